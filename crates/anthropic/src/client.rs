@@ -121,7 +121,7 @@ impl Wire for AnthropicWire {
         &self,
         request: &Request,
         _delivery: Delivery,
-        _attempt: SendAttempt<'_>,
+        attempt: SendAttempt<'_>,
     ) -> Result<HttpRequest, ModelError> {
         let model = model_id(&request.model);
         let rejected = self.rejected();
@@ -133,6 +133,7 @@ impl Wire for AnthropicWire {
             generation: self.generation(request, &rejected),
             declarations: &self.declarations.get(&request.tools),
             rejected: &rejected,
+            resumes_pause: attempt.resumes_pause,
         };
         Ok(HttpRequest {
             url: url_with_path(&self.base, &self.path("messages")),

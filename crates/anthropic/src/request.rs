@@ -23,6 +23,8 @@ pub(crate) struct RequestFormat<'a> {
     pub(crate) generation: Object,
     pub(crate) declarations: &'a Declarations,
     pub(crate) rejected: &'a Rejected,
+    /// Whether the request continues a turn that the service paused.
+    pub(crate) resumes_pause: bool,
 }
 
 #[derive(Serialize)]
@@ -72,7 +74,7 @@ pub(crate) fn body(
     dialogue: Dialogue,
     mut format: RequestFormat<'_>,
 ) -> Vec<u8> {
-    let mut messages = messages(request, dialogue, format.rejected);
+    let mut messages = messages(request, dialogue, format.rejected, format.resumes_pause);
     let declared = format.declarations.list.iter();
     let mut tools: Vec<Value> =
         declared.filter(|it| !format.rejected.has_tool(&it.name)).map(tool).collect();
@@ -138,12 +140,15 @@ fn continues_without_thinking(messages: &[WireMessage]) -> bool {
     has_results && !model.content.first().is_some_and(Block::is_thinking)
 }
 
-fn messages(request: &Request, dialogue: Dialogue, rejected: &Rejected) -> Vec<WireMessage> {
+fn messages(
+    request: &Request,
+    dialogue: Dialogue,
+    rejected: &Rejected,
+    resumes_pause: bool,
+) -> Vec<WireMessage> {
     let mut turns = dialogue.turns;
-    // A turn with hosted tools that the service paused is sent back unchanged, because the user did
-    // not reply.
-    let is_hosted = matches!(request.tools, ToolSet::WebSearch | ToolSet::UrlContext);
-    let is_continued = is_hosted
+    // A turn that the service paused is sent back unchanged, because the user did not reply.
+    let is_continued = resumes_pause
         && request.contents.last().is_some_and(|last| last.role() == Role::Model)
         && matches!(turns.as_slice(), [.., Turn::Model(_), Turn::User { results, .. }] if results.is_empty());
     if is_continued {
@@ -189,7 +194,7 @@ fn placeholder() -> WireMessage {
 pub(crate) fn media(request: &Request, rejected: &Rejected) -> Vec<((usize, usize), String)> {
     let mut found = Vec::new();
     for (at, message) in
-        messages(request, Dialogue::new(&request.contents, &request.model), rejected)
+        messages(request, Dialogue::new(&request.contents, &request.model), rejected, false)
             .into_iter()
             .enumerate()
     {

@@ -3,20 +3,22 @@
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use parallax_google_auth::{CLOUD_PLATFORM, TokenPurpose, TokenSource};
 use parallax_http::ClientOptions;
 use parallax_http::reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use parallax_http::url::Url;
 use parallax_model_http::{
-    Decoder, Delivery, ErrorClass, ErrorResponse, EventError, HttpModel, HttpRequest, Recovery,
-    RejectedSettings, SendAttempt, Transport, TransportOptions, Wire, user_agent,
+    Decoder, Delivery, ErrorClass, ErrorResponse, EventError, HttpModel, HttpRequest, ListedModel,
+    Recovery, RejectedSettings, SendAttempt, Transport, TransportOptions, Wire, user_agent,
 };
 use parallax_models::{ModelTable, is_utility};
 use parallax_protocol::model::{
     Answer, Chunk, Model, ModelCatalog, ModelError, Request, ServerAddress, StreamEvent,
 };
 use parallax_protocol::{BoxFuture, BoxStream, CancellationToken};
+use serde_json::Value;
 
 use crate::auth::Auth;
 use crate::body::{body_with_settings, generation_settings};
@@ -25,6 +27,7 @@ use crate::credential_hints::{CREDENTIALS, PROJECT_CREDENTIALS};
 use crate::endpoint::{self, Endpoint, EndpointError, EndpointParts};
 use crate::error_classification::classify;
 use crate::headers::{HeaderParts, headers};
+use crate::listing;
 
 /// Variables that locate application default credentials.
 pub const CREDENTIAL_VARIABLES: &[&str] = &[
@@ -230,6 +233,14 @@ impl Gemini {
         self.model.transport()
     }
 
+    /// Returns the models of the service that generate text. Vertex AI has no list.
+    ///
+    /// # Errors
+    /// When the service cannot be reached in time or rejects the request.
+    pub async fn list(&self, limit: Duration) -> Result<Vec<ListedModel>, ModelError> {
+        self.model.list(limit).await
+    }
+
     fn lock_missing(&self) -> std::sync::MutexGuard<'_, Vec<String>> {
         self.inner.missing.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -346,6 +357,22 @@ impl Wire for GeminiWire {
             tokens.reject(&token).await;
             true
         }))
+    }
+
+    fn listing(&self) -> Option<(Url, HeaderMap)> {
+        let options = &self.0.options;
+        let parts = HeaderParts {
+            bearer: options.bearer,
+            custom: &options.custom_headers,
+            user_agent: &user_agent(&options.version, "", &options.surface),
+            vertex_request_type: None,
+            vertex_shared_request_type: None,
+        };
+        Some((self.0.endpoint.models_url()?, headers(&options.auth, &parts).ok()?))
+    }
+
+    fn read_listing(&self, response: &Value) -> Vec<ListedModel> {
+        listing::read(response)
     }
 
     fn decoder(&self, _request: &Request, _delivery: Delivery) -> Box<dyn Decoder> {

@@ -166,13 +166,22 @@ impl Endpoint {
         if self.vertex {
             return (self.url(model, Method::CountTokens), true);
         }
+        (self.list_url("1"), false)
+    }
+
+    /// Returns the URL of the list of models; `None`: the service has none.
+    pub(crate) fn models_url(&self) -> Option<Url> {
+        (!self.vertex).then(|| self.list_url("1000"))
+    }
+
+    fn list_url(&self, page_size: &str) -> Url {
         let mut url = self.base.clone();
         if let Ok(mut path) = url.path_segments_mut() {
             path.pop_if_empty();
             path.extend(self.version.split('/')).push("models");
         }
-        url.query_pairs_mut().append_pair("pageSize", "1");
-        (url, false)
+        url.query_pairs_mut().append_pair("pageSize", page_size);
+        url
     }
 }
 

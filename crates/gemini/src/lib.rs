@@ -14,6 +14,7 @@ mod endpoint;
 mod error_classification;
 mod headers;
 mod key_check;
+mod listing;
 
 pub use auth::{Auth, AuthError, AuthKind, resolve_auth};
 pub use body::request_body;

@@ -20,6 +20,7 @@ use crate::error_class::{CAPACITY, ErrorClass, ErrorResponse, MAX_WAIT};
 use crate::error_payload::ErrorPayload;
 use crate::response_reader::{ReadFailure, ResponseReader};
 use crate::shared_pace::KnownLimits;
+use crate::silence::{self, SilenceSignal};
 use crate::tapped_request::TappedRequest;
 use crate::wire::{Delivery, Recovery, SendAttempt, Wire};
 
@@ -28,6 +29,8 @@ const MAX_ERROR_BYTES: usize = 1 << 20;
 
 /// The class of failures without a connection.
 const UNREACHABLE: &str = "connect";
+/// The class of failures without any data for too long.
+const TIMEOUT: &str = "timeout";
 /// How often a wire may change a request that the service rejected.
 const RECOVERIES: u32 = 3;
 /// How often a paused turn is continued.
@@ -72,6 +75,7 @@ pub struct HttpCall {
     observed_request: TappedRequest,
     /// Those of the shared pace when the request was sent.
     known_limits: KnownLimits,
+    silence: Option<SilenceSignal>,
 }
 
 /// A turn that its provider may pause.
@@ -142,18 +146,45 @@ impl HttpCall {
             phase,
             observed_request,
             known_limits: KnownLimits::default(),
+            silence: None,
         }
     }
 
     /// The response as a stream. Dropping it or cancelling the token ends it at once.
     pub fn into_stream(
-        self,
+        mut self,
         cancel: CancellationToken,
     ) -> BoxStream<'static, Result<StreamEvent, ModelError>> {
-        Box::pin(futures_util::stream::unfold((self, cancel), |(mut call, cancel)| async move {
-            let next = call.next(&cancel).await?;
-            Some((next, (call, cancel)))
-        }))
+        let contact = Arc::clone(&self.transport.contact);
+        let notice = self.transport.options.silence_notice.filter(|_| !contact.is_known());
+        let notices = notice.map(|after| {
+            let (signal, receiver) = SilenceSignal::new();
+            self.silence = Some(signal);
+            silence::notices(receiver, after, contact, self.silence_text())
+        });
+        let events =
+            futures_util::stream::unfold((self, cancel), |(mut call, cancel)| async move {
+                let next = call.next(&cancel).await?;
+                Some((next, (call, cancel)))
+            });
+        match notices {
+            Some(notices) => Box::pin(futures_util::stream::select(events, notices)),
+            None => Box::pin(events),
+        }
+    }
+
+    fn silence_text(&self) -> String {
+        format!(
+            "{} has not answered yet; it may be loading the model. Parallax waits for up to {} s",
+            self.host(),
+            self.transport.options.idle_timeout.as_secs()
+        )
+    }
+
+    fn set_waiting(&self, is_waiting: bool) {
+        if let Some(silence) = &self.silence {
+            silence.set_waiting(is_waiting);
+        }
     }
 
     /// The whole response. A failure in the middle of it also costs an attempt.
@@ -169,6 +200,7 @@ impl HttpCall {
                             finish.is_some_and(|finish| finish.reason == FinishReason::Paused);
                         if is_paused {
                             self.resume_after(&answer);
+                            self.pause.count += 1;
                         }
                         total.add(answer);
                         if !is_paused || pauses == MAX_PAUSES {
@@ -260,15 +292,19 @@ impl HttpCall {
                 }
                 CallPhase::Attempt(attempt) => {
                     let attempt = *attempt;
+                    self.set_waiting(true);
                     if attempt == 1 {
                         if let Some(questions) = self.wire.before_request(&self.request) {
                             questions.await;
                         }
                         if let Some(notice) = self.wire.notice(&self.request) {
+                            self.set_waiting(false);
                             return Some(Ok(StreamEvent::Notice(notice)));
                         }
                     }
-                    match self.first(attempt).await {
+                    let first = self.first(attempt).await;
+                    self.set_waiting(false);
+                    match first {
                         Ok(None) => return None,
                         Ok(Some((chunk, reader))) => {
                             self.phase = CallPhase::Reading(reader);
@@ -415,7 +451,12 @@ impl HttpCall {
     /// If connecting fails, waiting longer rarely helps.
     fn max_attempts(&self, class: &str) -> u32 {
         let few = self.transport.options.connect_attempts;
-        if class == UNREACHABLE { self.attempts.min(few) } else { self.attempts }
+        // A server on this machine that is silent until the time limit stays silent.
+        if class == UNREACHABLE || (class == TIMEOUT && few == 1) {
+            self.attempts.min(few)
+        } else {
+            self.attempts
+        }
     }
 
     /// One attempt up to its first chunk; `None` when the response is empty.
@@ -473,7 +514,11 @@ impl HttpCall {
         let sent = self.wire.http_request(
             &self.request,
             self.delivery,
-            SendAttempt { number: attempt, continuation: self.continuation.token() },
+            SendAttempt {
+                number: attempt,
+                continuation: self.continuation.token(),
+                resumes_pause: self.pause.count > 0,
+            },
         );
         let mut sent = sent.map_err(FailedAttempt::last)?;
         sent.headers.extend(authorization.clone());
@@ -490,6 +535,7 @@ impl HttpCall {
                 Err(self.failure_before_first_chunk(ReadFailure::Network(error.into())))
             }
             Ok(Ok(response)) => {
+                self.transport.contact.note();
                 if let Some(headers) = headers {
                     self.observed_request.report_response(&response, &headers, &self.transport);
                 }
@@ -626,13 +672,13 @@ impl HttpCall {
     fn transient(&self, failure: &ReadFailure) -> (&'static str, bool) {
         let unclear = self.transport.options.retry_fetch_errors;
         match failure {
-            ReadFailure::Silent(_) => ("timeout", true),
+            ReadFailure::Silent(_) => (TIMEOUT, true),
             ReadFailure::Incomplete | ReadFailure::NotJson => ("incomplete", unclear),
             ReadFailure::TooLarge(_) | ReadFailure::Refused(_) | ReadFailure::Document(_) => {
                 ("server", false)
             }
             ReadFailure::Network(failure) => match failure.kind {
-                FailureKind::Timeout => ("timeout", true),
+                FailureKind::Timeout => (TIMEOUT, true),
                 FailureKind::Refused | FailureKind::Dns | FailureKind::ConnectTimeout => {
                     (UNREACHABLE, true)
                 }

@@ -13,6 +13,7 @@ use tokio::sync::OnceCell;
 
 use crate::backoff::{Backoff, MAX_ATTEMPTS};
 use crate::shared_pace::SharedPace;
+use crate::silence::ServerContact;
 use crate::wire_tap::WireTap;
 
 /// Shorter secrets are not redacted: they would occur in ordinary text.
@@ -32,6 +33,9 @@ pub struct TransportOptions {
     pub connect_attempts: u32,
     /// How long connecting may take; `None` = the default.
     pub connect_timeout: Option<Duration>,
+    /// After how much silence before the first response of the server a notice names it; `None` =
+    /// never.
+    pub silence_notice: Option<Duration>,
     /// How long a stream, or the wait for it, may be silent.
     pub idle_timeout: Duration,
     /// `general.retryFetchErrors`: whether unclear network errors and truncated JSON are retried.
@@ -54,6 +58,7 @@ impl Default for TransportOptions {
             max_attempts: MAX_ATTEMPTS,
             connect_attempts: 3,
             connect_timeout: None,
+            silence_notice: None,
             idle_timeout: Duration::from_secs(120),
             retry_fetch_errors: true,
             backoff: Backoff::default(),
@@ -88,13 +93,16 @@ pub struct Transport {
     plain: bool,
     /// Whether the service is on this machine, which needs no proxy.
     local: bool,
+    /// Whether the server is known to answer.
+    pub(crate) contact: Arc<ServerContact>,
 }
 
 impl Transport {
     /// The transport to a base URL.
     pub fn new(options: TransportOptions, base: &Url) -> Self {
         let plain = base.scheme() == "http";
-        Self { options, client: OnceCell::new(), plain, local: is_loopback(base) }
+        let contact = Arc::default();
+        Self { options, client: OnceCell::new(), plain, local: is_loopback(base), contact }
     }
 
     /// The client, built on first use and off the async threads.

@@ -20,6 +20,7 @@ mod parts;
 mod rejected_settings;
 mod response_reader;
 mod shared_pace;
+mod silence;
 mod sse;
 mod tapped_request;
 mod tools;

@@ -40,6 +40,9 @@ pub struct SendAttempt<'a> {
     pub number: u32,
     /// The token of the answer that the request continues.
     pub continuation: Option<&'a str>,
+    /// Whether the request continues a turn that the provider paused, so that it ends with the
+    /// model's turn.
+    pub resumes_pause: bool,
 }
 
 /// An event that is not a piece of a response.

@@ -26,6 +26,8 @@ use crate::{ProviderManager, discovered_models, failure};
 
 /// How long a connection to a server on this machine or network may take.
 const LOCAL_CONNECT_TIME: Duration = Duration::from_millis(1500);
+/// After how much silence of such a server a notice names it. It may be loading the model.
+const SILENCE: Duration = Duration::from_millis(1900);
 /// Map key of the Gemini API client.
 const GEMINI: &str = "gemini";
 /// The provider that reports details about its models.
@@ -101,9 +103,9 @@ impl ProviderModels {
         }
         // Opened without holding the lock, so that a slow key command does not block other
         // providers.
-        let model = match provider {
+        let model: Arc<dyn Model> = match provider {
             Some(provider) => self.provider(provider)?,
-            None => self.gemini(is_vertex)?,
+            None => Arc::new(self.gemini(is_vertex)?),
         };
         let model = open().entry(key.to_owned()).or_insert(model).clone();
         self.refresh_description(name);
@@ -132,7 +134,11 @@ impl ProviderModels {
         transport
     }
 
-    fn gemini(&self, is_vertex: bool) -> Result<Arc<dyn Model>, Failure> {
+    /// Returns the client of the Gemini API or of Vertex AI. Blocking.
+    ///
+    /// # Errors
+    /// Returns an error if its credentials are missing or invalid.
+    pub(crate) fn gemini(&self, is_vertex: bool) -> Result<Gemini, Failure> {
         let env = |name: &str| self.manager.config.environment.get(name).map(str::to_owned);
         let (auth, _) = match is_vertex {
             true => self.manager.auth_of(Some(AuthKind::VertexAi.as_str()))?,
@@ -147,9 +153,7 @@ impl ProviderModels {
             variables: self.manager.google_variables(),
             ..GeminiOptions::from_env(auth, &env)
         };
-        let gemini = Gemini::new(options)
-            .map_err(|error| failure(FailureKind::Config, error.to_string()))?;
-        Ok(Arc::new(gemini))
+        Gemini::new(options).map_err(|error| failure(FailureKind::Config, error.to_string()))
     }
 
     fn provider(&self, provider: &Provider) -> Result<Arc<dyn Model>, Failure> {
@@ -235,6 +239,7 @@ impl ProviderModels {
             // Retrying does not help with a server on this machine.
             transport.connect_attempts = 1;
             transport.connect_timeout = Some(LOCAL_CONNECT_TIME);
+            transport.silence_notice = Some(SILENCE);
         }
         let version = self.manager.version.to_owned();
         let api = match provider.wire {

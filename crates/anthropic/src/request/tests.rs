@@ -61,6 +61,7 @@ fn sent(contents: Vec<Sealed>) -> Value {
         generation: Object::new(),
         declarations: &Declarations::default(),
         rejected: &Rejected::default(),
+        resumes_pause: false,
     };
     let dialogue = Dialogue::new(&request.contents, &request.model);
     serde_json::from_slice(&body(&request, dialogue, format)).unwrap_or_default()

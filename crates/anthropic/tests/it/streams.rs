@@ -252,6 +252,8 @@ async fn paused_turn_is_continued_in_the_same_stream() {
     let second = body(&server, 1);
     assert_eq!(second["messages"][1]["role"], "assistant");
     assert_eq!(second["messages"][1]["content"][0]["text"], "half ");
+    let count = second["messages"].as_array().map(Vec::len);
+    assert_eq!(count, Some(2), "the turn is sent back as it is");
     // A service that only pauses must not cause an endless loop.
     let (got, server) = serve(vec![stream(&paused); 12]).await;
     let finish = got.answer.metadata.finish.map(|it| it.reason);
