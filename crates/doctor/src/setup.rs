@@ -85,7 +85,7 @@ fn other_keys(launch: &SessionConfig) -> Option<DoctorCheck> {
                 KeySource::Variable(name) => format!("`{name}`"),
                 KeySource::Command => "a command".to_owned(),
                 KeySource::Stored => "stored".to_owned(),
-                KeySource::Missing | KeySource::NotNeeded => return None,
+                KeySource::Missing | KeySource::NotNeeded | KeySource::Project => return None,
             };
             Some(format!("{} ({place})", it.provider))
         });

@@ -126,21 +126,19 @@ async fn add(
     launch.provider_manager().require_provider(provider)?;
     let key = read_key(provider)?;
     let (mut text, mut checked) = (String::new(), Value::Null);
-    if no_check {
-        launch.provider_manager().store_provider_key(provider, &key)?;
+    let in_keychain = if no_check {
+        launch.provider_manager().store_provider_key(provider, &key)?
     } else {
-        let unchecked = launch.provider_manager().add_provider_key(provider, &key).await?;
-        checked = json!(unchecked.is_none());
-        if let Some(reason) = unchecked {
+        let added = launch.provider_manager().add_provider_key(provider, &key).await?;
+        checked = json!(added.unchecked.is_none());
+        if let Some(reason) = added.unchecked {
             let _ = writeln!(text, "The key was not checked: {}", one_line(&reason));
         }
-    }
-    let file = launch.home().join("provider-keys.json");
-    let in_keychain =
-        !std::fs::read_to_string(&file).is_ok_and(|stored| stored.contains(key.expose()));
+        added.in_keychain
+    };
     let place = match in_keychain {
         true => "the keychain".to_owned(),
-        false => format!("`{}`", file.display()),
+        false => format!("`{}`", launch.home().join("provider-keys.json").display()),
     };
     text.insert_str(0, &format!("Stored the key for `{provider}` in {place}\n"));
     let overriding = credential(launch, provider)?.filter(|it| it.source != KeySource::Stored);
@@ -186,13 +184,14 @@ fn read_key(provider: &str) -> Result<Secret, Failure> {
 }
 
 fn list(launch: &SessionConfig) -> Result<(String, Value), Failure> {
-    let all = launch.provider_manager().provider_credentials()?;
+    let manager = launch.provider_manager();
+    let mut all = manager.google_credentials();
+    all.extend(manager.provider_credentials()?);
     let mut text = String::new();
     let width = all.iter().map(|it| it.provider.len()).max().unwrap_or(0);
     for it in &all {
         let _ = writeln!(text, "{:width$}  {}", it.provider, words(it));
     }
-    text.push_str("\nGemini and Vertex AI: `parallax auth add gemini`, or `/auth` in a session\n");
     let values = all.iter().map(|it| {
         let (source, variable) = match &it.source {
             KeySource::Variable(name) => ("environment", Some(name)),
@@ -200,6 +199,7 @@ fn list(launch: &SessionConfig) -> Result<(String, Value), Failure> {
             KeySource::Stored => ("stored", None),
             KeySource::Missing => ("missing", None),
             KeySource::NotNeeded => ("not-needed", None),
+            KeySource::Project => ("project", None),
         };
         json!({"provider": it.provider, "baseUrl": it.base_url, "source": source,
             "variable": variable, "variables": it.variables})
@@ -213,6 +213,7 @@ fn words(it: &ProviderCredential) -> String {
         KeySource::Variable(name) => format!("key in `{name}`"),
         KeySource::Command => "key from `apiKeyCommand`".to_owned(),
         KeySource::Stored => "key stored by `parallax auth add`".to_owned(),
+        KeySource::Project => "credentials of the Google Cloud project".to_owned(),
         KeySource::NotNeeded => format!("no key needed ({})", one_line(&it.base_url)),
         KeySource::Missing => match it.variables.as_slice() {
             [] => "no key".to_owned(),
@@ -228,7 +229,14 @@ fn words(it: &ProviderCredential) -> String {
 fn remove(launch: &SessionConfig, provider: &str) -> Result<(String, Value), Failure> {
     let removed = match google_kind(provider) {
         Some(_) => launch.provider_manager().forget_key()?,
-        None => launch.provider_manager().remove_provider_key(provider)?,
+        None => {
+            let removed = launch.provider_manager().remove_provider_key(provider)?;
+            // A key of a provider that the settings no longer have can still be removed.
+            if !removed {
+                launch.provider_manager().require_provider(provider)?;
+            }
+            removed
+        }
     };
     let text = match removed {
         true => format!("Removed the stored key for `{}`\n", one_line(provider)),

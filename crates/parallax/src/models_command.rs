@@ -1,6 +1,7 @@
 //! `parallax models`: lists and tests the models of all providers.
 
 use std::fmt::Write as _;
+use std::io::{self, Write as _};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
@@ -9,7 +10,9 @@ use parallax_models::ThinkingControl;
 use parallax_protocol::Object;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::price::Rates;
+use parallax_sdk::credential::Credential;
 use parallax_sdk::model_listing::{KnownModel, ProviderListing};
+use parallax_sdk::model_test::TestStep;
 use serde_json::{Value, json};
 
 use crate::auth_command::launch;
@@ -72,6 +75,15 @@ pub(crate) async fn run(typed: ModelsArguments) -> Result<(String, ExitCode), Fa
             match provider.as_deref() {
                 Some("gemini") => {
                     known.retain(|it| it.provider == "gemini");
+                    let listing = launch.provider_manager().list_gemini_models(LIMIT).await;
+                    list(known, listing.into_iter().collect())
+                }
+                // The models are those of the Gemini API; Vertex AI has no list.
+                Some("vertex") => {
+                    known.retain(|it| it.provider == "gemini");
+                    for model in &mut known {
+                        model.name.insert_str(0, "vertex:");
+                    }
                     list(known, Vec::new())
                 }
                 Some(provider) => {
@@ -87,31 +99,60 @@ pub(crate) async fn run(typed: ModelsArguments) -> Result<(String, ExitCode), Fa
                     list(known, listings)
                 }
                 None => {
-                    let listings = launch.provider_manager().list_models(None, LIMIT_OF_EACH).await;
-                    list(known, listings)
+                    let manager = launch.provider_manager();
+                    let (google, listings) = tokio::join!(
+                        manager.list_gemini_models(LIMIT_OF_EACH),
+                        manager.list_models(None, LIMIT_OF_EACH)
+                    );
+                    list(known, google.into_iter().chain(listings).collect())
                 }
             }
         }
         ModelsAction::Refresh { provider } => {
-            if let Some(provider) = &provider {
-                launch.provider_manager().require_provider(provider)?;
-            }
-            refresh_summary(
-                launch.provider_manager().list_models(provider.as_deref(), LIMIT).await,
-            )?
+            let manager = launch.provider_manager();
+            let google = match provider.as_deref() {
+                None => manager.list_gemini_models(LIMIT).await,
+                Some("gemini") => match manager.list_gemini_models(LIMIT).await {
+                    Some(listing) => Some(listing),
+                    None => return Err(no_google_credentials(&manager.gemini_credential())),
+                },
+                Some("vertex") => {
+                    return Err(input(
+                        "Vertex AI has no list of models; `parallax models list vertex` prints the \
+                         known ones",
+                    ));
+                }
+                Some(provider) => {
+                    manager.require_provider(provider)?;
+                    None
+                }
+            };
+            let others = match provider.as_deref() {
+                Some("gemini") => Vec::new(),
+                provider => manager.list_models(provider, LIMIT).await,
+            };
+            refresh_summary(google.into_iter().chain(others).collect())?
         }
         ModelsAction::Show { model } => {
+            if model.trim().is_empty() {
+                return Err(input("the model name is empty"));
+            }
             let model = launch.provider_manager().describe_model(&model, LIMIT).await?;
             (show(&model), value_of(&model))
         }
         ModelsAction::Test { model } => {
-            let test = launch.provider_manager().test_model(&model).await?;
+            let is_text = !typed.json;
+            let show_step = |step: &TestStep| {
+                if is_text {
+                    let mut stdout = io::stdout().lock();
+                    // A closed pipe does not end the test.
+                    let _ = stdout.write_all(line_of(step).as_bytes());
+                    let _ = stdout.flush();
+                }
+            };
+            let test = launch.provider_manager().test_model(&model, show_step).await?;
             let steps = test.steps;
             let mut text = String::new();
-            for step in &steps {
-                let mark = if step.passed { "ok" } else { "failed" };
-                let _ = writeln!(text, "{:<10} {mark:<7} {}", step.name, one_line(&step.detail));
-            }
             let entry = test.needed_quirks.map(|(provider, switches)| {
                 let quirks: Object =
                     switches.into_iter().map(|(key, on)| (key.to_owned(), on.into())).collect();
@@ -144,6 +185,25 @@ pub(crate) async fn run(typed: ModelsArguments) -> Result<(String, ExitCode), Fa
     Ok((if typed.json { json_document(&value) } else { text }, code))
 }
 
+fn line_of(step: &TestStep) -> String {
+    let mark = if step.passed { "ok" } else { "failed" };
+    format!("{:<10} {mark:<7} {}\n", step.name, one_line(&step.detail))
+}
+
+fn input(message: &str) -> Failure {
+    Failure { kind: FailureKind::Input, message: message.to_owned(), status: None }
+}
+
+fn no_google_credentials(credential: &Credential) -> Failure {
+    let message = match credential {
+        Credential::Missing { reason } => reason.clone(),
+        Credential::Found { .. } | Credential::NotNeeded => {
+            "the credentials of the Gemini API could not be read in time".to_owned()
+        }
+    };
+    Failure { kind: FailureKind::Auth, message, status: None }
+}
+
 /// Returns the number of models of each provider, or why it could not be queried.
 fn refresh_summary(listings: Vec<ProviderListing>) -> Result<(String, Value), Failure> {
     let mut text = String::new();
@@ -168,10 +228,7 @@ fn refresh_summary(listings: Vec<ProviderListing>) -> Result<(String, Value), Fa
         return Err(failure.clone());
     }
     if listings.is_empty() {
-        text.push_str(
-            "No provider besides the Gemini API is set up. Add a key with `parallax auth add \
-             PROVIDER`.\n",
-        );
+        text.push_str("No provider is set up. Add a key with `parallax auth add PROVIDER`.\n");
     }
     Ok((text, json!({"providers": values})))
 }
@@ -182,6 +239,11 @@ fn list(known: Vec<KnownModel>, listings: Vec<ProviderListing>) -> (String, Valu
     for listing in listings {
         match listing.models {
             Ok(listed) => {
+                // The built-in table also has models that this service does not offer.
+                if listing.provider == "gemini" && !listed.is_empty() {
+                    let is_offered = |name: &str| listed.iter().any(|model| model.name == name);
+                    models.retain(|it| it.provider != "gemini" || is_offered(&it.name));
+                }
                 for model in listed {
                     if !models.iter().any(|it| it.name == model.name) {
                         models.push(model);

@@ -6,6 +6,7 @@ use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::model::ModelError;
 use parallax_protocol::secret::Secret;
 
+use crate::key_validation::require_valid_key;
 use crate::{ProviderManager, failure};
 
 pub use parallax_config::KeyKind;
@@ -101,6 +102,7 @@ impl ProviderManager {
     /// # Errors
     /// Returns an error if the file cannot be written.
     pub fn store_key(&self, kind: KeyKind, key: &Secret) -> Result<(), Failure> {
+        require_valid_key(key)?;
         let stored = StoredKey { kind, key: key.clone() };
         parallax_config::store_key(&self.config.dirs, &self.config.keychain, &stored)
             .map_err(|error| failure(FailureKind::Config, error.to_string()))

@@ -7,6 +7,7 @@
 
 pub mod credential;
 mod discovered_models;
+mod key_validation;
 pub mod model_listing;
 pub mod model_test;
 pub mod provider_credentials;

@@ -167,6 +167,28 @@ impl ProviderManager {
 }
 
 impl ProviderManager {
+    /// Requests the models of the Gemini API, with the credentials of a session; `None` without
+    /// credentials.
+    pub async fn list_gemini_models(&self, limit: Duration) -> Option<ProviderListing> {
+        let table = Arc::new(self.model_table());
+        let clients = ProviderModels::new(self.clone(), table, &SessionId(String::new()));
+        // Getting the key may block on a keychain.
+        let opening = tokio::task::spawn_blocking(move || clients.gemini(false));
+        let client = match tokio::time::timeout(limit, opening).await {
+            Ok(Ok(client)) => client.ok()?,
+            Ok(Err(_)) | Err(_) => return None,
+        };
+        let models = client.list(limit).await.map_err(model_failure).map(|models| {
+            let known = models.into_iter().map(|it| {
+                let description = it.name.clone().unwrap_or_default();
+                self.to_known_model("gemini", it.id.clone(), description, Some(&it))
+            });
+            known.collect()
+        });
+        let (provider, base_url) = ("gemini".to_owned(), client.base_url().to_string());
+        Some(ProviderListing { provider, base_url, models })
+    }
+
     /// Caches what a provider listed for later sessions.
     async fn cache_discovered(&self, provider: &Provider, listed: &[ListedModel]) {
         let (dirs, provider, listed) =

@@ -7,7 +7,7 @@ use parallax_models::{ModelTable, Quirks, WireKind};
 use parallax_protocol::content::{Content, Part, PartView};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
-use parallax_protocol::model::{Answer, Model as _, ModelError, Request, ToolSet};
+use parallax_protocol::model::{Answer, FinishReason, Model as _, ModelError, Request, ToolSet};
 use parallax_protocol::{CancellationToken, Object};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
@@ -21,6 +21,14 @@ const STEP_LIMIT: Duration = Duration::from_secs(180);
 
 /// The tool that the model is asked to call.
 const TOOL: &str = "report_color";
+
+/// Output limits of the requests in tokens, for a local server, which may generate only a few tokens
+/// per second.
+const TEXT_TOKENS: u32 = 64;
+const TOOL_TOKENS: u32 = 256;
+const JSON_TOKENS: u32 = 128;
+/// How much more a hosted model may generate, because its hidden reasoning counts.
+const HOSTED_FACTOR: u32 = 16;
 
 /// Result of one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,6 +72,8 @@ struct Probe<'p> {
     provider: Option<String>,
     /// The switches that were needed.
     quirks: Vec<Switch>,
+    /// Factor of the output limits.
+    factor: u32,
 }
 
 impl Probe<'_> {
@@ -100,6 +110,29 @@ impl Probe<'_> {
             }
         }
         plain
+    }
+
+    fn request(&self, prompt: &str, tool: Option<Box<RawValue>>, tokens: u32) -> Request {
+        let mut request = Request {
+            model: self.name.clone(),
+            system: "You are a test. Answer briefly.".into(),
+            contents: vec![Content::user(vec![Part::text(prompt)]).seal()],
+            tools: tool.map_or(ToolSet::None, |tool| ToolSet::Functions(Arc::from(tool))),
+            generation: Object::new(),
+            role: "main".to_owned(),
+            alias: String::new(),
+            max_attempts: Some(2),
+            has_fallback: false,
+            is_retry: false,
+            continuation: None,
+        };
+        self.limit_output(&mut request, tokens);
+        request
+    }
+
+    fn limit_output(&self, request: &mut Request, tokens: u32) {
+        let limit = json!(tokens.saturating_mul(self.factor));
+        request.generation.insert("maxOutputTokens".to_owned(), limit);
     }
 
     async fn send(&self, request: &Request, switches: &[Switch]) -> Result<Answer, Failure> {
@@ -143,25 +176,42 @@ impl ProviderManager {
         Ok(of_settings.or(listed).unwrap_or_else(unknown))
     }
 
-    /// Sends a few small requests to a model. Where one fails, tries the known deviations of servers.
+    /// Sends a few small requests to a model, and calls `on_step` with each result. Where one fails,
+    /// tries the known deviations of servers.
     ///
     /// # Errors
     /// Returns an error if the provider is unknown or has no usable credentials.
-    pub async fn test_model(&self, name: &str) -> Result<ModelTest, Failure> {
+    pub async fn test_model(
+        &self,
+        name: &str,
+        on_step: impl Fn(&TestStep),
+    ) -> Result<ModelTest, Failure> {
         let table = self.checked_model_table()?;
         let name = table.resolve(name);
         let provider = table.providers().split(&name).map(|(provider, _)| provider);
         let is_chat = provider.is_some_and(|provider| provider.wire == WireKind::OpenAiChat);
+        let is_local = provider.is_some_and(|it| it.is_local() || it.is_on_loopback());
+        let factor = if is_local { 1 } else { HOSTED_FACTOR };
+        let mut steps = Vec::new();
+        let mut add = |step: TestStep| {
+            on_step(&step);
+            steps.push(step);
+        };
         let provider = provider.filter(|_| is_chat).map(|provider| provider.name.clone());
-        let mut probe = Probe { manager: self, table, name, provider, quirks: Vec::new() };
+        let mut probe = Probe { manager: self, table, name, provider, quirks: Vec::new(), factor };
         probe.models(&[])?;
-        let text = request(&probe.name, "Reply with the word: ready", None)?;
+        let text = probe.request("Reply with the word: ready", None, TEXT_TOKENS);
         let text = probe.try_out(text, &QUIRKS_OF_PROMPTS).await;
-        let mut steps = vec![TestStep {
+        add(TestStep {
             name: "text",
-            passed: text.as_ref().is_ok_and(|answer| !answer.text().trim().is_empty()),
-            detail: describe(&text, Answer::text),
-        }];
+            passed: text.as_ref().is_ok_and(|answer| {
+                !answer.text().trim().is_empty() || is_cut_while_thinking(answer)
+            }),
+            detail: describe(&text, |answer| match is_cut_while_thinking(answer) {
+                true => "the model was still thinking at the output limit of the test".to_owned(),
+                false => answer.text(),
+            }),
+        });
         if text.is_err() {
             return Ok(probe.report(steps));
         }
@@ -171,9 +221,9 @@ impl ProviderManager {
         let tool = to_raw_value(&tool)
             .map_err(|error| failure(FailureKind::Internal, error.to_string()))?;
         let prompt = "Call the tool `report_color` with the color `blue`.";
-        let asked = request(&probe.name, prompt, Some(tool))?;
+        let asked = probe.request(prompt, Some(tool), TOOL_TOKENS);
         let called = probe.try_out(asked.clone(), &QUIRKS_OF_PROMPTS).await;
-        steps.push(TestStep {
+        add(TestStep {
             name: "tools",
             passed: called.as_ref().is_ok_and(|answer| call_of(answer).is_some()),
             detail: describe(&called, |answer| {
@@ -182,15 +232,17 @@ impl ProviderManager {
                 })
             }),
         });
-        if let Some(asked) = called.ok().and_then(|answer| after_call(asked, &answer)) {
+        if let Some(mut asked) = called.ok().and_then(|answer| after_call(asked, &answer)) {
+            probe.limit_output(&mut asked, TEXT_TOKENS);
             let answer = probe.try_out(asked, &QUIRKS_OF_RESULTS).await;
-            steps.push(TestStep {
+            add(TestStep {
                 name: "results",
                 passed: answer.is_ok(),
                 detail: describe(&answer, Answer::text),
             });
         }
-        let mut json_request = request(&probe.name, "Give the color of the sky as JSON.", None)?;
+        let mut json_request =
+            probe.request("Give the color of the sky as JSON.", None, JSON_TOKENS);
         json_request.generation.insert(
             "responseJsonSchema".to_owned(),
             json!({"type": "object", "properties": {"color": {"type": "string"}},
@@ -200,7 +252,7 @@ impl ProviderManager {
         let answer = probe.try_out(json_request, &[]).await;
         let is_json =
             |answer: &Answer| serde_json::from_str::<Object>(answer.text().trim()).is_ok();
-        steps.push(TestStep {
+        add(TestStep {
             name: "json",
             passed: answer.as_ref().is_ok_and(is_json),
             detail: describe(&answer, Answer::text),
@@ -231,6 +283,13 @@ fn describe(answer: &Result<Answer, Failure>, of: impl Fn(&Answer) -> String) ->
     }
 }
 
+/// Whether the output limit ended an answer of which only thoughts were received.
+fn is_cut_while_thinking(answer: &Answer) -> bool {
+    let finish = answer.metadata.finish.as_ref();
+    answer.text().trim().is_empty()
+        && finish.is_some_and(|finish| finish.reason == FinishReason::MaxTokens)
+}
+
 fn call_of(answer: &Answer) -> Option<String> {
     answer.parts.iter().find_map(|part| match part.view() {
         PartView::Call(call) if call.name == TOOL => {
@@ -253,20 +312,4 @@ fn after_call(mut request: Request, answer: &Answer) -> Option<Request> {
     let called = Content::model(answer.parts.clone()).seal_for(&request.model);
     request.contents.extend([called, Content::user(vec![result]).seal()]);
     Some(request)
-}
-
-fn request(model: &str, prompt: &str, tool: Option<Box<RawValue>>) -> Result<Request, Failure> {
-    Ok(Request {
-        model: model.to_owned(),
-        system: "You are a test. Answer briefly.".into(),
-        contents: vec![Content::user(vec![Part::text(prompt)]).seal()],
-        tools: tool.map_or(ToolSet::None, |tool| ToolSet::Functions(Arc::from(tool))),
-        generation: Object::new(),
-        role: "main".to_owned(),
-        alias: String::new(),
-        max_attempts: Some(2),
-        has_fallback: false,
-        is_retry: false,
-        continuation: None,
-    })
 }

@@ -2,14 +2,20 @@
 
 use std::time::Duration;
 
+use parallax_gemini::{Auth, AuthKind};
 use parallax_models::{ModelTable, Provider, Providers};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::secret::Secret;
 
+use crate::credential::CredentialSource;
+use crate::key_validation::require_valid_key;
 use crate::{ProviderManager, failure};
 
 /// Timeout of verifying a key.
 const CHECK_LIMIT: Duration = Duration::from_secs(20);
+
+/// The prefixes of Google's services.
+const GOOGLE: [&str; 2] = ["gemini", "vertex"];
 
 /// Where the key of a provider comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +30,8 @@ pub enum KeySource {
     Missing,
     /// No key is needed.
     NotNeeded,
+    /// The credentials of a Google Cloud project.
+    Project,
 }
 
 /// A provider and the source of its key.
@@ -39,6 +47,15 @@ pub struct ProviderCredential {
     pub source: KeySource,
 }
 
+/// A key that was stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AddedKey {
+    /// Whether it is in the system keychain; otherwise it is in a file.
+    pub in_keychain: bool,
+    /// Why it could not be verified.
+    pub unchecked: Option<String>,
+}
+
 impl ProviderManager {
     /// Returns all providers with the sources of their keys. Reads no key from a keychain.
     /// Blocking.
@@ -50,6 +67,40 @@ impl ProviderManager {
             .map_err(|error| failure(FailureKind::Config, error.to_string()))?;
         let table = self.checked_model_table()?;
         Ok(table.providers().iter().map(|it| self.credential_of(it, &stored)).collect())
+    }
+
+    /// Returns where the credentials of the Gemini API and of Vertex AI are. Blocking: may read a key
+    /// from a keychain.
+    pub fn google_credentials(&self) -> Vec<ProviderCredential> {
+        type Row<'a> = (&'a str, AuthKind, &'a [&'a str], &'a str);
+        let rows: [Row<'_>; 2] = [
+            (
+                "gemini",
+                AuthKind::ApiKey,
+                &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
+                "generativelanguage.googleapis.com",
+            ),
+            ("vertex", AuthKind::VertexAi, &["GOOGLE_API_KEY"], "aiplatform.googleapis.com"),
+        ];
+        let is_set = |name: &&&str| self.config.environment.get(name).is_some();
+        let row = |(name, kind, variables, host): Row<'_>| {
+            let variable = variables.iter().find(is_set).or(variables.first());
+            let variable = (*variable.unwrap_or(&"")).to_owned();
+            let source = match self.auth_of(Some(kind.as_str())) {
+                Ok((Auth::VertexProject { .. }, _)) => KeySource::Project,
+                Ok((auth, _)) if auth.key().is_none() => KeySource::NotNeeded,
+                Ok((_, CredentialSource::Stored)) => KeySource::Stored,
+                Ok((_, CredentialSource::Environment)) => KeySource::Variable(variable),
+                Err(_) => KeySource::Missing,
+            };
+            ProviderCredential {
+                provider: name.to_owned(),
+                base_url: format!("https://{host}"),
+                variables: variables.iter().map(|name| (*name).to_owned()).collect(),
+                source,
+            }
+        };
+        rows.into_iter().map(row).collect()
     }
 
     /// Returns the providers of the settings (`providers`), except for those that are built in.
@@ -96,8 +147,11 @@ impl ProviderManager {
         if table.providers().get(name).is_some() {
             return Ok(table);
         }
-        let known: Vec<String> =
-            table.providers().iter().map(|provider| format!("`{}`", provider.name)).collect();
+        let known: Vec<String> = GOOGLE
+            .into_iter()
+            .chain(table.providers().iter().map(|it| it.name.as_str()))
+            .map(|name| format!("`{name}`"))
+            .collect();
         Err(failure(
             FailureKind::Input,
             format!(
@@ -135,9 +189,7 @@ impl ProviderManager {
     pub fn store_provider_key(&self, provider: &str, key: &Secret) -> Result<bool, Failure> {
         self.require_provider(provider)?;
         let key = Secret::new(key.expose().trim());
-        if key.is_empty() {
-            return Err(failure(FailureKind::Input, "the key is empty".to_owned()));
-        }
+        require_valid_key(&key)?;
         let config = &self.config;
         parallax_config::store_provider_key(&config.dirs, &config.keychain, provider, &key)
             .map_err(|error| failure(FailureKind::Config, error.to_string()))
@@ -163,20 +215,20 @@ impl ProviderManager {
             .map_err(|error| failure(FailureKind::Config, error.to_string()))
     }
 
-    /// Stores a key unless the provider rejects it; then the stored key stays unchanged. Returns
-    /// why the key could not be verified, if so.
+    /// Stores a key unless the provider rejects it; then the stored key stays unchanged.
     ///
     /// # Errors
-    /// [`FailureKind::Auth`] if the provider rejects the key, another kind if it cannot be stored.
+    /// [`FailureKind::Auth`] if the provider rejects the key or no header can contain it, another
+    /// kind if it cannot be stored.
     pub async fn add_provider_key(
         &self,
         provider: &str,
         key: &Secret,
-    ) -> Result<Option<String>, Failure> {
+    ) -> Result<AddedKey, Failure> {
         let previous = self.stored_provider_key(provider).ok().flatten();
-        self.store_provider_key(provider, key)?;
+        let in_keychain = self.store_provider_key(provider, key)?;
         match self.check_provider(provider).await {
-            Ok(()) => Ok(None),
+            Ok(()) => Ok(AddedKey { in_keychain, unchecked: None }),
             Err(failure) if failure.kind == FailureKind::Auth => {
                 match previous {
                     Some(key) => self.store_provider_key(provider, &key).map(drop)?,
@@ -184,7 +236,7 @@ impl ProviderManager {
                 }
                 Err(failure)
             }
-            Err(failure) => Ok(Some(failure.message)),
+            Err(failure) => Ok(AddedKey { in_keychain, unchecked: Some(failure.message) }),
         }
     }
 

@@ -61,7 +61,7 @@ use parallax_protocol::op::Op;
 pub use policy::{policy, policy_rules};
 pub use session_info::{SessionFacts, ShellHistory};
 
-pub use parallax_providers::{credential, model_listing, provider_credentials};
+pub use parallax_providers::{credential, model_listing, model_test, provider_credentials};
 pub use program_sandbox::{SandboxedProgram, sandboxed_program};
 pub use routing::fallback_policy;
 pub use sandboxed_command::{SandboxedCommand, sandboxed_command};

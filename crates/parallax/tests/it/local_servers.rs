@@ -1,5 +1,7 @@
 //! Model servers on the same machine: Ollama, and servers with their own rules.
 
+use std::sync::{Arc, Mutex};
+
 use serde_json::{Value, json};
 use testkit::WireFormat;
 use testkit::measure::Finished;
@@ -17,6 +19,27 @@ fn local_server_that_is_not_running_is_named_at_once() {
     assert_eq!(done.code(), 1, "{}", done.err());
     assert!(done.err().contains("127.0.0.1:9"), "{}", done.err());
     assert!(begun.elapsed().as_secs() < 2);
+}
+
+#[test]
+fn local_server_that_stays_silent_is_named_while_the_run_waits() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address").to_string();
+    let it = WireWorld::new(WireFormat::Chat, &json!([]));
+    let settings = json!({"model": {"streamIdleTimeoutMs": 3000}}).to_string();
+    it.world.home.write_home(".parallax/settings.json", &settings).expect("settings");
+    let mut command = it.world.command(&["-m", "llamacpp:m", "-p", "go", "-o", "json"]);
+    command.env("LLAMACPP_BASE_URL", format!("http://{address}/v1")).env_remove("GEMINI_API_KEY");
+    let done = finish(command);
+    drop(listener);
+    assert_eq!(done.code(), 1, "{}", done.err());
+    let out: Value = serde_json::from_str(&done.stdout()).expect("JSON");
+    let warnings = out["warnings"].to_string();
+    let notice = format!("`{address}` has not answered yet");
+    assert_eq!(warnings.matches(&notice).count(), 1, "{out}");
+    let error = out["error"]["message"].to_string();
+    assert!(error.contains(&address) && error.contains("no data for 3 s"), "{out}");
+    assert!(!done.err().contains("Attempt 2"), "the wait is not repeated: {}", done.err());
 }
 
 /// Runs a prompt with a local Ollama that returns these descriptions of its model.
@@ -83,7 +106,8 @@ fn local_server_with_an_unknown_name_is_named_at_once() {
 }
 
 /// A chat server that rejects assistant messages without content, and answers every other request.
-fn strict_server() -> std::net::SocketAddr {
+/// Records the output limit of each.
+fn strict_server(limits: Arc<Mutex<Vec<u64>>>) -> std::net::SocketAddr {
     use std::io::{Read as _, Write as _};
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -110,6 +134,10 @@ fn strict_server() -> std::net::SocketAddr {
                 }
             };
             let asked: Value = serde_json::from_str(&body).unwrap_or_default();
+            if let Some(body) = asked.as_object().filter(|body| body.contains_key("messages")) {
+                let limit = body.get("max_tokens").and_then(Value::as_u64).unwrap_or_default();
+                limits.lock().expect("limits").push(limit);
+            }
             let messages = asked["messages"].as_array().cloned().unwrap_or_default();
             let is_bad =
                 messages.iter().any(|it| it["role"] == "assistant" && it["content"].is_null());
@@ -144,13 +172,16 @@ fn strict_server() -> std::net::SocketAddr {
 #[test]
 fn model_test_prints_the_required_server_settings() {
     let it = WireWorld::new(WireFormat::Chat, &json!([]));
-    let base = format!("http://{}/v1", strict_server());
+    let limits = Arc::new(Mutex::new(Vec::new()));
+    let base = format!("http://{}/v1", strict_server(Arc::clone(&limits)));
     let settings = json!({"providers": {"p": {"wire": "openai-chat", "baseUrl": base}}});
     it.world.home.write_home(".parallax/settings.json", &settings.to_string()).expect("settings");
     let done = finish(it.world.command(&["models", "test", "p:m"]));
     assert_eq!(done.code(), 0, "{}{}", done.stdout(), done.err());
     assert!(done.stdout().contains("results    ok"), "{}", done.stdout());
     assert!(done.stdout().contains(r#""nonNullAssistantContent": true"#), "{}", done.stdout());
+    let sent = limits.lock().expect("limits").clone();
+    assert!(!sent.is_empty() && sent.iter().all(|limit| (1..=256).contains(limit)), "{sent:?}");
     let done = finish(it.world.command(&["models", "test", "p:m", "--json"]));
     let value: Value = serde_json::from_str(&done.stdout()).expect("JSON");
     let quirks = &value["settings"]["providers"]["p"]["quirks"];

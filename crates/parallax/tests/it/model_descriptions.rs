@@ -156,6 +156,29 @@ fn refreshed_limits_are_available_offline() {
 }
 
 #[test]
+fn gemini_models_are_those_that_the_service_lists() {
+    let listed = json!({"models": [
+        {"name": "models/gemini-2.5-pro", "supportedGenerationMethods": ["generateContent"]},
+        {"name": "models/gemini-99", "inputTokenLimit": 4321, "displayName": "Newest",
+            "supportedGenerationMethods": ["generateContent"]},
+        {"name": "models/embed", "supportedGenerationMethods": ["embedContent"]}]});
+    let documents = json!({"/v1beta/models?pageSize=1000": listed});
+    let world = World::new(&json!({"documents": documents, "replies": []}).to_string());
+    for args in [&["models", "list"][..], &["models", "list", "gemini"]] {
+        let out = world.run_well(args).stdout();
+        assert!(out.contains("gemini-99") && out.contains("Newest"), "{out}");
+        assert!(out.contains("gemini-2.5-pro") && !out.contains("gemini-2.5-flash"), "{out}");
+    }
+    let done = world.run_well(&["models", "refresh", "gemini"]);
+    assert_eq!(done.stdout().trim(), "gemini: 2 models");
+    let keys = world.server.requests();
+    assert!(keys.iter().all(|it| it.header("x-goog-api-key").is_some()));
+    let done = world.run(&["models", "refresh", "vertex"]);
+    assert_eq!(done.code(), 42, "{}", done.err());
+    assert!(world.run_well(&["models", "list", "vertex"]).stdout().contains("vertex:gemini-"));
+}
+
+#[test]
 fn shown_model_has_its_inputs_levels_and_prices() {
     let world = World::new("[]");
     let models = json!([{"id": "m", "input": ["text", "image"], "thinking": ["low", "max"],

@@ -95,6 +95,33 @@ fn keys_are_stored_listed_and_removed() {
 }
 
 #[test]
+fn key_that_no_header_can_contain_replaces_nothing() {
+    let it = WireWorld::new(WireFormat::Chat, &json!([]));
+    let run = |args: &[&str], stdin: &[u8]| {
+        let mut command = it.world.command(args);
+        command.env_remove("GEMINI_API_KEY");
+        testkit::measure::run(command, Some(stdin), crate::support::LIMIT).expect("run")
+    };
+    let file = it.world.home.parallax().join("provider-keys.json");
+    let done = run(&["auth", "add", "openai", "--no-check"], b"good-key-4711\n");
+    assert!(done.stdout().contains("provider-keys.json"), "{}", done.stdout());
+    let stored = std::fs::read_to_string(&file).expect("stored");
+    for key in ["a\0b\n", "a\tb\n", "a\x1b[31mb\n", "a\u{e9}b\n"] {
+        for args in [&["auth", "add", "openai"][..], &["auth", "add", "openai", "--no-check"]] {
+            let done = run(args, key.as_bytes());
+            assert_eq!(done.code(), 41, "{key:?}: {}", done.stdout());
+            assert!(done.err().contains("was not stored"), "{}", done.err());
+        }
+        assert_eq!(run(&["auth", "add", "gemini", "--no-check"], key.as_bytes()).code(), 41);
+    }
+    assert_eq!(std::fs::read_to_string(&file).expect("stored"), stored);
+    assert_eq!(run(&["auth", "remove", "nosuch"], b"").code(), 42);
+    assert_eq!(run(&["models", "show", ""], b"").code(), 42);
+    let done = run(&["auth", "add", "foo"], b"");
+    assert!(done.err().contains("`gemini`, `vertex`"), "{}", done.err());
+}
+
+#[test]
 fn google_key_is_stored_by_the_same_command() {
     let world = World::new(r#"[{"text": "hello"}]"#);
     let settings = r#"{"security": {"auth": {"selectedType": "gemini-api-key"}}}"#;
@@ -107,8 +134,17 @@ fn google_key_is_stored_by_the_same_command() {
     let missing = run(&["-p", "go"], "");
     assert_eq!(missing.code(), 41);
     assert!(missing.err().contains("parallax auth add gemini"), "{}", missing.err());
+    let source = || {
+        let list: Value =
+            serde_json::from_str(&run(&["auth", "list", "--json"], "").stdout()).expect("json");
+        let rows = list["providers"].as_array().expect("rows").clone();
+        let row = rows.into_iter().find(|row| row["provider"] == "gemini").expect("a row");
+        row["source"].clone()
+    };
+    assert_eq!(source(), "missing");
     let done = run(&["auth", "add", "gemini", "--no-check"], "key-of-google-4711\n");
     assert_eq!(done.code(), 0, "{}", done.err());
+    assert_eq!(source(), "stored");
     assert_eq!(run(&["-p", "go"], "").stdout().trim(), "hello");
     let key = world.server.requests()[0].header("x-goog-api-key").map(str::to_owned);
     assert_eq!(key.as_deref(), Some("key-of-google-4711"));

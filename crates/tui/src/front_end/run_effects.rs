@@ -322,7 +322,7 @@ impl TerminalFrontEnd {
         let jobs = self.jobs.clone();
         tokio::spawn(async move {
             let added = launch.provider_manager().add_provider_key(&provider, &key).await;
-            let added = added.map_err(|failure| failure.message);
+            let added = added.map(|key| key.unchecked).map_err(|failure| failure.message);
             let then: JobContinuation =
                 Box::new(move |app| sign_in::provider_key_added(app, &provider, added));
             let _ = jobs.send(then).await;
