@@ -53,7 +53,6 @@ fn budgets_of_flags_and_settings_are_in_the_cost_view() {
     world.home.write_home(".gemini/settings.json", &settings.to_string()).expect("settings");
     world.run_well(&["-p", "go", "--max-cost", "0.5", "--session-id", "shown"]);
     let Some(dom) = exported_view(&world, "cost") else { return };
-    assert!(!dom.contains("No budget is set"), "{}", start(&dom));
     for budget in ["Budget (cost, session)", "of $0.5000", "Budget (cost, prompt)", "of $0.3000"] {
         assert!(dom.contains(budget), "{budget}");
     }
