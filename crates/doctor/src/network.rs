@@ -55,8 +55,8 @@ pub(crate) async fn checks(launch: &SessionConfig) -> Vec<DoctorCheck> {
         Ok(found) => checks.extend(found),
         Err(failed) => {
             checks.extend(failed);
-            checks.push(skipped_check("tls", "Service", "there is no connection"));
-            checks.push(skipped_check("key", "Key", "there is no connection"));
+            checks.push(skipped_check("tls", "Service", "the connection failed"));
+            checks.push(skipped_check("key", "Key", "the connection failed"));
             return checks;
         }
     }

@@ -86,7 +86,7 @@ impl RedirectListener {
         };
         let (status, text) = match &target {
             Some(target) if !is_awaited(target) => {
-                ("400 Bad Request", "This sign-in is no longer pending.")
+                ("400 Bad Request", "This sign-in has ended already.")
             }
             Some(target) if target.contains("code=") => {
                 ("200 OK", "You are signed in. You can close this page.")
