@@ -280,9 +280,8 @@ impl Processes {
             tokio::time::sleep(SETTLE).await;
             found = self.search(tree.clone()).await;
         }
-        if found.has_broker {
-            self.reap_broker(tree.clone());
-        }
+        // It may end a moment later, or may not have been adopted yet.
+        self.reap_broker(tree.clone());
         found.roots
     }
 
