@@ -557,7 +557,8 @@ fn join(
     with_history: bool,
 ) -> Option<Result<(), RpcError>> {
     let sessions = sessions.lock().unwrap_or_else(PoisonError::into_inner);
-    let handle = sessions.get(id)?;
+    // One that has ended can be opened again.
+    let handle = sessions.get(id).filter(|handle| !handle.operations.is_closed())?;
     if handle.clients.has(&reply.client) {
         let text = format!("the session `{id}` is already open");
         return Some(Err(RpcError::invalid_params(text)));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parallax_protocol::editor_files::SessionEditor;
 use parallax_protocol::event::Failure;
-use parallax_protocol::op::Prompt;
+use parallax_protocol::op::{Op, Prompt};
 use parallax_protocol::{BoxFuture, Object};
 use parallax_sdk::mcp_view::Asker;
 use parallax_sdk::{EventReader, OpenSession, SessionConfig};
@@ -52,6 +52,29 @@ impl OpenRequest {
 /// The reply of a slash command; `None` if the text is a prompt.
 pub type SlashReply<'a> = BoxFuture<'a, Result<Option<String>, Failure>>;
 
+/// The result of a command that changes what sessions use.
+pub enum CommandReply {
+    /// Text for the user.
+    Text(String),
+    /// The session has to be opened again to use the changes. The output of the command line
+    /// `then` follows the text.
+    Reopen {
+        /// Text for the user.
+        text: String,
+        /// A command line.
+        then: &'static str,
+    },
+    /// An operation that runs a turn or ends with [`EventBody::Restored`].
+    ///
+    /// [`EventBody::Restored`]: parallax_protocol::event::EventBody::Restored
+    Turn(Op),
+}
+
+/// A command that changes what sessions use. It blocks. The parameter asks the user to agree to a
+/// text, and returns whether they do.
+pub type ManagementCommand =
+    Box<dyn FnOnce(&mut dyn FnMut(&str) -> bool) -> Result<CommandReply, Failure> + Send>;
+
 /// What the embedding program provides.
 pub trait Host: Send + Sync + 'static {
     /// Returns the version of the program.
@@ -77,6 +100,10 @@ pub trait Host: Send + Sync + 'static {
         events: &'a mut EventReader,
         text: &'a str,
     ) -> SlashReply<'a>;
+
+    /// Returns the command of a line if it changes what sessions use: their context files,
+    /// extensions, servers, or history.
+    fn management(&self, session: &OpenSession, text: &str) -> Option<ManagementCommand>;
 
     /// Returns the names of the providers that need a key, besides the Gemini API. Blocking.
     fn providers(&self) -> Vec<String>;

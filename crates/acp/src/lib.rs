@@ -25,4 +25,4 @@ mod updates;
 
 pub use authentication::Authentication;
 pub use dispatch::{SharedSessions, serve, serve_shared};
-pub use host::{Host, OpenRequest, SlashReply};
+pub use host::{CommandReply, Host, ManagementCommand, OpenRequest, SlashReply};

@@ -1,6 +1,8 @@
 //! A session: a task that handles operations of the client and forwards events.
 
+mod management;
 mod prompts;
+mod reopening;
 mod session_options;
 
 use std::collections::BTreeMap;
@@ -19,14 +21,15 @@ use parallax_sdk::mcp_view::{McpUpdate, McpUpdates, PendingSignIn};
 use parallax_sdk::{EventReader, OpenSession};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc, oneshot};
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::{JoinError, JoinHandle, JoinSet};
 
+use self::reopening::Reopening;
 use crate::client_files::{CallTerminals, ClientFiles};
 use crate::client_terminal::terminal_content;
 use crate::clients::SessionClients;
 use crate::connection::ClientConnection;
 use crate::history::RecordedCalls;
-use crate::host::Host;
+use crate::host::{CommandReply, Host};
 use crate::options::SessionChoices;
 use crate::permission;
 use crate::rpc::RpcError;
@@ -99,8 +102,20 @@ struct RunningPrompt {
     usage: BTreeMap<String, Usage>,
 }
 
-/// A prompt whose files and commands are being expanded.
-type ExpandingPrompt = JoinHandle<Result<Prompt, Failure>>;
+/// What becomes of a typed text.
+enum PreparedInput {
+    Prompt(Prompt),
+    Reply(CommandReply),
+}
+
+/// A prompt whose files and commands are being expanded, or a running command.
+type PreparingInput = JoinHandle<Result<PreparedInput, Failure>>;
+
+/// Why a session serves its clients no longer.
+enum SessionEnd {
+    Closed(Option<oneshot::Sender<()>>),
+    Reopen(Reopening),
+}
 
 pub(crate) struct EditorSession {
     id: String,
@@ -112,7 +127,9 @@ pub(crate) struct EditorSession {
     choices: SessionChoices,
     updates: UpdateBuilder,
     running: Option<RunningPrompt>,
-    pending_prompt: Option<ExpandingPrompt>,
+    pending_input: Option<PreparingInput>,
+    /// Set if the session has to be opened again.
+    reopening: Option<Reopening>,
     /// The prompt that replaces the one being cancelled.
     queued: Option<(PendingReply, Vec<Value>)>,
     decision_sender: mpsc::Sender<Decide>,
@@ -153,7 +170,8 @@ impl EditorSession {
             features,
             choices,
             running: None,
-            pending_prompt: None,
+            pending_input: None,
+            reopening: None,
             queued: None,
             decision_sender,
             decisions,
@@ -199,6 +217,19 @@ impl EditorSession {
 
     /// Runs until the client closes the session or is gone.
     pub(crate) async fn run(mut self, mut orders: mpsc::Receiver<ClientOperation>) {
+        loop {
+            match self.serve(&mut orders).await {
+                SessionEnd::Closed(completion) => return self.close(completion).await,
+                SessionEnd::Reopen(reopening) => match self.reopen(reopening).await {
+                    Some(reopened) => self = reopened,
+                    None => return,
+                },
+            }
+        }
+    }
+
+    /// Serves the clients until the session has to be closed or reopened.
+    async fn serve(&mut self, orders: &mut mpsc::Receiver<ClientOperation>) -> SessionEnd {
         self.announce_commands().await;
         let mut servers = None;
         if let Some(view) = self.open.mcp_view() {
@@ -208,29 +239,32 @@ impl EditorSession {
         for warning in merge_similar(self.open.warnings.clone()) {
             tracing::warn!("{warning}");
         }
-        let mut closed = None;
         loop {
+            if let Some(reopening) = self.reopening.take() {
+                return SessionEnd::Reopen(reopening);
+            }
             tokio::select! {
                 order = orders.recv() => match order {
-                    None => break,
+                    None => return SessionEnd::Closed(None),
                     Some(ClientOperation::Close { completion }) => {
-                        closed = Some(completion);
-                        break;
+                        return SessionEnd::Closed(Some(completion));
                     }
                     Some(order) => self.order(order).await,
                 },
                 event = self.events.next() => match event {
-                    None => break,
+                    None => return SessionEnd::Closed(None),
                     Some(event) => self.event(event).await,
                 },
                 Some(decide) = self.decisions.recv() => self.send(Op::Decide(Box::new(decide))).await,
-                prompt = prompt_result(&mut self.pending_prompt) => self.handle_prepared(prompt).await,
+                input = prepared_input(&mut self.pending_input) => self.handle_prepared(input).await,
                 update = next_update(&mut servers) => self.servers_changed(update.sign_ins).await,
             }
         }
-        drop(servers);
+    }
+
+    async fn close(mut self, completion: Option<oneshot::Sender<()>>) {
         self.sign_ins.abort_all();
-        if let Some(preparing) = self.pending_prompt.take() {
+        if let Some(preparing) = self.pending_input.take() {
             preparing.abort();
         }
         self.answer(Ok(json!("cancelled"))).await;
@@ -241,9 +275,9 @@ impl EditorSession {
         for report in self.open.close_with_limit(tokio::time::sleep(FAREWELL)).await {
             tracing::warn!("{report}");
         }
-        if let Some(done) = closed {
+        if let Some(completion) = completion {
             // Fails only if the request was cancelled.
-            let _ = done.send(());
+            let _ = completion.send(());
         }
     }
 
@@ -383,6 +417,7 @@ impl EditorSession {
                 }
             }
             EventBody::ApprovalRequested(ask) => self.ask(*ask),
+            EventBody::Restored(undone) => self.restored(undone).await,
             EventBody::TurnEnded(ended) => {
                 self.turn_ended(ended.reason).await;
                 self.next_prompt().await;
@@ -483,13 +518,16 @@ async fn next_update(servers: &mut Option<McpUpdates>) -> McpUpdate {
     std::future::pending().await
 }
 
-async fn prompt_result(preparing: &mut Option<ExpandingPrompt>) -> Result<Prompt, Failure> {
+async fn prepared_input(preparing: &mut Option<PreparingInput>) -> Result<PreparedInput, Failure> {
     match preparing {
-        Some(preparing) => preparing.await.unwrap_or_else(|error| {
-            Err(Failure { kind: FailureKind::Internal, message: error.to_string(), status: None })
-        }),
+        Some(preparing) => preparing.await.unwrap_or_else(|error| Err(internal_failure(&error))),
         None => std::future::pending().await,
     }
+}
+
+/// A task that panicked or was aborted.
+fn internal_failure(error: &JoinError) -> Failure {
+    Failure::new(FailureKind::Internal, error.to_string())
 }
 
 fn command_json(name: &str, description: &str, hint: &str) -> Value {

@@ -24,6 +24,7 @@ mod shell;
 mod skill_commands;
 mod table;
 mod template_files;
+mod typed_line;
 mod word_ends;
 
 use std::collections::HashSet;
@@ -51,6 +52,7 @@ pub use prepared::{ExpandedCommand, PreparedCommand};
 pub use prompts::PromptCommand;
 pub use skill_commands::SkillCommand;
 pub use table::{CommandSpec, EditorCommand, SlashCommand, TABLE};
+pub use typed_line::{ParsedLine, available_names, parse};
 
 /// Maximum number of names suggested in an error.
 const OFFERED: usize = 5;

@@ -452,7 +452,18 @@ pub static TABLE: &[CommandSpec] = &[
         .with_aliases(&["extension"])
         .with_subcommands(EXTENSIONS)
         .headless("/extensions [list]")
-        .editors(&[("extensions", "List extensions", "")]),
+        .editors(&[
+            ("extensions", "List extensions", ""),
+            ("extensions list", "List extensions", ""),
+            ("extensions explore", "Show the address of the extension gallery", ""),
+            ("extensions enable", "Enable an extension", "NAME [workspace]"),
+            ("extensions disable", "Disable an extension", "NAME [workspace]"),
+            ("extensions install", "Install an extension", "URL | directory | archive"),
+            ("extensions link", "Use an extension in place", "directory"),
+            ("extensions uninstall", "Uninstall an extension", "NAME"),
+            ("extensions update", "Update extensions", "NAME | --all"),
+            ("extensions restart", "Reload all extensions", ""),
+        ]),
     plain("footer", SlashCommand::Footer, "Choose the items of the status line")
         .with_aliases(&["statusline"])
         .anytime(),
@@ -523,7 +534,7 @@ pub static TABLE: &[CommandSpec] = &[
                 .with_arguments("SERVER [--session]"),
         ])
         .headless("/mcp [list|desc|schema]")
-        .editors(&[("mcp", "List MCP servers and their tools", "list | desc | schema")]),
+        .editors(&[("mcp", "List or restart MCP servers", "list | desc | schema | reload")]),
     plain("memory", SlashCommand::Memory, "Manage context files")
         .with_subcommands(&[
             plain("show", SlashCommand::Memory, "Show the contents"),
@@ -543,6 +554,9 @@ pub static TABLE: &[CommandSpec] = &[
         .editors(&[
             ("memory show", "Show the loaded context files", ""),
             ("memory list", "List the loaded context files", ""),
+            ("memory refresh", "Reload the context files", ""),
+            ("memory add", "Save a fact for all later sessions", "TEXT"),
+            ("memory inbox", "List memory suggestions that wait for your approval", ""),
         ]),
     plain("mode", SlashCommand::Mode, "Choose the approval mode").parallax_only().editors(&[(
         "mode",
@@ -588,7 +602,10 @@ pub static TABLE: &[CommandSpec] = &[
     )
     .with_arguments("[NAME]")
     .headless("/restore [list]")
-    .editors(&[("restore list", "List the changes that can be restored", "")]),
+    .editors(&[
+        ("restore list", "List the changes that can be restored", ""),
+        ("restore", "Restore files to before a change", "NAME"),
+    ]),
     plain("resume", SlashCommand::Chat, "Browse, save, and share conversations")
         .with_subcommands(CHATS),
     plain(

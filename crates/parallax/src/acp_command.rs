@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use parallax_acp::{Host, OpenRequest, SlashReply};
+use parallax_acp::{Host, ManagementCommand, OpenRequest, SlashReply};
 use parallax_commands::TABLE;
 use parallax_headless::{ExitCode, Expand, Signals};
 use parallax_protocol::event::Failure;
@@ -10,6 +10,7 @@ use parallax_sdk::trust::{PreparedConfig, TrustAnswer};
 use parallax_sdk::{EventReader, OpenSession, SessionConfig};
 use parallax_sessions::SessionChoice;
 
+use crate::management_commands;
 use crate::session_flags::SessionFlags;
 use crate::start;
 
@@ -89,6 +90,10 @@ impl Host for Editor {
             }
             Ok(start::info_command(session, text).await?.map(|report| report.text))
         })
+    }
+
+    fn management(&self, session: &OpenSession, text: &str) -> Option<ManagementCommand> {
+        management_commands::command(session, text)
     }
 
     fn commands(&self) -> Vec<(&'static str, &'static str, &'static str)> {

@@ -1,5 +1,6 @@
 //! `parallax extensions`: installs, updates, checks, and removes extensions.
 
+mod prompter;
 mod stdin_prompter;
 mod upkeep;
 
@@ -19,6 +20,7 @@ use serde_json::{Value, json};
 use crate::command_result::{CommandResult, input_failure};
 use crate::extensions_words::{consent_text, extension_json, list_rows};
 use crate::scope_option::Scope;
+pub(crate) use prompter::{EditorPrompter, Prompter};
 pub(crate) use stdin_prompter::StdinPrompter;
 use upkeep::Sync;
 
@@ -203,14 +205,25 @@ impl ExtensionsAction {
 /// Runs the subcommand.
 ///
 /// # Errors
-/// Fails if the source cannot be used, the extension is unknown, or the user does not
-/// agree.
+/// Returns the errors of [`run_with`].
 pub(crate) fn run(
     launch: &SessionConfig,
     action: &ExtensionsAction,
 ) -> Result<CommandResult, Failure> {
+    run_with(launch, action, &mut StdinPrompter::new(action.values()?))
+}
+
+/// Runs the subcommand; `prompter` answers its questions.
+///
+/// # Errors
+/// Fails if the source cannot be used, the extension is unknown, or the user does not
+/// agree.
+pub(crate) fn run_with(
+    launch: &SessionConfig,
+    action: &ExtensionsAction,
+    prompter: &mut dyn Prompter,
+) -> Result<CommandResult, Failure> {
     launch.extension_manager().tidy_extensions();
-    let mut prompter = StdinPrompter::new(action.values()?);
     match action {
         ExtensionsAction::Install {
             source,
@@ -232,7 +245,7 @@ pub(crate) fn run(
             let shown = consent_text("installed", &fetched.manifest, &fetched.review, source);
             prompter.confirm(&shown, *consent)?;
             launch.extension_manager().install_extension(&fetched)?;
-            let missing = ask_settings(launch, &name, *skip_settings, &mut prompter)?;
+            let missing = ask_settings(launch, &name, *skip_settings, prompter)?;
             let text = format!("Extension \"{}\" installed successfully and enabled.\n", name);
             Ok(done(text + &missing, &name, "installed"))
         }
@@ -244,7 +257,7 @@ pub(crate) fn run(
             launch.extension_manager().link_extension(path)?;
             let name = &manifest.name;
             let mut text = format!("Extension \"{name}\" linked successfully and enabled.\n");
-            text.push_str(&ask_settings(launch, name, true, &mut prompter)?);
+            text.push_str(&ask_settings(launch, name, true, prompter)?);
             Ok(done(text, name, "linked"))
         }
         ExtensionsAction::New { path, template } => {
@@ -259,13 +272,13 @@ pub(crate) fn run(
         ExtensionsAction::List { .. } => Ok(list(launch)),
         ExtensionsAction::Update { name: Some(name), consent, .. } => {
             let extension = launch.extension_manager().find_extension(name)?;
-            let output = update(launch, &extension, *consent, &mut prompter)?;
+            let output = update(launch, &extension, *consent, prompter)?;
             Ok(CommandResult::new(output.text, output.json))
         }
-        ExtensionsAction::Update { consent, .. } => Ok(update_all(launch, *consent, &mut prompter)),
+        ExtensionsAction::Update { consent, .. } => Ok(update_all(launch, *consent, prompter)),
         ExtensionsAction::Sync { file, consent, prune, .. } => {
             let what = Sync { file: file.as_deref(), consent: *consent, prune: *prune };
-            upkeep::sync(launch, &what, &mut prompter)
+            upkeep::sync(launch, &what, prompter)
         }
         ExtensionsAction::Doctor { name } => upkeep::doctor(launch, name.as_deref()),
         ExtensionsAction::Test { path, names } => upkeep::test(launch, path, names),
@@ -335,7 +348,7 @@ fn ask_settings(
     launch: &SessionConfig,
     name: &str,
     skip: bool,
-    prompter: &mut StdinPrompter,
+    prompter: &mut dyn Prompter,
 ) -> Result<String, Failure> {
     let fresh = launch.reload()?;
     let extension = fresh.extension_manager().find_extension(name)?;
@@ -391,7 +404,7 @@ fn update(
     launch: &SessionConfig,
     extension: &Extension,
     consent: bool,
-    prompter: &mut StdinPrompter,
+    prompter: &mut dyn Prompter,
 ) -> Result<CommandResult, Failure> {
     let name = extension.name();
     let current = || {
@@ -432,11 +445,7 @@ fn update(
 }
 
 /// A failed update does not stop the others.
-fn update_all(
-    launch: &SessionConfig,
-    consent: bool,
-    prompter: &mut StdinPrompter,
-) -> CommandResult {
+fn update_all(launch: &SessionConfig, consent: bool, prompter: &mut dyn Prompter) -> CommandResult {
     let (mut text, mut errors) = (String::new(), String::new());
     let (mut list, mut code) = (Vec::new(), ExitCode::SUCCESS);
     for extension in &launch.extensions().all {

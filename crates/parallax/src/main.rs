@@ -43,6 +43,7 @@ mod invocation;
 mod launch;
 mod log;
 mod man_command;
+mod management_commands;
 mod mcp_arguments;
 mod mcp_command;
 mod mcp_sign_in;

@@ -11,7 +11,7 @@ use parallax_sdk::SessionConfig;
 use serde_json::{Value, json};
 
 use crate::command_result::{CommandResult, input_failure, switch_result};
-use crate::extensions_command::StdinPrompter;
+use crate::extensions_command::{Prompter as _, StdinPrompter};
 use crate::scope_option::{OptionalScope, ProjectScopeOption, Scope, UserScopeOption};
 
 #[derive(Debug, Subcommand)]

@@ -110,7 +110,8 @@ impl SessionConfig {
     /// Returns the errors of [`SessionConfig::prepare`], except for an untrusted directory.
     pub fn reopened(&self, options: LaunchOptions) -> Result<Self, Failure> {
         let config = Self::load(&options)?;
-        Self::from_config(options, config)
+        let prompter = self.prompter.clone();
+        Ok(Self { prompter, ..Self::from_config(options, config)? })
     }
 
     /// Returns the options of the front end, for preparing another session.

@@ -7,7 +7,9 @@ use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::op::{Op, Prompt};
 use serde_json::{Value, json};
 
-use super::{EditorSession, ExpandingPrompt, MAX_TITLE, PendingReply, RunningPrompt, quota};
+use super::{
+    EditorSession, MAX_TITLE, PendingReply, PreparedInput, PreparingInput, RunningPrompt, quota,
+};
 use crate::prompt_blocks::{self, ConvertedPrompt};
 use crate::rpc::RpcError;
 use crate::updates::chunk;
@@ -47,6 +49,10 @@ impl EditorSession {
         }
         if let Some(line) = self.command_line(&read.text) {
             let host = self.host.clone();
+            if let Some(command) = host.management(&self.open, &line) {
+                self.pending_input = Some(self.manage(line.into_owned(), command));
+                return;
+            }
             let reply = host.slash(&self.open, &mut self.events, &line).await;
             match reply {
                 Ok(None) => {}
@@ -57,7 +63,7 @@ impl EditorSession {
                 Err(failure) => return self.refuse(failure).await,
             }
         }
-        self.pending_prompt = Some(self.prepare(read));
+        self.pending_input = Some(self.prepare(read));
     }
 
     /// Returns the line of a slash command. Some editors send their commands with `$`.
@@ -84,7 +90,7 @@ impl EditorSession {
 
     /// Expands the files that a prompt references. Files outside the workspace require the user's
     /// consent.
-    pub(super) fn prepare(&self, read: ConvertedPrompt) -> ExpandingPrompt {
+    pub(super) fn prepare(&self, read: ConvertedPrompt) -> PreparingInput {
         let (clients, id) = (self.clients.clone(), self.id.clone());
         let expander = self.open.expander.clone();
         let expand = self.host.expand(&self.open);
@@ -112,14 +118,15 @@ impl EditorSession {
                 false => expand(read.text).await?,
             };
             prompt.attachments.extend(read.attachments);
-            Ok(prompt)
+            Ok(PreparedInput::Prompt(prompt))
         })
     }
 
-    pub(super) async fn handle_prepared(&mut self, prompt: Result<Prompt, Failure>) {
-        self.pending_prompt = None;
-        match prompt {
-            Ok(prompt) => {
+    pub(super) async fn handle_prepared(&mut self, input: Result<PreparedInput, Failure>) {
+        self.pending_input = None;
+        match input {
+            Ok(PreparedInput::Reply(reply)) => self.handle_reply(reply).await,
+            Ok(PreparedInput::Prompt(prompt)) => {
                 if !self.has_title {
                     self.has_title = true;
                     let title: String = prompt
@@ -163,7 +170,7 @@ impl EditorSession {
             return;
         }
         self.files_cancelled.notify_waiters();
-        if let Some(preparing) = self.pending_prompt.take() {
+        if let Some(preparing) = self.pending_input.take() {
             preparing.abort();
         }
         self.answer(Ok(json!("cancelled"))).await;

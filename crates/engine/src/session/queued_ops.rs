@@ -92,9 +92,8 @@ impl Session {
     /// Restores a checkpoint, and queues the turn that runs its call again.
     async fn restore(&mut self, order: Restore) {
         let Some(earlier) = self.conversation.results_before(order) else {
-            let text = "Cannot restore that change: its tool call was removed from the \
-                conversation";
-            self.inbox.notice(Level::Error, text);
+            let problem = Some("its tool call was removed from the conversation".to_owned());
+            self.bus.send(EventBody::Restored(UndoResult { problem, ..UndoResult::default() }));
             return;
         };
         // A turn of its own, so that an undo reverts the restore.

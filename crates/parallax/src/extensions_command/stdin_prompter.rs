@@ -8,6 +8,7 @@ use parallax_headless::one_line;
 use parallax_protocol::event::Failure;
 
 use super::consent_refused;
+use super::prompter::Prompter;
 use crate::hidden_input::HiddenInput;
 
 /// Maximum size of an answer in bytes.
@@ -28,26 +29,42 @@ impl StdinPrompter {
         Self { is_terminal: io::stdin().is_terminal(), input_ended: false, provided }
     }
 
-    /// Whether a file provides the value of a setting.
-    pub(crate) fn has(&self, variable: &str) -> bool {
+    fn line(&mut self) -> Option<String> {
+        let mut line = Vec::new();
+        let mut stdin = io::stdin().lock();
+        loop {
+            let buffer = stdin.fill_buf().ok()?;
+            if buffer.is_empty() {
+                break;
+            }
+            let end = buffer.iter().position(|byte| *byte == b'\n');
+            let taken = end.map_or(buffer.len(), |end| end + 1);
+            line.extend_from_slice(buffer.get(..taken).unwrap_or_default());
+            stdin.consume(taken);
+            if end.is_some() || line.len() > LONGEST {
+                break;
+            }
+        }
+        self.input_ended = line.is_empty();
+        (!line.is_empty()).then(|| String::from_utf8_lossy(&line).into_owned())
+    }
+}
+
+impl Prompter for StdinPrompter {
+    fn has(&self, variable: &str) -> bool {
         self.provided.iter().any(|(name, _)| name == variable)
     }
 
-    /// Whether more answers may follow.
-    pub(crate) fn can_be_asked(&self) -> bool {
+    fn can_be_asked(&self) -> bool {
         !self.input_ended
     }
 
-    pub(crate) fn print(&self, text: &str) {
+    fn print(&mut self, text: &str) {
         // A failed write to stderr cannot be reported.
         let _ = io::stderr().write_all(text.as_bytes());
     }
 
-    /// Shows a text and asks the user to agree.
-    ///
-    /// # Errors
-    /// Returns an error if the answer was no, or if there was none.
-    pub(crate) fn confirm(&mut self, text: &str, consent: bool) -> Result<(), Failure> {
+    fn confirm(&mut self, text: &str, consent: bool) -> Result<(), Failure> {
         self.print(text);
         if consent {
             return Ok(());
@@ -65,15 +82,7 @@ impl StdinPrompter {
         }
     }
 
-    /// Asks for the value of a setting; an empty answer means no value.
-    ///
-    /// # Errors
-    /// Returns an error if the input has ended.
-    pub(crate) fn value(
-        &mut self,
-        extension: &str,
-        setting: &ExtensionSetting,
-    ) -> Result<String, Failure> {
+    fn value(&mut self, extension: &str, setting: &ExtensionSetting) -> Result<String, Failure> {
         let given = self.provided.iter().find(|(name, _)| *name == setting.variable);
         if let Some((_, value)) = given {
             return Ok(value.trim().to_owned());
@@ -97,25 +106,5 @@ impl StdinPrompter {
         line.map(|line| line.trim().to_owned()).ok_or_else(|| {
             consent_refused(&format!("No value for `{}` on stdin", setting.variable))
         })
-    }
-
-    fn line(&mut self) -> Option<String> {
-        let mut line = Vec::new();
-        let mut stdin = io::stdin().lock();
-        loop {
-            let buffer = stdin.fill_buf().ok()?;
-            if buffer.is_empty() {
-                break;
-            }
-            let end = buffer.iter().position(|byte| *byte == b'\n');
-            let taken = end.map_or(buffer.len(), |end| end + 1);
-            line.extend_from_slice(buffer.get(..taken).unwrap_or_default());
-            stdin.consume(taken);
-            if end.is_some() || line.len() > LONGEST {
-                break;
-            }
-        }
-        self.input_ended = line.is_empty();
-        (!line.is_empty()).then(|| String::from_utf8_lossy(&line).into_owned())
     }
 }

@@ -10,7 +10,7 @@ use parallax_protocol::event::Failure;
 use parallax_sdk::SessionConfig;
 use serde_json::{Value, json};
 
-use super::stdin_prompter::StdinPrompter;
+use super::prompter::Prompter;
 use super::{ask_settings, code_of, input_failure, uninstall};
 use crate::command_result::CommandResult;
 use crate::extensions_words::consent_text;
@@ -28,7 +28,7 @@ pub(super) struct Sync<'a> {
 pub(super) fn sync(
     launch: &SessionConfig,
     what: &Sync,
-    prompter: &mut StdinPrompter,
+    prompter: &mut dyn Prompter,
 ) -> Result<CommandResult, Failure> {
     let locked = launch.extension_manager().locked_extensions(what.file)?;
     let (mut text, mut errors) = (String::new(), String::new());
@@ -87,7 +87,7 @@ fn sync_extension(
     name: &str,
     locked: &LockEntry,
     consent: bool,
-    prompter: &mut StdinPrompter,
+    prompter: &mut dyn Prompter,
 ) -> Result<(&'static str, String), Failure> {
     if launch.extension_manager().matches_lock(name, locked) {
         return Ok(("already at the locked version", String::new()));

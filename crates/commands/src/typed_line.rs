@@ -1,10 +1,12 @@
-//! Parses slash commands.
+//! Parses a typed line: which command of the table it names, and with which arguments.
 
-use parallax_commands::{
-    CommandSpec, OWN_PREFIX, TABLE, equivalent_command, is_alias, is_parallax_only,
-    other_agent_hint, strip_parallax_prefix,
-};
 use parallax_config::similar_names;
+
+use crate::names::{
+    OWN_PREFIX, equivalent_command, is_alias, is_parallax_only, other_agent_hint,
+    strip_parallax_prefix,
+};
+use crate::table::{CommandSpec, TABLE};
 
 /// Commands that can be abbreviated.
 const CUT_SHORT: [&str; 2] = ["chat", "resume"];
@@ -13,7 +15,7 @@ const SHORTEST: usize = 2;
 
 /// The result of parsing an input line.
 #[derive(Debug)]
-pub(crate) enum ParsedLine {
+pub enum ParsedLine {
     /// A built-in command with its unchanged arguments.
     Command(&'static CommandSpec, String),
     /// A custom command.
@@ -22,9 +24,15 @@ pub(crate) enum ParsedLine {
     Unknown(String, Vec<String>),
     /// A command of another agent, with what to use instead.
     OtherAgent(String, &'static str),
-    /// An invalid argument word, with similar subcommands or all of them. `command` includes the
-    /// name of the subcommand.
-    UnknownArgument { command: String, word: String, near: Vec<String> },
+    /// An invalid argument word.
+    UnknownArgument {
+        /// The command up to and including the word.
+        command: String,
+        /// The word.
+        word: String,
+        /// Similar subcommands, or all of them.
+        near: Vec<String>,
+    },
     /// Text for the model: `//`, `/*`, or a path.
     Text,
 }
@@ -32,7 +40,7 @@ pub(crate) enum ParsedLine {
 /// Parses a line. Words select subcommands by name or alias; the rest is the argument. `others` are
 /// the names of custom commands. They override built-in names that Gemini CLI does not have; such a
 /// built-in command is then called `parallax:NAME`.
-pub(crate) fn parse(line: &str, others: &[String]) -> ParsedLine {
+pub fn parse(line: &str, others: &[String]) -> ParsedLine {
     let Some(rest) = line.trim_start().strip_prefix('/') else { return ParsedLine::Text };
     if rest.starts_with(['/', '*']) {
         return ParsedLine::Text;
@@ -85,7 +93,7 @@ pub(crate) fn parse(line: &str, others: &[String]) -> ParsedLine {
 
 /// Returns the name and the remaining aliases of a built-in command beside custom commands: the
 /// prefixed name if a custom command has its plain name.
-pub(crate) fn available_names(
+pub fn available_names(
     spec: &CommandSpec,
     is_taken: impl Fn(&str) -> bool,
 ) -> (String, Vec<String>) {
@@ -136,7 +144,7 @@ fn word(text: &str) -> (&str, &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::SlashCommand;
+    use crate::table::SlashCommand;
 
     fn command(line: &str) -> (SlashCommand, String) {
         match parse(line, &[]) {

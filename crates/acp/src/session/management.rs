@@ -1,0 +1,106 @@
+//! Commands that change what sessions use, such as `/extensions install`. They run in a task, so
+//! that the user can cancel them, and ask for the user's consent.
+
+use parallax_protocol::event::UndoResult;
+use parallax_protocol::op::Op;
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, oneshot};
+
+use super::reopening::Reopening;
+use super::{EditorSession, PreparedInput, PreparingInput};
+use crate::clients::SessionClients;
+use crate::host::{CommandReply, ManagementCommand};
+use crate::tool_updates;
+use crate::updates::chunk;
+
+/// A text that the user has to agree to, and where the answer goes.
+type ConsentRequest = (String, oneshot::Sender<bool>);
+
+impl EditorSession {
+    /// Runs a command. Without its task, every consent is refused.
+    pub(super) fn manage(&self, line: String, command: ManagementCommand) -> PreparingInput {
+        let (clients, id) = (self.clients.clone(), self.id.clone());
+        tokio::spawn(async move {
+            let (requests, mut requested) = mpsc::channel::<ConsentRequest>(1);
+            let mut running = tokio::task::spawn_blocking(move || {
+                command(&mut |text| {
+                    let (reply, answer) = oneshot::channel();
+                    let is_sent = requests.blocking_send((text.to_owned(), reply)).is_ok();
+                    is_sent && answer.blocking_recv().unwrap_or(false)
+                })
+            });
+            loop {
+                tokio::select! {
+                    result = &mut running => {
+                        return match result {
+                            Ok(result) => result.map(PreparedInput::Reply),
+                            Err(error) => Err(super::internal_failure(&error)),
+                        };
+                    }
+                    Some((text, reply)) = requested.recv() => {
+                        let is_agreed = consent(&clients, &id, &line, &text).await;
+                        // Fails only if the command has ended.
+                        let _ = reply.send(is_agreed);
+                    }
+                }
+            }
+        })
+    }
+
+    pub(super) async fn handle_reply(&mut self, reply: CommandReply) {
+        match reply {
+            CommandReply::Text(text) => {
+                self.clients.update(&self.id, chunk("agent_message_chunk", &text)).await;
+                self.answer(Ok(json!("end_turn"))).await;
+            }
+            // Answered when the session is open again.
+            CommandReply::Reopen { text, then } => {
+                self.reopening = Some(Reopening { text, then });
+            }
+            // Answered at the end of the turn.
+            CommandReply::Turn(op) => self.run_turn(op).await,
+        }
+    }
+
+    async fn run_turn(&mut self, op: Op) {
+        if let Some(running) = &mut self.running {
+            running.is_started = true;
+        }
+        self.send(op).await;
+    }
+
+    /// Reports restored files. A turn follows, unless nothing was restored.
+    pub(super) async fn restored(&mut self, undone: UndoResult) {
+        let mut text = match &undone.problem {
+            Some(problem) => format!("Restore failed: {problem}"),
+            None => "Reverted to before the change:".to_owned(),
+        };
+        for path in &undone.restored {
+            text.push_str(&format!("\n- {}", path.display()));
+        }
+        for (path, reason) in &undone.skipped {
+            text.push_str(&format!("\n- skipped {}: {reason}", path.display()));
+        }
+        text.push('\n');
+        self.clients.update(&self.id, chunk("agent_message_chunk", &text)).await;
+        if undone.problem.is_some() {
+            self.answer(Ok(json!("end_turn"))).await;
+            self.next_prompt().await;
+        }
+    }
+}
+
+/// Asks the user to agree to a text. A client that cannot answer refuses.
+async fn consent(clients: &SessionClients, id: &str, line: &str, text: &str) -> bool {
+    let request = json!({
+        "sessionId": id,
+        "toolCall": {"toolCallId": format!("consent-{line}"), "title": line, "kind": "other",
+            "status": "pending", "content": [tool_updates::text_content(text)]},
+        "options": [
+            {"optionId": "proceed_once", "name": "Agree", "kind": "allow_once"},
+            {"optionId": "cancel", "name": "Cancel", "kind": "reject_once"},
+        ],
+    });
+    let answer = clients.request("session/request_permission", request).await;
+    answer.is_ok_and(|it: Value| it["outcome"]["optionId"] == json!("proceed_once"))
+}

@@ -1,0 +1,88 @@
+//! Opens a session again under the same id, so that it uses changed files and settings.
+
+use parallax_protocol::event::Failure;
+use parallax_protocol::op::Op;
+use parallax_sdk::SessionConfig;
+use parallax_sessions::SessionChoice;
+use serde_json::json;
+
+use super::{EditorSession, FAREWELL, internal_failure};
+use crate::options::SessionChoices;
+use crate::updates::chunk;
+
+/// What the user learns when the session is open again.
+pub(super) struct Reopening {
+    pub(super) text: String,
+    /// A command line whose output follows the text.
+    pub(super) then: &'static str,
+}
+
+impl EditorSession {
+    /// Closes the session and opens it again, with its mode, its model, and its clients. Returns
+    /// `None` if it could not be opened; its clients have to load it then.
+    pub(super) async fn reopen(mut self, reopening: Reopening) -> Option<Self> {
+        let launch = match self.changed_launch().await {
+            Ok(launch) => launch,
+            Err(failure) => {
+                self.refuse(failure).await;
+                return Some(self);
+            }
+        };
+        self.sign_ins.abort_all();
+        let running = self.running.take();
+        let is_stored = self.open.is_resumable();
+        for report in self.open.close_with_limit(tokio::time::sleep(FAREWELL)).await {
+            tracing::warn!("{report}");
+        }
+        let opened = tokio::task::spawn_blocking(move || launch.open()).await;
+        match opened.unwrap_or_else(|error| Err(internal_failure(&error))) {
+            Ok((open, events)) => (self.open, self.events) = (open, events),
+            Err(failure) => {
+                let text = format!(
+                    "the session could not be opened again, so it is closed; load it to continue: {}",
+                    failure.message
+                );
+                if let Some(running) = running {
+                    running.reply.respond(Err(Failure::new(failure.kind, text).into())).await;
+                }
+                return None;
+            }
+        }
+        self.running = running;
+        self.choices = SessionChoices::new(self.open.launch());
+        if !is_stored {
+            // The journal of a session without a prompt does not contain the level.
+            if let Some(level) = self.thinking_level.clone() {
+                self.send(Op::SetThinkingLevel(Some(level))).await;
+            }
+        }
+        let host = self.host.clone();
+        let output = host.slash(&self.open, &mut self.events, reopening.then).await;
+        let output = output.ok().flatten().unwrap_or_default();
+        let text = chunk("agent_message_chunk", &format!("{}{output}", reopening.text));
+        self.clients.update(&self.id, text).await;
+        self.announce_options().await;
+        self.answer(Ok(json!("end_turn"))).await;
+        self.next_prompt().await;
+        Some(self)
+    }
+
+    /// Reads the settings again. The session stays as it is.
+    async fn changed_launch(&self) -> Result<SessionConfig, Failure> {
+        let launch = self.open.launch().clone();
+        let mut options = launch.options().clone();
+        options.session = match self.open.is_resumable() {
+            true => SessionChoice::Resume(self.id.clone()),
+            false => SessionChoice::WithId(self.id.clone()),
+        };
+        // What the user chose stays.
+        if self.updates.mode != self.open.mode {
+            options.approval_mode = Some(self.updates.mode);
+        }
+        if self.updates.model != self.open.model {
+            options.model = Some(self.updates.model.clone());
+        }
+        let reading = tokio::task::spawn_blocking(move || launch.reopened(options)).await;
+        reading.unwrap_or_else(|error| Err(internal_failure(&error)))
+    }
+}

@@ -1,0 +1,153 @@
+//! Commands of editors that change what an open session uses.
+
+use serde_json::{Value, json};
+
+use super::Editor;
+use crate::support::{World, wait_until};
+
+/// Waits for the answer to a prompt, and returns the agent's last text.
+fn reply(editor: &mut Editor, id: u64) -> String {
+    let answer = editor.answer(id);
+    assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
+    let chunks = editor.updates("agent_message_chunk");
+    chunks.last().expect("a chunk")["content"]["text"].as_str().unwrap_or_default().to_owned()
+}
+
+fn run(editor: &mut Editor, session: &str, line: &str) -> String {
+    let id = editor.prompt(session, line);
+    reply(editor, id)
+}
+
+/// The last request to the model, as text.
+fn last_request(world: &World) -> String {
+    let requests = world.server.requests();
+    String::from_utf8_lossy(&requests.last().expect("a request").body).into_owned()
+}
+
+#[test]
+fn context_files_are_reloaded_in_an_open_session() {
+    let world = World::new(r#"[{"text":"one"},{"text":"two"}]"#);
+    world.home.write("GEMINI.md", "OLD INSTRUCTION").expect("written");
+    let mut editor = Editor::ready(&world, &[]);
+    let session = editor.open(&world);
+    // Once without and once with a prompt, because only then there is a stored session.
+    world.home.write("GEMINI.md", "FIRST INSTRUCTION").expect("written");
+    let text = run(&mut editor, &session, "/memory refresh");
+    assert!(text.contains("Reloaded") && text.contains("GEMINI.md"), "{text}");
+    assert_eq!(run(&mut editor, &session, "question one"), "one");
+    let body = last_request(&world);
+    assert!(body.contains("FIRST INSTRUCTION") && !body.contains("OLD INSTRUCTION"), "{body}");
+    world.home.write("GEMINI.md", "SECOND INSTRUCTION").expect("written");
+    let params = json!({"sessionId": session, "modeId": "autoEdit"});
+    editor.call("session/set_mode", params);
+    run(&mut editor, &session, "$memory reload");
+    assert_eq!(run(&mut editor, &session, "question two"), "two");
+    let body = last_request(&world);
+    assert!(body.contains("SECOND INSTRUCTION") && body.contains("question one"), "{body}");
+    let text = run(&mut editor, &session, "/mode");
+    assert!(text.contains("autoEdit"), "{text}");
+    world.server.assert_clean();
+}
+
+#[test]
+fn fact_is_saved_and_used_at_once() {
+    let world = World::new(r#"[{"text":"one"}]"#);
+    let mut editor = Editor::ready(&world, &[]);
+    let session = editor.open(&world);
+    let text = run(&mut editor, &session, "/memory add The port is 8099");
+    assert!(text.contains("GEMINI.md"), "{text}");
+    run(&mut editor, &session, "question");
+    assert!(last_request(&world).contains("The port is 8099"));
+    let text = run(&mut editor, &session, "/memory add");
+    assert!(text.contains("/memory add TEXT"), "{text}");
+}
+
+#[test]
+fn invalid_settings_keep_the_session_open() {
+    let world = World::new(r#"[{"text":"one"},{"text":"two"}]"#);
+    let mut editor = Editor::ready(&world, &[]);
+    let session = editor.open(&world);
+    run(&mut editor, &session, "question one");
+    world.home.write_home(".parallax/settings.json", "{\"model\": ").expect("written");
+    let id = editor.prompt(&session, "/memory refresh");
+    let answer = editor.answer(id);
+    assert!(answer.to_string().contains("settings.json"), "{answer}");
+    assert_eq!(run(&mut editor, &session, "question two"), "two");
+}
+
+#[test]
+fn extension_is_installed_with_consent_and_its_commands_are_announced() {
+    let world = World::new(r#"[{"text":"one"}]"#);
+    let manifest = json!({"name": "ext", "version": "1.0.0"}).to_string();
+    world.home.write("ext/gemini-extension.json", &manifest).expect("written");
+    world.home.write("ext/commands/hello.toml", "prompt = 'Say hello'").expect("written");
+    let mut editor = Editor::ready(&world, &[]);
+    let session = editor.open(&world);
+    let installed = || world.home.parallax().join("extensions/ext").exists();
+
+    let id = editor.prompt(&session, "/extensions install ./ext --consent");
+    let request = editor.permit("cancel");
+    let asked = request["params"]["toolCall"].to_string();
+    assert!(asked.contains("third-party code") && asked.contains("hello"), "{asked}");
+    assert!(reply(&mut editor, id).contains("Nothing was changed") && !installed());
+
+    let id = editor.prompt(&session, "/extensions install ./ext");
+    let request = editor.wait_for_message(|it| it["method"] == "session/request_permission");
+    editor.notify("session/cancel", json!({"sessionId": session}));
+    assert_eq!(editor.answer(id)["result"]["stopReason"], "cancelled");
+    let outcome = json!({"outcome": {"outcome": "selected", "optionId": "proceed_once"}});
+    let late = json!({"jsonrpc": "2.0", "id": request["id"], "result": outcome});
+    editor.write(&late.to_string());
+    assert!(!installed(), "the user cancelled");
+
+    let id = editor.prompt(&session, "/extensions install ./ext");
+    editor.permit("proceed_once");
+    let text = reply(&mut editor, id);
+    assert!(text.contains("installed successfully") && text.contains("ext 1.0.0"), "{text}");
+    let announced = |editor: &Editor| {
+        let updates = editor.updates("available_commands_update");
+        let last: Value = updates.last().map(|it| (*it).clone()).unwrap_or_default();
+        last.to_string().contains("\"hello\"")
+    };
+    editor.wait_for_message(|it| it.to_string().contains("\"hello\""));
+    assert!(announced(&editor));
+
+    let text = run(&mut editor, &session, "/extensions disable ext workspace");
+    assert!(text.contains("disabled for this project"), "{text}");
+    let text = run(&mut editor, &session, "/extensions enable ext");
+    assert!(text.contains("enabled everywhere"), "{text}");
+    let text = run(&mut editor, &session, "/extensions enable nosuch");
+    assert!(text.contains("nosuch"), "{text}");
+    let text = run(&mut editor, &session, "/extensions uninstall ext");
+    assert!(text.contains("uninstalled"), "{text}");
+    wait_until("the extension is removed", || !installed());
+    assert!(run(&mut editor, &session, "/extensions explore").contains("https://"));
+}
+
+#[test]
+fn change_is_restored_and_reviewed_again() {
+    let world = World::new(
+        r#"[{"calls":[{"name":"write_file","args":{"file_path":"b.txt","content":"new\n"}}]},
+        {"text":"Done"},{"text":"Done again"}]"#,
+    );
+    let settings = json!({"general": {"checkpointing": {"enabled": true}}});
+    world.home.write_home(".parallax/settings.json", &settings.to_string()).expect("settings");
+    let mut editor = Editor::ready(&world, &[]);
+    let session = editor.open(&world);
+    let id = editor.prompt(&session, "write it");
+    editor.permit("proceed_once");
+    assert_eq!(reply(&mut editor, id), "Done");
+    let listed = run(&mut editor, &session, "/restore list");
+    let name = listed.split(' ').next().expect("a name").to_owned();
+    let text = run(&mut editor, &session, "/restore nosuch");
+    assert!(text.contains("Unknown change"), "{text}");
+    let id = editor.prompt(&session, &format!("/restore {name}"));
+    let file = world.home.project().join("b.txt");
+    editor.wait_for_message(|it| it["method"] == "session/request_permission");
+    assert!(!file.exists(), "the change is reverted");
+    let request = editor.seen.last().expect("the request").clone();
+    let outcome = json!({"outcome": {"outcome": "selected", "optionId": "proceed_once"}});
+    editor.write(&json!({"jsonrpc": "2.0", "id": request["id"], "result": outcome}).to_string());
+    assert_eq!(reply(&mut editor, id), "Done again");
+    assert_eq!(std::fs::read_to_string(file).expect("the file"), "new\n");
+}
