@@ -4,7 +4,9 @@
 //! matter. Lines are final
 //! - in fenced code at the top level: as soon as they end;
 //! - in a list at the top level: when the next item begins;
-//! - in a paragraph, heading, or table: when it ends;
+//! - in a paragraph of several lines: from the third line on, two lines later, if no later text can
+//!   change them; such a paragraph is never a heading;
+//! - in another paragraph, a heading, or a table: when it ends;
 //! - elsewhere: when the next block begins.
 //!
 //! Rows of a long paragraph are final before its line ends if no later text can change them; such a
@@ -31,6 +33,10 @@ const MAX_LINE: usize = 16 * 1024;
 const LONG_PARAGRAPH: usize = 256;
 /// How many rows of an open paragraph are kept.
 const OPEN_ROWS: usize = 2;
+/// How many complete lines of an open paragraph are kept.
+pub(super) const OPEN_LINES: usize = 2;
+/// The smallest number of lines of a paragraph that is released before its end.
+pub(super) const RELEASED_LINES: usize = 3;
 /// Up to this size, a block is parsed again at each line that may begin a new one.
 const SMALL_BLOCK: usize = 4 * 1024;
 
@@ -48,6 +54,8 @@ pub struct StreamedMarkdown {
     codes: Codes,
     /// The size of `open` when it was last parsed without result.
     parsed_size: usize,
+    /// The size of `open` from which it is worth looking for finished lines of a paragraph.
+    next_lines_size: usize,
     /// The size of `incoming` from which it is worth splitting.
     next_split_size: usize,
     /// Final rows not taken yet.
@@ -88,6 +96,7 @@ impl StreamedMarkdown {
             definitions: Definitions::default(),
             codes: Codes::default(),
             parsed_size: 0,
+            next_lines_size: 0,
             next_split_size: LONG_PARAGRAPH,
             ready: Vec::new(),
             rendered_tail: None,
@@ -270,9 +279,41 @@ impl StreamedMarkdown {
         } else if line.trim().is_empty() && grown && open_block::complete_leaf(&self.open).is_some()
         {
             self.release(self.open.len(), look);
+        } else if self.open.len() >= self.next_lines_size {
+            self.release_paragraph_lines(look);
         }
         if self.open.len() > MAX_BLOCK {
             self.release(self.open.len(), look);
+        }
+    }
+
+    /// Releases the first lines of an open paragraph that no later text can change, so that a list
+    /// of plain lines does not stay open as a whole.
+    fn release_paragraph_lines(&mut self, options: &RenderOptions<'_>) {
+        if options.raw || options.plain {
+            return;
+        }
+        let text = &self.open;
+        // The first line after the split is parsed alone, so it must not begin another block.
+        let starts: Vec<usize> = text
+            .match_indices('\n')
+            .map(|(at, _)| at + 1)
+            .filter(|at| text[*at..].starts_with(char::is_alphabetic))
+            .collect();
+        let kept: usize = text.lines().rev().take(OPEN_LINES).map(|line| line.len() + 1).sum();
+        let last = text.len().saturating_sub(kept);
+        let end = starts.into_iter().rfind(|at| *at <= last).filter(|at| {
+            let first = &text[..*at];
+            first.lines().count() >= RELEASED_LINES
+                && open_block::complete_leaf(first) == Some(Leaf::Paragraph)
+        });
+        match end {
+            Some(end) => {
+                self.release(end, options);
+                self.next_lines_size = 0;
+            }
+            // What is open may stay open for long.
+            None => self.next_lines_size = text.len() + text.len() / 8,
         }
     }
 

@@ -5,6 +5,7 @@ use super::block::{self, BlockContext, Definitions, RenderContext};
 use super::code::Codes;
 use super::{RenderOptions, StreamedMarkdown, render};
 use crate::highlight::wait_until_loaded;
+use crate::streamed::{OPEN_LINES, RELEASED_LINES};
 use parallax_screen::theme::Theme;
 
 fn texts(rows: &[Line]) -> Vec<String> {
@@ -177,6 +178,36 @@ fn rows_of_a_paragraph_are_final_before_it_ends() {
     rows.extend(stream.take_finished(&look));
     assert!(stream.remaining_rows(&look).is_empty());
     assert_eq!(rows, parsed_whole(&words, &look));
+}
+
+#[test]
+fn plain_lines_are_final_two_lines_later() {
+    let theme = Theme::default();
+    let look = RenderOptions::new(&theme, 40);
+    let mut stream = StreamedMarkdown::new();
+    let mut rows = Vec::new();
+    let lines: Vec<String> =
+        (0..40).map(|number| format!("Line {number} with a few words\n")).collect();
+    for line in &lines {
+        stream.push(line);
+        rows.extend(stream.take_finished(&look));
+        let open = stream.remaining_rows(&look).len();
+        assert!(open <= RELEASED_LINES + OPEN_LINES, "{open} open rows");
+    }
+    rows.extend(stream.finish(&look));
+    assert_eq!(rows, parsed_whole(&lines.concat(), &look));
+}
+
+#[test]
+fn lines_with_open_markup_and_short_headings_wait() {
+    let theme = Theme::default();
+    let look = RenderOptions::new(&theme, 40);
+    let open = "some **bold\nmore\nmore\nmore\nmore\nend** of it\n\n";
+    let heading = "A heading\nof two lines\n===\n\n";
+    for text in [open, heading] {
+        let pieces: Vec<&str> = text.split_inclusive('\n').collect();
+        assert_eq!(streamed(&pieces, &look), parsed_whole(text, &look), "{text}");
+    }
 }
 
 /// Markdown made of lines that are likely to interact.
