@@ -100,7 +100,7 @@ pub(crate) struct Decoder {
     /// Number of pending cursor reports, which look like F3 with modifiers.
     pub cursor_reports: u32,
     /// Whether an answer of the kitty graphics protocol may arrive, which looks like Alt with an
-    /// underscore.
+    /// underscore. It may be late: some terminals answer after the query that ends all.
     pub awaits_graphics: bool,
 }
 
@@ -216,7 +216,7 @@ impl Decoder {
                     if let Some(DecodedInput::Answer(TerminalReply::Cursor(..))) = decoded {
                         self.cursor_reports = self.cursor_reports.saturating_sub(1);
                     }
-                    if let Some(DecodedInput::Answer(TerminalReply::Attributes { .. })) = decoded {
+                    if let Some(DecodedInput::Answer(TerminalReply::KittyGraphics(_))) = decoded {
                         self.awaits_graphics = false;
                     }
                     out.extend(decoded);
@@ -287,7 +287,9 @@ impl Decoder {
             }
             // The rest was lost; no key sends this.
             [ESC, b'[' | b'O' | b']' | b'P', ..] => (bytes.len(), None),
-            [ESC, b'_', b'G', ..] if self.awaits_graphics => (bytes.len(), None),
+            [ESC, b'_', b'G', b'i', b'=', ..] if self.awaits_graphics => (bytes.len(), None),
+            // Keys that looked like the start of an answer.
+            [ESC, b'_', ..] => (2, key(Key::with(KeyCode::Char('_'), Modifiers::ALT))),
             // A truncated character.
             [ESC, rest @ ..] => {
                 let replaced = Key::plain(KeyCode::Char(char::REPLACEMENT_CHARACTER));

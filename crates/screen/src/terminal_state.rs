@@ -492,7 +492,6 @@ impl InnerState {
             TerminalReply::Mode { .. } => {}
             TerminalReply::Attributes { sixel } => {
                 self.capabilities.answers = true;
-                self.awaits_graphics = false;
                 self.capabilities.sixel = sixel;
                 if std::mem::take(&mut self.queries_pictures) {
                     // Query only if pictures are drawn.
@@ -511,7 +510,10 @@ impl InnerState {
                     add_restore_bytes(MODIFY_KEYS_OFF);
                 }
             }
-            TerminalReply::KittyGraphics(knows) => self.capabilities.kitty_graphics = knows,
+            TerminalReply::KittyGraphics(knows) => {
+                self.awaits_graphics = false;
+                self.capabilities.kitty_graphics = knows;
+            }
             TerminalReply::SixelColors(colors) => self.capabilities.sixel_colors = Some(colors),
             TerminalReply::Cell(width, height) => {
                 self.capabilities.cell = (width > 0 && height > 0).then_some((width, height));

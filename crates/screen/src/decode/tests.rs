@@ -164,7 +164,7 @@ fn image_protocol_replies_are_not_keys() {
     expected.push(DecodedInput::Answer(TerminalReply::Attributes { sixel: true }));
     expected.push(DecodedInput::Answer(TerminalReply::SixelColors(256)));
     expected.push(DecodedInput::Answer(TerminalReply::Cell(10, 20)));
-    // No answer of this kind is expected any more.
+    // It has been answered, and no other answer of this kind is expected.
     expected.push(alt('_'));
     expected.extend("Gi=1;d".chars().map(typed));
     assert_eq!(out, expected);
@@ -175,6 +175,30 @@ fn image_protocol_replies_are_not_keys() {
     assert_eq!((out.len(), decoder.wait_time()), (0, Some(Duration::from_millis(200))));
     decoder.give_up(&mut out);
     assert_eq!(out, [alt('_')]);
+}
+
+#[test]
+fn late_image_protocol_reply_is_not_typed() {
+    let attributes = DecodedInput::Answer(TerminalReply::Attributes { sixel: false });
+    let reply = DecodedInput::Answer(TerminalReply::KittyGraphics(true));
+    for size in [1, 3, 64] {
+        let mut decoder = Decoder { awaits_graphics: true, ..Decoder::default() };
+        let mut out = Vec::new();
+        for piece in b"\x1b[?62;22c\x1b_Gi=1;OK\x1b\\".chunks(size) {
+            decoder.feed(piece, &mut out);
+        }
+        assert_eq!(out, [attributes.clone(), reply.clone()], "pieces of {size}");
+    }
+    let mut decoder = Decoder { awaits_graphics: true, ..Decoder::default() };
+    let mut out = Vec::new();
+    decoder.feed(b"\x1b_Go", &mut out);
+    let typed = |char| key(Key::plain(KeyCode::Char(char))).unwrap();
+    let alt = key(Key::with(KeyCode::Char('_'), Modifiers::ALT)).unwrap();
+    assert_eq!(out, [alt.clone(), typed('G'), typed('o')]);
+    out.clear();
+    decoder.feed(b"\x1b_G", &mut out);
+    decoder.give_up(&mut out);
+    assert_eq!(out, [alt, typed('G')], "keys that nothing follows");
 }
 
 #[test]
