@@ -75,6 +75,8 @@ pub(crate) fn start(command: AgentCommand) -> Result<AgentProcess, BatchError> {
 pub(crate) struct Reporter {
     pub(crate) id: String,
     pub(crate) updates: mpsc::Sender<TaskUpdate>,
+    /// US dollars that attempts in earlier worktrees cost.
+    pub(crate) earlier_cost: f64,
 }
 
 impl Reporter {
@@ -82,7 +84,7 @@ impl Reporter {
         let update = TaskUpdate {
             id: self.id.clone(),
             activity: summary.activity.clone(),
-            cost: summary.cost,
+            cost: self.earlier_cost + summary.cost,
             tokens: summary.tokens.total,
             rate_limited: summary.rate_limited,
         };

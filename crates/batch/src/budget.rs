@@ -18,6 +18,8 @@ pub(crate) struct BatchBudget {
     /// Whether a task has ended.
     has_ended: bool,
     running: BTreeMap<String, RunningCost>,
+    /// What earlier attempts of tasks that run again cost; part of `spent`.
+    earlier: BTreeMap<String, f64>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -39,7 +41,14 @@ pub(crate) enum BudgetDecision {
 
 impl BatchBudget {
     pub(crate) fn new(limit: Option<f64>) -> Self {
-        Self { limit, spent: 0.0, largest: 0.0, has_ended: false, running: BTreeMap::new() }
+        Self {
+            limit,
+            spent: 0.0,
+            largest: 0.0,
+            has_ended: false,
+            running: BTreeMap::new(),
+            earlier: BTreeMap::new(),
+        }
     }
 
     /// What ended and running tasks have cost.
@@ -89,15 +98,28 @@ impl BatchBudget {
         self.running.insert(task.id.clone(), RunningCost { running_usd: 0.0, expected });
     }
 
+    /// `cost`: of all attempts of the task.
     pub(crate) fn update(&mut self, id: &str, cost: f64) {
+        let earlier = self.earlier_cost(id);
         if let Some(running) = self.running.get_mut(id) {
-            running.running_usd = cost;
+            running.running_usd = cost - earlier;
         }
     }
 
+    /// `cost`: of all attempts of the task.
     pub(crate) fn end(&mut self, id: &str, cost: f64) {
         self.running.remove(id);
-        self.skip(cost);
+        self.skip(cost - self.earlier_cost(id));
+    }
+
+    /// Counts the earlier attempts of a task that runs again.
+    pub(crate) fn add_earlier(&mut self, id: &str, cost: f64) {
+        self.spent += cost;
+        self.earlier.insert(id.to_owned(), cost);
+    }
+
+    fn earlier_cost(&self, id: &str) -> f64 {
+        self.earlier.get(id).copied().unwrap_or_default()
     }
 
     /// Counts a task that an earlier run ended.
@@ -155,6 +177,19 @@ mod tests {
         assert_eq!(budget.allow(&task("d", None), 4), BudgetDecision::Spent);
         assert!(matches!(budget.allow(&task("e", Some(0.1)), 4), BudgetDecision::Start(_)));
         assert!(!budget.is_exceeded());
+    }
+
+    #[test]
+    fn earlier_attempts_count_once() {
+        let mut budget = BatchBudget::new(Some(3.0));
+        budget.add_earlier("a", 1.4);
+        assert!(matches!(budget.allow(&task("a", None), 1), BudgetDecision::Start(Some(_))));
+        budget.start(&task("a", None), Some(1.6));
+        budget.update("a", 2.0);
+        assert!((budget.total() - 2.0).abs() < 1e-9);
+        budget.end("a", 2.8);
+        assert!((budget.total() - 2.8).abs() < 1e-9);
+        assert_eq!(budget.allow(&task("b", None), 1), BudgetDecision::Spent);
     }
 
     #[test]

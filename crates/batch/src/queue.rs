@@ -81,7 +81,12 @@ pub async fn run_queue(
                 budget.skip(result.cost);
                 report(QueueEvent::Skipped(Box::new(result)));
             }
-            None => waiting.push(task),
+            None => {
+                if let Some(cost) = runner.earlier_cost(task) {
+                    budget.add_earlier(&task.id, cost);
+                }
+                waiting.push(task);
+            }
         }
     }
     let (updates, mut received) = mpsc::channel(UPDATES);

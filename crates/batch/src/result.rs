@@ -197,9 +197,27 @@ pub(crate) struct Attempt {
     pub(crate) attempts: u32,
     /// How far it is.
     pub(crate) stage: AttemptStage,
-    /// The submodules that the setup commands checked out.
+    /// The submodules and other repositories that the setup commands made.
     #[serde(default)]
     pub(crate) nested_repositories: NestedRepositories,
+    /// What attempts in earlier worktrees used.
+    #[serde(default)]
+    pub(crate) earlier: AttemptUsage,
+}
+
+/// What attempts used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct AttemptUsage {
+    pub(crate) tokens: TokenCounts,
+    /// In US dollars.
+    pub(crate) cost: f64,
+}
+
+impl std::ops::AddAssign for AttemptUsage {
+    fn add_assign(&mut self, more: Self) {
+        self.tokens += more.tokens;
+        self.cost += more.cost;
+    }
 }
 
 /// How far a task is.

@@ -20,7 +20,7 @@ use crate::error::BatchError;
 use crate::events::{EventEnd, EventReader, EventSummary};
 use crate::membership;
 use crate::plan::PlannedTask;
-use crate::result::{Attempt, AttemptStage, TaskResult, TaskState};
+use crate::result::{Attempt, AttemptStage, AttemptUsage, TaskResult, TaskState};
 use crate::serial::Serial;
 use crate::task_update::TaskUpdate;
 use crate::workspace::{self, TaskWorkspace};
@@ -101,6 +101,11 @@ impl TaskRunner {
     /// The result that the task has already, if it need not run.
     pub fn earlier_result(&self, task: &PlannedTask, retry_failed: bool) -> Option<TaskResult> {
         self.directory.earlier_result(task, retry_failed)
+    }
+
+    /// US dollars of the earlier attempts of a task that has to run. Blocking.
+    pub(crate) fn earlier_cost(&self, task: &PlannedTask) -> Option<f64> {
+        self.directory.task(&task.id).result_of(task).map(|result| result.cost)
     }
 
     fn repositories(&self) -> PathBuf {
@@ -274,8 +279,6 @@ impl TaskAttempt<'_> {
             workspace::checkout(&self.runner.repositories(), self.task, serial).await?;
         let previous = self.files.attempt();
         let result = self.files.result_of(self.task);
-        // That of any version of the task: it holds work that is nowhere else.
-        let kept = self.files.result().and_then(|result| result.worktree);
         if let Some(mut attempt) = previous.clone().filter(|previous| {
             previous.input_hash == hash
                 && previous.stage == AttemptStage::Agent
@@ -288,33 +291,43 @@ impl TaskAttempt<'_> {
             self.files.write_attempt(&attempt)?;
             return Ok((attempt, workspace));
         }
-        if let Some(other) = previous.as_ref().filter(|previous| previous.checkout != checkout) {
-            let (checkout, name) = (other.checkout.clone(), other.worktree.clone());
-            let _one = serial.lock().await?;
-            // That repository may be gone.
-            let _ = blocking(move || Ok(Worktree::remove_leftover(&checkout, &name)?)).await;
-        }
-        let own = previous.as_ref().filter(|previous| previous.checkout == checkout);
-        let worktree = match (kept, own) {
-            (Some(kept), _) => workspace::unused_name(&self.runner.directory, self.task, &kept),
-            (None, Some(own)) => own.worktree.clone(),
-            (None, None) => workspace::name(&self.runner.directory, self.task),
-        };
         if let Some(previous) = &previous {
             end_processes(previous.worktree.clone()).await?;
         }
-        let earlier = result.map(|result| result.attempts).or_else(|| {
-            previous.filter(|previous| previous.input_hash == hash).map(|it| it.attempts)
-        });
+        let finished = self.finished_worktree(previous.as_ref());
+        if let Some(other) = previous.as_ref().filter(|previous| previous.checkout != checkout) {
+            let (checkout, name) = (other.checkout.clone(), other.worktree.clone());
+            let is_finished = finished.as_ref() == Some(&name);
+            let _one = serial.lock().await?;
+            // That repository may be gone.
+            let _ =
+                blocking(move || Ok(Worktree::release_name(&checkout, &name, is_finished)?)).await;
+        }
+        let first = workspace::name(&self.runner.directory, self.task);
+        let worktree = workspace::available_name(&checkout, first, finished, serial).await?;
+        let same = previous.filter(|previous| previous.input_hash == hash);
+        let attempts = result.as_ref().map(|result| result.attempts);
+        let attempts = attempts.or_else(|| same.as_ref().map(|same| same.attempts));
+        let earlier = match (&result, same) {
+            (Some(result), _) => AttemptUsage { tokens: result.tokens, cost: result.cost },
+            (None, Some(same)) => {
+                let summary = self.read_events();
+                let mut earlier = same.earlier;
+                earlier += AttemptUsage { tokens: summary.tokens, cost: summary.cost };
+                earlier
+            }
+            (None, None) => AttemptUsage::default(),
+        };
         let attempt = Attempt {
             input_hash: hash,
             session_id: new_session(),
             checkout: checkout.clone(),
             worktree,
             started: now(),
-            attempts: earlier.unwrap_or(0).saturating_add(1),
+            attempts: attempts.unwrap_or(0).saturating_add(1),
             stage: AttemptStage::Setup,
             nested_repositories: NestedRepositories::new(),
+            earlier,
         };
         for name in FILES {
             self.files.remove(name)?;
@@ -326,6 +339,33 @@ impl TaskAttempt<'_> {
             TaskWorkspace::create(&checkout, &attempt.worktree, reference.as_deref(), serial)
                 .await?;
         Ok((attempt, workspace))
+    }
+
+    /// The name of the last worktree of the task, in any version, unless it may hold work that is
+    /// nowhere else.
+    fn finished_worktree(&self, previous: Option<&Attempt>) -> Option<String> {
+        match (self.files.result(), previous) {
+            (Some(result), _)
+                if result.worktree.is_some() || result.state == TaskState::Cancelled =>
+            {
+                None
+            }
+            (Some(result), Some(previous)) => {
+                let is_saved = previous.stage == AttemptStage::Setup || result.commit.is_some();
+                is_saved.then(|| previous.worktree.clone())
+            }
+            (Some(result), None) => result.branch?.strip_prefix("parallax/").map(str::to_owned),
+            (None, previous) => previous
+                .filter(|previous| previous.stage == AttemptStage::Setup)
+                .map(|previous| previous.worktree.clone()),
+        }
+    }
+
+    /// What the agent has reported. Nothing, if it cannot be read.
+    fn read_events(&self) -> EventSummary {
+        let mut events = EventReader::new(&self.files.file("events.jsonl"));
+        let _ = events.read_new();
+        events.summary
     }
 
     async fn run_agent(
@@ -377,7 +417,11 @@ impl TaskAttempt<'_> {
             stderr: self.files.file("log.txt"),
             limits: self.runner.limits.clone(),
         })?;
-        let reporter = Reporter { id: self.task.id.clone(), updates: self.updates.clone() };
+        let reporter = Reporter {
+            id: self.task.id.clone(),
+            updates: self.updates.clone(),
+            earlier_cost: attempt.earlier.cost,
+        };
         let signals = (self.drain, &self.runner.stop_tools);
         let (stop, events) =
             agent::follow(process, events, self.task.timeout, signals, &reporter).await?;

@@ -35,15 +35,28 @@ pub(crate) fn name(directory: &BatchDirectory, task: &PlannedTask) -> String {
     format!("{id}-{}", hash.get(..8).unwrap_or_default())
 }
 
-/// A name for the next worktree of a task, whose last one was kept.
-pub(crate) fn unused_name(directory: &BatchDirectory, task: &PlannedTask, kept: &Path) -> String {
-    let first = name(directory, task);
-    if !kept.is_dir() {
-        return first;
-    }
-    let last = kept.file_name().and_then(|last| last.to_str()).unwrap_or_default();
-    let number = last.strip_prefix(&first).and_then(|rest| rest.strip_prefix('-')?.parse().ok());
-    format!("{first}-{}", number.unwrap_or(1_u32).saturating_add(1))
+/// A name for a new worktree of a task, and nothing is left under it. Worktrees of earlier attempts
+/// with work in them stay, except for that of `finished`, whose work is in the results or which
+/// never began.
+pub(crate) async fn available_name(
+    checkout: &Path,
+    first: String,
+    finished: Option<String>,
+    serial: &Arc<Serial>,
+) -> Result<String, BatchError> {
+    let _one = serial.lock().await?;
+    let checkout = checkout.to_owned();
+    blocking(move || {
+        let mut name = first.clone();
+        for number in 2_u32.. {
+            if Worktree::release_name(&checkout, &name, finished.as_ref() == Some(&name))? {
+                break;
+            }
+            name = format!("{first}-{number}");
+        }
+        Ok(name)
+    })
+    .await
 }
 
 /// The checkout that holds the repository of a task, and what its work begins with. Clones are
@@ -74,7 +87,7 @@ pub(crate) async fn checkout(
 }
 
 impl TaskWorkspace {
-    /// A new one, without anything that an earlier attempt left.
+    /// A new one. The name is available.
     pub(crate) async fn create(
         checkout: &Path,
         name: &str,
@@ -82,17 +95,13 @@ impl TaskWorkspace {
         serial: &Arc<Serial>,
     ) -> Result<Self, BatchError> {
         let _one = serial.lock().await?;
-        let (from, name) = (checkout.to_owned(), name.to_owned());
+        let from = checkout.to_owned();
         let request = WorktreeRequest {
-            name: Some(name.clone()),
+            name: Some(name.to_owned()),
             revision: reference.map(str::to_owned),
             include_changes: false,
         };
-        let worktree = blocking(move || {
-            Worktree::remove_leftover(&from, &name)?;
-            Ok(Worktree::create(&from, &request)?)
-        })
-        .await?;
+        let worktree = blocking(move || Ok(Worktree::create(&from, &request)?)).await?;
         Ok(Self { worktree, serial: Arc::clone(serial) })
     }
 
@@ -136,7 +145,16 @@ impl TaskWorkspace {
         Ok(self.worktree.session_progress(session)?)
     }
 
-    /// The submodules that are checked out.
+    /// Whether the worktree holds work that is nowhere else.
+    pub(crate) async fn has_work(self) -> Result<(Self, bool), BatchError> {
+        blocking(move || {
+            let has_work = self.worktree.has_work();
+            Ok((self, has_work))
+        })
+        .await
+    }
+
+    /// The submodules and other repositories in it.
     pub(crate) async fn nested_repositories(
         self,
     ) -> Result<(Self, NestedRepositories), BatchError> {
@@ -147,7 +165,8 @@ impl TaskWorkspace {
         .await
     }
 
-    /// Commits what changed, and writes it as a patch. `known`: submodules without changes.
+    /// Commits what changed, and writes it as a patch. `known`: repositories
+    /// without changes.
     pub(crate) async fn collect(
         self,
         message: String,

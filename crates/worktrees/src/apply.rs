@@ -26,7 +26,8 @@ pub enum PatchEnd {
 /// # Errors
 /// Returns an error if there is no repository or git fails.
 pub fn apply_patch(directory: &Path, patch: &Path) -> Result<PatchEnd, Failure> {
-    let git = git_at_top(directory)?;
+    // The user's files, unlike those of worktrees, have their contents, not pointers of Git LFS.
+    let git = git_at_top(directory)?.with_variable("GIT_LFS_SKIP_SMUDGE", "0".into());
     let patch = patch
         .canonicalize()
         .map_err(|error| failure(format!("Failed to read `{}`: {error}", patch.display())))?;

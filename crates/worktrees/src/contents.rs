@@ -145,12 +145,14 @@ impl<'r> Contents<'r> {
             || included.iter().any(|path| self.has_changed_copy(path)))
     }
 
-    /// Returns the ignored files that were not copied from the main checkout.
-    pub(super) fn ignored_files(&self) -> Result<IgnoredFiles, Failure> {
+    /// Returns the ignored files that were not copied from the main checkout and are not in one of
+    /// these repositories.
+    pub(super) fn ignored_files(&self, repositories: &[PathBuf]) -> Result<IgnoredFiles, Failure> {
         let list = ["ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory"];
         let paths = self.git.paths(&list)?;
-        let copied = carry::included_files(&self.record.main)?;
-        Ok(IgnoredFiles::count(&self.record.path, paths, &copied))
+        let mut passed = carry::included_files(&self.record.main)?;
+        passed.extend(repositories.iter().cloned());
+        Ok(IgnoredFiles::count(&self.record.path, paths, &passed))
     }
 
     /// Whether a copied file of the main checkout was changed here: git does not know it.
@@ -201,7 +203,16 @@ impl<'r> Contents<'r> {
         self.unstage(&paths)?;
         // Files outside of a sparse checkout that were created are changes, too; git keeps those that
         // it did not check out.
-        self.git.run(&["add", "--all", "--sparse"])?;
+        let words = ["add", "--all", "--sparse", "--", ":/"].map(OsString::from);
+        // A commit would contain only the name of their commit, and without one, git fails.
+        let known = |path: &PathBuf| paths.contains(path);
+        let foreign = self.untracked_repositories()?.into_iter().filter(|path| !known(path));
+        let excluded = foreign.map(|path| {
+            let mut word = OsString::from(":(top,exclude,literal)");
+            word.push(path);
+            word
+        });
+        self.git.run(&words.into_iter().chain(excluded).collect::<Vec<_>>())?;
         for (path, commit) in links {
             if !self.is_repository(&path) && self.record.path.join(&path).is_dir() {
                 let mut entry = OsString::from(format!("160000,{commit},"));
@@ -230,16 +241,36 @@ impl<'r> Contents<'r> {
         Ok(entries.split(|byte| *byte == 0).filter_map(link).collect())
     }
 
-    /// Returns the directories of submodules and other repositories in the index that contain
-    /// files: removing the worktree loses these, and no commit of the worktree contains them.
+    /// Returns the directories of submodules and other repositories that contain files: removing
+    /// the worktree loses these, and no commit of the worktree contains them.
     pub(super) fn nested_repositories(&self) -> Result<Vec<PathBuf>, Failure> {
-        let paths = self.links()?.into_iter().map(|(path, _)| path);
         let has_files =
             |path: &PathBuf| nested_repositories::has_files(&self.record.path.join(path));
-        Ok(paths.filter(has_files).collect())
+        let mut paths: Vec<PathBuf> =
+            self.links()?.into_iter().map(|(path, _)| path).filter(has_files).collect();
+        paths.extend(self.untracked_repositories()?);
+        paths.sort();
+        paths.dedup();
+        Ok(paths)
     }
 
-    /// Returns the state of each checked out submodule.
+    /// Returns the repositories that git does not track, whether they are ignored or not, without
+    /// those that were copied from the main checkout.
+    fn untracked_repositories(&self) -> Result<Vec<PathBuf>, Failure> {
+        let untracked = self.git.paths(&["ls-files", "-z", "--others", "--directory"])?;
+        let found = nested_repositories::find(&self.record.path, untracked);
+        if found.is_empty() {
+            return Ok(found);
+        }
+        let copied = carry::included_files(&self.record.main)?;
+        let is_copied = |path: &PathBuf| {
+            let git = path.join(".git");
+            copied.contains(&git) || copied.contains(&git.join("HEAD"))
+        };
+        Ok(found.into_iter().filter(|path| !is_copied(path)).collect())
+    }
+
+    /// Returns the state of each repository in the worktree.
     pub(super) fn nested_repository_states(&self) -> Result<NestedRepositories, Failure> {
         self.prepare_index(&self.head())?;
         let with_state = |path: PathBuf| Some((self.nested_repository_state(&path)?, path));

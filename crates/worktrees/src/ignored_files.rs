@@ -21,8 +21,9 @@ pub struct IgnoredFiles {
 }
 
 impl IgnoredFiles {
-    /// Counts the files in `paths`, which are relative to the worktree `top`, once each.
-    pub(super) fn count(top: &Path, mut paths: Vec<PathBuf>, copied: &BTreeSet<PathBuf>) -> Self {
+    /// Counts the files in `paths`, which are relative to the worktree `top`, once each, except for
+    /// the files and directories in `passed`.
+    pub(super) fn count(top: &Path, mut paths: Vec<PathBuf>, passed: &BTreeSet<PathBuf>) -> Self {
         let mut ignored = Self::default();
         // Git lists a directory with only ignored files, and these.
         paths.sort();
@@ -31,11 +32,15 @@ impl IgnoredFiles {
             let before = ignored.count;
             let mut open = vec![path.clone()];
             while let Some(path) = open.pop().filter(|_| ignored.count < MAX_FILES) {
+                // Git ends the names of directories with a slash.
+                if passed.contains(&path.components().collect::<PathBuf>()) {
+                    continue;
+                }
                 let full = top.join(&path);
                 if full.symlink_metadata().is_ok_and(|data| data.is_dir()) {
                     let entries = std::fs::read_dir(&full).into_iter().flatten().flatten();
                     open.extend(entries.map(|entry| path.join(entry.file_name())));
-                } else if !copied.contains(&path) {
+                } else {
                     ignored.count += 1;
                 }
             }

@@ -82,7 +82,7 @@ pub(super) fn state(record: &WorktreeRecord) -> Result<WorktreeState, Failure> {
 
 /// Removes an unchanged worktree, its branch, and its record. Returns the ignored files in it.
 pub(super) fn delete_unchanged(record: &WorktreeRecord) -> Result<IgnoredFiles, Failure> {
-    let ignored = Contents::read(record)?.ignored_files()?;
+    let ignored = Contents::read(record)?.ignored_files(&[])?;
     delete(record)?;
     Ok(ignored)
 }
@@ -116,7 +116,7 @@ fn remove_all(path: &Path) -> Result<(), Failure> {
 }
 
 /// Locks a worktree unless a session works in it.
-fn claim(file: &Path) -> Option<File> {
+pub(super) fn claim(file: &Path) -> Option<File> {
     let file = File::open(file).ok()?;
     flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
     Some(file)
@@ -233,7 +233,7 @@ impl Worktrees {
 }
 
 /// Returns whether every commit of the worktree is also on another branch.
-fn is_merged(record: &WorktreeRecord) -> Result<bool, Failure> {
+pub(super) fn is_merged(record: &WorktreeRecord) -> Result<bool, Failure> {
     let contents = Contents::read(record)?;
     let tips = contents.tips();
     if tips.is_empty() {

@@ -21,6 +21,35 @@ pub(super) fn has_files(directory: &Path) -> bool {
         && std::fs::read_dir(directory).map_or(true, |mut entries| entries.next().is_some())
 }
 
+/// Larger trees are not searched to the end.
+const MAX_ENTRIES: usize = 1_000_000;
+
+/// Finds the repositories in these files and directories, which are relative to `top`. What is in a
+/// repository belongs to it.
+pub(super) fn find(top: &Path, paths: Vec<PathBuf>) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut open = paths;
+    let mut entries = 0;
+    while let Some(path) = open.pop().filter(|_| entries < MAX_ENTRIES) {
+        entries += 1;
+        let full = top.join(&path);
+        if !full.symlink_metadata().is_ok_and(|data| data.is_dir()) {
+            continue;
+        }
+        if full.join(".git").symlink_metadata().is_ok() {
+            // Git ends the names of directories with a slash.
+            found.push(path.components().collect());
+            continue;
+        }
+        let directories = std::fs::read_dir(&full).into_iter().flatten().flatten();
+        let directories =
+            directories.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        open.extend(directories.map(|entry| path.join(entry.file_name())));
+    }
+    found.sort();
+    found
+}
+
 /// Returns a hash of the files of a repository and of its git directory by inode, size, and time of
 /// change, which commands cannot set. Another binary may compute another one for the same files.
 pub(super) fn state(repository: &Path) -> io::Result<u64> {

@@ -66,23 +66,45 @@ impl Worktree {
         Ok(Some(Self { record, lock, working_directory }))
     }
 
-    /// Removes a worktree that an earlier process left, with its record and branch. Blocking.
+    /// Makes a name available for a new worktree: removes what an earlier process left under it,
+    /// unless that contains work (`discards_work` removes this, too) or a session uses it. Returns
+    /// whether the name is available. Blocking.
     ///
     /// # Errors
     /// Returns an error if git fails.
-    pub fn remove_leftover(from: &Path, name: &str) -> Result<(), Failure> {
-        if let Some(worktree) = Self::reopen(from, name)? {
-            return manage::delete(&worktree.record);
-        }
+    pub fn release_name(from: &Path, name: &str, discards_work: bool) -> Result<bool, Failure> {
         let dirs = dirs(from)?;
         let checkout = Checkout::find(&dirs, from)?;
-        if let Some((record, _)) = find(&checkout.worktrees(&dirs), name) {
-            return manage::delete(&record);
+        let project = checkout.worktrees(&dirs);
+        let Some((record, _)) = find(&project, name) else {
+            let git = Git::at(&checkout.top)?;
+            let branch = format!("parallax/{name}");
+            // A record may be damaged.
+            if !is_valid_name(name) || record_file(&project, name).exists() {
+                return Ok(false);
+            }
+            if !discards_work && has_own_commits(&git, &branch)? {
+                return Ok(false);
+            }
+            delete_branch(&git, &branch)?;
+            return Ok(true);
+        };
+        let Some(_lock) = manage::claim(&record_file(&project, name)) else { return Ok(false) };
+        // What cannot be read may be work.
+        let has_work = || match record.path.is_dir() {
+            true => !manage::state(&record).is_ok_and(|state| state.is_unchanged()),
+            false => !manage::is_merged(&record).unwrap_or(false),
+        };
+        if !discards_work && has_work() {
+            return Ok(false);
         }
-        if is_valid_name(name) {
-            delete_branch(&Git::at(&checkout.top)?, &format!("parallax/{name}"))?;
-        }
-        Ok(())
+        manage::delete(&record)?;
+        Ok(true)
+    }
+
+    /// Whether it contains changes or commits, or cannot be read. Blocking.
+    pub fn has_work(&self) -> bool {
+        !manage::state(&self.record).is_ok_and(|state| state.is_unchanged())
     }
 
     /// Finishes an interrupted removal: the directory is gone, but the record may remain.
@@ -100,12 +122,12 @@ impl Worktree {
                 contents.move_branch(commit)?;
                 manage::remove_record(&record)
             }
-            (Some(_), None) => Self::remove_leftover(from, name),
+            (Some((record, _)), None) => manage::delete(&record),
             (None, _) => Ok(()),
         }
     }
 
-    /// Returns the state of each submodule that is checked out. Blocking.
+    /// Returns the state of each repository in the worktree. Blocking.
     ///
     /// # Errors
     /// Returns an error if git fails.
@@ -114,8 +136,8 @@ impl Worktree {
     }
 
     /// Commits all changes, including untracked files, on the branch of the worktree, and writes the
-    /// changes since its base to `patch`, in the format of `git apply`. `known`: submodules that
-    /// contain nothing new in this state. Blocking.
+    /// changes since its base to `patch`, in the format of `git apply`. `known`: repositories in the
+    /// worktree that contain nothing new in this state. Blocking.
     ///
     /// # Errors
     /// Returns an error if git fails.
@@ -127,8 +149,8 @@ impl Worktree {
     ) -> Result<WorktreeChanges, Failure> {
         let contents = Contents::read(&self.record)?;
         let head = contents.commit(message)?;
-        let ignored_files = contents.ignored_files()?;
         let mut nested_repositories = contents.nested_repositories()?;
+        let ignored_files = contents.ignored_files(&nested_repositories)?;
         nested_repositories.retain(|path| {
             let before = known.get(path);
             before.is_none() || before != contents.nested_repository_state(path).as_ref()
@@ -242,6 +264,17 @@ fn find(project: &Path, name: &str) -> Option<(WorktreeRecord, PathBuf)> {
     let project = project.canonicalize().ok()?;
     let record = read_record(&record_file(&project, name)).ok()?;
     Some((record, project))
+}
+
+/// Whether a branch has commits that are on no other one.
+fn has_own_commits(git: &Git, branch: &str) -> Result<bool, Failure> {
+    let full = format!("refs/heads/{branch}");
+    if git.line(&["rev-parse", "--verify", "--quiet", &full]).is_err() {
+        return Ok(false);
+    }
+    let others = format!("--exclude={full}");
+    let list = ["rev-list", "--max-count=1", &full, "--not", "--single-worktree", &others, "--all"];
+    Ok(!git.line(&list)?.is_empty())
 }
 
 fn delete_branch(git: &Git, branch: &str) -> Result<(), Failure> {

@@ -1,6 +1,5 @@
 //! The end of a task: changes, checks, and the result.
 
-use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
@@ -14,7 +13,7 @@ use crate::directory::write_atomically;
 use crate::error::BatchError;
 use crate::events::EventSummary;
 use crate::plan::hex;
-use crate::result::{Attempt, TaskResult, TaskState, title};
+use crate::result::{Attempt, AttemptStage, AttemptUsage, TaskResult, TaskState, title};
 use crate::workspace::TaskWorkspace;
 
 impl TaskAttempt<'_> {
@@ -86,18 +85,43 @@ impl TaskAttempt<'_> {
         started: &str,
         reason: String,
     ) -> Result<TaskResult, BatchError> {
-        let attempt = self.files.attempt().unwrap_or_else(|| Attempt {
-            input_hash: self.task.input_hash(),
-            session_id: String::new(),
-            checkout: self.files.path().to_owned(),
-            worktree: String::new(),
-            started: started.to_owned(),
-            attempts: 1,
-            stage: crate::result::AttemptStage::Setup,
-            nested_repositories: BTreeMap::new(),
-        });
-        let result = self.result(&attempt, &EventSummary::default());
-        self.record(result, TaskOutcome::new(TaskState::Failed, None, reason)).await
+        let Some(attempt) = self.files.attempt() else {
+            let mut result = TaskResult::unfinished_result(self.task);
+            (result.started, result.attempts) = (started.to_owned(), 1);
+            return self.record(result, TaskOutcome::new(TaskState::Failed, None, reason)).await;
+        };
+        let summary = self.read_events();
+        let mut result = self.result(&attempt, &summary);
+        let mut outcome = TaskOutcome::new(TaskState::Failed, None, reason);
+        if let Some(workspace) = self.workspace_with_work(&attempt).await {
+            let worktree = workspace.path().to_owned();
+            outcome.add_failure(format!(
+                "The work of the agent is only in the worktree, which was kept: {}",
+                worktree.display()
+            ));
+            result.base = Some(workspace.base().to_owned());
+            result.worktree = Some(worktree);
+            // As much as can be written: the disk may be full.
+            let journal = workspace.journal(&SessionId::new(attempt.session_id.clone()));
+            let (copy, answer) = (self.files.file("session.jsonl"), self.files.file("answer.md"));
+            let _ = blocking(move || {
+                let _ = journal.map(|journal| std::fs::copy(journal, copy));
+                write_atomically(&answer, summary.answer.as_bytes())
+            })
+            .await;
+        }
+        self.record(result, outcome).await
+    }
+
+    /// The worktree of an attempt whose agent left work in it.
+    async fn workspace_with_work(&self, attempt: &Attempt) -> Option<TaskWorkspace> {
+        if attempt.stage == AttemptStage::Setup {
+            return None;
+        }
+        let serial = &self.runner.serial;
+        let opened = TaskWorkspace::reopen(&attempt.checkout, &attempt.worktree, serial).await;
+        let (workspace, has_work) = opened.ok()??.has_work().await.ok()?;
+        has_work.then_some(workspace)
     }
 
     async fn record(
@@ -116,9 +140,11 @@ impl TaskAttempt<'_> {
 
     fn result(&self, attempt: &Attempt, summary: &EventSummary) -> TaskResult {
         let unfinished = TaskResult::unfinished_result(self.task);
+        let mut usage = attempt.earlier;
+        usage += AttemptUsage { tokens: summary.tokens, cost: summary.cost };
         TaskResult {
-            tokens: summary.tokens,
-            cost: (summary.cost * 1e9).round() / 1e9,
+            tokens: usage.tokens,
+            cost: (usage.cost * 1e9).round() / 1e9,
             model: summary.model.clone().or(unfinished.model),
             session_id: attempt.session_id.clone(),
             started: attempt.started.clone(),

@@ -253,7 +253,7 @@ fn agent_of(world: &World, id: &str) -> rustix::process::Pid {
 }
 
 /// A reply that costs ten cents: 50,000 tokens of a prompt.
-fn ten_cents(text: &str) -> Value {
+pub fn ten_cents(text: &str) -> Value {
     let content = json!({"role": "model", "parts": [{"text": text}]});
     let usage =
         json!({"promptTokenCount": 50_000, "candidatesTokenCount": 0, "totalTokenCount": 50_000});

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use crate::batch::{assert_no_worktrees, batch, batch_well, ids, plan, result, shell};
+use crate::batch::{assert_no_worktrees, batch, batch_well, ids, plan, result, shell, ten_cents};
 use crate::support::{World, wait_until};
 use crate::worktrees::{git, repository};
 
@@ -133,4 +133,99 @@ fn process_that_setup_detaches_ends_with_the_task() {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim()));
         stat.map_or(true, |stat| stat.contains(") Z "))
     });
+}
+
+/// Runs one task with this command of its agent.
+fn run_task(world: &World, more: &Value, arguments: &[&str]) -> Value {
+    let plan = plan(world, &["t".to_owned()], more);
+    batch(world, &[&[plan], arguments].concat());
+    result(world, "t")
+}
+
+fn task_world(line: &str) -> World {
+    repository(&commands(&[("t", line)]))
+}
+
+#[test]
+fn repository_without_a_commit_fails_the_task_and_stays_in_later_runs() {
+    let world = task_world("git init -q own; echo precious > own/it; echo precious > top");
+    run_task(&world, &json!({}), &[]);
+    let worktree = retained_worktree(&world, "t");
+    assert!(world.read("plan-results/results/t/patch.diff").contains("precious"));
+    assert!(!world.read("plan-results/results/t/answer.md").is_empty());
+    let is_kept = || {
+        let file = std::fs::read_to_string(worktree.join("own/it"));
+        file.is_ok_and(|text| text == "precious\n")
+    };
+    // The same command, another attempt, another prompt, and lost results.
+    run_task(&world, &json!({}), &[]);
+    assert!(is_kept());
+    run_task(&world, &json!({}), &["--retry-failed"]);
+    assert!(is_kept() && retained_worktree(&world, "t") != worktree);
+    run_task(&world, &json!({"prompt": "something else"}), &[]);
+    assert!(is_kept());
+    std::fs::remove_dir_all(world.home.project().join("plan-results")).expect("removed");
+    run_task(&world, &json!({}), &[]);
+    assert!(is_kept());
+}
+
+#[test]
+fn worktree_that_cannot_be_committed_is_named_and_stays() {
+    // Git refuses to write objects, as on a full disk.
+    let world = task_world("echo precious > top");
+    let plan = plan(&world, &["t".to_owned()], &json!({}));
+    let link = world.home.project().join(".git/objects/aa-link");
+    std::os::unix::fs::symlink("/tmp", &link).expect("a link");
+    assert_eq!(batch(&world, &[plan]).code(), 1);
+    let worktree = retained_worktree(&world, "t");
+    let is_kept =
+        || std::fs::read_to_string(worktree.join("top")).is_ok_and(|text| text == "precious\n");
+    assert!(is_kept());
+    assert!(!world.read("plan-results/results/t/session.jsonl").is_empty());
+    std::fs::remove_file(&link).expect("removed");
+    batch(&world, &[plan]);
+    assert!(is_kept(), "the same command");
+    batch_well(&world, &[plan, "--retry-failed"]);
+    assert!(is_kept(), "another attempt");
+}
+
+#[test]
+fn repository_in_an_ignored_directory_fails_the_task() {
+    let world =
+        task_world("git init -q d.local/own; echo precious > d.local/own/it; echo x > e.local");
+    run_task(&world, &json!({}), &[]);
+    let worktree = retained_worktree(&world, "t");
+    assert!(worktree.join("d.local/own/it").exists());
+}
+
+#[test]
+fn repository_that_setup_clones_does_not_fail_the_task() {
+    let world = task_world("cat dep/it; echo new > top");
+    let library = world.home.home().join("library").display().to_string();
+    git(&world, &["init", "-q", &library]);
+    std::fs::write(format!("{library}/it"), "it\n").expect("a file");
+    git(&world, &["-C", &library, "add", "-A"]);
+    git(&world, &["-C", &library, "commit", "-qm", "it"]);
+    let clone = format!("git clone -q {library} dep");
+    let result = run_task(&world, &json!({"setup": [clone]}), &[]);
+    assert_eq!(
+        (&result["state"], &result["files_changed"]),
+        (&json!("succeeded"), &json!(["top"])),
+        "{result}"
+    );
+    assert_no_worktrees(&world);
+}
+
+#[test]
+fn cost_of_failed_attempts_counts() {
+    let world = repository(&json!([ten_cents("done")]));
+    let task = json!({"model": "gemini-3-pro-preview", "check": ["false"]});
+    for (attempt, code) in [(1, 1), (2, 1), (3, 57), (4, 57)] {
+        let plan = plan(&world, &["t".to_owned()], &task);
+        let done = batch(&world, &[plan, "--retry-failed", "--max-cost", "0.25"]);
+        assert_eq!(done.code(), code, "{attempt}: {}", done.err());
+    }
+    let result = result(&world, "t");
+    let cost = result["cost"].as_f64().expect("a cost");
+    assert!(cost <= 0.3 + 1e-9 && cost > 0.1, "{result}");
 }

@@ -331,7 +331,7 @@ pub(super) fn denied_permissions(
     let files = &mut missing.file_system;
     if code == 0 && bash::uses_git(line) {
         // `git commit` in a worktree tries this in vain for a missing ref, and succeeds.
-        files.write.retain(|path| !path.ends_with(".git/packed-refs.lock"));
+        files.write.retain(|path| !path.ends_with("packed-refs.lock"));
     }
     if code != 0 {
         files.read.extend(stumbled.iter().cloned().chain(copied));
