@@ -87,7 +87,8 @@ impl TelemetryFile {
         });
         if let (Some(context), Some(line)) = (&record.context, line.as_object_mut()) {
             let (trace, span) = (hex(&context.trace), hex(&context.span));
-            let context = json!({"traceId": trace, "spanId": span, "traceFlags": 1});
+            let flags = context.flags();
+            let context = json!({"traceId": trace, "spanId": span, "traceFlags": flags});
             line.insert("spanContext".to_owned(), context);
         }
         self.append(&line);

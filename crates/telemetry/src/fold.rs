@@ -1,6 +1,7 @@
 //! Turns what was observed into log records, metrics, and spans.
 
 mod call;
+mod messages;
 mod request;
 
 use std::collections::HashMap;
@@ -184,7 +185,7 @@ impl Fold {
         body: String,
         attributes: AttributeSet,
     ) {
-        let turn = self.turn_of(scope);
+        let context = self.turn_of(scope).or(self.facts.parent);
         let stamp = jiff::Timestamp::try_from(time).unwrap_or_default();
         let attributes = self
             .common()
@@ -196,12 +197,14 @@ impl Fold {
             .with_optional("agent_name", scope.subagents.last().map(|it| it.name.clone()))
             .extended(&attributes.into_object())
             .into_object();
-        let record = LogRecord { time, name, body, attributes, context: turn };
+        let record = LogRecord { time, name, body, attributes, context };
         self.outputs.push(TelemetryOutput::Log(record));
     }
 
     fn span(&mut self, span: Span) {
-        self.outputs.push(TelemetryOutput::Span(span));
+        if span.context.is_sampled {
+            self.outputs.push(TelemetryOutput::Span(span));
+        }
     }
 
     fn prompt_id(&self, scope: &EventScope) -> String {
@@ -228,6 +231,18 @@ impl Fold {
         self.turn_of(scope).unwrap_or_else(|| self.root())
     }
 
+    /// A new span of a scope, and the one that it is part of. Between turns, that is the span that
+    /// the session is part of, if any.
+    fn child_span(&self, scope: &EventScope, name: &str) -> (TraceContext, Option<[u8; 8]>) {
+        if self.turn_of(scope).is_none() && scope.subagents.is_empty() {
+            let parent = self.facts.parent;
+            let context = TraceContext::outside_turns(parent, &self.facts.seed, name);
+            return (context, parent.map(|parent| parent.span));
+        }
+        let turn = self.context(scope);
+        (turn.child(name), Some(turn.span))
+    }
+
     fn turn_started(&mut self, scope: &EventScope, time: SystemTime, prompt: &str) {
         let (context, parent) = match scope.subagents.split_last() {
             None => {
@@ -237,10 +252,6 @@ impl Fold {
             Some((subagent, outer)) => {
                 let outer = EventScope { turn: 0, subagents: outer.into() };
                 let call = self.context(&outer).child(subagent.item.as_str());
-                let attributes = AttributeSet::default().with("agent_name", subagent.name.clone());
-                self.count(&metrics::AGENT_RUNS, 1.0, attributes.clone());
-                let body = format!("Agent {} started.", subagent.name);
-                self.log(scope, time, "gemini_cli.agent.start", body, attributes);
                 (call.subagent_turn(scope.turn), Some(call.span))
             }
         };
@@ -248,7 +259,12 @@ impl Fold {
         if self.turns.len() < MAX_OPEN {
             self.turns.insert(path(scope), turn);
         }
-        if scope.subagents.is_empty() {
+        if let Some(subagent) = scope.subagents.last() {
+            let attributes = AttributeSet::default().with("agent_name", subagent.name.clone());
+            self.count(&metrics::AGENT_RUNS, 1.0, attributes.clone());
+            let body = format!("Agent {} started.", subagent.name);
+            self.log(scope, time, "gemini_cli.agent.start", body, attributes);
+        } else {
             let length = prompt.chars().count();
             let text = self.facts.contents.content(|| prompt.to_owned());
             let attributes =

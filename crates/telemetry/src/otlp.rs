@@ -1,9 +1,10 @@
 //! Sends records to a collector: OTLP over HTTP with Protocol Buffers.
 //!
-//! A task of its own sends, so that neither the session nor the telemetry thread waits for the
-//! collector. What cannot be sent is dropped and counted, and reported at the end.
+//! Each signal has a task of its own that sends, so that neither the session, the telemetry thread,
+//! nor another signal waits for the collector. What cannot be sent is dropped and counted, and reported at the end.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -24,7 +25,7 @@ use crate::otlp_messages::Program;
 use crate::record::LogRecord;
 use crate::spans::Span;
 
-/// Requests that wait for the collector.
+/// Requests of a signal that wait for the collector.
 const QUEUE: usize = 64;
 /// Attempts at a request that the collector is too busy for.
 const ATTEMPTS: u32 = 3;
@@ -37,27 +38,31 @@ const TICK: Duration = Duration::from_secs(5);
 
 enum ExportJob {
     Send {
-        url: Arc<str>,
         body: Vec<u8>,
         /// The number of records in it.
         records: u64,
     },
-    /// Everything before it is sent.
-    Flush(oneshot::Sender<()>),
+    /// Everything before it is sent. Dropped by the last signal, this is the answer.
+    Flush(Arc<oneshot::Sender<()>>),
+}
+
+/// Where the requests of a signal go.
+struct Signal {
+    jobs: mpsc::Sender<ExportJob>,
+    host: String,
 }
 
 /// The sending side.
 pub(crate) struct Exporter {
-    jobs: mpsc::Sender<ExportJob>,
     program: Program,
-    traces: Option<Arc<str>>,
-    metrics: Option<Arc<str>>,
-    logs: Option<Arc<str>>,
+    traces: Option<Signal>,
+    metrics: Option<Signal>,
+    logs: Option<Signal>,
     delivery: Arc<DeliveryState>,
 }
 
 impl Exporter {
-    /// Starts the task that sends. `thread` is asked regularly to hand over what waits.
+    /// Starts the tasks that send. `thread` is asked regularly to hand over what waits.
     pub(crate) fn start(
         options: OtlpOptions,
         version: &'static str,
@@ -65,29 +70,29 @@ impl Exporter {
         thread: mpsc::WeakSender<TelemetryInput>,
         delivery: Arc<DeliveryState>,
     ) -> Result<Self, TelemetryError> {
-        let (jobs, receiver) = mpsc::channel(QUEUE);
-        let shared = |url: Option<String>| url.map(Arc::from);
         let http = ClientOptions { timeout: Some(options.timeout), ..options.http };
         let http = ClientOptions { identity: options.identity, ..http };
         let client = parallax_http::client(&http)?;
-        let sender = Sender {
+        let sender = Arc::new(Sender {
             client,
             headers: options.headers,
             google: options.google,
             is_explicit: options.is_explicit,
-            has_failed: false,
+            has_failed: AtomicBool::new(false),
             delivery: Arc::clone(&delivery),
+        });
+        let signal = |url: Option<String>| {
+            let (jobs, receiver) = mpsc::channel(QUEUE);
+            url.map(|url| {
+                let host = host(&url);
+                tokio::spawn(Arc::clone(&sender).run(url, receiver));
+                Signal { jobs, host }
+            })
         };
-        tokio::spawn(sender.run(receiver));
+        let (traces, metrics) = (signal(options.traces), signal(options.metrics));
+        let logs = signal(options.logs);
         tokio::spawn(tick(thread));
-        Ok(Self {
-            jobs,
-            program: Program { version, resource },
-            traces: shared(options.traces),
-            metrics: shared(options.metrics),
-            logs: shared(options.logs),
-            delivery,
-        })
+        Ok(Self { program: Program { version, resource }, traces, metrics, logs, delivery })
     }
 
     pub(crate) fn spans(&self, spans: &[Span]) {
@@ -102,22 +107,25 @@ impl Exporter {
         self.send(self.metrics.as_ref(), 1, || self.program.metrics(metrics));
     }
 
-    fn send(&self, url: Option<&Arc<str>>, records: usize, body: impl FnOnce() -> Vec<u8>) {
-        let Some(url) = url else { return };
+    fn send(&self, signal: Option<&Signal>, records: usize, body: impl FnOnce() -> Vec<u8>) {
+        let Some(signal) = signal else { return };
         let records = u64::try_from(records).unwrap_or(u64::MAX);
         self.delivery.add(records);
-        let job = ExportJob::Send { url: Arc::clone(url), body: body(), records };
-        if self.jobs.try_send(job).is_err() {
+        let job = ExportJob::Send { body: body(), records };
+        if signal.jobs.try_send(job).is_err() {
             self.delivery.lose(records);
-            self.delivery.fail(&host(url), "it is too slow");
+            self.delivery.fail(&signal.host, "it is too slow");
         }
     }
 
     /// Answers once everything before is sent.
     pub(crate) fn flush(&self, done: oneshot::Sender<()>) {
-        // Called on the telemetry thread: waiting for the queue is fine there. If the task is
-        // gone, dropping the sender is the answer.
-        let _ = self.jobs.blocking_send(ExportJob::Flush(done));
+        let done = Arc::new(done);
+        for signal in [&self.traces, &self.metrics, &self.logs].into_iter().flatten() {
+            // Called on the telemetry thread: waiting for the queue is fine there. If the task is
+            // gone, dropping the sender is the answer.
+            let _ = signal.jobs.blocking_send(ExportJob::Flush(Arc::clone(&done)));
+        }
     }
 }
 
@@ -138,20 +146,21 @@ struct Sender {
     google: Option<TokenSource>,
     is_explicit: bool,
     /// Whether a request failed: later ones are tried once only.
-    has_failed: bool,
+    has_failed: AtomicBool,
     delivery: Arc<DeliveryState>,
 }
 
 impl Sender {
-    async fn run(mut self, mut jobs: mpsc::Receiver<ExportJob>) {
+    /// Sends the requests of a signal to `url`.
+    async fn run(self: Arc<Self>, url: String, mut jobs: mpsc::Receiver<ExportJob>) {
         while let Some(job) = jobs.recv().await {
             match job {
-                ExportJob::Flush(done) => drop(done.send(())),
-                ExportJob::Send { url, body, records } => {
+                ExportJob::Flush(done) => drop(done),
+                ExportJob::Send { body, records } => {
                     let sent = self.send(&url, body).await;
                     if let Err(reason) = &sent {
                         tracing::debug!("telemetry was not sent to {url}: {reason}");
-                        self.has_failed = true;
+                        self.has_failed.store(true, Ordering::Relaxed);
                     }
                     // The default collector need not exist.
                     match sent.is_ok() || !self.is_explicit {
@@ -164,7 +173,7 @@ impl Sender {
     }
 
     async fn send(&self, url: &str, body: Vec<u8>) -> Result<(), String> {
-        let attempts = if self.has_failed { 1 } else { ATTEMPTS };
+        let attempts = if self.has_failed.load(Ordering::Relaxed) { 1 } else { ATTEMPTS };
         let body = Bytes::from(body);
         let mut number = 1;
         loop {

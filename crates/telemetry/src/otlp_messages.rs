@@ -18,7 +18,7 @@ const INFO: i32 = 9;
 /// `STATUS_CODE_ERROR`.
 const ERROR: i32 = 2;
 /// Bytes of a text that is sent as an attribute.
-const MAX_TEXT: usize = 256 * 1024;
+pub(crate) const MAX_TEXT: usize = 256 * 1024;
 
 #[derive(Clone, PartialEq, Message)]
 struct AnyValue {
@@ -272,8 +272,7 @@ impl Program {
                 .error
                 .as_ref()
                 .map(|error| SpanStatus { message: truncate(error), code: ERROR }),
-            // Sampled.
-            flags: 1,
+            flags: span.context.flags().into(),
         };
         TraceRequest::of(self, spans.iter().map(message).collect())
     }
@@ -285,7 +284,7 @@ impl Program {
             severity: INFO,
             body: Some(AnyValue { value: Some(AnyKind::Text(record.body.clone())) }),
             attributes: key_values(&record.attributes),
-            flags: u32::from(record.context.is_some()),
+            flags: record.context.map_or(0, |context| context.flags().into()),
             trace_id: record.context.map_or_else(Vec::new, |context| context.trace.to_vec()),
             span_id: record.context.map_or_else(Vec::new, |context| context.span.to_vec()),
             observed: nanos(record.time),

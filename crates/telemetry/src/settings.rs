@@ -160,7 +160,10 @@ impl TelemetrySettings<'_> {
         let is_local = is_loopback(&first);
         let mut http =
             ClientOptions { plain_http: is_plain, system_proxy: !is_local, ..self.client.clone() };
-        http.extra_roots.extend(variable("OTEL_EXPORTER_OTLP_CERTIFICATE").map(PathBuf::from));
+        let roots = variable("OTEL_EXPORTER_OTLP_CERTIFICATE").map(PathBuf::from);
+        let unusable = parallax_http::unusable_roots(roots.as_slice());
+        warnings.extend(unusable.into_iter().map(|problem| format!("telemetry: {problem}")));
+        http.extra_roots.extend(roots);
         let file = |name: &str| variable(name).map(PathBuf::from);
         let certificate = file("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE");
         let google = is_google.then(|| {

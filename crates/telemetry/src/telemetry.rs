@@ -1,10 +1,11 @@
 //! The observer of a session that records telemetry.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use parallax_protocol::event::EventBody;
+use parallax_protocol::ids::ItemId;
 use parallax_protocol::observer::{EventScope, Observation, Observer, SpanOf};
 use tokio::sync::{mpsc, oneshot};
 
@@ -27,8 +28,9 @@ pub struct Telemetry {
     dropped_records: AtomicU64,
     problems: Problems,
     delivery: Arc<DeliveryState>,
-    /// The turn of the session that runs.
+    /// The turn of the session that runs, or ran last.
     turn: AtomicU64,
+    is_in_turn: AtomicBool,
     parent: Option<TraceContext>,
     seed: [u8; 16],
 }
@@ -50,8 +52,16 @@ impl Telemetry {
         std::thread::Builder::new()
             .name("telemetry".to_owned())
             .spawn(move || worker.run(receiver))?;
-        let (dropped_records, turn) = (AtomicU64::new(0), AtomicU64::new(0));
-        Ok(Arc::new(Self { sender, dropped_records, problems, delivery, turn, parent, seed }))
+        Ok(Arc::new(Self {
+            sender,
+            dropped_records: AtomicU64::new(0),
+            problems,
+            delivery,
+            turn: AtomicU64::new(0),
+            is_in_turn: AtomicBool::new(false),
+            parent,
+            seed,
+        }))
     }
 
     /// Writes and sends everything, within two seconds. Returns what the user should know.
@@ -76,10 +86,15 @@ impl Telemetry {
 
 impl Observer for Telemetry {
     fn observe(&self, scope: &EventScope, observation: &Observation<'_>) {
-        if let Observation::Event(EventBody::TurnStarted { .. }) = observation
-            && scope.subagents.is_empty()
-        {
-            self.turn.store(scope.turn, Ordering::Relaxed);
+        match observation {
+            Observation::Event(EventBody::TurnStarted { .. }) if scope.subagents.is_empty() => {
+                self.turn.store(scope.turn, Ordering::Relaxed);
+                self.is_in_turn.store(true, Ordering::Relaxed);
+            }
+            Observation::Event(EventBody::TurnEnded(_)) if scope.subagents.is_empty() => {
+                self.is_in_turn.store(false, Ordering::Relaxed);
+            }
+            _ => {}
         }
         let Some(kind) = InputKind::from_observation(observation) else { return };
         let observed = TelemetryInput { scope: scope.clone(), time: SystemTime::now(), kind };
@@ -89,6 +104,16 @@ impl Observer for Telemetry {
     }
 
     fn traceparent(&self, scope: &EventScope, span: SpanOf<'_>) -> Option<String> {
+        if scope.subagents.is_empty() && !self.is_in_turn.load(Ordering::Relaxed) {
+            let outside =
+                |item: &ItemId| TraceContext::outside_turns(self.parent, &self.seed, item.as_str());
+            let context = match span {
+                SpanOf::Turn => self.parent?,
+                SpanOf::Call(item) => outside(item),
+                SpanOf::McpRequest(item) => outside(item).mcp_request(),
+            };
+            return Some(context.traceparent());
+        }
         let turn = self.turn.load(Ordering::Relaxed);
         let mut context = TraceContext::for_turn(self.parent, &self.seed, turn);
         let mut subagents = scope.subagents.iter().peekable();

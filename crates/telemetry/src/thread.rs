@@ -30,6 +30,8 @@ pub(crate) struct Sinks {
     spans: Vec<Span>,
     logs: Vec<LogRecord>,
     exported_at: Instant,
+    /// Whether the metrics changed since they were sent.
+    has_new_metrics: bool,
     problems: Problems,
 }
 
@@ -50,8 +52,15 @@ impl Sinks {
             Some(otlp) => Some(Exporter::start(otlp, options.version, resource, sender, delivery)?),
             None => None,
         };
-        let (spans, logs) = (Vec::new(), Vec::new());
-        Ok(Self { file, exporter, spans, logs, exported_at: Instant::now(), problems })
+        Ok(Self {
+            file,
+            exporter,
+            spans: Vec::new(),
+            logs: Vec::new(),
+            exported_at: Instant::now(),
+            has_new_metrics: false,
+            problems,
+        })
     }
 
     fn write(&mut self, output: TelemetryOutput, metrics: &Metrics) {
@@ -74,9 +83,8 @@ impl Sinks {
                     file.metrics(metrics);
                 }
                 self.export();
-                if let Some(exporter) = &self.exporter {
-                    exporter.metrics(metrics);
-                }
+                // They are cumulative: the next tick or the end of the session sends them once.
+                self.has_new_metrics = true;
             }
         }
         let waiting = self.spans.len() + self.logs.len();
@@ -93,6 +101,13 @@ impl Sinks {
         }
         if !self.logs.is_empty() {
             exporter.logs(&std::mem::take(&mut self.logs));
+        }
+    }
+
+    fn export_metrics(&mut self, metrics: &Metrics) {
+        if let (Some(exporter), true) = (&self.exporter, self.has_new_metrics) {
+            exporter.metrics(metrics);
+            self.has_new_metrics = false;
         }
     }
 
@@ -138,10 +153,14 @@ impl TelemetryThread {
     pub(crate) fn run(mut self, mut receiver: mpsc::Receiver<TelemetryInput>) {
         while let Some(observed) = receiver.blocking_recv() {
             match observed.kind {
-                InputKind::Tick => self.sinks.export(),
+                InputKind::Tick => {
+                    self.sinks.export();
+                    self.sinks.export_metrics(self.fold.metrics());
+                }
                 InputKind::Flush(done) => {
                     self.fold.measure_memory();
                     self.sinks.write(TelemetryOutput::TurnEnd, self.fold.metrics());
+                    self.sinks.export_metrics(self.fold.metrics());
                     self.sinks.report();
                     match &self.sinks.exporter {
                         Some(exporter) => exporter.flush(done),

@@ -12,6 +12,8 @@ pub struct TraceContext {
     pub trace: [u8; 16],
     /// The span.
     pub span: [u8; 8],
+    /// Whether the trace is recorded. The program that starts a trace decides for all others.
+    pub is_sampled: bool,
 }
 
 impl TraceContext {
@@ -25,18 +27,24 @@ impl TraceContext {
         if !(is_known || (is_newer && version != "00")) || flags.len() != 2 || !is_hex(flags) {
             return None;
         }
+        let is_sampled = u8::from_str_radix(flags, 16).ok()? & 1 == 1;
         let (trace, span) = (bytes::<16>(trace)?, bytes::<8>(span)?);
-        (trace != [0; 16] && span != [0; 8]).then_some(Self { trace, span })
+        (trace != [0; 16] && span != [0; 8]).then_some(Self { trace, span, is_sampled })
     }
 
     /// The `traceparent` that names the span.
     pub fn traceparent(&self) -> String {
-        format!("00-{}-{}-01", hex(&self.trace), hex(&self.span))
+        format!("00-{}-{}-0{}", hex(&self.trace), hex(&self.span), self.flags())
+    }
+
+    /// The trace flags.
+    pub(crate) fn flags(self) -> u8 {
+        u8::from(self.is_sampled)
     }
 
     /// The span with this name below this one.
     pub(crate) fn child(&self, name: &str) -> Self {
-        Self { trace: self.trace, span: digest(&[&self.trace, &self.span, name.as_bytes()]) }
+        Self { span: digest(&[&self.trace, &self.span, name.as_bytes()]), ..*self }
     }
 
     /// The span of a subagent's turn, below the call that started it.
@@ -53,7 +61,17 @@ impl TraceContext {
     pub(crate) fn for_turn(parent: Option<Self>, seed: &[u8; 16], turn: u64) -> Self {
         let number = turn.to_le_bytes();
         let trace = parent.map_or_else(|| digest(&[seed, &number]), |parent| parent.trace);
-        Self { trace, span: digest(&[&trace, seed, &number, b"turn"]) }
+        let is_sampled = parent.is_none_or(|parent| parent.is_sampled);
+        Self { trace, span: digest(&[&trace, seed, &number, b"turn"]), is_sampled }
+    }
+
+    /// The span of something that belongs to no turn: below the parent, else in a trace of its own.
+    pub(crate) fn outside_turns(parent: Option<Self>, seed: &[u8; 16], name: &str) -> Self {
+        let own = || {
+            let trace = digest(&[seed, name.as_bytes()]);
+            Self { trace, span: [0; 8], is_sampled: true }
+        };
+        parent.unwrap_or_else(own).child(name)
     }
 }
 
@@ -99,6 +117,13 @@ mod tests {
         let text = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
         let context = TraceContext::parse(text).expect("a context");
         assert_eq!(context.traceparent(), text);
+        for (flags, is_sampled) in [("00", false), ("02", false), ("03", true), ("ff", true)] {
+            let text = text.replace("-01", &format!("-{flags}"));
+            let context = TraceContext::parse(&text).expect("a context");
+            assert_eq!(context.is_sampled, is_sampled, "{flags}");
+            assert_eq!(context.child("x").is_sampled, is_sampled, "{flags}");
+            assert!(context.traceparent().ends_with(if is_sampled { "-01" } else { "-00" }));
+        }
         for wrong in [
             "",
             "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7",
@@ -122,7 +147,11 @@ mod tests {
         assert_eq!(one.trace, turn.trace);
         assert_ne!(one.span, other.span);
         assert_eq!(one, turn.child("tool-1"));
-        let parent = TraceContext { trace: [1; 16], span: [2; 8] };
-        assert_eq!(TraceContext::for_turn(Some(parent), &seed, 1).trace, parent.trace);
+        let parent = TraceContext { trace: [1; 16], span: [2; 8], is_sampled: false };
+        let turn = TraceContext::for_turn(Some(parent), &seed, 1);
+        assert_eq!((turn.trace, turn.is_sampled), (parent.trace, false));
+        let outside = TraceContext::outside_turns(None, &seed, "request-1");
+        assert_ne!(outside.trace, turn.trace);
+        assert_eq!(TraceContext::outside_turns(Some(parent), &seed, "x"), parent.child("x"));
     }
 }

@@ -121,7 +121,26 @@ fn records_of_a_session_are_in_the_file() {
     let after = of_event("AfterTool");
     assert_eq!((&after["success"], &after["exit_code"]), (&json!(false), &json!(1)));
     assert!(after.get("hook_output").is_none());
-    assert_eq!(named(&world, "gen_ai.client.inference.operation.details").len(), 2);
+    let details = named(&world, "gen_ai.client.inference.operation.details");
+    assert_eq!(details.len(), 2);
+    let parsed = |name: &str| -> Value {
+        let text = details[1][name].as_str().unwrap_or_else(|| panic!("{name}: {}", details[1]));
+        serde_json::from_str(text).expect("JSON")
+    };
+    let input = parsed("gen_ai.input.messages");
+    let roles: Vec<&Value> =
+        input.as_array().expect("messages").iter().map(|message| &message["role"]).collect();
+    assert_eq!(roles[roles.len() - 3..], ["user", "assistant", "tool"]);
+    let [.., calls, results] = &input.as_array().expect("messages")[..] else { panic!("{input}") };
+    assert_eq!(calls["parts"][0]["type"], "tool_call");
+    assert_eq!(calls["parts"][0]["name"], "write_file");
+    assert_eq!(calls["parts"][0]["arguments"]["file_path"], "a.txt");
+    assert_eq!(results["parts"][1]["type"], "tool_call_response");
+    assert_eq!(results["parts"][1]["id"], calls["parts"][1]["id"]);
+    let output = parsed("gen_ai.output.messages");
+    assert_eq!(output[0]["parts"], json!([{"type": "text", "content": "all done"}]));
+    let system = parsed("gen_ai.system_instructions");
+    assert!(system[0]["content"].as_str().is_some_and(|text| text.len() > 100), "{system}");
 
     let records = records(&world);
     let last = records.last().expect("a record");
@@ -391,7 +410,13 @@ fn collector_gets_the_spans_of_a_turn_with_a_subagent_and_an_mcp_server() {
     assert_eq!(scout.parent, agent.id);
     assert_eq!(find(&spans, "execute_tool read_file").parent, scout.id);
     let chats: Vec<&Span> = spans.iter().filter(|span| span.name.starts_with("chat ")).collect();
-    assert_eq!(chats.iter().filter(|chat| chat.parent == scout.id && chat.kind == 3).count(), 2);
+    let of_scout: Vec<&&Span> = chats.iter().filter(|chat| chat.parent == scout.id).collect();
+    assert_eq!(of_scout.len(), 2);
+    for chat in of_scout {
+        assert_eq!(chat.kind, 3);
+        assert_eq!(attribute(&chat.attributes, "parallax.request.role"), "subagent");
+        assert_eq!(attribute(&chat.attributes, "gen_ai.agent.name"), "scout");
+    }
     let chat = chats.iter().find(|chat| chat.parent == turn.id).expect("a request of the turn");
     for (name, value) in [
         ("gen_ai.operation.name", "chat"),
@@ -421,9 +446,18 @@ fn collector_gets_the_spans_of_a_turn_with_a_subagent_and_an_mcp_server() {
     assert!(received.iter().all(|request| !contains(&request.body, b"a secret")));
     let logs = collector.items("/v1/logs");
     let names: Vec<String> = logs.iter().map(|log| log.text(12)).collect();
-    for name in ["gemini_cli.user_prompt", "gemini_cli.api_response", "gemini_cli.tool_call"] {
+    for name in [
+        "gemini_cli.user_prompt",
+        "gemini_cli.api_response",
+        "gemini_cli.tool_call",
+        "gemini_cli.agent.start",
+        "gemini_cli.config",
+    ] {
         assert!(names.iter().any(|it| it == name), "{name}: {names:?}");
     }
+    assert!(logs.iter().all(|log| hex(&log.bytes(9)) == trace));
+    let started = logs.iter().find(|log| log.text(12) == "gemini_cli.agent.start").expect("a log");
+    assert_eq!(started.bytes(10), scout.id);
     let metrics = collector.items("/v1/metrics");
     let metric = |name: &str| metrics.iter().rfind(|it| it.text(1) == name).expect("a metric");
     let usage = &metric("gen_ai.client.token.usage").messages(9)[0];
@@ -432,6 +466,81 @@ fn collector_gets_the_spans_of_a_turn_with_a_subagent_and_an_mcp_server() {
     assert!(point.number(4) >= 1 && point.float(5) > 0.0);
     let count = &metric("gemini_cli.tool.call.count").messages(7)[0];
     assert_eq!(count.number(3), 1, "monotonic");
+}
+
+#[test]
+fn trace_that_is_not_sampled_has_no_spans() {
+    let script = json!([
+        {"calls": [{"name": "run_shell_command", "args": {"command": "echo $TRACEPARENT > shell.txt"}}]},
+        {"text": "done", "repeat": 0},
+    ]);
+    let world = World::new(&script.to_string());
+    let collector = Collector::start(Conduct::Accept).expect("a collector");
+    let telemetry = json!({"enabled": true, "otlpEndpoint": collector.url()});
+    set(&world, &telemetry, &Value::Null);
+    let mut command = world.command(&["-p", "go", "-y"]);
+    let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+    command.env("TRACEPARENT", format!("00-{trace}-00f067aa0ba902b7-00"));
+    assert_eq!(crate::support::finish(command).code(), 0);
+    let passed_on = world.read("shell.txt");
+    assert!(passed_on.starts_with(&format!("00-{trace}-")), "{passed_on}");
+    assert!(passed_on.trim().ends_with("-00"), "{passed_on}");
+    assert_eq!(collector.items("/v1/traces").len(), 0);
+    let logs = collector.items("/v1/logs");
+    assert!(!logs.is_empty() && logs.iter().all(|log| log.number(8) == 0));
+    assert!(!collector.items("/v1/metrics").is_empty());
+}
+
+#[test]
+fn requests_between_turns_are_in_no_turn() {
+    let world = World::new(r#"[{"text": "hi", "repeat": 0}]"#);
+    let collector = Collector::start(Conduct::Accept).expect("a collector");
+    let hook = hook_group("cat > /dev/null; echo $TRACEPARENT >> hook.txt");
+    let hooks = json!({"hooks": {"PreCompress": hook, "AfterAgent": hook}});
+    set(&world, &json!({"enabled": true, "otlpEndpoint": collector.url()}), &hooks);
+    let trace = "4bf92f3577b34da6a3ce929d0e0e4736";
+    for parent in [None, Some("00f067aa0ba902b7")] {
+        let seen = collector.items("/v1/traces").len();
+        let mut command = world.command(&["--input-format", "stream-json", "-o", "stream-json"]);
+        if let Some(parent) = parent {
+            command.env("TRACEPARENT", format!("00-{trace}-{parent}-01"));
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::null());
+        let mut child = command.spawn().expect("start");
+        let mut stdin = child.stdin.take().expect("stdin");
+        let prompt = "word ".repeat(2000);
+        for line in [
+            json!({"type": "message", "content": prompt}),
+            json!({"type": "message", "content": prompt}),
+            json!({"type": "command", "text": "/compress"}),
+        ] {
+            writeln!(stdin, "{line}").expect("write");
+        }
+        drop(stdin);
+        assert!(child.wait().expect("the end").success());
+        let all = spans(&collector);
+        let spans = &all[seen..];
+        let turns: Vec<&Span> = spans.iter().filter(|it| it.name.starts_with("invoke")).collect();
+        assert_eq!(turns.len(), 2);
+        let outside: Vec<&Span> = spans
+            .iter()
+            .filter(|span| {
+                attribute(&span.attributes, "parallax.request.role").contains("compress")
+            })
+            .collect();
+        assert!(!outside.is_empty(), "{:?}", spans.iter().map(|it| &it.name).collect::<Vec<_>>());
+        for span in outside {
+            assert_eq!(hex(&span.parent), parent.unwrap_or_default());
+            assert_eq!(parent.is_some(), turns.iter().any(|turn| turn.trace == span.trace));
+        }
+        let hooks = world.read("hook.txt");
+        let told = hooks.lines().last().expect("a line").to_owned();
+        match parent {
+            // The hook of the compaction.
+            Some(parent) => assert_eq!(told, format!("00-{trace}-{parent}-01")),
+            None => assert_eq!(told, ""),
+        }
+    }
 }
 
 fn contains(bytes: &[u8], piece: &[u8]) -> bool {
@@ -471,6 +580,19 @@ fn failing_collector_delays_nothing() {
 }
 
 #[test]
+fn slow_collector_gets_every_signal_at_the_end() {
+    let world = World::new(r#"[{"text":"hi", "repeat": 0}]"#);
+    let collector =
+        Collector::start(Conduct::Slow(Duration::from_millis(900))).expect("a collector");
+    set(&world, &json!({"enabled": true, "otlpEndpoint": collector.url()}), &Value::Null);
+    let done = world.run_well(&["-p", "go"]);
+    assert_eq!(done.err(), "");
+    for signal in ["traces", "logs", "metrics"] {
+        assert!(!collector.items(&format!("/v1/{signal}")).is_empty(), "{signal}");
+    }
+}
+
+#[test]
 fn settings_of_a_collector_that_cannot_be_used_are_explained() {
     let world = World::new(r#"[{"text":"hi", "repeat": 0}]"#);
     let collector = Collector::start(Conduct::Accept).expect("a collector");
@@ -482,6 +604,12 @@ fn settings_of_a_collector_that_cannot_be_used_are_explained() {
     };
     assert!(set_endpoint("not an address", "http").contains("not the address of a collector"));
     assert!(set_endpoint(&collector.url(), "grpc").contains("gRPC is not supported"));
+    let notice = set_endpoint("http://localhost:4317", "");
+    assert!(notice.contains("sent over HTTP to `http://localhost:4318`"), "{notice}");
+    let mut command = world.command(&["-p", "go"]);
+    command.env("OTEL_EXPORTER_OTLP_CERTIFICATE", "/absent/ca.pem");
+    let notice = crate::support::finish(command).err().to_owned();
+    assert!(notice.contains("telemetry: /absent/ca.pem: "), "{notice}");
     assert!(!collector.items("/v1/traces").is_empty());
     assert_eq!(set_endpoint(&format!("{}/otlp/?key=1", collector.url()), "http"), "");
     assert!(!collector.items("/otlp/v1/traces?key=1").is_empty());

@@ -81,8 +81,7 @@ impl Fold {
             .with_optional("gen_ai.tool.call.arguments", details.as_ref().map(|it| it.0.clone()))
             .with_optional("gen_ai.tool.call.result", details.map(|it| it.1))
             .into_object();
-        let agent = self.context(scope);
-        let context = agent.child(item.as_str());
+        let (context, parent) = self.child_span(scope, item.as_str());
         let ran = time.checked_sub(Duration::from_millis(result.duration_ms)).unwrap_or(time);
         let start = self.calls.remove(&(path(scope), item)).unwrap_or(ran);
         if let Some(server) = server {
@@ -106,7 +105,7 @@ impl Fold {
         }
         self.span(Span {
             context,
-            parent: Some(agent.span),
+            parent,
             name: format!("execute_tool {tool}"),
             kind: SpanKind::Internal,
             start,

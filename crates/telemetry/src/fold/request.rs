@@ -2,11 +2,12 @@
 
 use std::time::SystemTime;
 
-use parallax_protocol::content::Part;
+use parallax_protocol::content::{Part, PartView};
 use parallax_protocol::model::{Request, Usage};
 use parallax_protocol::observer::EventScope;
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use super::messages::RequestContents;
 use super::{Fold, MAX_OPEN, path, to_float};
 use crate::input::EndedRequest;
 use crate::metrics;
@@ -18,14 +19,15 @@ pub(crate) struct OpenRequest {
     start: SystemTime,
     model: String,
     role: String,
-    /// The contents as JSON, where they are recorded.
-    contents: Option<String>,
+    /// The contents, where they are recorded.
+    contents: Option<RequestContents>,
 }
 
-/// The role of a request as readers know it: those of a subagent are not `main`.
+/// The role of a request as readers know it: a subagent's own requests, which have its name as
+/// their role, are those of a `subagent`.
 fn role(scope: &EventScope, role: &str) -> String {
-    match (scope.subagents.is_empty(), role) {
-        (false, "main") => "subagent".to_owned(),
+    match scope.subagents.last() {
+        Some(subagent) if role == "main" || role == subagent.name => "subagent".to_owned(),
         _ => role.to_owned(),
     }
 }
@@ -38,20 +40,19 @@ impl Fold {
         id: u64,
         request: &Request,
     ) {
-        let contents = self.facts.contents.content(|| contents_json(request));
+        let text = self.facts.contents.content(|| contents_json(request));
         let (model, role) = (request.model.clone(), role(scope, &request.role));
         let attributes = AttributeSet::default()
             .with("model", model.clone())
             .with("role", role.clone())
-            .with_optional("request_text", contents.clone());
+            .with_optional("request_text", text);
         let body = format!("API request to {model}.");
         self.log(scope, start, "gemini_cli.api_request", body, attributes);
         if let Some(turn) = self.turns.get_mut(&path(scope)) {
             turn.model = Some(model.clone());
         }
         if self.requests.len() < MAX_OPEN {
-            // Only these details need them later.
-            let contents = contents.filter(|_| self.facts.traces);
+            let contents = self.facts.contents.content(|| RequestContents::new(request));
             self.requests.insert(id, OpenRequest { start, model, role, contents });
         }
     }
@@ -90,14 +91,18 @@ impl Fold {
                 self.log(scope, time, "gemini_cli.api_error", body, attributes);
             }
         }
-        let agent = self.context(scope);
-        let context = agent.child(&format!("request-{}", ended.id));
-        let mut attributes = self.gen_ai_attributes(&asked, &role, &ended);
-        if let Some(contents) = open.as_ref().and_then(|it| it.contents.clone()) {
-            attributes = attributes.with("gen_ai.input.messages", contents);
+        let (context, parent) = self.child_span(scope, &format!("request-{}", ended.id));
+        let agent = scope.subagents.last().map(|subagent| subagent.name.clone());
+        let mut attributes =
+            self.gen_ai_attributes(&asked, &role, &ended).with_optional("gen_ai.agent.name", agent);
+        if let Some(contents) = open.as_ref().and_then(|it| it.contents.as_ref()) {
+            let messages = contents.messages(&ended.parts, ended.finish.as_deref());
+            attributes = attributes
+                .with("gen_ai.input.messages", messages.input)
+                .with_count("parallax.input.messages.omitted", messages.omitted as u64)
+                .with("gen_ai.output.messages", messages.output)
+                .with_optional("gen_ai.system_instructions", messages.system);
         }
-        let output = self.facts.contents.content(|| output_messages(&ended));
-        attributes = attributes.with_optional("gen_ai.output.messages", output);
         if self.facts.traces {
             let body = "GenAI operation details.".to_owned();
             let details = attributes.clone();
@@ -106,7 +111,7 @@ impl Fold {
         }
         self.span(Span {
             context,
-            parent: Some(agent.span),
+            parent,
             name: format!("chat {asked}"),
             kind: SpanKind::Client,
             start,
@@ -248,23 +253,8 @@ fn contents_json(request: &Request) -> String {
 
 fn text_of(parts: &[Part]) -> String {
     let texts = parts.iter().filter_map(|part| match part.view() {
-        parallax_protocol::content::PartView::Text(text) => Some(text),
+        PartView::Text(text) => Some(text),
         _ => None,
     });
     texts.collect()
-}
-
-/// The response as the semantic conventions want it: messages with parts.
-fn output_messages(ended: &EndedRequest) -> String {
-    let parts: Vec<Value> = ended
-        .parts
-        .iter()
-        .map(|part| match part.view() {
-            parallax_protocol::content::PartView::Text(text) => {
-                json!({"type": "text", "content": text})
-            }
-            _ => json!({"type": "generic", "content": part.object()}),
-        })
-        .collect();
-    json!([{"role": "assistant", "parts": parts, "finish_reason": ended.finish}]).to_string()
 }
