@@ -18,13 +18,16 @@ pub struct Comparison {
     pub before: Share,
     /// The second file.
     pub after: Share,
-    /// The second pass rate minus the first, over the cases that are in both files.
-    pub difference: f64,
+    /// The number of cases that are in both files.
+    pub common_cases: usize,
+    /// The second pass rate minus the first, over the cases that are in both files; `None` if there
+    /// are none.
+    pub difference: Option<f64>,
     /// The 95 % interval of the difference (Newcombe).
-    pub interval: (f64, f64),
+    pub interval: Option<(f64, f64)>,
     /// The p-value of the changes of single cases (two-sided sign test over the cases that are in
     /// both files).
-    pub p_value: f64,
+    pub p_value: Option<f64>,
     /// Cases in both files whose pass rate changed.
     pub changed: Vec<ChangedCase>,
     /// Cases that are in only one of the files.
@@ -88,12 +91,15 @@ impl Comparison {
         };
         let one = proportion(before.iter().filter(in_both));
         let other = proportion(after.iter().filter(in_both));
+        let common_cases = first.keys().filter(|case| second.contains_key(*case)).count();
+        let is_comparable = common_cases > 0;
         Self {
             before: share(before),
             after: share(after),
-            difference: other.rate() - one.rate(),
-            interval: difference(one, other),
-            p_value: sign_test(better, worse),
+            common_cases,
+            difference: is_comparable.then(|| other.rate() - one.rate()),
+            interval: is_comparable.then(|| difference(one, other)),
+            p_value: is_comparable.then(|| sign_test(better, worse)),
             changed,
             unpaired_cases,
         }
@@ -116,23 +122,37 @@ impl Comparison {
                 share.mean_duration_ms / 1000.0,
             );
         }
-        let _ = writeln!(
-            text,
-            "\nB − A: {:+.1} percentage points (95 % interval {:+.1} to {:+.1}), p = {:.3}, over the \
-                cases in both",
-            self.difference * 100.0,
-            self.interval.0 * 100.0,
-            self.interval.1 * 100.0,
-            self.p_value,
-        );
-        // The interval treats runs of one case as independent, so that the test over cases counts, too.
-        let excludes_zero = self.interval.0 > 0.0 || self.interval.1 < 0.0;
-        let is_clear = excludes_zero && self.p_value < LEVEL;
-        text.push_str(match (is_clear, self.difference > 0.0) {
-            (false, _) => "The results do not show which one is better.\n",
-            (true, true) => "B is better.\n",
-            (true, false) => "A is better.\n",
-        });
+        text.push('\n');
+        match (self.difference, self.interval, self.p_value) {
+            (Some(difference), Some(interval), Some(p_value)) => {
+                let p_text = match p_value < 0.001 {
+                    true => "p < 0.001".to_owned(),
+                    false => format!("p = {p_value:.3}"),
+                };
+                let cases = match self.common_cases {
+                    1 => "the case".to_owned(),
+                    count => format!("the {count} cases"),
+                };
+                let _ = writeln!(
+                    text,
+                    "B − A: {:+.1} percentage points (95 % interval {:+.1} to {:+.1}), {p_text}, \
+                     over {cases} in both",
+                    difference * 100.0,
+                    interval.0 * 100.0,
+                    interval.1 * 100.0,
+                );
+                // The interval treats runs of one case as independent, so that the test over cases
+                // counts, too.
+                let excludes_zero = interval.0 > 0.0 || interval.1 < 0.0;
+                let is_clear = excludes_zero && p_value < LEVEL;
+                text.push_str(match (is_clear, difference > 0.0) {
+                    (false, _) => "The results do not show which one is better.\n",
+                    (true, true) => "B is better.\n",
+                    (true, false) => "A is better.\n",
+                });
+            }
+            _ => text.push_str("No case is in both files: the results cannot be compared.\n"),
+        }
         if !self.changed.is_empty() {
             text.push_str("\nChanged cases\n");
         }
@@ -214,7 +234,8 @@ mod tests {
             results(&names.iter().map(|name| (name.as_str(), pass)).collect::<Vec<_>>())
         };
         let clear = Comparison::new(&all(false), &all(true));
-        assert!(clear.p_value < 0.001 && clear.text().contains("B is better."));
+        assert!(clear.p_value < Some(0.001) && clear.text().contains("B is better."));
+        assert!(clear.text().contains("p < 0.001, over the 20 cases in both"), "{}", clear.text());
         let one = Comparison::new(
             &results(&[("a", true), ("b", false)]),
             &results(&[("a", true), ("b", true)]),
@@ -222,5 +243,8 @@ mod tests {
         assert!(one.text().contains("do not show") && one.text().contains("+ b  0 % → 100 %"));
         let other = Comparison::new(&results(&[("a", true)]), &results(&[("z", true)]));
         assert_eq!(other.unpaired_cases, ["a", "z"]);
+        assert_eq!((other.common_cases, other.difference, other.p_value), (0, None, None));
+        let text = other.text();
+        assert!(text.contains("No case is in both files") && !text.contains("B − A"), "{text}");
     }
 }

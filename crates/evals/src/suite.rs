@@ -54,6 +54,8 @@ pub struct Suite {
     pub answers: AnswerSource,
     /// Whether the directories of failed runs are kept.
     pub retains_failed: bool,
+    /// Whether a replay also answers requests that differ from the recorded ones.
+    pub allows_changed_requests: bool,
 }
 
 /// A scheduled run.
@@ -290,7 +292,11 @@ impl Suite {
                 let from = other.as_deref().unwrap_or(stored);
                 let file = recording::prepare(from, workspace.path(), workspace.outside())
                     .map_err(|error| error.to_string())?;
-                ("--replay-non-strict", file)
+                let flag = match self.allows_changed_requests {
+                    true => "--replay-non-strict",
+                    false => "--replay",
+                };
+                (flag, file)
             }
         };
         Ok(vec![flag.to_owned(), file.display().to_string()])

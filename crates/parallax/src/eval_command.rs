@@ -51,7 +51,8 @@ pub(crate) struct EvalArguments {
     #[arg(long, value_name = "RATE", value_parser = rate)]
     min: Option<f64>,
 
-    /// Write the result of each run to this file, one JSON object per line
+    /// Write the result of each run to this file, one JSON object per line; an existing file is
+    /// renamed to FILE.previous
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 
@@ -71,6 +72,10 @@ pub(crate) struct EvalArguments {
     #[arg(long, value_name = "FILE", num_args = 0..=1)]
     #[expect(clippy::option_option, reason = "the flag may have no value")]
     replay: Option<Option<PathBuf>>,
+
+    /// Use recorded answers in order, even for requests that differ from the recorded ones
+    #[arg(long, requires = "replay")]
+    replay_non_strict: bool,
 
     /// Keep the directories of failed runs, and print their paths
     #[arg(long)]
@@ -206,6 +211,7 @@ fn suite(typed: &EvalArguments) -> Result<(Suite, Paths), Failure> {
         jobs: typed.jobs.map_or_else(|| cores.min(JOBS), usize::from),
         answers,
         retains_failed: typed.keep,
+        allows_changed_requests: typed.replay_non_strict,
     };
     let paths =
         Paths { out: typed.out.clone(), html: typed.html.clone(), atif: typed.atif.clone() };
@@ -234,7 +240,21 @@ fn progress(result: &RunResult, done: usize, total: usize) -> String {
     lines.join("\n")
 }
 
+/// Creates the file of results. Earlier results, which may have cost money, stay beside it.
 fn create(path: &Path) -> Result<(PathBuf, fs::File), Failure> {
+    if fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.len() > 0) {
+        let mut previous = path.as_os_str().to_owned();
+        previous.push(".previous");
+        let previous = PathBuf::from(previous);
+        fs::rename(path, &previous).map_err(|error| failed_to_write(&previous, &error))?;
+        // The results count even if the note cannot be printed.
+        let _ = writeln!(
+            io::stderr(),
+            "{} existed; its results are now in {}",
+            one_line(&path.display().to_string()),
+            one_line(&previous.display().to_string())
+        );
+    }
     let file = fs::File::create(path).map_err(|error| failed_to_write(path, &error))?;
     Ok((path.to_owned(), file))
 }

@@ -10,6 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::recording_redaction::Secrets;
 use crate::scene::{ScriptScene, is_session_context};
+use crate::volatile::VolatileTexts;
 use parallax_protocol::excerpt::truncate;
 
 /// The digest of a request.
@@ -24,15 +25,32 @@ pub(crate) struct Digest {
     pub(crate) hashes: Vec<String>,
     #[serde(default)]
     pub(crate) last_user_text: String,
+    /// How contents are hashed: see [`DigestForm`]. Earlier versions hashed them as they are.
+    #[serde(default, skip_serializing_if = "is_exact")]
+    pub(crate) form: u32,
+}
+
+/// How contents are hashed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum DigestForm<'a> {
+    /// As they are: 0.
+    Exact,
+    /// Without what differs in every run: 1.
+    Reproducible(&'a VolatileTexts),
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_exact(form: &u32) -> bool {
+    *form == 0
 }
 
 impl Digest {
     /// Computes the digest of a request whose responses are recorded without `secrets`.
-    pub(crate) fn for_request(request: &Request, secrets: &Secrets) -> Self {
+    pub(crate) fn for_request(request: &Request, secrets: &Secrets, form: DigestForm<'_>) -> Self {
         let mut whole = Sha256::new();
         let mut hashes = Vec::with_capacity(request.contents.len());
         for content in &request.contents {
-            let json = replayable(content, secrets);
+            let json = replayable(content, secrets, form);
             let bytes = json.as_bytes();
             whole.update((bytes.len() as u64).to_le_bytes());
             whole.update(bytes);
@@ -45,6 +63,10 @@ impl Digest {
             contents: hex(&whole.finalize(), 32),
             hashes,
             last_user_text: truncate(&text, 300).to_owned(),
+            form: match form {
+                DigestForm::Exact => 0,
+                DigestForm::Reproducible(_) => 1,
+            },
         }
     }
 }
@@ -52,7 +74,19 @@ impl Digest {
 /// Returns a content in a form that a replay can reproduce. The session context is omitted, since
 /// date, paths, and directory tree differ in every session. Secrets are redacted in model contents,
 /// as in the recording.
-pub(crate) fn replayable<'a>(content: &'a Sealed, secrets: &Secrets) -> Cow<'a, str> {
+pub(crate) fn replayable<'a>(
+    content: &'a Sealed,
+    secrets: &Secrets,
+    form: DigestForm<'_>,
+) -> Cow<'a, str> {
+    let json = without_session_values(content, secrets);
+    match form {
+        DigestForm::Exact => json,
+        DigestForm::Reproducible(volatile) => volatile.replace(json),
+    }
+}
+
+fn without_session_values<'a>(content: &'a Sealed, secrets: &Secrets) -> Cow<'a, str> {
     let json = content.json();
     let may_differ = match content.role() {
         Role::User => json.contains("session_context>"),

@@ -11,6 +11,7 @@ mod replay;
 mod scene;
 pub mod script;
 mod scripted_model;
+mod volatile;
 
 pub use playback::PlaybackModel;
 pub use recording::{RecordError, RecordFormat, Recorder};

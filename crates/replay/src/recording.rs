@@ -16,10 +16,11 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::digest::Digest;
+use crate::digest::{Digest, DigestForm};
 use crate::recorded_error::RecordedError;
 use crate::recording_redaction::Secrets;
 use crate::regular_file::special;
+use crate::volatile::VolatileTexts;
 
 /// The format of a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,6 +71,7 @@ struct RecordingWriter {
     file: Mutex<File>,
     secrets: Secrets,
     format: RecordFormat,
+    volatile: VolatileTexts,
 }
 
 impl Recorder {
@@ -106,8 +108,19 @@ impl Recorder {
         }
         let file = options.open(path).map_err(failed)?;
         let secrets = Secrets::new(secrets);
-        let tape = RecordingWriter { path: path_text, file: Mutex::new(file), secrets, format };
+        let (file, volatile) = (Mutex::new(file), VolatileTexts::default());
+        let tape = RecordingWriter { path: path_text, file, secrets, format, volatile };
         Ok(Self { model, writer: Arc::new(tape) })
+    }
+
+    /// Sets the working directory and the home directory of the run, which digests of requests
+    /// leave out. To be called before the first request.
+    #[must_use]
+    pub fn with_directories(mut self, directory: &Path, home: &Path) -> Self {
+        if let Some(writer) = Arc::get_mut(&mut self.writer) {
+            writer.volatile = VolatileTexts::new(directory, home);
+        }
+        self
     }
 }
 
@@ -118,7 +131,8 @@ impl RecordingWriter {
 
     /// Returns the digest of a request, in the full format.
     fn digest(&self, request: &Request) -> Option<Digest> {
-        self.is_full().then(|| Digest::for_request(request, &self.secrets))
+        let form = DigestForm::Reproducible(&self.volatile);
+        self.is_full().then(|| Digest::for_request(request, &self.secrets, form))
     }
 
     async fn append(self: Arc<Self>, call: RecordedCall) -> Result<(), ModelError> {

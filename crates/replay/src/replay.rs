@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use parallax_protocol::model::{ModelError, Request};
 
-use crate::digest::{Digest, replayable};
+use crate::digest::{Digest, DigestForm, replayable};
 use crate::playback::{PlaybackModel, ReplySource};
 use crate::recording_redaction::Secrets;
 use crate::script::{Script, ScriptError, ScriptReply};
+use crate::volatile::VolatileTexts;
 use parallax_protocol::excerpt::truncate;
 
 /// A model that answers from a recording of [`crate::Recorder`].
@@ -19,42 +20,60 @@ pub type ReplayModel = PlaybackModel<RecordedReplies>;
 pub struct RecordedReplies {
     script: Arc<Script>,
     strict: bool,
+    volatile: VolatileTexts,
 }
 
 impl ReplayModel {
     /// Loads a recording. If `strict`, a request is answered only by a line that was recorded for
-    /// equal contents, ignoring `<session_context>` (lines without a digest match any request).
+    /// equal contents, ignoring `<session_context>` and what differs in every run (lines without a
+    /// digest match any request).
     /// Otherwise the lines of each method are used in order.
     ///
     /// # Errors
     /// Returns an error if the file cannot be read or a line is invalid.
     pub fn from_file(path: &Path, strict: bool) -> Result<Self, ScriptError> {
         let script = Arc::new(Script::from_file(path)?);
-        Ok(Self::new(RecordedReplies { script, strict }))
+        Ok(Self::new(RecordedReplies { script, strict, volatile: VolatileTexts::default() }))
+    }
+
+    /// Sets the working directory and the home directory of the run, which requests are compared
+    /// without.
+    #[must_use]
+    pub fn with_directories(mut self, directory: &Path, home: &Path) -> Self {
+        self.source.volatile = VolatileTexts::new(directory, home);
+        self
     }
 }
 
 impl ReplySource for RecordedReplies {
     fn next_reply(&self, method: &str, request: &Request) -> Result<ScriptReply, ModelError> {
-        let digest = self.strict.then(|| Digest::for_request(request, &Secrets::default()));
+        let digest = |form| Digest::for_request(request, &Secrets::default(), form);
+        let digests = self
+            .strict
+            .then(|| [digest(DigestForm::Exact), digest(DigestForm::Reproducible(&self.volatile))]);
         let found = self.script.take_reply(method, request, Path::new(""), &|line| match (
-            &digest,
+            &digests,
             &line.digest,
         ) {
-            (Some(now), Some(then)) => now.contents == then.contents,
+            (Some(now), Some(then)) => of_form(now, then).contents == then.contents,
             _ => true,
         })?;
         if let Some(reply) = found {
             return Ok(reply);
         }
-        let difference = digest.and_then(|now| {
+        let difference = digests.and_then(|now| {
             self.script.with_next(method, |line| {
                 let then = line.digest.as_ref()?;
-                Some(self.difference(line.number, &now, then, request))
+                Some(self.difference(line.number, of_form(&now, then), then, request))
             })?
         });
         Err(difference.unwrap_or_else(|| self.script.exhausted_error(method, request, "replay")))
     }
+}
+
+/// The digest in the form of a recorded one.
+fn of_form<'a>([exact, reproducible]: &'a [Digest; 2], recorded: &Digest) -> &'a Digest {
+    if recorded.form == exact.form { exact } else { reproducible }
 }
 
 impl RecordedReplies {
@@ -72,7 +91,7 @@ impl RecordedReplies {
                 at + 1,
                 now.hashes.len(),
                 then.hashes.len(),
-                truncate(&replayable(content, &Secrets::default()), 600)
+                truncate(&replayable(content, &Secrets::default(), DigestForm::Exact), 600)
             ),
             None => format!(
                 "{} contents were recorded and {} are sent",

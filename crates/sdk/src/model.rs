@@ -29,7 +29,8 @@ pub(crate) fn open(
         Some(Recording::Full(path)) => (path, RecordFormat::Full),
         Some(Recording::Reference(path)) => (path, RecordFormat::Reference),
     };
-    Ok(Arc::new(Recorder::new(model, path, format, secrets).map_err(input)?))
+    let recorder = Recorder::new(model, path, format, secrets).map_err(input)?;
+    Ok(Arc::new(recorder.with_directories(folder, &launch.config.dirs.user)))
 }
 
 fn input(error: impl std::fmt::Display) -> Failure {
@@ -55,7 +56,8 @@ fn answers(
         Answers::Fake(path) => script(path, ScriptMode::Strict),
         Answers::FakeNonStrict(path) => script(path, ScriptMode::NonStrict),
         Answers::Replay { file, strict } => {
-            Ok(Arc::new(ReplayModel::from_file(file, *strict).map_err(input)?))
+            let replay = ReplayModel::from_file(file, *strict).map_err(input)?;
+            Ok(Arc::new(replay.with_directories(folder, &launch.config.dirs.user)))
         }
         Answers::Embedded { name, text } => embedded(name, text),
         Answers::Service => {

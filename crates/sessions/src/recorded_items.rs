@@ -93,13 +93,36 @@ pub(crate) struct ModelAnswer {
     pub(crate) first: usize,
     pub(crate) model: Option<String>,
     pub(crate) usage: Usage,
+    /// When it was complete, RFC 3339.
+    pub(crate) time: String,
+    /// The ids of its calls, in order; empty where none is recorded.
+    pub(crate) calls: Vec<String>,
 }
 
-/// Returns the items of records, and the answers they belong to.
-pub(crate) fn items_and_answers(records: &[Record]) -> (Vec<RecordedItem>, Vec<ModelAnswer>) {
+/// A session as items and answers.
+pub(crate) struct RecordedConversation {
+    pub(crate) items: Vec<RecordedItem>,
+    /// When each item was recorded, RFC 3339; empty if unknown.
+    pub(crate) times: Vec<String>,
+    pub(crate) answers: Vec<ModelAnswer>,
+}
+
+/// Returns the items of records with their times, and the answers they belong to.
+pub(crate) fn items_and_answers(records: &[Record]) -> RecordedConversation {
     let mut teller = ItemCollector::default();
-    records.iter().for_each(|record| teller.record(record));
-    (teller.items, teller.answers)
+    let mut times = Vec::new();
+    let mut time = "";
+    for record in records {
+        teller.record(record);
+        time = match record {
+            Record::Content(content) => &content.time,
+            Record::Result(result) => &result.time,
+            Record::TurnEnd { time, .. } => time,
+            _ => time,
+        };
+        times.resize_with(teller.items.len(), || time.to_owned());
+    }
+    RecordedConversation { items: teller.items, times, answers: teller.answers }
 }
 
 /// Returns the items of the last `prompts` prompts, and the number of earlier prompts.
@@ -207,6 +230,8 @@ impl ItemCollector {
                 first: self.items.len(),
                 model: record.model.clone(),
                 usage: record.usage.unwrap_or_default(),
+                time: record.time.clone(),
+                calls: Vec::new(),
             });
         }
         let thoughts = record.thoughts.iter().filter(|text| !text.trim().is_empty());
@@ -223,6 +248,9 @@ impl ItemCollector {
                 PartView::Text(piece) => text.push_str(piece),
                 PartView::Call(call) => {
                     self.push_answer(&mut text, false);
+                    if let Some(answer) = self.answers.last_mut() {
+                        answer.calls.push(call.id.unwrap_or_default().to_owned());
+                    }
                     self.open.push(self.items.len());
                     self.items.push(RecordedItem::Tool {
                         name: call.name.to_owned(),
@@ -262,6 +290,11 @@ impl ItemCollector {
     /// Adds a tool result that has its own record.
     fn result(&mut self, result: &ResultRecord) {
         let parts: Vec<Part> = serde_json::from_str(result.wire.get()).unwrap_or_default();
+        let answer = self.answers.last_mut();
+        if let Some(id) = answer.and_then(|answer| answer.calls.get_mut(result.index)) {
+            // The service need not have sent one.
+            result.call.as_str().clone_into(id);
+        }
         let Some(RecordedItem::Tool { status, display, output, details, .. }) =
             self.open.get(result.index).and_then(|at| self.items.get_mut(*at))
         else {

@@ -120,6 +120,11 @@ fn failed_checks_fail_the_run_and_say_why() {
         (&json!("one"), &json!(1), &json!(false))
     );
     world.server.assert_clean();
+    // Later results do not overwrite earlier ones.
+    let done = finish(world.command(&["eval", "cases", "--out", "out.jsonl"]));
+    assert!(done.err().contains("now in out.jsonl.previous"), "{}", done.err());
+    let before = &rows(&world.home.project().join("out.jsonl.previous"))[0];
+    assert_eq!((&before["checks"], &before["session_id"]), (&row["checks"], &row["session_id"]));
 }
 
 #[test]
@@ -187,6 +192,37 @@ fn recorded_case_passes_without_a_model() {
     assert_eq!(trajectory["schema_version"], "ATIF-v1.8");
     assert_eq!(trajectory["steps"][1]["tool_calls"][0]["function_name"], "write_file");
     assert_eq!(trajectory["steps"][2]["message"], "Done.");
+    let steps = trajectory["steps"].as_array().expect("steps");
+    assert!(steps.iter().all(|step| step["timestamp"].is_string()), "{trajectory}");
+    let call = &steps[1]["tool_calls"][0]["tool_call_id"];
+    assert_eq!(call, &steps[1]["observation"]["results"][0]["source_call_id"]);
+    assert!(call.as_str().is_some_and(|id| id.starts_with("write_file_")), "{call}");
+}
+
+#[test]
+fn replay_notices_requests_that_differ_from_the_recorded_ones() {
+    let script = json!([
+        {"calls": [{"name": "read_file", "args": {"file_path": "a.txt"}},
+            {"name": "run_shell_command", "args": {"command": "pwd; git log --oneline"}}]},
+        {"calls": [{"name": "write_file", "args": {"file_path": "a.txt", "content": "new\n"}}]},
+        {"text": "Done."},
+    ]);
+    let world = create_world(&script, EDIT);
+    let done = finish(world.command(&["eval", "cases", "--record"]));
+    assert!(done.stdout().contains("1/1"), "{}{}", done.stdout(), done.err());
+    let done = finish(world.command(&["eval", "cases", "--replay", "--runs", "2"]));
+    assert!(done.stdout().contains("2/2"), "{}{}", done.stdout(), done.err());
+    // What the model read is no longer what it answered to.
+    world.home.write("cases/one/project/a.txt", "other\n").expect("written");
+    let done = finish(world.command(&["eval", "cases", "--replay"]));
+    assert!(done.stdout().contains("0/1"), "{}{}", done.stdout(), done.err());
+    for words in
+        ["the request differs from the recorded one: content 3 of 3", "first wrong step: 2"]
+    {
+        assert!(done.err().contains(words), "{words}: {}", done.err());
+    }
+    let done = finish(world.command(&["eval", "cases", "--replay", "--replay-non-strict"]));
+    assert!(done.stdout().contains("1/1"), "{}{}", done.stdout(), done.err());
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Exports a session as a trajectory in the Agent Trajectory Interchange Format (ATIF) 1.8, which
 //! evaluation harnesses such as Harbor read.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use parallax_protocol::model::Usage;
 use parallax_protocol::store::{Record, RequestRecord};
@@ -9,7 +9,7 @@ use parallax_store::LoadedSession;
 use serde_json::{Map, Value, json};
 
 use super::foreign::{NO_RESULT, VERSION, model, shell};
-use crate::recorded_items::{self, RecordedItem};
+use crate::recorded_items::{self, ModelAnswer, RecordedItem};
 
 const SCHEMA: &str = "ATIF-v1.8";
 
@@ -18,49 +18,49 @@ const SCHEMA: &str = "ATIF-v1.8";
 /// only.
 pub(super) fn trajectory(session: &LoadedSession) -> serde_json::Result<String> {
     let head = &session.head;
-    let (items, answers) = recorded_items::items_and_answers(&session.records);
-    let mut answers = answers.into_iter().peekable();
+    let conversation = recorded_items::items_and_answers(&session.records);
+    let mut answers = conversation.answers.into_iter().peekable();
+    let mut ids = CallIds::default();
     let mut costs = RequestCosts::new(&session.records);
     let mut steps = AtifSteps::default();
-    let mut time = head.start_time.clone();
-    for (number, item) in items.into_iter().enumerate() {
+    for (number, (item, time)) in conversation.items.into_iter().zip(conversation.times).enumerate()
+    {
         while let Some(answer) = answers.next_if(|answer| answer.first <= number) {
             let cost = costs.next_cost(&answer.usage);
-            steps.begin_answer(answer.model, &answer.usage, cost);
+            ids.begin(&answer.calls);
+            steps.begin_answer(answer, cost);
         }
         match item {
-            RecordedItem::User { text, time: at, .. } => {
-                time = if at.is_empty() { time } else { at };
-                steps.push_message("user", &text, Some(&time));
+            RecordedItem::User { text, .. } => {
+                let time = if time.is_empty() { &head.start_time } else { &time };
+                steps.push_message("user", &text, time);
             }
-            RecordedItem::Steer { text } => steps.push_message("user", &text, None),
+            RecordedItem::Steer { text } => steps.push_message("user", &text, &time),
             RecordedItem::Shell { command, output, .. } => {
-                steps.push_message("user", &shell(&command, &output), None);
+                steps.push_message("user", &shell(&command, &output), &time);
             }
-            RecordedItem::Thought { text } => steps.thought(&text),
-            RecordedItem::Text { text, .. } => steps.text(&text),
+            RecordedItem::Thought { text } => steps.thought(&text, &time),
+            RecordedItem::Text { text, .. } => steps.text(&text, &time),
             RecordedItem::Tool { name, args, status, output, .. } => {
                 let output = if status.is_some() { output } else { NO_RESULT.to_owned() };
-                let call = json!({
-                    "tool_call_id": format!("call_{number}"), "function_name": name,
-                    "arguments": args,
-                });
+                let id = ids.next(number);
+                let call = json!({"tool_call_id": id, "function_name": name, "arguments": args});
                 let result = json!({
-                    "source_call_id": format!("call_{number}"), "content": output,
+                    "source_call_id": id, "content": output,
                     "extra": {"status": status.as_deref().unwrap_or("interrupted")},
                 });
-                steps.call(call, result);
+                steps.call(call, result, &time);
             }
             RecordedItem::Ended { reason, detail } => {
                 let detail = detail.map(|detail| format!(": {detail}")).unwrap_or_default();
-                steps.push_message("system", &format!("The turn ended ({reason}){detail}"), None);
+                steps.push_message("system", &format!("The turn ended ({reason}){detail}"), &time);
             }
             RecordedItem::Image(_) => {}
         }
     }
     for answer in answers {
         let cost = costs.next_cost(&answer.usage);
-        steps.begin_answer(answer.model, &answer.usage, cost);
+        steps.begin_answer(answer, cost);
     }
     let mut steps = steps.finish();
     if steps.is_empty() {
@@ -82,6 +82,28 @@ pub(super) fn trajectory(session: &LoadedSession) -> serde_json::Result<String> 
         "extra": {"project": head.project, "start_time": head.start_time},
     });
     serde_json::to_string_pretty(&document).map(|text| text + "\n")
+}
+
+/// The ids of calls, which are unique within a trajectory.
+#[derive(Default)]
+struct CallIds {
+    of_answer: VecDeque<String>,
+    used: HashSet<String>,
+}
+
+impl CallIds {
+    fn begin(&mut self, ids: &[String]) {
+        self.of_answer = ids.iter().cloned().collect();
+    }
+
+    /// Returns the recorded id of the next call of the answer, or one made of the item's number.
+    fn next(&mut self, number: usize) -> String {
+        let recorded = self.of_answer.pop_front().filter(|id| !id.is_empty());
+        let id = recorded.filter(|id| !self.used.contains(id));
+        let id = id.unwrap_or_else(|| format!("call_{number}"));
+        self.used.insert(id.clone());
+        id
+    }
 }
 
 /// Costs of main requests, matched by token counts, because records of requests and answers do not
@@ -157,56 +179,57 @@ struct AtifSteps {
 }
 
 impl AtifSteps {
-    fn push(&mut self, source: &str) -> &mut Value {
+    fn push(&mut self, source: &str, time: &str) -> &mut Value {
         let id = self.list.len() + 1;
-        self.list.push(json!({"step_id": id, "source": source, "message": ""}));
+        let mut step = json!({"step_id": id, "source": source, "message": ""});
+        if !time.is_empty() {
+            step["timestamp"] = time.into();
+        }
+        self.list.push(step);
         let last = self.list.len() - 1;
         &mut self.list[last]
     }
 
-    fn push_message(&mut self, source: &str, message: &str, time: Option<&str>) {
-        let step = self.push(source);
+    fn push_message(&mut self, source: &str, message: &str, time: &str) {
+        let step = self.push(source, time);
         step["message"] = message.into();
-        if let Some(time) = time {
-            step["timestamp"] = time.into();
-        }
         self.is_answering = false;
     }
 
-    fn begin_answer(&mut self, model: Option<String>, usage: &Usage, cost: Option<f64>) {
-        let step = self.push("agent");
-        if let Some(model) = model {
+    fn begin_answer(&mut self, answer: ModelAnswer, cost: Option<f64>) {
+        let step = self.push("agent", &answer.time);
+        if let Some(model) = answer.model {
             step["model_name"] = model.into();
         }
-        step["metrics"] = Value::Object(metrics(usage, cost, ""));
+        step["metrics"] = Value::Object(metrics(&answer.usage, cost, ""));
         step["llm_call_count"] = 1.into();
         self.is_answering = true;
     }
 
     /// Returns the step of the current answer. Sessions of other programs have no separate answer
     /// records.
-    fn answer(&mut self) -> &mut Value {
+    fn answer(&mut self, time: &str) -> &mut Value {
         if !self.is_answering {
-            self.push("agent");
+            self.push("agent", time);
             self.is_answering = true;
         }
         let last = self.list.len() - 1;
         &mut self.list[last]
     }
 
-    fn text(&mut self, text: &str) {
-        self.answer();
+    fn text(&mut self, text: &str, time: &str) {
+        self.answer(time);
         self.texts.entry(self.list.len() - 1).or_default().push(text.to_owned());
     }
 
-    fn thought(&mut self, text: &str) {
-        let step = self.answer();
+    fn thought(&mut self, text: &str, time: &str) {
+        let step = self.answer(time);
         let before = step["reasoning_content"].as_str().map(|it| format!("{it}\n\n"));
         step["reasoning_content"] = format!("{}{text}", before.unwrap_or_default()).into();
     }
 
-    fn call(&mut self, call: Value, result: Value) {
-        let step = self.answer();
+    fn call(&mut self, call: Value, result: Value, time: &str) {
+        let step = self.answer(time);
         append(&mut step["tool_calls"], call);
         append(&mut step["observation"]["results"], result);
     }

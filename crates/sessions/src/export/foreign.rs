@@ -16,10 +16,11 @@ pub(super) fn claude(session: &LoadedSession) -> String {
     let mut lines = ClaudeExporter { session, text: String::new(), parent: Value::Null };
     let last_model = model(session);
     let mut time = session.head.start_time.clone();
-    let (items, answers) = recorded_items::items_and_answers(&session.records);
-    let mut answers = answers.iter().enumerate().peekable();
+    let conversation = recorded_items::items_and_answers(&session.records);
+    let mut answers = conversation.answers.iter().enumerate().peekable();
     let mut current = None;
-    for (number, item) in items.into_iter().enumerate() {
+    for (number, (item, at)) in conversation.items.into_iter().zip(conversation.times).enumerate() {
+        time = if at.is_empty() { time } else { at };
         while let Some(answer) = answers.next_if(|(_, answer)| answer.first <= number) {
             current = Some(answer);
         }
@@ -44,8 +45,7 @@ pub(super) fn claude(session: &LoadedSession) -> String {
             lines.line_of("assistant", &message, time, Some(&request));
         };
         match item {
-            RecordedItem::User { text, time: at, .. } => {
-                time = if at.is_empty() { time } else { at };
+            RecordedItem::User { text, .. } => {
                 lines.line("user", &json!({"role": "user", "content": text}), &time);
             }
             RecordedItem::Steer { text } => {
@@ -123,13 +123,13 @@ pub(super) fn codex(session: &LoadedSession) -> String {
     });
     line("session_meta", meta, &time);
     let last_model = model(session);
-    let (items, answers) = recorded_items::items_and_answers(&session.records);
-    let mut answers = answers.into_iter().peekable();
+    let conversation = recorded_items::items_and_answers(&session.records);
+    let mut answers = conversation.answers.into_iter().peekable();
     let mut known_model = String::new();
     let mut total = Usage::default();
     let mut open: Option<Usage> = None;
     let message = |role: &str, kind: &str, text: &str| json!({"type": "message", "role": role, "content": [{"type": kind, "text": text}]});
-    for (number, item) in items.into_iter().enumerate() {
+    for (number, (item, at)) in conversation.items.into_iter().zip(conversation.times).enumerate() {
         while let Some(answer) = answers.next_if(|answer| answer.first <= number) {
             if let Some(usage) = open.replace(answer.usage) {
                 line("event_msg", token_count(&usage, &mut total), &time);
@@ -145,11 +145,7 @@ pub(super) fn codex(session: &LoadedSession) -> String {
         {
             line("event_msg", token_count(&usage, &mut total), &time);
         }
-        if let RecordedItem::User { time: at, .. } = &item
-            && !at.is_empty()
-        {
-            time.clone_from(at);
-        }
+        time = if at.is_empty() { time } else { at };
         let mut said = |text: &str| {
             line("response_item", message("user", "input_text", text), &time);
             line("event_msg", json!({"type": "user_message", "message": text}), &time);
