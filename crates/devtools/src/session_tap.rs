@@ -1,6 +1,7 @@
 //! The tap of a running session: what its journal leaves out, for viewers in other processes.
 //!
-//! Nothing is gathered while no viewer is attached. A viewer has a bounded queue; what a slow one
+//! Nothing is gathered while no viewer is attached, except the few messages with which MCP servers
+//! start. A viewer has a bounded queue; what a slow one
 //! does not read in time is dropped and counted, and never delays the session.
 
 mod body_delta;
@@ -11,6 +12,7 @@ mod running;
 mod socket;
 mod viewer_queue;
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -31,6 +33,9 @@ const REDACTED: &str = "[redacted]";
 /// Shorter secrets are not redacted: they would occur in ordinary text.
 const MIN_SECRET: usize = 8;
 
+/// Messages of the start of MCP servers that are kept for later viewers.
+const MAX_STARTUP: usize = 128;
+
 /// Passes on what happens in a session to its viewers.
 #[derive(Default)]
 pub struct SessionTap {
@@ -45,6 +50,8 @@ struct TapState {
     bodies: BodyHistory,
     /// Plain, and as JSON strings.
     secrets: Vec<String>,
+    /// How the MCP servers started.
+    startup: VecDeque<Arc<str>>,
 }
 
 impl std::fmt::Debug for SessionTap {
@@ -80,6 +87,9 @@ impl SessionTap {
         let mut state = self.lock();
         // The new viewer does not know the bodies of earlier requests.
         state.bodies.clear();
+        for line in &state.startup {
+            queue.push(Arc::clone(line));
+        }
         state.queues.push(Arc::clone(&queue));
         self.viewers.store(state.queues.len(), Ordering::Relaxed);
         queue
@@ -99,6 +109,12 @@ impl SessionTap {
 
 impl TapState {
     fn send(&mut self, kind: &str, value: Value) {
+        let line = self.line(kind, value);
+        self.push(&line);
+    }
+
+    /// A message without secrets.
+    fn line(&self, kind: &str, value: Value) -> Arc<str> {
         let mut line = Value::Object([(kind.to_owned(), value)].into_iter().collect()).to_string();
         for secret in &self.secrets {
             if line.contains(secret.as_str()) {
@@ -106,10 +122,13 @@ impl TapState {
             }
         }
         line.push('\n');
-        let line: Arc<str> = line.into();
+        line.into()
+    }
+
+    fn push(&mut self, line: &Arc<str>) {
         let mut has_dropped = false;
         for queue in &self.queues {
-            has_dropped |= queue.push(Arc::clone(&line));
+            has_dropped |= queue.push(Arc::clone(line));
         }
         if has_dropped {
             // A viewer may have lost the body that the next one would refer to.
@@ -151,7 +170,24 @@ impl Observer for SessionTap {
         self.has_viewers()
     }
 
+    fn observes_mcp_startup(&self) -> bool {
+        true
+    }
+
     fn observe(&self, scope: &EventScope, observation: &Observation<'_>) {
+        if let Observation::McpMessage(message) = observation {
+            let (value, is_startup) = messages::mcp(message);
+            let mut state = self.lock();
+            let line = state.line("mcp", value);
+            state.push(&line);
+            if is_startup {
+                if state.startup.len() == MAX_STARTUP {
+                    state.startup.pop_front();
+                }
+                state.startup.push_back(line);
+            }
+            return;
+        }
         if let Some((kind, value)) = messages::observation_message(scope, observation) {
             self.send(kind, value);
         }

@@ -13,6 +13,7 @@ use parallax_http::reqwest::Client;
 use parallax_http::reqwest::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use parallax_http::{ClientOptions, Redirects};
 use parallax_protocol::code_text::code_text;
+use parallax_protocol::observer::Observer;
 use rmcp::service::RunningService;
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
 use rmcp::transport::{AuthClient, AuthorizationManager, StreamableHttpClientTransport};
@@ -68,6 +69,8 @@ pub(crate) struct ServerEnvironment {
     pub(crate) http: ClientOptions,
     /// The tokens of sign-ins.
     pub(crate) tokens: TokenFiles,
+    /// Sees the messages to and from servers.
+    pub(crate) observer: Option<Arc<dyn Observer>>,
 }
 
 impl ServerEnvironment {
@@ -97,7 +100,7 @@ impl ServerEnvironment {
                     started.map_err(|error| McpError::Start { reason: not_started(&error) })?;
                 let stdio = Stdio::new(process, streams, tail.clone());
                 handler
-                    .serve(LoggedTransport::wrap(stdio, server))
+                    .serve(LoggedTransport::wrap(stdio, server, self.observer.as_ref()))
                     .await
                     .map_err(|error| initialization_error(&error))
             }
@@ -173,12 +176,16 @@ impl ServerEnvironment {
             Some((manager, _)) => {
                 let client = EventRepairClient::new(AuthClient::new(client, manager));
                 let transport = StreamableHttpClientTransport::with_client(client, config);
-                handler.serve(LoggedTransport::wrap(transport, server)).await
+                handler
+                    .serve(LoggedTransport::wrap(transport, server, self.observer.as_ref()))
+                    .await
             }
             None => {
                 let client = EventRepairClient::new(client);
                 let transport = StreamableHttpClientTransport::with_client(client, config);
-                handler.serve(LoggedTransport::wrap(transport, server)).await
+                handler
+                    .serve(LoggedTransport::wrap(transport, server, self.observer.as_ref()))
+                    .await
             }
         };
         opened.map_err(|error| {
@@ -210,7 +217,7 @@ impl ServerEnvironment {
         let opened = Sse::open(self.client()?, url, headers, bearer).await;
         let sse = opened.map_err(|error| self.add_proxy(url, with_credential_kind(kind, error)))?;
         handler
-            .serve(LoggedTransport::wrap(sse, server))
+            .serve(LoggedTransport::wrap(sse, server, self.observer.as_ref()))
             .await
             .map_err(|error| with_credential_kind(kind, initialization_error(&error)))
     }

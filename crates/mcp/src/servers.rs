@@ -14,6 +14,7 @@ use parallax_exec::Processes;
 use parallax_exec::environment::Redaction;
 use parallax_http::ClientOptions;
 use parallax_keychain::Keychain;
+use parallax_protocol::observer::Observer;
 use parallax_protocol::tool::Tool;
 use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
@@ -85,6 +86,8 @@ pub struct ServersOptions {
     /// The token limit for the declarations of all tools. Beyond it, tools are searched for instead
     /// of declared.
     pub tool_budget: ToolBudget,
+    /// Sees the messages to and from servers.
+    pub observer: Option<Arc<dyn Observer>>,
 }
 
 /// Returns the current token limit for declarations; `None`: no limit.
@@ -165,6 +168,7 @@ impl Servers {
                 watch: options.watch,
                 http: options.http,
                 tokens: TokenFiles::new(&options.home, &options.tokens_of_others, options.keychain),
+                observer: options.observer,
             },
             cache: Cache::new(&options.home),
             pins: ToolPins::new(&options.home),

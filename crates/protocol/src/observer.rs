@@ -52,6 +52,8 @@ pub enum Observation<'a> {
     CallEnded(CallEnd<'a>),
     /// A hook ran.
     HookEnded(&'a HookRun),
+    /// A message to or from an MCP server.
+    McpMessage(McpMessage<'a>),
     /// A front end runs a slash command.
     CommandRun {
         /// The name without the slash, such as `compress`.
@@ -102,6 +104,24 @@ pub struct CallEnd<'a> {
     pub server: Option<&'a str>,
 }
 
+/// A message to or from an MCP server.
+#[derive(Debug, Clone, Copy)]
+pub struct McpMessage<'a> {
+    /// The server.
+    pub server: &'a str,
+    /// Whether it was sent to the server; otherwise the server sent it.
+    pub is_sent: bool,
+    /// The method of a request or notification, or of the request that a response answers.
+    pub method: &'a str,
+    /// The message as JSON, without secrets.
+    pub message: &'a Value,
+}
+
+/// Whether messages of a method belong to the start of an MCP server.
+pub fn is_mcp_startup(method: &str) -> bool {
+    matches!(method, "initialize" | "notifications/initialized") || method.ends_with("/list")
+}
+
 /// One run of a hook.
 #[derive(Debug, Clone)]
 pub struct HookRun {
@@ -136,6 +156,11 @@ pub trait Observer: Send + Sync {
     /// Whether the observer is active at present. Called often, so it must be cheap.
     fn is_active(&self) -> bool {
         true
+    }
+    /// Whether messages with which MCP servers start and list what they offer are observed even while
+    /// the observer is inactive, because they are sent once.
+    fn observes_mcp_startup(&self) -> bool {
+        false
     }
     /// Observes something. Called on the task of the session, so it must return immediately.
     fn observe(&self, scope: &EventScope, observation: &Observation<'_>);

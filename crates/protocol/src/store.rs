@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::Object;
 use crate::approval_mode::ApprovalMode;
 use crate::budget::{BudgetKind, BudgetScope, BudgetUse};
 use crate::call_status::CallDecision;
@@ -17,6 +18,7 @@ use crate::ids::{CallId, SessionId};
 use crate::requests::Requests;
 use crate::routing::Route;
 use crate::session_selection::SelectionRecord;
+use crate::tool::SandboxOverhead;
 use crate::usage::Usage;
 
 /// One line of a journal: an object with one key, the kind of the record. The wire contents are
@@ -471,7 +473,7 @@ pub struct ResultRecord {
     pub display: Option<Value>,
     /// Other details that the user saw; `None` in journals of older versions or other programs.
     #[serde(rename = "told", default, skip_serializing_if = "Option::is_none")]
-    pub details: Option<CallDetails>,
+    pub details: Option<Box<CallDetails>>,
 }
 
 /// Details of a call that the user saw besides its result, so that a resumed session looks the
@@ -502,6 +504,18 @@ pub struct CallDetails {
     /// The MCP server, if it provides the tool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
+    /// The tool that ran, if a hook replaced the call.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    /// The arguments that it ran with, if a hook or the user changed them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arguments: Option<Object>,
+    /// The kind of the error ([`crate::tool::ToolErrorKind`]), if the call failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// The time that the sandbox took, if the call ran a program in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<SandboxOverhead>,
 }
 
 /// The end of a step: all its tool calls have results.

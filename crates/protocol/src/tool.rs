@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 pub use self::display::{Display, FileDiff, FileTexts, Preview, Todo, TodoStatus};
 pub use self::outcome::{
-    HookOutput, ModelOutput, SessionChange, ToolError, ToolErrorKind, ToolResult,
+    HookOutput, ModelOutput, SandboxOverhead, SessionChange, ToolError, ToolErrorKind, ToolResult,
 };
 pub use self::progress::{Advance, NoProgress, Progress};
 

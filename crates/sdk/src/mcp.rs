@@ -12,10 +12,12 @@ use parallax_config::mcp::{
     EMBEDDER, Endpoint, ExtensionServers, McpChoice, McpServer, McpServers, StartBlock, is_refused,
     same_name, server_names,
 };
+use parallax_devtools::SessionTap;
 use parallax_engine::EventBus;
 use parallax_exec::Processes;
 use parallax_files::Workspace;
 use parallax_mcp::{SchemaForm, Servers, ServersOptions, Status, ToolBudget};
+use parallax_protocol::observer::Observer;
 use parallax_tools::SandboxOptions;
 
 use crate::sandbox;
@@ -54,6 +56,7 @@ pub(crate) fn open_servers(
     sandbox: Option<SandboxOptions>,
     checkpoint_manager: &Option<Arc<CheckpointManager>>,
     hub: &EventBus,
+    tap: Option<&Arc<SessionTap>>,
 ) -> (Option<Servers>, Vec<String>) {
     let found = launch.mcp_manager().servers();
     let mut warnings = found.warnings;
@@ -75,7 +78,8 @@ pub(crate) fn open_servers(
         variables: children_variables(launch),
     };
     let watch = confine::watch(launch.mode, checkpoint_manager.clone(), around, hub.clone());
-    let options = ServersOptions { watch, ..options };
+    let observer = tap.cloned().map(|tap| tap as Arc<dyn Observer>);
+    let options = ServersOptions { watch, observer, ..options };
     (Some(Servers::new(options)), warnings)
 }
 
@@ -143,6 +147,7 @@ pub(crate) fn servers_options(
         },
         longest_text: settings.truncate_tool_output_threshold().unwrap_or(0),
         tool_budget: tool_budget(launch),
+        observer: None,
     }
 }
 

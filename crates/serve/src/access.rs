@@ -102,6 +102,11 @@ impl SecretDigest {
         Self(Sha256::digest(secret.as_bytes()).into())
     }
 
+    /// The beginning of the digest, as lower-case hexadecimal digits.
+    pub(crate) fn id(&self) -> String {
+        self.0.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+    }
+
     /// Compares without stopping at the first difference.
     pub(crate) fn matches(&self, secret: &str) -> bool {
         let other = Self::new(secret);

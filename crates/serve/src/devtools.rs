@@ -1,7 +1,8 @@
 //! The inspection of one session in the user's browser.
 //!
 //! The link has a token that works once: it sets a cookie, and every other request must carry that
-//! cookie.
+//! cookie. Browsers send cookies to every port of a host, so the cookie is limited to a path that
+//! only this server has: servers on other ports do not get it.
 
 use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -30,6 +31,8 @@ const POLICY: &str =
     "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 /// Links that are remembered.
 const MAX_LINKS: usize = 32;
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 const SAME_ORIGIN: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
 /// The files of the page.
@@ -63,6 +66,10 @@ struct DevToolsState {
     access: ServerAccess,
     cookie: String,
     cookie_digest: SecretDigest,
+    /// The path of the page, `/` at both ends.
+    path: String,
+    /// The value of the cookie that says that a link was opened. It opens nothing.
+    mark: String,
     links: Mutex<Vec<Link>>,
     files: DevToolsFiles,
     source: Arc<dyn DevToolsSource>,
@@ -120,6 +127,8 @@ impl DevToolsServer {
         let state = Arc::new(DevToolsState {
             access: ServerAccess::new(&cookie, address.ip(), address.port()),
             cookie_digest: SecretDigest::new(&cookie),
+            path: format!("/{}/", SecretDigest::new(&format!("path {cookie}")).id()),
+            mark: SecretDigest::new(&format!("mark {cookie}")).id(),
             cookie,
             links: Mutex::default(),
             files,
@@ -166,43 +175,60 @@ impl DevToolsState {
         if request.method() != Method::GET {
             return text(StatusCode::METHOD_NOT_ALLOWED, "only GET is supported");
         }
-        let has_cookie = self.has_cookie(headers);
+        if is_of_other_page(headers) {
+            return text(StatusCode::FORBIDDEN, "requests from other pages are not accepted");
+        }
         let path = request.uri().path();
         let token = request.uri().query().and_then(|query| query.strip_prefix("token="));
         if let (true, Some(token)) = (path == "/", token) {
-            return self.exchange(token, has_cookie);
+            return self.exchange(token, headers);
         }
-        if !has_cookie {
+        if path == "/favicon.ico" {
+            // Browsers ask for it outside the path of the cookie. There is none.
+            return with_headers(StatusCode::NO_CONTENT, "image/x-icon", "");
+        }
+        if !self.has_cookie(headers) {
             return text(StatusCode::FORBIDDEN, "open the link that `parallax devtools` printed");
         }
-        match path {
+        match path.strip_prefix(self.path.trim_end_matches('/')).unwrap_or(path) {
             "/" => file("text/html; charset=utf-8", self.files.document),
             "/devtools.css" => file("text/css; charset=utf-8", self.files.style),
             "/devtools.js" => file("text/javascript; charset=utf-8", self.files.script),
             "/events" => self.events(),
-            "/favicon.ico" => with_headers(StatusCode::NO_CONTENT, "image/x-icon", ""),
             _ => text(StatusCode::NOT_FOUND, "unknown path"),
         }
     }
 
     /// The token of the link for the cookie, once.
-    fn exchange(&self, token: &str, has_cookie: bool) -> Response<ReplyBody> {
+    fn exchange(&self, token: &str, headers: &HeaderMap) -> Response<ReplyBody> {
+        let was_opened = || {
+            self.has_cookie(headers)
+                || cookies(headers)
+                    .any(|(key, value)| key == self.mark_name() && value == self.mark)
+        };
         let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
         let was_used = links
             .iter_mut()
             .find(|link| link.token.matches(token))
             .map(|link| std::mem::replace(&mut link.is_used, true));
-        if was_used.is_none_or(|was_used| was_used && !has_cookie) {
+        if was_used.is_none_or(|was_used| was_used && !was_opened()) {
             return text(
                 StatusCode::FORBIDDEN,
                 "this link is wrong or was used before; run `parallax devtools` again",
             );
         }
         let mut response = with_headers(StatusCode::SEE_OTHER, "text/plain; charset=utf-8", "");
-        response.headers_mut().insert(LOCATION, HeaderValue::from_static("/"));
-        let cookie = format!("{}={}; Path=/; HttpOnly; SameSite=Lax", self.name(), self.cookie);
-        if let Ok(value) = HeaderValue::from_str(&cookie) {
-            response.headers_mut().insert(SET_COOKIE, value);
+        let set = |name: String, value: &str, path: &str| {
+            format!("{name}={value}; Path={path}; HttpOnly; SameSite=Lax")
+        };
+        for (header, value) in [
+            (LOCATION, self.path.clone()),
+            (SET_COOKIE, set(self.name(), &self.cookie, &self.path)),
+            (SET_COOKIE, set(self.mark_name(), &self.mark, "/")),
+        ] {
+            if let Ok(value) = HeaderValue::from_str(&value) {
+                response.headers_mut().append(header, value);
+            }
         }
         response
     }
@@ -212,15 +238,13 @@ impl DevToolsState {
         format!("parallax-devtools-{}", self.port)
     }
 
+    fn mark_name(&self) -> String {
+        format!("{}-opened", self.name())
+    }
+
     fn has_cookie(&self, headers: &HeaderMap) -> bool {
         let name = self.name();
-        headers
-            .get_all(COOKIE)
-            .iter()
-            .filter_map(|value| value.to_str().ok())
-            .flat_map(|value| value.split(';'))
-            .filter_map(|pair| pair.trim().split_once('='))
-            .any(|(key, value)| key == name && self.cookie_digest.matches(value))
+        cookies(headers).any(|(key, value)| key == name && self.cookie_digest.matches(value))
     }
 
     fn events(&self) -> Response<ReplyBody> {
@@ -243,6 +267,22 @@ impl DevToolsState {
         let body = StreamBody::new(messages).boxed_unsync();
         respond(StatusCode::OK, "text/event-stream", body)
     }
+}
+
+fn cookies(headers: &HeaderMap) -> impl Iterator<Item = (&str, &str)> {
+    headers
+        .get_all(COOKIE)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(';'))
+        .filter_map(|pair| pair.trim().split_once('='))
+}
+
+/// Whether a page of another server asks, other than by a link that the user follows.
+fn is_of_other_page(headers: &HeaderMap) -> bool {
+    let value = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+    let is_other = value(FETCH_SITE).is_some_and(|site| !matches!(site, "same-origin" | "none"));
+    is_other && value(FETCH_MODE) != Some("navigate")
 }
 
 fn file(kind: &'static str, content: &'static str) -> Response<ReplyBody> {

@@ -302,7 +302,7 @@ impl ItemCollector {
         };
         *status = Some(result.status.clone());
         display.clone_from(&result.display);
-        *details = result.details.clone().map(Box::new);
+        details.clone_from(&result.details);
         *output = parts.iter().find_map(output_of).map(|(text, _)| text).unwrap_or_default();
         let title = details.as_ref().map(|report| report.title.clone());
         if status.as_deref() == Some("success") {

@@ -108,6 +108,7 @@ impl InputKind {
             })),
             Observation::HookEnded(run) => Self::Hook(Box::new((*run).clone())),
             Observation::CommandRun { name } => Self::Command((*name).to_owned()),
+            Observation::McpMessage(_) => return None,
         })
     }
 

@@ -31,7 +31,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parallax_exec::environment::{DropReason, DroppedVariable};
 use parallax_exec::shell::strip_wrapper;
@@ -43,8 +43,8 @@ use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::protected_links::FindLinkTargets as _;
 use parallax_protocol::tool::{
-    Effects, Invocation, Preview, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind, ToolKind,
-    ToolResult, ToolSpec,
+    Effects, Invocation, Preview, Run, SandboxOverhead, Scope, Sharing, Tool, ToolError,
+    ToolErrorKind, ToolKind, ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
 use parallax_sandbox::{Plan, Support, Tier};
@@ -544,6 +544,10 @@ pub fn describe_removed_variables(who: &str, dropped: &[DroppedVariable]) -> Vec
     report.collect()
 }
 
+fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
 impl Invocation for Call {
     fn title(&self) -> String {
         self.title.clone()
@@ -603,6 +607,7 @@ impl Invocation for Call {
                 requested_writes: run.requested.file_system.write.clone(),
                 environment: variables,
             };
+            let begun = Instant::now();
             let (options, processes) = (Arc::clone(&self.options), self.processes.clone());
             let preparing = tokio::task::spawn_blocking(move || {
                 let sandbox = options.sandbox.as_ref();
@@ -616,6 +621,7 @@ impl Invocation for Call {
                 Ok(Err(reason)) | Err(reason) => return report::preparation_error(&reason),
             };
             let missed = self.processes.missed_network();
+            let is_confined = prepared.plan.is_some();
             let command = Command {
                 text: self.command.clone(),
                 before: None,
@@ -635,12 +641,15 @@ impl Invocation for Call {
                     return report::not_started(&error);
                 }
             };
+            let before = begun.elapsed();
+            let mut after = Duration::ZERO;
             run.progress.process_group(running.pid());
             run.progress.control(Arc::new(CommandControl(running.control())));
             let progress = Arc::clone(&run.progress);
             let mut live = move |piece: LiveOutput<'_>| show(progress.as_ref(), piece);
             let outcome = match running.follow(&run.cancel, self.detach_after, &mut live).await {
                 CommandOutcome::Finished(finished) => {
+                    let ended = Instant::now();
                     let mut outcome = report::finished_result(&finished);
                     precreated_path::remove_unused(prepared.precreated).await;
                     if let Some(note) =
@@ -680,13 +689,18 @@ impl Invocation for Call {
                             ));
                         }
                     }
+                    after = ended.elapsed();
                     outcome
                 }
                 CommandOutcome::Detached(detached) => {
                     report::detached_result(&detached, &self.command, self.detach_after.is_some())
                 }
             };
-            ToolResult { write_scope: prepared.write_scope, ..outcome }
+            let sandbox_overhead = is_confined.then(|| SandboxOverhead {
+                before: milliseconds(before),
+                after: milliseconds(after),
+            });
+            ToolResult { write_scope: prepared.write_scope, sandbox_overhead, ..outcome }
         })
     }
 }

@@ -84,7 +84,8 @@ Object.assign(Session.prototype, {
     if (!request) return;
     const at = Math.max(0, time - request.wire.sent);
     request.wire.received = (request.wire.received ?? 0) + length;
-    if (request.isRunning) request.first ??= at;
+    // The body of an error is no token.
+    if (request.isRunning && !(request.wire.status >= 400)) request.first ??= at;
     if (request.chunks.length < CHUNKS) request.chunks.push({ at, length });
   },
 
@@ -134,7 +135,7 @@ Object.assign(Session.prototype, {
       return;
     }
     const facts = { item: call.item, states: [], liveTime: time, index: call.index };
-    const known = this.calls.slice(-500).findLast((one) => !one.item && one.name === call.name && Math.abs(one.asked - time) < NEAR);
+    const known = this.calls.slice(-500).findLast((one) => !one.item && (one.requested ?? one.name) === call.name && Math.abs(one.asked - time) < NEAR);
     this.liveCalls.set(key, known ? Object.assign(known, facts) : { name: call.name, isWaiting: true, ...facts });
   },
 
@@ -161,8 +162,33 @@ Object.assign(Session.prototype, {
     this.liveCalls.delete(liveKey(end));
     call.ran = end.arguments ?? undefined;
     call.data = end.data ?? undefined;
-    if (end.tool !== end.name) call.tool = end.tool;
+    if (call.agent && end.tool !== end.name) Object.assign(call, { requested: end.name, name: end.tool });
     if (call.agent) Object.assign(call, { status: end.status, duration: end.duration, end: end.time, start: end.time - end.duration, server: end.server ?? call.server });
+  },
+
+  /** A message of a server's connection. Calls of tools are shown with what the journal has of them. */
+  live_mcp(message, time) {
+    const { server, method, id, sent } = message;
+    if (!this.servers.has(server)) this.servers.set(server, server);
+    if (message.is_response) {
+      const request = this.messages.slice(-500).findLast((one) => one.server === server && one.id === id && one.sent !== sent && !one.end);
+      if (!request) return;
+      Object.assign(request, { end: time, duration: time - request.asked, status: message.failed ? 'error' : 'success', answer: message.message ?? `${bytes(message.bytes)}, not shown` });
+      this.noteMcp(request);
+      return;
+    }
+    if (method === 'tools/call' && sent) return;
+    const isRequest = id !== undefined && id !== null;
+    const row = { server, name: method, sent, id, asked: time, start: time, status: isRequest ? 'running' : 'success', isMessage: true, isNotification: !isRequest, content: message.message ?? `${bytes(message.bytes)}, not shown` };
+    this.messages.push(row);
+    if (this.messages.length > 5000) this.messages.shift();
+    if (!isRequest && method !== 'notifications/progress') this.noteMcp(row);
+  },
+
+  noteMcp(row) {
+    const failed = row.status === 'error';
+    const took = row.duration === undefined ? '' : ` ${failed ? 'failed' : 'answered'} in ${duration(row.duration)}`;
+    this.note(failed ? 'warning' : 'debug', `mcp.${row.server}`, `${row.sent ? '→' : '←'} ${row.name}${took}`, row.end ?? row.asked);
   },
 
   live_hook(hook, time) {

@@ -38,7 +38,7 @@ class Session {
     Object.assign(this, {
       head: {}, title: '', contents: [], turns: [], requests: [], calls: [], items: [], log: [], compactions: [],
       compacted: null, spent: null, budgets: [], open: [], waiting: [], last: undefined, live: new Map(), liveCalls: new Map(),
-      hooks: [], window: undefined, dropped: 0, servers: new Map(), approvals: [],
+      hooks: [], window: undefined, dropped: 0, servers: new Map(), approvals: [], messages: [],
     });
   }
 
@@ -163,14 +163,16 @@ class Session {
     const told = result.told ?? {};
     Object.assign(call, {
       end: time, duration: told.durationMs, status: result.status, title: told.title, told, display: result.display,
-      server: told.server ?? call.server, output: outputOf(result.wire), wire: result.wire,
+      server: told.server ?? call.server, output: outputOf(result.wire), wire: result.wire, sandbox: told.sandbox, ran: told.arguments ?? call.ran,
     });
+    // A hook replaced the call.
+    if (told.tool) Object.assign(call, { requested: result.name, name: told.tool });
     call.start = time - (told.durationMs ?? 0);
     this.agentCalls(call, result.display);
     const rule = told.rule ? `; rule: ${told.rule}` : '';
     const level = result.status === 'error' ? 'error' : result.status === 'cancelled' ? 'warning' : 'info';
     const why = result.status === 'error' ? `: ${call.output}` : '';
-    this.note(level, call.server ? `mcp.${call.server}` : 'tool', `${call.name} ${result.status} in ${duration(told.durationMs)}${rule}${why}`, time);
+    this.note(level, call.server ? `mcp.${call.server}` : 'tool', `${call.name} ${result.status} in ${duration(told.durationMs)}${rule}${why}`, time, { tool: call.name, requested: call.requested, arguments: call.ran ?? call.args, error: told.error });
   }
 
   on_round(round, time) {

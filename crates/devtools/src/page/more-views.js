@@ -83,7 +83,7 @@ class ConsoleView {
     for (const control of [this.level, this.target, this.search]) control.addEventListener('input', () => this.show(true));
     this.list = new VirtualList({
       label: 'Console', height: 30,
-      row: (line) => [h('span.muted', clock(line.time)), h('span', pill({ error: 'bad', warning: 'warn', info: 'calm', debug: 'calm' }[line.level], line.level)), h('span.muted', line.target), h('span.text', firstLine(line.text, 400))],
+      row: (line) => [h('span.muted', clock(line.time)), h('span', pill({ error: 'bad', warning: 'warn', info: 'calm', debug: 'calm' }[line.level], line.level)), h('span.muted', { title: line.target }, line.target), h('span.text', firstLine(line.text, 400))],
       select: (line, _, isUser) => isUser && this.opened.replaceChildren(h('pre.block', line.text), line.detail ? tree(line.detail, 'details', true) : ''),
     });
     this.list.element.classList.add('console');
@@ -112,6 +112,18 @@ class ConsoleView {
 }
 
 const PAGE = 150;
+
+/** Who decided about a call, and what; undefined while nothing is decided. */
+function decisionOf(call) {
+  const told = call.told ?? {};
+  const decided = { accept: 'allowed', reject: 'refused', auto_accept: 'allowed for all such calls' }[told.decision];
+  if (decided || !call.status || call.status === 'running') return decided;
+  const error = told.error ?? '';
+  return {
+    policy_violation: /hook/i.test(call.output ?? '') ? 'blocked by a hook' : 'refused',
+    stop_execution: 'stopped by a hook', tool_not_registered: 'none: the tool does not exist', invalid_tool_params: 'none: the arguments are invalid',
+  }[error] ?? (call.status === 'cancelled' ? 'none: canceled before' : call.status === 'error' ? 'none: failed before' : undefined);
+}
 
 class SessionView {
   constructor(session) {
@@ -210,12 +222,13 @@ class SessionView {
     if (call.status === 'running') (this.running ??= new Map()).set(item, details);
     return lazily(details, () => {
       const told = call.told ?? {};
-      const decision = { accept: 'allowed', reject: 'refused', auto_accept: 'allowed for all such calls' }[told.decision];
+      const decision = decisionOf(call);
       const diff = call.display?.fileDiff ?? call.display?.diff;
       return h('div.inside', pairs([
         decision ? ['Decision', decision] : null, told.rule ? ['Rule', told.rule] : null, told.denied ? ['Denied by', `${told.denied[0]}: ${told.denied[1]}`] : null,
         told.exitCode !== undefined ? ['Exit code', String(told.exitCode)] : null, call.server ? ['MCP server', call.server] : null,
-      ]), tree(call.args ?? {}, 'arguments', true), this.steps(call), typeof diff === 'string' ? this.diff(diff) : null, call.output ? h('pre.block', call.output.slice(0, 200000)) : null);
+        call.requested ? ['Requested', `${call.requested}; a hook replaced it`] : null, call.sandbox ? ['Sandbox', duration(call.sandbox.before + call.sandbox.after)] : null,
+      ]), tree(call.ran ?? call.args ?? {}, 'arguments', true), call.ran ? tree(call.args ?? {}, 'arguments of the model') : null, this.steps(call), typeof diff === 'string' ? this.diff(diff) : null, call.output ? h('pre.block', call.output.slice(0, 200000)) : null);
     });
   }
 
@@ -238,7 +251,7 @@ class McpView {
     this.details = h('div.details', { tabindex: 0, role: 'region', 'aria-label': 'Details of the message' }, empty('Select a message.'));
     this.list = new VirtualList({
       label: 'MCP messages',
-      row: (call) => [h('span.muted', clock(call.asked)), h('span', call.server), h('span.text', call.agent ? `${call.agent}: ${call.name}` : call.name), h('span', pill({ success: 'good', error: 'bad', running: 'run' }[call.status] ?? 'warn', call.status)), h('span.right', duration(call.duration))],
+      row: (call) => [h('span.muted', clock(call.asked)), h('span', { title: call.server }, call.server), h('span.text', call.isMessage ? `${call.sent ? '→' : '←'} ${call.name}` : call.agent ? `${call.agent}: ${call.name}` : call.name), h('span', call.isNotification ? pill('calm', 'notification') : pill({ success: 'good', error: 'bad', running: 'run' }[call.status] ?? 'warn', call.status)), h('span.right', call.isNotification ? '' : duration(call.duration))],
       select: (call) => this.detail(call),
     });
     this.list.element.classList.add('mcp');
@@ -254,13 +267,29 @@ class McpView {
       const sum = list.reduce((total, call) => total + (call.duration ?? 0), 0);
       return h('section.card', h('h3', name), h('p.muted', `${plural(list.length, 'call')} · ${failed ? `${failed} failed` : 'no errors'} · ${list.length ? `${duration(sum / list.length)} on average` : 'not called'}`));
     }), servers.size ? '' : empty('No MCP server was called in this session.'));
-    this.list.element.parentElement.hidden = !calls.length;
-    this.list.set(calls, true);
-    if (this.list.selected < 0 && calls.length) this.list.choose(0);
+    const { messages } = this.session;
+    const rows = messages.length ? [...calls, ...messages].sort((one, other) => one.asked - other.asked) : calls;
+    this.list.element.parentElement.hidden = !rows.length;
+    const selected = this.list.items[this.list.selected];
+    this.list.set(rows, true);
+    if (selected) this.list.selected = rows.indexOf(selected);
+    if (this.list.selected < 0 && rows.length) this.list.choose(0);
+    else this.list.draw();
+  }
+
+  message(message) {
+    this.details.replaceChildren(h('h2', message.name), pairs([
+      ['Server', message.server], ['Direction', message.sent ? 'to the server' : 'from the server'], message.isNotification ? ['Kind', 'notification'] : ['Status', message.status],
+      message.isNotification ? null : ['Duration', duration(message.duration)], ['Sent', clock(message.start)],
+    ]), section(message.isNotification ? 'Notification' : 'Request', tree(message.content, 'message', true)), ...(message.answer === undefined ? [] : [section('Response', tree(message.answer, 'message', true))]));
   }
 
   detail(call) {
     if (!call) return;
+    if (call.isMessage) {
+      this.message(call);
+      return;
+    }
     this.details.replaceChildren(h('h2', call.name), pairs([['Server', call.server], ['Status', call.status], ['Duration', duration(call.duration)], ['Sent', clock(call.start)]]),
       section('tools/call', tree(call.ran ?? call.args ?? {}, 'arguments', true)), section(call.status === 'error' ? 'Error' : 'Result', h('pre.block', (call.output ?? '').slice(0, 200000))), ...(call.data ? [section('Structured result', tree(call.data, 'data', true))] : []));
   }

@@ -104,7 +104,7 @@ function say(kind, text) {
 }
 
 function follow() {
-  const events = new EventSource('/events');
+  const events = new EventSource('events');
   events.addEventListener('session', (event) => {
     session = new Session();
     views = new Map();

@@ -2,7 +2,10 @@
 
 const statusOf = (request) => {
   if (request.isRunning) return pill('run', 'running');
-  if (request.error) return pill('bad', request.status ? `${request.status} ${request.error}` : request.error);
+  if (request.error) {
+    const text = request.status ? `${request.status} ${request.error}` : request.error;
+    return h('span.pill.bad', { title: text }, text);
+  }
   return pill('good', 'OK');
 };
 const inputOf = (request) => request.usage?.promptTokenCount ?? 0;
@@ -121,7 +124,7 @@ class RequestsView {
     if (request.first !== undefined) {
       chart.append(svg('rect', { x: 0, y: 14, width: x(request.first), height: 16, class: 'wait' }), svg('rect', { x: x(request.first), y: 14, width: Math.max(1, 600 - x(request.first)), height: 16, class: 'stream' }));
     } else {
-      chart.append(svg('rect', { x: 0, y: 14, width: 600, height: 16, class: 'stream' }));
+      chart.append(svg('rect', { x: 0, y: 14, width: 600, height: 16, class: request.error || request.isRunning ? 'wait' : 'stream' }));
     }
     for (const chunk of chunks.slice(0, 1500)) chart.append(svg('rect', { x: x(chunk.at), y: 6, width: 1.5, height: 32, class: 'chunk' }));
     const words = [
@@ -170,7 +173,9 @@ class TurnsView {
     const rows = [];
     for (const request of turn.requests) {
       const end = request.end ?? this.session.now();
-      const pieces = request.first === undefined ? [[request.error ? 'wait' : 'stream', request.start, end]] : [['wait', request.start, request.start + request.first], ['stream', request.start + request.first, end]];
+      // Journals of earlier versions do not say when the first token came.
+      const isWaiting = request.error || request.isRunning || request.isLive;
+      const pieces = request.first === undefined ? [[isWaiting ? 'wait' : 'stream', request.start, end]] : [['wait', request.start, request.start + request.first], ['stream', request.start + request.first, end]];
       rows.push({ start: request.start, end, name: `Request ${request.number}`, note: request.role === 'main' ? request.model : `${request.role}, ${request.model}`, pieces, kind: 'request', isBad: request.error });
     }
     for (const call of turn.calls) {
@@ -180,9 +185,16 @@ class TurnsView {
       const pieces = call.states?.length
         ? call.states.map((state, at) => [{ validating: 'prepare', awaiting_approval: 'approval', executing: 'tool' }[state.phase] ?? 'tool', state.at, call.states[at + 1]?.at ?? end])
         : [['wait', start, ran], ['tool', ran, end]];
+      const own = pieces.at(-1);
+      if (call.sandbox && own[0] === 'tool') {
+        // What the sandbox took at both ends of the run.
+        const from = Math.min(own[2], own[1] + call.sandbox.before);
+        const to = Math.max(from, own[2] - call.sandbox.after);
+        pieces.splice(-1, 1, ['sandbox', own[1], from], ['tool', from, to], ['sandbox', to, own[2]]);
+      }
       // Waiting for calls before it is not time that the call took.
       const busy = Math.min(end, call.states?.length ? call.states[0].at : ran);
-      rows.push({ start, busy, end, name: call.name, note: [call.agent, call.title].filter(Boolean).join(': '), pieces, kind: call.server ? 'mcp' : 'tool', isBad: call.status === 'error', status: call.status });
+      rows.push({ start, busy, end, name: call.name, note: [call.agent, call.title, call.sandbox ? `sandbox ${duration(call.sandbox.before + call.sandbox.after)}` : null].filter(Boolean).join(': '), pieces, kind: call.server ? 'mcp' : 'tool', isBad: call.status === 'error', status: call.status });
     }
     for (const hook of turn.hooks) rows.push({ start: hook.start, end: hook.end, name: `Hook ${hook.name}`, note: hook.event, pieces: [['hook', hook.start, hook.end]], kind: 'hook', isBad: !hook.success });
     return rows.sort((one, other) => one.start - other.start);
@@ -213,14 +225,15 @@ class TurnsView {
     const model = turn.requests.reduce((sum, one) => sum + (one.latency ?? 0), 0);
     const tools = turn.calls.reduce((sum, one) => sum + (one.duration ?? 0), 0);
     const hooks = turn.hooks.reduce((sum, one) => sum + (one.end - one.start), 0);
+    const sandbox = turn.calls.reduce((sum, { sandbox: took }) => sum + (took ? took.before + took.after : 0), 0);
     this.details.replaceChildren(
       h('h2', `Turn ${turn.number}`), h('p.prompt', firstLine(turn.prompt, 400)),
       pairs([
-        ['Duration', duration(to - from)], ['Waiting for the model', duration(model)], ['Tools', duration(tools)], hooks ? ['Hooks', duration(hooks)] : null,
+        ['Duration', duration(to - from)], ['Waiting for the model', duration(model)], ['Tools', duration(tools)], hooks ? ['Hooks', duration(hooks)] : null, sandbox ? ['Sandbox', duration(sandbox)] : null,
         ['Requests', count(turn.requests.length)], ['Tool calls', `${count(turn.calls.length)}${turn.calls.some((call) => call.status === 'error') ? ` (${turn.calls.filter((call) => call.status === 'error').length} failed)` : ''}`],
         ['Ended', turn.end ? turn.detail ?? turn.reason ?? 'done' : 'still running'],
       ]),
-      h('p.legend', Object.entries({ wait: 'waiting', stream: 'streaming', prepare: 'preparing', approval: 'awaiting approval', tool: 'running', hook: 'hook' }).map(([kind, text]) => [h('span', h(`i.swatch.${kind}`), text), ' ']), h('span', h('b.critical', '◆'), ' critical path')),
+      h('p.legend', Object.entries({ wait: 'waiting', stream: 'streaming', prepare: 'preparing', approval: 'awaiting approval', sandbox: 'sandbox', tool: 'running', hook: 'hook' }).map(([kind, text]) => [h('span', h(`i.swatch.${kind}`), text), ' ']), h('span', h('b.critical', '◆'), ' critical path')),
       list.element,
     );
     list.element.style.setProperty('--rows', String(Math.min(rows.length, 24)));

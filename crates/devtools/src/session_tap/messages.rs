@@ -6,11 +6,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use parallax_model_http::WireObservation;
 use parallax_protocol::event::{EventBody, ItemDone, ItemStart};
 use parallax_protocol::model::Request;
-use parallax_protocol::observer::{CallEnd, EventScope, HookRun, Observation};
+use parallax_protocol::observer::{
+    CallEnd, EventScope, HookRun, McpMessage, Observation, is_mcp_startup,
+};
 use serde_json::{Value, json};
 
 use super::body_delta::BodyDelta;
 
+/// Bytes of a message of MCP that is shown.
+const MAX_MCP_MESSAGE: usize = 64 << 10;
 /// The version of the messages.
 const VERSION: u32 = 1;
 
@@ -103,8 +107,31 @@ pub(super) fn observation_message(
             "log",
             json!({"time": now(), "level": "info", "target": "command", "text": format!("/{name}")}),
         )),
-        Observation::RequestStarted { .. } | Observation::RequestEnded(_) => None,
+        // Of it, viewers that attach later get a part; see [`mcp`].
+        Observation::McpMessage(_)
+        | Observation::RequestStarted { .. }
+        | Observation::RequestEnded(_) => None,
     }
+}
+
+/// A message to or from an MCP server, and whether it belongs to the start of the server. Long ones
+/// have no contents.
+pub(super) fn mcp(message: &McpMessage<'_>) -> (Value, bool) {
+    let McpMessage { server, is_sent, method, message } = message;
+    let bytes = message.to_string().len();
+    let contents = (bytes <= MAX_MCP_MESSAGE).then_some(message);
+    let value = json!({
+        "time": now(),
+        "server": server,
+        "sent": is_sent,
+        "method": method,
+        "id": message.get("id"),
+        "is_response": message.get("method").is_none(),
+        "failed": message.get("error").is_some(),
+        "bytes": bytes,
+        "message": contents,
+    });
+    (value, is_mcp_startup(method))
 }
 
 fn hook(run: &HookRun) -> Value {

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use parallax_protocol::CancellationToken;
 use parallax_protocol::event::{CallDecision, EventBody, ItemDone, ToolDone, ToolStatus};
 use parallax_protocol::image::Image;
 use parallax_protocol::observer::{CallEnd, Observation};
 use parallax_protocol::policy::Decision;
 use parallax_protocol::store::{CallDetails, Record, ResultRecord};
 use parallax_protocol::tool::{Display, ToolError, ToolErrorKind, ToolResult};
+use parallax_protocol::{CancellationToken, Object};
 use serde_json::Value;
 
 use super::ToolRunner;
@@ -127,11 +127,14 @@ impl ToolRunner<'_> {
         let data = outcome.data.clone();
         let mut report = display_data(self.environment, &summary, data.as_ref());
         let change = outcome.change.take().filter(|_| status == ToolStatus::Success);
-        let run = batch.call(index).map_or(call.name.as_str(), |call| call.name.as_str());
-        let spec_name = self.registry.get(run).map_or("", |tool| &tool.spec().name);
-        let tool = self.registry.get(run);
-        report.server =
-            tool.as_ref().and_then(|tool| tool.mcp_origin()).map(|it| it.server.clone());
+        let ran = batch.call(index).unwrap_or(call);
+        let tool = self.registry.get(&ran.name);
+        let spec_name = tool.map_or("", |tool| &tool.spec().name);
+        report.server = tool.and_then(|tool| tool.mcp_origin()).map(|it| it.server.clone());
+        report.tool = (ran.name != call.name).then(|| ran.name.clone());
+        report.arguments = changed_arguments(self.environment, call, ran, &summary);
+        report.sandbox = outcome.sandbox_overhead;
+        report.error = error.as_ref().map(|error| error.kind.as_str().to_owned());
         let images = match status {
             ToolStatus::Success => {
                 Image::from_parts(&outcome.for_model.media, Some(&summary.title))
@@ -160,7 +163,7 @@ impl ToolRunner<'_> {
             }
             .to_owned(),
             display: display.as_ref().and_then(|display| serde_json::to_value(display).ok()),
-            details: Some(report),
+            details: Some(Box::new(report)),
         }));
         let item = call.item();
         let done = Box::new(ToolDone {
@@ -202,6 +205,32 @@ impl ToolRunner<'_> {
     }
 }
 
+/// Returns the arguments that a call ran with, if they are not those that the model wrote.
+fn changed_arguments(
+    environment: &SessionEnvironment,
+    call: &ToolCall,
+    ran: &ToolCall,
+    summary: &CallSummary,
+) -> Option<Object> {
+    fn redact(environment: &SessionEnvironment, value: &mut Value) {
+        match value {
+            Value::String(text) => environment.redact(text),
+            Value::Array(values) => values.iter_mut().for_each(|value| redact(environment, value)),
+            Value::Object(fields) => {
+                fields.values_mut().for_each(|value| redact(environment, value));
+            }
+            _ => {}
+        }
+    }
+    let used = summary.arguments.as_ref().or(ran.args.as_ref().ok())?;
+    if call.args.as_ref().ok() == Some(used) {
+        return None;
+    }
+    let mut used = used.clone();
+    used.values_mut().for_each(|value| redact(environment, value));
+    Some(used)
+}
+
 /// Returns the display data of a call for later processes.
 fn display_data(
     environment: &SessionEnvironment,
@@ -221,6 +250,6 @@ fn display_data(
         denied: denied
             .map(|policy_decision| (policy_decision.rule.clone(), policy_decision.reason.clone())),
         rule: summary.policy_decision.as_ref().map(|policy_decision| policy_decision.rule.clone()),
-        server: None,
+        ..CallDetails::default()
     }
 }

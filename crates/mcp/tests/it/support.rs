@@ -84,6 +84,7 @@ impl World {
             schemas: SchemaForm::Verbatim,
             longest_text: 40_000,
             tool_budget: Arc::new(move || tool_budget),
+            observer: None,
         });
         Self { folder, servers, processes }
     }

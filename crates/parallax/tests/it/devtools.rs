@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use testkit::API_KEY;
 
+use crate::mcp::stdio;
 use crate::support::{Conversation, World, wait_until};
 
 /// A server that runs.
@@ -98,6 +99,28 @@ fn link_works_once_and_its_cookie_opens_the_session() {
     let header = format!("Cookie: other=1; {pair}\r\n");
     assert_eq!(server.status(&link, ""), 403, "the link works once");
     assert_eq!(server.status(&link, &header), 303);
+    // The cookie belongs to a path that other servers on this machine do not have.
+    let path = cookie.split("; ").find_map(|field| field.strip_prefix("Path=")).expect("a path");
+    assert!(path.len() > 30 && path.ends_with('/'), "{cookie}");
+    assert!(first.contains(&format!("location: {path}\r\n")), "{first}");
+    assert_eq!(server.status(path, &header), 200);
+    assert_eq!(server.status(path, ""), 403);
+    assert_eq!(server.status("/devtools.css", &header), 200);
+    assert_eq!(server.status(&format!("{path}devtools.css"), &header), 200);
+    // The other cookie goes everywhere: it only lets the link be opened again.
+    let mut marks = first.lines().filter_map(|line| line.strip_prefix("set-cookie: "));
+    let mark = marks.next_back().and_then(|mark| mark.split(';').next()).expect("a cookie");
+    let mark = format!("Cookie: {mark}\r\n");
+    assert_eq!(server.status(&link, &mark), 303);
+    assert_eq!(server.status(path, &mark), 403);
+    // Other pages cannot load anything, but links on them work.
+    for site in ["cross-site", "same-site"] {
+        let other = format!("{header}Sec-Fetch-Site: {site}\r\n");
+        assert_eq!(server.status(&format!("{path}events"), &other), 403);
+        assert_eq!(server.status(path, &format!("{other}Sec-Fetch-Mode: no-cors\r\n")), 403);
+        assert_eq!(server.status(path, &format!("{other}Sec-Fetch-Mode: navigate\r\n")), 200);
+    }
+    assert_eq!(server.status(path, &format!("{header}Sec-Fetch-Site: same-origin\r\n")), 200);
     assert_eq!(server.status("/", "Cookie: parallax-devtools=x\r\n"), 403);
     assert_eq!(server.status("/", &format!("{header}Origin: https://evil.example\r\n")), 403);
     assert_eq!(server.status("/other", &header), 404);
@@ -237,6 +260,93 @@ fn running_session_shows_requests_without_secrets_while_a_page_is_open() {
         assert!(!is_tap || !line.contains(API_KEY), "{line}");
     }
     assert!(!directory.exists(), "the socket is removed");
+}
+
+#[test]
+fn page_shows_how_mcp_servers_started_and_what_they_say() {
+    let echo = json!({"name": "mcp_test_echo", "args": {"text": "hi"}});
+    let script = json!([{"text": "before"}, {"calls": [echo]}, {"text": "done"}]);
+    let world = World::new(&script.to_string());
+    let mut server = stdio(&world, "");
+    server["env"] = json!({"TOKEN": "s3cret-value"});
+    let settings = json!({"mcpServers": {"test": server}});
+    world.home.write_home(".gemini/settings.json", &settings.to_string()).expect("settings");
+    let mut session = Conversation::start(&world, &["--session-id", "served", "--yolo"]);
+    session.prompt("first");
+    session.next("result");
+    wait_until("the socket", || world.home.parallax().join("live/served/tap").exists());
+    let server = Inspection::start(&world, "served");
+    let header = server.cookie();
+    let mut page = LivePage { events: server.send("/events", &header), all: String::new() };
+    let started = page.message("mcp");
+    assert_eq!((&started["server"], &started["method"]), (&json!("test"), &json!("initialize")));
+    assert_eq!((&started["sent"], &started["is_response"]), (&json!(true), &json!(false)));
+    let answered = page.message("mcp");
+    assert_eq!((&answered["method"], &answered["is_response"]), (&started["method"], &json!(true)));
+    assert_eq!((&answered["id"], &answered["sent"]), (&started["id"], &json!(false)));
+    assert!(answered["message"]["result"]["serverInfo"].is_object(), "{answered}");
+    page.read_until(&["{\"mcp\":", "\"method\":\"tools/list\"", "\"is_response\":true"]);
+    session.prompt(&format!("second {}", "s3cret-value"));
+    page.read_until(&["{\"mcp\":", "\"method\":\"tools/call\"", "\"is_response\":true"]);
+    session.next("result");
+    assert_eq!(session.end(), Some(0));
+    let of_server = page.all.lines().filter(|line| line.contains("{\"mcp\":"));
+    assert!(of_server.clone().count() > 4);
+    assert!(of_server.clone().all(|line| !line.contains("s3cret-value")));
+}
+
+#[test]
+fn journal_has_what_ran_and_why_a_call_was_not_decided() {
+    let call = |name: &str, args: Value| json!({"name": name, "args": args});
+    let script = json!([
+        {"calls": [
+            call("list_directory", json!({"dir_path": "."})),
+            call("read_file", json!({"file_path": "a.txt"})),
+            call("glob", json!({"pattern": "*"})),
+            call("no_such_tool", json!({})),
+            call("run_shell_command", json!({"command": "true"})),
+        ]},
+        {"text": "done"},
+    ]);
+    let world = World::new(&script.to_string());
+    world.home.write("a.txt", "one").expect("a file");
+    world.home.write("b.txt", "two").expect("a file");
+    let hook = |matcher: &str, output: &Value| {
+        let command = format!("cat > /dev/null; echo '{output}'");
+        json!({"matcher": matcher, "hooks": [{"type": "command", "command": command}]})
+    };
+    let specific = |field: &str, value: Value| json!({"hookSpecificOutput": {field: value}});
+    let tail = json!({"name": "read_file", "args": {"file_path": "a.txt"}});
+    let settings = json!({"hooks": {
+        "BeforeTool": [
+            hook("read_file", &specific("tool_input", json!({"file_path": "b.txt"}))),
+            {"matcher": "glob", "hooks": [{"type": "command", "command": "echo no >&2; exit 2"}]},
+        ],
+        "AfterTool": [hook("list_directory", &specific("tailToolCallRequest", tail))],
+    }});
+    world.home.write_home(".gemini/settings.json", &settings.to_string()).expect("settings");
+    world.run_well(&["-p", "go", "-y", "--session-id", "hooked"]);
+    let folder = world.home.parallax().join("sessions");
+    let project = std::fs::read_dir(folder).expect("projects").flatten().next().expect("one");
+    let journal = std::fs::read_to_string(project.path().join("hooked.jsonl")).expect("a journal");
+    let records = journal.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let results: Vec<Value> = records.filter_map(|it| it.get("result").cloned()).collect();
+    let details = |name: &str| {
+        let found = results.iter().find(|result| result["name"] == name);
+        found.unwrap_or_else(|| panic!("{name}: {results:?}"))["told"].clone()
+    };
+    let replaced = details("list_directory");
+    assert_eq!(replaced["tool"], "read_file", "{replaced}");
+    // The hook of the tool that ran changes the arguments once more.
+    assert_eq!(replaced["arguments"], json!({"file_path": "b.txt"}), "{replaced}");
+    let changed = details("read_file");
+    assert_eq!(changed["arguments"], json!({"file_path": "b.txt"}), "{changed}");
+    assert!(changed.get("tool").is_none(), "{changed}");
+    assert_eq!(details("glob")["error"], "policy_violation");
+    assert_eq!(details("no_such_tool")["error"], "tool_not_registered");
+    let command = details("run_shell_command");
+    assert!(command["sandbox"]["before"].is_u64(), "{command}");
+    assert!(command.get("arguments").is_none() && command.get("error").is_none(), "{command}");
 }
 
 #[test]

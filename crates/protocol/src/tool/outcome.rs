@@ -153,6 +153,18 @@ pub struct ToolResult {
     pub for_hooks: HookOutput,
     /// What the program that the call ran could have written.
     pub write_scope: WriteScope,
+    /// The time that the sandbox took, if the call ran a program in it.
+    pub sandbox_overhead: Option<SandboxOverhead>,
+}
+
+/// The time that the sandbox took beside the program in it. What the sandbox does in the program's
+/// own process counts as the program's time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SandboxOverhead {
+    /// Milliseconds to plan and start it.
+    pub before: u64,
+    /// Milliseconds to find out what it denied.
+    pub after: u64,
 }
 
 /// Results in the formats that hooks of Gemini CLI expect. If a field is absent, hooks read the
@@ -198,6 +210,7 @@ impl ToolResult {
             change: None,
             for_hooks: HookOutput::default(),
             write_scope: WriteScope::default(),
+            sandbox_overhead: None,
         }
     }
     /// Creates a failure.
@@ -211,6 +224,7 @@ impl ToolResult {
             change: None,
             for_hooks: HookOutput::default(),
             write_scope: WriteScope::default(),
+            sandbox_overhead: None,
         }
     }
     /// Sets what the user sees.

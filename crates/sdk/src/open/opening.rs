@@ -100,7 +100,8 @@ impl SessionBuilder {
                     None => error,
                 }
             })?;
-        let tool_setup = self.open_tools(&resumed.id, &workspace_setup, &model_setup, &hub)?;
+        let tool_setup =
+            self.open_tools(&resumed.id, &workspace_setup, &model_setup, &hub, tap.as_ref())?;
         // Must run before context files are read, because a killed command may have changed one.
         self.warnings.extend(
             tool_setup
@@ -257,6 +258,7 @@ impl SessionBuilder {
         workspace_setup: &WorkspaceSetup,
         model_setup: &ModelSetup,
         hub: &EventBus,
+        tap: Option<&Arc<SessionTap>>,
     ) -> Result<ToolSetup, Failure> {
         let WorkspaceSetup { workspace, seen_files, artifacts } = workspace_setup;
         let shell = toolbox::shell_options(&self.launch, artifacts.clone());
@@ -328,6 +330,7 @@ impl SessionBuilder {
             sandbox(),
             &checkpoint_manager,
             hub,
+            tap,
         );
         self.warnings.extend(notices);
         if let Some(servers) = &servers {
