@@ -224,7 +224,7 @@ impl CheckpointManager {
                 )],
             };
         }
-        let repositories = restore_repositories(&self.store, &changes, &none);
+        let repositories = restore_repositories(&changes, &none);
         let mut done = revert(&self.store, &changes, &closed).combine(repositories);
         if !has_user {
             done = done.combine(remove_set_id(&self.store, &changes));
@@ -413,7 +413,7 @@ impl Watch {
         let could_write = |path: &Path| !self.is_server || could_any_write(&server_scopes, path);
         let mut changes = self.store.end_program(&self.mark, &WriteScope::default());
         changes.moved_repositories.retain(|moved| could_write(&moved.path));
-        let repositories = restore_repositories(&self.store, &changes, &self.permissions);
+        let repositories = restore_repositories(&changes, &self.permissions);
         let effects = Effects { runs: vec![self.command.clone()], ..Effects::default() };
         let mut closed = disallowed_changes(
             &changes,
@@ -523,7 +523,7 @@ fn end_command(
     let (repositories, closed) = match may_change_protected(granted, mode) {
         true => (RevertedFiles::default(), Vec::new()),
         false => {
-            let repositories = restore_repositories(store, &changes, granted);
+            let repositories = restore_repositories(&changes, granted);
             (
                 repositories,
                 disallowed_changes(&changes, &Allowance::from_effects(Some(effects), granted)),

@@ -67,16 +67,12 @@ impl Allowance {
 
 /// Moves repositories back to their places. Must happen first, so that the files in them are found
 /// at their original paths.
-pub(crate) fn restore_repositories(
-    store: &parallax_store::Checkpoints,
-    changes: &Changes,
-    granted: &Permissions,
-) -> RevertedFiles {
+pub(crate) fn restore_repositories(changes: &Changes, granted: &Permissions) -> RevertedFiles {
     let mut done = RevertedFiles::default();
     let is_permitted =
         |path: &Path| granted.file_system.write.iter().any(|open| path.starts_with(open));
     for moved in changes.moved_repositories.iter().filter(|moved| !is_permitted(&moved.path)) {
-        match store.move_back(moved) {
+        match moved.move_back() {
             Ok(()) => done.restored.push(moved.path.clone()),
             Err(reason) => done.unrestored.push((moved.path.clone(), reason)),
         }

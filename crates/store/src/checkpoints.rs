@@ -10,6 +10,7 @@ mod command;
 mod command_mark;
 mod compare;
 mod confined_root;
+mod content_store;
 mod copy_budget;
 mod crash_recovery;
 mod edit;
@@ -30,7 +31,6 @@ mod repositories;
 mod retention;
 mod set_id;
 mod single_change;
-mod snapshot;
 mod state;
 mod undo;
 mod walk;
@@ -39,7 +39,7 @@ mod work_queue;
 use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -60,8 +60,8 @@ pub use retention::CleanupResult;
 pub use single_change::{Edit, RestorePreview};
 
 use confined_root::Roots;
+use content_store::ContentStore;
 use journal::Journal;
-use objects::Objects;
 use record::Record;
 use state::{ObjectId, PathState, PathText, Stamp};
 
@@ -189,9 +189,6 @@ pub struct TurnChanges {
     pub undone: Vec<PathBuf>,
 }
 
-/// Files up to this size in bytes may use the part of the store that is reserved for small files.
-const SMALL_BYTES: u64 = 1024 * 1024;
-
 /// Maximum number of paths returned by [`Checkpoints::created_paths`].
 const MAX_MADE: usize = 10_000;
 
@@ -200,16 +197,12 @@ const MAX_MADE: usize = 10_000;
 #[derive(Debug)]
 pub struct Checkpoints {
     options: CheckpointOptions,
-    objects: Objects,
+    contents: ContentStore,
     roots: Mutex<WorkspaceRoots>,
     journal: Mutex<Journal>,
     caches: Mutex<Caches>,
     /// The latest timestamp assigned; timestamps increase strictly.
     last_timestamp: AtomicI64,
-    /// The size of the store in bytes when it was last measured, `u64::MAX` before that.
-    measured_size: AtomicU64,
-    /// When the store was last cleaned up, in nanoseconds since 1970.
-    cleaned_at: AtomicI64,
     /// Whether interrupted commands were looked for.
     has_recovered: AtomicBool,
     /// Whether the time limit was exceeded before the last command.
@@ -244,13 +237,11 @@ impl Checkpoints {
         let name = if SessionId::is_valid(id) { id } else { "invalid" };
         let path = options.folder.join(&options.project).join(format!("{name}.jsonl"));
         Self {
-            objects: Objects::new(options.folder.join("objects")),
+            contents: ContentStore::new(&options, path.clone()),
             roots: Mutex::new(WorkspaceRoots { requested: options.roots.clone(), resolved: None }),
             journal: Mutex::new(Journal::new(path)),
             caches: Mutex::default(),
             last_timestamp: AtomicI64::new(0),
-            measured_size: AtomicU64::new(u64::MAX),
-            cleaned_at: AtomicI64::new(0),
             has_recovered: AtomicBool::new(false),
             exceeded_time_limit: AtomicBool::new(false),
             options,
@@ -334,6 +325,16 @@ impl Checkpoints {
         Ok(listed.filter(|turn| !turn.files.is_empty() || !turn.undone.is_empty()).collect())
     }
 
+    /// Reduces the store below its limit if necessary. Removes the oldest sessions first, except
+    /// this one and sessions that another process has open. Intended to run once in the background
+    /// after the start.
+    ///
+    /// # Errors
+    /// Returns an error if the store cannot be read.
+    pub fn clean_up(&self) -> Result<CleanupResult, CheckpointError> {
+        self.contents.clean_up_for(0)
+    }
+
     /// Returns the absolute and resolved workspace directories.
     fn root_paths(&self) -> Vec<PathBuf> {
         let Some((roots, _)) = self.roots_and_workspace() else { return Vec::new() };
@@ -354,6 +355,10 @@ impl Checkpoints {
             places.resolved = Some((Arc::new(roots), Arc::new(workspace)));
         }
         places.resolved.clone()
+    }
+
+    fn journal_path(&self) -> PathBuf {
+        lock(&self.journal).path().to_path_buf()
     }
 
     fn lock_refreshed(&self) -> Result<MutexGuard<'_, Journal>, CheckpointError> {
@@ -384,23 +389,6 @@ impl Checkpoints {
         let now = state::now();
         let last = self.last_timestamp.fetch_max(now, Ordering::Relaxed);
         if last < now { now } else { self.last_timestamp.fetch_add(1, Ordering::Relaxed) + 1 }
-    }
-
-    /// Returns the size limit of the store for adding this many bytes. The last tenth is reserved
-    /// for small files.
-    fn limit_with(&self, bytes: u64) -> u64 {
-        match bytes > SMALL_BYTES {
-            true => self.options.total_bytes / 10 * 9,
-            false => self.options.total_bytes,
-        }
-    }
-
-    /// Whether the store has space for this many more bytes.
-    fn has_space_for(&self, bytes: u64) -> bool {
-        let counted = self.measured_size.load(Ordering::Relaxed);
-        let counted = if counted == u64::MAX { 0 } else { counted };
-        let used = counted.saturating_add(self.objects.added.load(Ordering::Relaxed));
-        used.saturating_add(bytes) <= self.limit_with(bytes)
     }
 
     /// Records that the session needs these objects, so that the cleanup of another session does

@@ -370,7 +370,7 @@ impl Checkpoints {
         let bytes = open.iter().map(|(_, entry, _)| entry.stamp.size).sum::<u64>();
         // Do not remove all older contents for a single command.
         let most = self.options.command_bytes.min(self.options.total_bytes / 2);
-        self.free_space(bytes.min(most));
+        self.contents.free_space(bytes.min(most));
         let taken = self.take_all(&open);
         let mut caches = lock(&self.caches);
         if caches.contents.len() > 2 * self.options.entries {
@@ -450,10 +450,10 @@ impl Checkpoints {
         if budget.copied.fetch_add(stamp.size, Ordering::Relaxed).saturating_add(stamp.size) > cap {
             return Ok((PreviousContent::Budget, stamp));
         }
-        if !self.has_space_for(stamp.size) {
+        if !self.contents.has_space_for(stamp.size) {
             return Ok((PreviousContent::Full, stamp));
         }
-        let old = match self.objects.store(&file, stamp.size, self.options.file_bytes)? {
+        let old = match self.contents.objects.store(&file, stamp.size, self.options.file_bytes)? {
             StoreResult::Stored(id) => PreviousContent::Stored(id),
             StoreResult::TooLarge => PreviousContent::TooLarge,
         };

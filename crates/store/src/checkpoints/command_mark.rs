@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::confined_root::ConfinedPath;
+use super::content_store::{store_full, too_large};
 use super::listing::{EntryKind, WalkResult, WorkspaceEntry};
-use super::snapshot::{store_full, too_large};
 use super::state::{GitId, ObjectId, PathState, PathText, StoredContent, human_size};
 
 /// Where the old contents of a file are.

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use super::Checkpoints;
 use super::command_mark::{CommandMark, PreviousContent};
 use super::confined_root::{ConfinedPath, read_state};
+use super::content_store::ContentHandling;
 use super::listing::{EntryKind, WalkResult, WorkspaceEntry};
-use super::snapshot::ContentHandling;
 use super::state::{PathState, StoredContent};
 
 /// Whether a git file was created together with its repository; removing only that file would break
@@ -147,6 +147,6 @@ impl Comparison<'_> {
             let content = StoredContent::Unavailable("not read".to_owned());
             return Some(PathState::File { content, stamp: *stamp });
         }
-        self.checkpoints.observe(place, blob, ContentHandling::Hash).ok()
+        self.checkpoints.contents.snapshot(place, blob, ContentHandling::Hash).ok()
     }
 }

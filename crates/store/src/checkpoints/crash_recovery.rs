@@ -16,9 +16,9 @@ use serde::{Deserialize, Serialize};
 
 use super::command_mark::CommandMark;
 use super::confined_root::{ConfinedPath, EntryHandle};
+use super::content_store::ContentHandling;
 use super::listing::EntryKind;
 use super::record::{FileRecord, Record};
-use super::snapshot::ContentHandling;
 use super::state::{PathState, PathText, Stamp, StoredContent};
 use super::{ChangedBy, CheckpointError, Checkpoints};
 use crate::private_files::create_private_dir;
@@ -114,7 +114,9 @@ impl Checkpoints {
                 }
                 _ => None,
             };
-            let Ok(after) = self.observe(place, blob, ContentHandling::Hash) else { return };
+            let Ok(after) = self.contents.snapshot(place, blob, ContentHandling::Hash) else {
+                return;
+            };
             if !before.is_same(&after) {
                 // Later changes may have been made by others.
                 let after = is_older(place, &after, lived_until).then_some(after);

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use super::confined_root::{ConfinedPath, read_state};
+use super::content_store::ContentHandling;
 use super::record::{FileRecord, Record};
-use super::snapshot::ContentHandling;
 use super::state::{PathState, PathText, StoredContent, human_size};
 use super::{ChangedBy, CheckpointError, Checkpoints};
 
@@ -68,7 +68,8 @@ impl Checkpoints {
         for place in places {
             let path = place.path();
             let state = self
-                .observe(&place, None, ContentHandling::Keep)
+                .contents
+                .snapshot(&place, None, ContentHandling::Store)
                 .map_err(CheckpointError::io("save the previous content of", &path))?;
             if let PathState::File { content: StoredContent::Unavailable(_), stamp } = &state {
                 mark.not_undoable.push(unrestorable_message(&place, stamp.size));
@@ -102,7 +103,7 @@ impl Checkpoints {
             return Ok(());
         }
         let files = mark.files.into_iter().map(|(place, before)| {
-            let after = self.observe(&place, None, ContentHandling::Hash).ok();
+            let after = self.contents.snapshot(&place, None, ContentHandling::Hash).ok();
             FileRecord { path: PathText::from_path(&place.path()), before, after }
         });
         let files = files.collect();

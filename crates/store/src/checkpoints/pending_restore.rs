@@ -13,9 +13,9 @@ use serde_json::Value;
 
 use super::command_mark::CommandMark;
 use super::confined_root::ConfinedPath;
+use super::content_store::ContentHandling;
 use super::crash_recovery::{is_older, open_if_abandoned};
 use super::protected::{is_in_planted_repository, is_instruction, is_protected};
-use super::snapshot::ContentHandling;
 use super::state::{PathState, PathText, StoredContent};
 use super::{Changes, Checkpoints};
 use crate::private_files::create_private_dir;
@@ -154,7 +154,9 @@ impl Checkpoints {
                 }
                 _ => None,
             };
-            let Ok(after) = self.observe(place, blob, ContentHandling::Hash) else { return };
+            let Ok(after) = self.contents.snapshot(place, blob, ContentHandling::Hash) else {
+                return;
+            };
             if before.is_same(&after) || !is_older(place, &after, until) {
                 return;
             }

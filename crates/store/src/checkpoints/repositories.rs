@@ -5,10 +5,10 @@ use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::Checkpoints;
 use super::confined_root::{ConfinedPath, EntryHandle};
 use super::listing::{EntryKind, WalkResult};
 use super::moved_folders::MovedFolders;
+use super::state::Stamp;
 
 /// A `.git` directory that is no longer at its original path.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,26 +66,26 @@ pub(super) fn moved_repositories(before: &WalkResult, after: &WalkResult) -> Vec
     .collect()
 }
 
-impl Checkpoints {
-    /// Moves a repository back to its original path. A link or file at that path is removed.
+impl MovedRepository {
+    /// Moves the repository back to its original path. A link or file at that path is removed.
     ///
     /// # Errors
     /// Returns why the repository was not moved back, for display.
-    pub fn move_back(&self, moved: &MovedRepository) -> Result<(), String> {
-        let Some(found) = &moved.current_path else {
+    pub fn move_back(&self) -> Result<(), String> {
+        let Some(found) = &self.current_path else {
             return Err("it is no longer in the workspace".to_owned());
         };
         let text = |error: io::Error| error.to_string();
         let from = EntryHandle::open(found, false).map_err(text)?;
-        let to = EntryHandle::open(&moved.original_path, true).map_err(text)?;
+        let to = EntryHandle::open(&self.original_path, true).map_err(text)?;
         let kind = |leaf: &EntryHandle| -> Result<Option<(rustix::fs::FileType, u64)>, String> {
             let stat = leaf.stat().map_err(text)?;
             Ok(stat.map(|stat| {
-                let stamp = super::state::Stamp::from_stat(&stat);
+                let stamp = Stamp::from_stat(&stat);
                 (rustix::fs::FileType::from_raw_mode(stat.st_mode), stamp.inode)
             }))
         };
-        if kind(&from)? != Some((rustix::fs::FileType::Directory, moved.inode)) {
+        if kind(&from)? != Some((rustix::fs::FileType::Directory, self.inode)) {
             return Err("it was moved again".to_owned());
         }
         match kind(&to)? {

@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
+use super::CheckpointError;
+use super::content_store::ContentStore;
 use super::crash_recovery::marks_of;
 use super::journal::lock_path;
 use super::state::{ObjectId, now};
-use super::{CheckpointError, Checkpoints};
 
 /// Objects younger than this may belong to a record that is not written yet; saving files before a
 /// command takes a few seconds at most.
@@ -44,21 +45,11 @@ struct StoredSession {
     objects: HashSet<ObjectId>,
 }
 
-impl Checkpoints {
-    /// Reduces the store below its limit if necessary. Removes the oldest sessions first, except
-    /// this one and sessions that another process has open. Intended to run once in the background
-    /// after the start.
-    ///
-    /// # Errors
-    /// Returns an error if the store cannot be read.
-    pub fn clean_up(&self) -> Result<CleanupResult, CheckpointError> {
-        self.clean_up_for(0)
-    }
-
-    /// Like [`clean_up`](Self::clean_up), but makes room for this many more bytes.
-    fn clean_up_for(&self, more: u64) -> Result<CleanupResult, CheckpointError> {
-        let folder = &self.options.folder;
-        let failed = |error| CheckpointError::io("clean up", folder)(error);
+impl ContentStore {
+    /// Reduces the store below its limit if necessary, with space for this many more bytes. Removes
+    /// the oldest sessions first, except this one and sessions that another process has open.
+    pub fn clean_up_for(&self, more: u64) -> Result<CleanupResult, CheckpointError> {
+        let failed = |error| CheckpointError::io("clean up", &self.folder)(error);
         let mut cleaned = CleanupResult::default();
         let mut objects = list_objects(self.objects.folder()).map_err(failed)?;
         let mut total: u64 = objects.iter().map(|object| object.size).sum();
@@ -68,7 +59,7 @@ impl Checkpoints {
             // The number of sessions that need each object. Objects of this session are never
             // removed.
             let mut needed: HashMap<ObjectId, usize> = HashMap::new();
-            let own = objects_of(&self.journal_path());
+            let own = objects_of(&self.journal);
             let all = sessions.iter().flat_map(|session| &session.objects).chain(&own);
             all.for_each(|id| *needed.entry(*id).or_default() += 1);
             let sizes: HashMap<ObjectId, u64> =
@@ -76,7 +67,7 @@ impl Checkpoints {
             let size_of = |id: &ObjectId| sizes.get(id).copied().unwrap_or(0);
             let mut left: u64 = needed.keys().map(size_of).sum();
             // Reduce to nine tenths, so that the next cleanup is not needed immediately.
-            let goal = (self.options.total_bytes / 10 * 9).saturating_sub(more);
+            let goal = (self.total_bytes / 10 * 9).saturating_sub(more);
             for session in &sessions {
                 if left <= goal {
                     break;
@@ -124,7 +115,7 @@ impl Checkpoints {
         if self.has_space_for(bytes) {
             return true;
         }
-        if bytes > self.options.total_bytes {
+        if bytes > self.total_bytes {
             return false;
         }
         let now = now();
@@ -146,21 +137,18 @@ impl Checkpoints {
         fits
     }
 
-    pub(super) fn journal_path(&self) -> PathBuf {
-        super::lock(&self.journal).path().to_path_buf()
-    }
-
     fn other_sessions(&self) -> Vec<StoredSession> {
-        let own = self.journal_path();
         let mut sessions = Vec::new();
-        let Ok(projects) = fs::read_dir(&self.options.folder) else { return sessions };
+        let Ok(projects) = fs::read_dir(&self.folder) else { return sessions };
         for project in projects.flatten() {
             let Ok(files) = fs::read_dir(project.path()) else { continue };
             for file in files.flatten() {
                 let path = file.path();
                 let is_journal = path.extension().is_some_and(|end| end == "jsonl");
                 let facts = file.metadata().ok().filter(fs::Metadata::is_file);
-                let Some(facts) = facts.filter(|_| is_journal && path != own) else { continue };
+                let Some(facts) = facts.filter(|_| is_journal && path != self.journal) else {
+                    continue;
+                };
                 let modified = facts.modified().unwrap_or(SystemTime::UNIX_EPOCH);
                 let objects = objects_of(&path);
                 sessions.push(StoredSession { path, modified, objects });

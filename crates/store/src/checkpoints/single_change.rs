@@ -194,7 +194,9 @@ impl Checkpoints {
             return None;
         }
         let bytes = match content {
-            StoredContent::Stored(id) => read_some(File::open(self.objects.path(id)).ok()?)?,
+            StoredContent::Stored(id) => {
+                read_some(File::open(self.contents.objects.path(id)).ok()?)?
+            }
             StoredContent::Git { top, blob } => {
                 (self.options.blobs.as_ref()?.0)(&top.path(), &blob.hex()).ok()?
             }

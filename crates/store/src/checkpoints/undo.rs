@@ -12,12 +12,12 @@ use super::command::Changes;
 use super::confined_root::{
     ConfinedPath, EntryHandle, Roots, is_missing, mode_of, open_root, read_state, set_folder_mode,
 };
+use super::content_store::ContentHandling;
 use super::history::UndoneFiles;
 use super::missing::{UnrestoredFiles, identity, rename_back, unavailable_contents};
 use super::objects::{blob_id, file_blob_id, hash_of};
 use super::protected::{is_in_lost_repository, is_nested_too_deep};
 use super::record::{FileRecord, Record};
-use super::snapshot::ContentHandling;
 use super::state::{PathState, PathText, Stamp, StoredContent};
 use super::{ChangedBy, CheckpointError, Checkpoints};
 
@@ -433,7 +433,8 @@ impl Checkpoints {
             _ => None,
         };
         let now = self
-            .observe(&place, blob, ContentHandling::Keep)
+            .contents
+            .snapshot(&place, blob, ContentHandling::Store)
             .map_err(|error| format!("it could not be inspected: {error}"))?;
         let plan = |current_state| {
             let path = path.to_path_buf();
@@ -521,7 +522,7 @@ impl Checkpoints {
 
     fn fill(&self, file: &mut File, content: &StoredContent, size: u64) -> Result<(), String> {
         match content {
-            StoredContent::Stored(id) => match self.objects.copy_to(id, file) {
+            StoredContent::Stored(id) => match self.contents.objects.copy_to(id, file) {
                 Ok(true) => Ok(()),
                 Ok(false) => Err("its previous content in the store is damaged".to_owned()),
                 Err(error) if is_missing(&error) => {

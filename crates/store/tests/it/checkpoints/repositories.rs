@@ -132,7 +132,7 @@ fn moved_repository_is_moved_back() {
         });
         let [moved] = &changes.moved_repositories[..] else { panic!("{changes:?}") };
         assert_eq!(moved.moved_to, Some(fixture.path(".g9")));
-        checkpoints.move_back(moved).expect("back");
+        moved.move_back().expect("back");
         fixture.git(&["status"]);
         assert!(fixture.path(".git").is_dir() && !fixture.path(".g9").exists());
     }
@@ -151,5 +151,5 @@ fn moved_repository_is_moved_back() {
     });
     let [moved] = &changes.moved_repositories[..] else { panic!("{changes:?}") };
     assert_eq!(moved.moved_to, None);
-    assert!(checkpoints.move_back(moved).is_err());
+    assert!(moved.move_back().is_err());
 }
