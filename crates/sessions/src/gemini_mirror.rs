@@ -59,30 +59,31 @@ impl Store for MirroredJournal {
     }
 }
 
-impl SessionLibrary<'_> {
-    /// Returns the journal, mirrored if the settings enable it and sessions are not encrypted.
-    pub fn mirror(&self, journal: Arc<dyn Store>, path: PathBuf) -> Arc<dyn Store> {
-        if self.config.settings.text(SETTING).as_deref() != Some("gemini") {
-            return journal;
-        }
-        if self.dirs().keys.is_enabled() {
-            tracing::warn!("`{SETTING}` was turned off: sessions are encrypted");
-            return journal;
-        }
-        let project = self.directory;
-        let folder = parallax_store::gemini_folder(&self.dirs(), project);
-        let claimed = parallax_store::claim_gemini_folder(&folder, project);
-        let error = claimed.err().map(|error| format!("`{}`: {error}", folder.display()));
-        let chats = TranscriptTarget::Chats(folder.join("chats"));
-        let mirror =
-            error.is_none().then(|| TranscriptConverter::new(path, self.dirs().keys, chats));
-        Arc::new(MirroredJournal {
-            journal,
-            updated: Mutex::default(),
-            mirror: Mutex::new(mirror),
-            problem: Mutex::new(error.map(|error| problem(&error))),
-        })
+/// Returns the journal, mirrored if the settings enable it and sessions are not encrypted.
+pub fn mirror(
+    sessions: &SessionLibrary<'_>,
+    journal: Arc<dyn Store>,
+    path: PathBuf,
+) -> Arc<dyn Store> {
+    if sessions.config.settings.text(SETTING).as_deref() != Some("gemini") {
+        return journal;
     }
+    let dirs = sessions.dirs();
+    if dirs.keys.is_enabled() {
+        tracing::warn!("`{SETTING}` was turned off: sessions are encrypted");
+        return journal;
+    }
+    let folder = parallax_store::gemini_folder(&dirs, sessions.directory);
+    let claimed = parallax_store::claim_gemini_folder(&folder, sessions.directory);
+    let error = claimed.err().map(|error| format!("`{}`: {error}", folder.display()));
+    let chats = TranscriptTarget::Chats(folder.join("chats"));
+    let mirror = error.is_none().then(|| TranscriptConverter::new(path, dirs.keys, chats));
+    Arc::new(MirroredJournal {
+        journal,
+        updated: Mutex::default(),
+        mirror: Mutex::new(mirror),
+        problem: Mutex::new(error.map(|error| problem(&error))),
+    })
 }
 
 fn problem(error: &dyn std::fmt::Display) -> String {

@@ -29,6 +29,7 @@ use parallax_protocol::ids::SessionId;
 use parallax_protocol::observer::Observer;
 use parallax_protocol::store::{NoStore, Record, Store, directories};
 use parallax_sessions::SessionChoice;
+use parallax_sessions::gemini_mirror;
 use parallax_sessions::history::{self, ResumedState};
 use parallax_telemetry::{Telemetry, TelemetrySettings};
 
@@ -497,7 +498,8 @@ impl SessionBuilder {
             true => Arc::new(NoStore),
             false => {
                 let path = self.launch.dirs().journal(&self.launch.options.directory, &resumed.id);
-                self.launch.session_library().mirror(Arc::new(resumed.journal), path)
+                let sessions = self.launch.session_library();
+                gemini_mirror::mirror(&sessions, Arc::new(resumed.journal), path)
             }
         };
         if self.needs_name(&resumed.records) {
