@@ -38,12 +38,12 @@ fn progress() -> AgentProgress {
 
 #[test]
 fn subagent_tree_collapses_when_done() {
-    let mut show = Show::default();
-    show.call("a", "invoke_agent", json!({"agent_name": "scout"}));
-    show.runs("a");
+    let mut view = TestTranscript::default();
+    view.call("a", "invoke_agent", json!({"agent_name": "scout"}));
+    view.runs("a");
     let now = Arc::new(progress());
-    show.event(EventBody::Agent { item: "a".into(), progress: now });
-    let rows = show.live_rows(0).join("\n");
+    view.event(EventBody::Agent { item: "a".into(), progress: now });
+    let rows = view.live_rows(0).join("\n");
     for wanted in [
         "Agent  scout",
         "∴ Where it is",
@@ -64,22 +64,22 @@ fn subagent_tree_collapses_when_done() {
     };
     let mut done = tool("a", "invoke_agent", ToolKind::Agent, "scout: look");
     done.display = Some(Display::Agent(ended.clone()));
-    show.end(done);
-    let rows = show.take().join("\n");
+    view.end(done);
+    let rows = view.take().join("\n");
     for wanted in ["✓ Agent  scout: look", "12k tokens", "three", "… 2 more lines (ctrl+o)"] {
         assert!(rows.contains(wanted), "{wanted}: {rows}");
     }
     assert!(!rows.contains("FindFiles") && !rows.contains("four"), "{rows}");
 
-    let mut show = Show::default();
-    show.transcript.options.expanded = true;
-    show.call("b", "invoke_agent", json!({"agent_name": "scout"}));
+    let mut view = TestTranscript::default();
+    view.transcript.options.expanded = true;
+    view.call("b", "invoke_agent", json!({"agent_name": "scout"}));
     let mut done = tool("b", "invoke_agent", ToolKind::Agent, "scout: look");
     done.status = ToolStatus::Error;
     done.error = Some((ToolErrorKind::ExecutionFailed, "Subagent 'scout' finished.".into()));
     done.display = Some(Display::Agent(AgentProgress { end: Some(AgentEnd::Timeout), ..ended }));
-    show.end(done);
-    let rows = show.take().join("\n");
+    view.end(done);
+    let rows = view.take().join("\n");
     for wanted in ["timed out", "FindFiles  1", "five"] {
         assert!(rows.contains(wanted), "{wanted}: {rows}");
     }
@@ -88,8 +88,8 @@ fn subagent_tree_collapses_when_done() {
 
 #[test]
 fn object_result_is_shown_without_braces() {
-    let mut show = Show::default();
-    show.call("a", "invoke_agent", json!({"agent_name": "scout"}));
+    let mut view = TestTranscript::default();
+    view.call("a", "invoke_agent", json!({"agent_name": "scout"}));
     let result = json!({"Summary": "It is here.", "Trace": ["glob", "read"],
         "Places": [{"file": "a.rs", "why": "it says so"}]});
     let mut done = tool("a", "invoke_agent", ToolKind::Agent, "scout: look");
@@ -98,8 +98,8 @@ fn object_result_is_shown_without_braces() {
         result: serde_json::to_string_pretty(&result).expect("JSON"),
         ..progress()
     }));
-    show.end(done);
-    let rows = show.take().join("\n");
+    view.end(done);
+    let rows = view.take().join("\n");
     for wanted in ["Summary: It is here.", "Trace: glob · read", "… 1 more line (ctrl+o)"] {
         assert!(rows.contains(wanted), "{wanted}: {rows}");
     }
@@ -108,7 +108,7 @@ fn object_result_is_shown_without_braces() {
 
 #[test]
 fn topic_is_a_heading_and_intent_is_a_row() {
-    let mut show = Show::default();
+    let mut view = TestTranscript::default();
     for (id, title) in [("a", "Looking around"), ("b", "")] {
         let mut topic = tool(id, "update_topic", ToolKind::Think, title);
         topic.display = Some(Display::Topic {
@@ -116,9 +116,9 @@ fn topic_is_a_heading_and_intent_is_a_row() {
             summary: "Nothing yet.".into(),
             intent: format!("find {id}"),
         });
-        show.call(id, "update_topic", json!({})).end(topic);
+        view.call(id, "update_topic", json!({})).end(topic);
     }
-    let rows = show.take();
+    let rows = view.take();
     assert!(rows.iter().any(|row| row.starts_with("── Looking around ──")), "{rows:?}");
     assert_eq!(rows.iter().filter(|row| row.starts_with("→ find ")).count(), 2, "{rows:?}");
     assert!(rows.iter().all(|row| row.chars().count() <= 60), "{rows:?}");

@@ -3,13 +3,13 @@
 use super::*;
 
 /// Applies one event selected by a few numbers and a text.
-fn step(show: &mut Show, kind: u8, id: u8, text: &str) {
+fn step(view: &mut TestTranscript, kind: u8, id: u8, text: &str) {
     let item = format!("{}{id}", if kind.is_multiple_of(2) { "t" } else { "c" });
     match kind {
-        0 => show.start(&item, ItemStart::Text),
-        1 => show.call(&item, text, json!({"command": text, "x": [text]})),
-        2 | 3 => show.delta(&item, text),
-        4 => show.text(&item, text, id == 0),
+        0 => view.start(&item, ItemStart::Text),
+        1 => view.call(&item, text, json!({"command": text, "x": [text]})),
+        2 | 3 => view.delta(&item, text),
+        4 => view.text(&item, text, id == 0),
         5 | 7 => {
             let mut done = tool(&item, "run_shell_command", ToolKind::Execute, text);
             done.kind = (kind == 5).then_some(ToolKind::Execute);
@@ -17,23 +17,23 @@ fn step(show: &mut Show, kind: u8, id: u8, text: &str) {
                 [usize::from(id % 3)];
             done.display = Some(Display::text(text));
             done.error = (id == 1).then(|| (ToolErrorKind::Unknown, text.to_owned()));
-            show.end(done)
+            view.end(done)
         }
-        6 => show.start(&item, ItemStart::User { text: text.into() }),
-        8 => show.done(&item, ItemDone::Thought { text: text.into() }),
-        9 => show.done(&item, ItemDone::notice(Level::Info, text)),
-        10 => show.event(EventBody::TurnEnded(TurnEnded {
+        6 => view.start(&item, ItemStart::User { text: text.into() }),
+        8 => view.done(&item, ItemDone::Thought { text: text.into() }),
+        9 => view.done(&item, ItemDone::notice(Level::Info, text)),
+        10 => view.event(EventBody::TurnEnded(TurnEnded {
             reason: EndReason::Cancelled,
             duration_ms: 1,
             is_removed: false,
         })),
         _ => {
-            show.transcript.push(LocalItem::Shell {
+            view.transcript.push(LocalItem::Shell {
                 command: text.into(),
                 output: text.into(),
                 code: None,
             });
-            show
+            view
         }
     };
 }
@@ -48,8 +48,8 @@ proptest::proptest! {
         height in 1usize..20,
         options in 0u8..128,
     ) {
-        let mut show = Show::default();
-        show.transcript.options = ViewOptions {
+        let mut view = TestTranscript::default();
+        view.transcript.options = ViewOptions {
             thoughts: [Thoughts::Off, Thoughts::Subject, Thoughts::Full][usize::from(options % 3)],
             line_numbers: options & 4 != 0,
             screen_reader: options & 8 != 0,
@@ -60,12 +60,12 @@ proptest::proptest! {
             is_static: options & 32 != 0,
         };
         for (kind, id, text) in steps {
-            step(&mut show, kind, id, &text);
-            let mut rows = show.transcript.take_finished(width, &show.theme);
-            let live = show.transcript.live(width, height, &show.theme, 5);
+            step(&mut view, kind, id, &text);
+            let mut rows = view.transcript.take_finished(width, &view.theme);
+            let live = view.transcript.live(width, height, &view.theme, 5);
             proptest::prop_assert!(live.len() <= height);
             rows.extend(live);
-            let page = show.transcript.page(Anchor::Bottom, width, height, &show.theme, 5);
+            let page = view.transcript.page(Anchor::Bottom, width, height, &view.theme, 5);
             proptest::prop_assert!(page.rows.len() <= height && page.at_end);
             rows.extend(page.rows);
             for row in rows {

@@ -3,12 +3,12 @@
 use super::*;
 
 /// A session with one of each item.
-fn rich() -> Show {
-    let mut show = Show::default();
-    show.transcript.push(LocalItem::Rows(vec![Line::raw("Parallax 0.1")]));
-    show.start("u", ItemStart::User { text: "Fix the parser, please.\nIt fails on `x`.".into() });
-    show.done("h", ItemDone::Thought { text: "**Finding the fault**\n\nFirst the tests.".into() });
-    show.text("t", "I look at **it**:\n\n- one\n- two", false);
+fn rich() -> TestTranscript {
+    let mut view = TestTranscript::default();
+    view.transcript.push(LocalItem::Rows(vec![Line::raw("Parallax 0.1")]));
+    view.start("u", ItemStart::User { text: "Fix the parser, please.\nIt fails on `x`.".into() });
+    view.done("h", ItemDone::Thought { text: "**Finding the fault**\n\nFirst the tests.".into() });
+    view.text("t", "I look at **it**:\n\n- one\n- two", false);
     let mut read = tool("1", "read_file", ToolKind::Read, "Read src/parser.rs, lines 1-200");
     read.display = Some(Display::text("Read lines 1-200 of 812"));
     let mut grep = tool("2", "grep_search", ToolKind::Search, "'fn parse' within src");
@@ -51,12 +51,12 @@ fn rich() -> Show {
     mcp.display =
         Some(Display::text((1..30).map(|row| format!("row {row}\n")).collect::<String>()));
     for done in [read, grep, failed, shell, edit, create, refused, mcp] {
-        show.end(done);
+        view.end(done);
     }
-    show.done("n", ItemDone::notice(Level::Warning, "the context window is nearly full"));
-    show.transcript.push(LocalItem::Compressed { before: 90_000, after: 12_000 });
-    show.transcript.push(LocalItem::ModelChanged { model: "gemini-2.5-flash".into() });
-    show.transcript.push(LocalItem::Shell {
+    view.done("n", ItemDone::notice(Level::Warning, "the context window is nearly full"));
+    view.transcript.push(LocalItem::Compressed { before: 90_000, after: 12_000 });
+    view.transcript.push(LocalItem::ModelChanged { model: "gemini-2.5-flash".into() });
+    view.transcript.push(LocalItem::Shell {
         command: "git status".into(),
         output: "clean".into(),
         code: Some(0),
@@ -66,36 +66,36 @@ fn rich() -> Show {
         message: "the daily quota is spent".into(),
         status: Some(429),
     };
-    show.event(EventBody::TurnEnded(TurnEnded {
+    view.event(EventBody::TurnEnded(TurnEnded {
         reason: EndReason::Failed(failure),
         duration_ms: 1,
         is_removed: false,
     }));
-    show
+    view
 }
 
 #[test]
 fn everything_renders_at_three_widths() {
     crate::highlight::wait_until_loaded();
     for width in [40, 80, 140] {
-        let mut show = rich();
-        let rows = show.transcript.take_finished(width, &show.theme);
+        let mut view = rich();
+        let rows = view.transcript.take_finished(width, &view.theme);
         insta::assert_snapshot!(
             format!("session_{width}"),
             parallax_screen::described::describe_rows(&rows)
         );
         // The same rows in pages.
         let top = Anchor::Top { item: 0, row: 0 };
-        let page = show.transcript.page(top, width, 10_000, &show.theme, 0);
+        let page = view.transcript.page(top, width, 10_000, &view.theme, 0);
         assert_eq!(page.rows, rows);
     }
-    let mut show = rich();
-    show.theme = Theme::by_name("GitHub Light").expect("a theme");
-    let rows = show.transcript.take_finished(70, &show.theme);
+    let mut view = rich();
+    view.theme = Theme::by_name("GitHub Light").expect("a theme");
+    let rows = view.transcript.take_finished(70, &view.theme);
     insta::assert_snapshot!("session_colours", parallax_screen::described::describe_rows(&rows));
-    let mut show = rich();
-    show.transcript.options.screen_reader = true;
-    let rows = show.transcript.take_finished(70, &show.theme);
+    let mut view = rich();
+    view.transcript.options.screen_reader = true;
+    let rows = view.transcript.take_finished(70, &view.theme);
     insta::assert_snapshot!(
         "session_screen_reader",
         parallax_screen::described::describe_rows(&rows)

@@ -6,13 +6,13 @@ use super::*;
 
 #[test]
 fn mcp_call_shows_progress() {
-    let mut show = Show::default();
-    show.call("a", "mcp_s_slow", json!({}));
-    show.runs("a");
+    let mut view = TestTranscript::default();
+    view.call("a", "mcp_s_slow", json!({}));
+    view.runs("a");
     let mut report = |progress, total, message: &str| {
         let advance = Advance { progress, total, message: message.to_owned() };
-        show.event(EventBody::ItemAdvanced { item: "a".into(), advance });
-        show.live_rows(0).join("\n")
+        view.event(EventBody::ItemAdvanced { item: "a".into(), advance });
+        view.live_rows(0).join("\n")
     };
     let half = report(2.0, Some(4.0), "reading\u{1b}[31m");
     let bar = format!("{}{}  50 %  reading", "█".repeat(12), "░".repeat(12));

@@ -3,15 +3,15 @@
 use super::*;
 
 /// Three finished reads and a search.
-fn push_reads(show: &mut Show) {
+fn push_reads(view: &mut TestTranscript) {
     for (id, name, title) in [
         ("a", "read_file", "Read src/a.rs"),
         ("b", "read_file", "Read src/b.rs"),
         ("c", "grep_search", "'retry' in src"),
         ("d", "read_file", "Read src/c.rs"),
     ] {
-        show.call(id, name, json!({}));
-        show.end(tool(id, name, ToolKind::Read, title));
+        view.call(id, name, json!({}));
+        view.end(tool(id, name, ToolKind::Read, title));
     }
 }
 
@@ -19,54 +19,54 @@ const LINE: &str = "✓ Read 3 files, searched once  src/a.rs, src/b.rs, 'retry'
 
 #[test]
 fn consecutive_reads_are_one_line() {
-    let mut show = Show::default();
-    show.event(EventBody::TurnStarted { prompt: "go".into() });
-    push_reads(&mut show);
-    assert_eq!(show.take(), Vec::<String>::new(), "more may come");
-    assert_eq!(show.live_rows(0), [LINE]);
-    show.start("t", ItemStart::Text).delta("t", "Found.");
-    assert_eq!(show.take(), [LINE]);
-    show.text("t", "Found.", false);
-    assert_eq!(show.take(), ["", "✦ Found."]);
+    let mut view = TestTranscript::default();
+    view.event(EventBody::TurnStarted { prompt: "go".into() });
+    push_reads(&mut view);
+    assert_eq!(view.take(), Vec::<String>::new(), "more may come");
+    assert_eq!(view.live_rows(0), [LINE]);
+    view.start("t", ItemStart::Text).delta("t", "Found.");
+    assert_eq!(view.take(), [LINE]);
+    view.text("t", "Found.", false);
+    assert_eq!(view.take(), ["", "✦ Found."]);
 }
 
 #[test]
 fn turn_end_closes_the_read_group() {
-    let mut show = Show::default();
-    show.event(EventBody::TurnStarted { prompt: "go".into() });
-    push_reads(&mut show);
+    let mut view = TestTranscript::default();
+    view.event(EventBody::TurnStarted { prompt: "go".into() });
+    push_reads(&mut view);
     let ended = TurnEnded { reason: EndReason::Done, duration_ms: 1, is_removed: false };
-    show.event(EventBody::TurnEnded(ended));
-    assert_eq!(show.take(), [LINE]);
+    view.event(EventBody::TurnEnded(ended));
+    assert_eq!(view.take(), [LINE]);
 }
 
 #[test]
 fn failed_read_and_two_reads_have_separate_lines() {
-    let mut show = Show::default();
+    let mut view = TestTranscript::default();
     for id in ["a", "b"] {
-        show.call(id, "read_file", json!({}));
-        show.end(tool(id, "read_file", ToolKind::Read, &format!("Read {id}.rs")));
+        view.call(id, "read_file", json!({}));
+        view.end(tool(id, "read_file", ToolKind::Read, &format!("Read {id}.rs")));
     }
-    show.call("c", "read_file", json!({}));
+    view.call("c", "read_file", json!({}));
     let mut failed = tool("c", "read_file", ToolKind::Read, "Read c.rs");
     failed.status = ToolStatus::Error;
     failed.error = Some((ToolErrorKind::Unknown, "there is no file".to_owned()));
-    show.end(failed);
-    let rows = show.take();
+    view.end(failed);
+    let rows = view.take();
     assert_eq!(rows[..2], ["✓ ReadFile  a.rs", "✓ ReadFile  b.rs"]);
     assert!(rows.iter().any(|row| row.contains("✕ ReadFile  c.rs")), "{rows:?}");
 }
 
 #[test]
 fn read_group_expands_to_its_calls() {
-    let mut show = Show::default();
-    push_reads(&mut show);
+    let mut view = TestTranscript::default();
+    push_reads(&mut view);
     let (at, rows) =
-        show.transcript.truncated_before(usize::MAX, 60, &show.theme).expect("something folded");
+        view.transcript.truncated_before(usize::MAX, 60, &view.theme).expect("something folded");
     let rows: Vec<String> = rows.iter().map(Line::text).collect();
     assert_eq!((at, rows.len()), (0, 4), "{rows:?}");
     assert_eq!(rows[3], "✓ ReadFile  src/c.rs");
     // In a scrolling view, the first item has the line.
-    let page = show.transcript.page(Anchor::Bottom, 60, 20, &show.theme, 0);
+    let page = view.transcript.page(Anchor::Bottom, 60, 20, &view.theme, 0);
     assert_eq!(page.rows.iter().map(Line::text).collect::<Vec<_>>(), [LINE]);
 }
