@@ -5,19 +5,20 @@ use std::time::{Duration, SystemTime};
 
 use parallax_http::reqwest::header::HeaderMap;
 use parallax_http::reqwest::{Response, header};
-use parallax_http::{Failure, FailureKind};
-use parallax_protocol::content::{Content, Part};
+use parallax_protocol::content::Content;
 use parallax_protocol::excerpt::one_line;
 use parallax_protocol::model::{
-    Answer, Chunk, FinishReason, ModelError, Request, Retry, StreamEvent, Usage,
+    Answer, Chunk, FinishReason, ModelError, Request, Retry, StreamEvent,
 };
 use parallax_protocol::{BoxStream, CancellationToken};
 
 use crate::backoff::{CAPACITY_ATTEMPTS, MAX_ATTEMPTS, parse_retry_after};
 use crate::client::Transport;
 use crate::continuation::{Continuation, Tracked};
-use crate::error_class::{CAPACITY, ErrorClass, ErrorResponse, MAX_WAIT};
+use crate::error_class::{CAPACITY, ErrorResponse};
 use crate::error_payload::ErrorPayload;
+use crate::failed_attempt::{FailedAttempt, FailureClassifier, RetryPlan, TIMEOUT, UNREACHABLE};
+use crate::paused_turn::{MAX_PAUSES, PausedTurn};
 use crate::response_reader::{ReadFailure, ResponseReader};
 use crate::shared_pace::KnownLimits;
 use crate::silence::{self, SilenceSignal};
@@ -27,32 +28,8 @@ use crate::wire::{Delivery, Recovery, SendAttempt, Wire};
 /// Maximum bytes of an error response.
 const MAX_ERROR_BYTES: usize = 1 << 20;
 
-/// The class of failures without a connection.
-const UNREACHABLE: &str = "connect";
-/// The class of failures without any data for too long.
-const TIMEOUT: &str = "timeout";
 /// How often a wire may change a request that the service rejected.
 const RECOVERIES: u32 = 3;
-/// How often a paused turn is continued.
-const MAX_PAUSES: u32 = 8;
-/// The message for an event that does not parse.
-const NOT_JSON: &str = "a chunk of the response is not valid JSON";
-
-/// A failed attempt, with the plan for another one if it may be retried.
-struct FailedAttempt {
-    error: ModelError,
-    retry: Option<RetryPlan>,
-    /// The error response, if there was one and no retry helps: the wire may know more.
-    rejected: Option<Box<ErrorResponse>>,
-}
-
-struct RetryPlan {
-    delay: Option<Duration>,
-    is_guess: bool,
-    class: &'static str,
-    status: Option<u16>,
-    message: String,
-}
 
 enum CallPhase {
     Attempt(u32),
@@ -70,54 +47,12 @@ pub struct HttpCall {
     attempts: u32,
     recoveries: u32,
     continuation: Continuation,
-    pause: Pause,
+    pause: PausedTurn,
     phase: CallPhase,
     observed_request: TappedRequest,
     /// Those of the shared pace when the request was sent.
     known_limits: KnownLimits,
     silence: Option<SilenceSignal>,
-}
-
-/// A turn that its provider may pause.
-#[derive(Default)]
-struct Pause {
-    /// How often it was continued.
-    count: u32,
-    is_paused: bool,
-    /// What was received since.
-    parts: Vec<Part>,
-    /// The token counts of this request, and of those before the pauses.
-    usage: Usage,
-    previous_usage: Option<Usage>,
-}
-
-impl Pause {
-    fn total(&self, usage: Usage) -> Usage {
-        self.previous_usage.map_or(usage, |earlier| earlier.with_continuation(&usage))
-    }
-
-    /// Keeps the parts of a chunk, which the next request repeats, and removes the finish
-    /// reason of a pause.
-    fn take_note(&mut self, chunk: &mut Chunk) {
-        if let Some(usage) = &mut chunk.usage {
-            self.usage = *usage;
-            *usage = self.total(*usage);
-        }
-        if self.count >= MAX_PAUSES {
-            return;
-        }
-        for part in chunk.parts.iter().cloned() {
-            let apart = match self.parts.last_mut() {
-                Some(last) => last.try_join(part),
-                None => Err(part),
-            };
-            self.parts.extend(apart.err());
-        }
-        if chunk.finish.as_ref().is_some_and(|it| it.reason == FinishReason::Paused) {
-            self.is_paused = true;
-            chunk.finish = None;
-        }
-    }
 }
 
 impl HttpCall {
@@ -132,7 +67,7 @@ impl HttpCall {
         let attempts = request.max_attempts.unwrap_or(attempts).clamp(1, MAX_ATTEMPTS);
         let phase = CallPhase::Attempt(1);
         let continuation = Continuation::from_token(request.continuation.clone());
-        let (recoveries, pause) = (0, Pause::default());
+        let (recoveries, pause) = (0, PausedTurn::default());
         let observed_request = TappedRequest::new(transport.options.tap.clone());
         Self {
             wire,
@@ -176,7 +111,7 @@ impl HttpCall {
     fn silence_text(&self) -> String {
         format!(
             "{} has not answered yet; it may be loading the model. Parallax waits for up to {} s",
-            self.host(),
+            self.failures().host(),
             self.transport.options.idle_timeout.as_secs()
         )
     }
@@ -238,6 +173,14 @@ impl HttpCall {
         result
     }
 
+    fn failures(&self) -> FailureClassifier<'_> {
+        FailureClassifier {
+            wire: &*self.wire,
+            transport: &self.transport,
+            model: &self.request.model,
+        }
+    }
+
     /// The provider paused the turn: the next request continues it.
     fn resume_after(&mut self, answer: &Answer) {
         let content = Content::model(answer.parts.clone()).seal_for(&self.request.model);
@@ -253,7 +196,7 @@ impl HttpCall {
         let mut reader = self.open(attempt).await?;
         let mut answer = Answer::default();
         while let Some(chunk) =
-            reader.next().await.map_err(|failure| self.failure_before_first_chunk(failure))?
+            reader.next().await.map_err(|failure| self.failures().before_first_chunk(failure))?
         {
             answer.push(chunk);
         }
@@ -346,7 +289,7 @@ impl HttpCall {
 
     fn track(&mut self, mut chunk: Chunk) -> Option<Result<StreamEvent, ModelError>> {
         if self.wire.pauses_turns() {
-            self.pause.take_note(&mut chunk);
+            self.pause.track(&mut chunk);
         }
         match self.continuation.track(chunk) {
             Tracked::Emit(chunk) => Some(Ok(StreamEvent::Chunk(chunk))),
@@ -364,16 +307,17 @@ impl HttpCall {
     fn continue_paused_turn(&mut self) {
         let parts = std::mem::take(&mut self.pause.parts);
         let previous_usage = Some(self.pause.total(self.pause.usage));
-        self.pause = Pause { count: self.pause.count + 1, previous_usage, ..Pause::default() };
+        self.pause =
+            PausedTurn { count: self.pause.count + 1, previous_usage, ..PausedTurn::default() };
         self.resume_after(&Answer { parts, ..Answer::default() });
         self.phase = CallPhase::Attempt(1);
     }
 
     /// A response that broke is resumed from its newest checkpoint, if it has one.
     fn resume_or_fail(&mut self, failure: ReadFailure) -> Result<StreamEvent, ModelError> {
-        let (class, retryable) = self.transient(&failure);
+        let (class, retryable) = self.failures().transience(&failure);
         if !retryable || !self.continuation.resume() {
-            let mut error = self.failure_after_first_chunk(failure);
+            let mut error = self.failures().after_first_chunk(failure);
             if self.continuation.is_exhausted()
                 && let ModelError::Broken { retryable, .. } = &mut error
             {
@@ -389,7 +333,7 @@ impl HttpCall {
             is_guess: false,
             class,
             status: None,
-            message: format!("{}; continuing the answer", self.describe(&failure)),
+            message: format!("{}; continuing the answer", self.failures().describe(&failure)),
         };
         let retry = self.retry(attempt, self.attempts, wait, &plan);
         self.observed_request.retry(&retry);
@@ -466,7 +410,7 @@ impl HttpCall {
     ) -> Result<Option<(Chunk, Box<ResponseReader>)>, FailedAttempt> {
         let mut reader = self.open(attempt).await?;
         let chunk =
-            reader.next().await.map_err(|failure| self.failure_before_first_chunk(failure))?;
+            reader.next().await.map_err(|failure| self.failures().before_first_chunk(failure))?;
         Ok(chunk.map(|chunk| (chunk, Box::new(reader))))
     }
 
@@ -498,7 +442,7 @@ impl HttpCall {
                 self.observed_request.chunks(),
             ));
         }
-        Err(self.read_refusal(response, idle).await)
+        Err(self.read_error_response(response, idle).await)
     }
 
     /// Sends the request; returns the response headers and the fetched headers it was sent with.
@@ -530,9 +474,9 @@ impl HttpCall {
         let headers = self.observed_request.is_active().then(|| sent.headers.clone());
         let sent = client.post(sent.url).headers(sent.headers).body(sent.body).send();
         match tokio::time::timeout(idle, sent).await {
-            Err(_) => Err(self.failure_before_first_chunk(ReadFailure::Silent(idle))),
+            Err(_) => Err(self.failures().before_first_chunk(ReadFailure::Silent(idle))),
             Ok(Err(error)) => {
-                Err(self.failure_before_first_chunk(ReadFailure::Network(error.into())))
+                Err(self.failures().before_first_chunk(ReadFailure::Network(error.into())))
             }
             Ok(Ok(response)) => {
                 self.transport.contact.note();
@@ -545,7 +489,7 @@ impl HttpCall {
     }
 
     /// Reads an error response.
-    async fn read_refusal(&self, mut response: Response, idle: Duration) -> FailedAttempt {
+    async fn read_error_response(&self, mut response: Response, idle: Duration) -> FailedAttempt {
         let status = response.status();
         let header = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
         let retry_after =
@@ -564,11 +508,15 @@ impl HttpCall {
         if let Some(location) = location.filter(|_| status.is_redirection()) {
             payload.message = format!(
                 "{} redirects to {}; if this is expected, set the base URL to it",
-                self.host(),
+                self.failures().host(),
                 one_line(&location)
             );
         }
-        let failed = self.evaluate(ErrorResponse { status: status.as_u16(), payload, retry_after });
+        let failed = self.failures().evaluate(ErrorResponse {
+            status: status.as_u16(),
+            payload,
+            retry_after,
+        });
         if let (429, Some(retry), Some(pace)) =
             (status.as_u16(), &failed.retry, &self.transport.options.shared_pace)
         {
@@ -578,157 +526,11 @@ impl HttpCall {
         }
         failed
     }
-
-    /// What a service error means for this attempt.
-    fn evaluate(&self, mut refusal: ErrorResponse) -> FailedAttempt {
-        refusal.payload.message =
-            self.transport.redact(std::mem::take(&mut refusal.payload.message));
-        let class = self.wire.classify(&refusal);
-        let retry = match &class {
-            ErrorClass::Retry { delay, is_guess, class } => Some(RetryPlan {
-                delay: *delay,
-                is_guess: *is_guess,
-                class,
-                status: Some(refusal.status),
-                message: refusal.description(),
-            }),
-            _ => None,
-        };
-        let rejected = retry.is_none().then(|| Box::new(refusal.clone()));
-        let hint = self.wire.credentials_hint();
-        let error = refusal.into_error(&self.request.model, class, &hint);
-        FailedAttempt { error, retry, rejected }
-    }
-
-    /// A failure before the first chunk.
-    fn failure_before_first_chunk(&self, failure: ReadFailure) -> FailedAttempt {
-        if let ReadFailure::Refused(mut payload) = failure {
-            // LM Studio answers so to an unknown path.
-            let is_path = payload.message.starts_with("Unexpected endpoint");
-            if is_path {
-                let base = self.wire.base();
-                payload.message.push_str(&format!("; the base URL `{base}` should end in `/v1`"));
-            }
-            let status = payload.code.unwrap_or(if is_path { 404 } else { 500 });
-            return self.evaluate(ErrorResponse { status, payload: *payload, retry_after: None });
-        }
-        let (class, retryable) = self.transient(&failure);
-        let message = self.describe(&failure);
-        let shown = match class {
-            UNREACHABLE => format!("{}: {message}", self.host()),
-            _ => message.clone(),
-        };
-        let error = ModelError::Unavailable {
-            status: None,
-            delay: None,
-            class,
-            message: format!(
-                "cannot reach the model service at {}, or it does not respond ({message})",
-                self.host()
-            ),
-        };
-        let retry = retryable.then_some(RetryPlan {
-            delay: None,
-            is_guess: false,
-            class,
-            status: None,
-            message: shown,
-        });
-        FailedAttempt { error, retry, rejected: None }
-    }
-
-    /// A failure after the first chunk.
-    fn failure_after_first_chunk(&self, failure: ReadFailure) -> ModelError {
-        let (_, retryable) = self.transient(&failure);
-        let message = self.describe(&failure);
-        match failure {
-            ReadFailure::Refused(payload) => {
-                let status = payload.code.unwrap_or(500);
-                let failed =
-                    self.evaluate(ErrorResponse { status, payload: *payload, retry_after: None });
-                match failed.error {
-                    error @ (ModelError::Quota { .. } | ModelError::Auth { .. }) => error,
-                    error => ModelError::Broken {
-                        status: Some(status),
-                        message: format!("the stream ended with an error: {error}"),
-                        retryable: failed
-                            .retry
-                            .as_ref()
-                            .is_some_and(|retry| retry.delay.is_none_or(|delay| delay <= MAX_WAIT)),
-                        delay: failed.retry.and_then(|retry| retry.delay),
-                    },
-                }
-            }
-            _ => ModelError::Broken {
-                status: None,
-                message: format!("the stream was interrupted: {message}"),
-                retryable,
-                delay: None,
-            },
-        }
-    }
-
-    /// The class of a failure, and whether a retry may help.
-    fn transient(&self, failure: &ReadFailure) -> (&'static str, bool) {
-        let unclear = self.transport.options.retry_fetch_errors;
-        match failure {
-            ReadFailure::Silent(_) => (TIMEOUT, true),
-            ReadFailure::Incomplete | ReadFailure::NotJson => ("incomplete", unclear),
-            ReadFailure::TooLarge(_) | ReadFailure::Refused(_) | ReadFailure::Document(_) => {
-                ("server", false)
-            }
-            ReadFailure::Network(failure) => match failure.kind {
-                FailureKind::Timeout => (TIMEOUT, true),
-                FailureKind::Refused | FailureKind::Dns | FailureKind::ConnectTimeout => {
-                    (UNREACHABLE, true)
-                }
-                FailureKind::Certificate => ("tls", false),
-                FailureKind::Request => ("network", false),
-                FailureKind::Other => ("network", unclear),
-                _ => ("network", true),
-            },
-        }
-    }
-
-    fn describe(&self, failure: &ReadFailure) -> String {
-        let text = match failure {
-            ReadFailure::Silent(idle) => format!("no data for {} s", idle.as_secs_f32()),
-            ReadFailure::Incomplete => {
-                "incomplete JSON segment at the end of the stream".to_owned()
-            }
-            ReadFailure::NotJson => NOT_JSON.to_owned(),
-            ReadFailure::Document(kind) => format!(
-                "it returned a document (`{}`) instead of a stream; check the base URL `{}`, \
-                 and whether a proxy or a sign-in page answers instead",
-                one_line(kind),
-                self.wire.base()
-            ),
-            ReadFailure::TooLarge(text) => text.clone(),
-            ReadFailure::Network(Failure { message, .. }) => one_line(message),
-            ReadFailure::Refused(payload) => payload.message.clone(),
-        };
-        self.transport.redact(text)
-    }
-
-    fn host(&self) -> String {
-        let base = self.wire.base();
-        let host = base.host_str().unwrap_or_default();
-        match base.port() {
-            Some(port) => format!("`{host}:{port}`"),
-            None => format!("`{host}`"),
-        }
-    }
 }
 
 impl Drop for HttpCall {
     fn drop(&mut self) {
         // Nothing waits for the rest of the response.
         self.observed_request.report_end(Some(&ModelError::Cancelled), &self.transport);
-    }
-}
-
-impl FailedAttempt {
-    fn last(error: ModelError) -> Self {
-        Self { error, retry: None, rejected: None }
     }
 }
