@@ -1,6 +1,7 @@
 //! Converts generation settings, which requests have with the names of the Gemini API.
 
 use parallax_protocol::Object;
+use parallax_protocol::generation::ThinkingSettings;
 use serde_json::{Value, json};
 
 /// The output limit if nothing else is known.
@@ -29,16 +30,16 @@ pub(crate) fn fields(model: &str, settings: &Object, output_limit: u64) -> Objec
     let set = settings.get("maxOutputTokens").and_then(Value::as_u64).filter(|count| *count > 0);
     let mut max_tokens = set.unwrap_or_else(|| output_limit.clamp(1, MAX_TOKENS));
     let mut output = Object::new();
-    let config = settings.get("thinkingConfig");
-    match (kind(model), config.and_then(thinking_level)) {
+    let thinking = ThinkingSettings::read(settings);
+    match (kind(model), thinking_level(thinking)) {
         (ThinkingKind::None, _) | (ThinkingKind::Budget, None) => {}
         (_, Some(ThinkingLevel::Off)) => {
             fields.insert("thinking".to_owned(), json!({"type": "disabled"}));
         }
         (ThinkingKind::Adaptive, level) => {
             // Newer models omit the text of thoughts unless it is requested.
-            let is_shown = config.and_then(|it| it.get("includeThoughts")) != Some(&json!(false));
-            let display = if is_shown { "summarized" } else { "omitted" };
+            let has_summary = thinking.has_summary.unwrap_or(true);
+            let display = if has_summary { "summarized" } else { "omitted" };
             fields.insert("thinking".to_owned(), json!({"type": "adaptive", "display": display}));
             if let Some(level) = level {
                 output.insert("effort".to_owned(), json!(level.effort()));
@@ -107,8 +108,8 @@ impl ThinkingLevel {
     }
 }
 
-fn thinking_level(config: &Value) -> Option<ThinkingLevel> {
-    if let Some(level) = config.get("thinkingLevel").and_then(Value::as_str) {
+fn thinking_level(thinking: ThinkingSettings<'_>) -> Option<ThinkingLevel> {
+    if let Some(level) = thinking.level {
         let level = level.to_ascii_lowercase();
         return match level.as_str() {
             "none" | "off" => Some(ThinkingLevel::Off),
@@ -118,7 +119,7 @@ fn thinking_level(config: &Value) -> Option<ThinkingLevel> {
             }
         };
     }
-    match config.get("thinkingBudget").and_then(Value::as_i64)? {
+    match thinking.budget? {
         0 => Some(ThinkingLevel::Off),
         budget => u64::try_from(budget).ok().map(ThinkingLevel::Budget),
     }

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use parallax_protocol::content::Role;
 use parallax_protocol::event::{EndReason, EventBody, Failure};
+use parallax_protocol::generation::set_thinking_level;
 use parallax_protocol::model::{Model, ModelCatalog, Retry};
 use parallax_protocol::store::UnfinishedAnswer;
 use parallax_protocol::{CancellationToken, Object};
-use serde_json::json;
 
 use crate::closing_notes::PARTIAL_NOTE;
 use crate::conversation::Conversation;
@@ -61,9 +61,7 @@ impl ModelClient {
     pub(crate) fn generation(&self, thinking_level: Option<&str>) -> Object {
         let mut generation = self.options.generation.clone();
         if let Some(level) = thinking_level {
-            // A budget from the settings would contradict the level.
-            let config = json!({"thinkingLevel": level, "thinkingBudget": null});
-            generation.insert("thinkingConfig".to_owned(), config);
+            set_thinking_level(&mut generation, level);
         }
         generation
     }
@@ -159,6 +157,9 @@ impl ModelClient {
 
 #[cfg(test)]
 mod tests {
+    use parallax_protocol::generation::{THINKING, ThinkingSettings};
+    use serde_json::json;
+
     use super::*;
     use crate::test_parts::{TestModel, conversation};
 
@@ -211,8 +212,8 @@ mod tests {
         let mut client = client(None, None);
         client.options.generation.insert("temperature".to_owned(), json!(0.5));
         let generation = client.generation(Some("high"));
-        assert_eq!(generation["thinkingConfig"]["thinkingLevel"], "high");
+        assert_eq!(ThinkingSettings::read(&generation).level, Some("high"));
         assert_eq!(generation["temperature"], 0.5);
-        assert!(!client.generation(None).contains_key("thinkingConfig"));
+        assert!(!client.generation(None).contains_key(THINKING));
     }
 }

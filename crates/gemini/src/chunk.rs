@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 
 use crate::credential_hints::CREDENTIALS;
 use crate::error_classification::classify;
+use crate::grounding::{parse_grounding, parse_page_reads};
 
 /// Why an event could not be parsed.
 #[derive(Debug, Clone, PartialEq)]
@@ -98,8 +99,8 @@ pub(crate) fn read_chunk(data: &[u8]) -> Result<Chunk, ChunkError> {
             chunk.continuation = candidate.continuation_token.filter(|token| !token.is_empty());
             chunk.finish_message = candidate.finish_message.or(chunk.finish_message);
             chunk.citations = candidate.citation_metadata.map(|c| c.citations).unwrap_or_default();
-            chunk.grounding = candidate.grounding_metadata;
-            chunk.url_context = candidate.url_context_metadata;
+            chunk.grounding = candidate.grounding_metadata.map(parse_grounding);
+            chunk.page_reads = candidate.url_context_metadata.map(parse_page_reads);
         }
         return Ok(chunk);
     }
@@ -215,8 +216,10 @@ fn read_leniently(text: &str) -> Result<Chunk, ChunkError> {
             .into_iter()
             .filter_map(|raw| serde_json::from_str(raw.get()).ok())
             .collect();
-        chunk.grounding = candidate.get("groundingMetadata").and_then(|raw| value(raw));
-        chunk.url_context = candidate.get("urlContextMetadata").and_then(|raw| value(raw));
+        let raw = candidate.get("groundingMetadata").and_then(|raw| value(raw));
+        chunk.grounding = raw.map(parse_grounding);
+        let raw = candidate.get("urlContextMetadata").and_then(|raw| value(raw));
+        chunk.page_reads = raw.map(parse_page_reads);
     }
     Ok(chunk)
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use parallax_protocol::Object;
+use parallax_protocol::generation::{THINKING, THOUGHT_SUMMARY};
 use serde_json::Value;
 
 use crate::error_class::ErrorResponse;
@@ -12,8 +13,6 @@ use crate::wire::Recovery;
 
 /// Settings for the sampling of tokens.
 const SAMPLING: [&str; 3] = ["temperature", "topP", "topK"];
-/// The setting whose fields control thinking.
-const THINKING: &str = "thinkingConfig";
 /// Settings that are part of what the user or the program requested, and the output limit, which
 /// errors about a full context window also name. They are never omitted.
 const REQUIRED: [&str; 5] = [
@@ -114,7 +113,7 @@ fn named_settings(message: &str, settings: &Object) -> Vec<String> {
         keys.map(|key| format!("{THINKING}.{key}")).collect()
     };
     // Rather than a summary of the thoughts, omit how much to think.
-    let candidates = [fields(&|key| has(key)), fields(&|key| key != "includeThoughts")];
+    let candidates = [fields(&|key| has(key)), fields(&|key| key != THOUGHT_SUMMARY)];
     let found = candidates.into_iter().find(|fields| !fields.is_empty());
     found.unwrap_or_else(|| vec![THINKING.to_owned()])
 }

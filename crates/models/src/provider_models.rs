@@ -1,8 +1,8 @@
 //! The limits of models of other providers.
 
 use parallax_protocol::Object;
+use parallax_protocol::generation::{ThinkingSettings, remove_thinking_level};
 use parallax_protocol::model::Limits;
-use serde_json::Value;
 
 use crate::listed_models::listed_model;
 use crate::providers::{DEFAULT_SOURCE, Provider, ProviderModel, WireKind};
@@ -45,14 +45,13 @@ impl Provider {
 impl ProviderModel {
     /// Removes a thinking level that the model does not support, so that the service chooses one.
     pub(crate) fn drop_unlisted_level(&self, generation: &mut Object) {
-        let Some(Value::Object(config)) = generation.get_mut("thinkingConfig") else { return };
-        let level = config.get("thinkingLevel").and_then(Value::as_str);
+        let level = ThinkingSettings::read(generation).level;
         let is_unlisted = |level: &str| {
             !self.thinking.is_empty()
                 && !self.thinking.iter().any(|it| it.eq_ignore_ascii_case(level))
         };
         if level.is_some_and(is_unlisted) {
-            config.remove("thinkingLevel");
+            remove_thinking_level(generation);
         }
     }
 }
@@ -100,7 +99,7 @@ fn hosted_window(provider: &Provider, id: &str) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use parallax_protocol::generation::set_thinking_level;
 
     use super::*;
 
@@ -121,12 +120,12 @@ mod tests {
                 && accepts_mime::<&str>(&[], "application/pdf")
         );
         let after = |level: &str| {
-            let settings = json!({"thinkingConfig": {"thinkingLevel": level}});
-            let mut settings = settings.as_object().cloned().unwrap_or_default();
+            let mut settings = Object::new();
+            set_thinking_level(&mut settings, level);
             model.drop_unlisted_level(&mut settings);
-            settings["thinkingConfig"].get("thinkingLevel").cloned()
+            ThinkingSettings::read(&settings).level.map(str::to_owned)
         };
         assert_eq!(after("MEDIUM"), None);
-        assert_eq!(after("HIGH"), Some(json!("HIGH")));
+        assert_eq!(after("HIGH"), Some("HIGH".to_owned()));
     }
 }

@@ -1,6 +1,7 @@
 //! Converts generation settings, which requests have with the names of the Gemini API.
 
 use parallax_protocol::Object;
+use parallax_protocol::generation::ThinkingSettings;
 use serde_json::Value;
 
 /// The settings that the OpenAI APIs support.
@@ -22,13 +23,9 @@ pub(crate) struct Generation {
 impl Generation {
     pub(crate) fn read(settings: &Object) -> Self {
         let get = |key: &str| settings.get(key).filter(|value| !value.is_null()).cloned();
-        let thinking = settings.get("thinkingConfig");
-        let effort = thinking.and_then(|thinking| {
-            let level = thinking.get("thinkingLevel").and_then(Value::as_str);
-            let budget =
-                || thinking.get("thinkingBudget").and_then(Value::as_i64).and_then(effort_of);
-            level.map(str::to_ascii_lowercase).or_else(budget)
-        });
+        let thinking = ThinkingSettings::read(settings);
+        let effort = thinking.level.map(str::to_ascii_lowercase);
+        let effort = effort.or_else(|| thinking.budget.and_then(effort_of));
         Self {
             temperature: get("temperature"),
             top_p: get("topP"),

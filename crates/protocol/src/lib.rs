@@ -19,6 +19,8 @@ pub mod editor_files;
 pub mod editor_terminal;
 pub mod event;
 pub mod excerpt;
+pub mod generation;
+pub mod grounding;
 pub mod hooks;
 pub mod ids;
 pub mod image;

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::content::{Part, Sealed};
+use crate::grounding::{Grounding, PageReads};
 use crate::price::Price;
 use crate::routing::{FallbackModel, Routes};
 use crate::{BoxFuture, BoxStream, CancellationToken, Object};
@@ -187,10 +187,10 @@ pub struct Chunk {
     pub blocked: Option<String>,
     /// Sources of the answer: title and URI.
     pub citations: Vec<Citation>,
-    /// `groundingMetadata` as received (web search, page reader).
-    pub grounding: Option<Value>,
-    /// `urlContextMetadata` as received.
-    pub url_context: Option<Value>,
+    /// What the answer is based on, if the service searched the web or read pages.
+    pub grounding: Option<Grounding>,
+    /// The pages that the service read.
+    pub page_reads: Option<PageReads>,
     /// A token from which the service can continue the answer.
     pub continuation: Option<String>,
     /// The model that answered.
@@ -208,20 +208,6 @@ pub struct Citation {
     /// The URI.
     #[serde(default)]
     pub uri: String,
-}
-
-impl Citation {
-    /// Returns the sources in `groundingMetadata`, in order, because other fields refer to them by
-    /// index. A source without a URI gets an empty one.
-    pub fn from_grounding(grounding: &Value) -> impl Iterator<Item = Self> {
-        let chunks = grounding.get("groundingChunks").and_then(Value::as_array);
-        chunks.into_iter().flatten().map(|chunk| {
-            let source =
-                ["web", "retrievedContext", "maps"].iter().find_map(|kind| chunk.get(kind));
-            let field = |name: &str| source?.get(name)?.as_str().map(str::to_owned);
-            Self { title: field("title"), uri: field("uri").unwrap_or_default() }
-        })
-    }
 }
 
 /// What a stream yields.
@@ -283,7 +269,7 @@ impl Answer {
         meta.blocked = chunk.blocked.or(meta.blocked.take());
         meta.citations.extend(chunk.citations);
         meta.grounding = chunk.grounding.or(meta.grounding.take());
-        meta.url_context = chunk.url_context.or(meta.url_context.take());
+        meta.page_reads = chunk.page_reads.or(meta.page_reads.take());
         meta.model_version = chunk.model_version.or(meta.model_version.take());
         meta.response_id = chunk.response_id.or(meta.response_id.take());
     }

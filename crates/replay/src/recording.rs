@@ -5,15 +5,13 @@ use std::io::{ErrorKind, Write as _};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use parallax_protocol::content::Part;
+use parallax_gemini::encode_chunk;
 use parallax_protocol::model::{
-    Answer, Chunk, Citation, Finish, Model, ModelCatalog, ModelError, Request, Retry,
-    ServerAddress, StreamEvent, Usage,
+    Answer, Chunk, Model, ModelCatalog, ModelError, Request, Retry, ServerAddress, StreamEvent,
 };
 use parallax_protocol::secret::Secret;
 use parallax_protocol::{BoxFuture, BoxStream, CancellationToken};
 use serde::Serialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::digest::{Digest, DigestForm};
@@ -173,12 +171,13 @@ impl RecordedCall {
             // A script has no streams without chunks.
             self.chunks.push(Chunk::default());
         }
-        let mut chunks = self.chunks.iter().map(|chunk| wire(chunk, tape.format));
+        let has_ids = tape.format == RecordFormat::Full;
+        let mut chunks = self.chunks.iter().map(|chunk| encode_chunk(chunk, has_ids));
         let response = if self.is_stream {
             RecordedResponse::Stream(chunks.collect())
         } else {
             RecordedResponse::Whole(
-                chunks.next().unwrap_or_else(|| wire(&Chunk::default(), tape.format)),
+                chunks.next().unwrap_or_else(|| encode_chunk(&Chunk::default(), has_ids)),
             )
         };
         let method = if self.is_stream { "generateContentStream" } else { "generateContent" };
@@ -210,84 +209,6 @@ struct RecordingLine {
 enum RecordedResponse {
     Stream(Vec<Box<RawValue>>),
     Whole(Box<RawValue>),
-}
-
-/// A chunk in the format of the API; parts keep their bytes.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct WireChunk<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    candidates: Option<[WireCandidate<'a>; 1]>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    prompt_feedback: Option<WireFeedback<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    usage_metadata: Option<Usage>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    model_version: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    response_id: Option<&'a str>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct WireCandidate<'a> {
-    content: WireContent<'a>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    finish_reason: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    finish_message: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    citation_metadata: Option<WireCitations<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    grounding_metadata: Option<&'a Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    url_context_metadata: Option<&'a Value>,
-}
-
-#[derive(Serialize)]
-struct WireContent<'a> {
-    parts: &'a [Part],
-    role: &'static str,
-}
-
-#[derive(Serialize)]
-struct WireCitations<'a> {
-    citations: &'a [Citation],
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct WireFeedback<'a> {
-    block_reason: &'a str,
-}
-
-fn wire(chunk: &Chunk, format: RecordFormat) -> Box<RawValue> {
-    let parts = chunk.parts.as_slice();
-    let has_candidate = !parts.is_empty()
-        || chunk.finish.is_some()
-        || !chunk.citations.is_empty()
-        || chunk.grounding.is_some()
-        || chunk.url_context.is_some();
-    let full = format == RecordFormat::Full;
-    let wire = WireChunk {
-        candidates: has_candidate.then(|| {
-            [WireCandidate {
-                content: WireContent { parts, role: "model" },
-                finish_reason: chunk.finish.as_ref().map(Finish::gemini_word),
-                finish_message: chunk.finish_message.as_deref(),
-                citation_metadata: (!chunk.citations.is_empty())
-                    .then_some(WireCitations { citations: &chunk.citations }),
-                grounding_metadata: chunk.grounding.as_ref(),
-                url_context_metadata: chunk.url_context.as_ref(),
-            }]
-        }),
-        prompt_feedback: chunk.blocked.as_deref().map(|block_reason| WireFeedback { block_reason }),
-        usage_metadata: chunk.usage,
-        model_version: chunk.model_version.as_deref().filter(|_| full),
-        response_id: chunk.response_id.as_deref().filter(|_| full),
-    };
-    // Strings and values cannot fail to serialize into memory.
-    serde_json::value::to_raw_value(&wire).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }
 
 /// A stream being recorded.

@@ -2,11 +2,9 @@
 //! a list of sources at the end.
 
 use parallax_protocol::content::PartView;
+use parallax_protocol::grounding::GroundedSegment;
 use parallax_protocol::model::{Answer, Citation};
-use serde_json::Value;
 
-/// Maximum number of supports; an answer has a few dozen.
-const MAX_SUPPORTS: usize = 2_000;
 /// Maximum number of sources in the list.
 const MAX_SOURCES: usize = 200;
 
@@ -29,13 +27,13 @@ pub(crate) struct CitedText {
 }
 
 impl CitedText {
-    /// Reads the visible text and the grounding metadata of an answer.
+    /// Reads the visible text of an answer and what it is based on.
     pub(crate) fn read(answer: &Answer) -> Self {
         let mut text = String::new();
         // The start of each part in the joined text, because segments count bytes within a part.
-        let mut begins = Vec::with_capacity(answer.parts.len());
+        let mut starts = Vec::with_capacity(answer.parts.len());
         for part in &answer.parts {
-            begins.push(text.len());
+            starts.push(text.len());
             if let PartView::Text(piece) = part.view() {
                 text.push_str(piece);
             }
@@ -50,8 +48,9 @@ impl CitedText {
                 sources: citations.into_iter().take(MAX_SOURCES).map(source).collect(),
             };
         };
-        let sources = sources(grounding);
-        let mut marks = marks(grounding, &begins, sources.len());
+        let sources = grounding.sources.iter().take(MAX_SOURCES).cloned();
+        let sources: Vec<CitedSource> = sources.map(source).collect();
+        let mut marks = marks(&grounding.segments, &starts, sources.len());
         for (position, _) in &mut marks {
             *position = ceil_char_boundary(&text, *position);
         }
@@ -73,10 +72,6 @@ impl CitedText {
     }
 }
 
-fn sources(grounding: &Value) -> Vec<CitedSource> {
-    Citation::from_grounding(grounding).take(MAX_SOURCES).map(source).collect()
-}
-
 fn source(citation: Citation) -> CitedSource {
     let put = |text: &str, absent: &str| {
         let line = one_line(text);
@@ -89,31 +84,20 @@ fn source(citation: Citation) -> CitedSource {
 }
 
 /// Returns the byte positions in the joined text with the source numbers (from 1) to insert there.
-fn marks(grounding: &Value, begins: &[usize], sources: usize) -> Vec<(usize, Vec<usize>)> {
-    let supports = grounding.get("groundingSupports").and_then(Value::as_array);
-    supports
-        .into_iter()
-        .flatten()
-        .take(MAX_SUPPORTS)
-        .filter_map(|support| {
-            let segment = support.get("segment")?;
-            // On the wire, a missing end means 0: there is no segment to cite.
-            let end = usize::try_from(segment.get("endIndex")?.as_u64()?).ok()?;
-            let part = segment.get("partIndex").and_then(Value::as_u64).unwrap_or(0);
-            let begin = usize::try_from(part).ok().and_then(|part| begins.get(part)).copied();
-            let mut numbers: Vec<usize> = support
-                .get("groundingChunkIndices")?
-                .as_array()?
-                .iter()
-                .filter_map(|index| usize::try_from(index.as_u64()?).ok())
-                .filter(|index| *index < sources)
-                .map(|index| index + 1)
-                .collect();
-            numbers.sort_unstable();
-            numbers.dedup();
-            (!numbers.is_empty()).then(|| (begin.unwrap_or(0).saturating_add(end), numbers))
-        })
-        .collect()
+fn marks(
+    segments: &[GroundedSegment],
+    starts: &[usize],
+    sources: usize,
+) -> Vec<(usize, Vec<usize>)> {
+    let marks = segments.iter().filter_map(|segment| {
+        let start = starts.get(segment.part).copied().unwrap_or(0);
+        let known = segment.sources.iter().filter(|index| **index < sources);
+        let mut numbers: Vec<usize> = known.map(|index| index + 1).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        (!numbers.is_empty()).then(|| (start.saturating_add(segment.end), numbers))
+    });
+    marks.collect()
 }
 
 /// Inserts the sorted `marks`, which are on character boundaries.
@@ -147,14 +131,27 @@ fn one_line(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use parallax_protocol::content::Part;
+    use parallax_protocol::grounding::Grounding;
     use parallax_protocol::model::Chunk;
     use proptest::prelude::*;
-    use serde_json::json;
 
     use super::*;
 
-    fn answer(parts: Vec<Part>, grounding: Value) -> Answer {
+    fn answer(
+        parts: Vec<Part>,
+        sources: &[(Option<&str>, &str)],
+        segments: Vec<GroundedSegment>,
+    ) -> Answer {
+        let sources = sources.iter().map(|(title, uri)| Citation {
+            title: title.map(str::to_owned),
+            uri: (*uri).to_owned(),
+        });
+        let grounding = Grounding { sources: sources.collect(), segments, ..Grounding::default() };
         Answer { parts, metadata: Chunk { grounding: Some(grounding), ..Chunk::default() } }
+    }
+
+    fn segment(part: usize, end: usize, sources: &[usize]) -> GroundedSegment {
+        GroundedSegment { part, end, sources: sources.to_vec() }
     }
 
     #[test]
@@ -163,13 +160,8 @@ mod tests {
         let first = "Sonne ☀️ über Köln.".len();
         let cited = CitedText::read(&answer(
             vec![Part::text(text)],
-            json!({
-                "groundingChunks": [
-                    {"web": {"title": "A\nB", "uri": "https://a.example"}},
-                    {"web": {"uri": "https://b.example"}}],
-                "groundingSupports": [
-                    {"segment": {"endIndex": text.len()}, "groundingChunkIndices": [1, 0, 1, 9]},
-                    {"segment": {"endIndex": first}, "groundingChunkIndices": [0]}]}),
+            &[(Some("A\nB"), "https://a.example"), (None, "https://b.example")],
+            vec![segment(0, text.len(), &[1, 0, 1, 9]), segment(0, first, &[0])],
         ));
         assert_eq!(
             cited.with_list(),
@@ -182,24 +174,19 @@ mod tests {
     fn citation_segments_are_relative_to_their_part() {
         let thought = Part::text("hmm");
         let parts = vec![thought, Part::text("one."), Part::text("two.")];
-        let grounding = json!({
-            "groundingChunks": [{"web": {"title": "T", "uri": "u"}}],
-            "groundingSupports": [
-                {"segment": {"partIndex": 2, "endIndex": 3}, "groundingChunkIndices": [0]}]});
-        assert_eq!(CitedText::read(&answer(parts, grounding)).text, "hmmone.two[1].");
+        let answer = answer(parts, &[(Some("T"), "u")], vec![segment(2, 3, &[0])]);
+        assert_eq!(CitedText::read(&answer).text, "hmmone.two[1].");
     }
 
     proptest! {
         #[test]
-        fn any_offset_is_moved_to_a_character_boundary(text in "\\PC{0,40}", ends in proptest::collection::vec(any::<u64>(), 0..6)) {
-            let supports: Vec<Value> = ends.iter().enumerate().map(|(index, end)| {
+        fn any_offset_is_moved_to_a_character_boundary(text in "\\PC{0,40}", ends in proptest::collection::vec(any::<usize>(), 0..6)) {
+            let segments = ends.iter().enumerate().map(|(index, end)| {
                 let end = if index % 2 == 0 { end % 60 } else { *end };
-                json!({"segment": {"endIndex": end}, "groundingChunkIndices": [0]})
-            }).collect();
-            let grounding = json!({
-                "groundingChunks": [{"web": {"title": "T", "uri": "u"}}],
-                "groundingSupports": supports});
-            let cited = CitedText::read(&answer(vec![Part::text(text.clone())], grounding));
+                segment(0, end, &[0])
+            });
+            let parts = vec![Part::text(text.clone())];
+            let cited = CitedText::read(&answer(parts, &[(Some("T"), "u")], segments.collect()));
             prop_assert_eq!(cited.text.replace("[1]", ""), text.replace("[1]", ""));
         }
     }

@@ -15,7 +15,7 @@ use parallax_protocol::tool::{
     ToolKind, ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::Semaphore;
 
 use crate::MainModel;
@@ -262,19 +262,6 @@ fn uses_proxy(options: &ClientOptions) -> bool {
 /// Escapes text inside our own XML elements.
 fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
-
-/// Returns the statuses in `urlContextMetadata`: the URL and whether it was read.
-fn retrievals(metadata: Option<&Value>) -> Vec<(&str, bool)> {
-    let list = metadata.and_then(|metadata| metadata.get("urlMetadata")).and_then(Value::as_array);
-    list.into_iter()
-        .flatten()
-        .filter_map(|item| {
-            let url = item.get("retrievedUrl")?.as_str()?;
-            let status = item.get("urlRetrievalStatus").and_then(Value::as_str).unwrap_or("");
-            Some((url, status == "URL_RETRIEVAL_STATUS_SUCCESS"))
-        })
-        .collect()
 }
 
 #[cfg(test)]

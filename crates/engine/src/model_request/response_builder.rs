@@ -47,7 +47,7 @@ impl ResponseBuilder {
         self.response_id = chunk.response_id.or(self.response_id.take());
         self.citations.extend(chunk.citations);
         if let Some(grounding) = &chunk.grounding {
-            self.citations.extend(Citation::from_grounding(grounding));
+            self.citations.extend(grounding.sources.iter().cloned());
         }
         self.citations.truncate(MAX_CITATIONS);
         pieces

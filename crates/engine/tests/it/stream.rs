@@ -1,6 +1,7 @@
 //! Streams that break, are empty, or are blocked.
 
 use parallax_protocol::event::{EndReason, EventBody, FailureKind, ItemDone};
+use parallax_protocol::grounding::Grounding;
 use parallax_protocol::model::{Chunk, Citation, ModelError};
 use parallax_protocol::tool::Sharing;
 
@@ -111,10 +112,10 @@ async fn citations_are_emitted_once_each() {
     let source = |title: &str, uri: &str| Citation { title: Some(title.into()), uri: uri.into() };
     let report = Step::Chunk(Box::new(Chunk {
         citations: vec![source("b", "http://b.example/"), source("lost", "")],
-        grounding: Some(serde_json::json!({"groundingChunks": [
-            {"web": {"title": "a", "uri": "http://a.example/"}},
-            {"web": {"title": "b", "uri": "http://b.example/"}},
-        ]})),
+        grounding: Some(Grounding {
+            sources: vec![source("a", "http://a.example/"), source("b", "http://b.example/")],
+            ..Grounding::default()
+        }),
         ..Chunk::default()
     }));
     let mut rig = rig(

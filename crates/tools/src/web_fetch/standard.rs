@@ -10,9 +10,7 @@ use parallax_protocol::model::{Answer, ModelError, Request, ToolSet};
 use parallax_protocol::tool::{Display, ToolError, ToolErrorKind, ToolResult};
 use parallax_protocol::{CancellationToken, Object};
 
-use super::{
-    FetchState, MAX_TEXT, PARALLEL, download, escape, filter_allowed, limits, retrievals, urls,
-};
+use super::{FetchState, MAX_TEXT, PARALLEL, download, escape, filter_allowed, limits, urls};
 use crate::citations::CitedText;
 use parallax_protocol::untrusted;
 
@@ -118,13 +116,13 @@ async fn ask(
 /// Returns the URLs that the service reports as not read. Those that it does not mention count as
 /// read, because it reports redirected pages under another URL.
 fn unread_urls(answer: &Answer, urls: &[Url]) -> Vec<Url> {
-    let retrievals = retrievals(answer.metadata.url_context.as_ref());
-    if !retrievals.is_empty() && retrievals.iter().all(|(_, read)| !read) {
+    let pages = answer.metadata.page_reads.as_ref().map_or(&[][..], |reads| &reads.pages);
+    if !pages.is_empty() && pages.iter().all(|page| !page.was_read) {
         return urls.to_vec();
     }
     let failed = |url: &&Url| {
-        retrievals.iter().any(|(address, read)| {
-            !read && Url::parse(address).is_ok_and(|address| address == **url)
+        pages.iter().any(|page| {
+            !page.was_read && Url::parse(&page.url).is_ok_and(|address| address == **url)
         })
     };
     urls.iter().filter(failed).cloned().collect()

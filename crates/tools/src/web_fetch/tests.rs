@@ -3,7 +3,8 @@ use std::time::Duration;
 
 use parallax_protocol::CancellationToken;
 use parallax_protocol::content::Part;
-use parallax_protocol::model::{Answer, Chunk, ModelError, ToolSet};
+use parallax_protocol::grounding::{GroundedSegment, Grounding, PageRead, PageReads};
+use parallax_protocol::model::{Answer, Chunk, Citation, ModelError, ToolSet};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
@@ -67,10 +68,14 @@ async fn pages_are_read_by_the_service() {
     let answer = Answer {
         parts: vec![Part::text("☀️ it is.")],
         metadata: Chunk {
-            grounding: Some(json!({
-                "groundingChunks": [{"web": {"title": "Sun", "uri": "http://8.8.8.8/"}}],
-                "groundingSupports": [
-                    {"segment": {"endIndex": 6}, "groundingChunkIndices": [0]}]})),
+            grounding: Some(Grounding {
+                sources: vec![Citation {
+                    title: Some("Sun".to_owned()),
+                    uri: "http://8.8.8.8/".to_owned(),
+                }],
+                segments: vec![GroundedSegment { part: 0, end: 6, sources: vec![0] }],
+                ..Grounding::default()
+            }),
             ..Chunk::default()
         },
     };
@@ -173,14 +178,12 @@ async fn pages_are_downloaded_when_the_service_cannot_read_them() {
 #[tokio::test]
 async fn pages_the_service_missed_are_downloaded_alone() {
     let (base, seen) = serve(|_| http("200 OK", "text/plain", b"local text")).await;
-    let status =
-        |url: String, status: &str| json!({"retrievedUrl": url, "urlRetrievalStatus": status});
-    let metadata = json!({"urlMetadata": [
-        status(format!("{base}/a"), "URL_RETRIEVAL_STATUS_SUCCESS"),
-        status(format!("{base}/b"), "URL_RETRIEVAL_STATUS_ERROR")]});
+    let page = |path: &str, was_read| PageRead { url: format!("{base}{path}"), was_read };
+    let page_reads =
+        PageReads { pages: vec![page("/a", true), page("/b", false)], ..PageReads::default() };
     let first = Answer {
         parts: vec![Part::text("from a")],
-        metadata: Chunk { url_context: Some(metadata), ..Chunk::default() },
+        metadata: Chunk { page_reads: Some(page_reads), ..Chunk::default() },
     };
     let model = FakeModel::new([Ok(first), text("from b")]);
     let prompt = format!("{base}/a {base}/b");
