@@ -247,9 +247,9 @@ mod tests {
         let index = "# D\n\nStart with [Start](start.md).\n\n## Guides\n\n| [Start](start.md) | x |\n\n## Reference\n\n\
             [CONTRIBUTING.md](../CONTRIBUTING.md) · [keys](keys.md#x)\n";
         let adapted = adapt_links(index, "docs/index.md", "index.md", None);
-        let wanted = "# Summary\n\n[Documentation](index.md)\n\n# Guides\n\n- [Start](start.md)\n\n# Reference\n\n\
+        let expected = "# Summary\n\n[Documentation](index.md)\n\n# Guides\n\n- [Start](start.md)\n\n# Reference\n\n\
             - [Contributing](contributing.md)\n- [Keys](keys.md)\n";
-        assert_eq!(summary(&adapted), wanted);
+        assert_eq!(summary(&adapted), expected);
     }
 
     #[test]

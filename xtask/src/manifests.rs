@@ -79,7 +79,7 @@ mod tests {
         let all: Vec<_> = TARGETS.iter().map(|target| target.triple).collect();
         let manifests = release(&all).manifests().expect("manifests");
         let names: Vec<_> = manifests.iter().map(|(name, _)| name.as_str()).collect();
-        let wanted = [
+        let expected = [
             "parallax.spec",
             "PKGBUILD",
             "parallax.rb",
@@ -87,7 +87,7 @@ mod tests {
             "Parallax.Parallax.installer.yaml",
             "Parallax.Parallax.locale.en-US.yaml",
         ];
-        assert_eq!(names, wanted);
+        assert_eq!(names, expected);
         for (name, text) in &manifests {
             assert!(
                 text.contains(crate::product::VERSION) && text.ends_with('\n'),

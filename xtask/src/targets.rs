@@ -173,12 +173,12 @@ mod tests {
                     .replace("{ version }", product::VERSION)
                     .replace("{ target }", target.triple)
             };
-            let wanted = format!(
+            let expected = format!(
                 "{{ repo }}/releases/download/v{}/{}",
                 product::VERSION,
                 target.archive_name()
             );
-            assert!(addresses.iter().any(|address| expand(address) == wanted), "{wanted}");
+            assert!(addresses.iter().any(|address| expand(address) == expected), "{expected}");
         }
     }
 }

@@ -136,8 +136,15 @@ impl Credentials {
                 let (line, directory) = (command.clone(), self.directory.clone());
                 let running = tokio::task::spawn_blocking(move || {
                     let arguments = ["-c", line.as_str()];
-                    let (most, time) = (COMMAND_OUTPUT, COMMAND_TIME);
-                    parallax_exec::program::output("sh", arguments, &directory, &[], most, time)
+                    let (max_bytes, time) = (COMMAND_OUTPUT, COMMAND_TIME);
+                    parallax_exec::program::output(
+                        "sh",
+                        arguments,
+                        &directory,
+                        &[],
+                        max_bytes,
+                        time,
+                    )
                 });
                 let output = running.await.ok().flatten().and_then(|it| String::from_utf8(it).ok());
                 let value = output.as_deref().map(str::trim).filter(|value| !value.is_empty());

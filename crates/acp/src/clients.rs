@@ -106,7 +106,7 @@ impl SessionClients {
         params: Value,
     ) -> Result<Value, RpcError> {
         let mut joined = self.new_clients.subscribe();
-        let (mut asked, mut known) = (JoinSet::new(), Vec::<ClientConnection>::new());
+        let (mut questions, mut known) = (JoinSet::new(), Vec::<ClientConnection>::new());
         let mut ask = |asked: &mut JoinSet<_>, client: ClientConnection| {
             if known.iter().any(|known| known.is_same(&client)) {
                 return;
@@ -115,17 +115,17 @@ impl SessionClients {
             let params = params.clone();
             asked.spawn(async move { client.request(method, params).await });
         };
-        self.all().into_iter().for_each(|client| ask(&mut asked, client));
+        self.all().into_iter().for_each(|client| ask(&mut questions, client));
         let mut error = RpcError::disconnected();
         loop {
             tokio::select! {
-                answer = asked.join_next() => match answer {
+                answer = questions.join_next() => match answer {
                     Some(Ok(Ok(answer))) => return Ok(answer),
                     Some(Ok(Err(refused))) => error = refused,
                     Some(Err(_)) => {}
                     None => return Err(error),
                 },
-                Ok(client) = joined.recv() => ask(&mut asked, client),
+                Ok(client) = joined.recv() => ask(&mut questions, client),
             }
         }
     }

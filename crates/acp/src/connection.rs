@@ -151,15 +151,15 @@ pub(crate) async fn read_line(input: &mut (impl AsyncBufRead + Unpin)) -> Option
         // Unreadable input counts as ended.
         let buffer = input.fill_buf().await.ok()?;
         let end = buffer.iter().position(|byte| *byte == b'\n');
-        let taken = end.unwrap_or(buffer.len());
+        let length = end.unwrap_or(buffer.len());
         let is_at_end = buffer.is_empty();
-        if line.len() + taken > MAX_LINE {
+        if line.len() + length > MAX_LINE {
             is_too_long = true;
             line = Vec::new();
         } else if !is_too_long {
-            line.extend_from_slice(buffer.get(..taken).unwrap_or_default());
+            line.extend_from_slice(buffer.get(..length).unwrap_or_default());
         }
-        input.consume(taken + usize::from(end.is_some()));
+        input.consume(length + usize::from(end.is_some()));
         if end.is_none() && !is_at_end {
             continue;
         }

@@ -355,9 +355,9 @@ impl AcpDispatcher {
             let (operations, waiting) = mpsc::channel(ORDERS);
             // Register the session before the client can refer to it.
             let begin = {
-                let (begin, begun) = oneshot::channel::<()>();
+                let (begin, ready) = oneshot::channel::<()>();
                 let task = tokio::spawn(async move {
-                    if begun.await.is_ok() {
+                    if ready.await.is_ok() {
                         session.run(waiting).await;
                     }
                 });
@@ -477,10 +477,10 @@ impl AcpDispatcher {
     fn authenticate(&mut self, id: Value, params: &Object) -> Result<(), RpcError> {
         let request = authentication::read(params)?;
         let current = self.authentication.clone();
-        let wanted = request.authentication();
-        self.answer_from_settings_as(wanted.clone(), id, None, move |launch| {
+        let requested = request.authentication();
+        self.answer_from_settings_as(requested.clone(), id, None, move |launch| {
             request.store(launch)?;
-            *current.lock().unwrap_or_else(PoisonError::into_inner) = wanted;
+            *current.lock().unwrap_or_else(PoisonError::into_inner) = requested;
             Ok(json!({}))
         });
         Ok(())

@@ -61,7 +61,7 @@ mod tests {
         let servers = read(params.as_object().expect("an object")).expect("servers");
         assert_eq!(servers["a"], json!({"command": "npx", "args": ["-y"], "env": {"K": "v"}}));
         assert_eq!(servers["b"], json!({"httpUrl": "https://x", "headers": {}}));
-        let wrong = json!({"mcpServers": [{"command": "npx"}]});
-        assert!(read(wrong.as_object().expect("an object")).is_err());
+        let invalid = json!({"mcpServers": [{"command": "npx"}]});
+        assert!(read(invalid.as_object().expect("an object")).is_err());
     }
 }

@@ -97,12 +97,12 @@ pub(crate) async fn sign_in(
     server: String,
 ) {
     let id = new_id();
-    let (asked, name) = (clients.clone(), server.clone());
+    let (clients_of_server, name) = (clients.clone(), server.clone());
     let elicitation = id.clone();
     let show = move |url: &str| {
         let message = format!("Sign in to the MCP server `{name}`");
         let request = url_request(&session, &elicitation, &message, url);
-        let clients = asked.clone();
+        let clients = clients_of_server.clone();
         // The sign-in ends by the redirect of the browser, not by the client's answer.
         tokio::spawn(async move { clients.request("elicitation/create", request).await });
     };

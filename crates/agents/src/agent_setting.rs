@@ -109,9 +109,9 @@ mod tests {
         AgentSetting::MaxTimeMinutes.apply(&mut changes, Some(json!(5)));
         AgentSetting::Model.apply(&mut changes, Some(json!("flash")));
         AgentSetting::MaxTurns.apply(&mut changes, None);
-        let wanted = json!({"tools": ["glob"], "runConfig": {"maxTimeMinutes": 5},
+        let expected = json!({"tools": ["glob"], "runConfig": {"maxTimeMinutes": 5},
             "modelConfig": {"model": "flash"}});
-        assert_eq!(Value::Object(changes.clone()), wanted);
+        assert_eq!(Value::Object(changes.clone()), expected);
         AgentSetting::MaxTimeMinutes.apply(&mut changes, None);
         AgentSetting::Model.apply(&mut changes, None);
         assert_eq!(Value::Object(changes), json!({"tools": ["glob"]}));

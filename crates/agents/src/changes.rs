@@ -17,9 +17,9 @@ pub(crate) fn stamp(files: impl IntoIterator<Item = PathBuf>) -> FolderStamp {
 
 /// Returns the state of a file. Blocking.
 pub(crate) fn read_stamp(file: &Path) -> FileStamp {
-    let facts = std::fs::metadata(file).ok();
-    let length = facts.as_ref().map(std::fs::Metadata::len);
-    (facts.and_then(|facts| facts.modified().ok()), length)
+    let metadata = std::fs::metadata(file).ok();
+    let length = metadata.as_ref().map(std::fs::Metadata::len);
+    (metadata.and_then(|metadata| metadata.modified().ok()), length)
 }
 
 /// The names of new, changed, and removed things.

@@ -9,9 +9,9 @@ pub const PAGES: Pages = include!(concat!(env!("OUT_DIR"), "/pages.rs"));
 mod tests {
     #[test]
     fn internal_docs_are_embedded() {
-        for wanted in ["index.md", "agents.md", "decisions/0001-raw-parts.md"] {
-            let page = super::PAGES.iter().find(|(path, _)| *path == wanted);
-            assert!(page.is_some_and(|(_, text)| text.starts_with("# ")), "{wanted}");
+        for path_expected in ["index.md", "agents.md", "decisions/0001-raw-parts.md"] {
+            let page = super::PAGES.iter().find(|(path, _)| *path == path_expected);
+            assert!(page.is_some_and(|(_, text)| text.starts_with("# ")), "{path_expected}");
         }
     }
 }

@@ -40,7 +40,7 @@ impl Journals {
         let mut found: Vec<(SystemTime, String)> = entries
             .filter_map(|entry| {
                 let name = entry.file_name().into_string().ok()?;
-                let changed = entry.metadata().and_then(|facts| facts.modified()).ok()?;
+                let changed = entry.metadata().and_then(|metadata| metadata.modified()).ok()?;
                 Some((changed, name.strip_suffix(".jsonl")?.to_owned()))
             })
             .collect();

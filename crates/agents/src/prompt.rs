@@ -37,16 +37,16 @@ pub(super) struct PromptExtras<'a> {
 }
 
 /// Builds the system prompt of a subagent.
-pub(super) fn system(agent: &Agent, task: &str, around: &PromptExtras<'_>) -> String {
+pub(super) fn system(agent: &Agent, task: &str, extras: &PromptExtras<'_>) -> String {
     let mut own = agent.prompt.clone();
     for place in PLACES {
         own = own.replace(place, task);
     }
-    let mut text = match around.core {
+    let mut text = match extras.core {
         "" => own,
         core => format!("{}\n\n{own}", core.trim_end()),
     };
-    let safety = around.safety.trim_end();
+    let safety = extras.safety.trim_end();
     if !text.contains(safety) {
         text = format!("{}\n\n{safety}", text.trim_end());
     }
@@ -66,11 +66,11 @@ pub(super) fn system(agent: &Agent, task: &str, around: &PromptExtras<'_>) -> St
          Include everything that the caller must know.\n",
         agent.name
     );
-    if !around.worktree.is_empty() {
+    if !extras.worktree.is_empty() {
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "- {}", around.worktree);
+        let _ = writeln!(text, "- {}", extras.worktree);
     }
-    for section in [around.agents, around.skills, around.memory] {
+    for section in [extras.agents, extras.skills, extras.memory] {
         if !section.is_empty() {
             text.push('\n');
             text.push_str(section);
@@ -125,8 +125,8 @@ mod tests {
     #[test]
     fn task_is_inserted_at_the_placeholder() {
         let agent = Agent::new("a", "d", AgentTier::User, "Look into ${query}.");
-        let around = PromptExtras { safety: SAFETY, memory: "memory", ..PromptExtras::default() };
-        let text = system(&agent, "the bug", &around);
+        let extras = PromptExtras { safety: SAFETY, memory: "memory", ..PromptExtras::default() };
+        let text = system(&agent, "the bug", &extras);
         assert!(text.starts_with("Look into the bug.") && text.ends_with("memory"), "{text}");
     }
 

@@ -151,8 +151,8 @@ fn change_notices(before: &AgentSet, now: &AgentSet) -> Vec<(Level, String)> {
         )
     });
     let known: Vec<&String> = before.warnings.all().collect();
-    let wrong = now.warnings.all().filter(|it| !known.contains(it)).cloned();
-    let wrong = waiting.chain(wrong).map(|text| (Level::Warning, text));
+    let new_warnings = now.warnings.all().filter(|it| !known.contains(it)).cloned();
+    let wrong = waiting.chain(new_warnings).map(|text| (Level::Warning, text));
     line.into_iter().chain(wrong).collect()
 }
 
@@ -504,7 +504,7 @@ impl Agents for SessionAgents {
             false => String::new(),
         };
         let others = if agent.may_delegate { self.section() } else { Arc::from("") };
-        let around = prompt::PromptExtras {
+        let extras = prompt::PromptExtras {
             safety: environment.safety_rules(),
             core: &core,
             worktree: isolated.as_ref().map_or("", |own| &own.note),
@@ -512,7 +512,7 @@ impl Agents for SessionAgents {
             skills: &skills,
             memory: &memory.system,
         };
-        let system = prompt::system(found, task.prompt, &around);
+        let system = prompt::system(found, task.prompt, &extras);
         Ok(AgentKit {
             tools,
             system: system.into(),

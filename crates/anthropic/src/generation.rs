@@ -46,8 +46,8 @@ pub(crate) fn fields(model: &str, settings: &Object, output_limit: u64) -> Objec
             }
         }
         (ThinkingKind::Budget, Some(level)) => {
-            let most = (output_limit / 2).clamp(MIN_BUDGET, MAX_BUDGET);
-            let budget = level.budget().clamp(MIN_BUDGET, most);
+            let max_budget = (output_limit / 2).clamp(MIN_BUDGET, MAX_BUDGET);
+            let budget = level.budget().clamp(MIN_BUDGET, max_budget);
             // The thinking budget is part of the output limit.
             if max_tokens <= budget {
                 max_tokens = budget.saturating_add(max_tokens);

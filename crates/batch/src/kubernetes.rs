@@ -166,14 +166,15 @@ pub async fn collect_kubernetes(
     let has_result = |index: &usize| {
         job.tasks.get(*index).is_some_and(|task| directory.earlier_result(task, false).is_some())
     };
-    let wanted: BTreeSet<usize> = (0..job.tasks.len()).filter(|index| !has_result(index)).collect();
-    let wanted = match object {
+    let pending_indexes: BTreeSet<usize> =
+        (0..job.tasks.len()).filter(|index| !has_result(index)).collect();
+    let pending_indexes = match object {
         None => BTreeSet::new(),
         // Pods of other indexes have printed nothing yet.
-        Some(_) if !status.has_ended => wanted.intersection(&settled).copied().collect(),
-        Some(_) => wanted,
+        Some(_) if !status.has_ended => pending_indexes.intersection(&settled).copied().collect(),
+        Some(_) => pending_indexes,
     };
-    let found = collect::collect(&kubectl, directory, &job, &wanted, &settled).await?;
+    let found = collect::collect(&kubectl, directory, &job, &pending_indexes, &settled).await?;
     let count = found.len();
     for (_, result) in found {
         report(QueueEvent::Ended(Box::new(result)));
@@ -469,12 +470,12 @@ impl<R: FnMut(QueueEvent)> KubernetesRun<'_, R> {
         collected: &mut BTreeSet<usize>,
         waiting: &mut BTreeSet<String>,
     ) -> Result<(), BatchError> {
-        let wanted = indexes
+        let missing = indexes
             .iter()
             .copied()
             .filter(|index| job.tasks.get(*index).is_some_and(|task| waiting.contains(&task.id)));
-        let wanted: BTreeSet<usize> = wanted.collect();
-        let found = collect::collect(&self.kubectl, self.directory, job, &wanted, settled).await?;
+        let missing: BTreeSet<usize> = missing.collect();
+        let found = collect::collect(&self.kubectl, self.directory, job, &missing, settled).await?;
         for (_, result) in found {
             self.cost += result.cost;
             if result.state != TaskState::Cancelled {

@@ -151,8 +151,8 @@ fn script(
     ];
     lines.extend(slurm.memory.map(|bytes| format!("--mem={}K", (bytes / 1024).max(1))));
     lines.extend(slurm.options.iter().cloned());
-    if let Some(wrong) = lines.iter().find(|line| line.contains('\n') || !line.starts_with('-')) {
-        return Err(BatchError::Input(format!("`{wrong}` is not an option of sbatch")));
+    if let Some(invalid) = lines.iter().find(|line| line.contains('\n') || !line.starts_with('-')) {
+        return Err(BatchError::Input(format!("`{invalid}` is not an option of sbatch")));
     }
     let mut text = "#!/bin/sh\n".to_owned();
     for line in lines {

@@ -308,11 +308,11 @@ impl Checkpoints for CheckpointManager {
         turn: u64,
         change: Change<'_>,
     ) -> Result<Box<dyn CheckpointGuard>, String> {
-        let wrong = |error: CheckpointError| error.to_string();
+        let to_error = |error: CheckpointError| error.to_string();
         let store = Arc::clone(&self.store);
         Ok(match change {
             Change::Files(paths) => {
-                let mark = store.begin_edit(turn, paths).map_err(wrong)?;
+                let mark = store.begin_edit(turn, paths).map_err(to_error)?;
                 lock(&self.shared.open).extend(paths.iter().cloned());
                 let not_undoable = self.filter_new(mark.not_undoable());
                 Box::new(EditGuard { store, mark, not_undoable })
@@ -323,7 +323,7 @@ impl Checkpoints for CheckpointManager {
                     true => store.begin_command_without_git(turn),
                     false => store.begin_command(turn),
                 };
-                let mark = mark.map_err(wrong)?;
+                let mark = mark.map_err(to_error)?;
                 let mut baseline = lock(&self.shared.baseline);
                 if baseline.is_none() {
                     *baseline = store.begin_command(turn).ok();

@@ -64,7 +64,7 @@ impl Catalog {
             *count.entry(&file.name).or_default() += 1;
         }
         // A longer name must not equal the plain name of another file.
-        let mut taken: HashSet<String> =
+        let mut used_names: HashSet<String> =
             files.commands.iter().map(|file| file.name.clone()).collect();
         let mut catalog = Self { broken: file_errors(&files), ..Self::default() };
         let mut plain: HashSet<&str> = HashSet::new();
@@ -74,8 +74,8 @@ impl Catalog {
             let contested = is_reserved || is_broken || count.get(file.name.as_str()) > Some(&1);
             // A command of an extension can always be called with the extension's name as well.
             let of_extension = matches!(file.source, CommandSource::Extension(_));
-            let longer =
-                (contested || of_extension).then(|| unique_name(&longer_name(file), &mut taken));
+            let longer = (contested || of_extension)
+                .then(|| unique_name(&longer_name(file), &mut used_names));
             let gets_plain = !is_reserved && !is_broken && plain.insert(&file.name);
             let (name, aliases) = match (gets_plain, longer) {
                 (true, longer) => (file.name.clone(), longer.into_iter().collect()),
@@ -257,11 +257,11 @@ fn longer_name(file: &CommandFile) -> String {
 }
 
 /// Returns the name, or the name with the lowest number that makes it unique.
-fn unique_name(name: &str, taken: &mut HashSet<String>) -> String {
+fn unique_name(name: &str, used: &mut HashSet<String>) -> String {
     let numbered = (1..).map(|number| format!("{name}{number}"));
     let mut names = std::iter::once(name.to_owned()).chain(numbered);
-    let free = names.find(|name| !taken.contains(name)).unwrap_or_default();
-    taken.insert(free.clone());
+    let free = names.find(|name| !used.contains(name)).unwrap_or_default();
+    used.insert(free.clone());
     free
 }
 

@@ -17,18 +17,18 @@ pub(crate) fn mode_of(
     now: ApprovalMode,
     trusted: bool,
 ) -> (ApprovalMode, Option<String>) {
-    let Some(wanted) = overrides.mode.filter(|wanted| *wanted > now) else {
+    let Some(requested) = overrides.mode.filter(|requested| *requested > now) else {
         return (overrides.mode.unwrap_or(now), None);
     };
-    let reason = match (wanted, source) {
+    let reason = match (requested, source) {
         (ApprovalMode::Yolo, _) => "files cannot select it: start with `--yolo`",
         (_, CommandSource::Project | CommandSource::Extension(_)) => {
             "only your own commands can skip approval"
         }
         _ if !trusted => "the folder is not trusted",
-        _ => return (wanted, None),
+        _ => return (requested, None),
     };
-    (now, Some(format!("`mode = {}` is ignored: {reason}", wanted.as_str())))
+    (now, Some(format!("`mode = {}` is ignored: {reason}", requested.as_str())))
 }
 
 /// Returns the turn overrides of a command, and notices about ignored ones. Only the user's own
@@ -37,12 +37,12 @@ pub(crate) fn turn_overrides(
     overrides: &CommandOverrides,
     source: &CommandSource,
 ) -> (TurnOverrides, Vec<String>) {
-    let mut wanted = TurnOverrides {
+    let mut accepted = TurnOverrides {
         model: overrides.model.clone(),
         timeout: overrides.timeout,
         ..TurnOverrides::default()
     };
-    wanted.tools = overrides.tools.as_ref().map(|tools| {
+    accepted.tools = overrides.tools.as_ref().map(|tools| {
         let name = |entry: &String| parallax_tool(entry.split('(').next().unwrap_or(entry).trim());
         tools.iter().map(name).collect()
     });
@@ -50,7 +50,7 @@ pub(crate) fn turn_overrides(
     if *source == CommandSource::User {
         for entry in &overrides.allowed {
             match rule(entry) {
-                Ok(rule) => wanted.allowed.extend(rule),
+                Ok(rule) => accepted.allowed.extend(rule),
                 Err(reason) => notices.push(format!("`{entry}` in `allowed-tools`: {reason}")),
             }
         }
@@ -61,7 +61,7 @@ pub(crate) fn turn_overrides(
                 .to_owned(),
         );
     }
-    (wanted, notices)
+    (accepted, notices)
 }
 
 /// Parses an entry of `allowed-tools`: a name, or `NAME(what)`. Returns `None` if such calls need
@@ -108,8 +108,8 @@ mod tests {
                 .to_vec(),
             ..CommandOverrides::default()
         };
-        let (wanted, notices) = turn_overrides(&overrides, &CommandSource::User);
-        let rules = wanted.allowed;
+        let (accepted, notices) = turn_overrides(&overrides, &CommandSource::User);
+        let rules = accepted.allowed;
         let named: Vec<(&str, &[String], Option<&str>)> = rules
             .iter()
             .map(|rule| {
@@ -134,16 +134,17 @@ mod tests {
     fn foreign_command_file_can_only_choose_a_stricter_mode() {
         use ApprovalMode::{AutoEdit, Default, Plan, Yolo};
         use CommandSource::{Project, User};
-        for (wanted, source, now, got, report) in [
+        for (expected, source, now, actual, report) in [
             (Plan, Project, Default, Plan, false),
             (Default, Project, Yolo, Default, false),
             (AutoEdit, Project, Default, Default, true),
             (AutoEdit, User, Default, AutoEdit, false),
             (Yolo, User, Default, Default, true),
         ] {
-            let overrides = CommandOverrides { mode: Some(wanted), ..CommandOverrides::default() };
+            let overrides =
+                CommandOverrides { mode: Some(expected), ..CommandOverrides::default() };
             let (mode, reason) = mode_of(&overrides, &source, now, true);
-            assert_eq!((mode, reason.is_some()), (got, report), "{wanted:?} {source:?}");
+            assert_eq!((mode, reason.is_some()), (actual, report), "{expected:?} {source:?}");
         }
         let overrides = CommandOverrides { mode: Some(AutoEdit), ..CommandOverrides::default() };
         assert_eq!(mode_of(&overrides, &User, Default, false).0, Default);

@@ -135,9 +135,9 @@ impl Expander {
             return Ok(Prompt { text, attachments, notices, ..Prompt::default() });
         }
         let mut notices = Vec::new();
-        let wanted = ReadMany::for_paths(include.clone());
+        let selection = ReadMany::for_paths(include.clone());
         let never = CancellationToken::new();
-        let read = read_many(&self.workspace, &self.seen_files, &wanted, &never)
+        let read = read_many(&self.workspace, &self.seen_files, &selection, &never)
             .map_err(|error| Failure::new(FailureKind::Input, error.message))?;
         let size: usize = read.files.iter().map(|file| size_of(&file.part)).sum();
         if read.files.len() > 1 && size >= LARGE {

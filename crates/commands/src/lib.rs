@@ -146,7 +146,7 @@ impl Commands {
         config: &Config,
         extensions: &Extensions,
         interactive: bool,
-        around: CommandInputs,
+        inputs: CommandInputs,
     ) -> Self {
         let CommandInputs {
             workspace,
@@ -157,7 +157,7 @@ impl Commands {
             servers,
             skills,
             agents,
-        } = around;
+        } = inputs;
         Self {
             shared: Arc::new(ExpansionContext {
                 folders: folders(config, extensions),
@@ -309,14 +309,14 @@ pub fn command_groups(
             None => groups.push((title, vec![entry])),
         }
     };
-    for wanted in 0..3 {
+    for priority in 0..3 {
         for command in catalog.commands() {
             let (order, title) = match &command.source {
                 CommandSource::Project => (0, "Project".to_owned()),
                 CommandSource::User => (1, "Yours".to_owned()),
                 CommandSource::Extension(name) => (2, format!("Extension `{name}`")),
             };
-            if order == wanted {
+            if order == priority {
                 let what = format!("{} ({})", command.description, command.path.display());
                 add(title, &command.name, what);
             }

@@ -37,12 +37,12 @@ impl Commands {
             .into_iter()
             .map(|(server, entry)| {
                 let plain = entry.command();
-                let taken = is_reserved(&plain)
+                let is_used = is_reserved(&plain)
                     || is_parallax_only(&plain)
                     || catalog.find(&plain).is_some()
                     || count.get(&plain) > Some(&1);
                 PromptCommand {
-                    name: if taken { format!("{server}.{plain}") } else { plain },
+                    name: if is_used { format!("{server}.{plain}") } else { plain },
                     server,
                     description: entry.description.clone(),
                     arguments: entry

@@ -114,9 +114,9 @@ fn find(name: &str, others: &[String]) -> Option<&'static CommandSpec> {
         return exact;
     }
     let names = TABLE.iter().flat_map(|spec| spec.aliases.iter().copied().chain([spec.name]));
-    let mut begun =
+    let mut matching =
         names.chain(others.iter().map(String::as_str)).filter(|it| it.starts_with(name));
-    let only = begun.next().filter(|it| CUT_SHORT.contains(it) && begun.next().is_none())?;
+    let only = matching.next().filter(|it| CUT_SHORT.contains(it) && matching.next().is_none())?;
     TABLE.iter().find(|spec| spec.name == only)
 }
 

@@ -56,8 +56,8 @@ impl Undo {
         self.redo_steps.clear();
         let after = at.advance_by(&inserted);
         let edit = Edit { at, removed, inserted };
-        if let Some(begun) = &mut self.group {
-            let joined = std::mem::replace(begun, true);
+        if let Some(is_open) = &mut self.group {
+            let joined = std::mem::replace(is_open, true);
             if let Some(step) = self.undo_steps.last_mut().filter(|_| joined) {
                 step.after = after;
                 step.push(edit);

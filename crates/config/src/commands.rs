@@ -284,7 +284,8 @@ fn read_file(
         CommandForm::Toml => toml_form::read(&text),
         CommandForm::Markdown => markdown_form::read(&text),
     };
-    let written = read.map_err(|wrong| problem((wrong.line, wrong.column), wrong.message))?;
+    let written =
+        read.map_err(|failure| problem((failure.line, failure.column), failure.message))?;
     let relative = path.strip_prefix(folder).unwrap_or(path);
     let name = name::command_name(relative);
     let file = path.file_name().unwrap_or_default().to_string_lossy();

@@ -60,24 +60,24 @@ pub fn credentials_file(dirs: &UserDirs) -> PathBuf {
 pub fn stored_key(dirs: &UserDirs, keychain: &Keychain) -> Result<Option<StoredKey>, ConfigError> {
     let path = credentials_file(dirs);
     let Some(fields) = jsonc::read_object(&path)? else { return Ok(None) };
-    let wrong =
+    let to_error =
         |reason: &str| ConfigError::Credentials { path: path.clone(), reason: reason.to_owned() };
     if fields.get("version") != Some(&json!(1)) {
-        return Err(wrong("`version` is not 1"));
+        return Err(to_error("`version` is not 1"));
     }
     let method = fields.get("method").and_then(Value::as_str).and_then(KeyKind::parse);
     let kind =
-        method.ok_or_else(|| wrong("`method` is neither `gemini-api-key` nor `vertex-ai`"))?;
+        method.ok_or_else(|| to_error("`method` is neither `gemini-api-key` nor `vertex-ai`"))?;
     if is_in_keychain(&fields) {
         return match keychain.get(SecretName::ApiKey) {
             Ok(Some(kept)) => Ok(Some(StoredKey { kind, key: key_in(&kept) })),
-            Ok(None) => Err(wrong("the system keychain no longer contains the key")),
-            Err(error) => Err(wrong(&format!("the key cannot be read: {error}"))),
+            Ok(None) => Err(to_error("the system keychain no longer contains the key")),
+            Err(error) => Err(to_error(&format!("the key cannot be read: {error}"))),
         };
     }
     let key = fields.get("key").and_then(Value::as_str).unwrap_or_default().trim();
     if key.is_empty() {
-        return Err(wrong("`key` is missing"));
+        return Err(to_error("`key` is missing"));
     }
     Ok(Some(StoredKey { kind, key: Secret::new(key) }))
 }
@@ -185,8 +185,8 @@ mod tests {
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt as _;
-            let facts = std::fs::metadata(credentials_file(&dirs)).expect("the file");
-            assert_eq!(facts.permissions().mode() & 0o777, 0o600);
+            let metadata = std::fs::metadata(credentials_file(&dirs)).expect("the file");
+            assert_eq!(metadata.permissions().mode() & 0o777, 0o600);
         }
         std::fs::write(credentials_file(&dirs), "{\"version\": 2}").expect("written");
         let error = stored_key(&dirs, &none).expect_err("another version").to_string();

@@ -39,12 +39,12 @@ pub(crate) fn folders(
 /// directory does not exist.
 pub(crate) fn files(
     folder: &Path,
-    most: usize,
+    limit: usize,
     pick: impl Fn(PathBuf) -> Option<PathBuf>,
 ) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut files: Vec<PathBuf> =
-        entries.take(most).filter_map(|entry| pick(entry.path())).collect();
+        entries.take(limit).filter_map(|entry| pick(entry.path())).collect();
     files.sort();
     files
 }

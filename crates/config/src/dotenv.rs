@@ -106,7 +106,7 @@ mod tests {
     fn dotenv_values_are_parsed_like_node() {
         let text = "# comment\r\nA=1\r\nexport B = two words # said\nC='x # y'\nD=\"a\\nb \\\"q\\\"\"\nE=\nF=`z`\n\
                     G='one\ntwo'\nnot an assignment\n=x\nH=a=b\nexportJ=3\nK.L-M=\"q\" # c\n1 2=3\nN='a'b";
-        let wanted = [
+        let expected = [
             ("A", "1"),
             ("B", "two words"),
             ("C", "x # y"),
@@ -119,7 +119,7 @@ mod tests {
             ("K.L-M", "q"),
             ("N", "'a'b"),
         ];
-        assert_eq!(pairs(text), wanted.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        assert_eq!(pairs(text), expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
     }
 
     #[test]

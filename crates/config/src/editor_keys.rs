@@ -67,12 +67,12 @@ pub fn add_editor_keys(file: &Path) -> Result<EditorKeys, ConfigError> {
         None => true,
         Some(when) => when.contains("terminal") && !when.contains("!terminalFocus"),
     };
-    let taken: Vec<&str> = KEYS
+    let used_keys: Vec<&str> = KEYS
         .into_iter()
         .filter(|key: &&'static str| of(key).any(|entry| in_terminal(entry) && !ours(entry)))
         .collect();
-    if !taken.is_empty() {
-        return Ok(EditorKeys::Conflict { keys: taken });
+    if !used_keys.is_empty() {
+        return Ok(EditorKeys::Conflict { keys: used_keys });
     }
     let missing: Vec<&str> =
         KEYS.into_iter().filter(|key: &&'static str| !of(key).any(ours)).collect();
@@ -92,8 +92,8 @@ pub fn add_editor_keys(file: &Path) -> Result<EditorKeys, ConfigError> {
     };
     let mut new = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
     new.write_all(root.to_string().as_bytes()).map_err(failed)?;
-    if let Ok(facts) = fs::metadata(&target) {
-        new.as_file().set_permissions(facts.permissions()).map_err(failed)?;
+    if let Ok(metadata) = fs::metadata(&target) {
+        new.as_file().set_permissions(metadata.permissions()).map_err(failed)?;
     }
     new.persist(&target).map_err(|error| failed(error.error))?;
     Ok(EditorKeys::Added { keys: missing, backup })
@@ -153,13 +153,13 @@ mod tests {
     fn user_key_bindings_are_unchanged() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("keybindings.json");
-        for (own, taken) in [
+        for (own, used) in [
             (r#"[{"key": "shift+enter", "command": "x", "when": "terminalFocus"}]"#, true),
             (r#"[{"key": "shift+enter", "command": "x", "when": "editorTextFocus"}]"#, false),
         ] {
             fs::write(&file, own).expect("written");
             let done = add_editor_keys(&file).expect("looked at");
-            assert_eq!(matches!(done, EditorKeys::Conflict { .. }), taken, "{own}");
+            assert_eq!(matches!(done, EditorKeys::Conflict { .. }), used, "{own}");
         }
         for broken in ["{", "{}", "[1"] {
             fs::write(&file, broken).expect("written");

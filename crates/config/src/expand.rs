@@ -113,7 +113,7 @@ mod tests {
     fn all_variable_forms_are_expanded() {
         let environment = Environment::new([("A".into(), "x".into()), ("E".into(), "".into())]);
         let expand = |text: &str| Expander::new(&environment).text(text);
-        for (text, wanted) in [
+        for (text, expected) in [
             ("$A", "x"),
             ("a${A}b", "axb"),
             ("$A$A/$B", "xx/$B"),
@@ -129,7 +129,7 @@ mod tests {
             ("${a b}", "${a b}"),
             ("$Ä", "$Ä"),
         ] {
-            assert_eq!(expand(text), wanted, "{text}");
+            assert_eq!(expand(text), expected, "{text}");
         }
     }
 

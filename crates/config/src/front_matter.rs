@@ -66,14 +66,14 @@ pub(crate) fn read_with_texts(
             Ok(_) => {
                 Err(FrontMatterError { line: None, message: format!("`{key}` cannot be read") })
             }
-            Err(wrong) => Err(wrong),
+            Err(error) => Err(error),
         };
         let value = match parsed {
             Ok(entry) => entry.into_iter().next().map(|(_, value)| value).unwrap_or_default(),
             Err(_) if is_text(&key) => Value::String(plain(&text)),
-            Err(wrong) => {
-                let inner = wrong.line.map_or(0, |line| line.saturating_sub(2));
-                let message = format!("`{key}`: {}", wrong.message);
+            Err(error) => {
+                let inner = error.line.map_or(0, |line| line.saturating_sub(2));
+                let message = format!("`{key}`: {}", error.message);
                 // The first line of the file is the `---`.
                 return Err(FrontMatterError { line: Some(line + inner + 2), message });
             }

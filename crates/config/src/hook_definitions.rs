@@ -326,14 +326,15 @@ fn read_hook(
 
 /// Parses a timeout: milliseconds, or a string such as `"60s"`.
 fn timeout(value: Option<&Value>) -> Result<(Duration, Option<String>), String> {
-    let wrong =
+    let to_error =
         || "`timeout` must be a number of milliseconds, or a string such as `60s`".to_owned();
     match value {
         None | Some(Value::Null) => Ok((TIMEOUT, None)),
         Some(Value::Number(number)) => {
-            let milliseconds = number.as_f64().filter(|number| *number > 0.0).ok_or_else(wrong)?;
+            let milliseconds =
+                number.as_f64().filter(|number| *number > 0.0).ok_or_else(to_error)?;
             let timeout =
-                Duration::try_from_secs_f64(milliseconds / 1000.0).map_err(|_| wrong())?;
+                Duration::try_from_secs_f64(milliseconds / 1000.0).map_err(|_| to_error())?;
             let short = timeout < Duration::from_secs(1);
             let note = short.then(|| {
                 format!(
@@ -353,12 +354,12 @@ fn timeout(value: Option<&Value>) -> Result<(Duration, Option<String>), String> 
                     None => (text, 1),
                 },
             };
-            let count: f64 = digits.trim().parse().map_err(|_| wrong())?;
+            let count: f64 = digits.trim().parse().map_err(|_| to_error())?;
             let seconds = count * f64::from(unit) / 1000.0;
-            let timeout = Duration::try_from_secs_f64(seconds).map_err(|_| wrong())?;
-            if timeout.is_zero() { Err(wrong()) } else { Ok((timeout, None)) }
+            let timeout = Duration::try_from_secs_f64(seconds).map_err(|_| to_error())?;
+            if timeout.is_zero() { Err(to_error()) } else { Ok((timeout, None)) }
         }
-        Some(_) => Err(wrong()),
+        Some(_) => Err(to_error()),
     }
 }
 

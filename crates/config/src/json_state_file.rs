@@ -73,9 +73,9 @@ fn replace(path: &Path, folder: &Path, bytes: &[u8]) -> io::Result<()> {
     file.write_all(bytes)?;
     // A file below `.gemini` may belong to a project and be shared: it keeps its permissions.
     if folder.file_name().is_some_and(|name| name == ".gemini")
-        && let Ok(facts) = std::fs::metadata(path)
+        && let Ok(metadata) = std::fs::metadata(path)
     {
-        file.as_file().set_permissions(facts.permissions())?;
+        file.as_file().set_permissions(metadata.permissions())?;
     }
     file.as_file().sync_all()?;
     file.persist(path).map_err(|error| error.error)?;

@@ -68,9 +68,10 @@ pub fn set_setting(
 ) -> Result<PathBuf, SettingError> {
     let known = settings_table().find(|known| known.name == key);
     let known = known.ok_or_else(|| SettingError::Unknown { key: key.to_owned() })?;
-    let wrong = || SettingError::Value { key: known.name, expected: known.kind.expected_format() };
+    let to_error =
+        || SettingError::Value { key: known.name, expected: known.kind.expected_format() };
     let value = match value {
-        Some(value) => Some(known.kind.accept(value).ok_or_else(wrong)?),
+        Some(value) => Some(known.kind.accept(value).ok_or_else(to_error)?),
         None => None,
     };
     let file = match scope {
@@ -142,7 +143,7 @@ fn workspace_file(
         );
     }
     let file = project_file(&config.project, key);
-    let is_link = |path: &Path| path.symlink_metadata().is_ok_and(|facts| facts.is_symlink());
+    let is_link = |path: &Path| path.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
     if file.parent().is_some_and(is_link) || is_link(&file) {
         return Err("its settings file is a link");
     }

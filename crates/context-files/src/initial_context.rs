@@ -110,12 +110,16 @@ pub(crate) fn read(sources: &ContextSources, workspace: &Arc<Workspace>) -> Memo
 
 /// Returns a warning about a large memory file.
 pub(crate) fn too_large(sources: &ContextSources, file: &MemoryFile) -> Option<String> {
-    let most = sources.config.settings.count("context.memoryMaxTokens").filter(|most| *most > 0)?;
+    let max_tokens = sources
+        .config
+        .settings
+        .count("context.memoryMaxTokens")
+        .filter(|max_tokens| *max_tokens > 0)?;
     let size = sources.size(file);
-    (size > most).then(|| {
+    (size > max_tokens).then(|| {
         format!(
             "the context file `{}` uses about {size} tokens of every request; shorten it, or raise \
-             `context.memoryMaxTokens` ({most})",
+             `context.memoryMaxTokens` ({max_tokens})",
             file.path.display()
         )
     })

@@ -136,8 +136,8 @@ impl FolderContext for NestedContext {
     fn resume(&self, contents: &[Sealed]) {
         // Files found by an earlier process are identified by their headings; only contents with
         // the marker are searched.
-        let begun = |content: &&Sealed| content.json().contains(BEGIN);
-        let texts: Vec<&str> = contents.iter().filter(begun).map(Sealed::json).collect();
+        let has_start = |content: &&Sealed| content.json().contains(BEGIN);
+        let texts: Vec<&str> = contents.iter().filter(has_start).map(Sealed::json).collect();
         let cwd = &self.sources.config.cwd;
         for path in texts.iter().flat_map(|text| headings(text)) {
             let path = parallax_files::lexical(cwd, Path::new(&path));

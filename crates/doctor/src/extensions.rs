@@ -29,9 +29,9 @@ pub struct ExtensionProblem {
 /// thread.
 pub fn examine_extensions(launch: &SessionConfig, only: Option<&str>) -> Vec<ExtensionProblem> {
     let all = launch.extensions();
-    let wanted = |name: &str| only.is_none_or(|only| only.eq_ignore_ascii_case(name));
+    let is_selected = |name: &str| only.is_none_or(|only| only.eq_ignore_ascii_case(name));
     let examined: Vec<&Extension> =
-        all.active().filter(|extension| wanted(extension.name())).collect();
+        all.active().filter(|extension| is_selected(extension.name())).collect();
     let mut found = Vec::new();
     for warning in &all.warnings {
         let of = all.all.iter().find_map(|extension| {
@@ -39,7 +39,7 @@ pub fn examine_extensions(launch: &SessionConfig, only: Option<&str>) -> Vec<Ext
             Some((extension.name(), rest))
         });
         match of {
-            Some((name, what)) if wanted(name) => found.push(extension_problem(name, what)),
+            Some((name, what)) if is_selected(name) => found.push(extension_problem(name, what)),
             None if only.is_none() => found.push(extension_problem("", warning)),
             _ => {}
         }

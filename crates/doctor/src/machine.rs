@@ -72,7 +72,8 @@ pub(crate) fn find_in_path(environment: &Environment, name: &str) -> Option<Path
 
 fn is_executable(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt as _;
-    path.metadata().is_ok_and(|facts| facts.is_file() && facts.permissions().mode() & 0o111 != 0)
+    path.metadata()
+        .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }
 
 /// Checks the directory of Parallax and the one for sessions in it.
@@ -91,21 +92,21 @@ fn home(parallax: &Path) -> DoctorCheck {
 
 /// Checks that files can be created below a directory, which may not exist yet. `variable` selects
 /// another one.
-fn directory(id: &str, title: &str, wanted: &Path, variable: &str) -> DoctorCheck {
+fn directory(id: &str, title: &str, target: &Path, variable: &str) -> DoctorCheck {
     let check = |status, detail: String| DoctorCheck::new(id, status, title, detail);
-    let shown = wanted.display();
+    let shown = target.display();
     let elsewhere = format!("set `{variable}` to another directory");
     let is_link_to_nothing =
         |path: &Path| path.symlink_metadata().is_ok() && path.metadata().is_err();
-    if wanted.symlink_metadata().is_ok() && !wanted.is_dir() || is_link_to_nothing(wanted) {
+    if target.symlink_metadata().is_ok() && !target.is_dir() || is_link_to_nothing(target) {
         return check(CheckStatus::Error, format!("{shown} is not a directory"))
             .with_fix(format!("Move it away, or {elsewhere}."));
     }
-    if variable == "TMPDIR" && !wanted.exists() {
+    if variable == "TMPDIR" && !target.exists() {
         return check(CheckStatus::Error, format!("{shown} does not exist"))
             .with_fix(format!("Create it, or {elsewhere}."));
     }
-    let Some(existing) = wanted.ancestors().find(|folder| folder.is_dir()) else {
+    let Some(existing) = target.ancestors().find(|folder| folder.is_dir()) else {
         return check(CheckStatus::Error, format!("{shown} does not exist"));
     };
     let written = tempfile::NamedTempFile::new_in(existing).and_then(|mut file| {

@@ -333,8 +333,8 @@ async fn key(launch: &SessionConfig) -> DoctorCheck {
             first.unwrap_or_else(|| Ok(Vec::new())).map(|_| KeyCheck::Accepted)
         }
         None => {
-            let asked = launch.clone();
-            let opened = tokio::task::spawn_blocking(move || gemini(&asked)).await;
+            let config = launch.clone();
+            let opened = tokio::task::spawn_blocking(move || gemini(&config)).await;
             match opened {
                 Ok(Ok(gemini)) => gemini.check().await.map_err(model_failure),
                 Ok(Err(reason)) => return check("key", CheckStatus::Error, "Key", reason),

@@ -128,14 +128,14 @@ impl ModelClient {
         &self,
         failure: &Failure,
         (number, max_attempts): (u32, u32),
-        asked: Option<Duration>,
+        server_delay: Option<Duration>,
         model: &str,
         (bus, inbox): (&EventBus, &mut Inbox),
         cancel: &CancellationToken,
     ) -> Result<(), EndReason> {
         let backoff =
             self.options.retry_base * 2u32.saturating_pow(number.saturating_sub(1)).min(64);
-        let delay = backoff.max(asked.unwrap_or_default());
+        let delay = backoff.max(server_delay.unwrap_or_default());
         bus.send(EventBody::Retry(Retry {
             attempt: number,
             max_attempts,

@@ -99,7 +99,7 @@ pub fn suffixes() -> impl Iterator<Item = &'static str> {
 pub fn assemble<'a>(flags: PromptFlags<'_>, wording: &dyn Fn(&str) -> SectionText<'a>) -> String {
     let mut prompt = String::new();
     for (suffix, text) in SECTIONS {
-        let wanted = match suffix {
+        let is_enabled = match suffix {
             "PRIMARYWORKFLOWS" => !flags.plan,
             "PLANNINGWORKFLOW" => flags.plan,
             "GIT" => flags.git,
@@ -112,7 +112,7 @@ pub fn assemble<'a>(flags: PromptFlags<'_>, wording: &dyn Fn(&str) -> SectionTex
             SectionText::Text(text) => text,
             SectionText::Off => continue,
         };
-        if !wanted {
+        if !is_enabled {
             continue;
         }
         let section = render(text, flags);

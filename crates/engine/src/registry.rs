@@ -203,11 +203,11 @@ impl Registry {
         policy_engine: &dyn PolicyEngine,
         mode: ApprovalMode,
         interactive: bool,
-        wanted: impl Fn(&ToolSpec) -> bool,
+        is_included: impl Fn(&ToolSpec) -> bool,
     ) -> ToolDeclarations {
         let tools: Vec<&Arc<dyn Tool>> = self
             .visible(policy_engine, mode, interactive)
-            .filter(|tool| wanted(tool.spec()))
+            .filter(|tool| is_included(tool.spec()))
             .collect();
         let descriptions: Vec<_> = tools.iter().map(|tool| tool.description(mode)).collect();
         let described = tools.iter().zip(&descriptions);

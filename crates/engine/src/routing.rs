@@ -110,10 +110,10 @@ impl ModelRouter {
     /// Returns the name that settings use for the model: the requested one, unless another model
     /// replaces it.
     pub(crate) fn settings_alias(&self, model: &str, configured: &str) -> String {
-        let asked = self.route.as_ref().map_or(configured, |route| &route.requested);
-        let chosen = self.is_active(configured) && asked == configured;
-        match chosen || self.catalog().resolve(asked) == model {
-            true => asked.to_owned(),
+        let requested = self.route.as_ref().map_or(configured, |route| &route.requested);
+        let chosen = self.is_active(configured) && requested == configured;
+        match chosen || self.catalog().resolve(requested) == model {
+            true => requested.to_owned(),
             false => model.to_owned(),
         }
     }
@@ -154,7 +154,7 @@ impl ModelRouter {
         if same.is_some_and(|route| !self.plan_mode_changed(route, inbox.mode())) {
             return Ok(());
         }
-        let begun = Instant::now();
+        let started_at = Instant::now();
         let asked = inbox.model().to_owned();
         // It is used once: a model that the user sets later takes precedence.
         let requested = requested.take();
@@ -178,7 +178,7 @@ impl ModelRouter {
             }
         };
         let RouteDecision { source, reason, error, .. } = choice;
-        let latency_ms = millis(begun);
+        let latency_ms = millis(started_at);
         let route = Route { model, requested: asked, source, reason, latency_ms, error };
         self.set_route(route, conversation, inbox);
         Ok(())

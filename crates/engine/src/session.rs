@@ -260,7 +260,7 @@ impl Session {
             self.conversation.start_turn();
         }
         self.bus.set_turn(turn);
-        let (begun, waited) = (Instant::now(), self.bus.user_wait());
+        let (started_at, waited) = (Instant::now(), self.bus.user_wait());
         // First: an interrupt may come while definitions are read.
         let cancel = match &self.environment.role {
             Some(role) => role.cancel.child_token(),
@@ -304,7 +304,7 @@ impl Session {
         }
         // Time spent waiting for the user does not count.
         let waited = self.bus.user_wait().saturating_sub(waited);
-        let worked = begun.elapsed().saturating_sub(waited);
+        let worked = started_at.elapsed().saturating_sub(waited);
         let duration_ms = u64::try_from(worked.as_millis()).unwrap_or(u64::MAX);
         let is_removed = self.current.end();
         self.bus.send(EventBody::TurnEnded(TurnEnded { reason, duration_ms, is_removed }));

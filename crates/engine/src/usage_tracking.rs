@@ -87,7 +87,7 @@ impl Model for UsageTrackingModel {
         let id = bus.observe_request(&request, Duration::ZERO);
         let answer = self.model.generate(request, cancel);
         Box::pin(async move {
-            let begun = Instant::now();
+            let started_at = Instant::now();
             let answer = answer.await;
             let meta = answer.as_ref().ok().map(|answer| &answer.metadata);
             let usage = meta.and_then(|meta| meta.usage).unwrap_or_default();
@@ -99,7 +99,7 @@ impl Model for UsageTrackingModel {
                 model,
                 role,
                 usage,
-                latency_ms: millis(begun),
+                latency_ms: millis(started_at),
                 request_bytes,
                 error: answer.as_ref().err().map(error_class),
             };
@@ -131,6 +131,6 @@ impl Model for UsageTrackingModel {
 }
 
 /// Milliseconds since an instant.
-pub(crate) fn millis(begun: Instant) -> u64 {
-    u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX)
+pub(crate) fn millis(started_at: Instant) -> u64 {
+    u64::try_from(started_at.elapsed().as_millis()).unwrap_or(u64::MAX)
 }

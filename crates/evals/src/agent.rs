@@ -62,7 +62,7 @@ impl AgentProcess {
         prompts: &[String],
         cancel: &CancellationToken,
     ) -> AgentRun {
-        let begun = Instant::now();
+        let started_at = Instant::now();
         let mut log = Log::default();
         let failed = match self.start() {
             Ok(mut child) => {
@@ -81,7 +81,7 @@ impl AgentProcess {
             Err(error) => Some(format!("`{}` cannot be started: {error}", self.program.display())),
         };
         let mut done = log.run;
-        done.duration = begun.elapsed();
+        done.duration = started_at.elapsed();
         done.cost = log.cost.filter(|_| !log.has_unknown_cost);
         done.error = failed.or(log.error);
         done
@@ -145,12 +145,12 @@ async fn next_line(reader: &mut (impl AsyncBufRead + Unpin)) -> Option<Vec<u8>> 
             return (!line.is_empty()).then_some(line);
         }
         let end = buffer.iter().position(|byte| *byte == b'\n');
-        let taken = end.map_or(buffer.len(), |at| at + 1);
-        is_too_long |= line.len() + taken > MAX_LINE;
+        let length = end.map_or(buffer.len(), |at| at + 1);
+        is_too_long |= line.len() + length > MAX_LINE;
         if !is_too_long {
-            line.extend_from_slice(buffer.get(..taken).unwrap_or_default());
+            line.extend_from_slice(buffer.get(..length).unwrap_or_default());
         }
-        reader.consume(taken);
+        reader.consume(length);
         if end.is_some() {
             if !is_too_long {
                 return Some(line);

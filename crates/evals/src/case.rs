@@ -137,34 +137,34 @@ impl Case {
     /// Returns an error if `case.toml` cannot be read or is invalid.
     pub fn load(directory: &Path, name: String) -> Result<Self, EvalError> {
         let file = directory.join(FILE);
-        let wrong = |problem: String| EvalError::path(&file, problem);
-        let size = std::fs::metadata(&file).map_err(|error| wrong(error.to_string()))?.len();
+        let to_error = |problem: String| EvalError::path(&file, problem);
+        let size = std::fs::metadata(&file).map_err(|error| to_error(error.to_string()))?.len();
         if size > MAX_BYTES {
-            return Err(wrong(format!("the file has more than {MAX_BYTES} bytes")));
+            return Err(to_error(format!("the file has more than {MAX_BYTES} bytes")));
         }
-        let text = std::fs::read_to_string(&file).map_err(|error| wrong(error.to_string()))?;
+        let text = std::fs::read_to_string(&file).map_err(|error| to_error(error.to_string()))?;
         let read: CaseFile =
-            toml::from_str(&text).map_err(|error| wrong(error.to_string().trim().to_owned()))?;
+            toml::from_str(&text).map_err(|error| to_error(error.to_string().trim().to_owned()))?;
         let prompts = match (read.prompt, read.prompts) {
             (Some(prompt), prompts) if prompts.is_empty() => vec![prompt],
             (None, prompts) if !prompts.is_empty() => prompts,
-            _ => return Err(wrong("set either `prompt` or `prompts`".to_owned())),
+            _ => return Err(to_error("set either `prompt` or `prompts`".to_owned())),
         };
         if prompts.iter().any(|prompt| prompt.trim().is_empty()) {
-            return Err(wrong("a prompt is empty".to_owned()));
+            return Err(to_error("a prompt is empty".to_owned()));
         }
         let approval_mode = read.approval_mode.unwrap_or_else(|| "yolo".to_owned());
         if !APPROVAL_MODES.contains(&approval_mode.as_str()) {
             let known = APPROVAL_MODES.join("`, `");
-            return Err(wrong(format!("`approval_mode` must be one of `{known}`")));
+            return Err(to_error(format!("`approval_mode` must be one of `{known}`")));
         }
         if read.checks.is_empty() && read.judge.is_none() {
-            return Err(wrong("nothing is checked: add `[[checks]]` or a `[judge]`".to_owned()));
+            return Err(to_error("nothing is checked: add `[[checks]]` or a `[judge]`".to_owned()));
         }
         for (number, check) in read.checks.iter().enumerate() {
             if let Some(problem) = check.problem(directory) {
                 let kind = check.kind();
-                return Err(wrong(format!("check {} (`{kind}`): {problem}", number + 1)));
+                return Err(to_error(format!("check {} (`{kind}`): {problem}", number + 1)));
             }
         }
         Ok(Self {

@@ -104,16 +104,16 @@ impl CaseOutcome<'_> {
     }
 
     fn read(&self, path: &Path) -> Result<Vec<u8>, String> {
-        let wrong = |problem: String| format!("`{}`: {problem}", path.display());
+        let to_error = |problem: String| format!("`{}`: {problem}", path.display());
         let place = self.workspace.join(path);
         // The agent may have created a link to another place.
-        let real = place.canonicalize().map_err(|error| wrong(error.to_string()))?;
+        let real = place.canonicalize().map_err(|error| to_error(error.to_string()))?;
         if !real.starts_with(self.workspace) || !real.is_file() {
-            return Err(wrong("it is not a file of the project".to_owned()));
+            return Err(to_error("it is not a file of the project".to_owned()));
         }
         let mut bytes = Vec::new();
         let read = File::open(real).and_then(|file| file.take(MAX_FILE).read_to_end(&mut bytes));
-        read.map(|_| bytes).map_err(|error| wrong(error.to_string()))
+        read.map(|_| bytes).map_err(|error| to_error(error.to_string()))
     }
 
     /// Runs a command in the agent's sandbox, because a model wrote files in the project.
@@ -159,13 +159,13 @@ fn mismatch(pattern: &str, text: &str) -> Option<String> {
     }
 }
 
-fn first_difference(wanted: &str, found: &str) -> String {
-    let lines = wanted.lines().zip(found.lines());
-    match lines.enumerate().find(|(_, (wanted, found))| wanted != found) {
+fn first_difference(expected: &str, found: &str) -> String {
+    let lines = expected.lines().zip(found.lines());
+    match lines.enumerate().find(|(_, (requested, found))| requested != found) {
         Some((number, (wanted, found))) => {
             format!("line {} is {found:?} instead of {wanted:?}", number + 1)
         }
-        None => format!("the content has {} bytes instead of {}", found.len(), wanted.len()),
+        None => format!("the content has {} bytes instead of {}", found.len(), expected.len()),
     }
 }
 

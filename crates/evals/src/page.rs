@@ -149,17 +149,17 @@ fn runs(page: &mut String, results: &[RunResult], sessions: &BTreeMap<String, St
 /// Writes the row that says why a run failed. `file` is the page of its session.
 fn reasons(page: &mut String, result: &RunResult, file: Option<&String>) {
     page.push_str("<tr class=\"why\"><td colspan=\"10\"><dl>");
-    if let Some(wrong) = &result.wrong_step {
-        let tool = wrong.tool.as_deref().unwrap_or("the answer");
+    if let Some(wrong_step) = &result.wrong_step {
+        let tool = wrong_step.tool.as_deref().unwrap_or("the answer");
         let _ = write!(
             page,
             "<dt>First wrong step</dt><dd>Step {}, <code>{}</code>: {}",
-            wrong.step,
+            wrong_step.step,
             PageText(tool),
-            PageText(&wrong.problem)
+            PageText(&wrong_step.problem)
         );
         if let Some(file) = file {
-            let address = format!("{file}{}", wrong.fragment());
+            let address = format!("{file}{}", wrong_step.fragment());
             let _ = write!(page, " <a href=\"{}\">Open in DevTools</a>", PageText(&address));
         }
         page.push_str("</dd>");

@@ -60,12 +60,12 @@ impl Capture {
         let mut characters = rest.chars().count();
         self.total_characters += characters as u64;
         if self.head_characters < self.limits.head {
-            let taken = characters.min(self.limits.head - self.head_characters);
-            let (head, tail) = rest.split_at(offset_of(rest, characters, taken));
+            let count = characters.min(self.limits.head - self.head_characters);
+            let (head, tail) = rest.split_at(offset_of(rest, characters, count));
             self.head.push_str(head);
-            self.head_characters += taken;
+            self.head_characters += count;
             rest = tail;
-            characters -= taken;
+            characters -= count;
         }
         self.tail.push_str(rest);
         self.tail_characters += characters;

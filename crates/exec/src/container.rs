@@ -57,12 +57,12 @@ pub const WRITABLE_DIRECTORIES: &[&str] =
 /// user).
 pub fn own_user(variables: &[(String, String)]) -> Option<(u32, u32)> {
     let output = variables.iter().find(|(name, _)| name == "SANDBOX_SET_UID_GID");
-    let wanted = match output.map(|(_, value)| value.to_lowercase()).as_deref() {
+    let mode = match output.map(|(_, value)| value.to_lowercase()).as_deref() {
         Some("true" | "1") => true,
         Some("false" | "0") => false,
         _ => cfg!(target_os = "linux"),
     };
-    wanted.then(|| (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw()))
+    mode.then(|| (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw()))
 }
 
 /// What to start, in order.
@@ -364,9 +364,9 @@ mod tests {
 
     #[test]
     fn container_variables_are_placed_and_no_secret_is_on_the_line() {
-        let mut asked = request(Engine::Runsc);
-        asked.terminal = true;
-        asked.allowed_paths = vec!["/data".into()];
+        let mut container_request = request(Engine::Runsc);
+        container_request.terminal = true;
+        container_request.allowed_paths = vec!["/data".into()];
         for (name, value) in [
             ("SANDBOX_FLAGS", "--cpus 2 --label 'a b'"),
             ("SANDBOX_MOUNTS", "/data,/data:/d:rw"),
@@ -375,9 +375,9 @@ mod tests {
             ("GEMINI_API_KEY", "hidden-value"),
             ("PARALLAX_API_KEY", "hidden-value"),
         ] {
-            set(&mut asked, name, value);
+            set(&mut container_request, name, value);
         }
-        let line = format_line(&plan(&asked).expect("plan").main);
+        let line = format_line(&plan(&container_request).expect("plan").main);
         for part in [
             " -t --runtime=runsc ",
             " --cpus 2 --label a b ",
@@ -395,14 +395,14 @@ mod tests {
 
     #[test]
     fn closed_network_uses_a_proxy() {
-        let mut asked = request(Engine::Docker);
-        asked.network = Some(false);
-        let closed = plan(&asked).expect("plan");
+        let mut container_request = request(Engine::Docker);
+        container_request.network = Some(false);
+        let closed = plan(&container_request).expect("plan");
         assert_eq!(closed.networks, [(NETWORK, true)]);
         assert!(format_line(&closed.main).contains(" --network gemini-cli-sandbox "));
-        asked.network = None;
-        set(&mut asked, "GEMINI_SANDBOX_PROXY_COMMAND", "proxy --port '8877'");
-        let proxied = plan(&asked).expect("plan");
+        container_request.network = None;
+        set(&mut container_request, "GEMINI_SANDBOX_PROXY_COMMAND", "proxy --port '8877'");
+        let proxied = plan(&container_request).expect("plan");
         assert_eq!(proxied.networks, [(NETWORK, true), (PROXY, false)]);
         let line = format_line(&proxied.main);
         assert!(line.contains("--env HTTPS_PROXY=http://gemini-cli-sandbox-proxy:8877 "), "{line}");
@@ -418,17 +418,18 @@ mod tests {
 
     #[test]
     fn container_image_follows_precedence_and_is_required() {
-        let mut asked = request(Engine::Docker);
-        asked.variables.clear();
-        assert!(matches!(plan(&asked), Err(ProgramSandboxError::NoImage)));
-        asked.image = Some("setting".to_owned());
-        assert_eq!(asked.image(), Some("setting"));
-        set(&mut asked, "GEMINI_SANDBOX_IMAGE_DEFAULT", "default");
-        assert_eq!(asked.image(), Some("default"));
-        set(&mut asked, "GEMINI_SANDBOX_IMAGE", "variable");
-        assert_eq!(asked.image(), Some("variable"));
-        asked.variables = vec![("GEMINI_SANDBOX_IMAGE".to_owned(), "--privileged".to_owned())];
-        assert!(matches!(plan(&asked), Err(ProgramSandboxError::NoImage)));
+        let mut container_request = request(Engine::Docker);
+        container_request.variables.clear();
+        assert!(matches!(plan(&container_request), Err(ProgramSandboxError::NoImage)));
+        container_request.image = Some("setting".to_owned());
+        assert_eq!(container_request.image(), Some("setting"));
+        set(&mut container_request, "GEMINI_SANDBOX_IMAGE_DEFAULT", "default");
+        assert_eq!(container_request.image(), Some("default"));
+        set(&mut container_request, "GEMINI_SANDBOX_IMAGE", "variable");
+        assert_eq!(container_request.image(), Some("variable"));
+        container_request.variables =
+            vec![("GEMINI_SANDBOX_IMAGE".to_owned(), "--privileged".to_owned())];
+        assert!(matches!(plan(&container_request), Err(ProgramSandboxError::NoImage)));
     }
 
     #[test]
@@ -441,13 +442,13 @@ mod tests {
             ("SANDBOX_ENV", "novalue"),
             ("SANDBOX_FLAGS", "'open"),
         ] {
-            let mut asked = request(Engine::Docker);
-            set(&mut asked, name, value);
-            let error = plan(&asked).expect_err("refused").to_string();
+            let mut container_request = request(Engine::Docker);
+            set(&mut container_request, name, value);
+            let error = plan(&container_request).expect_err("refused").to_string();
             assert!(error.contains(name), "{error}");
         }
-        let mut asked = request(Engine::Docker);
-        asked.directory = "/a:b".into();
-        assert!(matches!(plan(&asked), Err(ProgramSandboxError::Path(_))));
+        let mut container_request = request(Engine::Docker);
+        container_request.directory = "/a:b".into();
+        assert!(matches!(plan(&container_request), Err(ProgramSandboxError::Path(_))));
     }
 }

@@ -204,11 +204,11 @@ fn redactable(pending: &[u8]) -> usize {
         None => return after(b' ').unwrap_or(pending.len()),
     };
     let whole = pending.get(..lines).unwrap_or_default();
-    let begun = memchr::memmem::rfind(whole, b"-----BEGIN ").filter(|begun| {
-        let key = whole.get(*begun..).unwrap_or_default();
+    let key_start = memchr::memmem::rfind(whole, b"-----BEGIN ").filter(|key_start| {
+        let key = whole.get(*key_start..).unwrap_or_default();
         key.len() < BATCH / 4 && memchr::memmem::find(key, b"-----END ").is_none()
     });
-    begun.unwrap_or(lines)
+    key_start.unwrap_or(lines)
 }
 
 fn start_over(file: &mut File) -> io::Result<u64> {

@@ -218,8 +218,8 @@ pub(crate) fn kill_marked(name: &str, value: &str) {
 /// Whether a process was started with an environment variable, if it can be read.
 fn has_variable(pid: i32, name: &str, value: &str) -> bool {
     let Ok(environment) = std::fs::read(format!("/proc/{pid}/environ")) else { return false };
-    let wanted = format!("{name}={value}");
-    environment.split(|byte| *byte == 0).any(|pair| pair == wanted.as_bytes())
+    let assignment = format!("{name}={value}");
+    environment.split(|byte| *byte == 0).any(|pair| pair == assignment.as_bytes())
 }
 
 fn send(member: ProcessInstance, signal: Signal) {

@@ -113,7 +113,7 @@ mod tests {
     fn secrets_are_redacted_and_their_names_stay() {
         let github = format!("ghp_{}", "a1".repeat(18));
         let google = format!("AIzaSy{}", "b".repeat(33));
-        for (text, wanted) in [
+        for (text, expected) in [
             (format!("a {github}, b"), "a [redacted], b"),
             (format!("key={google}"), "key=[redacted]"),
             (
@@ -135,7 +135,7 @@ mod tests {
                 "-----BEGIN PRIVATE KEY-----[redacted]",
             ),
         ] {
-            assert_eq!(redacted(&text), wanted);
+            assert_eq!(redacted(&text), expected);
         }
     }
 

@@ -106,9 +106,9 @@ fn text_of(screen: &vt100::Screen, row: u16, columns: u16, colour: bool) -> Stri
         if cell.is_wide_continuation() {
             continue;
         }
-        let wanted = if colour { CellStyle::from_cell(cell) } else { CellStyle::PLAIN };
+        let cell_style = if colour { CellStyle::from_cell(cell) } else { CellStyle::PLAIN };
         let is_blank = matches!(cell.contents(), "" | " ");
-        if is_blank && wanted.is_invisible() {
+        if is_blank && cell_style.is_invisible() {
             pending_spaces += 1;
             continue;
         }
@@ -119,8 +119,8 @@ fn text_of(screen: &vt100::Screen, row: u16, columns: u16, colour: bool) -> Stri
             }
             text.extend(std::iter::repeat_n(' ', std::mem::take(&mut pending_spaces)));
         }
-        if wanted != style {
-            style = wanted;
+        if cell_style != style {
+            style = cell_style;
             style.write(&mut text);
         }
         text.push_str(if is_blank { " " } else { cell.contents() });

@@ -149,9 +149,9 @@ mod tests {
         assert_eq!(run("echo x", 99).expect("input need not be read"), b"x\n");
         assert!(run("exit 3", 99).expect_err("it failed").to_string().contains("3"));
         assert!(run("echo too long", 3).expect_err("too much").to_string().contains("3 bytes"));
-        let begun = Instant::now();
+        let started_at = Instant::now();
         assert!(run("sleep 60 & sleep 60", 99).expect_err("late").to_string().contains("300 ms"));
-        assert!(begun.elapsed() < Duration::from_secs(20));
+        assert!(started_at.elapsed() < Duration::from_secs(20));
     }
 
     #[test]

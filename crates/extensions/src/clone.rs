@@ -55,8 +55,8 @@ pub(crate) fn clone(
     let failed =
         |what: &str| format!("{what} of `{address}` failed: run `git clone {address}` to see why");
     git(&["init", "--quiet"], LOOK).ok_or("failed to start git: install it")?;
-    let wanted = reference.unwrap_or("HEAD");
-    git(&["fetch", "--quiet", "--depth", "1", "--no-tags", "--", address, wanted], TIME)
+    let requested = reference.unwrap_or("HEAD");
+    git(&["fetch", "--quiet", "--depth", "1", "--no-tags", "--", address, requested], TIME)
         .ok_or_else(|| match reference {
             Some(reference) => failed(&format!("the fetch of `{reference}`")),
             None => failed("the fetch"),
@@ -76,26 +76,27 @@ pub(crate) fn remote_commit(
     reference: Option<&str>,
     token: Option<&str>,
 ) -> Result<String, String> {
-    let wanted = reference.unwrap_or("HEAD");
+    let requested = reference.unwrap_or("HEAD");
     // A commit id needs no lookup.
-    if wanted.len() == 40 && wanted.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-        return Ok(wanted.to_owned());
+    if requested.len() == 40 && requested.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return Ok(requested.to_owned());
     }
     let here = std::env::temp_dir();
-    let output = run(&["ls-remote", "--quiet", "--", address, wanted], &here, address, token, LOOK)
-        .ok_or_else(|| {
-            format!(
-                "failed to query `{address}`: run `git ls-remote {address}` to \
+    let output =
+        run(&["ls-remote", "--quiet", "--", address, requested], &here, address, token, LOOK)
+            .ok_or_else(|| {
+                format!(
+                    "failed to query `{address}`: run `git ls-remote {address}` to \
                 see why"
-            )
-        })?;
+                )
+            })?;
     let output = String::from_utf8_lossy(&output).into_owned();
     // An annotated tag is listed twice; the line with `^{}` has its commit.
     let peeled = output.lines().find(|line| line.ends_with("^{}"));
     let line = peeled.or_else(|| output.lines().next()).unwrap_or_default();
     let commit = line.split_whitespace().next().unwrap_or_default();
     match commit.is_empty() {
-        true => Err(format!("`{address}` has no `{wanted}`")),
+        true => Err(format!("`{address}` has no `{requested}`")),
         false => Ok(commit.to_owned()),
     }
 }

@@ -201,13 +201,13 @@ impl ExtensionManager<'_> {
     ) -> Result<ExtensionFiles, Failure> {
         let net = self.net();
         let source = format!("https://github.com/{owner}/{name}");
-        let wanted = ReleaseQuery {
+        let query = ReleaseQuery {
             owner,
             name,
             tag: options.reference.as_deref(),
             pre_release: options.pre_release,
         };
-        match net.release(&wanted) {
+        match net.release(&query) {
             Ok(Some(release)) => {
                 let mut files = self.archive(source, |folder| {
                     let file = folder.join("archive");

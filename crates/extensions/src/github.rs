@@ -55,14 +55,14 @@ impl GithubClient {
     ///
     /// # Errors
     /// Returns an error if the API request fails.
-    pub(crate) fn release(&self, wanted: &ReleaseQuery<'_>) -> Result<Option<Release>, String> {
+    pub(crate) fn release(&self, query: &ReleaseQuery<'_>) -> Result<Option<Release>, String> {
         let service = self.service.as_deref().unwrap_or(SERVICE).trim_end_matches('/');
-        let base = format!("{service}/repos/{}/{}/releases", wanted.owner, wanted.name);
+        let base = format!("{service}/repos/{}/{}/releases", query.owner, query.name);
         let newest = || -> Result<Option<Value>, String> {
             let list = self.ask(&format!("{base}?per_page=20"))?;
             Ok(list.and_then(|list| list.as_array()?.first().cloned()))
         };
-        let found = match (wanted.tag, wanted.pre_release) {
+        let found = match (query.tag, query.pre_release) {
             (Some(tag), _) => self.ask(&format!("{base}/tags/{tag}"))?,
             (None, true) => newest()?,
             (None, false) => match self.ask(&format!("{base}/latest"))? {
@@ -210,14 +210,14 @@ mod tests {
                 names.iter().map(|name| json!({"name": name, "url": name})).collect();
             json!({"tag_name": "v1", "assets": assets, "tarball_url": "sources"})
         };
-        for (names, taken) in [
+        for (names, expected) in [
             (&["linux.tar.gz", "linux.x64.my.tar.gz", "darwin.zip"][..], "linux.x64.my.tar.gz"),
             (&["linux.my.zip", "my.tar.gz"], "linux.my.zip"),
             (&["darwin.tar.gz", "my.tar.gz", "notes.txt"], "my.tar.gz"),
             (&["one.tar.gz", "two.tar.gz"], "sources"),
             (&[], "sources"),
         ] {
-            assert_eq!(archive_of(&release(names)).as_deref(), Some(taken), "{names:?}");
+            assert_eq!(archive_of(&release(names)).as_deref(), Some(expected), "{names:?}");
         }
     }
 }

@@ -74,8 +74,8 @@ impl ExtensionManager<'_> {
     /// Returns a warning for each name given with `--extensions` that matches no extension, because
     /// a typo there disables all extensions.
     pub fn unmatched_extension_names(&self) -> Vec<String> {
-        let wanted = self.only_extensions;
-        if wanted.is_empty() {
+        let only = self.only_extensions;
+        if only.is_empty() {
             return Vec::new();
         }
         let known = self.extensions();
@@ -83,7 +83,7 @@ impl ExtensionManager<'_> {
         let is_known = |name: &&String| {
             name.is_empty() || *name == "none" || names().any(|it| it.eq_ignore_ascii_case(name))
         };
-        let unknown = wanted.iter().filter(|name| !is_known(name));
+        let unknown = only.iter().filter(|name| !is_known(name));
         unknown
             .map(|name| {
                 let near: Vec<String> =

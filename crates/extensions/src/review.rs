@@ -151,10 +151,10 @@ pub(crate) fn review(folder: &Path, manifest: &Manifest) -> Result<Review, Strin
     content_hash(folder).map_err(|error| error.to_string())?;
     let mut review = Review { notes: manifest.notes.clone(), ..Review::default() };
     servers(&manifest.servers, None, &mut review)?;
-    let (files, mut wrong) = manifest.context_paths(folder);
+    let (files, mut problems) = manifest.context_paths(folder);
     // The value of a variable is only known when the extension is used.
     for name in manifest.variable_context_files() {
-        wrong.retain(|wrong| *wrong != format!("its context file `{name}` does not exist"));
+        problems.retain(|problem| *problem != format!("its context file `{name}` does not exist"));
         if name.starts_with("${workspacePath}") {
             let note = format!("its context file `{name}` is outside its directory and is ignored");
             review.notes.push(note);
@@ -162,14 +162,13 @@ pub(crate) fn review(folder: &Path, manifest: &Manifest) -> Result<Review, Strin
         }
         review.lines.push(format!("context: `{name}` is included in every session"));
     }
-    if let Some(wrong) = wrong
-        .iter()
-        .find(|wrong| !wrong.ends_with("does not exist") && !wrong.ends_with("is a directory"))
-    {
-        return Err(wrong.clone());
+    if let Some(problem) = problems.iter().find(|problem| {
+        !problem.ends_with("does not exist") && !problem.ends_with("is a directory")
+    }) {
+        return Err(problem.clone());
     }
-    review.notes.extend(wrong.iter().cloned());
-    review.missing = wrong;
+    review.notes.extend(problems.iter().cloned());
+    review.missing = problems;
     for file in files {
         let root = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
         let name = file.strip_prefix(root).unwrap_or(&file).display().to_string();
@@ -315,7 +314,7 @@ pub fn rule_files(folder: &Path) -> Vec<(PathBuf, Result<String, String>)> {
         .collect();
     paths.sort();
     let read = |path: PathBuf| {
-        let text = match std::fs::metadata(&path).map(|facts| facts.len()) {
+        let text = match std::fs::metadata(&path).map(|metadata| metadata.len()) {
             Ok(length) if length <= RULES => {
                 std::fs::read_to_string(&path).map_err(|error| error.to_string())
             }

@@ -116,7 +116,7 @@ pub fn install_skills(
     scope: SettingScope,
 ) -> Result<Vec<InstalledSkill>, Failure> {
     let place = skill_place(config, scope)?;
-    let wrong = |skill: &Skill, error: io::Error| {
+    let to_error = |skill: &Skill, error: io::Error| {
         let reason = format!("failed to install the skill `{}`: {error}", skill.name);
         // An error without an OS error code is about the contents of the skill.
         if error.raw_os_error().is_some() { input_failure(reason) } else { forbidden(reason) }
@@ -125,8 +125,8 @@ pub fn install_skills(
     for skill in &fetched.skills {
         let target = place.join(folder_name(skill)?);
         let was_replaced = target.symlink_metadata().is_ok();
-        make(scope, &place).map_err(|error| wrong(skill, error))?;
-        install(skill.folder(), &place, &target).map_err(|error| wrong(skill, error))?;
+        make(scope, &place).map_err(|error| to_error(skill, error))?;
+        install(skill.folder(), &place, &target).map_err(|error| to_error(skill, error))?;
         pin_skill(&config.dirs, &target, Some(&fetched.source)).map_err(pin_failure)?;
         installed.push(InstalledSkill { folder: target, was_replaced });
     }
@@ -148,7 +148,7 @@ pub fn link_skills(
     for skill in &skills.skills {
         let link = place.join(folder_name(skill)?);
         let failed = |error: io::Error| input_failure(format!("`{}`: {error}", link.display()));
-        if link.symlink_metadata().is_ok_and(|facts| facts.is_symlink()) {
+        if link.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink()) {
             std::fs::remove_file(&link).map_err(failed)?;
         } else if link.exists() {
             let name = &skill.name;
@@ -196,7 +196,7 @@ pub fn uninstall_skill(
             None => format!("unknown skill `{name}` in `{}`", place.display()),
         }));
     };
-    let is_link = path.symlink_metadata().is_ok_and(|facts| facts.is_symlink());
+    let is_link = path.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
     let removed =
         if is_link { std::fs::remove_file(&path) } else { parallax_files::remove_tree(&path) };
     removed.map_err(|error| input_failure(format!("`{}`: {error}", path.display())))?;
@@ -263,7 +263,7 @@ fn install(from: &Path, place: &Path, target: &Path) -> io::Result<()> {
     let copy = fresh.path().join("skill");
     let mut budget = (MOST_FILES, MOST_BYTES);
     copy_folder(from, &copy, &mut budget, 0)?;
-    if target.symlink_metadata().is_ok_and(|facts| facts.is_symlink()) {
+    if target.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink()) {
         std::fs::remove_file(target)?;
     } else if target.exists() {
         // Removed together with the temporary directory.

@@ -104,28 +104,28 @@ fn below(folder: &Path, name: &str) -> Result<PathBuf, String> {
 }
 
 fn texts(object: &Object, key: &str) -> Result<Vec<String>, String> {
-    let wrong = || format!("`{key}` must be a list of strings");
+    let to_error = || format!("`{key}` must be a list of strings");
     match object.get(key) {
         None => Ok(Vec::new()),
         Some(Value::Array(items)) => {
-            let text = |item: &Value| item.as_str().map(str::to_owned).ok_or_else(wrong);
+            let text = |item: &Value| item.as_str().map(str::to_owned).ok_or_else(to_error);
             items.iter().map(text).collect()
         }
-        Some(_) => Err(wrong()),
+        Some(_) => Err(to_error()),
     }
 }
 
 fn pairs(object: &Object, key: &str) -> Result<Vec<(String, String)>, String> {
-    let wrong = || format!("`{key}` must be an object of strings");
+    let to_error = || format!("`{key}` must be an object of strings");
     match object.get(key) {
         None => Ok(Vec::new()),
         Some(Value::Object(items)) => {
             let pair = |(name, item): (&String, &Value)| {
-                Ok((name.clone(), item.as_str().ok_or_else(wrong)?.to_owned()))
+                Ok((name.clone(), item.as_str().ok_or_else(to_error)?.to_owned()))
             };
             items.iter().map(pair).collect()
         }
-        Some(_) => Err(wrong()),
+        Some(_) => Err(to_error()),
     }
 }
 
@@ -265,10 +265,10 @@ fn failed_expectations(
     stdout: &[u8],
     stderr: &str,
 ) -> Vec<String> {
-    let mut wrong = Vec::new();
+    let mut problems = Vec::new();
     if code != trial.code {
         let said = last_line(stderr);
-        wrong.push(format!("exited with code {code} instead of {}: {said}", trial.code));
+        problems.push(format!("exited with code {code} instead of {}: {said}", trial.code));
     }
     // Compare decoded strings, not their JSON form.
     let mut text = String::new();
@@ -281,12 +281,12 @@ fn failed_expectations(
     }
     text.push_str(stderr);
     for part in trial.expect.iter().filter(|part| !text.contains(part.as_str())) {
-        wrong.push(format!("`{part}` is missing in the output"));
+        problems.push(format!("`{part}` is missing in the output"));
     }
     for part in trial.unexpected.iter().filter(|part| text.contains(part.as_str())) {
-        wrong.push(format!("`{part}` is in the output"));
+        problems.push(format!("`{part}` is in the output"));
     }
-    wrong
+    problems
 }
 
 fn strings(value: &Value, text: &mut String) {
@@ -327,9 +327,9 @@ mod tests {
             failed_expectations(&read, 0, br#"{"text": "a \"b\" c"}"#, ""),
             Vec::<String>::new()
         );
-        let wrong = failed_expectations(&read, 42, br#"{"text": "zz"}"#, "error: no\n");
-        assert_eq!(wrong.len(), 3, "{wrong:?}");
-        assert!(wrong[0].contains("42 instead of 0: error: no"), "{wrong:?}");
+        let failures = failed_expectations(&read, 42, br#"{"text": "zz"}"#, "error: no\n");
+        assert_eq!(failures.len(), 3, "{failures:?}");
+        assert!(failures[0].contains("42 instead of 0: error: no"), "{failures:?}");
     }
 
     #[test]

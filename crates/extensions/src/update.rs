@@ -113,13 +113,13 @@ impl ExtensionManager<'_> {
                     let source = &install.source;
                     return Err(input_failure(format!("`{source}` is not a GitHub repository")));
                 };
-                let wanted = ReleaseQuery {
+                let query = ReleaseQuery {
                     owner: &owner,
                     name: &name,
                     tag: install.reference.as_deref(),
                     pre_release: install.pre_release,
                 };
-                let release = self.net().release(&wanted).map_err(unreachable_failure)?;
+                let release = self.net().release(&query).map_err(unreachable_failure)?;
                 Ok(release.map(|release| release.tag) == install.release_tag)
             }
             InstallKind::Git => {

@@ -110,8 +110,8 @@ impl UnpackTarget<'_> {
         from: &mut dyn Read,
     ) -> Result<(), ArchiveError> {
         self.count()?;
-        let wrong = |reason| ArchiveError::Entry { name: display_name(name), reason };
-        let relative = path_of(name)?.ok_or_else(|| wrong("has no name"))?;
+        let to_error = |reason| ArchiveError::Entry { name: display_name(name), reason };
+        let relative = path_of(name)?.ok_or_else(|| to_error("has no name"))?;
         self.remaining = self.remaining.checked_sub(size).ok_or_else(|| self.too_large())?;
         let path = self.root.join(relative);
         if let Some(folder) = path.parent() {
@@ -129,7 +129,7 @@ impl UnpackTarget<'_> {
         let _ = program;
         let mut file = match options.open(&path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                return Err(wrong("is duplicated"));
+                return Err(to_error("is duplicated"));
             }
             opened => opened?,
         };

@@ -405,9 +405,9 @@ mod tests {
         assert_eq!((found.encoding, found.malformed), (TextEncoding::Utf8, true));
         let at = found.text.find("ende").expect("there");
         let change = Splice { range: at..at + 4, text: "schluß".into() };
-        let mut wanted = source[..source.len() - 4].to_vec();
-        wanted.extend_from_slice("schluß".as_bytes());
-        assert_eq!(found.splice(&source, &[change]), Ok(wanted));
+        let mut expected = source[..source.len() - 4].to_vec();
+        expected.extend_from_slice("schluß".as_bytes());
+        assert_eq!(found.splice(&source, &[change]), Ok(expected));
     }
 
     #[test]

@@ -380,12 +380,12 @@ mod tests {
                 text.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line)).collect();
             let last = first + count;
             let read = lines(text.as_bytes(), first, last);
-            let wanted: Vec<&str> =
+            let expected: Vec<&str> =
                 all.iter().skip(first as usize - 1).take(count as usize + 1).copied().collect();
-            prop_assert_eq!(read.text, wanted.join("\n"));
+            prop_assert_eq!(read.text, expected.join("\n"));
             let total = all.len() as u64 - u64::from(text.ends_with('\n'));
             prop_assert_eq!(read.total, total);
-            let given = (first - 1 + wanted.len() as u64).min(total.max(first - 1));
+            let given = (first - 1 + expected.len() as u64).min(total.max(first - 1));
             prop_assert_eq!(read.last, given);
         }
     }

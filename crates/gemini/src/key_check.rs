@@ -41,8 +41,8 @@ impl Gemini {
     /// [`ModelError::Auth`] when the service rejects the key, another error when it cannot be
     /// checked.
     pub async fn check(&self) -> Result<KeyCheck, ModelError> {
-        let asked = tokio::time::timeout(TIMEOUT, self.send_check()).await;
-        asked.unwrap_or_else(|_| {
+        let checked = tokio::time::timeout(TIMEOUT, self.send_check()).await;
+        checked.unwrap_or_else(|_| {
             Err(unreachable_error(
                 "timeout",
                 &format!("no response within {} s", TIMEOUT.as_secs()),

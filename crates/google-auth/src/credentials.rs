@@ -327,10 +327,10 @@ async fn subject_token(client: &Client, file: &Value) -> Result<String, String> 
 
 /// Builds the signed assertion of a service account.
 fn assertion(file: &Value, scopes: &[String], to: &str) -> Result<String, String> {
-    let begun = now();
+    let started_at = now();
     let header = json!({"alg": "RS256", "typ": "JWT", "kid": file.get("private_key_id")});
     let claims = json!({"iss": text(file, "client_email")?, "scope": scopes.join(" "),
-        "aud": to, "iat": begun, "exp": begun + 3_600});
+        "aud": to, "iat": started_at, "exp": started_at + 3_600});
     let part = |value: &Value| URL_SAFE_NO_PAD.encode(value.to_string());
     let signed = format!("{}.{}", part(&header), part(&claims));
     let signature = sign_rs256(&text(file, "private_key")?, signed.as_bytes())?;

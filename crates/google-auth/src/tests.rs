@@ -21,8 +21,8 @@ impl Service {
     async fn start(answers: &[(u16, Value)]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let base = format!("http://{}", listener.local_addr().expect("an address"));
-        let asked = Arc::new(Lock::new(Vec::new()));
-        let (kept, mut answers) = (Arc::clone(&asked), VecDeque::from(answers.to_vec()));
+        let requests = Arc::new(Lock::new(Vec::new()));
+        let (kept, mut answers) = (Arc::clone(&requests), VecDeque::from(answers.to_vec()));
         tokio::spawn(async move {
             while let Ok((mut stream, _)) = listener.accept().await {
                 let (mut text, mut buffer) = (String::new(), [0; 8192]);
@@ -43,7 +43,7 @@ impl Service {
                 stream.write_all(head.as_bytes()).await.expect("sent");
             }
         });
-        Self { base, asked }
+        Self { base, asked: requests }
     }
 
     fn requests(&self) -> Vec<String> {
@@ -68,10 +68,10 @@ fn is_complete(text: &str) -> bool {
     body.len() >= length.unwrap_or(0)
 }
 
-fn google(service: &Service, wanted: TokenPurpose, variables: &[(&str, String)]) -> TokenSource {
+fn google(service: &Service, purpose: TokenPurpose, variables: &[(&str, String)]) -> TokenSource {
     let variables: Vec<_> =
         variables.iter().map(|(name, value)| ((*name).into(), value.into())).collect();
-    TokenSource::with_services(wanted, &variables, service.places(), &ClientOptions::default())
+    TokenSource::with_services(purpose, &variables, service.places(), &ClientOptions::default())
 }
 
 fn file(folder: &tempfile::TempDir, value: &Value) -> String {
@@ -103,14 +103,14 @@ async fn token_of_a_user_is_fetched_once_and_replaced_before_it_expires() {
     std::fs::write(usual, user().to_string()).expect("written");
     let google = google(&service, scopes(), &[("HOME", home.path().display().to_string())]);
     assert_eq!(google.quota_project().await.as_deref(), Some("payer"));
-    for wanted in ["short", "long", "long"] {
-        assert_eq!(google.token().await.as_deref(), Ok(wanted));
+    for expected in ["short", "long", "long"] {
+        assert_eq!(google.token().await.as_deref(), Ok(expected));
     }
-    let asked = service.requests();
-    assert_eq!(asked.len(), 2);
+    let requests = service.requests();
+    assert_eq!(requests.len(), 2);
     let form =
         "grant_type=refresh_token&client_id=id&client_secret=sec%26ret&refresh_token=1%2F%2Fr";
-    assert!(asked[0].ends_with(form), "{}", asked[0]);
+    assert!(requests[0].ends_with(form), "{}", requests[0]);
 }
 
 #[tokio::test]
@@ -122,9 +122,9 @@ async fn service_account_signs_an_assertion() {
     let named = file(&folder, &account);
     let google = google(&service, scopes(), &[("GOOGLE_APPLICATION_CREDENTIALS", named)]);
     assert_eq!(google.token().await.as_deref(), Ok("a"));
-    let asked = service.requests().remove(0);
-    assert!(asked.starts_with("POST /other "), "{asked}");
-    let (_, assertion) = asked.split_once("assertion=").expect("an assertion");
+    let request = service.requests().remove(0);
+    assert!(request.starts_with("POST /other "), "{request}");
+    let (_, assertion) = request.split_once("assertion=").expect("an assertion");
     let parts: Vec<&str> = assertion.trim().split('.').collect();
     let claims: Value =
         serde_json::from_slice(&URL_SAFE_NO_PAD.decode(parts[1]).expect("base64")).expect("JSON");
@@ -147,17 +147,17 @@ async fn identity_of_another_account_is_requested() {
     let service = Service::start(&answers).await;
     let folder = tempfile::tempdir().expect("a folder");
     let named = file(&folder, &user());
-    let wanted = TokenPurpose::Identity { audience: "aud".into(), account: "sa@p.example".into() };
-    let google = google(&service, wanted, &[("GOOGLE_APPLICATION_CREDENTIALS", named)]);
+    let purpose = TokenPurpose::Identity { audience: "aud".into(), account: "sa@p.example".into() };
+    let google = google(&service, purpose, &[("GOOGLE_APPLICATION_CREDENTIALS", named)]);
     for _ in 0..2 {
         assert_eq!(google.token().await, Ok(identity.clone()));
     }
-    let asked = service.requests();
-    assert_eq!(asked.len(), 2);
+    let requests = service.requests();
+    assert_eq!(requests.len(), 2);
     let path = "POST /v1/projects/-/serviceAccounts/sa%40p.example:generateIdToken ";
-    assert!(asked[1].starts_with(path), "{}", asked[1]);
-    assert!(asked[1].to_lowercase().contains("authorization: bearer acting"), "{}", asked[1]);
-    assert!(asked[1].ends_with(r#"{"audience":"aud","includeEmail":true}"#), "{}", asked[1]);
+    assert!(requests[1].starts_with(path), "{}", requests[1]);
+    assert!(requests[1].to_lowercase().contains("authorization: bearer acting"), "{}", requests[1]);
+    assert!(requests[1].ends_with(r#"{"audience":"aud","includeEmail":true}"#), "{}", requests[1]);
 }
 
 #[tokio::test]
@@ -166,9 +166,9 @@ async fn metadata_server_gives_a_token() {
     let host = service.base.trim_start_matches("http://").to_owned();
     let google = google(&service, scopes(), &[("GCE_METADATA_HOST", host)]);
     assert_eq!(google.token().await.as_deref(), Ok("m"));
-    let asked = service.requests().remove(0);
-    assert!(asked.contains("/default/token?scopes=scope-a%2Cscope-b "), "{asked}");
-    assert!(asked.to_lowercase().contains("metadata-flavor: google"), "{asked}");
+    let request = service.requests().remove(0);
+    assert!(request.contains("/default/token?scopes=scope-a%2Cscope-b "), "{request}");
+    assert!(request.to_lowercase().contains("metadata-flavor: google"), "{request}");
 }
 
 #[tokio::test]
@@ -232,10 +232,14 @@ async fn external_account_exchanges_its_subject_token() {
     let named = file(&folder, &account);
     let google = google(&service, scopes(), &[("GOOGLE_APPLICATION_CREDENTIALS", named)]);
     assert_eq!(google.token().await.as_deref(), Ok("impersonated"));
-    let asked = service.requests();
-    assert!(asked[0].starts_with("GET /subject ") && asked[0].contains("x-identity: me"));
-    assert!(asked[1].contains("subject_token=from-url"), "{}", asked[1]);
-    assert!(asked[2].to_lowercase().contains("authorization: bearer exchanged"), "{}", asked[2]);
+    let requests = service.requests();
+    assert!(requests[0].starts_with("GET /subject ") && requests[0].contains("x-identity: me"));
+    assert!(requests[1].contains("subject_token=from-url"), "{}", requests[1]);
+    assert!(
+        requests[2].to_lowercase().contains("authorization: bearer exchanged"),
+        "{}",
+        requests[2]
+    );
     let subject = folder.path().join("subject");
     std::fs::write(&subject, " from-file\n").expect("written");
     let service = Service::start(&[(200, json!({"access_token": "direct"}))]).await;

@@ -158,8 +158,8 @@ mod tests {
             assert_eq!(schema.validate(answer), Ok(json!({"n": 1})), "{answer}");
         }
         assert!(schema.validate("Sure! {\"n\":1}").unwrap_err().contains("invalid JSON"));
-        let wrong = schema.validate(r#"{"n":"x"}"#).unwrap_err();
-        assert!(wrong.starts_with("`/n`: "), "{wrong}");
+        let error = schema.validate(r#"{"n":"x"}"#).unwrap_err();
+        assert!(error.starts_with("`/n`: "), "{error}");
         assert!(
             schema.validate(&format!("{{\"n\":\"{}\"}}", "x".repeat(100_000))).unwrap_err().len()
                 < 1000

@@ -158,9 +158,9 @@ pub fn session_hooks(
     config: &Config,
     list: impl FnOnce() -> Result<HookList, Failure>,
     mode: ApprovalMode,
-    around: impl FnOnce() -> HookSession,
+    hook_session: impl FnOnce() -> HookSession,
 ) -> Result<HookSetup, Failure> {
-    let (shared, warnings) = session_hook_runner(config, list, mode, around)?;
+    let (shared, warnings) = session_hook_runner(config, list, mode, hook_session)?;
     let running =
         shared.iter().flat_map(|shared| &shared.hooks).map(RunningHook::for_hook).collect();
     let hooks = shared.map(|shared| Arc::new(SessionHooks { shared }) as Arc<dyn Hooks>);
@@ -171,7 +171,7 @@ pub(crate) fn session_hook_runner(
     config: &Config,
     list: impl FnOnce() -> Result<HookList, Failure>,
     mode: ApprovalMode,
-    around: impl FnOnce() -> HookSession,
+    hook_session: impl FnOnce() -> HookSession,
 ) -> Result<Noticed<Option<Arc<HookContext>>>, Failure> {
     if !config.settings.flag("hooksConfig.enabled") {
         return Ok((None, Vec::new()));
@@ -196,11 +196,12 @@ pub(crate) fn session_hook_runner(
     if hooks.is_empty() {
         return Ok((None, warnings));
     }
-    let around = around();
+    let hook_session = hook_session();
     let HookSession {
         processes, shell, session, plans, checkpoint_manager, trace, observer, ..
-    } = around;
-    let transcript = TranscriptFile::new(around.journal, around.keys, around.transcript);
+    } = hook_session;
+    let transcript =
+        TranscriptFile::new(hook_session.journal, hook_session.keys, hook_session.transcript);
     let project = config.project.clone();
     let of_project = |hook: &Hook| hook.source == HookSource::Project;
     let hash = |hook: &Hook| of_project(hook).then(|| hook.hash(&project));
@@ -321,14 +322,14 @@ impl HookContext {
         cancel: &CancellationToken,
     ) -> HookResult {
         let Some(hook) = self.hooks.get(index).cloned() else { return HookResult::default() };
-        let (begun, started) = (Instant::now(), SystemTime::now());
+        let (started_at, started) = (Instant::now(), SystemTime::now());
         let observer = self.observer.as_ref().filter(|observer| observer.is_active());
         let read = observer.map(|_| self.input(&hook, input.clone()));
         let mut single = self.run_program(index, &hook, subject, input, cancel).await;
-        self.trace.note(&hook, subject, begun.elapsed(), &single).await;
+        self.trace.note(&hook, subject, started_at.elapsed(), &single).await;
         let end = single.end.take();
         if let (Some(observer), Some(read)) = (observer, read) {
-            let run = observed_run(&hook, started, begun.elapsed(), read, &single, end);
+            let run = observed_run(&hook, started, started_at.elapsed(), read, &single, end);
             observer.observe(&EventScope::default(), &Observation::HookEnded(&run));
         }
         single

@@ -28,7 +28,7 @@ pub struct MigratedHooks {
 /// # Errors
 /// Returns an error if a file cannot be read or written.
 pub fn migrate_hooks(config: &Config, scope: SettingScope) -> Result<MigratedHooks, Failure> {
-    let wrong = |error: String| Failure::new(FailureKind::Config, error);
+    let to_error = |error: String| Failure::new(FailureKind::Config, error);
     let names: &[&str] = match scope {
         SettingScope::User => &["settings.json"],
         SettingScope::Workspace => &["settings.json", "settings.local.json"],
@@ -38,13 +38,13 @@ pub fn migrate_hooks(config: &Config, scope: SettingScope) -> Result<MigratedHoo
         SettingScope::Workspace => &config.cwd,
     };
     let known = parallax_config::setting_of(config, scope, "hooks")
-        .map_err(|error| wrong(error.to_string()))?;
+        .map_err(|error| to_error(error.to_string()))?;
     let mut ours = known.as_ref().and_then(Value::as_object).cloned().unwrap_or_default();
     let mut done =
         MigratedHooks { file: None, read: Vec::new(), added: Vec::new(), skipped: Vec::new() };
     for name in names {
         let file = root.join(".claude").join(name);
-        let read = jsonc_object(&file).map_err(|error| wrong(error.to_string()))?;
+        let read = jsonc_object(&file).map_err(|error| to_error(error.to_string()))?;
         let Some(settings) = read else { continue };
         if let Some(theirs) = settings.get("hooks").and_then(Value::as_object) {
             merge_hooks(theirs, &mut ours, &mut done);
@@ -54,7 +54,7 @@ pub fn migrate_hooks(config: &Config, scope: SettingScope) -> Result<MigratedHoo
     if !done.added.is_empty() {
         done.file = Some(
             set_setting(config, scope, "hooks", Some(&Value::Object(ours)))
-                .map_err(|error| wrong(error.to_string()))?,
+                .map_err(|error| to_error(error.to_string()))?,
         );
     }
     Ok(done)

@@ -159,8 +159,8 @@ impl HookProcess {
         let _ = self.stdin.flush().await;
         loop {
             let mut answer = Vec::new();
-            let most = u64::try_from(MAX_PIPED_OUTPUT).unwrap_or(u64::MAX);
-            let reading = (&mut self.stdout).take(most).read_until(b'\n', &mut answer).await;
+            let max_bytes = u64::try_from(MAX_PIPED_OUTPUT).unwrap_or(u64::MAX);
+            let reading = (&mut self.stdout).take(max_bytes).read_until(b'\n', &mut answer).await;
             let is_whole = answer.ends_with(b"\n");
             match reading {
                 Ok(_) if is_whole => {}

@@ -22,12 +22,12 @@ pub(crate) fn quote_variables(command: &str) -> String {
     // The open quote, and whether a word can begin here.
     let (mut open, mut fresh) = (None, true);
     while let Some(letter) = rest.chars().next() {
-        let mut taken = letter.len_utf8();
+        let mut length = letter.len_utf8();
         match (open, letter) {
             (None | Some('"'), '\\') => {
-                taken += rest.chars().nth(1).map_or(0, char::len_utf8);
+                length += rest.chars().nth(1).map_or(0, char::len_utf8);
             }
-            (None, '#') if fresh => taken = rest.find('\n').unwrap_or(rest.len()),
+            (None, '#') if fresh => length = rest.find('\n').unwrap_or(rest.len()),
             (None, '\'' | '"') => open = Some(letter),
             (Some(quote), _) if quote == letter => open = None,
             (None, '$') => {
@@ -42,7 +42,7 @@ pub(crate) fn quote_variables(command: &str) -> String {
             _ => {}
         }
         fresh = letter.is_whitespace() || ";&|(".contains(letter);
-        let (piece, after) = rest.split_at(taken);
+        let (piece, after) = rest.split_at(length);
         text.push_str(piece);
         rest = after;
     }

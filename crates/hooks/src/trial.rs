@@ -29,13 +29,13 @@ pub async fn try_hooks(
     config: &Config,
     list: HookList,
     mode: ApprovalMode,
-    around: HookSession,
+    hook_session: HookSession,
     event: HookEvent,
     subject: &str,
     input: Object,
 ) -> Result<HookTestResult, Failure> {
-    let processes = around.processes.clone();
-    let (hooks, warnings) = session_hook_runner(config, || Ok(list), mode, || around)?;
+    let processes = hook_session.processes.clone();
+    let (hooks, warnings) = session_hook_runner(config, || Ok(list), mode, || hook_session)?;
     let Some(hooks) = hooks else {
         return Ok(HookTestResult {
             hook_names: Vec::new(),

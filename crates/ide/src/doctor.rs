@@ -49,8 +49,9 @@ pub fn diagnose_blocking(options: &DiscoveryOptions, version: &str) -> std::io::
 
 /// Searches for servers and tries each of them.
 pub async fn diagnose(options: &DiscoveryOptions, version: &str) -> Diagnosis {
-    let wanted = options.clone();
-    let found = tokio::task::spawn_blocking(move || discover(&wanted)).await.unwrap_or_default();
+    let options_copy = options.clone();
+    let found =
+        tokio::task::spawn_blocking(move || discover(&options_copy)).await.unwrap_or_default();
     let mut servers = Vec::new();
     let (mut is_reachable, mut first_error) = (false, None);
     for candidate in &found.candidates {

@@ -78,12 +78,12 @@ pub fn detect(variables: &[(OsString, OsString)], command: Option<&str>) -> Opti
     if !supported {
         return None;
     }
-    let matches = |name: &str, wanted: &Option<&str>| match wanted {
-        Some(wanted) => get(name) == Some(*wanted),
+    let matches = |name: &str, expected: &Option<&str>| match expected {
+        Some(value) => get(name) == Some(*value),
         None => variable(variables, name).is_some(),
     };
     if let Some((_, _, id, name)) =
-        BY_VARIABLE.iter().find(|(name, wanted, _, _)| matches(name, wanted))
+        BY_VARIABLE.iter().find(|(name, expected, _, _)| matches(name, expected))
     {
         return Some(HostEditor::new(id, name));
     }
@@ -127,8 +127,8 @@ mod tests {
             (&[("TERMINAL_EMULATOR", "JetBrains-JediTerm")], None, Some("jetbrains")),
             (&[("TERM_PROGRAM", "iTerm.app")], None, None),
         ];
-        for (variables, command, wanted) in cases {
-            assert_eq!(find_editor(variables, *command).as_deref(), *wanted, "{variables:?}");
+        for (variables, command, expected) in cases {
+            assert_eq!(find_editor(variables, *command).as_deref(), *expected, "{variables:?}");
         }
     }
 }

@@ -260,10 +260,10 @@ impl KeychainState {
     fn has_system(&self) -> bool {
         *self.is_usable.get_or_init(|| {
             let probe = SecretName::from("probe");
-            let asked = self.backend().map(|backend| {
+            let probed = self.backend().map(|backend| {
                 backend.get(SecretLocation::for_parallax(&self.account(&probe)), PROBE)
             });
-            match asked {
+            match probed {
                 None => false,
                 Some(Ok(_)) => true,
                 Some(Err(error_message)) => {
@@ -373,9 +373,9 @@ mod tests {
             let program = fake::program(folder.path(), name, text).expect("a program");
             Keychain::secret_tool(Path::new("/h"), program)
         };
-        let begun = Instant::now();
+        let started_at = Instant::now();
         assert!(!keychain("hangs", fake::HANGS).is_usable());
-        assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+        assert!(started_at.elapsed() < Duration::from_secs(3), "{:?}", started_at.elapsed());
         let complains = "#!/bin/sh\necho 'Cannot autolaunch D-Bus' >&2\nexit 1\n";
         assert!(!keychain("complains", complains).is_usable());
         assert!(!Keychain::secret_tool(Path::new("/h"), "/no/such/program".into()).is_usable());

@@ -296,8 +296,8 @@ impl<'w> Writer<'w, '_> {
 
     /// Returns the columns left after the prefixes.
     fn columns(&self) -> usize {
-        let taken: usize = self.prefixes.iter().map(|prefix| prefix.width).sum();
-        self.options.columns().saturating_sub(taken).max(MIN_TEXT)
+        let prefix_width: usize = self.prefixes.iter().map(|prefix| prefix.width).sum();
+        self.options.columns().saturating_sub(prefix_width).max(MIN_TEXT)
     }
 
     fn nest(&mut self, first: Vec<Span>, rest: Vec<Span>) {

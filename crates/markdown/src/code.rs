@@ -29,10 +29,12 @@ pub fn code_rows(
     if !gutter.is_empty() {
         prefix.push(Span::styled(gutter.clone(), look.theme.secondary));
     }
-    let taken: usize = prefix.iter().map(Span::width).sum();
+    let prefix_width: usize = prefix.iter().map(Span::width).sum();
     let spans = code_spans(text, pieces, look);
     let mut rows = Vec::new();
-    for (index, spans) in hard_wrap(spans, columns.saturating_sub(taken)).into_iter().enumerate() {
+    for (index, spans) in
+        hard_wrap(spans, columns.saturating_sub(prefix_width)).into_iter().enumerate()
+    {
         if index == 1 && !gutter.is_empty() {
             prefix.pop();
             prefix.push(Span::raw(" ".repeat(gutter.len())));

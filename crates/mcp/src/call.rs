@@ -150,7 +150,7 @@ pub(crate) async fn request(
     listeners: &Listeners,
 ) -> Result<Value, McpError> {
     let Bounds { timeout, cancel, progress } = bounds;
-    let begun = Instant::now();
+    let started_at = Instant::now();
     let mut options = PeerRequestOptions::no_options();
     if let Some(traceparent) = progress.as_ref().and_then(|it| it.traceparent_of_mcp_request()) {
         let mut meta = RequestMetaObject::new();
@@ -174,7 +174,7 @@ pub(crate) async fn request(
                 .map_err(|error| McpError::Protocol { message: error.to_string() });
         }
         () = cancel.cancelled() => McpError::Cancelled,
-        after = wait_for_timeout(begun, timeout, &listening) => McpError::Timeout { after },
+        after = wait_for_timeout(started_at, timeout, &listening) => McpError::Timeout { after },
     };
     let reason = match over {
         McpError::Cancelled => "the user cancelled it",
@@ -188,14 +188,14 @@ pub(crate) async fn request(
 /// Resolves when the request times out: after `timeout` without progress, or after the maximum
 /// extension. Returns the time that elapsed.
 async fn wait_for_timeout(
-    begun: Instant,
+    started_at: Instant,
     timeout: Duration,
     listening: &ListenerGuard,
 ) -> Duration {
     let longest = timeout.saturating_mul(LONGER);
     loop {
-        let moved = listening.last_progress().unwrap_or(begun);
-        let left = longest.saturating_sub(begun.elapsed());
+        let moved = listening.last_progress().unwrap_or(started_at);
+        let left = longest.saturating_sub(started_at.elapsed());
         if left.is_zero() {
             return longest;
         }

@@ -51,7 +51,7 @@ pub(crate) fn initialization_error(error: &ClientInitializeError) -> McpError {
 fn wrong_result(result: Option<&ServerResult>) -> String {
     let value = result.and_then(|result| serde_json::to_value(result).ok()).unwrap_or_default();
     match serde_json::from_value::<InitializeResult>(value) {
-        Err(wrong) => wrong.to_string(),
+        Err(error) => error.to_string(),
         Ok(_) => "it is the result of another request".to_owned(),
     }
 }
@@ -110,12 +110,12 @@ pub(crate) fn send_error(error: &DynamicTransportError) -> String {
             http_error(text).unwrap_or_else(|| plain(&error_chain(error)))
         }
         Some(StreamableHttpError::InsufficientScope(error)) => {
-            let wanted = match &error.required_scope {
+            let missing_scope = match &error.required_scope {
                 Some(scope) => format!("the scope `{scope}`"),
                 None => "another scope".to_owned(),
             };
             format!(
-                "your sign-in lacks permissions. It requires {wanted}: add it to `oauth.scopes` of \
+                "your sign-in lacks permissions. It requires {missing_scope}: add it to `oauth.scopes` of \
                  the server and sign in again"
             )
         }

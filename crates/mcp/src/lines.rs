@@ -40,12 +40,12 @@ impl<R: AsyncBufRead + Unpin> LineSplitter<R> {
                 return Ok(self.remaining_bytes());
             }
             let end = bytes.iter().position(|byte| *byte == b'\n');
-            let taken = end.unwrap_or(bytes.len());
-            if self.line.len() + taken > self.longest {
+            let length = end.unwrap_or(bytes.len());
+            if self.line.len() + length > self.longest {
                 return Err(TooLong);
             }
-            self.line.extend_from_slice(bytes.get(..taken).unwrap_or_default());
-            self.reader.consume(end.map_or(taken, |end| end + 1));
+            self.line.extend_from_slice(bytes.get(..length).unwrap_or_default());
+            self.reader.consume(end.map_or(length, |end| end + 1));
             if end.is_some() {
                 let mut line = std::mem::take(&mut self.line);
                 if line.last() == Some(&b'\r') {
@@ -134,8 +134,8 @@ mod tests {
     #[tokio::test]
     async fn lines_are_split_and_bounded() {
         let mut lines = LineSplitter::new(&b"a\r\n\nbc"[..]);
-        for wanted in [Some(&b"a"[..]), Some(b""), Some(b"bc"), None] {
-            assert_eq!(lines.next().await.expect("short").as_deref(), wanted);
+        for expected in [Some(&b"a"[..]), Some(b""), Some(b"bc"), None] {
+            assert_eq!(lines.next().await.expect("short").as_deref(), expected);
         }
         let mut lines = LineSplitter { longest: 3, ..LineSplitter::new(&b"abc\nabcd\n"[..]) };
         assert_eq!(lines.next().await.expect("short").as_deref(), Some(&b"abc"[..]));
@@ -160,11 +160,11 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn flood_is_throttled() {
-        let begun = Instant::now();
+        let started_at = Instant::now();
         let mut pace = ReadRateLimit::new();
         for _ in 0..PER_SECOND * 3 + 1 {
             pace.wait().await;
         }
-        assert_eq!(begun.elapsed(), Duration::from_secs(3));
+        assert_eq!(started_at.elapsed(), Duration::from_secs(3));
     }
 }

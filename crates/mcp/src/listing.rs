@@ -146,10 +146,10 @@ impl Server {
         &self,
         peer: &Peer<RoleClient>,
         key: &str,
-        wanted: bool,
+        is_requested: bool,
         build: impl Fn(Option<String>) -> ClientRequest,
     ) -> Result<pages::Pages, McpError> {
-        if !wanted {
+        if !is_requested {
             return Ok(pages::Pages::default());
         }
         let limit = self.config.timeout.min(LISTING);

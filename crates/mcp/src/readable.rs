@@ -152,13 +152,13 @@ impl<C: StreamableHttpClient + Sync> StreamableHttpClient for EventRepairClient<
         session: Option<EventText>,
         token: Option<String>,
         headers: Headers,
-        most: usize,
+        limit: usize,
     ) -> Result<StreamableHttpPostResponse, StreamableHttpError<C::Error>> {
         self.open.record_sent(&message);
         let of = id_of(&message);
         let response = self
             .inner
-            .post_message_with_max_sse_event_size(uri, message, session, token, headers, most)
+            .post_message_with_max_sse_event_size(uri, message, session, token, headers, limit)
             .await;
         self.repaired_response(response, of)
     }
@@ -192,11 +192,11 @@ impl<C: StreamableHttpClient + Sync> StreamableHttpClient for EventRepairClient<
         last: Option<String>,
         token: Option<String>,
         headers: Headers,
-        most: usize,
+        limit: usize,
     ) -> Result<EventStream, StreamableHttpError<C::Error>> {
         let events = self
             .inner
-            .get_stream_with_max_sse_event_size(uri, session, last, token, headers, most)
+            .get_stream_with_max_sse_event_size(uri, session, last, token, headers, limit)
             .await?;
         Ok(self.repair_events(events, None))
     }

@@ -131,8 +131,9 @@ impl Invocation for List {
         Box::pin(async move {
             let mut lines = String::new();
             let mut count = 0;
-            let wanted = |name: &str| self.server.as_deref().is_none_or(|wanted| wanted == name);
-            for server in self.servers.open().filter(|server| wanted(&server.config.name)) {
+            let is_selected =
+                |name: &str| self.server.as_deref().is_none_or(|is_selected| is_selected == name);
+            for server in self.servers.open().filter(|server| is_selected(&server.config.name)) {
                 let catalog = server.catalog();
                 for entry in catalog.resources.iter().chain(&catalog.templates) {
                     count += 1;

@@ -102,19 +102,20 @@ impl Allowance {
         let mut standing = self.session_response.lock().await;
         let remaining_tokens =
             sampling.tokens.saturating_sub(self.used_tokens.load(Ordering::Acquire));
-        let wanted = read(&params)?;
-        if wanted.tokens >= remaining_tokens {
+        let sampling_prompt = read(&params)?;
+        if sampling_prompt.tokens >= remaining_tokens {
             return Err(invalid_request(&format!(
                 "the sampling budget of this server for this session is used up ({remaining_tokens} of {} tokens are left, \
                  the prompt alone needs about {})",
-                sampling.tokens, wanted.tokens
+                sampling.tokens, sampling_prompt.tokens
             )));
         }
-        let longest = u64::from(params.max_tokens).clamp(1, remaining_tokens - wanted.tokens);
+        let longest =
+            u64::from(params.max_tokens).clamp(1, remaining_tokens - sampling_prompt.tokens);
         if standing.is_none() {
             let question = UserRequest::Sample {
-                system: wanted.system.clone(),
-                prompt: wanted.display_text.clone(),
+                system: sampling_prompt.system.clone(),
+                prompt: sampling_prompt.display_text.clone(),
                 tokens: longest,
                 remaining_tokens,
             };
@@ -136,9 +137,9 @@ impl Allowance {
         if *standing == Some(false) {
             return Err(invalid_request("the user rejected sampling for this session"));
         }
-        let estimate = wanted.tokens;
+        let estimate = sampling_prompt.tokens;
         let model = sampling.model.catalog().utility(ROLE, &(sampling.main)());
-        let request = request(model.clone(), wanted, &params, longest);
+        let request = request(model.clone(), sampling_prompt, &params, longest);
         // Counted in advance, because a request that is cancelled may still have cost as much as
         // its prompt.
         let before = self.used_tokens.fetch_add(estimate, Ordering::AcqRel);
@@ -212,7 +213,7 @@ fn read(params: &CreateMessageRequestParams) -> Result<SamplingPrompt, ErrorData
 
 fn request(
     model: String,
-    wanted: SamplingPrompt,
+    prompt: SamplingPrompt,
     params: &CreateMessageRequestParams,
     longest: u64,
 ) -> Request {
@@ -227,8 +228,8 @@ fn request(
     }
     Request {
         model,
-        system: Arc::from(wanted.system),
-        contents: wanted.contents,
+        system: Arc::from(prompt.system),
+        contents: prompt.contents,
         tools: ToolSet::None,
         generation,
         role: ROLE.to_owned(),

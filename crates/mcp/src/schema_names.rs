@@ -38,12 +38,12 @@ fn sanitize_nested(schema: &mut Value, depth: usize) {
             let is_plain = |name: &str| matches!(sanitize(name), Cow::Borrowed(_));
             if !fields.keys().all(|name| is_plain(name)) {
                 let all = std::mem::take(fields);
-                let taken: HashSet<String> =
+                let used: HashSet<String> =
                     all.keys().filter(|name| is_plain(name)).cloned().collect();
                 for (name, value) in all {
                     match sanitize(&name) {
                         Cow::Borrowed(_) => drop(fields.insert(name, value)),
-                        Cow::Owned(clean) if taken.contains(&clean) => {}
+                        Cow::Owned(clean) if used.contains(&clean) => {}
                         Cow::Owned(clean) => drop(fields.entry(clean).or_insert(value)),
                     }
                 }

@@ -250,7 +250,7 @@ impl Server {
             return Err(McpError::Closed { reason: "it was disabled".to_owned() });
         }
         self.state().backoff.note();
-        let begun = Instant::now();
+        let started_at = Instant::now();
         let limit = match self.config.timeout_set {
             true => self.config.timeout.min(HANDSHAKE),
             false => HANDSHAKE,
@@ -264,7 +264,7 @@ impl Server {
         };
         match opened {
             Ok((connection, catalog, notes)) => {
-                Ok(self.adopt(connection, catalog, notes, begun.elapsed()))
+                Ok(self.adopt(connection, catalog, notes, started_at.elapsed()))
             }
             Err(error) => {
                 self.handle_failure(error.clone());
@@ -319,8 +319,8 @@ impl Server {
         let samples = shared.sampling.as_ref().is_some_and(|sampling| sampling.tokens > 0);
         let handler =
             Handler::new(Arc::downgrade(&self.inbound), shared.prompter.is_some(), samples);
-        let around = &shared.environment;
-        let connection = around.connect(&self.config, handler, &self.stderr_tail).await?;
+        let environment = &shared.environment;
+        let connection = environment.connect(&self.config, handler, &self.stderr_tail).await?;
         let info = connection.peer().peer_info();
         let version = info.as_deref().map(|info| &info.protocol_version);
         if let Some(version) = version.filter(|it| !ProtocolVersion::KNOWN_VERSIONS.contains(*it)) {
@@ -514,13 +514,14 @@ impl Server {
     /// Runs work of a confined server while watching the files that it must not change. Also
     /// returns a message about such changes.
     async fn watch_during<T>(&self, work: impl Future<Output = T>) -> (T, Option<String>) {
-        let around = &self.shared_servers.environment;
-        let watch = around.watch.clone().filter(|_| self.config.is_confined(around.sandboxed));
+        let environment = &self.shared_servers.environment;
+        let watch =
+            environment.watch.clone().filter(|_| self.config.is_confined(environment.sandboxed));
         let Some(watch) = watch else { return (work.await, None) };
         let config = self.config.clone();
-        let begun = tokio::task::spawn_blocking(move || watch(&config)).await.ok().flatten();
+        let watched = tokio::task::spawn_blocking(move || watch(&config)).await.ok().flatten();
         let done = work.await;
-        let Some(end) = begun else { return (done, None) };
+        let Some(end) = watched else { return (done, None) };
         (done, tokio::task::spawn_blocking(end).await.ok().flatten())
     }
 

@@ -357,16 +357,16 @@ impl HttpCall {
     ) -> Result<StreamEvent, ModelError> {
         let Some(retry) = failed.retry else { return Err(failed.error) };
         let short = self.request.has_fallback && retry.class == CAPACITY;
-        let most = match short {
+        let max_attempts = match short {
             true => self.attempts.min(CAPACITY_ATTEMPTS),
             false => self.max_attempts(retry.class),
         };
         // An answer of the service is retried as usual; a broken connection has no response.
-        let most = match self.continuation.attempts_left() {
-            Some(left) if retry.status.is_none() => most.min(left),
-            _ => most,
+        let max_attempts = match self.continuation.attempts_left() {
+            Some(left) if retry.status.is_none() => max_attempts.min(left),
+            _ => max_attempts,
         };
-        if attempt >= most {
+        if attempt >= max_attempts {
             return Err(failed.error);
         }
         let backoff = self.transport.options.backoff;
@@ -375,7 +375,7 @@ impl HttpCall {
             false => backoff.wait(attempt, retry.delay, retry.is_guess),
         };
         self.phase = CallPhase::Waiting(attempt + 1, wait);
-        let retry = self.retry(attempt, most, wait, &retry);
+        let retry = self.retry(attempt, max_attempts, wait, &retry);
         self.observed_request.retry(&retry);
         Ok(StreamEvent::Retry(retry))
     }

@@ -88,7 +88,7 @@ impl SseDecoder {
                 }
                 self.mark = MARK.len();
             }
-            let taken = if self.bare.is_some() {
+            let length = if self.bare.is_some() {
                 self.take_bare(bytes, &mut event)
             } else {
                 self.take_line(bytes, first, &mut event)
@@ -96,7 +96,7 @@ impl SseDecoder {
             if self.line.len() + self.data.len() > self.limit {
                 return Err(SseError::TooLarge { limit: self.limit });
             }
-            bytes = bytes.get(taken..).unwrap_or_default();
+            bytes = bytes.get(length..).unwrap_or_default();
         }
         Ok(())
     }

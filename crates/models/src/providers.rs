@@ -401,14 +401,14 @@ fn read_entry(
     value: &Value,
     built_in: Option<&Provider>,
 ) -> Result<Provider, ProviderError> {
-    let wrong = |field: &str, problem: String| ProviderError {
+    let to_error = |field: &str, problem: String| ProviderError {
         entry: name.to_owned(),
         field: (!field.is_empty()).then(|| field.to_owned()),
         problem,
     };
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     if name.is_empty() || !name.bytes().all(is_name) || OTHER_PREFIXES.contains(&name) {
-        return Err(wrong(
+        return Err(to_error(
             "",
             "the name of a provider consists of letters, digits, `-`, `_`, and `.`, and is not \
                 `gemini`, `vertex`, or `script`"
@@ -416,11 +416,11 @@ fn read_entry(
         ));
     }
     let Value::Object(fields) = value else {
-        return Err(wrong("", "it must be an object".to_owned()));
+        return Err(to_error("", "it must be an object".to_owned()));
     };
     for field in ["apiKey", "key", "token"] {
         if fields.contains_key(field) {
-            return Err(wrong(
+            return Err(to_error(
                 field,
                 format!(
                     "keys do not belong in settings files: remove it, and name a variable in \
@@ -432,20 +432,24 @@ fn read_entry(
     let wire = match fields.get("wire") {
         None => built_in
             .map(|provider| provider.wire)
-            .ok_or_else(|| wrong("wire", format!("it is missing: use one of {}", wires())))?,
-        Some(value) => WireKind::deserialize(value)
-            .map_err(|_| wrong("wire", format!("unknown value {value}: use one of {}", wires())))?,
+            .ok_or_else(|| to_error("wire", format!("it is missing: use one of {}", wires())))?,
+        Some(value) => WireKind::deserialize(value).map_err(|_| {
+            to_error("wire", format!("unknown value {value}: use one of {}", wires()))
+        })?,
     };
-    let text = EntryText::deserialize(value).map_err(|error| wrong("", error.to_string()))?;
+    let text = EntryText::deserialize(value).map_err(|error| to_error("", error.to_string()))?;
     let (base_url, base_url_source) = match (text.base_url, built_in) {
         (Some(url), _) => (url.trim().to_owned(), format!("`providers.{name}.baseUrl`")),
         (None, Some(provider)) => (provider.base_url.clone(), provider.base_url_source.clone()),
         (None, None) => {
-            return Err(wrong("baseUrl", "it is missing: set the URL of the service".to_owned()));
+            return Err(to_error(
+                "baseUrl",
+                "it is missing: set the URL of the service".to_owned(),
+            ));
         }
     };
     if let Some(what) = key_in_url(&base_url) {
-        return Err(wrong(
+        return Err(to_error(
             "baseUrl",
             format!(
                 "keys do not belong in addresses: remove {what}, and name a variable in \
@@ -466,7 +470,7 @@ fn read_entry(
             && name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
     };
     if !key_variables.iter().all(|name| !name.is_empty() && is_variable(name)) {
-        return Err(wrong(
+        return Err(to_error(
             "apiKeyEnv",
             "it must be the name of an environment variable, not a key".to_owned(),
         ));

@@ -161,10 +161,12 @@ impl ModelTable {
     /// Maximum attempts of a request when there is a fallback.
     pub fn attempts(&self, model: &str, chosen: bool) -> Option<u32> {
         let attempts = match self.chain(model, chosen) {
-            Some((chain, at)) => chain.get(at)?.max_attempts.filter(|most| *most > 0),
+            Some((chain, at)) => {
+                chain.get(at)?.max_attempts.filter(|attempt_limit| *attempt_limit > 0)
+            }
             None => (chosen && kind(model) == Some(ModelTier::Pro)).then_some(FEW_ATTEMPTS),
         };
-        attempts.map(|few| self.max_attempts.map_or(few, |most| few.min(most)))
+        attempts.map(|few| self.max_attempts.map_or(few, |maximum| few.min(maximum)))
     }
 }
 
@@ -237,9 +239,9 @@ mod tests {
             ]
         );
         assert_eq!(chain("local", false), [("gemini-3.5-flash-lite".to_owned(), missing, false)]);
-        let wrong =
+        let invalid =
             serde_json::json!({"modelChains": {"x": [{"actions": {"transient": "maybe"}}]}});
-        let error = ModelTable::from_settings(&wrong).expect_err("no such action").to_string();
+        let error = ModelTable::from_settings(&invalid).expect_err("no such action").to_string();
         assert!(error.contains("modelConfigs.modelChains") && error.contains("maybe"), "{error}");
     }
 

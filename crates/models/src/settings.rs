@@ -319,7 +319,7 @@ impl OverrideMatch {
             (scope == "core" && role == "main") || utility_name(scope) == utility_name(role)
         };
         self.override_scope.as_ref().is_none_or(scope)
-            && self.is_retry.is_none_or(|wanted| wanted == is_retry)
+            && self.is_retry.is_none_or(|expected| expected == is_retry)
     }
 }
 

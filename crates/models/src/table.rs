@@ -157,8 +157,8 @@ impl ModelTable {
 
     /// Sets the configured number of attempts (`general.maxAttempts`).
     #[must_use]
-    pub fn with_max_attempts(mut self, most: u32) -> Self {
-        self.max_attempts = Some(most);
+    pub fn with_max_attempts(mut self, max_attempts: u32) -> Self {
+        self.max_attempts = Some(max_attempts);
         self
     }
 
@@ -178,8 +178,8 @@ impl ModelTable {
 
     /// Warnings about likely mistakes in the settings' aliases. `asked`: the name of the session's
     /// model.
-    pub fn warnings_for(&self, asked: &str) -> Vec<String> {
-        self.configs.warnings_for(asked, |name| {
+    pub fn warnings_for(&self, requested: &str) -> Vec<String> {
+        self.configs.warnings_for(requested, |name| {
             lookup(ALIASES, name).is_some()
                 || builtin_generation(name).is_some()
                 || version(name) != ModelVersion::Foreign

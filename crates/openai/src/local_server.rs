@@ -67,7 +67,7 @@ impl LocalServer {
 
     /// Returns what is known about a model.
     pub(crate) fn facts(&self, model: &str) -> ModelFacts {
-        self.models().get(model).map(|asked| asked.facts.clone()).unwrap_or_default()
+        self.models().get(model).map(|entry| entry.facts.clone()).unwrap_or_default()
     }
 
     /// Queries a model once. If the server does not answer, nothing is known.
@@ -99,8 +99,8 @@ impl LocalServer {
             }
             _ => self.ask(&client, model).await.context,
         }?;
-        if let Some(asked) = self.models().get_mut(model) {
-            asked.facts.context = Some(context);
+        if let Some(entry) = self.models().get_mut(model) {
+            entry.facts.context = Some(context);
         }
         Some(context)
     }
@@ -141,9 +141,9 @@ impl LocalServer {
     /// until the model is loaded and the window is known.
     pub(crate) fn warning(&self, model: &str) -> Option<String> {
         let mut models = self.models();
-        let asked = models.get_mut(model)?;
-        let context = asked.facts.context.filter(|context| *context < SMALL_WINDOW)?;
-        if std::mem::replace(&mut asked.is_warned, true) {
+        let entry = models.get_mut(model)?;
+        let context = entry.facts.context.filter(|context| *context < SMALL_WINDOW)?;
+        if std::mem::replace(&mut entry.is_warned, true) {
             return None;
         }
         let remedy = match (self.kind, self.name.as_str()) {

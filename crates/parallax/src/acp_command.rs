@@ -85,8 +85,8 @@ impl Host for Editor {
         text: &'a str,
     ) -> SlashReply<'a> {
         Box::pin(async move {
-            if let Some(asked) = start::engine_command(session, events, text).await? {
-                return Ok(Some(asked.0.text));
+            if let Some(answer) = start::engine_command(session, events, text).await? {
+                return Ok(Some(answer.0.text));
             }
             Ok(start::info_command(session, text).await?.map(|report| report.text))
         })

@@ -60,14 +60,14 @@ pub(crate) async fn start(
     prompt: Option<String>,
     flags: &SessionFlags,
     format: Option<OutputFormat>,
-    around: StartupFacts,
+    startup: StartupFacts,
 ) -> Result<ExitCode, Failure> {
     let launch = SessionConfig::prepare(start::options(flags)?)?;
     let is_enclosed = parallax_sdk::sandboxed_program(&launch, Vec::new(), false)?.is_some();
     if is_enclosed {
         return Err(input("`--bg` cannot be used with a sandbox for all of Parallax".to_owned()));
     }
-    let stdin = match around.stdin_is_terminal {
+    let stdin = match startup.stdin_is_terminal {
         true => StdinText::default(),
         false => read_stdin(io::stdin(), prompt.is_some()).await,
     };

@@ -229,9 +229,10 @@ fn progress(result: &RunResult, done: usize, total: usize) -> String {
         text.push_str(&format!("; {}: {detail}", check.kind));
     }
     let mut lines = vec![one_line(&text)];
-    if let Some(wrong) = &result.wrong_step {
-        let tool = wrong.tool.as_deref().map_or("the answer".to_owned(), |it| format!("`{it}`"));
-        let text = format!("first wrong step: {}, {tool}: {}", wrong.step, wrong.problem);
+    if let Some(wrong_step) = &result.wrong_step {
+        let tool =
+            wrong_step.tool.as_deref().map_or("the answer".to_owned(), |it| format!("`{it}`"));
+        let text = format!("first wrong step: {}, {tool}: {}", wrong_step.step, wrong_step.problem);
         lines.push(format!("    {}", one_line(&text)));
     }
     if let Some(command) = &result.devtools {
@@ -290,12 +291,12 @@ async fn export(program: &Path, id: &str, format: &str, file: &Path) -> Result<(
 /// Returns the file names of the runs, derived from the names of their cases and models. No two are
 /// equal, even where names differ only in characters that file names do not have.
 fn file_names(results: &[RunResult], extension: &str) -> Vec<String> {
-    let mut taken = BTreeSet::new();
+    let mut used = BTreeSet::new();
     let unique = |result: &RunResult| {
         let plain = file_name(result);
         let mut name = format!("{plain}.{extension}");
         let mut number = 2;
-        while !taken.insert(name.to_lowercase()) {
+        while !used.insert(name.to_lowercase()) {
             name = format!("{plain}~{number}.{extension}");
             number += 1;
         }

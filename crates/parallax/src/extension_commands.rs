@@ -102,8 +102,8 @@ impl Extending {
 
     /// The output format, which applies to failures, too.
     pub(crate) fn format(&self) -> OutputFormat {
-        let asked = matches!(self, Self::Extensions { action, .. } if action.wants_json());
-        if self.printing().json || asked { OutputFormat::Json } else { OutputFormat::Text }
+        let wants_json = matches!(self, Self::Extensions { action, .. } if action.wants_json());
+        if self.printing().json || wants_json { OutputFormat::Json } else { OutputFormat::Text }
     }
 
     fn printing(&self) -> &Json {

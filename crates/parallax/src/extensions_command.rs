@@ -307,13 +307,13 @@ pub(crate) fn run_with(
             let mut set = Vec::new();
             for extension in chosen {
                 for value in &extension.values {
-                    let wanted = setting.as_ref().is_none_or(|setting| {
+                    let is_selected = setting.as_ref().is_none_or(|setting| {
                         *setting == value.setting.variable
                             || setting.eq_ignore_ascii_case(&value.setting.name)
                     });
                     let variable = &value.setting.variable;
                     // With a file of values, ask only for the settings that it names.
-                    if !wanted || values.settings.is_some() && !prompter.has(variable) {
+                    if !is_selected || values.settings.is_some() && !prompter.has(variable) {
                         continue;
                     }
                     let given = prompter.value(extension.name(), &value.setting)?;
@@ -529,11 +529,11 @@ fn switch(
 
 fn validate(launch: &SessionConfig, path: &std::path::Path) -> Result<CommandResult, Failure> {
     let (manifest, review) = launch.extension_manager().review_extension(path)?;
-    if let Some(wrong) = manifest.misspelled.first().or(review.missing.first()) {
+    if let Some(problem) = manifest.misspelled.first().or(review.missing.first()) {
         let name = &manifest.name;
         return Err(input_failure(format!(
             "Extension \"{name}\" is not valid: {}",
-            one_line(wrong)
+            one_line(problem)
         )));
     }
     let mut text =

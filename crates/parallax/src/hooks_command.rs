@@ -241,10 +241,13 @@ fn test(
     Ok(CommandResult::new(text, json))
 }
 
-fn migrate(launch: &SessionConfig, wanted: Option<Scope>) -> Result<CommandResult, Failure> {
-    let mut scope = wanted.unwrap_or(Scope::Workspace);
+fn migrate(
+    launch: &SessionConfig,
+    requested_scope: Option<Scope>,
+) -> Result<CommandResult, Failure> {
+    let mut scope = requested_scope.unwrap_or(Scope::Workspace);
     let mut done = parallax_hooks::migrate_hooks(launch.config(), scope.into())?;
-    if wanted.is_none() && done.read.is_empty() {
+    if requested_scope.is_none() && done.read.is_empty() {
         scope = Scope::User;
         done = parallax_hooks::migrate_hooks(launch.config(), scope.into())?;
     }

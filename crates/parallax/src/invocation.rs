@@ -150,12 +150,12 @@ impl Invocation {
     ///
     /// # Errors
     /// Returns the reason if the command line is invalid.
-    pub(crate) fn read(argv: &[OsString], around: &StartupFacts) -> Result<Self, InvocationError> {
+    pub(crate) fn read(argv: &[OsString], startup: &StartupFacts) -> Result<Self, InvocationError> {
         if let Some(usage) = usage::flag_as_prompt(argv) {
             return Err(usage.into());
         }
         match command_line::parse(argv) {
-            Ok(typed) => understand(typed, around),
+            Ok(typed) => understand(typed, startup),
             Err(error) if error.kind() == ErrorKind::DisplayHelp => {
                 Ok(Self::Help(error.to_string()))
             }
@@ -164,7 +164,7 @@ impl Invocation {
             }
             Err(error)
                 if usage::is_missing_value(&error, "--prompt-interactive")
-                    && !around.stdin_is_terminal =>
+                    && !startup.stdin_is_terminal =>
             {
                 Err(input_failure(PIPED))
             }
@@ -181,7 +181,7 @@ impl Invocation {
     }
 }
 
-fn understand(typed: Arguments, around: &StartupFacts) -> Result<Invocation, InvocationError> {
+fn understand(typed: Arguments, startup: &StartupFacts) -> Result<Invocation, InvocationError> {
     if typed.version {
         return Ok(Invocation::Version);
     }
@@ -201,7 +201,7 @@ fn understand(typed: Arguments, around: &StartupFacts) -> Result<Invocation, Inv
         }
         Some(CliCommand::Auth(auth)) => return Ok(Invocation::Auth(auth)),
         Some(CliCommand::Serve(serve)) => return Ok(Invocation::Serve(serve)),
-        Some(CliCommand::Worktrees(worktrees)) => return worktrees_of(worktrees.action, around),
+        Some(CliCommand::Worktrees(worktrees)) => return worktrees_of(worktrees.action, startup),
         Some(CliCommand::Review(review)) => return Ok(Invocation::Review(Box::new(review))),
         Some(CliCommand::Ps(ps)) => {
             return Ok(Invocation::BackgroundAction(BackgroundAction::Ps(ps)));
@@ -303,7 +303,7 @@ fn understand(typed: Arguments, around: &StartupFacts) -> Result<Invocation, Inv
     let streams = typed.printing.input_format == Some(InputFormat::StreamJson);
     let (is_acp, is_setup, is_background) = (session.acp, session.setup, session.bg);
     let has_allowed_tools = !session.allowed_tools.is_empty();
-    let mut flags = session_flags(session, typed.doubles, around)?;
+    let mut flags = session_flags(session, typed.doubles, startup)?;
     let mut printing = printing;
     if has_allowed_tools {
         printing
@@ -362,15 +362,15 @@ fn understand(typed: Arguments, around: &StartupFacts) -> Result<Invocation, Inv
         flags.options.waits_for_servers = true;
         return Ok(Invocation::StreamInput { flags, printing });
     }
-    if first.is_some() && !around.stdin_is_terminal {
+    if first.is_some() && !startup.stdin_is_terminal {
         return Err(input_failure(PIPED));
     }
-    if first.is_some() && !around.stdout_is_terminal {
+    if first.is_some() && !startup.stdout_is_terminal {
         return Err(input_failure(
             "The --prompt-interactive flag requires a terminal on stdout; use `--prompt`",
         ));
     }
-    if first.is_some() || (!is_printed && !around.is_headless()) {
+    if first.is_some() || (!is_printed && !startup.is_headless()) {
         let mut warnings = printing.warnings;
         if as_words {
             warnings.push(
@@ -385,7 +385,7 @@ fn understand(typed: Arguments, around: &StartupFacts) -> Result<Invocation, Inv
     }
     // The last turn of a resumed session may have been interrupted.
     let goes_on = matches!(flags.options.session, SessionChoice::Resume(_));
-    if prompt.is_none() && !around.is_headless() && !goes_on {
+    if prompt.is_none() && !startup.is_headless() && !goes_on {
         return Err(input_failure(
             "No prompt given\nUse `parallax -p \"…\"`, pipe a prompt to stdin, or start an \
              interactive session with `parallax`.",
@@ -397,12 +397,12 @@ fn understand(typed: Arguments, around: &StartupFacts) -> Result<Invocation, Inv
 /// Interprets `parallax worktrees`; `open` in a terminal starts a session in that directory.
 fn worktrees_of(
     action: WorktreesAction,
-    around: &StartupFacts,
+    startup: &StartupFacts,
 ) -> Result<Invocation, InvocationError> {
     let WorktreesAction::Open { name } = &action else {
         return Ok(Invocation::Worktrees(action));
     };
-    if around.is_headless() || !around.stdout_is_terminal {
+    if startup.is_headless() || !startup.stdout_is_terminal {
         return Ok(Invocation::Worktrees(action));
     }
     let (path, has_session) = worktrees_command::open(name).map_err(InvocationError::Failure)?;

@@ -50,7 +50,7 @@ fn print_or_fail(text: Result<String, Failure>) -> ExitCode {
 }
 
 /// Runs the invocation and returns the exit code.
-pub(crate) fn launch(invocation: Invocation, around: StartupFacts) -> ExitCode {
+pub(crate) fn launch(invocation: Invocation, startup: StartupFacts) -> ExitCode {
     match invocation {
         // These start no runtime and open no file.
         Invocation::Help(text) => print(&with_called_name(&text)),
@@ -118,7 +118,7 @@ pub(crate) fn launch(invocation: Invocation, around: StartupFacts) -> ExitCode {
                 .build();
             let result = match runtime {
                 Ok(runtime) => {
-                    let result = runtime.block_on(run(invocation, around));
+                    let result = runtime.block_on(run(invocation, startup));
                     // A pending read of stdin may never return, so do not wait for it.
                     runtime.shutdown_background();
                     result
@@ -175,7 +175,7 @@ enum Prompts {
     Hosted(PathBuf),
 }
 
-async fn run(invocation: Invocation, around: StartupFacts) -> Result<ExitCode, LaunchFailure> {
+async fn run(invocation: Invocation, startup: StartupFacts) -> Result<ExitCode, LaunchFailure> {
     let _file_limit = survive_file_limit();
     let (prompts, flags, printing) = match invocation {
         Invocation::Help(text) => return Ok(print(&text)),
@@ -263,10 +263,10 @@ async fn run(invocation: Invocation, around: StartupFacts) -> Result<ExitCode, L
             match background_session::directory() {
                 Some(directory) => {
                     let hosted = Prompts::Hosted(directory);
-                    return run_on_worker(worktree_run(hosted, *flags, printing, around)).await;
+                    return run_on_worker(worktree_run(hosted, *flags, printing, startup)).await;
                 }
                 None => {
-                    let started = background_session::start(prompt, &flags, format, around);
+                    let started = background_session::start(prompt, &flags, format, startup);
                     return started.await.map_err(|failure| startup_failure(failure, format));
                 }
             }
@@ -288,7 +288,7 @@ async fn run(invocation: Invocation, around: StartupFacts) -> Result<ExitCode, L
                 SessionWorktree::enter(&flags).map_err(|failure| startup_failure(failure, None))?;
             let options =
                 interactive::InteractiveOptions { prompt, screen_reader, flags, warnings };
-            let left = interactive::run(options, around.stdin_is_terminal).await;
+            let left = interactive::run(options, startup.stdin_is_terminal).await;
             worktree.finish();
             return left.map_err(|failure| startup_failure(failure, None));
         }
@@ -297,7 +297,7 @@ async fn run(invocation: Invocation, around: StartupFacts) -> Result<ExitCode, L
         }
         Invocation::StreamInput { flags, printing } => (Prompts::Streamed, flags, printing),
     };
-    run_on_worker(worktree_run(prompts, flags, printing, around)).await
+    run_on_worker(worktree_run(prompts, flags, printing, startup)).await
 }
 
 /// Runs a front end as a task: on the threads of its session, which saves a switch of threads for
@@ -320,7 +320,7 @@ async fn worktree_run(
     prompts: Prompts,
     flags: SessionFlags,
     printing: OutputOptions,
-    around: StartupFacts,
+    startup: StartupFacts,
 ) -> Result<ExitCode, LaunchFailure> {
     if flags.worktree.is_some() {
         // An untrusted folder gets no worktree.
@@ -328,7 +328,7 @@ async fn worktree_run(
     }
     let worktree = SessionWorktree::enter(&flags)
         .map_err(|failure| startup_failure(failure, printing.format))?;
-    let result = headless(prompts, flags, printing, around).await;
+    let result = headless(prompts, flags, printing, startup).await;
     worktree.finish();
     result
 }
@@ -338,11 +338,11 @@ async fn headless(
     prompts: Prompts,
     flags: SessionFlags,
     printing: OutputOptions,
-    around: StartupFacts,
+    startup: StartupFacts,
 ) -> Result<ExitCode, LaunchFailure> {
     let launch = prepare(&flags).map_err(|failure| startup_failure(failure, printing.format))?;
     let arguments = std::env::args_os().skip(1).collect();
-    let enclosure = parallax_sdk::sandboxed_program(&launch, arguments, around.stdin_is_terminal);
+    let enclosure = parallax_sdk::sandboxed_program(&launch, arguments, startup.stdin_is_terminal);
     if let Some(enclosure) =
         enclosure.map_err(|failure| startup_failure(failure, printing.format))?
     {
@@ -372,8 +372,8 @@ async fn headless(
         &session,
         &mut events,
         prompts,
-        options(&session, printing, format, schema, around),
-        around,
+        options(&session, printing, format, schema, startup),
+        startup,
     )
     .await;
     let id = session.id.clone();
@@ -482,7 +482,7 @@ async fn run_prompts(
     events: &mut EventReader,
     prompts: Prompts,
     mut options: RunOptions,
-    around: StartupFacts,
+    startup: StartupFacts,
 ) -> Result<ExitCode, Failure> {
     let prompt = match prompts {
         Prompts::Streamed => {
@@ -497,7 +497,7 @@ async fn run_prompts(
         }
         Prompts::Assembled(prompt) => prompt,
     };
-    let stdin = if around.stdin_is_terminal {
+    let stdin = if startup.stdin_is_terminal {
         StdinText::default()
     } else {
         let mut signals = Signals::listen();
@@ -516,11 +516,11 @@ async fn run_prompts(
     let commands = session.commands.clone();
     let command_warnings = tokio::task::spawn_blocking(move || commands.catalog().warnings());
     let mut signals = Signals::listen();
-    let asked = tokio::select! {
+    let answer = tokio::select! {
         asked = start::engine_command(session, events, &typed) => asked?,
         number = signals.next() => return Ok(handle_early_signal(number, session, &options)),
     };
-    let report = match asked {
+    let report = match answer {
         None => start::info_command(session, &typed).await?.map(|report| (report, Vec::new())),
         asked => asked,
     };
@@ -578,7 +578,7 @@ fn options(
     printing: OutputOptions,
     format: OutputFormat,
     schema: Option<OutputSchema>,
-    around: StartupFacts,
+    startup: StartupFacts,
 ) -> RunOptions {
     let mut warnings = printing.warnings;
     warnings.extend(session.warnings.iter().cloned());
@@ -586,7 +586,7 @@ fn options(
         format,
         stream_version: printing.stream_version,
         raw_output: printing.raw_output,
-        whole_messages: !printing.stream_text && !around.stdout_is_terminal,
+        whole_messages: !printing.stream_text && !startup.stdout_is_terminal,
         verbose_json: printing.verbose_json,
         quiet: printing.quiet,
         schema,
@@ -594,11 +594,12 @@ fn options(
         model: session.model.clone(),
         warnings,
         scripted: session.scripted,
-        stdin_is_terminal: around.stdin_is_terminal,
+        stdin_is_terminal: startup.stdin_is_terminal,
         has_end_hooks: session.has_end_hooks(),
-        stderr_colour: around.stderr_colour,
-        shared_terminal: (around.stdout_is_terminal && around.stderr_is_terminal) || share_output(),
-        compatible_signals: around.compatible_signals,
+        stderr_colour: startup.stderr_colour,
+        shared_terminal: (startup.stdout_is_terminal && startup.stderr_is_terminal)
+            || share_output(),
+        compatible_signals: startup.compatible_signals,
         finishes_tool_calls: parallax_batch::is_agent(),
         is_reader_gone: Some(is_reader_gone),
     }
@@ -616,7 +617,7 @@ fn is_reader_gone() -> bool {
 /// Whether standard output and standard error are the same file or pipe (`2>&1`).
 fn share_output() -> bool {
     let file = |stream: BorrowedFd<'_>| {
-        rustix::fs::fstat(stream).ok().map(|facts| (facts.st_dev, facts.st_ino))
+        rustix::fs::fstat(stream).ok().map(|status| (status.st_dev, status.st_ino))
     };
     let (output, errors) = (std::io::stdout(), std::io::stderr());
     let output = file(output.as_fd());

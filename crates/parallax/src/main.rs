@@ -101,7 +101,7 @@ fn main() -> std::process::ExitCode {
     if let Some(code) = completions::answer(&argv) {
         return code.into();
     }
-    let around = StartupFacts::read();
+    let startup = StartupFacts::read();
     let normalized_args::NormalizedArgs { argv, before_subcommand } =
         normalized_args::normalize(&argv);
     if let Some((subcommand, mut flags)) = before_subcommand {
@@ -119,8 +119,8 @@ fn main() -> std::process::ExitCode {
             usage::warn_about_flags(&subcommand, &flags);
         }
     }
-    let code = match Invocation::read(&argv, &around) {
-        Ok(invocation) => launch::launch(invocation, around),
+    let code = match Invocation::read(&argv, &startup) {
+        Ok(invocation) => launch::launch(invocation, startup),
         Err(refusal) => refuse(&refusal, &argv),
     };
     code.into()

@@ -52,7 +52,7 @@ mod tests {
     #[test]
     fn only_commands_are_renamed() {
         let text = "Usage: parallax [X]\n`parallax` and `parallax auth`, ~/.parallax/x, parallax-x";
-        let wanted = "Usage: gemini [X]\n`gemini` and `gemini auth`, ~/.parallax/x, parallax-x";
-        assert_eq!(replace_program_name(text, "gemini"), wanted);
+        let expected = "Usage: gemini [X]\n`gemini` and `gemini auth`, ~/.parallax/x, parallax-x";
+        assert_eq!(replace_program_name(text, "gemini"), expected);
     }
 }

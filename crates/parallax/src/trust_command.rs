@@ -103,8 +103,8 @@ impl FolderState {
         let (dirs, outer) = (&self.trust_state.dirs, &self.trust_state.outer);
         let files = parallax_config::loose_settings(dirs, outer, &self.folder)
             .map_err(|error| config(&error))?;
-        let wanted = files.iter().filter(|file| file.acceptance == acceptance);
-        Ok(wanted.flat_map(|file| self.named_keys(file)).collect())
+        let matching = files.iter().filter(|file| file.acceptance == acceptance);
+        Ok(matching.flat_map(|file| self.named_keys(file)).collect())
     }
 
     fn named_keys(&self, file: &LooseSettings) -> Vec<String> {

@@ -127,8 +127,8 @@ impl SessionWorktree {
         let Some(request) = &flags.worktree else {
             return Ok(Self { worktree: None });
         };
-        let asked = flags.options.sandbox.as_deref();
-        if asked.is_some_and(|sandbox| !["true", "false"].contains(&sandbox)) {
+        let requested = flags.options.sandbox.as_deref();
+        if requested.is_some_and(|sandbox| !["true", "false"].contains(&sandbox)) {
             return Err(input(
                 "`--worktree` cannot be used with a sandbox for all of Parallax".to_owned(),
             ));

@@ -108,7 +108,7 @@ impl Conditions {
     ) -> Option<Mismatch> {
         if !self.modes.is_empty() && !self.modes.contains(&mode) {
             Some(Mismatch::Mode)
-        } else if self.interactive.is_some_and(|wanted| wanted != interactive) {
+        } else if self.interactive.is_some_and(|expected| expected != interactive) {
             Some(Mismatch::Interactive)
         } else if !self.tools.iter().any(|pattern| pattern.matches(names)) {
             Some(Mismatch::Tool)

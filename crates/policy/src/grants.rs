@@ -37,12 +37,12 @@ pub(crate) fn union(one: &Permissions, other: &Permissions) -> Permissions {
 /// Returns the wanted permissions that are neither granted nor available to every command. With
 /// `readonly`, commands cannot write to the workspace.
 pub(crate) fn missing_permissions(
-    wanted: &Permissions,
+    requested: &Permissions,
     granted: &Permissions,
     folders: &PathRoots<'_>,
     readonly: bool,
 ) -> Permissions {
-    let mut beyond = wanted.difference(granted);
+    let mut beyond = requested.difference(granted);
     let roots = folders.workspace;
     beyond.file_system.write.retain(|path| {
         readonly

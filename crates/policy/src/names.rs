@@ -44,14 +44,14 @@ pub(crate) fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     const MOST_EDITS: usize = 3;
     const LONGEST: usize = 64;
     // A short word is close to every other word.
-    let most = MOST_EDITS.min(word.chars().count().saturating_sub(2));
+    let max_edits = MOST_EDITS.min(word.chars().count().saturating_sub(2));
     if known.contains(&word) || word.chars().count() > LONGEST {
         return None;
     }
     known
         .iter()
         .map(|candidate| (strsim::levenshtein(word, candidate), *candidate))
-        .filter(|(edits, _)| *edits <= most)
+        .filter(|(edits, _)| *edits <= max_edits)
         .min()
         .map(|(_, candidate)| candidate)
 }

@@ -130,10 +130,10 @@ const OF_PASS: &[&str] = &[
 pub(crate) fn prints_credential(command: &Command) -> bool {
     let Some(name) = command.name() else { return false };
     let words = || command.arguments().iter().filter_map(|word| word.text.as_deref());
-    let in_table = PRINTERS.iter().any(|(names, wanted)| {
+    let in_table = PRINTERS.iter().any(|(names, patterns)| {
         let mut words = words();
         matches_any(names, name)
-            && wanted.iter().all(|wanted| words.any(|it| matches_any(wanted, it)))
+            && patterns.iter().all(|pattern| words.any(|it| matches_any(pattern, it)))
     });
     // `pass NAME` is short for `pass show NAME`.
     let is_name = |word: &str| !word.starts_with('-') && !OF_PASS.contains(&word);

@@ -4,8 +4,8 @@
 const MAX_LINE: usize = 2000;
 
 /// Returns the beginning of a text: at most `most` bytes, cut at a character boundary.
-pub fn truncate(text: &str, most: usize) -> &str {
-    let mut end = most.min(text.len());
+pub fn truncate(text: &str, limit: usize) -> &str {
+    let mut end = limit.min(text.len());
     while !text.is_char_boundary(end) {
         end -= 1;
     }

@@ -8,7 +8,7 @@ pub fn repair_json(json: &str) -> String {
     let mut rest = json;
     let mut in_string = false;
     while let Some(char) = rest.chars().next() {
-        let taken = match char {
+        let length = match char {
             '\\' if in_string => escape(rest, &mut out),
             '-' | '0'..='9' if !in_string => number(rest, &mut out),
             _ => {
@@ -17,7 +17,7 @@ pub fn repair_json(json: &str) -> String {
                 char.len_utf8()
             }
         };
-        rest = rest.get(taken..).unwrap_or("");
+        rest = rest.get(length..).unwrap_or("");
     }
     out
 }

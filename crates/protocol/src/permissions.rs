@@ -100,18 +100,18 @@ impl Permissions {
         let below = |path: &PathBuf, folders: &[PathBuf]| {
             folders.iter().any(|folder| path.starts_with(folder))
         };
-        let wanted = &self.file_system;
+        let requested = &self.file_system;
         Self {
             network: self.network && !granted.network,
             host_loopback: self.host_loopback && !granted.host_loopback,
             file_system: FilePermissions {
-                read: wanted
+                read: requested
                     .read
                     .iter()
                     .filter(|path| !below(path, read) && !below(path, write))
                     .cloned()
                     .collect(),
-                write: wanted.write.iter().filter(|path| !below(path, write)).cloned().collect(),
+                write: requested.write.iter().filter(|path| !below(path, write)).cloned().collect(),
             },
             agents: self.agents && !granted.agents,
             repository_programs: self.repository_programs && !granted.repository_programs,
@@ -168,7 +168,7 @@ mod tests {
 
     #[test]
     fn permissions_beyond_a_grant_are_the_uncovered_ones() {
-        let wanted = Permissions {
+        let expected = Permissions {
             network: true,
             file_system: FilePermissions {
                 read: vec!["/a/b".into(), "/c".into()],
@@ -180,9 +180,9 @@ mod tests {
             file_system: FilePermissions { read: vec![], write: vec!["/a".into()] },
             ..Permissions::default()
         };
-        let beyond = wanted.difference(&granted);
+        let beyond = expected.difference(&granted);
         assert_eq!(beyond.words(), ["network", "to read /c"]);
-        assert!(wanted.difference(&beyond.clone().union(&granted)).is_empty());
+        assert!(expected.difference(&beyond.clone().union(&granted)).is_empty());
         assert_eq!(beyond.describe(), "permission to use the network and to read /c");
         assert_eq!(granted.describe(), "permission to write /a");
         assert_eq!(Permissions::default().describe(), "");

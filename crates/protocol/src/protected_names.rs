@@ -329,7 +329,7 @@ pub fn protection_of<'a>(
     let named = INDEX.names.get(name).into_iter().flatten();
     let named = named.filter(|row| {
         let mut above = above.clone();
-        row.parents.iter().all(|wanted| above.next().is_some_and(|found| found == *wanted))
+        row.parents.iter().all(|expected| above.next().is_some_and(|found| found == *expected))
     });
     let ending = INDEX.endings.iter().filter(|(ending, _)| name.ends_with(ending));
     named.map(|row| row.protection).chain(ending.map(|(_, protection)| *protection)).max()

@@ -106,7 +106,7 @@ fn starts_with_tag(text: &str) -> bool {
             && !matches!(letter, '\u{200b}'..='\u{200f}' | '\u{2060}' | '\u{feff}' | '\u{ad}')
     });
     TAG.chars()
-        .all(|wanted| letters.next().is_some_and(|found| found.eq_ignore_ascii_case(&wanted)))
+        .all(|expected| letters.next().is_some_and(|found| found.eq_ignore_ascii_case(&expected)))
 }
 
 #[cfg(test)]

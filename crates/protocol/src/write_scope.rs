@@ -17,8 +17,8 @@ impl WriteScope {
     /// path decides.
     pub fn contains(&self, path: &Path) -> bool {
         let depth = |paths: &[PathBuf]| {
-            let around = paths.iter().filter(|around| path.starts_with(around));
-            around.map(|around| around.components().count()).max()
+            let containing = paths.iter().filter(|containing| path.starts_with(containing));
+            containing.map(|around| around.components().count()).max()
         };
         match depth(&self.read_only) {
             Some(closed) => depth(&self.open).is_some_and(|open| open > closed),

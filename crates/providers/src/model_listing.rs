@@ -117,11 +117,11 @@ impl ProviderManager {
     pub async fn list_models(&self, only: Option<&str>, limit: Duration) -> Vec<ProviderListing> {
         let table = Arc::new(self.model_table());
         let clients = ProviderModels::new(self.clone(), table.clone(), &SessionId(String::new()));
-        let wanted = |provider: &&Provider| match only {
+        let is_selected = |provider: &&Provider| match only {
             Some(name) => provider.name == name,
             None => true,
         };
-        let asked = table.providers().iter().filter(wanted).map(|provider| {
+        let listings = table.providers().iter().filter(is_selected).map(|provider| {
             let (clients, owned) = (clients.clone(), provider.clone());
             // Getting the key may block on a keychain or a command.
             let opening = tokio::task::spawn_blocking(move || clients.http_model(&owned));
@@ -162,7 +162,7 @@ impl ProviderManager {
                 })
             }
         });
-        join_all(asked).await.into_iter().flatten().collect()
+        join_all(listings).await.into_iter().flatten().collect()
     }
 }
 

@@ -221,8 +221,8 @@ impl ProviderManager {
         let tool = to_raw_value(&tool)
             .map_err(|error| failure(FailureKind::Internal, error.to_string()))?;
         let prompt = "Call the tool `report_color` with the color `blue`.";
-        let asked = probe.request(prompt, Some(tool), TOOL_TOKENS);
-        let called = probe.try_out(asked.clone(), &QUIRKS_OF_PROMPTS).await;
+        let request = probe.request(prompt, Some(tool), TOOL_TOKENS);
+        let called = probe.try_out(request.clone(), &QUIRKS_OF_PROMPTS).await;
         add(TestStep {
             name: "tools",
             passed: called.as_ref().is_ok_and(|answer| call_of(answer).is_some()),
@@ -232,9 +232,11 @@ impl ProviderManager {
                 })
             }),
         });
-        if let Some(mut asked) = called.ok().and_then(|answer| after_call(asked, &answer)) {
-            probe.limit_output(&mut asked, TEXT_TOKENS);
-            let answer = probe.try_out(asked, &QUIRKS_OF_RESULTS).await;
+        if let Some(mut request_after_call) =
+            called.ok().and_then(|answer| after_call(request, &answer))
+        {
+            probe.limit_output(&mut request_after_call, TEXT_TOKENS);
+            let answer = probe.try_out(request_after_call, &QUIRKS_OF_RESULTS).await;
             add(TestStep {
                 name: "results",
                 passed: answer.is_ok(),

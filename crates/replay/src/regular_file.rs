@@ -40,18 +40,18 @@ pub(crate) fn special(metadata: &Metadata) -> Option<&'static str> {
 }
 
 /// Reads a regular file of at most `most` bytes.
-pub(crate) fn read(path: &Path, most: u64) -> Result<Vec<u8>, FileReadError> {
+pub(crate) fn read(path: &Path, max_bytes: u64) -> Result<Vec<u8>, FileReadError> {
     // Check before opening: opening a pipe blocks.
     let metadata = std::fs::metadata(path).map_err(FileReadError::Io)?;
     if let Some(what) = special(&metadata) {
         return Err(FileReadError::Special(what));
     }
-    if metadata.len() > most {
+    if metadata.len() > max_bytes {
         return Err(FileReadError::TooLarge);
     }
     let file = File::open(path).map_err(FileReadError::Io)?;
     // Kernel files have no length, and others may grow.
     let mut bytes = Vec::new();
-    file.take(most + 1).read_to_end(&mut bytes).map_err(FileReadError::Io)?;
-    if bytes.len() as u64 > most { Err(FileReadError::TooLarge) } else { Ok(bytes) }
+    file.take(max_bytes + 1).read_to_end(&mut bytes).map_err(FileReadError::Io)?;
+    if bytes.len() as u64 > max_bytes { Err(FileReadError::TooLarge) } else { Ok(bytes) }
 }

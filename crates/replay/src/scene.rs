@@ -42,9 +42,9 @@ impl<'a> ScriptScene<'a> {
 
     /// Returns the n-th tool result of the conversation, from 1.
     fn result(&self, number: usize) -> Option<Value> {
-        let wanted = number.checked_sub(1)?;
+        let index = number.checked_sub(1)?;
         let users = self.request.contents.iter().filter(|c| c.role() == Role::User);
-        users.filter_map(|content| content.open().ok()).flat_map(|c| results(&c)).nth(wanted)
+        users.filter_map(|content| content.open().ok()).flat_map(|c| results(&c)).nth(index)
     }
 }
 

@@ -64,10 +64,14 @@ fn seatbelt_from_file(plan: &Plan, text: &str) -> Result<OsString, PlanError> {
     static COUNT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
     let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
     let path = plan.temporary.join(format!("plan-{}-{number}.json", std::process::id()));
-    let wrong = |source| PlanError::Write { path: path.clone(), source };
-    let mut file =
-        OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path).map_err(wrong)?;
-    file.write_all(text.as_bytes()).map_err(wrong)?;
+    let to_error = |source| PlanError::Write { path: path.clone(), source };
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&path)
+        .map_err(to_error)?;
+    file.write_all(text.as_bytes()).map_err(to_error)?;
     let mut argument = OsString::from("@");
     argument.push(&path);
     Ok(argument)

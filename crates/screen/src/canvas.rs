@@ -384,16 +384,16 @@ impl Canvas {
 
     /// Takes the newest finished rows that fill `room` rows of a window.
     fn take_newest_rows(&mut self, room: usize, columns: usize) -> Vec<Line> {
-        let mut taken = Vec::new();
+        let mut newest = Vec::new();
         let mut left = room;
         while let Some(line) = self.finished.back() {
             let rows = wrap(line, columns, &[]);
             let Some(rest) = left.checked_sub(rows.len()) else { break };
             left = rest;
-            taken.push(rows);
+            newest.push(rows);
             self.finished.pop_back();
         }
-        taken.into_iter().rev().flatten().collect()
+        newest.into_iter().rev().flatten().collect()
     }
 
     /// Removes the painted rows from a window that has changed.

@@ -123,13 +123,13 @@ impl Picture {
     ) -> Result<Self, PictureError> {
         let pixels = read::decode(bytes)?;
         let cell = (usize::from(drawing.cell.0.max(1)), usize::from(drawing.cell.1.max(1)));
-        let mut most = (columns.max(1) * cell.0, rows.max(1) * cell.1);
+        let mut max_size = (columns.max(1) * cell.0, rows.max(1) * cell.1);
         if drawing.graphics == Graphics::Sixel {
-            most = (most.0.min(MOST_SIXEL_SIDE), most.1.min(MOST_SIXEL_SIDE));
+            max_size = (max_size.0.min(MOST_SIXEL_SIDE), max_size.1.min(MOST_SIXEL_SIDE));
         }
         match drawing.graphics {
-            Graphics::Sixel => Self::as_sixels(&pixels, cell, most, drawing.colors),
-            graphics => Self::as_png(&pixels, cell, most, graphics),
+            Graphics::Sixel => Self::as_sixels(&pixels, cell, max_size, drawing.colors),
+            graphics => Self::as_png(&pixels, cell, max_size, graphics),
         }
     }
 
@@ -137,10 +137,10 @@ impl Picture {
     fn as_png(
         pixels: &Pixels,
         cell: (usize, usize),
-        most: (usize, usize),
+        max_size: (usize, usize),
         graphics: Graphics,
     ) -> Result<Self, PictureError> {
-        let size = scale_to_fit(pixels.size(), most);
+        let size = scale_to_fit(pixels.size(), max_size);
         let (columns, rows) = (size.0.div_ceil(cell.0), size.1.div_ceil(cell.1));
         // Pad with transparent pixels to cell borders, so that nothing is stretched.
         let whole = (columns * cell.0, rows * cell.1);
@@ -167,10 +167,10 @@ impl Picture {
     fn as_sixels(
         pixels: &Pixels,
         cell: (usize, usize),
-        most: (usize, usize),
+        max_size: (usize, usize),
         colors: usize,
     ) -> Result<Self, PictureError> {
-        let whole = scale_to_fit(pixels.size(), most);
+        let whole = scale_to_fit(pixels.size(), max_size);
         let (mut size, mut colors) = (whole, colors.clamp(2, 256));
         for _ in 0..TRIES {
             let scaled = pixels.scale_down(size);
@@ -200,11 +200,11 @@ impl Picture {
 }
 
 /// Returns the size scaled down to fit `most`, with the same aspect ratio.
-fn scale_to_fit(size: (usize, usize), most: (usize, usize)) -> (usize, usize) {
-    let by_width = most.0 as f64 / size.0.max(1) as f64;
-    let by_height = most.1 as f64 / size.1.max(1) as f64;
+fn scale_to_fit(size: (usize, usize), max_size: (usize, usize)) -> (usize, usize) {
+    let by_width = max_size.0 as f64 / size.0.max(1) as f64;
+    let by_height = max_size.1 as f64 / size.1.max(1) as f64;
     let fitted = shrink(size, by_width.min(by_height).min(1.0));
-    (fitted.0.min(most.0), fitted.1.min(most.1))
+    (fitted.0.min(max_size.0), fitted.1.min(max_size.1))
 }
 
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of a size")]

@@ -221,7 +221,7 @@ mod tests {
         assert_eq!(Row::new(&Line::raw("12345678"), 10).reflowed_height(4), 2);
         assert_eq!(Row::new(&Line::raw("123456789"), 10).reflowed_height(4), 3);
         assert_eq!(Row::new(&Line::raw("漢字漢"), 10).reflowed_height(3), 3);
-        let begun = |count| text(&Row::new(&Line::raw("漢字漢"), 10).first_rows(count, 3));
-        assert_eq!([0, 1, 2, 3, 4].map(begun), ["", "漢", "漢字", "漢字漢", "漢字漢"]);
+        let first_text = |count| text(&Row::new(&Line::raw("漢字漢"), 10).first_rows(count, 3));
+        assert_eq!([0, 1, 2, 3, 4].map(first_text), ["", "漢", "漢字", "漢字漢", "漢字漢"]);
     }
 }

@@ -142,13 +142,15 @@ impl Screen {
 
     /// Returns how pictures are drawn, as selected by the user or the terminal, or `None` if
     /// pictures are not available.
-    pub fn drawing(&self, wanted: Option<Graphics>) -> Option<Drawing> {
+    pub fn drawing(&self, requested: Option<Graphics>) -> Option<Drawing> {
         if self.options.mode != Mode::Inline {
             return None;
         }
         let capabilities = self.shared.terminal.capabilities();
-        let graphics = match wanted {
-            Some(wanted) => Some(wanted).filter(|wanted| capabilities.may_send(*wanted)),
+        let graphics = match requested {
+            Some(requested) => {
+                Some(requested).filter(|requested| capabilities.may_send(*requested))
+            }
             None => capabilities.graphics(),
         }?;
         let cell = self.shared.terminal.tty.cell().or(capabilities.cell).unwrap_or(COMMON_CELL);

@@ -100,11 +100,11 @@ fn servers(
     let (mut servers, mut problems) = (Vec::new(), Vec::new());
     for (name, value) in &agent.mcp_servers {
         // Rules and pins of a session's server must not apply to a different server.
-        let taken = known.servers.iter().any(|server| same_name(&server.name, name));
+        let is_used = known.servers.iter().any(|server| same_name(&server.name, name));
         let blocked =
             names(&excluded, name) || allowed.as_ref().is_some_and(|allowed| !names(allowed, name));
         let reason = match McpServer::read(name, value, source.clone()) {
-            _ if taken => "a server of the session has the same name".to_owned(),
+            _ if is_used => "a server of the session has the same name".to_owned(),
             _ if blocked => "the settings block it".to_owned(),
             Err(error) => error.reason,
             Ok(server) => {

@@ -31,14 +31,14 @@ pub(crate) fn restored_directories(
         // Directories were recorded with links resolved. If the path is a link now, it is a
         // different directory, and an agent may have created the link.
         let moved = std::fs::canonicalize(folder).is_ok_and(|now| now != *folder);
-        let taken = match moved {
+        let restored = match moved {
             true => Err(failure(
                 FailureKind::Input,
                 format!("`{}` is now a link to another directory", folder.display()),
             )),
             false => launch.trust_manager().folder_to_add(&folder.display().to_string()),
         };
-        match taken {
+        match restored {
             Ok(folder) => kept.push(folder),
             Err(failure) => notices.push(format!(
                 "a directory of this session was not added: {}; `/directory add {}` adds it \

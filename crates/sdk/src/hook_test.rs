@@ -23,7 +23,7 @@ pub async fn try_hooks(
 ) -> Result<HookTestResult, Failure> {
     let id = SessionId::new("hooks-test");
     let artifacts = launch.dirs().artifacts(&launch.options.directory, &id).root().to_owned();
-    let around = HookSession {
+    let hook_session = HookSession {
         processes: Processes::new(artifacts.clone()),
         shell: shell_options(launch, artifacts.clone()),
         session: id.as_str().to_owned(),
@@ -36,6 +36,14 @@ pub async fn try_hooks(
         observer: None,
     };
     let list = launch.hook_library().list()?;
-    parallax_hooks::try_hooks(&launch.config, list, launch.mode, around, event, subject, input)
-        .await
+    parallax_hooks::try_hooks(
+        &launch.config,
+        list,
+        launch.mode,
+        hook_session,
+        event,
+        subject,
+        input,
+    )
+    .await
 }

@@ -73,7 +73,7 @@ pub(crate) fn open_servers(
     let roots: Roots = Arc::new(move || folders.roots());
     let options =
         servers_options(launch, found.servers, processes, roots, sandbox, checkpoint_manager);
-    let around = confine::ServerContext {
+    let server_context = confine::ServerContext {
         directory: launch.options.directory.clone(),
         variables: children_variables(launch),
     };

@@ -48,10 +48,10 @@ impl OpenSession {
 fn newest(folder: &Path) -> Option<PathBuf> {
     let entries = std::fs::read_dir(folder).ok()?.flatten();
     let plans = entries.filter_map(|entry| {
-        let facts = entry.metadata().ok().filter(std::fs::Metadata::is_file)?;
+        let metadata = entry.metadata().ok().filter(std::fs::Metadata::is_file)?;
         let path = entry.path();
         let is_plan = path.extension().is_some_and(|end| end == "md");
-        is_plan.then(|| (facts.modified().unwrap_or(SystemTime::UNIX_EPOCH), path))
+        is_plan.then(|| (metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH), path))
     });
     plans.max().map(|(_, path)| path)
 }

@@ -46,11 +46,12 @@ pub fn sandboxed_command(
     let name = format!("run-{}", std::process::id());
     let project = parallax_store::project_folder(&launch.options.directory);
     let temporary = launch.config.dirs.parallax.join("tmp").join(project).join(name);
-    let wrong = |message: String| failure(FailureKind::Sandbox, message);
-    parallax_store::create_private_dir(&temporary)
-        .map_err(|error| wrong(format!("failed to create `{}`: {error}", temporary.display())))?;
+    let to_error = |message: String| failure(FailureKind::Sandbox, message);
+    parallax_store::create_private_dir(&temporary).map_err(|error| {
+        to_error(format!("failed to create `{}`: {error}", temporary.display()))
+    })?;
     let mut options = sandbox_options(launch, &temporary)
-        .ok_or_else(|| wrong("the sandbox is not available in this program".to_owned()))?;
+        .ok_or_else(|| to_error("the sandbox is not available in this program".to_owned()))?;
     // The sandbox was requested explicitly.
     options.enabled = true;
     let directory = launch.options.directory.clone();
@@ -69,7 +70,7 @@ pub fn sandboxed_command(
         permissions,
         shell.environment().variables,
     );
-    let (plan, environment) = prepared.map_err(wrong)?;
+    let (plan, environment) = prepared.map_err(to_error)?;
     Ok(SandboxedCommand {
         plan,
         environment,

@@ -85,7 +85,8 @@ impl SessionFacts<'_> {
         let dirs = &self.launch.config.dirs;
         let read = |folder: &Path| {
             let path = folder.join("keybindings.json");
-            let small = std::fs::metadata(&path).is_ok_and(|facts| facts.len() <= LARGEST_KEYS);
+            let small =
+                std::fs::metadata(&path).is_ok_and(|metadata| metadata.len() <= LARGEST_KEYS);
             small.then(|| std::fs::read_to_string(path).ok()).flatten()
         };
         let mut text = read(&dirs.parallax).or_else(|| read(&dirs.gemini)).unwrap_or_default();

@@ -130,8 +130,8 @@ mod tests {
             "wire": {"role": "model", "parts": [{"text": "hi"}]}}})
     }
 
-    fn route(asked: &str, model: &str) -> Value {
-        json!({"route": {"time": "2026-01-01T00:00:00Z", "asked": asked, "model": model,
+    fn route(requested: &str, model: &str) -> Value {
+        json!({"route": {"time": "2026-01-01T00:00:00Z", "asked": requested, "model": model,
             "source": "rules", "reason": "r", "latencyMs": 1}})
     }
 

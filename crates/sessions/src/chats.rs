@@ -124,8 +124,8 @@ impl SessionLibrary<'_> {
 
     /// Returns the last `most` inputs in this project, oldest first, including those of Gemini CLI.
     /// Blocking.
-    pub fn input_history(&self, most: usize) -> Vec<String> {
-        parallax_store::input_history(&self.dirs(), self.directory, most)
+    pub fn input_history(&self, limit: usize) -> Vec<String> {
+        parallax_store::input_history(&self.dirs(), self.directory, limit)
     }
 
     /// Adds an input to the history. Blocks briefly.
@@ -158,7 +158,7 @@ impl SessionLibrary<'_> {
 
 pub(crate) fn write_new(path: &Path, text: &str) -> Result<(), Failure> {
     use std::io::Write as _;
-    let wrong = |error: std::io::Error| match error.kind() {
+    let to_error = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::AlreadyExists => {
             input(format!("`{}` already exists: choose another name", path.display()))
         }
@@ -168,8 +168,8 @@ pub(crate) fn write_new(path: &Path, text: &str) -> Result<(), Failure> {
     options.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(path).map_err(wrong)?;
-    file.write_all(text.as_bytes()).map_err(wrong)
+    let mut file = options.open(path).map_err(to_error)?;
+    file.write_all(text.as_bytes()).map_err(to_error)
 }
 
 /// Formats the contents byte for byte, one per line.

@@ -98,7 +98,7 @@ pub fn export(
     by: Option<SyntaxHighlighter>,
     read_journal: impl FnOnce() -> Result<String, SourceError>,
 ) -> Result<String, Failure> {
-    let wrong = |error: serde_json::Error| {
+    let to_error = |error: serde_json::Error| {
         Failure::new(FailureKind::Internal, format!("failed to write the session: {error}"))
     };
     match form {
@@ -108,12 +108,12 @@ pub fn export(
                 .map_err(|error| Failure::new(FailureKind::Input, error.to_string()))?;
             Ok(html::page(session, title, by, &journal))
         }
-        ExportForm::Json => record::document(session, title).map_err(wrong),
-        ExportForm::Jsonl => journal_text(session).map_err(wrong),
+        ExportForm::Json => record::document(session, title).map_err(to_error),
+        ExportForm::Jsonl => journal_text(session).map_err(to_error),
         ExportForm::Claude => Ok(foreign::claude(session)),
         ExportForm::Codex => Ok(foreign::codex(session)),
-        ExportForm::Atif => atif::trajectory(session).map_err(wrong),
-        ExportForm::GeminiJson => record::lines(session, title).map_err(wrong),
+        ExportForm::Atif => atif::trajectory(session).map_err(to_error),
+        ExportForm::GeminiJson => record::lines(session, title).map_err(to_error),
     }
 }
 

@@ -380,11 +380,11 @@ fn rewind(
 /// that the session can be saved in any case.
 fn fork(
     library: &SessionLibrary<'_>,
-    asked: SessionId,
+    requested_id: SessionId,
     loaded: LoadedSession,
     from: String,
 ) -> ResumedState {
-    let mut id = asked;
+    let mut id = requested_id;
     let mut journal = journal(library, &id, Some(from.clone()));
     let mut renamed = None;
     if journal.reserve().is_err_and(|error| error.kind() == std::io::ErrorKind::AlreadyExists) {

@@ -105,8 +105,8 @@ impl SessionLibrary<'_> {
 }
 
 /// Truncates a text to `most` bytes.
-pub fn truncate(text: &str, most: usize) -> &str {
-    let mut end = text.len().min(most);
+pub fn truncate(text: &str, limit: usize) -> &str {
+    let mut end = text.len().min(limit);
     while !text.is_char_boundary(end) {
         end -= 1;
     }

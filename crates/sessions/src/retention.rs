@@ -69,14 +69,15 @@ impl SessionLibrary<'_> {
             let reason = format!("no sessions are deleted: the value of `{key}` is invalid");
             return Err(Failure::new(FailureKind::Config, reason));
         }
-        let (rule, wrong) = self.retention();
-        if let Some(wrong) = wrong {
-            return Err(Failure::new(FailureKind::Config, wrong));
+        let (rule, problem) = self.retention();
+        if let Some(problem) = problem {
+            return Err(Failure::new(FailureKind::Config, problem));
         }
         // Settings of this project apply to its own sessions only.
-        let (elsewhere, wrong) = retention_of(&self.config.settings.retention_for_other_projects());
-        if let Some(wrong) = wrong {
-            return Err(Failure::new(FailureKind::Config, wrong));
+        let (elsewhere, problem) =
+            retention_of(&self.config.settings.retention_for_other_projects());
+        if let Some(problem) = problem {
+            return Err(Failure::new(FailureKind::Config, problem));
         }
         let own = dirs.sessions(self.directory);
         let mut collected = CleanupResult::default();
@@ -152,7 +153,7 @@ fn retention_of(all: &Settings) -> (Option<Retention>, Option<String>) {
     }
     let count = all.get("general.sessionRetention.maxCount");
     let count = count.filter(|count| !count.is_null());
-    if count.is_some_and(|count| to_count(count).is_none_or(|most| most == 0)) {
+    if count.is_some_and(|count| to_count(count).is_none_or(|max| max == 0)) {
         return off("maxCount` must be a whole number, 1 or more");
     }
     let rule = Retention {

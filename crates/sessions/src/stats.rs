@@ -75,16 +75,16 @@ impl CostStats {
     }
 
     #[expect(clippy::cast_precision_loss, reason = "a percentage for display")]
-    fn add(&mut self, asked: &Requests) {
-        self.prompt += asked.usage.prompt;
-        self.cached += asked.usage.cached;
+    fn add(&mut self, requests: &Requests) {
+        self.prompt += requests.usage.prompt;
+        self.cached += requests.usage.cached;
         self.cached_share = self.cached as f64 / self.prompt.max(1) as f64;
-        self.input_usd += asked.cost.input;
-        self.cached_usd += asked.cost.cached;
-        self.output_usd += asked.cost.output;
-        self.usd += asked.cost.total();
-        if asked.unpriced && !self.unpriced.contains(&asked.model) {
-            self.unpriced.push(asked.model.clone());
+        self.input_usd += requests.cost.input;
+        self.cached_usd += requests.cost.cached;
+        self.output_usd += requests.cost.output;
+        self.usd += requests.cost.total();
+        if requests.unpriced && !self.unpriced.contains(&requests.model) {
+            self.unpriced.push(requests.model.clone());
         }
     }
 }
@@ -367,19 +367,19 @@ impl Stats {
     }
 
     /// Counts requests to a model for one purpose.
-    pub(crate) fn requests(&mut self, asked: &Requests) {
-        self.cost.add(asked);
-        let model = self.models.entry(asked.model.clone()).or_default();
-        model.cost += asked.cost.total();
-        let role = model.roles.entry(asked.role.clone()).or_default();
-        model.api.total_requests += asked.count;
-        model.api.untimed += asked.untimed;
-        model.api.total_latency_ms += asked.latency_ms;
-        role.total_requests += asked.count;
-        role.total_latency_ms += asked.latency_ms;
-        model.tokens.add(&asked.usage);
-        role.tokens.add(&asked.usage);
-        for (class, count) in &asked.errors {
+    pub(crate) fn requests(&mut self, requests: &Requests) {
+        self.cost.add(requests);
+        let model = self.models.entry(requests.model.clone()).or_default();
+        model.cost += requests.cost.total();
+        let role = model.roles.entry(requests.role.clone()).or_default();
+        model.api.total_requests += requests.count;
+        model.api.untimed += requests.untimed;
+        model.api.total_latency_ms += requests.latency_ms;
+        role.total_requests += requests.count;
+        role.total_latency_ms += requests.latency_ms;
+        model.tokens.add(&requests.usage);
+        role.tokens.add(&requests.usage);
+        for (class, count) in &requests.errors {
             model.api.total_errors += count;
             role.total_errors += count;
             *model.api.errors_by_type.entry(error_type(class)).or_default() += count;

@@ -155,32 +155,32 @@ impl UsageStart {
     /// # Errors
     /// Returns an error for any other text.
     pub fn parse(text: &str) -> Result<Self, Failure> {
-        let wrong = || {
+        let to_error = || {
             let text = parallax_protocol::code_text::code_text(text);
             let message =
                 format!("invalid `--since {text}`: use `30d`, `2w`, `12h`, or `2026-11-01`");
             Failure::new(FailureKind::Input, message)
         };
         if let Ok(day) = text.parse::<Date>() {
-            return Self::from_day(day).ok_or_else(wrong);
+            return Self::from_day(day).ok_or_else(to_error);
         }
         let last = text.char_indices().last().map_or(0, |(at, _)| at);
         let (digits, unit) = text.split_at(last);
         let number: i64 =
-            digits.parse().ok().filter(|it| (0..=36_500).contains(it)).ok_or_else(wrong)?;
+            digits.parse().ok().filter(|it| (0..=36_500).contains(it)).ok_or_else(to_error)?;
         let span = match unit {
             "h" => Span::new().hours(number),
             "d" => Span::new().days(number),
             "w" => Span::new().weeks(number),
-            _ => return Err(wrong()),
+            _ => return Err(to_error()),
         };
-        let start = Zoned::now().checked_sub(span).map_err(|_| wrong())?;
+        let start = Zoned::now().checked_sub(span).map_err(|_| to_error())?;
         match unit {
             "h" => {
                 let label = start.strftime("%Y-%m-%d %H:%M").to_string();
                 Ok(Self { time: start.timestamp(), label })
             }
-            _ => Self::from_day(start.date()).ok_or_else(wrong),
+            _ => Self::from_day(start.date()).ok_or_else(to_error),
         }
     }
 
@@ -347,8 +347,8 @@ mod tests {
         assert!(parse("2w").time < parse("1d").time);
         let hours = Timestamp::now().duration_since(parse("12h").time).as_secs();
         assert!((12 * 3600 - 60..12 * 3600 + 60).contains(&hours), "{hours}");
-        for wrong in ["", "d", "-1d", "30", "99999999999d", "3y", "é"] {
-            assert!(UsageStart::parse(wrong).is_err(), "{wrong}");
+        for invalid in ["", "d", "-1d", "30", "99999999999d", "3y", "é"] {
+            assert!(UsageStart::parse(invalid).is_err(), "{invalid}");
         }
     }
 

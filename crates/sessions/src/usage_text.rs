@@ -46,7 +46,7 @@ pub fn format_report(report: &UsageReport) -> String {
     table(&mut text, "Models", &report.models.iter().take(ROWS).collect::<Vec<_>>());
     table(&mut text, "Projects", &report.projects.iter().take(ROWS).collect::<Vec<_>>());
     if !report.tools.is_empty() {
-        let most = report.tools.iter().map(|tool| tool.calls).max().unwrap_or(1);
+        let maximum = report.tools.iter().map(|tool| tool.calls).max().unwrap_or(1);
         let width = report.tools.iter().take(ROWS).map(|it| it.name.chars().count()).max();
         let width = width.unwrap_or(0).min(40);
         text.push_str("\nTools\n");
@@ -55,7 +55,7 @@ pub fn format_report(report: &UsageReport) -> String {
                 text,
                 "  {:<width$}  {}  {:>6} calls  {:>5} failed  {:>8}",
                 truncate_name(&tool.name, width),
-                bar(to_float(tool.calls), to_float(most)),
+                bar(to_float(tool.calls), to_float(maximum)),
                 tool.calls,
                 tool.failed,
                 duration(tool.duration_ms)
@@ -79,7 +79,7 @@ fn table(text: &mut String, title: &str, rows: &[&NamedUsage]) {
         true => cost(sum),
         false => to_float(sum.input_tokens + sum.output_tokens),
     };
-    let most = rows.iter().map(|row| value(&row.sum)).fold(0.0, f64::max);
+    let maximum = rows.iter().map(|row| value(&row.sum)).fold(0.0, f64::max);
     let width = rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0).min(40);
     for row in rows {
         let sum = &row.sum;
@@ -87,7 +87,7 @@ fn table(text: &mut String, title: &str, rows: &[&NamedUsage]) {
             text,
             "  {:<width$}  {}  {:>9}  {:>7} in  {:>7} out  {:>3.0} % cached",
             truncate_name(&row.name, width),
-            bar(value(sum), most),
+            bar(value(sum), maximum),
             dollars(sum),
             tokens(sum.input_tokens),
             tokens(sum.output_tokens),
@@ -107,12 +107,11 @@ fn truncate_name(name: &str, width: usize) -> String {
     format!("…{end}")
 }
 
-fn bar(value: f64, most: f64) -> String {
+fn bar(value: f64, maximum: f64) -> String {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is bounded")]
-    let filled = match most > 0.0 {
-        true => {
-            (value / most * to_float(BAR as u64)).round().clamp(0.0, to_float(BAR as u64)) as usize
-        }
+    let filled = match maximum > 0.0 {
+        true => (value / maximum * to_float(BAR as u64)).round().clamp(0.0, to_float(BAR as u64))
+            as usize,
         false => 0,
     };
     format!("{}{}", "█".repeat(filled), "░".repeat(BAR - filled))

@@ -428,8 +428,8 @@ pub fn latest_session(folder: &Path, project: &str) -> Option<SessionId> {
         let id = id
             .map(SessionId::from)
             .or_else(|| crash_recovery::interrupted_session(&file.path()))?;
-        let facts = file.metadata().ok().filter(std::fs::Metadata::is_file)?;
-        Some((facts.modified().ok()?, id))
+        let metadata = file.metadata().ok().filter(std::fs::Metadata::is_file)?;
+        Some((metadata.modified().ok()?, id))
     });
     sessions.max_by_key(|(modified, _)| *modified).map(|(_, id)| id)
 }

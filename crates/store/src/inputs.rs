@@ -40,7 +40,7 @@ struct GeminiLogEntry {
 
 /// Returns the last `most` texts, oldest first, without consecutive duplicates. Logs that cannot be
 /// read count as empty.
-pub fn input_history(dirs: &SessionDirs, project: &Path, most: usize) -> Vec<String> {
+pub fn input_history(dirs: &SessionDirs, project: &Path, limit: usize) -> Vec<String> {
     let mut inputs = read_own(&log(dirs, project)).unwrap_or_default();
     for folder in gemini_folders(dirs, project) {
         inputs.extend(read_gemini(&folder.join("logs.json")).unwrap_or_default());
@@ -48,7 +48,7 @@ pub fn input_history(dirs: &SessionDirs, project: &Path, most: usize) -> Vec<Str
     inputs.sort_by_key(|(time, _)| *time);
     let mut texts: Vec<String> = inputs.into_iter().map(|(_, text)| text).collect();
     texts.dedup();
-    texts.drain(..texts.len().saturating_sub(most));
+    texts.drain(..texts.len().saturating_sub(limit));
     texts
 }
 
@@ -95,14 +95,14 @@ pub fn forget_inputs(dirs: &SessionDirs, project: &Path, texts: &[String]) -> io
 
 /// Returns the last `most` shell lines that the user ran in the project, oldest first. Lines of
 /// Gemini CLI have no time and come first.
-pub fn shell_history(dirs: &SessionDirs, project: &Path, most: usize) -> Vec<String> {
+pub fn shell_history(dirs: &SessionDirs, project: &Path, limit: usize) -> Vec<String> {
     let theirs = crate::session_files::gemini_folders(dirs, project).into_iter();
     let theirs = theirs.filter_map(|folder| tail(&folder.join("shell_history")).ok());
     let mut lines: Vec<String> = theirs.flat_map(|text| join_continued_lines(&text)).collect();
     let ours = read_own(&shell_log(dirs, project)).unwrap_or_default();
     lines.extend(ours.into_iter().map(|(_, line)| line));
     lines.dedup();
-    lines.drain(..lines.len().saturating_sub(most));
+    lines.drain(..lines.len().saturating_sub(limit));
     lines
 }
 
@@ -157,7 +157,7 @@ fn append(path: &Path, text: &str) -> io::Result<()> {
     // The lock is a separate file, because shortening replaces the log.
     let lock = options.open(path.with_extension("lock"))?;
     lock.lock()?;
-    if fs::metadata(path).is_ok_and(|facts| facts.len() > LARGEST) {
+    if fs::metadata(path).is_ok_and(|metadata| metadata.len() > LARGEST) {
         shorten(path)?;
     }
     let mut file = options.open(path)?;
@@ -215,8 +215,8 @@ fn read_own(path: &Path) -> io::Result<Vec<(Timestamp, String)>> {
 }
 
 fn read_gemini(path: &Path) -> io::Result<Vec<(Timestamp, String)>> {
-    let facts = fs::metadata(path)?;
-    if !facts.is_file() || facts.len() > LARGEST_FOREIGN {
+    let metadata = fs::metadata(path)?;
+    if !metadata.is_file() || metadata.len() > LARGEST_FOREIGN {
         return Ok(Vec::new());
     }
     let mut bytes = Vec::new();

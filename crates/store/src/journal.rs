@@ -128,8 +128,8 @@ impl Journal {
         }
         if let Some(head) = inner.head.clone() {
             if let Some(file) = &mut inner.file {
-                let begun = file.encrypt(head.session_id.as_str(), &self.keys);
-                begun.map_err(|error| self.error("encrypt", &error))?;
+                let encrypted = file.encrypt(head.session_id.as_str(), &self.keys);
+                encrypted.map_err(|error| self.error("encrypt", &error))?;
             }
             inner
                 .write(&Record::Session(head.clone()))

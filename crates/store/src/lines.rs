@@ -143,8 +143,8 @@ pub(crate) fn cipher_for_journal(
     path: &Path,
     keys: &Keys,
 ) -> Result<Cipher, LoadError> {
-    let wrong = |reason| LoadError::Encrypted { path: path.to_owned(), reason };
-    Cipher::open(first, keys).map_err(wrong)
+    let to_error = |reason| LoadError::Encrypted { path: path.to_owned(), reason };
+    Cipher::open(first, keys).map_err(to_error)
 }
 
 /// Whether a file is an encrypted journal.

@@ -141,7 +141,7 @@ pub(crate) fn newest_own(dirs: &SessionDirs, project: &Path) -> Option<SessionEn
 /// because a process may be about to start that session.
 pub fn has_id(dirs: &SessionDirs, project: &Path, id: &SessionId) -> bool {
     let journal = dirs.journal(project, id);
-    if fs::symlink_metadata(journal).is_ok_and(|facts| facts.len() > 0) {
+    if fs::symlink_metadata(journal).is_ok_and(|metadata| metadata.len() > 0) {
         return true;
     }
     let mut files = session_files::project_files(dirs, project);
@@ -382,7 +382,7 @@ fn read_encrypted(path: &Path, keys: &Keys) -> Option<SessionEntry> {
 }
 
 fn file_length(path: &Path) -> Option<u64> {
-    fs::metadata(path).ok().map(|facts| facts.len())
+    fs::metadata(path).ok().map(|metadata| metadata.len())
 }
 
 /// Returns the name of a session, which is shortly after its first prompt or near its end. `reader`

@@ -133,13 +133,13 @@ pub fn trim_outputs(dirs: &SessionDirs, limit: u64, spared: &Path) -> u64 {
             let folder = session.join(OUTPUTS);
             for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
                 // For a symbolic link, only the link itself counts and would be removed.
-                let Ok(facts) = entry.path().symlink_metadata() else { continue };
-                if !facts.is_file() {
+                let Ok(metadata) = entry.path().symlink_metadata() else { continue };
+                if !metadata.is_file() {
                     continue;
                 }
-                total += facts.len();
+                total += metadata.len();
                 if folder != spared {
-                    kept.push((facts.modified().ok(), facts.len(), entry.path()));
+                    kept.push((metadata.modified().ok(), metadata.len(), entry.path()));
                 }
             }
         }

@@ -138,9 +138,9 @@ impl SessionDirs {
 #[cfg(unix)]
 fn is_owned(folder: &Path) -> bool {
     use std::os::unix::fs::MetadataExt as _;
-    fs::symlink_metadata(folder).is_ok_and(|facts| {
-        let is_ours = facts.uid() == rustix::process::geteuid().as_raw();
-        facts.is_dir() && is_ours && facts.mode() & 0o077 == 0
+    fs::symlink_metadata(folder).is_ok_and(|metadata| {
+        let is_ours = metadata.uid() == rustix::process::geteuid().as_raw();
+        metadata.is_dir() && is_ours && metadata.mode() & 0o077 == 0
     })
 }
 
@@ -153,7 +153,7 @@ fn is_owned(_: &Path) -> bool {
 #[cfg(target_os = "linux")]
 fn is_in_memory(folder: &Path) -> bool {
     const TMPFS: i64 = 0x0102_1994;
-    rustix::fs::statfs(folder).is_ok_and(|facts| facts.f_type == TMPFS)
+    rustix::fs::statfs(folder).is_ok_and(|statistics| statistics.f_type == TMPFS)
 }
 
 #[cfg(not(target_os = "linux"))]

@@ -98,10 +98,10 @@ pub fn outdated(
             continue;
         }
         let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        let Ok(facts) = fs::metadata(&path) else { continue };
-        let Some(modified) = facts.modified().ok() else { continue };
+        let Ok(metadata) = fs::metadata(&path) else { continue };
+        let Some(modified) = metadata.modified().ok() else { continue };
         let age = now.duration_since(modified).unwrap_or_default();
-        let bytes = facts.len();
+        let bytes = metadata.len();
         let min_age = if bytes == 0 { rule.min_age.min(UNUSED) } else { rule.min_age };
         let stays = age < min_age || current.is_some_and(|id| id.as_str() == stem);
         let file =
@@ -127,9 +127,9 @@ pub fn outdated(
     kept.sort_by_key(|(modified, _)| std::cmp::Reverse(*modified));
     for (place, (modified, session)) in kept.into_iter().enumerate() {
         let Some((age, mut one)) = session else { continue };
-        if rule.max_age.is_some_and(|most| age > most) {
+        if rule.max_age.is_some_and(|max_age| age > max_age) {
             one.reason = RemovalReason::Old;
-        } else if rule.max_count.is_none_or(|most| place < most) {
+        } else if rule.max_count.is_none_or(|max_count| place < max_count) {
             continue;
         }
         found.push((modified, one));
@@ -180,7 +180,7 @@ pub fn empty_trash(dirs: &SessionDirs) -> usize {
     let mut removed = 0;
     for project in folders(&dirs.parallax.join("trash")) {
         for session in folders(&project) {
-            let modified = fs::metadata(&session).and_then(|facts| facts.modified());
+            let modified = fs::metadata(&session).and_then(|metadata| metadata.modified());
             let old = modified
                 .is_ok_and(|then| now.duration_since(then).is_ok_and(|age| age > TRASH_AGE));
             removed += usize::from(old && remove_tree(&session).is_ok());
@@ -205,7 +205,7 @@ pub fn remove_stray_outputs(dirs: &SessionDirs, age: Duration) -> usize {
             if !SessionId::is_valid(&id) || id == "images" {
                 continue;
             }
-            let modified = fs::metadata(&outputs).and_then(|facts| facts.modified());
+            let modified = fs::metadata(&outputs).and_then(|metadata| metadata.modified());
             let old = modified.is_ok_and(|then| now.duration_since(then).is_ok_and(|a| a > age));
             if old && !journals.join(format!("{id}.jsonl")).exists() {
                 removed += usize::from(remove_tree(&outputs).is_ok());
@@ -224,7 +224,7 @@ pub fn is_due(dirs: &SessionDirs, project: &Path) -> bool {
         return false;
     }
     let stamp = folder.join(".cleaned");
-    let last = fs::metadata(&stamp).and_then(|facts| facts.modified());
+    let last = fs::metadata(&stamp).and_then(|metadata| metadata.modified());
     let age = last.map(|then| SystemTime::now().duration_since(then).unwrap_or_default());
     if age.is_ok_and(|age| age < BETWEEN) {
         return false;

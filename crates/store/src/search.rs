@@ -285,8 +285,8 @@ fn private(path: &Path) -> io::Result<File> {
 }
 
 /// Waits for a lock, with a limit because the holder may be suspended.
-fn wait(most: Duration, take: impl Fn() -> Result<(), TryLockError>) -> io::Result<()> {
-    let until = Instant::now() + most;
+fn wait(timeout: Duration, take: impl Fn() -> Result<(), TryLockError>) -> io::Result<()> {
+    let until = Instant::now() + timeout;
     loop {
         match take() {
             Ok(()) => return Ok(()),

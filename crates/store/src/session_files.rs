@@ -37,10 +37,10 @@ pub struct SessionFile {
 impl SessionFile {
     /// Returns a stamp that shows whether the file changed.
     pub(crate) fn stamp(&self) -> Option<FileStamp> {
-        let facts = fs::metadata(&self.path).ok()?;
-        let modified = facts.modified().ok()?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+        let metadata = fs::metadata(&self.path).ok()?;
+        let modified = metadata.modified().ok()?.duration_since(SystemTime::UNIX_EPOCH).ok()?;
         let modified = i64::try_from(modified.as_nanos()).ok()?;
-        Some(FileStamp { size: facts.len(), modified, inode: inode(&facts) })
+        Some(FileStamp { size: metadata.len(), modified, inode: inode(&metadata) })
     }
 }
 
@@ -57,8 +57,8 @@ pub(crate) struct FileStamp {
 }
 
 #[cfg(unix)]
-fn inode(facts: &fs::Metadata) -> u64 {
-    std::os::unix::fs::MetadataExt::ino(facts)
+fn inode(metadata: &fs::Metadata) -> u64 {
+    std::os::unix::fs::MetadataExt::ino(metadata)
 }
 
 #[cfg(not(unix))]
@@ -85,7 +85,7 @@ pub(crate) fn session_files(
 ) -> Option<Vec<SessionFile>> {
     let id = SessionId::is_valid(id).then(|| SessionId::from(id))?;
     let path = dirs.journal(project, &id);
-    if !fs::symlink_metadata(&path).is_ok_and(|facts| facts.is_file()) {
+    if !fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_file()) {
         return None;
     }
     let mut found = vec![SessionFile { path, origin: SessionOrigin::Parallax, project: None }];

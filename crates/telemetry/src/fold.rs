@@ -74,7 +74,7 @@ pub(crate) enum TelemetryOutput {
 
 /// The state of the fold.
 pub(crate) struct Fold {
-    facts: CommonAttributes,
+    attributes: CommonAttributes,
     metrics: Metrics,
     mode: ApprovalMode,
     /// The turn of the session, which decides the trace.
@@ -86,9 +86,9 @@ pub(crate) struct Fold {
 }
 
 impl Fold {
-    pub(crate) fn new(facts: CommonAttributes) -> Self {
+    pub(crate) fn new(attributes: CommonAttributes) -> Self {
         Self {
-            facts,
+            attributes,
             metrics: Metrics::new(SystemTime::now()),
             mode: ApprovalMode::Default,
             turn: 0,
@@ -139,7 +139,7 @@ impl Fold {
             InputKind::RequestEnded(ended) => self.request_ended(&scope, time, *ended),
             InputKind::Hook(run) => self.hook_ended(&scope, time, *run),
             InputKind::Command(name) => {
-                let name = self.facts.contents.identifier(&name).to_owned();
+                let name = self.attributes.contents.identifier(&name).to_owned();
                 let body = format!("Slash command: {name}.");
                 let attributes = AttributeSet::default().with("command", name);
                 self.log(&scope, time, "gemini_cli.slash_command", body, attributes);
@@ -162,9 +162,9 @@ impl Fold {
     /// The attributes of all metrics.
     fn common(&self) -> AttributeSet {
         AttributeSet::default()
-            .with("session.id", self.facts.session.clone())
-            .with("installation.id", self.facts.installation.clone())
-            .with("interactive", self.facts.interactive)
+            .with("session.id", self.attributes.session.clone())
+            .with("installation.id", self.attributes.installation.clone())
+            .with("interactive", self.attributes.interactive)
     }
 
     fn count(
@@ -192,7 +192,7 @@ impl Fold {
             .with("active_approval_mode", self.mode.as_str())
             .with("event.name", name)
             .with("event.timestamp", format!("{stamp:.3}"))
-            .with_optional("auth_type", self.facts.auth_type.clone())
+            .with_optional("auth_type", self.attributes.auth_type.clone())
             .with("prompt_id", self.prompt_id(scope))
             .with_optional("agent_name", scope.subagents.last().map(|it| it.name.clone()))
             .extended(&attributes.into_object())
@@ -208,7 +208,7 @@ impl Fold {
     }
 
     fn prompt_id(&self, scope: &EventScope) -> String {
-        let mut id = format!("{}########{}", self.facts.session, self.turn);
+        let mut id = format!("{}########{}", self.attributes.session, self.turn);
         for SubagentScope { item, .. } in scope.subagents.iter() {
             id.push('#');
             id.push_str(item.as_str());
@@ -218,7 +218,7 @@ impl Fold {
 
     /// The span of the turn of the session that runs.
     fn root(&self) -> TraceContext {
-        TraceContext::for_turn(self.facts.parent, &self.facts.seed, self.turn)
+        TraceContext::for_turn(self.attributes.parent, &self.attributes.seed, self.turn)
     }
 
     /// The span of the turn that something happened in.
@@ -247,7 +247,7 @@ impl Fold {
         let (context, parent) = match scope.subagents.split_last() {
             None => {
                 self.turn = scope.turn;
-                (self.root(), self.facts.parent.map(|parent| parent.span))
+                (self.root(), self.attributes.parent.map(|parent| parent.span))
             }
             Some((subagent, outer)) => {
                 let outer = EventScope { turn: 0, subagents: outer.into() };
@@ -266,7 +266,7 @@ impl Fold {
             self.log(scope, time, "gemini_cli.agent.start", body, attributes);
         } else {
             let length = prompt.chars().count();
-            let text = self.facts.contents.content(|| prompt.to_owned());
+            let text = self.attributes.contents.content(|| prompt.to_owned());
             let attributes =
                 AttributeSet::default().with("prompt_length", length).with_optional("prompt", text);
             let body = format!("User prompt. Length: {length}.");
@@ -280,7 +280,7 @@ impl Fold {
             EndReason::Failed(failure) => {
                 let class = serde_json::to_value(failure.kind).unwrap_or_default();
                 let class = class.as_str().unwrap_or(word);
-                Some(self.facts.contents.error_message(class, &failure.message))
+                Some(self.attributes.contents.error_message(class, &failure.message))
             }
             _ => None,
         };
@@ -307,7 +307,7 @@ impl Fold {
             let attributes = AttributeSet::default()
                 .with("gen_ai.operation.name", "invoke_agent")
                 .with("gen_ai.agent.name", agent)
-                .with("gen_ai.conversation.id", self.facts.session.clone())
+                .with("gen_ai.conversation.id", self.attributes.session.clone())
                 .with_optional(
                     "gen_ai.provider.name",
                     turn.model.as_deref().map(|it| self.provider(it)),
@@ -350,7 +350,7 @@ impl Fold {
             "Hook call {}. Success: {success}. Duration: {duration_ms} ms.",
             event.as_str()
         );
-        let contents = self.facts.contents;
+        let contents = self.attributes.contents;
         let error = run.error.as_deref();
         let attributes = attributes
             .with("hook_type", *kind)
@@ -390,7 +390,7 @@ impl Fold {
     fn record_route(&mut self, scope: &EventScope, time: SystemTime, route: &Route) {
         let source = serde_json::to_value(route.source).unwrap_or(Value::Null);
         // The classifier's reason describes the prompt.
-        let contents = self.facts.contents;
+        let contents = self.attributes.contents;
         let error = route.error.as_deref();
         let attributes = AttributeSet::default()
             .with("decision_model", route.model.clone())
@@ -413,7 +413,7 @@ impl Fold {
     fn provider(&self, model: &str) -> String {
         match model.split_once(':') {
             None | Some(("gemini", _)) => {
-                let is_vertex = self.facts.auth_type.as_deref() == Some("vertex-ai");
+                let is_vertex = self.attributes.auth_type.as_deref() == Some("vertex-ai");
                 if is_vertex { "gcp.vertex_ai" } else { "gcp.gemini" }.to_owned()
             }
             Some(("vertex", _)) => "gcp.vertex_ai".to_owned(),

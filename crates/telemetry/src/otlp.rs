@@ -218,9 +218,9 @@ impl Sender {
             if !is_busy || number >= attempts {
                 return Err(reason);
             }
-            let asked = response.headers().get(RETRY_AFTER);
-            let asked = asked.and_then(|value| value.to_str().ok()?.parse().ok());
-            let delay = asked.map_or(RETRY_DELAY * number, Duration::from_secs);
+            let retry_after = response.headers().get(RETRY_AFTER);
+            let retry_after = retry_after.and_then(|value| value.to_str().ok()?.parse().ok());
+            let delay = retry_after.map_or(RETRY_DELAY * number, Duration::from_secs);
             tokio::time::sleep(delay.min(MAX_RETRY_DELAY)).await;
             number += 1;
         }

@@ -262,8 +262,8 @@ mod tests {
     #[test]
     fn pairs_are_decoded() {
         let read = pairs("a=1, b = x%20y ,c,=d,e=f+g&h");
-        let wanted = [("a", "1"), ("b", "x y"), ("e", "f+g&h")];
-        let wanted = wanted.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        assert_eq!(read, wanted);
+        let expected = [("a", "1"), ("b", "x y"), ("e", "f+g&h")];
+        let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert_eq!(read, expected);
     }
 }

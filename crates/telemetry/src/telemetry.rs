@@ -44,11 +44,11 @@ impl Telemetry {
     pub fn start(options: TelemetryOptions, seed: [u8; 16]) -> Result<Arc<Self>, TelemetryError> {
         let (sender, receiver) = mpsc::channel(QUEUE);
         let problems: Problems = Arc::new(Mutex::new(Vec::new()));
-        let (parent, facts) = (options.parent, CommonAttributes::new(&options, seed));
+        let (parent, attributes) = (options.parent, CommonAttributes::new(&options, seed));
         let delivery = Arc::new(DeliveryState::default());
         let (weak, kept) = (sender.downgrade(), Arc::clone(&delivery));
         let sinks = Sinks::open(options, weak, Arc::clone(&problems), kept)?;
-        let worker = TelemetryThread::new(facts, sinks);
+        let worker = TelemetryThread::new(attributes, sinks);
         std::thread::Builder::new()
             .name("telemetry".to_owned())
             .spawn(move || worker.run(receiver))?;

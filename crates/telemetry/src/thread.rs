@@ -145,8 +145,8 @@ pub(crate) struct TelemetryThread {
 }
 
 impl TelemetryThread {
-    pub(crate) fn new(facts: CommonAttributes, sinks: Sinks) -> Self {
-        Self { fold: Fold::new(facts), sinks }
+    pub(crate) fn new(attributes: CommonAttributes, sinks: Sinks) -> Self {
+        Self { fold: Fold::new(attributes), sinks }
     }
 
     /// Records until the session is gone.

@@ -134,7 +134,7 @@ mod tests {
             "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-more",
             "00-é-é-01",
         ] {
-            assert_eq!(TraceContext::parse(wrong), None, "{wrong}");
+            assert_eq!(TraceContext::parse(invalid), None, "{invalid}");
         }
     }
 

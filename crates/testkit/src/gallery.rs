@@ -30,7 +30,7 @@ pub struct Scene {
     /// What the user does.
     pub steps: Vec<Step>,
     /// What a user must be able to read or hear, in the same words.
-    pub facts: &'static [&'static str],
+    pub texts: &'static [&'static str],
 }
 
 /// An action of the user or a wait.

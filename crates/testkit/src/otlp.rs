@@ -242,7 +242,7 @@ fn varint(bytes: &mut &[u8]) -> Option<u64> {
 }
 
 fn take<'a>(bytes: &mut &'a [u8], length: usize) -> Option<&'a [u8]> {
-    let (taken, rest) = bytes.split_at_checked(length)?;
+    let (field, rest) = bytes.split_at_checked(length)?;
     *bytes = rest;
-    Some(taken)
+    Some(field)
 }

@@ -216,10 +216,10 @@ impl Scenario {
             }
             let suffix = if number == 1 { String::new() } else { format!("-{number}") };
             for (name, text) in [("stdout", finished.stdout()), ("stderr", finished.err())] {
-                let got = filters.apply(&text);
+                let actual = filters.apply(&text);
                 let name = format!("{name}{suffix}");
-                problems.extend(self.compare(&name, &got, update)?);
-                texts.insert(name, got);
+                problems.extend(self.compare(&name, &actual, update)?);
+                texts.insert(name, actual);
             }
             if !problems.is_empty() && finished.code() != run.exit {
                 problems.push(format!("stderr was:\n{}", filters.apply(&finished.err())));
@@ -289,17 +289,18 @@ impl Scenario {
     }
 
     /// Compares the text with a file in `expected/`; with `update`, writes the file.
-    fn compare(&self, name: &str, got: &str, update: bool) -> Result<Option<String>, String> {
+    fn compare(&self, name: &str, actual: &str, update: bool) -> Result<Option<String>, String> {
         let path = self.folder.join("expected").join(name);
         if update && (path.is_file() || !self.config.contains.contains_key(name)) {
-            write(&path, got)?;
+            write(&path, actual)?;
             return Ok(None);
         }
         if !path.is_file() {
             return Ok(None);
         }
-        let wanted = read(&path)?;
-        Ok((wanted != got).then(|| format!("{name}:\n{}", difference(&wanted, got))))
+        let expected_text = read(&path)?;
+        Ok((expected_text != actual)
+            .then(|| format!("{name}:\n{}", difference(&expected_text, actual))))
     }
 
     fn compare_files(&self, filters: &Filters, update: bool) -> Result<Vec<String>, String> {
@@ -322,14 +323,18 @@ impl Scenario {
             return Ok(problems);
         }
         for path in tree(&expected)? {
-            let Ok(got) = std::fs::read(project.join(&path)) else {
+            let Ok(actual) = std::fs::read(project.join(&path)) else {
                 problems.push(format!("`{}` was not written", path.display()));
                 continue;
             };
-            let got = filters.apply(&String::from_utf8_lossy(&got));
-            let wanted = read(&expected.join(&path))?;
-            if wanted != got {
-                problems.push(format!("`{}`:\n{}", path.display(), difference(&wanted, &got)));
+            let actual = filters.apply(&String::from_utf8_lossy(&actual));
+            let expected_text = read(&expected.join(&path))?;
+            if expected_text != actual {
+                problems.push(format!(
+                    "`{}`:\n{}",
+                    path.display(),
+                    difference(&expected_text, &actual)
+                ));
             }
         }
         Ok(problems)
@@ -345,15 +350,19 @@ impl Scenario {
     /// Returns the texts of `contains` that are missing and those of `lacks` that are present.
     fn search(&self, texts: &BTreeMap<String, String>) -> Vec<String> {
         let mut problems = Vec::new();
-        for (list, wanted) in [(&self.config.contains, true), (&self.config.lacking_texts, false)] {
+        for (list, should_contain) in
+            [(&self.config.contains, true), (&self.config.lacking_texts, false)]
+        {
             for (name, text) in list.iter().flat_map(|(n, all)| all.iter().map(move |t| (n, t))) {
                 match texts.get(name) {
                     None => problems.push(format!("there is no {name} to search in")),
-                    Some(got) if got.contains(text) == wanted => {}
-                    Some(_) if !wanted => problems.push(format!("{name} contains `{text}`")),
-                    Some(got) => {
-                        let got: String = got.chars().take(4000).collect();
-                        problems.push(format!("{name} lacks `{text}`; it is:\n{got}"));
+                    Some(got) if got.contains(text) == should_contain => {}
+                    Some(_) if !should_contain => {
+                        problems.push(format!("{name} contains `{text}`"))
+                    }
+                    Some(actual) => {
+                        let actual: String = actual.chars().take(4000).collect();
+                        problems.push(format!("{name} lacks `{text}`; it is:\n{actual}"));
                     }
                 }
             }
@@ -483,15 +492,16 @@ fn copy(from: &Path, to: &Path, change: &dyn Fn(Vec<u8>) -> Vec<u8>) -> Result<(
 }
 
 /// Returns the lines around the first difference, expected and actual.
-fn difference(wanted: &str, got: &str) -> String {
-    let (wanted, got): (Vec<_>, Vec<_>) = (wanted.split('\n').collect(), got.split('\n').collect());
-    let same = wanted.iter().zip(&got).take_while(|(one, two)| one == two).count();
+fn difference(expected: &str, actual: &str) -> String {
+    let (expected, actual): (Vec<_>, Vec<_>) =
+        (expected.split('\n').collect(), actual.split('\n').collect());
+    let same = expected.iter().zip(&actual).take_while(|(one, two)| one == two).count();
     let from = same.saturating_sub(2);
     let mut text = format!("  from line {}:\n", from + 1);
-    for line in wanted.iter().skip(from).take(2.min(same)) {
+    for line in expected.iter().skip(from).take(2.min(same)) {
         text.push_str(&format!("    {line}\n"));
     }
-    for (mark, lines) in [("-", &wanted), ("+", &got)] {
+    for (mark, lines) in [("-", &expected), ("+", &actual)] {
         for line in lines.iter().skip(same).take(12) {
             text.push_str(&format!("  {mark} {line}\n"));
         }

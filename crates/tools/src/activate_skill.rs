@@ -192,8 +192,8 @@ fn activated(skill: &SkillEntry, body: &str, tree: &str) -> String {
 /// Returns the text of a skill file without its front matter.
 fn instructions(file: &Path) -> std::io::Result<String> {
     use std::io::Read as _;
-    let facts = std::fs::metadata(file)?;
-    if !facts.is_file() {
+    let metadata = std::fs::metadata(file)?;
+    if !metadata.is_file() {
         return Err(std::io::Error::other("not a regular file"));
     }
     let mut bytes = Vec::new();

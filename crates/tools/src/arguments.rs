@@ -109,8 +109,8 @@ fn check_value(value: &Value, schema: &Value, path: &str) -> Result<(), String> 
     if value.is_null() && schema.get("nullable") == Some(&Value::Bool(true)) {
         return Ok(());
     }
-    if let Some(wanted) = schema.get("type").and_then(Value::as_str) {
-        let fits = match wanted {
+    if let Some(expected_type) = schema.get("type").and_then(Value::as_str) {
+        let fits = match expected_type {
             "string" => value.is_string(),
             "boolean" => value.is_boolean(),
             "integer" => to_integer(value).is_some(),
@@ -120,7 +120,7 @@ fn check_value(value: &Value, schema: &Value, path: &str) -> Result<(), String> 
             _ => true,
         };
         if !fits {
-            return Err(format!("{path} must be {wanted}"));
+            return Err(format!("{path} must be {expected_type}"));
         }
     }
     if let Some(allowed) = schema.get("enum").and_then(Value::as_array)

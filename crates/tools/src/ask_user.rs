@@ -119,8 +119,8 @@ fn read(item: &Value) -> Result<UserQuestion, String> {
     }
     match question.kind {
         QuestionKind::Choice if !OPTIONS.contains(&question.options.len()) => {
-            let (least, most) = (OPTIONS.start(), OPTIONS.end());
-            return Err(format!("/options must have {least} to {most} items for type `choice`"));
+            let (least, max) = (OPTIONS.start(), OPTIONS.end());
+            return Err(format!("/options must have {least} to {max} items for type `choice`"));
         }
         QuestionKind::Choice => {
             for option in &mut question.options {
@@ -137,8 +137,8 @@ fn read(item: &Value) -> Result<UserQuestion, String> {
 }
 
 /// Replaces the `\n` that models write for a line break.
-fn display_text(text: &str, most: usize) -> String {
-    text.replace("\\n", "\n").chars().take(most).collect()
+fn display_text(text: &str, limit: usize) -> String {
+    text.replace("\\n", "\n").chars().take(limit).collect()
 }
 
 struct Call {

@@ -129,8 +129,8 @@ mod tests {
                 "required": ["found"]}),
         };
         let tool = CompleteTask::new(Some(output), result.clone());
-        for wrong in [json!({}), json!({"report": "x"}), json!({"report": {}})] {
-            assert!(tool.prepare(object(wrong), &scope(COMPLETE_TASK)).is_err());
+        for invalid in [json!({}), json!({"report": "x"}), json!({"report": {}})] {
+            assert!(tool.prepare(object(invalid), &scope(COMPLETE_TASK)).is_err());
         }
         assert!(run(&tool, json!({"report": {"found": [1]}})).await.error.is_none());
         assert!(run(&tool, json!({"report": {"found": [2]}})).await.error.is_some());

@@ -61,21 +61,26 @@ impl Discovery {
         mode: ApprovalMode,
         cancel: &CancellationToken,
     ) -> Result<Vec<u8>, String> {
-        let wrong = |reason: String| {
+        let to_error = |reason: String| {
             format!("`tools.discoveryCommand` (`{}`): {reason}", self.discover.join(" "))
         };
         let (end, _) = self
             .run(&self.discover, Vec::new(), (DISCOVERY_TIME, MOST + 1), mode, cancel)
             .await
-            .map_err(wrong)?;
+            .map_err(to_error)?;
         match &end.ending {
             Some(Ending::Exited { code: 0 }) => {}
-            _ => return Err(wrong(format!("it failed ({})", describe_end(&end, DISCOVERY_TIME)))),
+            _ => {
+                return Err(to_error(format!(
+                    "it failed ({})",
+                    describe_end(&end, DISCOVERY_TIME)
+                )));
+            }
         }
         if end.stdout.len() > MOST {
-            return Err(wrong("its output is larger than 10 MB".to_owned()));
+            return Err(to_error("its output is larger than 10 MB".to_owned()));
         }
-        declarations::serialize(&declarations(&end.stdout).map_err(wrong)?).map_err(wrong)
+        declarations::serialize(&declarations(&end.stdout).map_err(to_error)?).map_err(to_error)
     }
 
     /// Returns the tools of the declarations, in their order.
@@ -238,8 +243,8 @@ fn error_result(message: String) -> ToolResult {
 }
 
 /// Returns the tool result of a call.
-fn outcome(end: &PipedOutput, strict: bool, most: usize) -> ToolResult {
-    let text = |bytes: &[u8]| truncate(&String::from_utf8_lossy(bytes), most);
+fn outcome(end: &PipedOutput, strict: bool, limit: usize) -> ToolResult {
+    let text = |bytes: &[u8]| truncate(&String::from_utf8_lossy(bytes), limit);
     let (stdout, stderr) = (text(&end.stdout), text(&end.stderr));
     let complains = strict && !stderr.trim().is_empty();
     let exit = match &end.ending {
@@ -264,8 +269,8 @@ fn outcome(end: &PipedOutput, strict: bool, most: usize) -> ToolResult {
 }
 
 /// Returns the beginning of a text; 0 means no limit.
-fn truncate(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most).filter(|_| most > 0) {
+fn truncate(text: &str, limit: usize) -> String {
+    match text.char_indices().nth(limit).filter(|_| limit > 0) {
         Some((at, _)) => format!("{}\n[… the rest is omitted]", &text[..at]),
         None => text.to_owned(),
     }

@@ -55,14 +55,14 @@ impl Tool for GetInternalDocs {
                 ("the pages".to_owned(), paths.join("\n"))
             }
             Some(path) => {
-                let wanted = path.trim_start_matches("./").trim_start_matches("docs/");
-                let page = self.pages.iter().find(|(known, _)| *known == wanted);
+                let normalized = path.trim_start_matches("./").trim_start_matches("docs/");
+                let page = self.pages.iter().find(|(known, _)| *known == normalized);
                 let page = page.ok_or_else(|| {
                     invalid_params(format!(
                         "unknown page `{path}`; call without a path to list the pages"
                     ))
                 })?;
-                (wanted.to_owned(), page.1.to_owned())
+                (normalized.to_owned(), page.1.to_owned())
             }
         };
         Ok(Box::new(Call { title, text, effects: Effects::default() }))

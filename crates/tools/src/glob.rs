@@ -179,7 +179,8 @@ impl RootSearch {
             .unwrap_or(pattern)
             .trim_start_matches("./");
         // If a file with this literal name exists, the pattern is not a glob.
-        let literal = root.join(relative).symlink_metadata().is_ok_and(|facts| facts.is_file());
+        let literal =
+            root.join(relative).symlink_metadata().is_ok_and(|metadata| metadata.is_file());
         let glob = if literal {
             globset::escape(relative)
         } else {
@@ -214,13 +215,13 @@ impl RootSearch {
 
     /// Whether a directory may contain a match.
     fn may_contain_match(&self, relative: &Path) -> bool {
-        relative.components().zip(&self.prefix).all(|(here, wanted)| {
+        relative.components().zip(&self.prefix).all(|(here, prefix_part)| {
             let Component::Normal(here) = here else { return true };
             let here = here.to_string_lossy();
             if self.case_sensitive {
-                here == wanted.as_str()
+                here == prefix_part.as_str()
             } else {
-                here.to_lowercase() == wanted.to_lowercase()
+                here.to_lowercase() == prefix_part.to_lowercase()
             }
         })
     }
@@ -249,7 +250,8 @@ impl RootSearch {
                     let is_file = kind.is_some_and(|kind| kind.is_file())
                         || kind.is_some_and(|kind| kind.is_symlink()) && entry.path().is_file();
                     if is_file {
-                        let changed = entry.metadata().ok().and_then(|facts| facts.modified().ok());
+                        let changed =
+                            entry.metadata().ok().and_then(|metadata| metadata.modified().ok());
                         mine.matches.add(Hit::new(entry.into_path(), changed, now));
                     }
                 }

@@ -227,18 +227,18 @@ impl Invocation for Call {
 
 impl Call {
     fn search(&self, stop: &Stop) -> ToolResult {
-        let wanted = &self.query;
+        let query = &self.query;
         let (mut files, skipped) =
-            sweep::search_tree(&self.workspace, &self.search_place.roots, wanted, stop);
+            sweep::search_tree(&self.workspace, &self.search_place.roots, query, stop);
         let skipped = skipped.note(&self.search_place);
         // A directory that was replaced by a link during the walk could lead outside of the
         // workspace.
         files.retain(|file| is_inside(&self.workspace, file.path()));
-        let filter = match &wanted.include_text {
+        let filter = match &query.include_text {
             Some(glob) => format!(" (filter: \"{glob}\")"),
             None => String::new(),
         };
-        let (pattern, words) = (&wanted.pattern, &self.words);
+        let (pattern, words) = (&query.pattern, &self.words);
         let count: u64 = files.iter().map(|file| file.hits.len() as u64).sum();
         if count == 0 {
             return ToolResult::text(format!(
@@ -247,13 +247,13 @@ impl Call {
             .with_display(Display::text("No matches found"))
             .with_hook_display(json!({"summary": "No matches found", "matches": []}));
         }
-        let limited = if count >= wanted.total {
-            format!(" (results limited to {} matches for performance)", wanted.total)
+        let limited = if count >= query.total {
+            format!(" (results limited to {} matches for performance)", query.total)
         } else {
             String::new()
         };
         let summary = if limited.is_empty() { "" } else { " (limited)" };
-        if wanted.names_only {
+        if query.names_only {
             let noun = if count == 1 { "file" } else { "files" };
             let names: Vec<String> =
                 files.iter().map(|file| self.search_place.name(file.path())).collect();
@@ -273,7 +273,7 @@ impl Call {
         );
         // With few matches, context saves the model a read call.
         let lines = |lines| ContextLines { before: lines, after: lines };
-        let context = wanted.context.unwrap_or(match count {
+        let context = query.context.unwrap_or(match count {
             1 => lines(50),
             2 | 3 => lines(15),
             _ => lines(0),
@@ -289,7 +289,7 @@ impl Call {
             }
             let name = self.search_place.name(file.path());
             text.push_str(&format!("File: {name}\n"));
-            let shown = lines::append(&mut text, file, &wanted.matcher, context, stop);
+            let shown = lines::append(&mut text, file, &query.matcher, context, stop);
             matches.extend(shown.into_iter().map(|(number, line)| {
                 json!({
                     "filePath": name, "absolutePath": file.path().to_string_lossy(),

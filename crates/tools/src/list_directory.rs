@@ -209,12 +209,12 @@ impl Call {
 
 /// Returns the row of an entry; `None` if it no longer exists.
 fn row(entry: &DirectoryEntry, place: &Confined) -> Option<ListingRow> {
-    let facts = place.metadata().ok()?;
+    let metadata = place.metadata().ok()?;
     let name = entry.name.to_string_lossy();
     Some(ListingRow {
-        is_folder: facts.kind == EntryKind::Directory,
+        is_folder: metadata.kind == EntryKind::Directory,
         name: name.replace(|character: char| character.is_control(), "\u{fffd}"),
-        size: facts.size,
+        size: metadata.size,
     })
 }
 
@@ -232,7 +232,7 @@ fn name_matches(pattern: &str, name: &str) -> bool {
                 retry = Some((p + 1, n));
                 p += 1;
             }
-            Some(wanted) if *wanted == '?' || Some(wanted) == name.get(n) => {
+            Some(letter) if *letter == '?' || Some(letter) == name.get(n) => {
                 p += 1;
                 n += 1;
             }
@@ -252,7 +252,7 @@ mod tests {
 
     #[test]
     fn stars_and_question_marks_match_names() {
-        for (pattern, name, wanted) in [
+        for (pattern, name, expected) in [
             ("*.log", "a.log", true),
             ("*.log", ".log", true),
             ("*.log", "a.log.txt", false),
@@ -264,7 +264,7 @@ mod tests {
             ("*", "", true),
             ("a.b", "axb", false),
         ] {
-            assert_eq!(name_matches(pattern, name), wanted, "{pattern} {name}");
+            assert_eq!(name_matches(pattern, name), expected, "{pattern} {name}");
         }
     }
 }

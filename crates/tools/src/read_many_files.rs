@@ -126,11 +126,11 @@ pub fn is_valid_glob(pattern: &str) -> bool {
 pub fn read_many(
     workspace: &Workspace,
     seen: &SeenFiles,
-    wanted: &ReadMany,
+    selection: &ReadMany,
     cancel: &CancellationToken,
 ) -> Result<ReadManyResult, ToolError> {
     let CollectedFiles { files, skipped, unmatched_patterns } =
-        collect_files(workspace, wanted, cancel)?;
+        collect_files(workspace, selection, cancel)?;
     let mut result = ReadManyResult { skipped, unmatched_patterns, ..ReadManyResult::default() };
     let (mut text_left, mut media_left) = (MAX_TEXT, MAX_MEDIA);
     for (path, target) in files {
@@ -140,7 +140,7 @@ pub fn read_many(
                 "[Operation Cancelled] Reading the files was cancelled",
             ));
         }
-        if FileKind::is_named_like_media(&path) && is_unrequested_media(&path, wanted) {
+        if FileKind::is_named_like_media(&path) && is_unrequested_media(&path, selection) {
             result.skipped.push((path, UNWANTED_MEDIA.to_owned()));
             continue;
         }
@@ -159,7 +159,7 @@ pub fn read_many(
                 };
                 result.files.push(ReadOne { path, part: Part::text(text), is_truncated });
             }
-            Ok(Read::Media(_)) if is_unrequested_media(&path, wanted) => {
+            Ok(Read::Media(_)) if is_unrequested_media(&path, selection) => {
                 result.skipped.push((path, UNWANTED_MEDIA.to_owned()));
             }
             Ok(Read::Media(part)) => {
@@ -185,12 +185,12 @@ const UNWANTED_MEDIA: &str =
     "an image, PDF, audio or video file that was not named by name or ending";
 
 /// Whether the file is media that no pattern requests by extension or base name.
-fn is_unrequested_media(path: &Path, wanted: &ReadMany) -> bool {
+fn is_unrequested_media(path: &Path, selection: &ReadMany) -> bool {
     let lower = |text: Option<&std::ffi::OsStr>| {
         text.map(|text| text.to_string_lossy().to_lowercase()).unwrap_or_default()
     };
     let (ending, stem) = (lower(path.extension()), lower(path.file_stem()));
-    !wanted.include.iter().any(|pattern| {
+    !selection.include.iter().any(|pattern| {
         let pattern = pattern.to_lowercase();
         // `{png,jpg}` names the endings, too.
         let is_alternative = || {

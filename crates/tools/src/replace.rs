@@ -110,7 +110,7 @@ impl Replace {
     }
 
     /// Searches breadth-first in a limited number of directories.
-    fn files_ending_in(&self, wanted: &Path) -> Vec<PathBuf> {
+    fn files_ending_in(&self, suffix: &Path) -> Vec<PathBuf> {
         let mut hits = Vec::new();
         for root in self.workspace.roots() {
             let mut queue = std::collections::VecDeque::from([root]);
@@ -126,7 +126,7 @@ impl Replace {
                     let path = path.join(&entry.name);
                     match entry.kind {
                         EntryKind::Directory if queue.len() < MAX_FOLDERS => queue.push_back(path),
-                        EntryKind::File if path.ends_with(wanted) && hits.len() < MAX_NAMED => {
+                        EntryKind::File if path.ends_with(suffix) && hits.len() < MAX_NAMED => {
                             hits.push(path);
                         }
                         _ => {}

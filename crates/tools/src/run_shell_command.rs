@@ -264,7 +264,7 @@ impl RunShellCommand {
             return Ok(Permissions::default());
         };
         let mut permissions = match arguments.value("additional_permissions") {
-            Some(wanted) => parse_permissions(wanted, directory, &sandbox.home)?,
+            Some(expected) => parse_permissions(expected, directory, &sandbox.home)?,
             None => Permissions::default(),
         };
         let row = sandbox.table.mode(scope.mode);
@@ -435,11 +435,11 @@ pub fn prepare_sandbox(
 
 /// Parses the model's `additional_permissions` and resolves their paths.
 fn parse_permissions(
-    wanted: &Value,
+    requested: &Value,
     directory: &Path,
     home: &Path,
 ) -> Result<Permissions, ToolError> {
-    let mut permissions: Permissions = serde_json::from_value(wanted.clone())
+    let mut permissions: Permissions = serde_json::from_value(requested.clone())
         .map_err(|error| invalid_params(format!("params/additional_permissions: {error}")))?;
     // A model may request only these two permissions; only the user can grant others.
     permissions = Permissions {

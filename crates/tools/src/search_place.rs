@@ -34,7 +34,7 @@ impl SearchPlace {
             return Ok(Self { roots, base });
         };
         let place = workspace.resolve(text, Access::Read).map_err(|error| path_failure(&error))?;
-        let facts = place.metadata().map_err(|error| match error {
+        let metadata = place.metadata().map_err(|error| match error {
             FileError::NotFound { .. } | FileError::NotADirectory { .. } => ToolError::new(
                 ToolErrorKind::FileNotFound,
                 format!("Path does not exist: {}", printable(place.display_path())),
@@ -42,7 +42,7 @@ impl SearchPlace {
             other => read_failure(&other),
         })?;
         let path = place.path().to_path_buf();
-        let base = match facts.kind {
+        let base = match metadata.kind {
             EntryKind::Directory => Some(path.clone()),
             EntryKind::File => path.parent().map(Path::to_path_buf),
             EntryKind::Link | EntryKind::Other(_) => {

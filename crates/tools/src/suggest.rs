@@ -12,7 +12,8 @@ const MAX_ENTRIES: usize = 5_000;
 /// Returns a sentence with names similar to the missing one, or with the contents of the nearest
 /// existing directory. Empty if there is nothing to suggest.
 pub(crate) fn similar_names(workspace: &Workspace, missing: &Path) -> String {
-    let Some(wanted) = missing.file_name().map(|name| name.to_string_lossy().to_lowercase()) else {
+    let Some(missing_name) = missing.file_name().map(|name| name.to_string_lossy().to_lowercase())
+    else {
         return String::new();
     };
     let Some(parent) = missing.parent() else { return String::new() };
@@ -34,7 +35,7 @@ pub(crate) fn similar_names(workspace: &Workspace, missing: &Path) -> String {
         .iter()
         .filter_map(|entry| {
             let name = entry.name.to_string_lossy().into_owned();
-            let distance = name_distance(&wanted, &name.to_lowercase())?;
+            let distance = name_distance(&missing_name, &name.to_lowercase())?;
             workspace.confine(&parent.join(&entry.name), Access::Read).ok()?;
             Some((distance, name))
         })
@@ -49,13 +50,13 @@ pub(crate) fn similar_names(workspace: &Workspace, missing: &Path) -> String {
 }
 
 /// Returns the distance of two lowercase names; `None` if they are not similar.
-fn name_distance(wanted: &str, name: &str) -> Option<usize> {
-    let longer = wanted.chars().count().max(name.chars().count());
+fn name_distance(missing_name: &str, name: &str) -> Option<usize> {
+    let longer = missing_name.chars().count().max(name.chars().count());
     let limit = (longer / 3).clamp(1, 6);
-    if let Some(distance) = edit_distance(wanted, name, limit) {
+    if let Some(distance) = edit_distance(missing_name, name, limit) {
         return Some(distance);
     }
     let stem = |text: &str| text.split('.').next().unwrap_or_default().to_owned();
-    let (one, two) = (stem(wanted), stem(name));
+    let (one, two) = (stem(missing_name), stem(name));
     (one.len() >= 3 && one == two).then_some(limit + 1)
 }

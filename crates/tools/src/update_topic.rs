@@ -69,8 +69,8 @@ impl Tool for UpdateTopic {
 
     fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
         let args = Arguments::check(args, &self.spec)?;
-        let text = |name: &str, most: usize| -> String {
-            args.text(name).trim().chars().take(most).collect()
+        let text = |name: &str, limit: usize| -> String {
+            args.text(name).trim().chars().take(limit).collect()
         };
         let intent = text("strategic_intent", LINE).replace('\n', " ");
         if intent.is_empty() {

@@ -94,7 +94,7 @@ pub(crate) struct App {
     screen_reader: ScreenReader,
     /// The status line printed by the user's own command.
     status_line_command: OwnStatusLine,
-    pub(crate) facts: StatusLineData,
+    pub(crate) status_data: StatusLineData,
     pub(crate) debug: DebugConsole,
     /// For queries about the project (sessions, models, rules, …).
     pub(crate) launch: Option<SessionConfig>,
@@ -141,7 +141,7 @@ impl App {
             settings_view: SettingsView::default(),
             screen_reader: ScreenReader::default(),
             status_line_command: OwnStatusLine::default(),
-            facts: StatusLineData::default(),
+            status_data: StatusLineData::default(),
             debug: DebugConsole::default(),
             launch: None,
             effects: Vec::new(),
@@ -391,9 +391,9 @@ impl App {
 
     /// Switches to the next approval mode in the cycle, which does not include YOLO.
     fn cycle_mode(&mut self) {
-        let next = match self.facts.mode {
+        let next = match self.status_data.mode {
             // In an untrusted folder, edits require approval in every mode.
-            ApprovalMode::Default if !self.facts.trusted => match plan::has_plan_mode(self) {
+            ApprovalMode::Default if !self.status_data.trusted => match plan::has_plan_mode(self) {
                 true if !self.is_busy() => ApprovalMode::Plan,
                 _ => ApprovalMode::Default,
             },
@@ -409,22 +409,22 @@ impl App {
     }
 
     pub(crate) fn set_mode(&mut self, mode: ApprovalMode) {
-        if mode == ApprovalMode::AutoEdit && !self.facts.trusted {
+        if mode == ApprovalMode::AutoEdit && !self.status_data.trusted {
             self.warn("The folder is not trusted, so edits require approval (see /permissions)");
             return;
         }
         self.effect(Effect::Send(parallax_protocol::op::Op::SetMode(mode)));
         // Shown at once; the engine confirms the change.
-        self.facts.mode = mode;
+        self.status_data.mode = mode;
         self.explain_yolo();
     }
 
     /// Says once per session what YOLO mode does not approve: when it is switched on, or before the
     /// first prompt.
     fn explain_yolo(&mut self) {
-        if self.facts.mode == ApprovalMode::Yolo && self.session.explains_yolo() {
-            let asked = parallax_sdk::yolo_reasons().join(", ");
-            self.warn(format!("YOLO mode approves all actions, except {asked}."));
+        if self.status_data.mode == ApprovalMode::Yolo && self.session.explains_yolo() {
+            let reasons = parallax_sdk::yolo_reasons().join(", ");
+            self.warn(format!("YOLO mode approves all actions, except {reasons}."));
         }
     }
 
@@ -438,7 +438,7 @@ impl App {
             (Some(working), _) => title::TitleState::Working(working.activity()),
             (None, _) => self.shell.title().unwrap_or(title::TitleState::Ready),
         };
-        let place = &self.facts.workspace;
+        let place = &self.status_data.workspace;
         let title = match self.settings.title {
             TitleMode::Unchanged => return,
             TitleMode::Static => title::fixed_title(place),

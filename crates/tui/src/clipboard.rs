@@ -93,7 +93,7 @@ pub(crate) fn save_image(
 fn remove_old(folder: &Path) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let is_ours = entry.file_name().to_string_lossy().starts_with("clipboard-");
-        let age = entry.metadata().and_then(|facts| facts.modified()).ok();
+        let age = entry.metadata().and_then(|metadata| metadata.modified()).ok();
         let is_old = age.and_then(|time| time.elapsed().ok()).is_some_and(|age| age > KEPT);
         if is_ours && is_old {
             // A file that cannot be removed now is removed next time.

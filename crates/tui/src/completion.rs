@@ -148,13 +148,13 @@ impl Completion {
     }
 
     /// Returns the list as at most `most` rows of at most `columns` columns; empty if hidden.
-    pub fn rows(&self, columns: usize, most: usize, theme: &Theme) -> Vec<Line> {
-        if self.is_open() { self.list.rows(columns, most, theme) } else { Vec::new() }
+    pub fn rows(&self, columns: usize, limit: usize, theme: &Theme) -> Vec<Line> {
+        if self.is_open() { self.list.rows(columns, limit, theme) } else { Vec::new() }
     }
 
     /// Returns the candidates in words, for a screen reader; empty if the list is hidden.
-    pub fn screen_reader_lines(&self, most: usize) -> Vec<String> {
-        if self.is_open() { self.list.screen_reader_lines(most) } else { Vec::new() }
+    pub fn screen_reader_lines(&self, limit: usize) -> Vec<String> {
+        if self.is_open() { self.list.screen_reader_lines(limit) } else { Vec::new() }
     }
 
     /// Whether the list will show more after a pause in typing.
@@ -468,14 +468,14 @@ mod tests {
         }
 
         fn pause(&mut self) {
-            let Some(wanted) =
+            let Some(requested) =
                 self.completion.candidates.as_ref().and_then(|offer| offer.generation)
             else {
                 return;
             };
             loop {
                 let found = self.found.recv_timeout(Duration::from_secs(20)).unwrap();
-                let done = found.generation == wanted && found.complete;
+                let done = found.generation == requested && found.complete;
                 self.completion.receive(found);
                 if done {
                     return;

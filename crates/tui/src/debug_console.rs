@@ -51,9 +51,9 @@ impl LogBook {
         entries.push_back((level, text, 1));
     }
 
-    fn last(&self, most: usize) -> Vec<(LogLevel, String, u32)> {
+    fn last(&self, limit: usize) -> Vec<(LogLevel, String, u32)> {
         let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
-        let skipped = entries.len().saturating_sub(most);
+        let skipped = entries.len().saturating_sub(limit);
         entries.iter().skip(skipped).cloned().collect()
     }
 }
@@ -156,8 +156,8 @@ impl DebugConsole {
             wrap(&line, width, &[Span::raw("  ")])
         };
         // Wrapped rows are never cut at the edge; the newest are kept.
-        let newest = |mut rows: Vec<Line>, most: usize| {
-            rows.drain(..rows.len().saturating_sub(most));
+        let newest = |mut rows: Vec<Line>, limit: usize| {
+            rows.drain(..rows.len().saturating_sub(limit));
             rows
         };
         let mut rows = vec![title(&format!("requests ({key} to close)"))];
@@ -170,9 +170,9 @@ impl DebugConsole {
         }
         rows.extend(newest(report.concat(), requests));
         rows.push(title("log"));
-        let most = room - requests.min(room - 1);
+        let limit = room - requests.min(room - 1);
         let mut logged = Vec::new();
-        for (level, text, times) in self.log.last(most) {
+        for (level, text, times) in self.log.last(limit) {
             let style = match level {
                 LogLevel::Error => theme.error,
                 LogLevel::Warning => theme.warning,
@@ -181,7 +181,7 @@ impl DebugConsole {
             let text = if times > 1 { format!("{text} (×{times})") } else { text };
             logged.extend(row(&text, style));
         }
-        rows.extend(newest(logged, most));
+        rows.extend(newest(logged, limit));
         rows.truncate(height);
         rows
     }

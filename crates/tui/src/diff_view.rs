@@ -266,15 +266,15 @@ impl<'l> Rows<'l> {
     fn push_line(&mut self, number: usize, sign: &str, spans: Vec<Span>, style: Style) {
         let theme = self.options.theme;
         let gutter = format!("{number:>width$} ", width = self.digits);
-        let taken = gutter.len() + sign.len();
+        let used = gutter.len() + sign.len();
         // In a very narrow window the text matters more than its number.
-        let (gutter, taken) = if taken + 4 > self.options.width {
+        let (gutter, used) = if used + 4 > self.options.width {
             (String::new(), sign.len())
         } else {
-            (gutter, taken)
+            (gutter, used)
         };
         let blank = " ".repeat(gutter.len());
-        let room = self.options.width.saturating_sub(taken);
+        let room = self.options.width.saturating_sub(used);
         let fill_style = style.bg.is_some().then_some(style);
         for (index, pieces) in hard_wrap(spans, room).into_iter().enumerate() {
             let (number, sign) = match index {
@@ -293,15 +293,15 @@ impl<'l> Rows<'l> {
     }
 
     fn end(mut self) -> Vec<Line> {
-        let most = self.options.max_rows;
-        if self.rows.len() > most {
+        let limit = self.options.max_rows;
+        if self.rows.len() > limit {
             // A wrapped line exceeded the maximum.
-            self.rows.truncate(most);
+            self.rows.truncate(limit);
             self.hidden += 1;
         }
         if self.hidden > 0 {
-            if self.rows.len() >= most {
-                self.rows.truncate(most.saturating_sub(1));
+            if self.rows.len() >= limit {
+                self.rows.truncate(limit.saturating_sub(1));
                 self.hidden += 1;
             }
             let text = truncate_text(

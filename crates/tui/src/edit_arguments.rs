@@ -67,13 +67,13 @@ impl ProposedChange {
     ///
     /// # Errors
     /// Returns an error if the file no longer matches the diff.
-    pub(crate) fn apply_hunks(&self, taken: &[usize]) -> Result<String, String> {
+    pub(crate) fn apply_hunks(&self, selected: &[usize]) -> Result<String, String> {
         let lines: Vec<&str> = self.old.split_inclusive('\n').collect();
         let changed = || "the file changed since approval was requested".to_owned();
         let mut text = String::with_capacity(self.old.len());
         let mut at = 0;
         for (index, hunk) in self.hunks.iter().enumerate() {
-            if !taken.contains(&index) {
+            if !selected.contains(&index) {
                 continue;
             }
             let until = lines.get(at..hunk.start).ok_or_else(changed)?;
@@ -93,9 +93,9 @@ impl ProposedChange {
         &self,
         tool: &str,
         args: &Object,
-        wanted: &str,
+        new_text: &str,
     ) -> Result<Object, String> {
-        if wanted == self.old {
+        if new_text == self.old {
             return Err("the change is empty".to_owned());
         }
         let mut changed = args.clone();
@@ -103,9 +103,9 @@ impl ProposedChange {
             changed.insert(name.to_owned(), Value::String(text.to_owned()));
         };
         match tool {
-            "write_file" => set("content", wanted),
+            "write_file" => set("content", new_text),
             "replace" => {
-                let (old, new) = self.differing_lines(wanted);
+                let (old, new) = self.differing_lines(new_text);
                 set("old_string", old);
                 set("new_string", new);
                 changed.shift_remove("allow_multiple");
@@ -118,13 +118,13 @@ impl ProposedChange {
 
     /// Returns the differing parts of both texts in whole lines, extended until the old part occurs
     /// only once in the old text.
-    fn differing_lines<'a>(&'a self, wanted: &'a str) -> (&'a str, &'a str) {
+    fn differing_lines<'a>(&'a self, new_text: &'a str) -> (&'a str, &'a str) {
         let old: Vec<&str> = self.old.split_inclusive('\n').collect();
-        let new: Vec<&str> = wanted.split_inclusive('\n').collect();
+        let new: Vec<&str> = new_text.split_inclusive('\n').collect();
         let mut head = old.iter().zip(&new).take_while(|(old, new)| old == new).count();
-        let most = old.len().min(new.len()) - head;
+        let max_tail = old.len().min(new.len()) - head;
         let mut tail = old.iter().rev().zip(new.iter().rev());
-        let mut tail = tail.by_ref().take(most).take_while(|(old, new)| old == new).count();
+        let mut tail = tail.by_ref().take(max_tail).take_while(|(old, new)| old == new).count();
         let bytes = |lines: &[&str]| lines.iter().map(|line| line.len()).sum::<usize>();
         loop {
             let start = bytes(&old[..head]);
@@ -132,7 +132,7 @@ impl ProposedChange {
             let unique = !part.is_empty()
                 && self.old.find(part).is_some_and(|at| !self.old[at + 1..].contains(part));
             if unique || (head == 0 && tail == 0) {
-                return (part, &wanted[start..wanted.len() - bytes(&new[new.len() - tail..])]);
+                return (part, &new_text[start..new_text.len() - bytes(&new[new.len() - tail..])]);
             }
             head = head.saturating_sub(1);
             tail = tail.saturating_sub(1);

@@ -7,8 +7,8 @@ use crate::theme::Theme;
 use crate::tokens::pointer;
 
 /// Returns the style and the checkbox of a hunk.
-pub(crate) fn mark(taken: bool, theme: &Theme) -> (Style, &'static str) {
-    if taken { (theme.success, "[x]") } else { (theme.secondary, "[ ]") }
+pub(crate) fn mark(is_selected: bool, theme: &Theme) -> (Style, &'static str) {
+    if is_selected { (theme.success, "[x]") } else { (theme.secondary, "[ ]") }
 }
 
 /// The hunks of a unified diff and which of them are selected.
@@ -47,14 +47,19 @@ impl Hunks {
 
     /// Selects or deselects the hunk under the cursor.
     pub(crate) fn toggle(&mut self) {
-        if let Some(taken) = self.selected.get_mut(self.cursor) {
-            *taken = !*taken;
+        if let Some(is_selected) = self.selected.get_mut(self.cursor) {
+            *is_selected = !*is_selected;
         }
     }
 
     /// Returns the indexes of the selected hunks.
     pub(crate) fn selected_indexes(&self) -> Vec<usize> {
-        self.selected.iter().enumerate().filter(|(_, taken)| **taken).map(|(at, _)| at).collect()
+        self.selected
+            .iter()
+            .enumerate()
+            .filter(|(_, is_selected)| **is_selected)
+            .map(|(at, _)| at)
+            .collect()
     }
 
     /// Returns the hunks as rows, starting with the one under the cursor.

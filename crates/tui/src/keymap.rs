@@ -100,8 +100,8 @@ impl Keymap {
         };
         let here = move |command: &KeyCommand| command.contexts().intersects(context);
         let is_own = move |command: &KeyCommand| self.user_bindings.contains(&(key, *command));
-        let taken = commands.iter().any(|command| here(command) && is_own(command));
-        let counts = move |command: &KeyCommand| here(command) && (!taken || is_own(command));
+        let is_used = commands.iter().any(|command| here(command) && is_own(command));
+        let counts = move |command: &KeyCommand| here(command) && (!is_used || is_own(command));
         commands.iter().copied().filter(counts)
     }
 
@@ -182,8 +182,8 @@ impl Keymap {
                     let is_own =
                         |command: &KeyCommand| self.user_bindings.contains(&(*key, *command));
                     // A user binding replaces a default.
-                    let taken = is_own(first) != is_own(second);
-                    if !meant && !taken && first.contexts().intersects(second.contexts()) {
+                    let is_override = is_own(first) != is_own(second);
+                    if !meant && !is_override && first.contexts().intersects(second.contexts()) {
                         let label = key_text::label(*key, self.platform);
                         found.push(format!(
                             "{label} runs both `{}` and `{}`",
@@ -298,8 +298,8 @@ mod tests {
         // The key keeps its meaning in dialogs.
         assert_eq!(of(KeymapContext::DIALOG), [KeyCommand::ShowFullTodos]);
         assert_eq!(keymap.conflicts(), [] as [String; 0]);
-        let taken = "Ctrl+T runs `input.submit` instead of `app.showFullTodos`";
-        assert_eq!(keymap.override_notices(), [taken]);
+        let notice = "Ctrl+T runs `input.submit` instead of `app.showFullTodos`";
+        assert_eq!(keymap.override_notices(), [notice]);
         assert_eq!(keymap.keys_in(KeyCommand::ShowFullTodos, KeymapContext::COMPOSER), [""; 0]);
         assert_eq!(keymap.keys_of(KeyCommand::ShowFullTodos), ["Ctrl+T"]);
         let again = r#"[{ "command": "input.submit", "key": "enter" }]"#;

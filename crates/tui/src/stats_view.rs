@@ -179,9 +179,9 @@ fn render_bars(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
     let StatsOptions { width, theme, plain, plotted, .. } = look;
     let skipped = stats.turns.len().saturating_sub(plotted);
     let turns = stats.turns.get(skipped..).unwrap_or_default();
-    let most =
+    let maximum =
         turns.iter().map(|turn| turn.tokens.prompt + output(&turn.tokens)).max().unwrap_or(0);
-    if most == 0 {
+    if maximum == 0 {
         return Vec::new();
     }
     let which = match skipped {
@@ -215,7 +215,7 @@ fn render_bars(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
     ];
     for turn in turns {
         let tokens = &turn.tokens;
-        let cells = |part: u64| (part * room).div_ceil(most);
+        let cells = |part: u64| (part * room).div_ceil(maximum);
         let bar = |part: u64| "█".repeat(usize::try_from(cells(part)).unwrap_or(0));
         let mut line = Line::styled(format!("  {:>4} ", turn.turn), theme.secondary);
         line.push(Span::styled(bar(tokens.cached), theme.success));

@@ -92,7 +92,7 @@ impl StatusLineData {
 
 /// Returns the footer's rows: one, or two with labels.
 pub(crate) fn rows(
-    facts: &StatusLineData,
+    status: &StatusLineData,
     items: &[FooterItem],
     labels: bool,
     width: usize,
@@ -100,25 +100,25 @@ pub(crate) fn rows(
 ) -> Vec<Line> {
     let mut drawn: Vec<FooterCell> = items
         .iter()
-        .map(|item| (*item, spans(*item, facts, labels, theme)))
+        .map(|item| (*item, spans(*item, status, labels, theme)))
         .filter(|(_, spans)| !spans.is_empty())
         .collect();
     let mut used = 0;
     let mut values = Line::EMPTY;
     let mut names = Line::EMPTY;
-    let own = if facts.has_custom_prompt { OWN_PROMPT } else { "" };
-    let raw = if facts.raw_markdown { "raw markdown" } else { "" };
-    let background = match facts.background {
+    let own = if status.has_custom_prompt { OWN_PROMPT } else { "" };
+    let raw = if status.raw_markdown { "raw markdown" } else { "" };
+    let background = match status.background {
         0 => String::new(),
         running => format!("{running} in background (/shells)"),
     };
-    let editor = match facts.open_files {
+    let editor = match status.open_files {
         None => String::new(),
         Some(1) => "1 open file (/ide)".to_owned(),
         Some(count) => format!("{count} open files (/ide)"),
     };
     let signs = [
-        (facts.vim.as_str(), theme.accent.bold()),
+        (status.vim.as_str(), theme.accent.bold()),
         (own, theme.warning),
         (raw, theme.warning),
         (background.as_str(), theme.accent),
@@ -141,7 +141,7 @@ pub(crate) fn rows(
     }
     if missing_columns(&drawn, used, labels, width).is_some() {
         // Drop the cached share first; `/stats` shows it too.
-        let uncached = StatusLineData { sent_tokens: (facts.sent_tokens.0, 0), ..facts.clone() };
+        let uncached = StatusLineData { sent_tokens: (status.sent_tokens.0, 0), ..status.clone() };
         for (item, spans) in &mut drawn {
             if *item == FooterItem::TokenCount {
                 *spans = tokens(&uncached, theme);
@@ -149,7 +149,7 @@ pub(crate) fn rows(
         }
     }
     shorten_model(&mut drawn, used, labels, width);
-    name_key(&mut drawn, facts, (used, labels, width), theme);
+    name_key(&mut drawn, status, (used, labels, width), theme);
     for (item, spans) in drawn {
         let own: usize = spans.iter().map(Span::width).sum();
         let cell = cell(item, &spans, labels);
@@ -180,17 +180,17 @@ pub(crate) fn rows(
 /// Adds the key that changes the mode to its name if all items fit.
 fn name_key(
     drawn: &mut [FooterCell],
-    facts: &StatusLineData,
+    status: &StatusLineData,
     (used, labels, width): (usize, bool, usize),
     theme: &Theme,
 ) {
-    if facts.mode_key.is_empty() {
+    if status.mode_key.is_empty() {
         return;
     }
     let mode =
         |drawn: &mut [FooterCell]| drawn.iter().position(|(item, _)| *item == FooterItem::Mode);
     let Some(at) = mode(drawn) else { return };
-    drawn[at].1.push(Span::styled(format!(" ({})", facts.mode_key), theme.secondary));
+    drawn[at].1.push(Span::styled(format!(" ({})", status.mode_key), theme.secondary));
     if missing_columns(drawn, used, labels, width).is_some() {
         drawn[at].1.pop();
     }
@@ -255,49 +255,49 @@ fn shorten_model(drawn: &mut [FooterCell], used: usize, labels: bool, width: usi
 }
 
 /// Returns the value of an item; with labels, without the word that the label already says.
-fn spans(item: FooterItem, facts: &StatusLineData, labels: bool, theme: &Theme) -> Vec<Span> {
+fn spans(item: FooterItem, status: &StatusLineData, labels: bool, theme: &Theme) -> Vec<Span> {
     let plain = |text: String| match text.is_empty() {
         true => Vec::new(),
         false => vec![Span::styled(text, theme.secondary)],
     };
     match item {
         FooterItem::Mode => {
-            let (text, style) = mode(facts.mode, theme);
+            let (text, style) = mode(status.mode, theme);
             vec![Span::styled(text, style)]
         }
-        FooterItem::ModelName => plain(match &facts.routed_model {
-            Some(routed) if *routed != facts.model => {
+        FooterItem::ModelName => plain(match &status.routed_model {
+            Some(routed) if *routed != status.model => {
                 // The model family is obvious and the footer is narrow.
                 let short = routed.strip_prefix("gemini-").unwrap_or(routed);
-                format!("{} → {short}", facts.model)
+                format!("{} → {short}", status.model)
             }
-            _ => facts.model.clone(),
+            _ => status.model.clone(),
         }),
-        FooterItem::Workspace => plain(facts.directory.clone()),
+        FooterItem::Workspace => plain(status.directory.clone()),
         FooterItem::GitBranch => plain(
-            facts
+            status
                 .branch
                 .as_deref()
                 .map(|name| format!("⎇ {}", truncate(name, 40)))
                 .unwrap_or_default(),
         ),
-        FooterItem::Sandbox if facts.confined && !facts.shows_all => Vec::new(),
+        FooterItem::Sandbox if status.confined && !status.shows_all => Vec::new(),
         FooterItem::Sandbox => {
-            let style = if facts.confined { theme.secondary } else { theme.warning };
-            match facts.sandbox.is_empty() {
+            let style = if status.confined { theme.secondary } else { theme.warning };
+            match status.sandbox.is_empty() {
                 true => Vec::new(),
-                false => vec![Span::styled(facts.sandbox.clone(), style)],
+                false => vec![Span::styled(status.sandbox.clone(), style)],
             }
         }
-        FooterItem::Trust if facts.trusted && !facts.shows_all => Vec::new(),
-        FooterItem::Trust if facts.trusted => plain("trusted".to_owned()),
+        FooterItem::Trust if status.trusted && !status.shows_all => Vec::new(),
+        FooterItem::Trust if status.trusted => plain("trusted".to_owned()),
         FooterItem::Trust => vec![Span::styled("untrusted", theme.warning)],
-        FooterItem::ContextUsed => context(facts, labels, theme),
-        FooterItem::TokenCount => tokens(facts, theme),
-        FooterItem::Cost if facts.cost == 0.0 => Vec::new(),
-        FooterItem::Cost => plain(dollars(facts.cost)),
+        FooterItem::ContextUsed => context(status, labels, theme),
+        FooterItem::TokenCount => tokens(status, theme),
+        FooterItem::Cost if status.cost == 0.0 => Vec::new(),
+        FooterItem::Cost => plain(dollars(status.cost)),
         // The service reports limits only when they are reached.
-        FooterItem::Quota => match facts.quota {
+        FooterItem::Quota => match status.quota {
             None => Vec::new(),
             Some(Quota::Slow { attempt, max_attempts }) => {
                 let text = format!("rate limit, attempt {attempt} of {max_attempts}");
@@ -306,14 +306,14 @@ fn spans(item: FooterItem, facts: &StatusLineData, labels: bool, theme: &Theme) 
             Some(Quota::RateLimited) => vec![Span::styled("rate limit", theme.warning)],
             Some(Quota::Spent) => vec![Span::styled("quota spent", theme.error)],
         },
-        FooterItem::SessionId => plain(facts.session.chars().take(8).collect()),
+        FooterItem::SessionId => plain(status.session.chars().take(8).collect()),
         FooterItem::Hostname => plain(hostname()),
-        FooterItem::Auth => plain(facts.auth.clone()),
-        FooterItem::CodeChanges if facts.lines_added + facts.lines_removed == 0 => Vec::new(),
+        FooterItem::Auth => plain(status.auth.clone()),
+        FooterItem::CodeChanges if status.lines_added + status.lines_removed == 0 => Vec::new(),
         FooterItem::CodeChanges => vec![
-            Span::styled(format!("+{}", facts.lines_added), theme.success),
+            Span::styled(format!("+{}", status.lines_added), theme.success),
             Span::raw(" "),
-            Span::styled(format!("−{}", facts.lines_removed), theme.error),
+            Span::styled(format!("−{}", status.lines_removed), theme.error),
         ],
         FooterItem::MemoryUsage => plain(memory()),
     }
@@ -341,13 +341,13 @@ pub(crate) fn mode(mode: ApprovalMode, theme: &Theme) -> (&'static str, Style) {
 }
 
 /// `23% context`, or `23%` below its label.
-fn context(facts: &StatusLineData, labels: bool, theme: &Theme) -> Vec<Span> {
-    let Some(percent) = facts.percent() else { return Vec::new() };
+fn context(status: &StatusLineData, labels: bool, theme: &Theme) -> Vec<Span> {
+    let Some(percent) = status.percent() else { return Vec::new() };
     #[expect(clippy::cast_precision_loss, reason = "a share between 0 and 1")]
     let share = percent as f64 / 100.0;
     let style = match () {
         () if percent >= 100 => theme.error,
-        () if share >= facts.warn_at => theme.warning,
+        () if share >= status.warn_at => theme.warning,
         () => theme.secondary,
     };
     let what = if labels { "" } else { " context" };
@@ -355,8 +355,8 @@ fn context(facts: &StatusLineData, labels: bool, theme: &Theme) -> Vec<Span> {
 }
 
 /// `12.3k↑ (87% cached) 1.2k↓`
-fn tokens(facts: &StatusLineData, theme: &Theme) -> Vec<Span> {
-    let (sent, cached) = facts.sent_tokens;
+fn tokens(status: &StatusLineData, theme: &Theme) -> Vec<Span> {
+    let (sent, cached) = status.sent_tokens;
     if sent == 0 {
         return Vec::new();
     }
@@ -364,7 +364,7 @@ fn tokens(facts: &StatusLineData, theme: &Theme) -> Vec<Span> {
         0 => String::new(),
         share => format!(" ({share}% cached)"),
     };
-    let text = format!("{}↑{share} {}↓", count(sent), count(facts.received));
+    let text = format!("{}↑{share} {}↓", count(sent), count(status.received));
     vec![Span::styled(text, theme.secondary)]
 }
 
@@ -420,7 +420,7 @@ mod tests {
         FooterItem::Trust,
     ];
 
-    fn facts() -> StatusLineData {
+    fn sample_status() -> StatusLineData {
         StatusLineData {
             model: "gemini-3-pro".to_owned(),
             branch: Some("main".to_owned()),
@@ -437,20 +437,20 @@ mod tests {
 
     #[test]
     fn footer_fits_in_one_row() {
-        let rows = rows(&facts(), &USUAL, false, 120, &Theme::default());
+        let rows = rows(&sample_status(), &USUAL, false, 120, &Theme::default());
         assert_eq!(
             rows[0].text(),
             "default · gemini-3-pro · 25% context · 12.3k↑ (81% cached) 1.2k↓ · ⎇ main"
         );
         assert_eq!(rows.len(), 1);
-        let chosen = StatusLineData { shows_all: true, ..facts() };
+        let chosen = StatusLineData { shows_all: true, ..sample_status() };
         let row = super::rows(&chosen, &USUAL, false, 120, &Theme::default())[0].text();
         assert!(row.ends_with(" · ⎇ main · sandbox · trusted"), "{row}");
         let risky = StatusLineData {
             confined: false,
             sandbox: "no sandbox".to_owned(),
             trusted: false,
-            ..facts()
+            ..sample_status()
         };
         let row = super::rows(&risky, &USUAL, false, 120, &Theme::default())[0].text();
         assert!(row.ends_with(" · ⎇ main · no sandbox · untrusted"), "{row}");
@@ -458,7 +458,7 @@ mod tests {
 
     #[test]
     fn labels_are_above_their_values() {
-        let rows = rows(&facts(), &USUAL, true, 120, &Theme::default());
+        let rows = rows(&sample_status(), &USUAL, true, 120, &Theme::default());
         let rows: Vec<String> = rows.iter().map(Line::text).collect();
         assert_eq!(
             rows.iter().map(|row| row.trim_end()).collect::<Vec<_>>(),
@@ -471,22 +471,22 @@ mod tests {
 
     #[test]
     fn mode_key_is_shown_if_it_fits() {
-        let facts = StatusLineData { mode_key: "shift+tab".to_owned(), ..facts() };
-        let row = |width| rows(&facts, &USUAL, false, width, &Theme::default())[0].text();
+        let status = StatusLineData { mode_key: "shift+tab".to_owned(), ..sample_status() };
+        let row = |width| rows(&status, &USUAL, false, width, &Theme::default())[0].text();
         assert!(row(100).starts_with("default (shift+tab) · gemini-3-pro · "), "{}", row(100));
         assert!(row(80).starts_with("default · gemini-3-pro · "), "{}", row(80));
     }
 
     #[test]
     fn model_name_is_shortened_before_the_sandbox_state() {
-        let facts = StatusLineData {
+        let status = StatusLineData {
             model: "auto-gemini-3".to_owned(),
             routed_model: Some("gemini-3-flash-preview-09-2026".to_owned()),
             sent_tokens: (1_000, 0),
             branch: None,
-            ..facts()
+            ..sample_status()
         };
-        let row = |width| rows(&facts, &USUAL, false, width, &Theme::default())[0].text();
+        let row = |width| rows(&status, &USUAL, false, width, &Theme::default())[0].text();
         assert_eq!(
             row(72),
             "default · auto-gemini-3 → 3-flash-preview-0… · 25% context · 1.0k↑ 1.2k↓"
@@ -498,8 +498,8 @@ mod tests {
     #[test]
     fn quota_limits_are_shown_while_active() {
         let row = |quota| {
-            let facts = StatusLineData { quota, ..facts() };
-            let rows = rows(&facts, &[FooterItem::Quota], false, 60, &Theme::default());
+            let status = StatusLineData { quota, ..sample_status() };
+            let rows = rows(&status, &[FooterItem::Quota], false, 60, &Theme::default());
             rows.first().map(Line::text)
         };
         assert_eq!(row(None), None);
@@ -515,37 +515,38 @@ mod tests {
 
     #[test]
     fn custom_system_prompt_has_an_indicator() {
-        let facts = StatusLineData { has_custom_prompt: true, vim: "NORMAL".to_owned(), ..facts() };
-        let rows = rows(&facts, &[FooterItem::Mode], false, 40, &Theme::default());
+        let status =
+            StatusLineData { has_custom_prompt: true, vim: "NORMAL".to_owned(), ..sample_status() };
+        let rows = rows(&status, &[FooterItem::Mode], false, 40, &Theme::default());
         assert_eq!(rows[0].text(), "NORMAL |⌐■_■| · default");
     }
 
     #[test]
     fn commands_in_the_background_are_counted() {
-        let facts = StatusLineData { background: 2, ..facts() };
-        let rows = rows(&facts, &[FooterItem::Mode], false, 40, &Theme::default());
+        let status = StatusLineData { background: 2, ..sample_status() };
+        let rows = rows(&status, &[FooterItem::Mode], false, 40, &Theme::default());
         assert_eq!(rows[0].text(), "2 in background (/shells) · default");
     }
 
     #[test]
     fn long_name_leaves_room_for_other_items() {
-        let facts = StatusLineData { directory: "a".repeat(90), ..facts() };
+        let status = StatusLineData { directory: "a".repeat(90), ..sample_status() };
         let items = [FooterItem::Workspace, FooterItem::Mode, FooterItem::ModelName];
-        let rows = rows(&facts, &items, false, 80, &Theme::default());
+        let rows = rows(&status, &items, false, 80, &Theme::default());
         let row = rows[0].text();
         assert!(row.starts_with("aaaa") && row.contains("… · default · gemini"), "{row}");
     }
 
     #[test]
     fn model_keeps_its_name_if_shortening_it_is_not_enough() {
-        let facts = StatusLineData {
+        let status = StatusLineData {
             model: "gemini-2.5-pro".to_owned(),
             branch: Some("a-branch-with-a-long-name".to_owned()),
-            ..facts()
+            ..sample_status()
         };
         let items = [FooterItem::Mode, FooterItem::ModelName, FooterItem::GitBranch];
         let text = |width| -> String {
-            rows(&facts, &items, false, width, &Theme::default()).iter().map(Line::text).collect()
+            rows(&status, &items, false, width, &Theme::default()).iter().map(Line::text).collect()
         };
         assert_eq!(text(30), "default · gemini-2.5-pro");
         assert_eq!(text(50), "default · gemini-2.5-… · ⎇ a-branch-with-a-long-n…");
@@ -553,12 +554,12 @@ mod tests {
 
     #[test]
     fn directory_is_shown_if_it_fits() {
-        let facts = StatusLineData { directory: "crates/tui".to_owned(), ..facts() };
+        let status = StatusLineData { directory: "crates/tui".to_owned(), ..sample_status() };
         let items = [&USUAL[..], &[FooterItem::Workspace]].concat();
-        let row = |width| rows(&facts, &items, false, width, &Theme::default())[0].text();
+        let row = |width| rows(&status, &items, false, width, &Theme::default())[0].text();
         assert!(row(140).ends_with(" · ⎇ main · crates/tui"), "{}", row(140));
         // It takes no space from the others.
-        let without = rows(&facts, &USUAL, false, 75, &Theme::default())[0].text();
+        let without = rows(&status, &USUAL, false, 75, &Theme::default())[0].text();
         assert_eq!(row(75), without);
     }
 
@@ -566,7 +567,7 @@ mod tests {
     fn items_that_do_not_fit_are_dropped_from_the_right() {
         for width in 0..130 {
             for labels in [false, true] {
-                for row in rows(&facts(), &USUAL, labels, width, &Theme::default()) {
+                for row in rows(&sample_status(), &USUAL, labels, width, &Theme::default()) {
                     assert!(row.width() <= width, "{width}: {}", row.text());
                 }
             }

@@ -32,11 +32,11 @@ impl StatusLineCommand {
     /// # Errors
     /// Returns an error if the command cannot be started, fails, or takes longer than 300 ms.
     #[cfg(unix)]
-    pub(crate) fn run(&self, facts: &serde_json::Value) -> Result<String, String> {
+    pub(crate) fn run(&self, status: &serde_json::Value) -> Result<String, String> {
         let mut environment = user_command_environment(std::env::vars_os(), "cat");
         environment
             .retain(|(name, value)| !is_secret(&name.to_string_lossy(), &value.to_string_lossy()));
-        let input = facts.to_string();
+        let input = status.to_string();
         let limits = (MOST, TIME);
         let bytes = parallax_exec::user_program::answer(
             &self.line,

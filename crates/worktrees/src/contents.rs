@@ -232,9 +232,9 @@ impl<'r> Contents<'r> {
         let entries = self.git.bytes(&["ls-files", "--stage", "-z"])?;
         let link = |entry: &[u8]| {
             let at = entry.iter().position(|byte| *byte == b'\t')?;
-            let (facts, path) = entry.split_at_checked(at)?;
-            let mut facts = std::str::from_utf8(facts).ok()?.split(' ');
-            let (mode, commit) = (facts.next()?, facts.next()?);
+            let (header, path) = entry.split_at_checked(at)?;
+            let mut columns = std::str::from_utf8(header).ok()?.split(' ');
+            let (mode, commit) = (columns.next()?, columns.next()?);
             let path = PathBuf::from(OsStr::from_bytes(path.get(1..)?));
             (mode == "160000").then(|| (path, commit.to_owned()))
         };

@@ -169,8 +169,8 @@ impl Worktree {
     /// Creates the worktree with git and copies additional files.
     fn fill(&self, git: &Git, carry: bool) -> Result<(), Failure> {
         let WorktreeRecord { path, branch, base, .. } = &self.record;
-        let taken = format!("refs/heads/{branch}");
-        if git.line(&["rev-parse", "--verify", "--quiet", &taken]).is_ok() {
+        let reference = format!("refs/heads/{branch}");
+        if git.line(&["rev-parse", "--verify", "--quiet", &reference]).is_ok() {
             return Err(failure(format!(
                 "The branch `{branch}` already exists; choose another name, or delete it with \
                  `git branch -D {branch}`"
@@ -281,7 +281,7 @@ impl Worktree {
 /// Writes and locks the record of a new worktree.
 fn write_record(project: &Path, record: &WorktreeRecord) -> Result<File, Failure> {
     let file = record_file(project, &record.name);
-    let wrong = |error: std::io::Error| match error.kind() {
+    let to_error = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::AlreadyExists => failure(format!(
             "The worktree `{0}` already exists; continue with `parallax worktrees open {0}`",
             record.name
@@ -289,10 +289,11 @@ fn write_record(project: &Path, record: &WorktreeRecord) -> Result<File, Failure
         _ => failure(format!("Failed to write `{}`: {error}", file.display())),
     };
     let text = serde_json::to_string(record).map_err(|error| failure(error.to_string()))?;
-    let mut opened = OpenOptions::new().write(true).create_new(true).open(&file).map_err(wrong)?;
+    let mut opened =
+        OpenOptions::new().write(true).create_new(true).open(&file).map_err(to_error)?;
     flock(&opened, FlockOperation::NonBlockingLockExclusive)
-        .map_err(|error| wrong(error.into()))?;
-    opened.write_all(text.as_bytes()).map_err(wrong)?;
+        .map_err(|error| to_error(error.into()))?;
+    opened.write_all(text.as_bytes()).map_err(to_error)?;
     Ok(opened)
 }
 

@@ -133,8 +133,9 @@ impl SessionSkills {
         let changes = NameChanges::compare(&state.enabled, &now.enabled);
         let known: Vec<&String> = state.warnings.all().collect();
         let line = changes.line("Skills").map(|line| (Level::Info, line));
-        let wrong = now.warnings.all().filter(|warning| !known.contains(warning)).cloned();
-        let report = line.into_iter().chain(wrong.map(|text| (Level::Warning, text))).collect();
+        let new_warnings = now.warnings.all().filter(|warning| !known.contains(warning)).cloned();
+        let report =
+            line.into_iter().chain(new_warnings.map(|text| (Level::Warning, text))).collect();
         *state = now;
         Ok(report)
     }

@@ -32,22 +32,22 @@ fn history(signatures: &[&str]) -> Request {
 async fn thinking_with_an_invalid_signature_is_dropped_for_good() {
     let server = Server::start(vec![bad_request(INVALID), ok(), ok()]).await;
     let model = model(&server);
-    let got = drain(&model, history(&["old"])).await;
-    assert_eq!((got.text().as_str(), got.notices.len()), ("ok", 1), "{:?}", got.end);
-    assert!(got.notices[0].contains("thinking"), "{:?}", got.notices);
+    let received = drain(&model, history(&["old"])).await;
+    assert_eq!((received.text().as_str(), received.notices.len()), ("ok", 1), "{:?}", received.end);
+    assert!(received.notices[0].contains("thinking"), "{:?}", received.notices);
     let bodies: Vec<String> = server.requests().into_iter().map(|it| it.body).collect();
     assert!(bodies[0].contains("\"old\"") && !bodies[1].contains("\"old\""));
     // Newer thinking is valid.
-    let got = drain(&model, history(&["old", "new"])).await;
-    assert!(got.notices.is_empty(), "{:?}", got.notices);
+    let received = drain(&model, history(&["old", "new"])).await;
+    assert!(received.notices.is_empty(), "{:?}", received.notices);
     let last = &server.requests()[2].body;
     assert!(!last.contains("\"old\"") && last.contains("\"new\""), "{last}");
 }
 
 #[tokio::test]
 async fn signature_error_without_thinking_is_an_error() {
-    let (got, server) = serve(vec![bad_request("Invalid signature"), ok()]).await;
-    assert!(matches!(got.end, Err(ModelError::BadRequest { .. })), "{:?}", got.end);
+    let (received, server) = serve(vec![bad_request("Invalid signature"), ok()]).await;
+    assert!(matches!(received.end, Err(ModelError::BadRequest { .. })), "{:?}", received.end);
     assert_eq!(server.requests().len(), 1);
 }
 
@@ -64,8 +64,8 @@ async fn fields_that_a_model_does_not_accept_are_left_out() {
     let model = model(&server);
     let mut request = hello();
     request.generation = object(json!({"thinkingConfig": {"thinkingLevel": "high"}}));
-    let got = drain(&model, request.clone()).await;
-    assert_eq!((got.text().as_str(), got.notices.len()), ("ok", 3), "{:?}", got.end);
+    let received = drain(&model, request.clone()).await;
+    assert_eq!((received.text().as_str(), received.notices.len()), ("ok", 3), "{:?}", received.end);
     let fields = |index: usize| -> (Value, Value) {
         let mut body = body(&server, index);
         (body["thinking"].take(), body["output_config"].take())
@@ -75,16 +75,16 @@ async fn fields_that_a_model_does_not_accept_are_left_out() {
     assert_eq!(fields(1), (json!({"type": "adaptive"}), effort));
     assert_eq!(fields(2), (json!({"type": "adaptive"}), Value::Null));
     assert_eq!(fields(3), (Value::Null, Value::Null));
-    let got = drain(&model, request).await;
-    assert!(got.notices.is_empty(), "{:?}", got.notices);
+    let received = drain(&model, request).await;
+    assert!(received.notices.is_empty(), "{:?}", received.notices);
     assert_eq!(fields(4), (Value::Null, Value::Null));
 }
 
 #[tokio::test]
 async fn cache_marks_are_left_out_where_they_are_unknown() {
     let unknown = "messages.0.content.0.cache_control: Extra inputs are not permitted";
-    let (got, server) = serve(vec![bad_request(unknown), ok()]).await;
-    assert_eq!(got.text(), "ok");
+    let (received, server) = serve(vec![bad_request(unknown), ok()]).await;
+    assert_eq!(received.text(), "ok");
     let seen = server.requests();
     assert!(seen[0].body.contains("cache_control") && !seen[1].body.contains("cache_control"));
 }
@@ -104,10 +104,10 @@ async fn rejected_image_is_dropped_and_others_stay() {
     ])
     .await;
     let model = model(&server);
-    let got = drain(&model, request(contents.clone())).await;
-    assert_eq!((got.text().as_str(), got.notices.len()), ("ok", 1), "{:?}", got.end);
-    let got = drain(&model, request(contents)).await;
-    assert_eq!((got.text().as_str(), got.notices.len()), ("ok", 1), "{:?}", got.end);
+    let received = drain(&model, request(contents.clone())).await;
+    assert_eq!((received.text().as_str(), received.notices.len()), ("ok", 1), "{:?}", received.end);
+    let received = drain(&model, request(contents)).await;
+    assert_eq!((received.text().as_str(), received.notices.len()), ("ok", 1), "{:?}", received.end);
     let bodies: Vec<String> = server.requests().into_iter().map(|it| it.body).collect();
     assert!(bodies[0].contains("QkFE") && bodies[0].contains("R09PRA"));
     assert!(
@@ -129,12 +129,12 @@ async fn tool_with_a_rejected_schema_is_left_out() {
     let mut request = hello();
     request.tools =
         functions(&json!([{"name": "a"}, {"name": "b.x"}, {"name": "c"}, {"name": "d"}]));
-    let got = drain(&model(&server), request).await;
-    assert_eq!(got.text(), "ok");
+    let received = drain(&model(&server), request).await;
+    assert_eq!(received.text(), "ok");
     assert!(
-        got.notices[0].contains("`b.x`") && got.notices[1].contains("`c`"),
+        received.notices[0].contains("`b.x`") && received.notices[1].contains("`c`"),
         "{:?}",
-        got.notices
+        received.notices
     );
     let tools = body(&server, 2)["tools"].clone();
     let names: Vec<&str> =
@@ -144,7 +144,7 @@ async fn tool_with_a_rejected_schema_is_left_out() {
 
 #[tokio::test]
 async fn unfixable_error_is_reported_once() {
-    let (got, server) = serve(vec![bad_request("tools.7.custom: no"), ok()]).await;
-    assert!(matches!(got.end, Err(ModelError::BadRequest { .. })), "{:?}", got.end);
-    assert_eq!((server.requests().len(), got.notices.len()), (1, 0));
+    let (received, server) = serve(vec![bad_request("tools.7.custom: no"), ok()]).await;
+    assert!(matches!(received.end, Err(ModelError::BadRequest { .. })), "{:?}", received.end);
+    assert_eq!((server.requests().len(), received.notices.len()), (1, 0));
 }

@@ -134,9 +134,9 @@ async fn tool_names_and_schemas_fit_the_api() {
 
     let call = tool_use(0, "t", names[0], &["{\"q\":\"x\"}"]);
     let called = Server::start(vec![stream(&message(vec![call], "tool_use"))]).await;
-    let got = drain(&crate::support::model(&called), first.clone()).await;
-    assert_eq!(got.calls()[0]["name"], long.as_str());
-    first.contents.push(got.sealed());
+    let received = drain(&crate::support::model(&called), first.clone()).await;
+    assert_eq!(received.calls()[0]["name"], long.as_str());
+    first.contents.push(received.sealed());
     first.contents.push(user(vec![result("t", &long, "found")]));
     drain(&model, first).await;
     assert_eq!(body(&server, 1)["messages"][1]["content"][0]["name"], names[0]);
@@ -147,9 +147,9 @@ async fn unparsable_arguments_are_sent_back_as_text() {
     let call = tool_use(0, "t", "a", &["{\"x\": "]);
     let server = Server::start(vec![stream(&message(vec![call], "tool_use")), ok()]).await;
     let model = model(&server);
-    let got = drain(&model, hello()).await;
+    let received = drain(&model, hello()).await;
     let next =
-        vec![user(vec![Part::text("hi")]), got.sealed(), user(vec![result("t", "a", "bad")])];
+        vec![user(vec![Part::text("hi")]), received.sealed(), user(vec![result("t", "a", "bad")])];
     drain(&model, request(next)).await;
     let call = body(&server, 1)["messages"][1]["content"][0].clone();
     assert_eq!(call["input"], json!({"invalid_json": "{\"x\": "}));
@@ -208,7 +208,7 @@ fn object_of(value: &mut Value) -> &mut parallax_protocol::Object {
 
 #[tokio::test]
 async fn budget_model_continues_a_foreign_turn_without_thinking() {
-    let begun = |origin: &str| {
+    let first_turn = |origin: &str| {
         let data = json!({"type": "thinking", "thinking": "t", "signature": "s"});
         let data = serde_json::value::to_raw_value(&data).expect("json");
         let call = Part::function_call(Some("c"), "a", object(json!({})));
@@ -218,7 +218,7 @@ async fn budget_model_continues_a_foreign_turn_without_thinking() {
     for (origin, has_thinking) in [(old, true), ("openai:gpt-6", false)] {
         let mut request = request(vec![
             user(vec![Part::text("hi")]),
-            begun(origin),
+            first_turn(origin),
             user(vec![result("c", "a", "done")]),
         ]);
         request.model = old.to_owned();

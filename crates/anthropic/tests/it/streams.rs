@@ -10,10 +10,11 @@ use crate::support::*;
 
 #[tokio::test]
 async fn text_arrives_with_usage_and_finish() {
-    let (got, server) = serve(vec![stream(&message(vec![text(0, "Hello")], "end_turn"))]).await;
-    assert!(got.end.is_ok(), "{:?}", got.end);
-    assert_eq!(got.text(), "Hello");
-    let meta = &got.answer.metadata;
+    let (received, server) =
+        serve(vec![stream(&message(vec![text(0, "Hello")], "end_turn"))]).await;
+    assert!(received.end.is_ok(), "{:?}", received.end);
+    assert_eq!(received.text(), "Hello");
+    let meta = &received.answer.metadata;
     let finish = meta.finish.clone().expect("a finish");
     assert_eq!((finish.reason, finish.provider_reason.as_str()), (FinishReason::Stop, "end_turn"));
     let usage = Usage {
@@ -43,8 +44,8 @@ async fn bearer_key_and_headers_of_the_user_are_sent() {
     let mut options = options(&format!("{}/gateway/v1/", server.base));
     options.bearer = true;
     options.headers = vec![("Anthropic-Beta".to_owned(), "some-beta".to_owned())];
-    let got = drain(&model_with(options), hello()).await;
-    assert_eq!(got.text(), "ok");
+    let received = drain(&model_with(options), hello()).await;
+    assert_eq!(received.text(), "ok");
     let head = server.requests()[0].head.to_lowercase();
     assert!(head.starts_with("post /gateway/v1/messages "), "{head}");
     assert!(head.contains(&format!("authorization: bearer {KEY}")), "{head}");
@@ -54,12 +55,12 @@ async fn bearer_key_and_headers_of_the_user_are_sent() {
 #[tokio::test]
 async fn call_arguments_are_joined() {
     let call = tool_use(0, "toolu_1", "read_file", &["", "{\"file", "_path\": \"a.txt\"}"]);
-    let (got, _server) = serve(vec![stream(&message(vec![call], "tool_use"))]).await;
+    let (received, _server) = serve(vec![stream(&message(vec![call], "tool_use"))]).await;
     assert_eq!(
-        got.calls(),
+        received.calls(),
         [json!({"id": "toolu_1", "name": "read_file", "args": {"file_path": "a.txt"}})]
     );
-    assert_eq!(got.answer.metadata.finish.map(|it| it.reason), Some(FinishReason::ToolCalls));
+    assert_eq!(received.answer.metadata.finish.map(|it| it.reason), Some(FinishReason::ToolCalls));
 }
 
 #[tokio::test]
@@ -74,8 +75,8 @@ async fn interleaved_parallel_calls_stay_separate() {
         events.extend(rows.cloned());
     }
     events.extend(stop("tool_use"));
-    let (got, _server) = serve(vec![stream(&events)]).await;
-    let mut calls = got.calls();
+    let (received, _server) = serve(vec![stream(&events)]).await;
+    let mut calls = received.calls();
     calls.sort_by_key(|call| call["id"].to_string());
     assert_eq!(
         calls,
@@ -85,7 +86,7 @@ async fn interleaved_parallel_calls_stay_separate() {
             json!({"id": "t3", "name": "c", "args": "{\"y\":broken"}),
         ]
     );
-    assert_eq!(got.text(), "Looking.");
+    assert_eq!(received.text(), "Looking.");
 }
 
 #[tokio::test]
@@ -104,11 +105,11 @@ async fn thinking_is_sent_back_unchanged_in_its_place() {
     );
     let server = Server::start(vec![stream(&first), ok(), ok()]).await;
     let model = model(&server);
-    let got = drain(&model, hello()).await;
-    assert_eq!(got.thoughts(), "Let me see.");
+    let received = drain(&model, hello()).await;
+    assert_eq!(received.thoughts(), "Let me see.");
     let history = vec![
         user(vec![Part::text("hi")]),
-        got.sealed(),
+        received.sealed(),
         user(vec![result("t1", "look", "one"), result("t2", "look", "two")]),
     ];
     assert!(!history[1].json().contains("c2lnMQ"), "signatures stay out of the history");
@@ -135,16 +136,16 @@ async fn thinking_is_sent_back_unchanged_in_its_place() {
 #[tokio::test]
 async fn truncated_thinking_is_not_sent_back() {
     let begin = json!({"type": "thinking", "thinking": "", "signature": ""});
-    let begun = block(0, begin, &[json!({"type": "thinking_delta", "thinking": "Hm"})]);
-    let server = Server::start(vec![stream(&message(vec![begun], "max_tokens")), ok()]).await;
+    let partial = block(0, begin, &[json!({"type": "thinking_delta", "thinking": "Hm"})]);
+    let server = Server::start(vec![stream(&message(vec![partial], "max_tokens")), ok()]).await;
     let model = model(&server);
-    let got = drain(&model, hello()).await;
-    assert_eq!(got.thoughts(), "Hm");
+    let received = drain(&model, hello()).await;
+    assert_eq!(received.thoughts(), "Hm");
     assert_eq!(
-        got.answer.metadata.finish.as_ref().map(|it| it.reason),
+        received.answer.metadata.finish.as_ref().map(|it| it.reason),
         Some(FinishReason::MaxTokens)
     );
-    let next = vec![user(vec![Part::text("a")]), got.sealed(), user(vec![Part::text("b")])];
+    let next = vec![user(vec![Part::text("a")]), received.sealed(), user(vec![Part::text("b")])];
     drain(&model, request(next)).await;
     assert_eq!(body(&server, 1)["messages"].as_array().map(Vec::len), Some(1));
 }
@@ -163,9 +164,9 @@ async fn unknown_events_and_blocks_are_accepted() {
     );
     let server = Server::start(vec![stream(&events), ok()]).await;
     let model = model(&server);
-    let got = drain(&model, hello()).await;
-    assert_eq!((got.text().as_str(), got.end.is_ok()), ("yes", true));
-    let next = vec![user(vec![Part::text("a")]), got.sealed(), user(vec![Part::text("b")])];
+    let received = drain(&model, hello()).await;
+    assert_eq!((received.text().as_str(), received.end.is_ok()), ("yes", true));
+    let next = vec![user(vec![Part::text("a")]), received.sealed(), user(vec![Part::text("b")])];
     drain(&model, request(next)).await;
     let kept = &body(&server, 1)["messages"][1]["content"][0];
     assert_eq!(kept, &json!({"type": "later_block", "n": 1}));
@@ -184,9 +185,9 @@ async fn chunk_boundaries_may_fall_at_any_byte() {
         ResponsePiece::Bytes(piece)
     }));
     answer.push(ResponsePiece::Bytes(b"0\r\n\r\n".to_vec()));
-    let (got, _server) = serve(vec![answer]).await;
-    assert_eq!((got.text().as_str(), got.thoughts().as_str()), ("🦀 fertig", "Grüße"));
-    assert_eq!(got.calls(), [json!({"id": "t", "name": "écrire", "args": {"ü": "🦀"}})]);
+    let (received, _server) = serve(vec![answer]).await;
+    assert_eq!((received.text().as_str(), received.thoughts().as_str()), ("🦀 fertig", "Grüße"));
+    assert_eq!(received.calls(), [json!({"id": "t", "name": "écrire", "args": {"ü": "🦀"}})]);
 }
 
 #[tokio::test]
@@ -194,13 +195,13 @@ async fn stream_without_its_end_is_broken() {
     let mut events = vec![start()];
     events.extend(text(0, "half"));
     for answer in [cut(&events), stream(&events)] {
-        let (got, _server) = serve(vec![answer]).await;
-        assert_eq!(got.text(), "half");
-        assert_eq!(got.answer.metadata.usage.map(|usage| usage.prompt), Some(60));
+        let (received, _server) = serve(vec![answer]).await;
+        assert_eq!(received.text(), "half");
+        assert_eq!(received.answer.metadata.usage.map(|usage| usage.prompt), Some(60));
         assert!(
-            matches!(&got.end, Err(ModelError::Broken { retryable: true, .. })),
+            matches!(&received.end, Err(ModelError::Broken { retryable: true, .. })),
             "{:?}",
-            got.end
+            received.end
         );
     }
 }
@@ -209,8 +210,8 @@ async fn stream_without_its_end_is_broken() {
 async fn call_that_was_not_stopped_is_complete_at_the_end() {
     let mut call = tool_use(0, "t", "a", &["{\"x\":1}"]);
     call.pop();
-    let (got, _server) = serve(vec![stream(&message(vec![call], "tool_use"))]).await;
-    assert_eq!(got.calls(), [json!({"id": "t", "name": "a", "args": {"x": 1}})]);
+    let (received, _server) = serve(vec![stream(&message(vec![call], "tool_use"))]).await;
+    assert_eq!(received.calls(), [json!({"id": "t", "name": "a", "args": {"x": 1}})]);
 }
 
 #[tokio::test]
@@ -222,8 +223,8 @@ async fn stop_reasons_are_mapped() {
         ("refusal", FinishReason::Refused(Refusal::Safety)),
         ("later_word", FinishReason::Unknown),
     ] {
-        let (got, _server) = serve(vec![stream(&message(vec![text(0, "x")], word))]).await;
-        let finish = got.answer.metadata.finish.expect("a finish");
+        let (received, _server) = serve(vec![stream(&message(vec![text(0, "x")], word))]).await;
+        let finish = received.answer.metadata.finish.expect("a finish");
         assert_eq!((finish.reason, finish.provider_reason.as_str()), (reason, word));
     }
 }
@@ -234,20 +235,20 @@ async fn refusal_is_explained() {
     let delta = events.iter_mut().find(|it| it["type"] == "message_delta").expect("a delta");
     delta["delta"]["stop_details"] =
         json!({"type": "refusal", "category": "cyber", "explanation": "Not this."});
-    let (got, _server) = serve(vec![stream(&events)]).await;
-    assert_eq!(got.answer.metadata.finish_message.as_deref(), Some("Not this."));
+    let (received, _server) = serve(vec![stream(&events)]).await;
+    assert_eq!(received.answer.metadata.finish_message.as_deref(), Some("Not this."));
 }
 
 #[tokio::test]
 async fn paused_turn_is_continued_in_the_same_stream() {
     let paused = message(vec![text(0, "half ")], "pause_turn");
     let done = message(vec![text(0, "whole")], "end_turn");
-    let (got, server) = serve(vec![stream(&paused), stream(&done)]).await;
-    assert!(got.end.is_ok(), "{:?}", got.end);
-    assert_eq!(got.answer.text(), "half whole");
-    let finish = got.answer.metadata.finish.as_ref().map(|it| it.reason);
+    let (received, server) = serve(vec![stream(&paused), stream(&done)]).await;
+    assert!(received.end.is_ok(), "{:?}", received.end);
+    assert_eq!(received.answer.text(), "half whole");
+    let finish = received.answer.metadata.finish.as_ref().map(|it| it.reason);
     assert_eq!(finish, Some(FinishReason::Stop));
-    let usage = got.answer.metadata.usage.expect("usage");
+    let usage = received.answer.metadata.usage.expect("usage");
     assert_eq!((usage.prompt, usage.output), (60, 20));
     let second = body(&server, 1);
     assert_eq!(second["messages"][1]["role"], "assistant");
@@ -255,8 +256,8 @@ async fn paused_turn_is_continued_in_the_same_stream() {
     let count = second["messages"].as_array().map(Vec::len);
     assert_eq!(count, Some(2), "the turn is sent back as it is");
     // A service that only pauses must not cause an endless loop.
-    let (got, server) = serve(vec![stream(&paused); 12]).await;
-    let finish = got.answer.metadata.finish.map(|it| it.reason);
+    let (received, server) = serve(vec![stream(&paused); 12]).await;
+    let finish = received.answer.metadata.finish.map(|it| it.reason);
     assert_eq!((finish, server.requests().len()), (Some(FinishReason::Paused), 9));
 }
 

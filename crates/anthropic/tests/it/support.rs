@@ -223,31 +223,31 @@ impl Got {
 
 pub(crate) async fn drain(model: &dyn Model, request: Request) -> Got {
     let mut stream = model.stream(request, CancellationToken::new());
-    let mut got =
+    let mut received =
         Got { answer: Answer::default(), notices: Vec::new(), retries: Vec::new(), end: Ok(()) };
     while let Some(event) = stream.next().await {
         match event {
-            Ok(StreamEvent::Chunk(chunk)) => got.answer.push(*chunk),
-            Ok(StreamEvent::Retry(retry)) => got.retries.push(retry),
-            Ok(StreamEvent::Notice(notice)) => got.notices.push(notice),
-            Err(error) => got.end = Err(error),
+            Ok(StreamEvent::Chunk(chunk)) => received.answer.push(*chunk),
+            Ok(StreamEvent::Retry(retry)) => received.retries.push(retry),
+            Ok(StreamEvent::Notice(notice)) => received.notices.push(notice),
+            Err(error) => received.end = Err(error),
         }
     }
-    got
+    received
 }
 
 /// Serves the answers and reads one stream.
 pub(crate) async fn serve(answers: Vec<canned::CannedResponse>) -> (Got, Server) {
     let server = Server::start(answers).await;
-    let got = drain(&model(&server), hello()).await;
-    (got, server)
+    let received = drain(&model(&server), hello()).await;
+    (received, server)
 }
 
 /// Returns the body that a request sends.
 pub(crate) async fn sent(request: Request) -> Value {
     let server = Server::start(vec![ok()]).await;
-    let got = drain(&model(&server), request).await;
-    assert!(got.end.is_ok(), "{:?}", got.end);
+    let received = drain(&model(&server), request).await;
+    assert!(received.end.is_ok(), "{:?}", received.end);
     body(&server, 0)
 }
 

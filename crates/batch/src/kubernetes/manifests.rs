@@ -117,7 +117,7 @@ pub(crate) fn manifests(
         "completions": tasks.len(),
         "parallelism": options.jobs.min(tasks.len()),
         "backoffLimitPerIndex": options.retries,
-        "maxFailedIndexes": options.max_failed.map_or(tasks.len(), |most| most as usize)
+        "maxFailedIndexes": options.max_failed.map_or(tasks.len(), |max| max as usize)
             .min(tasks.len()),
         "podFailurePolicy": {"rules": [
             {"action": "FailJob", "onExitCodes": {"operator": "In", "values": JOB_CODES}},

@@ -36,9 +36,9 @@ impl std::str::FromStr for EgressRule {
             None => (rest, None),
         };
         let address: IpAddr = address.parse().map_err(|_| expected())?;
-        let most = if address.is_ipv4() { 32 } else { 128 };
+        let max_bits = if address.is_ipv4() { 32 } else { 128 };
         let bits: u8 = bits.parse().map_err(|_| expected())?;
-        if bits > most || port == Some(0) {
+        if bits > max_bits || port == Some(0) {
             return Err(expected());
         }
         Ok(Self { cidr: format!("{address}/{bits}"), port })
@@ -79,8 +79,8 @@ mod tests {
         assert_eq!(rule("10.1.2.3/32:443"), Some(("10.1.2.3/32".to_owned(), Some(443))));
         assert_eq!(rule("2001:db8::/32:22"), Some(("2001:db8::/32".to_owned(), Some(22))));
         assert_eq!(rule("203.0.113.0/24"), Some(("203.0.113.0/24".to_owned(), None)));
-        for wrong in ["example.org", "10.0.0.1", "10.0.0.0/33", "10.0.0.0/8:0", "10.0.0.0/8:x"] {
-            assert_eq!(rule(wrong), None, "{wrong}");
+        for invalid in ["example.org", "10.0.0.1", "10.0.0.0/33", "10.0.0.0/8:0", "10.0.0.0/8:x"] {
+            assert_eq!(rule(invalid), None, "{invalid}");
         }
     }
 }

@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(host("ssh://git@git.example/a"), found("git.example", 22));
         assert_eq!(host("git@git.example:a/b"), found("git.example", 22));
         assert_eq!(host("https://[2001:db8::1]/a"), found("[2001:db8::1]", 443));
-        for wrong in [
+        for invalid in [
             "https://token@git.example/a",
             "https://u:p@git.example/a",
             "file:///a",
@@ -152,7 +152,7 @@ mod tests {
             "https:///a",
             "https://git.example:x/a",
         ] {
-            assert!(host(wrong).is_err(), "{wrong}");
+            assert!(host(invalid).is_err(), "{invalid}");
         }
     }
 }

@@ -458,9 +458,9 @@ fn matches<'a>(line: &'a str, pattern: &'a str) -> impl Iterator<Item = Range<us
 /// Returns the length in bytes of the start of `text` that equals `pattern` when case is ignored.
 fn folded_prefix(text: &str, pattern: &str) -> Option<usize> {
     let mut chars = text.char_indices();
-    for wanted in pattern.chars() {
+    for pattern_char in pattern.chars() {
         let (_, char) = chars.next()?;
-        if char != wanted && !char.to_lowercase().eq(wanted.to_lowercase()) {
+        if char != pattern_char && !char.to_lowercase().eq(pattern_char.to_lowercase()) {
             return None;
         }
     }

@@ -61,15 +61,15 @@ fn run(start: &str, typed: &str) -> String {
 }
 
 fn check(rows: &[(&str, &str, &str)]) {
-    let wrong: Vec<String> = rows
+    let failures: Vec<String> = rows
         .iter()
         .filter_map(|(start, keys, expected)| {
-            let got = run(start, keys);
-            (got != *expected)
-                .then(|| format!("{start:?} {keys:?}: {got:?}, expected {expected:?}"))
+            let actual = run(start, keys);
+            (actual != *expected)
+                .then(|| format!("{start:?} {keys:?}: {actual:?}, expected {expected:?}"))
         })
         .collect();
-    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+    assert!(failures.is_empty(), "\n{}", failures.join("\n"));
 }
 
 #[test]

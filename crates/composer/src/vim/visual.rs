@@ -44,8 +44,8 @@ impl Vim {
     pub(super) fn visual(&mut self, buffer: &mut Buffer, char: char) {
         match char {
             'v' | 'V' => {
-                let wanted = if char == 'v' { VimMode::Visual } else { VimMode::VisualLine };
-                self.mode = if self.mode == wanted { VimMode::Normal } else { wanted };
+                let target_mode = if char == 'v' { VimMode::Visual } else { VimMode::VisualLine };
+                self.mode = if self.mode == target_mode { VimMode::Normal } else { target_mode };
                 self.reset();
             }
             'o' => {

@@ -97,7 +97,7 @@ pub(super) fn read(fields: &Object, body: &str, tier: &AgentTier) -> Result<Agen
 
 /// Applies the user's overrides to an agent. Returns warnings about them.
 pub(super) fn change(agent: &mut Agent, changes: &Object) -> Vec<String> {
-    let mut wrong = Vec::new();
+    let mut problems = Vec::new();
     for (key, value) in changes {
         match (key.as_str(), value) {
             ("enabled", Value::Bool(on)) => agent.disabled = !on,
@@ -111,7 +111,7 @@ pub(super) fn change(agent: &mut Agent, changes: &Object) -> Vec<String> {
                             agent.max_turns = u32::try_from(turns).unwrap_or(u32::MAX);
                         }
                         ("maxTimeMinutes", Some(minutes)) => agent.time = minutes_of(minutes),
-                        _ => wrong.push(format!("`runConfig.{limit}` is invalid")),
+                        _ => problems.push(format!("`runConfig.{limit}` is invalid")),
                     }
                 }
             }
@@ -127,10 +127,10 @@ pub(super) fn change(agent: &mut Agent, changes: &Object) -> Vec<String> {
             ("mcpServers", Value::Object(servers)) => {
                 agent.mcp_servers.extend(servers.clone());
             }
-            _ => wrong.push(format!("`{key}` cannot be used")),
+            _ => problems.push(format!("`{key}` cannot be used")),
         }
     }
-    wrong
+    problems
 }
 
 /// Returns whether an agent with this `isolation` works in a git worktree of its own.

@@ -62,8 +62,8 @@ pub(super) fn read(text: &str) -> Result<ParsedCommand, CommandParseError> {
                     Value::String(text) => text.clone(),
                     other => other.to_string(),
                 };
-                let wrong = |what| parse_error(format!("`{key}` must be {what}"));
-                written.overrides.parse_field(&key, &text).map_err(wrong)?;
+                let to_error = |what| parse_error(format!("`{key}` must be {what}"));
+                written.overrides.parse_field(&key, &text).map_err(to_error)?;
                 continue;
             }
             "allowed-tools" => {

@@ -28,7 +28,7 @@ pub(super) fn read(text: &str) -> Result<ParsedCommand, CommandParseError> {
     let mut written = ParsedCommand::default();
     let mut prompt = None;
     for (key, value) in table.get_ref() {
-        let wrong = |what: &str| CommandParseError {
+        let to_error = |what: &str| CommandParseError {
             line: Some(at(value.span().start).0),
             column: Some(at(value.span().start).1),
             message: format!("`{}` must be {what}", key.get_ref()),
@@ -38,7 +38,7 @@ pub(super) fn read(text: &str) -> Result<ParsedCommand, CommandParseError> {
                 prompt = Some(template.to_string());
                 written.template_position = at(inside(text, value.span().start));
             }
-            ("prompt", _) => return Err(wrong("a string")),
+            ("prompt", _) => return Err(to_error("a string")),
             ("description", DeValue::String(text)) => written.description = text.to_string(),
             // As in front matter.
             ("description", DeValue::Integer(number)) => {
@@ -49,15 +49,15 @@ pub(super) fn read(text: &str) -> Result<ParsedCommand, CommandParseError> {
             }
             ("description", DeValue::Boolean(is)) => written.description = is.to_string(),
             ("description", DeValue::Datetime(time)) => written.description = time.to_string(),
-            ("description", _) => return Err(wrong("a string")),
+            ("description", _) => return Err(to_error("a string")),
             ("args", DeValue::Array(items)) => {
                 let arguments = items.iter().take(MOST).map(|item| argument(item.get_ref()));
                 let arguments = arguments.collect::<Option<Vec<_>>>();
-                written.arguments = arguments.ok_or_else(|| wrong("a list of arguments"))?;
+                written.arguments = arguments.ok_or_else(|| to_error("a list of arguments"))?;
             }
             // Only a hint for display, such as `<file>`.
             ("args", DeValue::String(text)) => written.argument_hint = text.to_string(),
-            ("args", _) => return Err(wrong("a list of arguments")),
+            ("args", _) => return Err(to_error("a list of arguments")),
             ("model" | "agent", DeValue::String(name)) => {
                 let name = Some(name.trim().to_owned()).filter(|name| !name.is_empty());
                 match key.get_ref().as_ref() {
@@ -65,17 +65,18 @@ pub(super) fn read(text: &str) -> Result<ParsedCommand, CommandParseError> {
                     _ => written.overrides.agent = name,
                 }
             }
-            ("model" | "agent", _) => return Err(wrong("a string")),
+            ("model" | "agent", _) => return Err(to_error("a string")),
             ("tools", DeValue::String(names)) => {
                 written.overrides.tools = Some(outer_commas(names));
             }
             ("tools", DeValue::Array(items)) => {
                 let names = items.iter().map(|item| item.get_ref().as_str().map(str::to_owned));
                 let names = names.collect::<Option<Vec<String>>>();
-                written.overrides.tools = Some(names.ok_or_else(|| wrong("a list of tool names"))?);
+                written.overrides.tools =
+                    Some(names.ok_or_else(|| to_error("a list of tool names"))?);
             }
             // Without the list, the command could use all tools.
-            ("tools", _) => return Err(wrong("a list of tool names")),
+            ("tools", _) => return Err(to_error("a list of tool names")),
             (
                 key @ ("mode" | "timeout"),
                 DeValue::String(_) | DeValue::Integer(_) | DeValue::Float(_),
@@ -86,9 +87,9 @@ pub(super) fn read(text: &str) -> Result<ParsedCommand, CommandParseError> {
                     DeValue::Float(number) => number.as_str().to_owned(),
                     _ => String::new(),
                 };
-                written.overrides.parse_field(key, &text).map_err(&wrong)?;
+                written.overrides.parse_field(key, &text).map_err(&to_error)?;
             }
-            ("mode" | "timeout", _) => return Err(wrong("a string")),
+            ("mode" | "timeout", _) => return Err(to_error("a string")),
             // Possibly meant for another program.
             (other, _) => written.unknown_fields.push(other.to_owned()),
         }

@@ -154,10 +154,10 @@ pub fn content_hash(folder: &Path) -> io::Result<String> {
         hash.update(name);
         hash.update([u8::from(is_program(&metadata))]);
         hash.update(metadata.len().to_le_bytes());
-        let mut taken = file.take(metadata.len());
+        let mut limited = file.take(metadata.len());
         let mut buffer = vec![0; 64 * 1024];
         loop {
-            let count = taken.read(&mut buffer)?;
+            let count = limited.read(&mut buffer)?;
             let Some(bytes) = buffer.get(..count).filter(|bytes| !bytes.is_empty()) else { break };
             hash.update(bytes);
         }

@@ -144,8 +144,8 @@ fn suggest_key(typed: &str, known: &[&'static str]) -> Option<&'static str> {
     let letters = folded(typed);
     let slips = |key: &&str| strsim::levenshtein(&folded(key), &letters);
     let nearest = known.iter().min_by_key(|key| slips(key))?;
-    let most = (letters.len() / 3).min(2);
-    (slips(nearest) <= most).then_some(*nearest)
+    let max_distance = (letters.len() / 3).min(2);
+    (slips(nearest) <= max_distance).then_some(*nearest)
 }
 
 impl Manifest {
@@ -319,7 +319,7 @@ pub fn is_name(name: &str) -> bool {
 }
 
 fn inside(folder: &Path, names: &[String]) -> (Vec<PathBuf>, Vec<String>) {
-    let (mut paths, mut wrong) = (Vec::new(), Vec::new());
+    let (mut paths, mut problems) = (Vec::new(), Vec::new());
     let root = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
     for name in names {
         // Names are relative to the extension directory anyway.
@@ -330,26 +330,26 @@ fn inside(folder: &Path, names: &[String]) -> (Vec<PathBuf>, Vec<String>) {
             .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
         let shown = one_line(name, 100);
         if name.trim().is_empty() {
-            wrong.push("`contextFileName` has an empty name".to_owned());
+            problems.push("`contextFileName` has an empty name".to_owned());
             continue;
         }
         if !is_plain || name.starts_with("${workspacePath}") {
-            wrong.push(format!("its context file `{shown}` is outside its directory"));
+            problems.push(format!("its context file `{shown}` is outside its directory"));
             continue;
         }
         match std::fs::canonicalize(root.join(relative)) {
             Ok(real) if real.starts_with(&root) && !real.is_dir() => paths.push(real),
             Ok(real) if real.starts_with(&root) => {
-                wrong.push(format!("its context file `{shown}` is a directory"));
+                problems.push(format!("its context file `{shown}` is a directory"));
             }
-            Ok(_) => wrong.push(format!(
+            Ok(_) => problems.push(format!(
                 "its context file `{shown}` is a link to a path outside \
                 its directory"
             )),
-            Err(_) => wrong.push(format!("its context file `{shown}` does not exist")),
+            Err(_) => problems.push(format!("its context file `{shown}` does not exist")),
         }
     }
-    (paths, wrong)
+    (paths, problems)
 }
 
 fn settings(object: &Object, notes: &mut Vec<String>) -> Result<Vec<ExtensionSetting>, String> {
@@ -407,9 +407,13 @@ fn text(object: &Object, key: &str) -> Result<String, String> {
 }
 
 fn texts(value: &Value, key: &str) -> Result<Vec<String>, String> {
-    let wrong = || format!("`{key}` must be a list of strings");
-    let items = value.as_array().ok_or_else(wrong)?;
-    items.iter().take(MOST).map(|item| item.as_str().map(str::to_owned).ok_or_else(wrong)).collect()
+    let to_error = || format!("`{key}` must be a list of strings");
+    let items = value.as_array().ok_or_else(to_error)?;
+    items
+        .iter()
+        .take(MOST)
+        .map(|item| item.as_str().map(str::to_owned).ok_or_else(to_error))
+        .collect()
 }
 
 #[cfg(test)]
@@ -510,7 +514,7 @@ mod tests {
         };
         assert_eq!(manifest(None).context_paths(&root).0.len(), 1);
         let names = ["GEMINI.md", "../secret", "/etc/passwd", "link.md", "gone.md"];
-        let (paths, wrong) = manifest(Some(&names)).context_paths(&root);
-        assert_eq!((paths.len(), wrong.len()), (1, 4), "{wrong:?}");
+        let (paths, problems) = manifest(Some(&names)).context_paths(&root);
+        assert_eq!((paths.len(), problems.len()), (1, 4), "{problems:?}");
     }
 }

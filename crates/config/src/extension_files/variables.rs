@@ -86,9 +86,9 @@ fn fill(text: &str, pairs: &[(String, String)]) -> String {
             let pair = pairs.iter().find(|(known, _)| known == name)?;
             Some((name.len() + 3, pair.1.as_str()))
         });
-        let (taken, value) = value.unwrap_or((2, "${"));
+        let (length, value) = value.unwrap_or((2, "${"));
         out.push_str(value);
-        rest = from.get(taken..).unwrap_or_default();
+        rest = from.get(length..).unwrap_or_default();
     }
     out.push_str(rest);
     out

@@ -74,8 +74,8 @@ pub(super) fn scripts(command: &str, env: &[(String, String)], project: &Path) -
         for base in &line.bases {
             let path = resolve(project, base, word);
             if path.is_dir() && *is_run {
-                let begun = BEGINNINGS.iter().map(|name| path.join(name));
-                files.extend(begun.filter(|path| path.is_file()));
+                let candidates = BEGINNINGS.iter().map(|name| path.join(name));
+                files.extend(candidates.filter(|path| path.is_file()));
             } else if path.is_file() && (*is_run || !is_data(&path)) {
                 files.push(path);
             }
@@ -231,7 +231,7 @@ fn is_data(path: &Path) -> bool {
 #[cfg(unix)]
 fn is_executable(path: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt as _;
-    std::fs::metadata(path).is_ok_and(|facts| facts.permissions().mode() & 0o111 != 0)
+    std::fs::metadata(path).is_ok_and(|metadata| metadata.permissions().mode() & 0o111 != 0)
 }
 
 #[cfg(not(unix))]

@@ -103,8 +103,8 @@ mod tests {
         let theirs = read(McpSource::Workspace);
         assert!(theirs.is_confined(false) && theirs.notes.len() == 1);
         assert_eq!(theirs.grants, SandboxGrants::default());
-        for wrong in [json!({"net": true}), json!({"read": "x"}), json!(1)] {
-            let value = json!({"command": "c", "sandbox": wrong});
+        for invalid in [json!({"net": true}), json!({"read": "x"}), json!(1)] {
+            let value = json!({"command": "c", "sandbox": invalid});
             assert!(McpServer::read("s", &value, McpSource::User).is_err(), "{value}");
         }
     }

@@ -377,7 +377,7 @@ mod tests {
 
     #[test]
     fn imports_are_found_outside_code_only() {
-        for (text, wanted) in [
+        for (text, expected) in [
             ("@a.md", vec!["@a.md"]),
             ("see @./b.md and\t@/c.md", vec!["@./b.md", "@/c.md"]),
             ("bob@x.md (@y.md) @1.md @", vec![]),
@@ -388,7 +388,7 @@ mod tests {
             ("``` `x` ``` @a.md", vec!["@a.md"]),
             ("```\n@never closed", vec![]),
         ] {
-            assert_eq!(words(text), wanted, "{text}");
+            assert_eq!(words(text), expected, "{text}");
         }
     }
 

@@ -21,7 +21,8 @@ pub(super) fn loosening_budgets(values: &Object, outer: &[LayerFile]) -> Vec<Str
     };
     let is_less = |key: &str, value: &Value| {
         value.is_null()
-            || amount(value).is_some_and(|amount| users(key).is_none_or(|most| amount <= most))
+            || amount(value)
+                .is_some_and(|amount| users(key).is_none_or(|maximum| amount <= maximum))
     };
     let Some(budget) = get_dotted(values, BUDGET).filter(|budget| !budget.is_null()) else {
         return Vec::new();

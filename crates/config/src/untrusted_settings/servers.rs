@@ -16,7 +16,7 @@ const COMMAND: &str = "mcp.serverCommand";
 
 /// Removes the servers that would replace one of the user's, and `trust` of the others. Adds the
 /// removed keys.
-pub(super) fn tighten(values: &mut Object, outer: &OuterSettings, taken: &mut Vec<String>) {
+pub(super) fn tighten(values: &mut Object, outer: &OuterSettings, removed: &mut Vec<String>) {
     let command = get_dotted(values, COMMAND).and_then(Value::as_str).map(server_of_command);
     let replaces_command = command.is_some_and(|server| match users(outer, "mcp") {
         Some(own) => server.is_none_or(|server| own.is_replaced_by(&server, outer)),
@@ -24,13 +24,13 @@ pub(super) fn tighten(values: &mut Object, outer: &OuterSettings, taken: &mut Ve
     });
     if replaces_command {
         take(values, COMMAND);
-        taken.push(COMMAND.to_owned());
+        removed.push(COMMAND.to_owned());
     }
     let Some(Value::Object(servers)) = values.get_mut("mcpServers") else { return };
     servers.retain(|name, server| {
         let replaces = users(outer, name).is_some_and(|own| own.is_replaced_by(server, outer));
         if replaces {
-            taken.push(format!("mcpServers.{name}"));
+            removed.push(format!("mcpServers.{name}"));
         }
         !replaces
     });
@@ -42,7 +42,7 @@ pub(super) fn tighten(values: &mut Object, outer: &OuterSettings, taken: &mut Ve
         let trust = server.get("trust");
         if trust.is_some_and(|trust| !trust.is_null() && !equals_json(trust, "false")) {
             server.shift_remove("trust");
-            taken.push(format!("mcpServers.{name}.trust"));
+            removed.push(format!("mcpServers.{name}.trust"));
         }
     }
 }
@@ -144,9 +144,9 @@ mod tests {
 
     fn tightened(outer: &OuterSettings, project: Value) -> Vec<String> {
         let mut values = project.as_object().cloned().unwrap_or_default();
-        let mut taken = Vec::new();
-        tighten(&mut values, outer, &mut taken);
-        taken
+        let mut removed = Vec::new();
+        tighten(&mut values, outer, &mut removed);
+        removed
     }
 
     #[test]

@@ -27,8 +27,8 @@ fn tightened(values: &Value, outer: &Value) -> (Value, Vec<String>) {
         environment: Environment::new([("HOME".into(), "/home/u".into())]),
         ..OuterSettings::default()
     };
-    let taken = tighten(&mut values, Path::new("/p"), &outer);
-    (Value::Object(values), taken)
+    let removed = tighten(&mut values, Path::new("/p"), &outer);
+    (Value::Object(values), removed)
 }
 
 #[test]
@@ -240,12 +240,12 @@ fn settings_that_loosen_nothing_need_no_acceptance() {
 fn user_server_is_not_replaced_by_a_project_server() {
     let user = json!({"mcpServers": {"s": {"command": "good"}, "t": {"command": "same"}}});
     let project = json!({"mcpServers": {"s": {"command": "evil"}, "t": {"command": "same"}, "u": {"command": "own"}}});
-    let (kept, taken) = tightened(&project, &user);
+    let (kept, removed) = tightened(&project, &user);
     assert_eq!(kept, json!({"mcpServers": {"t": {"command": "same"}, "u": {"command": "own"}}}));
-    assert_eq!(taken, ["mcpServers.s"]);
+    assert_eq!(removed, ["mcpServers.s"]);
     // Server lists and rules treat both names as the same server.
-    let (_, taken) = tightened(&json!({"mcpServers": {"S": {"command": "evil"}}}), &user);
-    assert_eq!(taken, ["mcpServers.S"]);
+    let (_, removed) = tightened(&json!({"mcpServers": {"S": {"command": "evil"}}}), &user);
+    assert_eq!(removed, ["mcpServers.S"]);
 }
 
 /// Generates values with the relevant names and words.
@@ -295,8 +295,8 @@ proptest! {
     #[test]
     fn tightened_setting_no_longer_counts_as_loosening(values in values(), user in values()) {
         let (once, _) = tightened(&values, &user);
-        let (twice, taken) = tightened(&once, &user);
-        prop_assert!(taken.is_empty(), "{} then {:?}", once, taken);
+        let (twice, removed) = tightened(&once, &user);
+        prop_assert!(removed.is_empty(), "{} then {:?}", once, removed);
         prop_assert_eq!(
             once.pointer("/tools/allowed").is_none_or(|it| it.is_null() || *it == json!([])),
             true
@@ -310,9 +310,9 @@ fn user_denials_and_sandbox_override_the_project() {
     let user =
         json!({"tools": {"confirmationRequired": ["a"], "sandbox": {"networkAccess": false}}});
     let project = json!({"tools": {"confirmationRequired": ["b"], "sandbox": "docker"}});
-    let (kept, taken) = tightened(&project, &user);
+    let (kept, removed) = tightened(&project, &user);
     assert_eq!(kept, json!({"tools": {"confirmationRequired": ["a", "b"]}}));
-    assert_eq!(taken, ["tools.sandbox"]);
+    assert_eq!(removed, ["tools.sandbox"]);
     let project = json!({"tools": {"confirmationRequired": "none"}});
     assert_eq!(tightened(&project, &user).0, json!({"tools": {"confirmationRequired": ["a"]}}));
 }

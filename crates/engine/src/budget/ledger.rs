@@ -44,7 +44,7 @@ struct LedgerState {
 impl LedgerState {
     /// Both budgets, including the time of the running turn.
     fn now(&self) -> [(BudgetScope, BudgetAccount); 2] {
-        let running = self.started.map_or(Duration::ZERO, |begun| begun.elapsed());
+        let running = self.started.map_or(Duration::ZERO, |started_at| started_at.elapsed());
         [(BudgetScope::Session, self.session), (BudgetScope::Prompt, self.prompt)].map(
             |(scope, mut account)| {
                 account.spent.time += running;
@@ -54,9 +54,9 @@ impl LedgerState {
     }
 
     fn stop(&mut self) {
-        let Some(begun) = self.started.take() else { return };
+        let Some(started_at) = self.started.take() else { return };
         for account in [&mut self.session, &mut self.prompt] {
-            account.spent.time += begun.elapsed();
+            account.spent.time += started_at.elapsed();
         }
     }
 }

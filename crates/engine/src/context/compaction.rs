@@ -237,8 +237,8 @@ impl Compactor<'_> {
         self.context.threshold(&self.frame)
     }
 
-    async fn apply_edit(&mut self, wanted: ContextEdit, cancel: &CancellationToken) {
-        match wanted {
+    async fn apply_edit(&mut self, edit: ContextEdit, cancel: &CancellationToken) {
+        match edit {
             ContextEdit::Compact { focus } => {
                 self.context.compaction.is_paused = false;
                 self.compact(CompactionCause::Manual, focus, cancel).await;

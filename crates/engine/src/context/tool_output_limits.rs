@@ -114,8 +114,8 @@ impl ContextManager {
             outcome.error.as_mut().map(|error| &mut error.message),
         ];
         for text in texts.into_iter().flatten() {
-            let most = max_characters(text, setting, limits.tokens);
-            if text.len() <= most || text.chars().count() <= most {
+            let max_length = max_characters(text, setting, limits.tokens);
+            if text.len() <= max_length || text.chars().count() <= max_length {
                 continue;
             }
             let (whole, tool) = (std::mem::take(text), name.to_owned());
@@ -127,7 +127,7 @@ impl ContextManager {
                 None => options.save_output.clone(),
             };
             let cutting = tokio::task::spawn_blocking(move || {
-                truncate_output(&tool, &whole, most, save_output.as_ref())
+                truncate_output(&tool, &whole, max_length, save_output.as_ref())
             });
             *text = inbox.while_receiving(cutting).await.unwrap_or_default();
         }
@@ -151,7 +151,7 @@ fn max_characters(text: &str, setting: Option<usize>, left: u64) -> usize {
 pub(crate) fn truncate_output(
     tool: &str,
     whole: &str,
-    most: usize,
+    limit: usize,
     save_output: Option<&SaveOutput>,
 ) -> String {
     let place = match save_output.map(|keep| keep(tool, whole)) {
@@ -159,7 +159,7 @@ pub(crate) fn truncate_output(
         Some(Err(_)) => "The full output could not be saved.".to_owned(),
         None => "The full output was not saved.".to_owned(),
     };
-    let (head, tail) = head_and_tail(whole, most);
+    let (head, tail) = head_and_tail(whole, limit);
     let (first, last) = (head.chars().count(), tail.chars().count());
     let omitted = whole.chars().count() - first - last;
     format!(
@@ -169,13 +169,13 @@ pub(crate) fn truncate_output(
 }
 
 /// Returns the beginning and the end of a text, of at most `most` characters together.
-fn head_and_tail(text: &str, most: usize) -> (&str, &str) {
+fn head_and_tail(text: &str, limit: usize) -> (&str, &str) {
     let count = text.chars().count();
-    if count <= most {
+    if count <= limit {
         return (text, "");
     }
-    let first = most * HEAD_PERCENT / 100;
-    let last = most - first;
+    let first = limit * HEAD_PERCENT / 100;
+    let last = limit - first;
     let at =
         |characters: usize| text.char_indices().nth(characters).map_or(text.len(), |(at, _)| at);
     let (head_end, tail_start) = (at(first), at(count - last));
@@ -220,8 +220,8 @@ mod tests {
                 tokens += pending.share(all).min(*size);
             }
             prop_assert!(tokens <= all, "{tokens}");
-            let wanted: u64 = sizes.iter().sum();
-            prop_assert!(tokens == wanted || tokens >= all / 2, "{tokens} of {wanted}");
+            let total: u64 = sizes.iter().sum();
+            prop_assert!(tokens == total || tokens >= all / 2, "{tokens} of {total}");
         }
 
         #[test]

@@ -74,10 +74,10 @@ impl HookRunner {
         request: &Request,
         catalog: &dyn ModelCatalog,
     ) -> Option<Value> {
-        let wanted = [true, false]
+        let allowed_kinds = [true, false]
             .into_iter()
             .any(|chunk| self.has_subscriber(HookEvent::AfterModel, chunk));
-        wanted.then(|| view(catalog, request))
+        allowed_kinds.then(|| view(catalog, request))
     }
 
     /// Lets hooks inspect a response or a chunk. Returns the replacement text, if any.
@@ -119,42 +119,43 @@ fn choose_tools(registry: &mut Registry, request: &mut Request, config: &Value) 
     let ToolSet::Functions(declared) = &request.tools else { return };
     let Ok(mut tools) = serde_json::from_str::<Vec<Value>>(declared.get()) else { return };
     let name_of = |tool: &Value| tool.get("name").and_then(Value::as_str).map(str::to_owned);
-    let wanted = config.get("allowedFunctionNames").and_then(Value::as_array).map(|names| {
+    let listed = config.get("allowedFunctionNames").and_then(Value::as_array).map(|names| {
         let names = names.iter().filter_map(Value::as_str);
-        let mut wanted: Vec<String> = names.map(|name| registry.declared_name(name)).collect();
+        let mut declared_names: Vec<String> =
+            names.map(|name| registry.declared_name(name)).collect();
         if registry.get(COMPLETE_TASK).is_some() {
             // A subagent needs it to finish.
-            wanted.push(COMPLETE_TASK.to_owned());
+            declared_names.push(COMPLETE_TASK.to_owned());
         }
-        let known = |name: &String| wanted.contains(name);
+        let known = |name: &String| declared_names.contains(name);
         tools.iter().filter_map(name_of).filter(known).collect::<Vec<String>>()
     });
     let mode = config.get("mode").and_then(Value::as_str).map(str::to_ascii_uppercase);
-    let mode = match (mode.as_deref(), &wanted) {
+    let mode = match (mode.as_deref(), &listed) {
         (Some("NONE"), _) => "NONE",
         (_, Some(wanted)) if wanted.is_empty() => "NONE",
         (Some("ANY"), _) => "ANY",
         (_, None) => return,
-        (_, Some(wanted)) => {
+        (_, Some(selected)) => {
             // The service accepts names only with `ANY`.
-            tools.retain(|tool| name_of(tool).is_some_and(|name| wanted.contains(&name)));
+            tools.retain(|tool| name_of(tool).is_some_and(|name| selected.contains(&name)));
             if let Ok(raw) = serde_json::value::to_raw_value(&tools) {
                 request.tools = ToolSet::Functions(raw.into());
             }
-            registry.choose(Some(wanted.clone()));
+            registry.choose(Some(selected.clone()));
             return;
         }
     };
     let mut choice = json!({"mode": mode});
-    let wanted = if mode == "NONE" { Some(Vec::new()) } else { wanted };
-    if let (Value::Object(choice), Some(names)) = (&mut choice, &wanted)
+    let selected = if mode == "NONE" { Some(Vec::new()) } else { listed };
+    if let (Value::Object(choice), Some(names)) = (&mut choice, &selected)
         && !names.is_empty()
     {
         choice.insert("allowedFunctionNames".to_owned(), json!(names));
     }
     let config = json!({"functionCallingConfig": choice});
     request.generation.insert("toolConfig".to_owned(), config);
-    registry.choose(wanted);
+    registry.choose(selected);
 }
 
 /// A response, or a chunk of one.

@@ -107,8 +107,8 @@ impl HookRunner {
             let message =
                 format!("Tool result blocked: {}", hooked.with_hook_names(&hooked.reason));
             *outcome = ToolResult::failure(ToolError::new(ToolErrorKind::ExecutionFailed, message));
-        } else if let Some(wanted) = hooked.field("tailToolCallRequest") {
-            match replacement_call(wanted) {
+        } else if let Some(request) = hooked.field("tailToolCallRequest") {
+            match replacement_call(request) {
                 Some(tail) => return Some(tail),
                 None => {
                     let text = "A hook requested a tool call without a `name`; it was ignored";
@@ -157,9 +157,9 @@ impl Registry {
     fn tool_input(&self, call: &ToolCall) -> Object {
         let name = self.declared_name(&call.name);
         let mut input = object(json!({"tool_name": name}));
-        let asked = call.replaced_name.as_ref().unwrap_or(&call.name);
-        if name != *asked {
-            input.insert("original_request_name".to_owned(), asked.clone().into());
+        let requested_name = call.replaced_name.as_ref().unwrap_or(&call.name);
+        if name != *requested_name {
+            input.insert("original_request_name".to_owned(), requested_name.clone().into());
         }
         if let Some(origin) = self.get(&call.name).and_then(|tool| tool.mcp_origin()) {
             let mut context =
@@ -172,8 +172,8 @@ impl Registry {
 }
 
 /// Returns the replacement call that a hook requests.
-fn replacement_call(wanted: &Value) -> Option<(String, Object)> {
-    let name = wanted.get("name")?.as_str().filter(|name| !name.is_empty())?;
-    let args = wanted.get("args").and_then(Value::as_object).cloned().unwrap_or_default();
+fn replacement_call(request: &Value) -> Option<(String, Object)> {
+    let name = request.get("name")?.as_str().filter(|name| !name.is_empty())?;
+    let args = request.get("args").and_then(Value::as_object).cloned().unwrap_or_default();
     Some((name.to_owned(), args))
 }

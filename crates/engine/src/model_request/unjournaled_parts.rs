@@ -51,8 +51,8 @@ impl UnjournaledParts {
     pub(super) fn take(&mut self) -> Option<(String, Vec<Part>)> {
         let token = self.token.take()?;
         let after = std::mem::take(&mut self.after);
-        let taken = std::mem::replace(self, Self { after, ..Self::new() });
-        Some((token, taken.parts))
+        let drained = std::mem::replace(self, Self { after, ..Self::new() });
+        Some((token, drained.parts))
     }
 }
 

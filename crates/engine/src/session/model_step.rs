@@ -133,10 +133,10 @@ impl Session {
                 cancel,
             )
             .await?;
-        let begun = Instant::now();
+        let started_at = Instant::now();
         let seen = self.hooks.request_view(&request, self.client.catalog());
         let sent = self.conversation.history().len();
-        let mut attempt = Attempt::new(begun, request.bytes());
+        let mut attempt = Attempt::new(started_at, request.bytes());
         let mut receiver = self.receiver();
         if let Some(unfinished) = &state.unfinished_answer {
             request.continuation = Some(unfinished.token.clone());
@@ -363,12 +363,12 @@ impl Session {
         &mut self,
         state: &RequestState,
         failure: &Failure,
-        most: u32,
-        asked: Option<Duration>,
+        max_attempts: u32,
+        server_delay: Option<Duration>,
         cancel: &CancellationToken,
     ) -> Result<(), EndReason> {
-        let (number, output) = ((state.number, most), (&self.bus, &mut self.inbox));
-        self.client.wait(failure, number, asked, &state.model, output, cancel).await
+        let (number, output) = ((state.number, max_attempts), (&self.bus, &mut self.inbox));
+        self.client.wait(failure, number, server_delay, &state.model, output, cancel).await
     }
 
     fn build_request(&mut self, state: &RequestState) -> Result<Request, EndReason> {
@@ -415,8 +415,8 @@ fn unusable_action(state: &RequestState, attempt: &Attempt) -> Option<(RetryActi
         return Some((context_full(), ATTEMPTS));
     }
     let invalid = InvalidResponse::validate(&attempt.answer, state.after_tool)?;
-    let (failure, most) = (invalid.failure(&attempt.answer), invalid.max_attempts());
-    let action = if state.number >= most {
+    let (failure, max_attempts) = (invalid.failure(&attempt.answer), invalid.max_attempts());
+    let action = if state.number >= max_attempts {
         RetryAction::Fail(failure)
     } else if invalid == InvalidResponse::MissingSignature {
         RetryAction::ReplaceSignatures
@@ -425,5 +425,5 @@ fn unusable_action(state: &RequestState, attempt: &Attempt) -> Option<(RetryActi
     } else {
         RetryAction::Retry(failure, None)
     };
-    Some((action, most))
+    Some((action, max_attempts))
 }

@@ -167,9 +167,10 @@ impl ToolRunner<'_> {
             }),
             ApprovalResponse::ProceedOnce => {
                 if decide.broader_permissions {
-                    let wanted = &mut prepared.effects.permissions;
-                    *wanted =
-                        wanted.clone().union(&prepared.invocation.broader_permissions(wanted));
+                    let requested = &mut prepared.effects.permissions;
+                    *requested = requested
+                        .clone()
+                        .union(&prepared.invocation.broader_permissions(requested));
                 }
                 run(prepared, CallDecision::Accept, decide.answers)
             }

@@ -181,8 +181,8 @@ impl PreparedCall {
 
     /// Returns the note for the model when permissions beyond the sandbox were denied.
     pub(super) fn denial_note(&self, reason: &str) -> String {
-        let wanted: &Permissions = &self.rerun.permissions;
-        format!("[The sandbox denied this command: {}. {reason}]", wanted.words().join(", "))
+        let requested: &Permissions = &self.rerun.permissions;
+        format!("[The sandbox denied this command: {}. {reason}]", requested.words().join(", "))
     }
 }
 
@@ -368,14 +368,16 @@ impl<'a> ToolBatch<'a> {
 
     /// Takes all calls that wait for the user, with their requests.
     pub(super) fn take_all_awaiting(&mut self) -> Vec<(usize, ApprovalId, Box<PreparedCall>)> {
-        let mut taken = Vec::new();
+        let mut steering = Vec::new();
         for (index, call) in self.calls.iter_mut().enumerate() {
             match std::mem::replace(&mut call.stage, CallStage::Preparing) {
-                CallStage::AwaitingApproval { ask, prepared } => taken.push((index, ask, prepared)),
+                CallStage::AwaitingApproval { ask, prepared } => {
+                    steering.push((index, ask, prepared))
+                }
                 stage => call.stage = stage,
             }
         }
-        taken
+        steering
     }
 
     /// Takes the call that ran as a task.

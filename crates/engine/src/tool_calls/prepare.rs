@@ -215,8 +215,8 @@ fn reason_and_rule(policy_decision: &PolicyDecision) -> String {
 
 /// Returns a note for the model about the arguments that a hook changed; `None` if it changed none.
 fn hook_change_note(call: &ToolCall, changed: &Object) -> Option<String> {
-    let asked = call.args.clone().unwrap_or_default();
-    let differs = |(name, value): &(&String, &Value)| asked.get(*name) != Some(*value);
+    let arguments = call.args.clone().unwrap_or_default();
+    let differs = |(name, value): &(&String, &Value)| arguments.get(*name) != Some(*value);
     let names: Vec<String> =
         changed.iter().filter(differs).take(8).map(|(name, _)| format!("`{name}`")).collect();
     (!names.is_empty()).then(|| {

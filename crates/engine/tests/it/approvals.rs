@@ -93,16 +93,16 @@ async fn saved_rule_avoids_the_next_approval() {
     };
     let mut rig = rig(replies, setup);
     rig.prompt("go").await;
-    let asked = next_ask(&mut rig).await;
-    assert_eq!(asked.question, Question::Exec);
-    assert!(asked.outcomes.contains(&ApprovalResponse::ProceedAlwaysAndSave));
-    let rule = SuggestedRule { allow_redirection: true, ..asked.rules[0].clone() };
+    let approval = next_ask(&mut rig).await;
+    assert_eq!(approval.question, Question::Exec);
+    assert!(approval.outcomes.contains(&ApprovalResponse::ProceedAlwaysAndSave));
+    let rule = SuggestedRule { allow_redirection: true, ..approval.rules[0].clone() };
     answer(
         &rig,
         Decide {
             rule: Some(rule.clone()),
             scope: Some(RuleScope::Project),
-            ..Decide::new(asked.id, ApprovalResponse::ProceedAlwaysAndSave)
+            ..Decide::new(approval.id, ApprovalResponse::ProceedAlwaysAndSave)
         },
     )
     .await;
@@ -119,9 +119,9 @@ async fn rule_that_does_not_match_the_call_is_reported() {
         let replies = vec![calls(&[("ask_run", 1)]), has_text("done")];
         let mut rig = rig(replies, Setup { tools: vec![ask], ..Setup::default() });
         rig.prompt("go").await;
-        let asked = next_ask(&mut rig).await;
-        let rule = SuggestedRule { tool_name: name.into(), ..asked.rules[0].clone() };
-        let always = Decide::new(asked.id, ApprovalResponse::ProceedAlways);
+        let approval = next_ask(&mut rig).await;
+        let rule = SuggestedRule { tool_name: name.into(), ..approval.rules[0].clone() };
+        let always = Decide::new(approval.id, ApprovalResponse::ProceedAlways);
         answer(&rig, Decide { rule: Some(rule), ..always }).await;
         let (_, events) = rig.finish().await;
         let report = events.iter().any(|event| {
@@ -140,8 +140,8 @@ async fn denial_by_the_user_ends_the_turn() {
         let replies = vec![calls(&[("ask_run", 1)]), has_text("something else")];
         let mut rig = rig(replies, Setup { tools: vec![ask.clone()], ..Setup::default() });
         rig.prompt("go").await;
-        let asked = next_ask(&mut rig).await;
-        let decide = Decide { ends_turn, ..Decide::new(asked.id, ApprovalResponse::Cancel) };
+        let approval = next_ask(&mut rig).await;
+        let decide = Decide { ends_turn, ..Decide::new(approval.id, ApprovalResponse::Cancel) };
         answer(&rig, decide).await;
         let (_, events) = rig.finish().await;
         let called = |event: &&Event| matches!(event.body, EventBody::ModelCall(_));
@@ -157,11 +157,12 @@ async fn denial_without_feedback_skips_calls_not_started() {
         let replies = vec![calls(&[("ask_edit", 1), ("ask_edit", 2)]), has_text("on")];
         let mut rig = rig(replies, Setup { tools: vec![edit], ..Setup::default() });
         rig.prompt("go").await;
-        let asked = next_ask(&mut rig).await;
-        answer(&rig, Decide { feedback, ..Decide::new(asked.id, ApprovalResponse::Cancel) }).await;
+        let approval = next_ask(&mut rig).await;
+        answer(&rig, Decide { feedback, ..Decide::new(approval.id, ApprovalResponse::Cancel) })
+            .await;
         if !left_out {
-            let asked = next_ask(&mut rig).await;
-            answer(&rig, Decide::new(asked.id, ApprovalResponse::ProceedOnce)).await;
+            let approval = next_ask(&mut rig).await;
+            answer(&rig, Decide::new(approval.id, ApprovalResponse::ProceedOnce)).await;
         }
         let (_, events) = rig.finish().await;
         let done = tools_done(&events);
@@ -178,10 +179,10 @@ async fn response_that_was_not_offered_leaves_the_request_open() {
     let replies = vec![calls(&[("ask_run", 1)]), has_text("done")];
     let mut rig = rig(replies, Setup { tools: vec![ask], ..Setup::default() });
     rig.prompt("go").await;
-    let asked = next_ask(&mut rig).await;
-    assert!(!asked.outcomes.contains(&ApprovalResponse::ProceedAlwaysAndSave));
+    let approval = next_ask(&mut rig).await;
+    assert!(!approval.outcomes.contains(&ApprovalResponse::ProceedAlwaysAndSave));
     for outcome in [ApprovalResponse::ProceedAlwaysAndSave, ApprovalResponse::ModifyWithEditor] {
-        answer(&rig, Decide::new(asked.id.clone(), outcome)).await;
+        answer(&rig, Decide::new(approval.id.clone(), outcome)).await;
         let is_error = |body: &EventBody| {
             matches!(
                 body,
@@ -190,7 +191,7 @@ async fn response_that_was_not_offered_leaves_the_request_open() {
         };
         rig.wait_for_event(is_error).await;
     }
-    answer(&rig, Decide::new(asked.id, ApprovalResponse::ProceedOnce)).await;
+    answer(&rig, Decide::new(approval.id, ApprovalResponse::ProceedOnce)).await;
     let (_, events) = rig.finish().await;
     assert_eq!(tools_done(&events)[0].for_model, "result 1");
 }
@@ -245,10 +246,10 @@ async fn sandbox_denial_is_offered_with_missing_permissions() {
         let replies = vec![calls(&[("run", 1)]), has_text("done")];
         let mut rig = rig(replies, Setup { tools: vec![online()], ..Setup::default() });
         rig.prompt("go").await;
-        let asked = next_ask(&mut rig).await;
-        assert_eq!(asked.question, Question::SandboxExpansion);
-        assert_eq!(asked.permissions.words(), ["network"]);
-        answer(&rig, Decide::new(asked.id, answered)).await;
+        let approval = next_ask(&mut rig).await;
+        assert_eq!(approval.question, Question::SandboxExpansion);
+        assert_eq!(approval.permissions.words(), ["network"]);
+        answer(&rig, Decide::new(approval.id, answered)).await;
         let (_, events) = rig.finish().await;
         let done = tools_done(&events);
         assert_eq!(done.len(), 1);
@@ -269,10 +270,12 @@ async fn broader_permissions_are_granted_when_chosen() {
         let replies = vec![calls(&[("run", 1)]), has_text("done")];
         let mut rig = rig(replies, Setup { tools: vec![run], ..Setup::default() });
         rig.prompt("go").await;
-        let asked = next_ask(&mut rig).await;
-        assert!(!asked.permissions.caches && asked.broader_permissions.caches);
-        let decide =
-            Decide { broader_permissions, ..Decide::new(asked.id, ApprovalResponse::ProceedOnce) };
+        let approval = next_ask(&mut rig).await;
+        assert!(!approval.permissions.caches && approval.broader_permissions.caches);
+        let decide = Decide {
+            broader_permissions,
+            ..Decide::new(approval.id, ApprovalResponse::ProceedOnce)
+        };
         answer(&rig, decide).await;
         let (_, events) = rig.finish().await;
         assert!(
@@ -288,9 +291,12 @@ async fn rule_decides_a_sandbox_denial() {
     let replies = vec![calls(&[("run", 1)]), calls(&[("run", 2)]), has_text("done")];
     let mut rig = rig(replies, Setup { tools: vec![online()], ..Setup::default() });
     rig.prompt("go").await;
-    let asked = next_ask(&mut rig).await;
-    assert_eq!(asked.rules[0].permissions, Permissions { network: true, ..Permissions::default() });
-    answer(&rig, Decide::new(asked.id, ApprovalResponse::ProceedAlways)).await;
+    let approval = next_ask(&mut rig).await;
+    assert_eq!(
+        approval.rules[0].permissions,
+        Permissions { network: true, ..Permissions::default() }
+    );
+    answer(&rig, Decide::new(approval.id, ApprovalResponse::ProceedAlways)).await;
     let (_, events) = rig.finish().await;
     let texts: Vec<_> = tools_done(&events).into_iter().map(|done| done.for_model).collect();
     assert!(texts[0].starts_with("run 1: network true\n[The command ran twice"), "{texts:?}");
@@ -383,9 +389,9 @@ async fn checkpoints_are_saved_around_edits_and_commands() {
     let setup = Setup { tools, checkpoints: Some(Arc::new(log)), ..Setup::default() };
     let mut rig = rig(replies, setup);
     rig.prompt("go").await;
-    let asked = next_ask(&mut rig).await;
-    assert_eq!(asked.not_undoable, ["big.bin"]);
-    answer(&rig, Decide::new(asked.id, ApprovalResponse::ProceedOnce)).await;
+    let approval = next_ask(&mut rig).await;
+    assert_eq!(approval.not_undoable, ["big.bin"]);
+    answer(&rig, Decide::new(approval.id, ApprovalResponse::ProceedOnce)).await;
     let (_, events) = rig.finish().await;
     assert_eq!(
         *seen.lock().expect("log"),

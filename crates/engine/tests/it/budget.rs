@@ -115,19 +115,23 @@ async fn turn_continues_when_the_user_raises_the_budget() {
         .with_user_prompts(true);
     let mut rig = rig(replies, Setup { tools: vec![one], budget, ..Setup::default() });
     rig.prompt("go").await;
-    let asked = answer(&mut rig, |id| Decide::new(id, ApprovalResponse::ProceedOnce)).await;
+    let approval = answer(&mut rig, |id| Decide::new(id, ApprovalResponse::ProceedOnce)).await;
     assert!(
-        asked
+        approval
             .title
             .contains("1100 tokens of the budget of this session (1000 tokens) have been used")
     );
-    let Some(Preview::Budget(spent)) = asked.preview else { unreachable!() };
+    let Some(Preview::Budget(spent)) = approval.preview else { unreachable!() };
     assert_eq!((spent.limit, spent.used), (1000.0, 1100.0));
     // Increased by the original amount: 2100, of which 2200 are spent. Now a custom amount:
     let more =
         |id| Decide { increase: Some(100.0), ..Decide::new(id, ApprovalResponse::ProceedOnce) };
-    let asked = answer(&mut rig, more).await;
-    assert!(asked.title.contains("2200 tokens") && asked.title.contains("2100"), "{}", asked.title);
+    let approval = answer(&mut rig, more).await;
+    assert!(
+        approval.title.contains("2200 tokens") && approval.title.contains("2100"),
+        "{}",
+        approval.title
+    );
     // Setting a limit meanwhile also answers the request.
     rig.wait_for_event(|body| matches!(body, EventBody::ApprovalRequested(_))).await;
     let (kind, scope) = (BudgetKind::Tokens, BudgetScope::Session);
@@ -178,8 +182,8 @@ async fn turn_over_its_time_limit_continues_after_a_raise() {
     rig.prompt("go").await;
     let more =
         |id| Decide { increase: Some(60.0), ..Decide::new(id, ApprovalResponse::ProceedOnce) };
-    let asked = answer(&mut rig, more).await;
-    assert!(asked.title.contains("time limit of this session"), "{}", asked.title);
+    let approval = answer(&mut rig, more).await;
+    assert!(approval.title.contains("time limit of this session"), "{}", approval.title);
     let (reason, _) = rig.finish().await;
     assert!(matches!(reason, EndReason::Done), "{reason:?}");
     let sent = rig.script.contents().pop().expect("request");

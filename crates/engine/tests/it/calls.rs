@@ -186,8 +186,8 @@ async fn user_can_disable_loop_detection() {
     let budget = parallax_engine::Budget::default().with_user_prompts(true);
     let mut rig = rig(replies, Setup { tools: vec![same], budget, ..Setup::default() });
     rig.prompt("go").await;
-    let asked = rig.wait_for_event(|body| matches!(body, EventBody::ApprovalRequested(_))).await;
-    let EventBody::ApprovalRequested(ask) = asked.body else { unreachable!("a question") };
+    let approval = rig.wait_for_event(|body| matches!(body, EventBody::ApprovalRequested(_))).await;
+    let EventBody::ApprovalRequested(ask) = approval.body else { unreachable!("a question") };
     assert_eq!(ask.question, Question::Loop);
     rig.send(Op::Decide(Box::new(Decide::new(ask.id, ApprovalResponse::ProceedAlways)))).await;
     let (reason, _) = rig.finish().await;

@@ -104,9 +104,10 @@ async fn idle_user_command_is_sent_with_the_next_prompt() {
     let mut rig = rig(vec![has_text("one"), has_text("two")], setup);
     rig.turn("first").await;
     rig.send(run_shell("make")).await;
-    let begun = rig.wait_for_event(|body| matches!(body, EventBody::ItemStarted { .. })).await;
+    let item_started =
+        rig.wait_for_event(|body| matches!(body, EventBody::ItemStarted { .. })).await;
     assert!(matches!(
-        begun.body,
+        item_started.body,
         EventBody::ItemStarted { start: ItemStart::Shell(start), .. } if start.command == "make"
     ));
     rig.wait_for_event(|body| matches!(body, EventBody::ItemDelta { text, .. } if text == "live"))
@@ -350,8 +351,8 @@ async fn call_progress_is_emitted() {
         }
     }
     let of = |name: &str| -> Vec<(CallPhase, Option<String>)> {
-        let wanted = phases.iter().filter(|(call, ..)| call == name);
-        wanted.map(|(_, phase, title)| (*phase, title.clone())).collect()
+        let own_phases = phases.iter().filter(|(call, ..)| call == name);
+        own_phases.map(|(_, phase, title)| (*phase, title.clone())).collect()
     };
     let title = |n: u64| Some(format!("call {n}"));
     assert_eq!(

@@ -98,9 +98,12 @@ async fn hooks_add_instructions_to_the_summary() {
     rig.turn("second wish").await;
     rig.send(Op::Compact { focus: Some("the numbers".into()) }).await;
     rig.wait_for_event(|body| matches!(body, EventBody::Compaction(_))).await;
-    let asked = rig.script.utility_requests();
-    assert!(asked[0].contains("the numbers"), "the user's focus stays");
-    assert!(asked[0].contains("keep the ports, for it is manual"), "the hook's focus is added");
+    let utility_requests = rig.script.utility_requests();
+    assert!(utility_requests[0].contains("the numbers"), "the user's focus stays");
+    assert!(
+        utility_requests[0].contains("keep the ports, for it is manual"),
+        "the hook's focus is added"
+    );
 }
 
 #[tokio::test]
@@ -126,9 +129,11 @@ async fn manual_compaction_can_be_undone() {
         (CompactionCause::Manual, Some(CompactionMethod::Snapshot))
     );
     assert!(report.after < report.before, "{report:?}");
-    let asked = rig.script.utility_requests();
-    assert_eq!(asked.len(), 2, "a snapshot and its probe");
-    assert!(asked[0].contains("the numbers") && asked[0].contains("first wish"));
+    let utility_requests = rig.script.utility_requests();
+    assert_eq!(utility_requests.len(), 2, "a snapshot and its probe");
+    assert!(
+        utility_requests[0].contains("the numbers") && utility_requests[0].contains("first wish")
+    );
     rig.turn("third wish").await;
     let sent = rig.script.contents().pop().expect("request");
     let all = sent.join("\n");
@@ -258,8 +263,8 @@ async fn summary_is_prepared_in_the_background_before_it_is_needed() {
     let report = compactions(&events);
     assert_eq!(report[0].how, Some(CompactionMethod::Snapshot), "{report:?}");
     assert_eq!(rig.script.utility_requests().len(), 1, "what was written ahead is used");
-    let most = sizes.max().expect("requests");
-    assert!((8_000..12_500).contains(&most), "{most} tokens");
+    let largest = sizes.max().expect("requests");
+    assert!((8_000..12_500).contains(&largest), "{largest} tokens");
 }
 
 #[tokio::test]

@@ -123,10 +123,13 @@ async fn newest_result_is_sent_once_under_any_threshold() {
         let newest = sent.last().expect("results");
         assert!(!newest.contains("tool_output_masked"), "{}", &newest[..300]);
     }
-    let (asked, report) = (rig.script.utility_requests().len(), compactions(&events));
+    let (utility_requests, report) = (rig.script.utility_requests().len(), compactions(&events));
     let used =
         report.iter().filter(|report| report.how == Some(CompactionMethod::Snapshot)).count();
-    assert!(asked <= 2 * used + 4, "{asked} requests for {used} accounts: {report:?}");
+    assert!(
+        utility_requests <= 2 * used + 4,
+        "{utility_requests} requests for {used} accounts: {report:?}"
+    );
     let report = events.iter().filter(|event| {
         matches!(&event.body, EventBody::ItemDone { done: ItemDone::Notice { text, .. }, .. }
             if text.contains("cannot be kept below"))

@@ -144,7 +144,7 @@ async fn turn_ends_when_both_models_lack_capacity() {
 
 #[tokio::test]
 async fn fallback_request_follows_each_user_choice() {
-    for (outcome, asked) in [
+    for (outcome, expected_requests) in [
         (ApprovalResponse::ProceedOnce, vec!["strong", "fast"]),
         (ApprovalResponse::ProceedAlways, vec!["strong", "fast", "fast"]),
         (ApprovalResponse::Retry, vec!["strong", "strong", "strong"]),
@@ -164,7 +164,7 @@ async fn fallback_request_follows_each_user_choice() {
         if matches!(outcome, ApprovalResponse::ProceedAlways | ApprovalResponse::Retry) {
             rig.turn("on").await;
         }
-        assert_eq!(models(&rig), asked, "{outcome:?}");
+        assert_eq!(models(&rig), expected_requests, "{outcome:?}");
     }
 }
 

@@ -96,8 +96,8 @@ async fn late_steering_message_becomes_a_prompt() {
     );
     let place = |wanted: fn(&EventBody) -> bool| events.iter().position(|e| wanted(&e.body));
     let report = place(|body| matches!(body, EventBody::SteerEnded(_)));
-    let begun = place(|body| matches!(body, EventBody::TurnStarted { .. }));
-    assert!(report < begun, "{report:?} {begun:?}");
+    let turn_started = place(|body| matches!(body, EventBody::TurnStarted { .. }));
+    assert!(report < turn_started, "{report:?} {turn_started:?}");
     assert_eq!(texts(&events), ["second answer"]);
 }
 

@@ -76,7 +76,7 @@ pub struct Script {
     pub requests: Mutex<Vec<Request>>,
     /// Answers to utility requests; without one, a utility request fails.
     written: Mutex<VecDeque<String>>,
-    asked: Mutex<Vec<String>>,
+    prompts: Mutex<Vec<String>>,
     /// How long utility requests take.
     thinks: Mutex<Duration>,
     window: std::sync::atomic::AtomicU64,
@@ -95,7 +95,7 @@ impl Script {
 
     /// Returns the utility requests.
     pub fn utility_requests(&self) -> Vec<String> {
-        self.asked.lock().expect("asked").clone()
+        self.prompts.lock().expect("asked").clone()
     }
 
     /// Sets the context window in tokens.
@@ -154,8 +154,8 @@ impl Model for Script {
         request: Request,
         _cancel: CancellationToken,
     ) -> BoxFuture<'static, Result<Answer, ModelError>> {
-        let asked = request.contents.iter().map(Sealed::json).collect::<Vec<_>>().join("\n");
-        self.asked.lock().expect("asked").push(asked);
+        let prompt = request.contents.iter().map(Sealed::json).collect::<Vec<_>>().join("\n");
+        self.prompts.lock().expect("asked").push(prompt);
         let written = self.written.lock().expect("written").pop_front();
         let thinks = *self.thinks.lock().expect("thinks");
         Box::pin(async move {
@@ -511,10 +511,10 @@ impl Rig {
         waiting.await.expect("an event in time").expect("an open session")
     }
 
-    pub async fn wait_for_event(&mut self, mut wanted: impl FnMut(&EventBody) -> bool) -> Event {
+    pub async fn wait_for_event(&mut self, mut matches: impl FnMut(&EventBody) -> bool) -> Event {
         loop {
             let event = self.next().await;
-            if wanted(&event.body) {
+            if matches(&event.body) {
                 return event;
             }
         }

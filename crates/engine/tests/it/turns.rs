@@ -47,12 +47,12 @@ async fn interrupt_keeps_the_text_so_far() {
 #[tokio::test]
 async fn interrupt_closes_every_call_and_keeps_finished_results() {
     let quick = tool("quick", Sharing::Shared, |n, _| echo(n));
-    let begun = Arc::new(Notify::new());
-    let report = begun.clone();
+    let started = Arc::new(Notify::new());
+    let report = started.clone();
     let fast_model_failed = tool("stuck", Sharing::Shared, move |_, run| {
-        let begun = begun.clone();
+        let started = started.clone();
         Box::pin(async move {
-            begun.notify_one();
+            started.notify_one();
             run.cancel.cancelled().await;
             let mut outcome = ToolResult::failure(ToolError::new(
                 ToolErrorKind::ExecutionFailed,

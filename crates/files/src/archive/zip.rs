@@ -32,10 +32,10 @@ pub(super) fn unpack(file: File, target: &mut UnpackTarget<'_>) -> Result<(), Ar
             target.folder(&name)?;
             continue;
         }
-        let wrong = |reason| ArchiveError::Entry { name: display_name(&name), reason };
+        let to_error = |reason| ArchiveError::Entry { name: display_name(&name), reason };
         let mut entry = archive.by_index(index).map_err(|error| match error {
             ZipError::CompressionMethodNotSupported(_) | ZipError::UnsupportedArchive(_) => {
-                wrong("uses an unknown compression method")
+                to_error("uses an unknown compression method")
             }
             ZipError::Io(error) => ArchiveError::Io(error),
             _ => ArchiveError::Malformed("a file in it"),
@@ -44,7 +44,7 @@ pub(super) fn unpack(file: File, target: &mut UnpackTarget<'_>) -> Result<(), Ar
         target.file(&name, size, mode & 0o111 != 0, &mut entry)?;
         // Reading to the end verifies the checksum. More data than declared is not checked.
         if !matches!(entry.read(&mut [0; 1]), Ok(0)) {
-            return Err(wrong("is damaged"));
+            return Err(to_error("is damaged"));
         }
     }
     match target.entries {
@@ -55,17 +55,17 @@ pub(super) fn unpack(file: File, target: &mut UnpackTarget<'_>) -> Result<(), Ar
 
 /// Rejects what is not a plain file or a directory. Returns whether it is a directory.
 fn check(entry: &ZipFile<'_, impl io::Read>, name: &str, mode: u32) -> Result<bool, ArchiveError> {
-    let wrong = |reason| ArchiveError::Entry { name: display_name(name), reason };
+    let to_error = |reason| ArchiveError::Entry { name: display_name(name), reason };
     match mode & 0o170_000 {
         0o120_000 => return Err(ArchiveError::Link(display_name(name))),
         0 | 0o100_000 | 0o040_000 => {}
-        _ => return Err(wrong("is not a file or directory")),
+        _ => return Err(to_error("is not a file or directory")),
     }
     if name.ends_with('/') || name.ends_with('\\') || mode & 0o170_000 == 0o040_000 {
         return Ok(true);
     }
     if entry.encrypted() {
-        return Err(wrong("is encrypted"));
+        return Err(to_error("is encrypted"));
     }
     Ok(false)
 }

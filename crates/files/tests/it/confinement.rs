@@ -86,7 +86,7 @@ fn leading_at_sign_is_removed_unless_the_file_exists() {
     let place = ResolvedDirectory::new();
     place.write_file("work/src/a.rs", "");
     place.write_file("work/@scope/b.rs", "");
-    for (text, wanted) in [
+    for (text, expected) in [
         ("@/src/a.rs", "src/a.rs"),
         ("@src/a.rs", "src/a.rs"),
         ("@scope/new.rs", "@scope/new.rs"),
@@ -94,7 +94,7 @@ fn leading_at_sign_is_removed_unless_the_file_exists() {
         ("src/../src/./a.rs", "src/a.rs"),
     ] {
         let found = place.workspace.resolve(text, Access::Read).expect("allowed");
-        assert_eq!(found.path(), place.path("work").join(wanted), "{text}");
+        assert_eq!(found.path(), place.path("work").join(expected), "{text}");
     }
 }
 

@@ -20,7 +20,7 @@ fn gitignore_rules_apply_at_all_levels_and_only_in_a_repository() {
     place.write_file("work/sub/target/x", "");
     assert_eq!(ignored(&place, "work/sub/a.log"), None, "no repository");
     place.write_file("work/.git/info/exclude", "excluded\n");
-    for (name, wanted) in [
+    for (name, expected) in [
         ("work/sub/a.log", true),
         ("work/sub/keep.log", false),
         ("work/sub/deep/er/keep.log", false),
@@ -30,7 +30,7 @@ fn gitignore_rules_apply_at_all_levels_and_only_in_a_repository() {
         ("work/sub/excluded", true),
         ("work/sub/other", false),
     ] {
-        assert_eq!(ignored(&place, name).is_some(), wanted, "{name}");
+        assert_eq!(ignored(&place, name).is_some(), expected, "{name}");
     }
     // A nested repository has its own rules, and a changed file takes effect immediately.
     place.write_file("work/sub/nested/.git/HEAD", "");

@@ -16,8 +16,8 @@ async fn address_headers_and_body_are_as_documented() {
     options.custom_headers = parallax_model_http::parse_custom_headers("X-Team: a, b, X-Env: test");
     options.version = "1.2.3".into();
     let model = Gemini::new(options).expect("a model");
-    let got = drain(&model, request()).await;
-    assert_eq!(got.text, "ok");
+    let received = drain(&model, request()).await;
+    assert_eq!(received.text, "ok");
     let seen = server.requests().remove(0);
     let head = seen.head.to_ascii_lowercase();
     assert!(seen.head.starts_with(
@@ -43,8 +43,8 @@ async fn vertex_express_and_bearer_requests_are_sent() {
         _ => None,
     };
     let options = GeminiOptions::from_env(Auth::VertexExpress(Secret::new(KEY)), &env);
-    let got = drain(&Gemini::new(options).expect("a model"), request()).await;
-    assert_eq!(got.text, "ok");
+    let received = drain(&Gemini::new(options).expect("a model"), request()).await;
+    assert_eq!(received.text, "ok");
     let seen = server.requests().remove(0);
     assert!(seen.head.starts_with("POST /v1/publishers/google/models/gemini-3-flash-preview:"));
     assert!(seen.head.contains(&format!("Bearer {KEY}")));

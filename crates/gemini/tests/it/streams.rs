@@ -38,26 +38,26 @@ async fn characters_split_across_packets_are_joined() {
         answer.push(ResponsePiece::Bytes([b"1\r\n".as_slice(), &[*byte], b"\r\n"].concat()));
     }
     answer.push(ResponsePiece::Bytes(b"0\r\n\r\n".to_vec()));
-    let (got, _) = serve(vec![answer]).await;
-    assert!(got.end.is_ok());
-    assert_eq!(got.text, "grüße 😀");
+    let (received, _) = serve(vec![answer]).await;
+    assert!(received.end.is_ok());
+    assert_eq!(received.text, "grüße 😀");
 }
 
 #[tokio::test]
 async fn json_array_and_missing_last_line_are_accepted() {
     let array = format!("[{},\n{}]", text_chunk("a"), last_chunk("b"));
     let cut_end = format!("data: {}\n\ndata: {}", text_chunk("c"), last_chunk("d"));
-    let (got, server) = serve(vec![with_length(200, "", &array)]).await;
-    assert_eq!((got.text.as_str(), got.end.is_ok()), ("ab", true));
+    let (received, server) = serve(vec![with_length(200, "", &array)]).await;
+    assert_eq!((received.text.as_str(), received.end.is_ok()), ("ab", true));
     assert_eq!(server.requests().len(), 1);
-    let (got, _) = serve(vec![with_length(200, "", &cut_end)]).await;
-    assert_eq!((got.text.as_str(), got.end.is_ok()), ("cd", true));
+    let (received, _) = serve(vec![with_length(200, "", &cut_end)]).await;
+    assert_eq!((received.text.as_str(), received.end.is_ok()), ("cd", true));
 }
 
 #[tokio::test]
 async fn empty_answer_is_an_empty_stream() {
-    let (got, server) = serve(vec![with_length(200, "", "")]).await;
-    assert!(got.end.is_ok() && got.text.is_empty() && got.retries.is_empty());
+    let (received, server) = serve(vec![with_length(200, "", "")]).await;
+    assert!(received.end.is_ok() && received.text.is_empty() && received.retries.is_empty());
     assert_eq!(server.requests().len(), 1);
 }
 

@@ -82,14 +82,14 @@ impl HttpTransport {
             let _ = self.session.set(session.clone());
         }
         let is_stream = is_event_stream(&response);
-        let wanted = message.get("method").and_then(|_| message.get("id"));
+        let request_id = message.get("method").and_then(|_| message.get("id"));
         let mut chunks = response.bytes_stream();
         let (mut parser, mut whole) = (EventParser::new(MAX_EVENT_BYTES), Vec::new());
         while let Some(chunk) = chunks.next().await {
             let chunk = chunk.map_err(|error| connection_error(&error.without_url()))?;
             if is_stream {
                 for event in parser.push(&chunk).map_err(|_| too_large())? {
-                    let answers = wanted.is_some_and(|id| answers(&event.data, id));
+                    let answers = request_id.is_some_and(|id| answers(&event.data, id));
                     sink.deliver(&event.data).await;
                     if answers {
                         // The server may keep the stream open.
@@ -103,7 +103,7 @@ impl HttpTransport {
                 whole.extend_from_slice(&chunk);
             }
         }
-        if !whole.is_empty() && wanted.is_some() {
+        if !whole.is_empty() && request_id.is_some() {
             sink.deliver(&whole).await;
         }
         Ok(())

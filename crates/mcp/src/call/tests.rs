@@ -42,10 +42,10 @@ impl Transport<RoleClient> for Pipe {
 /// Starts a server whose tool reports progress `steps` times, each after a pause, and answers after
 /// one more pause.
 async fn server(pause: Duration, listeners: &Listeners) -> RunningService<RoleClient, Hearing> {
-    let (to, mut asked) = mpsc::unbounded_channel::<Value>();
+    let (to, mut requests) = mpsc::unbounded_channel::<Value>();
     let (answers, from) = mpsc::unbounded_channel();
     tokio::spawn(async move {
-        while let Some(message) = asked.recv().await {
+        while let Some(message) = requests.recv().await {
             let result = match message["method"].as_str() {
                 Some("initialize") => json!({"protocolVersion": "2025-06-18", "capabilities": {},
                     "serverInfo": {"name": "s", "version": "1"}}),
@@ -102,10 +102,10 @@ async fn progress_resets_the_call_timeout() {
 
 #[tokio::test(start_paused = true)]
 async fn endless_progress_does_not_prevent_the_timeout() {
-    let begun = tokio::time::Instant::now();
+    let started_at = tokio::time::Instant::now();
     let ended = call(100, 1_000).await;
     assert!(matches!(ended, Err(McpError::Timeout { .. })), "{ended:?}");
-    let took = begun.elapsed();
+    let took = started_at.elapsed();
     assert!((Duration::from_secs(6)..Duration::from_secs(7)).contains(&took), "{took:?}");
 }
 
@@ -144,10 +144,10 @@ impl Transport<RoleClient> for Stuck {
 
 #[tokio::test(start_paused = true)]
 async fn server_that_reads_nothing_does_not_block_calls() {
-    let (to, mut asked) = mpsc::unbounded_channel::<Value>();
+    let (to, mut requests) = mpsc::unbounded_channel::<Value>();
     let (answers, from) = mpsc::unbounded_channel();
     tokio::spawn(async move {
-        let Some(message) = asked.recv().await else { return };
+        let Some(message) = requests.recv().await else { return };
         let result = json!({"protocolVersion": "2025-06-18", "capabilities": {},
             "serverInfo": {"name": "s", "version": "1"}});
         drop(answers.send(json!({"jsonrpc": "2.0", "id": message["id"], "result": result})));
@@ -158,14 +158,14 @@ async fn server_that_reads_nothing_does_not_block_calls() {
     let listeners = Listeners::default();
     let stuck = Stuck { read: 0, pipe: Pipe { to, from } };
     let server = Hearing(listeners.clone()).serve(stuck).await.expect("connected");
-    let begun = Instant::now();
+    let started_at = Instant::now();
     for _ in 0..3 {
         let bounds = Bounds::within(Duration::from_secs(2));
-        let asked = CallToolRequest::new(CallToolRequestParams::new("any")).into();
-        let ended = request(server.peer(), asked, bounds, &listeners).await;
+        let tool_call = CallToolRequest::new(CallToolRequestParams::new("any")).into();
+        let ended = request(server.peer(), tool_call, bounds, &listeners).await;
         assert_eq!(ended, Err(McpError::Timeout { after: Duration::from_secs(2) }));
     }
-    assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+    assert!(started_at.elapsed() < Duration::from_secs(8), "{:?}", started_at.elapsed());
 }
 
 #[derive(Default)]

@@ -172,8 +172,8 @@ fn invalid_byte_or_lone_surrogate_is_replaced() {
         br#"{"jsonrpc":"2.0","id":1,"result":{"odd":"a\ud83d"}}"#,
         br#"{"jsonrpc":"2.0","id":1,"result":{"odd":"a\udc01"}}"#,
     ] {
-        let got = read(&open(&[1]), text).remove(0).to_string();
-        assert!(got.contains("a\u{fffd}"), "{got}");
+        let message = read(&open(&[1]), text).remove(0).to_string();
+        assert!(message.contains("a\u{fffd}"), "{message}");
     }
     let marked = "\u{feff}{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}";
     assert_eq!(read(&open(&[1]), marked.as_bytes()).len(), 1);
@@ -215,9 +215,9 @@ fn list_keeps_its_readable_entries() {
         r#"{{"jsonrpc":"2.0","id":1,"result":{{"nextCursor":"b","odd":{deep},"tools":[
             {{"name":"good"}},{{"name":"deep","inputSchema":{deep}}},{deep}]}}}}"#
     );
-    let got = read(&open(&[1]), text.as_bytes()).remove(0);
+    let message = read(&open(&[1]), text.as_bytes()).remove(0);
     assert_eq!(
-        got["result"],
+        message["result"],
         json!({"nextCursor": "b",
             "tools": [{"name": "good"}, {"unreadable": "deep"}, {"unreadable": null}]})
     );

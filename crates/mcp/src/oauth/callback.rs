@@ -24,8 +24,8 @@ impl RedirectListener {
     /// otherwise on any free port.
     pub(crate) async fn listen(redirect: Option<&str>, port: Option<u16>) -> io::Result<Self> {
         let given = redirect.and_then(|redirect| url::Url::parse(redirect).ok());
-        let wanted = given.as_ref().and_then(url::Url::port).or(port).unwrap_or(0);
-        let listener = TcpListener::bind(("127.0.0.1", wanted)).await?;
+        let requested_port = given.as_ref().and_then(url::Url::port).or(port).unwrap_or(0);
+        let listener = TcpListener::bind(("127.0.0.1", requested_port)).await?;
         let port = listener.local_addr()?.port();
         let path = given.as_ref().map_or("/oauth/callback", |url| url.path()).to_owned();
         let redirect = match redirect {
@@ -123,9 +123,9 @@ mod tests {
         let callback = RedirectListener::listen(None, None).await.expect("a port");
         let address = callback.listener.local_addr().expect("an address").to_string();
         let waiting = tokio::spawn(async move { callback.wait(Some("a b")).await });
-        for wrong in ["code=1&state=x", "code=1", "error=no&state=", "error=no"] {
-            let answer = get(&address, &format!("/oauth/callback?{wrong}")).await;
-            assert!(answer.starts_with("HTTP/1.1 400 "), "{wrong}: {answer}");
+        for invalid in ["code=1&state=x", "code=1", "error=no&state=", "error=no"] {
+            let answer = get(&address, &format!("/oauth/callback?{invalid}")).await;
+            assert!(answer.starts_with("HTTP/1.1 400 "), "{invalid}: {answer}");
         }
         let answer = get(&address, "/oauth/callback?code=1&state=a%20b").await;
         assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");

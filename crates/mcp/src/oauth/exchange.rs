@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn token_responses_are_normalized() {
-        for (status, body, wanted_status, wanted) in [
+        for (status, body, wanted_status, expected) in [
             (
                 200,
                 r#"{"access_token":"a","token_type":"bearer","expires_in":60}"#,
@@ -134,7 +134,7 @@ mod tests {
             (502, "<html>no</html>", 502, "<html>no</html>"),
             (200, "", 200, ""),
         ] {
-            assert_eq!(normalize(status, body), (wanted_status, wanted.to_owned()), "{body}");
+            assert_eq!(normalize(status, body), (wanted_status, expected.to_owned()), "{body}");
         }
     }
 }

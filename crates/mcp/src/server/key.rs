@@ -7,8 +7,8 @@ use crate::connect::ServerEnvironment;
 
 /// Returns the hash of everything that determines what a server offers, including environment
 /// variables.
-pub(super) fn key(config: &McpServer, around: &ServerEnvironment) -> String {
-    let directory = around.directory.to_string_lossy();
+pub(super) fn key(config: &McpServer, environment: &ServerEnvironment) -> String {
+    let directory = environment.directory.to_string_lossy();
     let mut pieces: Vec<&str> = vec![&config.name, config.endpoint.kind()];
     match &config.endpoint {
         Endpoint::Stdio { command, args, env, cwd } => {
@@ -19,7 +19,7 @@ pub(super) fn key(config: &McpServer, around: &ServerEnvironment) -> String {
             pieces.push(&directory);
             pieces.extend(cwd.as_ref().and_then(|cwd| cwd.to_str()));
             // A server in the sandbox may offer something else, or fail to start.
-            if config.is_confined(around.sandboxed) {
+            if config.is_confined(environment.sandboxed) {
                 pieces.push("sandbox");
                 pieces.extend(config.grants.network.then_some("network"));
                 let paths = config.grants.read.iter().chain(&config.grants.write);

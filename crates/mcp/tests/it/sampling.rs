@@ -63,12 +63,12 @@ impl ModelCatalog for Blue {
 #[derive(Default)]
 struct ScriptedUser {
     answers: Mutex<VecDeque<UserResponse>>,
-    asked: Mutex<Vec<UserRequest>>,
+    requests: Mutex<Vec<UserRequest>>,
 }
 
 impl Asker for ScriptedUser {
     fn ask(&self, _server: &str, question: UserRequest) -> BoxFuture<'static, UserResponse> {
-        self.asked.lock().expect("no panic").push(question);
+        self.requests.lock().expect("no panic").push(question);
         let answer =
             self.answers.lock().expect("no panic").pop_front().unwrap_or(UserResponse::Cancel);
         Box::pin(async move { answer })
@@ -105,7 +105,7 @@ impl SamplingTest {
     }
 
     fn request_count(&self) -> usize {
-        self.user.asked.lock().expect("no panic").len()
+        self.user.requests.lock().expect("no panic").len()
     }
 
     fn requests(&self) -> usize {
@@ -121,12 +121,13 @@ fn accept_response() -> UserResponse {
 async fn sampling_is_answered_after_approval() {
     let scene =
         SamplingTest::with_answers(vec![accept_response(), UserResponse::Decline], 10_000).await;
-    let got = scene.sample(json!({})).await;
-    for wanted in ["\"role\": \"assistant\"", "\"text\": \"blue\"", "\"stopReason\": \"endTurn\""] {
-        assert!(got.contains(wanted), "{wanted}: {got}");
+    let result = scene.sample(json!({})).await;
+    for expected in ["\"role\": \"assistant\"", "\"text\": \"blue\"", "\"stopReason\": \"endTurn\""]
+    {
+        assert!(result.contains(expected), "{expected}: {result}");
     }
-    assert!(got.contains("\"model\": \"the-model\""), "{got}");
-    let asked = scene.user.asked.lock().expect("no panic").first().cloned();
+    assert!(result.contains("\"model\": \"the-model\""), "{result}");
+    let asked = scene.user.requests.lock().expect("no panic").first().cloned();
     let Some(UserRequest::Sample { system, prompt, tokens, remaining_tokens }) = asked else {
         unreachable!("another question")
     };
@@ -142,8 +143,8 @@ async fn sampling_is_answered_after_approval() {
         assert_eq!(request.generation["temperature"], 0.5);
     }
     // The approval was for one request: the next one needs approval again and is rejected.
-    let got = scene.sample(json!({})).await;
-    assert!(got.contains("the user rejected") && got.contains("-1"), "{got}");
+    let result = scene.sample(json!({})).await;
+    assert!(result.contains("the user rejected") && result.contains("-1"), "{result}");
     assert_eq!((scene.request_count(), scene.requests()), (2, 1));
     scene.world.end().await;
 }
@@ -153,8 +154,8 @@ async fn always_and_never_apply_to_the_session() {
     for (answer, requests) in [(UserResponse::Always, 3), (UserResponse::Never, 0)] {
         let scene = SamplingTest::with_answers(vec![answer], 10_000).await;
         for _ in 0..3 {
-            let got = scene.sample(json!({})).await;
-            assert_eq!(got.contains("blue"), requests > 0, "{got}");
+            let result = scene.sample(json!({})).await;
+            assert_eq!(result.contains("blue"), requests > 0, "{result}");
         }
         assert_eq!((scene.request_count(), scene.requests()), (1, requests));
         scene.world.end().await;
@@ -173,14 +174,14 @@ async fn sampling_stops_at_the_token_budget_of_the_server() {
     assert_eq!(longest(0), Some(json!(95)));
     assert!(scene.sample(json!({})).await.contains("blue"));
     assert_eq!(longest(1), Some(json!(35)));
-    let got = scene.sample(json!({})).await;
-    assert!(got.contains("used up (0 of 100 tokens are left"), "{got}");
+    let result = scene.sample(json!({})).await;
+    assert!(result.contains("used up (0 of 100 tokens are left"), "{result}");
     assert_eq!(scene.requests(), 2);
     scene.world.end().await;
     // A prompt that exceeds the budget is not sent, and the user is not asked.
     let scene = SamplingTest::with_answers(vec![UserResponse::Always], 100).await;
-    let got = scene.sample(json!({"text": "x".repeat(1_000)})).await;
-    assert!(got.contains("the prompt alone needs about 252"), "{got}");
+    let result = scene.sample(json!({"text": "x".repeat(1_000)})).await;
+    assert!(result.contains("the prompt alone needs about 252"), "{result}");
     assert_eq!((scene.request_count(), scene.requests()), (0, 0));
     scene.world.end().await;
 }
@@ -193,16 +194,16 @@ async fn sampling_accepts_images_and_rejects_tools() {
     let sent = scene.model.0.lock().expect("no panic")[0].contents[0].json().to_owned();
     assert!(sent.contains("inlineData") && sent.contains("iVBORw0KGgo="), "{sent}");
     let call = json!({"type": "tool_use", "id": "1", "name": "x", "input": {}});
-    let got = scene.sample(json!({"content": call})).await;
-    assert!(got.contains("only text, images, and audio"), "{got}");
+    let result = scene.sample(json!({"content": call})).await;
+    assert!(result.contains("only text, images, and audio"), "{result}");
     scene.world.end().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sampling_without_a_user_is_not_offered_and_is_rejected() {
     let world = World::started("sample").await;
-    let got = world.call("mcp_s_sample", json!({})).await.for_model.output;
-    assert!(got.contains("no user is present"), "{got}");
+    let result = world.call("mcp_s_sample", json!({})).await.for_model.output;
+    assert!(result.contains("no user is present"), "{result}");
     let report = std::fs::read_to_string(world.folder.path().join("log")).expect("the log");
     let hello = report.lines().next().expect("a line");
     assert!(hello.contains("\"initialize\"") && !hello.contains("sampling"), "{hello}");

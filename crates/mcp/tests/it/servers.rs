@@ -16,14 +16,18 @@ use crate::support::World;
 #[tokio::test(flavor = "multi_thread")]
 async fn every_result_kind_is_returned() {
     let world = World::started("").await;
-    let got = world.call("mcp_s_blocks", json!({})).await;
-    assert!(got.error.is_none());
-    for wanted in ["one", "inside", "Resource Link: third at note://3"] {
-        assert!(got.for_model.output.contains(wanted), "{wanted}: {}", got.for_model.output);
+    let result = world.call("mcp_s_blocks", json!({})).await;
+    assert!(result.error.is_none());
+    for expected in ["one", "inside", "Resource Link: third at note://3"] {
+        assert!(
+            result.for_model.output.contains(expected),
+            "{expected}: {}",
+            result.for_model.output
+        );
     }
-    assert_eq!(got.for_model.media.len(), 2);
-    let got = world.call("mcp_s_structured", json!({})).await;
-    assert!(got.for_model.output.contains("{\"answer\":42}"), "{}", got.for_model.output);
+    assert_eq!(result.for_model.media.len(), 2);
+    let result = world.call("mcp_s_structured", json!({})).await;
+    assert!(result.for_model.output.contains("{\"answer\":42}"), "{}", result.for_model.output);
     for (tool, words) in [("mcp_s_fail", "it went wrong"), ("mcp_s_error", "no such luck")] {
         let error = world.call(tool, json!({})).await.error.expect("an error");
         assert_eq!(error.kind, ToolErrorKind::McpToolError);
@@ -43,8 +47,8 @@ async fn arguments_are_checked_before_they_are_sent() {
         let error = world.call("mcp_s_echo", args).await.error.expect("an error");
         assert_eq!(error.kind, ToolErrorKind::InvalidToolParams);
     }
-    let got = world.call("mcp_s_ref", json!({"node": {"next": {}}})).await;
-    assert!(got.for_model.output.contains("ref was called"));
+    let result = world.call("mcp_s_ref", json!({"node": {"next": {}}})).await;
+    assert!(result.for_model.output.contains("ref was called"));
     world.end().await;
 }
 
@@ -69,9 +73,9 @@ async fn endless_lists_are_truncated_and_old_servers_supported() {
     }
     let world = World::started("endless").await;
     let trouble = world.servers.take_warning().expect("it is reported");
-    let wanted =
+    let expected =
         "`s`: its list of tools was truncated: it has more than 100 pages; 100 of them are used";
-    assert!(trouble.contains(wanted), "{trouble}");
+    assert!(trouble.contains(expected), "{trouble}");
     assert_eq!(world.servers.take_warning(), None, "once");
     world.end().await;
 }
@@ -81,10 +85,10 @@ async fn unreadable_response_fails_its_call() {
     let world = World::started("garbled").await;
     assert!(world.names().contains(&"mcp_s_echo".to_owned()), "the good tools are there");
     let notes = world.servers.status().remove(0).notes;
-    let wanted = "1 of its tools are invalid and were omitted (`too_deep`)";
-    assert!(notes.iter().any(|note| note == wanted), "{notes:?}");
+    let expected = "1 of its tools are invalid and were omitted (`too_deep`)";
+    assert!(notes.iter().any(|note| note == expected), "{notes:?}");
     assert!(
-        world.servers.take_warning().is_some_and(|report| report.contains(wanted)),
+        world.servers.take_warning().is_some_and(|report| report.contains(expected)),
         "it is reported"
     );
     for how in ["latin1", "half"] {
@@ -97,12 +101,12 @@ async fn unreadable_response_fails_its_call() {
         ("anonymous", "not valid JSON"),
         ("shape", "neither a result nor an error"),
     ] {
-        let begun = Instant::now();
+        let started_at = Instant::now();
         let error = world.call("mcp_s_garbled", json!({"how": how})).await.error;
         let error = error.expect("an error").message;
         assert!(error.contains("its response is invalid: it is "), "{how}: {error}");
         assert!(error.contains(reason), "{how}: {error}");
-        assert!(begun.elapsed() < Duration::from_secs(30), "{how}: it is not waited for");
+        assert!(started_at.elapsed() < Duration::from_secs(30), "{how}: it is not waited for");
     }
     world.end().await;
 }
@@ -120,8 +124,8 @@ async fn progress_is_reported() {
     let world = World::started("").await;
     let lines = Arc::new(Lines(Mutex::default()));
     let report = Arc::clone(&lines) as Arc<dyn Progress>;
-    let got = world.call_with("mcp_s_slow", json!({"pause": 0.3}), report).await;
-    assert!(got.for_model.output.contains("slow done"));
+    let result = world.call_with("mcp_s_slow", json!({"pause": 0.3}), report).await;
+    assert!(result.for_model.output.contains("slow done"));
     let lines = lines.0.lock().expect("no panic").clone();
     assert!(lines.contains("step 2 (50 %)"), "{lines}");
     world.end().await;
@@ -131,9 +135,9 @@ async fn progress_is_reported() {
 async fn server_timeout_limits_its_calls() {
     let world = World::start("", 1_500, None, None);
     // The timeout also applies to the start.
-    let begun = Instant::now();
+    let started_at = Instant::now();
     while world.servers.connect("s").await.is_err() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "it does not start");
+        assert!(started_at.elapsed() < Duration::from_secs(60), "it does not start");
     }
     let error = world.call("mcp_s_hang", json!({})).await.error.expect("an error");
     assert!(error.message.contains("no response within 1500 ms"), "{}", error.message);
@@ -143,9 +147,13 @@ async fn server_timeout_limits_its_calls() {
 #[tokio::test(flavor = "multi_thread")]
 async fn server_receives_the_roots() {
     let world = World::started("roots").await;
-    let got = world.call("mcp_s_roots", json!({})).await;
+    let result = world.call("mcp_s_roots", json!({})).await;
     let folder = world.folder.path().display().to_string();
-    assert!(got.for_model.output.contains(&format!("file://{folder}")), "{}", got.for_model.output);
+    assert!(
+        result.for_model.output.contains(&format!("file://{folder}")),
+        "{}",
+        result.for_model.output
+    );
     world.end().await;
 }
 
@@ -167,7 +175,7 @@ async fn form_is_answered_only_by_the_user() {
     let name = |name: serde_json::Value| {
         UserResponse::Accept(json!({"name": name}).as_object().cloned().expect("it"))
     };
-    for (answer, wanted) in [
+    for (answer, expected) in [
         (Some(name(json!("Ada"))), "\"action\": \"accept\", \"content\": {\"name\": \"Ada\"}"),
         (Some(name(json!(7))), "\"action\": \"cancel\""),
         (Some(UserResponse::Decline), "\"action\": \"decline\""),
@@ -176,8 +184,12 @@ async fn form_is_answered_only_by_the_user() {
         let asker = answer.map(|answer| Arc::new(ScriptedUser(answer)) as Arc<dyn Asker>);
         let world = World::new("ask", asker);
         world.servers.connect("s").await.expect("connected");
-        let got = world.call("mcp_s_ask", json!({})).await;
-        assert!(got.for_model.output.contains(wanted), "{wanted}: {}", got.for_model.output);
+        let result = world.call("mcp_s_ask", json!({})).await;
+        assert!(
+            result.for_model.output.contains(expected),
+            "{expected}: {}",
+            result.for_model.output
+        );
         world.end().await;
     }
 }
@@ -216,7 +228,7 @@ async fn unsupported_form_is_reported_to_server_and_user() {
 #[derive(Default)]
 struct Silent {
     response: Option<UserResponse>,
-    asked: AtomicUsize,
+    requests: AtomicUsize,
     open: Arc<AtomicUsize>,
 }
 
@@ -230,7 +242,7 @@ impl Drop for Open {
 
 impl Asker for Silent {
     fn ask(&self, _server: &str, _question: UserRequest) -> BoxFuture<'static, UserResponse> {
-        self.asked.fetch_add(1, Ordering::SeqCst);
+        self.requests.fetch_add(1, Ordering::SeqCst);
         self.open.fetch_add(1, Ordering::SeqCst);
         let (open, says) = (Open(Arc::clone(&self.open)), self.response.clone());
         Box::pin(async move {
@@ -250,7 +262,7 @@ async fn server_requests_are_sequential_and_only_during_calls() {
     world.servers.connect("s").await.expect("connected");
     let got = world.call("mcp_s_ask_often", json!({})).await;
     assert!(got.error.is_none(), "{:?}", got.error);
-    assert_eq!(user.asked.load(Ordering::SeqCst), 1);
+    assert_eq!(user.requests.load(Ordering::SeqCst), 1);
     // The call ended, and so did its request: the server is notified.
     let over = || received_messages(&world).iter().any(|it| it["result"]["action"] == "cancel");
     wait_until(over).await;
@@ -267,10 +279,10 @@ async fn user_can_disable_further_requests_of_a_server() {
     let world = World::new("ask", Some(Arc::clone(&user) as Arc<dyn Asker>));
     world.servers.connect("s").await.expect("connected");
     for _ in 0..2 {
-        let got = world.call("mcp_s_ask", json!({})).await;
-        assert!(got.for_model.output.contains("decline"), "{}", got.for_model.output);
+        let result = world.call("mcp_s_ask", json!({})).await;
+        assert!(result.for_model.output.contains("decline"), "{}", result.for_model.output);
     }
-    assert_eq!(user.asked.load(Ordering::SeqCst), 1);
+    assert_eq!(user.requests.load(Ordering::SeqCst), 1);
     world.end().await;
 }
 
@@ -292,14 +304,14 @@ async fn wait_until(done: impl Fn() -> bool) {
 #[tokio::test(flavor = "multi_thread")]
 async fn crashing_server_is_restarted_with_growing_delay() {
     let world = World::started("").await;
-    let begun = Instant::now();
+    let started_at = Instant::now();
     for _ in 0..2 {
         assert!(world.call("mcp_s_crash", json!({})).await.error.is_some());
     }
-    let got = world.call("mcp_s_echo", json!({"text": "hi"})).await;
-    assert!(got.error.is_none(), "{:?}", got.error);
+    let result = world.call("mcp_s_echo", json!({"text": "hi"})).await;
+    assert!(result.error.is_none(), "{:?}", result.error);
     // A delay of half a second before the second start, and of one second before the third.
-    assert!(begun.elapsed() >= Duration::from_millis(1_300), "{:?}", begun.elapsed());
+    assert!(started_at.elapsed() >= Duration::from_millis(1_300), "{:?}", started_at.elapsed());
     world.end().await;
 }
 
@@ -310,13 +322,13 @@ async fn tools_beyond_the_budget_are_found_by_search() {
     let names = world.names();
     assert!(names.contains(&"mcp_search_tools".to_owned()), "{names:?}");
     assert!(!names.iter().any(|name| name.starts_with("mcp_s_")), "{names:?}");
-    let got = world.call("mcp_search_tools", json!({"query": "kinds of block"})).await;
-    assert!(got.for_model.output.contains("- mcp_s_blocks: Every kind of block."));
+    let result = world.call("mcp_search_tools", json!({"query": "kinds of block"})).await;
+    assert!(result.for_model.output.contains("- mcp_s_blocks: Every kind of block."));
     let found = world.names();
     assert!(found.contains(&"mcp_s_blocks".to_owned()), "{found:?}");
     assert!(world.call("mcp_s_blocks", json!({})).await.error.is_none());
-    let got = world.call("mcp_search_tools", json!({"query": "weather"})).await;
-    assert!(got.for_model.output.starts_with("No MCP tool"));
+    let result = world.call("mcp_search_tools", json!({"query": "weather"})).await;
+    assert!(result.for_model.output.starts_with("No MCP tool"));
     // A tool that the model already knows needs no search.
     world.servers.wait_for_tool("mcp_s_env").await;
     assert!(world.names().contains(&"mcp_s_env".to_owned()));
@@ -336,8 +348,8 @@ async fn resources_and_prompts_are_read() {
     let list = world.call("list_mcp_resources", json!({})).await.for_model.output;
     assert!(list.contains("- s:note://1 | first | a note"), "{list}");
     for uri in ["note://1", "s:note://1", "note://77"] {
-        let got = world.call("read_mcp_resource", json!({"uri": uri})).await;
-        assert!(got.for_model.output.contains("the text of note://"), "{uri}: {got:?}");
+        let result = world.call("read_mcp_resource", json!({"uri": uri})).await;
+        assert!(result.for_model.output.contains("the text of note://"), "{uri}: {result:?}");
     }
     let missing = world.call("read_mcp_resource", json!({"uri": "other://1"})).await;
     assert_eq!(missing.error.expect("an error").kind, ToolErrorKind::McpResourceNotFound);
@@ -360,10 +372,10 @@ async fn resources_and_prompts_are_read() {
 #[tokio::test(flavor = "multi_thread")]
 async fn stubborn_server_is_ended_with_the_session() {
     let world = World::started("stubborn").await;
-    let begun = Instant::now();
+    let started_at = Instant::now();
     let processes = world.processes.clone();
     world.end().await;
-    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+    assert!(started_at.elapsed() < Duration::from_secs(4), "{:?}", started_at.elapsed());
     drop(processes);
 }
 

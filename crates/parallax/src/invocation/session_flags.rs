@@ -21,7 +21,7 @@ use crate::usage::Usage;
 pub(super) fn session_flags(
     typed: SessionArguments,
     doubles: ReplayArgs,
-    around: &StartupFacts,
+    startup: &StartupFacts,
 ) -> Result<SessionFlags, InvocationError> {
     if typed.yolo && typed.approval_mode.is_some() {
         return Err(exclusive("--yolo", "--approval-mode"));
@@ -102,7 +102,7 @@ pub(super) fn session_flags(
         revision: typed.from,
         include_changes: typed.carry,
     });
-    let debug = typed.debug || around.debug;
+    let debug = typed.debug || startup.debug;
     Ok(SessionFlags { options, mcp_config: typed.mcp_config, worktree, debug })
 }
 

@@ -153,14 +153,14 @@ fn format_specific_flags_select_their_format() {
 
 #[test]
 fn start_on_a_terminal_without_p_is_interactive() {
-    let around = StartupFacts {
+    let startup = StartupFacts {
         stdin_is_terminal: true,
         stdout_is_terminal: true,
         ..StartupFacts::default()
     };
     let start = |words: &[&str]| {
         let argv: Vec<OsString> = words.iter().map(OsString::from).collect();
-        Invocation::read(&argv, &around)
+        Invocation::read(&argv, &startup)
     };
     let prompt_of = |words: &[&str]| match start(words) {
         Ok(Invocation::Interactive { prompt, flags, warnings, .. }) => {

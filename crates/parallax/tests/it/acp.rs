@@ -53,10 +53,13 @@ impl Editor {
     /// Starts a client and initializes it.
     pub(crate) fn ready(world: &World, args: &[&str]) -> Self {
         let mut editor = Self::start(world, args);
-        let begun = Instant::now();
+        let started_at = Instant::now();
         let answer = editor.call("initialize", json!({"protocolVersion": 1}));
         assert_eq!(answer["result"]["protocolVersion"], 1);
-        assert!(begun.elapsed() < Duration::from_secs(2), "no settings are read before the answer");
+        assert!(
+            started_at.elapsed() < Duration::from_secs(2),
+            "no settings are read before the answer"
+        );
         editor
     }
 
@@ -130,12 +133,12 @@ impl Editor {
     /// Closes stdin and waits until the program ends.
     pub(crate) fn end(mut self) -> (i32, Duration) {
         drop(self.stdin.take());
-        let begun = Instant::now();
+        let started_at = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().expect("status") {
-                return (status.code().unwrap_or(-1), begun.elapsed());
+                return (status.code().unwrap_or(-1), started_at.elapsed());
             }
-            assert!(begun.elapsed() < LIMIT, "it goes on after the end of its input");
+            assert!(started_at.elapsed() < LIMIT, "it goes on after the end of its input");
             std::thread::sleep(Duration::from_millis(5));
         }
     }
@@ -462,10 +465,10 @@ fn prompt_that_waits_for_a_mute_client_can_be_cancelled() {
     let (mut editor, session) = with_files(&world);
     let id = editor.prompt(&session, "write it");
     editor.wait_for_message(|it| it["method"] == "fs/read_text_file");
-    let begun = Instant::now();
+    let started_at = Instant::now();
     editor.notify("session/cancel", json!({"sessionId": session}));
     assert_eq!(editor.answer(id)["result"]["stopReason"], "cancelled");
-    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert!(started_at.elapsed() < Duration::from_secs(5), "{:?}", started_at.elapsed());
     assert!(!world.home.project().join("b.txt").exists());
 }
 

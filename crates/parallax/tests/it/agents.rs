@@ -221,12 +221,12 @@ fn subagent_waiting_for_its_server_can_be_interrupted() {
     face.prompt("go");
     let log = world.home.root().join("log");
     crate::support::wait_until("the start of its server", || log.exists());
-    let begun = std::time::Instant::now();
+    let started_at = std::time::Instant::now();
     face.send(&json!({"type": "interrupt"}));
     face.next("result");
-    assert!(begun.elapsed() < std::time::Duration::from_secs(3), "{:?}", begun.elapsed());
+    assert!(started_at.elapsed() < std::time::Duration::from_secs(3), "{:?}", started_at.elapsed());
     face.end();
-    assert!(begun.elapsed() < std::time::Duration::from_secs(6), "{:?}", begun.elapsed());
+    assert!(started_at.elapsed() < std::time::Duration::from_secs(6), "{:?}", started_at.elapsed());
 }
 
 #[test]

@@ -440,7 +440,7 @@ fn programs_started_by_bash_were_predicted() {
         .ok()
         .and_then(|text| text.parse().ok())
         .unwrap_or(0x5eed_1e55);
-    let begun = Instant::now();
+    let started_at = Instant::now();
     let yard = Yard::new();
     let mut dice = Dice(seed);
     let (mut judged, mut started, mut unclear) = (0, 0, 0);
@@ -469,7 +469,7 @@ fn programs_started_by_bash_were_predicted() {
                 );
             }
         }
-        if begun.elapsed() > Duration::from_secs(seconds).max(Duration::from_millis(900)) {
+        if started_at.elapsed() > Duration::from_secs(seconds).max(Duration::from_millis(900)) {
             break;
         }
     }

@@ -121,9 +121,9 @@ fn project_cannot_raise_the_user_budget() {
 #[test]
 fn time_limit_ends_a_run() {
     let world = World::new(r#"[{"chunks": [{"hang": true}]}]"#);
-    let begun = Instant::now();
+    let started_at = Instant::now();
     let done = world.run(&["-p", "go", "--timeout", "1s"]);
     assert_eq!(done.code(), 57, "{}", done.err());
     assert!(done.err().contains("--timeout"), "{}", done.err());
-    assert!(begun.elapsed() < Duration::from_secs(15));
+    assert!(started_at.elapsed() < Duration::from_secs(15));
 }

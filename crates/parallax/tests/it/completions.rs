@@ -31,9 +31,9 @@ fn names_that_exist_now_are_completed() {
     world.home.write_home(".gemini/agents/mine.md", agent).expect("written");
     let text = r#"{"mcpServers": {"tracker": {"command": "true"}}}"#;
     world.home.write_home(".gemini/settings.json", text).expect("written");
-    let has = |words: &[&str], wanted: &str| {
+    let has = |words: &[&str], candidate: &str| {
         let found = offered_candidates(&world, words);
-        assert!(found.iter().any(|it| it.trim() == wanted), "{words:?} {wanted}: {found:?}");
+        assert!(found.iter().any(|it| it.trim() == candidate), "{words:?} {candidate}: {found:?}");
     };
     has(&["sess"], "sessions");
     has(&["--appro"], "--approval-mode");

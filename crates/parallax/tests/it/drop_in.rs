@@ -22,7 +22,7 @@ fn warnings(out: &str) -> Vec<String> {
 
 #[test]
 fn project_list_of_tools_narrows_and_never_empties() {
-    for (user, project, wanted) in [
+    for (user, project, expected) in [
         (json!(null), json!(["run_shell_command"]), vec!["run_shell_command"]),
         (json!(["read_file", "glob"]), json!(["glob", "write_file"]), vec!["glob"]),
         (json!(["read_file"]), json!(["write_file"]), vec!["read_file"]),
@@ -35,7 +35,7 @@ fn project_list_of_tools_narrows_and_never_empties() {
         }
         world.home.write(".gemini/settings.json", &settings(&project)).expect("written");
         let done = world.run_well(&["--skip-trust", "--yolo", "-o", "json", "-p", "go"]);
-        assert_eq!(declared(&world, 0), wanted, "{user} {project}");
+        assert_eq!(declared(&world, 0), expected, "{user} {project}");
         assert_eq!(warnings(&done.stdout()), Vec::<String>::new(), "narrowing is not loosening");
     }
     let world = World::new(ANSWER);

@@ -92,8 +92,8 @@ fn encrypted_long_output_is_readable_after_resume() {
     ]);
     let world = World::new(&first.to_string());
     encrypted(&world, "file");
-    let begun = world.run(&["-y", "-p", "go", "--session-id", "long"]);
-    assert_eq!(begun.code(), 0, "{}", begun.err());
+    let first_run = world.run(&["-y", "-p", "go", "--session-id", "long"]);
+    assert_eq!(first_run.code(), 0, "{}", first_run.err());
     let report = String::from_utf8_lossy(&world.server.requests()[1].body).into_owned();
     let path = report.split('`').find(|word| word.contains("/tool-outputs/"));
     let path = path.expect("where the whole is").to_owned();

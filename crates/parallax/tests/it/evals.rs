@@ -237,8 +237,8 @@ rubric = "The greeting is in French."
     let done = finish(world.command(&["eval", "cases/one/case.toml", "--min", "1"]));
     assert_eq!(done.code(), 1, "{}", done.err());
     assert!(done.err().contains("judge: It is in English."), "{}", done.err());
-    let asked = String::from_utf8_lossy(&world.server.requests()[1].body).into_owned();
-    assert!(asked.contains("The greeting is in French.") && asked.contains("Hello!"));
+    let request = String::from_utf8_lossy(&world.server.requests()[1].body).into_owned();
+    assert!(request.contains("The greeting is in French.") && request.contains("Hello!"));
 }
 
 #[test]

@@ -227,8 +227,8 @@ fn exported_page_makes_no_requests() {
         assert!(!dom.contains(forbidden), "{forbidden}");
     }
     assert_eq!(dom.matches("<style").count(), 1);
-    let asked = listener.accept().map(|(_, from)| from);
-    assert!(asked.is_err(), "the page made a request: {asked:?}");
+    let connection = listener.accept().map(|(_, from)| from);
+    assert!(connection.is_err(), "the page made a request: {connection:?}");
 }
 
 /// Removes what only browsers without scripts show.

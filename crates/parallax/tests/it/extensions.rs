@@ -79,8 +79,9 @@ fn concurrent_installations_have_one_winner_and_clear_errors() {
         world.home.write(&format!("same/files/{number}.md"), "text").unwrap();
     }
     let install = ["extensions", "install", "same", "--consent"];
-    let begun: Vec<_> = (0..3).map(|_| world.start(&install)).collect();
-    let done: Vec<Finished> = begun.into_iter().map(|it| it.finish(LIMIT).expect("done")).collect();
+    let installs: Vec<_> = (0..3).map(|_| world.start(&install)).collect();
+    let done: Vec<Finished> =
+        installs.into_iter().map(|it| it.finish(LIMIT).expect("done")).collect();
     let well = done.iter().filter(|done| done.code() == 0).count();
     assert_eq!(well, 1, "{:?}", done.iter().map(|it| it.stdout() + &it.err()).collect::<Vec<_>>());
     for lost in done.iter().filter(|done| done.code() != 0) {
@@ -133,9 +134,9 @@ fn extension_with_server_and_context_installs_from_git_and_updates() {
     let address = format!("file://{}", repository.display());
     let refused = extensions(&world, &["install", &address, "--ref", "v1"], "n\n");
     assert_eq!(refused.code(), 1);
-    let asked = refused.err();
+    let stderr = refused.err();
     for part in ["runs `python3 ${extensionPath}/server.py`", "NOTEBOOK.md", "google_web_search"] {
-        assert!(asked.contains(part), "{asked}");
+        assert!(stderr.contains(part), "{stderr}");
     }
     assert_eq!(extension_json(&world, "notebook"), Value::Null);
     let done = extensions(&world, &["install", &address], "\n");

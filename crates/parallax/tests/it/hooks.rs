@@ -371,9 +371,9 @@ fn failing_hook_blocks_only_if_fail_closed() {
                 {"command": hook, "timeout": "300ms", "failClosed": closed}
             ]}]);
             settings(&world, &json!({"BeforeTool": group}));
-            let begun = Instant::now();
+            let started_at = Instant::now();
             let done = world.run(&["-p", "go", "-y"]);
-            assert!(begun.elapsed().as_secs() < 15, "{hook}");
+            assert!(started_at.elapsed().as_secs() < 15, "{hook}");
             assert_eq!(
                 (done.code(), done.stdout().as_str()),
                 (0, "done\n"),

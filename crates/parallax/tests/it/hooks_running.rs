@@ -45,9 +45,9 @@ fn background_process_of_a_hook_keeps_running() {
         &json!({"SessionStart": hook("start", away), "BeforeTool": hook("holds", ""),
         "SessionEnd": hook("end", away)}),
     );
-    let begun = Instant::now();
+    let started_at = Instant::now();
     world.run_well(&["-p", "go", "-y"]);
-    let took = begun.elapsed();
+    let took = started_at.elapsed();
     let there = |mark: &str| world.home.project().join(mark).exists();
     assert!(!there("end"), "it is not waited for: {took:?}");
     crate::support::wait_until("what was left", || there("start") && there("end"));
@@ -254,7 +254,7 @@ fn built_in_hooks_are_available() {
 fn hanging_session_start_hook_can_be_skipped() {
     let world = World::new(r#"[{"text": "done", "repeat": 0}]"#);
     settings(&world, &json!({"SessionStart": hook_group("touch begun; sleep 60")}));
-    let begun = Instant::now();
+    let started_at = Instant::now();
     let mut face = Conversation::start(&world, &[]);
     face.prompt("go");
     crate::support::wait_until("the hook", || world.home.project().join("begun").exists());
@@ -262,7 +262,7 @@ fn hanging_session_start_hook_can_be_skipped() {
     face.next("result");
     face.end();
     assert!(world.server.requests().is_empty());
-    assert!(begun.elapsed().as_secs() < 30, "{:?}", begun.elapsed());
+    assert!(started_at.elapsed().as_secs() < 30, "{:?}", started_at.elapsed());
 }
 
 #[test]

@@ -145,9 +145,9 @@ fn extension_settings_saved_by_gemini_cli_reach_its_server() {
 fn unresponsive_keychain_falls_back_to_the_file() {
     let hanging = create_world(&json!([]), true);
     with_extension(&hanging);
-    let begun = Instant::now();
+    let started_at = Instant::now();
     configure(&hanging, command(&hanging, &CONFIG), "hidden-value");
-    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert!(started_at.elapsed() < Duration::from_secs(5), "{:?}", started_at.elapsed());
     assert!(values(&hanging).contains("hidden-value"));
     let file = hanging.home.parallax().join("extension-settings.json");
     let mode = std::fs::metadata(file).expect("the file").permissions().mode();

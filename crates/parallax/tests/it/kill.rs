@@ -40,8 +40,8 @@ impl Numbers {
 }
 
 fn moments(part: u64, seed: u64) -> Vec<(usize, u64)> {
-    let wanted = std::env::var("PARALLAX_KILL_MOMENTS").ok().and_then(|text| text.parse().ok());
-    let count = wanted.unwrap_or(FEW).div_ceil(part);
+    let requested = std::env::var("PARALLAX_KILL_MOMENTS").ok().and_then(|text| text.parse().ok());
+    let count = requested.unwrap_or(FEW).div_ceil(part);
     let mut numbers = Numbers(seed);
     (0..count).map(|_| (numbers.below(9) as usize, numbers.below(30_000))).collect()
 }

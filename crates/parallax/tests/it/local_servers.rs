@@ -12,13 +12,13 @@ use crate::support::finish;
 #[test]
 fn local_server_that_is_not_running_is_named_at_once() {
     let it = WireWorld::new(WireFormat::Chat, &json!([]));
-    let begun = std::time::Instant::now();
+    let started_at = std::time::Instant::now();
     let mut command = it.world.command(&["-m", "llamacpp:m", "-p", "go"]);
     command.env("LLAMACPP_BASE_URL", "http://127.0.0.1:9/v1").env_remove("GEMINI_API_KEY");
     let done = finish(command);
     assert_eq!(done.code(), 1, "{}", done.err());
     assert!(done.err().contains("127.0.0.1:9"), "{}", done.err());
-    assert!(begun.elapsed().as_secs() < 2);
+    assert!(started_at.elapsed().as_secs() < 2);
 }
 
 #[test]
@@ -133,16 +133,16 @@ fn strict_server(limits: Arc<Mutex<Vec<u64>>>) -> std::net::SocketAddr {
                     break String::new();
                 }
             };
-            let asked: Value = serde_json::from_str(&body).unwrap_or_default();
-            if let Some(body) = asked.as_object().filter(|body| body.contains_key("messages")) {
+            let request: Value = serde_json::from_str(&body).unwrap_or_default();
+            if let Some(body) = request.as_object().filter(|body| body.contains_key("messages")) {
                 let limit = body.get("max_tokens").and_then(Value::as_u64).unwrap_or_default();
                 limits.lock().expect("limits").push(limit);
             }
-            let messages = asked["messages"].as_array().cloned().unwrap_or_default();
+            let messages = request["messages"].as_array().cloned().unwrap_or_default();
             let is_bad =
                 messages.iter().any(|it| it["role"] == "assistant" && it["content"].is_null());
             let has_result = messages.iter().any(|it| it["role"] == "tool");
-            let delta = match asked["tools"].is_array() && !has_result {
+            let delta = match request["tools"].is_array() && !has_result {
                 true => json!({"tool_calls": [{"index": 0, "id": "c1", "type": "function",
                     "function": {"name": "report_color", "arguments": "{\"color\":\"blue\"}"}}]}),
                 false => json!({"content": "{\"color\":\"blue\"}"}),

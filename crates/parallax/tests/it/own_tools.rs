@@ -89,8 +89,8 @@ fn arguments_violating_the_discovered_schema_run_nothing() {
     world.run_well(&["-p", "go", "-y"]);
     let missing = last(&world, 1);
     assert!(missing.contains("params must have required property 'x'"), "{missing}");
-    let wrong = last(&world, 2);
-    assert!(wrong.contains("params/x must be string"), "{wrong}");
+    let result = last(&world, 2);
+    assert!(result.contains("params/x must be string"), "{result}");
     assert!(!world.home.project().join("ran").exists());
 }
 
@@ -127,9 +127,9 @@ fn hanging_discovery_delays_nothing() {
         &json!({"tools": {"discoveryCommand": command, "callCommand": "echo called"}}),
     );
     world.home.write("discover.sh", "sleep 100").unwrap();
-    let begun = std::time::Instant::now();
+    let started_at = std::time::Instant::now();
     let done = world.run_well(&["-p", "go", "-o", "json"]);
-    assert!(begun.elapsed().as_secs() < 5, "{:?}", begun.elapsed());
+    assert!(started_at.elapsed().as_secs() < 5, "{:?}", started_at.elapsed());
     let report: Value = serde_json::from_str(&done.stdout()).expect("json");
     assert!(report["warnings"].to_string().contains("is still running after 2000 ms"), "{report}");
     // Cached tools are available immediately.

@@ -53,7 +53,7 @@ fn extension_sets_the_plan_directory_unless_settings_do() {
     let extension =
         r#"{"name": "planner", "version": "1.0.0", "plan": {"directory": "docs/plans"}}"#;
     let steps = [write("docs/plans/p.md", "# The plan\n"), write("notes/plans/p.md", "# No\n")];
-    for (settings, wanted) in [
+    for (settings, expected) in [
         ("{}", ["# The plan\n", ""]),
         (r#"{"general": {"plan": {"directory": "notes/plans"}}}"#, ["", "# No\n"]),
     ] {
@@ -62,7 +62,7 @@ fn extension_sets_the_plan_directory_unless_settings_do() {
         let manifest = ".gemini/extensions/planner/gemini-extension.json";
         world.home.write_home(manifest, extension).expect("extension");
         world.run_well(&["-p", "go", "--approval-mode", "plan"]);
-        assert_eq!([world.read("docs/plans/p.md"), world.read("notes/plans/p.md")], wanted);
+        assert_eq!([world.read("docs/plans/p.md"), world.read("notes/plans/p.md")], expected);
     }
 }
 
@@ -163,10 +163,10 @@ fn headless_plan_approval_does_not_extend_permissions() {
         write("src.txt", "x"),
     ];
     // The model entered plan mode, so the previous mode is restored.
-    let asked = create_world(&steps);
-    let done = asked.run_well(&["-p", "go"]);
+    let world_with_question = create_world(&steps);
+    let done = world_with_question.run_well(&["-p", "go"]);
     assert_eq!(done.stdout(), "done\n");
-    assert!(!asked.home.project().join("src.txt").exists());
+    assert!(!world_with_question.home.project().join("src.txt").exists());
     let given = create_world(&steps);
     given.run_well(&["-p", "go", "--approval-mode", "auto_edit"]);
     assert_eq!(given.read("src.txt"), "x");

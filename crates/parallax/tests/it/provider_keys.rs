@@ -166,12 +166,12 @@ fn keys_in_urls_are_rejected_and_a_closed_port_is_reported_at_once() {
         assert!(!message.contains("SECRET-4711"), "{message}");
     }
     world.home.write_home(".parallax/settings.json", "{}").expect("settings");
-    let begun = std::time::Instant::now();
+    let started_at = std::time::Instant::now();
     let mut command = world.command(&["-m", "openai:m", "-p", "go"]);
     command.env("OPENAI_BASE_URL", "http://127.0.0.1:9/v1").env("OPENAI_API_KEY", "k");
     let done = finish(command);
     assert_eq!(done.code(), 1, "{}", done.err());
-    assert!(begun.elapsed().as_secs() < 2 && done.err().contains("127.0.0.1:9"));
+    assert!(started_at.elapsed().as_secs() < 2 && done.err().contains("127.0.0.1:9"));
 }
 
 #[test]

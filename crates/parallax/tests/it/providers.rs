@@ -609,11 +609,11 @@ fn web_page_instead_of_an_answer_is_an_error_at_once() {
             .home
             .write_home(".parallax/settings.json", &settings.to_string())
             .expect("settings");
-        let begun = std::time::Instant::now();
+        let started_at = std::time::Instant::now();
         let done = it.run_as("p:m", &["-p", "go"]);
         assert_eq!(done.code(), 1, "{wire}: {}", done.err());
         assert!(done.err().contains("`text/html`"), "{wire}: {}", done.err());
         assert!(done.err().contains(&address.to_string()), "{wire}: {}", done.err());
-        assert!(begun.elapsed().as_secs() < 10, "{wire}");
+        assert!(started_at.elapsed().as_secs() < 10, "{wire}");
     }
 }

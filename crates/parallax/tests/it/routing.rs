@@ -129,9 +129,9 @@ fn configured_chain_selects_the_fallback_and_whether_to_ask() {
     assert_eq!((done.code(), done.stdout().as_str()), (0, "done\n"), "{}", done.err());
     assert!(done.err().contains("Using `gemini-3.5-flash-lite`"), "{}", done.err());
     assert_eq!(requested_models(&world), ["gemini-3.1-pro-preview", "gemini-3.5-flash-lite"]);
-    let wrong =
+    let invalid =
         json!({"modelConfigs": {"modelChains": {"preview": [{"actions": {"transient": "x"}}]}}});
-    world.home.write_home(".gemini/settings.json", &wrong.to_string()).expect("settings");
+    world.home.write_home(".gemini/settings.json", &invalid.to_string()).expect("settings");
     let done = world.run(&["-p", "go"]);
     assert_eq!(done.code(), 52, "{}", done.err());
     assert!(done.err().contains("modelConfigs.modelChains"), "{}", done.err());

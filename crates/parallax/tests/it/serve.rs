@@ -158,11 +158,11 @@ fn session_runs_over_a_websocket_and_is_saved_at_sigterm() {
     other.call(1, "initialize", json!({"protocolVersion": 1}));
     let listed = other.call(2, "session/list", json!({"cwd": world.home.project()}));
     assert_eq!(listed["result"]["sessions"][0]["sessionId"], session);
-    let begun = Instant::now();
+    let started_at = Instant::now();
     let pid = rustix::process::Pid::from_child(&server.child);
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("a signal");
     assert!(server.child.wait().expect("the end").success());
-    assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+    assert!(started_at.elapsed() < Duration::from_secs(8), "{:?}", started_at.elapsed());
 }
 
 #[test]
@@ -200,10 +200,10 @@ fn oversized_slow_and_broken_requests_are_ended() {
     assert!(matches!(server.status("\u{0}\u{1}\r\n\r\n"), 0 | 400));
     let mut slow = server.connect();
     slow.write_all(b"GET /acp HTTP/1.1\r\n").expect("send");
-    let begun = Instant::now();
+    let started_at = Instant::now();
     let mut rest = Vec::new();
     slow.read_to_end(&mut rest).expect("the end of the connection");
-    assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
+    assert!(started_at.elapsed() < Duration::from_secs(15), "{:?}", started_at.elapsed());
     // The server still responds.
     assert_eq!(server.request("/acp", &own, ""), 426);
 }
@@ -246,11 +246,11 @@ fn clients_of_one_session_see_the_same_and_either_answers() {
     let request =
         json!({"jsonrpc": "2.0", "id": 3, "method": "session/prompt", "params": prompt("go")});
     one.send(&request);
-    let (mut asked, mut seen) = (false, String::new());
+    let (mut has_asked, mut seen) = (false, String::new());
     loop {
         let message = other.next();
         if message["method"] == "session/request_permission" {
-            asked = true;
+            has_asked = true;
             let outcome = json!({"outcome": {"outcome": "selected", "optionId": "proceed_once"}});
             other.send(&json!({"jsonrpc": "2.0", "id": message["id"], "result": outcome}));
         }
@@ -259,7 +259,7 @@ fn clients_of_one_session_see_the_same_and_either_answers() {
             break;
         }
     }
-    assert!(asked && seen.contains("tool_call_update"), "{seen}");
+    assert!(has_asked && seen.contains("tool_call_update"), "{seen}");
     let answer = loop {
         let message = one.next();
         if message["id"] == 3 && message.get("result").is_some() {
@@ -356,7 +356,7 @@ fn clients_that_load_a_session_at_once_share_it_and_files_outlive_its_opener() {
     first.stream.get_ref().shutdown(std::net::Shutdown::Both).expect("closed");
     drop(first);
     std::thread::sleep(Duration::from_millis(300));
-    let begun = std::time::Instant::now();
+    let started_at = std::time::Instant::now();
     second.send(
         &json!({"jsonrpc": "2.0", "id": 5, "method": "session/prompt", "params": prompt("read")}),
     );
@@ -371,7 +371,7 @@ fn clients_that_load_a_session_at_once_share_it_and_files_outlive_its_opener() {
             break;
         }
     }
-    assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
+    assert!(started_at.elapsed() < Duration::from_secs(15), "{:?}", started_at.elapsed());
     let requests = world.server.requests();
     let last = String::from_utf8_lossy(&requests.last().expect("a request").body).into_owned();
     assert!(last.contains("from disk"), "{last}");

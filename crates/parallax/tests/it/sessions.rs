@@ -198,8 +198,8 @@ fn written_files_are_private_to_the_user() {
     assert!(!written.is_empty());
     for path in written {
         let mode = std::fs::metadata(&path).expect("metadata").permissions().mode() & 0o777;
-        let wanted = if path.is_dir() { 0o700 } else { 0o600 };
-        assert_eq!(mode, wanted, "{}: {mode:o}", path.display());
+        let expected = if path.is_dir() { 0o700 } else { 0o600 };
+        assert_eq!(mode, expected, "{}: {mode:o}", path.display());
         let text = std::fs::read_to_string(&path).unwrap_or_default();
         assert!(!text.contains(testkit::API_KEY), "the key is in {}", path.display());
     }
@@ -261,7 +261,7 @@ fn concurrently_requested_session_id_is_given_to_one() {
     std::fs::write(&left, "").expect("written");
     let id = ["-p", "mine", "--session-id", "killed"];
     assert_eq!(world.run(&id).code(), 0);
-    assert!(std::fs::metadata(&left).is_ok_and(|facts| facts.len() > 0));
+    assert!(std::fs::metadata(&left).is_ok_and(|metadata| metadata.len() > 0));
     assert_eq!(world.run(&id).code(), 42);
 }
 

@@ -93,8 +93,8 @@ fn skill_changes_apply_from_the_next_prompt() {
     prompt(&mut face);
     put(&skill("review", "When code is looked over"));
     // A built-in skill needs no approval, and no other skill can take its name.
-    let taken = skill("skill-creator", "Evil");
-    world.home.write(".gemini/skills/evil/SKILL.md", &taken).unwrap();
+    let duplicate = skill("skill-creator", "Evil");
+    world.home.write(".gemini/skills/evil/SKILL.md", &duplicate).unwrap();
     face.prompt("go");
     let taken = "has the name of a built-in skill";
     while !face.next("error")["message"].to_string().contains(taken) {}
@@ -161,8 +161,12 @@ fn skills_are_installed_toggled_linked_and_removed() {
     // Replacing an existing copy is reported, and a link never replaces one.
     let again = world.run_well(&["skills", "install", "pack", "--consent"]);
     assert!(again.stdout().contains("Replaced the existing skill"), "{}", again.stdout());
-    let taken = world.run(&["skills", "link", "pack", "--consent"]);
-    assert!(taken.err().contains("parallax skills uninstall alpha"), "{}", taken.err());
+    let linked_again = world.run(&["skills", "link", "pack", "--consent"]);
+    assert!(
+        linked_again.err().contains("parallax skills uninstall alpha"),
+        "{}",
+        linked_again.err()
+    );
     json(&["disable", "alpha"]);
     assert_eq!(json(&["list"])["skills"][0]["name"], "skill-creator");
     assert_eq!(json(&["list", "--all"])["skills"][0]["enabled"], false);

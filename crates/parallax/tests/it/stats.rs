@@ -40,8 +40,8 @@ fn sessions_are_summed_by_day_model_project_and_tool() {
         let report: Value = serde_json::from_str(&done.stdout()).expect("JSON");
         assert_eq!(report["sessions"], sessions, "{since}");
     }
-    let wrong = world.run(&["stats", "--since", "soon"]);
-    assert!(wrong.code() != 0 && wrong.err().contains("30d"), "{}", wrong.err());
+    let rejected = world.run(&["stats", "--since", "soon"]);
+    assert!(rejected.code() != 0 && rejected.err().contains("30d"), "{}", rejected.err());
 }
 
 #[test]

@@ -559,9 +559,9 @@ fn failing_collector_delays_nothing() {
     for url in urls {
         let telemetry = json!({"enabled": true, "otlpEndpoint": url, "otlpProtocol": "http"});
         set(&world, &telemetry, &Value::Null);
-        let begun = Instant::now();
+        let started_at = Instant::now();
         let done = world.run_well(&["-p", "go"]);
-        assert!(begun.elapsed() < Duration::from_secs(4), "{url}: {:?}", begun.elapsed());
+        assert!(started_at.elapsed() < Duration::from_secs(4), "{url}: {:?}", started_at.elapsed());
         assert_eq!(done.stdout().trim(), "hi");
         assert_eq!(done.err().matches("telemetry").count(), 1, "{}", done.err());
         assert!(done.err().contains(" records were not sent"), "{}", done.err());

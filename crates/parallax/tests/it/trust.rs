@@ -159,12 +159,12 @@ fn loosening_settings_apply_only_as_accepted() {
 fn missing_rules_prevent_the_run() {
     let call = json!({"calls": [{"name": "run_shell_command", "args": {"command": "touch made"}}]});
     let world = World::new(&json!([call, {"text": "done"}]).to_string());
-    let refused = |args: &[&str], wanted: &str| {
+    let refused = |args: &[&str], message: &str| {
         let done = world.run(args);
         assert_eq!(done.code(), 52, "{args:?}: {}{}", done.stdout(), done.err());
         let output = done.stdout() + &done.err();
         assert!(
-            output.contains(wanted) && output.contains("what they deny would be allowed"),
+            output.contains(message) && output.contains("what they deny would be allowed"),
             "{output}"
         );
     };

@@ -15,15 +15,15 @@ const KEY: &str = include_str!("../../../../tests/mcp/service_account_key.pem");
 /// A token service that returns a new token for each request.
 struct TokenService {
     url: String,
-    asked: Arc<Mutex<Vec<String>>>,
+    requests: Arc<Mutex<Vec<String>>>,
 }
 
 impl TokenService {
     fn start(seconds: u64) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let url = format!("http://{}/token", listener.local_addr().expect("an address"));
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let all = Arc::clone(&asked);
+        let requests = Arc::new(Mutex::new(Vec::new()));
+        let all = Arc::clone(&requests);
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let Ok(mut stream) = stream else { return };
@@ -36,9 +36,9 @@ impl TokenService {
                     }
                     text.push_str(&String::from_utf8_lossy(&buffer[..length]));
                 }
-                let mut asked = all.lock().expect("no panic");
-                asked.push(text);
-                let token = format!("token-{}", asked.len());
+                let mut requests = all.lock().expect("no panic");
+                requests.push(text);
+                let token = format!("token-{}", requests.len());
                 let body = json!({"access_token": token, "expires_in": seconds}).to_string();
                 let _ = write!(
                     stream,
@@ -47,11 +47,11 @@ impl TokenService {
                 );
             }
         });
-        Self { url, asked }
+        Self { url, requests }
     }
 
     fn count(&self) -> usize {
-        self.asked.lock().expect("no panic").len()
+        self.requests.lock().expect("no panic").len()
     }
 }
 

@@ -81,11 +81,11 @@ fn code(
     characters: &mut Peekable<Chars<'_>>,
     first: u32,
     base: u32,
-    most: usize,
+    limit: usize,
     last: u32,
 ) -> Option<String> {
     let mut number = first;
-    for _ in 0..most {
+    for _ in 0..limit {
         let Some(digit) = characters.peek().and_then(|digit| digit.to_digit(base)) else { break };
         characters.next();
         number = number.wrapping_mul(base).wrapping_add(digit);

@@ -324,18 +324,18 @@ fn read_substituted_file(simple: &mut SimpleCommand) {
                 )
     };
     let Some(at) = words.iter().position(is_input) else { return };
-    let taken = words.remove(at);
+    let removed = words.remove(at);
     if let (true, Some(first)) = (sources, words.first_mut()) {
         *first =
             Word { text: Some("bash".to_owned()), source: "bash".to_owned(), ..Word::default() };
     }
-    if let Some(inner) = taken.source.strip_prefix("<(") {
+    if let Some(inner) = removed.source.strip_prefix("<(") {
         let inner = inner.strip_suffix(')').unwrap_or(inner);
         let text = match printed_text(inner, &Variables::default(), 1) {
             PrintedText::Text(text) => Some(text),
             PrintedText::Derived | PrintedText::Unknown => None,
         };
-        let target = Word { text, source: taken.source.clone(), quoted: true, glob: false };
+        let target = Word { text, source: removed.source.clone(), quoted: true, glob: false };
         let kind = RedirectionKind::HereString;
         simple.redirections.push(Redirection { kind, target, is_standalone: false });
     }

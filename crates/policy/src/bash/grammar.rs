@@ -63,9 +63,9 @@ fn commands(text: &str) -> Option<Vec<usize>> {
             *slot = Some(parser);
         }
         let parser = slot.as_mut()?;
-        let begun = Instant::now();
+        let started_at = Instant::now();
         let mut too_long = |_: &ParseState| {
-            if begun.elapsed() > LONGEST {
+            if started_at.elapsed() > LONGEST {
                 ControlFlow::Break(())
             } else {
                 ControlFlow::Continue(())

@@ -134,7 +134,7 @@ impl ShellReader<'_, '_> {
 
     /// Whether `text` is next.
     fn is_next(&self, text: &str) -> bool {
-        text.chars().enumerate().all(|(index, wanted)| self.peek_at(index) == Some(wanted))
+        text.chars().enumerate().all(|(index, expected)| self.peek_at(index) == Some(expected))
     }
 
     /// Consumes `text` if it is next.

@@ -102,18 +102,19 @@ impl Policy {
         finding: &mut TentativeDecision,
         trace: &mut Trace,
     ) {
-        let wanted = &call.query.effects.permissions;
+        let requested_permissions = &call.query.effects.permissions;
         let row = self.sandbox.mode(call.mode);
         let readonly = row.readonly;
         let mut granted = finding.grants.take().unwrap_or_default().union(&row.grants());
         if call.mode == ApprovalMode::Yolo {
             // This mode grants writes to protected paths of the workspace and access to agents.
             // Everything else follows the sandbox table, which may be stricter.
-            let mut free = Permissions { agents: wanted.agents, ..Permissions::default() };
+            let mut free =
+                Permissions { agents: requested_permissions.agents, ..Permissions::default() };
             if !readonly {
                 // Hidden files, and files that define what is hidden, stay protected: a path that
                 // is also requested for reading is a secret or contains one.
-                let files = &wanted.file_system;
+                let files = &requested_permissions.file_system;
                 let is_free = |path: &&PathBuf| {
                     paths::inside(path, call.folders.workspace)
                         && !paths::defines_hidden_files(path)
@@ -123,7 +124,8 @@ impl Policy {
             }
             granted = granted.union(&free);
         }
-        let beyond = grants::missing_permissions(wanted, &granted, &call.folders, readonly);
+        let beyond =
+            grants::missing_permissions(requested_permissions, &granted, &call.folders, readonly);
         if !beyond.is_empty() {
             let reason = format!(
                 "It requires permissions beyond the sandbox: {}",

@@ -37,7 +37,7 @@ fn program(command: &Command) -> &str {
 
 #[test]
 fn bash_analysis_matches_the_table() {
-    let mut wrong = Vec::new();
+    let mut problems = Vec::new();
     let mut rows = 0;
     for row in TABLE.lines().filter(|row| !row.is_empty() && !row.starts_with("# ")) {
         let mut fields = row.splitn(3, '|');
@@ -58,7 +58,7 @@ fn bash_analysis_matches_the_table() {
         let found: Vec<&str> = analysis.commands.iter().map(program).collect();
         let (expected, programs) = (expected.trim(), programs.trim_matches(' '));
         if marks(&analysis) != expected || found.join(" ").trim_matches(' ') != programs {
-            wrong.push(format!(
+            problems.push(format!(
                 "{row}\n   found {} | {} | {:?}",
                 marks(&analysis),
                 found.join(" "),
@@ -67,7 +67,7 @@ fn bash_analysis_matches_the_table() {
         }
     }
     assert!(rows >= 250, "{rows} rows");
-    assert!(wrong.is_empty(), "{} of {rows} rows:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(problems.is_empty(), "{} of {rows} rows:\n{}", problems.len(), problems.join("\n"));
 }
 
 #[test]

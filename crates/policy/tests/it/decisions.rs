@@ -30,7 +30,7 @@ fn line_decisions_match_the_table() {
     };
     let mut group = None;
     let mut rows = 0;
-    let mut wrong = Vec::new();
+    let mut problems = Vec::new();
     for row in TABLE.lines().filter(|row| !row.is_empty() && !row.starts_with("# ")) {
         if let Some(header) = row.strip_prefix("@ ") {
             let fields: Vec<&str> = header.split(" | ").collect();
@@ -47,7 +47,7 @@ fn line_decisions_match_the_table() {
             group = Some((header, world, mode, who != "headless"));
             continue;
         }
-        let (line, wanted) = row.rsplit_once(" => ").expect(row);
+        let (line, expected) = row.rsplit_once(" => ").expect(row);
         let (header, world, mode, interactive) = group.as_ref().expect("a group");
         let line = line.replace('⏎', "\n");
         let ask = TestQuery {
@@ -63,14 +63,14 @@ fn line_decisions_match_the_table() {
             Decision::Ask => "ask",
             Decision::Deny => "deny",
         };
-        if decision != wanted {
-            wrong.push(format!(
+        if decision != expected {
+            problems.push(format!(
                 "{header} | {row}: {decision} by {}: {}",
                 policy_decision.rule, policy_decision.reason
             ));
         }
         rows += 1;
     }
-    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(problems.is_empty(), "{} wrong:\n{}", problems.len(), problems.join("\n"));
     assert!(rows >= 250, "{rows}");
 }

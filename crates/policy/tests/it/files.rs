@@ -26,7 +26,7 @@ fn rule(text: &str) -> String {
 
 #[test]
 fn invalid_rule_is_reported_with_its_position() {
-    for (text, wanted) in [
+    for (text, expected) in [
         (rule("toolName = \"glob\"\ncolour = 1"), "warning schema_validation: /p/rules.toml:5 \
             (user policy, rule 1): unknown key `colour`; it is ignored"),
         (rule("toolName = \"glob\"\ncommandPrefx = \"ls\""), "error schema_validation: \
@@ -72,7 +72,7 @@ fn invalid_rule_is_reported_with_its_position() {
         ("[[safety_checker]]\ntoolName = \"*\"\n".to_owned(), "`checker` is missing"),
     ] {
         let found = problems(Tier::User, &text);
-        assert!(found.iter().any(|problem| problem.contains(wanted)), "{text}\n{found:#?}");
+        assert!(found.iter().any(|problem| problem.contains(expected)), "{text}\n{found:#?}");
         assert_eq!(found.len(), 1, "{text}\n{found:#?}");
     }
     let unread = RuleFile { text: Err("permission denied".to_owned()), ..file(Tier::Admin, "") };
@@ -137,7 +137,7 @@ fn harmless_command_next_to_an_allowed_one_obeys_other_rules() {
         )
     };
     for tier in [Tier::User, Tier::Workspace, Tier::Extension] {
-        for (decision, wanted) in [("deny", Deny), ("ask_user", Ask)] {
+        for (decision, expected) in [("deny", Deny), ("ask_user", Ask)] {
             let policy = Policy::new(&PolicyOptions {
                 allowed: vec!["run_shell_command(cargo test)".to_owned()],
                 files: vec![file(tier, &rule(decision))],
@@ -154,9 +154,9 @@ fn harmless_command_next_to_an_allowed_one_obeys_other_rules() {
                 };
                 crate::world::evaluate(&policy, ask).kind
             };
-            assert_eq!(ask("cat a.txt", true), wanted, "{tier:?} {decision}");
+            assert_eq!(ask("cat a.txt", true), expected, "{tier:?} {decision}");
             assert_eq!(ask("cat a.txt", false), Deny, "{tier:?} {decision}");
-            assert_eq!(ask("cat a.txt && cargo test", true), wanted, "{tier:?} {decision}");
+            assert_eq!(ask("cat a.txt && cargo test", true), expected, "{tier:?} {decision}");
             assert_eq!(ask("head a.txt && cargo test", false), Allow, "{tier:?} {decision}");
             assert_eq!(ask("head a.txt", true), Ask, "{tier:?} {decision}");
         }

@@ -112,7 +112,7 @@ fn protected_paths_require_approval_despite_rules() {
     assert_eq!(world.evaluate(Default, SHELL, "git add b => /w/.git/config").kind, Allow);
 
     assert_eq!(world.evaluate(Default, "write_file", "AGENTS.md").kind, Allow);
-    world.around.creates = true;
+    world.environment.creates = true;
     for path in ["AGENTS.md", "sub/gemini.MD", "CLAUDE.md", ".cursorrules"] {
         assert_eq!(world.evaluate(Default, "write_file", path).kind, Ask, "{path}");
     }
@@ -122,7 +122,7 @@ fn protected_paths_require_approval_despite_rules() {
 #[test]
 fn words_from_untrusted_content_require_approval_each_time() {
     let mut world = free();
-    world.around.taint.words =
+    world.environment.taint.words =
         ["--eval", "http://evil/x", "src/x.js", "test", "--all"].map(str::to_owned).into();
     for (line, asks) in [
         ("node --eval 1", true),
@@ -144,8 +144,8 @@ fn words_from_untrusted_content_require_approval_each_time() {
         });
         assert!(!asks || suggested_rules.is_empty(), "{line}");
     }
-    world.around.taint.words.clear();
-    world.around.taint.build_files = vec!["/w/Cargo.toml".into()];
+    world.environment.taint.words.clear();
+    world.environment.taint.build_files = vec!["/w/Cargo.toml".into()];
     assert_eq!(world.evaluate(Default, SHELL, "cargo test").kind, Ask);
     assert_eq!(world.evaluate(Default, SHELL, "echo a").kind, Allow);
 }
@@ -185,11 +185,11 @@ fn rules_grant_exactly_their_permissions() {
         ("docker ps; docker ps", Default, outside.clone(), Ask),
     ];
     for (line, mode, permissions, decision) in cases {
-        world.around.permissions = permissions.clone();
+        world.environment.permissions = permissions.clone();
         let policy_decision = world.evaluate(mode, SHELL, line);
         assert_eq!(policy_decision.kind, decision, "{line} {permissions:?} {policy_decision:?}");
     }
-    world.around.permissions = Permissions::default();
+    world.environment.permissions = Permissions::default();
     let grants = world.evaluate(Default, SHELL, "npm install x").grants;
     assert_eq!(grants.words(), ["network", "to write /home/me/.npm"]);
     assert!(world.evaluate(Default, SHELL, "npm install x && make").grants.is_empty());
@@ -213,7 +213,7 @@ fn sandbox_table_grants_permissions() {
 
 #[test]
 fn table_that_tightens_yolo_applies() {
-    let wanted = |network, host_loopback, caches, write: &[&str]| Permissions {
+    let requested = |network, host_loopback, caches, write: &[&str]| Permissions {
         network,
         host_loopback,
         caches,
@@ -224,22 +224,22 @@ fn table_that_tightens_yolo_applies() {
         ..Permissions::default()
     };
     let cases = [
-        ("", wanted(true, true, false, &["/w/x", "/w/.git"]), Allow),
-        ("", wanted(false, false, true, &[]), Ask),
-        ("network = false", wanted(true, false, false, &[]), Ask),
-        ("network = false", wanted(false, true, false, &["/w/x"]), Ask),
-        ("network = false", wanted(false, false, false, &["/w/x"]), Allow),
-        ("network = false\nhostLoopback = true", wanted(false, true, false, &["/w/x"]), Allow),
-        ("hostLoopback = false", wanted(false, true, false, &[]), Ask),
-        ("hostLoopback = false", wanted(true, false, false, &[]), Allow),
-        ("readonly = true", wanted(false, false, false, &["/w/x"]), Ask),
+        ("", requested(true, true, false, &["/w/x", "/w/.git"]), Allow),
+        ("", requested(false, false, true, &[]), Ask),
+        ("network = false", requested(true, false, false, &[]), Ask),
+        ("network = false", requested(false, true, false, &["/w/x"]), Ask),
+        ("network = false", requested(false, false, false, &["/w/x"]), Allow),
+        ("network = false\nhostLoopback = true", requested(false, true, false, &["/w/x"]), Allow),
+        ("hostLoopback = false", requested(false, true, false, &[]), Ask),
+        ("hostLoopback = false", requested(true, false, false, &[]), Allow),
+        ("readonly = true", requested(false, false, false, &["/w/x"]), Ask),
     ];
     for (row, permissions, expected) in cases {
         let text = format!("[modes.yolo]\n{row}\n");
         let (sandbox, problems) = SandboxTable::parse(&text, "/p/sandbox.toml".as_ref(), None);
         assert!(problems.is_empty());
         let mut world = World::with(&PolicyOptions { sandbox, ..PolicyOptions::default() });
-        world.around.permissions = permissions.clone();
+        world.environment.permissions = permissions.clone();
         let policy_decision = world.evaluate(Yolo, SHELL, "make");
         assert_eq!(policy_decision.kind, expected, "{row} {permissions:?} {policy_decision:?}");
         let ask = crate::world::TestQuery {
@@ -250,7 +250,7 @@ fn table_that_tightens_yolo_applies() {
             target: "make",
         };
         let policy_decision =
-            crate::world::with_query(ask, &world.around, |query| world.policy.evaluate(query));
+            crate::world::with_query(ask, &world.environment, |query| world.policy.evaluate(query));
         let denied = policy_decision.kind == Deny;
         assert_eq!(denied, expected == Ask, "{row} {permissions:?} {policy_decision:?}");
         assert!(!policy_decision.reason.contains("approval-mode yolo"), "{policy_decision:?}");
@@ -261,7 +261,7 @@ fn table_that_tightens_yolo_applies() {
 fn read_only_annotations_allow_an_approval_request_in_plan_mode() {
     let mut world = World::new(&[]);
     assert_eq!(world.evaluate(Plan, "mcp_git_log", "").kind, Deny);
-    world.around.annotations = serde_json::json!({"readOnlyHint": true}).as_object().cloned();
+    world.environment.annotations = serde_json::json!({"readOnlyHint": true}).as_object().cloned();
     assert_eq!(world.evaluate(Plan, "mcp_git_log", "").kind, Ask);
 }
 

@@ -113,7 +113,7 @@ fn verdict_names_the_sensitive_paths_of_a_call() {
 fn decision_names_secrets_that_a_line_reads_indirectly() {
     let world =
         World::with(&PolicyOptions { home: Some("/home/u".into()), ..PolicyOptions::default() });
-    let mut wrong = Vec::new();
+    let mut problems = Vec::new();
     for (line, named) in [
         ("F=~/.ssh/id; cat $F", "~/.ssh/id"),
         ("F=.ssh; cat ~/$F/id", "~/.ssh/id"),
@@ -223,15 +223,15 @@ fn decision_names_secrets_that_a_line_reads_indirectly() {
     ] {
         let found = world.evaluate(Default, SHELL, line).sensitive;
         if found.join(" ") != named {
-            wrong.push(format!("{line}: {found:?}, not {named}"));
+            problems.push(format!("{line}: {found:?}, not {named}"));
         }
     }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
 #[test]
 fn suggested_rule_allows_the_call_and_only_what_it_shows() {
-    for (line, wanted) in [
+    for (line, expected) in [
         ("cargo test -q", vec!["cargo test -q", "cargo test", "cargo"]),
         ("make", vec!["make"]),
         ("cargo test && ls", vec!["cargo test", "cargo"]),
@@ -261,7 +261,7 @@ fn suggested_rule_allows_the_call_and_only_what_it_shows() {
     ] {
         let world = World::new(&[]);
         let suggested_rules = suggested_rules(&world, Default, SHELL, line);
-        assert_eq!(format_rules(&suggested_rules), wanted, "{line}");
+        assert_eq!(format_rules(&suggested_rules), expected, "{line}");
         for rule in suggested_rules {
             let policy_engine = world.policy.with_rule(&rule).expect("a rule");
             let decide = |line: &str| {
@@ -332,7 +332,7 @@ fn file_tools_are_narrowed_to_paths() {
 fn known_server_is_suggested() {
     let mut world = World::new(&[]);
     assert_eq!(suggested_rules(&world, Default, "mcp_git_push", "").len(), 1);
-    world.around.server = Some("git");
+    world.environment.server = Some("git");
     let offered = suggested_rules(&world, Default, "mcp_git_push", "");
     let servers: Vec<_> = offered.iter().map(|rule| rule.mcp_name.as_deref()).collect();
     assert_eq!(servers, [None, Some("git")]);

@@ -173,7 +173,7 @@ core=run_shell_command(gh issue) | y | mcp_git_push | | d | d | not in the list
 #[test]
 fn decisions_match_the_table() {
     let mut lines = 0;
-    let mut wrong = Vec::new();
+    let mut problems = Vec::new();
     for line in TABLE.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
         let fields: Vec<&str> = line.split('|').map(str::trim).collect();
         // The target is the only field that may contain a `|`.
@@ -189,7 +189,7 @@ fn decisions_match_the_table() {
         };
         let target = target.join(" | ");
         let policy = policy(options.trim());
-        for (interactive, wanted) in [(true, *with), (false, *without)] {
+        for (interactive, expected) in [(true, *with), (false, *without)] {
             let policy_decision = evaluate(
                 &policy,
                 TestQuery { mode, interactive, trusted: true, tool, target: target.trim() },
@@ -199,8 +199,8 @@ fn decisions_match_the_table() {
                 Decision::Ask => "k",
                 Decision::Deny => "d",
             };
-            if decision != wanted || !policy_decision.rule.contains(rule) {
-                wrong.push(format!(
+            if decision != expected || !policy_decision.rule.contains(rule) {
+                problems.push(format!(
                     "{line} (interactive {interactive}): {decision}, {policy_decision:?}"
                 ));
             }
@@ -211,7 +211,7 @@ fn decisions_match_the_table() {
         }
         lines += 1;
     }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
     assert!(lines >= 80, "{lines}");
 }
 

@@ -39,11 +39,12 @@ pub(crate) struct TestEnvironment {
 /// Creates a query and passes it to the closure.
 pub(crate) fn with_query<T>(
     ask: TestQuery<'_>,
-    around: &TestEnvironment,
+    environment: &TestEnvironment,
     then: impl FnOnce(&Query<'_>) -> T,
 ) -> T {
     let mut args = Object::new();
-    let mut effects = Effects { permissions: around.permissions.clone(), ..Effects::default() };
+    let mut effects =
+        Effects { permissions: environment.permissions.clone(), ..Effects::default() };
     let workspace = [PathBuf::from("/w")];
     let path = || {
         let mut out = PathBuf::new();
@@ -77,12 +78,12 @@ pub(crate) fn with_query<T>(
             }
             args.insert("command".into(), command.into());
             effects.runs.push(command.into());
-            effects.git_aliases = around.git_aliases.clone();
+            effects.git_aliases = environment.git_aliases.clone();
             ToolKind::Execute
         }
         "write_file" | "replace" => {
             effects.writes.push(path());
-            if around.creates {
+            if environment.creates {
                 effects.creates.push(path());
             }
             args.insert("file_path".into(), ask.target.into());
@@ -111,12 +112,12 @@ pub(crate) fn with_query<T>(
         interactive: ask.interactive,
         workspace: &workspace,
         trusted: ask.trusted,
-        created_paths: &around.created_paths,
-        taint: &around.taint,
+        created_paths: &environment.created_paths,
+        taint: &environment.taint,
         origin: Origin {
-            agent: around.agent,
-            server: around.server,
-            annotations: around.annotations.as_ref(),
+            agent: environment.agent,
+            server: environment.server,
+            annotations: environment.annotations.as_ref(),
         },
     })
 }
@@ -129,7 +130,7 @@ pub(crate) fn file(tier: Tier, text: &str) -> RuleFile {
 /// A policy with the context of its calls; a user is available.
 pub(crate) struct World {
     pub(crate) policy: Policy,
-    pub(crate) around: TestEnvironment,
+    pub(crate) environment: TestEnvironment,
 }
 
 impl World {
@@ -138,7 +139,7 @@ impl World {
     }
 
     pub(crate) fn with(options: &PolicyOptions) -> Self {
-        Self { policy: Policy::new(options), around: TestEnvironment::default() }
+        Self { policy: Policy::new(options), environment: TestEnvironment::default() }
     }
 
     pub(crate) fn evaluate(&self, mode: ApprovalMode, tool: &str, target: &str) -> PolicyDecision {
@@ -153,7 +154,7 @@ impl World {
         then: impl FnOnce(&Query<'_>) -> T,
     ) -> T {
         let ask = TestQuery { mode, interactive: true, trusted: true, tool, target };
-        with_query(ask, &self.around, then)
+        with_query(ask, &self.environment, then)
     }
 }
 

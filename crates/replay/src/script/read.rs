@@ -215,14 +215,14 @@ fn capture(value: &Value) -> Result<Capture, String> {
 
 /// Returns the delays before the chunks, and the default delay.
 fn read_delays(value: &Value) -> Result<(Vec<u64>, u64), String> {
-    let wrong =
+    let to_error =
         || "`delayMs` must be a whole number of milliseconds, or a list of such numbers".to_owned();
     match value {
         Value::Array(items) => {
-            let delays = items.iter().map(|item| item.as_u64().ok_or_else(wrong));
+            let delays = items.iter().map(|item| item.as_u64().ok_or_else(to_error));
             Ok((delays.collect::<Result<_, _>>()?, 0))
         }
-        one => Ok((Vec::new(), one.as_u64().ok_or_else(wrong)?)),
+        one => Ok((Vec::new(), one.as_u64().ok_or_else(to_error)?)),
     }
 }
 

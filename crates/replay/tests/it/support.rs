@@ -43,16 +43,16 @@ pub(crate) struct Got {
 
 pub(crate) async fn drain(model: &dyn Model, request: Request) -> Got {
     let mut stream = model.stream(request, CancellationToken::new());
-    let mut got = Got { text: String::new(), retries: Vec::new(), end: Ok(()) };
+    let mut received = Got { text: String::new(), retries: Vec::new(), end: Ok(()) };
     while let Some(event) = stream.next().await {
         match event {
             Ok(StreamEvent::Chunk(chunk)) => {
-                got.text.push_str(&Content::model(chunk.parts).visible_text());
+                received.text.push_str(&Content::model(chunk.parts).visible_text());
             }
-            Ok(StreamEvent::Retry(retry)) => got.retries.push(retry),
+            Ok(StreamEvent::Retry(retry)) => received.retries.push(retry),
             Ok(StreamEvent::Notice(_)) => {}
-            Err(error) => got.end = Err(error),
+            Err(error) => received.end = Err(error),
         }
     }
-    got
+    received
 }

@@ -122,8 +122,8 @@ fn attempt(
     let Some(bwrap) = find() else {
         return Err(SandboxFailure::Unsupported("`bwrap` not found".to_owned()));
     };
-    let around = host_environment::collect(plan, program);
-    let BwrapArguments { words, trees, writable } = arguments::build_arguments(plan, &around)?;
+    let host = host_environment::collect(plan, program);
+    let BwrapArguments { words, trees, writable } = arguments::build_arguments(plan, &host)?;
     let (report, its_report) = pipe_with(PipeFlags::CLOEXEC).refused("a pipe")?;
     let (output, its_stderr) = pipe_with(PipeFlags::CLOEXEC).refused("a pipe")?;
     let stderr = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stderr(), 3).refused("stderr")?;

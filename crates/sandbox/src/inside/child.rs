@@ -160,9 +160,9 @@ fn step_below(wires: &SupervisorChannels) -> SandboxResult<()> {
     kernel::unshare(UnshareFlags::NEWUSER)
         .unsupported("cannot create a user namespace for the command")?;
     let mut answer = [0; 1];
-    let asked = rustix::io::write(&wires.sync, b"u")
+    let written = rustix::io::write(&wires.sync, b"u")
         .and_then(|_| rustix::io::read(&wires.sync, &mut answer));
-    if asked == Ok(1) && answer == *b"y" {
+    if written == Ok(1) && answer == *b"y" {
         return Ok(());
     }
     Err(SandboxFailure::Unsupported("the ID maps of the user namespace were not set".to_owned()))

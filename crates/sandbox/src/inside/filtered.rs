@@ -51,15 +51,15 @@ pub(crate) fn find_filtered(plan: &Plan) -> Vec<FilteredDirectory> {
         let mut open = plan.writable.iter().chain(&plan.overlays);
         open.any(|tree| path.starts_with(tree))
     };
-    let wanted: HashSet<&Path> =
+    let filtered_paths: HashSet<&Path> =
         plan.filtered.iter().map(PathBuf::as_path).filter(|path| !is_open(path)).collect();
     let hidden: HashSet<&Path> = plan.hidden.iter().map(PathBuf::as_path).collect();
     let is_covered = |path: &Path| path.ancestors().any(|above| hidden.contains(above));
-    let outermost = wanted.iter().filter(|path| {
-        !path.ancestors().skip(1).any(|above| wanted.contains(above)) && !is_covered(path)
+    let outermost = filtered_paths.iter().filter(|path| {
+        !path.ancestors().skip(1).any(|above| filtered_paths.contains(above)) && !is_covered(path)
     });
     let mut found: Vec<FilteredDirectory> =
-        outermost.filter_map(|path| read(path, &wanted, &hidden)).collect();
+        outermost.filter_map(|path| read(path, &filtered_paths, &hidden)).collect();
     found.sort_by(|a, b| a.path.cmp(&b.path));
     found
 }
@@ -67,10 +67,10 @@ pub(crate) fn find_filtered(plan: &Plan) -> Vec<FilteredDirectory> {
 /// Reads a directory. Returns `None` if the path is not a directory or has too many entries.
 fn read(
     path: &Path,
-    wanted: &HashSet<&Path>,
+    filtered_paths: &HashSet<&Path>,
     hidden: &HashSet<&Path>,
 ) -> Option<FilteredDirectory> {
-    let facts = path.symlink_metadata().ok().filter(fs::Metadata::is_dir)?;
+    let metadata = path.symlink_metadata().ok().filter(fs::Metadata::is_dir)?;
     let mut entries = Vec::new();
     for entry in fs::read_dir(path).ok()? {
         let Ok(entry) = entry else { continue };
@@ -84,8 +84,8 @@ fn read(
             FilteredEntry::Link(target)
         } else if hidden.contains(here.as_path()) {
             FilteredEntry::Hidden(kind.is_dir())
-        } else if wanted.contains(here.as_path()) {
-            match read(&here, wanted, hidden) {
+        } else if filtered_paths.contains(here.as_path()) {
+            match read(&here, filtered_paths, hidden) {
                 Some(below) => FilteredEntry::Filtered(below),
                 None => FilteredEntry::Shown(kind.is_dir()),
             }
@@ -94,8 +94,13 @@ fn read(
         };
         entries.push((name, becomes));
     }
-    let owner = (facts.uid(), facts.gid());
-    Some(FilteredDirectory { path: path.to_owned(), mode: facts.mode() & 0o1777, owner, entries })
+    let owner = (metadata.uid(), metadata.gid());
+    Some(FilteredDirectory {
+        path: path.to_owned(),
+        mode: metadata.mode() & 0o1777,
+        owner,
+        entries,
+    })
 }
 
 /// A filtered directory with everything to be mounted in it, opened before anything is covered.

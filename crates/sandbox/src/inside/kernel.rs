@@ -149,12 +149,12 @@ pub(crate) struct MountRestrictions {
 /// Adds restrictions to the mount at `mount`; set-user-ID bits are always ignored.
 pub(crate) fn restrict_mount(mount: impl AsFd, restrict: MountRestrictions) -> Result<(), Errno> {
     let mut set = libc::MOUNT_ATTR_NOSUID;
-    for (wanted, bit) in [
+    for (is_set, bit) in [
         (restrict.read_only, libc::MOUNT_ATTR_RDONLY),
         (restrict.no_devices, libc::MOUNT_ATTR_NODEV),
         (restrict.no_exec, libc::MOUNT_ATTR_NOEXEC),
     ] {
-        if wanted {
+        if is_set {
             set |= bit;
         }
     }
@@ -196,11 +196,11 @@ pub(crate) fn request_low_latency() {
         period: u64,
         utilization: [u32; 2],
     }
-    let mut wanted =
+    let mut attributes =
         SchedulerAttributes { runtime: SHORTEST_SLICE, ..SchedulerAttributes::default() };
-    wanted.size = u32::try_from(size_of::<SchedulerAttributes>()).unwrap_or(0);
+    attributes.size = u32::try_from(size_of::<SchedulerAttributes>()).unwrap_or(0);
     // SAFETY: the structure outlives the call and contains its own size.
-    unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const wanted, 0) };
+    unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
 }
 
 /// Whether any process can write an open regular file, be it by a descriptor, a mapping, or a

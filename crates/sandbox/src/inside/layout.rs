@@ -70,12 +70,12 @@ pub(crate) struct MountView {
 /// Builds the view in a new mount namespace of this process.
 pub(crate) fn build(
     plan: &Plan,
-    around: &HostEnvironment,
+    host: &HostEnvironment,
     odd_user: Option<u32>,
 ) -> SandboxResult<MountView> {
     let root = own_mounts()?;
     let mut view = View { root, plan, pinned: HashSet::new(), skeletons: Vec::new() };
-    let (mut steps, writable) = view.collect_actions(around)?;
+    let (mut steps, writable) = view.collect_actions(host)?;
     let devices = devices::clone_devices(&view.root)?;
 
     make_read_only(&view.root)?;
@@ -103,8 +103,8 @@ pub(crate) fn build(
     devices::mount_proc(&view.root)?;
     devices::mount_dev(&view.root, &stage, devices)?;
     // The previous working directory is below the new mounts.
-    rustix::process::chdir(&around.folder)
-        .refused(format!("cannot change to the directory `{}`", around.folder.display()))?;
+    rustix::process::chdir(&host.folder)
+        .refused(format!("cannot change to the directory `{}`", host.folder.display()))?;
     Ok(MountView { writable, stage: stage.into_folder() })
 }
 
@@ -147,7 +147,7 @@ impl View<'_> {
     /// Opens and clones everything to be shown.
     fn collect_actions(
         &self,
-        around: &HostEnvironment,
+        host: &HostEnvironment,
     ) -> SandboxResult<(Vec<PathAction>, Vec<PathBuf>)> {
         let plan = self.plan;
         let mut steps: Vec<PathAction> = Vec::new();
@@ -170,7 +170,7 @@ impl View<'_> {
             writable.push(real.clone());
             private.push(real);
         }
-        for path in readable_paths(plan, around, &private) {
+        for path in readable_paths(plan, host, &private) {
             let Ok(tree) = self.open(&path) else { continue };
             steps.push((path, MountAction::Show(clone(&tree, READ_ONLY)?, false)));
         }
@@ -197,7 +197,7 @@ impl View<'_> {
         }
         steps.extend(plan.pinned.iter().map(|path| (path.clone(), MountAction::Pin)));
         steps.extend(plan.read_only.iter().map(|path| (path.clone(), MountAction::Protect)));
-        let hidden = plan.hidden.iter().chain(&around.listening);
+        let hidden = plan.hidden.iter().chain(&host.listening);
         steps.extend(hidden.map(|path| (path.clone(), MountAction::Hide)));
         Ok((steps, writable))
     }
@@ -381,15 +381,15 @@ pub(crate) fn mounted_tree<'a>(plan: &'a Plan, path: &Path) -> Option<&'a PathBu
 /// Returns what must be readable although a private directory or a cover is mounted over it.
 pub(crate) fn readable_paths(
     plan: &Plan,
-    around: &HostEnvironment,
+    host: &HostEnvironment,
     private: &[PathBuf],
 ) -> Vec<PathBuf> {
     let inside = |path: &Path| private.iter().any(|top| path.starts_with(top) && path != top);
     let kept = KEPT_OF_RUN.iter().map(PathBuf::from);
     let links = kept.clone().filter(|path| path.is_symlink());
     links.for_each(|link| overmounts::copy_link(&link, &plan.temporary.join("run")));
-    let around = around.visible.iter().filter(|path| inside(path)).cloned().chain(kept);
-    let all = around.chain(plan.readable.iter().cloned()).chain(plan.sockets.iter().cloned());
+    let visible = host.visible.iter().filter(|path| inside(path)).cloned().chain(kept);
+    let all = visible.chain(plan.readable.iter().cloned()).chain(plan.sockets.iter().cloned());
     let open = |path: &Path| {
         // A writable tree may be inside a hidden directory; it is shown by itself.
         let hides = |hidden: &PathBuf, tree: &PathBuf| {

@@ -115,8 +115,9 @@ pub(crate) fn install_filter_and_wait(
     offer.extend(listener.as_raw_fd().to_ne_bytes());
     offer.extend(stage.map_or(-1, |stage| stage.as_raw_fd()).to_ne_bytes());
     let mut answer = [0; 1];
-    let asked = rustix::io::write(sync, &offer).and_then(|_| rustix::io::read(sync, &mut answer));
-    if asked == Ok(1) && answer == *b"y" {
+    let answered =
+        rustix::io::write(sync, &offer).and_then(|_| rustix::io::read(sync, &mut answer));
+    if answered == Ok(1) && answer == *b"y" {
         return Ok(true);
     }
     Err(SandboxFailure::Unsupported("the network broker did not receive the filter".to_owned()))

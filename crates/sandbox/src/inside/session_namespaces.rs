@@ -50,7 +50,7 @@ impl SessionNamespaces {
     #[expect(clippy::disallowed_methods, reason = "starts this program itself, not a command")]
     pub fn start_with(launcher: &Launcher) -> Result<Self, StartError> {
         let program = PathBuf::from(launcher.program());
-        let wrong = |source| StartError::Spawn { program: program.clone(), source };
+        let to_error = |source| StartError::Spawn { program: program.clone(), source };
         // Clear the environment, because processes in the cell can read that of the init process.
         let mut holder = Command::new(&program)
             .arg(CELL)
@@ -60,11 +60,11 @@ impl SessionNamespaces {
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
-            .map_err(wrong)?;
+            .map_err(to_error)?;
         let lifeline = holder.stdin.take();
         let mut output = String::new();
         if let Some(stdout) = holder.stdout.take() {
-            stdout.take(4096).read_to_string(&mut output).map_err(wrong)?;
+            stdout.take(4096).read_to_string(&mut output).map_err(to_error)?;
         }
         match output.trim().parse() {
             Ok(first) => {

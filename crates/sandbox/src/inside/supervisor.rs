@@ -165,8 +165,8 @@ impl SupervisedCommand<'_> {
         let pidfd = pidfd_open(child, PidfdFlags::empty()).refused("pidfd")?;
         kernel::ignore_signals();
         if let Some(below) = below {
-            let mut asked = [0; 1];
-            if rustix::io::read(&sync, &mut asked) == Ok(1) {
+            let mut request = [0; 1];
+            if rustix::io::read(&sync, &mut request) == Ok(1) {
                 let given = below.map_for(child);
                 let word = if given.is_ok() { b"y" } else { b"n" };
                 let _ = rustix::io::write(&sync, word);

@@ -115,8 +115,8 @@ fn own_limits_and_priorities_can_be_changed() {
                        t = threading.Thread(target=run); t.start(); t.join()";
         if support().network_broker.is_supported || tier != Tier::Landlock {
             let output = project.output(&plan, &["python3", "-c", threads]);
-            let wrong = String::from_utf8_lossy(&output.stderr).into_owned();
-            assert_eq!((output.status.code(), wrong.as_str()), (Some(0), ""), "{tier:?}");
+            let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!((output.status.code(), stderr.as_str()), (Some(0), ""), "{tier:?}");
         }
     }
 }
@@ -155,7 +155,7 @@ fn requests_change_no_file_that_is_open_for_reading() {
         let project = TestProject::new();
         let plan = project.plan(tier);
         let file = project.home.join(".profile");
-        let asked = |request: u64| {
+        let run_request = |request: u64| {
             let script = format!(
                 "perl -e 'open(F, q(<), q({})) or die; my $x = pack(q(Q8), 0); \
                  ioctl(F, {request}, $x); print $! + 0'",
@@ -172,10 +172,10 @@ fn requests_change_no_file_that_is_open_for_reading() {
             FAT_SET_ATTRIBUTES,
             F2FS_SHUTDOWN,
         ] {
-            assert_eq!(asked(request), EPERM.to_string(), "{tier:?} {request:#x}");
+            assert_eq!(run_request(request), EPERM.to_string(), "{tier:?} {request:#x}");
         }
         // Requests that only read are answered by the file system.
-        assert_ne!(asked(0x8008_6601), EPERM.to_string(), "{tier:?}");
+        assert_ne!(run_request(0x8008_6601), EPERM.to_string(), "{tier:?}");
     }
 }
 

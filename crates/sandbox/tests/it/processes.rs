@@ -117,13 +117,13 @@ fn command_gets_its_own_session_when_requested() {
 
 /// Returns the processes of the host that have a mark in their environment.
 fn marked(mark: &str) -> Vec<Pid> {
-    let wanted = format!("MARK={mark}");
+    let assignment = format!("MARK={mark}");
     let has = |pid: i32| {
         let text = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
         let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
         // The broker serves the daemon and ends with it.
         name.trim() != parallax_sandbox::KEEPER
-            && text.split(|byte| *byte == 0).any(|variable| variable == wanted.as_bytes())
+            && text.split(|byte| *byte == 0).any(|variable| variable == assignment.as_bytes())
     };
     let entries = fs::read_dir("/proc").unwrap().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());

@@ -140,8 +140,8 @@ impl TestProject {
         let line: Vec<&str> = std::iter::once("confine").chain(line.iter().copied()).collect();
         let output = self.output(plan, &line);
         let said = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-        let wrong = String::from_utf8_lossy(&output.stderr);
-        assert!(!said.is_empty(), "{line:?} said nothing: {:?} {wrong}", output.status);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(!said.is_empty(), "{line:?} said nothing: {:?} {stderr}", output.status);
         said
     }
 

@@ -58,7 +58,7 @@ impl Group {
 }
 
 impl IndexedPalette {
-    pub fn from_pixels(pixels: &Pixels, most: usize) -> Self {
+    pub fn from_pixels(pixels: &Pixels, limit: usize) -> Self {
         let mut found = vec![(0_u64, [0_u64; 3]); COLORS];
         for pixel in pixels.iter().filter(is_opaque) {
             if let Some((count, sums)) = found.get_mut(key(pixel)) {
@@ -71,7 +71,7 @@ impl IndexedPalette {
         let members = found.into_iter().enumerate().filter(|(_, (count, _))| *count > 0);
         let members = members.map(|(key, (count, sums))| (key, count, sums)).collect();
         let mut groups = vec![Group { members }];
-        while groups.len() < most.min(256) {
+        while groups.len() < limit.min(256) {
             let divisible = groups.iter_mut().filter(|group| group.members.len() > 1);
             let half = divisible.max_by_key(|group| group.pixels()).and_then(Group::split);
             let Some(half) = half else { break };
@@ -95,11 +95,11 @@ impl IndexedPalette {
                 }
                 let missing = here[x + 1];
                 let level = |part: usize| i32::from(pixel[part]) + missing[part] / 16;
-                let wanted = [0, 1, 2].map(|part| level(part).clamp(0, 255));
-                let (index, color) = self.nearest(wanted);
+                let target = [0, 1, 2].map(|part| level(part).clamp(0, 255));
+                let (index, color) = self.nearest(target);
                 drawn.push(Some(index));
                 for part in 0..3 {
-                    let missed = wanted[part] - i32::from(color[part]);
+                    let missed = target[part] - i32::from(color[part]);
                     here[x + 2][part] += missed * 7;
                     below[x][part] += missed * 3;
                     below[x + 1][part] += missed * 5;
@@ -112,13 +112,13 @@ impl IndexedPalette {
         drawn
     }
 
-    fn nearest(&mut self, wanted: [i32; 3]) -> (u8, [u8; 3]) {
-        let [red, green, blue] = wanted.map(|level| u8::try_from(level).unwrap_or(255));
+    fn nearest(&mut self, target: [i32; 3]) -> (u8, [u8; 3]) {
+        let [red, green, blue] = target.map(|level| u8::try_from(level).unwrap_or(255));
         let key = key([red, green, blue, 255]);
         let index = self.nearest.get(key).copied().flatten().unwrap_or_else(|| {
             let distance = |color: &[u8; 3]| {
-                let parts = wanted.iter().zip(color);
-                parts.map(|(wanted, level)| (wanted - i32::from(*level)).pow(2)).sum::<i32>()
+                let parts = target.iter().zip(color);
+                parts.map(|(component, level)| (component - i32::from(*level)).pow(2)).sum::<i32>()
             };
             let colors = self.colors.iter().enumerate();
             let found = colors.min_by_key(|(_, color)| distance(color)).map_or(0, |(at, _)| at);

@@ -19,9 +19,9 @@ pub enum ThemeError {
     #[error("invalid JSON: {0}")]
     NotJson(String),
     /// A value has the wrong type.
-    #[error("`{key}` must be {wanted}")]
+    #[error("`{key}` must be {expected}")]
     #[expect(missing_docs, reason = "the message says it")]
-    Form { key: String, wanted: &'static str },
+    Form { key: String, expected: &'static str },
     /// Invalid color.
     #[error(
         "invalid color `{value}` of `{key}`: use `#rrggbb`, a CSS name, or a terminal color such \
@@ -64,20 +64,20 @@ impl ThemeSource<'_> {
             Some(value) => ("ui.gradient", Some(value)),
             None => ("GradientColors", self.0.get("GradientColors")),
         };
-        let wanted = "a list of colors";
+        let expected = "a list of colors";
         match value {
             None | Some(Value::Null) => Ok(Vec::new()),
             Some(Value::Array(colors)) => colors
                 .iter()
-                .map(|color| read_color(key, color.as_str().ok_or_else(|| form(key, wanted))?))
+                .map(|color| read_color(key, color.as_str().ok_or_else(|| form(key, expected))?))
                 .collect(),
-            Some(_) => Err(form(key, wanted)),
+            Some(_) => Err(form(key, expected)),
         }
     }
 }
 
-fn form(key: &str, wanted: &'static str) -> ThemeError {
-    ThemeError::Form { key: key.to_owned(), wanted }
+fn form(key: &str, expected: &'static str) -> ThemeError {
+    ThemeError::Form { key: key.to_owned(), expected }
 }
 
 fn read_color(key: &str, text: &str) -> Result<Color, ThemeError> {

@@ -114,8 +114,8 @@ fn colors_are_parsed_in_all_forms() {
     assert_eq!(parse_color("#f0a"), Some(Color::Rgb(0xff, 0, 0xaa)));
     assert_eq!(parse_color("RedBright"), Some(Color::Ansi(9)));
     assert_eq!(parse_color("rebeccapurple"), Some(Color::Rgb(0x66, 0x33, 0x99)));
-    for wrong in ["#12", "#+12345", "nocolour", "", "#12345g"] {
-        assert_eq!(parse_color(wrong), None, "{wrong}");
+    for invalid in ["#12", "#+12345", "nocolour", "", "#12345g"] {
+        assert_eq!(parse_color(invalid), None, "{invalid}");
     }
     assert!(css::NAMES.is_sorted_by_key(|(name, _)| name));
 }
@@ -160,7 +160,7 @@ fn band_colors_are_mixed_from_the_background() {
 
 #[test]
 fn theme_errors_name_the_problem() {
-    for (json, wanted) in [
+    for (json, expected) in [
         (json!([]), "must be an object"),
         (json!({}), "`name` must be"),
         (json!({"name": "a", "type": "b"}), "`type` must be `custom`"),
@@ -173,7 +173,7 @@ fn theme_errors_name_the_problem() {
         (json!({"name": "a", "ui": {"gradient": "red"}}), "`ui.gradient` must be a list"),
     ] {
         let error = Theme::custom(&json).expect_err("an error").to_string();
-        assert!(error.contains(wanted), "{error}");
+        assert!(error.contains(expected), "{error}");
     }
     assert!(Theme::from_json("{").expect_err("an error").to_string().contains("invalid JSON"));
 }

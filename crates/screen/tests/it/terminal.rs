@@ -97,7 +97,7 @@ async fn terminal_is_queried_once_and_its_replies_are_not_keys() {
     let device = terminal.device();
     let before = modes(&device);
     let (screen, mut input) = terminal.open(ScreenOptions::default());
-    let asked = terminal.read_until("\x1b[?7l");
+    let query = terminal.read_until("\x1b[?7l");
     for question in [
         "\x1b[?u",
         "\x1b]11;?\x1b\\",
@@ -107,7 +107,7 @@ async fn terminal_is_queried_once_and_its_replies_are_not_keys() {
         "\x1b[c",
         "\x1b[?2004h",
     ] {
-        assert!(asked.contains(question), "{question:?} in {asked:?}");
+        assert!(query.contains(question), "{question:?} in {query:?}");
     }
     assert_ne!(modes(&device), before);
 
@@ -130,9 +130,9 @@ async fn terminal_is_queried_once_and_its_replies_are_not_keys() {
 async fn image_capable_terminal_is_queried() {
     let mut terminal = Terminal::new();
     let (screen, mut input) = terminal.open(ScreenOptions::default());
-    let asked = terminal.read_until("\x1b[?7l");
-    let graphics = asked.find("\x1b_Gi=1,s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\");
-    assert!(graphics.is_some_and(|at| at < asked.find("\x1b[c").unwrap()), "{asked:?}");
+    let query = terminal.read_until("\x1b[?7l");
+    let graphics = query.find("\x1b_Gi=1,s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\");
+    assert!(graphics.is_some_and(|at| at < query.find("\x1b[c").unwrap()), "{query:?}");
     assert_eq!(screen.drawing(None), None);
 
     terminal.type_text("\x1b[?63;1;4cx");
@@ -143,8 +143,8 @@ async fn image_capable_terminal_is_queried() {
     terminal.type_text("\x1b[?1;0;16S\x1b[6;30;12ty");
     assert_eq!(input.next().await, Some(typed('y')));
     assert_eq!(screen.drawing(None), sixels(16, (12, 30)));
-    let wanted = screen.drawing(Some(Graphics::Kitty)).map(|drawing| drawing.graphics);
-    assert_eq!(wanted, Some(Graphics::Kitty));
+    let expected = screen.drawing(Some(Graphics::Kitty)).map(|drawing| drawing.graphics);
+    assert_eq!(expected, Some(Graphics::Kitty));
 
     // Without pictures, none of this is queried.
     drop(screen);
@@ -153,8 +153,8 @@ async fn image_capable_terminal_is_queried() {
     let (_screen, mut input) = terminal.open(options);
     terminal.type_text("\x1b[?63;1;4cx");
     assert_eq!(input.next().await, Some(typed('x')));
-    let asked = terminal.read_until("\x1b[?7l");
-    assert!(!asked.contains("\x1b_G") && !asked.contains("\x1b[16t"), "{asked:?}");
+    let query = terminal.read_until("\x1b[?7l");
+    assert!(!query.contains("\x1b_G") && !query.contains("\x1b[16t"), "{query:?}");
 }
 
 #[tokio::test]

@@ -74,13 +74,13 @@ impl Tmux {
     }
 
     fn wait_for(&self, text: &str) -> String {
-        let begun = Instant::now();
+        let started_at = Instant::now();
         loop {
             let contents = self.contents();
             if contents.contains(text) {
                 return contents;
             }
-            assert!(begun.elapsed() < Duration::from_secs(20), "no {text} in:\n{contents}");
+            assert!(started_at.elapsed() < Duration::from_secs(20), "no {text} in:\n{contents}");
             std::thread::sleep(Duration::from_millis(20));
         }
     }

@@ -76,12 +76,12 @@ impl ServerContext {
 pub(super) fn watch(
     mode: ApprovalMode,
     checkpoint_manager: Option<Arc<CheckpointManager>>,
-    around: ServerContext,
+    context: ServerContext,
     hub: EventBus,
 ) -> Option<Watch> {
     let checkpoint_manager = checkpoint_manager.filter(|_| mode != ApprovalMode::Yolo)?;
     Some(Arc::new(move |server| {
-        let given = permissions(&server.grants, &around.directory_of(server), &around.variables);
+        let given = permissions(&server.grants, &context.directory_of(server), &context.variables);
         let watch = checkpoint_manager.watch()?.with_writable_paths(given.file_system.write);
         let (server, hub) = (server.name.clone(), hub.clone());
         let end = move || {

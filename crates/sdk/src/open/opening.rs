@@ -380,7 +380,7 @@ impl SessionBuilder {
                 .allows_clear_text()
                 .then(|| workspace_setup.artifacts.join(name))
         };
-        let around = || parallax_hooks::HookSession {
+        let hook_session = || parallax_hooks::HookSession {
             processes: toolbox.processes(),
             shell: shell.clone(),
             session: id.as_str().to_owned(),
@@ -397,7 +397,7 @@ impl SessionBuilder {
             &self.launch.config,
             || self.launch.hook_library().list(),
             self.launch.mode,
-            around,
+            hook_session,
         )?;
         // Cannot be set already: one launch opens one session.
         let _ = self.launch.running_hooks.set(setup.running);
@@ -458,7 +458,7 @@ impl SessionBuilder {
         workspace_setup: &WorkspaceSetup,
         tool_setup: &ToolSetup,
     ) -> Commands {
-        let around = parallax_commands::CommandInputs {
+        let inputs = parallax_commands::CommandInputs {
             workspace: Arc::clone(&workspace_setup.workspace),
             seen_files: Arc::clone(&workspace_setup.seen_files),
             policy_engine: Arc::clone(&tool_setup.policy_engine),
@@ -472,7 +472,7 @@ impl SessionBuilder {
             &self.launch.config,
             &self.launch.extensions(),
             self.launch.options.interactive,
-            around,
+            inputs,
         )
     }
 

@@ -48,8 +48,8 @@ async fn conversation_is_saved_under_a_name_and_resumed() {
     let tag = "../my plan/ü";
     let path = launch.session_library().save_chat(&id, tag, false).expect("saved");
     assert!(path.starts_with(world.root.join("home/.parallax/chats")), "{}", path.display());
-    let taken = launch.session_library().save_chat(&id, tag, false).expect_err("taken").message;
-    assert!(taken.contains("already"), "{taken}");
+    let message = launch.session_library().save_chat(&id, tag, false).expect_err("taken").message;
+    assert!(message.contains("already"), "{message}");
     world.send_prompts(SessionChoice::Resume(id.to_string()), &["two"]).await;
     let chat = launch.session_library().find_chat(tag).expect("found");
     let (session, _events) = world.open(SessionChoice::Import(chat.path));
@@ -73,12 +73,12 @@ async fn conversation_is_saved_under_a_name_and_resumed() {
         launch.session_library().chats().into_iter().map(|chat| (chat.tag, chat.origin)).collect();
     tags.sort_by(|one, two| one.0.cmp(&two.0));
     let of = |tag: &str, origin| (tag.to_owned(), origin);
-    let wanted = [
+    let expected = [
         of(tag, SessionOrigin::Parallax),
         of("a b", SessionOrigin::GeminiCli),
         of("old", SessionOrigin::GeminiCli),
     ];
-    assert_eq!(tags, wanted);
+    assert_eq!(tags, expected);
     let theirs = launch.session_library().find_chat("a b").expect("found").path;
     let (session, _events) = world.open(SessionChoice::Import(theirs));
     assert_eq!(recorded_items::items(&session.initial_records()).len(), 2);

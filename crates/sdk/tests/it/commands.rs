@@ -120,10 +120,10 @@ async fn tools_match_the_table_of_built_in_tools() {
     assert!(tools.len() > 10, "{tools:?}");
     let row = |name: &str| built_in_tool(name).map(|row| (row.display_name.to_owned(), row.kind));
     let report: Vec<_> = tools.iter().map(|tool| (tool.name.clone(), row(&tool.name))).collect();
-    let wanted: Vec<_> = tools
+    let expected: Vec<_> = tools
         .iter()
         .map(|tool| (tool.name.clone(), Some((tool.display_name.clone(), tool.kind))))
         .collect();
-    assert_eq!(report, wanted);
+    assert_eq!(report, expected);
     session.close().await;
 }

@@ -62,7 +62,7 @@ async fn search_index_follows_session_files_of_all_programs() {
     assert_eq!(ids(&search(&launch, "generator")), [one.as_str()], "what was added is found");
     // A replaced file is noticed even if its length and time are the same.
     let path = launch.session_library().session(&one).expect("found").path;
-    let time = fs::metadata(&path).and_then(|facts| facts.modified()).expect("a time");
+    let time = fs::metadata(&path).and_then(|metadata| metadata.modified()).expect("a time");
     let other = path.with_extension("other");
     let text = fs::read_to_string(&path).expect("journal").replace("generator", "renovator");
     fs::write(&other, text).expect("written");
@@ -312,8 +312,8 @@ async fn old_sessions_are_trashed_by_retention_and_kept_for_a_week() {
         let file = fs::File::options().append(true).open(path).expect("empty");
         file.set_modified(SystemTime::now() - Duration::from_secs(seconds)).expect("aged");
     }
-    let wanted = vec![of(&made[0], "old"), of("stray", "empty"), of("killed", "empty")];
-    assert_eq!(reason(true), wanted);
+    let expected = vec![of(&made[0], "old"), of("stray", "empty"), of("killed", "empty")];
+    assert_eq!(reason(true), expected);
     fs::remove_file(folder.join("killed.jsonl")).expect("removed");
     assert_eq!(world.launch().session_library().sessions().len(), 4, "nothing was done");
     set(r#"{"general": {"sessionRetention": {"enabled": false}}}"#);
@@ -339,7 +339,7 @@ async fn old_sessions_are_trashed_by_retention_and_kept_for_a_week() {
         assert!(world.launch().session_library().collect_sessions(false).is_err(), "{odd}");
     }
     set(r#"{"general": {"sessionRetention": {"maxCount": 2, "minRetention": "4d"}}}"#);
-    let wanted = vec![of(&made[0], "old"), of(&made[1], "many")];
+    let expected = vec![of(&made[0], "old"), of(&made[1], "many")];
     // A project's settings apply to its own sessions only.
     let there = configuration_elsewhere(&world, "there");
     let rule = r#"{"general": {"sessionRetention": {"maxAge": "1d", "minRetention": "1h"}}}"#;
@@ -347,8 +347,8 @@ async fn old_sessions_are_trashed_by_retention_and_kept_for_a_week() {
     let there = SessionConfig::prepare(there.options().clone()).expect("prepared");
     let would = there.session_library().collect_sessions(true).expect("collected");
     let would: Vec<_> = would.sessions.into_iter().map(|one| (one.id, one.reason)).collect();
-    assert_eq!(would, wanted, "the user's rule");
-    assert_eq!(reason(false), wanted);
+    assert_eq!(would, expected, "the user's rule");
+    assert_eq!(reason(false), expected);
     assert!(stray.exists(), "it is younger than the least");
     let trash = world.root.join("home/.parallax/trash");
     let kept = |trash: &Path| {

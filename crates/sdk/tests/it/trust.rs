@@ -42,11 +42,11 @@ fn unknown_folder_opens_one_trust_request() {
             (trusted, trusted),
             "{answer:?}"
         );
-        let asked = matches!(
+        let needs_answer = matches!(
             SessionConfig::prepare_or_ask(world.options(&[])).expect("prepared"),
             PreparedConfig::NeedsTrust(_)
         );
-        assert_eq!(asked, again, "{answer:?}");
+        assert_eq!(needs_answer, again, "{answer:?}");
     }
 }
 

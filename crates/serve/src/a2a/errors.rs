@@ -32,7 +32,7 @@ pub(super) enum A2aError {
 
 impl A2aError {
     /// The JSON-RPC code, the HTTP status with its name, and the reason.
-    fn facts(&self) -> (i32, StatusCode, &'static str, &'static str) {
+    fn describe(&self) -> (i32, StatusCode, &'static str, &'static str) {
         let bad = StatusCode::BAD_REQUEST;
         match self {
             Self::Parse => (-32700, bad, "INVALID_ARGUMENT", "PARSE_ERROR"),
@@ -65,7 +65,7 @@ impl A2aError {
     }
 
     fn details(&self) -> Value {
-        let (.., reason) = self.facts();
+        let (.., reason) = self.describe();
         json!([{
             "@type": "type.googleapis.com/google.rpc.ErrorInfo",
             "reason": reason,
@@ -75,13 +75,13 @@ impl A2aError {
 
     /// The error of a JSON-RPC response.
     pub(super) fn rpc(&self) -> Value {
-        let (code, ..) = self.facts();
+        let (code, ..) = self.describe();
         json!({"code": code, "message": self.to_string(), "data": self.details()})
     }
 
     /// The status and the body of an HTTP response.
     pub(super) fn http(&self) -> (StatusCode, Value) {
-        let (_, code, status, _) = self.facts();
+        let (_, code, status, _) = self.describe();
         let error = json!({
             "code": code.as_u16(), "status": status, "message": self.to_string(),
             "details": self.details(),

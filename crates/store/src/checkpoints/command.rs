@@ -369,14 +369,14 @@ impl Checkpoints {
         open.sort_by_key(|(_, entry, _)| (!entry.protected, entry.stamp.size));
         let bytes = open.iter().map(|(_, entry, _)| entry.stamp.size).sum::<u64>();
         // Do not remove all older contents for a single command.
-        let most = self.options.command_bytes.min(self.options.total_bytes / 2);
-        self.contents.free_space(bytes.min(most));
-        let taken = self.take_all(&open);
+        let max_bytes = self.options.command_bytes.min(self.options.total_bytes / 2);
+        self.contents.free_space(bytes.min(max_bytes));
+        let results = self.take_all(&open);
         let mut caches = lock(&self.caches);
         if caches.contents.len() > 2 * self.options.entries {
             caches.contents.clear();
         }
-        for (at, result, stamp) in taken {
+        for (at, result, stamp) in results {
             let Some(entry) = walked.entries.get(at) else { continue };
             let is_safe = matches!(result, PreviousContent::Stored(_) | PreviousContent::Git(_));
             if is_safe

@@ -357,12 +357,12 @@ pub(super) fn set_folder_mode(folder: &OwnedFd, name: &OsStr, mode: u32) -> io::
 }
 
 /// Gives the owner of a workspace directory all permissions, unless it has the wanted ones.
-pub(super) fn open_root(root: &Path, wanted: u32) {
+pub(super) fn open_root(root: &Path, permissions: u32) {
     let Some((above, name)) = root.parent().zip(root.file_name()) else { return };
     let Ok(above) = folder_at(above, Path::new(""), false) else { return };
     let Ok(stat) = statat(&above, name, AtFlags::SYMLINK_NOFOLLOW) else { return };
     let mode = Stamp::from_stat(&stat).mode;
-    if mode & wanted != wanted {
+    if mode & permissions != permissions {
         // If this is not the owner, using the directory fails.
         let _ = set_folder_mode(&above, name, mode | 0o700);
     }

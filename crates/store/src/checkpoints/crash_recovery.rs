@@ -82,7 +82,7 @@ impl Checkpoints {
     pub(super) fn recover(&self) {
         for path in marks_of(&self.journal_path()) {
             let Some(file) = open_if_abandoned(&path) else { continue };
-            let beat = file.metadata().and_then(|facts| facts.modified());
+            let beat = file.metadata().and_then(|metadata| metadata.modified());
             let beat = beat.unwrap_or(UNIX_EPOCH);
             // An incomplete file belongs to a command that had just started.
             if let Ok(written) = serde_json::from_reader::<_, MarkFile>(BufReader::new(&file))

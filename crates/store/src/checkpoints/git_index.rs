@@ -129,9 +129,9 @@ struct Input<'a> {
 impl<'a> Input<'a> {
     fn take(&mut self, count: usize) -> Option<&'a [u8]> {
         let end = self.at.checked_add(count)?;
-        let taken = self.bytes.get(self.at..end)?;
+        let bytes = self.bytes.get(self.at..end)?;
         self.at = end;
-        Some(taken)
+        Some(bytes)
     }
 
     fn number(&mut self) -> Option<u32> {

@@ -56,7 +56,7 @@ impl Objects {
     /// it before a record refers to it.
     pub fn has(&self, id: &ObjectId, size: u64) -> bool {
         let path = self.path(id);
-        let there = fs::symlink_metadata(&path).is_ok_and(|facts| facts.len() == size);
+        let there = fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.len() == size);
         if there {
             let now = rustix::fs::Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_NOW };
             let times = rustix::fs::Timestamps { last_access: now, last_modification: now };

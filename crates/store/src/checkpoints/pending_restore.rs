@@ -130,7 +130,7 @@ impl Checkpoints {
         if saved.roots.iter().any(|root| !own.contains(&root.path())) {
             return None;
         }
-        let sign = |path: &Path| path.metadata().and_then(|facts| facts.modified()).ok();
+        let sign = |path: &Path| path.metadata().and_then(|metadata| metadata.modified()).ok();
         // A longer command has a mark file that shows how long its program lived.
         let mark = path.with_extension("mark");
         let last = sign(&path).max(sign(&mark)).unwrap_or(SystemTime::UNIX_EPOCH);

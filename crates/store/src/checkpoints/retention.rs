@@ -145,11 +145,11 @@ impl ContentStore {
             for file in files.flatten() {
                 let path = file.path();
                 let is_journal = path.extension().is_some_and(|end| end == "jsonl");
-                let facts = file.metadata().ok().filter(fs::Metadata::is_file);
-                let Some(facts) = facts.filter(|_| is_journal && path != self.journal) else {
+                let metadata = file.metadata().ok().filter(fs::Metadata::is_file);
+                let Some(metadata) = metadata.filter(|_| is_journal && path != self.journal) else {
                     continue;
                 };
-                let modified = facts.modified().unwrap_or(SystemTime::UNIX_EPOCH);
+                let modified = metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH);
                 let objects = objects_of(&path);
                 sessions.push(StoredSession { path, modified, objects });
             }
@@ -160,7 +160,7 @@ impl ContentStore {
 
 /// Whether the last use of a file is longer ago than this.
 fn is_older(path: &Path, age: Duration) -> bool {
-    let modified = fs::symlink_metadata(path).and_then(|facts| facts.modified());
+    let modified = fs::symlink_metadata(path).and_then(|metadata| metadata.modified());
     modified.is_ok_and(|modified| {
         SystemTime::now().duration_since(modified).is_ok_and(|past| past >= age)
     })
@@ -222,8 +222,8 @@ fn list_objects(folder: &Path) -> io::Result<Vec<StoredObject>> {
         let Ok(files) = fs::read_dir(head.path()) else { continue };
         for file in files.flatten() {
             let id = ObjectId::parse(&format!("{name}{}", file.file_name().to_string_lossy()));
-            let (Some(id), Ok(facts)) = (id, file.metadata()) else { continue };
-            objects.push(StoredObject { id, path: file.path(), size: facts.len() });
+            let (Some(id), Ok(metadata)) = (id, file.metadata()) else { continue };
+            objects.push(StoredObject { id, path: file.path(), size: metadata.len() });
         }
     }
     Ok(objects)

@@ -82,12 +82,12 @@ impl Checkpoints {
         force: bool,
     ) -> Result<UndoResult, CheckpointError> {
         self.recover();
-        let wanted = self.restore_candidates(|_, began| began >= moment)?;
-        if wanted.is_empty() {
+        let candidates = self.restore_candidates(|_, began| began >= moment)?;
+        if candidates.is_empty() {
             return Err(CheckpointError::NothingToUndo);
         }
         let began = self.next_timestamp();
-        let outcome = self.restore_all(wanted, force, &BTreeMap::new());
+        let outcome = self.restore_all(candidates, force, &BTreeMap::new());
         let undone = outcome.to_undo_result(turn);
         if !outcome.files.is_empty() {
             let (ended, by, files) = (self.next_timestamp(), ChangedBy::Edit, outcome.files);
@@ -103,11 +103,11 @@ impl Checkpoints {
     /// Returns an error if the records cannot be read.
     pub fn preview_restore(&self, turn: u64) -> Result<Vec<RestorePreview>, CheckpointError> {
         self.recover();
-        let wanted = self.restore_candidates(|number, _| number >= turn)?;
+        let candidates = self.restore_candidates(|number, _| number >= turn)?;
         let Some((roots, _)) = self.roots_and_workspace() else { return Ok(Vec::new()) };
         let mut foreseen = Vec::new();
         let mut folders = Vec::new();
-        for RestoreCandidate { path, before, after, foreign_state } in wanted {
+        for RestoreCandidate { path, before, after, foreign_state } in candidates {
             let is_half = foreign_state.as_ref().is_some_and(|others| !others.is_same(&before));
             let before = foreign_state.unwrap_or(before);
             let Some(place) = roots.locate(&path) else { continue };
@@ -173,7 +173,7 @@ impl Checkpoints {
                 }
             }
         }
-        let wanted = first.into_iter().map(|(path, (began, before))| RestoreCandidate {
+        let candidates = first.into_iter().map(|(path, (began, before))| RestoreCandidate {
             path: path.to_path_buf(),
             before: before.clone(),
             after: history.last.get(path).cloned(),
@@ -184,7 +184,7 @@ impl Checkpoints {
                 .filter(|(at, _)| *at > began)
                 .map(|(_, state)| (*state).clone()),
         });
-        Ok(wanted.collect())
+        Ok(candidates.collect())
     }
 
     /// Returns the contents of a saved state as text.

@@ -179,10 +179,10 @@ impl Checkpoints {
         changes: &Changes,
         paths: &[PathBuf],
     ) -> Result<UndoResult, CheckpointError> {
-        let wanted = paths.iter().filter_map(|path| {
+        let candidates = paths.iter().filter_map(|path| {
             Some((path.clone(), changes.before.get(path)?.clone(), None::<PathState>))
         });
-        let outcome = self.restore_changes(wanted.collect(), true, &BTreeMap::new());
+        let outcome = self.restore_changes(candidates.collect(), true, &BTreeMap::new());
         let undone = outcome.to_undo_result(changes.turn);
         if !outcome.files.is_empty() {
             let (turn, began, ended) = (changes.turn, changes.started_at, self.next_timestamp());
@@ -244,7 +244,7 @@ impl Checkpoints {
             remove_blocking_files(&mut changes, &roots);
         }
         self.open_folders(&changes, &roots, force);
-        let mut wanted = Vec::new();
+        let mut candidates = Vec::new();
         let mut missing = UnrestoredFiles::default();
         let mut lost = Vec::new();
         for (path, before, after) in changes {
@@ -254,7 +254,7 @@ impl Checkpoints {
             }
             let later = later.get(&path).copied();
             match self.plan(&roots, &path, before.clone(), after, force, later) {
-                Ok(plan) => wanted.extend(plan),
+                Ok(plan) => candidates.extend(plan),
                 Err(reason) => {
                     missing.add(&before);
                     outcome.record_skipped(&path, reason);
@@ -264,17 +264,17 @@ impl Checkpoints {
         // Contents that were not saved may still exist under another name.
         let is_free = |place: &ConfinedPath| read_state(place).is_ok_and(|state| state.is_absent());
         let (named, others): (Vec<RestoreTarget>, Vec<RestoreTarget>) =
-            wanted.into_iter().partition(|plan| {
+            candidates.into_iter().partition(|plan| {
                 plan.before.is_absent() && matches!(plan.current_state, PathState::File { .. })
             });
         let mut new_names: BTreeMap<_, RestoreTarget> = BTreeMap::new();
-        let mut wanted = others;
+        let mut candidates = others;
         for plan in named {
             let twin = match &plan.current_state {
                 PathState::File { stamp, .. } => new_names.insert(identity(stamp), plan),
                 _ => Some(plan),
             };
-            wanted.extend(twin);
+            candidates.extend(twin);
         }
         let mut moves: Vec<(RestoreTarget, RestoreTarget)> = Vec::new();
         for (path, stamp, before, after) in lost {
@@ -289,14 +289,14 @@ impl Checkpoints {
             }
             let later = later.get(&path).copied();
             match self.plan(&roots, &path, before.clone(), after, force, later) {
-                Ok(plan) => wanted.extend(plan),
+                Ok(plan) => candidates.extend(plan),
                 Err(reason) => {
                     missing.add(&before);
                     outcome.record_skipped(&path, reason);
                 }
             }
         }
-        wanted.extend(new_names.into_values());
+        candidates.extend(new_names.into_values());
         let mut done = Vec::new();
         // Move immediately if the path is free, because its current directory may have to be
         // removed.
@@ -307,10 +307,10 @@ impl Checkpoints {
                 Err(_) => waiting.push((new, old)),
             }
         }
-        wanted.sort_by(|one, two| one.confined_path.cmp(&two.confined_path));
+        candidates.sort_by(|one, two| one.confined_path.cmp(&two.confined_path));
         // Remove what is in the way first, the deepest paths first.
         let (new, old): (Vec<RestoreTarget>, Vec<RestoreTarget>) =
-            wanted.into_iter().partition(|plan| plan.before.is_absent());
+            candidates.into_iter().partition(|plan| plan.before.is_absent());
         let files: HashSet<ConfinedPath> = old
             .iter()
             .filter(|plan| !matches!(plan.before, PathState::Folder { .. }))

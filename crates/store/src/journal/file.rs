@@ -177,9 +177,9 @@ impl JournalFile {
 
     /// Records the modification time; everything written until then counts as our own.
     pub(super) fn record_modified_time(&mut self) {
-        let facts = self.file.metadata().ok();
-        self.identity = facts.as_ref().and_then(identity);
-        self.written_at = facts.and_then(|facts| facts.modified().ok());
+        let metadata = self.file.metadata().ok();
+        self.identity = metadata.as_ref().and_then(identity);
+        self.written_at = metadata.and_then(|metadata| metadata.modified().ok());
     }
 
     /// Whether the file at the path is this one, as it was left. `false` says nothing.
@@ -313,9 +313,9 @@ impl JournalFile {
 }
 
 #[cfg(unix)]
-fn identity(facts: &fs::Metadata) -> Option<(u64, u64)> {
+fn identity(metadata: &fs::Metadata) -> Option<(u64, u64)> {
     use std::os::unix::fs::MetadataExt as _;
-    Some((facts.dev(), facts.ino()))
+    Some((metadata.dev(), metadata.ino()))
 }
 
 #[cfg(not(unix))]

@@ -24,9 +24,9 @@ impl SearchIndex {
         let mut seen = HashSet::new();
         // Whole words first: a prefix that many words share is expensive to look up, and
         // unnecessary if the word itself is common.
-        for begun in [false, true] {
+        for is_prefix in [false, true] {
             if hits.len() < query.limit
-                && let Some(expression) = text::expression(&query.text, begun)
+                && let Some(expression) = text::expression(&query.text, is_prefix)
             {
                 let added = self.add_hits(&expression, query, &mut seen, &mut hits);
                 added.map_err(|error| self.database_error(error))?;
@@ -109,10 +109,10 @@ impl SearchIndex {
             insert.execute(params![row, text])?;
         }
         few.execute_batch("COMMIT")?;
-        let mut asked = few.prepare(
+        let mut statement = few.prepare(
             "SELECT rowid, snippet(few, 0, char(1), char(2), '…', ?2) FROM few WHERE few MATCH ?1",
         )?;
-        let found = asked.query_map(params![expression, SNIPPET], |row| {
+        let found = statement.query_map(params![expression, SNIPPET], |row| {
             Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?))
         })?;
         found.map(|found| found.map(|(row, text)| (row, text::for_display(&text)))).collect()

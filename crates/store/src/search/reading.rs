@@ -67,8 +67,9 @@ pub(super) fn read_all<'a>(
                 .chunks(SHARE)
                 .map(|share| {
                     scope.spawn(|| {
-                        let wanted = share.iter().take_while(|_| !stopped.load(Ordering::Relaxed));
-                        wanted.map(|found| read(found, texts, opens)).collect::<Vec<_>>()
+                        let remaining =
+                            share.iter().take_while(|_| !stopped.load(Ordering::Relaxed));
+                        remaining.map(|found| read(found, texts, opens)).collect::<Vec<_>>()
                     })
                 })
                 .collect();

@@ -7,10 +7,10 @@ const APART: char = '\u{200b}';
 
 /// Converts text for the index: replaces control characters with spaces and separates letters of
 /// scripts without spaces.
-pub(super) fn for_index(text: &str, most: usize) -> String {
-    let mut out = String::with_capacity(text.len().min(most) + 16);
+pub(super) fn for_index(text: &str, limit: usize) -> String {
+    let mut out = String::with_capacity(text.len().min(limit) + 16);
     for char in text.chars() {
-        if out.len() >= most {
+        if out.len() >= limit {
             break;
         }
         if is_unspaced_script(char) {
@@ -54,7 +54,7 @@ fn is_unspaced_script(char: char) -> bool {
 /// Converts a typed query to an FTS5 expression: every word must occur, and words in quotes must
 /// occur as a phrase. With `begun`, the last word may be a prefix. Returns `None` if there is
 /// nothing (else) to search for.
-pub(super) fn expression(typed: &str, begun: bool) -> Option<String> {
+pub(super) fn expression(typed: &str, is_prefix: bool) -> Option<String> {
     let mut out = String::new();
     let mut can_be_begun = false;
     for (at, piece) in typed.split('"').enumerate() {
@@ -79,7 +79,7 @@ pub(super) fn expression(typed: &str, begun: bool) -> Option<String> {
             can_be_begun = !quoted && word.chars().count() > 1;
         }
     }
-    if begun {
+    if is_prefix {
         if !can_be_begun {
             return None;
         }

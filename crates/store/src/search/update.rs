@@ -167,9 +167,9 @@ impl SearchIndex {
 }
 
 fn indexed_rows(connection: &Connection) -> rusqlite::Result<HashMap<PathBuf, IndexedRow>> {
-    let mut asked =
+    let mut statement =
         connection.prepare("SELECT path, size, modified, inode, number FROM sessions")?;
-    let mut rows = asked.query([])?;
+    let mut rows = statement.query([])?;
     let mut known = HashMap::new();
     while let Some(row) = rows.next()? {
         let path = path_of(row.get_ref(0)?.as_bytes().unwrap_or_default());
@@ -243,8 +243,8 @@ fn store_session(writing: &Transaction<'_>, read: &ParsedSession<'_>) -> rusqlit
     let mut left = MOST_OF_SESSION;
     rows.retain(|(_, text)| !text.trim().is_empty());
     for (turn, body) in rows {
-        let most = left.min(MOST_OF_TURN);
-        let body = text::for_index(&body, most);
+        let limit = left.min(MOST_OF_TURN);
+        let body = text::for_index(&body, limit);
         left = left.saturating_sub(body.len());
         insert.execute(params![number << TURN_BITS | turn, body])?;
     }

@@ -87,13 +87,13 @@ fn encrypted_journal_hides_content_and_round_trips() {
     // With another key or without one, an error is reported.
     for text in [Some("A".repeat(43) + "="), None] {
         fs::remove_file(&key).expect("removed");
-        let wanted = if text.is_some() { "session-key`, and the" } else { "file not found" };
+        let expected = if text.is_some() { "session-key`, and the" } else { "file not found" };
         if let Some(text) = text {
             fs::write(&key, text).expect("another key");
         }
         let error = load(&project.path, &project.keys).expect_err("no key");
         assert!(matches!(&error, LoadError::Encrypted { .. }), "{error}");
-        assert!(error.to_string().contains(wanted), "{error}");
+        assert!(error.to_string().contains(expected), "{error}");
         if !key.exists() {
             break;
         }

@@ -230,8 +230,8 @@ fn sessions_of_a_project_are_listed_and_selectable() {
     assert_eq!(by("abd-1"), Ok("abd-1".to_owned()));
     assert_eq!(by("9f6f"), Ok("9f6f3b2a-0000-4000-8000-000000000001".to_owned()));
     assert_eq!(by("ab"), Err(FindError::Ambiguous { selector: "ab".into(), count: 2 }));
-    for wrong in ["9", "", "zzz", "../x"] {
-        let error = by(wrong).expect_err(wrong).to_string();
+    for invalid in ["9", "", "zzz", "../x"] {
+        let error = by(invalid).expect_err(invalid).to_string();
         assert!(error.contains("sessions/my-app-"), "{error}");
     }
     // A full ID is found without reading other sessions, which only the number in the list
@@ -405,18 +405,18 @@ proptest::proptest! {
 fn consecutive_contents_of_one_role_import_in_linear_time() {
     let place = tempfile::tempdir().expect("tempdir");
     let file = place.path().join("c.json");
-    let taken = |roles: [&str; 2]| {
+    let imported = |roles: [&str; 2]| {
         let content =
             |at: usize| format!(r#"{{"role":"{}","parts":[{{"text":"a"}}]}}"#, roles[at % 2]);
         let contents: Vec<String> = (0..20_000).map(content).collect();
         write(&file, &format!("[{}]", contents.join(",")));
-        let begun = std::time::Instant::now();
+        let started_at = std::time::Instant::now();
         let session = import(&file).expect("import");
-        (begun.elapsed(), session.contents.len())
+        (started_at.elapsed(), session.contents.len())
     };
-    let (alternating, count) = taken(["user", "model"]);
+    let (alternating, count) = imported(["user", "model"]);
     assert_eq!(count, 20_000);
-    let (in_a_row, count) = taken(["user", "user"]);
+    let (in_a_row, count) = imported(["user", "user"]);
     assert_eq!(count, 1);
     assert!(in_a_row < alternating * 5, "{in_a_row:?} instead of {alternating:?}");
 }
@@ -428,8 +428,8 @@ fn calls_without_a_result_are_counted() {
     for (calls, report) in [(1, "1 call without a result"), (2, "2 calls without a result")] {
         let call = r#"{"functionCall":{"name":"look"}}"#;
         let calls = vec![call; calls].join(",");
-        let asked = r#"{"role":"user","parts":[{"text":"go"}]}"#;
-        write(&file, &format!(r#"[{asked},{{"role":"model","parts":[{calls}]}}]"#));
+        let prompt = r#"{"role":"user","parts":[{"text":"go"}]}"#;
+        write(&file, &format!(r#"[{prompt},{{"role":"model","parts":[{calls}]}}]"#));
         assert_eq!(import(&file).expect("import").notices, [report]);
     }
 }

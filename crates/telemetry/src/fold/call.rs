@@ -16,7 +16,7 @@ use crate::spans::{Span, SpanKind};
 impl Fold {
     pub(super) fn call_ended(&mut self, scope: &EventScope, time: SystemTime, ended: EndedCall) {
         let EndedCall { item, result, tool, arguments, server } = ended;
-        let contents = self.facts.contents;
+        let contents = self.attributes.contents;
         let tool = contents.identifier(&tool).to_owned();
         let success = result.status == ToolStatus::Success;
         let decision = result.decision.map(|decision| match decision {
@@ -76,7 +76,7 @@ impl Fold {
             .with("gen_ai.tool.name", tool.clone())
             .with("gen_ai.tool.type", if server.is_some() { "extension" } else { "function" })
             .with("gen_ai.tool.call.id", contents.identifier(result.call.as_str()))
-            .with("gen_ai.conversation.id", self.facts.session.clone())
+            .with("gen_ai.conversation.id", self.attributes.session.clone())
             .with_optional("error.type", error_type)
             .with_optional("gen_ai.tool.call.arguments", details.as_ref().map(|it| it.0.clone()))
             .with_optional("gen_ai.tool.call.result", details.map(|it| it.1))
@@ -132,7 +132,7 @@ impl Fold {
         };
         let extension = diff.and_then(|diff| diff.file_path.extension()).map(|extension| {
             let extension = extension.to_string_lossy();
-            format!(".{}", self.facts.contents.identifier(&extension))
+            format!(".{}", self.attributes.contents.identifier(&extension))
         });
         let attributes = AttributeSet::default()
             .with("tool_name", tool)

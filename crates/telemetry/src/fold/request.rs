@@ -64,30 +64,31 @@ impl Fold {
         mut ended: EndedRequest,
     ) {
         let open = self.requests.remove(&ended.id);
-        let asked = open.as_ref().map_or_else(|| ended.call.model.clone(), |it| it.model.clone());
+        let requested_model =
+            open.as_ref().map_or_else(|| ended.call.model.clone(), |it| it.model.clone());
         // The service chose these.
-        let contents = self.facts.contents;
+        let contents = self.attributes.contents;
         let identifier = |text: &mut String| *text = contents.identifier(text).to_owned();
-        if ended.call.model != asked {
+        if ended.call.model != requested_model {
             identifier(&mut ended.call.model);
         }
         ended.finish.iter_mut().chain(&mut ended.response_id).for_each(identifier);
         let role =
             open.as_ref().map_or_else(|| role(scope, &ended.call.role), |it| it.role.clone());
         let start = open.as_ref().map_or(time, |it| it.start);
-        self.count_request(&asked, &ended);
+        self.count_request(&requested_model, &ended);
         match &ended.call.error {
             None => self.log_response(scope, time, &role, &ended),
             Some(class) => {
                 let status = ended.status.map(u64::from);
                 let attributes = AttributeSet::default()
-                    .with("model", asked.clone())
+                    .with("model", requested_model.clone())
                     .with("role", role.clone())
                     .with("error", class.clone())
                     .with("error_type", class.clone())
                     .with_optional("status_code", status)
                     .with("duration_ms", ended.call.latency_ms);
-                let body = format!("API error of {asked}: {class}.");
+                let body = format!("API error of {requested_model}: {class}.");
                 self.log(scope, time, "gemini_cli.api_error", body, attributes);
             }
         }
@@ -129,7 +130,7 @@ impl Fold {
         ended: &EndedRequest,
     ) {
         let usage = ended.call.usage;
-        let text = self.facts.contents.content(|| text_of(&ended.parts));
+        let text = self.attributes.contents.content(|| text_of(&ended.parts));
         let reasons: Vec<Value> = ended.finish.iter().map(|word| word.clone().into()).collect();
         let attributes = AttributeSet::default()
             .with("model", ended.call.model.clone())
@@ -151,18 +152,18 @@ impl Fold {
         self.log(scope, time, "gemini_cli.api_response", body, attributes);
     }
 
-    fn count_request(&mut self, asked: &str, ended: &EndedRequest) {
+    fn count_request(&mut self, requested_model: &str, ended: &EndedRequest) {
         let call = &ended.call;
         let status = match &call.error {
             None => Some(200),
             Some(_) => ended.status.map(u64::from),
         };
         let attributes = AttributeSet::default()
-            .with("model", asked)
+            .with("model", requested_model)
             .with_optional("status_code", status)
             .with_optional("error_type", call.error.clone());
         self.count(&metrics::API_REQUEST_COUNT, 1.0, attributes);
-        let named = AttributeSet::default().with("model", asked);
+        let named = AttributeSet::default().with("model", requested_model);
         self.count(&metrics::API_REQUEST_LATENCY, to_float(call.latency_ms), named);
         let Usage { prompt, output, cached, thought, tool_prompt, .. } = call.usage;
         let types = [
@@ -173,13 +174,13 @@ impl Fold {
             ("tool", tool_prompt),
         ];
         for (kind, tokens) in types.into_iter().filter(|(_, tokens)| *tokens > 0) {
-            let named = AttributeSet::default().with("model", asked).with("type", kind);
+            let named = AttributeSet::default().with("model", requested_model).with("type", kind);
             self.count(&metrics::TOKEN_USAGE, to_float(tokens), named);
         }
         let shared = AttributeSet::default()
             .with("gen_ai.operation.name", "chat")
-            .with("gen_ai.provider.name", self.provider(asked))
-            .with("gen_ai.request.model", bare_name(asked))
+            .with("gen_ai.provider.name", self.provider(requested_model))
+            .with("gen_ai.request.model", bare_name(requested_model))
             .with("gen_ai.response.model", bare_name(&call.model));
         for (kind, tokens) in [("input", prompt), ("output", output + thought)] {
             if tokens > 0 {
@@ -195,15 +196,20 @@ impl Fold {
         }
     }
 
-    fn gen_ai_attributes(&self, asked: &str, role: &str, ended: &EndedRequest) -> AttributeSet {
+    fn gen_ai_attributes(
+        &self,
+        requested_model: &str,
+        role: &str,
+        ended: &EndedRequest,
+    ) -> AttributeSet {
         let call = &ended.call;
         let usage = call.usage;
         let reasons: Option<Vec<Value>> =
             ended.finish.as_ref().map(|word| vec![word.clone().into()]);
         AttributeSet::default()
             .with("gen_ai.operation.name", "chat")
-            .with("gen_ai.provider.name", self.provider(asked))
-            .with("gen_ai.request.model", bare_name(asked))
+            .with("gen_ai.provider.name", self.provider(requested_model))
+            .with("gen_ai.request.model", bare_name(requested_model))
             .with("gen_ai.response.model", bare_name(&call.model))
             .with_optional("gen_ai.response.id", ended.response_id.clone())
             .with_optional("gen_ai.response.finish_reasons", reasons)
@@ -212,7 +218,7 @@ impl Fold {
             .with_count("gen_ai.usage.cache_read.input_tokens", usage.cached)
             .with_count("gen_ai.usage.cache_creation.input_tokens", usage.cache_write)
             .with_count("gen_ai.usage.reasoning.output_tokens", usage.thought)
-            .with("gen_ai.conversation.id", self.facts.session.clone())
+            .with("gen_ai.conversation.id", self.attributes.session.clone())
             .with("parallax.request.role", role)
             .with_optional(
                 "gen_ai.response.time_to_first_chunk",

@@ -274,14 +274,14 @@ mod tests {
         ];
         let good = r#"{"role":"model","parts":[{"text":"ab"},{"functionCall":{"name":"x","args":{"n":1.0}},"thoughtSignature":"c2ln"}]}"#;
         assert_eq!(compare(&sent, good), Ok(()));
-        for (wrong, what) in [
+        for (invalid, what) in [
             (good.replace("c2ln", "c2lo"), "signature"),
             (good.replace("1.0", "1"), "bytes"),
             (good.replace("\"ab\"", "\"a\""), "text"),
             (good.replace(r#"{"text":"ab"},"#, ""), "gone"),
             (good.replace("]}", r#",{"text":"new"}]}"#), "added"),
         ] {
-            assert!(compare(&sent, &wrong).is_err(), "{what}: {wrong}");
+            assert!(compare(&sent, &invalid).is_err(), "{what}: {invalid}");
         }
     }
 }

@@ -16,7 +16,7 @@ pub(super) fn scene(
     name: &'static str,
     script: Vec<Value>,
     steps: Vec<Step>,
-    facts: &'static [&'static str],
+    texts: &'static [&'static str],
 ) -> Scene {
     Scene {
         name,
@@ -25,7 +25,7 @@ pub(super) fn scene(
         script,
         removed_variables: &[],
         steps,
-        facts,
+        texts,
     }
 }
 

@@ -9,15 +9,15 @@ pub(super) fn all() -> Vec<Scene> {
 }
 
 fn welcome() -> Scene {
-    let facts = &["Parallax", "gemini-2.5-pro", "ferry"];
-    Scene { size: (96, 18), ..scene("welcome", Vec::new(), vec![Step::Ready], facts) }
+    let texts = &["Parallax", "gemini-2.5-pro", "ferry"];
+    Scene { size: (96, 18), ..scene("welcome", Vec::new(), vec![Step::Ready], texts) }
 }
 
 fn commands() -> Scene {
     let listed = "Show version, model";
     let steps = vec![Step::Ready, Step::Type("/"), Step::See(listed)];
-    let facts = &["about", "agents"];
-    documented(22, scene("commands", Vec::new(), steps, facts))
+    let texts = &["about", "agents"];
+    documented(22, scene("commands", Vec::new(), steps, texts))
 }
 
 fn files() -> Scene {

@@ -39,8 +39,8 @@ fn stats() -> Scene {
         wait_for_text("tool calls"),
     ]
     .concat();
-    let facts = &["Gemini API key", "3 succeeded, 0 failed", "$0.0414", "73% of the input"];
-    documented(30, scene("stats", script, steps, facts))
+    let texts = &["Gemini API key", "3 succeeded, 0 failed", "$0.0414", "73% of the input"];
+    documented(30, scene("stats", script, steps, texts))
 }
 
 fn themes() -> Scene {
@@ -71,8 +71,8 @@ fn rewind() -> Scene {
         wait_for_text("Why does it hammer the host?"),
     ]
     .concat();
-    let facts = &["Why does it hammer the host?", "Is that tested?"];
-    documented(26, scene("rewind", script, steps, facts))
+    let texts = &["Why does it hammer the host?", "Is that tested?"];
+    documented(26, scene("rewind", script, steps, texts))
 }
 
 fn settings() -> Scene {
@@ -85,15 +85,15 @@ fn settings() -> Scene {
 fn settings_search() -> Scene {
     let search = vec![Step::See("General"), Step::Type("footer"), Step::See("Status line items")];
     let steps = [prompts("/settings"), search].concat();
-    let facts = &["Hide the status line", "Status line items", "ui.hideFooter"];
-    scene("settings-search", Vec::new(), steps, facts)
+    let texts = &["Hide the status line", "Status line items", "ui.hideFooter"];
+    scene("settings-search", Vec::new(), steps, texts)
 }
 
 fn help() -> Scene {
     let steps =
         [prompts("/help"), wait_for_text("to add a file or directory to the prompt")].concat();
-    let facts = &["to add a file or directory to the prompt", "/undo", "Commands"];
-    scene("help", Vec::new(), steps, facts)
+    let texts = &["to add a file or directory to the prompt", "/undo", "Commands"];
+    scene("help", Vec::new(), steps, texts)
 }
 
 /// A screen reader gets the whole help as text, so it cannot be searched.
@@ -126,6 +126,6 @@ fn transcript() -> Scene {
         Step::Listening(wait_for_text("the terminal already shows the whole transcript")),
     ];
     let steps = [prompts(ASK), ends_with("never waits"), prompts("/transcript"), opens].concat();
-    let facts = &["Why does a lost link", "The loop never waits."];
-    Scene { size: (96, 24), ..scene("transcript", script, steps, facts) }
+    let texts = &["Why does a lost link", "The loop never waits."];
+    Scene { size: (96, 24), ..scene("transcript", script, steps, texts) }
 }

@@ -13,14 +13,14 @@ pub(super) fn all() -> Vec<Scene> {
 
 fn first_run() -> Scene {
     let removed_variables = &["GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL"];
-    let facts = &["How do you want to connect to a model?", "Gemini API key"];
+    let texts = &["How do you want to connect to a model?", "Gemini API key"];
     let steps = wait_for_text("How do you want to connect to a model?");
-    documented(30, Scene { removed_variables, ..scene("first-run", Vec::new(), steps, facts) })
+    documented(30, Scene { removed_variables, ..scene("first-run", Vec::new(), steps, texts) })
 }
 
 fn trust() -> Scene {
-    let facts = &["Do you trust this folder?", "context files: GEMINI.md", "Do not trust it"];
-    let scene = scene("trust", Vec::new(), wait_for_text("Do not trust it"), facts);
+    let texts = &["Do you trust this folder?", "context files: GEMINI.md", "Do not trust it"];
+    let scene = scene("trust", Vec::new(), wait_for_text("Do not trust it"), texts);
     documented(30, Scene { removed_variables: &["GEMINI_CLI_TRUST_WORKSPACE"], ..scene })
 }
 
@@ -42,13 +42,13 @@ fn shell_question() -> Scene {
         wait_for_text("Allow execution of this command?"),
     ]
     .concat();
-    let facts = &[
+    let texts = &[
         "Allow execution of this command?",
         "cargo test --quiet retry 2>&1 | tail -20 && git diff --stat",
         "Yes, allow once",
         "requires approval in default mode",
     ];
-    documented(26, scene("shell-question", script, steps, facts))
+    documented(26, scene("shell-question", script, steps, texts))
 }
 
 fn edit_question() -> Scene {
@@ -57,13 +57,13 @@ fn edit_question() -> Scene {
             {"functionCall": edit()},
         ]), 10_400, 9_000, 120)]})];
     let steps = [prompts("Fix it"), wait_for_text("Apply this change?")].concat();
-    let facts = &[
+    let texts = &[
         "Apply this change?",
         "src/retry.rs",
         "std::thread::sleep(delay.min(LONGEST));",
         "Yes, allow once",
     ];
-    documented(32, scene("edit-question", script, steps, facts))
+    documented(32, scene("edit-question", script, steps, texts))
 }
 
 fn user_question() -> Scene {
@@ -78,12 +78,12 @@ fn user_question() -> Scene {
     }]);
     let ask = json!({"name": "ask_user", "args": {"questions": questions}});
     let steps = [prompts("Fix it"), vec![Step::See("Ten seconds")]].concat();
-    let facts = &[
+    let texts = &[
         "How long may an attempt wait at most?",
         "One second",
         "Fast, but hard on the host",
         "Ten seconds",
         "What most clients do",
     ];
-    Scene { size: (96, 24), ..scene("user-question", vec![calls(&[ask], 9_120, 0)], steps, facts) }
+    Scene { size: (96, 24), ..scene("user-question", vec![calls(&[ask], 9_120, 0)], steps, texts) }
 }

@@ -56,12 +56,12 @@ fn answer() -> Scene {
     let steps =
         [prompts(ASK), vec![Step::See("400 ms"), Step::Open("code"), Step::See("attempt += 1")]]
             .concat();
-    let facts = &[
+    let texts = &[
         "Why it hammers the host",
         "delay doubles with each attempt, as it should.",
         "std::thread::sleep(delay); // what is missing",
     ];
-    documented(40, scene("answer", script, steps, facts))
+    documented(40, scene("answer", script, steps, texts))
 }
 
 fn todos() -> Scene {
@@ -81,8 +81,8 @@ fn todos() -> Scene {
     let steps =
         [prompts("Fix the retry loop, step by step"), vec![Step::See("begin with the delay")]]
             .concat();
-    let facts = &["Reproduce: a link that fails three times", "Wait between attempts", "Test both"];
-    documented(30, scene("plan", script, steps, facts))
+    let texts = &["Reproduce: a link that fails three times", "Wait between attempts", "Test both"];
+    documented(30, scene("plan", script, steps, texts))
 }
 
 fn read_scene() -> Scene {
@@ -90,8 +90,8 @@ fn read_scene() -> Scene {
     let script =
         vec![calls(&files, 9_120, 0), text_reply("The loop never waits.", 10_200, 8_900, 420)];
     let steps = [prompts(ASK), ends_with("never waits")].concat();
-    let facts = &["Why does a lost link", "retry.rs", "Cargo.toml", "The loop never waits."];
-    Scene { size: (96, 22), ..scene("reads", script, steps, facts) }
+    let texts = &["Why does a lost link", "retry.rs", "Cargo.toml", "The loop never waits."];
+    Scene { size: (96, 22), ..scene("reads", script, steps, texts) }
 }
 
 fn edited() -> Scene {
@@ -101,8 +101,8 @@ fn edited() -> Scene {
     ];
     let approves = vec![Step::See("Apply this change?"), Step::Rest, Step::Press(Key::Char('1'))];
     let steps = [prompts("Fix it"), approves, ends_with("ten seconds")].concat();
-    let facts = &["src/retry.rs", "+2", "−1", "sleep(delay.min(LONGEST));", "It waits now"];
-    Scene { size: (96, 32), ..scene("edited", script, steps, facts) }
+    let texts = &["src/retry.rs", "+2", "−1", "sleep(delay.min(LONGEST));", "It waits now"];
+    Scene { size: (96, 32), ..scene("edited", script, steps, texts) }
 }
 
 fn failed_command() -> Scene {
@@ -112,8 +112,8 @@ fn failed_command() -> Scene {
         text_reply("Nothing in `retry.rs` sleeps.", 10_200, 8_900, 420),
     ];
     let steps = [prompts(ASK), ends_with("sleeps.")].concat();
-    let facts = &["ls src && grep -n 'sleep' src/retry.rs", "exit code 1", "main.rs", "sleeps."];
-    Scene { size: (96, 28), ..scene("failed-command", script, steps, facts) }
+    let texts = &["ls src && grep -n 'sleep' src/retry.rs", "exit code 1", "main.rs", "sleeps."];
+    Scene { size: (96, 28), ..scene("failed-command", script, steps, texts) }
 }
 
 fn steering() -> Scene {
@@ -132,16 +132,16 @@ fn steering() -> Scene {
         ],
     ]
     .concat();
-    let facts = &["Reading the loop", "look at the tests, too", "then write one"];
-    Scene { size: (96, 22), ..scene("steering", script, steps, facts) }
+    let texts = &["Reading the loop", "look at the tests, too", "then write one"];
+    Scene { size: (96, 22), ..scene("steering", script, steps, texts) }
 }
 
 fn refused_request() -> Scene {
     let script = vec![json!({"status": 403, "repeat": 0,
         "error": {"code": 403, "message": "The caller does not have permission", "status": "PERMISSION_DENIED"}})];
     let steps = [prompts(ASK), ends_with("permission")].concat();
-    let facts = &["The caller does not have permission"];
-    Scene { size: (96, 22), ..scene("refused-request", script, steps, facts) }
+    let texts = &["The caller does not have permission"];
+    Scene { size: (96, 22), ..scene("refused-request", script, steps, texts) }
 }
 
 fn diagram() -> Scene {
@@ -152,6 +152,6 @@ fn diagram() -> Scene {
         json!({"finish": "STOP"}),
     ];
     let steps = [prompts("Draw it"), ends_with("That is all.")].concat();
-    let facts = &["Send", "Answer?", "yes", "Done", "Wait", "That is all."];
-    scene("diagram", vec![json!({"chunks": chunks})], steps, facts)
+    let texts = &["Send", "Answer?", "yes", "Done", "Wait", "That is all."];
+    scene("diagram", vec![json!({"chunks": chunks})], steps, texts)
 }

@@ -184,8 +184,8 @@ fn choose<'a>(
     let mut body: Option<Value> = None;
     for (reply, used) in shared.script.replies.iter().zip(0..) {
         let count = state.used_replies.get(used).copied().unwrap_or_default();
-        let wanted = reply.method.unwrap_or(Method::StreamGenerateContent);
-        if !methods.contains(&wanted) || (reply.repeat != 0 && count >= reply.repeat) {
+        let expected_method = reply.method.unwrap_or(Method::StreamGenerateContent);
+        if !methods.contains(&expected_method) || (reply.repeat != 0 && count >= reply.repeat) {
             continue;
         }
         if !is_empty(&reply.matches) {
@@ -267,22 +267,22 @@ fn matches(matches: &Match, body: &Value, model: &str) -> bool {
     };
     let within = |wanted: &Option<String>, content: Option<&Value>, key: &str| match wanted {
         None => true,
-        Some(wanted) => parts(content)
+        Some(expected) => parts(content)
             .iter()
-            .any(|part| part.get(key).is_some_and(|value| any_string(value, wanted))),
+            .any(|part| part.get(key).is_some_and(|value| any_string(value, expected))),
     };
     within(&matches.last_tool_result_contains, last, "functionResponse")
         && within(&matches.prompt_contains, last, "text")
         && within(&matches.system_contains, body.get("systemInstruction"), "text")
-        && matches.model_contains.as_ref().is_none_or(|wanted| model.contains(wanted))
+        && matches.model_contains.as_ref().is_none_or(|name| model.contains(name))
 }
 
 /// Whether any string inside the value contains the text.
-fn any_string(value: &Value, wanted: &str) -> bool {
+fn any_string(value: &Value, expected: &str) -> bool {
     match value {
-        Value::String(text) => text.contains(wanted),
-        Value::Array(items) => items.iter().any(|item| any_string(item, wanted)),
-        Value::Object(object) => object.values().any(|item| any_string(item, wanted)),
+        Value::String(text) => text.contains(expected),
+        Value::Array(items) => items.iter().any(|item| any_string(item, expected)),
+        Value::Object(object) => object.values().any(|item| any_string(item, expected)),
         _ => false,
     }
 }

@@ -87,21 +87,21 @@ pub(crate) fn read(
         }
         Ok(describe(lines, &name.display().to_string()))
     };
-    let (head, facts) = match read_head(target, 4096) {
+    let (head, metadata) = match read_head(target, 4096) {
         // The editor may have a file that was never saved, which is text.
         Err(FileError::NotFound { .. }) if target.may_be_in_editor() => return read_text(0),
         head => head.map_err(failed)?,
     };
     match FileKind::detect(target.path(), &head) {
         FileKind::Text => {}
-        FileKind::Svg if facts.size <= MAX_SVG => {}
+        FileKind::Svg if metadata.size <= MAX_SVG => {}
         FileKind::Svg => {
             return Ok(Read::Refused(format!(
                 "Cannot display content of SVG file larger than 1MB: {}",
                 name.display()
             )));
         }
-        FileKind::Binary if facts.size == 0 => {
+        FileKind::Binary if metadata.size == 0 => {
             return Ok(Read::Refused(format!("The file is empty: {}", name.display())));
         }
         FileKind::Binary => {
@@ -117,13 +117,13 @@ pub(crate) fn read(
             ));
         }
         FileKind::Media(mime) => {
-            let (bytes, facts) = read_capped(target, MAX_MEDIA).map_err(failed)?;
-            seen.record(target.path(), Snapshot::from_bytes(facts, &bytes), None);
+            let (bytes, metadata) = read_capped(target, MAX_MEDIA).map_err(failed)?;
+            seen.record(target.path(), Snapshot::from_bytes(metadata, &bytes), None);
             let data = base64::engine::general_purpose::STANDARD.encode(&bytes);
             return Ok(Read::Media(Part::inline_data(mime, data)));
         }
     }
-    read_text(facts.size)
+    read_text(metadata.size)
 }
 
 fn read_text(

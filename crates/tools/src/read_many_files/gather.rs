@@ -30,29 +30,29 @@ pub(crate) struct CollectedFiles {
 
 pub(crate) fn collect_files(
     workspace: &Workspace,
-    wanted: &ReadMany,
+    selection: &ReadMany,
     cancel: &CancellationToken,
 ) -> Result<CollectedFiles, ToolError> {
     let mut gathered = CollectedFiles::default();
     let mut patterns = Vec::new();
-    for pattern in &wanted.include {
-        if !literal(workspace, wanted, pattern, &mut gathered) {
+    for pattern in &selection.include {
+        if !literal(workspace, selection, pattern, &mut gathered) {
             patterns.push(pattern.as_str());
         }
     }
     if patterns.is_empty() {
         return Ok(gathered);
     }
-    let exclude = excluded(wanted)?;
+    let exclude = excluded(selection)?;
     let mut folders: Vec<String> = Vec::new();
-    if wanted.use_default_excludes {
+    if selection.use_default_excludes {
         folders.extend(FOLDERS.iter().chain(&FOLDERS_OF_TOOLS).map(|name| (*name).to_owned()));
         // A directory that a pattern names explicitly is entered.
-        folders.retain(|name| !wanted.include.iter().any(|pattern| pattern.contains(name)));
+        folders.retain(|name| !selection.include.iter().any(|pattern| pattern.contains(name)));
     }
     let options = WalkOptions {
-        respect_git_ignore: wanted.respect_git_ignore,
-        respect_gemini_ignore: wanted.respect_gemini_ignore,
+        respect_git_ignore: selection.respect_git_ignore,
+        respect_gemini_ignore: selection.respect_gemini_ignore,
         exclude_folders: folders,
         ..WalkOptions::default()
     };
@@ -87,7 +87,7 @@ pub(crate) fn collect_files(
 /// below it.
 fn literal(
     workspace: &Workspace,
-    wanted: &ReadMany,
+    selection: &ReadMany,
     pattern: &str,
     gathered: &mut CollectedFiles,
 ) -> bool {
@@ -100,8 +100,8 @@ fn literal(
         found = true;
         let filtering = workspace.filtering();
         let mut flags = IgnoreFlags::from_settings(filtering);
-        flags.git = wanted.respect_git_ignore.unwrap_or(flags.git);
-        flags.gemini = wanted.respect_gemini_ignore.unwrap_or(flags.gemini);
+        flags.git = selection.respect_git_ignore.unwrap_or(flags.git);
+        flags.gemini = selection.respect_gemini_ignore.unwrap_or(flags.gemini);
         match workspace.ignore_rules(flags).ignored_by(&path) {
             Some(reason) => gathered
                 .skipped
@@ -151,19 +151,19 @@ fn relative_to(root: &Path, patterns: &[&str]) -> Result<GlobSet, ToolError> {
     set.build().map_err(|error| glob_error(&error))
 }
 
-fn excluded(wanted: &ReadMany) -> Result<GlobSet, ToolError> {
+fn excluded(selection: &ReadMany) -> Result<GlobSet, ToolError> {
     let mut set = GlobSetBuilder::new();
-    for pattern in &wanted.exclude {
+    for pattern in &selection.exclude {
         set.add(glob(pattern)?);
     }
-    if wanted.use_default_excludes {
+    if selection.use_default_excludes {
         for ending in BINARY {
             set.add(glob(&format!("**/*.{ending}"))?);
         }
         for name in [".DS_Store", ".env"] {
             set.add(glob(&format!("**/{name}"))?);
         }
-        for name in &wanted.context_names {
+        for name in &selection.context_names {
             set.add(glob(&format!("**/{}", escape_glob(name)))?);
         }
     }

@@ -45,34 +45,34 @@ const MAX_NEW: usize = 32 * 1024 * 1024;
 
 /// Finds `old` in the text, with the first strategy that finds a match.
 pub fn find(source: &SourceText<'_>, old: &str, new: &str) -> MatchResult {
-    let wanted = RequestedEdit { old: plain_ends(old), new: plain_ends(new) };
-    let room = (MAX_NEW / wanted.new.len().max(1)).clamp(1, MAX_HITS);
+    let requested_edit = RequestedEdit { old: plain_ends(old), new: plain_ends(new) };
+    let room = (MAX_NEW / requested_edit.new.len().max(1)).clamp(1, MAX_HITS);
     let found = |strategy, mut hits: Vec<Hit>| {
         let has_more = hits.len() > room;
         hits.truncate(room);
         MatchResult { strategy, hits, has_more }
     };
-    if wanted.old.is_empty() {
+    if requested_edit.old.is_empty() {
         return found(Strategy::Exact, Vec::new());
     }
-    let hits = exact(source, &wanted, room + 1);
+    let hits = exact(source, &requested_edit, room + 1);
     if !hits.is_empty() {
         return found(Strategy::Exact, hits);
     }
-    found(Strategy::Tolerant, tolerant::find(source, &wanted, room + 1))
+    found(Strategy::Tolerant, tolerant::find(source, &requested_edit, room + 1))
 }
 
-fn exact(source: &SourceText<'_>, wanted: &RequestedEdit, most: usize) -> Vec<Hit> {
+fn exact(source: &SourceText<'_>, edit: &RequestedEdit, limit: usize) -> Vec<Hit> {
     source
         .text()
-        .match_indices(&wanted.old)
-        .take(most)
+        .match_indices(&edit.old)
+        .take(limit)
         .map(|(at, text)| {
             let range = at..at + text.len();
             // A line ending at the end of the match belongs to the previous line.
             let last = range.end.saturating_sub(1).max(range.start);
             let lines = (source.line_number(range.start), source.line_number(last));
-            Hit { range, new: wanted.new.clone(), lines }
+            Hit { range, new: edit.new.clone(), lines }
         })
         .collect()
 }

@@ -72,13 +72,13 @@ fn most_equal_lines(lines: &[&str], old: &[&str]) -> Option<(usize, f64)> {
 
 /// Returns the line that is most similar to the longest line of the old text.
 fn most_similar_line(lines: &[&str], old: &[&str]) -> Option<(usize, f64)> {
-    let (index, wanted) = old
+    let (index, old_line) = old
         .iter()
         .enumerate()
         .map(|(index, line)| (index, line.trim()))
         .max_by_key(|(_, line)| line.len())?;
-    let wanted: String = wanted.chars().take(MAX_LINE).collect();
-    let length = wanted.chars().count();
+    let old_line: String = old_line.chars().take(MAX_LINE).collect();
+    let length = old_line.chars().count();
     // At least half of it must match.
     let mut limit = length / 2;
     let mut best = None;
@@ -93,7 +93,7 @@ fn most_similar_line(lines: &[&str], old: &[&str]) -> Option<(usize, f64)> {
         if work > 100_000_000 {
             break;
         }
-        if let Some(far) = edit_distance(&line, &wanted, limit) {
+        if let Some(far) = edit_distance(&line, &old_line, limit) {
             let score = 1.0 - far as f64 / length.max(1) as f64;
             best = Some((place.saturating_sub(index), score));
             if far == 0 {

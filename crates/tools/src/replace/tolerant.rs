@@ -50,17 +50,21 @@ struct AlignedPair {
 }
 
 /// Returns at most `most` matches, sorted and without overlaps.
-pub(super) fn find(source: &SourceText<'_>, wanted: &RequestedEdit, most: usize) -> Vec<Hit> {
+pub(super) fn find(
+    source: &SourceText<'_>,
+    requested_edit: &RequestedEdit,
+    limit: usize,
+) -> Vec<Hit> {
     let text = source.text();
-    if text.len() > MAX_BYTES || !wanted.old.chars().any(char::is_alphanumeric) {
+    if text.len() > MAX_BYTES || !requested_edit.old.chars().any(char::is_alphanumeric) {
         return Vec::new();
     }
-    let (file, old) = (to_signs(text), to_signs(&wanted.old));
-    let edit = TokenizedEdit::new(wanted, text);
+    let (file, old) = (to_signs(text), to_signs(&requested_edit.old));
+    let edit = TokenizedEdit::new(requested_edit, text);
     let mut hits = Vec::new();
     let mut steps = 0;
     let mut index = 0;
-    while index < file.len() && hits.len() < most {
+    while index < file.len() && hits.len() < limit {
         let rest = file.get(index..).unwrap_or_default();
         let matched = align(rest, &old, &mut steps).filter(|(_, pairs)| {
             is_on_word_boundaries(
@@ -72,7 +76,7 @@ pub(super) fn find(source: &SourceText<'_>, wanted: &RequestedEdit, most: usize)
         if steps > MAX_STEPS {
             return Vec::new();
         }
-        match matched.and_then(|(taken, pairs)| Some((taken, edit.match_at(source, &pairs)?))) {
+        match matched.and_then(|(score, pairs)| Some((score, edit.match_at(source, &pairs)?))) {
             Some((taken, hit)) => {
                 hits.push(hit);
                 index += taken;
@@ -138,9 +142,9 @@ fn step(file: &[Sign], old: &[Sign]) -> Option<(usize, usize)> {
     if one == two {
         return Some((1, 1));
     }
-    let run = |signs: &[Sign], wanted: char| {
+    let run = |signs: &[Sign], repeated: char| {
         let same = |(index, sign): &(usize, &Sign)| {
-            sign.character == wanted && (*index == 0 || !sign.follows_space)
+            sign.character == repeated && (*index == 0 || !sign.follows_space)
         };
         signs.iter().enumerate().take(3).take_while(same).count()
     };
@@ -194,8 +198,8 @@ struct TokenizedEdit<'a> {
 }
 
 impl<'a> TokenizedEdit<'a> {
-    fn new(wanted: &'a RequestedEdit, file: &str) -> Self {
-        let (old, new) = (wanted.old.as_str(), wanted.new.as_str());
+    fn new(requested_edit: &'a RequestedEdit, file: &str) -> Self {
+        let (old, new) = (requested_edit.old.as_str(), requested_edit.new.as_str());
         let (old_tokens, new_tokens) = (tokenize(old), tokenize(new));
         let (old_lines, new_lines) = (lines_of(&old_tokens), lines_of(&new_tokens));
         let texts = |text: &'a str| text.split_inclusive('\n').collect::<Vec<&'a str>>();

@@ -290,10 +290,10 @@ fn ask_for(
         path = folder;
     }
     let files = &mut missing.file_system;
-    for (asked, of_read) in [(to_read, true), (to_write, false)] {
+    for (paths, of_read) in [(to_read, true), (to_write, false)] {
         let full = files.read.len() + files.write.len() >= MOST;
         let list = if of_read { &mut files.read } else { &mut files.write };
-        if asked && !full && !list.iter().any(|known| known == path) {
+        if paths && !full && !list.iter().any(|known| known == path) {
             list.push(path.to_owned());
         }
     }

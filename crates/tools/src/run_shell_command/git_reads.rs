@@ -72,8 +72,8 @@ fn belongs_to_workspace(folder: &Path, real: &Path, base: &Path, roots: &[PathBu
     if is_inside(real, roots) {
         return true;
     }
-    let around = real.parent().is_some_and(|top| base.starts_with(top));
-    if around && folder.symlink_metadata().is_ok_and(|data| data.is_dir()) {
+    let is_above = real.parent().is_some_and(|top| base.starts_with(top));
+    if is_above && folder.symlink_metadata().is_ok_and(|data| data.is_dir()) {
         return true;
     }
     let tree = |place: PathBuf| {

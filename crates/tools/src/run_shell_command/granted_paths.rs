@@ -19,8 +19,8 @@ pub(super) fn exact(path: &Path, home: &Path) -> Option<PathBuf> {
 /// Returns the parent directories of the writable files of `wanted`, for a command that must
 /// create, rename, or remove files there. Returns nothing if that is not broader, or too broad.
 /// Blocking.
-pub(super) fn broader_permissions(wanted: &Permissions, home: &Path) -> Permissions {
-    let mut wide = wanted.clone();
+pub(super) fn broader_permissions(requested: &Permissions, home: &Path) -> Permissions {
+    let mut wide = requested.clone();
     for path in &mut wide.file_system.write {
         let folder = match path.is_dir() {
             true => None,
@@ -31,7 +31,7 @@ pub(super) fn broader_permissions(wanted: &Permissions, home: &Path) -> Permissi
         }
     }
     wide.file_system.write.dedup();
-    match wide == *wanted {
+    match wide == *requested {
         true => Permissions::default(),
         false => wide,
     }

@@ -74,8 +74,8 @@ fn index_entries(top: &Path, paths: &[PathBuf]) -> Option<Vec<IndexEntry>> {
     for piece in pieces {
         // Each name is followed by the lines about its entry, then by the head of the next entry.
         let end = piece.iter().enumerate().filter(|(_, byte)| **byte == b'\n').nth(4)?.0;
-        let facts = std::str::from_utf8(piece.get(..end)?).ok()?;
-        entries.extend(entry(&head, facts, top, written)?);
+        let fields = std::str::from_utf8(piece.get(..end)?).ok()?;
+        entries.extend(entry(&head, fields, top, written)?);
         head = piece.get(end + 1..)?.to_vec();
     }
     Some(entries)
@@ -83,13 +83,13 @@ fn index_entries(top: &Path, paths: &[PathBuf]) -> Option<Vec<IndexEntry>> {
 
 /// Parses an entry; the inner value is `None` if it is not a file or has a conflict. `written` is
 /// the modification time of the index.
-fn entry(head: &[u8], facts: &str, top: &Path, written: i64) -> Option<Option<IndexEntry>> {
+fn entry(head: &[u8], fields: &str, top: &Path, written: i64) -> Option<Option<IndexEntry>> {
     let tab = head.iter().position(|byte| *byte == b'\t')?;
     let name = head.get(tab + 1..)?;
     let mut words = std::str::from_utf8(head.get(..tab)?).ok()?.split(' ');
     let (mode, blob, stage) = (words.next()?, words.next()?, words.next()?);
     let fact = |name: &str| {
-        let (_, rest) = facts.split_once(&format!("{name}: "))?;
+        let (_, rest) = fields.split_once(&format!("{name}: "))?;
         let digits = rest.split(|letter: char| !letter.is_ascii_digit()).next()?;
         digits.parse::<u64>().ok()
     };

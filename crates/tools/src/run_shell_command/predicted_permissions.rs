@@ -252,9 +252,9 @@ pub(super) fn protected_repository_files(line: &ShellLine, directory: &Path) -> 
     let writing = || line.commands.iter().filter(|command| bash::writes_git_configuration(command));
     let Some(configuration) = repository::configuration(directory) else { return found };
     // The command creates a repository here, regardless of a surrounding one.
-    let around = || writing().any(|command| !bash::makes_repository(command));
+    let writes_elsewhere = || writing().any(|command| !bash::makes_repository(command));
     let here = || repository::configuration_in(directory).as_ref() == Some(&configuration);
-    if writing().next().is_some() && (around() || here()) {
+    if writing().next().is_some() && (writes_elsewhere() || here()) {
         found.push(configuration);
     }
     if writing().any(bash::writes_sparse_patterns)
@@ -331,7 +331,7 @@ mod tests {
         for path in [work.join(".env"), work.join("a"), home.join(".npmrc"), there] {
             std::fs::write(path, "x").expect("a file");
         }
-        let asked = |command: &str| {
+        let predicted = |command: &str| {
             let mut plan = Plan::new(root.join("tmp"));
             plan.confine = true;
             plan.writable.push(work.clone());
@@ -388,7 +388,7 @@ mod tests {
             ("cd sub && cat .env", "", ""),
             ("cat \"$X\"; cat none", "", ""),
         ] {
-            assert_eq!(asked(command), (read.to_owned(), write.to_owned()), "{command}");
+            assert_eq!(predicted(command), (read.to_owned(), write.to_owned()), "{command}");
         }
     }
 }

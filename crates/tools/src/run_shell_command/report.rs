@@ -111,10 +111,10 @@ fn full_output_file(output: &Output) -> Option<PathBuf> {
 pub(super) fn detached_result(
     detached: &DetachedCommand,
     command: &str,
-    asked: bool,
+    can_request: bool,
 ) -> ToolResult {
     let pid = detached.pid;
-    let mut text = if asked {
+    let mut text = if can_request {
         format!("The command runs in the background with PID {pid}.")
     } else {
         format!("The user moved this command to the background (PID: {pid}); it is still running.")

@@ -260,8 +260,8 @@ fn staged_files(top: &Path, paths: &[PathBuf]) -> Option<Vec<(String, PathBuf)>>
     // `MODE BLOB STAGE`, a tab, and the name.
     let parsed = lines.map(|line| {
         let tab = line.iter().position(|byte| *byte == b'\t')?;
-        let (facts, name) = (line.get(..tab)?, line.get(tab + 1..)?);
-        let blob = std::str::from_utf8(facts).ok()?.split(' ').nth(1)?.to_owned();
+        let (fields, name) = (line.get(..tab)?, line.get(tab + 1..)?);
+        let blob = std::str::from_utf8(fields).ok()?.split(' ').nth(1)?.to_owned();
         Some((blob, top.join(OsStr::from_bytes(name))))
     });
     parsed.collect()

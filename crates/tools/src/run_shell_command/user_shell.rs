@@ -397,10 +397,10 @@ mod tests {
         let run = Run::new(cancel.clone(), heard.clone());
         let running = tokio::spawn(place.shell.run(command(text), run));
         heard.wait_for_text("ready").await;
-        let begun = Instant::now();
+        let started_at = Instant::now();
         cancel.cancel();
         let done = running.await.expect("an outcome");
-        let took = begun.elapsed();
+        let took = started_at.elapsed();
         assert_eq!(done.ending, ShellEnding::Cancelled);
         let pids = std::fs::read_to_string(place.folder.path().join("it's a project/pids"));
         let pids: Vec<i32> =

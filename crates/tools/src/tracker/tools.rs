@@ -127,10 +127,10 @@ impl Tool for TrackerTool {
 
     fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
         let args = Arguments::check(args, &self.spec)?;
-        for (name, most) in [("title", TITLE), ("description", DESCRIPTION)] {
-            if args.text(name).chars().nth(most).is_some() {
+        for (name, limit) in [("title", TITLE), ("description", DESCRIPTION)] {
+            if args.text(name).chars().nth(limit).is_some() {
                 return Err(invalid_params(format!(
-                    "params/{name} must NOT have more than {most} characters"
+                    "params/{name} must NOT have more than {limit} characters"
                 )));
             }
         }
@@ -232,7 +232,7 @@ impl Call {
             }
             Action::List => {
                 let fits = |wanted: Option<&str>, value: Option<&str>| {
-                    wanted.is_none_or(|wanted| Some(wanted) == value)
+                    wanted.is_none_or(|expected| Some(expected) == value)
                 };
                 let tasks = self.tracker.all();
                 let lines: Vec<String> = tasks

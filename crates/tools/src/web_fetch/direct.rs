@@ -18,9 +18,9 @@ const MAX_ERROR_TEXT: usize = 10_000;
 /// Maximum number of characters of the headers of an error page.
 const MAX_HEADERS: usize = 4_000;
 
-pub(super) async fn run(shared: &FetchState, wanted: &[Url]) -> Result<ToolResult, ToolError> {
+pub(super) async fn run(shared: &FetchState, requested: &[Url]) -> Result<ToolResult, ToolError> {
     let failure = |message| ToolError::new(ToolErrorKind::WebFetchProcessingError, message);
-    let (admitted, skipped) = filter_allowed(shared, wanted).await;
+    let (admitted, skipped) = filter_allowed(shared, requested).await;
     let Some(url) = admitted.first() else {
         return Err(failure(format!("The URL was skipped:\n{}", skipped.join("\n"))));
     };

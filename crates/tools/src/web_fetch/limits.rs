@@ -48,8 +48,8 @@ pub(super) fn fair_shares(lengths: &[usize], total: usize) -> Vec<usize> {
     let mut shares = vec![0; lengths.len()];
     let mut left = total;
     for (done, index) in order.iter().enumerate() {
-        let wanted = lengths.get(*index).copied().unwrap_or(0);
-        let given = wanted.min(left / (lengths.len() - done));
+        let length = lengths.get(*index).copied().unwrap_or(0);
+        let given = length.min(left / (lengths.len() - done));
         if let Some(share) = shares.get_mut(*index) {
             *share = given;
         }
@@ -59,10 +59,10 @@ pub(super) fn fair_shares(lengths: &[usize], total: usize) -> Vec<usize> {
 }
 
 /// Returns the first `most` characters of `text`, with a note if it was truncated.
-pub(super) fn truncate(text: &str, most: usize) -> String {
-    match text.char_indices().nth(most) {
+pub(super) fn truncate(text: &str, limit: usize) -> String {
+    match text.char_indices().nth(limit) {
         Some((end, _)) => format!(
-            "{}\n\n[Content truncated: the first {most} characters are shown]",
+            "{}\n\n[Content truncated: the first {limit} characters are shown]",
             text.get(..end).unwrap_or(text)
         ),
         None => text.to_owned(),

@@ -14,7 +14,7 @@ pub(super) const MAX_URLS: usize = 20;
 pub(super) fn find(prompt: &str) -> Result<Vec<Url>, String> {
     let mut urls: Vec<Url> = Vec::new();
     let mut keys = Vec::new();
-    let mut wrong = Vec::new();
+    let mut problems = Vec::new();
     for word in prompt.split_whitespace() {
         let Some(address) = address(word) else { continue };
         match parse(address) {
@@ -25,14 +25,14 @@ pub(super) fn find(prompt: &str) -> Result<Vec<Url>, String> {
                     urls.push(url);
                 }
             }
-            Err(reason) => wrong.push(reason),
+            Err(reason) => problems.push(reason),
         }
-        if urls.len() > MAX_URLS || wrong.len() > MAX_URLS {
+        if urls.len() > MAX_URLS || problems.len() > MAX_URLS {
             break;
         }
     }
-    if !wrong.is_empty() {
-        return Err(format!("Errors in the URLs of the prompt:\n- {}", wrong.join("\n- ")));
+    if !problems.is_empty() {
+        return Err(format!("Errors in the URLs of the prompt:\n- {}", problems.join("\n- ")));
     }
     if urls.is_empty() {
         return Err(

@@ -26,9 +26,9 @@ fn bytes_outside_the_edit_are_kept() {
     assert_eq!(edited("é\u{e9}ü \n".as_bytes(), "ü", "u"), "é\u{e9}u \n".as_bytes());
     let mut damaged = "größer über\n".as_bytes().to_vec();
     damaged.extend(b"\xff\nend\n");
-    let mut wanted = "größer über\n".as_bytes().to_vec();
-    wanted.extend(b"\xff\nEND\n");
-    assert_eq!(edited(&damaged, "end", "END"), wanted);
+    let mut expected = "größer über\n".as_bytes().to_vec();
+    expected.extend(b"\xff\nEND\n");
+    assert_eq!(edited(&damaged, "end", "END"), expected);
     // The final line ending can be added and removed.
     assert_eq!(edited(b"a\nb", "b", "b\n"), b"a\nb\n");
     assert_eq!(edited(b"a\nb\n", "b\n", "b"), b"a\nb");

@@ -24,7 +24,7 @@ fn line_ranges_have_a_header() {
         project.failure("read_file", json!({"file_path": "a.txt", "start_line": 9}));
     assert_eq!(kind, Kind::InvalidToolParams);
     assert!(message.contains("has 3 lines"), "{message}");
-    for (args, wanted) in [
+    for (args, expected) in [
         (json!({"file_path": "a.txt", "start_line": 3, "end_line": 2}), "greater than"),
         (json!({"file_path": "a.txt", "start_line": 0}), "params/start_line must be >= 1"),
         (json!({"file_path": 5}), "params/file_path must be string"),
@@ -32,7 +32,7 @@ fn line_ranges_have_a_header() {
     ] {
         let (kind, message) = project.failure("read_file", args);
         assert_eq!(kind, Kind::InvalidToolParams);
-        assert!(message.contains(wanted), "{message}");
+        assert!(message.contains(expected), "{message}");
     }
 }
 

@@ -70,8 +70,8 @@ impl App {
                 ));
             }
         };
-        let around = self.dialog_context();
-        if self.dialogs.push_server_request(request, &around, &self.theme) {
+        let context = self.dialog_context();
+        if self.dialogs.push_server_request(request, &context, &self.theme) {
             self.make_way_for_dialog();
         }
     }
@@ -416,9 +416,9 @@ impl App {
     }
 
     /// Applies only some hunks of the proposed change.
-    pub(super) fn take_hunks(&mut self, taken: &[usize]) {
+    pub(super) fn take_hunks(&mut self, selected: &[usize]) {
         let Some(change) = self.proposed_change() else { return };
-        match change.and_then(|change| change.apply_hunks(taken).map(|text| (change, text))) {
+        match change.and_then(|change| change.apply_hunks(selected).map(|text| (change, text))) {
             Ok((change, text)) => self.change_to(&change, &text),
             Err(reason) => self.toast(reason),
         }
@@ -442,11 +442,11 @@ impl App {
     }
 
     /// Answers the request with the edited change; the engine asks again with the new change.
-    fn change_to(&mut self, change: &ProposedChange, wanted: &str) {
+    fn change_to(&mut self, change: &ProposedChange, new_text: &str) {
         let Some(question) = self.dialogs.approval() else { return };
         let ask = &question.ask;
         let args = self.transcript.arguments(&ask.call).unwrap_or_default();
-        match change.arguments(&ask.name, &args, wanted) {
+        match change.arguments(&ask.name, &args, new_text) {
             Ok(arguments) => {
                 let mut decide = Decide::new(ask.id.clone(), ApprovalResponse::ModifyWithEditor);
                 decide.arguments = Some(arguments);

@@ -48,12 +48,12 @@ impl App {
         match &event.body {
             EventBody::SessionReady(ready) => {
                 self.session.ready(ready.session.as_str());
-                self.session.id().clone_into(&mut self.facts.session);
-                self.facts.model.clone_from(&ready.model);
+                self.session.id().clone_into(&mut self.status_data.session);
+                self.status_data.model.clone_from(&ready.model);
                 if !is_routed(&ready.model) {
-                    self.facts.routed_model = None;
+                    self.status_data.routed_model = None;
                 }
-                self.facts.mode = ready.mode;
+                self.status_data.mode = ready.mode;
                 if let Some(companion) = self.editor.companion().cloned() {
                     editor::apply_editor_trust(self, &companion);
                 }
@@ -126,7 +126,7 @@ impl App {
             }
             EventBody::ModelCall(call) => {
                 if call.error.is_none() {
-                    self.facts.quota = None;
+                    self.status_data.quota = None;
                 }
                 self.update_counts();
             }
@@ -143,11 +143,11 @@ impl App {
                 }
                 self.handle_compaction();
             }
-            EventBody::ContextUsed(used) => self.facts.context = (used.tokens, used.window),
+            EventBody::ContextUsed(used) => self.status_data.context = (used.tokens, used.window),
             EventBody::ContextBreakdown(picture) => context::show(self, picture),
             EventBody::Retry(retry) if retry.status == Some(429) => {
                 let (attempt, max_attempts) = (retry.attempt + 1, retry.max_attempts);
-                self.facts.quota = Some(Quota::Slow { attempt, max_attempts });
+                self.status_data.quota = Some(Quota::Slow { attempt, max_attempts });
             }
             EventBody::SteerEnded(ended) => {
                 self.prompt_queue.steer_ended(&ended.id);
@@ -162,14 +162,14 @@ impl App {
             }
             EventBody::Routed(route) => {
                 let chosen = route.source != RouteSource::Override;
-                self.facts.routed_model = chosen.then(|| route.model.clone());
+                self.status_data.routed_model = chosen.then(|| route.model.clone());
             }
             EventBody::StateChanged { model, mode } => {
-                if self.facts.model != *model {
-                    self.facts.routed_model = None;
+                if self.status_data.model != *model {
+                    self.status_data.routed_model = None;
                 }
-                self.facts.model.clone_from(model);
-                self.facts.mode = *mode;
+                self.status_data.model.clone_from(model);
+                self.status_data.mode = *mode;
             }
             EventBody::TurnEnded(ended) => self.end(ended),
             _ => {}
@@ -182,12 +182,12 @@ impl App {
 
     /// Notes that the prompt of the turn has reached the transcript.
     fn note_prompt_shown(&mut self, body: &EventBody) {
-        let begun = match body {
+        let has_output = match body {
             EventBody::ItemStarted { start, .. } => !matches!(start, ItemStart::Shell(_)),
             EventBody::CallState(_) | EventBody::ModelCall(_) => true,
             _ => false,
         };
-        if begun {
+        if has_output {
             self.prompt_queue.prompt_shown();
         }
     }
@@ -198,7 +198,7 @@ impl App {
         // Load the highlighter while waiting for the first tokens.
         crate::highlight::load();
         if self.settings.model_in_chat {
-            let model = self.facts.model.clone();
+            let model = self.status_data.model.clone();
             self.transcript.push(LocalItem::ModelChanged { model });
         }
         self.effect(Effect::Progress(true));
@@ -217,7 +217,7 @@ impl App {
 
     /// The title of notifications: the product and the project, because several sessions may run.
     fn notifier(&self) -> String {
-        match self.facts.workspace.as_str() {
+        match self.status_data.workspace.as_str() {
             "" => "Parallax".to_owned(),
             workspace => format!("Parallax ({})", crate::sanitize::one_row(workspace)),
         }
@@ -234,7 +234,7 @@ impl App {
     fn mark_end(&mut self, ended: &TurnEnded) {
         let is_low = self.window.rows() < crate::tokens::LOW;
         let cost = self.session.stats().totals.cost.usd;
-        let facts = self.turn.end(ended.duration_ms, cost, ended.is_removed);
+        let details = self.turn.end(ended.duration_ms, cost, ended.is_removed);
         if self.settings.screen_reader {
             let mut text = match ended.reason {
                 EndReason::Done => "Done.",
@@ -243,13 +243,13 @@ impl App {
                 _ => "Stopped.",
             }
             .to_owned();
-            text.extend(facts.map(|facts| format!(" ({})", facts.join(", "))));
+            text.extend(details.map(|details| format!(" ({})", details.join(", "))));
             self.transcript.push(LocalItem::Announcement(text));
             return;
         }
-        let Some(mut facts) = facts.filter(|_| !is_low) else { return };
-        facts.push(jiff::Zoned::now().strftime("%H:%M").to_string());
-        self.transcript.push(LocalItem::TurnEnd(facts.join(crate::tokens::SEPARATOR)));
+        let Some(mut details) = details.filter(|_| !is_low) else { return };
+        details.push(jiff::Zoned::now().strftime("%H:%M").to_string());
+        self.transcript.push(LocalItem::TurnEnd(details.join(crate::tokens::SEPARATOR)));
     }
 
     fn end(&mut self, ended: &TurnEnded) {
@@ -265,10 +265,12 @@ impl App {
             &ended.reason,
             EndReason::Failed(failure) if failure.kind == FailureKind::Overflow
         );
-        self.facts.quota = match &ended.reason {
+        self.status_data.quota = match &ended.reason {
             EndReason::Failed(failure) if failure.kind == FailureKind::Quota => Some(Quota::Spent),
-            _ if matches!(self.facts.quota, Some(Quota::Slow { .. })) => Some(Quota::RateLimited),
-            _ => self.facts.quota,
+            _ if matches!(self.status_data.quota, Some(Quota::Slow { .. })) => {
+                Some(Quota::RateLimited)
+            }
+            _ => self.status_data.quota,
         };
         self.todos.turn_ended(matches!(ended.reason, EndReason::Done));
         let is_cancelled = matches!(ended.reason, EndReason::Cancelled);

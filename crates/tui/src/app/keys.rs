@@ -94,20 +94,20 @@ impl App {
 
     /// Whether keys are typed into the composer or into the text of an answer.
     fn writes_text(&self) -> bool {
-        let asked =
+        let approval =
             self.dialogs.approval().filter(|_| !self.dialogs.is_writing(self.clock.now_ms()));
         !self.window.is_frozen()
             && !self.is_paging()
             && !self.dialogs.is_open()
             && !self.shell.has_focus()
-            && asked.is_none_or(|question| question.is_typing())
+            && approval.is_none_or(|question| question.is_typing())
     }
 
     /// Moves the focus to a dialog that opened by itself over text. Returns whether the key did
     /// only that.
     fn turns_to_dialog(&mut self, key: Key) -> bool {
-        let around = self.dialog_context();
-        let turns = self.dialogs.turns_to_it(key, &around);
+        let context = self.dialog_context();
+        let turns = self.dialogs.turns_to_it(key, &context);
         if turns {
             self.hint_second_press(SecondPress::Answer, "press it again to answer");
         }
@@ -171,15 +171,17 @@ impl App {
         match answer {
             QuestionAnswer::Stay => {}
             QuestionAnswer::Decided(decide) => {
-                let Some(asked) = self.dialogs.take_approval() else { return };
-                let kind = asked.question;
+                let Some(approval) = self.dialogs.take_approval() else { return };
+                let kind = approval.question;
                 if matches!(kind, Question::Fallback | Question::Budget | Question::Loop) {
                     let is_cancelled = decide.outcome == ApprovalResponse::Cancel;
                     self.prompt_queue.note_stopped(is_cancelled);
                 }
                 self.waiting(self.dialogs.has_approvals());
-                match self.editor.is_open(&asked.id) && decide.outcome != ApprovalResponse::Cancel {
-                    true => editor::take_text(self, asked, decide),
+                match self.editor.is_open(&approval.id)
+                    && decide.outcome != ApprovalResponse::Cancel
+                {
+                    true => editor::take_text(self, approval, decide),
                     false => self.effect(Effect::Send(Op::Decide(decide))),
                 }
             }
@@ -234,8 +236,8 @@ impl App {
                 }
                 KeyCommand::ToggleMarkdown => {
                     self.transcript.options.raw_markdown ^= true;
-                    self.facts.raw_markdown = self.transcript.options.raw_markdown;
-                    self.toast(match self.facts.raw_markdown {
+                    self.status_data.raw_markdown = self.transcript.options.raw_markdown;
+                    self.toast(match self.status_data.raw_markdown {
                         true => "showing Markdown source, starting with the next answer",
                         false => "rendering Markdown",
                     });
@@ -384,7 +386,7 @@ impl App {
     }
 
     fn toggle_yolo(&mut self) {
-        match self.facts.mode {
+        match self.status_data.mode {
             ApprovalMode::Yolo => self.set_mode(ApprovalMode::Default),
             _ => self.request_yolo(),
         }
@@ -458,8 +460,8 @@ impl App {
 
     /// Whether this key would send text that was in the composer when a request arrived.
     fn protects_draft(&mut self, key: Key) -> bool {
-        let around = self.dialog_context();
-        self.dialogs.protects_draft(key, &around)
+        let context = self.dialog_context();
+        self.dialogs.protects_draft(key, &context)
     }
 
     /// Passes the state around the composer to it.
@@ -469,7 +471,7 @@ impl App {
             running: self.is_busy() || self.shell.is_running(),
             steering: true,
             queued: self.prompt_queue.len(),
-            shows_warning: self.facts.mode == ApprovalMode::Yolo,
+            shows_warning: self.status_data.mode == ApprovalMode::Yolo,
             placeholder: match self.is_busy() {
                 true => BUSY_PLACEHOLDER,
                 false => PLACEHOLDERS[self.session.stats().turns.len() % PLACEHOLDERS.len()],

@@ -35,17 +35,17 @@ pub(crate) fn frame(app: &mut App, mut finished: Vec<Line>, width: usize) -> Fra
 /// Announces changes of the mode, hints, and compactions, one line each.
 fn announce(app: &mut App, finished: &mut Vec<Line>) {
     if app.session.is_ready() {
-        finished.extend(app.screen_reader.announce_session(&app.facts));
+        finished.extend(app.screen_reader.announce_session(&app.status_data));
     }
     let now_ms = app.clock.now_ms();
     finished.extend(app.screen_reader.retry(app.turn.retries_at(), now_ms));
-    let mode = crate::status_line::mode(app.facts.mode, &app.theme).0;
+    let mode = crate::status_line::mode(app.status_data.mode, &app.theme).0;
     finished.extend(app.screen_reader.mode(mode));
     finished.extend(app.screen_reader.hint(app.hints.text()));
     finished.extend(app.screen_reader.compaction(app.turn.is_compaction()));
     finished.extend(app.screen_reader.waiting(app.prompt_queue.screen_reader_lines()));
-    let around = app.shell_context();
-    finished.extend(app.shell.announce(&around));
+    let context = app.shell_context();
+    finished.extend(app.shell.announce(&context));
     finished.extend(app.transcript.take_announcements(&app.theme));
     if app.screen_reader.shortcuts(app.hints.shows_shortcuts()) {
         finished.extend(app.shortcuts(59));

@@ -44,7 +44,7 @@ fn branch_of(folder: Option<std::path::PathBuf>) -> Job {
     Box::new(move || {
         let head = folder.as_deref().and_then(parallax_files::git_head::head);
         let name = head.map(|head| head.name().to_owned());
-        Box::new(move |app| app.facts.branch = name)
+        Box::new(move |app| app.status_data.branch = name)
     })
 }
 
@@ -58,12 +58,12 @@ impl App {
         self.transcript.options = view_options(&self.settings, self.transcript.options);
         self.composer.set_vim(self.settings.vim);
         self.composer.set_escapes_at(self.settings.escape_pasted_at);
-        self.facts.mode = launch.mode();
-        self.facts.model = launch.model_name();
-        self.facts.trusted = launch.is_trusted();
-        self.facts.warn_at = launch.facts().compression_threshold();
-        self.facts.workspace = launch.facts().folder_name();
-        self.facts.directory =
+        self.status_data.mode = launch.mode();
+        self.status_data.model = launch.model_name();
+        self.status_data.trusted = launch.is_trusted();
+        self.status_data.warn_at = launch.facts().compression_threshold();
+        self.status_data.workspace = launch.facts().folder_name();
+        self.status_data.directory =
             crate::sanitize::one_row(&launch.facts().short_directory()).into_owned();
         for warning in launch.warnings.clone() {
             self.warn_once(warning);
@@ -75,19 +75,19 @@ impl App {
                     .to_owned(),
             );
         }
-        let facts = launch.clone();
+        let config = launch.clone();
         self.effect(Effect::Run(Box::new(move || {
-            let sandbox = facts.facts().sandbox_short();
-            let auth = facts.facts().auth_name();
-            let inputs = facts.session_library().input_history(HISTORY);
-            let commands = facts.shell_history().lines();
-            let own_prompt = facts.facts().has_own_prompt();
-            let news = crate::welcome::update_notes(&facts);
+            let sandbox = config.facts().sandbox_short();
+            let auth = config.facts().auth_name();
+            let inputs = config.session_library().input_history(HISTORY);
+            let commands = config.shell_history().lines();
+            let own_prompt = config.facts().has_own_prompt();
+            let news = crate::welcome::update_notes(&config);
             Box::new(move |app| {
                 welcome::show_news(app, news);
-                (app.facts.sandbox, app.facts.confined) = sandbox;
-                app.facts.auth = auth;
-                app.facts.has_custom_prompt = own_prompt;
+                (app.status_data.sandbox, app.status_data.confined) = sandbox;
+                app.status_data.auth = auth;
+                app.status_data.has_custom_prompt = own_prompt;
                 app.composer.set_history(inputs, commands);
             })
         })));
@@ -117,9 +117,9 @@ impl App {
         }
         // In full screen, all of it can be scrolled and only visible rows are rendered; rows for
         // the scrollback are rendered at once.
-        let most = if self.settings.alternate_buffer { usize::MAX } else { SHOWN_PROMPTS };
+        let limit = if self.settings.alternate_buffer { usize::MAX } else { SHOWN_PROMPTS };
         let (items, skipped) =
-            parallax_sessions::recorded_items::recent(&open.initial_records(), most);
+            parallax_sessions::recorded_items::recent(&open.initial_records(), limit);
         let is_prompt = |item: &RecordedItem| matches!(item, RecordedItem::User { .. });
         let was_prompted = self.session.is_prompted();
         self.session.set_prompted(skipped > 0 || items.iter().any(is_prompt));
@@ -135,8 +135,8 @@ impl App {
         }
         if !again {
             // Until the next response reports it.
-            self.facts.routed_model.clone_from(&self.session.stats().before.model);
-            self.facts.quota = None;
+            self.status_data.routed_model.clone_from(&self.session.stats().before.model);
+            self.status_data.quota = None;
             self.summary(open, was_prompted);
             if !items.is_empty() {
                 // The footer shows the context usage.
@@ -195,11 +195,11 @@ impl App {
         let stats = self.session.stats();
         let tokens = stats.tokens();
         let files = &stats.totals.files;
-        self.facts.sent_tokens = (tokens.prompt, tokens.cached);
-        self.facts.received = tokens.candidates + tokens.thoughts;
-        self.facts.cost = stats.totals.cost.usd;
-        self.facts.lines_added = files.total_lines_added;
-        self.facts.lines_removed = files.total_lines_removed;
+        self.status_data.sent_tokens = (tokens.prompt, tokens.cached);
+        self.status_data.received = tokens.candidates + tokens.thoughts;
+        self.status_data.cost = stats.totals.cost.usd;
+        self.status_data.lines_added = files.total_lines_added;
+        self.status_data.lines_removed = files.total_lines_removed;
     }
 
     /// Clears everything that belongs to the previous session.
@@ -211,10 +211,10 @@ impl App {
         self.prompt_queue.clear();
         self.todos.clear();
         self.shell.clear();
-        self.facts.background = 0;
+        self.status_data.background = 0;
         if !self.session.is_shown() {
-            self.facts.context = (0, self.facts.context.1);
-            self.facts.routed_model = None;
+            self.status_data.context = (0, self.status_data.context.1);
+            self.status_data.routed_model = None;
         }
         self.transcript.end_session();
         self.pane.scroll_to_bottom();
@@ -292,12 +292,12 @@ impl App {
         let Some(command) = self.launch.as_ref().and_then(StatusLineCommand::from_config) else {
             return;
         };
-        let facts = self.status_facts();
-        if !self.status_line_command.begin(&facts) {
+        let status = self.status_facts();
+        if !self.status_line_command.begin(&status) {
             return;
         }
         self.effect(Effect::Run(Box::new(move || {
-            let result = command.run(&facts);
+            let result = command.run(&status);
             Box::new(move |app| {
                 if let Some(reason) = app.status_line_command.handle_result(result) {
                     app.warn(reason);
@@ -309,22 +309,22 @@ impl App {
     }
 
     fn status_facts(&self) -> Value {
-        let facts = &self.facts;
+        let status = &self.status_data;
         let directory =
             self.launch.as_ref().map(|launch| launch.options().directory.display().to_string());
         json!({
             "session": self.session.id(),
             "version": self.launch.as_ref().map(|launch| launch.options().version),
             "directory": directory,
-            "branch": facts.branch,
-            "mode": facts.mode.as_str(),
-            "model": facts.routed_model.as_ref().unwrap_or(&facts.model),
-            "context": {"tokens": facts.context.0, "window": facts.context.1, "percent": facts.percent()},
-            "tokens": {"sent": facts.sent_tokens.0, "cached": facts.sent_tokens.1, "received": facts.received},
-            "cost_usd": facts.cost,
-            "lines": {"added": facts.lines_added, "removed": facts.lines_removed},
-            "sandbox": facts.confined,
-            "trusted": facts.trusted,
+            "branch": status.branch,
+            "mode": status.mode.as_str(),
+            "model": status.routed_model.as_ref().unwrap_or(&status.model),
+            "context": {"tokens": status.context.0, "window": status.context.1, "percent": status.percent()},
+            "tokens": {"sent": status.sent_tokens.0, "cached": status.sent_tokens.1, "received": status.received},
+            "cost_usd": status.cost,
+            "lines": {"added": status.lines_added, "removed": status.lines_removed},
+            "sandbox": status.confined,
+            "trusted": status.trusted,
             "working": self.is_busy(),
         })
     }

@@ -49,8 +49,8 @@ impl App {
             return pager::frame(self, columns.saturating_sub(1).max(1), rows);
         }
         self.tick();
-        let around = self.dialog_context();
-        self.dialogs.record_drawn(&around);
+        let context = self.dialog_context();
+        self.dialogs.record_drawn(&context);
         self.tick();
         self.update_composer_context();
         let (columns, rows) = (self.window.columns().max(1), self.window.rows().max(1));
@@ -78,11 +78,11 @@ impl App {
             }
             _ => self.pane.record_layout(0, None),
         }
-        let asked = self.dialogs.is_asking();
+        let is_asking = self.dialogs.is_asking();
         self.transcript.hides_pending_approval = self.is_answering();
         let top = match layout {
             // One or two rows are useless beside a dialog in a tiny window.
-            Layout::Inline if asked && rows < LOW && room < 3 => Vec::new(),
+            Layout::Inline if is_asking && rows < LOW && room < 3 => Vec::new(),
             _ if covers => {
                 let now = self.clock.now_ms();
                 self.transcript.page(Anchor::Bottom, width, room, &self.theme, now).rows
@@ -120,13 +120,13 @@ impl App {
     fn bottom(&mut self, width: usize, height: usize) -> LowerRows {
         let low = height < LOW;
         let mut rows = Vec::new();
-        let asked = self.dialogs.is_asking();
-        if !(asked && self.settings.collapse_for_questions) {
+        let is_asking = self.dialogs.is_asking();
+        if !(is_asking && self.settings.collapse_for_questions) {
             let todos_key = self.keymap.hint_key(KeyCommand::ShowFullTodos);
             rows.extend(self.todos.tray(width, height, &todos_key, &self.theme));
         }
         // Pending messages stay visible, even above a dialog.
-        if !(asked && low) {
+        if !(is_asking && low) {
             rows.extend(self.prompt_queue.rows(width, &self.theme));
         }
         if self.dialogs.is_writing(self.clock.now_ms()) && !self.dialogs.is_open() {
@@ -144,12 +144,12 @@ impl App {
         if let Some(hint) = self.hints.text() {
             rows.push(Line::styled(truncate_text(hint, width), self.theme.warning));
         }
-        if !asked {
+        if !is_asking {
             rows.extend(self.shell.silence_hint_row(&self.shell_context(), width, &self.theme));
         }
         let alone = self.shell.work();
         // An approval dialog itself shows that the agent waits.
-        let hidden = (asked && low) || self.is_answering();
+        let hidden = (is_asking && low) || self.is_answering();
         if let Some(working) = self.turn.working().or(alone.as_ref()).filter(|_| !hidden) {
             if !low {
                 rows.push(Line::EMPTY);
@@ -167,7 +167,7 @@ impl App {
             let key = self.keymap.hint_key(KeyCommand::ShowErrorDetails);
             rows.extend(self.debug.rows(width, (height / 3).max(3), &key, &self.theme));
         }
-        if self.facts.mode == ApprovalMode::Yolo {
+        if self.status_data.mode == ApprovalMode::Yolo {
             let key = self.keymap.hint_key(KeyCommand::CycleApprovalMode);
             let long =
                 format!("YOLO mode: all but destructive actions auto-approved · {key} to exit");
@@ -180,20 +180,20 @@ impl App {
         }
         // Keeps the text apart from the answer above.
         let starts_empty = rows.first().map(|row| row.spans.is_empty());
-        let is_airy = height >= AIRY && !asked;
+        let is_airy = height >= AIRY && !is_asking;
         if (!low && starts_empty == Some(false)) || (is_airy && starts_empty.is_none()) {
             rows.insert(0, Line::EMPTY);
         }
-        self.facts.vim = self.vim_state();
-        self.facts.mode_key = self.keymap.hint_key(KeyCommand::CycleApprovalMode);
-        self.facts.shows_all = self.settings.footer_is_chosen;
+        self.status_data.vim = self.vim_state();
+        self.status_data.mode_key = self.keymap.hint_key(KeyCommand::CycleApprovalMode);
+        self.status_data.shows_all = self.settings.footer_is_chosen;
         // The input line stays visible regardless of what is below it.
         let writing = if low { 1 } else { 3 };
         let foot = self.render_footer(width, height.saturating_sub(rows.len() + writing), low);
         let room = height.saturating_sub(rows.len() + foot.len()).max(1);
         let middle = self.middle(width, height, room, low);
         let spare = height.saturating_sub(rows.len() + middle.rows.len() + foot.len());
-        if asked && rows.is_empty() && spare >= AIRY_DIALOG {
+        if is_asking && rows.is_empty() && spare >= AIRY_DIALOG {
             rows.push(Line::EMPTY);
         }
         let at = rows.len();
@@ -219,8 +219,8 @@ impl App {
             let cursor = view.cursor.map(|(column, row)| (column, row + at));
             return LowerRows { rows, cursor, composer: None };
         }
-        let most = (height / COMPOSER_SHARE).max(1).min(room.saturating_sub(2).max(1));
-        let mode = self.facts.mode;
+        let max_height = (height / COMPOSER_SHARE).max(1).min(room.saturating_sub(2).max(1));
+        let mode = self.status_data.mode;
         let rule_style = match mode {
             _ if self.shell.has_focus() => self.theme.accent,
             ApprovalMode::Default => self.theme.border,
@@ -234,7 +234,7 @@ impl App {
             let rows = if low { vec![row] } else { vec![rule.clone(), row, rule] };
             return LowerRows { rows, ..LowerRows::default() };
         }
-        let view = self.composer.render(width, most, &self.theme);
+        let view = self.composer.render(width, max_height, &self.theme);
         let mut rows = if low { Vec::new() } else { vec![rule.clone()] };
         let at = rows.len();
         let composer = Some((at, view.rows.len()));
@@ -281,7 +281,7 @@ impl App {
         let mut rows = match &self.settings.footer {
             Some(items) => {
                 let labels = self.settings.footer_labels && self.window.rows() >= LABELED;
-                status_line::rows(&self.facts, items, labels, width, &self.theme)
+                status_line::rows(&self.status_data, items, labels, width, &self.theme)
             }
             None => Vec::new(),
         };

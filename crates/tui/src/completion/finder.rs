@@ -171,10 +171,10 @@ impl<D: Fn(FinderResults)> Worker<D> {
 
     /// Returns how long to wait for the next message; `None` means without limit.
     fn wait(&self) -> Option<Duration> {
-        let asked = self.question.as_ref()?;
+        let question = self.question.as_ref()?;
         self.next_list.as_ref()?;
-        Some(match asked.answered {
-            None => PATIENCE.saturating_sub(asked.at.elapsed()),
+        Some(match question.answered {
+            None => PATIENCE.saturating_sub(question.at.elapsed()),
             Some(at) => BETWEEN.saturating_sub(at.elapsed()).max(Duration::from_millis(1)),
         })
     }
@@ -381,14 +381,14 @@ mod tests {
     fn growing_file_list_is_searchable_and_slowness_is_reported() {
         let (go, wait) = channel();
         let (mut finder, found, _source) = finder(&[&["one.rs"], &["one/two.rs"]], Some(wait));
-        let asked = finder.ask(FinderRequest::Project("one".to_owned()));
+        let answer = finder.ask(FinderRequest::Project("one".to_owned()));
         let early = found.recv_timeout(Duration::from_secs(20)).unwrap();
         assert_eq!((early.paths, early.complete), (vec!["one.rs".to_owned()], false));
         let none = finder.ask(FinderRequest::Project("zzz".to_owned()));
         let slow = found.recv_timeout(Duration::from_secs(20)).unwrap();
         assert_eq!((slow.generation, slow.paths.len(), slow.complete), (none, 0, false));
         drop(go);
-        let _ = asked;
+        let _ = answer;
         assert_eq!(complete(&found, none), [] as [String; 0]);
     }
 }

@@ -13,7 +13,7 @@ pub fn is_path(query: &str) -> bool {
 /// Returns the paths with the prefix `query` in alphabetical order, directories with a trailing
 /// `/`. Relative paths start in `root`. Hidden entries are included only if the query asks for
 /// them. Reads the directory.
-pub fn entries(root: &Path, query: &str, most: usize) -> Vec<String> {
+pub fn entries(root: &Path, query: &str, limit: usize) -> Vec<String> {
     let split = query.rfind('/').map_or(0, |at| at + 1);
     let (folder, name) = query.split_at(split);
     let place = match folder.strip_prefix("~/") {
@@ -37,7 +37,7 @@ pub fn entries(root: &Path, query: &str, most: usize) -> Vec<String> {
         })
         .collect();
     found.sort();
-    found.truncate(most);
+    found.truncate(limit);
     found
 }
 

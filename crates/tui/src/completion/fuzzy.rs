@@ -47,7 +47,7 @@ impl Fuzzy {
         &mut self,
         texts: &[String],
         query: &str,
-        most: usize,
+        limit: usize,
         within: Option<&mut Vec<u32>>,
     ) -> Vec<u32> {
         let atom = atom(query, self.kind);
@@ -73,9 +73,9 @@ impl Fuzzy {
             let lengths = length(one.1).cmp(&length(other.1));
             other.0.cmp(&one.0).then(lengths).then(one.1.cmp(&other.1))
         };
-        if scored.len() > most && most > 0 {
-            scored.select_nth_unstable_by(most - 1, order);
-            scored.truncate(most);
+        if scored.len() > limit && limit > 0 {
+            scored.select_nth_unstable_by(limit - 1, order);
+            scored.truncate(limit);
         }
         scored.sort_unstable_by(order);
         let best = scored.iter().map(|(_, number)| *number).collect();

@@ -194,12 +194,12 @@ impl List {
     }
 
     /// Returns the list as at most `most` rows of at most `columns` columns.
-    pub fn rows(&self, columns: usize, most: usize, theme: &Theme) -> Vec<Line> {
+    pub fn rows(&self, columns: usize, limit: usize, theme: &Theme) -> Vec<Line> {
         if self.candidates.is_empty() {
             let text = if self.loading { "  Searching…" } else { "" };
             return vec![Line::styled(truncate(text, columns).to_owned(), theme.secondary)];
         }
-        let shown = VISIBLE.min(most.saturating_sub(1)).max(1);
+        let shown = VISIBLE.min(limit.saturating_sub(1)).max(1);
         // The window is smaller than the one the list was scrolled for.
         let top = self.top.max((self.selected + 1).saturating_sub(shown));
         let visible = self.candidates.iter().enumerate().skip(top).take(shown);
@@ -224,14 +224,14 @@ impl List {
             rows.push((number, row));
         }
         // Headings must not push the selected row out of view.
-        while rows.len() > most.max(1)
+        while rows.len() > limit.max(1)
             && rows.last().is_some_and(|(number, _)| *number > self.selected)
         {
             rows.pop();
         }
-        let over = rows.len().saturating_sub(most.max(1));
+        let over = rows.len().saturating_sub(limit.max(1));
         let mut rows: Vec<Line> = rows.drain(over..).map(|(_, row)| row).collect();
-        if self.candidates.len() > shown && rows.len() < most {
+        if self.candidates.len() > shown && rows.len() < limit {
             let up = if top > 0 { "▲" } else { " " };
             let down = if top + shown < self.candidates.len() { "▼" } else { " " };
             let more = if self.loading { "+" } else { "" };
@@ -243,11 +243,11 @@ impl List {
     }
 
     /// Returns the first candidates and the selected one in words, for a screen reader.
-    pub fn screen_reader_lines(&self, most: usize) -> Vec<String> {
+    pub fn screen_reader_lines(&self, limit: usize) -> Vec<String> {
         let mut rows = Vec::new();
         for (number, candidate) in self.candidates.iter().enumerate() {
             let chosen = number == self.selected && (self.was_moved || !candidate.optional);
-            if number >= most && !chosen {
+            if number >= limit && !chosen {
                 continue;
             }
             let mut row = candidate.label.clone();
@@ -257,7 +257,7 @@ impl List {
             }
             rows.push(if chosen { format!("selected: {row}") } else { row });
         }
-        if self.candidates.len() > most {
+        if self.candidates.len() > limit {
             rows.push("More follow; type to narrow the list.".to_owned());
         }
         rows

@@ -137,7 +137,7 @@ pub fn word(line: &str, cursor: usize) -> ShellWord {
 }
 
 /// Returns the programs on the path with this prefix, in alphabetical order. Reads the directories.
-pub fn programs(prefix: &str, path: &str, most: usize) -> Vec<String> {
+pub fn programs(prefix: &str, path: &str, limit: usize) -> Vec<String> {
     let mut found = BTreeSet::new();
     for folder in path.split(':').filter(|folder| !folder.is_empty()) {
         let Ok(entries) = std::fs::read_dir(folder) else { continue };
@@ -148,7 +148,7 @@ pub fn programs(prefix: &str, path: &str, most: usize) -> Vec<String> {
             }
         }
     }
-    found.into_iter().take(most).collect()
+    found.into_iter().take(limit).collect()
 }
 
 fn is_program(path: &Path) -> bool {

@@ -103,8 +103,8 @@ impl DialogStack {
     }
 
     /// Adds an approval request, possibly while the user is typing.
-    pub(crate) fn push_approval(&mut self, approval: QuestionDialog, around: &DialogContext) {
-        self.note_request(around);
+    pub(crate) fn push_approval(&mut self, approval: QuestionDialog, context: &DialogContext) {
+        self.note_request(context);
         self.approvals.push_back(approval);
     }
 
@@ -181,12 +181,12 @@ impl DialogStack {
     pub(crate) fn push_server_request(
         &mut self,
         request: ServerRequest,
-        around: &DialogContext,
+        context: &DialogContext,
         theme: &Theme,
     ) -> bool {
-        self.note_request(around);
+        self.note_request(context);
         self.servers.push(request);
-        self.next_server_request(around.now_ms, theme)
+        self.next_server_request(context.now_ms, theme)
     }
 
     /// Opens the first waiting request of a server if no other dialog is open. Returns whether it

@@ -161,7 +161,7 @@ impl Hints {
 
     /// Whether the same action was requested just before.
     pub(crate) fn is_repeated(&mut self, action: &str) -> bool {
-        self.confirm.take().is_some_and(|asked| asked == action)
+        self.confirm.take().is_some_and(|pending| pending == action)
     }
 
     /// Whether this warning is new.

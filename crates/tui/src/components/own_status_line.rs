@@ -12,7 +12,7 @@ use crate::theme::Theme;
 pub(crate) struct OwnStatusLine {
     row: String,
     /// The facts last passed to the command.
-    facts: Option<Value>,
+    pending: Option<Value>,
     is_running: bool,
     /// Whether a failure was reported.
     is_reported: bool,
@@ -25,11 +25,11 @@ impl OwnStatusLine {
     }
 
     /// Takes new facts. Returns whether to run the command with them.
-    pub(crate) fn begin(&mut self, facts: &Value) -> bool {
-        if self.is_running || self.facts.as_ref() == Some(facts) {
+    pub(crate) fn begin(&mut self, status: &Value) -> bool {
+        if self.is_running || self.pending.as_ref() == Some(status) {
             return false;
         }
-        self.facts = Some(facts.clone());
+        self.pending = Some(status.clone());
         self.is_running = true;
         true
     }

@@ -57,19 +57,19 @@ impl ScreenReader {
     }
 
     /// Announces what the footer shows, once the session is open.
-    pub(crate) fn announce_session(&mut self, facts: &StatusLineData) -> Vec<Line> {
+    pub(crate) fn announce_session(&mut self, status: &StatusLineData) -> Vec<Line> {
         if std::mem::replace(&mut self.is_open, true) {
             return Vec::new();
         }
-        let mode = mode_name(facts.mode);
-        let mut text = format!("Parallax. Model: {}. Approval mode: {mode}.", facts.model);
-        if !facts.directory.is_empty() {
-            text.push_str(&format!(" Directory: {}.", facts.directory));
+        let mode = mode_name(status.mode);
+        let mut text = format!("Parallax. Model: {}. Approval mode: {mode}.", status.model);
+        if !status.directory.is_empty() {
+            text.push_str(&format!(" Directory: {}.", status.directory));
         }
-        if !facts.confined {
+        if !status.confined {
             text.push_str(" Commands run without a sandbox.");
         }
-        if !facts.trusted {
+        if !status.trusted {
             text.push_str(" The directory is not trusted.");
         }
         vec![Line::raw(text)]

@@ -52,13 +52,13 @@ struct FieldLimits {
 impl FieldLimits {
     fn from_schema(property: &Value, kind: &FieldKind) -> Self {
         let number = |key: &str| property.get(key).and_then(Value::as_f64);
-        let (least, most) = match kind {
+        let (least, max_key) = match kind {
             FieldKind::Number { .. } => ("minimum", "maximum"),
             FieldKind::Several(_) => ("minItems", "maxItems"),
             _ => ("minLength", "maxLength"),
         };
         let format = property.get("format").and_then(Value::as_str).unwrap_or_default();
-        Self { least: number(least), maximum: number(most), format: format.to_owned() }
+        Self { least: number(least), maximum: number(max_key), format: format.to_owned() }
     }
 
     /// Checks a size against the limits; `of` names its unit.

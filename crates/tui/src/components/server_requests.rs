@@ -71,8 +71,8 @@ impl ServerRequest {
                 (reason.to_owned(), RequestKind::SignIn, VecDeque::new())
             }
             UserRequest::Sample { system, prompt, tokens, remaining_tokens } => {
-                let (shown, facts) = sample_facts(&system, &prompt, tokens, remaining_tokens);
-                (shown, RequestKind::Sample(facts), VecDeque::new())
+                let (shown, details) = sample_facts(&system, &prompt, tokens, remaining_tokens);
+                (shown, RequestKind::Sample(details), VecDeque::new())
             }
             UserRequest::Form { message, schema } => match fields(&schema) {
                 Some(fields) => (message, RequestKind::Form, fields),
@@ -315,16 +315,16 @@ impl ServerRequests {
 
 /// Returns the beginning of a sampling prompt and the details below it.
 fn sample_facts(system: &str, prompt: &str, tokens: u64, left: u64) -> (String, Vec<String>) {
-    let begin = |text: &str, most: usize| {
+    let begin = |text: &str, limit: usize| {
         let rows = text.lines().take(ROWS).collect::<Vec<_>>().join("\n");
-        let shown: String = rows.chars().take(most).collect();
+        let shown: String = rows.chars().take(limit).collect();
         let left_out = text.trim_end().chars().count().saturating_sub(shown.chars().count());
         (shown, left_out)
     };
-    let mut facts = Vec::new();
+    let mut details = Vec::new();
     let (shown, left_out) = begin(prompt, SHOWN);
     if left_out > 0 {
-        facts.push(format!("({left_out} more characters)"));
+        details.push(format!("({left_out} more characters)"));
     }
     if !system.trim().is_empty() {
         let (system, left_out) = begin(system, SHOWN / 3);
@@ -332,13 +332,13 @@ fn sample_facts(system: &str, prompt: &str, tokens: u64, left: u64) -> (String, 
             0 => String::new(),
             _ => format!(" ({left_out} more characters)"),
         };
-        facts.push(format!("System prompt of the server: {}{more}", sanitize(&system)));
+        details.push(format!("System prompt of the server: {}{more}", sanitize(&system)));
     }
-    facts.push(format!(
+    details.push(format!(
         "The answer goes only to the server and can use at most {tokens} of its remaining {left} \
          tokens. No content of this session is sent."
     ));
-    (shown, facts)
+    (shown, details)
 }
 
 /// Whether an address may be opened in a browser.

@@ -146,14 +146,14 @@ impl SettingsView {
     pub(crate) fn footer_items(
         &self,
         settings: &UiSettings,
-        facts: &StatusLineData,
+        status_data: &StatusLineData,
         width: usize,
         theme: &Theme,
     ) -> Vec<ListItem> {
         let shown = settings.footer.clone().unwrap_or_default();
         let row = |item: &FooterItem, sign: &str| {
             let label = format!("{sign} {}", item.as_str());
-            let sample = footer_sample(*item, facts, width, theme);
+            let sample = footer_sample(*item, status_data, width, theme);
             ListItem::new(item.as_str(), label, item.description()).with_preview(sample)
         };
         let sign = |item: &FooterItem| if shown.contains(item) { "[x]" } else { "[ ]" };
@@ -228,11 +228,11 @@ pub(crate) fn move_footer_item(
 /// Returns a sample of an item of the status line.
 fn footer_sample(
     item: FooterItem,
-    facts: &StatusLineData,
+    status_data: &StatusLineData,
     width: usize,
     theme: &Theme,
 ) -> Vec<Line> {
-    let rows = status_line::rows(facts, &[item], false, width, theme);
+    let rows = status_line::rows(status_data, &[item], false, width, theme);
     match rows.into_iter().next() {
         Some(row) => vec![row],
         None => vec![Line::styled("nothing to show at the moment", theme.secondary)],
@@ -246,14 +246,14 @@ pub(crate) fn setting_items(rows: &[SettingRow], theme: &Theme) -> Vec<ListItem>
 
 fn setting_item(row: &SettingRow, rows: &[SettingRow], theme: &Theme) -> ListItem {
     let mut preview = vec![Line::styled(row.doc, theme.text), Line::styled(row.key, theme.accent)];
-    let mut facts = format!("default: {}", default_of(row));
+    let mut details = format!("default: {}", default_of(row));
     if let Some(origin) = &row.origin {
-        facts.push_str(&format!(" · set in {}", origin.file.display()));
+        details.push_str(&format!(" · set in {}", origin.file.display()));
     }
     if row.needs_restart {
-        facts.push_str(" · takes effect with the next session");
+        details.push_str(" · takes effect with the next session");
     }
-    preview.push(Line::styled(facts, theme.secondary));
+    preview.push(Line::styled(details, theme.secondary));
     let scope = match row.origin.as_ref().map(|origin| origin.layer) {
         None => "",
         Some(Layer::User | Layer::UserGemini) => "  (user)",

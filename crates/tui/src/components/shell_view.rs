@@ -193,10 +193,10 @@ impl ShellView {
     }
 
     /// Whether the command has been silent for so long that it may be waiting for input.
-    pub(crate) fn is_silent(&self, around: &ShellViewContext) -> bool {
+    pub(crate) fn is_silent(&self, context: &ShellViewContext) -> bool {
         let running = self.running.as_ref().filter(|running| !running.has_focus);
-        !around.has_draft
-            && running.is_some_and(|running| around.now_ms >= running.spoke_at + SILENCE_MS)
+        !context.has_draft
+            && running.is_some_and(|running| context.now_ms >= running.spoke_at + SILENCE_MS)
     }
 
     /// Milliseconds until the silence hint or the title changes.
@@ -211,19 +211,20 @@ impl ShellView {
     }
 
     /// Hints for the keys of the command, once it has run for a moment.
-    pub(crate) fn keys(&self, around: &ShellViewContext) -> Vec<String> {
-        let begun = |running: &ForegroundCommand| around.now_ms >= running.started_ms + HINT_MS;
-        if !self.running.as_ref().is_some_and(begun) {
+    pub(crate) fn keys(&self, context: &ShellViewContext) -> Vec<String> {
+        let is_running_long =
+            |running: &ForegroundCommand| context.now_ms >= running.started_ms + HINT_MS;
+        if !self.running.as_ref().is_some_and(is_running_long) {
             return Vec::new();
         }
         // Tab has another meaning in text, and silence has its own row.
-        let types = !around.has_draft && !self.is_silent(around);
+        let types = !context.has_draft && !self.is_silent(context);
         let keys = [
             (KeyCommand::FocusShell, "to type into the command", types),
             (KeyCommand::BackgroundToggle, "to run it in the background", true),
         ];
         let report = keys.into_iter().filter(|(.., counts)| *counts);
-        let report = report.map(|(command, what, _)| (around.keymap.hint_key(command), what));
+        let report = report.map(|(command, what, _)| (context.keymap.hint_key(command), what));
         report
             .filter(|(key, _)| !key.is_empty())
             .map(|(key, what)| format!("{key} {what}"))
@@ -233,27 +234,27 @@ impl ShellView {
     /// The row with the silence hint.
     pub(crate) fn silence_hint_row(
         &self,
-        around: &ShellViewContext,
+        context: &ShellViewContext,
         width: usize,
         theme: &Theme,
     ) -> Option<Line> {
-        let text = self.is_silent(around).then(|| silence_hint(&around.keymap))?;
+        let text = self.is_silent(context).then(|| silence_hint(&context.keymap))?;
         Some(Line::styled(truncate(&text, width).to_owned(), theme.warning))
     }
 
     /// Announces changes of the command to a screen reader, each once.
-    pub(crate) fn announce(&mut self, around: &ShellViewContext) -> Vec<Line> {
+    pub(crate) fn announce(&mut self, context: &ShellViewContext) -> Vec<Line> {
         let now =
-            AnnouncedCommand { has_focus: self.has_focus(), is_silent: self.is_silent(around) };
+            AnnouncedCommand { has_focus: self.has_focus(), is_silent: self.is_silent(context) };
         let report = std::mem::take(&mut self.announced);
         let mut rows = Vec::new();
         if now.has_focus && !report.has_focus {
-            rows.push(Line::raw(focus_words(&around.keymap)));
+            rows.push(Line::raw(focus_words(&context.keymap)));
         } else if report.has_focus && !now.has_focus {
             rows.push(Line::raw("Keys go to the input again."));
         }
         if now.is_silent && !report.is_silent {
-            rows.push(Line::raw(silence_hint(&around.keymap)));
+            rows.push(Line::raw(silence_hint(&context.keymap)));
         }
         self.announced = now;
         rows
@@ -284,14 +285,15 @@ mod tests {
     #[test]
     fn silence_is_shown_until_the_next_output() {
         let keymap = Arc::new(Keymap::load(Platform::Linux, ""));
-        let around = |now_ms| ShellViewContext { now_ms, has_draft: false, keymap: keymap.clone() };
+        let context_at =
+            |now_ms| ShellViewContext { now_ms, has_draft: false, keymap: keymap.clone() };
         let (item, mut shell) = ("sh".into(), ShellView::default());
-        assert!(!shell.is_silent(&around(9_000)));
+        assert!(!shell.is_silent(&context_at(9_000)));
         shell.begin(&item, "cat\nx", 1_000);
         assert_eq!(shell.next_silence_change(1_000, false), Some(SILENCE_MS));
-        assert!(!shell.is_silent(&around(5_999)) && shell.is_silent(&around(6_000)));
+        assert!(!shell.is_silent(&context_at(5_999)) && shell.is_silent(&context_at(6_000)));
         shell.output(&item, 6_000);
-        assert!(!shell.is_silent(&around(6_000)));
+        assert!(!shell.is_silent(&context_at(6_000)));
         shell.screen(&item, false, true, 6_000);
         assert_eq!(shell.silence_title(6_000 + ASKS_MS), Some(TitleState::Asking));
         shell.focus(true, 7_000);

@@ -77,10 +77,10 @@ impl TodoTray {
         }
         let mut rows = vec![Line::styled(head, theme.secondary)];
         rows.extend(self.todos.iter().flat_map(|todo| row(todo, width, theme)));
-        let most = height / 3;
-        if rows.len() > most {
-            let hidden = rows.len() - (most - 1);
-            rows.truncate(most - 1);
+        let limit = height / 3;
+        if rows.len() > limit {
+            let hidden = rows.len() - (limit - 1);
+            rows.truncate(limit - 1);
             let text = format!("  … {}", count(hidden, "more row"));
             rows.push(Line::styled(truncate_text(&text, width), theme.secondary));
         }

@@ -124,12 +124,12 @@ impl TurnView {
             return None;
         }
         // A duration of zero would say nothing.
-        let mut facts = vec![time((duration_ms / 1000).max(1))];
+        let mut details = vec![time((duration_ms / 1000).max(1))];
         let cost = cost - self.cost_before;
         if cost > 0.0 {
-            facts.push(crate::status_line::dollars(cost));
+            details.push(crate::status_line::dollars(cost));
         }
-        Some(facts)
+        Some(details)
     }
 
     /// Records that a compaction was requested.

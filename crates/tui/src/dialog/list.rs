@@ -375,8 +375,8 @@ impl ListDialog {
             self.matching = (0..self.items.len()).collect();
             return;
         };
-        let wanted = search.text().to_lowercase();
-        let words: Vec<&str> = wanted.split_whitespace().collect();
+        let query = search.text().to_lowercase();
+        let words: Vec<&str> = query.split_whitespace().collect();
         let holds = |text: &str| {
             let text = text.to_lowercase();
             words.iter().all(|word| text.contains(word))
@@ -418,8 +418,8 @@ impl ListDialog {
             rows.push(row);
         }
         let head = rows.len();
-        let most = if height < HIGH { SHOWN } else { height / 2 };
-        let shown = most.min(height.saturating_sub(rows.len() + self.footer_row_count())).max(1);
+        let limit = if height < HIGH { SHOWN } else { height / 2 };
+        let shown = limit.min(height.saturating_sub(rows.len() + self.footer_row_count())).max(1);
         let first = self.first_visible(shown);
         let label_width = self.label_width(width);
         let mut cut_short = None;
@@ -598,11 +598,11 @@ impl ListDialog {
         let (lead, label) = self.row_prefix(offset, item, theme);
         let room = width.saturating_sub(lead.width() + text_width(NO_POINTER));
         // In a narrow window the label alone is more useful than truncated label and detail.
-        let (most, label_width) = match item.detail.is_empty() || width < NARROW {
+        let (label_limit, label_width) = match item.detail.is_empty() || width < NARROW {
             true => (room, room),
             false => (label_width, label_width),
         };
-        let text = truncate_text(&item.label, most);
+        let text = truncate_text(&item.label, label_limit);
         let mut is_whole = text == item.label;
         let pad = label_width.saturating_sub(text_width(&text)) + 2;
         let left = room.saturating_sub(text_width(&text) + pad);

@@ -96,10 +96,10 @@ impl Panel {
     }
 
     /// Returns the rows of all pages that contain all words, below the titles of the pages.
-    fn matching_rows(&self, wanted: &[String], width: usize, theme: &Theme) -> Vec<Line> {
+    fn matching_rows(&self, words: &[String], width: usize, theme: &Theme) -> Vec<Line> {
         let finds = |entry: &Vec<Line>| {
             let text: String = entry.iter().map(|row| row.text().to_lowercase() + " ").collect();
-            wanted.iter().all(|word| text.contains(word))
+            words.iter().all(|word| text.contains(word))
         };
         let mut found: Vec<Line> = Vec::new();
         for page in &self.pages {
@@ -172,9 +172,9 @@ impl Panel {
             wanted => self.matching_rows(wanted, width, theme),
         };
         // The title, the hint, and the search row; empty rows if there is space.
-        let taken = 2 + usize::from(self.search.is_some());
-        let air = if height > text.len().min(AIRY) + taken + 2 { 2 } else { 0 };
-        let shown = height.saturating_sub(taken + air).max(1).min(text.len());
+        let used_rows = 2 + usize::from(self.search.is_some());
+        let air = if height > text.len().min(AIRY) + used_rows + 2 { 2 } else { 0 };
+        let shown = height.saturating_sub(used_rows + air).max(1).min(text.len());
         let last = text.len() - shown;
         self.shown_rows.set((shown, last));
         let first = self.first.min(last);

@@ -82,7 +82,7 @@ impl TerminalFrontEnd {
         }
         app.dialogs.set_typed_ahead(screen.had_keys());
         app.settings.screen_reader |= plain;
-        app.facts.warn_at = 0.5;
+        app.status_data.warn_at = 0.5;
         for warning in options.warnings.iter().cloned().chain(problem) {
             app.warn_once(warning);
         }
@@ -94,9 +94,9 @@ impl TerminalFrontEnd {
         if let Some(more) = warnings.len().checked_sub(KEY_WARNINGS).filter(|more| *more > 0) {
             app.warn(format!("keybindings.json: {more} more warnings"));
         }
-        let taken = app.keymap.override_notices();
-        if !taken.is_empty() {
-            app.info(format!("keybindings.json: {}", taken.join("; ")));
+        let notices = app.keymap.override_notices();
+        if !notices.is_empty() {
+            app.info(format!("keybindings.json: {}", notices.join("; ")));
         }
         let (jobs, received) = mpsc::channel(JOBS);
         // The job does nothing, but a frame follows it.
@@ -205,15 +205,15 @@ impl TerminalFrontEnd {
         };
         mcp::servers_changed(&mut self.app, view.resources());
         let (mut news, jobs) = (view.updates(), self.jobs.clone());
-        let mut wanted = view.sign_ins();
+        let mut sign_ins = view.sign_ins();
         drop(view);
         tokio::spawn(async move {
             loop {
-                for sign_in in std::mem::take(&mut wanted) {
+                for sign_in in std::mem::take(&mut sign_ins) {
                     tokio::spawn(offer_sign_in(jobs.clone(), sign_in));
                 }
                 let Some(offer) = news.next().await else { return };
-                wanted = offer.sign_ins;
+                sign_ins = offer.sign_ins;
                 let then: JobContinuation =
                     Box::new(move |app| mcp::servers_changed(app, offer.resources));
                 if jobs.send(then).await.is_err() {
@@ -370,12 +370,12 @@ const KEY_WARNINGS: usize = 5;
 
 /// Reports that a server requires authentication, or asks the user to sign in if its settings say
 /// so.
-async fn offer_sign_in(jobs: mpsc::Sender<JobContinuation>, wanted: PendingSignIn) {
-    let PendingSignIn { server, is_renewal, asks_immediately } = wanted;
+async fn offer_sign_in(jobs: mpsc::Sender<JobContinuation>, sign_in: PendingSignIn) {
+    let PendingSignIn { server, is_renewal, asks_immediately } = sign_in;
     let then: JobContinuation = if asks_immediately {
-        let asked =
+        let answer =
             UserPrompts(jobs.clone()).ask(&server, UserRequest::SignIn { is_renewal }).await;
-        if !matches!(asked, UserResponse::Accept(_)) {
+        if !matches!(answer, UserResponse::Accept(_)) {
             return;
         }
         Box::new(move |app| mcp::sign_in(app, &server))

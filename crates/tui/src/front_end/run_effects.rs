@@ -332,7 +332,7 @@ impl TerminalFrontEnd {
     /// Closes the open session and opens another. On failure, reopens the previous one.
     async fn reopen(&mut self, choice: SessionChoice) {
         let (mut before, mut output) = (None, Vec::new());
-        let (mode, mut reports_mode) = (self.app.facts.mode, false);
+        let (mode, mut reports_mode) = (self.app.status_data.mode, false);
         let set_here = std::mem::take(&mut self.session_changes);
         let is_same = self.app.session.is_shown() && matches!(choice, SessionChoice::New);
         if let Some(session) = self.session.take() {

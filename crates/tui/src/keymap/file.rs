@@ -24,8 +24,8 @@ pub(super) fn read(text: &str) -> (Vec<BindingChange>, Vec<String>) {
         Err(error) => return (Vec::new(), vec![format!("invalid JSON: {error}")]),
     };
     let Value::Array(entries) = value else {
-        let wanted = "expected an array of `{ \"command\": …, \"key\": … }`";
-        return (Vec::new(), vec![wanted.to_owned()]);
+        let form = "expected an array of `{ \"command\": …, \"key\": … }`";
+        return (Vec::new(), vec![form.to_owned()]);
     };
     let mut changes = Vec::new();
     let mut warnings = Vec::new();

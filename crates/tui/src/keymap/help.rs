@@ -28,8 +28,8 @@ impl Keymap {
                 let mut keys = self.keys_of(command);
                 if command == KeyCommand::ToggleYolo && keys.len() > 1 {
                     // The row of that command lists the key.
-                    let taken = self.keys_of(KeyCommand::Yank);
-                    keys.retain(|key| !taken.contains(key));
+                    let yank_keys = self.keys_of(KeyCommand::Yank);
+                    keys.retain(|key| !yank_keys.contains(key));
                 }
                 let keys = keys.join(", ");
                 if keys.is_empty() {

@@ -30,13 +30,13 @@ pub(super) fn live(progress: &AgentProgress, draw: &ItemRenderer<'_>) -> Vec<Lin
             .with_span(thought.into_owned(), draw.theme.comment);
         rows.push(truncate_row(&line, columns));
     }
-    let most = if draw.options.expanded { usize::MAX } else { LIVE };
-    rows.extend(steps(progress, most, columns, draw));
-    let mut facts = progress_counts(progress);
+    let limit = if draw.options.expanded { usize::MAX } else { LIVE };
+    rows.extend(steps(progress, limit, columns, draw));
+    let mut details = progress_counts(progress);
     if progress.is_waiting {
-        facts.push_str(" · waiting for approval");
+        details.push_str(" · waiting for approval");
     }
-    rows.push(truncate_row(&Line::styled(facts, draw.theme.secondary), columns));
+    rows.push(truncate_row(&Line::styled(details, draw.theme.secondary), columns));
     rows
 }
 
@@ -57,8 +57,8 @@ pub(super) fn done(progress: &AgentProgress, draw: &ItemRenderer<'_>) -> Vec<Lin
     let result = format_result(progress.result.trim());
     let result = sanitize::lines(&result);
     let lines: Vec<&str> = result.lines().collect();
-    let most = if draw.options.expanded { usize::MAX } else { RESULT };
-    for line in lines.iter().take(most) {
+    let limit = if draw.options.expanded { usize::MAX } else { RESULT };
+    for line in lines.iter().take(limit) {
         let line = Line::styled(sanitize::expand_tabs(line, &mut 0).into_owned(), draw.theme.text);
         if draw.options.expanded {
             rows.extend(parallax_screen::wrap(&line, columns, &[]));
@@ -66,8 +66,8 @@ pub(super) fn done(progress: &AgentProgress, draw: &ItemRenderer<'_>) -> Vec<Lin
             rows.push(truncate_row(&line, columns));
         }
     }
-    if lines.len() > most {
-        let more = format!("… {} (ctrl+o)", count(lines.len() - most, "more line"));
+    if lines.len() > limit {
+        let more = format!("… {} (ctrl+o)", count(lines.len() - limit, "more line"));
         rows.push(truncate_row(&Line::styled(more, draw.theme.secondary), columns));
     }
     rows
@@ -111,11 +111,11 @@ fn plain(value: &Value) -> String {
 
 fn steps(
     progress: &AgentProgress,
-    most: usize,
+    limit: usize,
     columns: usize,
     draw: &ItemRenderer<'_>,
 ) -> Vec<Line> {
-    let left_out = progress.steps.len().saturating_sub(most);
+    let left_out = progress.steps.len().saturating_sub(limit);
     let shown = progress.steps.get(left_out..).unwrap_or_default();
     let last = shown.len().saturating_sub(1);
     let row = |(index, step): (usize, &AgentStep)| {
@@ -154,14 +154,14 @@ fn step_row(step: &AgentStep, branch: &'static str, draw: &ItemRenderer<'_>) -> 
 fn progress_counts(progress: &AgentProgress) -> String {
     let calls = usize::try_from(progress.calls).unwrap_or(usize::MAX);
     let turns = usize::try_from(progress.turns).unwrap_or(usize::MAX);
-    let mut facts = vec![count(calls, "call"), count(turns, "turn")];
+    let mut details = vec![count(calls, "call"), count(turns, "turn")];
     if progress.tokens > 0 {
-        facts.push(tokens(progress.tokens));
+        details.push(tokens(progress.tokens));
     }
     if progress.resumed {
-        facts.insert(0, "resumed".to_owned());
+        details.insert(0, "resumed".to_owned());
     }
-    facts.join(" · ")
+    details.join(" · ")
 }
 
 fn tokens(tokens: u64) -> String {

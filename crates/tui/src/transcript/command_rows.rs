@@ -22,12 +22,12 @@ pub(super) struct CommandRowContext<'t> {
 pub(super) fn rows(
     command: &str,
     style: Style,
-    around: CommandRowContext<'_>,
+    context: CommandRowContext<'_>,
     columns: usize,
     draw: &ItemRenderer<'_>,
 ) -> Vec<Line> {
-    let most = if draw.options.expanded { usize::MAX } else { COMMAND_ROWS };
-    let indent = around.before.width();
+    let limit = if draw.options.expanded { usize::MAX } else { COMMAND_ROWS };
+    let indent = context.before.width();
     let room = columns.saturating_sub(indent).max(8);
     let mut rows = Vec::new();
     let mut highlighter = highlight::shell();
@@ -36,12 +36,12 @@ pub(super) fn rows(
         let line = sanitize::expand_tabs(&line, &mut 0);
         let line = highlight::shell_line(&mut highlighter, &line, style, draw.theme);
         rows.extend(wrap(&line, room, &[]));
-        if rows.len() > most {
+        if rows.len() > limit {
             break;
         }
     }
-    if rows.len() > most {
-        rows.truncate(most);
+    if rows.len() > limit {
+        rows.truncate(limit);
         if let Some(last) = rows.last_mut() {
             *last = truncate_row(std::mem::take(last), room.saturating_sub(2))
                 .with_span(" …", draw.theme.secondary);
@@ -54,9 +54,9 @@ pub(super) fn rows(
     let mut rows: Vec<Line> = rows
         .into_iter()
         .enumerate()
-        .map(|(at, row)| with_prefix(if at == 0 { &around.before.spans } else { &hang }, row))
+        .map(|(at, row)| with_prefix(if at == 0 { &context.before.spans } else { &hang }, row))
         .collect();
-    let behind: Vec<&str> = around.notes.into_iter().filter(|text| !text.is_empty()).collect();
+    let behind: Vec<&str> = context.notes.into_iter().filter(|text| !text.is_empty()).collect();
     if !behind.is_empty() {
         let text = sanitize::one_row(&behind.join("  ")).into_owned();
         let fits = rows.last().is_some_and(|row| row.width() + 2 + text_width(&text) <= columns);

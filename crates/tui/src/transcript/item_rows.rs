@@ -160,11 +160,11 @@ impl ItemRenderer<'_> {
             None => String::new(),
         };
         let before = Line::styled(format!("{sign} "), style);
-        let around = command_rows::CommandRowContext { before, notes: [&time, ""] };
+        let context = command_rows::CommandRowContext { before, notes: [&time, ""] };
         let style = self.theme.text.bold();
-        let mut rows = command_rows::rows(&shell.command, style, around, self.inner(), self);
-        let most = if self.options.expanded { usize::MAX } else { self.output_rows };
-        let output = shell.output.rows(self.inner(), most, self.theme);
+        let mut rows = command_rows::rows(&shell.command, style, context, self.inner(), self);
+        let limit = if self.options.expanded { usize::MAX } else { self.output_rows };
+        let output = shell.output.rows(self.inner(), limit, self.theme);
         // A screen reader announced most of it while the command was running.
         let at = if shell.unannounced_lines.is_some() { 0 } else { rows.len() };
         rows.splice(at..at, output);

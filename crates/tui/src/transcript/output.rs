@@ -22,11 +22,11 @@ pub(super) struct CommandOutput {
 }
 
 /// Returns the last `most` bytes of a text, starting at a line if possible.
-pub(super) fn tail_of(text: &str, most: usize) -> &str {
-    if text.len() <= most {
+pub(super) fn tail_of(text: &str, limit: usize) -> &str {
+    if text.len() <= limit {
         return text;
     }
-    let tail = &text[text.ceil_char_boundary(text.len() - most)..];
+    let tail = &text[text.ceil_char_boundary(text.len() - limit)..];
     tail.split_once('\n').map_or(tail, |(_, lines)| lines)
 }
 
@@ -59,16 +59,16 @@ impl CommandOutput {
     }
 
     /// Returns the last `most` rows, with a note above them if there are more.
-    pub(super) fn rows(&self, columns: usize, most: usize, theme: &Theme) -> Vec<Line> {
+    pub(super) fn rows(&self, columns: usize, max_rows: usize, theme: &Theme) -> Vec<Line> {
         let text = self.text.trim_end();
         let base = theme.secondary;
         // Only the end is parsed. Colors set above it are lost, so that not everything is parsed
         // for each frame.
-        let wanted = most.saturating_mul(3).max(200);
-        let begin = if most == usize::MAX {
+        let limit = max_rows.saturating_mul(3).max(200);
+        let begin = if max_rows == usize::MAX {
             0
         } else {
-            text.rmatch_indices('\n').nth(wanted).map_or(0, |(at, _)| at + 1)
+            text.rmatch_indices('\n').nth(limit).map_or(0, |(at, _)| at + 1)
         };
         let mut style = Style::PLAIN;
         let mut rows = Vec::new();
@@ -80,10 +80,10 @@ impl CommandOutput {
             rows.clear();
         }
         let above = text[..begin].matches('\n').count().saturating_add(self.lines_before);
-        let hidden = rows.len().saturating_sub(most);
+        let hidden = rows.len().saturating_sub(max_rows);
         rows.drain(..hidden);
         let hidden = hidden.saturating_add(above);
-        if hidden > 0 || (self.is_truncated && most == usize::MAX) {
+        if hidden > 0 || (self.is_truncated && max_rows == usize::MAX) {
             let lines = if self.is_truncated {
                 "earlier output was discarded".to_owned()
             } else {
@@ -195,9 +195,9 @@ fn clear(style: &mut Style, attributes: Attributes) {
 }
 
 /// Keeps only the end of a text.
-fn truncate_start(text: &mut String, most: usize) {
-    if text.len() > most {
-        *text = tail_of(text, most / 2).to_owned();
+fn truncate_start(text: &mut String, limit: usize) {
+    if text.len() > limit {
+        *text = tail_of(text, limit / 2).to_owned();
     }
 }
 
@@ -206,8 +206,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn texts(text: &str, columns: usize, most: usize) -> Vec<String> {
-        let rows = CommandOutput::from_text(text).rows(columns, most, &Theme::default());
+    fn texts(text: &str, columns: usize, limit: usize) -> Vec<String> {
+        let rows = CommandOutput::from_text(text).rows(columns, limit, &Theme::default());
         rows.iter().map(Line::text).collect()
     }
 

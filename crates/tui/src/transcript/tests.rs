@@ -291,9 +291,10 @@ fn change_shows_its_diff_and_todos_their_symbols() {
     });
     view.call("f", "write_todos", json!({})).end(todos);
     let rows = view.take().join("\n");
-    for wanted in ["✓ Edit  a.rs  +1 −1", "1 - a", "1 + b", "✓ To-do list  1/2 done", "» x", "✓ y"]
+    for expected in
+        ["✓ Edit  a.rs  +1 −1", "1 - a", "1 + b", "✓ To-do list  1/2 done", "» x", "✓ y"]
     {
-        assert!(rows.contains(wanted), "{wanted}: {rows}");
+        assert!(rows.contains(expected), "{expected}: {rows}");
     }
 }
 

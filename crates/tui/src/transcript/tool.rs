@@ -279,8 +279,8 @@ impl Tool {
             Stage::Running => {
                 let since = open.since_ms.get_or_insert(now_ms);
                 // Waiting for approval does not count.
-                if let Some(asked) = open.asked_ms.take() {
-                    *since += now_ms.saturating_sub(asked);
+                if let Some(asked_at) = open.asked_ms.take() {
+                    *since += now_ms.saturating_sub(asked_at);
                 }
             }
             Stage::Asked if open.since_ms.is_some() => {

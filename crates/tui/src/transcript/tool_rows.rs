@@ -109,8 +109,8 @@ fn head(
             None => (tool.title.as_str(), ""),
         };
         line.push(Span::raw("  "));
-        let around = command_rows::CommandRowContext { before: line, notes: [about, note] };
-        return command_rows::rows(command, strike(theme.text), around, columns, draw);
+        let context = command_rows::CommandRowContext { before: line, notes: [about, note] };
+        return command_rows::rows(command, strike(theme.text), context, columns, draw);
     }
     // The title comes first; the note gets the rest of the row, but a short one (the seconds) has
     // reserved columns.
@@ -206,24 +206,24 @@ fn done_rows(tool: &Tool, done: &FinishedCall, draw: &ItemRenderer<'_>) -> (Vec<
         colour_counts(row, &note, draw);
     }
     rows.extend(instruction_rows(done, columns, draw));
-    let most = |rows: usize| if draw.options.expanded { usize::MAX } else { rows };
+    let limited = |rows: usize| if draw.options.expanded { usize::MAX } else { rows };
     match &done.body {
         CallBody::None => {}
         CallBody::Text(text) => {
             // The text of an error is shown below.
             if done.error.is_none() {
-                rows.extend(text_rows(text, columns, most(RESULT_ROWS), theme.secondary, draw));
+                rows.extend(text_rows(text, columns, limited(RESULT_ROWS), theme.secondary, draw));
             }
         }
         CallBody::Output(output) => {
-            let output = output.rows(columns, most(draw.output_rows), theme);
+            let output = output.rows(columns, limited(draw.output_rows), theme);
             // A screen reader announced most of it while the command was running.
             let at = if done.unannounced_lines.is_some() { 0 } else { rows.len() };
             rows.splice(at..at, output);
         }
         CallBody::Diff(diff) => {
             let look = DiffOptions {
-                max_rows: most(DIFF_ROWS),
+                max_rows: limited(DIFF_ROWS),
                 plain: draw.options.screen_reader,
                 ..DiffOptions::new(theme, columns)
             };
@@ -236,7 +236,7 @@ fn done_rows(tool: &Tool, done: &FinishedCall, draw: &ItemRenderer<'_>) -> (Vec<
         // Shown as a heading.
         CallBody::Topic(_) => {}
     }
-    let error_rows = if draw.options.full_errors { usize::MAX } else { most(ERROR_ROWS) };
+    let error_rows = if draw.options.full_errors { usize::MAX } else { limited(ERROR_ROWS) };
     match (&done.denied, &done.error) {
         (Some((rule, reason)), _) => {
             // The rule is a detail, as in approval requests.
@@ -277,7 +277,7 @@ fn colour_counts(row: &mut Line, note: &str, draw: &ItemRenderer<'_>) {
 fn text_rows(
     text: &str,
     columns: usize,
-    most: usize,
+    limit: usize,
     style: Style,
     draw: &ItemRenderer<'_>,
 ) -> Vec<Line> {
@@ -287,13 +287,13 @@ fn text_rows(
     for line in lines.by_ref() {
         let line = Line::styled(sanitize::expand_tabs(line, &mut 0).into_owned(), style);
         rows.extend(wrap(&line, columns, &[]));
-        if rows.len() > most {
+        if rows.len() > limit {
             break;
         }
     }
-    if rows.len() > most {
-        let hidden = rows.len() - (most - 1) + lines.count();
-        rows.truncate(most - 1);
+    if rows.len() > limit {
+        let hidden = rows.len() - (limit - 1) + lines.count();
+        rows.truncate(limit - 1);
         let text = format!("… {}", count(hidden, "more line"));
         rows.push(Line::styled(truncate_text(&text, columns), draw.theme.secondary));
     }

@@ -24,11 +24,11 @@ enum ScriptLanguage {
 
 /// Appends the files that `files` run, recursively. Blocking.
 pub(super) fn follow(files: &mut Vec<PathBuf>, project: &Path) {
-    let mut begun = 0;
+    let mut start = 0;
     for _ in 0..DEPTH {
         let more: Vec<PathBuf> =
-            files.iter().skip(begun).flat_map(|file| followed_files(file, project)).collect();
-        begun = files.len();
+            files.iter().skip(start).flat_map(|file| followed_files(file, project)).collect();
+        start = files.len();
         for file in more {
             if files.len() < MOST && !files.contains(&file) {
                 files.push(file);

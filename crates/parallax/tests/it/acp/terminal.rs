@@ -68,9 +68,9 @@ fn command_without_a_sandbox_runs_in_the_terminal_of_the_client() {
     assert_eq!(params["args"][0], "-c");
     assert!(params["args"][1].as_str().is_some_and(|it| it.contains("echo from the editor")));
     assert_eq!(params["cwd"], json!(world.home.project()));
-    let asked: Vec<&Value> =
+    let permission_requests: Vec<&Value> =
         editor.seen.iter().filter(|it| it["method"] == "session/request_permission").collect();
-    let title = asked[0]["params"]["toolCall"]["title"].as_str().unwrap_or_default();
+    let title = permission_requests[0]["params"]["toolCall"]["title"].as_str().unwrap_or_default();
     assert!(title.contains("in a terminal of the editor"), "{title}");
     let done = editor.updates("tool_call_update").into_iter().next_back().expect("an update");
     assert_eq!(done["content"], json!([{"type": "terminal", "terminalId": "t-1"}]), "{done}");
@@ -105,8 +105,8 @@ fn cancelled_command_is_killed_in_the_terminal() {
     editor.notify("session/cancel", json!({"sessionId": session}));
     let killed = editor.wait_for_message(|it| it["method"] == "terminal/kill");
     editor.write(&answer(&killed["id"], json!({})));
-    let asked = editor.wait_for_message(|it| it["method"] == "terminal/output");
-    editor.write(&answer(&asked["id"], json!({"output": "half", "truncated": false})));
+    let message = editor.wait_for_message(|it| it["method"] == "terminal/output");
+    editor.write(&answer(&message["id"], json!({"output": "half", "truncated": false})));
     let released = editor.wait_for_message(|it| it["method"] == "terminal/release");
     editor.write(&answer(&released["id"], json!({})));
     assert_eq!(editor.answer(id)["result"]["stopReason"], "cancelled");
@@ -141,10 +141,10 @@ fn serve_until(editor: &mut Editor, silent: &str) {
 fn turn_continues_when_the_client_does_not_release_the_terminal() {
     let world = World::new(COMMAND);
     let (mut editor, _, id) = started(&world);
-    let begun = Instant::now();
+    let started_at = Instant::now();
     serve_until(&mut editor, "terminal/release");
     assert_eq!(editor.answer(id)["result"]["stopReason"], "end_turn");
-    assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());
+    assert!(started_at.elapsed() < Duration::from_secs(8), "{:?}", started_at.elapsed());
 }
 
 #[test]
@@ -153,17 +153,21 @@ fn cancelled_prompt_ends_at_once_although_the_client_does_not_answer() {
         let world = World::new(COMMAND);
         let (mut editor, session, id) = started(&world);
         serve_until(&mut editor, silent);
-        let begun = Instant::now();
+        let started_at = Instant::now();
         editor.notify("session/cancel", json!({"sessionId": session}));
         assert_eq!(editor.answer(id)["result"]["stopReason"], "cancelled", "{silent}");
-        assert!(begun.elapsed() < Duration::from_millis(1500), "{silent}: {:?}", begun.elapsed());
+        assert!(
+            started_at.elapsed() < Duration::from_millis(1500),
+            "{silent}: {:?}",
+            started_at.elapsed()
+        );
     }
     let world = World::new(COMMAND);
     let (mut editor, session, id) = started(&world);
     serve_until(&mut editor, "terminal/wait_for_exit");
-    let begun = Instant::now();
+    let started_at = Instant::now();
     editor.notify("session/cancel", json!({"sessionId": session}));
     editor.wait_for_message(|it| it["method"] == "terminal/kill");
     assert_eq!(editor.answer(id)["result"]["stopReason"], "cancelled");
-    assert!(begun.elapsed() < Duration::from_millis(1500), "{:?}", begun.elapsed());
+    assert!(started_at.elapsed() < Duration::from_millis(1500), "{:?}", started_at.elapsed());
 }

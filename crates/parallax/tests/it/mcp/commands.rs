@@ -147,7 +147,7 @@ fn servers_are_added_listed_toggled_and_removed() {
     assert!(world.run(&["mcp", "remove", "web"]).stdout().contains("removed"));
     let gone = world.run(&["mcp", "remove", "web"]);
     assert_eq!((gone.code(), gone.stdout().contains("not found")), (0, true));
-    for wrong in [
+    for invalid in [
         &["mcp", "add", "x"][..],
         &["mcp", "add", "x", "ftp://x", "-t", "http"],
         // A URL is not a program.
@@ -156,7 +156,7 @@ fn servers_are_added_listed_toggled_and_removed() {
         &["mcp", "add", "x", "http://x/", "-t", "http", "surplus"],
         &["mcp", "disable", "nobody"],
     ] {
-        assert_ne!(world.run(wrong).code(), 0, "{wrong:?}");
+        assert_ne!(world.run(invalid).code(), 0, "{invalid:?}");
     }
     assert_eq!(settings()["mcpServers"].as_object().map(serde_json::Map::len), Some(1));
 }

@@ -56,9 +56,9 @@ fn unreadable_responses_fail_their_calls() {
         let server = json!({"url": remote.address, "type": kind, "timeout": 60_000});
         set(&world, &json!({"mcpServers": {"test": server}}));
         world.run_well(&["-y", "-p", "go"]);
-        for (number, wanted) in wanted.iter().enumerate() {
-            let got = answer(&world, number + 1).to_string();
-            assert!(got.contains(wanted), "{how} {do} {number}: {got}");
+        for (number, expected) in wanted.iter().enumerate() {
+            let actual = answer(&world, number + 1).to_string();
+            assert!(actual.contains(expected), "{how} {do} {number}: {actual}");
         }
     }
 }
@@ -71,8 +71,8 @@ fn error_without_id_fails_the_posted_call() {
         let server = json!({"url": remote.address, "type": "http", "timeout": 15_000});
         set(&world, &json!({"mcpServers": {"test": server}}));
         world.run_well(&["-y", "-p", "go"]);
-        let got = answer(&world, 1).to_string();
-        assert!(got.contains("out of order"), "{do}: {got}");
+        let actual = answer(&world, 1).to_string();
+        assert!(actual.contains("out of order"), "{do}: {actual}");
     }
 }
 

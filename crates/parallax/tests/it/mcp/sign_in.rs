@@ -85,7 +85,7 @@ fn form_encoded_tokens_are_parsed_and_renewed() {
 #[test]
 fn rejected_sign_in_names_the_reason() {
     let world = World::new("[]");
-    for (how, wanted) in [
+    for (how, expected) in [
         ("auth,denied", "the sign-in was rejected: Not for you. (access_denied)"),
         ("auth,closed", "set `oauth.clientId`"),
     ] {
@@ -106,7 +106,7 @@ fn rejected_sign_in_names_the_reason() {
             output.push_str(&line);
         }
         assert!(!child.wait().expect("ended").success());
-        assert!(output.contains(wanted), "{output}");
+        assert!(output.contains(expected), "{output}");
     }
 }
 
@@ -201,9 +201,13 @@ fn endless_stream_does_not_delay_sign_in() {
         let world = World::new("[]");
         let remote = Remote::start(&world, "--http", what);
         set(&world, &json!({"mcpServers": {"test": {"httpUrl": remote.address}}}));
-        let begun = Instant::now();
+        let started_at = Instant::now();
         sign_in(&world);
-        assert!(begun.elapsed() < Duration::from_secs(15), "{what}: {:?}", begun.elapsed());
+        assert!(
+            started_at.elapsed() < Duration::from_secs(15),
+            "{what}: {:?}",
+            started_at.elapsed()
+        );
     }
 }
 

@@ -34,9 +34,9 @@ fn dead_or_silent_servers_are_waited_for_once() {
     }
     // Servers that did not respond are remembered and not awaited again.
     let world = World::in_home(world.home, r#"[{"text": "done"}]"#);
-    let begun = Instant::now();
+    let started_at = Instant::now();
     world.run_well(&["-y", "-p", "go"]);
-    assert!(begun.elapsed().as_millis() < 6_000, "{:?}", begun.elapsed());
+    assert!(started_at.elapsed().as_millis() < 6_000, "{:?}", started_at.elapsed());
 }
 
 #[test]
@@ -60,9 +60,9 @@ fn first_request_waits_for_silent_server_until_it_is_ready() {
         "late": {"command": "sh", "args": ["-c", late]},
     });
     set(&world, &json!({"mcpServers": servers}));
-    let begun = Instant::now();
+    let started_at = Instant::now();
     world.run_well(&["-y", "-p", "go"]);
-    let took = begun.elapsed();
+    let took = started_at.elapsed();
     assert!(took.as_secs() >= 2 && took.as_secs() < 10, "{took:?}");
     let names = declared(&world, 0);
     for server in ["good", "late"] {
@@ -82,10 +82,10 @@ fn first_request_waits_for_silent_server_no_longer_than_the_limit() {
         "late": {"command": "sh", "args": ["-c", format!("sleep 3; exec python3 {script}")]},
     });
     set(&world, &json!({"mcpServers": servers, "mcp": {"firstWaitMs": 1_000}}));
-    let begun = Instant::now();
+    let started_at = Instant::now();
     let running = world.start(&["-y", "-p", "go"]);
     world.wait_for_requests(1);
-    let took = begun.elapsed();
+    let took = started_at.elapsed();
     assert!(took.as_millis() >= 1_000 && took.as_millis() < 3_000, "{took:?}");
     assert!(!declared(&world, 0).contains(&"mcp_late_echo".to_owned()));
     // It is available for later requests.
@@ -141,10 +141,10 @@ fn twenty_cached_servers_do_not_delay_startup() {
     world.run_well(&["-y", "-p", "go"]);
 
     let asked_after = |world: &World| {
-        let begun = Instant::now();
+        let started_at = Instant::now();
         let running = world.start(&["-y", "-p", "go"]);
         world.wait_for_requests(1);
-        let took = begun.elapsed();
+        let took = started_at.elapsed();
         drop(running);
         took
     };

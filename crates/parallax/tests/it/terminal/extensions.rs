@@ -222,10 +222,10 @@ fn session_end_hooks_are_shown_and_can_be_skipped() {
     let seat = start_terminal(world);
     seat.prompts("/quit");
     seat.has_seen("Press Ctrl+C to exit without waiting");
-    let begun = std::time::Instant::now();
+    let started_at = std::time::Instant::now();
     seat.press(Key::Ctrl('c'));
     seat.ends();
-    assert!(begun.elapsed().as_secs() < 8, "{:?}", begun.elapsed());
+    assert!(started_at.elapsed().as_secs() < 8, "{:?}", started_at.elapsed());
 }
 
 #[test]

@@ -67,9 +67,9 @@ fn custom_status_line_command_gets_session_data() {
     seat.prompts("hello");
     seat.wait_for_text("An answer.");
     crate::support::wait_until("the facts follow the session", || {
-        let facts: serde_json::Value =
+        let status: serde_json::Value =
             serde_json::from_str(&seat.world.read("facts.json")).unwrap_or_default();
-        facts["tokens"]["sent"].as_u64() > Some(0) && facts["mode"] == "default"
+        status["tokens"]["sent"].as_u64() > Some(0) && status["mode"] == "default"
     });
 }
 

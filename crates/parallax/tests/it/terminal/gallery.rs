@@ -59,7 +59,7 @@ fn assert_scene(name: &str, scene: &Scene, options: &StageOptions<'_>) {
     // In small windows, facts are shortened.
     if options.is_screen_reader || options.size.0 >= 120 {
         let words = rows.split_whitespace().collect::<Vec<_>>().join(" ");
-        for fact in scene.facts {
+        for fact in scene.texts {
             assert!(words.contains(fact), "{name} lacks `{fact}`:\n{rows}");
         }
     }

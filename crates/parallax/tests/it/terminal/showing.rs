@@ -34,7 +34,7 @@ fn truncated_content_is_expanded_step_by_step() {
 
 #[test]
 fn citations_are_listed_if_enabled() {
-    for (wanted, settings) in [(true, r#"{"ui":{"showCitations":true}}"#), (false, "{}")] {
+    for (expected, settings) in [(true, r#"{"ui":{"showCitations":true}}"#), (false, "{}")] {
         let chunk = json!({"candidates": [{
             "content": {"role": "model", "parts": [{"text": "It is hot."}]},
             "finishReason": "STOP",
@@ -49,7 +49,7 @@ fn citations_are_listed_if_enabled() {
         seat.prompts("how hot is it?");
         seat.wait_for_text("It is hot.");
         seat.is_idle();
-        match wanted {
+        match expected {
             true => {
                 seat.wait_for_text("1. The sun https://sun.example/facts");
                 seat.wait_until_gone("2. The sun");

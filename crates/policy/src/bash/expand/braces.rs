@@ -63,8 +63,8 @@ fn alternatives(word: &str, open: usize) -> Option<(usize, Vec<usize>)> {
     None
 }
 
-fn find(word: &str, from: usize, wanted: char) -> Option<usize> {
-    unquoted_characters(word, from).find(|(_, character)| *character == wanted).map(|(at, _)| at)
+fn find(word: &str, from: usize, brace: char) -> Option<usize> {
+    unquoted_characters(word, from).find(|(_, character)| *character == brace).map(|(at, _)| at)
 }
 
 /// Returns the characters from `from` that are outside quotes and substitutions.

@@ -148,7 +148,7 @@ impl<'v> Scanner<'v> {
         while let Some(character) = rest.chars().next() {
             let behind = rest.get(character.len_utf8()..).unwrap_or_default();
             let next = behind.chars().next();
-            let taken = match character {
+            let piece = match character {
                 '\\' => {
                     match next {
                         Some('\n') | None => {}
@@ -191,7 +191,7 @@ impl<'v> Scanner<'v> {
                     plain.len_utf8()
                 }
             };
-            rest = rest.get(taken..).unwrap_or_default();
+            rest = rest.get(piece..).unwrap_or_default();
         }
     }
 

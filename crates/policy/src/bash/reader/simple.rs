@@ -146,7 +146,7 @@ impl ShellReader<'_, '_> {
             operator
                 .chars()
                 .enumerate()
-                .all(|(index, wanted)| self.peek_at(skipped + index) == Some(wanted))
+                .all(|(index, expected)| self.peek_at(skipped + index) == Some(expected))
         };
         let Some((operator, kind)) = OPERATORS.iter().find(|(operator, _)| stands(operator)) else {
             return Ok(None);

@@ -58,11 +58,11 @@ impl Options {
             if !text.starts_with('-') || text == "-" {
                 break;
             }
-            let Some(taken) = self.takes_value(text) else {
+            let Some(takes_value) = self.takes_value(text) else {
                 return Operands::Unclear(format!("unknown option `{text}` of a wrapper command"));
             };
             rest = behind;
-            if taken {
+            if takes_value {
                 let Some((value, behind)) = rest.split_first() else {
                     return Operands::Words(&[]);
                 };

@@ -64,10 +64,10 @@ pub(super) fn probe_arguments() -> Vec<OsString> {
 /// Builds the arguments and creates the private directories.
 pub(super) fn build_arguments(
     plan: &Plan,
-    around: &HostEnvironment,
+    host: &HostEnvironment,
 ) -> SandboxResult<BwrapArguments> {
     let mut view = ArgumentsBuilder { plan, steps: Vec::new() };
-    let (trees, writable) = view.show(around)?;
+    let (trees, writable) = view.show(host)?;
     plan.pinned.iter().for_each(|path| view.protect(path, false, true));
     plan.read_only.iter().for_each(|path| view.protect(path, true, true));
     // Skip sockets in temporary directories: older versions cannot create mount points for them.
@@ -77,7 +77,7 @@ pub(super) fn build_arguments(
         let shown = plan.readable.iter().chain(&plan.writable).any(|open| path.starts_with(open));
         !shown && plan.hidden.iter().any(|hidden| path.starts_with(hidden))
     };
-    let listening = around.listening.iter().filter(|path| !is_temporary(path) && !is_hidden(path));
+    let listening = host.listening.iter().filter(|path| !is_temporary(path) && !is_hidden(path));
     let is_below = |path: &Path| {
         let open = plan.readable.iter().chain(&plan.writable);
         let shown: Vec<&PathBuf> = open.filter(|open| path.starts_with(open)).collect();
@@ -95,7 +95,7 @@ pub(super) fn build_arguments(
     }
     words.extend(BASE.map(OsString::from));
     view.write(&mut words);
-    words.extend(["--chdir".into(), around.folder.clone().into()]);
+    words.extend(["--chdir".into(), host.folder.clone().into()]);
     Ok(BwrapArguments { words, trees, writable })
 }
 
@@ -131,7 +131,7 @@ impl ArgumentsBuilder<'_> {
     }
 
     /// Adds everything that is shown, unchanged or as a private replacement.
-    fn show(&mut self, around: &HostEnvironment) -> SandboxResult<(Vec<Tree>, Vec<PathBuf>)> {
+    fn show(&mut self, host: &HostEnvironment) -> SandboxResult<(Vec<Tree>, Vec<PathBuf>)> {
         let plan = self.plan;
         let (mut trees, mut writable) = (Vec::new(), Vec::new());
         for path in &plan.writable {
@@ -156,7 +156,7 @@ impl ArgumentsBuilder<'_> {
         let temporary = plan.temporary.join("tmp");
         self.step(&temporary, BwrapAction::ShowWritable(temporary.clone()));
         writable.push(temporary);
-        for path in layout::readable_paths(plan, around, &private) {
+        for path in layout::readable_paths(plan, host, &private) {
             if path.symlink_metadata().is_ok() {
                 self.step(&path, BwrapAction::Show(path.clone()));
             }

@@ -32,8 +32,8 @@ impl FileIdentity {
     /// Returns the place of an open file. The device comes from the mount, because `stat` reports
     /// another one for some file systems. `proc` is a `/proc` that shows this process.
     pub(super) fn for_file(proc: &OwnedFd, file: &OwnedFd) -> Result<Self, Errno> {
-        let wanted = StatxFlags::INO | StatxFlags::MNT_ID;
-        let data = statx(file, "", AtFlags::EMPTY_PATH, wanted)?;
+        let mask = StatxFlags::INO | StatxFlags::MNT_ID;
+        let data = statx(file, "", AtFlags::EMPTY_PATH, mask)?;
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let mounts = File::from(openat(proc, "thread-self/mountinfo", flags, Mode::empty())?);
         let mut text = String::new();

@@ -124,10 +124,10 @@ mod tests {
             order(BudgetKind::Tokens, session, Some(5e3))
         );
         assert_eq!(LimitChange::read("prompt time off"), order(BudgetKind::Time, prompt, None));
-        for wrong in ["", "cost", "prompt", "cost much", "cost -1", "money 3"] {
+        for invalid in ["", "cost", "prompt", "cost much", "cost -1", "money 3"] {
             assert!(
-                LimitChange::read(wrong).is_err_and(|reason| reason.contains("/budget")),
-                "{wrong}"
+                LimitChange::read(invalid).is_err_and(|reason| reason.contains("/budget")),
+                "{invalid}"
             );
         }
     }

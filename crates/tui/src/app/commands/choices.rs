@@ -39,8 +39,8 @@ pub(crate) fn use_model(app: &mut App, name: &str, persist: bool) {
         return app.error(error);
     }
     app.effect(Effect::Send(Op::SetModel(name.to_owned())));
-    app.facts.model = name.to_owned();
-    app.facts.routed_model = None;
+    app.status_data.model = name.to_owned();
+    app.status_data.routed_model = None;
     if persist {
         app.save_setting("model.name", Some(Value::String(name.to_owned())));
     }

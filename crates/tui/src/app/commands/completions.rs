@@ -79,9 +79,9 @@ pub(crate) fn find_files(
 
 /// Sets the commands that `/` completes.
 pub(crate) fn set_commands(app: &mut App) {
-    let taken = |name: &str| app.catalog.has_custom(name);
+    let is_used = |name: &str| app.catalog.has_custom(name);
     let ours = |spec| {
-        let (name, aliases) = available_names(spec, taken);
+        let (name, aliases) = available_names(spec, is_used);
         let disabled = spec.command == SlashCommand::Restore && !app.settings.checkpointing;
         CommandInfo { name, aliases, disabled, ..info(spec) }
     };
@@ -187,9 +187,9 @@ fn folders(root: &Path, typed: &str) -> Vec<Argument> {
         Some(at) => typed.split_at(at + 1),
         None => ("", typed),
     };
-    let begun = last.trim_start();
-    let before = format!("{before}{}", &last[..last.len() - begun.len()]);
-    let folders = paths_of(root, begun, true).into_iter();
+    let prefix = last.trim_start();
+    let before = format!("{before}{}", &last[..last.len() - prefix.len()]);
+    let folders = paths_of(root, prefix, true).into_iter();
     folders
         .map(|folder| Argument { value: format!("{before}{}", folder.value), ..folder })
         .collect()

@@ -18,7 +18,7 @@ pub(crate) fn request(app: &mut App) {
 
 /// Takes a breakdown that the engine reported.
 pub(crate) fn show(app: &mut App, breakdown: &ContextBreakdown) {
-    app.facts.context = (breakdown.tokens, breakdown.window);
+    app.status_data.context = (breakdown.tokens, breakdown.window);
     let (width, open) = (app.window.width(), app.dialogs.overlay());
     match app.context.show(breakdown, open, width, &app.theme) {
         ContextStep::Nothing => {}

@@ -38,7 +38,7 @@ pub(crate) fn load_for(app: &mut App, typed: Option<String>) {
 /// where it says so.
 pub(crate) fn run(app: &mut App, line: &str) {
     let Some(commands) = app.catalog.commands().cloned() else { return app.too_early() };
-    let (line, mode) = (line.to_owned(), app.facts.mode);
+    let (line, mode) = (line.to_owned(), app.status_data.mode);
     app.effect(Effect::Run(Box::new(move || {
         let typed = line.strip_prefix('/').unwrap_or(&line);
         let (name, arguments) = typed.split_once(char::is_whitespace).unwrap_or((typed, ""));

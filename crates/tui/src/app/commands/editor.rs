@@ -22,7 +22,7 @@ use crate::layout::plain_rows;
 /// Handles a changed editor connection or editor state.
 pub(crate) fn companion_changed(app: &mut App, snapshot: CompanionSnapshot) {
     let count = snapshot.files.files.len();
-    app.facts.open_files = snapshot.is_connected().then_some(count);
+    app.status_data.open_files = snapshot.is_connected().then_some(count);
     let lost = match &snapshot.status {
         CompanionStatus::Disconnected(reason @ DisconnectReason::Lost { .. }) => {
             Some(crate::sanitize::one_row(&reason.to_string()).into_owned())
@@ -53,7 +53,7 @@ pub(crate) fn apply_editor_trust(app: &mut App, snapshot: &CompanionSnapshot) {
         }
         return;
     }
-    if !app.session.is_ready() || is_trusted == app.facts.trusted {
+    if !app.session.is_ready() || is_trusted == app.status_data.trusted {
         return;
     }
     app.warn_once(match is_trusted {
@@ -211,8 +211,8 @@ pub(crate) fn handle_decision(app: &mut App, ask: &ApprovalId, decision: DiffDec
         }
         DiffDecision::Accepted { text } => {
             let accept = Decide::new(ask.clone(), ApprovalResponse::ProceedOnce);
-            let asked = question.ask.clone();
-            match with_text(app, &asked, accept, Some(&text)) {
+            let approval_id = question.ask.clone();
+            match with_text(app, &approval_id, accept, Some(&text)) {
                 Ok(decide) => decide,
                 Err(why) => return app.toast(why),
             }

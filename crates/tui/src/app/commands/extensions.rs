@@ -160,11 +160,11 @@ fn update(app: &mut App, names: &[&str]) {
     app.ask(
         move |launch| {
             let known = launch.extensions();
-            let wanted = |it: &&Extension| {
+            let is_selected = |it: &&Extension| {
                 all || names.iter().any(|name| name.eq_ignore_ascii_case(it.name()))
             };
             let mut report = Vec::new();
-            for extension in known.all.iter().filter(wanted) {
+            for extension in known.all.iter().filter(is_selected) {
                 let name = extension.name().to_owned();
                 report.push(match launch.extension_manager().check_for_update(extension) {
                     Ok(None) => Ok((name, None)),

@@ -35,9 +35,10 @@ fn show_about(app: &mut App, about: About, session: String, drawing: Option<Draw
     let row = |label: &str, value: String| {
         Line::styled(format!("{label:<10}"), app.theme.secondary).with_span(value, app.theme.text)
     };
-    let (asked, means) = &about.model;
-    let mut model = if asked == means { asked.clone() } else { format!("{asked} ({means})") };
-    if let Some(answers) = app.facts.routed_model.as_ref().filter(|routed| *routed != means) {
+    let (requested, means) = &about.model;
+    let mut model =
+        if requested == means { requested.clone() } else { format!("{requested} ({means})") };
+    if let Some(answers) = app.status_data.routed_model.as_ref().filter(|routed| *routed != means) {
         model.push_str(&format!("; currently {answers} (`/model why`)"));
     }
     let pictures = match drawing {
@@ -211,8 +212,8 @@ fn version_rows(app: &App) -> Vec<Line> {
         Line::styled("A terminal AI agent that works on your files.", theme.text),
         Line::EMPTY,
         row("version", env!("CARGO_PKG_VERSION").to_owned()),
-        row("model", app.facts.model.clone()),
-        row("directory", app.facts.directory.clone()),
+        row("model", app.status_data.model.clone()),
+        row("directory", app.status_data.directory.clone()),
         row("session", app.session.id().to_owned()),
         Line::EMPTY,
         Line::styled(
@@ -352,7 +353,7 @@ pub(crate) fn stats_panel(app: &mut App) {
 
 fn stats_look(app: &App) -> stats_view::StatsOptions<'_> {
     let plain = app.settings.screen_reader;
-    let (session, auth) = (app.session.id(), app.facts.auth.as_str());
+    let (session, auth) = (app.session.id(), app.status_data.auth.as_str());
     let (width, theme, plotted) = (app.window.width(), &app.theme, stats_view::PLOTTED);
     stats_view::StatsOptions { width, theme, plain, plotted, session, auth }
 }

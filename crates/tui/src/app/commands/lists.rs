@@ -22,7 +22,7 @@ pub(crate) fn mode_dialog(app: &mut App) {
     ]
     .map(|(mode, what)| ListItem::new(mode.as_str(), mode_name(mode), what));
     let list = ListDialog::new("Select an approval mode", items.into());
-    app.open(Overlay::list(Purpose::Mode, list.at(app.facts.mode.as_str())));
+    app.open(Overlay::list(Purpose::Mode, list.at(app.status_data.mode.as_str())));
 }
 
 /// Opens the list of background processes.
@@ -43,7 +43,7 @@ pub(crate) fn background_changed(app: &mut App, processes: &[BackgroundProcess])
         // The session reports it.
         report.clear();
     }
-    app.facts.background = app.shell.background.running();
+    app.status_data.background = app.shell.background.running();
     for line in report {
         app.info(line);
     }

@@ -7,7 +7,7 @@ use crate::app::App;
 
 pub(crate) fn run(app: &mut App) {
     let Some(route) = app.turn.route().cloned() else {
-        let model = app.facts.model.clone();
+        let model = app.status_data.model.clone();
         return app.info(match app.session.is_prompted() {
             true => format!("`{model}` is selected and answers."),
             false => format!("`{model}` is selected; the next prompt is routed to a model."),
@@ -25,8 +25,8 @@ pub(crate) fn run(app: &mut App) {
         RouteSource::Default => "the default",
     };
     let mut rows = Vec::new();
-    if route.requested != app.facts.model {
-        let report = format!("`{}`, from the next prompt; before that:", app.facts.model);
+    if route.requested != app.status_data.model {
+        let report = format!("`{}`, from the next prompt; before that:", app.status_data.model);
         rows.push(row("next", report));
     }
     rows.extend([

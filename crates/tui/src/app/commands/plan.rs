@@ -16,7 +16,7 @@ pub(crate) fn run(app: &mut App, text: &str) {
     if !has_plan_mode(app) {
         return app.error("Plan mode is disabled (`general.plan.enabled`).");
     }
-    if app.facts.mode != ApprovalMode::Plan {
+    if app.status_data.mode != ApprovalMode::Plan {
         app.set_mode(ApprovalMode::Plan);
     }
     if !text.is_empty() {

@@ -183,7 +183,7 @@ pub(crate) fn provider_model_chosen(app: &mut App, name: &str) {
 /// Lists all available models; those of other providers are added when they answer.
 pub(crate) fn model_dialog(app: &mut App) {
     let Some(launch) = &app.launch else { return app.too_early() };
-    let now = app.facts.model.clone();
+    let now = app.status_data.model.clone();
     let mut items: Vec<ListItem> = launch
         .provider_manager()
         .model_choices()
@@ -204,7 +204,7 @@ pub(crate) fn model_dialog(app: &mut App) {
         .with_search()
         .with_digits()
         .hint("enter use now · ctrl+s use now and in later sessions · esc back")
-        .at(&app.facts.model);
+        .at(&app.status_data.model);
     app.open(Overlay::list(Purpose::Model, list));
     app.ask(
         |launch| launch.provider_manager().list_models_blocking(None, LIST_LIMIT),

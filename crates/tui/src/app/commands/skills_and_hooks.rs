@@ -265,7 +265,7 @@ fn hook_item(app: &App, hook: &HookInfo) -> ListItem {
 
 /// Accepts the project's current hooks, which run from now on.
 pub(crate) fn accept_hooks(app: &mut App) {
-    let trusted = app.facts.trusted;
+    let trusted = app.status_data.trusted;
     app.ask(
         |launch| launch.hook_library().accept(),
         move |app, done| match done {

@@ -17,7 +17,7 @@ pub(crate) fn open(app: &mut App) {
 
 fn items(app: &App) -> Vec<ListItem> {
     let width = app.window.width();
-    app.settings_view.footer_items(&app.settings, &app.facts, width, &app.theme)
+    app.settings_view.footer_items(&app.settings, &app.status_data, width, &app.theme)
 }
 
 /// Handles Enter on a row.

@@ -79,13 +79,13 @@ fn help_is_not_truncated() {
             bench.press(Key::plain(KeyCode::Right));
         }
         let summary = "Right after inserting: replace it with the text deleted before";
-        let wanted: Vec<&str> = summary.split(' ').collect();
+        let expected: Vec<&str> = summary.split(' ').collect();
         let mut found = false;
         for _ in 0..400 {
             let rows = bench.rows();
             let text = rows.join(" ");
             let words: Vec<&str> = text.split_whitespace().collect();
-            found |= words.windows(wanted.len()).any(|found| found == wanted);
+            found |= words.windows(expected.len()).any(|found| found == expected);
             assert!(rows.iter().all(|row| parallax_screen::text_width(row) < usize::from(width)));
             bench.press(Key::plain(KeyCode::Down));
         }

@@ -83,9 +83,9 @@ pub(crate) struct BeforeAnswer(Option<IncomingDialog>);
 
 impl Incoming {
     /// Records that an overlay opens. `asked` is whether the user opened it.
-    pub(super) fn record_opened(&mut self, asked: bool) {
+    pub(super) fn record_opened(&mut self, was_requested: bool) {
         self.dialogs += 1;
-        self.dialog = (!asked).then_some(self.dialogs);
+        self.dialog = (!was_requested).then_some(self.dialogs);
     }
 }
 
@@ -96,38 +96,38 @@ impl DialogStack {
     }
 
     /// Returns the visible dialog if it opened by itself.
-    fn visible_incoming(&self, around: &DialogContext) -> Option<IncomingDialog> {
+    fn visible_incoming(&self, context: &DialogContext) -> Option<IncomingDialog> {
         if self.overlay.is_some() {
             return self.incoming.dialog.map(IncomingDialog::Dialog);
         }
-        let hidden = around.shell_has_focus || self.is_writing(around.now_ms);
+        let hidden = context.shell_has_focus || self.is_writing(context.now_ms);
         let question = self.approvals.front().filter(|_| !hidden);
         question.map(|question| IncomingDialog::Question(question.ask.id.clone()))
     }
 
     /// Records that a frame is drawn, which makes the current dialog visible.
-    pub(crate) fn record_drawn(&mut self, around: &DialogContext) {
-        let now = self.visible_incoming(around);
+    pub(crate) fn record_drawn(&mut self, context: &DialogContext) {
+        let now = self.visible_incoming(context);
         if self.incoming.last_drawn.as_ref().map(|(what, _)| what) != now.as_ref() {
             if now.is_some() && self.incoming.last_seen != now {
                 self.incoming.last_seen.clone_from(&now);
                 self.incoming.is_over_draft = true;
             }
-            self.incoming.last_drawn = now.map(|what| (what, around.now_ms));
+            self.incoming.last_drawn = now.map(|what| (what, context.now_ms));
         }
-        self.incoming.is_over_draft &= around.has_draft;
+        self.incoming.is_over_draft &= context.has_draft;
     }
 
     /// Whether this key would answer a dialog that was only just drawn.
-    pub(crate) fn is_too_early(&self, key: Key, around: &DialogContext) -> bool {
-        let Some(now) = self.visible_incoming(around) else { return false };
-        let confirms = DialogKey::from_keymap(&around.keymap, key, false) == DialogKey::Confirm;
+    pub(crate) fn is_too_early(&self, key: Key, context: &DialogContext) -> bool {
+        let Some(now) = self.visible_incoming(context) else { return false };
+        let confirms = DialogKey::from_keymap(&context.keymap, key, false) == DialogKey::Confirm;
         let answers = key.character().is_some() || confirms;
         answers
             && match &self.incoming.last_drawn {
                 Some((what, since)) if *what == now => {
-                    let seen = around.now_ms.saturating_sub(*since);
-                    let moment = match (around.has_draft, self.is_startup_dialog()) {
+                    let seen = context.now_ms.saturating_sub(*since);
+                    let moment = match (context.has_draft, self.is_startup_dialog()) {
                         (true, _) => MOMENT_MS,
                         (false, true) if confirms => STARTED_MS,
                         (false, true) if self.incoming.has_typed_ahead => TYPED_AHEAD_MS,
@@ -153,23 +153,23 @@ impl DialogStack {
 
     /// Whether this key would answer a dialog that opened right after another answer, and so was
     /// probably meant for the previous one.
-    pub(crate) fn repeats_answer(&self, key: Key, around: &DialogContext) -> bool {
-        let (Some(now), Some(answered)) = (self.visible_incoming(around), self.incoming.answered)
+    pub(crate) fn repeats_answer(&self, key: Key, context: &DialogContext) -> bool {
+        let (Some(now), Some(answered)) = (self.visible_incoming(context), self.incoming.answered)
         else {
             return false;
         };
         if self.first_question().as_ref() != Some(&now) {
             return false;
         }
-        let answers = DialogKey::from_keymap(&around.keymap, key, false) == DialogKey::Confirm
+        let answers = DialogKey::from_keymap(&context.keymap, key, false) == DialogKey::Confirm
             || matches!(key.character(), Some('0'..='9' | 'y' | 'n'));
         let soon = |at: u64| at.saturating_sub(answered) < AFTER_ANSWER_MS;
         answers
             && match &self.incoming.last_drawn {
                 Some((what, since)) if *what == now => {
-                    soon(*since) && around.now_ms.saturating_sub(*since) < SETTLING_MS
+                    soon(*since) && context.now_ms.saturating_sub(*since) < SETTLING_MS
                 }
-                _ => soon(around.now_ms),
+                _ => soon(context.now_ms),
             }
     }
 
@@ -201,15 +201,15 @@ impl DialogStack {
     }
 
     /// Whether the dialog needs focus first because the composer contains text.
-    pub(crate) fn is_blocked_by_draft(&self, around: &DialogContext) -> bool {
-        let now = self.visible_incoming(around);
-        now.is_some() && around.has_draft && self.incoming.focused_dialog != now
+    pub(crate) fn is_blocked_by_draft(&self, context: &DialogContext) -> bool {
+        let now = self.visible_incoming(context);
+        now.is_some() && context.has_draft && self.incoming.focused_dialog != now
     }
 
     /// Moves the focus to the dialog if this key asks for it. Returns whether the key did only
     /// that, so that it must be pressed again to answer.
-    pub(crate) fn turns_to_it(&mut self, key: Key, around: &DialogContext) -> bool {
-        if !self.is_blocked_by_draft(around) {
+    pub(crate) fn turns_to_it(&mut self, key: Key, context: &DialogContext) -> bool {
+        if !self.is_blocked_by_draft(context) {
             return false;
         }
         let typing = match (&self.overlay, self.approvals.front()) {
@@ -217,7 +217,7 @@ impl DialogStack {
             (None, Some(question)) => question.is_typing(),
             (None, None) => false,
         };
-        let answers = match DialogKey::from_keymap(&around.keymap, key, typing) {
+        let answers = match DialogKey::from_keymap(&context.keymap, key, typing) {
             DialogKey::Confirm => true,
             DialogKey::Cancel => return false,
             DialogKey::Other(key) if !typing => match key.character() {
@@ -236,19 +236,19 @@ impl DialogStack {
             },
             _ => false,
         };
-        self.incoming.focused_dialog = self.visible_incoming(around);
+        self.incoming.focused_dialog = self.visible_incoming(context);
         answers
     }
 
     /// Whether this key would send text that was in the composer when the request arrived. If so,
     /// the dialog is shown again.
-    pub(crate) fn protects_draft(&mut self, key: Key, around: &DialogContext) -> bool {
-        let kept = self.incoming.is_over_draft && around.has_draft && self.is_user_opened();
+    pub(crate) fn protects_draft(&mut self, key: Key, context: &DialogContext) -> bool {
+        let kept = self.incoming.is_over_draft && context.has_draft && self.is_user_opened();
         let sends = |it| matches!(it, KeyCommand::Submit | KeyCommand::QueueMessage);
-        if !kept || !around.keymap.commands_for(key, KeymapContext::COMPOSER).any(sends) {
+        if !kept || !context.keymap.commands_for(key, KeymapContext::COMPOSER).any(sends) {
             return false;
         }
-        self.incoming.writing_until = around.now_ms;
+        self.incoming.writing_until = context.now_ms;
         true
     }
 
@@ -295,10 +295,10 @@ impl DialogStack {
     }
 
     /// Records that a request arrives, possibly while the user is typing.
-    pub(super) fn note_request(&mut self, around: &DialogContext) {
-        let writes = around.now_ms.saturating_sub(self.incoming.typed_at) < PAUSE_MS;
-        if !self.is_user_opened() && writes && around.has_draft {
-            self.incoming.writing_until = around.now_ms + PAUSE_MS;
+    pub(super) fn note_request(&mut self, context: &DialogContext) {
+        let writes = context.now_ms.saturating_sub(self.incoming.typed_at) < PAUSE_MS;
+        if !self.is_user_opened() && writes && context.has_draft {
+            self.incoming.writing_until = context.now_ms + PAUSE_MS;
         }
     }
 }

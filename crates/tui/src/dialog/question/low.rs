@@ -37,9 +37,9 @@ impl QuestionDialog {
         let answers = self.choices.len();
         let chosen = self.chosen_rows(width, theme).len();
         // The body gets half of it, but the selected answer is shown in full.
-        let most = rest.saturating_sub(usize::from(!body.is_empty())).max(1);
+        let limit = rest.saturating_sub(usize::from(!body.is_empty())).max(1);
         let half = body.len().min(rest.div_ceil(2));
-        let room = rest.saturating_sub(half).max(chosen).clamp(1, most);
+        let room = rest.saturating_sub(half).max(chosen).clamp(1, limit);
         let foot = self.answers_within(width, room.min(answers - 1 + chosen), theme);
         let shown = rest.saturating_sub(foot.len()).min(body.len());
         let from = self.turn_to(body.len(), shown, change);

@@ -496,13 +496,14 @@ struct Spacing {
 impl Spacing {
     fn within(spare: usize, has_body: bool, has_why: bool, has_hint: bool) -> Self {
         let mut air = Self::default();
-        let wanted = [
+        let optional_rows = [
             (&mut air.choices, true),
             (&mut air.title, has_body),
             (&mut air.reason, has_body && has_why),
             (&mut air.hint, has_hint),
         ];
-        for (place, _) in wanted.into_iter().filter(|(_, wanted)| *wanted).take(spare) {
+        for (place, _) in optional_rows.into_iter().filter(|(_, is_useful)| *is_useful).take(spare)
+        {
             *place = true;
         }
         air

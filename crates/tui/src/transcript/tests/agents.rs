@@ -44,7 +44,7 @@ fn subagent_tree_collapses_when_done() {
     let now = Arc::new(progress());
     view.event(EventBody::Agent { item: "a".into(), progress: now });
     let rows = view.live_rows(0).join("\n");
-    for wanted in [
+    for expected in [
         "Agent  scout",
         "∴ Where it is",
         "├ ✓ FindFiles  2",
@@ -52,7 +52,7 @@ fn subagent_tree_collapses_when_done() {
         "└ ⠋ SearchText  'x' within src",
         "7 calls · 2 turns · 12k tokens",
     ] {
-        assert!(rows.contains(wanted), "{wanted}: {rows}");
+        assert!(rows.contains(expected), "{expected}: {rows}");
     }
     // Only the newest calls, and no control characters.
     assert!(!rows.contains("FindFiles  1") && !rows.contains('\u{1b}'), "{rows}");
@@ -66,8 +66,8 @@ fn subagent_tree_collapses_when_done() {
     done.display = Some(Display::Agent(ended.clone()));
     view.end(done);
     let rows = view.take().join("\n");
-    for wanted in ["✓ Agent  scout: look", "12k tokens", "three", "… 2 more lines (ctrl+o)"] {
-        assert!(rows.contains(wanted), "{wanted}: {rows}");
+    for expected in ["✓ Agent  scout: look", "12k tokens", "three", "… 2 more lines (ctrl+o)"] {
+        assert!(rows.contains(expected), "{expected}: {rows}");
     }
     assert!(!rows.contains("FindFiles") && !rows.contains("four"), "{rows}");
 
@@ -80,8 +80,8 @@ fn subagent_tree_collapses_when_done() {
     done.display = Some(Display::Agent(AgentProgress { end: Some(AgentEnd::Timeout), ..ended }));
     view.end(done);
     let rows = view.take().join("\n");
-    for wanted in ["timed out", "FindFiles  1", "five"] {
-        assert!(rows.contains(wanted), "{wanted}: {rows}");
+    for expected in ["timed out", "FindFiles  1", "five"] {
+        assert!(rows.contains(expected), "{expected}: {rows}");
     }
     assert!(!rows.contains("Subagent 'scout'"), "{rows}");
 }
@@ -100,8 +100,8 @@ fn object_result_is_shown_without_braces() {
     }));
     view.end(done);
     let rows = view.take().join("\n");
-    for wanted in ["Summary: It is here.", "Trace: glob · read", "… 1 more line (ctrl+o)"] {
-        assert!(rows.contains(wanted), "{wanted}: {rows}");
+    for expected in ["Summary: It is here.", "Trace: glob · read", "… 1 more line (ctrl+o)"] {
+        assert!(rows.contains(expected), "{expected}: {rows}");
     }
     assert!(!rows.contains('{'), "{rows}");
 }

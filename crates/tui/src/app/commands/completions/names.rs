@@ -142,12 +142,12 @@ fn stored_names(of: &str, launch: &SessionConfig) -> Vec<Argument> {
 /// Completes names that contain the typed text; names that start with it come first.
 pub(super) fn complete_names(names: Vec<Argument>) -> Completer {
     Arc::new(move |typed| {
-        let wanted = typed.to_lowercase();
+        let prefix = typed.to_lowercase();
         let mut fitting: Vec<(bool, &Argument)> = names
             .iter()
             .filter_map(|name| {
                 let value = name.value.to_lowercase();
-                value.contains(&wanted).then(|| (!value.starts_with(&wanted), name))
+                value.contains(&prefix).then(|| (!value.starts_with(&prefix), name))
             })
             .collect();
         fitting.sort_by_key(|(inside, _)| *inside);
