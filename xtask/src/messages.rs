@@ -76,14 +76,14 @@ pub(crate) fn run(options: &MessagesOptions) -> Result<()> {
     }
     files.sort();
     for file in files {
-        let shown = file.strip_prefix(&root).unwrap_or(&file).display().to_string();
-        let source = std::fs::read_to_string(&file).with_context(|| shown.clone())?;
+        let display_path = file.strip_prefix(&root).unwrap_or(&file).display().to_string();
+        let source = std::fs::read_to_string(&file).with_context(|| display_path.clone())?;
         let messages = match file.extension().is_some_and(|extension| extension == "toml") {
             true => rule_messages(&source),
-            false => source_messages(&source).with_context(|| shown.clone())?,
+            false => source_messages(&source).with_context(|| display_path.clone())?,
         };
         for Message { line, kind, text } in messages {
-            println!("{shown}:{line}: {}: {}", kind.name(), one_line(&text));
+            println!("{display_path}:{line}: {}: {}", kind.name(), one_line(&text));
         }
     }
     Ok(())

@@ -128,12 +128,12 @@ impl GeneratedFiles {
 }
 
 fn run(program: &Path, arguments: &[&str], home: &Path) -> Result<Vec<u8>> {
-    let shown = format!("{} {}", program.display(), arguments.join(" "));
+    let command_line = format!("{} {}", program.display(), arguments.join(" "));
     // No setting of the user reaches what is packaged.
     let done = command(program).args(arguments).env("HOME", home).env("COLUMNS", "100").output();
-    let done = done.with_context(|| format!("Failed to run {shown}"))?;
+    let done = done.with_context(|| format!("Failed to run {command_line}"))?;
     if !done.status.success() {
-        bail!("`{shown}` failed: {}", String::from_utf8_lossy(&done.stderr).trim());
+        bail!("`{command_line}` failed: {}", String::from_utf8_lossy(&done.stderr).trim());
     }
     Ok(done.stdout)
 }

@@ -78,8 +78,8 @@ impl Credentials {
                 google.token().await.map_err(|error| A2aError::Credentials(error.to_string()))?;
             return Ok(Some((AUTHORIZATION, secret_header(&format!("Bearer {token}"))?)));
         }
-        let mut kept = self.header.lock().await;
-        if let Some(header) = &*kept {
+        let mut cached = self.header.lock().await;
+        if let Some(header) = &*cached {
             return Ok(Some(header.clone()));
         }
         let header = match auth {
@@ -100,7 +100,7 @@ impl Credentials {
                 (AUTHORIZATION, secret_header(&format!("{scheme} {value}"))?)
             }
         };
-        *kept = Some(header.clone());
+        *cached = Some(header.clone());
         Ok(Some(header))
     }
 

@@ -76,8 +76,8 @@ impl AgentCard {
     pub(crate) fn cancel_task(&self, task: &str) -> A2aRequest {
         match (self.binding, self.version) {
             (Binding::Http, _) => {
-                let place = format!("tasks/{}:cancel", path(task));
-                self.http(Method::POST, &place, Some(json!({})))
+                let endpoint = format!("tasks/{}:cancel", path(task));
+                self.http(Method::POST, &endpoint, Some(json!({})))
             }
             (Binding::JsonRpc, Version::V10) => self.rpc("CancelTask", json!({"id": task})),
             (Binding::JsonRpc, Version::V03) => self.rpc("tasks/cancel", json!({"id": task})),
@@ -114,7 +114,7 @@ impl AgentCard {
         A2aRequest::new(Method::POST, self.url.clone(), Some(body))
     }
 
-    fn http(&self, method: Method, place: &str, body: Option<Value>) -> A2aRequest {
+    fn http(&self, method: Method, endpoint: &str, body: Option<Value>) -> A2aRequest {
         let mut url = self.url.clone();
         let mut base = url.path().trim_end_matches('/').to_owned();
         if self.version == Version::V03 && !base.ends_with("/v1") {
@@ -124,7 +124,7 @@ impl AgentCard {
             base.push('/');
             base.push_str(&path(tenant));
         }
-        url.set_path(&format!("{base}/{place}"));
+        url.set_path(&format!("{base}/{endpoint}"));
         A2aRequest::new(method, url, body)
     }
 }

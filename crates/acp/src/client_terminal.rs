@@ -70,9 +70,9 @@ impl TerminalClient {
         let terminal = json!({"sessionId": self.session, "terminalId": id});
         let call = command.call.as_str().to_owned();
         self.terminals.lock().unwrap_or_else(PoisonError::into_inner).insert(call, id.to_owned());
-        let shown = json!({"sessionUpdate": "tool_call_update", "toolCallId": command.call.as_str(),
+        let update = json!({"sessionUpdate": "tool_call_update", "toolCallId": command.call.as_str(),
             "content": [terminal_content(id)]});
-        self.connection.update(&self.session, shown).await;
+        self.connection.update(&self.session, update).await;
         let waiting = self.connection.request("terminal/wait_for_exit", terminal.clone());
         let ended = tokio::select! {
             ended = waiting => ended.map_err(|error| error.message),

@@ -608,8 +608,8 @@ fn directory(params: &Object) -> Result<PathBuf, RpcError> {
     match (directory.is_absolute(), directory.is_dir()) {
         (false, _) => Err(RpcError::invalid_params("`cwd` must be an absolute path")),
         (true, false) => {
-            let shown = directory.display();
-            Err(RpcError::invalid_params(format!("the directory `{shown}` does not exist")))
+            let display_path = directory.display();
+            Err(RpcError::invalid_params(format!("the directory `{display_path}` does not exist")))
         }
         // Sessions belong to the real directory, as in the terminal.
         (true, true) => directory.canonicalize().map_err(|error| {

@@ -188,9 +188,9 @@ impl UpdateBuilder {
             Some(ItemInProgress::Call(id)) => {
                 let Some(call) = self.calls.get_mut(id) else { return Vec::new() };
                 call.output.push_str(&text.replace("\r\n", "\n"));
-                let kept = tool_updates::last_bytes(&call.output);
-                if kept.len() * 2 < call.output.len() {
-                    call.output = kept.to_owned();
+                let tail = tool_updates::last_bytes(&call.output);
+                if tail.len() * 2 < call.output.len() {
+                    call.output = tail.to_owned();
                 }
                 let is_due = call.sent_at.is_none_or(|at| at.elapsed() >= OUTPUT_INTERVAL);
                 if !call.is_announced || !is_due {

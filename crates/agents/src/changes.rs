@@ -52,13 +52,13 @@ impl NameChanges {
         /// Maximum number of names of each kind.
         const SHOWN: usize = 8;
         let part = |word: &str, names: &[String]| {
-            let shown: Vec<String> =
+            let listed: Vec<String> =
                 names.iter().take(SHOWN).map(|name| format!("`{name}`")).collect();
             let more = match names.len().saturating_sub(SHOWN) {
                 0 => String::new(),
                 more => format!(" and {more} more"),
             };
-            (!names.is_empty()).then(|| format!("{word} {}{more}", shown.join(", ")))
+            (!names.is_empty()).then(|| format!("{word} {}{more}", listed.join(", ")))
         };
         let parts = [
             part("new", &self.new),

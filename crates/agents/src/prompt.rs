@@ -39,8 +39,8 @@ pub(super) struct PromptExtras<'a> {
 /// Builds the system prompt of a subagent.
 pub(super) fn system(agent: &Agent, task: &str, extras: &PromptExtras<'_>) -> String {
     let mut own = agent.prompt.clone();
-    for place in PLACES {
-        own = own.replace(place, task);
+    for placeholder in PLACES {
+        own = own.replace(placeholder, task);
     }
     let mut text = match extras.core {
         "" => own,

@@ -136,9 +136,9 @@ impl Quotes {
         }
         let nested = self.open.contains(&Quote::Backtick);
         if (nested || self.document) && value.contains(special) {
-            let place = if nested { "back-ticks" } else { "a here-document" };
+            let construct = if nested { "back-ticks" } else { "a here-document" };
             return Err(format!(
-                "quotes, `$`, `\\`, and line breaks cannot be inserted into {place}"
+                "quotes, `$`, `\\`, and line breaks cannot be inserted into {construct}"
             ));
         }
         Ok(match self.open.last() {

@@ -168,8 +168,8 @@ impl Expander {
         let touched: Vec<PathBuf> = read.files.iter().map(|file| file.path.clone()).collect();
         let context = self.context.as_ref().and_then(|found| found.discover(&touched));
         for file in read.files {
-            let shown = self.workspace.relative(&file.path);
-            attachments.push(Part::text(format!("\nContent from @{}:\n", shown.display())));
+            let relative = self.workspace.relative(&file.path);
+            attachments.push(Part::text(format!("\nContent from @{}:\n", relative.display())));
             match file.part.view() {
                 PartView::Text("") => attachments.push(Part::text("(empty file)")),
                 _ => attachments.push(file.part),
@@ -253,8 +253,8 @@ impl Expander {
         let looks_like_name =
             word.starts_with(|letter: char| letter.is_uppercase() || letter == '.');
         let looks = looks_like_path(word) || looks_like_name;
-        let place = self.workspace.resolve(word, Access::Read);
-        looks && place.is_ok_and(|place| place.path().is_file())
+        let resolved = self.workspace.resolve(word, Access::Read);
+        looks && resolved.is_ok_and(|resolved| resolved.path().is_file())
     }
 
     /// Returns the path or glob pattern of a reference outside quotes and code.
@@ -263,8 +263,8 @@ impl Expander {
             return Some(path);
         }
         let names_existing_file = || {
-            let place = self.workspace.resolve(&token.path, Access::Read).ok()?;
-            place.path().is_file().then(|| token.path.clone())
+            let resolved = self.workspace.resolve(&token.path, Access::Read).ok()?;
+            resolved.path().is_file().then(|| token.path.clone())
         };
         match &token.glob {
             Some(glob) => {
@@ -294,7 +294,7 @@ impl Expander {
         let ends: Vec<usize> = ends.take(MOST_BORDERS).collect();
         ends.into_iter().rev().find_map(|end| {
             let path = format!("{}{}", token.path, word.get(..end)?);
-            let place = self.workspace.resolve(&path, Access::Read).ok()?;
+            let resolved = self.workspace.resolve(&path, Access::Read).ok()?;
             // `@app/(group)/new.tsx`, which does not exist, does not mean all of `app/(group)`.
             let behind = word.get(end..)?;
             let is_above = if path.ends_with('/') {
@@ -302,7 +302,7 @@ impl Expander {
             } else {
                 behind.strip_prefix('/').is_some_and(|name| !name.is_empty())
             };
-            match place.path() {
+            match resolved.path() {
                 real if real.is_dir() && is_above => None,
                 real if real.is_dir() => Some(format!("{}/", path.trim_end_matches('/'))),
                 real if real.exists() => Some(path),
@@ -323,8 +323,8 @@ impl Expander {
         let borders = path.char_indices().rev().filter(|(_, letter)| is_border(*letter));
         borders.take(MOST_BORDERS).find_map(|(at, _)| {
             let start = path.get(..at)?.trim_end_matches(['.', ':']);
-            let place = self.workspace.resolve(start, Access::Read).ok()?;
-            let is_there = !start.is_empty() && place.path().exists();
+            let resolved = self.workspace.resolve(start, Access::Read).ok()?;
+            let is_there = !start.is_empty() && resolved.path().exists();
             is_there.then(|| self.pattern(start, false)).flatten()
         })
     }

@@ -278,9 +278,9 @@ impl Commands {
         let mut seen = HashSet::new();
         offered.retain(|name| seen.insert(*name));
         if !offered.is_empty() {
-            let shown = offered.iter().take(OFFERED).map(|name| format!("`/{name}`"));
-            let shown: Vec<String> = shown.collect();
-            message.push_str(&format!(" (did you mean {}?)", shown.join(", ")));
+            let listed = offered.iter().take(OFFERED).map(|name| format!("`/{name}`"));
+            let listed: Vec<String> = listed.collect();
+            message.push_str(&format!(" (did you mean {}?)", listed.join(", ")));
         }
         if self.may_receive_more() {
             message.push_str("; MCP servers are still starting, and one of them may provide it");

@@ -104,13 +104,20 @@ async fn command(
         inactivity: shell.inactivity_timeout,
         ..Limits::default()
     };
-    let (line, place) = (text.to_owned(), directory.clone());
+    let (line, working_directory) = (text.to_owned(), directory.clone());
     let preparing = tokio::task::spawn_blocking(move || match &shell.sandbox {
         None => Ok((None, variables)),
         Some(options) => {
             let roots = roots.as_slice();
-            let prepared =
-                prepare_sandbox(options, &line, &place, roots, mode, &permissions, variables)?;
+            let prepared = prepare_sandbox(
+                options,
+                &line,
+                &working_directory,
+                roots,
+                mode,
+                &permissions,
+                variables,
+            )?;
             Ok((Some(prepared.0), prepared.1))
         }
     });

@@ -59,14 +59,14 @@ pub(crate) fn read(shared: &ExpansionContext, path: &str) -> IncludedFiles {
     }
     let mut parts = Vec::new();
     for file in read.files {
-        let shown = workspace.relative(&file.path);
-        let shown = shown.display();
+        let relative = workspace.relative(&file.path);
+        let display_path = relative.display();
         let is_text = matches!(file.part.view(), PartView::Text(_));
         match (is_folder, is_text) {
             (true, true) => {
-                parts.push(Part::text(format!("--- Start of content for {shown} ---\n")));
+                parts.push(Part::text(format!("--- Start of content for {display_path} ---\n")));
                 parts.push(file.part);
-                parts.push(Part::text(format!("\n--- End of content for {shown} ---\n")));
+                parts.push(Part::text(format!("\n--- End of content for {display_path} ---\n")));
             }
             _ => parts.push(file.part),
         }

@@ -191,8 +191,8 @@ fn run(buffer: &mut Buffer, command: &TestCommand) {
         TestCommand::Finish => buffer.text_end(),
         TestCommand::Jump(to) => {
             let to = to % (buffer.text().to_string().len() + 1);
-            let place = buffer.text().position(to);
-            buffer.set_cursor(place);
+            let position = buffer.text().position(to);
+            buffer.set_cursor(position);
         }
         TestCommand::Undo => {
             buffer.undo();

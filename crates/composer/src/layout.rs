@@ -52,8 +52,8 @@ impl<'a> Atom<'a> {
     }
 
     /// Creates a label, truncated to the columns of a row.
-    pub fn label(byte: usize, shown: impl Into<Cow<'a, str>>, columns: usize) -> Self {
-        let mut display_text = shown.into();
+    pub fn label(byte: usize, label: impl Into<Cow<'a, str>>, columns: usize) -> Self {
+        let mut display_text = label.into();
         if text_width(&display_text) > columns {
             display_text =
                 format!("{}…", truncate(&display_text, columns.saturating_sub(1))).into();

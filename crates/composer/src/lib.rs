@@ -279,9 +279,9 @@ impl Composer {
             display_text: self.buffer.text().to_string(),
         };
         self.history_mut().add(&submission.text);
-        let kept = self.buffer.clone();
+        let saved_text = self.buffer.clone();
         self.buffer.reset("");
-        self.sent_buffer = Some((kept, self.mode));
+        self.sent_buffer = Some((saved_text, self.mode));
         self.escaped = None;
         self.text_exchanged();
         submission

@@ -152,7 +152,7 @@ impl Composer {
 
     fn push_row(
         &self,
-        shown: &mut Line,
+        row: &mut Line,
         line: usize,
         range: Range<usize>,
         styles: &[(Range<usize>, Style)],
@@ -169,13 +169,13 @@ impl Composer {
                 own = own.patch(*over);
             }
             if own != style && !text.is_empty() {
-                shown.push(Span::styled(std::mem::take(&mut text), style));
+                row.push(Span::styled(std::mem::take(&mut text), style));
             }
             style = own;
             text.push_str(&atom.display_text);
         }
         if !text.is_empty() {
-            shown.push(Span::styled(text, style));
+            row.push(Span::styled(text, style));
         }
     }
 

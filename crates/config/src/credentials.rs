@@ -70,7 +70,7 @@ pub fn stored_key(dirs: &UserDirs, keychain: &Keychain) -> Result<Option<StoredK
         method.ok_or_else(|| to_error("`method` is neither `gemini-api-key` nor `vertex-ai`"))?;
     if is_in_keychain(&fields) {
         return match keychain.get(SecretName::ApiKey) {
-            Ok(Some(kept)) => Ok(Some(StoredKey { kind, key: key_in(&kept) })),
+            Ok(Some(stored)) => Ok(Some(StoredKey { kind, key: key_in(&stored) })),
             Ok(None) => Err(to_error("the system keychain no longer contains the key")),
             Err(error) => Err(to_error(&format!("the key cannot be read: {error}"))),
         };
@@ -85,8 +85,8 @@ pub fn stored_key(dirs: &UserDirs, keychain: &Keychain) -> Result<Option<StoredK
 /// Returns the key that was entered in Gemini CLI: from its encrypted file or, if `in_system`, from
 /// the system keychain. Blocking.
 pub fn key_of_reference(keychain: &Keychain, in_system: bool) -> Option<StoredKey> {
-    let kept = keychain.reference_secret(&SecretName::ApiKey, in_system)?;
-    let key = key_in(&kept);
+    let stored = keychain.reference_secret(&SecretName::ApiKey, in_system)?;
+    let key = key_in(&stored);
     (!key.is_empty()).then_some(StoredKey { kind: KeyKind::GeminiApi, key })
 }
 
@@ -100,10 +100,10 @@ fn record(key: &Secret) -> Secret {
 }
 
 /// Decodes a stored key; a text in another format is the key itself.
-fn key_in(kept: &Secret) -> Secret {
-    let record: Option<Value> = serde_json::from_str(kept.expose()).ok();
+fn key_in(stored: &Secret) -> Secret {
+    let record: Option<Value> = serde_json::from_str(stored.expose()).ok();
     let key = record.as_ref().and_then(|record| record.pointer("/token/accessToken"));
-    key.and_then(Value::as_str).map_or_else(|| kept.clone(), |key| Secret::new(key.trim()))
+    key.and_then(Value::as_str).map_or_else(|| stored.clone(), |key| Secret::new(key.trim()))
 }
 
 fn is_in_keychain(fields: &Object) -> bool {

@@ -119,12 +119,12 @@ fn extension_hooks(extension: &Extension, warnings: &mut Vec<String>) -> Vec<Hoo
         for (_, value) in &mut hook.env {
             *value = extension.variables.fill(value);
         }
-        let (kept, refused): (Vec<_>, Vec<_>) =
+        let (allowed, refused): (Vec<_>, Vec<_>) =
             std::mem::take(&mut hook.env).into_iter().partition(|(name, _)| !is_refused(name));
         for (name, _) in refused {
             warnings.push(format!("{}: the variable `{name}` is ignored", file.display()));
         }
-        hook.env = kept;
+        hook.env = allowed;
         for (name, value) in &settings {
             if !hook.env.iter().any(|(known, _)| known == name) {
                 hook.env.push((name.clone(), value.clone()));

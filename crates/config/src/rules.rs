@@ -441,10 +441,10 @@ mod tests {
         std::fs::create_dir_all(world.path("project/.parallax")).expect("folder");
         symlink(world.path("etc"), world.path("project/.parallax/policies")).expect("link");
         let found = world.find(|_| {});
-        let shown = format_files(&found.files, world.root.path());
-        assert_eq!(shown.len(), 5, "{shown:?}");
-        assert_eq!(shown[0], "3 project/.gemini/policies/a.toml: a");
-        for line in &shown[1..] {
+        let formatted = format_files(&found.files, world.root.path());
+        assert_eq!(formatted.len(), 5, "{formatted:?}");
+        assert_eq!(formatted[0], "3 project/.gemini/policies/a.toml: a");
+        for line in &formatted[1..] {
             assert!(!line.contains("secret") && !line.contains('#'), "{line}");
         }
         for number in 0..=super::MOST {

@@ -545,18 +545,19 @@ fn retain_entries(
     keep: impl Fn(&str) -> bool,
 ) {
     let is_kept = |value: &Value| value.as_str().is_none_or(&keep);
-    let kept = match get_dotted(values, key) {
+    let remaining = match get_dotted(values, key) {
         Some(Value::Array(entries)) => {
-            let kept: Vec<Value> = entries.iter().filter(|entry| is_kept(entry)).cloned().collect();
-            (kept.len() < entries.len()).then_some(Some(Value::Array(kept)))
+            let remaining: Vec<Value> =
+                entries.iter().filter(|entry| is_kept(entry)).cloned().collect();
+            (remaining.len() < entries.len()).then_some(Some(Value::Array(remaining)))
         }
         Some(text @ Value::String(_)) => (!is_kept(text)).then_some(None),
         _ => None,
     };
-    let Some(kept) = kept else { return };
+    let Some(remaining) = remaining else { return };
     take(values, key);
-    if let Some(kept) = kept {
-        migrate::set_default(values, key, kept);
+    if let Some(remaining) = remaining {
+        migrate::set_default(values, key, remaining);
     }
     accepted_keys.push(key.to_owned());
 }

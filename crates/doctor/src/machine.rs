@@ -38,12 +38,14 @@ fn program(environment: &Environment, name: &str) -> DoctorCheck {
     let Ok(own) = std::env::current_exe() else {
         return check(CheckStatus::Info, "cannot determine the path of this program".to_owned());
     };
-    let shown = own.display();
+    let display_path = own.display();
     match find_in_path(environment, name) {
-        None => check(CheckStatus::Info, format!("{shown}; `{name}` is not in `PATH`")),
-        Some(first) if real(&first) == real(&own) => check(CheckStatus::Ok, shown.to_string()),
+        None => check(CheckStatus::Info, format!("{display_path}; `{name}` is not in `PATH`")),
+        Some(first) if real(&first) == real(&own) => {
+            check(CheckStatus::Ok, display_path.to_string())
+        }
         Some(first) => {
-            let detail = format!("this is {shown}, but `{name}` runs {}", first.display());
+            let detail = format!("this is {display_path}, but `{name}` runs {}", first.display());
             let folder = own.parent().unwrap_or(&own);
             // A link with another name may have started this program.
             check(CheckStatus::Warning, detail).with_fix(match folder.join(name).exists() {
@@ -53,7 +55,7 @@ fn program(environment: &Environment, name: &str) -> DoctorCheck {
                     first.parent().unwrap_or(&first).display()
                 ),
                 false => format!(
-                    "Remove {}, or link `{name}` to {shown} in a directory before it in `PATH`.",
+                    "Remove {}, or link `{name}` to {display_path} in a directory before it in `PATH`.",
                     first.display()
                 ),
             })
@@ -94,20 +96,20 @@ fn home(parallax: &Path) -> DoctorCheck {
 /// another one.
 fn directory(id: &str, title: &str, target: &Path, variable: &str) -> DoctorCheck {
     let check = |status, detail: String| DoctorCheck::new(id, status, title, detail);
-    let shown = target.display();
+    let display_path = target.display();
     let elsewhere = format!("set `{variable}` to another directory");
     let is_link_to_nothing =
         |path: &Path| path.symlink_metadata().is_ok() && path.metadata().is_err();
     if target.symlink_metadata().is_ok() && !target.is_dir() || is_link_to_nothing(target) {
-        return check(CheckStatus::Error, format!("{shown} is not a directory"))
+        return check(CheckStatus::Error, format!("{display_path} is not a directory"))
             .with_fix(format!("Move it away, or {elsewhere}."));
     }
     if variable == "TMPDIR" && !target.exists() {
-        return check(CheckStatus::Error, format!("{shown} does not exist"))
+        return check(CheckStatus::Error, format!("{display_path} does not exist"))
             .with_fix(format!("Create it, or {elsewhere}."));
     }
     let Some(existing) = target.ancestors().find(|folder| folder.is_dir()) else {
-        return check(CheckStatus::Error, format!("{shown} does not exist"));
+        return check(CheckStatus::Error, format!("{display_path} does not exist"));
     };
     let written = tempfile::NamedTempFile::new_in(existing).and_then(|mut file| {
         file.write_all(&vec![b'.'; WRITTEN])?;
@@ -135,10 +137,10 @@ fn directory(id: &str, title: &str, target: &Path, variable: &str) -> DoctorChec
     match rustix::fs::statvfs(existing) {
         Ok(facts) if facts.f_bavail.saturating_mul(facts.f_frsize) < LOW_SPACE => {
             let free = facts.f_bavail.saturating_mul(facts.f_frsize) >> 20;
-            check(CheckStatus::Warning, format!("{shown}: only {free} MiB are free"))
+            check(CheckStatus::Warning, format!("{display_path}: only {free} MiB are free"))
                 .with_fix("Free space: sessions and undo need it.")
         }
-        _ => check(CheckStatus::Ok, format!("{shown} is writable")),
+        _ => check(CheckStatus::Ok, format!("{display_path} is writable")),
     }
 }
 

@@ -54,11 +54,11 @@ fn credentials(launch: &SessionConfig) -> DoctorCheck {
     let model = launch.model_name();
     match launch.provider_manager().credential() {
         Credential::Found { method, source } => {
-            let place = match source {
+            let source_text = match source {
                 CredentialSource::Environment => "from the environment",
                 CredentialSource::Stored => "stored",
             };
-            let detail = format!("{}, {place}, for the model `{model}`", method_name(method));
+            let detail = format!("{}, {source_text}, for the model `{model}`", method_name(method));
             check(CheckStatus::Ok, detail)
         }
         Credential::NotNeeded => check(CheckStatus::Ok, format!("`{model}` needs none")),
@@ -81,13 +81,13 @@ fn credentials(launch: &SessionConfig) -> DoctorCheck {
 fn other_keys(launch: &SessionConfig) -> Option<DoctorCheck> {
     let found =
         launch.provider_manager().provider_credentials().ok()?.into_iter().filter_map(|it| {
-            let place = match it.source {
+            let source_text = match it.source {
                 KeySource::Variable(name) => format!("`{name}`"),
                 KeySource::Command => "a command".to_owned(),
                 KeySource::Stored => "stored".to_owned(),
                 KeySource::Missing | KeySource::NotNeeded | KeySource::Project => return None,
             };
-            Some(format!("{} ({place})", it.provider))
+            Some(format!("{} ({source_text})", it.provider))
         });
     let found: Vec<String> = found.collect();
     let info = CheckStatus::Info;

@@ -101,25 +101,26 @@ fn undo_turns(checkpoints: &dyn Checkpoints, order: Rewind) -> UndoResult {
     let mut turns: Vec<u64> = checkpoints.changes().into_iter().map(|(turn, _)| turn).collect();
     turns.retain(|turn| *turn >= order.turn);
     turns.sort_unstable();
-    let (mut restored, mut kept) = (BTreeSet::new(), Vec::new());
+    let (mut restored, mut unrestored) = (BTreeSet::new(), Vec::new());
     let mut problems = Vec::new();
     let mut force_helps = false;
     for turn in turns.into_iter().rev() {
         match checkpoints.undo(Some(turn), order.force) {
             Ok(undone) => {
                 restored.extend(undone.restored);
-                kept.extend(undone.skipped);
+                unrestored.extend(undone.skipped);
                 force_helps |= undone.force_helps;
             }
             Err(reason) => problems.push(reason),
         }
     }
-    let restored = restored.into_iter().filter(|path| !kept.iter().any(|(other, _)| other == path));
+    let restored =
+        restored.into_iter().filter(|path| !unrestored.iter().any(|(other, _)| other == path));
     UndoResult {
         turn: order.turn,
         prompt: None,
         restored: restored.collect(),
-        skipped: kept.clone(),
+        skipped: unrestored.clone(),
         force_helps,
         problem: (!problems.is_empty()).then(|| problems.join("; ")),
     }

@@ -124,9 +124,9 @@ impl Conversation {
     }
 
     /// Appends a prompt of the running turn. `shown` is the text that the user typed.
-    pub(crate) fn push_prompt(&mut self, parts: Vec<Part>, shown: String) {
-        self.prompts.add(self.turn, self.history.len(), &shown);
-        let (display, turn) = (Some(shown), Some(self.turn));
+    pub(crate) fn push_prompt(&mut self, parts: Vec<Part>, display_text: String) {
+        self.prompts.add(self.turn, self.history.len(), &display_text);
+        let (display, turn) = (Some(display_text), Some(self.turn));
         let metadata = ContentMetadata { display, turn, ..ContentMetadata::default() };
         self.history.push(&Content::user(parts), metadata);
     }
@@ -236,9 +236,9 @@ impl Conversation {
             Some(id) => kept.id == id,
             None => kept.agent == agent && kept.task == task,
         };
-        let kept =
+        let interrupted =
             self.interrupted_work.iter().find(is_it).filter(|_| call.name == INVOKE_AGENT)?;
-        Some(resume_hint(&kept.id))
+        Some(resume_hint(&interrupted.id))
     }
 
     /// Returns the unanswered calls of the newest content.

@@ -139,10 +139,10 @@ impl History {
     }
 
     /// Pins or unpins a result.
-    pub(crate) fn pin(&mut self, place: ResultPlace, on: bool) {
-        let changed = if on { self.pins.insert(place) } else { self.pins.remove(&place) };
+    pub(crate) fn pin(&mut self, position: ResultPlace, on: bool) {
+        let changed = if on { self.pins.insert(position) } else { self.pins.remove(&position) };
         if changed {
-            self.record(&Record::Pin(PinRecord { place, on }));
+            self.record(&Record::Pin(PinRecord { place: position, on }));
         }
     }
 
@@ -216,7 +216,7 @@ impl History {
     /// Removes the contents after the first `keep`.
     pub(crate) fn truncate(&mut self, keep_contents: usize) {
         self.contents.truncate(keep_contents);
-        self.pins.retain(|place| place.content < keep_contents);
+        self.pins.retain(|position| position.content < keep_contents);
         let made = self.compactions.len();
         self.compactions.retain(|compaction| compaction.at <= keep_contents);
         if self.compactions.len() < made {
@@ -270,7 +270,7 @@ impl History {
             Some((contents, count)) if contents <= self.contents.len() => {
                 let newest = self.view.iter().rev();
                 let since = newest.take_while(|entry| {
-                    entry.origin.content_index().is_some_and(|place| place >= contents)
+                    entry.origin.content_index().is_some_and(|position| position >= contents)
                 });
                 count + since.map(|entry| entry.tokens).sum::<u64>()
             }

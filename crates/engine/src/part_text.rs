@@ -14,23 +14,23 @@ pub(crate) fn visible(parts: &[Part]) -> String {
 /// Replaces the text of parts; other parts stay. `false`: there was no text to replace.
 pub(crate) fn replace_text(parts: &mut Vec<Part>, text: &str) -> bool {
     let mut new = Some(text).filter(|text| !text.is_empty()).map(Part::text);
-    let mut kept = Vec::with_capacity(parts.len());
+    let mut joined = Vec::with_capacity(parts.len());
     let mut had = false;
     for part in parts.drain(..) {
         // An empty text part may only carry a signature.
         if !matches!(part.view(), PartView::Text(text) if !text.is_empty()) {
-            kept.push(part);
+            joined.push(part);
             continue;
         }
         had = true;
         // A signature moves to the replacement text.
         if let Some(new) = new.take() {
-            kept.push(match part.signature() {
+            joined.push(match part.signature() {
                 Some(signature) => new.with_signature(signature),
                 None => new,
             });
         }
     }
-    *parts = kept;
+    *parts = joined;
     had
 }

@@ -192,9 +192,9 @@ impl Suite {
         let is_cancelled = cancel.is_cancelled() && result.error.as_deref() == Some(CANCELED);
         if self.retains_failed && !result.pass && !is_cancelled {
             workspace.persist();
-            let place = format!("files: {}", workspace.path().display());
+            let note = format!("files: {}", workspace.path().display());
             let before = result.error.take().map(|error| format!("{error}; "));
-            result.error = Some(before.unwrap_or_default() + &place);
+            result.error = Some(before.unwrap_or_default() + &note);
         }
         // Removing a large project takes time.
         let _ = tokio::task::spawn_blocking(move || drop(workspace)).await;

@@ -120,11 +120,11 @@ impl Capture {
             _ => None,
         }
         .unwrap_or(&self.tail);
-        let kept = head.chars().count() + tail.chars().count();
+        let captured_length = head.chars().count() + tail.chars().count();
         CapturedText {
             head: head.to_owned(),
             tail: Some(tail.trim_end().to_owned()),
-            omitted_characters: self.total_characters.saturating_sub(kept as u64),
+            omitted_characters: self.total_characters.saturating_sub(captured_length as u64),
         }
     }
 }
@@ -207,8 +207,8 @@ mod tests {
         let mut capture = Capture::new(CaptureLimits::from_threshold(10));
         capture.push("äbcd");
         capture.push("efghiü");
-        let kept = capture.captured_text();
-        assert_eq!((kept.head.as_str(), kept.tail), ("äbcdefghiü", None));
+        let captured = capture.captured_text();
+        assert_eq!((captured.head.as_str(), captured.tail), ("äbcdefghiü", None));
     }
 
     #[test]
@@ -219,10 +219,10 @@ mod tests {
             for piece in text.chunks(step) {
                 capture.push(&piece.iter().collect::<String>());
             }
-            let kept = capture.captured_text();
-            assert_eq!(kept.head, text[..20].iter().collect::<String>());
-            assert_eq!(kept.tail, Some(text[920..].iter().collect()));
-            assert_eq!(kept.omitted_characters, 900);
+            let captured = capture.captured_text();
+            assert_eq!(captured.head, text[..20].iter().collect::<String>());
+            assert_eq!(captured.tail, Some(text[920..].iter().collect()));
+            assert_eq!(captured.omitted_characters, 900);
         }
     }
 
@@ -232,9 +232,9 @@ mod tests {
         for number in 0..100 {
             capture.push(&format!("line {number}\n"));
         }
-        let kept = capture.captured_text();
-        assert_eq!(kept.head, "line 0\nline 1");
-        let tail = kept.tail.unwrap_or_default();
+        let captured = capture.captured_text();
+        assert_eq!(captured.head, "line 0\nline 1");
+        let tail = captured.tail.unwrap_or_default();
         assert!(tail.starts_with("line ") && tail.ends_with("line 99"), "{tail}");
     }
 

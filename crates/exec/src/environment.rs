@@ -68,8 +68,9 @@ pub fn build(
 ) -> Environment {
     let parent: Vec<_> = parent.into_iter().collect();
     let set = fixed_variables(&parent, pager, git);
-    let kept = |name: &OsString| !set.iter().any(|(other, _)| other == name);
-    let mut environment = pass(parent.iter().filter(|(name, _)| kept(name)).cloned(), redaction);
+    let is_inherited = |name: &OsString| !set.iter().any(|(other, _)| other == name);
+    let mut environment =
+        pass(parent.iter().filter(|(name, _)| is_inherited(name)).cloned(), redaction);
     environment.variables.extend(set);
     environment
 }
@@ -113,8 +114,9 @@ pub fn hook_environment(
     if git == GitConfiguration::Isolated {
         isolate_git(&parent, &mut set);
     }
-    let kept = |name: &OsString| !set.iter().any(|(other, _)| other == name);
-    let mut environment = pass(parent.iter().filter(|(name, _)| kept(name)).cloned(), redaction);
+    let is_inherited = |name: &OsString| !set.iter().any(|(other, _)| other == name);
+    let mut environment =
+        pass(parent.iter().filter(|(name, _)| is_inherited(name)).cloned(), redaction);
     environment.variables.extend(set);
     environment
 }

@@ -176,14 +176,14 @@ impl OutputSink {
         self.flush_all().await;
         let mut log = OutputFileWriter::new(path, LOG_LIMIT, LimitBehavior::KeepNewest)
             .with_redactor(self.redact.clone());
-        let kept = self.capture.captured_text();
-        log.append(&kept.head).await;
-        if let Some(tail) = &kept.tail {
-            let omitted = kept.omitted_characters;
+        let captured = self.capture.captured_text();
+        log.append(&captured.head).await;
+        if let Some(tail) = &captured.tail {
+            let omitted = captured.omitted_characters;
             log.append(&format!("\n[{omitted} characters omitted]\n")).await;
             log.append(tail).await;
         }
-        if !kept.head.is_empty() {
+        if !captured.head.is_empty() {
             log.append("\n").await;
         }
         log.create().await;

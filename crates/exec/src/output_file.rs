@@ -216,7 +216,7 @@ fn start_over(file: &mut File) -> io::Result<u64> {
     file.seek(SeekFrom::Start(length.saturating_sub(KEPT_LOG_BYTES)))?;
     let mut end = Vec::new();
     file.take(KEPT_LOG_BYTES).read_to_end(&mut end)?;
-    let border = end.iter().position(|byte| *byte == b'\n').map_or(0, |place| place + 1);
+    let border = end.iter().position(|byte| *byte == b'\n').map_or(0, |index| index + 1);
     let end = end.get(border..).unwrap_or_default();
     file.set_len(0)?;
     file.seek(SeekFrom::Start(0))?;

@@ -108,14 +108,14 @@ impl Drop for PipedChild {
 /// Returns the beginning of a stream. The rest is read and discarded, so that the program does not
 /// block.
 async fn read_prefix(stream: Option<impl AsyncRead + Unpin>, limit: usize) -> Vec<u8> {
-    let mut kept = Vec::new();
-    let Some(mut stream) = stream else { return kept };
+    let mut bytes = Vec::new();
+    let Some(mut stream) = stream else { return bytes };
     let mut buffer = vec![0; 16 << 10];
     while let Ok(read @ 1..) = stream.read(&mut buffer).await {
-        let room = limit.saturating_sub(kept.len()).min(read);
-        kept.extend_from_slice(buffer.get(..room).unwrap_or_default());
+        let room = limit.saturating_sub(bytes.len()).min(read);
+        bytes.extend_from_slice(buffer.get(..room).unwrap_or_default());
     }
-    kept
+    bytes
 }
 
 #[cfg(test)]

@@ -160,14 +160,14 @@ impl Processes {
 }
 
 /// Reads to the end and keeps the beginning.
-async fn read_bounded(mut source: impl AsyncRead + Unpin, kept: &mut Vec<u8>, max_bytes: usize) {
+async fn read_bounded(mut source: impl AsyncRead + Unpin, bytes: &mut Vec<u8>, max_bytes: usize) {
     let mut buffer = vec![0; 16 * 1024];
     while let Ok(length) = source.read(&mut buffer).await {
         if length == 0 {
             return;
         }
-        let room = max_bytes.saturating_sub(kept.len()).min(length);
-        kept.extend_from_slice(buffer.get(..room).unwrap_or_default());
+        let room = max_bytes.saturating_sub(bytes.len()).min(length);
+        bytes.extend_from_slice(buffer.get(..room).unwrap_or_default());
     }
 }
 

@@ -69,13 +69,18 @@ impl Processes {
             return Err(StartError::Closed);
         }
         let StdioProgram { program, arguments, directory, mut environment, sandbox } = program;
-        let shown = program.to_string_lossy().into_owned();
-        let failed = |source| StartError::Spawn { program: shown.clone(), source };
+        let display_path = program.to_string_lossy().into_owned();
+        let failed = |source| StartError::Spawn { program: display_path.clone(), source };
         let path =
             environment.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.clone());
-        let (place, name) = (directory.clone(), program.clone());
-        let looking =
-            move || (find(&name, path.as_deref(), &place), place.is_dir(), session_helper());
+        let (working_directory, name) = (directory.clone(), program.clone());
+        let looking = move || {
+            (
+                find(&name, path.as_deref(), &working_directory),
+                working_directory.is_dir(),
+                session_helper(),
+            )
+        };
         let looked = tokio::task::spawn_blocking(looking).await;
         let (found, is_folder, helper) = looked.unwrap_or_default();
         if !is_folder {

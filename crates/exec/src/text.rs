@@ -119,8 +119,8 @@ impl ControlStripper {
             let Some(character) = characters.next() else { break };
             if self.step(character) {
                 // Replace NUL, which separates names that would otherwise run together.
-                let shown = if character == '\0' { '\u{2400}' } else { character };
-                sink(shown.encode_utf8(&mut [0; 4]));
+                let visible = if character == '\0' { '\u{2400}' } else { character };
+                sink(visible.encode_utf8(&mut [0; 4]));
             }
             rest = characters.as_str();
         }
@@ -128,7 +128,7 @@ impl ControlStripper {
 
     /// Advances by one character; returns true if it belongs to the text.
     fn step(&mut self, character: char) -> bool {
-        let (state, kept) = match (self.state, character) {
+        let (state, remaining) = match (self.state, character) {
             (ControlState::Text, '\x1b') => (ControlState::TextEscape, false),
             (_, '\x1b') => (ControlState::Escape, false),
             // Cancel and substitute end any sequence.
@@ -160,7 +160,7 @@ impl ControlStripper {
             ) => self.handle_ground(character),
         };
         self.state = state;
-        kept
+        remaining
     }
 
     fn handle_ground(&self, character: char) -> (ControlState, bool) {

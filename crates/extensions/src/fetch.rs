@@ -100,8 +100,8 @@ impl ExtensionManager<'_> {
                 temporary: None,
             },
             ExtensionSource::ArchiveFile(file) => {
-                let shown = file.to_string_lossy().into_owned();
-                self.archive(shown, |_| Ok(file))?
+                let display_path = file.to_string_lossy().into_owned();
+                self.archive(display_path, |_| Ok(file))?
             }
             ExtensionSource::ArchiveAddress(address) => {
                 let net = self.net();

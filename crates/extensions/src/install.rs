@@ -51,12 +51,12 @@ impl ExtensionManager<'_> {
         let name = &fetched.manifest.name;
         let _alone = self.lock()?;
         self.require_new_extension(name)?;
-        let place = self.replace_extension(fetched).map_err(input_failure)?;
+        let installed = self.replace_extension(fetched).map_err(input_failure)?;
         // Switches of a previous extension with this name must not apply to the new one.
         forget_extension_switches(&self.config.dirs, name)
             .and_then(|()| switch_extension(&self.config.dirs, name, true, None))
             .map_err(config)?;
-        Ok(place)
+        Ok(installed)
     }
 
     /// Rejects a name that is already taken, before the user is asked anything. Blocking.
@@ -88,8 +88,8 @@ impl ExtensionManager<'_> {
         let is_gone =
             |known: &Extension| known.home == ExtensionHome::Gemini && !known.enabled_for_user;
         let known = known.filter(|known| !is_gone(known)).map(|known| known.installed);
-        let place = self.target_directory(name);
-        known.or_else(|| place.symlink_metadata().is_ok().then_some(place))
+        let target = self.target_directory(name);
+        known.or_else(|| target.symlink_metadata().is_ok().then_some(target))
     }
 
     /// Copies the extension next to its target and renames it into place. The replaced version is
@@ -238,12 +238,12 @@ impl ExtensionManager<'_> {
             auto_update: false,
             pre_release: false,
         };
-        let place = self.target_directory(&name);
-        let written = create_private_folder(&place)
-            .and_then(|()| std::fs::write(place.join(INSTALL_METADATA), metadata.to_json()));
-        written.map_err(|error| input_failure(format!("`{}`: {error}", place.display())))?;
+        let target = self.target_directory(&name);
+        let written = create_private_folder(&target)
+            .and_then(|()| std::fs::write(target.join(INSTALL_METADATA), metadata.to_json()));
+        written.map_err(|error| input_failure(format!("`{}`: {error}", target.display())))?;
         forget_extension_switches(&self.config.dirs, &name).map_err(config)?;
-        Ok(place)
+        Ok(target)
     }
 
     /// Uninstalls an extension, given by name or source, and removes its settings. An extension of
@@ -417,7 +417,7 @@ mod tests {
         let (place, first) = (home.path().join("kept"), version("first"));
         PreviousVersion::set_aside(&first, place.clone()).expect("kept");
         let (second, over) = (version("second"), AtomicBool::new(false));
-        let kept = std::thread::scope(|scope| {
+        let previous = std::thread::scope(|scope| {
             let looking = scope.spawn(|| {
                 while !over.load(Ordering::Relaxed) {
                     for number in [0, 250, 499] {
@@ -425,14 +425,14 @@ mod tests {
                     }
                 }
             });
-            let kept = PreviousVersion::set_aside(&second, place.clone()).expect("kept");
+            let previous = PreviousVersion::set_aside(&second, place.clone()).expect("kept");
             over.store(true, Ordering::Relaxed);
             looking.join().expect("always there");
-            kept
+            previous
         });
         let read = |folder: &Path| std::fs::read_to_string(folder.join("0")).expect("a file");
         assert_eq!((read(&place).as_str(), read(&second).as_str()), ("second", "first"));
-        kept.restore(&second).expect("as it was");
+        previous.restore(&second).expect("as it was");
         assert_eq!((read(&place).as_str(), read(&second).as_str()), ("first", "second"));
     }
 }

@@ -115,7 +115,7 @@ pub fn install_skills(
     fetched: &FetchedSkills,
     scope: SettingScope,
 ) -> Result<Vec<InstalledSkill>, Failure> {
-    let place = skill_place(config, scope)?;
+    let directory = skill_place(config, scope)?;
     let to_error = |skill: &Skill, error: io::Error| {
         let reason = format!("failed to install the skill `{}`: {error}", skill.name);
         // An error without an OS error code is about the contents of the skill.
@@ -123,10 +123,10 @@ pub fn install_skills(
     };
     let mut installed = Vec::new();
     for skill in &fetched.skills {
-        let target = place.join(folder_name(skill)?);
+        let target = directory.join(folder_name(skill)?);
         let was_replaced = target.symlink_metadata().is_ok();
-        make(scope, &place).map_err(|error| to_error(skill, error))?;
-        install(skill.folder(), &place, &target).map_err(|error| to_error(skill, error))?;
+        make(scope, &directory).map_err(|error| to_error(skill, error))?;
+        install(skill.folder(), &directory, &target).map_err(|error| to_error(skill, error))?;
         pin_skill(&config.dirs, &target, Some(&fetched.source)).map_err(pin_failure)?;
         installed.push(InstalledSkill { folder: target, was_replaced });
     }
@@ -143,10 +143,10 @@ pub fn link_skills(
     skills: &FetchedSkills,
     scope: SettingScope,
 ) -> Result<Vec<PathBuf>, Failure> {
-    let place = skill_place(config, scope)?;
+    let directory = skill_place(config, scope)?;
     let mut linked = Vec::new();
     for skill in &skills.skills {
-        let link = place.join(folder_name(skill)?);
+        let link = directory.join(folder_name(skill)?);
         let failed = |error: io::Error| input_failure(format!("`{}`: {error}", link.display()));
         if link.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink()) {
             std::fs::remove_file(&link).map_err(failed)?;
@@ -158,7 +158,7 @@ pub fn link_skills(
                 link.display()
             )));
         }
-        make(scope, &place).map_err(failed)?;
+        make(scope, &directory).map_err(failed)?;
         std::os::unix::fs::symlink(skill.folder(), &link).map_err(failed)?;
         pin_skill(&config.dirs, &link, None).map_err(pin_failure)?;
         linked.push(link);
@@ -177,8 +177,8 @@ pub fn uninstall_skill(
     scope: SettingScope,
     known: impl FnOnce() -> Skills,
 ) -> Result<PathBuf, Failure> {
-    let place = skill_place(config, scope)?;
-    let entries = std::fs::read_dir(&place).into_iter().flatten().flatten();
+    let directory = skill_place(config, scope)?;
+    let entries = std::fs::read_dir(&directory).into_iter().flatten().flatten();
     let is_it = |path: &PathBuf| {
         read_skill(&path.join(SKILL_FILE), &SkillTier::User)
             .is_ok_and(|skill| skill.name.eq_ignore_ascii_case(name))
@@ -190,10 +190,10 @@ pub fn uninstall_skill(
             Some(skill) => format!(
                 "the skill `{name}` is not in `{}` but in `{}`: remove it there, or disable it \
                      with `parallax skills disable {name}`",
-                place.display(),
+                directory.display(),
                 skill.folder().display()
             ),
-            None => format!("unknown skill `{name}` in `{}`", place.display()),
+            None => format!("unknown skill `{name}` in `{}`", directory.display()),
         }));
     };
     let is_link = path.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink());
@@ -250,10 +250,10 @@ fn folder_name(skill: &Skill) -> Result<&str, Failure> {
 }
 
 /// Creates the skill directory of a scope. The user's is private.
-fn make(scope: SettingScope, place: &Path) -> io::Result<()> {
+fn make(scope: SettingScope, directory: &Path) -> io::Result<()> {
     match scope {
-        SettingScope::User => parallax_exec::create_private_folder(place),
-        SettingScope::Workspace => std::fs::create_dir_all(place),
+        SettingScope::User => parallax_exec::create_private_folder(directory),
+        SettingScope::Workspace => std::fs::create_dir_all(directory),
     }
 }
 

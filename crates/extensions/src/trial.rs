@@ -245,7 +245,7 @@ impl ExtensionManager<'_> {
 /// Returns the system variables, with a separate home directory.
 fn environment(all: &[(OsString, OsString)], home: &Path) -> Vec<(OsString, OsString)> {
     let own = ["HOME", "USERPROFILE", "PWD", "OLDPWD"];
-    let mut kept: Vec<(OsString, OsString)> = all
+    let mut environment: Vec<(OsString, OsString)> = all
         .iter()
         .filter(|(name, _)| {
             let name = name.to_string_lossy();
@@ -253,9 +253,9 @@ fn environment(all: &[(OsString, OsString)], home: &Path) -> Vec<(OsString, OsSt
         })
         .cloned()
         .collect();
-    kept.push(("HOME".into(), home.into()));
-    kept.push(("GEMINI_CLI_HOME".into(), home.into()));
-    kept
+    environment.push(("HOME".into(), home.into()));
+    environment.push(("GEMINI_CLI_HOME".into(), home.into()));
+    environment
 }
 
 /// Returns the failed expectations.

@@ -67,10 +67,10 @@ pub fn read_lines(
     cancelled: &dyn Fn() -> bool,
 ) -> Result<TextLines, FileError> {
     let (file, metadata) = path.open()?;
-    let shown = path.display_path();
+    let display_path = path.display_path();
     read_from(file, metadata, range, cancelled).map_err(|error| match error {
-        LineReadError::Cancelled => FileError::Cancelled { path: shown.to_path_buf() },
-        LineReadError::Io(error) => FileError::from_io(shown, "read", error),
+        LineReadError::Cancelled => FileError::Cancelled { path: display_path.to_path_buf() },
+        LineReadError::Io(error) => FileError::from_io(display_path, "read", error),
     })
 }
 

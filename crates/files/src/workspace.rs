@@ -119,13 +119,13 @@ impl Workspace {
         let base = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"));
         let root = folder(&base, &options.root)?;
         let real_root = root.resolved.clone();
-        let place = |path: &PathBuf| ResolvedDirectory::new(&real_root, path);
+        let directory = |path: &PathBuf| ResolvedDirectory::new(&real_root, path);
         let workspace = Self {
-            temp: (!options.temp.as_os_str().is_empty()).then(|| place(&options.temp)),
-            notes: (!options.notes.as_os_str().is_empty()).then(|| place(&options.notes)),
-            readable: RwLock::new(options.readable.iter().map(place).collect()),
-            writable_files: options.writable_files.iter().map(place).collect(),
-            denied: options.denied.iter().map(|path| place(path).resolved).collect(),
+            temp: (!options.temp.as_os_str().is_empty()).then(|| directory(&options.temp)),
+            notes: (!options.notes.as_os_str().is_empty()).then(|| directory(&options.notes)),
+            readable: RwLock::new(options.readable.iter().map(directory).collect()),
+            writable_files: options.writable_files.iter().map(directory).collect(),
+            denied: options.denied.iter().map(|path| directory(path).resolved).collect(),
             allow_node_modules: options.allow_node_modules,
             filtering: options.filtering,
             hidden_files: options.hidden_files,
@@ -147,12 +147,12 @@ impl Workspace {
 
     /// Returns all workspace directories, the root first, links resolved.
     pub fn roots(&self) -> Vec<PathBuf> {
-        read(&self.folders).iter().map(|place| place.resolved.clone()).collect()
+        read(&self.folders).iter().map(|directory| directory.resolved.clone()).collect()
     }
 
     /// Returns the session's temporary directory, or the root when there is none.
     pub fn temp(&self) -> &Path {
-        self.temp.as_ref().map_or(&self.root, |place| &place.resolved)
+        self.temp.as_ref().map_or(&self.root, |directory| &directory.resolved)
     }
 
     /// Returns which ignore files are used.
@@ -165,19 +165,19 @@ impl Workspace {
     /// # Errors
     /// Returns an error if it is not a directory.
     pub fn add_root(&self, path: &Path) -> Result<PathBuf, PathError> {
-        let place = folder(&self.root, path)?;
-        let real = place.resolved.clone();
+        let directory = folder(&self.root, path)?;
+        let real = directory.resolved.clone();
         let mut folders = self.folders.write().unwrap_or_else(std::sync::PoisonError::into_inner);
         if !folders.iter().any(|known| known.resolved == real) {
-            folders.push(place);
+            folders.push(directory);
         }
         Ok(real)
     }
 
     /// Makes a directory or a single file readable (with the user's approval).
     pub fn allow_reading(&self, path: &Path) {
-        let place = ResolvedDirectory::new(&self.root, path);
-        self.readable.write().unwrap_or_else(std::sync::PoisonError::into_inner).push(place);
+        let directory = ResolvedDirectory::new(&self.root, path);
+        self.readable.write().unwrap_or_else(std::sync::PoisonError::into_inner).push(directory);
     }
 
     /// Resolves a path and checks that it may be accessed.
@@ -200,18 +200,26 @@ impl Workspace {
     /// # Errors
     /// Returns an error if it is outside, protected from tools, or a hidden file that was moved.
     pub fn confine(&self, path: &Path, access: Access) -> Result<Confined, PathError> {
-        let shown = lexical(&self.root, path);
-        let real = real_path(&shown).ok_or_else(|| PathError::Loop { path: shown.clone() })?;
-        let outside = || PathError::Outside { path: shown.clone(), allowed: self.allowed() };
+        let display_path = lexical(&self.root, path);
+        let real = real_path(&display_path)
+            .ok_or_else(|| PathError::Loop { path: display_path.clone() })?;
+        let outside = || PathError::Outside { path: display_path.clone(), allowed: self.allowed() };
         if self.denied.iter().any(|denied| real.starts_with(denied)) {
             return Err(outside());
         }
         let folders = read(&self.folders).clone();
-        if let Some(segment) = self.protected_segment(&folders, &shown, &real) {
-            return Err(PathError::Protected { path: shown, segment, allowed: self.allowed() });
+        if let Some(segment) = self.protected_segment(&folders, &display_path, &real) {
+            return Err(PathError::Protected {
+                path: display_path,
+                segment,
+                allowed: self.allowed(),
+            });
         }
         if let Some(former_path) = self.moved_files().former_path_with_parents(&real) {
-            return Err(PathError::Hidden { path: shown, former_path: former_path.to_path_buf() });
+            return Err(PathError::Hidden {
+                path: display_path,
+                former_path: former_path.to_path_buf(),
+            });
         }
         // Use the outermost directory: opening walks from there without following links, so more of
         // the path is checked.
@@ -237,7 +245,7 @@ impl Workspace {
         };
         let anchor = anchor.ok_or_else(outside)?;
         let own = self.temp.iter().chain(&self.notes).any(|place| place.resolved == anchor);
-        let confined = Confined::new(shown.clone(), real, anchor).ok_or_else(outside)?;
+        let confined = Confined::new(display_path.clone(), real, anchor).ok_or_else(outside)?;
         let editor = match self.contains(confined.path()) {
             true => self.editor.clone(),
             false => SessionEditor::default(),
@@ -252,7 +260,7 @@ impl Workspace {
 
     /// Whether a path is inside the workspace directories.
     pub fn contains(&self, path: &Path) -> bool {
-        read(&self.folders).iter().any(|place| path.starts_with(&place.resolved))
+        read(&self.folders).iter().any(|directory| path.starts_with(&directory.resolved))
     }
 
     /// Returns a short name for display: relative to the workspace directory.
@@ -260,9 +268,9 @@ impl Workspace {
         let folders = read(&self.folders);
         let best = folders
             .iter()
-            .filter_map(|place| {
-                path.strip_prefix(&place.resolved)
-                    .or_else(|_| path.strip_prefix(&place.requested))
+            .filter_map(|directory| {
+                path.strip_prefix(&directory.resolved)
+                    .or_else(|_| path.strip_prefix(&directory.requested))
                     .ok()
             })
             .min_by_key(|rest| rest.as_os_str().len());
@@ -329,19 +337,21 @@ impl Workspace {
     fn protected_segment(
         &self,
         folders: &[ResolvedDirectory],
-        shown: &Path,
+        display_path: &Path,
         real: &Path,
     ) -> Option<String> {
         let below = |path: &Path, of: fn(&ResolvedDirectory) -> &PathBuf| {
             folders
                 .iter()
-                .filter_map(|place| path.strip_prefix(of(place)).ok().map(Path::to_path_buf))
+                .filter_map(|directory| {
+                    path.strip_prefix(of(directory)).ok().map(Path::to_path_buf)
+                })
                 .min_by_key(|rest| rest.as_os_str().len())
         };
         let candidates = [
-            below(shown, |place| &place.requested),
-            below(shown, |place| &place.resolved),
-            below(real, |place| &place.resolved),
+            below(display_path, |directory| &directory.requested),
+            below(display_path, |directory| &directory.resolved),
+            below(real, |directory| &directory.resolved),
         ];
         let kept = candidates.into_iter().flatten().find_map(|rest| {
             rest.iter()
@@ -351,7 +361,8 @@ impl Workspace {
         });
         let is_secret = |path: &&Path| path.file_name().is_some_and(is_secret_file);
         kept.or_else(|| {
-            let secret = [shown, real].into_iter().find(is_secret).filter(|_| !real.is_dir())?;
+            let secret =
+                [display_path, real].into_iter().find(is_secret).filter(|_| !real.is_dir())?;
             secret.file_name().map(|name| name.to_string_lossy().into_owned())
         })
     }

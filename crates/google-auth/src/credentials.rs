@@ -107,16 +107,16 @@ impl CredentialSource {
             (None, None) => return Ok(None),
         };
         let reading = tokio::task::spawn_blocking(move || {
-            let shown = path.display();
+            let display_path = path.display();
             match read_limited(&path) {
-                Ok(text) => serde_json::from_str(&text)
-                    .map(Some)
-                    .map_err(|error| format!("the file `{shown}` is not valid JSON: {error}")),
+                Ok(text) => serde_json::from_str(&text).map(Some).map_err(|error| {
+                    format!("the file `{display_path}` is not valid JSON: {error}")
+                }),
                 Err(error) if error.kind() == ErrorKind::NotFound && !named => Ok(None),
                 Err(error) if error.kind() == ErrorKind::NotFound => Err(format!(
-                    "the file `{shown}` in `GOOGLE_APPLICATION_CREDENTIALS` does not exist"
+                    "the file `{display_path}` in `GOOGLE_APPLICATION_CREDENTIALS` does not exist"
                 )),
-                Err(error) => Err(format!("the file `{shown}` cannot be read: {error}")),
+                Err(error) => Err(format!("the file `{display_path}` cannot be read: {error}")),
             }
         });
         reading.await.map_err(|error| error.to_string())?
@@ -299,11 +299,11 @@ async fn subject_token(client: &Client, file: &Value) -> Result<String, String> 
     let source = file.get("credential_source").ok_or("`credential_source` is missing")?;
     let body = if let Ok(path) = text(source, "file") {
         let path = PathBuf::from(path);
-        let shown = path.display().to_string();
+        let display_path = path.display().to_string();
         tokio::task::spawn_blocking(move || read_limited(&path))
             .await
             .map_err(|error| error.to_string())?
-            .map_err(|error| format!("the file `{shown}` of `credential_source`: {error}"))?
+            .map_err(|error| format!("the file `{display_path}` of `credential_source`: {error}"))?
     } else if let Ok(url) = text(source, "url") {
         let mut request = client.get(safe(&url)?);
         let headers = source.get("headers").and_then(Value::as_object);

@@ -113,8 +113,8 @@ impl TokenSource {
     /// # Errors
     /// Returns an error if there are no credentials or the service issues no token for them.
     pub async fn token(&self) -> Result<String, GoogleAuthError> {
-        let mut kept = self.inner.token.lock().await;
-        if let Some(token) = kept.as_ref().filter(|token| token.is_fresh()) {
+        let mut cached = self.inner.token.lock().await;
+        if let Some(token) = cached.as_ref().filter(|token| token.is_fresh()) {
             return Ok(token.text.clone());
         }
         let fetched = self.fetch().await.map_err(|reason| {
@@ -123,15 +123,15 @@ impl TokenSource {
             ))
         })?;
         let text = fetched.text.clone();
-        *kept = Some(fetched);
+        *cached = Some(fetched);
         Ok(text)
     }
 
     /// Discards a token that a service rejected, unless it was already replaced.
     pub async fn reject(&self, token: &str) {
-        let mut kept = self.inner.token.lock().await;
-        if kept.as_ref().is_some_and(|kept| kept.text == token) {
-            *kept = None;
+        let mut cached = self.inner.token.lock().await;
+        if cached.as_ref().is_some_and(|cached| cached.text == token) {
+            *cached = None;
         }
     }
 

@@ -97,16 +97,19 @@ impl OutputSchema {
             .map_err(|error| format!("invalid JSON: {error}"))?;
         let mut problems = String::new();
         for error in self.validator.iter_errors(&value).take(MAX_PROBLEMS) {
-            let place = error.instance_path().to_string();
-            let place =
-                if place.is_empty() { "the document".to_owned() } else { format!("`{place}`") };
+            let location = error.instance_path().to_string();
+            let location = if location.is_empty() {
+                "the document".to_owned()
+            } else {
+                format!("`{location}`")
+            };
             if !problems.is_empty() {
                 problems.push('\n');
             }
             // The message quotes the value, which may be as long as the answer.
             let output = error.to_string();
             let end = output.char_indices().nth(300).map_or(output.len(), |(at, _)| at);
-            problems.push_str(&format!("{place}: {}", output.get(..end).unwrap_or("")));
+            problems.push_str(&format!("{location}: {}", output.get(..end).unwrap_or("")));
         }
         if problems.is_empty() { Ok(value) } else { Err(problems) }
     }

@@ -88,8 +88,8 @@ fn merge_hooks(theirs: &Object, ours: &mut Object, done: &mut MigratedHooks) {
                 };
                 new.insert("matcher".to_owned(), matcher.into());
             }
-            let place = ours.entry(event.as_str()).or_insert_with(|| Value::Array(Vec::new()));
-            let Value::Array(known) = place else {
+            let entries = ours.entry(event.as_str()).or_insert_with(|| Value::Array(Vec::new()));
+            let Value::Array(known) = entries else {
                 done.skipped.push(format!("`hooks.{}` is not a list", event.as_str()));
                 continue;
             };

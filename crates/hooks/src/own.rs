@@ -39,11 +39,11 @@ impl HookContext {
             None => self.log.clone(),
             Some(file) => self.project.join(self.expand_home(file)),
         };
-        let shown = path.display().to_string();
+        let display_path = path.display().to_string();
         let writing = tokio::task::spawn_blocking(move || append(&path, &input));
         match writing.await {
             Ok(Ok(())) => HookResult::default(),
-            Ok(Err(error)) => HookResult::from_failure(hook, &format!("`{shown}`: {error}")),
+            Ok(Err(error)) => HookResult::from_failure(hook, &format!("`{display_path}`: {error}")),
             Err(error) => HookResult::from_failure(hook, &error.to_string()),
         }
     }

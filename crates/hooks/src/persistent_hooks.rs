@@ -108,11 +108,11 @@ impl PersistentHooks {
 fn reply_problem(line: &[u8], number: u64) -> Option<String> {
     let text = String::from_utf8_lossy(line);
     let text = text.trim();
-    let shown = || sanitize(text, TAIL);
+    let sanitized = || sanitize(text, TAIL);
     // Some programs print a greeting or diagnostics before they answer. A denial that follows must
     // count.
     let Some(said) = json(text) else {
-        return Some(format!("output before its response: {}", shown()));
+        return Some(format!("output before its response: {}", sanitized()));
     };
     // A late answer to an earlier event must not count for this one.
     let is_of_this = match said.get("id") {
@@ -120,7 +120,7 @@ fn reply_problem(line: &[u8], number: u64) -> Option<String> {
         Some(Value::String(id)) => *id == number.to_string(),
         Some(id) => id.as_u64() == Some(number),
     };
-    (!is_of_this).then(|| format!("a response to another event: {}", shown()))
+    (!is_of_this).then(|| format!("a response to another event: {}", sanitized()))
 }
 
 /// The result of a process that was ended before it answered.

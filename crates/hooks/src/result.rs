@@ -155,7 +155,7 @@ fn answer(hook: &Hook, end: &PipedOutput) -> HookResult {
         true => Cow::Borrowed(text),
         false => Cow::Owned(format!("{}\n{text}", trim(&reason))),
     };
-    let shown = sanitize(&text, TEXT);
+    let sanitized = sanitize(&text, TEXT);
     // A long-running hook can allow only with a valid line.
     let unreadable = text.starts_with(['{', '['])
         || std::str::from_utf8(raw).is_err()
@@ -163,12 +163,12 @@ fn answer(hook: &Hook, end: &PipedOutput) -> HookResult {
     if hook.fail_closed && (code != 0 || unreadable) {
         let why = match code {
             0 => "its output cannot be read".to_owned(),
-            code => format!("it exited with code {code}: {shown}"),
+            code => format!("it exited with code {code}: {sanitized}"),
         };
         return HookResult::from_failure(hook, &why);
     }
     let mut single = HookResult::default();
-    match (code, shown.is_empty()) {
+    match (code, sanitized.is_empty()) {
         (0, true) => {}
         (0, false) => {
             single.decision = Some(HookDecision::Allow);
@@ -176,16 +176,16 @@ fn answer(hook: &Hook, end: &PipedOutput) -> HookResult {
                 let why = "it printed invalid JSON, which is treated as text";
                 single.messages.push(message(hook, Level::Warning, why));
             }
-            single.messages.push(user_message(&shown));
+            single.messages.push(user_message(&sanitized));
         }
         (1, true) => single.messages.push(message(hook, Level::Warning, "it exited with code 1")),
         (1, false) => {
             single.decision = Some(HookDecision::Allow);
-            let why = format!("it exited with code 1: {shown}");
+            let why = format!("it exited with code 1: {sanitized}");
             single.messages.push(message(hook, Level::Warning, &why));
         }
         (code, false) if !hook.event.can_be_refused() => {
-            let why = format!("it exited with code {code}: {shown}");
+            let why = format!("it exited with code {code}: {sanitized}");
             single.messages.push(message(hook, Level::Warning, &why));
         }
         (code, true) => {
@@ -193,7 +193,7 @@ fn answer(hook: &Hook, end: &PipedOutput) -> HookResult {
                 format!("the hook `{}` exited with code {code}", sanitize(hook.title(), 200));
             single.refuse(hook, reason);
         }
-        (_, false) => single.deny(shown),
+        (_, false) => single.deny(sanitized),
     }
     single
 }
@@ -226,16 +226,19 @@ pub(crate) fn json(text: &str) -> Option<Object> {
 
 /// Returns why an answer is invalid, if the invalid part could be a denial.
 fn unreadable_reason(said: &Object) -> Option<String> {
-    let shown = |value: &Value| sanitize(&value.to_string(), 60);
+    let sanitized = |value: &Value| sanitize(&value.to_string(), 60);
     match said.get("decision") {
         None | Some(Value::Null) => {}
         Some(Value::String(word)) if word.is_empty() || decision(word).is_some() => {}
-        Some(other) => return Some(format!("unknown `decision` {}", shown(other))),
+        Some(other) => return Some(format!("unknown `decision` {}", sanitized(other))),
     }
     match said.get("continue") {
         None | Some(Value::Null | Value::Bool(_)) => {}
         Some(other) => {
-            return Some(format!("`continue` is {} instead of `true` or `false`", shown(other)));
+            return Some(format!(
+                "`continue` is {} instead of `true` or `false`",
+                sanitized(other)
+            ));
         }
     }
     match said.get("hookSpecificOutput") {
@@ -243,7 +246,7 @@ fn unreadable_reason(said: &Object) -> Option<String> {
         Some(Value::Object(output)) => match output.get("permissionDecision") {
             None | Some(Value::Null) => None,
             Some(Value::String(word)) if decision(word).is_some() => None,
-            Some(other) => Some(format!("unknown `permissionDecision` {}", shown(other))),
+            Some(other) => Some(format!("unknown `permissionDecision` {}", sanitized(other))),
         },
         Some(_) => Some("`hookSpecificOutput` is not an object".to_owned()),
     }

@@ -161,9 +161,9 @@ impl Discovered {
                     reject(format!("process {} has ended", file.pid));
                 }
                 WorkspaceMatch::Outside(folders) => {
-                    let shown: Vec<String> =
+                    let listed: Vec<String> =
                         folders.iter().map(|folder| folder.display().to_string()).collect();
-                    reject(format!("its folders do not contain this one: {}", shown.join(", ")));
+                    reject(format!("its folders do not contain this one: {}", listed.join(", ")));
                     self.folders.extend(folders);
                 }
                 WorkspaceMatch::Empty => {
@@ -211,9 +211,9 @@ impl Discovered {
                 self.add(port, token, stdio, source, None, &editor);
             }
             WorkspaceMatch::Outside(folders) => {
-                let shown: Vec<String> =
+                let listed: Vec<String> =
                     folders.iter().map(|folder| folder.display().to_string()).collect();
-                reject(format!("its folders do not contain this one: {}", shown.join(", ")));
+                reject(format!("its folders do not contain this one: {}", listed.join(", ")));
                 self.folders.extend(folders);
             }
             WorkspaceMatch::Empty => {

@@ -135,8 +135,9 @@ fn parse(path: &Path, pid: i32, content: &Value) -> Result<PortFile, String> {
     }
     let editor = content.get("ideInfo").and_then(|info| {
         let name = info.get("name")?.as_str()?.to_owned();
-        let shown = info.get("displayName").and_then(Value::as_str).unwrap_or(&name).to_owned();
-        Some((name, shown))
+        let display_name =
+            info.get("displayName").and_then(Value::as_str).unwrap_or(&name).to_owned();
+        Some((name, display_name))
     });
     Ok(PortFile {
         path: path.to_owned(),

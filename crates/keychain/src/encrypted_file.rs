@@ -258,8 +258,8 @@ mod tests {
         for text in [OF_REFERENCE, OLDER] {
             let plain = decrypt(text, &key).expect("opened");
             let secrets: Secrets = serde_json::from_slice(&plain).expect("secrets");
-            let kept = secrets["gemini-cli-api-key"]["default-api-key"].as_str().expect("a text");
-            assert!(kept.contains(r#""accessToken":"REFKEY--12345""#), "{kept}");
+            let stored = secrets["gemini-cli-api-key"]["default-api-key"].as_str().expect("a text");
+            assert!(stored.contains(r#""accessToken":"REFKEY--12345""#), "{stored}");
         }
         assert!(decrypt(OF_REFERENCE, &key_of("other-root-gemini-cli")).is_none());
         for damaged in ["", "a:b", "zz:zz:zz", "é:é:é", &OF_REFERENCE.replace(':', ";")] {

@@ -299,8 +299,8 @@ impl KeychainState {
         let account = self.account(name);
         let at = SecretLocation::for_parallax(&account);
         backend.set(at, label, secret.expose())?;
-        let kept = backend.get(at, backend::UNLOCK_TIMEOUT)?;
-        match kept.as_deref() == Some(secret.expose()) {
+        let stored = backend.get(at, backend::UNLOCK_TIMEOUT)?;
+        match stored.as_deref() == Some(secret.expose()) {
             true => Ok(()),
             false => Err("it did not store the secret".to_owned()),
         }

@@ -401,8 +401,8 @@ impl<'w> Writer<'w, '_> {
             row.spans.pop();
         }
         if let Some(last) = row.spans.last_mut() {
-            let kept = last.text.trim_end().len();
-            last.text.to_mut().truncate(kept);
+            let length = last.text.trim_end().len();
+            last.text.to_mut().truncate(length);
         }
         self.rows.push(row);
     }

@@ -160,8 +160,8 @@ impl<'l> Inline<'l> {
         let calculates = sign == "$$" && math.contains(['=', '+', '-', '_', '{']);
         if calculates || latex::is_formula(math) {
             let math = sanitize::one_row(math);
-            let shown = latex::to_unicode(math.trim());
-            self.push_literal(&shown, self.style().italic());
+            let unicode = latex::to_unicode(math.trim());
+            self.push_literal(&unicode, self.style().italic());
         } else {
             self.text(&format!("{sign}{math}{sign}"));
         }

@@ -52,26 +52,26 @@ pub(super) fn is_formula(math: &str) -> bool {
 
 /// Converts a formula to Unicode as far as possible; the rest is unchanged.
 pub(super) fn to_unicode(math: &str) -> String {
-    let mut shown = String::with_capacity(math.len());
-    convert(math, &mut shown, 0);
-    shown
+    let mut out = String::with_capacity(math.len());
+    convert(math, &mut out, 0);
+    out
 }
 
-fn convert(math: &str, shown: &mut String, depth: usize) {
+fn convert(math: &str, out: &mut String, depth: usize) {
     let mut rest = math;
     while let Some(char) = rest.chars().next() {
         let after = &rest[char.len_utf8()..];
         rest = match char {
-            '\\' => command(after, shown, depth),
-            '^' => script(after, '^', ABOVE, shown, depth),
-            '_' => script(after, '_', BELOW, shown, depth),
+            '\\' => command(after, out, depth),
+            '^' => script(after, '^', ABOVE, out, depth),
+            '_' => script(after, '_', BELOW, out, depth),
             '{' | '}' => after,
             '~' => {
-                shown.push(' ');
+                out.push(' ');
                 after
             }
             other => {
-                shown.push(other);
+                out.push(other);
                 after
             }
         };
@@ -79,28 +79,28 @@ fn convert(math: &str, shown: &mut String, depth: usize) {
 }
 
 fn inner(math: &str, depth: usize) -> String {
-    let mut shown = String::new();
+    let mut out = String::new();
     if depth < MAX_DEPTH {
-        convert(math, &mut shown, depth + 1);
+        convert(math, &mut out, depth + 1);
     } else {
-        shown.push_str(math);
+        out.push_str(math);
     }
-    shown
+    out
 }
 
 /// Converts a command after a backslash and returns the text after it.
-fn command<'a>(after: &'a str, shown: &mut String, depth: usize) -> &'a str {
+fn command<'a>(after: &'a str, out: &mut String, depth: usize) -> &'a str {
     let length = after.find(|char: char| !char.is_ascii_alphabetic()).unwrap_or(after.len());
     if length == 0 {
         // `\{`, `\,` and similar.
         let Some(char) = after.chars().next() else {
-            shown.push('\\');
+            out.push('\\');
             return after;
         };
         match char {
-            ',' | ';' | ':' | ' ' | '\\' => shown.push(' '),
+            ',' | ';' | ':' | ' ' | '\\' => out.push(' '),
             '!' => {}
-            other => shown.push(other),
+            other => out.push(other),
         }
         return &after[char.len_utf8()..];
     }
@@ -113,16 +113,16 @@ fn command<'a>(after: &'a str, shown: &mut String, depth: usize) -> &'a str {
             let bracket = |text: String| {
                 if text.chars().all(char::is_alphanumeric) { text } else { format!("({text})") }
             };
-            shown.push_str(&format!("{}/{}", bracket(above), bracket(below)));
+            out.push_str(&format!("{}/{}", bracket(above), bracket(below)));
             rest
         }
         "sqrt" => {
             let (under, rest) = argument(rest);
             let under = inner(under, depth);
-            shown.push('√');
+            out.push('√');
             match under.chars().count() {
-                0 | 1 => shown.push_str(&under),
-                _ => shown.push_str(&format!("({under})")),
+                0 | 1 => out.push_str(&under),
+                _ => out.push_str(&format!("({under})")),
             }
             rest
         }
@@ -130,8 +130,8 @@ fn command<'a>(after: &'a str, shown: &mut String, depth: usize) -> &'a str {
             let (letters, rest) = argument(rest);
             for letter in letters.chars() {
                 match DOUBLE_STRUCK.iter().find(|(plain, _)| *plain == letter) {
-                    Some((_, struck)) => shown.push_str(struck),
-                    None => shown.push(letter),
+                    Some((_, struck)) => out.push_str(struck),
+                    None => out.push(letter),
                 }
             }
             rest
@@ -139,7 +139,7 @@ fn command<'a>(after: &'a str, shown: &mut String, depth: usize) -> &'a str {
         name if DROPPED.contains(&name) => rest,
         name => {
             match symbol(name) {
-                Some(symbol) => shown.push_str(symbol),
+                Some(symbol) => out.push_str(symbol),
                 None if matches!(
                     name,
                     "log"
@@ -156,11 +156,11 @@ fn command<'a>(after: &'a str, shown: &mut String, depth: usize) -> &'a str {
                         | "mod"
                 ) =>
                 {
-                    shown.push_str(name);
+                    out.push_str(name);
                 }
                 None => {
-                    shown.push('\\');
-                    shown.push_str(name);
+                    out.push('\\');
+                    out.push_str(name);
                 }
             }
             rest
@@ -193,7 +193,7 @@ fn script<'a>(
     after: &'a str,
     sign: char,
     table: (&str, &str),
-    shown: &mut String,
+    out: &mut String,
     depth: usize,
 ) -> &'a str {
     let (script, rest) = if let Some(after) = after.strip_prefix('\\') {
@@ -213,12 +213,12 @@ fn script<'a>(
             .map(|(_, small)| small)
     };
     match script.chars().map(small).collect::<Option<String>>() {
-        Some(small) => shown.push_str(&small),
+        Some(small) => out.push_str(&small),
         None if script.chars().count() == 1 => {
-            shown.push(sign);
-            shown.push_str(&script);
+            out.push(sign);
+            out.push_str(&script);
         }
-        None => shown.push_str(&format!("{sign}({script})")),
+        None => out.push_str(&format!("{sign}({script})")),
     }
     rest
 }
@@ -229,7 +229,7 @@ pub(super) fn fragments(text: &str) -> Cow<'_, str> {
     if !text.contains('\\') {
         return Cow::Borrowed(text);
     }
-    let mut shown = String::new();
+    let mut out = String::new();
     let mut done = 0;
     for (at, _) in text.match_indices('\\') {
         let joined = |char: char| char.is_alphanumeric() || matches!(char, ':' | '\\' | '/' | '.');
@@ -243,15 +243,15 @@ pub(super) fn fragments(text: &str) -> Cow<'_, str> {
         else {
             continue;
         };
-        shown.push_str(&text[done..at]);
-        shown.push_str(symbol);
+        out.push_str(&text[done..at]);
+        out.push_str(symbol);
         done = at + 1 + length;
     }
     if done == 0 {
         return Cow::Borrowed(text);
     }
-    shown.push_str(&text[done..]);
-    Cow::Owned(shown)
+    out.push_str(&text[done..]);
+    Cow::Owned(out)
 }
 
 #[cfg(test)]
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn formulas_become_unicode() {
-        for (math, shown) in [
+        for (math, out) in [
             (r"\alpha \to \beta", "α → β"),
             (r"x^2 + y_{10}", "x² + y₁₀"),
             (r"\frac{a+b}{2}", "(a+b)/2"),
@@ -271,7 +271,7 @@ mod tests {
             (r"\frac{a", "a/"),
             (r"a^", "a"),
         ] {
-            assert_eq!(to_unicode(math), shown, "{math}");
+            assert_eq!(to_unicode(math), out, "{math}");
         }
     }
 

@@ -26,7 +26,7 @@ pub(crate) struct LimitedTools {
 
 /// Applies the limits to tools.
 pub(crate) fn bound(tools: Vec<ToolEntry>) -> LimitedTools {
-    let (mut kept, mut notes) = (Vec::with_capacity(tools.len()), Vec::new());
+    let (mut tools_within_limits, mut notes) = (Vec::with_capacity(tools.len()), Vec::new());
     let (mut described, mut schemas, mut total, mut left_out) = (0, 0, 0_usize, 0);
     for mut tool in tools {
         described += usize::from(shorten(&mut tool.description));
@@ -46,7 +46,7 @@ pub(crate) fn bound(tools: Vec<ToolEntry>) -> LimitedTools {
         total = total.saturating_add(size(&tool));
         match total > TOTAL {
             true => left_out += 1,
-            false => kept.push(tool),
+            false => tools_within_limits.push(tool),
         }
     }
     let omission_notice = (left_out > 0).then(|| {
@@ -67,7 +67,7 @@ pub(crate) fn bound(tools: Vec<ToolEntry>) -> LimitedTools {
              not declared"
         ));
     }
-    LimitedTools { tools: kept, omission_notice, notes }
+    LimitedTools { tools: tools_within_limits, omission_notice, notes }
 }
 
 /// Returns the size of a tool declaration in characters.

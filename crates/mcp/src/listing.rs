@@ -76,8 +76,8 @@ impl Server {
         let mut read = |what: &str, list: Result<pages::Pages, McpError>| match list {
             Ok(pages) => {
                 cuts.extend(pages.stop_reason.map(|reason| {
-                    let kept = pages.entries.len();
-                    format!("its list of {what} was truncated: {reason}; {kept} of them are used")
+                    let count = pages.entries.len();
+                    format!("its list of {what} was truncated: {reason}; {count} of them are used")
                 }));
                 pages.entries
             }

@@ -29,12 +29,12 @@ struct SkippedLines {
 impl StderrTail {
     /// Appends bytes and drops the oldest ones.
     pub(crate) fn push(&self, bytes: &[u8]) {
-        let mut kept = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tail = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
         let fresh = bytes.get(bytes.len().saturating_sub(KEPT)..).unwrap_or_default();
-        let over = (kept.len() + fresh.len()).saturating_sub(KEPT);
-        let over = over.min(kept.len());
-        kept.drain(..over);
-        kept.extend(fresh);
+        let over = (tail.len() + fresh.len()).saturating_sub(KEPT);
+        let over = over.min(tail.len());
+        tail.drain(..over);
+        tail.extend(fresh);
     }
 
     /// Records that messages arrive faster than they are read.
@@ -71,8 +71,8 @@ impl StderrTail {
 
     /// Returns the kept bytes as text.
     pub(crate) fn text(&self) -> String {
-        let mut kept = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
-        String::from_utf8_lossy(kept.make_contiguous()).into_owned()
+        let mut tail = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+        String::from_utf8_lossy(tail.make_contiguous()).into_owned()
     }
 
     /// Returns the last line that is not empty.

@@ -95,10 +95,10 @@ impl Stdio {
     }
 
     fn skip(&mut self, line: &[u8]) -> bool {
-        let shown = line.get(..line.len().min(1_000)).unwrap_or_default();
-        self.stderr_tail.push(shown);
+        let excerpt = line.get(..line.len().min(1_000)).unwrap_or_default();
+        self.stderr_tail.push(excerpt);
         self.stderr_tail.push(b"\n");
-        self.stderr_tail.count_skipped(shown);
+        self.stderr_tail.count_skipped(excerpt);
         !self.skipped.is_flood(line.len() + 1)
     }
 

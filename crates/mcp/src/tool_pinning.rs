@@ -28,8 +28,8 @@ impl ToolPins {
     /// Whether the tool was approved with a different definition. Reads the file once.
     pub(crate) fn has_changed(&self, server: &str, tool: &str, hash: &str) -> bool {
         let hashes = self.hashes();
-        let kept = hashes.as_ref().and_then(|all| all.get(server)?.get(tool));
-        kept.is_some_and(|kept| kept != hash)
+        let pinned = hashes.as_ref().and_then(|all| all.get(server)?.get(tool));
+        pinned.is_some_and(|pinned| pinned != hash)
     }
 
     /// Saves the current definition. Blocking.
@@ -38,7 +38,7 @@ impl ToolPins {
         // Another session may have changed the file.
         let mut all: Hashes = files::read(&self.path, LIMIT).unwrap_or_default();
         let tools = all.entry(server.to_owned()).or_default();
-        if tools.get(tool).is_none_or(|kept| kept != hash) {
+        if tools.get(tool).is_none_or(|pinned| pinned != hash) {
             tools.insert(tool.to_owned(), hash.to_owned());
             if let Err(error) = files::write(&self.path, &all) {
                 tracing::warn!(%error, "failed to store the description of an MCP tool");

@@ -98,10 +98,10 @@ impl Continuation {
 
     /// Removes text that was received before the connection was cut; `false` when the text differs.
     fn skip_repeated(&mut self, chunk: &mut Chunk) -> bool {
-        let mut kept = Vec::with_capacity(chunk.parts.len());
+        let mut parts = Vec::with_capacity(chunk.parts.len());
         for part in std::mem::take(&mut chunk.parts) {
             if self.skip.is_empty() {
-                kept.push(part);
+                parts.push(part);
                 continue;
             }
             match part.view() {
@@ -114,7 +114,7 @@ impl Continuation {
                         self.skip = rest.to_owned();
                     } else if let Some(rest) = text.strip_prefix(self.skip.as_str()) {
                         self.text_since_token.push_str(&self.skip);
-                        kept.push(Part::text(rest));
+                        parts.push(Part::text(rest));
                         self.skip.clear();
                     } else {
                         return false;
@@ -123,7 +123,7 @@ impl Continuation {
                 _ => return false,
             }
         }
-        chunk.parts = kept;
+        chunk.parts = parts;
         true
     }
 

@@ -160,9 +160,9 @@ impl Dialogue {
         for turn in &mut self.turns {
             let Turn::User { results, pieces } = turn else { continue };
             for result in results {
-                let (kept, omitted): (Vec<Media>, Vec<Media>) =
+                let (readable, omitted): (Vec<Media>, Vec<Media>) =
                     result.media.drain(..).partition(|media| can_read(&media.mime));
-                result.media = kept;
+                result.media = readable;
                 for media in omitted {
                     if !result.text.is_empty() {
                         result.text.push('\n');

@@ -86,7 +86,7 @@ impl FailureClassifier<'_> {
         }
         let (class, retryable) = self.transience(&failure);
         let message = self.describe(&failure);
-        let shown = match class {
+        let retry_message = match class {
             UNREACHABLE => format!("{}: {message}", self.host()),
             _ => message.clone(),
         };
@@ -104,7 +104,7 @@ impl FailureClassifier<'_> {
             is_guess: false,
             class,
             status: None,
-            message: shown,
+            message: retry_message,
         });
         FailedAttempt { error, retry, rejected: None }
     }

@@ -196,12 +196,12 @@ async fn read(request: RequestBuilder) -> Option<Value> {
 }
 
 /// Parses `/api/show` of Ollama. Older servers state no capabilities.
-fn parse_ollama_show(shown: &Value) -> ModelFacts {
-    let capabilities = shown.get("capabilities").and_then(Value::as_array);
+fn parse_ollama_show(response: &Value) -> ModelFacts {
+    let capabilities = response.get("capabilities").and_then(Value::as_array);
     let lacks = |name: &str| {
         capabilities.is_some_and(|list| !list.iter().any(|it| it.as_str() == Some(name)))
     };
-    let info = shown.get("model_info").and_then(Value::as_object);
+    let info = response.get("model_info").and_then(Value::as_object);
     let context = info.and_then(|info| {
         // The key starts with the architecture: `qwen3.context_length`.
         let mut lengths = info.iter().filter(|(key, _)| key.ends_with(".context_length"));
@@ -282,9 +282,9 @@ mod tests {
         assert_eq!(parse_models(&two, "b").context, Some(2));
         assert_eq!(parse_models(&two, "c").context, None);
 
-        let shown = json!({"capabilities": ["completion", "tools"],
+        let response = json!({"capabilities": ["completion", "tools"],
             "model_info": {"general.architecture": "qwen3", "qwen3.context_length": 40960}});
-        let facts = parse_ollama_show(&shown);
+        let facts = parse_ollama_show(&response);
         assert_eq!((facts.context, facts.lacks_tools), (Some(40_960), false));
         assert!(facts.lacks_thinking && facts.lacks_vision);
         assert_eq!(parse_ollama_show(&json!({"license": "x"})), ModelFacts::default());

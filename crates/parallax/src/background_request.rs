@@ -66,13 +66,13 @@ pub(crate) fn format_request(ask: &Value) -> String {
 
 /// Formats one question of the model with its numbered options.
 pub(crate) fn format_question(question: &UserQuestion) -> String {
-    let mut shown = String::new();
-    push_lines(&mut shown, "", &question.question);
+    let mut text = String::new();
+    push_lines(&mut text, "", &question.question);
     for (number, option) in options(question).iter().enumerate() {
         // Writing to a string cannot fail.
-        let _ = writeln!(shown, "  {}  {}", number + 1, one_line(option));
+        let _ = writeln!(text, "  {}  {}", number + 1, one_line(option));
     }
-    shown
+    text
 }
 
 /// Returns the line that answers a request. Several questions need one answer each.
@@ -251,9 +251,9 @@ mod tests {
     fn long_command_is_shown_to_its_end_with_its_lines() {
         let command = format!("echo {}\ntouch \u{1b}[31mHIDDEN", "a".repeat(9_000));
         let ask = approval(json!({"type": "command", "command": command, "directory": "/work"}));
-        let shown = format_request(&ask);
-        assert!(shown.contains("\n  touch ␛[31mHIDDEN\nIn: /work\n"), "{shown}");
-        assert!(shown.ends_with("  1  Allow once\n  2  Deny\n"), "{shown}");
+        let text = format_request(&ask);
+        assert!(text.contains("\n  touch ␛[31mHIDDEN\nIn: /work\n"), "{text}");
+        assert!(text.ends_with("  1  Allow once\n  2  Deny\n"), "{text}");
     }
 
     #[test]
@@ -261,15 +261,15 @@ mod tests {
         let diff = "--- a\n+++ b\n@@ -1 +1 @@\n-one\n+two\n";
         let ask = approval(json!({"type": "diff", "filePath": "/work/a.txt", "diff": diff,
             "linesAdded": 1, "linesRemoved": 1, "isNewFile": false}));
-        let shown = format_request(&ask);
-        assert!(shown.contains("/work/a.txt (+1 −1)\n  --- a\n") && shown.contains("\n  +two\n"));
+        let text = format_request(&ask);
+        assert!(text.contains("/work/a.txt (+1 −1)\n  --- a\n") && text.contains("\n  +two\n"));
     }
 
     #[test]
     fn each_question_needs_its_answer() {
         let ask = two_questions();
-        let shown = format_request(&ask);
-        assert!(shown.contains("Question 2 of 2\nWhich sizes?\n  1  S\n"), "{shown}");
+        let text = format_request(&ask);
+        assert!(text.contains("Question 2 of 2\nWhich sizes?\n  1  S\n"), "{text}");
         let value = |answers: &[&str]| line_of(&ask, answers).map(|line| line["value"].clone());
         assert_eq!(value(&["2", "1,2"]).expect("a line"), json!({"0": "blue", "1": "S, M"}));
         assert_eq!(value(&["green", "any"]).expect("a line"), json!({"0": "green", "1": "any"}));

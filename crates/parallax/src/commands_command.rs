@@ -49,9 +49,9 @@ pub(crate) fn run(
         CommandsAction::Check => Ok(check(&catalog)),
         CommandsAction::New { name, scope } => {
             let path = parallax_commands::new_command(launch.config(), name, (*scope).into())?;
-            let shown = one_line(&path.display().to_string());
+            let display_path = one_line(&path.display().to_string());
             Ok(CommandResult::new(
-                format!("Created {shown}\n"),
+                format!("Created {display_path}\n"),
                 json!({"file": path.to_string_lossy()}),
             ))
         }

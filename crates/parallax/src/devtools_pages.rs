@@ -35,8 +35,8 @@ impl OwnDevTools {
         if let Some(links) = running().get(session.as_str()).cloned() {
             return Ok(links);
         }
-        let shown = ShownSession::Running(launch.directory().to_owned(), session.clone());
-        let server = bind(0, launch, shown).await?;
+        let session_view = ShownSession::Running(launch.directory().to_owned(), session.clone());
+        let server = bind(0, launch, session_view).await?;
         let links = server.links();
         running().insert(session.as_str().to_owned(), links.clone());
         let stop = self.stop.clone();

@@ -126,16 +126,16 @@ impl LiveMessages {
     }
 
     fn add(&self, line: String) {
-        let mut kept = self.lock();
-        kept.bytes += line.len();
-        kept.lines.push_back(line);
-        while kept.bytes > KEPT {
-            let Some(oldest) = kept.lines.pop_front() else { break };
-            kept.bytes -= oldest.len();
-            kept.first += 1;
+        let mut messages = self.lock();
+        messages.bytes += line.len();
+        messages.lines.push_back(line);
+        while messages.bytes > KEPT {
+            let Some(oldest) = messages.lines.pop_front() else { break };
+            messages.bytes -= oldest.len();
+            messages.first += 1;
         }
-        let next = kept.first + kept.lines.len() as u64;
-        drop(kept);
+        let next = messages.first + messages.lines.len() as u64;
+        drop(messages);
         self.changed.send_replace(next);
     }
 
@@ -146,16 +146,16 @@ impl LiveMessages {
 
     /// The messages from a number on, as many as fit into one batch.
     fn next_batch(&self, next: &mut u64) -> (String, bool) {
-        let kept = self.lock();
+        let messages = self.lock();
         let mut text = String::new();
-        if *next < kept.first {
-            let count = kept.first - *next;
+        if *next < messages.first {
+            let count = messages.first - *next;
             // Writing to a string does not fail.
             let _ = writeln!(text, "{}", serde_json::json!({"dropped": {"count": count}}));
-            *next = kept.first;
+            *next = messages.first;
         }
-        let skipped = usize::try_from(*next - kept.first).unwrap_or(usize::MAX);
-        for line in kept.lines.iter().skip(skipped) {
+        let skipped = usize::try_from(*next - messages.first).unwrap_or(usize::MAX);
+        for line in messages.lines.iter().skip(skipped) {
             if !text.is_empty() && text.len() + line.len() > BATCH {
                 break;
             }
@@ -163,7 +163,7 @@ impl LiveMessages {
             text.push('\n');
             *next += 1;
         }
-        (text, kept.is_running)
+        (text, messages.is_running)
     }
 }
 

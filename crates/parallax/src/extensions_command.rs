@@ -262,10 +262,10 @@ pub(crate) fn run_with(
         }
         ExtensionsAction::New { path, template } => {
             let folder = launch.extension_manager().new_extension(path, template.as_deref())?;
-            let shown = one_line(&folder.display().to_string());
+            let display_path = one_line(&folder.display().to_string());
             let text = format!(
-                "Created an extension in {shown}.\nTo use it, run: parallax extensions link \
-                 {shown}\n"
+                "Created an extension in {display_path}.\nTo use it, run: parallax extensions link \
+                 {display_path}\n"
             );
             Ok(CommandResult::new(text, json!({"folder": folder.to_string_lossy()})))
         }
@@ -421,14 +421,14 @@ fn update(
         prompter.print(&format!("`{name}` moved from {} to {home}.\n", one_line(moved)));
     }
     if !added_permissions.is_empty() || previous_source.is_some() {
-        let mut shown = format!(
+        let mut question = format!(
             "Version {to} of \"{name}\" requests more permissions than you agreed to with version {}:\n",
             one_line(installed)
         );
         for line in added_permissions {
-            let _ = writeln!(shown, "  + {}", code_text(line));
+            let _ = writeln!(question, "  + {}", code_text(line));
         }
-        prompter.confirm(&shown, consent)?;
+        prompter.confirm(&question, consent)?;
     }
     if !launch.extension_manager().update_extension(extension, &update)? {
         return current();
@@ -485,16 +485,16 @@ fn uninstall(launch: &SessionConfig, names: &[String], all: bool) -> CommandResu
     let (mut text, mut errors) = (String::new(), String::new());
     let (mut list, mut code) = (Vec::new(), ExitCode::SUCCESS);
     for name in names {
-        let shown = one_line(name);
+        let display_name = one_line(name);
         match launch.extension_manager().uninstall_extension(name) {
             Ok(UninstallResult::Removed(_)) => {
-                let _ = writeln!(text, "Extension \"{shown}\" successfully uninstalled.");
+                let _ = writeln!(text, "Extension \"{display_name}\" successfully uninstalled.");
                 list.push(json!({"name": name, "done": "uninstalled"}));
             }
             Ok(UninstallResult::SwitchedOff(folder)) => {
                 let _ = writeln!(
                     text,
-                    "Extension \"{shown}\" is managed by Gemini CLI ({}), so its files were not \
+                    "Extension \"{display_name}\" is managed by Gemini CLI ({}), so its files were not \
                      removed. It is now disabled in Parallax.",
                     one_line(&folder.display().to_string())
                 );

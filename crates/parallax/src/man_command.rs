@@ -43,8 +43,8 @@ fn write_pages(
     page.render(&mut text).map_err(|error| cannot_write(&path, &error))?;
     std::fs::write(&path, text).map_err(|error| cannot_write(&path, &error))?;
     written.push(path);
-    let shown = |it: &&Command| !it.is_hide_set() && it.get_name() != "help";
-    for inner in command.get_subcommands().filter(shown) {
+    let is_public = |it: &&Command| !it.is_hide_set() && it.get_name() != "help";
+    for inner in command.get_subcommands().filter(is_public) {
         write_pages(inner, &format!("{name}-{}", inner.get_name()), out, written)?;
     }
     Ok(())

@@ -172,10 +172,10 @@ pub(crate) async fn run(typed: ModelsArguments) -> Result<(String, ExitCode), Fa
             if steps.iter().any(|step| !step.passed && step.name != "json") {
                 code = ExitCode::GENERAL;
             }
-            let shown = steps.iter().map(
+            let steps_json = steps.iter().map(
                 |step| json!({"name": step.name, "passed": step.passed, "detail": step.detail}),
             );
-            let mut value = json!({"model": model, "steps": shown.collect::<Vec<_>>()});
+            let mut value = json!({"model": model, "steps": steps_json.collect::<Vec<_>>()});
             if let Some(entry) = entry {
                 value["settings"] = entry;
             }

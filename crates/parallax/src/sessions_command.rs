@@ -375,10 +375,10 @@ fn move_result(moved: &MoveResult) -> CommandResult {
     let pair =
         |name: &'static str| move |(id, what): (&String, String)| json!({"id": id, name: what});
     let sessions = moved.sessions.iter().map(|(id, path)| (id, path.display().to_string()));
-    let kept = moved.skipped.iter().map(|(id, reason)| (id, reason.clone()));
+    let skipped = moved.skipped.iter().map(|(id, reason)| (id, reason.clone()));
     let json = json!({
         "sessions": sessions.map(pair("path")).collect::<Value>(),
-        "kept": kept.map(pair("why")).collect::<Value>(),
+        "kept": skipped.map(pair("why")).collect::<Value>(),
         "otherFiles": moved.other_files,
     });
     let code = if moved.skipped.is_empty() { ExitCode::SUCCESS } else { ExitCode::GENERAL };

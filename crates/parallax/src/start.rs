@@ -54,10 +54,10 @@ pub(crate) fn options(flags: &SessionFlags) -> Result<LaunchOptions, Failure> {
 fn mcp_servers_of(files: &[PathBuf]) -> Result<Object, Failure> {
     let mut servers = Object::new();
     for file in files {
-        let shown = one_line(&file.display().to_string());
+        let display_path = one_line(&file.display().to_string());
         let read = parallax_config::jsonc_object(file).map_err(|error| input(error.to_string()))?;
         let Some(mut read) = read else {
-            return Err(input(format!("`--mcp-config {shown}`: the file does not exist")));
+            return Err(input(format!("`--mcp-config {display_path}`: the file does not exist")));
         };
         match read.shift_remove("mcpServers") {
             Some(Value::Object(more)) if more.values().all(Value::is_object) => {
@@ -65,7 +65,7 @@ fn mcp_servers_of(files: &[PathBuf]) -> Result<Object, Failure> {
             }
             _ => {
                 return Err(input(format!(
-                    "`--mcp-config {shown}`: the file must have an object `mcpServers` with an \
+                    "`--mcp-config {display_path}`: the file must have an object `mcpServers` with an \
                      object for each server"
                 )));
             }
@@ -78,8 +78,8 @@ fn mcp_servers_of(files: &[PathBuf]) -> Result<Object, Failure> {
 fn skill_directories_of(directories: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let absolute = |directory: &PathBuf| {
         directory.canonicalize().ok().filter(|directory| directory.is_dir()).ok_or_else(|| {
-            let shown = one_line(&directory.display().to_string());
-            input(format!("`--skill-dir {shown}`: the directory does not exist"))
+            let display_path = one_line(&directory.display().to_string());
+            input(format!("`--skill-dir {display_path}`: the directory does not exist"))
         })
     };
     directories.iter().map(absolute).collect()

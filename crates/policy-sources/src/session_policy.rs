@@ -122,8 +122,8 @@ impl PolicySources {
     pub fn accept_project_rules(&self) -> Result<usize, String> {
         let files = self.rule_files().files;
         let (dirs, project) = (&self.config.dirs, &self.config.project);
-        let kept = save_accepted_rules(dirs, project, &files);
-        kept.map_err(|error| error.to_string())?;
+        let saved = save_accepted_rules(dirs, project, &files);
+        saved.map_err(|error| error.to_string())?;
         Ok(files.iter().filter(|file| file.tier == Tier::Workspace).count())
     }
 

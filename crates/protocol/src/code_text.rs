@@ -28,17 +28,17 @@ pub fn prose_text(text: &str) -> Cow<'_, str> {
 
 /// Replaces the characters that `is_revealed` selects with a visible form.
 fn reveal(text: &str, is_revealed: fn(char) -> bool) -> String {
-    let mut shown = String::with_capacity(text.len() + 16);
+    let mut out = String::with_capacity(text.len() + 16);
     for char in text.chars() {
         match char {
-            _ if !is_revealed(char) => shown.push(char),
-            '\0'..='\x1f' => shown.extend(char::from_u32(0x2400 + u32::from(char))),
-            '\x7f' => shown.push('␡'),
+            _ if !is_revealed(char) => out.push(char),
+            '\0'..='\x1f' => out.extend(char::from_u32(0x2400 + u32::from(char))),
+            '\x7f' => out.push('␡'),
             // Writing to a string cannot fail.
-            _ => drop(write!(shown, "{}", char.escape_unicode())),
+            _ => drop(write!(out, "{}", char.escape_unicode())),
         }
     }
-    shown
+    out
 }
 
 /// Checks a name or a URL, which must not contain any control character.

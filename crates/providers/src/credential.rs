@@ -144,16 +144,18 @@ impl ProviderManager {
         if output.as_ref().is_ok_and(|auth| auth.key().is_some()) {
             return with_source(output, CredentialSource::Environment);
         }
-        let kept = match self.has_key_variable() {
+        let stored_key = match self.has_key_variable() {
             true => None,
             false => self
                 .stored_key()
                 .map_err(|error| failure(FailureKind::Config, error.to_string()))?,
         };
-        let Some(kept) = kept else { return with_source(output, CredentialSource::Environment) };
-        let with_kept = |name: &str| match (kept.kind, name) {
+        let Some(stored_key) = stored_key else {
+            return with_source(output, CredentialSource::Environment);
+        };
+        let with_kept = |name: &str| match (stored_key.kind, name) {
             (KeyKind::GeminiApi, "GEMINI_API_KEY") | (KeyKind::VertexExpress, "GOOGLE_API_KEY") => {
-                Some(kept.key.expose().to_owned())
+                Some(stored_key.key.expose().to_owned())
             }
             (KeyKind::VertexExpress, "GOOGLE_GENAI_USE_VERTEXAI") => Some("true".to_owned()),
             _ => env(name),
@@ -184,7 +186,7 @@ impl ProviderManager {
     /// Returns all API keys of the program, to redact them from texts.
     pub fn own_keys(&self) -> Vec<String> {
         // An unused stored key is not loaded.
-        let kept = match self.has_key_variable() {
+        let stored_key = match self.has_key_variable() {
             true => None,
             false => self.stored_key().ok().flatten(),
         };
@@ -198,7 +200,7 @@ impl ProviderManager {
             .chain(of_providers.map(String::as_str))
             .filter_map(|name| self.config.environment.get(name))
             .map(str::to_owned)
-            .chain(kept.map(|kept| kept.key.expose().to_owned()))
+            .chain(stored_key.map(|stored_key| stored_key.key.expose().to_owned()))
             .collect()
     }
 }

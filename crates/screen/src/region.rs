@@ -195,17 +195,17 @@ impl Region {
         let pairs = align(old, new);
         // Delete first and from below, so that nothing leaves the end of the window and the rows
         // above keep their numbers.
-        let mut kept = vec![false; old.len()];
+        let mut is_reused = vec![false; old.len()];
         for at in pairs.iter().flatten() {
-            if let Some(kept) = kept.get_mut(*at) {
-                *kept = true;
+            if let Some(is_reused) = is_reused.get_mut(*at) {
+                *is_reused = true;
             }
         }
         let mut end = old.len();
         while end > 0 {
-            let run = kept
-                .get(..end)
-                .map_or(0, |kept| kept.iter().rev().take_while(|kept| !**kept).count());
+            let run = is_reused.get(..end).map_or(0, |is_reused| {
+                is_reused.iter().rev().take_while(|is_reused| !**is_reused).count()
+            });
             if run > 0 {
                 painter.delete_rows(end - run, run);
             }

@@ -86,12 +86,12 @@ mod tests {
     fn endless_resize_is_painted_periodically() {
         let start = Instant::now();
         let mut unrest = ResizeDebounce::default();
-        let mut shown = 0;
+        let mut frames = 0;
         for step in 0..100 {
             let now = start + Duration::from_millis(step * 100);
             unrest.record_change(now);
-            shown += usize::from(unrest.permission(now) == PaintPermission::Live);
+            frames += usize::from(unrest.permission(now) == PaintPermission::Live);
         }
-        assert_eq!(shown, 3);
+        assert_eq!(frames, 3);
     }
 }

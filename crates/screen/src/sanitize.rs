@@ -152,15 +152,15 @@ pub fn lines(text: &str) -> Cow<'_, str> {
     if text.chars().all(|char| is_shown(char) || matches!(char, '\n' | '\t')) {
         return Cow::Borrowed(text);
     }
-    let mut kept = String::with_capacity(text.len());
+    let mut sanitized = String::with_capacity(text.len());
     for piece in pieces(text) {
         match piece {
-            TextPiece::Text(text) => kept.push_str(text),
-            TextPiece::Control(char @ ('\n' | '\t')) => kept.push(char),
+            TextPiece::Text(text) => sanitized.push_str(text),
+            TextPiece::Control(char @ ('\n' | '\t')) => sanitized.push(char),
             TextPiece::Control(_) | TextPiece::Sequence(_) => {}
         }
     }
-    Cow::Owned(kept)
+    Cow::Owned(sanitized)
 }
 
 /// Returns a line with everything visible: tabs are kept, and invisible characters are shown as a

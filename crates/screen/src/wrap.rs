@@ -123,14 +123,14 @@ impl RowWrapper<'_> {
         }
         let mut row = std::mem::take(&mut self.row);
         while let Some(last) = row.last_mut() {
-            let kept = last.text.trim_end_matches([' ', '\t']).len();
-            if kept == last.text.len() {
+            let length = last.text.trim_end_matches([' ', '\t']).len();
+            if length == last.text.len() {
                 break;
             }
-            if kept == 0 {
+            if length == 0 {
                 row.pop();
             } else {
-                last.text.to_mut().truncate(kept);
+                last.text.to_mut().truncate(length);
                 break;
             }
         }

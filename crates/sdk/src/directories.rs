@@ -26,7 +26,7 @@ pub(crate) fn restored_directories(
         std::fs::canonicalize(&path).unwrap_or(path)
     };
     let given: Vec<PathBuf> = given.iter().map(real).collect();
-    let (mut kept, mut notices) = (Vec::new(), Vec::new());
+    let (mut directories_in_use, mut notices) = (Vec::new(), Vec::new());
     for folder in directories(records).iter().filter(|folder| !given.contains(folder)) {
         // Directories were recorded with links resolved. If the path is a link now, it is a
         // different directory, and an agent may have created the link.
@@ -39,7 +39,7 @@ pub(crate) fn restored_directories(
             false => launch.trust_manager().folder_to_add(&folder.display().to_string()),
         };
         match restored {
-            Ok(folder) => kept.push(folder),
+            Ok(folder) => directories_in_use.push(folder),
             Err(failure) => notices.push(format!(
                 "a directory of this session was not added: {}; `/directory add {}` adds it \
                  again",
@@ -48,7 +48,7 @@ pub(crate) fn restored_directories(
             )),
         }
     }
-    (kept, notices)
+    (directories_in_use, notices)
 }
 
 /// Returns the function that describes added directories to the model.

@@ -47,7 +47,7 @@ pub(crate) fn compaction_options(
         max_result_characters: settings.truncate_tool_output_threshold(),
         save_output: Some(Arc::new(move |tool, text| {
             let text = &dirs.keys.redact_text(text);
-            let kept = match dirs.keys.is_enabled() {
+            let saved = match dirs.keys.is_enabled() {
                 false => parallax_store::save_output(&outputs, tool, text),
                 true if dirs.is_temporary_at_home() => {
                     let reason = "this system has no memory-backed directory for it";
@@ -57,7 +57,7 @@ pub(crate) fn compaction_options(
                     &outputs, &encrypted, &dirs.keys, tool, text,
                 ),
             };
-            kept.map_err(|error| error.to_string())
+            saved.map_err(|error| error.to_string())
         })),
         ..standard
     }
@@ -116,9 +116,9 @@ pub(crate) fn open_workspace(
         .partition(|path| launch.options.directory.join(path).is_dir());
     let given = launch.options.include_directories.iter();
     additional.extend(given.map(|path| launch.config.expand_home(path)));
-    let (kept, mut notices) =
+    let (restored, mut notices) =
         directories::restored_directories(launch, &resumed.records, &additional);
-    additional.extend(kept);
+    additional.extend(restored);
     if !missing.is_empty() {
         let paths: Vec<String> =
             missing.iter().map(|path| format!("`{}`", path.display())).collect();

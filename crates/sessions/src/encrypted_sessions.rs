@@ -63,8 +63,8 @@ pub fn remove_session_files(dirs: &SessionDirs, directory: &Path, id: &SessionId
     if !dirs.is_temporary_at_home() {
         let artifacts = dirs.artifacts(directory, id);
         if dirs.keys.is_enabled() && dirs.journal(directory, id).is_file() {
-            let kept = dirs.encrypted_outputs(directory, id);
-            parallax_store::encrypt_outputs(&artifacts.tool_outputs(), &kept, &dirs.keys);
+            let encrypted = dirs.encrypted_outputs(directory, id);
+            parallax_store::encrypt_outputs(&artifacts.tool_outputs(), &encrypted, &dirs.keys);
         }
         // The directory may not exist.
         let _ = parallax_files::remove_tree(artifacts.root());

@@ -147,22 +147,23 @@ impl Cipher {
         Some(u64::from_be_bytes(records.try_into().ok()?))
     }
 
-    fn encrypt_text(&self, text: &[u8], place: Aad<Vec<u8>>) -> Option<String> {
+    fn encrypt_text(&self, text: &[u8], associated_data: Aad<Vec<u8>>) -> Option<String> {
         let mut nonce = [0; NONCE_LEN];
         SystemRandom::new().fill(&mut nonce).ok()?;
         let mut bytes = Vec::with_capacity(NONCE_LEN + text.len() + AES_256_GCM.tag_len());
         bytes.extend_from_slice(text);
         let nonce_of_key = Nonce::assume_unique_for_key(nonce);
-        self.key.seal_in_place_append_tag(nonce_of_key, place, &mut bytes).ok()?;
+        self.key.seal_in_place_append_tag(nonce_of_key, associated_data, &mut bytes).ok()?;
         bytes.splice(0..0, nonce);
         Some(BASE64.encode(bytes))
     }
 
-    fn decrypt_text(&self, text: &str, place: Aad<Vec<u8>>) -> Option<Vec<u8>> {
+    fn decrypt_text(&self, text: &str, associated_data: Aad<Vec<u8>>) -> Option<Vec<u8>> {
         let mut bytes = BASE64.decode(text.as_bytes()).ok()?;
         let nonce: [u8; NONCE_LEN] = bytes.get(..NONCE_LEN)?.try_into().ok()?;
         let nonce = Nonce::assume_unique_for_key(nonce);
-        let length = self.key.open_within(nonce, place, &mut bytes, NONCE_LEN..).ok()?.len();
+        let length =
+            self.key.open_within(nonce, associated_data, &mut bytes, NONCE_LEN..).ok()?.len();
         bytes.truncate(length);
         Some(bytes)
     }
@@ -175,17 +176,17 @@ impl Cipher {
 
     /// Returns the additional authenticated data of a record.
     fn record_aad(&self, number: u64) -> Aad<Vec<u8>> {
-        let mut place = b"parallax journal 1\0".to_vec();
-        place.extend_from_slice(self.head.session.as_bytes());
-        place.push(0);
-        place.extend_from_slice(&number.to_be_bytes());
-        Aad::from(place)
+        let mut associated_data = b"parallax journal 1\0".to_vec();
+        associated_data.extend_from_slice(self.head.session.as_bytes());
+        associated_data.push(0);
+        associated_data.extend_from_slice(&number.to_be_bytes());
+        Aad::from(associated_data)
     }
 
     /// Returns the additional authenticated data of the seal.
     fn seal_aad(&self) -> Aad<Vec<u8>> {
-        let mut place = b"parallax journal 1 seal\0".to_vec();
-        place.extend_from_slice(self.head.session.as_bytes());
-        Aad::from(place)
+        let mut associated_data = b"parallax journal 1 seal\0".to_vec();
+        associated_data.extend_from_slice(self.head.session.as_bytes());
+        Aad::from(associated_data)
     }
 }

@@ -77,16 +77,16 @@ pub fn forget_inputs(dirs: &SessionDirs, project: &Path, texts: &[String]) -> io
     lock.lock()?;
     let mut left: Vec<_> = texts.iter().map(|text| dirs.keys.redact_text(text)).collect();
     let text = fs::read_to_string(&path)?;
-    let mut kept: Vec<&str> = Vec::new();
+    let mut lines: Vec<&str> = Vec::new();
     for line in text.lines().rev() {
         let typed = serde_json::from_str::<InputEntry>(line).ok().map(|line| line.text);
         match typed.and_then(|typed| left.iter().position(|text| *text == typed)) {
             Some(at) => drop(left.swap_remove(at)),
-            None => kept.push(line),
+            None => lines.push(line),
         }
     }
-    kept.reverse();
-    let mut rest = kept.join("\n");
+    lines.reverse();
+    let mut rest = lines.join("\n");
     if !rest.is_empty() {
         rest.push('\n');
     }

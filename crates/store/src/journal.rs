@@ -267,16 +267,18 @@ impl Journal {
             let mut aside = String::new();
             if is_there {
                 let now = jiff::Timestamp::now().as_millisecond();
-                let kept = self.path.with_extension(format!("{now}.changed"));
-                fs::rename(&self.path, &kept)?;
+                let backup = self.path.with_extension(format!("{now}.changed"));
+                fs::rename(&self.path, &backup)?;
                 fs::rename(&new, &self.path)?;
                 report = "was changed by another program during the session and was rewritten \
                     completely";
-                aside =
-                    format!("; the version of the other program was saved as `{}`", kept.display());
+                aside = format!(
+                    "; the version of the other program was saved as `{}`",
+                    backup.display()
+                );
             }
-            let place = self.path.display();
-            Ok((made, format!("the file of this session {report}: `{place}`{aside}")))
+            let display_path = self.path.display();
+            Ok((made, format!("the file of this session {report}: `{display_path}`{aside}")))
         })();
         let (new, notice) = written.inspect_err(|_| inner.off = true)?;
         inner.file = Some(new);

@@ -196,11 +196,11 @@ impl Keys {
         if let Some(key) = in_file.filter(|key| key.id() == id) {
             return Ok(key);
         }
-        let kept = self.keychain.get(NAME).map_err(|keychain| {
+        let stored = self.keychain.get(NAME).map_err(|keychain| {
             let (id, file) = (id.to_owned(), self.key_file());
             KeyError::NotInFile { id, file, exists, keychain }
         })?;
-        let key = kept.and_then(|text| MasterKey::parse(text.expose()));
+        let key = stored.and_then(|text| MasterKey::parse(text.expose()));
         key.filter(|key| key.id() == id)
             .ok_or_else(|| KeyError::Missing { id: id.to_owned(), file: self.key_file() })
     }
@@ -217,14 +217,14 @@ impl Keys {
                 KeyError::Keychain(KeychainError::Failed(reason))
             }),
         };
-        let kept = self.keychain.get(NAME).map_err(KeyError::Keychain)?;
-        if let Some(key) = read(kept)? {
+        let stored = self.keychain.get(NAME).map_err(KeyError::Keychain)?;
+        if let Some(key) = read(stored)? {
             return Ok(key);
         }
         // If two processes start at once, only one creates the key.
         let _turn = self.turn()?;
-        let kept = self.keychain.get_uncached(NAME).map_err(KeyError::Keychain)?;
-        if let Some(key) = read(kept)? {
+        let stored = self.keychain.get_uncached(NAME).map_err(KeyError::Keychain)?;
+        if let Some(key) = read(stored)? {
             return Ok(key);
         }
         let key = random_key()?;

@@ -164,11 +164,11 @@ fn newest_of_each(files: Vec<SessionFile>, keys: &Keys) -> Vec<SessionEntry> {
     type EntriesById = HashMap<(PathBuf, String), SessionEntry>;
     let (mut found, mut theirs) = (EntriesById::new(), EntriesById::new());
     for entry in files.iter().filter_map(|file| read_entry(file, keys)) {
-        let place = if entry.origin == SessionOrigin::GeminiCli { &mut theirs } else { &mut found };
+        let list = if entry.origin == SessionOrigin::GeminiCli { &mut theirs } else { &mut found };
         let key = (entry.project.clone(), entry.id.clone());
-        match place.get(&key) {
+        match list.get(&key) {
             Some(known) if known.last_used >= entry.last_used => {}
-            _ => drop(place.insert(key, entry)),
+            _ => drop(list.insert(key, entry)),
         }
     }
     for (key, mut entry) in theirs {

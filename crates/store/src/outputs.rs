@@ -59,21 +59,21 @@ pub fn save_output_encrypted(
 
 /// Stores encrypted copies of other files that tools wrote to an output directory; see
 /// [`save_output_encrypted`]. Files that cannot be read or written are skipped. Blocking.
-pub fn encrypt_outputs(folder: &Path, kept: &Path, keys: &Keys) {
+pub fn encrypt_outputs(folder: &Path, encrypted: &Path, keys: &Keys) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = format!("{}.{ENCRYPTED}", entry.file_name().to_string_lossy());
         let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
-        if is_file && !kept.join(name).exists() {
+        if is_file && !encrypted.join(name).exists() {
             let text = std::fs::read(entry.path());
             // If this fails, the model is later notified that the file does not exist.
-            let _ = text.and_then(|text| encrypt(&entry.path(), &text, kept, keys));
+            let _ = text.and_then(|text| encrypt(&entry.path(), &text, encrypted, keys));
         }
     }
 }
 
 /// Encrypts the contents of a file to another file.
-fn encrypt(path: &Path, text: &[u8], kept: &Path, keys: &Keys) -> io::Result<()> {
-    create_private_dir(kept)?;
+fn encrypt(path: &Path, text: &[u8], encrypted: &Path, keys: &Keys) -> io::Result<()> {
+    create_private_dir(encrypted)?;
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let key = keys.for_new().map_err(io::Error::other)?;
     let key = key.ok_or_else(|| io::Error::other("no key available"))?;
@@ -84,14 +84,14 @@ fn encrypt(path: &Path, text: &[u8], kept: &Path, keys: &Keys) -> io::Result<()>
     options.write(true).create(true).truncate(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(kept.join(format!("{name}.{ENCRYPTED}")))?;
+    let mut file = options.open(encrypted.join(format!("{name}.{ENCRYPTED}")))?;
     file.write_all(&[cipher.first_line()?, line].concat())
 }
 
 /// Restores the outputs of an encrypted session to memory. Outputs that cannot be decrypted stay
 /// where they are. Blocking.
-pub fn restore_outputs(kept: &Path, folder: &Path, keys: &Keys) {
-    for entry in std::fs::read_dir(kept).into_iter().flatten().flatten() {
+pub fn restore_outputs(encrypted: &Path, folder: &Path, keys: &Keys) {
+    for entry in std::fs::read_dir(encrypted).into_iter().flatten().flatten() {
         let path = entry.path();
         let name = path.file_stem().unwrap_or_default().to_owned();
         if path.extension().is_none_or(|ending| ending != ENCRYPTED) || folder.join(&name).exists()

@@ -86,7 +86,7 @@ impl SessionDirs {
     #[must_use]
     pub fn in_memory(mut self, runtime: Option<&Path>) -> Self {
         let places = runtime.into_iter().chain([Path::new("/dev/shm")]);
-        let mut places = places.filter(|place| is_in_memory(place));
+        let mut places = places.filter(|directory| is_in_memory(directory));
         if let Some(folder) = places.find_map(|place| self.own_folder(place)) {
             self.temporary = folder;
         }
@@ -96,10 +96,10 @@ impl SessionDirs {
     /// Moves temporary directories to `place` if the Parallax home directory is not writable,
     /// because commands need one.
     #[must_use]
-    pub fn with_fallback_place(mut self, place: &Path) -> Self {
+    pub fn with_fallback_place(mut self, directory: &Path) -> Self {
         let there = self.parallax.ancestors().find(|folder| folder.exists());
         if there.is_some_and(|there| !is_writable(there))
-            && let Some(folder) = self.own_folder(place)
+            && let Some(folder) = self.own_folder(directory)
         {
             self.temporary = folder;
         }
@@ -125,11 +125,11 @@ impl SessionDirs {
 
     /// Returns a directory for this home directory in a place that others can write to, or `None`
     /// if it cannot be created or belongs to another user.
-    fn own_folder(&self, place: &Path) -> Option<PathBuf> {
-        let folder = place.join(format!("parallax-{}", &path_hash(&self.parallax)[..12]));
+    fn own_folder(&self, directory: &Path) -> Option<PathBuf> {
+        let folder = directory.join(format!("parallax-{}", &path_hash(&self.parallax)[..12]));
         match fs::symlink_metadata(&folder) {
             Ok(_) => is_owned(&folder).then_some(folder),
-            Err(_) => is_writable(place).then_some(folder),
+            Err(_) => is_writable(directory).then_some(folder),
         }
     }
 }
@@ -282,20 +282,20 @@ mod tests {
     #[cfg(unix)]
     #[test]
     fn directory_created_by_another_user_is_rejected() {
-        let place = tempfile::tempdir().expect("a folder");
+        let directory = tempfile::tempdir().expect("a folder");
         let dirs = SessionDirs::new("/p", "/g");
-        let folder = dirs.own_folder(place.path()).expect("free");
+        let folder = dirs.own_folder(directory.path()).expect("free");
         assert!(!folder.exists(), "who only looks leaves nothing");
         let mut at_work = dirs.clone();
         at_work.temporary = folder.clone();
         at_work.make_temporary().expect("made");
-        assert_eq!(dirs.own_folder(place.path()), Some(folder.clone()), "made before");
+        assert_eq!(dirs.own_folder(directory.path()), Some(folder.clone()), "made before");
         set_mode(&folder, 0o777).expect("opened");
-        assert_eq!(dirs.own_folder(place.path()), None, "others could look into it");
+        assert_eq!(dirs.own_folder(directory.path()), None, "others could look into it");
         assert!(at_work.make_temporary().is_err());
         fs::remove_dir(&folder).expect("gone");
         std::os::unix::fs::symlink("/etc", &folder).expect("a link");
-        assert_eq!(dirs.own_folder(place.path()), None);
+        assert_eq!(dirs.own_folder(directory.path()), None);
     }
 
     #[test]

@@ -204,11 +204,11 @@ impl TelemetrySettings<'_> {
         }
         let endpoint = url.as_str().trim_end_matches('/').to_owned();
         if wants_grpc || is_grpc_port {
-            let mut shown = url.clone();
+            let mut redacted_url = url.clone();
             // A URL with a host takes both.
-            let _ = shown.set_password(None);
-            let _ = shown.set_username("");
-            let shown = shown.as_str().trim_end_matches('/');
+            let _ = redacted_url.set_password(None);
+            let _ = redacted_url.set_username("");
+            let shown = redacted_url.as_str().trim_end_matches('/');
             warnings.push(format!(
                 "telemetry is sent over HTTP to `{shown}`, since gRPC is not supported"
             ));

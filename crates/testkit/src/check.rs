@@ -177,8 +177,8 @@ impl Checker {
             .max_by_key(|base| base.len());
         let replaced = conversation.is_unanswered
             && conversation.bases.iter().any(|base| {
-                let kept = base.len().saturating_sub(1);
-                base.get(..kept).is_some_and(|kept| hashes.starts_with(kept))
+                let length = base.len().saturating_sub(1);
+                base.get(..length).is_some_and(|kept| hashes.starts_with(kept))
             });
         match base {
             Some(base) if !conversation.is_unanswered => {

@@ -46,11 +46,11 @@ impl Collector {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?;
         let received: Arc<Mutex<Vec<Received>>> = Arc::default();
-        let kept = Arc::clone(&received);
+        let requests = Arc::clone(&received);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let kept = Arc::clone(&kept);
-                std::thread::spawn(move || serve(stream, conduct, &kept));
+                let requests = Arc::clone(&requests);
+                std::thread::spawn(move || serve(stream, conduct, &requests));
             }
         });
         Ok(Self { address, received })
@@ -87,7 +87,7 @@ impl Collector {
     }
 }
 
-fn serve(stream: TcpStream, conduct: Conduct, kept: &Mutex<Vec<Received>>) -> Option<()> {
+fn serve(stream: TcpStream, conduct: Conduct, requests: &Mutex<Vec<Received>>) -> Option<()> {
     let mut stream = BufReader::new(stream);
     loop {
         let mut head = String::new();
@@ -101,7 +101,7 @@ fn serve(stream: TcpStream, conduct: Conduct, kept: &Mutex<Vec<Received>>) -> Op
         let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
         let mut body = vec![0; length?.trim().parse().ok()?];
         stream.read_exact(&mut body).ok()?;
-        kept.lock().ok()?.push(Received { path, head, body });
+        requests.lock().ok()?.push(Received { path, head, body });
         let status = match conduct {
             Conduct::Mute => {
                 std::thread::sleep(Duration::from_secs(60));

@@ -150,7 +150,7 @@ impl Terminal {
     /// # Errors
     /// Returns an error if the program has ended.
     pub fn paste(&self, text: &str) -> io::Result<()> {
-        if self.with_emulator(|shown| shown.has_mode(2004)) {
+        if self.with_emulator(|emulator| emulator.has_mode(2004)) {
             self.send(format!("\x1b[200~{text}\x1b[201~").as_bytes())
         } else {
             self.text(text)
@@ -215,7 +215,7 @@ impl Terminal {
     /// # Errors
     /// See [`Terminal::wait`].
     pub fn wait_for(&self, text: &str) -> Result<(), String> {
-        self.wait(&format!("`{text}`"), |shown| shown.window().contains(text))
+        self.wait(&format!("`{text}`"), |emulator| emulator.window().contains(text))
     }
 
     /// Waits until a text is no longer in the window.
@@ -223,7 +223,7 @@ impl Terminal {
     /// # Errors
     /// See [`Terminal::wait`].
     pub fn wait_until_gone(&self, text: &str) -> Result<(), String> {
-        self.wait(&format!("end of `{text}`"), |shown| !shown.window().contains(text))
+        self.wait(&format!("end of `{text}`"), |emulator| !emulator.window().contains(text))
     }
 
     /// Waits until there is no output for the given time, at most eight times as long.
@@ -244,12 +244,12 @@ impl Terminal {
 
     /// Returns a position in the output, for [`Terminal::output_since`].
     pub fn mark(&self) -> usize {
-        self.with_emulator(|shown| shown.output().len())
+        self.with_emulator(|emulator| emulator.output().len())
     }
 
     /// Returns the output since the position.
     pub fn output_since(&self, mark: usize) -> Vec<u8> {
-        self.with_emulator(|shown| shown.output().get(mark..).unwrap_or_default().to_vec())
+        self.with_emulator(|emulator| emulator.output().get(mark..).unwrap_or_default().to_vec())
     }
 
     /// Returns the settings of the line discipline (echo, signals, and so on) for comparison.

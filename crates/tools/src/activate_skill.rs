@@ -232,8 +232,8 @@ fn tree(folder: &Path) -> String {
                 open.push((entry.path(), depth + 1));
             } else if !is_folder {
                 let path = entry.path();
-                let shown = path.strip_prefix(folder).unwrap_or(&path).display().to_string();
-                lines.push(shown.replace(char::is_control, "?"));
+                let display_path = path.strip_prefix(folder).unwrap_or(&path).display().to_string();
+                lines.push(display_path.replace(char::is_control, "?"));
             }
         }
     }

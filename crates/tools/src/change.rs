@@ -96,8 +96,8 @@ impl UnseenChange {
         target: &Confined,
         before: &OriginalFile,
     ) -> ToolError {
-        let shown = target.display_path().display();
-        let mut message = format!("`{shown}` was changed on disk since you last saw it.");
+        let display_path = target.display_path().display();
+        let mut message = format!("`{display_path}` was changed on disk since you last saw it.");
         match self.diff {
             Some(diff) => {
                 seen.record(target.path(), before.snapshot, Some(&before.bytes));
@@ -454,10 +454,10 @@ fn is_placeholder(line: &str) -> bool {
 }
 
 /// Returns the effects of an edit of one file, named as `shown`.
-pub(crate) fn edit_effects(path: &Path, shown: &Path, is_new: bool) -> Effects {
+pub(crate) fn edit_effects(path: &Path, display_path: &Path, is_new: bool) -> Effects {
     let writes = vec![path.to_owned()];
     let creates = if is_new { writes.clone() } else { Vec::new() };
-    let link = (shown != path).then(|| (shown.to_owned(), path.to_owned()));
+    let link = (display_path != path).then(|| (display_path.to_owned(), path.to_owned()));
     Effects { writes, creates, links: link.into_iter().collect(), ..Effects::default() }
 }
 

@@ -117,8 +117,8 @@ mod tests {
 
     #[tokio::test]
     async fn enter_plan_mode_creates_the_directory_and_requests_the_mode() {
-        let place = tempfile::tempdir().expect("tempdir");
-        let plans = place.path().join("a/plans");
+        let directory = tempfile::tempdir().expect("tempdir");
+        let plans = directory.path().join("a/plans");
         let tool = EnterPlanMode::new(plans.clone());
         let args = object(json!({"reason": "many\n files"}));
         let call = tool.prepare(args, &scope("enter_plan_mode")).expect("prepared");

@@ -218,13 +218,13 @@ mod tests {
     }
 
     fn prepare(
-        place: &TestProject,
+        project: &TestProject,
         name: &str,
         attended: bool,
     ) -> Result<Box<dyn Invocation>, ToolError> {
         let mut scope = scope("exit_plan_mode");
         scope.interactive = attended;
-        place.tool.prepare(object(json!({"plan_filename": name})), &scope)
+        project.tool.prepare(object(json!({"plan_filename": name})), &scope)
     }
 
     fn run(call: Box<dyn Invocation>, answer: Option<ApprovalResponse>) -> ToolResult {
@@ -236,8 +236,8 @@ mod tests {
 
     #[test]
     fn approval_response_selects_the_mode() {
-        let place = test_project();
-        let plan = place.tool.location.folder.join("p.md");
+        let project = test_project();
+        let plan = project.tool.location.folder.join("p.md");
         std::fs::write(&plan, "# Plan\n").expect("plan");
         for (answer, attended, mode) in [
             (Some(ApprovalResponse::ProceedOnce), true, ApprovalMode::Default),
@@ -246,9 +246,9 @@ mod tests {
             (None, false, ApprovalMode::AutoEdit),
         ] {
             for name in ["p.md", plan.to_str().expect("UTF-8")] {
-                let call = prepare(&place, name, attended).expect("prepared");
-                let shown = Preview::Plan { path: plan.clone(), text: "# Plan\n".into() };
-                assert_eq!(call.preview(), Some(shown));
+                let call = prepare(&project, name, attended).expect("prepared");
+                let expected = Preview::Plan { path: plan.clone(), text: "# Plan\n".into() };
+                assert_eq!(call.preview(), Some(expected));
                 let outcome = run(call, answer);
                 let change = SessionChange::PlanApproved { plan: plan.clone(), mode };
                 assert_eq!(outcome.change, Some(change), "{answer:?} {attended}");
@@ -258,10 +258,10 @@ mod tests {
 
     #[test]
     fn plan_rejection_is_a_result() {
-        let place = test_project();
-        std::fs::write(place.tool.location.folder.join("p.md"), "x").expect("plan");
+        let project = test_project();
+        std::fs::write(project.tool.location.folder.join("p.md"), "x").expect("plan");
         let output = |feedback: Option<&str>| {
-            let call = prepare(&place, "p.md", true).expect("prepared");
+            let call = prepare(&project, "p.md", true).expect("prepared");
             call.decline(feedback).expect("an outcome")
         };
         assert!(output(Some("smaller steps")).for_model.output.contains("smaller steps"));
@@ -271,11 +271,11 @@ mod tests {
 
     #[test]
     fn only_existing_plans_of_the_directory_are_accepted() {
-        let place = test_project();
-        let folder = place.tool.location.folder.clone();
+        let project = test_project();
+        let folder = project.tool.location.folder.clone();
         std::fs::write(folder.join("blank.md"), " \n").expect("blank");
-        std::fs::write(place.root.join("README.md"), "text").expect("readme");
-        std::os::unix::fs::symlink(place.root.join("README.md"), folder.join("link.md"))
+        std::fs::write(project.root.join("README.md"), "text").expect("readme");
+        std::os::unix::fs::symlink(project.root.join("README.md"), folder.join("link.md"))
             .expect("link");
         let long = std::fs::File::create(folder.join("long.md")).expect("long");
         long.set_len(LONGEST + 1).expect("length");
@@ -294,7 +294,7 @@ mod tests {
             "long.md",
             "\0",
         ] {
-            assert!(prepare(&place, name, true).is_err(), "{name:?}");
+            assert!(prepare(&project, name, true).is_err(), "{name:?}");
         }
     }
 }

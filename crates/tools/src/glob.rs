@@ -70,16 +70,16 @@ impl Tool for Glob {
         if pattern.trim().is_empty() {
             return Err(invalid_params("The `pattern` parameter must not be empty"));
         }
-        let place = SearchPlace::find(&self.workspace, args.optional_text("dir_path"))?;
+        let search_place = SearchPlace::find(&self.workspace, args.optional_text("dir_path"))?;
         let is_file = |root: &PathBuf| !root.is_dir();
-        if place.roots.len() == 1 && place.roots.iter().any(is_file) {
+        if search_place.roots.len() == 1 && search_place.roots.iter().any(is_file) {
             return Err(ToolError::new(
                 ToolErrorKind::SearchPathNotADirectory,
                 format!("Path is not a directory: {}", args.text("dir_path")),
             ));
         }
         let case_sensitive = args.flag("case_sensitive").unwrap_or(false);
-        let searches = place
+        let searches = search_place
             .roots
             .iter()
             .map(|root| RootSearch::new(root, pattern, case_sensitive))
@@ -93,7 +93,7 @@ impl Tool for Glob {
             ..WalkOptions::default()
         };
         Ok(Box::new(Call {
-            effects: Effects { reads: place.roots, ..Effects::default() },
+            effects: Effects { reads: search_place.roots, ..Effects::default() },
             pattern: pattern.to_owned(),
             workspace: Arc::clone(&self.workspace),
             limit: self.limit,
@@ -336,19 +336,19 @@ impl Drop for ThreadMatches<'_> {
 }
 
 fn report(found: GlobMatches, pattern: &str, roots: &[PathBuf], ignored: u64) -> ToolResult {
-    let place = describe_roots(roots);
+    let searched = describe_roots(roots);
     let ignored = match ignored {
         0 => String::new(),
         count => format!(" ({count} ignored)"),
     };
     if found.count == 0 {
         return ToolResult::text(format!(
-            "No files found matching pattern \"{pattern}\" {place}{ignored}"
+            "No files found matching pattern \"{pattern}\" {searched}{ignored}"
         ))
         .with_display(Display::text("No files found"));
     }
     let mut text = format!(
-        "Found {} file(s) matching \"{pattern}\" {place}{ignored}, sorted by modification time (newest first):",
+        "Found {} file(s) matching \"{pattern}\" {searched}{ignored}, sorted by modification time (newest first):",
         found.count
     );
     for hit in &found.hits {

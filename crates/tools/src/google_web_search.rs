@@ -188,8 +188,8 @@ fn search_result(query: &str, text: &str, sources: usize) -> ToolResult {
         .with_display(Display::text("No information found."));
     }
     let text = format!("Web search results for \"{query}\":\n\n{text}");
-    let shown = format!("Search results for \"{query}\" ({sources} sources)");
-    ToolResult::text(untrusted::wrap(&text)).with_display(Display::text(shown))
+    let summary = format!("Search results for \"{query}\" ({sources} sources)");
+    ToolResult::text(untrusted::wrap(&text)).with_display(Display::text(summary))
 }
 
 #[cfg(test)]

@@ -124,9 +124,9 @@ struct ListingRow {
 impl Call {
     fn list(&self, cancel: &CancellationToken) -> Result<ToolResult, ToolError> {
         let listing = self.target.list(MAX_READ).map_err(|error| self.failure(&error))?;
-        let shown = self.target.display_path().display();
+        let display_path = self.target.display_path().display();
         if listing.entries.is_empty() {
-            let text = format!("Directory {shown} is empty.");
+            let text = format!("Directory {display_path} is empty.");
             return Ok(ToolResult::text(text).with_display(Display::text("Directory is empty.")));
         }
         let rules = self.workspace.ignore_rules(self.flags);
@@ -152,7 +152,7 @@ impl Call {
             let key = |row: &ListingRow| (!row.is_folder, row.name.to_lowercase());
             key(one).cmp(&key(two)).then_with(|| one.name.cmp(&two.name))
         });
-        let mut text = format!("Directory listing for {shown}:");
+        let mut text = format!("Directory listing for {display_path}:");
         for row in rows.iter().take(MAX_SHOWN) {
             if row.is_folder {
                 text.push_str(&format!("\n[DIR] {}", row.name));
@@ -188,18 +188,18 @@ impl Call {
     }
 
     fn failure(&self, error: &FileError) -> ToolError {
-        let shown = self.target.display_path();
+        let display_path = self.target.display_path();
         match error {
             FileError::NotADirectory { .. } if self.target.exists() => ToolError::new(
                 ToolErrorKind::PathIsNotADirectory,
-                format!("Path is not a directory: {}", shown.display()),
+                format!("Path is not a directory: {}", display_path.display()),
             ),
             FileError::NotFound { .. } | FileError::NotADirectory { .. } => ToolError::new(
                 ToolErrorKind::LsExecutionError,
                 format!(
                     "Directory not found: {}{}",
-                    shown.display(),
-                    similar_names(&self.workspace, shown)
+                    display_path.display(),
+                    similar_names(&self.workspace, display_path)
                 ),
             ),
             other => ToolError::new(ToolErrorKind::LsExecutionError, other.to_string()),
@@ -208,8 +208,8 @@ impl Call {
 }
 
 /// Returns the row of an entry; `None` if it no longer exists.
-fn row(entry: &DirectoryEntry, place: &Confined) -> Option<ListingRow> {
-    let metadata = place.metadata().ok()?;
+fn row(entry: &DirectoryEntry, target: &Confined) -> Option<ListingRow> {
+    let metadata = target.metadata().ok()?;
     let name = entry.name.to_string_lossy();
     Some(ListingRow {
         is_folder: metadata.kind == EntryKind::Directory,

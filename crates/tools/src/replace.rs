@@ -172,7 +172,7 @@ impl Tool for Replace {
         let path = self.plans.resolve_path(args.text("file_path"), scope.mode, &self.workspace);
         let target = self.target(&path, !old.is_empty())?;
         let before = load(&target).map_err(|error| read_failure(&error))?;
-        let shown = target.display_path().display().to_string();
+        let display_path = target.display_path().display().to_string();
         let Some(before) = before else {
             if old.is_empty() {
                 return Ok(self.call(target, None, PlannedEdit::for_new_file(new), None));
@@ -180,7 +180,7 @@ impl Tool for Replace {
             return Err(ToolError::new(
                 ToolErrorKind::FileNotFound,
                 format!(
-                    "File not found: {shown}. Use an empty `old_string` to create it{}",
+                    "File not found: {display_path}. Use an empty `old_string` to create it{}",
                     similar_names(&self.workspace, target.display_path())
                 ),
             ));
@@ -188,11 +188,11 @@ impl Tool for Replace {
         if old.is_empty() {
             return Err(ToolError::new(
                 ToolErrorKind::AttemptToCreateExistingFile,
-                format!("{shown} already exists: provide the `old_string` to replace"),
+                format!("{display_path} already exists: provide the `old_string` to replace"),
             ));
         }
         let unseen = UnseenChange::detect(&self.seen_files, &target, &before);
-        let planned = plan(&shown, &before, old, new, allow_multiple);
+        let planned = plan(&display_path, &before, old, new, allow_multiple);
         match unseen {
             Some(change) if !is_safe_edit(&change, &planned, &before) => {
                 Err(change.refuse(&self.seen_files, &target, &before))
@@ -259,7 +259,7 @@ impl PlannedEdit {
 }
 
 fn plan(
-    shown: &str,
+    display_path: &str,
     before: &OriginalFile,
     old: &str,
     new: &str,
@@ -268,7 +268,7 @@ fn plan(
     let no_change = || {
         ToolError::new(
             ToolErrorKind::EditNoChange,
-            format!("No changes to apply to {shown}: the new text is the same as the old"),
+            format!("No changes to apply to {display_path}: the new text is the same as the old"),
         )
     };
     if old == new {
@@ -277,14 +277,14 @@ fn plan(
     let source = SourceText::new(&before.decoded.text);
     let found = find(&source, old, new);
     if found.hits.is_empty() {
-        return Err(not_found(shown, &source, old));
+        return Err(not_found(display_path, &source, old));
     }
     let lines: Vec<(usize, usize)> = found.hits.iter().map(|hit| hit.lines).collect();
     if lines.len() > 1 && !allow_multiple {
         return Err(ToolError::new(
             ToolErrorKind::EditExpectedOccurrenceMismatch,
             format!(
-                "Expected 1 occurrence of `old_string` in {shown} but found {}{}, at line(s) {}. Add lines around it to make it unique, or set `allow_multiple`",
+                "Expected 1 occurrence of `old_string` in {display_path} but found {}{}, at line(s) {}. Add lines around it to make it unique, or set `allow_multiple`",
                 if found.has_more { "more than " } else { "" },
                 lines.len(),
                 format_line_ranges(&lines)
@@ -295,7 +295,7 @@ fn plan(
         return Err(ToolError::new(
             ToolErrorKind::EditExpectedOccurrenceMismatch,
             format!(
-                "`old_string` occurs more than {} times in {shown}, too many to replace at once",
+                "`old_string` occurs more than {} times in {display_path}, too many to replace at once",
                 lines.len()
             ),
         ));
@@ -304,7 +304,7 @@ fn plan(
         found.hits.iter().map(|hit| source.splice(&hit.range, &hit.new)).collect();
     let bytes = before.decoded.splice(&before.bytes, &changes).map_err(|error| {
         write_failure(&FileError::Lossy {
-            path: PathBuf::from(shown),
+            path: PathBuf::from(display_path),
             encoding: before.decoded.encoding.name(),
             unsupported_text: error.unsupported_text(),
         })
@@ -324,9 +324,9 @@ fn plan(
     Ok(PlannedEdit { text, bytes, strategy: found.strategy, lines, ranges })
 }
 
-fn not_found(shown: &str, source: &SourceText<'_>, old: &str) -> ToolError {
+fn not_found(display_path: &str, source: &SourceText<'_>, old: &str) -> ToolError {
     let mut message = format!(
-        "Could not find an exact match for `old_string` in {shown} (0 occurrences). Read the lines again before you retry"
+        "Could not find an exact match for `old_string` in {display_path} (0 occurrences). Read the lines again before you retry"
     );
     if let Some(near) = nearest::find(source, old) {
         let (first, last) = near.lines;
@@ -399,13 +399,13 @@ impl Call {
         if let Err(error) = written {
             return ToolResult::failure(error);
         }
-        let shown = self.target.display_path().display();
+        let display_path = self.target.display_path().display();
         let mut output = match before {
-            None => format!("Created new file: {shown} with the given content."),
+            None => format!("Created new file: {display_path} with the given content."),
             Some(before) => {
                 let count = self.planned.lines.len();
                 let mut text =
-                    format!("Successfully modified file: {shown} ({count} replacements).");
+                    format!("Successfully modified file: {display_path} ({count} replacements).");
                 if let Some(note) = self.planned.strategy.note() {
                     text.push_str(&format!(
                         " {note} at line(s) {}.",

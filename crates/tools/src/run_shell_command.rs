@@ -326,19 +326,19 @@ impl RunShellCommand {
 
     /// Resolves a directory in which the command may run.
     fn folder(&self, path: &str) -> Result<PathBuf, ToolError> {
-        let place =
+        let target =
             self.workspace.resolve(path, Access::Write).map_err(|error| path_failure(&error))?;
-        let shown = place.display_path().display();
-        match place.metadata() {
-            Ok(facts) if facts.kind == EntryKind::Directory => Ok(place.path().to_owned()),
+        let display_path = target.display_path().display();
+        match target.metadata() {
+            Ok(facts) if facts.kind == EntryKind::Directory => Ok(target.path().to_owned()),
             Ok(_) => Err(ToolError::new(
                 ToolErrorKind::PathIsNotADirectory,
-                format!("`{shown}` is not a directory: specify a directory as `dir_path`"),
+                format!("`{display_path}` is not a directory: specify a directory as `dir_path`"),
             )),
             Err(_) => Err(ToolError::new(
                 ToolErrorKind::FileNotFound,
                 format!(
-                    "the directory `{shown}` does not exist: create it first or omit `dir_path`"
+                    "the directory `{display_path}` does not exist: create it first or omit `dir_path`"
                 ),
             )),
         }
@@ -454,9 +454,9 @@ fn parse_permissions(
             Err(_) => directory.join(&*path),
         };
         *path = granted_paths::exact(&full, home).ok_or_else(|| {
-            let shown = full.display();
+            let display_path = full.display();
             invalid_params(format!(
-                "params/additional_permissions: `{shown}` is too broad to be granted"
+                "params/additional_permissions: `{display_path}` is too broad to be granted"
             ))
         })?;
     }

@@ -33,15 +33,15 @@ impl SearchPlace {
             let base = (roots.len() == 1).then(|| roots.first().cloned()).flatten();
             return Ok(Self { roots, base });
         };
-        let place = workspace.resolve(text, Access::Read).map_err(|error| path_failure(&error))?;
-        let metadata = place.metadata().map_err(|error| match error {
+        let target = workspace.resolve(text, Access::Read).map_err(|error| path_failure(&error))?;
+        let metadata = target.metadata().map_err(|error| match error {
             FileError::NotFound { .. } | FileError::NotADirectory { .. } => ToolError::new(
                 ToolErrorKind::FileNotFound,
-                format!("Path does not exist: {}", printable(place.display_path())),
+                format!("Path does not exist: {}", printable(target.display_path())),
             ),
             other => read_failure(&other),
         })?;
-        let path = place.path().to_path_buf();
+        let path = target.path().to_path_buf();
         let base = match metadata.kind {
             EntryKind::Directory => Some(path.clone()),
             EntryKind::File => path.parent().map(Path::to_path_buf),
@@ -50,7 +50,7 @@ impl SearchPlace {
                     ToolErrorKind::InvalidToolParams,
                     format!(
                         "Path is neither a file nor a directory: {}",
-                        printable(place.display_path())
+                        printable(target.display_path())
                     ),
                 ));
             }

@@ -183,10 +183,10 @@ impl Call {
         if let Err(error) = commit(&self.seen_files, &self.target, before, &self.bytes) {
             return ToolResult::failure(error);
         }
-        let shown = self.target.display_path().display();
+        let display_path = self.target.display_path().display();
         let mut output = match before {
-            Some(_) => format!("Successfully overwrote file: {shown}."),
-            None => format!("Successfully created and wrote to new file: {shown}."),
+            Some(_) => format!("Successfully overwrote file: {display_path}."),
+            None => format!("Successfully created and wrote to new file: {display_path}."),
         };
         if self.warns_overwrite {
             output.push_str(" It existed and had not been read in this session.");

@@ -438,12 +438,12 @@ impl App {
             (Some(working), _) => title::TitleState::Working(working.activity()),
             (None, _) => self.shell.title().unwrap_or(title::TitleState::Ready),
         };
-        let place = &self.status_data.workspace;
+        let workspace = &self.status_data.workspace;
         let title = match self.settings.title {
             TitleMode::Unchanged => return,
-            TitleMode::Static => title::fixed_title(place),
-            TitleMode::Dynamic => title::title(&state, place, false),
-            TitleMode::DynamicWithThoughts => title::title(&state, place, true),
+            TitleMode::Static => title::fixed_title(workspace),
+            TitleMode::Dynamic => title::title(&state, workspace, false),
+            TitleMode::DynamicWithThoughts => title::title(&state, workspace, true),
         };
         if self.window.set_title(&title) {
             self.effect(Effect::Title(title));

@@ -31,13 +31,15 @@ pub(crate) fn edit(
     let mut file = options.open(&path).map_err(report)?;
     file.write_all(text.as_bytes()).map_err(report)?;
     drop(file);
-    let shown = editor.program.display();
+    let display_path = editor.program.display();
     match user_program::edit(&editor.program, &editor.arguments, &path) {
         Ok(true) => {
             let bytes = std::fs::read(&path).map_err(report)?;
             String::from_utf8(bytes).map_err(|_| "the text is not valid UTF-8".to_owned())
         }
-        Ok(false) => Err(format!("the editor `{shown}` exited with an error; nothing was changed")),
-        Err(error) => Err(format!("failed to start the editor `{shown}`: {error}")),
+        Ok(false) => {
+            Err(format!("the editor `{display_path}` exited with an error; nothing was changed"))
+        }
+        Err(error) => Err(format!("failed to start the editor `{display_path}`: {error}")),
     }
 }

@@ -18,23 +18,23 @@ pub(crate) enum TitleState {
 }
 
 /// Returns the title. `subject` is whether it includes what the agent is working on.
-pub(crate) fn title(state: &TitleState, place: &str, subject: bool) -> String {
+pub(crate) fn title(state: &TitleState, directory: &str, subject: bool) -> String {
     let text = match state {
-        TitleState::Ready => format!("◇  Ready ({place})"),
-        TitleState::Asking => format!("✋  Action Required ({place})"),
-        TitleState::Slow => format!("⏲  Working… ({place})"),
+        TitleState::Ready => format!("◇  Ready ({directory})"),
+        TitleState::Asking => format!("✋  Action Required ({directory})"),
+        TitleState::Slow => format!("⏲  Working… ({directory})"),
         TitleState::Working(what) if subject && !what.is_empty() => {
-            let room = COLUMNS.saturating_sub(6 + text_width(place));
-            format!("✦  {} ({place})", truncate(what, room))
+            let room = COLUMNS.saturating_sub(6 + text_width(directory));
+            format!("✦  {} ({directory})", truncate(what, room))
         }
-        TitleState::Working(_) => format!("✦  Working… ({place})"),
+        TitleState::Working(_) => format!("✦  Working… ({directory})"),
     };
     pad(&text)
 }
 
 /// Returns the constant title.
-pub(crate) fn fixed_title(place: &str) -> String {
-    pad(&format!("Parallax ({place})"))
+pub(crate) fn fixed_title(directory: &str) -> String {
+    pad(&format!("Parallax ({directory})"))
 }
 
 fn pad(text: &str) -> String {
@@ -57,8 +57,8 @@ mod tests {
             TitleState::Working(long.clone()),
             TitleState::Working(String::new()),
         ] {
-            for place in ["app", long.as_str(), "a\u{1b}]0;x\u{7}", "\u{202e}ppa"] {
-                let title = title(&state, place, true);
+            for directory in ["app", long.as_str(), "a\u{1b}]0;x\u{7}", "\u{202e}ppa"] {
+                let title = title(&state, directory, true);
                 assert_eq!(text_width(&title), 80, "{title:?}");
                 assert!(!title.contains(|char: char| char.is_control() || char == '\u{202e}'));
             }

@@ -92,7 +92,7 @@ pub(crate) fn git_host(task: &PlannedTask) -> Result<GitHost, String> {
 
 /// The address of `origin`, and the branch of the checkout, which must be there.
 fn origin(directory: &Path) -> Result<(String, String), String> {
-    let shown = directory.display();
+    let display_path = directory.display();
     let line = |arguments: &[&str]| {
         let bytes = parallax_exec::program::output(
             "git",
@@ -107,17 +107,18 @@ fn origin(directory: &Path) -> Result<(String, String), String> {
     };
     let url = line(&["remote", "get-url", "origin"]).filter(|url| is_url(url)).ok_or_else(|| {
         format!(
-            "pods cannot read `{shown}`, and it has no remote `origin` with a URL; name the URL \
+            "pods cannot read `{display_path}`, and it has no remote `origin` with a URL; name the URL \
              in `repo`"
         )
     })?;
-    let branch = line(&["symbolic-ref", "--quiet", "--short", "HEAD"])
-        .ok_or_else(|| format!("`{shown}` has no branch checked out; specify one in `ref`"))?;
+    let branch = line(&["symbolic-ref", "--quiet", "--short", "HEAD"]).ok_or_else(|| {
+        format!("`{display_path}` has no branch checked out; specify one in `ref`")
+    })?;
     let remote = format!("refs/remotes/origin/{branch}");
     let is_pushed = line(&["merge-base", "--is-ancestor", "HEAD", &remote]).is_some();
     if !is_pushed {
         return Err(format!(
-            "the branch `{branch}` of `{shown}` is not pushed to `origin`, where pods clone it; \
+            "the branch `{branch}` of `{display_path}` is not pushed to `origin`, where pods clone it; \
              push it"
         ));
     }

@@ -125,9 +125,9 @@ fn apply(task: &RawTask, choice: &Map<String, Value>) -> Result<RawTask, String>
     if let Some(id) = &mut expanded.id {
         let mut has_key = false;
         for (key, value) in choice {
-            let place = format!("{{{key}}}");
-            has_key |= id.contains(&place);
-            *id = id.replace(&place, &slug(&text_of(value)));
+            let placeholder = format!("{{{key}}}");
+            has_key |= id.contains(&placeholder);
+            *id = id.replace(&placeholder, &slug(&text_of(value)));
         }
         if !has_key {
             // Otherwise all combinations would have the same id.

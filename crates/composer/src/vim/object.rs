@@ -83,14 +83,14 @@ fn find_quoted(buffer: &Buffer, quote: char, around: bool) -> Option<TextObject>
     }
     let pair = quotes.chunks_exact(2).find(|pair| pair.iter().any(|at| *at >= cursor.byte))?;
     let [open, close] = *pair else { return None };
-    let place = |byte| Position::new(cursor.line, byte);
+    let position_at = |byte| Position::new(cursor.line, byte);
     if !around {
-        return Some(charwise(place(open + 1)..place(close)));
+        return Some(charwise(position_at(open + 1)..position_at(close)));
     }
     let behind = line.get(close + 1..)?;
     let space = behind.len() - behind.trim_start().len();
     let start = if space > 0 { open } else { line.get(..open)?.trim_end().len() };
-    Some(charwise(place(start)..place(close + 1 + space)))
+    Some(charwise(position_at(start)..position_at(close + 1 + space)))
 }
 
 fn bracketed(
@@ -108,9 +108,9 @@ fn bracketed(
         start = motion::opening(&text, start, open, close)?;
     }
     let end = motion::closing(&text, start + 1, open, close)?;
-    let place = |offset| buffer.text().position(offset);
+    let position_at = |offset| buffer.text().position(offset);
     if around {
-        return Some(charwise(place(start)..place(end + 1)));
+        return Some(charwise(position_at(start)..position_at(end + 1)));
     }
     let inner = text.get(start + 1..end)?;
     // Brackets on their own lines: the lines between them.
@@ -119,9 +119,12 @@ fn bracketed(
         && last.trim().is_empty()
     {
         let first = start + 2;
-        return Some(TextObject { range: place(first)..place(first + lines.len()), lines: true });
+        return Some(TextObject {
+            range: position_at(first)..position_at(first + lines.len()),
+            lines: true,
+        });
     }
-    Some(charwise(place(start + 1)..place(end)))
+    Some(charwise(position_at(start + 1)..position_at(end)))
 }
 
 fn paragraph(buffer: &Buffer, around: bool, times: usize) -> TextObject {
@@ -215,8 +218,8 @@ fn find_sentence(buffer: &Buffer, around: bool, times: usize) -> TextObject {
         first -= 1;
     }
     let edge = |part: usize| all.get(part).cloned().unwrap_or(0..0);
-    let place = |offset| buffer.text().position(offset);
-    charwise(place(edge(first).start)..place(edge(last).end))
+    let position_at = |offset| buffer.text().position(offset);
+    charwise(position_at(edge(first).start)..position_at(edge(last).end))
 }
 
 /// Returns the text between `<name …>` and `</name>`, the `times`th pair around the cursor.
@@ -249,9 +252,9 @@ fn find_tagged(buffer: &Buffer, around: bool, times: usize) -> Option<TextObject
         .into_iter()
         .filter(|(begin, end)| begin.start <= at && at < end.end)
         .nth(times - 1)?;
-    let place = |offset| buffer.text().position(offset);
+    let position_at = |offset| buffer.text().position(offset);
     Some(charwise(match around {
-        true => place(begin.start)..place(end.end),
-        false => place(begin.end)..place(end.start),
+        true => position_at(begin.start)..position_at(end.end),
+        false => position_at(begin.end)..position_at(end.start),
     }))
 }

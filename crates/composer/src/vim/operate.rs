@@ -180,14 +180,14 @@ impl Vim {
 
     /// Handles `p` and `P`.
     pub(super) fn put(&mut self, buffer: &mut Buffer, behind: bool) {
-        let Some(kept) = self.registers.get(self.pending.register).cloned() else {
+        let Some(register) = self.registers.get(self.pending.register).cloned() else {
             return self.reset();
         };
-        let times = self.pending.times().min(MAX_PUT / kept.text.len().max(1)).max(1);
+        let times = self.pending.times().min(MAX_PUT / register.text.len().max(1)).max(1);
         buffer.begin_group();
         let cursor = buffer.cursor();
-        if kept.lines {
-            let text = vec![kept.text.as_str(); times].join("\n");
+        if register.lines {
+            let text = vec![register.text.as_str(); times].join("\n");
             let line = if behind {
                 let end = buffer.text().line_end(cursor.line);
                 buffer.replace(end..end, &format!("\n{text}"));
@@ -201,8 +201,8 @@ impl Vim {
         } else {
             let in_line = cursor.byte < buffer.current_line().len();
             let at = if behind && in_line { buffer.next(cursor) } else { cursor };
-            buffer.replace(at..at, &kept.text.repeat(times));
-            if kept.text.contains('\n') {
+            buffer.replace(at..at, &register.text.repeat(times));
+            if register.text.contains('\n') {
                 buffer.set_cursor(at);
             } else {
                 buffer.set_cursor(buffer.previous(buffer.cursor()).max(at));

@@ -36,11 +36,11 @@ fn run(start: &str, typed: &str) -> String {
     let mut buffer = Buffer::default();
     buffer.set_columns(1000);
     buffer.reset(&start.replacen('|', "", 1));
-    let place = buffer.text().position(at);
-    buffer.set_cursor(place);
+    let position = buffer.text().position(at);
+    buffer.set_cursor(position);
     let mut vim = Vim::default();
     vim.key(&mut buffer, Key::plain(KeyCode::Escape));
-    buffer.set_cursor(place);
+    buffer.set_cursor(position);
     for key in keys(typed) {
         if vim.key(&mut buffer, key) {
             continue;

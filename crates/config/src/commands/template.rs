@@ -88,13 +88,13 @@ pub fn parse(template: &str, form: CommandForm) -> Result<Vec<TemplatePiece>, Un
 /// returns the whole text.
 pub fn shell_blocks(template: &str, form: CommandForm) -> Vec<String> {
     let Ok(pieces) = parse(template, form) else { return vec![template.trim().to_owned()] };
-    let shown = |bit: &TextPart| match bit {
+    let to_text = |bit: &TextPart| match bit {
         TextPart::Text(text) => text.clone(),
         TextPart::All => "{{args}}".to_owned(),
         TextPart::One(number) => format!("${number}"),
     };
     let shell = pieces.iter().filter_map(|piece| match piece {
-        TemplatePiece::Shell(bits) => Some(bits.iter().map(shown).collect()),
+        TemplatePiece::Shell(bits) => Some(bits.iter().map(to_text).collect()),
         _ => None,
     });
     shell.filter(|command: &String| !command.is_empty()).collect()

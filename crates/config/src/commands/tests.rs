@@ -160,9 +160,10 @@ fn scalars_are_descriptions_in_both_formats() {
     }
     let found = find(root, true);
     assert!(found.problems.is_empty(), "{:?}", found.problems);
-    let mut shown: Vec<&str> = found.commands.iter().map(|it| it.description.as_str()).collect();
-    shown.sort_unstable();
-    assert_eq!(shown, ["1.5", "1.5", "2026-01-01", "2026-01-01", "5", "5", "true", "true"]);
+    let mut descriptions: Vec<&str> =
+        found.commands.iter().map(|it| it.description.as_str()).collect();
+    descriptions.sort_unstable();
+    assert_eq!(descriptions, ["1.5", "1.5", "2026-01-01", "2026-01-01", "5", "5", "true", "true"]);
 }
 
 #[test]

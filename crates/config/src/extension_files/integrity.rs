@@ -140,13 +140,16 @@ fn programs(folder: &Path) -> String {
     let mut named: Vec<PathBuf> = Vec::new();
     for server in manifest.servers.values() {
         let text = |key: &str| server.get(key).and_then(Value::as_str);
-        let place = text("cwd").map(|cwd| folder.join(variables.fill(cwd)));
-        let place = place.as_deref().filter(|place| place.starts_with(folder)).unwrap_or(folder);
+        let directory = text("cwd").map(|cwd| folder.join(variables.fill(cwd)));
+        let directory = directory
+            .as_deref()
+            .filter(|directory| directory.starts_with(folder))
+            .unwrap_or(folder);
         let args = server.get("args").and_then(Value::as_array).into_iter().flatten();
         for word in text("command").into_iter().chain(args.filter_map(Value::as_str)) {
             // `--require=x.js`
             for word in [Some(word), word.split_once('=').map(|(_, value)| value)] {
-                let path = word.map(|word| lexical(&place.join(variables.fill(word))));
+                let path = word.map(|word| lexical(&directory.join(variables.fill(word))));
                 named.extend(path.filter(|path| path.starts_with(folder) && path.is_file()));
             }
         }

@@ -40,8 +40,8 @@ fn file(dirs: &UserDirs) -> PathBuf {
 }
 
 /// Returns the file with the records of older versions, in the directory that holds them.
-fn kept_lock_file(kept: &Path) -> PathBuf {
-    kept.join(".lock.json")
+fn kept_lock_file(previous: &Path) -> PathBuf {
+    previous.join(".lock.json")
 }
 
 /// Returns the record of an extension. Blocking.
@@ -50,16 +50,20 @@ pub fn find_entry(dirs: &UserDirs, name: &str) -> Option<LockEntry> {
 }
 
 /// Returns the record of the version of an extension in the directory `kept`. Blocking.
-pub fn read_kept_lock(kept: &Path, name: &str) -> Option<LockEntry> {
-    read_entry(jsonc::read_object(&kept_lock_file(kept)).ok()??.get(name)?)
+pub fn read_kept_lock(previous: &Path, name: &str) -> Option<LockEntry> {
+    read_entry(jsonc::read_object(&kept_lock_file(previous)).ok()??.get(name)?)
 }
 
 /// Stores or removes the record of the version of an extension in the directory `kept`. Blocking.
 ///
 /// # Errors
 /// See [`lock`].
-pub fn lock_kept(kept: &Path, name: &str, entry: Option<&LockEntry>) -> Result<(), ConfigError> {
-    note(&kept_lock_file(kept), name, entry)
+pub fn lock_kept(
+    previous: &Path,
+    name: &str,
+    entry: Option<&LockEntry>,
+) -> Result<(), ConfigError> {
+    note(&kept_lock_file(previous), name, entry)
 }
 
 /// Returns the records of a lock file by name; `None` selects the user's lock file. Entries that

@@ -245,8 +245,8 @@ impl Manifest {
                     SERVER_KEYS,
                 );
                 if let Some(oauth) = server.get("oauth").and_then(Value::as_object) {
-                    let place = format!("mcpServers.{}.oauth.", one_line(name, 60));
-                    manifest.check_keys(&place, oauth, OAUTH_KEYS);
+                    let prefix = format!("mcpServers.{}.oauth.", one_line(name, 60));
+                    manifest.check_keys(&prefix, oauth, OAUTH_KEYS);
                 }
             }
         }
@@ -262,15 +262,15 @@ impl Manifest {
     }
 
     /// Notes the unknown keys of an object; `place` is its location in the manifest.
-    fn check_keys(&mut self, place: &str, object: &Object, known: &[&'static str]) {
+    fn check_keys(&mut self, prefix: &str, object: &Object, known: &[&'static str]) {
         for key in object.keys().filter(|key| !known.contains(&key.as_str())) {
-            let shown = format!("{place}{}", one_line(key, 60));
+            let display_name = format!("{prefix}{}", one_line(key, 60));
             match suggest_key(key, known) {
-                Some(known) => {
-                    self.misspelled.push(format!("unknown key `{shown}`; did you mean `{known}`?"))
-                }
+                Some(known) => self
+                    .misspelled
+                    .push(format!("unknown key `{display_name}`; did you mean `{known}`?")),
                 None if ABOUT.contains(&key.as_str()) => {}
-                None => self.unknown.push(format!("unknown key `{shown}`")),
+                None => self.unknown.push(format!("unknown key `{display_name}`")),
             }
         }
     }
@@ -328,25 +328,25 @@ fn inside(folder: &Path, names: &[String]) -> (Vec<PathBuf>, Vec<String>) {
         let is_plain = relative
             .components()
             .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
-        let shown = one_line(name, 100);
+        let display_name = one_line(name, 100);
         if name.trim().is_empty() {
             problems.push("`contextFileName` has an empty name".to_owned());
             continue;
         }
         if !is_plain || name.starts_with("${workspacePath}") {
-            problems.push(format!("its context file `{shown}` is outside its directory"));
+            problems.push(format!("its context file `{display_name}` is outside its directory"));
             continue;
         }
         match std::fs::canonicalize(root.join(relative)) {
             Ok(real) if real.starts_with(&root) && !real.is_dir() => paths.push(real),
             Ok(real) if real.starts_with(&root) => {
-                problems.push(format!("its context file `{shown}` is a directory"));
+                problems.push(format!("its context file `{display_name}` is a directory"));
             }
             Ok(_) => problems.push(format!(
-                "its context file `{shown}` is a link to a path outside \
+                "its context file `{display_name}` is a link to a path outside \
                 its directory"
             )),
-            Err(_) => problems.push(format!("its context file `{shown}` does not exist")),
+            Err(_) => problems.push(format!("its context file `{display_name}` does not exist")),
         }
     }
     (paths, problems)

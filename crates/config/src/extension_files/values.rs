@@ -114,7 +114,7 @@ impl ValueFile {
         variable: &str,
     ) -> Option<String> {
         let here = scope_name(ExtensionScope::Workspace(workspace));
-        let kept = |workspace: Option<String>| {
+        let stored_value = |workspace: Option<String>| {
             let name = SecretName::ExtensionSetting {
                 extension: extension.to_owned(),
                 id: id.to_owned(),
@@ -123,8 +123,8 @@ impl ValueFile {
             };
             self.keychain.reference_secret(&name, true)
         };
-        let kept = kept(Some(here)).or_else(|| kept(None))?;
-        Some(kept.expose().to_owned())
+        let stored_value = stored_value(Some(here)).or_else(|| stored_value(None))?;
+        Some(stored_value.expose().to_owned())
     }
 }
 

@@ -15,8 +15,8 @@ pub(super) fn fail_closed(value: Option<&Value>) -> (bool, Option<String>) {
         Some(_) => false,
     };
     let note = value.filter(|_| !is_no).map(|value| {
-        let shown: String = value.to_string().chars().take(60).collect();
-        format!("`failClosed` is {shown} instead of `true` or `false`; it is treated as `true`")
+        let excerpt: String = value.to_string().chars().take(60).collect();
+        format!("`failClosed` is {excerpt} instead of `true` or `false`; it is treated as `true`")
     });
     (!is_no, note)
 }

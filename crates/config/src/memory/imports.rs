@@ -93,7 +93,7 @@ impl<'a> ImportExpander<'a> {
         if failed.is_empty() {
             return;
         }
-        let shown: Vec<String> = failed
+        let listed: Vec<String> = failed
             .iter()
             .take(SHOWN)
             .map(|(name, reason)| format!("`@{name}` ({reason})"))
@@ -105,7 +105,7 @@ impl<'a> ImportExpander<'a> {
         self.warnings.push(format!(
             "{}: failed to import {}{more}",
             file.display(),
-            shown.join(", ")
+            listed.join(", ")
         ));
     }
 

@@ -122,8 +122,9 @@ impl<'a> DirectoryScanner<'a> {
             path.push(part);
             let metadata = std::fs::symlink_metadata(&path).ok()?;
             if metadata.is_symlink() {
-                let shown = path.strip_prefix(self.folder).unwrap_or(&path).display().to_string();
-                self.problem(format!("`{shown}` is a link and was not followed"));
+                let display_path =
+                    path.strip_prefix(self.folder).unwrap_or(&path).display().to_string();
+                self.problem(format!("`{display_path}` is a link and was not followed"));
                 return None;
             }
             if !metadata.is_dir() {
@@ -164,8 +165,8 @@ impl<'a> DirectoryScanner<'a> {
         let entries = match std::fs::read_dir(folder) {
             Ok(entries) => entries,
             Err(error) => {
-                let shown = folder.strip_prefix(self.folder).unwrap_or(folder).display();
-                let text = format!("`{shown}` was not inspected: {error}");
+                let display_path = folder.strip_prefix(self.folder).unwrap_or(folder).display();
+                let text = format!("`{display_path}` was not inspected: {error}");
                 self.problem(text);
                 return Vec::new();
             }

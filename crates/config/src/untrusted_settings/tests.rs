@@ -113,8 +113,8 @@ fn loosening_settings_are_removed_and_tightening_ones_kept() {
         ),
     ];
     for (values, left, keys) in table {
-        let (kept, taken) = tightened(&values, &json!({}));
-        assert_eq!((kept, taken.join(" ")), (left, keys.to_owned()), "{values}");
+        let (remaining, taken) = tightened(&values, &json!({}));
+        assert_eq!((remaining, taken.join(" ")), (left, keys.to_owned()), "{values}");
     }
 }
 
@@ -240,8 +240,11 @@ fn settings_that_loosen_nothing_need_no_acceptance() {
 fn user_server_is_not_replaced_by_a_project_server() {
     let user = json!({"mcpServers": {"s": {"command": "good"}, "t": {"command": "same"}}});
     let project = json!({"mcpServers": {"s": {"command": "evil"}, "t": {"command": "same"}, "u": {"command": "own"}}});
-    let (kept, removed) = tightened(&project, &user);
-    assert_eq!(kept, json!({"mcpServers": {"t": {"command": "same"}, "u": {"command": "own"}}}));
+    let (remaining, removed) = tightened(&project, &user);
+    assert_eq!(
+        remaining,
+        json!({"mcpServers": {"t": {"command": "same"}, "u": {"command": "own"}}})
+    );
     assert_eq!(removed, ["mcpServers.s"]);
     // Server lists and rules treat both names as the same server.
     let (_, removed) = tightened(&json!({"mcpServers": {"S": {"command": "evil"}}}), &user);
@@ -310,8 +313,8 @@ fn user_denials_and_sandbox_override_the_project() {
     let user =
         json!({"tools": {"confirmationRequired": ["a"], "sandbox": {"networkAccess": false}}});
     let project = json!({"tools": {"confirmationRequired": ["b"], "sandbox": "docker"}});
-    let (kept, removed) = tightened(&project, &user);
-    assert_eq!(kept, json!({"tools": {"confirmationRequired": ["a", "b"]}}));
+    let (remaining, removed) = tightened(&project, &user);
+    assert_eq!(remaining, json!({"tools": {"confirmationRequired": ["a", "b"]}}));
     assert_eq!(removed, ["tools.sandbox"]);
     let project = json!({"tools": {"confirmationRequired": "none"}});
     assert_eq!(tightened(&project, &user).0, json!({"tools": {"confirmationRequired": ["a"]}}));

@@ -42,7 +42,7 @@ impl BodyHistory {
     pub(super) fn add(&mut self, role: &str, text: String) -> BodyDelta {
         self.next += 1;
         let key = self.next;
-        let at = self.bodies.iter().position(|kept| kept.role == role);
+        let at = self.bodies.iter().position(|entry| entry.role == role);
         let earlier = at.and_then(|at| self.bodies.remove(at));
         let base = earlier.filter(|earlier| earlier.chain < CHAIN);
         let (delta, chain) = match base {

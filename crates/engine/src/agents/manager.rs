@@ -152,9 +152,9 @@ impl SubagentManager {
     /// Forwards a subagent's approval request to the front ends.
     pub(super) fn forward_request(&self, item: &ItemId, agent: &str, ask: ApprovalRequest) {
         let mut ask = ask;
-        let shown = public_id(item, &ask.id);
-        let own = std::mem::replace(&mut ask.id, shown.clone());
-        self.state().pending_approvals.insert(shown, (item.clone(), own));
+        let public = public_id(item, &ask.id);
+        let own = std::mem::replace(&mut ask.id, public.clone());
+        self.state().pending_approvals.insert(public, (item.clone(), own));
         // The call id that front ends know.
         let call = item.as_str();
         ask.call = call.strip_prefix("tool-").unwrap_or(call).into();
@@ -166,9 +166,9 @@ impl SubagentManager {
 
     /// Closes an approval request that was answered or withdrawn.
     pub(super) fn close(&self, item: &ItemId, ask: &ApprovalId, outcome: Option<ApprovalResponse>) {
-        let shown = public_id(item, ask);
-        self.state().pending_approvals.remove(&shown);
-        self.bus.send(EventBody::ApprovalClosed { ask: shown, outcome });
+        let public = public_id(item, ask);
+        self.state().pending_approvals.remove(&public);
+        self.bus.send(EventBody::ApprovalClosed { ask: public, outcome });
     }
 
     /// Passes a response to the subagent that asked. Returns the response if no subagent asked.

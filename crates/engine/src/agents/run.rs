@@ -543,8 +543,8 @@ async fn shorten_result(ending: RunEnd, agent: &str, keep: Option<SaveOutput>) -
     let name = agent.to_owned();
     let cutting = tokio::task::spawn_blocking(move || {
         let cut = &ending.text[..ending.text.floor_char_boundary(RESULT)];
-        let kept = keep.and_then(|keep| keep(&name, &ending.text).ok());
-        let rest = match kept {
+        let saved = keep.and_then(|keep| keep(&name, &ending.text).ok());
+        let rest = match saved {
             Some(path) => format!("the full result is in `{}`", path.display()),
             None => "the rest is omitted".to_owned(),
         };

@@ -20,16 +20,16 @@ impl CheckpointedCall {
     pub(crate) async fn run(self) -> ToolResult {
         let Self { invocation, run, effects, checkpoints, turn } = self;
         let keeps = changes_files(&effects) || effects.may_change_files;
-        let kept = match checkpoints.filter(|_| keeps) {
+        let checkpoint = match checkpoints.filter(|_| keeps) {
             Some(checkpoints) => save_checkpoint(checkpoints, turn, &effects, &run).await,
             None => None,
         };
         let (permissions, mode) = (run.permissions.clone(), run.mode);
         let progress = Arc::clone(&run.progress);
         let mut outcome = invocation.run(run).await;
-        let Some(kept) = kept else { return outcome };
+        let Some(checkpoint) = checkpoint else { return outcome };
         let write_scope = outcome.write_scope.clone();
-        let after = move || kept.finish(&effects, &permissions, mode, &write_scope);
+        let after = move || checkpoint.finish(&effects, &permissions, mode, &write_scope);
         let after = tokio::task::spawn_blocking(after);
         let reverted = after.await.unwrap_or_default();
         if let Some(note) = reverted.note() {

@@ -88,18 +88,18 @@ fn context_items(
     let originals = answered_calls(conversation.history().contents().iter());
     let mut shown: BTreeMap<ResultPlace, &CallResult> = BTreeMap::new();
     for result in results {
-        if let Some(place) = position_of_result(view, result) {
-            shown.insert(place, result);
+        if let Some(position) = position_of_result(view, result) {
+            shown.insert(position, result);
         }
     }
     let items = originals.iter().rev().filter_map(|original| {
-        let place = ResultPlace { content: original.content, part: original.part };
-        let (now, pinned) = (shown.get(&place), pins.contains(&place));
+        let position = ResultPlace { content: original.content, part: original.part };
+        let (now, pinned) = (shown.get(&position), pins.contains(&position));
         if now.is_none() && !pinned {
             return None;
         }
         Some(ContextItem {
-            place,
+            place: position,
             tool: original.name.clone(),
             title: call_title(original),
             tokens: tokens::estimate_text(now.map_or(&original.text, |now| &now.text)),

@@ -36,8 +36,8 @@ pub(crate) fn tool_response(
     response
 }
 
-fn display_value(shown: &Display, tool: &str, is_build_file: fn(&Path) -> bool) -> Value {
-    match shown {
+fn display_value(display: &Display, tool: &str, is_build_file: fn(&Path) -> bool) -> Value {
+    match display {
         Display::Text { text } => Value::from(text.as_str()),
         Display::Diff(change) => {
             let heads = match tool {
@@ -45,8 +45,8 @@ fn display_value(shown: &Display, tool: &str, is_build_file: fn(&Path) -> bool) 
                 _ => ("Current", "Proposed"),
             };
             let [added, removed] = characters(&change.diff);
-            let mut shown = diff_fields(change, heads);
-            shown.extend(object(json!({
+            let mut fields = diff_fields(change, heads);
+            fields.extend(object(json!({
                 "diffStat": {
                     "model_added_lines": change.lines_added,
                     "model_removed_lines": change.lines_removed,
@@ -61,7 +61,7 @@ fn display_value(shown: &Display, tool: &str, is_build_file: fn(&Path) -> bool) 
                 "isNewFile": change.is_new_file,
                 "isBuildFile": is_build_file(&change.file_path),
             })));
-            Value::Object(shown)
+            Value::Object(fields)
         }
         other => serde_json::to_value(other).unwrap_or_default(),
     }
@@ -75,14 +75,14 @@ fn diff_fields(change: &FileDiff, heads: (&str, &str)) -> Object {
     let hunks = change.diff.splitn(3, '\n').nth(2).unwrap_or_default();
     let (line, (old, new)) = ("=".repeat(67), heads);
     let diff = format!("Index: {name}\n{line}\n--- {name}\t{old}\n+++ {name}\t{new}\n{hunks}");
-    let mut shown = object(json!({
+    let mut fields = object(json!({
         "fileDiff": diff, "fileName": name, "filePath": change.file_path.to_string_lossy(),
     }));
     if let Some(texts) = &change.texts {
-        shown.insert("originalContent".to_owned(), Value::from(texts.old.as_str()));
-        shown.insert("newContent".to_owned(), Value::from(texts.new.as_str()));
+        fields.insert("originalContent".to_owned(), Value::from(texts.old.as_str()));
+        fields.insert("newContent".to_owned(), Value::from(texts.new.as_str()));
     }
-    shown
+    fields
 }
 
 /// Characters of the lines that a diff adds, and of those that it removes.

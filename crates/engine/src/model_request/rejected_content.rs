@@ -153,8 +153,8 @@ pub(crate) fn exclude_named_tool(
     registry: &mut Registry,
     notices: &Notices,
 ) -> bool {
-    let place = declaration_index(&failure.message);
-    let by_place = place.and_then(|place| registry.declared_names().get(place)).cloned();
+    let declaration = declaration_index(&failure.message);
+    let by_place = declaration.and_then(|index| registry.declared_names().get(index)).cloned();
     let tools = registry.declared_mcp_tools();
     let named = match by_place {
         Some(name) => tools.into_iter().find(|(tool, _)| *tool == name),

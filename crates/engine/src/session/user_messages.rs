@@ -40,12 +40,12 @@ impl UserMessages<'_> {
         for notice in std::mem::take(&mut prompt.notices) {
             self.inbox.notices().show_kind(Level::Warning, "prompt", notice);
         }
-        let mut shown = prompt.typed_command.unwrap_or_else(|| prompt.text.clone());
-        self.environment.redact(&mut shown);
+        let mut display_text = prompt.typed_command.unwrap_or_else(|| prompt.text.clone());
+        self.environment.redact(&mut display_text);
         let item = self.conversation.next_item("user");
         self.bus.send(EventBody::ItemStarted {
             item: item.clone(),
-            start: ItemStart::User { text: shown.clone() },
+            start: ItemStart::User { text: display_text.clone() },
         });
         let mut parts = Vec::new();
         parts.extend(preface.map(Part::text));
@@ -60,7 +60,7 @@ impl UserMessages<'_> {
         }));
         self.emit_images(&prompt.attachments);
         parts.extend(prompt.attachments);
-        self.conversation.push_prompt(parts, shown);
+        self.conversation.push_prompt(parts, display_text);
         // A subagent's directories are those of the session.
         if self.environment.role.is_none() {
             let directories = (self.environment.workspace)().into_iter().skip(1).collect();

@@ -252,12 +252,14 @@ impl ToolRunner<'_> {
         let saving = tokio::task::spawn_blocking(move || keeper.save(&rule, scope));
         match self.inbox.while_receiving(saving).await {
             Ok(Ok(path)) => {
-                let place = match scope {
+                let scope_text = match scope {
                     RuleScope::Project => "in this project",
                     RuleScope::Session | RuleScope::Always => "everywhere",
                 };
-                let text =
-                    format!("No approval {place} from now on for {allowed} (`{}`)", path.display());
+                let text = format!(
+                    "No approval {scope_text} from now on for {allowed} (`{}`)",
+                    path.display()
+                );
                 self.inbox.notice(Level::Info, text);
             }
             Ok(Err(reason)) => {

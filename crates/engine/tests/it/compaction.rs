@@ -440,10 +440,10 @@ proptest::proptest! {
                 rig.script.writes(vec![GOOD; 20]);
             }
             for (content, part, left_out) in &chosen {
-                let place = ResultPlace { content: *content, part: *part };
+                let position = ResultPlace { content: *content, part: *part };
                 rig.send(match left_out {
-                    true => Op::DropResults(vec![place]),
-                    false => Op::Pin { place, on: true },
+                    true => Op::DropResults(vec![position]),
+                    false => Op::Pin { place: position, on: true },
                 })
                 .await;
             }

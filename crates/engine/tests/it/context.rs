@@ -21,8 +21,8 @@ type SavedOutputs = Arc<Mutex<Vec<String>>>;
 
 /// Compaction options that save outputs in a list.
 fn options_with_saved_outputs(compaction: CompactionOptions) -> (CompactionOptions, SavedOutputs) {
-    let kept: SavedOutputs = Arc::default();
-    let files = Arc::clone(&kept);
+    let saved: SavedOutputs = Arc::default();
+    let files = Arc::clone(&saved);
     let compaction = CompactionOptions {
         save_output: Some(Arc::new(move |tool, text| {
             files.lock().expect("files").push(text.to_owned());
@@ -30,7 +30,7 @@ fn options_with_saved_outputs(compaction: CompactionOptions) -> (CompactionOptio
         })),
         ..compaction
     };
-    (compaction, kept)
+    (compaction, saved)
 }
 
 async fn breakdown(rig: &mut Rig) -> ContextBreakdown {
@@ -52,7 +52,7 @@ fn lines(name: &str, count: usize) -> Arc<TestTool> {
 
 #[tokio::test]
 async fn long_result_of_any_tool_is_saved_to_a_file() {
-    let (compaction, kept) = options_with_saved_outputs(CompactionOptions {
+    let (compaction, saved) = options_with_saved_outputs(CompactionOptions {
         max_result_characters: Some(5_000),
         ..CompactionOptions::default()
     });
@@ -64,7 +64,7 @@ async fn long_result_of_any_tool_is_saved_to_a_file() {
     let far = &done.iter().find(|done| done.name == "mcp_far_tool").expect("call").for_model;
     assert!(far.len() < 5_300 && far.contains("`/kept/mcp_far_tool`"), "{far}");
     assert!(far.contains("]\nmcp_far_tool says 1\n") && far.ends_with("mcp_far_tool says 1\n"));
-    assert_eq!(kept.lock().expect("files").len(), 1);
+    assert_eq!(saved.lock().expect("files").len(), 1);
     // Paginated results are limited only by the context window.
     let read = &done.iter().find(|done| done.name == "read_file").expect("call").for_model;
     assert!(!read.contains("Too long"));
@@ -72,7 +72,7 @@ async fn long_result_of_any_tool_is_saved_to_a_file() {
 
 #[tokio::test]
 async fn result_never_exceeds_the_remaining_context_window() {
-    let (compaction, kept) = options_with_saved_outputs(CompactionOptions {
+    let (compaction, saved) = options_with_saved_outputs(CompactionOptions {
         tokens: 1_000_000,
         share: 1.0,
         ..CompactionOptions::default()
@@ -83,7 +83,7 @@ async fn result_never_exceeds_the_remaining_context_window() {
     rig.script.window(20_000);
     let (reason, _) = rig.turn("go").await;
     assert!(matches!(reason, parallax_protocol::event::EndReason::Done), "{reason:?}");
-    assert_eq!(kept.lock().expect("files").len(), 1);
+    assert_eq!(saved.lock().expect("files").len(), 1);
 }
 
 /// Returns the context of a directory once, and again when the contents no longer include it.
@@ -191,7 +191,7 @@ async fn editor_context_is_resent_after_its_prompt_is_removed_or_compacted() {
 
 #[tokio::test]
 async fn dropped_result_becomes_a_note_and_can_be_restored() {
-    let (compaction, kept) = options_with_saved_outputs(CompactionOptions::default());
+    let (compaction, saved) = options_with_saved_outputs(CompactionOptions::default());
     let replies = vec![
         calls(&[("look", 1), ("see", 2)]),
         has_text("one"),
@@ -219,7 +219,7 @@ async fn dropped_result_becomes_a_note_and_can_be_restored() {
         report.after + 1_000 < report.before && report.cause == CompactionCause::Manual,
         "{report:?}"
     );
-    assert!(kept.lock().expect("files")[0].starts_with("look says 1"));
+    assert!(saved.lock().expect("files")[0].starts_with("look says 1"));
     let after = breakdown(&mut rig).await;
     assert!(after.items.iter().any(|item| item.tool == "look" && item.is_dropped), "{after:?}");
     rig.turn("second").await;

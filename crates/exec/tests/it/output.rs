@@ -74,11 +74,11 @@ async fn command_uses_only_the_given_environment_and_directory() {
 async fn long_output_keeps_both_ends_and_is_complete_on_disk() {
     let project = TestProject::new();
     let done = project.run_text("seq 1 1000000").await;
-    let kept = &done.output.captured;
-    assert!(kept.head.starts_with("1\n2\n") && kept.head.len() <= 8_000);
-    let tail = kept.tail.as_deref().unwrap();
+    let captured = &done.output.captured;
+    assert!(captured.head.starts_with("1\n2\n") && captured.head.len() <= 8_000);
+    let tail = captured.tail.as_deref().unwrap();
     assert!(tail.ends_with("\n999999\n1000000") && tail.len() <= 32_000);
-    assert!(kept.omitted_characters > 6_800_000);
+    assert!(captured.omitted_characters > 6_800_000);
 
     let file = done.output.file.unwrap();
     assert!(file.complete);

@@ -63,10 +63,10 @@ async fn long_output_is_read_as_text_and_bounded() {
     let mut command = in_terminal(&project, "seq 1 20000; printf '\\033[32m%0300d\\n' 7");
     command.colour = true;
     let done = project.run(command).await;
-    let kept = &done.output.captured;
-    assert!(kept.head.starts_with("1\n2\n3\n"), "{:?}", kept.head.get(..20));
+    let captured = &done.output.captured;
+    assert!(captured.head.starts_with("1\n2\n3\n"), "{:?}", captured.head.get(..20));
     let joined = format!("\n20000\n{}7", "0".repeat(299));
-    assert!(kept.tail.as_deref().unwrap().ends_with(&joined));
+    assert!(captured.tail.as_deref().unwrap().ends_with(&joined));
     let text = std::fs::read_to_string(done.output.file.unwrap().path).unwrap();
     assert_eq!(text.lines().count(), 20_001);
     assert!(done.output.coloured.unwrap().contains("\x1b[32m"));

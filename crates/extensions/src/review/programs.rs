@@ -87,9 +87,9 @@ pub(super) fn program_changes(
 
 fn names<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
     let more = names.len().saturating_sub(SHOWN);
-    let shown: Vec<String> = names.take(SHOWN).map(|name| format!("`{name}`")).collect();
+    let listed: Vec<String> = names.take(SHOWN).map(|name| format!("`{name}`")).collect();
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    format!("{}{more}", shown.join(", "))
+    format!("{}{more}", listed.join(", "))
 }
 
 /// Returns the SHA-256 hash of bytes in hexadecimal.

@@ -20,9 +20,10 @@ pub(super) fn servers(
     for (name, server) in servers {
         let whose = agent.map(|agent| format!(" of the agent `{agent}`")).unwrap_or_default();
         let text = |key: &str| server.get(key).and_then(Value::as_str);
-        let shown = code_text(name);
-        let refused =
-            |reason: String| format!("its MCP server `{shown}`{whose} was rejected: {reason}");
+        let server_name = code_text(name);
+        let refused = |reason: String| {
+            format!("its MCP server `{server_name}`{whose} was rejected: {reason}")
+        };
         check_name(name).map_err(|reason| refused(format!("its name {reason}")))?;
         for url in [text("httpUrl"), text("url")].into_iter().flatten() {
             check_name(url)

@@ -9,8 +9,8 @@ use proptest::prelude::*;
 
 use crate::ResolvedDirectory;
 
-fn refused(place: &ResolvedDirectory, path: &str, access: Access) -> String {
-    match place.workspace.resolve(path, access) {
+fn refused(fixture: &ResolvedDirectory, path: &str, access: Access) -> String {
+    match fixture.workspace.resolve(path, access) {
         Err(error) => error.to_string(),
         Ok(found) => panic!("{path} was allowed as {}", found.path().display()),
     }
@@ -18,11 +18,11 @@ fn refused(place: &ResolvedDirectory, path: &str, access: Access) -> String {
 
 #[test]
 fn paths_outside_or_protected_are_rejected_with_known_messages() {
-    let place = ResolvedDirectory::new();
-    place.write_file("outside/secret", "s");
-    symlink(place.path("outside"), place.path("work/door")).expect("link");
-    symlink(place.path("outside/new"), place.path("work/dangling")).expect("link");
-    symlink(".git", place.path("work/innocent")).expect("link");
+    let fixture = ResolvedDirectory::new();
+    fixture.write_file("outside/secret", "s");
+    symlink(fixture.path("outside"), fixture.path("work/door")).expect("link");
+    symlink(fixture.path("outside/new"), fixture.path("work/dangling")).expect("link");
+    symlink(".git", fixture.path("work/innocent")).expect("link");
     for access in [Access::Read, Access::Write] {
         for path in [
             "../outside/secret",
@@ -38,28 +38,29 @@ fn paths_outside_or_protected_are_rejected_with_known_messages() {
             "gha-creds-1.json",
             ".env\0",
         ] {
-            let message = refused(&place, path, access);
+            let message = refused(&fixture, path, access);
             let begin = "Path not in workspace: Attempted path \"/";
             let middle = "\" resolves outside the allowed workspace directories: ";
             assert!(message.starts_with(begin) && message.contains(middle), "{message}");
         }
     }
-    let loops = place.path("work/loop");
+    let loops = fixture.path("work/loop");
     symlink(&loops, &loops).expect("link");
-    assert!(matches!(place.workspace.resolve("loop", Access::Read), Err(PathError::Loop { .. })));
-    assert!(matches!(place.workspace.resolve("\0", Access::Read), Err(PathError::Empty)));
+    assert!(matches!(fixture.workspace.resolve("loop", Access::Read), Err(PathError::Loop { .. })));
+    assert!(matches!(fixture.workspace.resolve("\0", Access::Read), Err(PathError::Empty)));
 }
 
 #[test]
 fn allowed_directories_are_readable_and_writable_as_configured() {
-    let place = ResolvedDirectory::with(|base, options| {
+    let fixture = ResolvedDirectory::with(|base, options| {
         std::fs::create_dir(base.join("docs")).expect("a folder");
         options.readable = vec![base.join("docs")];
         options.writable_files = vec![base.join("outside/MEMORY.md")];
         options.denied = vec![base.join("temp/.inbox")];
     });
-    let may =
-        |path: &Path, access| place.workspace.resolve(&path.display().to_string(), access).is_ok();
+    let may = |path: &Path, access| {
+        fixture.workspace.resolve(&path.display().to_string(), access).is_ok()
+    };
     for (path, read, write) in [
         ("work/a/b/new", true, true),
         ("temp/x", true, true),
@@ -68,24 +69,24 @@ fn allowed_directories_are_readable_and_writable_as_configured() {
         ("outside/MEMORY.md", true, true),
         ("outside/other.md", false, false),
     ] {
-        let path = place.path(path);
+        let path = fixture.path(path);
         assert_eq!(
             (may(&path, Access::Read), may(&path, Access::Write)),
             (read, write),
             "{path:?}"
         );
     }
-    assert!(!may(&place.path("outside/x"), Access::Write));
-    place.workspace.add_root(&place.path("outside")).expect("added");
-    assert!(may(&place.path("outside/x"), Access::Write));
-    assert!(place.workspace.add_root(&place.path("missing")).is_err());
+    assert!(!may(&fixture.path("outside/x"), Access::Write));
+    fixture.workspace.add_root(&fixture.path("outside")).expect("added");
+    assert!(may(&fixture.path("outside/x"), Access::Write));
+    assert!(fixture.workspace.add_root(&fixture.path("missing")).is_err());
 }
 
 #[test]
 fn leading_at_sign_is_removed_unless_the_file_exists() {
-    let place = ResolvedDirectory::new();
-    place.write_file("work/src/a.rs", "");
-    place.write_file("work/@scope/b.rs", "");
+    let fixture = ResolvedDirectory::new();
+    fixture.write_file("work/src/a.rs", "");
+    fixture.write_file("work/@scope/b.rs", "");
     for (text, expected) in [
         ("@/src/a.rs", "src/a.rs"),
         ("@src/a.rs", "src/a.rs"),
@@ -93,27 +94,27 @@ fn leading_at_sign_is_removed_unless_the_file_exists() {
         ("@scope/b.rs", "@scope/b.rs"),
         ("src/../src/./a.rs", "src/a.rs"),
     ] {
-        let found = place.workspace.resolve(text, Access::Read).expect("allowed");
-        assert_eq!(found.path(), place.path("work").join(expected), "{text}");
+        let found = fixture.workspace.resolve(text, Access::Read).expect("allowed");
+        assert_eq!(found.path(), fixture.path("work").join(expected), "{text}");
     }
 }
 
 #[test]
 fn links_within_the_workspace_are_followed() {
-    let place = ResolvedDirectory::new();
-    place.write_file("work/real/a.txt", "one");
-    symlink("real", place.path("work/folder")).expect("link");
-    symlink("folder/a.txt", place.path("work/file")).expect("link");
-    let found = place.workspace.resolve("file", Access::Write).expect("allowed");
+    let fixture = ResolvedDirectory::new();
+    fixture.write_file("work/real/a.txt", "one");
+    symlink("real", fixture.path("work/folder")).expect("link");
+    symlink("folder/a.txt", fixture.path("work/file")).expect("link");
+    let found = fixture.workspace.resolve("file", Access::Write).expect("allowed");
     atomic_write(&found, b"two", ExpectedState::Anything).expect("written");
-    assert_eq!(place.text("work/real/a.txt"), "two");
-    assert!(place.path("work/file").is_symlink());
+    assert_eq!(fixture.text("work/real/a.txt"), "two");
+    assert!(fixture.path("work/file").is_symlink());
 }
 
 #[test]
 fn pipes_and_devices_are_rejected_without_blocking() {
-    let place = ResolvedDirectory::new();
-    let pipe = place.path("work/pipe");
+    let fixture = ResolvedDirectory::new();
+    let pipe = fixture.path("work/pipe");
     rustix::fs::mknodat(
         rustix::fs::CWD,
         &pipe,
@@ -122,20 +123,20 @@ fn pipes_and_devices_are_rejected_without_blocking() {
         0,
     )
     .expect("a pipe");
-    let found = place.workspace.resolve("pipe", Access::Write).expect("allowed");
+    let found = fixture.workspace.resolve("pipe", Access::Write).expect("allowed");
     assert!(matches!(found.open(), Err(FileError::NotRegular { kind: "named pipe", .. })));
     assert!(matches!(
         atomic_write(&found, b"x", ExpectedState::Anything),
         Err(FileError::NotRegular { .. })
     ));
 
-    let socket = std::os::unix::net::UnixListener::bind(place.path("work/socket"));
-    let found = place.workspace.resolve("socket", Access::Read).expect("allowed");
+    let socket = std::os::unix::net::UnixListener::bind(fixture.path("work/socket"));
+    let found = fixture.workspace.resolve("socket", Access::Read).expect("allowed");
     assert!(matches!(found.open(), Err(FileError::NotRegular { kind: "socket", .. })));
     drop(socket);
 
-    symlink("/dev/zero", place.path("work/zero")).expect("link");
-    assert!(refused(&place, "zero", Access::Read).contains("work/zero"));
+    symlink("/dev/zero", fixture.path("work/zero")).expect("link");
+    assert!(refused(&fixture, "zero", Access::Read).contains("work/zero"));
     let everything = Workspace::new(WorkspaceOptions {
         root: PathBuf::from("/"),
         ..WorkspaceOptions::default()
@@ -147,17 +148,17 @@ fn pipes_and_devices_are_rejected_without_blocking() {
 
 #[test]
 fn link_swapped_between_check_and_use_never_escapes() {
-    let place = ResolvedDirectory::new();
-    place.write_file("outside/victim", "untouched");
-    place.write_file("work/inner/victim", "inside");
-    let hole = place.path("work/hole");
-    let (inner, outer) = (place.path("work/inner"), place.path("outside"));
+    let fixture = ResolvedDirectory::new();
+    fixture.write_file("outside/victim", "untouched");
+    fixture.write_file("work/inner/victim", "inside");
+    let hole = fixture.path("work/hole");
+    let (inner, outer) = (fixture.path("work/inner"), fixture.path("outside"));
     std::fs::create_dir(&hole).expect("a folder");
     let stop = AtomicBool::new(false);
     let (mut written, mut stopped) = (0, 0);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let spare = place.path("work/spare");
+            let spare = fixture.path("work/spare");
             while !stop.load(Ordering::Relaxed) {
                 // A directory, a link that stays inside, and a link that leads outside.
                 let _ = std::fs::remove_dir_all(&hole);
@@ -171,7 +172,7 @@ fn link_swapped_between_check_and_use_never_escapes() {
             }
         });
         for _ in 0..2_000 {
-            let Ok(found) = place.workspace.resolve("hole/victim", Access::Write) else {
+            let Ok(found) = fixture.workspace.resolve("hole/victim", Access::Write) else {
                 stopped += 1;
                 continue;
             };
@@ -182,7 +183,7 @@ fn link_swapped_between_check_and_use_never_escapes() {
         }
         stop.store(true, Ordering::Relaxed);
     });
-    assert_eq!(place.text("outside/victim"), "untouched");
+    assert_eq!(fixture.text("outside/victim"), "untouched");
     let outside = std::fs::read_dir(&outer).expect("readable").count();
     assert_eq!(outside, 1, "nothing was created outside");
     assert!(written > 0 && stopped > 0, "{written} written, {stopped} stopped: no race took place");
@@ -213,32 +214,32 @@ proptest! {
         steps in proptest::collection::vec(step(), 1..12),
         paths in proptest::collection::vec("(\\.\\./){0,2}[abc](/(\\.\\.|[abc])){0,3}(/secret)?", 1..6),
     ) {
-        let place = ResolvedDirectory::new();
-        place.write_file("outside/secret", "secret");
-        let work = place.path("work");
+        let fixture = ResolvedDirectory::new();
+        fixture.write_file("outside/secret", "secret");
+        let work = fixture.path("work");
         for step in steps {
             let _ = match step {
                 Step::Folder(path) => std::fs::create_dir_all(work.join(path)),
                 Step::File(path) => std::fs::write(work.join(path), "plain"),
                 Step::Link(path, target) => {
                     let target = target
-                        .replace("/OUT", &place.path("outside").display().to_string())
+                        .replace("/OUT", &fixture.path("outside").display().to_string())
                         .replace("/WORK", &work.display().to_string());
                     symlink(target, work.join(path))
                 }
             };
         }
-        let outside = || ["outside", ""].map(|name| std::fs::read_dir(place.path(name)).expect("readable").count());
-        let (before, secret) = (outside(), place.text("outside/secret"));
+        let outside = || ["outside", ""].map(|name| std::fs::read_dir(fixture.path(name)).expect("readable").count());
+        let (before, secret) = (outside(), fixture.text("outside/secret"));
         for path in paths {
-            if let Ok(found) = place.workspace.resolve(&path, Access::Write) {
+            if let Ok(found) = fixture.workspace.resolve(&path, Access::Write) {
                 prop_assert!(
-                    found.path().starts_with(&work) || found.path().starts_with(place.path("temp"))
+                    found.path().starts_with(&work) || found.path().starts_with(fixture.path("temp"))
                 );
                 let _ = atomic_write(&found, b"changed", ExpectedState::Anything);
             }
         }
-        prop_assert_eq!(place.text("outside/secret"), secret);
+        prop_assert_eq!(fixture.text("outside/secret"), secret);
         prop_assert_eq!(outside(), before);
     }
 }

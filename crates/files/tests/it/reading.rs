@@ -8,12 +8,12 @@ const RANGE: LineRange = LineRange { first: 1, last: 2000, line_characters: 2000
 
 #[test]
 fn huge_file_and_huge_line_use_bounded_memory() {
-    let place = ResolvedDirectory::new();
-    let path = place.write_file("work/huge", "first\nsecond\n");
+    let fixture = ResolvedDirectory::new();
+    let path = fixture.write_file("work/huge", "first\nsecond\n");
     let mut file = std::fs::OpenOptions::new().write(true).open(&path).expect("open");
     file.seek(SeekFrom::Start(300 * 1024 * 1024)).expect("seek");
     file.write_all(b"\nlast").expect("write");
-    let found = place.workspace.resolve("huge", Access::Read).expect("allowed");
+    let found = fixture.workspace.resolve("huge", Access::Read).expect("allowed");
     let range = LineRange { first: 2, last: 3, ..RANGE };
     let read = read_lines(&found, range, &|| false).expect("reads");
     assert_eq!((read.first, read.last, read.total), (2, 3, 4));
@@ -28,9 +28,9 @@ fn huge_file_and_huge_line_use_bounded_memory() {
 
 #[test]
 fn text_of_one_read_is_bounded_at_a_line_end() {
-    let place = ResolvedDirectory::new();
-    place.write_file("work/many", format!("{}\n", "x".repeat(999)).repeat(8_000));
-    let found = place.workspace.resolve("many", Access::Read).expect("allowed");
+    let fixture = ResolvedDirectory::new();
+    fixture.write_file("work/many", format!("{}\n", "x".repeat(999)).repeat(8_000));
+    let found = fixture.workspace.resolve("many", Access::Read).expect("allowed");
     let range = LineRange { last: u64::MAX, ..RANGE };
     let read = read_lines(&found, range, &|| false).expect("reads");
     assert!(read.text.len() < 5_000_000 && read.is_partial());
@@ -39,8 +39,8 @@ fn text_of_one_read_is_bounded_at_a_line_end() {
 
 #[test]
 fn read_can_be_cancelled() {
-    let place = ResolvedDirectory::new();
-    place.write_file("work/a", "x");
-    let found = place.workspace.resolve("a", Access::Read).expect("allowed");
+    let fixture = ResolvedDirectory::new();
+    fixture.write_file("work/a", "x");
+    let found = fixture.workspace.resolve("a", Access::Read).expect("allowed");
     assert!(matches!(read_lines(&found, RANGE, &|| true), Err(FileError::Cancelled { .. })));
 }

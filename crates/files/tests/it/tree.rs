@@ -2,24 +2,24 @@ use parallax_files::folder_tree;
 
 use crate::ResolvedDirectory;
 
-fn drawn(place: &ResolvedDirectory, items: usize) -> Vec<String> {
-    let text = folder_tree(&place.workspace, items);
+fn drawn(fixture: &ResolvedDirectory, items: usize) -> Vec<String> {
+    let text = folder_tree(&fixture.workspace, items);
     text.lines().skip(2).map(str::to_owned).collect()
 }
 
 #[test]
 fn tree_lists_files_first_and_marks_closed_directories() {
-    let place = ResolvedDirectory::new();
-    place.write_file("work/.geminiignore", "private/\n*.log\n");
-    place.write_file("work/a.txt", "");
-    place.write_file("work/b.log", "");
-    place.write_file("work/node_modules/x/y.js", "");
-    place.write_file("work/private/x", "");
-    place.write_file("work/src/deep/c.rs", "");
-    place.write_file("work/src/d.rs", "");
-    let root = format!("{}/", place.path("work").display());
+    let fixture = ResolvedDirectory::new();
+    fixture.write_file("work/.geminiignore", "private/\n*.log\n");
+    fixture.write_file("work/a.txt", "");
+    fixture.write_file("work/b.log", "");
+    fixture.write_file("work/node_modules/x/y.js", "");
+    fixture.write_file("work/private/x", "");
+    fixture.write_file("work/src/deep/c.rs", "");
+    fixture.write_file("work/src/d.rs", "");
+    let root = format!("{}/", fixture.path("work").display());
     assert_eq!(
-        drawn(&place, 200),
+        drawn(&fixture, 200),
         [
             root.as_str(),
             "├───.geminiignore",
@@ -33,18 +33,18 @@ fn tree_lists_files_first_and_marks_closed_directories() {
         ]
     );
     assert_eq!(
-        drawn(&place, 4)[1..],
+        drawn(&fixture, 4)[1..],
         ["├───.geminiignore", "├───a.txt", "├───node_modules/...", "├───private/...", "└───..."]
     );
 }
 
 #[test]
 fn crowded_directory_is_truncated() {
-    let place = ResolvedDirectory::new();
+    let fixture = ResolvedDirectory::new();
     for number in 0..6_000 {
-        place.write_file(&format!("work/f{number:05}"), "");
+        fixture.write_file(&format!("work/f{number:05}"), "");
     }
-    let lines = drawn(&place, 200);
+    let lines = drawn(&fixture, 200);
     assert_eq!(lines.len(), 202);
     assert_eq!(lines.last().map(String::as_str), Some("└───..."));
 }

@@ -7,17 +7,17 @@ use parallax_files::{
 
 use crate::ResolvedDirectory;
 
-fn target(place: &ResolvedDirectory, path: &str) -> Confined {
-    place.workspace.resolve(path, Access::Write).expect("allowed")
+fn target(fixture: &ResolvedDirectory, path: &str) -> Confined {
+    fixture.workspace.resolve(path, Access::Write).expect("allowed")
 }
 
-fn mode(place: &ResolvedDirectory, name: &str) -> u32 {
-    std::fs::metadata(place.path(name)).expect("there").mode() & 0o7777
+fn mode(fixture: &ResolvedDirectory, name: &str) -> u32 {
+    std::fs::metadata(fixture.path(name)).expect("there").mode() & 0o7777
 }
 
 /// Returns all names in the workspace, to check that no temporary file is left.
-fn names(place: &ResolvedDirectory) -> Vec<String> {
-    let entries = std::fs::read_dir(place.path("work")).expect("readable");
+fn names(fixture: &ResolvedDirectory) -> Vec<String> {
+    let entries = std::fs::read_dir(fixture.path("work")).expect("readable");
     let mut names: Vec<String> = entries
         .map(|entry| entry.expect("entry").file_name().to_string_lossy().into_owned())
         .collect();
@@ -27,83 +27,86 @@ fn names(place: &ResolvedDirectory) -> Vec<String> {
 
 #[test]
 fn new_file_has_the_default_mode_and_its_directories() {
-    let place = ResolvedDirectory::new();
-    let plain = place.write_file("work/plain", "");
-    let written = atomic_write(&target(&place, "a/b/c"), b"text", ExpectedState::Absent);
+    let fixture = ResolvedDirectory::new();
+    let plain = fixture.write_file("work/plain", "");
+    let written = atomic_write(&target(&fixture, "a/b/c"), b"text", ExpectedState::Absent);
     assert!(written.expect("written").created);
-    assert_eq!(place.text("work/a/b/c"), "text");
-    assert_eq!(mode(&place, "work/a/b/c"), mode(&place, "work/plain"));
+    assert_eq!(fixture.text("work/a/b/c"), "text");
+    assert_eq!(mode(&fixture, "work/a/b/c"), mode(&fixture, "work/plain"));
     drop(plain);
 }
 
 #[test]
 fn write_keeps_mode_attributes_and_link_target() {
-    let place = ResolvedDirectory::new();
-    let path = place.write_file("work/run.sh", "old");
+    let fixture = ResolvedDirectory::new();
+    let path = fixture.write_file("work/run.sh", "old");
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o751)).expect("mode");
     let marked =
         rustix::fs::setxattr(&path, "user.mark", b"kept", rustix::fs::XattrFlags::empty()).is_ok();
-    symlink("run.sh", place.path("work/link")).expect("link");
+    symlink("run.sh", fixture.path("work/link")).expect("link");
     let before = std::fs::metadata(&path).expect("there").ino();
     let written =
-        atomic_write(&target(&place, "link"), b"new", ExpectedState::Content(hash(b"old")))
+        atomic_write(&target(&fixture, "link"), b"new", ExpectedState::Content(hash(b"old")))
             .expect("ok");
     assert!(!written.created && !written.rewritten_in_place);
-    assert_eq!((place.text("work/run.sh").as_str(), mode(&place, "work/run.sh")), ("new", 0o751));
+    assert_eq!(
+        (fixture.text("work/run.sh").as_str(), mode(&fixture, "work/run.sh")),
+        ("new", 0o751)
+    );
     assert_ne!(std::fs::metadata(&path).expect("there").ino(), before);
-    assert!(place.path("work/link").is_symlink());
+    assert!(fixture.path("work/link").is_symlink());
     if marked {
         let mut value = [0u8; 8];
         let length = rustix::fs::getxattr(&path, "user.mark", &mut value[..]).expect("attribute");
         assert_eq!(&value[..length], b"kept");
     }
-    assert_eq!(names(&place), ["link", "run.sh"]);
+    assert_eq!(names(&fixture), ["link", "run.sh"]);
 }
 
 #[test]
 fn write_keeps_hard_links() {
-    let place = ResolvedDirectory::new();
-    let path = place.write_file("work/one", "a long old content");
-    std::fs::hard_link(&path, place.path("work/two")).expect("link");
+    let fixture = ResolvedDirectory::new();
+    let path = fixture.write_file("work/one", "a long old content");
+    std::fs::hard_link(&path, fixture.path("work/two")).expect("link");
     for content in ["short", "a much longer content than there was before"] {
         let written =
-            atomic_write(&target(&place, "two"), content.as_bytes(), ExpectedState::Anything)
+            atomic_write(&target(&fixture, "two"), content.as_bytes(), ExpectedState::Anything)
                 .expect("ok");
         assert!(written.rewritten_in_place);
-        assert_eq!(place.text("work/one"), content);
+        assert_eq!(fixture.text("work/one"), content);
     }
     let refused =
-        atomic_write(&target(&place, "two"), b"x", ExpectedState::Content(hash(b"other")));
+        atomic_write(&target(&fixture, "two"), b"x", ExpectedState::Content(hash(b"other")));
     assert!(matches!(refused, Err(FileError::Changed { .. })));
 }
 
 #[test]
 fn file_with_unexpected_content_is_never_overwritten() {
-    let place = ResolvedDirectory::new();
-    place.write_file("work/a", "by someone else");
-    let found = target(&place, "a");
+    let fixture = ResolvedDirectory::new();
+    fixture.write_file("work/a", "by someone else");
+    let found = target(&fixture, "a");
     for expected in [ExpectedState::Content(hash(b"mine")), ExpectedState::Absent] {
         assert!(atomic_write(&found, b"new", expected).is_err());
     }
-    assert_eq!(place.text("work/a"), "by someone else");
-    let gone = atomic_write(&target(&place, "b"), b"new", ExpectedState::Content(hash(b"mine")));
+    assert_eq!(fixture.text("work/a"), "by someone else");
+    let gone = atomic_write(&target(&fixture, "b"), b"new", ExpectedState::Content(hash(b"mine")));
     assert!(matches!(gone, Err(FileError::Changed { .. })));
-    assert_eq!(names(&place), ["a"]);
+    assert_eq!(names(&fixture), ["a"]);
 }
 
 #[test]
 fn concurrent_writers_lose_no_update() {
     const ROUNDS: usize = 60;
-    let place = ResolvedDirectory::new();
-    place.write_file("work/a", "0 0 0");
+    let fixture = ResolvedDirectory::new();
+    fixture.write_file("work/a", "0 0 0");
     // Each thread counts one number up, as sessions that edit different lines do.
     std::thread::scope(|scope| {
         for own in 0..3 {
-            let place = &place;
+            let fixture = &fixture;
             scope.spawn(move || {
                 for _ in 0..ROUNDS {
                     loop {
-                        let text = place.text("work/a");
+                        let text = fixture.text("work/a");
                         let mut numbers: Vec<usize> = text
                             .split(' ')
                             .map(|number| number.parse().expect("a number"))
@@ -112,7 +115,7 @@ fn concurrent_writers_lose_no_update() {
                         let new: Vec<String> = numbers.iter().map(ToString::to_string).collect();
                         let expected = ExpectedState::Content(hash(text.as_bytes()));
                         let new = new.join(" ");
-                        if atomic_write(&target(place, "a"), new.as_bytes(), expected).is_ok() {
+                        if atomic_write(&target(fixture, "a"), new.as_bytes(), expected).is_ok() {
                             break;
                         }
                     }
@@ -120,41 +123,41 @@ fn concurrent_writers_lose_no_update() {
             });
         }
     });
-    assert_eq!(place.text("work/a"), format!("{ROUNDS} {ROUNDS} {ROUNDS}"));
+    assert_eq!(fixture.text("work/a"), format!("{ROUNDS} {ROUNDS} {ROUNDS}"));
 }
 
 #[test]
 fn directory_is_rejected() {
-    let place = ResolvedDirectory::new();
-    std::fs::create_dir(place.path("work/folder")).expect("a folder");
-    let refused = atomic_write(&target(&place, "folder"), b"x", ExpectedState::Anything);
+    let fixture = ResolvedDirectory::new();
+    std::fs::create_dir(fixture.path("work/folder")).expect("a folder");
+    let refused = atomic_write(&target(&fixture, "folder"), b"x", ExpectedState::Anything);
     assert!(matches!(refused, Err(FileError::IsDirectory { .. })));
-    let refused = atomic_write(&target(&place, "."), b"x", ExpectedState::Anything);
+    let refused = atomic_write(&target(&fixture, "."), b"x", ExpectedState::Anything);
     assert!(refused.is_err());
-    place.write_file("work/file", "x");
-    let refused = atomic_write(&target(&place, "file/below"), b"x", ExpectedState::Anything);
+    fixture.write_file("work/file", "x");
+    let refused = atomic_write(&target(&fixture, "file/below"), b"x", ExpectedState::Anything);
     assert!(matches!(refused, Err(FileError::NotADirectory { .. })), "{refused:?}");
 }
 
 #[test]
 fn write_protected_file_is_left_alone() {
-    let place = ResolvedDirectory::new();
-    let path = place.write_file("work/a", "old");
+    let fixture = ResolvedDirectory::new();
+    let path = fixture.write_file("work/a", "old");
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o444)).expect("mode");
     // Root can write it nevertheless.
     if rustix::process::geteuid().is_root() {
         return;
     }
-    let refused = atomic_write(&target(&place, "a"), b"new", ExpectedState::Anything);
+    let refused = atomic_write(&target(&fixture, "a"), b"new", ExpectedState::Anything);
     assert!(matches!(refused, Err(FileError::PermissionDenied { .. })));
-    assert_eq!(place.text("work/a"), "old");
+    assert_eq!(fixture.text("work/a"), "old");
 }
 
 #[test]
 fn ledger_detects_changes_by_others() {
-    let place = ResolvedDirectory::new();
-    place.write_file("work/a", "one");
-    let found = target(&place, "a");
+    let fixture = ResolvedDirectory::new();
+    fixture.write_file("work/a", "one");
+    let found = target(&fixture, "a");
     let now = |found: &Confined| {
         let (bytes, metadata) = read_capped(found, 1000).expect("reads");
         Snapshot::from_bytes(metadata, &bytes)
@@ -163,9 +166,9 @@ fn ledger_detects_changes_by_others() {
     assert_eq!(seen.compare(found.path(), &now(&found)), Freshness::NeverSeen);
     seen.record(found.path(), now(&found), Some(b"one"));
     // Touched but not changed.
-    place.write_file("work/a", "one");
+    fixture.write_file("work/a", "one");
     assert_eq!(seen.compare(found.path(), &now(&found)), Freshness::Fresh);
-    place.write_file("work/a", "two");
+    fixture.write_file("work/a", "two");
     assert_eq!(
         seen.compare(found.path(), &now(&found)),
         Freshness::Changed(Some(b"one".as_slice().into()))

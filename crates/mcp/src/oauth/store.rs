@@ -100,10 +100,10 @@ impl TokenFiles {
         let in_files = files.flat_map(|file| read(file)).find(fits);
         in_files.or_else(|| {
             let name = SecretName::SignIn(server.to_owned());
-            let kept = self.keychain.reference_secret(&name, self.keychain.must_encrypt())?;
+            let stored = self.keychain.reference_secret(&name, self.keychain.must_encrypt())?;
             // Different servers may have the same name in the keychain, so the URL in the entry
             // decides.
-            serde_json::from_str(kept.expose()).ok().filter(fits)
+            serde_json::from_str(stored.expose()).ok().filter(fits)
         })
     }
 
@@ -111,14 +111,14 @@ impl TokenFiles {
     fn load_secret(&self, mut entry: StoredCredential) -> Option<StoredCredential> {
         if entry.keychain {
             let name = SecretName::SignIn(entry.server_name.clone());
-            let kept = self.keychain.get(name);
-            let kept = kept
+            let stored = self.keychain.get(name);
+            let stored = stored
                 .inspect_err(|error| {
                     tracing::warn!(server = entry.server_name, %error, "no tokens");
                 })
                 .ok()??;
-            let kept: KeychainEntry = serde_json::from_str(kept.expose()).ok()?;
-            let token = match kept {
+            let stored: KeychainEntry = serde_json::from_str(stored.expose()).ok()?;
+            let token = match stored {
                 KeychainEntry::Entry { token, client_secret } => {
                     entry.client_secret = client_secret;
                     token

@@ -43,8 +43,8 @@ fn request_is_answered_from_another_process() {
     let session = until_state(&world, &id, "awaiting approval");
     assert_eq!(session["last_line"], json!("touch made.txt"));
     assert_eq!(session["project"], json!(world.home.project()));
-    let shown = world.run_well(&["answer", &id]).stdout();
-    assert!(shown.contains("touch made.txt") && shown.contains("1  Allow once"), "{shown}");
+    let stdout = world.run_well(&["answer", &id]).stdout();
+    assert!(stdout.contains("touch made.txt") && stdout.contains("1  Allow once"), "{stdout}");
     let refused = world.run(&["answer", &id, "perhaps"]);
     assert!(refused.code() == 42 && refused.err().contains("allow"), "{}", refused.err());
     world.run_well(&["answer", &id[..8], "allow"]);
@@ -77,8 +77,8 @@ fn every_question_is_shown_and_answered() {
     let world = World::new(&script.to_string());
     let id = start(&world, &["-p", "go"]);
     until_state(&world, &id, "awaiting approval");
-    let shown = world.run_well(&["answer", &id]).stdout();
-    assert!(shown.contains("  2  blue") && shown.contains("Which name?"), "{shown}");
+    let stdout = world.run_well(&["answer", &id]).stdout();
+    assert!(stdout.contains("  2  blue") && stdout.contains("Which name?"), "{stdout}");
     let refused = world.run(&["answer", &id, "2"]);
     assert!(refused.code() == 42 && refused.err().contains("2 questions"), "{}", refused.err());
     world.run_well(&["answer", &id, "2", "any name"]);

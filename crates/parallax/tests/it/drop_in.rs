@@ -90,11 +90,11 @@ fn rejected_shown_and_accepted_settings_are_the_same() {
     let keys = ["tools.allowed", "mcpServers.s"];
     let done = world.run_well(&["-o", "json", "-p", "go"]);
     let rejected = warnings(&done.stdout()).join("\n");
-    let shown = world.run_well(&["trust", "show"]).stdout();
+    let stdout = world.run_well(&["trust", "show"]).stdout();
     let accepted = world.run_well(&["trust", "add", "--settings"]).stdout();
     for key in keys {
         assert!(rejected.contains(&format!("`{key}`")), "{rejected}");
-        assert!(shown.contains(key), "{shown}");
+        assert!(stdout.contains(key), "{stdout}");
         assert!(accepted.contains(&format!("accepted: {key}")), "{accepted}");
     }
     let listed = world.run_well(&["mcp", "list"]);

@@ -138,8 +138,10 @@ fn encrypted_session_requires_the_keychain() {
     assert!(
         world.run(&["sessions", "list"]).stdout().contains("encrypted; its key cannot be read")
     );
-    let shown = world.run(&["sessions", "show", "one"]);
-    assert!(shown.code() != 0 && shown.err().contains("is encrypted and cannot be decrypted"));
+    let finished = world.run(&["sessions", "show", "one"]);
+    assert!(
+        finished.code() != 0 && finished.err().contains("is encrypted and cannot be decrypted")
+    );
     let gone = world.run(&["sessions", "gc"]);
     assert!(gone.stdout().contains("0") || gone.code() == 0, "{}", gone.err());
     assert!(world.run(&["sessions", "list"]).stdout().contains("encrypted"));

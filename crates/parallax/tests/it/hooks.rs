@@ -321,14 +321,14 @@ fn hook_tool_choice_applies_to_calls() {
 fn text_is_shown_only_after_the_answer_hooks() {
     let redact = r#"echo '{"hookSpecificOutput": {"llm_response": {"text": "[redacted]"}}}'"#;
     let refuse = r#"echo '{"decision": "deny", "reason": "not this"}'"#;
-    for (hook, shown) in [(redact, true), (refuse, false), ("echo no >&2; exit 2", false)] {
+    for (hook, is_shown) in [(redact, true), (refuse, false), ("echo no >&2; exit 2", false)] {
         for format in ["text", "json", "stream-json"] {
             let world = World::new(r#"[{"text": "SECRET 1234", "repeat": 0}]"#);
             settings(&world, &json!({"AfterModel": hook_group(hook)}));
             let done = world.run(&["-p", "go", "-o", format]);
             let all = format!("{}{}", done.stdout(), done.err());
             assert!(!all.contains("SECRET"), "{hook} {format}: {all}");
-            assert_eq!(all.matches("[redacted]").count(), usize::from(shown), "{format}: {all}");
+            assert_eq!(all.matches("[redacted]").count(), usize::from(is_shown), "{format}: {all}");
         }
     }
     // Responses that contain only calls have no text.

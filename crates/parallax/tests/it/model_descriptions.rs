@@ -144,8 +144,8 @@ fn refreshed_limits_are_available_offline() {
     std::fs::write(&file, stored.replace(&url, "http://127.0.0.1:9")).expect("written");
     settings("http://127.0.0.1:9");
     let done = run(&world, &variables, &["models", "show", "mine:a/b", "--json"]);
-    let shown: Value = serde_json::from_str(&done.stdout()).expect("json");
-    assert_eq!((done.code(), &shown["contextWindow"]), (0, &json!(4321)), "{shown}");
+    let stdout: Value = serde_json::from_str(&done.stdout()).expect("json");
+    assert_eq!((done.code(), &stdout["contextWindow"]), (0, &json!(4321)), "{stdout}");
     let done = run(&world, &variables, &["models", "refresh", "mine"]);
     assert_ne!(done.code(), 0);
     assert!(done.err().contains("127.0.0.1:9"), "{}", done.err());

@@ -36,8 +36,8 @@ fn fork_before_a_prompt_keeps_the_original() {
     let sent = raw_contents(&world.server.requests()[2]).concat();
     assert!(sent.contains("first one") && sent.contains("another second"), "{sent}");
     assert!(!sent.contains("second one"), "{sent}");
-    let shown = world.run(&["sessions", "show", "whole"]).stdout();
-    assert!(shown.contains("second one") && !shown.contains("another"), "{shown}");
+    let stdout = world.run(&["sessions", "show", "whole"]).stdout();
+    assert!(stdout.contains("second one") && !stdout.contains("another"), "{stdout}");
     let done = world.run(&["-p", "x", "-r", "whole", "--at", "7"]);
     assert_eq!(done.code(), 42);
     assert!(done.err().contains("unknown prompt 7: the last one is 2"), "{}", done.err());

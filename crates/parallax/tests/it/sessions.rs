@@ -123,8 +123,8 @@ fn sessions_of_all_projects_are_listed_searched_and_exported() {
     let found = world.run_well(&["sessions", "search", "fixed", "pars"]);
     assert!(found.stdout().contains("[fixed]"), "{}", found.stdout());
     assert_eq!(world.run(&["sessions", "search", "nothing like it"]).code(), 1);
-    let shown = world.run_well(&["sessions", "show", "fix"]);
-    assert!(shown.stdout().contains("[1] > fix the parser"), "{}", shown.stdout());
+    let finished = world.run_well(&["sessions", "show", "fix"]);
+    assert!(finished.stdout().contains("[1] > fix the parser"), "{}", finished.stdout());
     let page = world.run_well(&["sessions", "export", "fixer", "--format", "html"]);
     assert!(page.stdout().contains("&lt;b&gt;fixed&lt;/b&gt;"), "{}", page.stdout());
     world.run_well(&["sessions", "export", "fixer", "-f", "talk.json"]);
@@ -317,6 +317,6 @@ fn shown_session_includes_the_whole_command() {
     let script = serde_json::json!([{"calls": [call]}, {"text": "done"}]);
     let world = World::new(&script.to_string());
     world.run_well(&["-p", "go", "-y"]);
-    let shown = world.run_well(&["sessions", "show", "latest"]).stdout();
-    assert!(shown.contains(&format!("    $ {command}\n")), "{shown}");
+    let stdout = world.run_well(&["sessions", "show", "latest"]).stdout();
+    assert!(stdout.contains(&format!("    $ {command}\n")), "{stdout}");
 }

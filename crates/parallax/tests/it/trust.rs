@@ -106,11 +106,11 @@ fn trust_preview_lists_contents_and_sanitizes_them() {
         )
         .expect("file");
     world.home.write(".env", "HIDDEN_NAME=1").expect("file");
-    let shown = run_successfully(&world, &["trust", "show"]);
+    let stdout = run_successfully(&world, &["trust", "show"]);
     for part in ["SessionStart: touch pwned", "tools.allowed", ".env"] {
-        assert!(shown.contains(part), "{part} in {shown}");
+        assert!(stdout.contains(part), "{part} in {stdout}");
     }
-    assert!(!shown.contains('\u{1b}') && !shown.contains("HIDDEN_NAME"), "{shown:?}");
+    assert!(!stdout.contains('\u{1b}') && !stdout.contains("HIDDEN_NAME"), "{stdout:?}");
     assert!(!world.home.project().join("pwned").exists());
     let json: Value = serde_json::from_str(&run_successfully(&world, &["trust", "show", "--json"]))
         .expect("JSON");

@@ -50,9 +50,10 @@ fn changes_in_an_added_directory_are_undone_without_naming_it() {
     let folder = tempfile::tempdir_in("/var/tmp").expect("a folder");
     let folder = folder.path().canonicalize().expect("a path");
     std::fs::write(folder.join("kept"), "old").expect("written");
-    let shown = folder.display().to_string();
-    let world = World::new(&commands(&[&format!("cd {shown}; echo new > kept; echo new > made")]));
-    world.run_well(&["-p", "go", "-y", "--include-directories", &shown]);
+    let display_path = folder.display().to_string();
+    let world =
+        World::new(&commands(&[&format!("cd {display_path}; echo new > kept; echo new > made")]));
+    world.run_well(&["-p", "go", "-y", "--include-directories", &display_path]);
     assert!(folder.join("made").exists());
     let done = world.run(&["undo"]);
     assert_eq!(done.code(), 0, "{}{}", done.stdout(), done.err());

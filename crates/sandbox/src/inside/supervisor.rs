@@ -204,12 +204,12 @@ impl SupervisedCommand<'_> {
         apart: Option<&mut network_broker::BrokerProcess>,
     ) -> SandboxResult<()> {
         let Some(offer) = network_broker::receive_offer(child, sync)? else { return Ok(()) };
-        let kept = match apart {
+        let passed = match apart {
             Some(apart) => apart.pass_descriptors(&offer, child),
             None => self.run_broker_here(offer.listener),
         };
-        network_broker::release(sync, kept.is_ok());
-        kept
+        network_broker::release(sync, passed.is_ok());
+        passed
     }
 
     fn run_broker_here(&self, listener: OwnedFd) -> SandboxResult<()> {

@@ -144,11 +144,11 @@ fn gif(bytes: &[u8], (width, height): (usize, usize)) -> Result<Vec<u8>, Picture
     let mut data = vec![0; width * height * 4];
     let row_bytes = usize::from(frame.width).max(1) * 4;
     for (y, row) in frame.buffer.chunks_exact(row_bytes).enumerate() {
-        let kept = row.len().min(width.saturating_sub(left) * 4);
+        let length = row.len().min(width.saturating_sub(left) * 4);
         let from = ((top + y) * width + left) * 4;
         if top + y < height
-            && let Some(target) = data.get_mut(from..from + kept)
-            && let Some(row) = row.get(..kept)
+            && let Some(target) = data.get_mut(from..from + length)
+            && let Some(row) = row.get(..length)
         {
             target.copy_from_slice(row);
         }

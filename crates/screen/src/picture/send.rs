@@ -18,9 +18,9 @@ pub(super) fn png(pixels: &Pixels) -> Result<Vec<u8>, PictureError> {
     let mut encoder = png::Encoder::new(&mut out, side(width)?, side(height)?);
     encoder.set_depth(png::BitDepth::Eight);
     let is_opaque = pixels.iter().all(|[.., alpha]| alpha == 255);
-    let kept = if is_opaque { 3 } else { 4 };
+    let channels = if is_opaque { 3 } else { 4 };
     encoder.set_color(if is_opaque { png::ColorType::Rgb } else { png::ColorType::Rgba });
-    let data: Vec<u8> = pixels.iter().flat_map(|pixel| pixel.into_iter().take(kept)).collect();
+    let data: Vec<u8> = pixels.iter().flat_map(|pixel| pixel.into_iter().take(channels)).collect();
     let mut writer = encoder.write_header().map_err(failed)?;
     writer.write_image_data(&data).map_err(failed)?;
     writer.finish().map_err(failed)?;

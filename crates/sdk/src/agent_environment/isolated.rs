@@ -262,9 +262,9 @@ fn finish(worktree: Worktree, subject: &str) -> FinishedWorkspace {
         );
         return FinishedWorkspace { report, data: Some(described.data) };
     };
-    let shown = files.iter().take(FILES);
-    let shown = shown.map(|(kind, path)| format!("{kind} {}", one_line(&path.to_string_lossy())));
-    let mut lines: Vec<String> = shown.collect();
+    let listed = files.iter().take(FILES);
+    let listed = listed.map(|(kind, path)| format!("{kind} {}", one_line(&path.to_string_lossy())));
+    let mut lines: Vec<String> = listed.collect();
     if files.len() > FILES {
         lines.push(format!("[… {} more]", files.len() - FILES));
     }

@@ -148,11 +148,11 @@ impl Checkpoints {
         }
         lock(&self.caches).too_large.clone_from(&walked.too_large);
         let old = self.save_contents(&walked, without_git);
-        let kept = old.iter().filter_map(|old| match old {
+        let stored_ids = old.iter().filter_map(|old| match old {
             Some(PreviousContent::Stored(id)) => Some(*id),
             _ => None,
         });
-        self.hold(kept)?;
+        self.hold(stored_ids)?;
         let protected = walked.entries.iter().filter(|entry| entry.protected);
         let protected = protected.map(|entry| entry.path.path()).collect();
         let mut mark = CommandMark {
@@ -206,19 +206,19 @@ impl Checkpoints {
         });
         let mut changes =
             Changes { turn: mark.turn, started_at: mark.started_at, ..Changes::default() };
-        let newly = after.unsearched.iter().filter(|(place, _)| {
-            !mark.walk_result.unsearched.contains_key(place)
-                && !mark.walk_result.unvisited.contains(place)
+        let newly = after.unsearched.iter().filter(|(location, _)| {
+            !mark.walk_result.unsearched.contains_key(location)
+                && !mark.walk_result.unvisited.contains(location)
         });
         changes.unsearched =
-            newly.map(|(place, reason)| (place.path(), (*reason).to_owned())).collect();
+            newly.map(|(location, reason)| (location.path(), (*reason).to_owned())).collect();
         changes.set_id = set_id::changed_programs(&mark.walk_result, &after);
         changes.set_id.retain(|path| write_scope.contains(path));
         let mut files = Vec::new();
         let before = mark.walk_result.repositories.iter();
-        let before: HashSet<&ConfinedPath> = before.map(|(place, _)| place).collect();
-        let new = after.repositories.iter().filter(|(place, _)| !before.contains(place));
-        changes.new_repositories = new.map(|(place, _)| place.path()).collect();
+        let before: HashSet<&ConfinedPath> = before.map(|(location, _)| location).collect();
+        let new = after.repositories.iter().filter(|(location, _)| !before.contains(location));
+        changes.new_repositories = new.map(|(location, _)| location.path()).collect();
         changes.moved_repositories = repositories::moved_repositories(&mark.walk_result, &after);
         changes.moved_repositories.retain(|moved| write_scope.contains(&moved.path));
         // A new link may lead a protected link, or a missing target of one, elsewhere.
@@ -239,8 +239,8 @@ impl Checkpoints {
         };
         let moved = records.iter().any(|(place, ..)| protected(place));
         let moved = moved.then(|| MovedFolders::compare(&mark.walk_result, &after));
-        for (place, before, after) in records {
-            let path = place.path();
+        for (location, before, after) in records {
+            let path = location.path();
             let list = match (before.is_absent(), after.is_absent()) {
                 (true, _) => &mut changes.created,
                 (_, true) => &mut changes.deleted,
@@ -248,16 +248,16 @@ impl Checkpoints {
             };
             list.push(path.clone());
             changes.before.insert(path.clone(), before.clone());
-            if let Some(moved) = moved.as_ref().filter(|_| protected(&place)) {
-                let protected = restore_place(&place, &after, mark, moved, &mut changes.before);
+            if let Some(moved) = moved.as_ref().filter(|_| protected(&location)) {
+                let protected = restore_place(&location, &after, mark, moved, &mut changes.before);
                 if let Some(path) = &protected
-                    && path.strip_prefix(&place.root).is_ok_and(is_instruction)
+                    && path.strip_prefix(&location.root).is_ok_and(is_instruction)
                 {
                     changes.instructions.push(path.clone());
                 }
                 changes.protected.extend(protected);
             }
-            if !is_in_new_repository(&place, &before, &mark.walk_result) {
+            if !is_in_new_repository(&location, &before, &mark.walk_result) {
                 files.push(FileRecord {
                     path: PathText::from_path(&path),
                     before,
@@ -499,8 +499,8 @@ impl Checkpoints {
                 self.options.entries
             ));
         }
-        for (place, reason) in &mark.walk_result.unsearched {
-            lines.push(format!("{}: {reason}", place.path().display()));
+        for (location, reason) in &mark.walk_result.unsearched {
+            lines.push(format!("{}: {reason}", location.path().display()));
         }
         let names = &mark.walk_result.ignored_names;
         if !names.is_empty() {

@@ -62,8 +62,9 @@ impl CommandMark {
     }
 
     /// Returns the state of a path.
-    pub(super) fn state_at(&self, place: &ConfinedPath) -> Option<PathState> {
-        let at = self.walk_result.entries.binary_search_by(|entry| entry.path.cmp(place)).ok()?;
+    pub(super) fn state_at(&self, location: &ConfinedPath) -> Option<PathState> {
+        let at =
+            self.walk_result.entries.binary_search_by(|entry| entry.path.cmp(location)).ok()?;
         let (entry, old) = (self.walk_result.entries.get(at)?, self.previous_contents.get(at)?);
         Some(self.state(entry, *old))
     }

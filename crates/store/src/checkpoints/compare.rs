@@ -13,14 +13,14 @@ use super::state::{PathState, StoredContent};
 /// Whether a git file was created together with its repository; removing only that file would break
 /// the repository.
 pub(super) fn is_in_new_repository(
-    place: &ConfinedPath,
+    location: &ConfinedPath,
     before: &PathState,
     walked: &WalkResult,
 ) -> bool {
-    let names: Vec<_> = place.relative.iter().collect();
+    let names: Vec<_> = location.relative.iter().collect();
     let Some(at) = names.iter().position(|name| *name == ".git") else { return false };
     let git: PathBuf = names.iter().take(at + 1).collect();
-    let config = ConfinedPath { root: place.root.clone(), relative: git.join("config") };
+    let config = ConfinedPath { root: location.root.clone(), relative: git.join("config") };
     before.is_absent() && at + 1 < names.len() && walked.get(&config).is_none()
 }
 
@@ -130,7 +130,7 @@ impl Comparison<'_> {
     /// Returns the current state, or `None` if it cannot be determined.
     fn state_after(
         &mut self,
-        place: &ConfinedPath,
+        location: &ConfinedPath,
         before: Option<&PathState>,
     ) -> Option<PathState> {
         let blob = match before {
@@ -140,13 +140,13 @@ impl Comparison<'_> {
             _ => None,
         };
         let cap = self.checkpoints.options.command_bytes.saturating_mul(4);
-        let state = read_state(place).ok()?;
+        let state = read_state(location).ok()?;
         let PathState::File { stamp, .. } = &state else { return Some(state) };
         self.budget = self.budget.saturating_add(stamp.size);
         if self.budget > cap {
             let content = StoredContent::Unavailable("not read".to_owned());
             return Some(PathState::File { content, stamp: *stamp });
         }
-        self.checkpoints.contents.snapshot(place, blob, ContentHandling::Hash).ok()
+        self.checkpoints.contents.snapshot(location, blob, ContentHandling::Hash).ok()
     }
 }

@@ -139,8 +139,9 @@ impl Roots {
         };
         let mut places: Vec<ConfinedPath> = Vec::new();
         for path in [named, real_path(&path)].into_iter().flatten() {
-            if let Some(place) = self.locate(&path).filter(|place| !places.contains(place)) {
-                places.push(place);
+            if let Some(location) = self.locate(&path).filter(|location| !places.contains(location))
+            {
+                places.push(location);
             }
         }
         places
@@ -188,10 +189,10 @@ pub(super) struct EntryHandle {
 }
 
 impl EntryHandle {
-    pub fn open(place: &ConfinedPath, create: bool) -> io::Result<Self> {
-        let parent = place.relative.parent().unwrap_or(Path::new(""));
-        let name = place.relative.file_name().unwrap_or(OsStr::new(".")).to_owned();
-        Ok(Self { folder: folder_at(&place.root, parent, create)?, name })
+    pub fn open(location: &ConfinedPath, create: bool) -> io::Result<Self> {
+        let parent = location.relative.parent().unwrap_or(Path::new(""));
+        let name = location.relative.file_name().unwrap_or(OsStr::new(".")).to_owned();
+        Ok(Self { folder: folder_at(&location.root, parent, create)?, name })
     }
 
     /// Returns the metadata, or `None` if nothing exists.
@@ -386,8 +387,8 @@ pub(super) fn link_target(folder: &OwnedFd, name: &OsStr) -> io::Result<PathText
 }
 
 /// Returns the state of a place without reading its contents.
-pub(super) fn read_state(place: &ConfinedPath) -> io::Result<PathState> {
-    let leaf = match EntryHandle::open(place, false) {
+pub(super) fn read_state(location: &ConfinedPath) -> io::Result<PathState> {
+    let leaf = match EntryHandle::open(location, false) {
         Ok(leaf) => leaf,
         Err(error) if is_missing(&error) => return Ok(PathState::Absent),
         Err(error) => return Err(error),

@@ -57,18 +57,18 @@ impl ContentStore {
     /// blob. `blob` is a git blob that the contents may be identical to.
     pub fn snapshot(
         &self,
-        place: &ConfinedPath,
+        location: &ConfinedPath,
         blob: Option<(&PathText, GitId)>,
         handling: ContentHandling,
     ) -> io::Result<PathState> {
-        let mut state = read_state(place)?;
+        let mut state = read_state(location)?;
         let PathState::File { content, stamp } = &mut state else { return Ok(state) };
         let limit = self.file_bytes;
         if stamp.size > limit {
             *content = StoredContent::Unavailable(too_large(stamp.size));
             return Ok(state);
         }
-        let (file, opened) = match EntryHandle::open(place, false)?.file() {
+        let (file, opened) = match EntryHandle::open(location, false)?.file() {
             Ok(opened) => opened,
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 *content = StoredContent::Unavailable("it could not be read".to_owned());

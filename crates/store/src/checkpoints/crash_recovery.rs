@@ -124,15 +124,15 @@ impl Checkpoints {
             }
         };
         for (path, before) in &known {
-            let Some(place) = roots.locate(path) else { continue };
-            let is_untouched = match (before, now.get(&place)) {
+            let Some(location) = roots.locate(path) else { continue };
+            let is_untouched = match (before, now.get(&location)) {
                 (PathState::File { stamp, .. }, Some(entry)) => {
                     entry.stamp == *stamp && matches!(entry.kind, EntryKind::File { .. })
                 }
                 _ => false,
             };
             if !is_untouched && *before != PathState::Special {
-                compare(&place, before.clone());
+                compare(&location, before.clone());
             }
         }
         for entry in &now.entries {
@@ -175,7 +175,8 @@ fn write(mark: &CommandMark, path: &Path) -> io::Result<File> {
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.lock()?;
     let mut out = BufWriter::new(&file);
-    let unseen = mark.walk_result.unvisited.iter().map(|place| PathText::from_path(&place.path()));
+    let unseen =
+        mark.walk_result.unvisited.iter().map(|location| PathText::from_path(&location.path()));
     let written = MarkFile {
         turn: mark.turn(),
         started_at: mark.started_at(),
@@ -223,24 +224,24 @@ pub(super) fn interrupted_session(path: &Path) -> Option<SessionId> {
 }
 
 /// Whether the current state of the path, or its absence, dates from this time or earlier.
-pub(super) fn is_older(place: &ConfinedPath, state: &PathState, moment: i64) -> bool {
+pub(super) fn is_older(location: &ConfinedPath, state: &PathState, moment: i64) -> bool {
     let changed = |place: &ConfinedPath| {
         let stat = EntryHandle::open(place, false).and_then(|leaf| leaf.stat());
         stat.ok().flatten().map(|stat| Stamp::from_stat(&stat).changed)
     };
     let report = match state {
-        PathState::Absent => place.relative.ancestors().skip(1).find_map(|above| {
+        PathState::Absent => location.relative.ancestors().skip(1).find_map(|above| {
             match above.as_os_str().is_empty() {
-                true => {
-                    rustix::fs::stat(&*place.root).ok().map(|stat| Stamp::from_stat(&stat).changed)
-                }
+                true => rustix::fs::stat(&*location.root)
+                    .ok()
+                    .map(|stat| Stamp::from_stat(&stat).changed),
                 false => changed(&ConfinedPath {
-                    root: place.root.clone(),
+                    root: location.root.clone(),
                     relative: above.to_path_buf(),
                 }),
             }
         }),
-        _ => changed(place),
+        _ => changed(location),
     };
     report.is_some_and(|changed| changed <= moment)
 }

@@ -29,9 +29,9 @@ impl Checkpoints {
     pub fn unrestorable_changes(&self, paths: &[PathBuf]) -> Vec<String> {
         let Some((roots, _)) = self.roots_and_workspace() else { return Vec::new() };
         let places = paths.iter().flat_map(|path| roots.affected_paths(path));
-        let too_large = places.filter_map(|place| match read_state(&place) {
+        let too_large = places.filter_map(|location| match read_state(&location) {
             Ok(PathState::File { stamp, .. }) if stamp.size > self.options.file_bytes => {
-                Some(unrestorable_message(&place, stamp.size))
+                Some(unrestorable_message(&location, stamp.size))
             }
             _ => None,
         });
@@ -49,11 +49,11 @@ impl Checkpoints {
         let mut mark = EditMark { turn, started_at, files: Vec::new(), not_undoable: Vec::new() };
         let Some((roots, _)) = self.roots_and_workspace() else { return Ok(mark) };
         let mut places: Vec<ConfinedPath> = Vec::new();
-        for place in paths.iter().flat_map(|path| roots.affected_paths(path)) {
+        for location in paths.iter().flat_map(|path| roots.affected_paths(path)) {
             // Also record the parent directories that the edit will create.
-            for above in place.relative.ancestors().skip(1) {
+            for above in location.relative.ancestors().skip(1) {
                 let above =
-                    ConfinedPath { root: place.root.clone(), relative: above.to_path_buf() };
+                    ConfinedPath { root: location.root.clone(), relative: above.to_path_buf() };
                 let is_new = !above.relative.as_os_str().is_empty()
                     && read_state(&above).is_ok_and(|state| state.is_absent());
                 if !is_new {
@@ -61,24 +61,24 @@ impl Checkpoints {
                 }
                 places.push(above);
             }
-            places.push(place);
+            places.push(location);
         }
         places.sort();
         places.dedup();
-        for place in places {
-            let path = place.path();
+        for location in places {
+            let path = location.path();
             let state = self
                 .contents
-                .snapshot(&place, None, ContentHandling::Store)
+                .snapshot(&location, None, ContentHandling::Store)
                 .map_err(CheckpointError::io("save the previous content of", &path))?;
             if let PathState::File { content: StoredContent::Unavailable(_), stamp } = &state {
-                mark.not_undoable.push(unrestorable_message(&place, stamp.size));
+                mark.not_undoable.push(unrestorable_message(&location, stamp.size));
             }
-            mark.files.push((place, state));
+            mark.files.push((location, state));
         }
         if !mark.files.is_empty() {
-            let files = mark.files.iter().map(|(place, before)| FileRecord {
-                path: PathText::from_path(&place.path()),
+            let files = mark.files.iter().map(|(location, before)| FileRecord {
+                path: PathText::from_path(&location.path()),
                 before: before.clone(),
                 after: None,
             });
@@ -102,9 +102,9 @@ impl Checkpoints {
         if mark.files.is_empty() {
             return Ok(());
         }
-        let files = mark.files.into_iter().map(|(place, before)| {
-            let after = self.contents.snapshot(&place, None, ContentHandling::Hash).ok();
-            FileRecord { path: PathText::from_path(&place.path()), before, after }
+        let files = mark.files.into_iter().map(|(location, before)| {
+            let after = self.contents.snapshot(&location, None, ContentHandling::Hash).ok();
+            FileRecord { path: PathText::from_path(&location.path()), before, after }
         });
         let files = files.collect();
         let (began, ended) = (mark.started_at, self.next_timestamp());
@@ -114,6 +114,6 @@ impl Checkpoints {
 }
 
 /// Returns the message about a file that cannot be restored.
-pub(super) fn unrestorable_message(place: &ConfinedPath, size: u64) -> String {
-    format!("{} ({}) is not saved", place.relative.display(), human_size(size))
+pub(super) fn unrestorable_message(location: &ConfinedPath, size: u64) -> String {
+    format!("{} ({}) is not saved", location.relative.display(), human_size(size))
 }

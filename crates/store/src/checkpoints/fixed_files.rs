@@ -9,8 +9,8 @@ use super::confined_root::ConfinedPath;
 
 /// Whether commands of this user can neither write the file nor replace it. `folders` caches
 /// whether the contents of a directory can be replaced.
-pub(super) fn is_fixed(place: &ConfinedPath, folders: &mut HashMap<PathBuf, bool>) -> bool {
-    let path = place.path();
+pub(super) fn is_fixed(location: &ConfinedPath, folders: &mut HashMap<PathBuf, bool>) -> bool {
+    let path = location.path();
     let user = rustix::process::geteuid();
     // The owner can make a file writable.
     let can_change = |path: &Path| {

@@ -70,8 +70,8 @@ pub(super) struct WalkResult {
 }
 
 impl WalkResult {
-    pub fn get(&self, place: &ConfinedPath) -> Option<&WorkspaceEntry> {
-        let at = self.entries.binary_search_by(|entry| entry.path.cmp(place)).ok()?;
+    pub fn get(&self, location: &ConfinedPath) -> Option<&WorkspaceEntry> {
+        let at = self.entries.binary_search_by(|entry| entry.path.cmp(location)).ok()?;
         self.entries.get(at)
     }
 
@@ -102,26 +102,27 @@ impl WalkResult {
 
     /// Whether the walk has no information about this entry.
     pub fn is_unseen(&self, entry: &WorkspaceEntry) -> bool {
-        let place = &entry.path;
+        let location = &entry.path;
         if self.is_truncated && !(entry.protected && self.unsearched.is_empty()) {
             return true;
         }
-        if place.relative.as_os_str().len() > LONG {
+        if location.relative.as_os_str().len() > LONG {
             // A set of its many ancestors takes longer than a comparison with each directory.
             return self.unvisited.iter().any(|unseen| {
-                place.root == unseen.root && place.relative.starts_with(&unseen.relative)
+                location.root == unseen.root && location.relative.starts_with(&unseen.relative)
             });
         }
-        place.relative.ancestors().any(|relative| {
-            let place = ConfinedPath { root: place.root.clone(), relative: relative.to_path_buf() };
-            self.unvisited.contains(&place)
+        location.relative.ancestors().any(|relative| {
+            let location =
+                ConfinedPath { root: location.root.clone(), relative: relative.to_path_buf() };
+            self.unvisited.contains(&location)
         })
     }
 
     /// Records that protected entries in a directory may have been missed.
-    pub fn record_missed(&mut self, place: ConfinedPath, reason: &'static str) {
+    pub fn record_missed(&mut self, location: ConfinedPath, reason: &'static str) {
         if self.unsearched.len() < MOST_UNSEARCHED {
-            self.unsearched.insert(place, reason);
+            self.unsearched.insert(location, reason);
         }
     }
 }

@@ -38,25 +38,25 @@ impl MovedFolders {
     }
 
     /// Returns the path before the move, if this is in a moved directory.
-    pub fn former_path(&self, place: &ConfinedPath) -> Option<ConfinedPath> {
-        map_through(&self.old, place)
+    pub fn former_path(&self, location: &ConfinedPath) -> Option<ConfinedPath> {
+        map_through(&self.old, location)
     }
 
     /// Returns the path after the move, if this was in a moved directory.
-    pub fn current_path(&self, place: &ConfinedPath) -> Option<ConfinedPath> {
-        map_through(&self.new, place)
+    pub fn current_path(&self, location: &ConfinedPath) -> Option<ConfinedPath> {
+        map_through(&self.new, location)
     }
 }
 
 fn map_through(
     folders: &HashMap<ConfinedPath, ConfinedPath>,
-    place: &ConfinedPath,
+    location: &ConfinedPath,
 ) -> Option<ConfinedPath> {
-    let above = place.relative.ancestors().skip(1).filter(|folder| *folder != Path::new(""));
+    let above = location.relative.ancestors().skip(1).filter(|folder| *folder != Path::new(""));
     above.into_iter().find_map(|folder| {
-        let here = ConfinedPath { root: place.root.clone(), relative: folder.to_path_buf() };
+        let here = ConfinedPath { root: location.root.clone(), relative: folder.to_path_buf() };
         let there = folders.get(&here)?;
-        let rest = place.relative.strip_prefix(folder).ok()?;
+        let rest = location.relative.strip_prefix(folder).ok()?;
         Some(ConfinedPath { root: there.root.clone(), relative: there.relative.join(rest) })
     })
 }
@@ -64,23 +64,23 @@ fn map_through(
 /// Returns where the protected file of a change must be restored, if anywhere: in a moved
 /// directory, an unchanged file may stay. Stores the previous state in `before`.
 pub(super) fn restore_place(
-    place: &ConfinedPath,
+    location: &ConfinedPath,
     after: &PathState,
     mark: &CommandMark,
     moved: &MovedFolders,
     before: &mut HashMap<PathBuf, PathState>,
 ) -> Option<PathBuf> {
-    let path = place.path();
+    let path = location.path();
     if after.is_absent() {
-        let Some(now) = moved.current_path(place) else { return Some(path) };
+        let Some(now) = moved.current_path(location) else { return Some(path) };
         if read_state(&now).is_ok_and(|state| !state.is_absent()) {
             return None;
         }
         let now = now.path();
-        before.insert(now.clone(), mark.state_at(place)?);
+        before.insert(now.clone(), mark.state_at(location)?);
         return Some(now);
     }
-    let Some(was) = moved.former_path(place).filter(|was| is_protected(&was.relative)) else {
+    let Some(was) = moved.former_path(location).filter(|was| is_protected(&was.relative)) else {
         return Some(path);
     };
     let Some(state) = mark.state_at(&was) else { return Some(path) };

@@ -173,8 +173,8 @@ impl Checkpoints {
             changes.before.insert(path, before.clone());
         };
         for (path, before) in &known {
-            if let Some(place) = roots.locate(path).filter(|_| *before != PathState::Special) {
-                compare(&place, before);
+            if let Some(location) = roots.locate(path).filter(|_| *before != PathState::Special) {
+                compare(&location, before);
             }
         }
         let of_new_repository = |path: &Path| {

@@ -65,12 +65,12 @@ pub(super) fn is_instruction(relative: &Path) -> bool {
 /// Whether the path is the configuration of a bare repository in the workspace directory itself.
 /// Git uses such a repository if the real `.git` is broken, and runs the programs that it
 /// configures.
-pub(super) fn is_in_planted_repository(place: &ConfinedPath) -> bool {
+pub(super) fn is_in_planted_repository(location: &ConfinedPath) -> bool {
     let names = ["config", "config.worktree"];
-    if !names.iter().any(|name| place.relative == Path::new(name)) {
+    if !names.iter().any(|name| location.relative == Path::new(name)) {
         return false;
     }
-    let path = place.path();
+    let path = location.path();
     let Some(folder) = path.parent() else { return false };
     folder.join("HEAD").symlink_metadata().is_ok()
         && ["objects", "refs"].iter().all(|name| folder.join(name).is_dir())

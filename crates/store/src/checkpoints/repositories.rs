@@ -35,16 +35,16 @@ pub(super) fn moved_repositories(before: &WalkResult, after: &WalkResult) -> Vec
     };
     let now: HashSet<&(ConfinedPath, u64)> = after.repositories.iter().collect();
     let gone = before.repositories.iter().filter(|known| !now.contains(known));
-    let gone: Vec<_> = gone.filter(|(place, _)| stays(place)).collect();
+    let gone: Vec<_> = gone.filter(|(location, _)| stays(location)).collect();
     if gone.is_empty() {
         return Vec::new();
     }
     // The parent directory may have been replaced by another.
     let folders = MovedFolders::compare(before, after);
-    let gone = gone.into_iter().filter(|(place, inode)| {
-        folders.current_path(place).is_none_or(|moved| !now.contains(&(moved, *inode)))
+    let gone = gone.into_iter().filter(|(location, inode)| {
+        folders.current_path(location).is_none_or(|moved| !now.contains(&(moved, *inode)))
     });
-    gone.map(|(place, inode)| {
+    gone.map(|(location, inode)| {
         let folders = after.entries.iter().filter(|entry| matches!(entry.kind, EntryKind::Folder));
         let current_path = folders
             .filter(|entry| entry.stamp.inode == *inode)
@@ -56,9 +56,9 @@ pub(super) fn moved_repositories(before: &WalkResult, after: &WalkResult) -> Vec
             .cloned();
         let moved_to = current_path.as_ref().map(ConfinedPath::path);
         MovedRepository {
-            path: place.path(),
+            path: location.path(),
             moved_to,
-            original_path: place.clone(),
+            original_path: location.clone(),
             inode: *inode,
             current_path,
         }

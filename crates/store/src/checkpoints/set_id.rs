@@ -44,8 +44,8 @@ impl Checkpoints {
         let (mut done, mut lost) = (Vec::new(), Vec::new());
         let Some((roots, _)) = self.roots_and_workspace() else { return (done, lost) };
         for path in programs {
-            let Some(place) = roots.locate(path) else { continue };
-            let removed = EntryHandle::open(&place, false).and_then(|leaf| remove(&leaf));
+            let Some(location) = roots.locate(path) else { continue };
+            let removed = EntryHandle::open(&location, false).and_then(|leaf| remove(&leaf));
             match removed {
                 Ok(()) => done.push(path.clone()),
                 Err(error) => lost.push((path.clone(), error.to_string())),

@@ -110,8 +110,8 @@ impl Checkpoints {
         for RestoreCandidate { path, before, after, foreign_state } in candidates {
             let is_half = foreign_state.as_ref().is_some_and(|others| !others.is_same(&before));
             let before = foreign_state.unwrap_or(before);
-            let Some(place) = roots.locate(&path) else { continue };
-            let Ok(now) = read_state(&place) else { continue };
+            let Some(location) = roots.locate(&path) else { continue };
+            let Ok(now) = read_state(&location) else { continue };
             let planned = self.plan(&roots, &path, before.clone(), after, false, None);
             let skip_reason = match planned {
                 Ok(None) => continue,
@@ -126,7 +126,7 @@ impl Checkpoints {
             };
             let text_now = match &now {
                 PathState::File { stamp, .. } if stamp.size <= MOST_SHOWN => {
-                    let opened = EntryHandle::open(&place, false).and_then(|leaf| leaf.file());
+                    let opened = EntryHandle::open(&location, false).and_then(|leaf| leaf.file());
                     opened.ok().and_then(|(file, _)| read_some(file))
                 }
                 _ => None,
@@ -219,8 +219,8 @@ fn mark_filled_directories(foreseen: &mut [RestorePreview], folders: Vec<usize>)
     let mut going: HashSet<PathBuf> =
         foreseen.iter().filter(|one| goes(one)).map(|one| one.path.clone()).collect();
     // A nested directory comes after its parent.
-    for place in folders.into_iter().rev() {
-        let Some(folder) = foreseen.get_mut(place) else { continue };
+    for location in folders.into_iter().rev() {
+        let Some(folder) = foreseen.get_mut(location) else { continue };
         let Ok(mut entries) = std::fs::read_dir(&folder.path) else { continue };
         if entries.any(|entry| entry.is_ok_and(|entry| !going.contains(&entry.path()))) {
             going.remove(&folder.path);

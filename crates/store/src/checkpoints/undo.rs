@@ -125,9 +125,10 @@ impl Checkpoints {
         let changes = changes.into_iter().map(|(due, _)| due);
         let outcome = self.restore_all(changes.collect(), force, &later);
         let undone = outcome.to_undo_result(turn);
-        let kept = outcome.skipped.iter().map(|(path, _)| PathText::from_path(path)).collect();
+        let skipped_paths =
+            outcome.skipped.iter().map(|(path, _)| PathText::from_path(path)).collect();
         let at = self.next_timestamp();
-        self.append(&Record::Undone { turn, at, files: outcome.files, kept })?;
+        self.append(&Record::Undone { turn, at, files: outcome.files, kept: skipped_paths })?;
         Ok(undone)
     }
 
@@ -216,7 +217,7 @@ impl Checkpoints {
         };
         outcome.files.retain(|file| !(half.contains_key(&file.path.path()) && is_there(file)));
         for path in half.into_keys() {
-            if !outcome.skipped.iter().any(|(kept, _)| *kept == path) {
+            if !outcome.skipped.iter().any(|(skipped, _)| *skipped == path) {
                 outcome.record_skipped(
                     &path,
                     SkipReason { reason: CHANGED_BETWEEN.to_owned(), force_helps: true },
@@ -402,12 +403,12 @@ impl Checkpoints {
             else {
                 continue;
             };
-            let Some(place) = roots.locate(path) else { continue };
+            let Some(location) = roots.locate(path) else { continue };
             let is_as_left =
-                read_state(&place).is_ok_and(|now| now == PathState::Folder { mode: *left });
+                read_state(&location).is_ok_and(|now| now == PathState::Folder { mode: *left });
             if is_as_left && left & 0o700 != 0o700 {
                 // The exact permission bits are set at the end.
-                let _ = EntryHandle::open(&place, false)
+                let _ = EntryHandle::open(&location, false)
                     .and_then(|leaf| set_folder_mode(&leaf.folder, &leaf.name, mode | 0o700));
             }
         }
@@ -424,7 +425,7 @@ impl Checkpoints {
         force: bool,
         later: Option<u64>,
     ) -> Result<Option<RestoreTarget>, SkipReason> {
-        let place = roots.locate(path).ok_or("it is outside the workspace")?;
+        let location = roots.locate(path).ok_or("it is outside the workspace")?;
         if is_in_lost_repository(path) && path.symlink_metadata().is_err() {
             return Err("its repository no longer exists, and git objects are not saved".into());
         }
@@ -434,12 +435,12 @@ impl Checkpoints {
         };
         let now = self
             .contents
-            .snapshot(&place, blob, ContentHandling::Store)
+            .snapshot(&location, blob, ContentHandling::Store)
             .map_err(|error| format!("it could not be inspected: {error}"))?;
         let plan = |current_state| {
             let path = path.to_path_buf();
             Ok(Some(RestoreTarget {
-                confined_path: place.clone(),
+                confined_path: location.clone(),
                 path,
                 before: before.clone(),
                 current_state,
@@ -458,7 +459,7 @@ impl Checkpoints {
             return Err(why.into());
         }
         // A named pipe holds no data that could be lost.
-        if now == PathState::Special && !is_pipe(&place) {
+        if now == PathState::Special && !is_pipe(&location) {
             return Err("it was replaced by a socket or a device".into());
         }
         if !force {
@@ -469,7 +470,7 @@ impl Checkpoints {
                 (None, _) => false,
             };
             if !untouched {
-                if now.is_absent() && is_outside_directories(&place) {
+                if now.is_absent() && is_outside_directories(&location) {
                     return Err("its directory was replaced by a link or a file".into());
                 }
                 let reason = match (later, &after) {
@@ -550,8 +551,8 @@ impl Checkpoints {
 }
 
 /// Whether a parent of the place is not a directory.
-fn is_outside_directories(place: &ConfinedPath) -> bool {
-    let opened = EntryHandle::open(place, false).map(|_| ());
+fn is_outside_directories(location: &ConfinedPath) -> bool {
+    let opened = EntryHandle::open(location, false).map(|_| ());
     opened.is_err_and(|error| is_missing(&error) && error.kind() != io::ErrorKind::NotFound)
 }
 
@@ -561,8 +562,8 @@ fn replaces(now: &PathState) -> bool {
 }
 
 /// Whether the entry is a named pipe.
-fn is_pipe(place: &ConfinedPath) -> bool {
-    let stat = EntryHandle::open(place, false).and_then(|leaf| leaf.stat());
+fn is_pipe(location: &ConfinedPath) -> bool {
+    let stat = EntryHandle::open(location, false).and_then(|leaf| leaf.stat());
     stat.is_ok_and(|stat| {
         stat.is_some_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Fifo)
     })
@@ -580,8 +581,9 @@ fn remove_blocking_files(
         let above: Vec<&Path> =
             path.ancestors().skip(1).take_while(|above| roots.locate(above).is_some()).collect();
         let is_file = |above: &&Path| {
-            let place = roots.locate(above);
-            place.is_some_and(|place| matches!(read_state(&place), Ok(PathState::File { .. })))
+            let location = roots.locate(above);
+            location
+                .is_some_and(|location| matches!(read_state(&location), Ok(PathState::File { .. })))
         };
         let Some(at) = above.iter().position(is_file) else { continue };
         // Also restore the directories between.

@@ -91,8 +91,8 @@ pub(super) fn walk(
             }
             false => added_time.map(|time| Instant::now() + (2 * time).max(LEAST)),
         };
-        let place = ConfinedPath { root: root.clone(), relative: PathBuf::new() };
-        if opening.is_some_and(|closed| !closed.contains(&place)) {
+        let location = ConfinedPath { root: root.clone(), relative: PathBuf::new() };
+        if opening.is_some_and(|closed| !closed.contains(&location)) {
             open_root(root, 0o500);
         }
         let Ok(folder) = folder_at(root, Path::new(""), false) else { continue };
@@ -281,11 +281,11 @@ impl Walker<'_, '_> {
         let folders = match unread.open() {
             Ok(folder) => self.folder(folder, &unread),
             Err(error) => {
-                let place = unread.directory.path();
+                let location = unread.directory.path();
                 if !matches!(error, Errno::NOENT | Errno::NOTDIR | Errno::LOOP) {
-                    self.result.record_missed(place.clone(), NOT_READABLE);
+                    self.result.record_missed(location.clone(), NOT_READABLE);
                 }
-                self.result.unvisited.insert(place);
+                self.result.unvisited.insert(location);
                 Vec::new()
             }
         };
@@ -365,12 +365,12 @@ impl Walker<'_, '_> {
                 }
             };
             let stamp = Stamp::from_stat(&stat);
-            let place =
+            let location =
                 ConfinedPath { root: here.root.clone(), relative: here.relative.join(&name) };
-            let protected = here.protected || is_protected_name(&place.relative);
+            let protected = here.protected || is_protected_name(&location.relative);
             let kind = FileType::from_raw_mode(stat.st_mode);
             if protected && kind == FileType::RegularFile && stat.st_nlink > 1 {
-                self.result.hard_linked.insert(place.clone());
+                self.result.hard_linked.insert(location.clone());
             }
             let is_over = self.result.entries.len() >= room;
             if is_over {
@@ -384,27 +384,27 @@ impl Walker<'_, '_> {
                 continue;
             }
             let stamp = match kind {
-                FileType::Directory => self.make_readable(&folder, &name, &place, &stat, stamp),
+                FileType::Directory => self.make_readable(&folder, &name, &location, &stat, stamp),
                 _ => stamp,
             };
             if let Some(git) = &here.git {
                 let inside = git.join(&name);
                 if kind == FileType::Directory {
                     if may_hold_git_private(&inside) {
-                        folders.push((name, here.below(place, true, None, Some(inside))));
+                        folders.push((name, here.below(location, true, None, Some(inside))));
                     }
                 } else if is_git_private(&inside) {
-                    self.entry(&folder, &name, place, stamp, kind, EntryKind::untracked(), true);
+                    self.entry(&folder, &name, location, stamp, kind, EntryKind::untracked(), true);
                 }
                 continue;
             }
             if is_git(&name) {
                 if kind == FileType::Directory {
-                    self.result.repositories.push((place.clone(), stamp.inode));
+                    self.result.repositories.push((location.clone(), stamp.inode));
                     let inside = Some(PathBuf::new());
-                    folders.push((name, here.below(place, true, None, inside)));
+                    folders.push((name, here.below(location, true, None, inside)));
                 } else {
-                    self.entry(&folder, &name, place, stamp, kind, EntryKind::untracked(), true);
+                    self.entry(&folder, &name, location, stamp, kind, EntryKind::untracked(), true);
                 }
                 continue;
             }
@@ -414,9 +414,9 @@ impl Walker<'_, '_> {
                 tracked
             });
             if kind == FileType::Directory {
-                let path = place.path();
+                let path = location.path();
                 if path == ground.excluded {
-                    self.result.unvisited.insert(place);
+                    self.result.unvisited.insert(location);
                     continue;
                 }
                 let inside = repository.as_ref().zip(tracked_name).map(|(found, mut name)| {
@@ -426,12 +426,12 @@ impl Walker<'_, '_> {
                 let is_ignored = here.ignored
                     || (!protected && !is_deep && ground.rules.entry(&path, true).is_some());
                 if protected && here.nested_in_protected >= NESTED {
-                    self.result.unvisited.insert(place.clone());
-                    self.push(place, stamp, EntryKind::Folder, true);
+                    self.result.unvisited.insert(location.clone());
+                    self.push(location, stamp, EntryKind::Folder, true);
                     continue;
                 }
                 let is_newly_ignored = here.is_newly_ignored
-                    || (is_ignored && !here.ignored && self.is_newly_ignored(&place));
+                    || (is_ignored && !here.ignored && self.is_newly_ignored(&location));
                 let ignored = is_ignored && !is_newly_ignored;
                 if ignored {
                     let tracks = inside
@@ -441,14 +441,14 @@ impl Walker<'_, '_> {
                         self.result.ignored_names.insert(name.to_string_lossy().into_owned());
                     }
                     // Untracked files below it are not considered.
-                    self.result.unvisited.insert(place.clone());
+                    self.result.unvisited.insert(location.clone());
                     if !tracks {
                         continue;
                     }
                 } else if !(is_over || is_newly_ignored) || protected {
-                    self.push(place.clone(), stamp, EntryKind::Folder, protected);
+                    self.push(location.clone(), stamp, EntryKind::Folder, protected);
                 }
-                let below = here.below(place, protected, inside, None);
+                let below = here.below(location, protected, inside, None);
                 let nested_in_protected = usize::from(protected) * (here.nested_in_protected + 1);
                 let below =
                     CurrentDirectory { ignored, is_newly_ignored, nested_in_protected, ..below };
@@ -468,10 +468,10 @@ impl Walker<'_, '_> {
             let ignored = untracked
                 && !protected
                 && !is_deep
-                && ground.rules.entry(&place.path(), false).is_some();
+                && ground.rules.entry(&location.path(), false).is_some();
             let found =
                 EntryKind::File { git_state, top: top.clone().filter(|_| !untracked), ignored };
-            self.entry(&folder, &name, place, stamp, kind, found, protected);
+            self.entry(&folder, &name, location, stamp, kind, found, protected);
         }
         let mut waiting = Vec::with_capacity(folders.len());
         // Open directories are scarce, and many levels may wait at the same time.
@@ -503,10 +503,10 @@ impl Walker<'_, '_> {
     }
 
     /// Whether a directory that is ignored now was not ignored before the command.
-    fn is_newly_ignored(&self, place: &ConfinedPath) -> bool {
-        let is_known = self.walk.opening.is_some_and(|unseen| unseen.contains(place));
+    fn is_newly_ignored(&self, location: &ConfinedPath) -> bool {
+        let is_known = self.walk.opening.is_some_and(|unseen| unseen.contains(location));
         let before = self.walk.rules_before;
-        !is_known && before.is_some_and(|rules| !rules.was_ignored(&place.path(), true))
+        !is_known && before.is_some_and(|rules| !rules.was_ignored(&location.path(), true))
     }
 
     /// Makes a directory of this user readable, if that is requested, and returns its stamp.
@@ -514,11 +514,11 @@ impl Walker<'_, '_> {
         &self,
         folder: &OwnedFd,
         name: &OsStr,
-        place: &ConfinedPath,
+        location: &ConfinedPath,
         stat: &Stat,
         stamp: Stamp,
     ) -> Stamp {
-        let may_open = self.walk.opening.is_some_and(|closed| !closed.contains(place));
+        let may_open = self.walk.opening.is_some_and(|closed| !closed.contains(location));
         if !may_open || !is_closed(stat) {
             return stamp;
         }
@@ -539,7 +539,7 @@ impl Walker<'_, '_> {
         &mut self,
         folder: &OwnedFd,
         name: &OsStr,
-        place: ConfinedPath,
+        location: ConfinedPath,
         stamp: Stamp,
         kind: FileType,
         file: EntryKind,
@@ -553,7 +553,7 @@ impl Walker<'_, '_> {
             },
             _ => EntryKind::Special,
         };
-        self.push(place, stamp, found, protected);
+        self.push(location, stamp, found, protected);
     }
 
     fn push(&mut self, path: ConfinedPath, stamp: Stamp, kind: EntryKind, protected: bool) {
@@ -573,14 +573,14 @@ fn is_closed(stat: &Stat) -> bool {
 impl CurrentDirectory {
     fn below(
         &self,
-        place: ConfinedPath,
+        location: ConfinedPath,
         protected: bool,
         repository: Option<InRepository>,
         git: Option<PathBuf>,
     ) -> Self {
         let Self { ignored, is_newly_ignored, nested_in_protected, .. } = *self;
         let depth = self.depth + 1;
-        let ConfinedPath { root, relative } = place;
+        let ConfinedPath { root, relative } = location;
         Self {
             root,
             relative,

@@ -385,8 +385,8 @@ proptest::proptest! {
                 serde_json::json!({"role": role, "parts": parts})
             })
             .collect();
-        let place = tempfile::tempdir().expect("tempdir");
-        let file = place.path().join("c.json");
+        let directory = tempfile::tempdir().expect("tempdir");
+        let file = directory.path().join("c.json");
         std::fs::write(&file, serde_json::to_vec(&contents).expect("json")).expect("written");
         if let Ok(session) = import(&file) {
             proptest::prop_assert!(
@@ -403,8 +403,8 @@ proptest::proptest! {
 
 #[test]
 fn consecutive_contents_of_one_role_import_in_linear_time() {
-    let place = tempfile::tempdir().expect("tempdir");
-    let file = place.path().join("c.json");
+    let directory = tempfile::tempdir().expect("tempdir");
+    let file = directory.path().join("c.json");
     let imported = |roles: [&str; 2]| {
         let content =
             |at: usize| format!(r#"{{"role":"{}","parts":[{{"text":"a"}}]}}"#, roles[at % 2]);
@@ -423,8 +423,8 @@ fn consecutive_contents_of_one_role_import_in_linear_time() {
 
 #[test]
 fn calls_without_a_result_are_counted() {
-    let place = tempfile::tempdir().expect("tempdir");
-    let file = place.path().join("c.json");
+    let directory = tempfile::tempdir().expect("tempdir");
+    let file = directory.path().join("c.json");
     for (calls, report) in [(1, "1 call without a result"), (2, "2 calls without a result")] {
         let call = r#"{"functionCall":{"name":"look"}}"#;
         let calls = vec![call; calls].join(",");

@@ -87,7 +87,7 @@ fn draw(program: &std::path::Path, scene: &Scene, drawing: &Drawing) -> Result<S
     let palette = drawing.appearance.palette;
     Ok(stage
         .terminal
-        .with_emulator(|shown| testkit::pty::svg(shown, shown.title().trim(), &palette)))
+        .with_emulator(|emulator| testkit::pty::svg(emulator, emulator.title().trim(), &palette)))
 }
 
 #[cfg(not(unix))]

@@ -151,7 +151,7 @@ impl SceneRun {
                 Step::See(text) => self.wait_for_text(text)?,
                 Step::Idle => self
                     .terminal
-                    .wait("end of the turn", |shown| shown.title().contains("Ready"))?,
+                    .wait("end of the turn", |emulator| emulator.title().contains("Ready"))?,
                 Step::Rest => std::thread::sleep(REST),
                 Step::Type(text) => self.act(|terminal| terminal.text(text)).map_err(plain)?,
                 Step::Press(key) => self.act(|terminal| terminal.key(*key)).map_err(plain)?,
@@ -178,11 +178,11 @@ impl SceneRun {
 
     /// Waits for a text: in the window, or in what was said since the last action.
     fn wait_for_text(&self, text: &str) -> Result<(), String> {
-        self.terminal.wait(&format!("`{text}`"), |shown| {
+        self.terminal.wait(&format!("`{text}`"), |emulator| {
             if !self.is_screen_reader {
-                return join_rows(&shown.window()).contains(text);
+                return join_rows(&emulator.window()).contains(text);
             }
-            let output = shown.output().get(self.mark.get()..).unwrap_or_default();
+            let output = emulator.output().get(self.mark.get()..).unwrap_or_default();
             join_rows(&String::from_utf8_lossy(output)).contains(text)
         })
     }

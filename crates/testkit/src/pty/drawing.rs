@@ -99,10 +99,11 @@ struct StyledRun {
 }
 
 /// Returns the window with a title bar as an SVG.
-pub fn svg(shown: &Emulator, title: &str, palette: &Palette) -> String {
-    let (columns, rows) = shown.size();
+pub fn svg(emulator: &Emulator, title: &str, palette: &Palette) -> String {
+    let (columns, rows) = emulator.size();
     // Empty rows at the bottom are omitted.
-    let used = (0..rows).rev().find(|row| !runs(shown, *row).is_empty()).map_or(1, |row| row + 1);
+    let used =
+        (0..rows).rev().find(|row| !runs(emulator, *row).is_empty()).map_or(1, |row| row + 1);
     let wide = column_x(columns) + 2.0 * MARGIN;
     let high = BAR + down(used) + 2.0 * MARGIN;
     let mut out = format!(
@@ -130,12 +131,12 @@ pub fn svg(shown: &Emulator, title: &str, palette: &Palette) -> String {
         escape_xml(title),
     );
     for row in 0..used {
-        for run in runs(shown, row) {
+        for run in runs(emulator, row) {
             draw(&mut out, &run, row, palette);
         }
     }
-    if shown.has_mode(25) {
-        let (column, row) = shown.cursor();
+    if emulator.has_mode(25) {
+        let (column, row) = emulator.cursor();
         let _ = writeln!(
             out,
             "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"{CELL_WIDTH}\" height=\"{LINE_HEIGHT}\" \
@@ -186,10 +187,10 @@ fn draw(out: &mut String, run: &StyledRun, row: usize, palette: &Palette) {
 }
 
 /// Returns the runs of a row, without spaces that have no color.
-fn runs(shown: &Emulator, row: usize) -> Vec<StyledRun> {
+fn runs(emulator: &Emulator, row: usize) -> Vec<StyledRun> {
     let mut runs: Vec<StyledRun> = Vec::new();
     let mut column = 0;
-    for cell in shown.cells(row) {
+    for cell in emulator.cells(row) {
         let width = usize::from(cell.width());
         if width == 0 {
             continue;

@@ -37,9 +37,9 @@ pub(super) async fn send(
 ) -> Option<Connection> {
     let request = lock(&shared.state).requests.get(index).cloned()?;
     if shared.options.discard_bodies
-        && let Some(kept) = lock(&shared.state).requests.get_mut(index)
+        && let Some(recorded) = lock(&shared.state).requests.get_mut(index)
     {
-        kept.body = std::sync::Arc::from([]);
+        recorded.body = std::sync::Arc::from([]);
     }
     let written = answer(shared, &request, &mut connection).await;
     match written {

@@ -48,12 +48,12 @@ pub(super) fn declarations(bytes: &[u8]) -> Result<Vec<Declaration>, String> {
 
 /// Serializes declarations in the format that [`declarations`] parses.
 pub(super) fn serialize(found: &[Declaration]) -> Result<Vec<u8>, String> {
-    let kept = |it: &Declaration| {
+    let to_json = |it: &Declaration| {
         json!({
             "name": it.name, "description": it.description, "parametersJsonSchema": it.parameters
         })
     };
-    let all: Vec<Value> = found.iter().map(kept).collect();
+    let all: Vec<Value> = found.iter().map(to_json).collect();
     serde_json::to_vec(&all).map_err(|error| error.to_string())
 }
 

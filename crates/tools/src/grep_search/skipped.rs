@@ -47,9 +47,9 @@ impl SkippedFiles {
         }
     }
 
-    fn words(&self, what: &str, place: &SearchPlace) -> Option<String> {
+    fn words(&self, what: &str, search_place: &SearchPlace) -> Option<String> {
         let names: Vec<String> =
-            self.first.iter().map(|path| format!("`{}`", place.name(path))).collect();
+            self.first.iter().map(|path| format!("`{}`", search_place.name(path))).collect();
         let more = if self.count > names.len() as u64 { ", …" } else { "" };
         (self.count > 0).then(|| format!("{} {what} ({}{more})", self.count, names.join(", ")))
     }
@@ -73,7 +73,7 @@ impl Skipped {
     }
 
     /// Returns the note for the result; empty if nothing was skipped.
-    pub(super) fn note(&self, place: &SearchPlace) -> String {
+    pub(super) fn note(&self, search_place: &SearchPlace) -> String {
         let mut opened = Vec::new();
         if self.skipped_entries.ignored > 0 {
             let noun = if self.skipped_entries.ignored == 1 { "entry" } else { "entries" };
@@ -102,14 +102,16 @@ impl Skipped {
             let noun = if closed == 1 { "entry that is" } else { "entries that are" };
             parts.push(format!("{closed} {noun} protected from tools"));
         }
-        let links = self.links.words("symbolic link(s)", place);
+        let links = self.links.words("symbolic link(s)", search_place);
         parts.extend(links.map(|links| format!("{links}; name one to search it")));
-        parts.extend(self.outside_links.words("symbolic link(s) out of the workspace", place));
-        parts.extend(self.binary.words("binary file(s)", place));
+        parts.extend(
+            self.outside_links.words("symbolic link(s) out of the workspace", search_place),
+        );
+        parts.extend(self.binary.words("binary file(s)", search_place));
         if self.media > 0 {
             parts.push(format!("{} media, archive, or compiled file(s)", self.media));
         }
-        parts.extend(self.partial.words("file(s) after an overlong line", place));
+        parts.extend(self.partial.words("file(s) after an overlong line", search_place));
         if self.unreadable > 0 {
             parts.push(format!("{} file(s) that cannot be opened", self.unreadable));
         }

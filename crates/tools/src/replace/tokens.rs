@@ -131,27 +131,27 @@ impl TokenPositions {
                 continue;
             }
             let first = pairs.next()?;
-            let mut place = first.1.clone();
+            let mut range = first.1.clone();
             while let Some(pair) = pairs.next_if(|pair| pair.0.start < token.range.end) {
-                place.end = pair.1.end;
+                range.end = pair.1.end;
             }
             match before {
-                None => places.place_leading(text, tokens, index, place.start)?,
+                None => places.place_leading(text, tokens, index, range.start)?,
                 Some(before) => {
                     let start = places.file.get(before)?.end;
-                    places.place_gap(text, tokens, before + 1..index, start..place.start);
+                    places.place_gap(text, tokens, before + 1..index, start..range.start);
                 }
             }
-            *places.file.get_mut(index)? = place;
+            *places.file.get_mut(index)? = range;
             before = Some(index);
         }
         places.trail(text, tokens, before?);
         Some(places)
     }
 
-    fn set(&mut self, index: usize, place: Range<usize>) {
+    fn set(&mut self, index: usize, range: Range<usize>) {
         if let Some(slot) = self.file.get_mut(index) {
-            *slot = place;
+            *slot = range;
         }
     }
 
@@ -176,7 +176,7 @@ impl TokenPositions {
         let mut at = start;
         for index in (0..first).rev() {
             let token = tokens.get(index)?;
-            let place = match token.kind {
+            let range = match token.kind {
                 TokenKind::Indent if at == start && begins_line => {
                     self.set_begins_line(index);
                     line_start..start
@@ -186,15 +186,15 @@ impl TokenPositions {
                 TokenKind::LineEnd => line_end_before(text, at, index == 1),
                 _ => at..at,
             };
-            at = place.start;
-            self.set(index, place);
+            at = range.start;
+            self.set(index, range);
         }
         Some(())
     }
 
     /// Places the whitespace between two characters.
-    fn place_gap(&mut self, text: &str, tokens: &[Token], gap: Range<usize>, place: Range<usize>) {
-        let white = text.get(place.clone()).unwrap_or_default();
+    fn place_gap(&mut self, text: &str, tokens: &[Token], gap: Range<usize>, range: Range<usize>) {
+        let white = text.get(range.clone()).unwrap_or_default();
         let last_end = gap
             .clone()
             .rev()
@@ -202,16 +202,16 @@ impl TokenPositions {
         let Some(last_end) = last_end else {
             if gap.is_empty() {
                 if let Some(before) = self.file.get_mut(gap.start.saturating_sub(1)) {
-                    before.end = place.end;
+                    before.end = range.end;
                 }
             } else {
-                self.set(gap.start, place);
+                self.set(gap.start, range);
             }
             return;
         };
         // If the file has no line ending there, the first token gets all the whitespace.
-        let lines_end = white.rfind('\n').map_or(place.end, |at| place.start + at + 1);
-        let mut at = place.start;
+        let lines_end = white.rfind('\n').map_or(range.end, |at| range.start + at + 1);
+        let mut at = range.start;
         for index in gap {
             let kind = tokens.get(index).map(|token| token.kind);
             let end = match kind {
@@ -224,7 +224,7 @@ impl TokenPositions {
                     if white.contains('\n') {
                         self.set_begins_line(index);
                     }
-                    place.end
+                    range.end
                 }
                 _ => at,
             };
@@ -235,7 +235,7 @@ impl TokenPositions {
 
     /// Places the whitespace after the last character.
     fn trail(&mut self, text: &str, tokens: &[Token], last: usize) {
-        let mut at = self.file.get(last).map_or(0, |place| place.end);
+        let mut at = self.file.get(last).map_or(0, |range| range.end);
         for (index, token) in tokens.iter().enumerate().skip(last + 1) {
             let rest = text.get(at..).unwrap_or_default();
             let blank = spaces(rest);

@@ -278,10 +278,10 @@ pub(super) fn denied_permissions(
     if done.stop.is_some() || !plan.confine {
         return <_>::default();
     }
-    let kept = &done.output.captured;
-    let output = match &kept.tail {
-        Some(tail) => format!("{}\n{tail}", kept.head),
-        None => kept.head.clone(),
+    let captured = &done.output.captured;
+    let output = match &captured.tail {
+        Some(tail) => format!("{}\n{tail}", captured.head),
+        None => captured.head.clone(),
     };
     if SupervisorError::read(code, &output).is_some() {
         return (Permissions { outside: true, ..Permissions::default() }, String::new());

@@ -106,8 +106,8 @@ fn finished_result(
     if let Some(reason) = stopped {
         return report::stopped_in_editor(reason, &output);
     }
-    let shown = if output.is_empty() { "(empty)" } else { &output };
-    let mut report = format!("Output: {shown}");
+    let output_text = if output.is_empty() { "(empty)" } else { &output };
+    let mut report = format!("Output: {output_text}");
     match (&exit.signal, exit.code) {
         (Some(signal), _) => report.push_str(&format!("\nSignal: {signal}")),
         (None, Some(0) | None) => {}

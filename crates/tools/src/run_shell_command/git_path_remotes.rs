@@ -18,12 +18,14 @@ pub(super) fn find(line: &ShellLine, places: &[PathBuf]) -> Option<PathRemote> {
     calls.filter(|call| matches!(call.name, "push" | "send-pack" | "archive" | "subtree")).find_map(
         |call| {
             let places = places.iter().map(PathBuf::as_path);
-            places.filter(|place| place.is_dir()).find_map(|place| from_call(&call, place))
+            places
+                .filter(|directory| directory.is_dir())
+                .find_map(|directory| from_call(&call, directory))
         },
     )
 }
 
-fn from_call(call: &GitCall<'_>, place: &Path) -> Option<PathRemote> {
+fn from_call(call: &GitCall<'_>, directory: &Path) -> Option<PathRemote> {
     let words: Vec<Option<&str>> = call.words.iter().map(text_of).collect();
     let remote = match call.name {
         "archive" | "subtree" => {
@@ -45,13 +47,15 @@ fn from_call(call: &GitCall<'_>, place: &Path) -> Option<PathRemote> {
     if call.configured {
         return unknown();
     }
-    if call.name == "push" && pushes_submodules(&words, place) {
+    if call.name == "push" && pushes_submodules(&words, directory) {
         return Some(PathRemote("repositories of submodules".to_owned()));
     }
     match remote {
         Some(None) => unknown(),
-        Some(Some(remote)) => from_name(remote, place),
-        None => configured_remotes(place).iter().find_map(|remote| from_name(remote, place)),
+        Some(Some(remote)) => from_name(remote, directory),
+        None => {
+            configured_remotes(directory).iter().find_map(|remote| from_name(remote, directory))
+        }
     }
 }
 
@@ -66,10 +70,10 @@ fn operands<'a>(words: &[Option<&'a str>]) -> Option<Option<&'a str>> {
 }
 
 /// Returns the remotes that a push without an operand may use.
-fn configured_remotes(place: &Path) -> Vec<String> {
-    let mut names = lines(place, &["remote"]);
+fn configured_remotes(directory: &Path) -> Vec<String> {
+    let mut names = lines(directory, &["remote"]);
     let keys = r"^(branch\..*\.(remote|pushremote)|remote\.pushdefault)$";
-    let set = lines(place, &["config", "--get-regexp", keys]);
+    let set = lines(directory, &["config", "--get-regexp", keys]);
     names.extend(
         set.iter().filter_map(|line| line.split_once(' ').map(|(_, name)| name.to_owned())),
     );
@@ -77,11 +81,13 @@ fn configured_remotes(place: &Path) -> Vec<String> {
 }
 
 /// Returns the remote if its URL, or its name itself, is a path.
-fn from_name(name: &str, place: &Path) -> Option<PathRemote> {
-    let mut addresses = lines(place, &["remote", "get-url", "--push", "--all", "--", name]);
+fn from_name(name: &str, directory: &Path) -> Option<PathRemote> {
+    let mut addresses = lines(directory, &["remote", "get-url", "--push", "--all", "--", name]);
     if addresses.is_empty() {
         let legacy = ["remotes", "branches"].iter().any(|folder| {
-            super::repository::folders(place).iter().any(|git| git.join(folder).join(name).exists())
+            super::repository::folders(directory)
+                .iter()
+                .any(|git| git.join(folder).join(name).exists())
         });
         if legacy {
             return Some(PathRemote(name.to_owned()));
@@ -89,14 +95,18 @@ fn from_name(name: &str, place: &Path) -> Option<PathRemote> {
         addresses.push(name.to_owned());
     }
     let rewritten: Vec<String> =
-        addresses.iter().flat_map(|address| rewrite_url(address, place)).collect();
-    addresses.into_iter().chain(rewritten).find(|address| is_path(address, place)).map(PathRemote)
+        addresses.iter().flat_map(|address| rewrite_url(address, directory)).collect();
+    addresses
+        .into_iter()
+        .chain(rewritten)
+        .find(|address| is_path(address, directory))
+        .map(PathRemote)
 }
 
 /// Returns the results of `url.<base>.insteadOf` and `pushInsteadOf` for a URL. Git applies the
 /// longest match; here every match counts.
-fn rewrite_url(address: &str, place: &Path) -> Vec<String> {
-    let rules = lines(place, &["config", "--get-regexp", r"^url\..*\.(push)?insteadof$"]);
+fn rewrite_url(address: &str, directory: &Path) -> Vec<String> {
+    let rules = lines(directory, &["config", "--get-regexp", r"^url\..*\.(push)?insteadof$"]);
     let rules = rules.iter().filter_map(|rule| {
         let (key, prefix) = rule.split_once(' ')?;
         let (base, _) = key.strip_prefix("url.")?.rsplit_once('.')?;
@@ -107,7 +117,7 @@ fn rewrite_url(address: &str, place: &Path) -> Vec<String> {
 }
 
 /// Whether a push also pushes submodules, each to its own remote.
-fn pushes_submodules(words: &[Option<&str>], place: &Path) -> bool {
+fn pushes_submodules(words: &[Option<&str>], directory: &Path) -> bool {
     let is_on = |value: &str| matches!(value, "on-demand" | "only" | "yes" | "true");
     let mut typed =
         words.iter().flatten().filter_map(|word| word.strip_prefix("--recurse-submodules="));
@@ -115,7 +125,7 @@ fn pushes_submodules(words: &[Option<&str>], place: &Path) -> bool {
         Some(value) => is_on(value),
         None => {
             let keys = r"^(push\.recursesubmodules|submodule\.recurse)$";
-            let set = lines(place, &["config", "--get-regexp", keys]);
+            let set = lines(directory, &["config", "--get-regexp", keys]);
             set.iter().filter_map(|line| line.split_once(' ')).any(|(_, value)| is_on(value))
         }
     }
@@ -123,19 +133,19 @@ fn pushes_submodules(words: &[Option<&str>], place: &Path) -> bool {
 
 /// Whether git treats the URL as a path: it has no scheme except `file`, and no colon before its
 /// first slash.
-fn is_path(address: &str, place: &Path) -> bool {
+fn is_path(address: &str, directory: &Path) -> bool {
     if let Some((scheme, _)) = address.split_once("://") {
         return scheme.eq_ignore_ascii_case("file");
     }
     let host = address.split('/').next().unwrap_or_default();
-    !host.contains(':') || place.join(address).exists()
+    !host.contains(':') || directory.join(address).exists()
 }
 
 /// Returns the lines that git prints; these commands start no other program.
-fn lines(place: &Path, arguments: &[&str]) -> Vec<String> {
+fn lines(directory: &Path, arguments: &[&str]) -> Vec<String> {
     let words = QUIET.iter().chain(arguments);
     let variables = [("GIT_PAGER", "cat"), ("GIT_CONFIG_COUNT", "0")];
-    let printed = parallax_exec::program::output("git", words, place, &variables, LIST, TIME);
+    let printed = parallax_exec::program::output("git", words, directory, &variables, LIST, TIME);
     let printed = printed.unwrap_or_default();
     String::from_utf8_lossy(&printed).lines().map(str::to_owned).collect()
 }

@@ -124,15 +124,15 @@ mod tests {
 
     impl TestProject {
         fn new() -> Self {
-            let place = Self { folder: tempfile::tempdir().unwrap() };
-            place.git(&place.path(""), &["init", "-q", "work"]);
-            place.git(&place.path(""), &["init", "-q", "other"]);
+            let directory = Self { folder: tempfile::tempdir().unwrap() };
+            directory.git(&directory.path(""), &["init", "-q", "work"]);
+            directory.git(&directory.path(""), &["init", "-q", "other"]);
             for name in ["work", "other"] {
                 let line = ["-c", "user.name=x", "-c", "user.email=x@y", "commit", "-qm", "one"];
                 let line: Vec<&str> = line.into_iter().chain(["--allow-empty"]).collect();
-                place.git(&place.path(name), &line);
+                directory.git(&directory.path(name), &line);
             }
-            place
+            directory
         }
 
         fn path(&self, name: &str) -> PathBuf {
@@ -153,53 +153,53 @@ mod tests {
 
     #[test]
     fn ordinary_repository_reads_stay_in_the_workspace() {
-        let place = TestProject::new();
-        assert!(!place.leads_out("work"));
+        let project = TestProject::new();
+        assert!(!project.leads_out("work"));
         // The workspace is a subdirectory, a worktree, or a submodule of the repository.
-        fs::create_dir(place.path("work/src")).unwrap();
-        assert!(!place.leads_out("work/src"));
-        place.git(&place.path("work"), &["worktree", "add", "-q", "../tree"]);
-        assert!(!place.leads_out("tree"));
-        let url = place.path("other").display().to_string();
+        fs::create_dir(project.path("work/src")).unwrap();
+        assert!(!project.leads_out("work/src"));
+        project.git(&project.path("work"), &["worktree", "add", "-q", "../tree"]);
+        assert!(!project.leads_out("tree"));
+        let url = project.path("other").display().to_string();
         let line = ["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", &url, "sub"];
-        place.git(&place.path("work"), &line);
-        assert!(!place.leads_out("work/sub"));
-        assert!(!place.leads_out("work"));
+        project.git(&project.path("work"), &line);
+        assert!(!project.leads_out("work/sub"));
+        assert!(!project.leads_out("work"));
     }
 
     #[test]
     fn external_paths_of_a_repository_are_found() {
         let secret = "/etc/hostname";
         for key in ["core.worktree", "mailmap.file", "blame.ignoreRevsFile"] {
-            let place = TestProject::new();
+            let project = TestProject::new();
             let value = if key == "core.worktree" { "/etc" } else { secret };
-            place.git(&place.path("work"), &["config", key, value]);
-            assert!(place.leads_out("work"), "{key}");
+            project.git(&project.path("work"), &["config", key, value]);
+            assert!(project.leads_out("work"), "{key}");
         }
         let changes: [fn(&TestProject); 4] = [
-            |place| {
-                fs::remove_dir_all(place.path("work/.git")).unwrap();
-                let line = format!("gitdir: {}\n", place.path("other/.git").display());
-                fs::write(place.path("work/.git"), line).unwrap();
+            |project| {
+                fs::remove_dir_all(project.path("work/.git")).unwrap();
+                let line = format!("gitdir: {}\n", project.path("other/.git").display());
+                fs::write(project.path("work/.git"), line).unwrap();
             },
-            |place| {
-                fs::remove_dir_all(place.path("work/.git")).unwrap();
-                symlink(place.path("other/.git"), place.path("work/.git")).unwrap();
+            |project| {
+                fs::remove_dir_all(project.path("work/.git")).unwrap();
+                symlink(project.path("other/.git"), project.path("work/.git")).unwrap();
             },
-            |place| {
-                let objects = place.path("other/.git/objects").display().to_string();
-                fs::write(place.path("work/.git/objects/info/alternates"), objects).unwrap();
+            |project| {
+                let objects = project.path("other/.git/objects").display().to_string();
+                fs::write(project.path("work/.git/objects/info/alternates"), objects).unwrap();
             },
-            |place| {
-                fs::remove_dir_all(place.path("work/.git/refs")).unwrap();
-                symlink(place.path("other/.git/refs"), place.path("work/.git/refs")).unwrap();
+            |project| {
+                fs::remove_dir_all(project.path("work/.git/refs")).unwrap();
+                symlink(project.path("other/.git/refs"), project.path("work/.git/refs")).unwrap();
             },
         ];
         for (number, change) in changes.into_iter().enumerate() {
-            let place = TestProject::new();
-            assert!(!place.leads_out("work"));
-            change(&place);
-            assert!(place.leads_out("work"), "{number}");
+            let project = TestProject::new();
+            assert!(!project.leads_out("work"));
+            change(&project);
+            assert!(project.leads_out("work"), "{number}");
         }
     }
 }

@@ -422,8 +422,8 @@ mod tests {
 
     #[test]
     fn directory_search_includes_closed_files_below_it() {
-        let place = tempfile::tempdir().expect("folder");
-        let root = place.path().canonicalize().expect("folder");
+        let directory = tempfile::tempdir().expect("folder");
+        let root = directory.path().canonicalize().expect("folder");
         std::fs::create_dir_all(root.join("src/deep")).expect("folders");
         std::fs::create_dir(root.join("clean")).expect("folder");
         std::fs::write(root.join("src/deep/.env"), "K=1").expect("file");
@@ -453,8 +453,8 @@ mod tests {
 
     #[test]
     fn ignored_file_is_not_an_ordinary_read() {
-        let place = tempfile::tempdir().expect("folder");
-        let root = place.path().canonicalize().expect("folder");
+        let directory = tempfile::tempdir().expect("folder");
+        let root = directory.path().canonicalize().expect("folder");
         std::fs::create_dir_all(root.join("src/deep")).expect("folders");
         for name in ["gi", "plain", "src/deep/gi", "src/plain"] {
             std::fs::write(root.join(name), "K").expect("file");

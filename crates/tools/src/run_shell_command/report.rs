@@ -40,8 +40,8 @@ pub(super) fn finished_result(done: &FinishedCommand) -> ToolResult {
             }
         }
         None => {
-            let shown = if output.is_empty() { "(empty)" } else { &output };
-            text.push_str(&format!("Output: {shown}"));
+            let output_text = if output.is_empty() { "(empty)" } else { &output };
+            text.push_str(&format!("Output: {output_text}"));
             match done.ending {
                 Ending::Exited { code: 0 } => {}
                 Ending::Exited { code } => text.push_str(&format!("\nExit Code: {code}")),
@@ -162,9 +162,9 @@ pub(super) fn output_text(output: &Output) -> String {
     if output.binary {
         return format!("[binary output, {} bytes, not shown]", output.bytes);
     }
-    let kept = &output.captured;
-    let Some(tail) = &kept.tail else { return kept.head.clone() };
-    let place = match &output.file {
+    let captured = &output.captured;
+    let Some(tail) = &captured.tail else { return captured.head.clone() };
+    let location = match &output.file {
         Some(file) if file.problem.is_some() => "The full output could not be saved.".to_owned(),
         Some(file) if file.complete => {
             format!("The full output is in `{}`.", file.path.display())
@@ -175,12 +175,12 @@ pub(super) fn output_text(output: &Output) -> String {
         ),
         None => "The full output was not saved.".to_owned(),
     };
-    let (first, last) = (kept.head.chars().count(), tail.chars().count());
-    let omitted = kept.omitted_characters;
+    let (first, last) = (captured.head.chars().count(), tail.chars().count());
+    let omitted = captured.omitted_characters;
     format!(
-        "[Too long: the first {first} and the last {last} characters are shown. {place}]\n\
+        "[Too long: the first {first} and the last {last} characters are shown. {location}]\n\
          {}\n\n... [{omitted} characters omitted] ...\n\n{tail}",
-        kept.head
+        captured.head
     )
 }
 

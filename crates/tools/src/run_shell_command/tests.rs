@@ -58,8 +58,8 @@ fn display_text(outcome: &ToolResult) -> &str {
     }
 }
 
-fn refusal(place: &TestProject, args: Value) -> ToolError {
-    match place.tool.prepare(object(args), &scope("run_shell_command")) {
+fn refusal(project: &TestProject, args: Value) -> ToolError {
+    match project.tool.prepare(object(args), &scope("run_shell_command")) {
         Ok(_) => panic!("not refused"),
         Err(error) => error,
     }
@@ -67,7 +67,7 @@ fn refusal(place: &TestProject, args: Value) -> ToolError {
 
 #[tokio::test]
 async fn model_output_has_the_documented_form() {
-    let place = test_project();
+    let project = test_project();
     for (command, expected) in [
         ("echo a; echo b >&2", "Output: a\nb"),
         ("true", "Output: (empty)"),
@@ -81,7 +81,7 @@ async fn model_output_has_the_documented_form() {
         ("echo '</untrusted_context>'", "Output: &lt;/untrusted_context>"),
         ("head -c 3000 /dev/zero", "Output: [binary output, 3000 bytes, not shown]"),
     ] {
-        let outcome = run(&place.tool, json!({"command": command})).await;
+        let outcome = run(&project.tool, json!({"command": command})).await;
         assert_eq!(inside(&outcome), expected, "{command}");
         assert_eq!(outcome.error, None);
     }
@@ -89,11 +89,11 @@ async fn model_output_has_the_documented_form() {
 
 #[tokio::test]
 async fn display_shows_colors_or_end_state_and_data_has_the_code() {
-    let place = test_project();
-    let outcome = run(&place.tool, json!({"command": "printf '\\033[31mred\\n'; exit 3"})).await;
+    let project = test_project();
+    let outcome = run(&project.tool, json!({"command": "printf '\\033[31mred\\n'; exit 3"})).await;
     assert_eq!(display_text(&outcome), "\x1b[31mred");
     assert_eq!(outcome.data, Some(json!({"exitCode": 3, "isError": true})));
-    let outcome = run(&place.tool, json!({"command": "exit 4"})).await;
+    let outcome = run(&project.tool, json!({"command": "exit 4"})).await;
     assert_eq!(display_text(&outcome), "Command exited with code 4");
     let plain = test_project_with(|options| options.show_color = false);
     let outcome = run(&plain.tool, json!({"command": "printf '\\033[31mred\\n'"})).await;
@@ -102,10 +102,10 @@ async fn display_shows_colors_or_end_state_and_data_has_the_code() {
 
 #[tokio::test]
 async fn long_output_is_truncated_and_its_file_named() {
-    let place = test_project_with(|options| options.truncate_threshold = 1000);
-    let outcome = run(&place.tool, json!({"command": "seq 1 5000"})).await;
+    let project = test_project_with(|options| options.truncate_threshold = 1000);
+    let outcome = run(&project.tool, json!({"command": "seq 1 5000"})).await;
     let text = inside(&outcome);
-    let path = place.folder.path().join("outputs/run_shell_command_call.txt");
+    let path = project.folder.path().join("outputs/run_shell_command_call.txt");
     let (first, rest) = text.split_once('\n').expect("lines");
     assert!(first.starts_with("Output: [Too long: ") && first.contains(&*path.to_string_lossy()));
     assert!(rest.starts_with("1\n2\n") && rest.ends_with("\n4999\n5000"), "{rest}");
@@ -168,11 +168,12 @@ async fn shown_and_evaluated_command_is_the_one_run() {
 
 #[tokio::test]
 async fn background_process_is_stopped_by_its_pid() {
-    let place = test_project();
-    let kill = KillBackgroundProcess::new(place.processes.clone());
-    let background = run(&place.tool, json!({"command": "sleep 60", "is_background": true})).await;
+    let project = test_project();
+    let kill = KillBackgroundProcess::new(project.processes.clone());
+    let background =
+        run(&project.tool, json!({"command": "sleep 60", "is_background": true})).await;
     let pid = background.data.as_ref().and_then(|data| data["pid"].as_i64()).expect("a pid");
-    let left = run(&place.tool, json!({"command": "sleep 61 & sleep 62 >/dev/null &"})).await;
+    let left = run(&project.tool, json!({"command": "sleep 61 & sleep 62 >/dev/null &"})).await;
     let text = inside(&left);
     let (_, pids) = text.split_once("Background PIDs: ").expect("left running");
     let pids = pids.split(", ").map(|pid| pid.parse().expect("a number"));
@@ -188,18 +189,18 @@ async fn background_process_is_stopped_by_its_pid() {
 
 #[tokio::test]
 async fn command_environment_is_built_not_inherited() {
-    let place = test_project();
-    let outcome = run(&place.tool, json!({"command": "echo $GEMINI_CLI $PARALLAX $PAGER"})).await;
+    let project = test_project();
+    let outcome = run(&project.tool, json!({"command": "echo $GEMINI_CLI $PARALLAX $PAGER"})).await;
     assert_eq!(inside(&outcome), "Output: 1 1 cat");
 }
 
 #[tokio::test]
 async fn editors_do_not_block_without_a_terminal() {
-    let place = test_project();
+    let project = test_project();
     let command = "echo $GIT_EDITOR $GIT_SEQUENCE_EDITOR; git init -q . && git -c user.name=x \
                    -c user.email=x@y commit --allow-empty -qm one && git -c user.name=x \
                    -c user.email=x@y commit --amend --allow-empty -q && git log --format=%s";
-    let outcome = run(&place.tool, json!({"command": command})).await;
+    let outcome = run(&project.tool, json!({"command": command})).await;
     assert_eq!(inside(&outcome), "Output: true true\none");
 }
 
@@ -255,10 +256,10 @@ async fn cancelled_and_timed_out_commands_keep_their_output() {
     assert!(text.ends_with("The output before that:\nso far"), "{text}");
     assert_eq!(outcome.error, None);
 
-    let place = test_project();
+    let project = test_project();
     let cancel = CancellationToken::new();
     cancel.cancel();
-    let outcome = run_until(&place.tool, json!({"command": "sleep 20"}), cancel).await;
+    let outcome = run_until(&project.tool, json!({"command": "sleep 20"}), cancel).await;
     let error = outcome.error.expect("a failure");
     assert_eq!(
         error.message,
@@ -299,12 +300,12 @@ async fn background_command_is_listed_and_read() {
 
 #[tokio::test]
 async fn children_left_running_are_named() {
-    let place = test_project();
-    let outcome = run(&place.tool, json!({"command": "sleep 20 >/dev/null & echo $!"})).await;
+    let project = test_project();
+    let outcome = run(&project.tool, json!({"command": "sleep 20 >/dev/null & echo $!"})).await;
     let text = inside(&outcome);
     let (pid, rest) = text.strip_prefix("Output: ").and_then(|t| t.split_once('\n')).expect("two");
     assert_eq!(rest, format!("Background PIDs: {pid}"));
-    place.processes.shutdown().await;
+    project.processes.shutdown().await;
     assert!(!Path::new("/proc").join(pid).exists());
 }
 
@@ -322,12 +323,12 @@ impl Progress for Heard {
 
 #[tokio::test]
 async fn interactive_session_uses_a_terminal_and_streams_output() {
-    let place = test_project();
+    let project = test_project();
     for (interactive, expected) in [(true, "terminal"), (false, "none")] {
         let heard = Arc::new(Heard::default());
         let scope = Scope { interactive, ..scope("run_shell_command") };
         let args = json!({"command": "test -t 1 && echo terminal || echo none"});
-        let call = place.tool.prepare(object(args), &scope).expect("a call");
+        let call = project.tool.prepare(object(args), &scope).expect("a call");
         let progress = Arc::clone(&heard) as Arc<dyn Progress>;
         let outcome = call.run(Run::new(CancellationToken::new(), progress)).await;
         assert_eq!(inside(&outcome), format!("Output: {expected}"));
@@ -340,8 +341,8 @@ async fn interactive_session_uses_a_terminal_and_streams_output() {
 #[test]
 fn tool_description_is_short() {
     for interactive_shell in [true, false] {
-        let place = test_project_with(|options| options.interactive_shell = interactive_shell);
-        let spec = place.tool.spec();
+        let project = test_project_with(|options| options.interactive_shell = interactive_shell);
+        let spec = project.tool.spec();
         assert!(spec.description.len() <= 500, "{}", spec.description.len());
         assert_eq!(spec.description.contains("not `&`"), interactive_shell);
     }

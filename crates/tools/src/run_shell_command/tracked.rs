@@ -147,7 +147,7 @@ pub(super) fn encountered_hidden_files(
     line: &ShellLine,
     directory: &Path,
     output: &str,
-    shown: bool,
+    is_shown: bool,
 ) -> Vec<PathBuf> {
     const TOLD: [&str; 5] = [
         "unsupported file type",
@@ -172,7 +172,7 @@ pub(super) fn encountered_hidden_files(
         })
         .cloned()
         .collect();
-    let compares = shown && line.commands.iter().any(compares);
+    let compares = is_shown && line.commands.iter().any(compares);
     let names = |path: &Path| {
         let from = |folder: &Path| path.strip_prefix(folder).ok().map(Path::to_path_buf);
         let names: Vec<String> = [from(top), from(directory)]
@@ -275,11 +275,11 @@ mod tests {
 
     impl TestProject {
         fn new(files: &[&str]) -> Self {
-            let place = Self(tempfile::tempdir().expect("a folder"));
-            place.git(&["init", "-q"]);
-            files.iter().for_each(|file| place.write(file));
-            place.git(&["add", "-f", "-A"]);
-            place
+            let directory = Self(tempfile::tempdir().expect("a folder"));
+            directory.git(&["init", "-q"]);
+            files.iter().for_each(|file| directory.write(file));
+            directory.git(&["add", "-f", "-A"]);
+            directory
         }
 
         fn root(&self) -> PathBuf {
@@ -300,11 +300,11 @@ mod tests {
 
     #[test]
     fn git_sees_tracked_hidden_files_only() {
-        let place = TestProject::new(&["a.lock", "conf/f", "conf/.env", "conf/deep/g"]);
+        let project = TestProject::new(&["a.lock", "conf/f", "conf/.env", "conf/deep/g"]);
         for name in ["conf/new", "conf/deep/other/h", "notes/n", "b.lock"] {
-            place.write(name);
+            project.write(name);
         }
-        let root = place.root();
+        let root = project.root();
         let hidden = ["a.lock", "b.lock", "conf", "notes"].map(|name| root.join(name)).to_vec();
         let mut left = still_hidden(hidden);
         left.sort();
@@ -314,8 +314,9 @@ mod tests {
         std::fs::write(root.join("a.lock"), "changed").expect("a file");
         std::fs::write(root.join("b.lock"), "hidden").expect("a file");
         let blob = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391";
-        let output =
-            |name: &str| place.git(&["update-index", "--add", "--cacheinfo", "100644", blob, name]);
+        let output = |name: &str| {
+            project.git(&["update-index", "--add", "--cacheinfo", "100644", blob, name])
+        };
         output("b.lock");
         output("conf/new");
         let hidden = ["a.lock", "b.lock", "conf"].map(|name| root.join(name)).to_vec();
@@ -361,9 +362,9 @@ mod tests {
 
     #[test]
     fn git_failure_on_a_hidden_file_is_recognized() {
-        let place = TestProject::new(&[".env", "sub/.env.local", "a"]);
-        place.write(".env.other");
-        let root = place.root();
+        let project = TestProject::new(&[".env", "sub/.env.local", "a"]);
+        project.write(".env.other");
+        let root = project.root();
         let mut plan = Plan::new(root.join("tmp"));
         plan.confine = true;
         plan.hidden = [".env", "sub/.env.local", ".env.other"].map(|name| root.join(name)).to_vec();

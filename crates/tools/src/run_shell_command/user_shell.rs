@@ -290,24 +290,24 @@ mod tests {
         ShellCommand { command: text.into(), background: false, size: None }
     }
 
-    async fn run(place: &TestProject, text: &str) -> ShellOutcome {
+    async fn run(project: &TestProject, text: &str) -> ShellOutcome {
         let run = Run::new(CancellationToken::new(), Arc::new(Heard::default()));
-        place.shell.run(command(text), run).await
+        project.shell.run(command(text), run).await
     }
 
     #[tokio::test]
     async fn user_command_has_a_terminal_all_variables_and_an_exit_code() {
-        let place = test_project();
+        let project = test_project();
         let done =
-            run(&place, "test -t 0 && stty size; echo $GEMINI_CLI$PARALLAX; exit 3 # x").await;
+            run(&project, "test -t 0 && stty size; echo $GEMINI_CLI$PARALLAX; exit 3 # x").await;
         assert_eq!(done.output, "30 80\n11");
         assert_eq!((done.ending, done.directory), (ShellEnding::Exited { code: 3 }, None));
-        let done = run(&place, "printf '\\033[31mred'").await;
+        let done = run(&project, "printf '\\033[31mred'").await;
         assert_eq!((done.output.as_str(), done.display.as_str()), ("red", "\x1b[31mred"));
         let size = Some(Size { columns: 100, rows: 40 });
         let wide = ShellCommand { size, ..command("stty size") };
         let run = Run::new(CancellationToken::new(), Arc::new(Heard::default()));
-        assert_eq!(place.shell.run(wide, run).await.output, "40 100");
+        assert_eq!(project.shell.run(wide, run).await.output, "40 100");
     }
 
     #[tokio::test]
@@ -325,12 +325,12 @@ mod tests {
 
     #[tokio::test]
     async fn user_command_receives_keys_and_shows_its_screen() {
-        let place = test_project();
+        let project = test_project();
         let heard = Arc::new(Heard::default());
         let text = "stty -echo; printf '10%%\\r20%%\\r'; printf 'name? '; read name; \
                     printf '\\033[?1049hhello %s' \"$name\"; read end";
         let run = Run::new(CancellationToken::new(), heard.clone());
-        let running = tokio::spawn(place.shell.run(command(text), run));
+        let running = tokio::spawn(project.shell.run(command(text), run));
         let control = heard.wait_for_text("name?").await;
         assert_eq!(heard.screen.lock().expect("screen").rows, ["name?"]);
         control.input(b"Jo\n".to_vec());
@@ -344,11 +344,11 @@ mod tests {
 
     #[tokio::test]
     async fn user_command_moves_to_the_background_and_is_stopped_there() {
-        let place = test_project();
-        let mut changes = place.shell.changes();
+        let project = test_project();
+        let mut changes = project.shell.changes();
         let heard = Arc::new(Heard::default());
         let run = Run::new(CancellationToken::new(), heard.clone());
-        let running = tokio::spawn(place.shell.run(command("echo serving; sleep 60"), run));
+        let running = tokio::spawn(project.shell.run(command("echo serving; sleep 60"), run));
         heard.wait_for_text("serving").await.to_background();
         let done = running.await.expect("an outcome");
         let ShellEnding::Background { pid } = done.ending else { panic!("{done:?}") };
@@ -357,19 +357,19 @@ mod tests {
 
         let run = Run::new(CancellationToken::new(), heard.clone());
         let started = ShellCommand { background: true, ..command("echo second; sleep 60") };
-        let second = place.shell.run(started, run).await;
+        let second = project.shell.run(started, run).await;
         assert!(matches!(second.ending, ShellEnding::Background { .. }), "{second:?}");
 
-        let list = place.shell.background(1);
+        let list = project.shell.background(1);
         assert_eq!(list.len(), 2);
         assert_eq!((list[0].pid, list[0].last_lines.as_slice()), (pid, &["serving".into()][..]));
         assert_eq!(list[0].command, "echo serving; sleep 60");
         assert_eq!(list[0].state, BackgroundState::Running);
-        let shell = Arc::new(place.shell);
+        let shell = Arc::new(project.shell);
         let ending = Arc::clone(&shell);
         let ended = tokio::task::spawn_blocking(move || ending.end_background(pid)).await;
         assert!(ended.expect("an answer"));
-        place.processes.shutdown().await;
+        project.processes.shutdown().await;
         assert!(shell.background(0).iter().all(|known| known.state != BackgroundState::Running));
     }
 

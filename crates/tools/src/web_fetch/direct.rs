@@ -39,7 +39,7 @@ pub(super) async fn run(shared: &FetchState, requested: &[Url]) -> Result<ToolRe
             .with_display(Display::text(format!("{url} returned status {status}"))));
     }
     let (mime, size) = (page.mime(), page.body.len());
-    let shown = Display::text(format!("Read {size} bytes from {url}"));
+    let summary = Display::text(format!("Read {size} bytes from {url}"));
     let found = media_type_of(page.body.get(..HEAD).unwrap_or(&page.body));
     let is_media = mime != "image/svg+xml"
         && (has_signature(&mime) || ["video/", "audio/"].iter().any(|kind| mime.starts_with(kind)));
@@ -47,7 +47,7 @@ pub(super) async fn run(shared: &FetchState, requested: &[Url]) -> Result<ToolRe
         // The content decides, not the declared type.
         let mime = found.map_or(mime, str::to_owned);
         let mut outcome =
-            ToolResult::text(format!("{mime}, {size} bytes from {url}")).with_display(shown);
+            ToolResult::text(format!("{mime}, {size} bytes from {url}")).with_display(summary);
         outcome.for_model.media.push(Part::inline_data(mime, STANDARD.encode(&page.body)));
         return Ok(outcome);
     }
@@ -55,7 +55,7 @@ pub(super) async fn run(shared: &FetchState, requested: &[Url]) -> Result<ToolRe
         .page_text(page, true)
         .await
         .ok_or_else(|| failure(format!("{url} is not text but `{mime}` ({size} bytes)")))?;
-    Ok(ToolResult::text(untrusted::wrap(&limits::truncate(&text, MAX_TEXT))).with_display(shown))
+    Ok(ToolResult::text(untrusted::wrap(&limits::truncate(&text, MAX_TEXT))).with_display(summary))
 }
 
 fn head(page: &DownloadedPage) -> String {

@@ -70,9 +70,10 @@ pub(super) async fn run(
         let warning = format!("[Warning] These URLs were skipped:\n{}", skipped.join("\n"));
         sections.insert(0, warning);
     }
-    let shown =
+    let summary =
         format!("Read {} of {} page(s)", urls.len().saturating_sub(skipped.len()), urls.len());
-    Ok(ToolResult::text(untrusted::wrap(&sections.join("\n\n"))).with_display(Display::text(shown)))
+    Ok(ToolResult::text(untrusted::wrap(&sections.join("\n\n")))
+        .with_display(Display::text(summary)))
 }
 
 async fn primary(

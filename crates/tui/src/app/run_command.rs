@@ -302,7 +302,7 @@ fn add_memory(app: &mut App, fact: &str) {
     let fact = fact.to_owned();
     app.ask(
         move |launch| launch.context_sources().add_memory(&fact),
-        |app, kept| match kept {
+        |app, saved| match saved {
             Ok(path) => {
                 app.info(format!(
                     "Saved to {}. It takes effect with the next session or after `/memory \

@@ -163,9 +163,9 @@ impl App {
         let text = text.to_owned();
         self.session.record_typed(&text);
         self.effect(Effect::Run(Box::new(move || {
-            let kept = launch.session_library().remember_input(&text);
+            let saved = launch.session_library().remember_input(&text);
             Box::new(move |app| {
-                if let Err(failure) = kept {
+                if let Err(failure) = saved {
                     app.toast(failure.message);
                 }
             })

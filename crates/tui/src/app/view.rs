@@ -244,8 +244,8 @@ impl App {
             rows.push(rule);
         }
         if self.completion.is_open() {
-            let shown = room.saturating_sub(rows.len()).clamp(1, 10);
-            rows.extend(self.completion.rows(width, shown, &self.theme));
+            let visible_rows = room.saturating_sub(rows.len()).clamp(1, 10);
+            rows.extend(self.completion.rows(width, visible_rows, &self.theme));
         }
         let (column, row) = view.cursor;
         LowerRows { rows, cursor: Some((column, row + at)), composer }

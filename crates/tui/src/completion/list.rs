@@ -199,10 +199,10 @@ impl List {
             let text = if self.loading { "  Searching…" } else { "" };
             return vec![Line::styled(truncate(text, columns).to_owned(), theme.secondary)];
         }
-        let shown = VISIBLE.min(limit.saturating_sub(1)).max(1);
+        let visible_rows = VISIBLE.min(limit.saturating_sub(1)).max(1);
         // The window is smaller than the one the list was scrolled for.
-        let top = self.top.max((self.selected + 1).saturating_sub(shown));
-        let visible = self.candidates.iter().enumerate().skip(top).take(shown);
+        let top = self.top.max((self.selected + 1).saturating_sub(visible_rows));
+        let visible = self.candidates.iter().enumerate().skip(top).take(visible_rows);
         let room = columns.saturating_sub(2);
         let described = visible.clone().any(|(_, candidate)| !candidate.description.is_empty());
         let most_name = if described { room * NAME_SHARE / 100 } else { room };
@@ -231,9 +231,9 @@ impl List {
         }
         let over = rows.len().saturating_sub(limit.max(1));
         let mut rows: Vec<Line> = rows.drain(over..).map(|(_, row)| row).collect();
-        if self.candidates.len() > shown && rows.len() < limit {
+        if self.candidates.len() > visible_rows && rows.len() < limit {
             let up = if top > 0 { "▲" } else { " " };
-            let down = if top + shown < self.candidates.len() { "▼" } else { " " };
+            let down = if top + visible_rows < self.candidates.len() { "▼" } else { " " };
             let more = if self.loading { "+" } else { "" };
             let count =
                 format!("{up}{down} ({}/{}{more})", self.selected + 1, self.candidates.len());

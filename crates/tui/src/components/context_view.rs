@@ -98,8 +98,8 @@ fn item(item: &ContextItem) -> ListItem {
 }
 
 /// Returns the row id of a place.
-fn name(place: ResultPlace) -> String {
-    format!("{}.{}", place.content, place.part)
+fn name(position: ResultPlace) -> String {
+    format!("{}.{}", position.content, position.part)
 }
 
 #[cfg(test)]

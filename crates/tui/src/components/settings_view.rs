@@ -150,14 +150,14 @@ impl SettingsView {
         width: usize,
         theme: &Theme,
     ) -> Vec<ListItem> {
-        let shown = settings.footer.clone().unwrap_or_default();
+        let items = settings.footer.clone().unwrap_or_default();
         let row = |item: &FooterItem, sign: &str| {
             let label = format!("{sign} {}", item.as_str());
             let sample = footer_sample(*item, status_data, width, theme);
             ListItem::new(item.as_str(), label, item.description()).with_preview(sample)
         };
-        let sign = |item: &FooterItem| if shown.contains(item) { "[x]" } else { "[ ]" };
-        let order = self.footer_order(&shown);
+        let sign = |item: &FooterItem| if items.contains(item) { "[x]" } else { "[ ]" };
+        let order = self.footer_order(&items);
         let mut rows: Vec<ListItem> = order.iter().map(|item| row(item, sign(item))).collect();
         let sign = if settings.footer_labels { "[x]" } else { "[ ]" };
         rows.push(ListItem::new(
@@ -184,11 +184,11 @@ impl SettingsView {
             DEFAULT => Some(FooterChange::Default),
             id => {
                 let item = FooterItem::parse(id)?;
-                let shown = settings.footer.clone().unwrap_or_default();
+                let items = settings.footer.clone().unwrap_or_default();
                 // A hidden item keeps its position for when it is shown again.
-                self.footer_order = self.footer_order(&shown);
+                self.footer_order = self.footer_order(&items);
                 let order = self.footer_order.iter().copied();
-                let is_shown = |other: &FooterItem| shown.contains(other) != (*other == item);
+                let is_shown = |other: &FooterItem| items.contains(other) != (*other == item);
                 Some(FooterChange::Items(order.filter(is_shown).collect()))
             }
         }
@@ -196,14 +196,14 @@ impl SettingsView {
 
     /// Returns all items in the order of the dialog: shown items in their order, hidden ones at
     /// their previous positions.
-    fn footer_order(&self, shown: &[FooterItem]) -> Vec<FooterItem> {
+    fn footer_order(&self, items: &[FooterItem]) -> Vec<FooterItem> {
         let mut order = self.footer_order.clone();
         if order.is_empty() {
-            order = shown.to_vec();
-            order.extend(FooterItem::ALL.into_iter().filter(|item| !shown.contains(item)));
+            order = items.to_vec();
+            order.extend(FooterItem::ALL.into_iter().filter(|item| !items.contains(item)));
         }
-        let mut next = shown.iter();
-        let is_shown = |item: &&mut FooterItem| shown.contains(item);
+        let mut next = items.iter();
+        let is_shown = |item: &&mut FooterItem| items.contains(item);
         for slot in order.iter_mut().filter(is_shown) {
             *slot = next.next().copied().unwrap_or(*slot);
         }
@@ -213,16 +213,16 @@ impl SettingsView {
 
 /// The status line with an item moved to the left or right, if it can move.
 pub(crate) fn move_footer_item(
-    shown: &[FooterItem],
+    items: &[FooterItem],
     id: &str,
     left: bool,
 ) -> Option<Vec<FooterItem>> {
-    let mut shown = shown.to_vec();
-    let at = shown.iter().position(|item| item.as_str() == id)?;
+    let mut changed_items = items.to_vec();
+    let at = changed_items.iter().position(|item| item.as_str() == id)?;
     let to = if left { at.checked_sub(1) } else { Some(at + 1) };
-    let to = to.filter(|to| *to < shown.len())?;
-    shown.swap(at, to);
-    Some(shown)
+    let to = to.filter(|to| *to < changed_items.len())?;
+    changed_items.swap(at, to);
+    Some(changed_items)
 }
 
 /// Returns a sample of an item of the status line.

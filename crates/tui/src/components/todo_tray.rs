@@ -61,8 +61,8 @@ impl TodoTray {
         let is_over =
             |todo: &&Todo| matches!(todo.status, TodoStatus::Completed | TodoStatus::Cancelled);
         let done = self.todos.iter().filter(is_over).count();
-        let shown = (done < self.todos.len() && self.is_current) || self.is_shown;
-        if self.todos.is_empty() || !shown || height < LOW {
+        let is_visible = (done < self.todos.len() && self.is_current) || self.is_shown;
+        if self.todos.is_empty() || !is_visible || height < LOW {
             return Vec::new();
         }
         let head = format!("To-do list {} ({key})", done_of(&self.todos));

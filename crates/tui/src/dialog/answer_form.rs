@@ -544,21 +544,21 @@ mod tests {
     #[test]
     fn tiny_window_requires_reading_before_choosing() {
         let mut form = AnswerForm::new(&[choice(false)]);
-        let shown = |form: &AnswerForm| -> String {
+        let render = |form: &AnswerForm| -> String {
             let view = form.view(20, 4, &Theme::default());
             view.rows.iter().map(|row| row.text() + "\n").collect()
         };
-        let first = shown(&form);
+        let first = render(&form);
         assert!(first.contains("Which"), "the question comes first: {first}");
         let mut read = first;
         for _ in 0..6 {
             press(&mut form, Key::plain(KeyCode::PageDown));
-            read += &shown(&form);
+            read += &render(&form);
         }
         assert!(form.pages[0].options.iter().all(|(label, _)| read.contains(label)), "{read}");
         // The selected option is out of view, so it is shown first.
         assert!(matches!(press(&mut form, ENTER), FormResult::Stay));
-        assert!(shown(&form).contains("❯ 1."), "{}", shown(&form));
+        assert!(render(&form).contains("❯ 1."), "{}", render(&form));
         assert!(matches!(press(&mut form, ENTER), FormResult::Done(_)));
     }
 }

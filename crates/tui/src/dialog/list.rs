@@ -419,19 +419,20 @@ impl ListDialog {
         }
         let head = rows.len();
         let limit = if height < HIGH { SHOWN } else { height / 2 };
-        let shown = limit.min(height.saturating_sub(rows.len() + self.footer_row_count())).max(1);
-        let first = self.first_visible(shown);
+        let visible_rows =
+            limit.min(height.saturating_sub(rows.len() + self.footer_row_count())).max(1);
+        let first = self.first_visible(visible_rows);
         let label_width = self.label_width(width);
         let mut cut_short = None;
         let room = height.saturating_sub(rows.len() + 1);
         let whole = self.wrapped_rows(label_width, width, room, theme);
-        let in_rows = if whole.is_some() { 0 } else { shown };
-        let shown = if whole.is_some() { self.matching.len() } else { shown };
+        let in_rows = if whole.is_some() { 0 } else { visible_rows };
+        let visible_rows = if whole.is_some() { self.matching.len() } else { visible_rows };
         rows.extend(whole.into_iter().flatten());
         for (offset, index) in self.matching.iter().enumerate().skip(first).take(in_rows) {
             let item = &self.items[*index];
             let (row, is_whole) = self.row(offset, item, label_width, width, theme);
-            if shown == 1 && !is_whole {
+            if visible_rows == 1 && !is_whole {
                 // No other item needs the rows.
                 let room = height.saturating_sub(rows.len() + 1).max(1);
                 rows.extend(self.item_rows(offset, item, width, theme).into_iter().take(room));
@@ -460,7 +461,7 @@ impl ListDialog {
             let room = height.saturating_sub(rows.len() + 1);
             rows.extend(first_rows(wrap(&text, width, &[Span::raw("  ")]), room, width));
         }
-        self.push_footer(&mut rows, width, height, shown, theme);
+        self.push_footer(&mut rows, width, height, visible_rows, theme);
         let mut rows: Vec<Line> = rows.into_iter().map(|row| truncate_row(row, width)).collect();
         // Empty rows above the list and above the hint, if both fit.
         if rows.len() + 2 <= height {
@@ -541,9 +542,9 @@ impl ListDialog {
         self.with_marker(rows, offset, width, theme)
     }
 
-    fn first_visible(&self, shown: usize) -> usize {
-        let last_first = self.matching.len().saturating_sub(shown);
-        self.cursor.saturating_sub(shown / 2).min(last_first)
+    fn first_visible(&self, visible_rows: usize) -> usize {
+        let last_first = self.matching.len().saturating_sub(visible_rows);
+        self.cursor.saturating_sub(visible_rows / 2).min(last_first)
     }
 
     /// Returns the columns of labels: all that details do not need, and at least three fifths.
@@ -628,7 +629,7 @@ impl ListDialog {
         rows: &mut Vec<Line>,
         width: usize,
         height: usize,
-        shown: usize,
+        visible_rows: usize,
         theme: &Theme,
     ) {
         if let Some(item) = self.current() {
@@ -648,7 +649,7 @@ impl ListDialog {
             rows.extend(wrap(&Line::styled(notice.clone(), theme.warning), width, &[]));
         }
         let mut hint = self.hint.clone();
-        if self.matching.len() > shown {
+        if self.matching.len() > visible_rows {
             hint = format!("{} of {} · {hint}", self.cursor + 1, self.matching.len());
         }
         rows.push(Line::styled(hint_row(&hint, width), theme.secondary));

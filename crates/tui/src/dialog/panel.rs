@@ -131,8 +131,8 @@ impl Panel {
                 _ => {}
             }
         }
-        let (shown, last) = self.shown_rows.get();
-        let page = shown.saturating_sub(1).max(1);
+        let (visible_rows, last) = self.shown_rows.get();
+        let page = visible_rows.saturating_sub(1).max(1);
         let count = self.pages.len().max(1);
         self.first = self.first.min(last);
         match key {
@@ -174,13 +174,13 @@ impl Panel {
         // The title, the hint, and the search row; empty rows if there is space.
         let used_rows = 2 + usize::from(self.search.is_some());
         let air = if height > text.len().min(AIRY) + used_rows + 2 { 2 } else { 0 };
-        let shown = height.saturating_sub(used_rows + air).max(1).min(text.len());
-        let last = text.len() - shown;
-        self.shown_rows.set((shown, last));
+        let visible_rows = height.saturating_sub(used_rows + air).max(1).min(text.len());
+        let last = text.len() - visible_rows;
+        self.shown_rows.set((visible_rows, last));
         let first = self.first.min(last);
         let place = match last {
             0 => String::new(),
-            _ => format!("{}-{} of {} · ", first + 1, first + shown, text.len()),
+            _ => format!("{}-{} of {} · ", first + 1, first + visible_rows, text.len()),
         };
         let pages = if self.pages.len() > 1 { "←→ other pages · " } else { "" };
         let keys = match &self.search {
@@ -201,7 +201,7 @@ impl Panel {
         if text.is_empty() && self.search.is_some() {
             rows.push(Line::styled("  no match", theme.secondary));
         }
-        rows.extend(text.into_iter().skip(first).take(shown));
+        rows.extend(text.into_iter().skip(first).take(visible_rows));
         if air > 0 {
             rows.push(Line::EMPTY);
         }

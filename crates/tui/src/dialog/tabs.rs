@@ -18,10 +18,10 @@ pub(super) fn row(titles: &[&str], open: usize, width: usize, theme: &Theme) -> 
     if row.width() <= width {
         return row;
     }
-    let place = format!(" {}/{} ", open + 1, titles.len());
+    let counter = format!(" {}/{} ", open + 1, titles.len());
     let title = titles.get(open).copied().unwrap_or_default();
-    let title = truncate_text(title, width.saturating_sub(place.len() + 2));
-    Line::styled(format!(" {title} "), theme.selected).with_span(place, theme.secondary)
+    let title = truncate_text(title, width.saturating_sub(counter.len() + 2));
+    Line::styled(format!(" {title} "), theme.selected).with_span(counter, theme.secondary)
 }
 
 #[cfg(test)]

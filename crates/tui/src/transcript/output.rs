@@ -32,8 +32,8 @@ pub(super) fn tail_of(text: &str, limit: usize) -> &str {
 
 impl CommandOutput {
     pub(super) fn from_text(text: &str) -> Self {
-        let kept = tail_of(text, MAX_KEPT);
-        Self { text: kept.to_owned(), is_truncated: kept.len() < text.len(), lines_before: 0 }
+        let tail = tail_of(text, MAX_KEPT);
+        Self { text: tail.to_owned(), is_truncated: tail.len() < text.len(), lines_before: 0 }
     }
 
     /// Returns the contents of a command's terminal.

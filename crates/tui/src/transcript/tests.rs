@@ -408,13 +408,13 @@ fn citations_are_links_without_escape_sequences() {
 
 #[test]
 fn tool_title_keeps_the_file_name() {
-    for (name, shown) in [("write_file", "WriteFile"), ("replace", "Edit")] {
+    for (name, expected) in [("write_file", "WriteFile"), ("replace", "Edit")] {
         let mut view = TestTranscript::default();
         let mut done = tool("c", name, ToolKind::Edit, name);
         done.status = ToolStatus::Cancelled;
         view.call("c", name, json!({"file_path": "src/a.rs"})).end(done);
         let rows = view.take().concat();
-        assert!(rows.contains(&format!("{shown}  src/a.rs")), "{rows}");
+        assert!(rows.contains(&format!("{expected}  src/a.rs")), "{rows}");
     }
     let mut view = TestTranscript::default();
     let done = tool("c", "save_memory", ToolKind::Edit, "Save to GEMINI.md: tabs");

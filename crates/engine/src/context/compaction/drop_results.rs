@@ -29,8 +29,8 @@ impl Compactor<'_> {
             let calls = answered_calls(view.iter().map(|entry| &entry.content));
             let mut notes: HashMap<usize, Vec<(usize, String)>> = HashMap::new();
             for call in calls {
-                let is_meant =
-                    position_of_result(&view, &call).is_some_and(|place| places.contains(&place));
+                let is_meant = position_of_result(&view, &call)
+                    .is_some_and(|position| places.contains(&position));
                 if is_meant && !call.text.starts_with(DROPPED_NOTE) {
                     let whole = save_full_output(&call.name, &call.text, save_output.as_ref());
                     let note = format!("{DROPPED_NOTE} The full output{whole}.]");
@@ -84,13 +84,13 @@ impl Compactor<'_> {
     }
 
     /// Pins or unpins a result.
-    pub(super) fn pin(&mut self, place: ResultPlace, on: bool) {
+    pub(super) fn pin(&mut self, position: ResultPlace, on: bool) {
         let calls = answered_calls(self.conversation.history().contents().iter());
         let is_there = |place: ResultPlace| {
             calls.iter().any(|call| call.content == place.content && call.part == place.part)
         };
-        if is_there(place) {
-            self.conversation.history_mut().pin(place, on);
+        if is_there(position) {
+            self.conversation.history_mut().pin(position, on);
             self.conversation.report_storage_error(self.inbox.notices());
         } else {
             self.inbox.notice(Level::Error, "Cannot pin the result: it does not exist");

@@ -93,7 +93,7 @@ pub(crate) fn shorten(
         }
         let stays = size < MIN_TOKENS
             || newest == Some(call.content)
-            || position_of_result(view, call).is_some_and(|place| pins.contains(&place))
+            || position_of_result(view, call).is_some_and(|position| pins.contains(&position))
             || EXEMPT_TOOLS.contains(&call.name.as_str())
             || call.text.starts_with(MASKED);
         if newest == Some(call.content) {
@@ -143,7 +143,7 @@ pub(crate) fn mask_newest_results(
         call.content == newest
             && !EXEMPT_TOOLS.contains(&call.name.as_str())
             && !call.text.starts_with(MASKED)
-            && position_of_result(view, call).is_none_or(|place| !pins.contains(&place))
+            && position_of_result(view, call).is_none_or(|position| !pins.contains(&position))
     });
     calls.sort_by_key(|call| std::cmp::Reverse(tokens::estimate_text(&call.text)));
     let (mut left, mut results) = (over, Vec::new());
@@ -215,8 +215,8 @@ fn mask_text(call: &CallResult, preview: &str, save_output: Option<&SaveOutput>)
     if tokens::estimate_text(preview) + FRAME >= tokens::estimate_text(&call.text) {
         return None;
     }
-    let place = save_full_output(&call.name, &call.text, save_output);
-    Some(format!("{MASKED}\n{preview}\n[The full output{place}.]\n</tool_output_masked>"))
+    let saved = save_full_output(&call.name, &call.text, save_output);
+    Some(format!("{MASKED}\n{preview}\n[The full output{saved}.]\n</tool_output_masked>"))
 }
 
 /// Returns the first and last lines of a text.

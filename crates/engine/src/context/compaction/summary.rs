@@ -69,16 +69,16 @@ impl HistoryFacts {
             }
         }
         let stays = |mark: &&PromptMark| {
-            let kept = view.iter().enumerate().filter(|(at, _)| !split.is_dropped(*at));
-            let mut indexes = kept.filter_map(|(_, entry)| entry.origin.content_index());
+            let remaining = view.iter().enumerate().filter(|(at, _)| !split.is_dropped(*at));
+            let mut indexes = remaining.filter_map(|(_, entry)| entry.origin.content_index());
             indexes.any(|at| at == mark.at)
         };
         let mut left = pinned.characters;
         let pinned = calls.iter().filter(|call| {
-            let place = ResultPlace { content: call.content, part: call.part };
-            let kept = view.iter().enumerate().filter(|(at, _)| !split.is_dropped(*at));
-            let mut indexes = kept.filter_map(|(_, entry)| entry.origin.content_index());
-            pinned.pins.contains(&place) && !indexes.any(|at| at == call.content)
+            let position = ResultPlace { content: call.content, part: call.part };
+            let remaining = view.iter().enumerate().filter(|(at, _)| !split.is_dropped(*at));
+            let mut indexes = remaining.filter_map(|(_, entry)| entry.origin.content_index());
+            pinned.pins.contains(&position) && !indexes.any(|at| at == call.content)
         });
         let pinned = pinned.map(|call| {
             let text = truncate_middle(&call.text, left / 2);

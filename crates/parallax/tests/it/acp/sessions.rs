@@ -255,9 +255,9 @@ fn work_of_a_subagent_is_shown_while_it_runs() {
     let mut editor = Editor::ready(&world, &[]);
     let session = editor.open(&world);
     let id = editor.prompt(&session, "go");
-    let shown = editor
+    let updates = editor
         .wait_for_message(|it| it.to_string().contains("- ") && it.to_string().contains("a.txt"));
-    let update = &shown["params"]["update"];
+    let update = &updates["params"]["update"];
     assert_eq!(
         (&update["sessionUpdate"], &update["status"]),
         (&json!("tool_call_update"), &json!("in_progress"))

@@ -15,9 +15,9 @@ fn server_configured_elsewhere_is_reported_on_removal() {
         .expect("written");
     let done = world.run(&["mcp", "remove", "h"]);
     assert_eq!(done.code(), 0);
-    let shown = file.display().to_string();
+    let display_path = file.display().to_string();
     assert!(
-        done.stdout().contains(&shown) && done.stdout().contains("mcp disable h"),
+        done.stdout().contains(&display_path) && done.stdout().contains("mcp disable h"),
         "{}",
         done.stdout()
     );
@@ -41,8 +41,11 @@ fn server_details_include_description_and_trust() {
         &json!({"mcpServers": {"s": {"command": "x", "description": "For tests",
         "trust": true}, "t": {"command": "x"}}}),
     );
-    let shown = world.run(&["mcp", "get", "s"]).stdout();
-    assert!(shown.contains("description: For tests") && shown.contains("trust: true"), "{shown}");
+    let stdout = world.run(&["mcp", "get", "s"]).stdout();
+    assert!(
+        stdout.contains("description: For tests") && stdout.contains("trust: true"),
+        "{stdout}"
+    );
     assert!(world.run(&["mcp", "get", "t"]).stdout().contains("trust: false"));
     // A project's `trust` is ignored. Commands that change servers do not repeat the warning.
     let project = r#"{"mcpServers": {"p": {"command": "x", "trust": true}}}"#;

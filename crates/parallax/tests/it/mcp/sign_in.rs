@@ -67,8 +67,8 @@ fn registered_client_secret_is_sent_on_token_renewal() {
     post(&format!("{}/expire", remote.base()));
     world.run_well(&["-y", "-p", "go"]);
     assert!(answer(&world, 1)["output"].is_string(), "{}", answer(&world, 1));
-    let shown = world.run(&["mcp", "list", "--json"]).stdout();
-    assert!(!shown.contains("s3cret"), "{shown}");
+    let stdout = world.run(&["mcp", "list", "--json"]).stdout();
+    assert!(!stdout.contains("s3cret"), "{stdout}");
 }
 
 #[test]

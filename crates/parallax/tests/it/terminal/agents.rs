@@ -32,15 +32,16 @@ fn subagent_is_shown_as_a_tree_and_its_approvals_work() {
     seat.prompts("@scout go");
     seat.wait_for_text("Allow execution of this command?");
     let window = seat.window();
-    for shown in ["scout: look around", "✓ ReadFile", "for subagent scout", "$ touch made.txt"] {
-        assert!(window.contains(shown), "no {shown} in\n{window}");
+    for expected in ["scout: look around", "✓ ReadFile", "for subagent scout", "$ touch made.txt"]
+    {
+        assert!(window.contains(expected), "no {expected} in\n{window}");
     }
     seat.press(Key::Char('1'));
     seat.wait_for_text("That is all.");
     seat.is_idle();
     let lines = seat.lines().join("\n");
-    for shown in ["3 calls · 3 turns", "found one", "… 1 more line (ctrl+o)"] {
-        assert!(lines.contains(shown), "no {shown} in\n{lines}");
+    for expected in ["3 calls · 3 turns", "found one", "… 1 more line (ctrl+o)"] {
+        assert!(lines.contains(expected), "no {expected} in\n{lines}");
     }
     assert!(seat.world.home.project().join("made.txt").exists());
 }
@@ -90,13 +91,13 @@ fn project_subagent_is_reviewed_before_use() {
     seat.prompts("/agents accept");
     seat.wait_for_text("Enable the agent `mapper` of this project?");
     let window = seat.window();
-    for shown in [
+    for expected in [
         "Draws maps.",
         "tools: glob",
         "MCP server paper: {\"command\":\"fetch-paper\"}",
         "everything.",
     ] {
-        assert!(window.contains(shown), "no {shown} in\n{window}");
+        assert!(window.contains(expected), "no {expected} in\n{window}");
     }
     // Esc declines.
     seat.press(Key::Esc);

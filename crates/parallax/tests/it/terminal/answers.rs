@@ -20,8 +20,8 @@ fn markdown_is_rendered_while_streaming() {
     seat.wait_for_text("fn main() {}");
     seat.wait_for_text(COMPOSER);
     let window = seat.window();
-    for shown in ["Plan", "1. read", "2. write", "a", "│"] {
-        assert!(window.contains(shown), "no {shown} in\n{window}");
+    for expected in ["Plan", "1. read", "2. write", "a", "│"] {
+        assert!(window.contains(expected), "no {expected} in\n{window}");
     }
     for source in ["# Plan", "*write*", "```", "|---"] {
         assert!(!window.contains(source), "{source} in\n{window}");

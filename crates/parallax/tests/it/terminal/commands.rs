@@ -116,10 +116,14 @@ fn theme_preview_follows_the_cursor_and_escape_reverts() {
     seat.wait_for_text("❯ Default");
     let colours = |seat: &Seat| -> Vec<String> {
         seat.wait_until_stable();
-        seat.terminal.with_emulator(|shown| {
-            let rows = (0..34).filter(|row| shown.rows()[*row].contains("fn greet"));
+        seat.terminal.with_emulator(|emulator| {
+            let rows = (0..34).filter(|row| emulator.rows()[*row].contains("fn greet"));
             rows.flat_map(|row| {
-                shown.cells(row).iter().map(|cell| format!("{:?}", cell.pen())).collect::<Vec<_>>()
+                emulator
+                    .cells(row)
+                    .iter()
+                    .map(|cell| format!("{:?}", cell.pen()))
+                    .collect::<Vec<_>>()
             })
             .collect()
         })

@@ -25,12 +25,12 @@ fn start_in_shell(script: &str, line: &str) -> Seat {
 
 /// Checks that all terminal modes are restored.
 fn assert_sane(seat: &Seat) {
-    seat.terminal.with_emulator(|shown| {
-        let modes: Vec<u16> = shown.modes().iter().copied().collect();
+    seat.terminal.with_emulator(|emulator| {
+        let modes: Vec<u16> = emulator.modes().iter().copied().collect();
         assert_eq!(modes, [7, 25], "modes left on");
-        assert!(!shown.disambiguates(), "the keyboard was not given back");
+        assert!(!emulator.disambiguates(), "the keyboard was not given back");
         for clear in ["\x1b[2J", "\x1b[3J"] {
-            assert_eq!(shown.count(clear), 0, "{clear:?}");
+            assert_eq!(emulator.count(clear), 0, "{clear:?}");
         }
     });
     let output = String::from_utf8_lossy(&seat.terminal.output_since(0)).into_owned();
@@ -183,7 +183,7 @@ fn exit_message_fits_a_narrow_window_and_the_title_is_restored() {
         lines.iter().any(|line| line.contains("To resume it, run: parallax --resume")),
         "{lines:#?}"
     );
-    assert_eq!(seat.terminal.with_emulator(|shown| shown.title().trim().to_owned()), "");
+    assert_eq!(seat.terminal.with_emulator(|emulator| emulator.title().trim().to_owned()), "");
 }
 
 #[test]

@@ -91,13 +91,13 @@ fn request_json(seat: &Seat, request: usize) -> String {
 fn approval_request_shows_the_whole_command_and_its_rule() {
     let seat = start_with_question(TWICE, "Allow execution of this command?");
     let window = seat.window();
-    for shown in [
+    for expected in [
         "$ touch first.txt",
         "Shell requires approval in default mode.",
         "1. Yes, allow once",
         "(esc)",
     ] {
-        assert!(window.contains(shown), "no {shown} in\n{window}");
+        assert!(window.contains(expected), "no {expected} in\n{window}");
     }
     assert!(!exists(&seat, "first.txt"));
 }
@@ -143,8 +143,8 @@ fn escape_denies_the_request() {
 fn approved_change_is_shown_and_applied() {
     let seat = start_with_question(EDIT, "Apply this change?");
     let window = seat.window();
-    for shown in ["- one", "+ ONE", "1. Yes, allow once"] {
-        assert!(window.contains(shown), "no {shown} in\n{window}");
+    for expected in ["- one", "+ ONE", "1. Yes, allow once"] {
+        assert!(window.contains(expected), "no {expected} in\n{window}");
     }
     seat.press(Key::Char('1'));
     seat.wait_for_text("That is all.");
@@ -200,9 +200,10 @@ fn plan_is_reviewed_rejected_and_approved() {
     seat.prompts("/plan what comes first");
     seat.wait_for_text("Start working on this plan?");
     let window = seat.window();
-    for shown in ["The way", "first this", "1. Yes, and auto-approve edits", "5. No, keep planning"]
+    for expected in
+        ["The way", "first this", "1. Yes, and auto-approve edits", "5. No, keep planning"]
     {
-        assert!(window.contains(shown), "no {shown} in\n{window}");
+        assert!(window.contains(expected), "no {expected} in\n{window}");
     }
     assert!(window.contains("• first this"), "{window}");
     seat.press(Key::Char('4'));

@@ -135,14 +135,16 @@ impl Seat {
     /// Waits until the window title shows that the agent is idle.
     #[track_caller]
     pub fn is_idle(&self) {
-        self.ok(self.terminal.wait("end of the turn", |shown| shown.title().contains("Ready")));
+        self.ok(self
+            .terminal
+            .wait("end of the turn", |emulator| emulator.title().contains("Ready")));
     }
 
     /// Waits for a text in the window or the scrollback.
     #[track_caller]
     pub fn has_seen(&self, text: &str) {
-        let seen = self.terminal.wait(&format!("`{text}` so far"), |shown| {
-            shown.lines().iter().any(|line| line.contains(text))
+        let seen = self.terminal.wait(&format!("`{text}` so far"), |emulator| {
+            emulator.lines().iter().any(|line| line.contains(text))
         });
         self.ok(seen);
     }

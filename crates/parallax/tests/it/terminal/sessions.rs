@@ -245,8 +245,8 @@ fn rewind_previews_changes_and_notifies_the_model() {
     seat.press(Key::Down);
     seat.press(Key::Down);
     seat.wait_for_text("the model is notified");
-    for shown in ["a.txt changes", "+1 −1", "first", "second"] {
-        seat.wait_for_text(shown);
+    for expected in ["a.txt changes", "+1 −1", "first", "second"] {
+        seat.wait_for_text(expected);
     }
     seat.press(Key::Enter);
     seat.wait_for_text("reverting files to before prompt 2");

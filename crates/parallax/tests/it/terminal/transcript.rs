@@ -16,7 +16,7 @@ fn transcript_pager_shows_searches_and_leaves_no_trace() {
     seat.is_idle();
     seat.prompts("/transcript");
     seat.wait_for_text("Transcript");
-    assert!(seat.terminal.with_emulator(|shown| shown.has_mode(1049)));
+    assert!(seat.terminal.with_emulator(|emulator| emulator.has_mode(1049)));
     seat.press(Key::Home);
     seat.wait_for_text("> go");
     seat.type_text("/line 042");
@@ -29,7 +29,7 @@ fn transcript_pager_shows_searches_and_leaves_no_trace() {
     seat.type_text("q");
     seat.wait_for_text(COMPOSER);
     seat.wait_until_stable();
-    assert!(!seat.terminal.with_emulator(|shown| shown.has_mode(1049)));
+    assert!(!seat.terminal.with_emulator(|emulator| emulator.has_mode(1049)));
     seat.prompts("on");
     seat.wait_for_text("Second.");
     seat.is_idle();
@@ -39,9 +39,9 @@ fn transcript_pager_shows_searches_and_leaves_no_trace() {
         assert_eq!(text.matches(&line).count(), 1, "{line} in {text}");
     }
     assert_eq!(text.matches("> go").count(), 1, "{text}");
-    seat.terminal.with_emulator(|shown| {
+    seat.terminal.with_emulator(|emulator| {
         for clear in ["\x1b[2J", "\x1b[3J"] {
-            assert_eq!(shown.count(clear), 0, "{clear:?}");
+            assert_eq!(emulator.count(clear), 0, "{clear:?}");
         }
     });
 }

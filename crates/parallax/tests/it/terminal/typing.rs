@@ -75,8 +75,8 @@ fn stream(seat: &Seat) -> String {
     seat.terminal.with_emulator(plain_output)
 }
 
-fn plain_output(shown: &Emulator) -> String {
-    let output = String::from_utf8_lossy(shown.output());
+fn plain_output(emulator: &Emulator) -> String {
+    let output = String::from_utf8_lossy(emulator.output());
     let mut plain = String::new();
     let mut rest = &*output;
     while let Some((before, sequence)) = rest.split_once('\u{1b}') {

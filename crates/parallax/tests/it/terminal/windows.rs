@@ -30,9 +30,9 @@ fn assert_whole(seat: &Seat) {
         .collect();
     let expected: Vec<usize> = (0..120).collect();
     assert_eq!(seen, expected, "{}", seat.terminal.with_emulator(testkit::pty::Emulator::dump));
-    seat.terminal.with_emulator(|shown| {
+    seat.terminal.with_emulator(|emulator| {
         for clear in ["\x1b[2J", "\x1b[3J", "\x1bc"] {
-            assert_eq!(shown.count(clear), 0, "{clear:?}");
+            assert_eq!(emulator.count(clear), 0, "{clear:?}");
         }
     });
 }
@@ -110,14 +110,14 @@ fn alternate_screen_is_restored() {
     let settings = r#"{"ui":{"useAlternateBuffer":true}}"#;
     world.home.write_home(".gemini/settings.json", settings).expect("settings");
     let seat = Seat::start_in(world, &Start::default());
-    assert!(seat.terminal.with_emulator(|shown| shown.has_mode(1049)));
+    assert!(seat.terminal.with_emulator(|emulator| emulator.has_mode(1049)));
     seat.prompts("hello");
     seat.wait_for_text("An answer.");
     seat.wait_for_text(COMPOSER);
     seat.prompts("/quit");
     seat.ends();
-    seat.terminal.with_emulator(|shown| {
-        assert_eq!(shown.modes().iter().copied().collect::<Vec<_>>(), [7, 25]);
+    seat.terminal.with_emulator(|emulator| {
+        assert_eq!(emulator.modes().iter().copied().collect::<Vec<_>>(), [7, 25]);
     });
 }
 
@@ -159,9 +159,9 @@ fn no_color_writes_no_colors() {
     seat.prompts("hello");
     seat.wait_for_text("fn main");
     seat.wait_for_text(COMPOSER);
-    seat.terminal.with_emulator(|shown| {
+    seat.terminal.with_emulator(|emulator| {
         for row in 0..24 {
-            for cell in shown.cells(row) {
+            for cell in emulator.cells(row) {
                 assert!(cell.pen().foreground().is_none() && cell.pen().background().is_none());
             }
         }

@@ -412,9 +412,12 @@ fn drop_capabilities(files: bool) -> Result<(), Errno> {
         true => CapabilitySet::FOWNER | CapabilitySet::DAC_OVERRIDE,
         false => CapabilitySet::empty(),
     };
-    let kept = now.permitted & (CapabilitySet::SYS_PTRACE | of_files);
+    let capabilities = now.permitted & (CapabilitySet::SYS_PTRACE | of_files);
     let _ = rustix::thread::clear_ambient_capability_set();
-    let sets =
-        CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
+    let sets = CapabilitySets {
+        effective: capabilities,
+        permitted: capabilities,
+        inheritable: CapabilitySet::empty(),
+    };
     set_capabilities(None, sets)
 }

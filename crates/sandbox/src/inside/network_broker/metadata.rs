@@ -181,9 +181,9 @@ impl MetadataChange {
             }
             Self::Owner(user, group) => {
                 // A value of all ones means unchanged.
-                let kept = |number: u32| number != u32::MAX;
-                let user = Some(*user).filter(|user| kept(*user)).map(Uid::from_raw);
-                let group = Some(*group).filter(|group| kept(*group)).map(Gid::from_raw);
+                let is_mapped = |number: u32| number != u32::MAX;
+                let user = Some(*user).filter(|user| is_mapped(*user)).map(Uid::from_raw);
+                let group = Some(*group).filter(|group| is_mapped(*group)).map(Gid::from_raw);
                 chownat(file, "", user, group, AtFlags::EMPTY_PATH)
             }
             Self::Times(times) => utimensat(file, "", times, AtFlags::EMPTY_PATH),

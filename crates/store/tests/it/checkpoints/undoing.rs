@@ -16,8 +16,8 @@ fn edits_are_undone_turn_by_turn_across_processes() {
     let store = fixture.folder.path().join("checkpoints");
     assert_eq!(latest_session(&store, "work-12345678"), Some("s1".into()));
     let checkpoints = fixture.checkpoints();
-    let kept = checkpoints.undo(Some(1), false).expect("undo").skipped;
-    assert_eq!(kept, [(fixture.path("a.txt"), "a later prompt changed it again".to_owned())]);
+    let skipped = checkpoints.undo(Some(1), false).expect("undo").skipped;
+    assert_eq!(skipped, [(fixture.path("a.txt"), "a later prompt changed it again".to_owned())]);
     assert!(!fixture.path("new").exists(), "the rest of turn 1 is undone, with its folders");
     assert_eq!(fixture.read("a.txt").as_deref(), Some("two"));
     let undone = checkpoints.undo(None, false).expect("undo");
@@ -149,20 +149,20 @@ fn single_changes_are_previewed_reverted_and_redone() {
     );
     assert_eq!((a.kind, a.skip_reason.as_deref()), (ChangeKind::Changed, None));
     assert_eq!(of("made.txt").map(|made| made.kind), Some(ChangeKind::Deleted));
-    let kept = |name: &str| of(name).and_then(|one| one.skip_reason.as_deref());
+    let skip_reason = |name: &str| of(name).and_then(|one| one.skip_reason.as_deref());
     for folder in ["shared", "shared/deep"] {
-        assert_eq!(kept(folder), Some("it contains other files"), "{folder}");
+        assert_eq!(skip_reason(folder), Some("it contains other files"), "{folder}");
     }
-    assert_eq!((kept("own"), kept("own/file")), (None, None));
+    assert_eq!((skip_reason("own"), skip_reason("own/file")), (None, None));
     assert_eq!(foreseen.len(), 6, "nobody else's files: {foreseen:?}");
     assert_eq!(fixture.read("a.txt").as_deref(), Some("three\n"), "nothing was done");
 
     // Restore to between the two edits of the second turn.
     let restored = checkpoints.restore_before(edits[3].change_time, 3, false).expect("restored");
     assert_eq!(restored.restored.len(), 4, "{restored:?}");
-    let mut kept: Vec<_> = restored.skipped.iter().map(|(path, _)| path.clone()).collect();
-    kept.sort();
-    assert_eq!(kept, ["shared", "shared/deep"].map(|name| fixture.path(name)));
+    let mut skipped: Vec<_> = restored.skipped.iter().map(|(path, _)| path.clone()).collect();
+    skipped.sort();
+    assert_eq!(skipped, ["shared", "shared/deep"].map(|name| fixture.path(name)));
     let now = |name: &str| fixture.read(name);
     assert_eq!((now("a.txt").as_deref(), now("made.txt")), (Some("two\n"), None));
     // The restoration is itself a change.

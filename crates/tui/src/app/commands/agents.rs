@@ -34,8 +34,8 @@ pub(crate) fn panel(app: &mut App) {
         return list(app);
     }
     let rows = |disabled: bool| -> Vec<Line> {
-        let shown = set.agents.iter().filter(|agent| agent.disabled == disabled);
-        shown.flat_map(|agent| agent_rows(app, agent, true)).collect()
+        let listed = set.agents.iter().filter(|agent| agent.disabled == disabled);
+        listed.flat_map(|agent| agent_rows(app, agent, true)).collect()
     };
     let pages = [("Enabled", rows(false)), ("Disabled", rows(true))];
     let pages: Vec<_> = pages.into_iter().filter(|(_, rows)| !rows.is_empty()).collect();
@@ -128,8 +128,8 @@ fn agent_rows(app: &App, agent: &Agent, counts: bool) -> Vec<Line> {
         (true, true) => " · off",
         (true, false) => "",
     };
-    let place = if agent.remote.is_some() { ", remote" } else { "" };
+    let suffix = if agent.remote.is_some() { ", remote" } else { "" };
     let head = Line::styled(format!("  {}", agent.name), app.theme.accent)
-        .with_span(format!(" ({}{place}{state})", agent.tier.as_str()), app.theme.secondary);
+        .with_span(format!(" ({}{suffix}{state})", agent.tier.as_str()), app.theme.secondary);
     vec![head, Line::raw(format!("    {}", sanitize(&agent.description)))]
 }

@@ -66,8 +66,8 @@ fn panel(app: &mut App) {
     }
     with_extensions(app, |app, found| {
         let rows = |active: bool| -> Vec<Line> {
-            let shown = found.iter().filter(|extension| extension.active == active);
-            shown.flat_map(|extension| extension_rows(app, extension)).collect()
+            let listed = found.iter().filter(|extension| extension.active == active);
+            listed.flat_map(|extension| extension_rows(app, extension)).collect()
         };
         let pages = [("Enabled", rows(true)), ("Disabled", rows(false))];
         let pages = pages.into_iter().filter(|(_, rows)| !rows.is_empty()).collect();

@@ -39,9 +39,9 @@ pub(crate) fn list_skills(app: &mut App, arguments: &str) {
     let has = |word: &str| arguments.split_whitespace().any(|it| it == word);
     let (described, all) = (!has("nodesc"), has("all"));
     with_skills(app, move |app, skills, notes| {
-        let shown = skills.iter().filter(|skill| all || skill.enabled);
+        let listed = skills.iter().filter(|skill| all || skill.enabled);
         let mut rows: Vec<Line> =
-            shown.flat_map(|skill| skill_rows(app, skill, described)).collect();
+            listed.flat_map(|skill| skill_rows(app, skill, described)).collect();
         let off: Vec<String> = (skills.iter().filter(|skill| !skill.enabled && !all))
             .map(|skill| format!("`{}`", sanitize(&skill.name)))
             .collect();
@@ -61,8 +61,8 @@ pub(crate) fn skills_panel(app: &mut App) {
     }
     with_skills(app, |app, skills, notes| {
         let rows = |enabled: bool| -> Vec<Line> {
-            let shown = skills.iter().filter(|skill| skill.enabled == enabled);
-            shown.flat_map(|skill| skill_rows(app, skill, true)).collect()
+            let listed = skills.iter().filter(|skill| skill.enabled == enabled);
+            listed.flat_map(|skill| skill_rows(app, skill, true)).collect()
         };
         let pages = [
             ("Enabled", rows(true)),

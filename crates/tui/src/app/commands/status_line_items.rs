@@ -36,17 +36,17 @@ pub(crate) fn handle_choice(app: &mut App, id: &str) {
 
 /// Handles an arrow key on a row: moves the item left or right in the status line.
 pub(crate) fn move_item(app: &mut App, id: &str, left: bool) {
-    let shown = app.settings.footer.as_deref().unwrap_or_default();
-    if let Some(shown) = move_footer_item(shown, id, left) {
-        save(app, shown);
+    let items = app.settings.footer.as_deref().unwrap_or_default();
+    if let Some(moved) = move_footer_item(items, id, left) {
+        save(app, moved);
         refresh(app);
     }
 }
 
 /// Applies the change and saves it.
-fn save(app: &mut App, shown: Vec<FooterItem>) {
-    let words = shown.iter().map(|item| Value::from(item.as_str())).collect();
-    if app.settings.footer.replace(shown).is_none() {
+fn save(app: &mut App, items: Vec<FooterItem>) {
+    let words = items.iter().map(|item| Value::from(item.as_str())).collect();
+    if app.settings.footer.replace(items).is_none() {
         app.save_setting("ui.hideFooter", Some(Value::Bool(false)));
     }
     app.save_setting("ui.footer.items", Some(Value::Array(words)));

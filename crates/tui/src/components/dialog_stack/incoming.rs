@@ -243,9 +243,9 @@ impl DialogStack {
     /// Whether this key would send text that was in the composer when the request arrived. If so,
     /// the dialog is shown again.
     pub(crate) fn protects_draft(&mut self, key: Key, context: &DialogContext) -> bool {
-        let kept = self.incoming.is_over_draft && context.has_draft && self.is_user_opened();
+        let protects = self.incoming.is_over_draft && context.has_draft && self.is_user_opened();
         let sends = |it| matches!(it, KeyCommand::Submit | KeyCommand::QueueMessage);
-        if !kept || !context.keymap.commands_for(key, KeymapContext::COMPOSER).any(sends) {
+        if !protects || !context.keymap.commands_for(key, KeymapContext::COMPOSER).any(sends) {
             return false;
         }
         self.incoming.writing_until = context.now_ms;

@@ -76,42 +76,42 @@ fn truncated_selected_item_is_shown_below() {
         ListItem::new("b", "Try it", "an offline demonstration: scripted words"),
     ];
     let mut list = ListDialog::new("How shall the model be reached?", items);
-    let shown = |list: &ListDialog, width, height| -> Vec<String> {
+    let render = |list: &ListDialog, width, height| -> Vec<String> {
         list.view(width, height, &Theme::default()).rows.iter().filter_map(text).collect()
     };
-    let rows = shown(&list, 40, 6);
+    let rows = render(&list, 40, 6);
     assert_eq!(rows[1], "❯ 1. Paste a key  checked, and kept whe…");
     assert_eq!(rows[3..5], ["  checked, and kept where only you can", "  read it"]);
     // With enough space, each item is shown in full.
-    let rows = shown(&list, 40, 20);
+    let rows = render(&list, 40, 20);
     assert_eq!(rows[1..3], ["❯ 1. Paste a key", "     checked, and kept where only you"]);
     assert_eq!(rows[4], "  2. Try it");
     assert!(!rows.join("\n").contains('…'), "{rows:?}");
     press(&mut list, KeyCode::Down);
-    assert_eq!(shown(&list, 40, 6)[3], "  an offline demonstration: scripted");
-    assert!(!shown(&list, 80, 20).join("\n").contains('…'));
+    assert_eq!(render(&list, 40, 6)[3], "  an offline demonstration: scripted");
+    assert!(!render(&list, 80, 20).join("\n").contains('…'));
 }
 
 #[test]
 fn rows_above_a_list_are_paged() {
     let intro = (1..=20).map(|number| Line::raw(format!("it brings {number}"))).collect();
     let mut list = list(3).intro(intro);
-    let shown = |list: &ListDialog, width, height| -> Vec<String> {
+    let render = |list: &ListDialog, width, height| -> Vec<String> {
         list.view(width, height, &Theme::default()).rows.iter().filter_map(text).collect()
     };
-    let rows = shown(&list, 40, 10);
+    let rows = render(&list, 40, 10);
     assert_eq!(rows[0], "Items");
     assert_eq!(rows[4], "… rows 1 to 3 of 20: page up, page down");
     assert_eq!(rows[5..8], ["❯ 1. item 1", "  2. item 2", "  3. item 3"]);
     assert_eq!(rows.len(), 9);
     press(&mut list, KeyCode::PageDown);
-    let rows = shown(&list, 40, 10);
+    let rows = render(&list, 40, 10);
     assert_eq!(rows[1..4], ["it brings 4", "it brings 5", "it brings 6"]);
     assert_eq!(rows[5], "❯ 1. item 1", "the choice stays");
     // With little space, each row can still be read before choosing.
     let mut read = Vec::new();
     for _ in 0..24 {
-        read.extend(shown(&list, 30, 4));
+        read.extend(render(&list, 30, 4));
         press(&mut list, KeyCode::PageDown);
     }
     assert!((5..=20).all(|number| read.contains(&format!("it brings {number}"))), "{read:?}");
@@ -145,13 +145,13 @@ fn selected_item_fills_a_tiny_window() {
         ListItem::new("b", "Try it without a key", ""),
     ];
     let mut list = ListDialog::new("How?", items);
-    let shown = |list: &ListDialog| -> Vec<String> {
+    let render = |list: &ListDialog| -> Vec<String> {
         list.view(19, 4, &Theme::default()).rows.iter().filter_map(text).collect()
     };
-    assert_eq!(shown(&list)[1..3], ["❯ 1. Enter a Gemini", "     API key"]);
+    assert_eq!(render(&list)[1..3], ["❯ 1. Enter a Gemini", "     API key"]);
     press(&mut list, KeyCode::Down);
-    assert_eq!(shown(&list)[1..3], ["❯ 2. Try it without", "     a key"]);
-    assert_eq!(shown(&list).len(), 4);
+    assert_eq!(render(&list)[1..3], ["❯ 2. Try it without", "     a key"]);
+    assert_eq!(render(&list).len(), 4);
 }
 
 #[test]
@@ -174,14 +174,14 @@ fn no_match_message_waits_until_the_search_ends() {
 
 #[test]
 fn empty_rows_surround_the_list_if_they_fit() {
-    let shown = |height| -> Vec<String> {
+    let render = |height| -> Vec<String> {
         let rows = list(3).view(40, height, &Theme::default()).rows;
         rows.iter().map(|row| row.text().trim_end().to_owned()).collect()
     };
     let (items, hint) = (["❯ 1. item 1", "  2. item 2", "  3. item 3"], "enter choose · esc back");
     let airy = [&["Items", ""][..], &items, &["", hint]].concat();
-    assert_eq!(shown(7), airy);
-    assert_eq!(shown(6), [&["Items"][..], &items, &[hint]].concat());
+    assert_eq!(render(7), airy);
+    assert_eq!(render(6), [&["Items"][..], &items, &[hint]].concat());
 }
 
 #[test]
@@ -192,29 +192,29 @@ fn tabs_show_their_items_and_a_search_shows_all() {
         .map(|(at, name)| ListItem { tab: at / 2, ..ListItem::new(*name, *name, "") });
     let list = ListDialog::new("Food", items.collect());
     let mut list = list.with_search().with_tabs(vec!["Fruit", "Roots"]);
-    let shown = |list: &ListDialog| -> Vec<String> {
+    let render = |list: &ListDialog| -> Vec<String> {
         list.view(60, 20, &Theme::default()).rows.iter().filter_map(text).collect()
     };
-    assert_eq!(shown(&list)[1..5], [" Fruit   Roots", "⌕ Type to search", "❯ apple", "  pear"]);
+    assert_eq!(render(&list)[1..5], [" Fruit   Roots", "⌕ Type to search", "❯ apple", "  pear"]);
     assert_eq!(press(&mut list, KeyCode::Right), Response::Moved("carrot".into()));
-    assert_eq!(shown(&list)[3], "❯ carrot");
+    assert_eq!(render(&list)[3], "❯ carrot");
     press(&mut list, KeyCode::Char('p'));
-    assert_eq!(shown(&list)[1..4], ["⌕ p", "❯ apple", "  pear"]);
+    assert_eq!(render(&list)[1..4], ["⌕ p", "❯ apple", "  pear"]);
     assert_eq!(press(&mut list, KeyCode::Escape), Response::Stay);
-    assert_eq!(shown(&list)[3], "❯ carrot", "the tab stays");
+    assert_eq!(render(&list)[3], "❯ carrot", "the tab stays");
 }
 
 #[test]
 fn digits_choose_only_until_something_is_searched_for() {
-    let shown = |list: &ListDialog| -> Vec<String> {
+    let render = |list: &ListDialog| -> Vec<String> {
         list.view(40, 20, &Theme::default()).rows.iter().filter_map(text).collect()
     };
     let mut digits = list(12).with_search().with_digits();
-    assert!(shown(&digits).contains(&"  9. item 9".to_owned()), "{:?}", shown(&digits));
+    assert!(render(&digits).contains(&"  9. item 9".to_owned()), "{:?}", render(&digits));
     assert_eq!(press(&mut digits, KeyCode::Char('3')), Response::Chosen("3".into()));
     for char in "item 1".chars() {
         press(&mut digits, KeyCode::Char(char));
     }
-    assert!(shown(&digits).contains(&"❯ item 1".to_owned()), "{:?}", shown(&digits));
+    assert!(render(&digits).contains(&"❯ item 1".to_owned()), "{:?}", render(&digits));
     assert_eq!(press(&mut digits, KeyCode::Enter), Response::Chosen("1".into()));
 }

@@ -41,18 +41,22 @@ impl QuestionDialog {
         let half = body.len().min(rest.div_ceil(2));
         let room = rest.saturating_sub(half).max(chosen).clamp(1, limit);
         let foot = self.answers_within(width, room.min(answers - 1 + chosen), theme);
-        let shown = rest.saturating_sub(foot.len()).min(body.len());
-        let from = self.turn_to(body.len(), shown, change);
-        let place = match body.len() - shown {
+        let visible_rows = rest.saturating_sub(foot.len()).min(body.len());
+        let from = self.turn_to(body.len(), visible_rows, change);
+        let place = match body.len() - visible_rows {
             0 => String::new(),
-            _ if width < NAMES_KEYS => format!(" {}-{}/{}", from + 1, from + shown, body.len()),
-            _ => format!(" · {}-{} of {} · page up/down", from + 1, from + shown, body.len()),
+            _ if width < NAMES_KEYS => {
+                format!(" {}-{}/{}", from + 1, from + visible_rows, body.len())
+            }
+            _ => {
+                format!(" · {}-{} of {} · page up/down", from + 1, from + visible_rows, body.len())
+            }
         };
         let question =
             truncate_text(&self.with_file(&title), width.saturating_sub(text_width(&place)));
         let mut rows =
             vec![Line::styled(question, theme.text.bold()).with_span(place, theme.secondary)];
-        rows.extend(body.drain(from..from + shown));
+        rows.extend(body.drain(from..from + visible_rows));
         rows.extend(foot);
         rows.extend(hint);
         rows.truncate(height.max(1));

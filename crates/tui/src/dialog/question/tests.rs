@@ -59,9 +59,9 @@ fn press(dialog: &mut QuestionDialog, key: Key) -> QuestionAnswer {
 fn saved_rule_equals_the_shown_rule() {
     let mut dialog = QuestionDialog::new(ask());
     press(&mut dialog, Key::plain(KeyCode::Right));
-    let shown: String =
+    let text_rows: String =
         dialog.view(80, 30, 1, &Theme::default()).rows.iter().map(Line::text).collect();
-    assert!(shown.contains("`cargo …`") && !shown.contains("`cargo test"), "{shown}");
+    assert!(text_rows.contains("`cargo …`") && !text_rows.contains("`cargo test"), "{text_rows}");
     press(&mut dialog, plain('e'));
     for char in " build".chars() {
         press(&mut dialog, plain(char));

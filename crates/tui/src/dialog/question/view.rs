@@ -73,11 +73,11 @@ impl QuestionDialog {
         if body.len() <= room {
             rows.append(&mut body);
         } else if room > 0 {
-            let shown = room.saturating_sub(1).max(1);
-            let scroll = self.turn_to(body.len(), shown, self.first_change(&body));
-            let below = body.len() - shown - scroll;
-            rows.extend(body.into_iter().skip(scroll).take(shown));
-            if room > shown {
+            let visible_rows = room.saturating_sub(1).max(1);
+            let scroll = self.turn_to(body.len(), visible_rows, self.first_change(&body));
+            let below = body.len() - visible_rows - scroll;
+            rows.extend(body.into_iter().skip(scroll).take(visible_rows));
+            if room > visible_rows {
                 let above = (scroll > 0).then(|| format!("↑ {scroll} more · "));
                 let below = (below > 0).then(|| format!("↓ {below} more · "));
                 let place = [above, below].into_iter().flatten().collect::<String>();

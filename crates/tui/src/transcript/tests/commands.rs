@@ -123,11 +123,11 @@ fn resumed_command_shows_its_real_end() {
 fn cancelled_command_is_marked_once_also_after_resume() {
     let sentence = "The command was cancelled by user before it could complete.";
     let message = format!("[Operation Cancelled] {sentence}");
-    for shown in [sentence, &message, "one\ntwo"] {
+    for expected in [sentence, &message, "one\ntwo"] {
         let mut view = TestTranscript::default();
         let mut done = tool("c", "run_shell_command", ToolKind::Execute, "sleep 60");
         done.status = ToolStatus::Cancelled;
-        done.display = Some(Display::text(shown));
+        done.display = Some(Display::text(expected));
         done.error = Some((ToolErrorKind::ExecutionFailed, message.clone()));
         let args = json!({"command": "sleep 60"});
         view.call("c", "run_shell_command", args.clone()).end(done);
@@ -138,7 +138,7 @@ fn cancelled_command_is_marked_once_also_after_resume() {
             name: "run_shell_command".to_owned(),
             args: args.as_object().cloned().unwrap(),
             status: Some("cancelled".to_owned()),
-            display: serde_json::to_value(Display::text(shown)).ok(),
+            display: serde_json::to_value(Display::text(expected)).ok(),
             output: message.clone(),
             details: None,
         }]);
