@@ -128,7 +128,7 @@ pub(crate) fn elicitation(session: &str, ask: &ApprovalRequest) -> Option<Value>
             required.push(index.to_string());
         } else {
             let other = json!({"type": "string", "title": "Other",
-                "description": "An answer of your own, instead of the options"});
+                "description": "Your own answer, instead of the options"});
             properties.insert(format!("{index}{OTHER}"), other);
         }
     }

@@ -148,7 +148,7 @@ fn build_environment(
         isolation: inputs.clone(),
     };
     let note = format!(
-        "You work in a git worktree of your own, `{}`, on the branch `{}`. It has the last commit \
+        "You work in your own git worktree, `{}`, on the branch `{}`. It has the last commit \
          without uncommitted changes. Change files only there. What you do not commit is committed \
          when you are done.",
         worktree.directory().display(),

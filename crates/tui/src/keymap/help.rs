@@ -51,7 +51,7 @@ impl Keymap {
              `~/.gemini/keybindings.json`, an array of\n`{ \"command\": \"edit.undo\", \"key\": \
              \"ctrl+7\" }`; comments are allowed. A `-` before the command removes a \
              key.\nModifiers are `ctrl`, `shift`, `alt` (`opt`, `option`), and `cmd` (`meta`). A \
-             key of your own replaces the default\ncommands of that key in the same context. At \
+             key that you bind replaces the default\ncommands of that key in the same context. At \
              startup, a line lists the replaced commands and duplicate keys.\n\nNext: [The \
              terminal](terminal.md) and [Commands](commands.md).\n",
         );
