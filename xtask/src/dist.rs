@@ -159,8 +159,8 @@ fn binaries(options: &DistOptions) -> Result<Vec<BuiltBinary>> {
     };
     let mut built = Vec::new();
     for target in TARGETS {
-        let given = named.iter().find(|(other, _)| other.triple == target.triple);
-        let path = match given {
+        let named_binary = named.iter().find(|(other, _)| other.triple == target.triple);
+        let path = match named_binary {
             Some((_, path)) => path.clone(),
             None if !is_selected(target) => continue,
             None => match compile::missing_tool(target) {

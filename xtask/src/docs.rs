@@ -141,7 +141,7 @@ fn links(line: &str) -> Vec<MarkdownLink<'_>> {
     while let Some(found) = line.get(from..).and_then(|rest| rest.find("](")) {
         let middle = from + found;
         let start = line.get(..middle).and_then(|before| before.rfind('[')).unwrap_or(middle);
-        let end = line.get(middle..).and_then(|rest| rest.find(')')).map(|at| middle + at);
+        let end = line.get(middle..).and_then(|rest| rest.find(')')).map(|offset| middle + offset);
         let Some(end) = end else { break };
         let is_picture = line.get(..start).is_some_and(|before| before.ends_with('!'));
         let text = line.get(start + 1..middle).unwrap_or_default();

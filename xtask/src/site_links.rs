@@ -65,8 +65,8 @@ fn attributes<'a>(text: &'a str, name: &str) -> impl Iterator<Item = &'a str> {
     let opening = format!(" {name}=\"");
     let mut rest = text;
     std::iter::from_fn(move || {
-        let at = rest.find(&opening)?;
-        let value = rest.get(at + opening.len()..)?;
+        let offset = rest.find(&opening)?;
+        let value = rest.get(offset + opening.len()..)?;
         let end = value.find('"')?;
         rest = value.get(end..)?;
         value.get(..end)

@@ -162,9 +162,9 @@ impl RemoteAnswer {
 
     /// Returns as much of a text as may still be kept.
     fn limit_size(&mut self, mut text: String) -> String {
-        let left = MAX_TEXT.saturating_sub(self.size);
-        if text.len() > left {
-            text.truncate(text.floor_char_boundary(left));
+        let remaining = MAX_TEXT.saturating_sub(self.size);
+        if text.len() > remaining {
+            text.truncate(text.floor_char_boundary(remaining));
         }
         self.size += text.len();
         text

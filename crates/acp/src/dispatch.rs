@@ -374,7 +374,7 @@ impl AcpDispatcher {
 
     fn close_session(&mut self, id: Value, params: &Object) -> Result<(), RpcError> {
         let name = text(params, "sessionId")?;
-        let (left, busy) = {
+        let (finished, busy) = {
             let mut sessions = self.sessions();
             let handle = sessions.get(name).filter(|it| it.clients.has(&self.connection));
             let handle = handle.ok_or_else(|| RpcError::unknown_session(name))?;
@@ -386,7 +386,7 @@ impl AcpDispatcher {
         };
         let connection = self.connection.clone();
         self.opening.push(tokio::spawn(async move {
-            if let Some(handle) = left {
+            if let Some(handle) = finished {
                 let (completion, is_done) = oneshot::channel();
                 // Fails only if the session has ended already.
                 let _ = handle.operations.send(ClientOperation::Close { completion }).await;
@@ -522,12 +522,12 @@ impl AcpDispatcher {
 
     /// Leaves all sessions, and removes and returns those without other clients.
     fn remove_abandoned_sessions(&self) -> Vec<(Handle, Option<BusySession>)> {
-        let left = |handle: &Handle| {
+        let is_left = |handle: &Handle| {
             handle.clients.has(&self.connection) && handle.clients.remove(&self.connection) == 0
         };
         let mut sessions = self.sessions();
-        let left = sessions.extract_if(|_, handle| left(handle));
-        left.map(|(id, handle)| (handle, self.busy.begin(&id).ok())).collect()
+        let abandoned = sessions.extract_if(|_, handle| is_left(handle));
+        abandoned.map(|(id, handle)| (handle, self.busy.begin(&id).ok())).collect()
     }
 
     /// Closes everything, because the client disconnected.

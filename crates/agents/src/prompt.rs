@@ -92,12 +92,12 @@ pub(super) fn section(agents: &[&Agent]) -> String {
     if agents.iter().any(|agent| agent.isolated) {
         text.insert_str(text.len() - "\n\n<available_subagents>\n".len(), WORKTREES);
     }
-    let mut left = BUDGET;
+    let mut remaining = BUDGET;
     for agent in agents {
         let description = escape(&agent.description);
         let length = description.chars().count();
-        let description = if length <= left { description.as_str() } else { "" };
-        left = left.saturating_sub(length);
+        let description = if length <= remaining { description.as_str() } else { "" };
+        remaining = remaining.saturating_sub(length);
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,

@@ -437,11 +437,11 @@ impl Agents for SessionAgents {
         let environment = isolated.as_ref().map_or(&self.environment, |own| &own.environment);
         let environment = environment.as_ref();
         let files = isolated.as_ref().map_or(&self.workspace, |own| &own.files);
-        let seen = isolated.as_ref().map_or(&self.seen_files, |own| &own.seen_files);
+        let seen_files = isolated.as_ref().map_or(&self.seen_files, |own| &own.seen_files);
         // Only for agents that list it.
         let many = ReadManyFiles::new(
             Arc::clone(files),
-            Arc::clone(seen),
+            Arc::clone(seen_files),
             self.library.config.settings.memory_file_names(),
         );
         let named_many = found.tools.is_some() && has_tool(found, &many);

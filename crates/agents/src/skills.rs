@@ -147,9 +147,10 @@ impl SkillLibrary {
         let config = &self.config;
         let mut folders = self.extensions.skill_folders();
         folders.extend(skill_folders(&config.dirs, &config.cwd, config.trust.trusted));
-        let given = self.directories.iter();
+        let from_options = self.directories.iter();
         folders.extend(
-            given.map(|folder| SkillFolder { tier: SkillTier::User, folder: folder.clone() }),
+            from_options
+                .map(|folder| SkillFolder { tier: SkillTier::User, folder: folder.clone() }),
         );
         folders
     }
@@ -277,10 +278,10 @@ fn described_names<'a>(enabled: &[&'a Skill]) -> Vec<&'a str> {
     };
     let mut ranked = enabled.to_vec();
     ranked.sort_by_key(|skill| (rank(skill), length(skill)));
-    let mut left = BUDGET;
+    let mut remaining = BUDGET;
     let fits = ranked.into_iter().take_while(|skill| {
-        let rest = left.checked_sub(length(skill));
-        left = rest.unwrap_or(0);
+        let rest = remaining.checked_sub(length(skill));
+        remaining = rest.unwrap_or(0);
         rest.is_some()
     });
     fits.map(|skill| skill.name.as_str()).collect()

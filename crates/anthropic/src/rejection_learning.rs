@@ -69,8 +69,8 @@ impl Rejected {
     /// which. Returns `false` if there are none.
     fn record_media(&mut self, message: &str, request: &Request) -> bool {
         let sent = request::media(request, self);
-        let at = position(message).filter(|at| sent.iter().any(|(place, _)| place == at));
-        let chosen = sent.iter().filter(|(place, _)| at.is_none_or(|at| *place == at));
+        let index = position(message).filter(|index| sent.iter().any(|(place, _)| place == index));
+        let chosen = sent.iter().filter(|(place, _)| index.is_none_or(|at| *place == at));
         let before = self.media.len();
         self.media.extend(chosen.map(|(_, data)| hash(data)));
         self.media.len() > before

@@ -67,9 +67,9 @@ impl BatchBudget {
         let Some(limit) = self.limit else { return BudgetDecision::Start(None) };
         let reserved: f64 =
             self.running.values().map(|cost| (cost.expected - cost.running_usd).max(0.0)).sum();
-        let left = limit - self.total() - reserved;
+        let remaining = limit - self.total() - reserved;
         let expected = self.expected_cost(task);
-        if left <= ROUNDING || left < expected - ROUNDING {
+        if remaining <= ROUNDING || remaining < expected - ROUNDING {
             return if self.running.is_empty() {
                 BudgetDecision::Spent
             } else {
@@ -83,7 +83,7 @@ impl BatchBudget {
         // Of models without prices, nothing is known: each task gets its share.
         let is_alone = expected > 0.0 || !self.has_ended;
         let shares = if is_alone { 1 } else { jobs.saturating_sub(self.running.len()).max(1) };
-        BudgetDecision::Start(Some(left / shares as f64))
+        BudgetDecision::Start(Some(remaining / shares as f64))
     }
 
     fn expected_cost(&self, task: &PlannedTask) -> f64 {
@@ -165,11 +165,11 @@ mod tests {
         assert_eq!(budget.allow(&task("b", None), 4), BudgetDecision::Wait);
         budget.end("a", 0.3);
         // Now a task is expected to cost 0.3.
-        let BudgetDecision::Start(Some(left)) = budget.allow(&task("b", None), 4) else {
+        let BudgetDecision::Start(Some(remaining)) = budget.allow(&task("b", None), 4) else {
             panic!("b")
         };
-        assert!((left - 0.7).abs() < 1e-9);
-        budget.start(&task("b", None), Some(left));
+        assert!((remaining - 0.7).abs() < 1e-9);
+        budget.start(&task("b", None), Some(remaining));
         budget.start(&task("c", None), Some(0.4));
         assert_eq!(budget.allow(&task("d", None), 4), BudgetDecision::Wait);
         budget.end("b", 0.3);

@@ -152,7 +152,7 @@ fn read_line(reader: &mut impl io::BufRead, line: &mut Vec<u8>) -> io::Result<Op
         if buffer.is_empty() {
             return Ok(None);
         }
-        let end = buffer.iter().position(|byte| *byte == b'\n').map(|at| at + 1);
+        let end = buffer.iter().position(|byte| *byte == b'\n').map(|index| index + 1);
         let piece = buffer.get(..end.unwrap_or(buffer.len())).unwrap_or_default();
         let room = LONGEST_LINE.saturating_sub(line.len());
         line.extend_from_slice(piece.get(..room.min(piece.len())).unwrap_or_default());
@@ -188,7 +188,7 @@ impl EventSummary {
             }
             EventLine::Retry { drop_chars, status } => {
                 let kept = self.answer.chars().count().saturating_sub(drop_chars);
-                let end = self.answer.char_indices().nth(kept).map(|(at, _)| at);
+                let end = self.answer.char_indices().nth(kept).map(|(offset, _)| offset);
                 self.answer.truncate(end.unwrap_or(self.answer.len()));
                 if status == Some(429) {
                     self.rate_limited += 1;

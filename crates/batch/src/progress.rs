@@ -98,9 +98,9 @@ impl BatchProgress {
     /// The time that the rest will take, if the rest is like what was done in this run.
     fn remaining(&self) -> Option<Duration> {
         let done = self.done().saturating_sub(self.skipped);
-        let left = self.total.saturating_sub(self.done());
+        let remaining = self.total.saturating_sub(self.done());
         let each = self.started.elapsed().checked_div(u32::try_from(done).ok()?)?;
-        each.checked_mul(u32::try_from(left).ok()?)
+        each.checked_mul(u32::try_from(remaining).ok()?)
     }
 
     /// The view of a terminal with so many columns: the whole first, then a row for each task that

@@ -139,12 +139,12 @@ pub async fn run_queue(
         return Err(failure);
     }
     restored?;
-    let left = !waiting.is_empty();
+    let has_waiting = !waiting.is_empty();
     let drained = drain.is_cancelled();
     Ok(BatchEnd {
-        budget_spent: !drained && (left || budget.is_exceeded()),
-        was_drained: drained && (left || !all_succeeded),
-        all_succeeded: all_succeeded && !left,
+        budget_spent: !drained && (has_waiting || budget.is_exceeded()),
+        was_drained: drained && (has_waiting || !all_succeeded),
+        all_succeeded: all_succeeded && !has_waiting,
         cost: budget.total(),
     })
 }

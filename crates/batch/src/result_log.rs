@@ -52,7 +52,7 @@ pub fn print_results(
     id: &str,
     to: &mut impl Write,
 ) -> Result<(), BatchError> {
-    let mut left = LARGEST_LOG;
+    let mut remaining = LARGEST_LOG;
     for name in FILES {
         let path = files.file(name);
         let failed = |source| BatchError::Read { file: path.clone(), source };
@@ -63,10 +63,10 @@ pub fn print_results(
         };
         // In base64, with the rest of each line.
         let size = packed.len() / 3 * 4 + (packed.len() / PART + 1) * 256;
-        if size > left && name != RESULT {
+        if size > remaining && name != RESULT {
             continue;
         }
-        left = left.saturating_sub(size);
+        remaining = remaining.saturating_sub(size);
         let parts = packed.len().div_ceil(PART).max(1);
         for (part, data) in packed.chunks(PART).enumerate() {
             let object = LogObject {

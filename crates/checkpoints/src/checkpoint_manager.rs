@@ -181,9 +181,9 @@ impl CheckpointManager {
     /// Records that a confined MCP server is about to start. Its changes of protected files, except
     /// those in `server_paths`, are detected when the session ends, as far as `write_scope` allows it to write
     /// them. Blocking.
-    pub fn serve(&self, given: &[PathBuf], write_scope: &WriteScope) {
+    pub fn serve(&self, granted: &[PathBuf], write_scope: &WriteScope) {
         note(&self.shared.server_scopes, write_scope);
-        lock(&self.shared.server_paths).extend(given.iter().cloned());
+        lock(&self.shared.server_paths).extend(granted.iter().cloned());
         self.shared.has_server.store(true, Ordering::Relaxed);
         let mut baseline = lock(&self.shared.baseline);
         if baseline.is_none() {
@@ -204,11 +204,11 @@ impl CheckpointManager {
         }
         let Some(baseline) = lock(&self.shared.baseline).take() else { return Vec::new() };
         let none = Permissions::default();
-        let given = to_write(lock(&self.shared.server_paths).clone());
+        let granted = to_write(lock(&self.shared.server_paths).clone());
         let mut changes = self.store.end_program(&baseline, &WriteScope::default());
         changes.moved_repositories.retain(|moved| self.shared.may_write(&moved.path));
         let open: HashSet<PathBuf> = lock(&self.shared.open).iter().cloned().collect();
-        let mut closed = disallowed_changes(&changes, &Allowance::from_effects(None, &given));
+        let mut closed = disallowed_changes(&changes, &Allowance::from_effects(None, &granted));
         closed.retain(|path| !open.contains(path) && self.shared.may_write(path));
         // In an interactive session, the user may have changed such files as well.
         if serves && has_user && !background {

@@ -187,11 +187,11 @@ pub(crate) fn makes_repositories(command: &str) -> bool {
 /// working tree, and the directories created with them.
 pub(crate) fn paths_created_by_git(changes: &Changes) -> Vec<PathBuf> {
     let is_new = |path: &Path| changes.created.iter().any(|new| new == path);
-    let mut made: Vec<PathBuf> = changes.new_repositories.clone();
-    made.retain(|git| git.join("HEAD").is_file());
+    let mut created: Vec<PathBuf> = changes.new_repositories.clone();
+    created.retain(|git| git.join("HEAD").is_file());
     let with_tree = |git: &Path| git.parent().filter(|tree| is_new(tree)).map(Path::to_path_buf);
     // Files that were checked out there also come from git.
-    made.extend(made.iter().filter_map(|git| with_tree(git)).collect::<Vec<_>>());
+    created.extend(created.iter().filter_map(|git| with_tree(git)).collect::<Vec<_>>());
     let trees = changes.created.iter().filter(|path| path.ends_with("gitdir"));
     for tree in trees.filter_map(|path| path.parent()) {
         let of_repository = tree.parent().filter(|folder| folder.ends_with(".git/worktrees"));
@@ -203,11 +203,11 @@ pub(crate) fn paths_created_by_git(changes: &Changes) -> Vec<PathBuf> {
         let back = text(&file);
         let back = linked_directory(Path::new(""), &back);
         if text(&tree.join("commondir")).trim() == "../.." && back.as_deref() == Some(tree) {
-            made.extend(with_tree(&file));
-            made.extend([tree.to_owned(), file]);
+            created.extend(with_tree(&file));
+            created.extend([tree.to_owned(), file]);
         }
     }
-    made
+    created
 }
 
 #[cfg(test)]

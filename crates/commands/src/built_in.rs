@@ -110,8 +110,8 @@ pub fn docs(config: &Config) -> Option<Docs> {
 fn fill(template: &str, title: &str, info: &str) -> String {
     let mut url = String::with_capacity(template.len());
     let mut rest = template;
-    while let Some(at) = rest.find('{') {
-        let (before, from) = rest.split_at(at);
+    while let Some(offset) = rest.find('{') {
+        let (before, from) = rest.split_at(offset);
         url.push_str(before);
         let fields = [("{title}", title), ("{info}", info), ("{problem}", title)];
         match fields.iter().find(|(name, _)| from.starts_with(name)) {

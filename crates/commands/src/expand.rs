@@ -290,7 +290,7 @@ impl Expander {
             return None;
         }
         let word = rest.split(char::is_whitespace).next().unwrap_or_default();
-        let ends = word.char_indices().map(|(at, letter)| at + letter.len_utf8());
+        let ends = word.char_indices().map(|(offset, letter)| offset + letter.len_utf8());
         let ends: Vec<usize> = ends.take(MOST_BORDERS).collect();
         ends.into_iter().rev().find_map(|end| {
             let path = format!("{}{}", token.path, word.get(..end)?);
@@ -361,13 +361,13 @@ impl Expander {
         let mut best: Option<(bool, String)> = None;
         for entry in walk.build().flatten().take(SEARCHED) {
             let found = entry.file_name().to_string_lossy();
-            let Some(at) = found.find(name).filter(|_| entry.depth() > 0) else { continue };
+            let Some(offset) = found.find(name).filter(|_| entry.depth() > 0) else { continue };
             let path = || entry.path().display().to_string();
             let is_folder = entry.file_type().is_some_and(|kind| kind.is_dir());
             if found == name && !is_folder {
                 return Some(path());
             }
-            let begins = at == 0;
+            let begins = offset == 0;
             if best.as_ref().is_none_or(|(better, _)| begins && !better) {
                 let shown = path();
                 best = Some((begins, if is_folder { format!("{shown}/") } else { shown }));
@@ -418,7 +418,7 @@ fn referenced_word(text: &str, token: &AtToken) -> String {
     let rest = text.get(token.range.end..).unwrap_or_default();
     let word = rest.split(char::is_whitespace).next().unwrap_or_default();
     let word = word.trim_end_matches([',', ';', '.', ':', '!', '?', '"', '`', '\'']);
-    let end = word.char_indices().nth(LONGEST_REST).map_or(word.len(), |(at, _)| at);
+    let end = word.char_indices().nth(LONGEST_REST).map_or(word.len(), |(offset, _)| offset);
     format!("{}{}", token.path, word.get(..end).unwrap_or_default())
 }
 

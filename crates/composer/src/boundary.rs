@@ -35,8 +35,8 @@ impl Labels {
         let mut found = Vec::new();
         let mut from = 0;
         let finder = memchr::memmem::Finder::new(LABEL_START);
-        while let Some(at) = line.as_bytes().get(from..).and_then(|rest| finder.find(rest)) {
-            let start = from + at;
+        while let Some(offset) = line.as_bytes().get(from..).and_then(|rest| finder.find(rest)) {
+            let start = from + offset;
             let rest = line.get(start..).unwrap_or("");
             match self.labels.iter().find(|label| rest.starts_with(label.as_str())) {
                 Some(label) => {
@@ -50,7 +50,7 @@ impl Labels {
     }
 
     /// Returns the label that starts at or contains `byte`.
-    pub fn at(&self, line: &str, byte: usize) -> Option<Range<usize>> {
+    pub fn offset(&self, line: &str, byte: usize) -> Option<Range<usize>> {
         self.ranges(line).into_iter().find(|range| range.start <= byte && byte < range.end)
     }
 

@@ -91,11 +91,15 @@ struct Model {
 
 impl Model {
     fn borders(&self) -> Vec<usize> {
-        self.text.grapheme_indices(true).map(|(at, _)| at).chain([self.text.len()]).collect()
+        self.text
+            .grapheme_indices(true)
+            .map(|(offset, _)| offset)
+            .chain([self.text.len()])
+            .collect()
     }
 
-    fn snap(&self, at: usize) -> usize {
-        self.borders().into_iter().find(|border| *border >= at).unwrap()
+    fn snap(&self, offset: usize) -> usize {
+        self.borders().into_iter().find(|border| *border >= offset).unwrap()
     }
 
     fn move_left(&self) -> usize {
@@ -107,11 +111,11 @@ impl Model {
     }
 
     fn line_start(&self) -> usize {
-        self.text[..self.at].rfind('\n').map_or(0, |at| at + 1)
+        self.text[..self.at].rfind('\n').map_or(0, |offset| offset + 1)
     }
 
     fn line_end(&self) -> usize {
-        self.text[self.at..].find('\n').map_or(self.text.len(), |at| self.at + at)
+        self.text[self.at..].find('\n').map_or(self.text.len(), |offset| self.at + offset)
     }
 
     fn word_left(&self) -> usize {

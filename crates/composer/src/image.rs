@@ -44,12 +44,12 @@ pub fn label(word: &str) -> String {
     let name = path.rsplit('/').next().unwrap_or(&path);
     let mut columns = 0;
     let mut start = name.len();
-    for (at, cluster) in name.grapheme_indices(true).rev() {
+    for (offset, cluster) in name.grapheme_indices(true).rev() {
         columns += text_width(cluster);
         if columns > MAX_COLUMNS {
             break;
         }
-        start = at;
+        start = offset;
     }
     let dots = if start > 0 || name.len() < path.len() { "…" } else { "" };
     format!("[Image {dots}{}]", name.get(start..).unwrap_or(name))

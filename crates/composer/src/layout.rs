@@ -134,7 +134,8 @@ pub fn atoms<'a>(
     let clusters = move |range: Range<usize>| {
         let start = range.start;
         let text = line.get(range).unwrap_or("");
-        text.grapheme_indices(true).map(move |(at, cluster)| Atom::cluster(start + at, cluster))
+        text.grapheme_indices(true)
+            .map(move |(offset, cluster)| Atom::cluster(start + offset, cluster))
     };
     if labels.is_empty() {
         return Box::new(clusters(0..line.len()));

@@ -113,14 +113,14 @@ impl Composer {
 
     fn rows_above(&self, from: (usize, usize), count: usize) -> (usize, usize) {
         let (mut line, mut row) = from;
-        let mut left = count;
-        while left > row {
+        let mut remaining = count;
+        while remaining > row {
             let Some(above) = line.checked_sub(1) else { return (0, 0) };
-            left -= row + 1;
+            remaining -= row + 1;
             line = above;
             row = self.buffer.rows(line).len().saturating_sub(1);
         }
-        (line, row - left)
+        (line, row - remaining)
     }
 
     /// Returns the styled ranges of a line.
@@ -198,7 +198,7 @@ impl Composer {
         self.buffer.go_to_row(line, &starts, number, column.saturating_sub(2));
         let at = self.buffer.cursor();
         self.buffer.set_cursor(at);
-        let on_label = self.buffer.labels().at(self.buffer.text().line(at.line), at.byte);
+        let on_label = self.buffer.labels().offset(self.buffer.text().line(at.line), at.byte);
         if before == at && on_label.is_some() {
             self.buffer.expand_paste();
         }

@@ -190,9 +190,9 @@ pub fn command_folders(
     let mut folders = definitions::folders(dirs, cwd, trusted, "commands", &[]);
     if others {
         if trusted && !dirs.is_home(cwd) {
-            let at = folders.iter().position(|(owner, _)| *owner == Owner::Project);
+            let index = folders.iter().position(|(owner, _)| *owner == Owner::Project);
             let place = (Owner::Project, cwd.join(OTHER).join("commands"));
-            folders.insert(at.unwrap_or(folders.len()), place);
+            folders.insert(index.unwrap_or(folders.len()), place);
         }
         folders.insert(0, (Owner::User, dirs.user.join(OTHER).join("commands")));
     }

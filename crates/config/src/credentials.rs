@@ -176,8 +176,8 @@ mod tests {
         let none = Keychain::default();
         assert_eq!(stored_key(&dirs, &none).expect("nothing yet"), None);
         for kind in [KeyKind::GeminiApi, KeyKind::VertexExpress] {
-            let given = StoredKey { kind, key: Secret::new(" hunter2 ") };
-            store_key(&dirs, &none, &given).expect("stored");
+            let provided = StoredKey { kind, key: Secret::new(" hunter2 ") };
+            store_key(&dirs, &none, &provided).expect("stored");
             let kept = stored_key(&dirs, &none).expect("read").expect("a key");
             assert_eq!((kept.kind, kept.key.expose()), (kind, "hunter2"));
             assert!(!format!("{kept:?}").contains("hunter2"));
@@ -211,17 +211,17 @@ mod tests {
         };
         let ours = || encrypted(&dirs.parallax, &dirs.gemini);
         assert_eq!(key_of_reference(&ours(), true), None);
-        let given = StoredKey { kind: KeyKind::GeminiApi, key: Secret::new("hunter2") };
+        let provided = StoredKey { kind: KeyKind::GeminiApi, key: Secret::new("hunter2") };
         encrypted(&dirs.gemini, &dirs.parallax)
-            .set(SecretName::ApiKey, "", &record(&given.key))
+            .set(SecretName::ApiKey, "", &record(&provided.key))
             .expect("kept");
-        assert_eq!(key_of_reference(&ours(), true), Some(given.clone()));
-        store_key(&dirs, &ours(), &given).expect("stored");
+        assert_eq!(key_of_reference(&ours(), true), Some(provided.clone()));
+        store_key(&dirs, &ours(), &provided).expect("stored");
         let text = std::fs::read_to_string(credentials_file(&dirs)).expect("the file");
         assert!(!text.contains("hunter2"), "{text}");
-        assert_eq!(stored_key(&dirs, &ours()).expect("read"), Some(given.clone()));
+        assert_eq!(stored_key(&dirs, &ours()).expect("read"), Some(provided.clone()));
         let theirs = encrypted(&dirs.gemini, &dirs.parallax);
-        assert_eq!(key_of_reference(&theirs, false), Some(given));
+        assert_eq!(key_of_reference(&theirs, false), Some(provided));
         assert!(forget_key(&dirs, &ours()).expect("forgotten"));
         assert_eq!(stored_key(&dirs, &ours()).expect("nothing"), None);
     }
@@ -238,11 +238,11 @@ mod tests {
         let stores = folder.path().join("stores");
         let program = testkit::keychain::secret_tool(&stores).expect("a program");
         let keychain = || Keychain::secret_tool(&dirs.parallax, program.clone());
-        let given = StoredKey { kind: KeyKind::GeminiApi, key: Secret::new("hunter2") };
-        store_key(&dirs, &keychain(), &given).expect("stored");
+        let provided = StoredKey { kind: KeyKind::GeminiApi, key: Secret::new("hunter2") };
+        store_key(&dirs, &keychain(), &provided).expect("stored");
         let text = std::fs::read_to_string(credentials_file(&dirs)).expect("the file");
         assert!(!text.contains("hunter2") && text.contains("\"keychain\": true"), "{text}");
-        assert_eq!(stored_key(&dirs, &keychain()).expect("read"), Some(given.clone()));
+        assert_eq!(stored_key(&dirs, &keychain()).expect("read"), Some(provided.clone()));
         let error = stored_key(&dirs, &Keychain::default()).expect_err("out of reach").to_string();
         assert!(error.contains("enter the key again"), "{error}");
         assert!(forget_key(&dirs, &keychain()).expect("forgotten"));

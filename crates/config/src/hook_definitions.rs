@@ -284,9 +284,9 @@ fn read_hook(
     };
     // Other agents give the timeout in seconds.
     let seconds = written.get("timeout").and_then(Value::as_u64).filter(|_| theirs);
-    let given = seconds.map(|seconds| Value::String(format!("{seconds}s")));
+    let provided = seconds.map(|seconds| Value::String(format!("{seconds}s")));
     // The hook may be a guard, so it runs despite an invalid timeout.
-    let (timeout, note) = timeout(given.as_ref().or_else(|| written.get("timeout")))
+    let (timeout, note) = timeout(provided.as_ref().or_else(|| written.get("timeout")))
         .unwrap_or_else(|reason| {
             (TIMEOUT, Some(format!("{reason}; its timeout is {} seconds", TIMEOUT.as_secs())))
         });

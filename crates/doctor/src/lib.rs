@@ -97,8 +97,8 @@ pub async fn examine(options: LaunchOptions, name: &str) -> DoctorReport {
     let options = LaunchOptions { is_read_only: true, ..options };
     let version = options.version.to_owned();
     let platform = platform();
-    let (given, name) = (options.clone(), name.to_owned());
-    let machine = tokio::task::spawn_blocking(move || machine::checks(&given, &name));
+    let (own_options, name) = (options.clone(), name.to_owned());
+    let machine = tokio::task::spawn_blocking(move || machine::checks(&own_options, &name));
     let preparing = tokio::task::spawn_blocking(move || SessionConfig::prepare(options));
     let mut checks = match machine.await {
         Ok(checks) => checks,

@@ -269,8 +269,8 @@ mod tests {
         let mut budget = Budget::new(time(10), time(5), spent);
         assert_eq!(budget.ledger.time_left(), None, "no time runs");
         budget.start_turn();
-        let (left, spent) = budget.ledger.time_left().expect("a limit");
-        assert_eq!((left.as_secs_f64().ceil(), spent.scope), (2.0, BudgetScope::Session));
+        let (remaining, spent) = budget.ledger.time_left().expect("a limit");
+        assert_eq!((remaining.as_secs_f64().ceil(), spent.scope), (2.0, BudgetScope::Session));
         budget.ledger().set(BudgetKind::Time, BudgetScope::Session, Some(60.0));
         let (_, spent) = budget.ledger.time_left().expect("a limit");
         assert_eq!(spent.scope, BudgetScope::Prompt);

@@ -217,9 +217,9 @@ impl History {
     pub(crate) fn truncate(&mut self, keep_contents: usize) {
         self.contents.truncate(keep_contents);
         self.pins.retain(|position| position.content < keep_contents);
-        let made = self.compactions.len();
+        let compactions = self.compactions.len();
         self.compactions.retain(|compaction| compaction.at <= keep_contents);
-        if self.compactions.len() < made {
+        if self.compactions.len() < compactions {
             self.counted_tokens = None;
         }
         self.rebuild_view();

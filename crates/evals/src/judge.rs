@@ -37,8 +37,8 @@ pub(crate) async fn judge(
 ) -> (CheckResult, AgentRun) {
     let schema = place.join("verdict.schema.json");
     let directory = place.join("judge");
-    let made = fs::write(&schema, SCHEMA).and_then(|()| fs::create_dir_all(&directory));
-    if let Err(error) = made {
+    let prepared = fs::write(&schema, SCHEMA).and_then(|()| fs::create_dir_all(&directory));
+    if let Err(error) = prepared {
         return (result(false, Some(error.to_string())), AgentRun::default());
     }
     arguments

@@ -197,7 +197,7 @@ impl WriteBatch {
 /// Returns how many bytes can be redacted: complete lines, except for a private key that has begun;
 /// for a very long line, everything except its last word; for a very long private key, everything.
 fn redactable(pending: &[u8]) -> usize {
-    let after = |byte: u8| pending.iter().rposition(|it| *it == byte).map(|at| at + 1);
+    let after = |byte: u8| pending.iter().rposition(|it| *it == byte).map(|index| index + 1);
     let lines = match after(b'\n') {
         Some(lines) => lines,
         None if pending.len() < BATCH => return 0,

@@ -248,13 +248,13 @@ impl RunningCommand {
 
     async fn finish(mut self) -> FinishedCommand {
         let output = self.output.finish().await;
-        let left = self.processes.surviving_processes(&self.tree).await;
-        if left.is_empty() {
+        let surviving = self.processes.surviving_processes(&self.tree).await;
+        if surviving.is_empty() {
             self.guard.mark_ended();
         } else {
             let known = self.output.log().map(Into::into);
             let is_logged = known.is_some();
-            let log = self.processes.adopt(&self.tree, &left, &self.text, known);
+            let log = self.processes.adopt(&self.tree, &surviving, &self.text, known);
             self.guard.mark_remaining();
             if !self.at_end && !is_logged {
                 self.output.start_log_at_end(log).await;
@@ -274,7 +274,7 @@ impl RunningCommand {
             stop: self.stop,
             output,
             pid: self.tree.root,
-            remaining_processes: left,
+            remaining_processes: surviving,
         }
     }
 

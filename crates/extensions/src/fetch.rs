@@ -253,8 +253,8 @@ fn review_files(
 }
 
 fn temporary() -> Result<TemporaryTree, String> {
-    let made = tempfile::Builder::new().prefix("parallax-extension-").tempdir();
-    made.map(TemporaryTree::new).map_err(|error| error.to_string())
+    let created = tempfile::Builder::new().prefix("parallax-extension-").tempdir();
+    created.map(TemporaryTree::new).map_err(|error| error.to_string())
 }
 
 /// Returns the top directory of unpacked files. Many archives contain a single directory with all

@@ -133,11 +133,11 @@ impl GithubClient {
             }
             let report = |error: std::io::Error| format!("`{}`: {error}", file.display());
             let mut out = std::fs::File::create(file).map_err(report)?;
-            let mut left = MOST_DOWNLOADED;
+            let mut remaining = MOST_DOWNLOADED;
             let mut pieces = answer.bytes_stream();
             while let Some(piece) = pieces.next().await {
                 let piece = piece.map_err(failed)?;
-                left = left
+                remaining = remaining
                     .checked_sub(piece.len() as u64)
                     .ok_or_else(|| format!("`{address}`: more than {MOST_DOWNLOADED} bytes"))?;
                 out.write_all(&piece).map_err(report)?;

@@ -37,8 +37,8 @@ mod tests {
         let path = tree.path().to_owned();
         let script = "p=$(printf 'd/%.0s' $(seq 1500)); mkdir -p $p && cd $p && mkdir -p $p";
         let time = std::time::Duration::from_secs(60);
-        let made = parallax_exec::program::output("sh", ["-c", script], &path, &[], 1, time);
-        assert!(made.is_some());
+        let created = parallax_exec::program::output("sh", ["-c", script], &path, &[], 1, time);
+        assert!(created.is_some());
         drop(tree);
         assert!(!path.exists());
     }

@@ -403,8 +403,8 @@ mod tests {
         source.insert(2, 0xff);
         let found = decode(&source);
         assert_eq!((found.encoding, found.malformed), (TextEncoding::Utf8, true));
-        let at = found.text.find("ende").expect("there");
-        let change = Splice { range: at..at + 4, text: "schluß".into() };
+        let offset = found.text.find("ende").expect("there");
+        let change = Splice { range: offset..offset + 4, text: "schluß".into() };
         let mut expected = source[..source.len() - 4].to_vec();
         expected.extend_from_slice("schluß".as_bytes());
         assert_eq!(found.splice(&source, &[change]), Ok(expected));

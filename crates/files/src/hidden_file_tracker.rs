@@ -328,8 +328,8 @@ impl SearchLimits {
                     continue;
                 };
                 let id = FileIdentity::from(&data);
-                if let Some(at) = missing.iter().position(|lost| lost.id == id) {
-                    missing.swap_remove(at);
+                if let Some(index) = missing.iter().position(|lost| lost.id == id) {
+                    missing.swap_remove(index);
                     known.push(TrackedFile { id, path: entry.path(), is_moved: true });
                     if missing.is_empty() {
                         return true;

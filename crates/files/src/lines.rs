@@ -385,8 +385,8 @@ mod tests {
             prop_assert_eq!(read.text, expected.join("\n"));
             let total = all.len() as u64 - u64::from(text.ends_with('\n'));
             prop_assert_eq!(read.total, total);
-            let given = (first - 1 + expected.len() as u64).min(total.max(first - 1));
-            prop_assert_eq!(read.last, given);
+            let provided = (first - 1 + expected.len() as u64).min(total.max(first - 1));
+            prop_assert_eq!(read.last, provided);
         }
     }
 }

@@ -117,7 +117,7 @@ impl SeenFiles {
         match ledger.files.get(path) {
             None => Freshness::NeverSeen,
             Some(seen) if seen.snapshot.same_content(now) => Freshness::Fresh,
-            Some(seen) => Freshness::Changed(seen.copy.clone()),
+            Some(file) => Freshness::Changed(file.copy.clone()),
         }
     }
 
@@ -151,9 +151,9 @@ impl SeenFilesState {
             let oldest = self
                 .files
                 .values_mut()
-                .filter(|seen| seen.copy.is_some())
-                .min_by_key(|seen| seen.order);
-            let Some(copy) = oldest.and_then(|seen| seen.copy.take()) else { break };
+                .filter(|file| file.copy.is_some())
+                .min_by_key(|file| file.order);
+            let Some(copy) = oldest.and_then(|file| file.copy.take()) else { break };
             self.copied -= copy.len();
         }
     }

@@ -33,9 +33,9 @@ pub fn folder_tree_of(workspace: &Workspace, roots: &[PathBuf], max_items: usize
     let rules = workspace.ignore_rules(IgnoreFlags::from_settings(workspace.filtering()));
     let mut text = String::new();
     let mut is_cut = false;
-    let mut left = max_items;
+    let mut remaining = max_items;
     for root in roots {
-        let nodes = collect_nodes(workspace, &rules, root, &mut left);
+        let nodes = collect_nodes(workspace, &rules, root, &mut remaining);
         is_cut |= nodes.iter().any(|node| node.is_truncated);
         text.push_str(&format!("\n\n{}", root.display()));
         if !text.ends_with('/') {
@@ -61,7 +61,7 @@ fn collect_nodes(
     workspace: &Workspace,
     rules: &IgnoreRules,
     root: &Path,
-    left: &mut usize,
+    remaining: &mut usize,
 ) -> Vec<TreeNode> {
     let mut nodes = vec![TreeNode::default()];
     let moved = workspace.moved_files();
@@ -70,7 +70,7 @@ fn collect_nodes(
         let listing = workspace
             .confine(&path, Access::Read)
             .ok()
-            .filter(|_| *left > 0)
+            .filter(|_| *remaining > 0)
             .and_then(|folder| folder.list(MAX_ENTRIES).ok());
         let Some(listing) = listing else {
             if let Some(node) = nodes.get_mut(index) {
@@ -89,20 +89,20 @@ fn collect_nodes(
             if rules.entry(&path, false).is_some() || moved.former_path(&path).is_some() {
                 continue;
             }
-            if *left == 0 {
+            if *remaining == 0 {
                 cut = true;
                 break;
             }
-            *left -= 1;
+            *remaining -= 1;
             shown_files.push(sanitize_name(&file.name));
         }
         let mut shown_folders = Vec::new();
         for folder in folders {
-            if *left == 0 {
+            if *remaining == 0 {
                 cut = true;
                 break;
             }
-            *left -= 1;
+            *remaining -= 1;
             let path = path.join(&folder.name);
             let closed = NOT_ENTERED.iter().any(|name| folder.name == *name)
                 || rules.entry(&path, true).is_some()

@@ -380,13 +380,13 @@ impl Workspace {
 
 /// Resolves a workspace directory, which must exist.
 fn folder(base: &Path, path: &Path) -> Result<ResolvedDirectory, PathError> {
-    let given = lexical(base, path);
-    let not_a_folder = |source| PathError::NotADirectory { path: given.clone(), source };
-    let resolved = given.canonicalize().map_err(not_a_folder)?;
+    let provided = lexical(base, path);
+    let not_a_folder = |source| PathError::NotADirectory { path: provided.clone(), source };
+    let resolved = provided.canonicalize().map_err(not_a_folder)?;
     if !resolved.is_dir() {
         return Err(not_a_folder(std::io::Error::from(std::io::ErrorKind::NotADirectory)));
     }
-    Ok(ResolvedDirectory { requested: given.clone(), resolved })
+    Ok(ResolvedDirectory { requested: provided.clone(), resolved })
 }
 
 fn read<T>(lock: &RwLock<T>) -> std::sync::RwLockReadGuard<'_, T> {

@@ -79,8 +79,8 @@ pub(crate) fn body_with_settings(
         body.push(b',');
     }
     body.extend_from_slice(b"\"contents\":[");
-    for (at, content) in request.contents.iter().enumerate() {
-        if at > 0 {
+    for (index, content) in request.contents.iter().enumerate() {
+        if index > 0 {
             body.push(b',');
         }
         match convert_foreign(content) {

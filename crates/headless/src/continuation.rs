@@ -56,7 +56,7 @@ impl Continuation {
             out.push('\n');
         }
         self.printed_text.truncate(self.matched_bytes);
-        let start = self.printed_text.rfind('\n').map_or(0, |at| at + 1);
+        let start = self.printed_text.rfind('\n').map_or(0, |offset| offset + 1);
         out.push_str(self.printed_text.get(start..).unwrap_or(""));
     }
 }
@@ -113,7 +113,7 @@ mod tests {
         fn longer_retry_continues_the_answer(
             first in "[ab\\né]{0,12}", second in "[ab\\né]{1,12}", cut in 0usize..12,
         ) {
-            let cut = (0..=cut.min(second.len())).rev().find(|&at| second.is_char_boundary(at)).unwrap_or(0);
+            let cut = (0..=cut.min(second.len())).rev().find(|&offset| second.is_char_boundary(offset)).unwrap_or(0);
             let out = retried(&first, &[&second[..cut], &second[cut..]]);
             // The second answer is complete from the line where it diverges.
             let last = second.rsplit('\n').next().unwrap_or("");

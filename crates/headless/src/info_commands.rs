@@ -404,11 +404,11 @@ fn tools(session: &OpenSession, described: bool) -> CommandOutput {
 }
 
 fn count(models: &mut Vec<(String, u64, Tokens)>, model: &str, usage: &Usage) {
-    let at = models.iter().position(|(name, ..)| name == model).unwrap_or_else(|| {
+    let index = models.iter().position(|(name, ..)| name == model).unwrap_or_else(|| {
         models.push((model.to_owned(), 0, Tokens::default()));
         models.len() - 1
     });
-    if let Some((_, requests, tokens)) = models.get_mut(at) {
+    if let Some((_, requests, tokens)) = models.get_mut(index) {
         *requests += 1;
         tokens.add(usage);
     }

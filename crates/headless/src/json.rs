@@ -271,16 +271,16 @@ mod tests {
 
     #[test]
     fn json_object_has_the_known_fields_and_stands_alone() {
-        let done = run(json_script()
+        let result = run(json_script()
             .text(&["Looking"])
             .tools(&[("read", Ok("one"))])
             .model_call("m1", 100, 40, 7)
             .dropped(&["Dro"])
             .text(&["Fou", "nd \u{9b}31m\u{7f}"])
             .done());
-        assert_eq!((done.code, done.stderr.as_str()), (0, ""));
+        assert_eq!((result.code, result.stderr.as_str()), (0, ""));
         assert_eq!(
-            done.stdout,
+            result.stdout,
             r#"{
   "session_id": "s1",
   "response": "Found \u009b31m\u007f",
@@ -357,13 +357,13 @@ mod tests {
 
     #[test]
     fn failure_is_reported_on_both_streams() {
-        let done = run(json_script().retry().text(&["par"]).failed());
-        assert_eq!(done.code, 1);
-        let out: Value = serde_json::from_str(&done.stdout).unwrap();
+        let result = run(json_script().retry().text(&["par"]).failed());
+        assert_eq!(result.code, 1);
+        let out: Value = serde_json::from_str(&result.stdout).unwrap();
         let error = json!({"type": "ApiError", "message": "the service failed", "code": 500, "status": 500});
         assert_eq!((&out["error"], &out["response"]), (&error, &json!("par")));
         assert_eq!(out["warnings"].as_array().unwrap().len(), 1);
-        let err: Value = serde_json::from_str(&done.stderr).unwrap();
+        let err: Value = serde_json::from_str(&result.stderr).unwrap();
         assert_eq!(err, json!({"session_id": "s1", "error": error}));
     }
 

@@ -153,20 +153,20 @@ mod tests {
             .text(&["```json\n{\"n\":2}\n```"])
             .done();
         script.options.schema = schema();
-        let done = run(script);
-        let out: Value = serde_json::from_str(&done.stdout).unwrap();
-        assert_eq!((done.code, &out["structured"]["n"]), (0, &Value::from(2)));
-        assert_eq!(done.prompts.len(), 2);
-        assert!(done.prompts[1].contains("invalid JSON"), "{:?}", done.prompts);
+        let result = run(script);
+        let out: Value = serde_json::from_str(&result.stdout).unwrap();
+        assert_eq!((result.code, &out["structured"]["n"]), (0, &Value::from(2)));
+        assert_eq!(result.prompts.len(), 2);
+        assert!(result.prompts[1].contains("invalid JSON"), "{:?}", result.prompts);
 
         let mut script = SessionScript::new(OutputFormat::Text);
         for _ in 0..3 {
             script = script.text(&["no json"]).done();
         }
         script.options.schema = schema();
-        let done = run(script);
-        assert_eq!((done.code, done.stdout.as_str(), done.prompts.len()), (1, "", 3));
-        assert!(done.stderr.contains("does not match the output schema"), "{}", done.stderr);
+        let result = run(script);
+        assert_eq!((result.code, result.stdout.as_str(), result.prompts.len()), (1, "", 3));
+        assert!(result.stderr.contains("does not match the output schema"), "{}", result.stderr);
     }
 
     #[test]
@@ -175,9 +175,9 @@ mod tests {
             let mut script =
                 SessionScript::new(OutputFormat::Json).text(&["so far"]).end_on_interrupt();
             script.signals = vec![number];
-            let done = run(script);
-            let out: Value = serde_json::from_str(&done.stdout).unwrap();
-            assert_eq!(done.code, 128 + number);
+            let result = run(script);
+            let out: Value = serde_json::from_str(&result.stdout).unwrap();
+            assert_eq!(result.code, 128 + number);
             assert_eq!(out["response"], "so far");
             assert_eq!(out["error"]["type"], "FatalCancellationError");
             assert!(out["error"]["message"].as_str().unwrap().contains(name));
@@ -188,9 +188,9 @@ mod tests {
     fn hanging_turn_is_abandoned_after_a_second() {
         let mut script = SessionScript::new(OutputFormat::Text).text(&["x"]).hang();
         script.signals = vec![15];
-        let done = run(script);
-        assert_eq!((done.code, done.stdout.as_str()), (143, "x\n"));
-        assert!(done.seconds >= 1.0 && done.seconds < 1.5, "{}", done.seconds);
+        let result = run(script);
+        assert_eq!((result.code, result.stdout.as_str()), (143, "x\n"));
+        assert!(result.seconds >= 1.0 && result.seconds < 1.5, "{}", result.seconds);
     }
 
     #[test]
@@ -210,8 +210,8 @@ mod tests {
         let mut script =
             SessionScript::new(OutputFormat::StreamJson).text(&["x"]).end_on_interrupt();
         script.stdout = Stdout::Broken;
-        let done = run(script);
-        assert_eq!((done.code, done.stderr.as_str()), (0, ""));
+        let result = run(script);
+        assert_eq!((result.code, result.stderr.as_str()), (0, ""));
     }
 
     #[test]
@@ -219,9 +219,9 @@ mod tests {
         for format in [OutputFormat::Text, OutputFormat::Json, OutputFormat::StreamJson] {
             let mut script = SessionScript::new(format).text(&["x"]).done();
             script.stdout = Stdout::Closed;
-            let done = run(script);
-            assert_eq!(done.code, 1);
-            assert_eq!(done.stderr.matches("Failed to write").count(), 1, "{}", done.stderr);
+            let result = run(script);
+            assert_eq!(result.code, 1);
+            assert_eq!(result.stderr.matches("Failed to write").count(), 1, "{}", result.stderr);
         }
     }
 
@@ -235,13 +235,13 @@ mod tests {
 
     #[test]
     fn user_question_is_denied_without_a_user() {
-        let done = run(SessionScript::new(OutputFormat::Text).ask("a1").end(EndReason::Done));
-        assert_eq!((done.code, done.decisions), (0, vec!["a1".to_owned()]));
+        let result = run(SessionScript::new(OutputFormat::Text).ask("a1").end(EndReason::Done));
+        assert_eq!((result.code, result.decisions), (0, vec!["a1".to_owned()]));
     }
 
     #[test]
     fn dead_session_is_a_failure() {
-        let done = run(SessionScript::new(OutputFormat::Text).text(&["x"]).exit_abruptly());
-        assert_eq!((done.code, done.stdout.as_str()), (1, "x\n"));
+        let result = run(SessionScript::new(OutputFormat::Text).text(&["x"]).exit_abruptly());
+        assert_eq!((result.code, result.stdout.as_str()), (1, "x\n"));
     }
 }

@@ -156,7 +156,7 @@ fn plain_prefix(bytes: &[u8]) -> usize {
 pub fn one_line(text: &str) -> String {
     const MAX_CHARS: usize = 2000;
     // Limit the input, too, because a message may have megabytes.
-    let end = text.char_indices().nth(4 * MAX_CHARS).map_or(text.len(), |(at, _)| at);
+    let end = text.char_indices().nth(4 * MAX_CHARS).map_or(text.len(), |(offset, _)| offset);
     let text = text.get(..end).unwrap_or(text);
     let mut line = String::with_capacity(text.len().min(256));
     // U+0085 is whitespace, but also a control character that must be shown.
@@ -242,9 +242,9 @@ mod tests {
             cuts.push(text.len());
             cuts.sort_unstable();
             let (mut sanitizer, mut out, mut from) = (Sanitizer::new(), String::new(), 0);
-            for at in cuts {
-                sanitizer.push(&text[from..at], &mut out);
-                from = at;
+            for index in cuts {
+                sanitizer.push(&text[from..index], &mut out);
+                from = index;
             }
             prop_assert_eq!(&out, &whole);
             prop_assert!(whole.chars().all(|c| c == '\n' || c == '\t' || !is_deceptive(c)));

@@ -108,7 +108,7 @@ impl OutputSchema {
             }
             // The message quotes the value, which may be as long as the answer.
             let output = error.to_string();
-            let end = output.char_indices().nth(300).map_or(output.len(), |(at, _)| at);
+            let end = output.char_indices().nth(300).map_or(output.len(), |(offset, _)| offset);
             problems.push_str(&format!("{location}: {}", output.get(..end).unwrap_or("")));
         }
         if problems.is_empty() { Ok(value) } else { Err(problems) }

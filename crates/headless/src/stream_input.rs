@@ -328,8 +328,8 @@ impl<'a> Conversation<'a> {
                 }
             }
             EventBody::ItemStarted { start: ItemStart::User { text }, .. } => {
-                if let Some(at) = self.pending_steering.iter().position(|steer| *steer == text) {
-                    self.pending_steering.swap_remove(at);
+                if let Some(index) = self.pending_steering.iter().position(|steer| *steer == text) {
+                    self.pending_steering.swap_remove(index);
                 }
             }
             EventBody::ApprovalRequested(ask) => {

@@ -495,8 +495,8 @@ mod tests {
 
     #[test]
     fn version_1_sends_only_text_beyond_a_dropped_answer() {
-        let done = run(stream().dropped(&["One tw"]).text(&["One", " two", "!"]).done());
-        let texts: Vec<Value> = lines(&done.stdout)
+        let result = run(stream().dropped(&["One tw"]).text(&["One", " two", "!"]).done());
+        let texts: Vec<Value> = lines(&result.stdout)
             .into_iter()
             .filter(|line| line["role"] == "assistant")
             .map(|line| line["content"].clone())
@@ -547,18 +547,18 @@ mod tests {
     #[test]
     fn turn_without_an_answer_is_an_error() {
         use parallax_protocol::event::EndReason;
-        let done = run(stream().end(EndReason::Loop { detail: "x".into() }));
-        let seen = lines(&done.stdout);
-        assert_eq!((done.code, &seen[2]["severity"]), (56, &json!("warning")));
+        let result = run(stream().end(EndReason::Loop { detail: "x".into() }));
+        let seen = lines(&result.stdout);
+        assert_eq!((result.code, &seen[2]["severity"]), (56, &json!("warning")));
         assert_eq!(seen[3]["error"]["type"], "LOOP_DETECTED");
-        let err: Value = serde_json::from_str(&done.stderr).unwrap();
+        let err: Value = serde_json::from_str(&result.stderr).unwrap();
         assert_eq!(err["error"]["code"], 56);
-        let done = run(stream().end(EndReason::MaxTurns { limit: 3 }));
-        assert_eq!(done.code, 53);
-        let done =
+        let result = run(stream().end(EndReason::MaxTurns { limit: 3 }));
+        assert_eq!(result.code, 53);
+        let result =
             run(stream().end(EndReason::Stopped { reason: "enough".into(), blocked: false }));
-        let seen = lines(&done.stdout);
-        assert_eq!((done.code, &seen[3]["status"]), (0, &json!("success")));
+        let seen = lines(&result.stdout);
+        assert_eq!((result.code, &seen[3]["status"]), (0, &json!("success")));
     }
 
     #[test]

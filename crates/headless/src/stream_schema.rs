@@ -98,7 +98,7 @@ mod tests {
         for version in [1, 2] {
             let mut script = SessionScript::new(OutputFormat::StreamJson);
             script.options.stream_version = version;
-            let done = run(script
+            let result = run(script
                 .thought("**Plan** it well")
                 .dropped(&["Öne"])
                 .retry()
@@ -106,7 +106,7 @@ mod tests {
                 .model_call("m1", 100, 40, 7)
                 .text(&["Done"])
                 .done());
-            for line in done.stdout.lines() {
+            for line in result.stdout.lines() {
                 let value: Value = serde_json::from_str(line).expect("JSON");
                 if let Err(error) = validator.validate(&value) {
                     panic!("{error}: {line}");

@@ -229,13 +229,13 @@ mod tests {
 
     #[test]
     fn answer_is_sanitized_and_ends_with_one_newline() {
-        let done = run(text().text(&["Hel\x1b[3", "1mlo", " world"]).done());
+        let result = run(text().text(&["Hel\x1b[3", "1mlo", " world"]).done());
         assert_eq!(
-            (done.code, done.stdout.as_str(), done.stderr.as_str()),
+            (result.code, result.stdout.as_str(), result.stderr.as_str()),
             (0, "Hello world\n", "")
         );
-        let done = run(text().text(&["a\n"]).done());
-        assert_eq!(done.stdout, "a\n");
+        let result = run(text().text(&["a\n"]).done());
+        assert_eq!(result.stdout, "a\n");
         let mut script = text().text(&["\x1b[31mred"]).done();
         script.options.raw_output = true;
         assert_eq!(run(script).stdout, "\x1b[31mred\n");
@@ -244,28 +244,28 @@ mod tests {
     #[test]
     fn untrusted_content_markers_are_not_shown() {
         let wrapped = "<untrusted_context>\nbad thing\n</untrusted_context>\n(MCP tool `t`)";
-        let done = run(text().tools(&[("a", Err(wrapped))]).text(&["Found."]).done());
-        assert_eq!(done.stderr, "Error executing tool a: bad thing (MCP tool `t`)\n");
+        let result = run(text().tools(&[("a", Err(wrapped))]).text(&["Found."]).done());
+        assert_eq!(result.stderr, "Error executing tool a: bad thing (MCP tool `t`)\n");
     }
 
     #[test]
     fn stdout_has_no_tools_thoughts_or_results() {
-        let done = run(text()
+        let result = run(text()
             .thought("**Plan** first")
             .text(&["Looking"])
             .tools(&[("a", Ok("one")), ("b", Err("no\nfile\x1b[2J"))])
             .text(&["Found."])
             .done());
-        assert_eq!(done.stdout, "Looking\nFound.\n");
-        assert_eq!(done.stderr, "Error executing tool b: no file\n");
+        assert_eq!(result.stdout, "Looking\nFound.\n");
+        assert_eq!(result.stderr, "Error executing tool b: no file\n");
     }
 
     #[test]
     fn retried_answer_is_printed_once() {
-        let done = run(text().dropped(&["One two"]).text(&["One ", "two three"]).done());
-        assert_eq!(done.stdout, "One two three\n");
-        let done = run(text().dropped(&["One two"]).text(&["One", " 2"]).done());
-        assert_eq!(done.stdout, "One two\nOne 2\n");
+        let result = run(text().dropped(&["One two"]).text(&["One ", "two three"]).done());
+        assert_eq!(result.stdout, "One two three\n");
+        let result = run(text().dropped(&["One two"]).text(&["One", " 2"]).done());
+        assert_eq!(result.stdout, "One two\nOne 2\n");
     }
 
     #[test]
@@ -289,10 +289,10 @@ mod tests {
             script = script.notice("again").notice("info");
         }
         script.options.warnings = (0..12).map(|n| format!("`/e{n}` is invalid")).collect();
-        let done = run(script.done());
-        assert_eq!(done.stderr.matches("again").count(), 4, "{}", done.stderr);
-        assert!(done.stderr.contains("warning: 7 more times: again\n"), "{}", done.stderr);
-        assert!(done.stderr.starts_with("warning: `/e0` is invalid (and 11 more like it)\n"));
+        let result = run(script.done());
+        assert_eq!(result.stderr.matches("again").count(), 4, "{}", result.stderr);
+        assert!(result.stderr.contains("warning: 7 more times: again\n"), "{}", result.stderr);
+        assert!(result.stderr.starts_with("warning: `/e0` is invalid (and 11 more like it)\n"));
     }
 
     #[test]
@@ -301,10 +301,10 @@ mod tests {
         for number in 0..9 {
             script = script.notice_of("hook", &format!("again {number}"));
         }
-        let done = run(script.done());
+        let result = run(script.done());
         let expected = "warning: again 0\nwarning: again 1\nwarning: again 2\n\
                         warning: 6 more of this kind, the last one: again 8\n";
-        assert_eq!(done.stderr, expected);
+        assert_eq!(result.stderr, expected);
     }
 
     #[test]

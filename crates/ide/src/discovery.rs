@@ -104,9 +104,9 @@ pub(crate) fn discover(options: &DiscoveryOptions) -> Discovered {
 fn discover_for(options: &DiscoveryOptions, own: i32, in_container: bool) -> Discovered {
     let get = |name: &str| variable(&options.variables, name).and_then(OsStr::to_str);
     let chain = ProcessChain::for_process(own);
-    let given: Option<i32> = get("GEMINI_CLI_IDE_PID").and_then(|pid| pid.trim().parse().ok());
+    let configured: Option<i32> = get("GEMINI_CLI_IDE_PID").and_then(|pid| pid.trim().parse().ok());
     let found = chain.editor();
-    let editor_pid = given.filter(|pid| *pid > 0).or_else(|| found.map(|process| process.pid));
+    let editor_pid = configured.filter(|pid| *pid > 0).or_else(|| found.map(|process| process.pid));
     let editor = detect(&options.variables, found.map(|process| process.name.as_str()));
     let temporary = temporary_directory(&options.variables);
     let port_directory = temporary.join("gemini").join("ide");

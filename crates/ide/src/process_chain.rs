@@ -42,7 +42,7 @@ impl ProcessChain {
         let is_shell =
             |process: &ChainProcess| SHELLS.contains(&process.name.trim_start_matches('-'));
         let usable = |at: usize| self.0.get(at).filter(|process| process.pid > 1);
-        match self.0.iter().skip(1).position(is_shell).map(|at| at + 1) {
+        match self.0.iter().skip(1).position(is_shell).map(|index| index + 1) {
             Some(shell) => usable(shell + 2).or_else(|| usable(shell + 1)),
             None => self.0.iter().rev().find(|process| process.pid > 1),
         }

@@ -176,14 +176,14 @@ fn argument(text: &str) -> (&str, &str) {
         return text.split_at(first.len_utf8());
     }
     let mut depth = 0usize;
-    for (at, char) in text.char_indices() {
+    for (offset, char) in text.char_indices() {
         match char {
             '{' => depth += 1,
             '}' => depth -= 1,
             _ => {}
         }
         if depth == 0 {
-            return (&text[1..at], &text[at + 1..]);
+            return (&text[1..offset], &text[offset + 1..]);
         }
     }
     (&text[1..], "")
@@ -231,21 +231,21 @@ pub(super) fn fragments(text: &str) -> Cow<'_, str> {
     }
     let mut out = String::new();
     let mut done = 0;
-    for (at, _) in text.match_indices('\\') {
+    for (offset, _) in text.match_indices('\\') {
         let joined = |char: char| char.is_alphanumeric() || matches!(char, ':' | '\\' | '/' | '.');
-        if at < done || text[..at].ends_with(joined) {
+        if offset < done || text[..offset].ends_with(joined) {
             continue;
         }
-        let after = &text[at + 1..];
+        let after = &text[offset + 1..];
         let length = after.find(|char: char| !char.is_ascii_alphabetic()).unwrap_or(after.len());
         // Before another backslash, `\in` and `\to` are too short to be certain.
         let Some(symbol) = symbol(&after[..length]).filter(|_| !after[length..].starts_with('\\'))
         else {
             continue;
         };
-        out.push_str(&text[done..at]);
+        out.push_str(&text[done..offset]);
         out.push_str(symbol);
-        done = at + 1 + length;
+        done = offset + 1 + length;
     }
     if done == 0 {
         return Cow::Borrowed(text);

@@ -21,7 +21,7 @@ pub(super) fn split_urls(text: &str) -> Vec<(&str, Option<Arc<str>>)> {
     }
     let mut pieces = Vec::new();
     let (mut begin, mut from) = (0, 0);
-    while let Some(found) = text[from..].find("://").map(|at| from + at) {
+    while let Some(found) = text[from..].find("://").map(|offset| from + offset) {
         from = found + 3;
         let scheme = ["https", "http"].into_iter().find(|name| text[begin..found].ends_with(name));
         let Some(scheme) = scheme else { continue };

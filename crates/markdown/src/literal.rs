@@ -158,10 +158,10 @@ impl OpenDelimiters {
             if let Some(closing) = closing {
                 self.stack.push(closing);
             } else if !is_apostrophe
-                && let Some(at) = self.stack.iter().rposition(|open| *open == char)
+                && let Some(index) = self.stack.iter().rposition(|open| *open == char)
             {
-                self.stack.truncate(at);
-                self.lowest = self.lowest.min(at);
+                self.stack.truncate(index);
+                self.lowest = self.lowest.min(index);
             }
             previous = Some(char);
         }

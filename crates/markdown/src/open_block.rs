@@ -114,8 +114,9 @@ pub(super) fn find(source: &str, number: Option<Numbers>) -> Option<OpenBlock> {
         }
     }
     let (start, info) = last?;
-    let line_start =
-        |at: usize| source.get(..at).and_then(|text| text.rfind('\n')).map_or(0, |at| at + 1);
+    let line_start = |at: usize| {
+        source.get(..at).and_then(|text| text.rfind('\n')).map_or(0, |offset| offset + 1)
+    };
     let (start, number) = match list {
         Some(item) => (item.at, item.before.filter(|_| item.nth > 1 || number.is_some())),
         None => (start, None),
@@ -156,7 +157,10 @@ pub(super) fn complete_leaf(source: &str) -> Option<Leaf> {
             Event::Rule if depth == 0 => leaf = Some(Leaf::Other),
             Event::Text(_) => {
                 let text = source.get(range.clone()).unwrap_or("");
-                if text.char_indices().any(|(at, char)| may_open(source, range.start + at, char)) {
+                if text
+                    .char_indices()
+                    .any(|(offset, char)| may_open(source, range.start + offset, char))
+                {
                     return None;
                 }
             }

@@ -66,13 +66,14 @@ fn marked_span(text: &str, look: &RenderOptions<'_>) -> (usize, Style) {
     let theme = look.theme;
     let between = |sign: &str| {
         let inner = text.strip_prefix(sign)?;
-        inner.find(sign).filter(|at| *at > 0).map(|at| at + 2 * sign.len())
+        inner.find(sign).filter(|offset| *offset > 0).map(|offset| offset + 2 * sign.len())
     };
     if text.starts_with('`') {
         return between("`").map_or((1, look.base), |length| (length, theme.code));
     }
     if text.starts_with('[') {
-        let link = text.find("](").and_then(|at| text[at..].find(')').map(|end| at + end + 1));
+        let link =
+            text.find("](").and_then(|offset| text[offset..].find(')').map(|end| offset + end + 1));
         return link.map_or((1, look.base), |length| (length, theme.link));
     }
     match (between("**"), between("*")) {

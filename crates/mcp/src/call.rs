@@ -195,15 +195,15 @@ async fn wait_for_timeout(
     let longest = timeout.saturating_mul(LONGER);
     loop {
         let moved = listening.last_progress().unwrap_or(started_at);
-        let left = longest.saturating_sub(started_at.elapsed());
-        if left.is_zero() {
+        let remaining = longest.saturating_sub(started_at.elapsed());
+        if remaining.is_zero() {
             return longest;
         }
         let still = timeout.saturating_sub(moved.elapsed());
         if still.is_zero() {
             return timeout;
         }
-        sleep(still.min(left)).await;
+        sleep(still.min(remaining)).await;
     }
 }
 

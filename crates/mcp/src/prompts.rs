@@ -87,7 +87,9 @@ impl PromptEntry {
         let open = |required: bool| {
             let of = self.arguments.iter().filter(move |argument| argument.required == required);
             let names = of.map(|argument| argument.name.as_str());
-            names.filter(|name| !values.iter().any(|(given, _)| given == name)).collect::<Vec<_>>()
+            names
+                .filter(|name| !values.iter().any(|(provided, _)| provided == name))
+                .collect::<Vec<_>>()
         };
         let (required, optional) = (open(true), open(false));
         let open = [required.as_slice(), optional.as_slice()].concat();

@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn server_gets_the_names_and_values_that_it_knows_at_any_depth() {
         let text = json!({"type": "string"});
-        for (schema, given, expected) in [
+        for (schema, provided, expected) in [
             (
                 json!({"properties": {"a": text, "b\u{202e}": text}}),
                 json!({"a": 1, "b": 2}),
@@ -214,7 +214,7 @@ mod tests {
             ),
             (json!({"$ref": "#"}), json!({"a": 1}), json!({"a": 1})),
         ] {
-            let mut arguments = given.as_object().cloned().unwrap_or_default();
+            let mut arguments = provided.as_object().cloned().unwrap_or_default();
             restore_names(&schema, &mut arguments);
             assert_eq!(Value::Object(arguments), expected, "{schema}");
         }

@@ -363,12 +363,13 @@ impl Servers {
     /// Returns the tools that the servers offer now.
     pub(crate) fn current_tools(&self) -> ServerTools {
         let version = self.inner.shared_servers.version.load(Ordering::Acquire);
-        let mut made = self.inner.current_tools.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*made {
+        let mut current_tools =
+            self.inner.current_tools.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*current_tools {
             Some((known, tools)) if *known == version => tools.clone(),
             _ => {
                 let tools = self.make();
-                *made = Some((version, tools.clone()));
+                *current_tools = Some((version, tools.clone()));
                 tools
             }
         }

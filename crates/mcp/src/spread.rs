@@ -50,7 +50,7 @@ impl SpreadObject {
 /// strings end on their line, or it closes more than was opened.
 fn depth_after(line: &[u8], mut depth: usize) -> Option<usize> {
     let (mut in_string, mut is_escaped) = (false, false);
-    for (at, byte) in line.iter().enumerate() {
+    for (index, byte) in line.iter().enumerate() {
         match byte {
             _ if is_escaped => is_escaped = false,
             b'\\' if in_string => is_escaped = true,
@@ -59,7 +59,7 @@ fn depth_after(line: &[u8], mut depth: usize) -> Option<usize> {
             b'{' | b'[' => depth += 1,
             b'}' | b']' => {
                 depth = depth.checked_sub(1)?;
-                if depth == 0 && at + 1 < line.len() {
+                if depth == 0 && index + 1 < line.len() {
                     return None;
                 }
             }

@@ -177,7 +177,7 @@ fn collapse_commas(text: &str) -> String {
 /// The message of a body that is not JSON: the title of a page, or its beginning.
 fn plain(text: &str) -> String {
     let lower = truncate(text, 4096).to_ascii_lowercase();
-    if let Some(start) = lower.find("<title>").map(|at| at + "<title>".len())
+    if let Some(start) = lower.find("<title>").map(|offset| offset + "<title>".len())
         && let Some(end) = lower.get(start..).and_then(|rest| rest.find("</title>"))
     {
         return one_line(text.get(start..start + end).unwrap_or_default());

@@ -10,11 +10,11 @@ use parallax_protocol::secret::Secret;
 pub fn parse_custom_headers(text: &str) -> Vec<(String, String)> {
     let mut pieces: Vec<&str> = Vec::new();
     let mut start = 0;
-    for (at, _) in text.match_indices(',') {
-        let rest = text.get(at + 1..).unwrap_or_default();
+    for (offset, _) in text.match_indices(',') {
+        let rest = text.get(offset + 1..).unwrap_or_default();
         if header_name(rest).is_some() {
-            pieces.push(text.get(start..at).unwrap_or_default());
-            start = at + 1;
+            pieces.push(text.get(start..offset).unwrap_or_default());
+            start = offset + 1;
         }
     }
     pieces.push(text.get(start..).unwrap_or_default());

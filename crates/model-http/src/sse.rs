@@ -196,7 +196,7 @@ impl SseDecoder {
     /// Handles bytes of a bare JSON object up to its end; returns how many.
     fn take_bare(&mut self, bytes: &[u8], event: &mut impl FnMut(Vec<u8>)) -> usize {
         let Some(state) = &mut self.bare else { return 0 };
-        for (at, byte) in bytes.iter().enumerate() {
+        for (index, byte) in bytes.iter().enumerate() {
             if state.in_string {
                 match byte {
                     _ if std::mem::take(&mut state.escaped) => {}
@@ -212,10 +212,10 @@ impl SseDecoder {
                 b'}' | b']' => {
                     state.depth = state.depth.saturating_sub(1);
                     if state.depth == 0 {
-                        self.data.extend_from_slice(bytes.get(..=at).unwrap_or_default());
+                        self.data.extend_from_slice(bytes.get(..=index).unwrap_or_default());
                         self.bare = None;
                         event(std::mem::take(&mut self.data));
-                        return at + 1;
+                        return index + 1;
                     }
                 }
                 _ => {}

@@ -120,8 +120,8 @@ impl ModelTable {
         let others = chains.keys().map(String::as_str).filter(|name| !name.starts_with("auto-"));
         named.chain(others).find_map(|name| {
             let chain = chains.get(name)?;
-            let at = chain.iter().position(|entry| self.resolve(&entry.model) == model)?;
-            Some((chain.as_slice(), at))
+            let index = chain.iter().position(|entry| self.resolve(&entry.model) == model)?;
+            Some((chain.as_slice(), index))
         })
     }
 

@@ -261,7 +261,7 @@ impl ModelConfigs {
     ) {
         let place = |item: &Override| match &item.matches.model {
             None => Some(0),
-            Some(model) => names.iter().position(|name| name == model).map(|at| at + 1),
+            Some(model) => names.iter().position(|name| name == model).map(|index| index + 1),
         };
         let fitting =
             self.overrides.iter().filter(|item| item.matches.matches_call(role, is_retry));

@@ -108,9 +108,9 @@ fn messages(request: &Request, dialogue: Dialogue, format: &ChatFormat<'_>) -> V
         .iter()
         .rposition(|turn| matches!(turn, Turn::User { results, .. } if results.is_empty()))
         .unwrap_or(0);
-    for (at, turn) in dialogue.turns.into_iter().enumerate() {
+    for (index, turn) in dialogue.turns.into_iter().enumerate() {
         match turn {
-            Turn::Model(pieces) => messages.push(assistant(pieces, at > loop_start, format)),
+            Turn::Model(pieces) => messages.push(assistant(pieces, index > loop_start, format)),
             Turn::User { results, pieces } => user(results, pieces, format, &mut messages),
         }
     }

@@ -55,8 +55,8 @@ impl ThoughtTags {
                     self.state = TagState::MaybeThought;
                 }
                 TagState::MaybeThought => {
-                    let Some(at) = self.pending_text.find(CLOSE) else { return pieces };
-                    let rest = self.pending_text.split_off(at);
+                    let Some(offset) = self.pending_text.find(CLOSE) else { return pieces };
+                    let rest = self.pending_text.split_off(offset);
                     let thought =
                         self.pending_text.get(OPEN.len()..).unwrap_or_default().to_owned();
                     push(&mut pieces, TaggedText::Thought(thought));
@@ -213,8 +213,8 @@ mod tests {
     proptest! {
         #[test]
         fn tagged_thoughts_do_not_depend_on_chunking(text in "(<think>)?[a<>/thinkü ]{0,30}(</think>)?[a<ü ]{0,9}[`\n]{0,4}(<think>)?[a`\n]{0,5}(</think>)?a?", at in 0usize..80) {
-            let at = (0..=at.min(text.len())).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
-            let (head, tail) = text.split_at(at);
+            let offset = (0..=at.min(text.len())).rev().find(|&offset| text.is_char_boundary(offset)).unwrap_or(0);
+            let (head, tail) = text.split_at(offset);
             prop_assert_eq!(split(&[head, tail]), split(&[&text]));
         }
     }

@@ -316,14 +316,14 @@ pub(crate) fn run_with(
                     if !is_selected || values.settings.is_some() && !prompter.has(variable) {
                         continue;
                     }
-                    let given = prompter.value(extension.name(), &value.setting)?;
+                    let provided = prompter.value(extension.name(), &value.setting)?;
                     launch.extension_manager().set_extension_value(
                         extension,
                         variable,
                         scope,
-                        Some(&given),
+                        Some(&provided),
                     )?;
-                    let word = if given.is_empty() { "cleared" } else { "set" };
+                    let word = if provided.is_empty() { "cleared" } else { "set" };
                     let _ = writeln!(text, "{}: `{variable}` {word}", extension.name());
                     set.push(json!({"extension": extension.name(), "variable": variable}));
                 }
@@ -355,18 +355,20 @@ fn ask_settings(
     let mut missing = String::new();
     for value in extension.values.iter().filter(|value| value.value.is_none()) {
         let variable = &value.setting.variable;
-        let given = match (skip || !prompter.can_be_asked()) && !prompter.has(variable) {
+        let provided = match (skip || !prompter.can_be_asked()) && !prompter.has(variable) {
             true => None,
-            false => prompter.value(name, &value.setting).ok().filter(|given| !given.is_empty()),
+            false => {
+                prompter.value(name, &value.setting).ok().filter(|provided| !provided.is_empty())
+            }
         };
-        match given {
-            Some(given) => {
+        match provided {
+            Some(provided) => {
                 let scope = Scope::User.into();
                 fresh.extension_manager().set_extension_value(
                     &extension,
                     variable,
                     scope,
-                    Some(&given),
+                    Some(&provided),
                 )?;
             }
             None => {

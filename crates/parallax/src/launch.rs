@@ -288,9 +288,9 @@ async fn run(invocation: Invocation, startup: StartupFacts) -> Result<ExitCode, 
                 SessionWorktree::enter(&flags).map_err(|failure| startup_failure(failure, None))?;
             let options =
                 interactive::InteractiveOptions { prompt, screen_reader, flags, warnings };
-            let left = interactive::run(options, startup.stdin_is_terminal).await;
+            let result = interactive::run(options, startup.stdin_is_terminal).await;
             worktree.finish();
-            return left.map_err(|failure| startup_failure(failure, None));
+            return result.map_err(|failure| startup_failure(failure, None));
         }
         Invocation::Prompt { prompt, flags, printing } => {
             (Prompts::Assembled(prompt), flags, printing)

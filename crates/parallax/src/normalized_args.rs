@@ -107,9 +107,9 @@ pub(crate) fn normalize(typed: &[OsString]) -> NormalizedArgs {
                 Some(_) | None => argv.push(word.clone()),
             }
             // The first flag that takes a value takes the rest of the word or the next word.
-            let valued = letters.char_indices().find_map(|(at, letter)| {
+            let valued = letters.char_indices().find_map(|(offset, letter)| {
                 let flag = lettered(letter).filter(|flag| !is_switch(flag))?;
-                Some((flag, at + letter.len_utf8() == letters.len()))
+                Some((flag, offset + letter.len_utf8() == letters.len()))
             });
             if let Some((flag, true)) = valued {
                 take_value(flag, &mut words, &mut argv);

@@ -33,8 +33,8 @@ pub(crate) fn with_called_name(text: &str) -> Cow<'_, str> {
 fn replace_program_name(text: &str, called: &str) -> String {
     let mut renamed = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some(at) = rest.find(NAME) {
-        let (before, found) = rest.split_at(at);
+    while let Some(offset) = rest.find(NAME) {
+        let (before, found) = rest.split_at(offset);
         let after = found.get(NAME.len()..).unwrap_or_default();
         renamed.push_str(before);
         let is_start = !renamed.ends_with(|it: char| it.is_alphanumeric() || "._-/~:".contains(it));

@@ -42,18 +42,18 @@ pub(crate) struct ServeArguments {
 /// # Errors
 /// Returns an error if the token is missing or too short, or if the address cannot be bound.
 pub(crate) async fn run(typed: ServeArguments) -> Result<ExitCode, Failure> {
-    let given = std::env::var(TOKEN_VARIABLE).ok().filter(|token| !token.is_empty());
-    if given.is_none() && !typed.host.is_loopback() {
+    let provided = std::env::var(TOKEN_VARIABLE).ok().filter(|token| !token.is_empty());
+    if provided.is_none() && !typed.host.is_loopback() {
         return Err(input(format!(
             "`--host {}` can be reached by other machines: set `{TOKEN_VARIABLE}` to a token",
             typed.host
         )));
     }
-    if given.as_ref().is_some_and(|token| token.chars().count() < MIN_TOKEN) {
+    if provided.as_ref().is_some_and(|token| token.chars().count() < MIN_TOKEN) {
         return Err(input(format!("`{TOKEN_VARIABLE}` must have at least {MIN_TOKEN} characters")));
     }
-    let is_generated = given.is_none();
-    let token = match given {
+    let is_generated = provided.is_none();
+    let token = match provided {
         Some(token) => token,
         None => new_token().map_err(|error| Failure {
             kind: FailureKind::Internal,

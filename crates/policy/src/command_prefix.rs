@@ -206,19 +206,19 @@ fn may_follow(want: &[String], words: &[Option<&str>]) -> bool {
             continue;
         }
         let mut next = vec![false; places.len()];
-        for (at, word) in words.iter().enumerate() {
-            if places.get(at) != Some(&true) {
+        for (index, word) in words.iter().enumerate() {
+            if places.get(index) != Some(&true) {
                 continue;
             }
             // This word may expand to any number of words.
             let Some(word) = word else { return true };
             if word == want {
-                mark(&mut next, at + 1);
+                mark(&mut next, index + 1);
             }
             if word.starts_with('-') {
-                mark(&mut places, at + 1);
+                mark(&mut places, index + 1);
                 if !word.contains('=') {
-                    mark(&mut places, at + 2);
+                    mark(&mut places, index + 2);
                 }
             }
         }

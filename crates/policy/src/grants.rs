@@ -76,8 +76,8 @@ mod tests {
             },
             ..Permissions::default()
         };
-        let given = union(&one, &other);
-        assert_eq!(given.words().len(), union(&other, &one).words().len());
-        assert_eq!(given.words(), ["network", "to write /a/b", "to read /r", "to read /a/x"]);
+        let both = union(&one, &other);
+        assert_eq!(both.words().len(), union(&other, &one).words().len());
+        assert_eq!(both.words(), ["network", "to write /a/b", "to read /r", "to read /a/x"]);
     }
 }

@@ -173,7 +173,7 @@ fn destruction(call: &QueriedCall<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<A
         [] => false,
         places => places.iter().all(|place| match place {
             WriteTarget::Path(path) => {
-                call.query.created_paths.iter().any(|made| path.starts_with(made))
+                call.query.created_paths.iter().any(|created| path.starts_with(created))
             }
             WriteTarget::Unknown(_) => false,
         }),

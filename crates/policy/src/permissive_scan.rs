@@ -174,14 +174,14 @@ fn starts(words: &[String]) -> Vec<usize> {
     let mut found = Vec::new();
     let mut wrapped = false;
     let mut option_before = false;
-    for (at, word) in words.iter().enumerate() {
+    for (index, word) in words.iter().enumerate() {
         if WRAPPERS.contains(&base_name(word)) {
             wrapped = true;
-            found.push(at);
+            found.push(index);
         } else if !is_assignment(word) {
             // Options and their values may precede the program of a wrapper: consider every word up
             // to the first that is certainly neither.
-            found.push(at);
+            found.push(index);
             let option =
                 word.starts_with('-') || word.starts_with(|first: char| first.is_ascii_digit());
             if !wrapped || !(option || option_before) {
@@ -190,9 +190,9 @@ fn starts(words: &[String]) -> Vec<usize> {
             option_before = word.starts_with('-');
         }
     }
-    for (at, word) in words.iter().enumerate() {
+    for (index, word) in words.iter().enumerate() {
         if RUNNING_OPTIONS.contains(&word.as_str()) {
-            found.push(at + 1);
+            found.push(index + 1);
         }
     }
     found.truncate(MOST_STARTS);

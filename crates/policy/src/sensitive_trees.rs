@@ -165,12 +165,12 @@ fn is_extraction(text: &str) -> bool {
 /// Returns the paths that a container gets: the operands of `cp`, and mounted directories.
 fn container_sources(shell: &ShellCall<'_>, words: &[Word], home: &Path) -> Vec<PathBuf> {
     let text = |word: &Word| word.text.as_deref().unwrap_or(&word.source).to_owned();
-    let Some(at) = words.iter().position(|word| matches!(&*text(word), "cp" | "run" | "create"))
+    let Some(index) = words.iter().position(|word| matches!(&*text(word), "cp" | "run" | "create"))
     else {
         return Vec::new();
     };
-    let rest = words.get(at + 1..).unwrap_or_default();
-    if words.get(at).is_some_and(|word| text(word) == "cp") {
+    let rest = words.get(index + 1..).unwrap_or_default();
+    if words.get(index).is_some_and(|word| text(word) == "cp") {
         // The destination is the last word.
         let sources = rest.split_last().map_or(&[][..], |(_, sources)| sources);
         return sources.iter().flat_map(|word| possible_paths(shell, word, home, None)).collect();

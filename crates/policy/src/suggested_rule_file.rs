@@ -122,7 +122,7 @@ fn permissions(permissions: &Permissions) -> String {
         outside,
     } = permissions;
     let mut parts = Vec::new();
-    for (given, key) in [
+    for (provided, key) in [
         (network, "network"),
         (host_loopback, "hostLoopback"),
         (agents, "agents"),
@@ -130,7 +130,7 @@ fn permissions(permissions: &Permissions) -> String {
         (caches, "caches"),
         (outside, "outside"),
     ] {
-        if *given {
+        if *provided {
             parts.push(format!("{key} = true"));
         }
     }

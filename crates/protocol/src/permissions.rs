@@ -143,7 +143,7 @@ impl Permissions {
     /// Describes each permission for the user: `network`, `to write /x`, …
     pub fn words(&self) -> Vec<String> {
         let mut words = Vec::new();
-        for (given, word) in [
+        for (provided, word) in [
             (self.outside, "to run outside the sandbox"),
             (self.network, "network"),
             (self.host_loopback, "servers on this machine"),
@@ -151,7 +151,7 @@ impl Permissions {
             (self.repository_programs, "the repository's own programs (hooks, filters)"),
             (self.caches, "to write the package caches"),
         ] {
-            if given {
+            if provided {
                 words.push(word.to_owned());
             }
         }

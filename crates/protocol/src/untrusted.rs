@@ -13,8 +13,8 @@ pub fn wrap(text: &str) -> String {
     let mut wrapped = String::with_capacity(text.len() + 2 * TAG.len() + 8);
     wrapped.push_str("<untrusted_context>\n");
     let mut rest = text;
-    while let Some(at) = rest.find('<') {
-        let (before, tail) = rest.split_at(at);
+    while let Some(offset) = rest.find('<') {
+        let (before, tail) = rest.split_at(offset);
         wrapped.push_str(before);
         wrapped.push_str(if starts_with_tag(tail) { "&lt;" } else { "<" });
         rest = tail.get(1..).unwrap_or("");
@@ -33,8 +33,8 @@ pub fn sanitize(text: &str) -> Cow<'_, str> {
     }
     let mut clean = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some(at) = rest.find(is_hidden) {
-        let (before, tail) = rest.split_at(at);
+    while let Some(offset) = rest.find(is_hidden) {
+        let (before, tail) = rest.split_at(offset);
         clean.push_str(before);
         rest = tail.get(hidden_length(tail)..).unwrap_or_default();
     }

@@ -162,7 +162,8 @@ fn restore_value(value: &mut Value, pieces: &mut impl Iterator<Item = String>, c
 /// Replaces a secret in the pieces of a text; the replacement goes where it began.
 fn redact_pieces(pieces: &mut [String], secret: &str) {
     let joined = pieces.concat();
-    let mut found = joined.match_indices(secret).map(|(at, _)| (at, at + secret.len())).peekable();
+    let mut found =
+        joined.match_indices(secret).map(|(offset, _)| (offset, offset + secret.len())).peekable();
     let mut start = 0;
     for piece in pieces {
         let end = start + piece.len();

@@ -177,13 +177,13 @@ impl Script {
     pub(crate) fn from_text(name: &str, text: &str) -> Result<Self, ScriptError> {
         let mut lines = Vec::new();
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-        for (at, line) in text.lines().enumerate() {
+        for (index, line) in text.lines().enumerate() {
             if line.trim().is_empty() {
                 continue;
             }
-            let line = read::line(line, at + 1).map_err(|reason| ScriptError::ScriptLine {
+            let line = read::line(line, index + 1).map_err(|reason| ScriptError::ScriptLine {
                 name: name.to_owned(),
-                line: at + 1,
+                line: index + 1,
                 reason,
             })?;
             lines.push(line);
@@ -228,9 +228,9 @@ impl Script {
             vars.insert(name.clone(), value);
         }
         let mut chunks = Vec::with_capacity(line.chunks.len());
-        for (at, raw) in line.chunks.iter().enumerate() {
+        for (index, raw) in line.chunks.iter().enumerate() {
             let text = scene::fill(raw.get(), &scene, vars).map_err(fail)?;
-            let delay = line.delays.get(at).copied().unwrap_or(line.delay).min(MAX_DELAY);
+            let delay = line.delays.get(index).copied().unwrap_or(line.delay).min(MAX_DELAY);
             chunks.push((Duration::from_millis(delay), text));
         }
         Ok(Some(ScriptReply { chunks, error: line.error.clone() }))

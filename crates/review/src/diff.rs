@@ -128,7 +128,8 @@ impl Default for Prefixes {
 fn split_header(both: &str) -> Option<(Prefixes, String)> {
     // The paths may contain spaces; both are equally long unless the prefixes differ in length.
     let middle = both.len() / 2;
-    let spaces = both.match_indices(' ').map(|(at, _)| at).filter(|at| *at != middle);
+    let spaces =
+        both.match_indices(' ').map(|(offset, _)| offset).filter(|offset| *offset != middle);
     std::iter::once(middle).chain(spaces.take(MOST_SPACES)).find_map(|at| {
         let (before, after) = (both.get(..at)?, both.get(at..)?.strip_prefix(' ')?);
         let (before, after) = (unquote(before), unquote(after));

@@ -385,11 +385,11 @@ impl Canvas {
     /// Takes the newest finished rows that fill `room` rows of a window.
     fn take_newest_rows(&mut self, room: usize, columns: usize) -> Vec<Line> {
         let mut newest = Vec::new();
-        let mut left = room;
+        let mut remaining = room;
         while let Some(line) = self.finished.back() {
             let rows = wrap(line, columns, &[]);
-            let Some(rest) = left.checked_sub(rows.len()) else { break };
-            left = rest;
+            let Some(rest) = remaining.checked_sub(rows.len()) else { break };
+            remaining = rest;
             newest.push(rows);
             self.finished.pop_back();
         }

@@ -25,14 +25,17 @@ pub fn hard_wrap(spans: Vec<Span>, columns: usize) -> Vec<Vec<Span>> {
     let (mut rows, mut row, mut used) = (Vec::new(), Vec::new(), 0);
     for span in spans {
         let mut begin = 0;
-        for (at, cluster) in span.text.grapheme_indices(true) {
+        for (offset, cluster) in span.text.grapheme_indices(true) {
             let width = grapheme_width(cluster);
             if used + width > columns {
-                if begin < at {
-                    row.push(Span { text: span.text[begin..at].to_owned().into(), ..span.clone() });
+                if begin < offset {
+                    row.push(Span {
+                        text: span.text[begin..offset].to_owned().into(),
+                        ..span.clone()
+                    });
                 }
                 rows.push(std::mem::take(&mut row));
-                (begin, used) = (at, 0);
+                (begin, used) = (offset, 0);
             }
             used += width;
         }
@@ -71,11 +74,11 @@ pub fn truncate_row(line: Line, width: usize) -> Line {
     if line.width() <= width {
         return line;
     }
-    let mut left = width;
+    let mut remaining = width;
     let mut spans = Vec::new();
     for span in line.spans {
-        let text = truncate(&span.text, left).to_owned();
-        left = left.saturating_sub(text_width(&text));
+        let text = truncate(&span.text, remaining).to_owned();
+        remaining = remaining.saturating_sub(text_width(&text));
         let whole = text.len() == span.text.len();
         spans.push(Span { text: text.into(), ..span });
         if !whole {

@@ -133,7 +133,7 @@ fn wrap_passthrough(sequence: &[u8], capabilities: &Capabilities) -> Vec<u8> {
 fn sanitize(text: &str) -> String {
     let mut clean: String = text.chars().filter(|char| !char.is_control()).collect();
     if clean.len() > TEXT_CAP {
-        let end = (0..=TEXT_CAP).rev().find(|at| clean.is_char_boundary(*at)).unwrap_or(0);
+        let end = (0..=TEXT_CAP).rev().find(|offset| clean.is_char_boundary(*offset)).unwrap_or(0);
         clean.truncate(end);
     }
     clean

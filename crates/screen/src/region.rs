@@ -196,8 +196,8 @@ impl Region {
         // Delete first and from below, so that nothing leaves the end of the window and the rows
         // above keep their numbers.
         let mut is_reused = vec![false; old.len()];
-        for at in pairs.iter().flatten() {
-            if let Some(is_reused) = is_reused.get_mut(*at) {
+        for index in pairs.iter().flatten() {
+            if let Some(is_reused) = is_reused.get_mut(*index) {
                 *is_reused = true;
             }
         }

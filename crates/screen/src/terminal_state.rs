@@ -282,11 +282,11 @@ impl TerminalState {
         self.wake();
         let deadline = Instant::now() + PARK_PATIENCE;
         while !state.is_suspended && !state.is_ended {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            let remaining = deadline.saturating_duration_since(Instant::now());
+            if remaining.is_zero() {
                 break;
             }
-            let waited = self.changed.wait_timeout(state, left);
+            let waited = self.changed.wait_timeout(state, remaining);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
@@ -434,9 +434,9 @@ impl TerminalState {
 
     /// Waits until the reading thread handles input, at most until the deadline.
     pub fn wait_for_answers(&self, deadline: Instant) {
-        let left = deadline.saturating_duration_since(Instant::now());
+        let remaining = deadline.saturating_duration_since(Instant::now());
         let state = self.state();
-        drop(self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner));
+        drop(self.changed.wait_timeout(state, remaining).unwrap_or_else(PoisonError::into_inner));
     }
 
     /// Forgets the pending queries, which will not be answered.

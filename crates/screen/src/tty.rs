@@ -142,9 +142,9 @@ pub(crate) fn add_restore_bytes(bytes: &[u8]) {
 /// Removes what [`add_restore_bytes`] added.
 pub(crate) fn remove_restore_bytes(bytes: &[u8]) {
     if let Some(saved) = lock(&SAVED).as_mut()
-        && let Some(at) = saved.bytes.windows(bytes.len()).rposition(|part| part == bytes)
+        && let Some(index) = saved.bytes.windows(bytes.len()).rposition(|part| part == bytes)
     {
-        saved.bytes.drain(at..at + bytes.len());
+        saved.bytes.drain(index..index + bytes.len());
     }
 }
 

@@ -31,10 +31,10 @@ pub fn truncate(text: &str, columns: usize) -> &str {
         return text;
     }
     let mut used = 0;
-    for (at, cluster) in text.grapheme_indices(true) {
+    for (offset, cluster) in text.grapheme_indices(true) {
         used += grapheme_width(cluster);
         if used > columns {
-            return &text[..at];
+            return &text[..offset];
         }
     }
     text

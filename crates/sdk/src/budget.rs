@@ -67,8 +67,8 @@ fn limits(launch: &SessionConfig, of: &str) -> BudgetLimits {
 /// Returns what the session has spent: the last recorded sum plus later answers, which a killed
 /// process did not add.
 fn recorded_spending(records: &[Record], model: &dyn Model) -> Spending {
-    let noted = records.iter().enumerate().rev().find_map(|(at, record)| match record {
-        Record::Spent(spent) => Some((at + 1, spent)),
+    let noted = records.iter().enumerate().rev().find_map(|(index, record)| match record {
+        Record::Spent(spent) => Some((index + 1, spent)),
         _ => None,
     });
     let (from, cost, tokens) =

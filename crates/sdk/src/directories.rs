@@ -19,15 +19,15 @@ use crate::session_config::{SessionConfig, failure};
 pub(crate) fn restored_directories(
     launch: &SessionConfig,
     records: &[Record],
-    given: &[PathBuf],
+    requested: &[PathBuf],
 ) -> (Vec<PathBuf>, Vec<String>) {
     let real = |path: &PathBuf| {
         let path = launch.options.directory.join(path);
         std::fs::canonicalize(&path).unwrap_or(path)
     };
-    let given: Vec<PathBuf> = given.iter().map(real).collect();
+    let requested: Vec<PathBuf> = requested.iter().map(real).collect();
     let (mut directories_in_use, mut notices) = (Vec::new(), Vec::new());
-    for folder in directories(records).iter().filter(|folder| !given.contains(folder)) {
+    for folder in directories(records).iter().filter(|folder| !requested.contains(folder)) {
         // Directories were recorded with links resolved. If the path is a link now, it is a
         // different directory, and an agent may have created the link.
         let moved = std::fs::canonicalize(folder).is_ok_and(|now| now != *folder);

@@ -68,7 +68,7 @@ pub(crate) fn checkpoint_manager(
     launch: &SessionConfig,
     id: &SessionId,
     workspace: &Workspace,
-    seen: &Arc<SeenFiles>,
+    seen_files: &Arc<SeenFiles>,
 ) -> Option<Arc<CheckpointManager>> {
     let settings = launch.config.settings.checkpoints();
     if !settings.enabled || launch.options.ephemeral {
@@ -80,7 +80,7 @@ pub(crate) fn checkpoint_manager(
     let dirs = launch.dirs();
     let store =
         checkpoints::open(&dirs, project, id.clone(), roots, settings.max_bytes, Some(links));
-    Some(Arc::new(CheckpointManager::new(store, Arc::clone(seen))))
+    Some(Arc::new(CheckpointManager::new(store, Arc::clone(seen_files))))
 }
 
 pub(crate) fn approvals(launch: &SessionConfig) -> Approvals {
@@ -114,8 +114,8 @@ pub(crate) fn open_workspace(
         .iter()
         .map(|path| launch.config.expand_home(path))
         .partition(|path| launch.options.directory.join(path).is_dir());
-    let given = launch.options.include_directories.iter();
-    additional.extend(given.map(|path| launch.config.expand_home(path)));
+    let provided = launch.options.include_directories.iter();
+    additional.extend(provided.map(|path| launch.config.expand_home(path)));
     let (restored, mut notices) =
         directories::restored_directories(launch, &resumed.records, &additional);
     additional.extend(restored);

@@ -172,7 +172,7 @@ fn main_model(main: &Arc<RwLock<String>>, model: Arc<dyn Model>) -> MainModel {
 pub(crate) fn build(
     launch: &SessionConfig,
     workspace: &Arc<Workspace>,
-    seen: &Arc<SeenFiles>,
+    seen_files: &Arc<SeenFiles>,
     artifacts: PathBuf,
     model: Arc<dyn Model>,
     plans: &Path,
@@ -193,7 +193,7 @@ pub(crate) fn build(
         allowed: Vec::new(),
         direct: settings.flag("experimental.directWebFetch"),
     };
-    let (work, files) = (|| Arc::clone(workspace), || Arc::clone(seen));
+    let (work, files) = (|| Arc::clone(workspace), || Arc::clone(seen_files));
     let mut tools: Vec<Arc<dyn Tool>> = Vec::new();
     if settings.flag("general.topicUpdateNarration") {
         tools.push(Arc::new(UpdateTopic::new()));

@@ -175,8 +175,8 @@ pub(crate) fn write_new(path: &Path, text: &str) -> Result<(), Failure> {
 /// Formats the contents byte for byte, one per line.
 fn contents_json(contents: &[Sealed]) -> String {
     let mut text = String::from("[");
-    for (at, content) in contents.iter().enumerate() {
-        let _ = write!(text, "{}\n{}", if at > 0 { "," } else { "" }, content.json());
+    for (index, content) in contents.iter().enumerate() {
+        let _ = write!(text, "{}\n{}", if index > 0 { "," } else { "" }, content.json());
     }
     text.push_str("\n]\n");
     text

@@ -326,7 +326,7 @@ impl ItemCollector {
 /// Extracts the output and the exit code of a user's shell command from the text for the model.
 fn read_report(report: &str) -> (String, Option<i32>) {
     const RESULT: &str = "following result:\n```\n";
-    let result = report.find(RESULT).and_then(|at| report.get(at + RESULT.len()..));
+    let result = report.find(RESULT).and_then(|offset| report.get(offset + RESULT.len()..));
     let result = result.unwrap_or(report);
     let result = result.strip_suffix("\n```").unwrap_or(result).replace("\\`", "`");
     let first = result.lines().next().unwrap_or_default();

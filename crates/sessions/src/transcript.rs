@@ -59,9 +59,9 @@ impl TranscriptFile {
     /// Appends what is new in the journal. Errors are only logged, because most hooks do not read
     /// the transcript.
     pub async fn update(&self) {
-        let Some(made) = self.converter.clone() else { return };
+        let Some(converter) = self.converter.clone() else { return };
         let adding = tokio::task::spawn_blocking(move || {
-            made.lock().unwrap_or_else(PoisonError::into_inner).update()
+            converter.lock().unwrap_or_else(PoisonError::into_inner).update()
         });
         if let Ok(Err(error)) = adding.await {
             tracing::debug!("the transcript for hooks: {error}");
@@ -144,8 +144,8 @@ impl TranscriptConverter {
     /// Frees written messages. Only the one whose tool calls are pending is needed again.
     fn free_written(&mut self) {
         let kept = self.messages.pending_calls_index();
-        for (at, message) in self.messages.list.iter_mut().enumerate().rev() {
-            if Some(at) != kept && at < self.written_messages {
+        for (index, message) in self.messages.list.iter_mut().enumerate().rev() {
+            if Some(index) != kept && index < self.written_messages {
                 if message.is_null() {
                     break;
                 }
@@ -194,8 +194,8 @@ mod tests {
         let (journal, path) = (folder.path().join("j"), folder.path().join("a/t"));
         let transcript = TranscriptFile::new(journal.clone(), Keys::default(), Some(path.clone()));
         let update = || {
-            let made = transcript.converter.clone().expect("it is made");
-            made.lock().expect("no panic").update().expect("written");
+            let converter = transcript.converter.clone().expect("it is made");
+            converter.lock().expect("no panic").update().expect("written");
             let text = std::fs::read_to_string(&path).unwrap_or_default();
             let lines = text.lines().map(|line| serde_json::from_str(line).expect("json"));
             lines.collect::<Vec<Value>>()

@@ -8,17 +8,17 @@ use parallax_store::SessionEntry;
 /// order.
 pub fn tree(sessions: &[SessionEntry]) -> Vec<(usize, &SessionEntry)> {
     let known: HashMap<&str, usize> =
-        sessions.iter().enumerate().map(|(at, entry)| (entry.id.as_str(), at)).collect();
+        sessions.iter().enumerate().map(|(index, entry)| (entry.id.as_str(), index)).collect();
     let parent = |at: usize| {
         let from = sessions.get(at)?.forked_from.as_deref()?;
         known.get(from).copied().filter(|parent| *parent != at)
     };
     let mut below: HashMap<usize, Vec<usize>> = HashMap::new();
     let mut open: Vec<(usize, usize)> = Vec::new();
-    for at in (0..sessions.len()).rev() {
-        match parent(at) {
-            Some(parent) => below.entry(parent).or_default().push(at),
-            None => open.push((0, at)),
+    for index in (0..sessions.len()).rev() {
+        match parent(index) {
+            Some(parent) => below.entry(parent).or_default().push(index),
+            None => open.push((0, index)),
         }
     }
     let mut rows = Vec::new();

@@ -164,7 +164,7 @@ impl UsageStart {
         if let Ok(day) = text.parse::<Date>() {
             return Self::from_day(day).ok_or_else(to_error);
         }
-        let last = text.char_indices().last().map_or(0, |(at, _)| at);
+        let last = text.char_indices().last().map_or(0, |(offset, _)| offset);
         let (digits, unit) = text.split_at(last);
         let number: i64 =
             digits.parse().ok().filter(|it| (0..=36_500).contains(it)).ok_or_else(to_error)?;

@@ -32,8 +32,8 @@ impl UsageTotals {
 /// Returns the requests in these records: the last recorded sums plus later answers, which a killed
 /// process did not add.
 pub fn requests(records: &[Record], price: impl Fn(&str) -> Option<Price>) -> Vec<Requests> {
-    let noted = records.iter().enumerate().rev().find_map(|(at, record)| match record {
-        Record::Spent(spent) if !spent.requests.is_empty() => Some((at + 1, &spent.requests)),
+    let noted = records.iter().enumerate().rev().find_map(|(index, record)| match record {
+        Record::Spent(spent) if !spent.requests.is_empty() => Some((index + 1, &spent.requests)),
         _ => None,
     });
     let (from, mut sums) = noted.map_or((0, Vec::new()), |(from, sums)| (from, sums.clone()));

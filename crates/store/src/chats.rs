@@ -190,9 +190,10 @@ fn tag_of(path: &Path, origin: SessionOrigin) -> Option<String> {
 /// becomes `%XX`.
 fn encode(tag: &str) -> String {
     let mut name = String::new();
-    for (at, byte) in tag.bytes().enumerate() {
-        let plain =
-            byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_') || (byte == b'.' && at > 0);
+    for (index, byte) in tag.bytes().enumerate() {
+        let plain = byte.is_ascii_alphanumeric()
+            || matches!(byte, b'-' | b'_')
+            || (byte == b'.' && index > 0);
         if plain {
             name.push(char::from(byte));
         } else {

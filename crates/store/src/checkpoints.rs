@@ -295,8 +295,8 @@ impl Checkpoints {
                 (now, last) => now == last,
             }
         };
-        let made = journal.history.created_paths().into_iter();
-        made.filter(is_there).map(|(path, _)| path).take(MAX_MADE).collect()
+        let created = journal.history.created_paths().into_iter();
+        created.filter(is_there).map(|(path, _)| path).take(MAX_MADE).collect()
     }
 
     /// Returns what the turns of the session changed, in order of the turns.
@@ -373,11 +373,11 @@ impl Checkpoints {
             let session = self.options.session.to_string();
             return Err(CheckpointError::InvalidSession { session });
         }
-        let given = lock(&self.roots).requested.clone();
+        let requested = lock(&self.roots).requested.clone();
         let mut journal = lock(&self.journal);
         let path = journal.path().to_path_buf();
-        if !given.iter().all(|root| journal.history.roots.contains(root)) {
-            let roots = given.iter().map(|root| PathText::from_path(root)).collect();
+        if !requested.iter().all(|root| journal.history.roots.contains(root)) {
+            let roots = requested.iter().map(|root| PathText::from_path(root)).collect();
             let record = Record::Roots { roots };
             journal.append(&record).map_err(CheckpointError::io("write", &path))?;
         }

@@ -193,7 +193,8 @@ fn tail(path: &Path) -> io::Result<String> {
     let mut bytes = Vec::new();
     file.take(TAIL).read_to_end(&mut bytes)?;
     let text = String::from_utf8_lossy(&bytes).into_owned();
-    let cut = if length > TAIL { text.find('\n').map_or(text.len(), |at| at + 1) } else { 0 };
+    let cut =
+        if length > TAIL { text.find('\n').map_or(text.len(), |offset| offset + 1) } else { 0 };
     Ok(text.get(cut..).unwrap_or_default().to_owned())
 }
 

@@ -248,20 +248,20 @@ impl Journal {
                 return Err(io::Error::other("another process is using it"));
             }
             let new = if is_there { temporary_path(&self.path) } else { self.path.clone() };
-            let made = if is_whole {
+            let created = if is_whole {
                 // A deleted file can still be read while it is open.
                 old.copy_to(&new)?
             } else {
                 let Some((head, records)) = &inner.initial_contents else {
                     return Err(io::Error::other("another program changed it"));
                 };
-                let mut made = JournalFile::make(&new)?;
-                made.encrypt_if_encrypted(old, head.session_id.as_str(), &self.keys)?;
-                made.append(&Record::Session(head.clone()))?;
+                let mut created = JournalFile::make(&new)?;
+                created.encrypt_if_encrypted(old, head.session_id.as_str(), &self.keys)?;
+                created.append(&Record::Session(head.clone()))?;
                 for record in records.iter().chain(&inner.new_records) {
-                    made.append(record)?;
+                    created.append(record)?;
                 }
-                made
+                created
             };
             let mut report = "was deleted during the session and was written again";
             let mut aside = String::new();
@@ -278,7 +278,7 @@ impl Journal {
                 );
             }
             let display_path = self.path.display();
-            Ok((made, format!("the file of this session {report}: `{display_path}`{aside}")))
+            Ok((created, format!("the file of this session {report}: `{display_path}`{aside}")))
         })();
         let (new, notice) = written.inspect_err(|_| inner.off = true)?;
         inner.file = Some(new);

@@ -330,8 +330,8 @@ impl Builder {
                 self.compactions.pop();
                 let newest =
                     |(_, record): &(usize, Record)| matches!(record, Record::Compaction(_));
-                if let Some(at) = self.records.iter().rposition(newest) {
-                    self.records.remove(at);
+                if let Some(index) = self.records.iter().rposition(newest) {
+                    self.records.remove(index);
                 }
                 return;
             }

@@ -131,8 +131,8 @@ fn move_if_absent(old: &Path, new: &Path) -> bool {
     if !old.exists() || new.exists() {
         return false;
     }
-    let made = new.parent().map(create_private_dir);
-    made.is_some_and(|made| made.is_ok()) && fs::rename(old, new).is_ok()
+    let created = new.parent().map(create_private_dir);
+    created.is_some_and(|created| created.is_ok()) && fs::rename(old, new).is_ok()
 }
 
 /// Copies a journal with another project in its head; everything else is unchanged.

@@ -167,13 +167,13 @@ impl SearchIndex {
     /// # Errors
     /// Returns an error if SQLite fails.
     pub fn in_memory(is_encrypted_only: bool) -> Result<Self, SearchError> {
-        let made = Connection::open_in_memory().and_then(|connection| {
+        let created = Connection::open_in_memory().and_then(|connection| {
             connection.pragma_update(None, "temp_store", "MEMORY")?;
             connection.execute_batch(&tables())?;
             Ok(connection)
         });
         let path = PathBuf::from(":memory:");
-        match made {
+        match created {
             Ok(connection) => Ok(Self { path, connection, in_memory: true, is_encrypted_only }),
             Err(source) => Err(SearchError::Database { path, source }),
         }

@@ -79,13 +79,14 @@ pub fn find_listed(
         return entries.into_iter().max_by_key(|entry| entry.last_used).ok_or_else(missing);
     }
     let exact = entries.iter().position(|entry| entry.id == selector);
-    let at = exact.or_else(|| entries.iter().position(|it| it.id.eq_ignore_ascii_case(selector)));
-    if let Some(at) = at {
+    let index =
+        exact.or_else(|| entries.iter().position(|it| it.id.eq_ignore_ascii_case(selector)));
+    if let Some(at) = index {
         return Ok(entries.swap_remove(at));
     }
     let number = selector.parse::<usize>().ok();
-    if let Some(at) = entries.iter().position(|entry| Some(entry.index) == number) {
-        return Ok(entries.swap_remove(at));
+    if let Some(index) = entries.iter().position(|entry| Some(entry.index) == number) {
+        return Ok(entries.swap_remove(index));
     }
     // A number that is not in the list is a mistake, not the prefix of an ID that happens to start
     // with digits.

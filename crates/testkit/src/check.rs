@@ -269,8 +269,8 @@ fn check_signed(signed: &[String], raws: &[&RawValue], found: &mut Vec<String>) 
     let mut here = rest.next().unwrap_or("");
     for part in signed {
         loop {
-            if let Some(at) = here.find(part.as_str()) {
-                here = here.get(at + part.len()..).unwrap_or("");
+            if let Some(offset) = here.find(part.as_str()) {
+                here = here.get(offset + part.len()..).unwrap_or("");
                 break;
             }
             match rest.next() {

@@ -54,8 +54,8 @@ impl Connection {
 
     async fn take_line(&mut self) -> io::Result<String> {
         loop {
-            if let Some(at) = self.buffer.iter().position(|byte| *byte == b'\n') {
-                let line = self.take(at + 1).await?;
+            if let Some(index) = self.buffer.iter().position(|byte| *byte == b'\n') {
+                let line = self.take(index + 1).await?;
                 return Ok(String::from_utf8_lossy(&line).trim_end().to_owned());
             }
             if self.buffer.len() > MAX_HEAD {

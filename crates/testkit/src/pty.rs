@@ -196,13 +196,13 @@ impl Terminal {
             if (state.is_closed || !state.emulator.has_mode(2026)) && holds(&state.emulator) {
                 return Ok(());
             }
-            let left = deadline.saturating_duration_since(Instant::now());
+            let remaining = deadline.saturating_duration_since(Instant::now());
             let over = if state.is_closed {
                 "before the program ended"
-            } else if left.is_zero() {
+            } else if remaining.is_zero() {
                 "in time"
             } else {
-                let waited = self.shared.changed.wait_timeout(state, left);
+                let waited = self.shared.changed.wait_timeout(state, remaining);
                 state = waited.unwrap_or_else(PoisonError::into_inner).0;
                 continue;
             };
@@ -274,11 +274,11 @@ impl Terminal {
                 }
             }
             let until = reading_until.unwrap_or(deadline);
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() && state.exit.is_none() {
+            let remaining = until.saturating_duration_since(Instant::now());
+            if remaining.is_zero() && state.exit.is_none() {
                 return Err(format!("the program goes on:\n{}", state.emulator.dump()));
             }
-            let waited = self.shared.changed.wait_timeout(state, left);
+            let waited = self.shared.changed.wait_timeout(state, remaining);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }

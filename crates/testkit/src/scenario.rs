@@ -453,8 +453,9 @@ fn read(path: &Path) -> Result<String, String> {
 }
 
 fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), String> {
-    let made = path.parent().map_or(Ok(()), std::fs::create_dir_all);
-    made.and_then(|()| std::fs::write(path, bytes))
+    let created = path.parent().map_or(Ok(()), std::fs::create_dir_all);
+    created
+        .and_then(|()| std::fs::write(path, bytes))
         .map_err(|error| format!("cannot write `{}`: {error}", path.display()))
 }
 

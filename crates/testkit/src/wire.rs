@@ -84,7 +84,7 @@ impl WireFormat {
             }
         };
         let from_model = |item: &Value| item["role"] == "assistant" || is_model_item(item);
-        let start = items.iter().rposition(from_model).map_or(0, |at| at + 1);
+        let start = items.iter().rposition(from_model).map_or(0, |index| index + 1);
         let mut parts = Vec::new();
         for item in items.iter().skip(start) {
             self.add_parts(item, &mut parts);

@@ -71,11 +71,11 @@ pub(crate) struct UnseenChange {
 impl UnseenChange {
     /// Returns the change since the model last saw the file, if there is one.
     pub(crate) fn detect(
-        seen: &SeenFiles,
+        seen_files: &SeenFiles,
         target: &Confined,
         before: &OriginalFile,
     ) -> Option<Self> {
-        let Freshness::Changed(old) = seen.compare(target.path(), &before.snapshot) else {
+        let Freshness::Changed(old) = seen_files.compare(target.path(), &before.snapshot) else {
             return None;
         };
         let seen_text = old.map(|old| decode(&old).text);
@@ -92,7 +92,7 @@ impl UnseenChange {
     /// the whole change, the model has then seen it.
     pub(crate) fn refuse(
         self,
-        seen: &SeenFiles,
+        seen_files: &SeenFiles,
         target: &Confined,
         before: &OriginalFile,
     ) -> ToolError {
@@ -100,7 +100,7 @@ impl UnseenChange {
         let mut message = format!("`{display_path}` was changed on disk since you last saw it.");
         match self.diff {
             Some(diff) => {
-                seen.record(target.path(), before.snapshot, Some(&before.bytes));
+                seen_files.record(target.path(), before.snapshot, Some(&before.bytes));
                 message.push_str(&format!(
                     " Nothing was written. The change:\n{diff}\nAdapt your edit and try again"
                 ));
@@ -125,25 +125,25 @@ impl UnseenChange {
 
 /// Returns an error if the file changed since the model saw it.
 pub(crate) fn check_fresh(
-    seen: &SeenFiles,
+    seen_files: &SeenFiles,
     target: &Confined,
     before: &OriginalFile,
 ) -> Result<(), ToolError> {
-    match UnseenChange::detect(seen, target, before) {
-        Some(change) => Err(change.refuse(seen, target, before)),
+    match UnseenChange::detect(seen_files, target, before) {
+        Some(change) => Err(change.refuse(seen_files, target, before)),
         None => Ok(()),
     }
 }
 
 /// Writes the bytes if the file is unchanged since `before`, and records the new state as seen.
 pub(crate) fn commit(
-    seen: &SeenFiles,
+    seen_files: &SeenFiles,
     target: &Confined,
     before: Option<&OriginalFile>,
     bytes: &[u8],
 ) -> Result<WriteResult, ToolError> {
     let written = commit_unseen(target, before, bytes)?;
-    seen.record(target.path(), written.snapshot, Some(bytes));
+    seen_files.record(target.path(), written.snapshot, Some(bytes));
     Ok(written)
 }
 

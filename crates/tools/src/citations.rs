@@ -117,7 +117,7 @@ fn insert(text: &str, marks: &[(usize, Vec<usize>)]) -> String {
 
 /// Returns the first character boundary at or after `position`, at most the end of the text.
 fn ceil_char_boundary(text: &str, position: usize) -> usize {
-    (position..text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len())
+    (position..text.len()).find(|offset| text.is_char_boundary(*offset)).unwrap_or(text.len())
 }
 
 /// Replaces whitespace and control characters by spaces, so that a title cannot add lines.

@@ -82,8 +82,8 @@ impl Invocation for Call {
     fn run(self: Box<Self>, _run: Run) -> BoxFuture<'static, ToolResult> {
         Box::pin(async move {
             let plans = self.plans;
-            let made = tokio::task::spawn_blocking(move || make_private(&plans)).await;
-            match made {
+            let created = tokio::task::spawn_blocking(move || make_private(&plans)).await;
+            match created {
                 Ok(Ok(())) => {
                     let mut outcome = ToolResult::text("Switching to Plan mode.")
                         .with_display(Display::text("Plan mode is on"));

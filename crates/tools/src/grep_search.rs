@@ -133,9 +133,9 @@ impl Tool for GrepSearch {
             return Err(invalid_params("The `pattern` parameter must not be empty"));
         }
         let case_sensitive = args.flag("case_sensitive").unwrap_or(false);
-        let given = |name| args.optional_text(name).filter(|text| !text.is_empty());
-        let search_place = SearchPlace::find(&self.workspace, given("dir_path"))?;
-        if given("dir_path").is_some() {
+        let provided = |name| args.optional_text(name).filter(|text| !text.is_empty());
+        let search_place = SearchPlace::find(&self.workspace, provided("dir_path"))?;
+        if provided("dir_path").is_some() {
             search_place.check_hidden_from_agents(&self.workspace)?;
         }
         let names_only = args.flag("names_only").unwrap_or(false);
@@ -143,14 +143,14 @@ impl Tool for GrepSearch {
             ["context", "before", "after"].map(|name| args.integer(name));
         let lines = |own: Option<u64>| own.or(context).unwrap_or(0).min(MAX_CONTEXT);
         let named = context.or(before).or(after).is_some();
-        let include = given("include_pattern");
+        let include = provided("include_pattern");
         let first_root = search_place.roots.first().map_or(Path::new(""), PathBuf::as_path);
         let total = args.integer("total_max_matches").unwrap_or(DEFAULT_HITS).clamp(1, MAX_HITS);
         let per_file = args.integer("max_matches_per_file").unwrap_or(u64::MAX).max(1);
         let query = GrepQuery {
             pattern: pattern.to_owned(),
             matcher: matcher(pattern, case_sensitive, args.flag("fixed_strings").unwrap_or(false))?,
-            exclude: given("exclude_pattern")
+            exclude: provided("exclude_pattern")
                 .map(|exclude| matcher(exclude, case_sensitive, false))
                 .transpose()?,
             include: include
@@ -164,7 +164,7 @@ impl Tool for GrepSearch {
             per_file: if names_only { 1 } else { per_file.min(total) },
             total,
         };
-        let words = match given("dir_path") {
+        let words = match provided("dir_path") {
             Some(path) => format!("in path \"{path}\""),
             None if search_place.roots.len() > 1 => {
                 format!("across {} workspace directories", search_place.roots.len())

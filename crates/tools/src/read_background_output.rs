@@ -67,12 +67,12 @@ impl Tool for ReadBackgroundOutput {
     }
 
     fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
-        let given = args.get("pid").map(ToString::to_string).unwrap_or_default();
+        let provided = args.get("pid").map(ToString::to_string).unwrap_or_default();
         let arguments = Arguments::check(args, &self.spec)?;
         let pid = match arguments.integer("pid").map(i32::try_from) {
             Some(Ok(pid)) => pid,
             // No process has such an ID.
-            _ => return Err(unknown(&given)),
+            _ => return Err(unknown(&provided)),
         };
         let lines = arguments.integer("lines").unwrap_or(DEFAULT_LINES);
         let delay = arguments.integer("delay_ms").unwrap_or(0).min(LONGEST_DELAY);

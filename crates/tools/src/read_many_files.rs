@@ -125,7 +125,7 @@ pub fn is_valid_glob(pattern: &str) -> bool {
 /// skipped with a reason.
 pub fn read_many(
     workspace: &Workspace,
-    seen: &SeenFiles,
+    seen_files: &SeenFiles,
     selection: &ReadMany,
     cancel: &CancellationToken,
 ) -> Result<ReadManyResult, ToolError> {
@@ -144,7 +144,7 @@ pub fn read_many(
             result.skipped.push((path, UNWANTED_MEDIA.to_owned()));
             continue;
         }
-        match read(workspace, seen, &target, Range::default(), cancel) {
+        match read(workspace, seen_files, &target, Range::default(), cancel) {
             Err(error) => result.skipped.push((path, error.message)),
             Ok(Read::Refused(reason)) => result.skipped.push((path, reason)),
             Ok(Read::Text { header, text, cut: is_truncated, .. }) => {

@@ -193,8 +193,8 @@ impl Tool for RunShellCommand {
                 command.len()
             )));
         }
-        let given = arguments.optional_text("dir_path").filter(|path| !path.is_empty());
-        let directory = match given {
+        let provided = arguments.optional_text("dir_path").filter(|path| !path.is_empty());
+        let directory = match provided {
             None => self.workspace.root().to_owned(),
             Some(path) => self.folder(path)?,
         };
@@ -227,7 +227,7 @@ impl Tool for RunShellCommand {
                 call: scope.call.clone(),
             },
         );
-        let mut title = title(&command, given, &description, background)
+        let mut title = title(&command, provided, &description, background)
             + &format_request(&permissions, arguments.optional_text("justification"));
         if in_editor.is_some() {
             title.push_str(" [in a terminal of the editor]");

@@ -181,12 +181,12 @@ fn stretches(
     ends.retain(|end| *end <= length);
     ends.sort_unstable();
     ends.dedup();
-    let at = |end: usize| {
+    let offset = |end: usize| {
         let marked = marks.iter().find(|mark| mark.0 >= end).is_some_and(|mark| mark.1);
         let role = pieces.iter().find(|piece| piece.0 >= end).map(|piece| piece.1);
         (end, marked, role)
     };
-    ends.into_iter().map(at).collect()
+    ends.into_iter().map(offset).collect()
 }
 
 /// Collects rows up to the maximum.

@@ -130,7 +130,7 @@ impl ProposedChange {
             let start = bytes(&old[..head]);
             let part = &self.old[start..self.old.len() - bytes(&old[old.len() - tail..])];
             let unique = !part.is_empty()
-                && self.old.find(part).is_some_and(|at| !self.old[at + 1..].contains(part));
+                && self.old.find(part).is_some_and(|offset| !self.old[offset + 1..].contains(part));
             if unique || (head == 0 && tail == 0) {
                 return (part, &new_text[start..new_text.len() - bytes(&new[new.len() - tail..])]);
             }

@@ -176,8 +176,8 @@ impl Keymap {
         let defaults = Self::load(self.platform, "");
         let mut found = Vec::new();
         for (key, commands) in &self.commands {
-            for (at, first) in commands.iter().enumerate() {
-                for second in commands.iter().skip(at + 1) {
+            for (index, first) in commands.iter().enumerate() {
+                for second in commands.iter().skip(index + 1) {
                     let meant = defaults.is_bound(*key, *first) && defaults.is_bound(*key, *second);
                     let is_own =
                         |command: &KeyCommand| self.user_bindings.contains(&(*key, *command));

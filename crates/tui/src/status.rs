@@ -133,8 +133,8 @@ impl Working {
     /// Returns the phase and its description.
     fn phase(&self, look: StatusOptions<'_>, now_ms: u64, theme: &Theme) -> Line {
         if let Some((until, reason)) = &self.retry {
-            let left = until.saturating_sub(now_ms).div_ceil(1000);
-            return Line::styled(format!("{reason} in {left}s"), theme.warning);
+            let remaining = until.saturating_sub(now_ms).div_ceil(1000);
+            return Line::styled(format!("{reason} in {remaining}s"), theme.warning);
         }
         if !self.hooks.is_empty() {
             let first = |name: &String| name.lines().next().unwrap_or_default().to_owned();

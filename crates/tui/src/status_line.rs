@@ -236,7 +236,7 @@ fn shorten_model(drawn: &mut [FooterCell], used: usize, labels: bool, width: usi
             matches!(item, FooterItem::Sandbox | FooterItem::Trust | FooterItem::Quota)
                 || *item == FooterItem::ModelName
         };
-        let needed = drawn.iter().rposition(is_warning).map_or(0, |at| at + 1);
+        let needed = drawn.iter().rposition(is_warning).map_or(0, |index| index + 1);
         let needed = drawn.get(..needed).unwrap_or_default();
         missing = missing_columns(needed, used, labels, width).unwrap_or(0);
     }

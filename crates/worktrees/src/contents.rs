@@ -231,8 +231,8 @@ impl<'r> Contents<'r> {
         use std::os::unix::ffi::OsStrExt as _;
         let entries = self.git.bytes(&["ls-files", "--stage", "-z"])?;
         let link = |entry: &[u8]| {
-            let at = entry.iter().position(|byte| *byte == b'\t')?;
-            let (header, path) = entry.split_at_checked(at)?;
+            let index = entry.iter().position(|byte| *byte == b'\t')?;
+            let (header, path) = entry.split_at_checked(index)?;
             let mut columns = std::str::from_utf8(header).ok()?.split(' ');
             let (mode, commit) = (columns.next()?, columns.next()?);
             let path = PathBuf::from(OsStr::from_bytes(path.get(1..)?));

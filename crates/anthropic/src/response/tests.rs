@@ -60,9 +60,9 @@ fn stream_may_be_split_at_every_byte() {
     let whole = read(&[&bytes]);
     assert_eq!(whole.1, Ok(()));
     assert!(whole.0.iter().any(|chunk| chunk.contains("ü")), "{:?}", whole.0);
-    for at in 0..bytes.len() {
-        let (head, tail) = bytes.split_at(at);
-        assert_eq!(read(&[head, tail]), whole, "{at}");
+    for index in 0..bytes.len() {
+        let (head, tail) = bytes.split_at(index);
+        assert_eq!(read(&[head, tail]), whole, "{index}");
     }
 }
 
@@ -71,9 +71,9 @@ fn stream_truncated_at_any_byte_is_incomplete() {
     let bytes = sample();
     let finish = bytes.windows(13).position(|window| window == b"message_delta");
     let finish = finish.unwrap_or_default();
-    for at in 1..finish {
-        let (head, _) = bytes.split_at(at);
-        assert!(read(&[head]).1.is_err(), "{at}");
+    for index in 1..finish {
+        let (head, _) = bytes.split_at(index);
+        assert!(read(&[head]).1.is_err(), "{index}");
     }
 }
 

@@ -14,8 +14,8 @@ async fn overloaded_service_is_retried() {
     assert_eq!((received.text().as_str(), received.retries.len()), ("ok", 3));
     let classes: Vec<&str> = received.retries.iter().map(|retry| retry.class.as_str()).collect();
     assert_eq!(classes, ["capacity", "rate_limit", "capacity"]);
-    let seen = server.requests();
-    assert!(seen.iter().all(|request| request.body == seen[0].body));
+    let requests = server.requests();
+    assert!(requests.iter().all(|request| request.body == requests[0].body));
 }
 
 #[tokio::test]

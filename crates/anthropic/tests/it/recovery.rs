@@ -85,8 +85,10 @@ async fn cache_marks_are_left_out_where_they_are_unknown() {
     let unknown = "messages.0.content.0.cache_control: Extra inputs are not permitted";
     let (received, server) = serve(vec![bad_request(unknown), ok()]).await;
     assert_eq!(received.text(), "ok");
-    let seen = server.requests();
-    assert!(seen[0].body.contains("cache_control") && !seen[1].body.contains("cache_control"));
+    let requests = server.requests();
+    assert!(
+        requests[0].body.contains("cache_control") && !requests[1].body.contains("cache_control")
+    );
 }
 
 #[tokio::test]

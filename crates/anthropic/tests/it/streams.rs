@@ -242,8 +242,8 @@ async fn refusal_is_explained() {
 #[tokio::test]
 async fn paused_turn_is_continued_in_the_same_stream() {
     let paused = message(vec![text(0, "half ")], "pause_turn");
-    let done = message(vec![text(0, "whole")], "end_turn");
-    let (received, server) = serve(vec![stream(&paused), stream(&done)]).await;
+    let output = message(vec![text(0, "whole")], "end_turn");
+    let (received, server) = serve(vec![stream(&paused), stream(&output)]).await;
     assert!(received.end.is_ok(), "{:?}", received.end);
     assert_eq!(received.answer.text(), "half whole");
     let finish = received.answer.metadata.finish.as_ref().map(|it| it.reason);
@@ -269,8 +269,8 @@ async fn hosted_search_is_continued_after_a_pause() {
         {"type": "web_search_result", "url": "https://e.example/a", "title": "A",
             "encrypted_content": "e"}]});
     let paused = message(vec![text(0, "Searching. "), block(1, search, &query)], "pause_turn");
-    let done = message(vec![block(0, found, &[]), text(1, "Found.")], "end_turn");
-    let server = Server::start(vec![stream(&paused), stream(&done)]).await;
+    let output = message(vec![block(0, found, &[]), text(1, "Found.")], "end_turn");
+    let server = Server::start(vec![stream(&paused), stream(&output)]).await;
     let mut search = hello();
     search.tools = ToolSet::WebSearch;
     let answer = model(&server).generate(search, CancellationToken::new()).await;

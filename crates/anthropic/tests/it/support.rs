@@ -253,7 +253,7 @@ pub(crate) async fn sent(request: Request) -> Value {
 
 /// Returns the body of a request that the server received.
 pub(crate) fn body(server: &Server, index: usize) -> Value {
-    let seen = server.requests();
-    let seen = seen.get(index).expect("a request");
+    let requests = server.requests();
+    let seen = requests.get(index).expect("a request");
     serde_json::from_str(&seen.body).expect("a body of JSON")
 }

@@ -75,9 +75,9 @@ fn page_of(page: &mut impl Write, summary: &Summary, directory: &BatchDirectory)
         )?;
     }
     writeln!(page, "</tbody></table>")?;
-    let mut left = MOST_PATCHES;
+    let mut remaining = MOST_PATCHES;
     for row in &summary.results {
-        patch(page, row, directory, &mut left)?;
+        patch(page, row, directory, &mut remaining)?;
     }
     writeln!(page, "</body></html>")
 }
@@ -122,7 +122,7 @@ fn patch(
     page: &mut impl Write,
     row: &SummaryRow,
     directory: &BatchDirectory,
-    left: &mut usize,
+    remaining: &mut usize,
 ) -> io::Result<()> {
     let mut bytes = Vec::new();
     if let Ok(file) = File::open(directory.task(&row.id).file("patch.diff")) {
@@ -135,11 +135,11 @@ fn patch(
         row.files_changed,
         id = HtmlText(&row.id)
     )?;
-    if bytes.len() > *left {
+    if bytes.len() > *remaining {
         writeln!(page, "<p>The page has too many changes already; see patch.diff.</p></details>")?;
         return Ok(());
     }
-    *left -= bytes.len();
+    *remaining -= bytes.len();
     let is_cut = bytes.len() as u64 > LONGEST_PATCH;
     writeln!(page, "<pre>")?;
     for line in String::from_utf8_lossy(&bytes).lines() {

@@ -322,10 +322,10 @@ fn bracket(buffer: &Buffer) -> Option<Position> {
 /// Returns the bracket that closes the one open at `from`.
 pub fn closing(text: &str, from: usize, open: char, close: char) -> Option<usize> {
     let mut depth = 0usize;
-    for (at, char) in text.get(from..)?.char_indices() {
+    for (offset, char) in text.get(from..)?.char_indices() {
         if char == close {
             if depth == 0 {
-                return Some(from + at);
+                return Some(from + offset);
             }
             depth -= 1;
         } else if char == open {
@@ -338,10 +338,10 @@ pub fn closing(text: &str, from: usize, open: char, close: char) -> Option<usize
 /// Returns the bracket that opened the one open before `target`.
 pub fn opening(text: &str, to: usize, open: char, close: char) -> Option<usize> {
     let mut depth = 0usize;
-    for (at, char) in text.get(..to)?.char_indices().rev() {
+    for (offset, char) in text.get(..to)?.char_indices().rev() {
         if char == open {
             if depth == 0 {
-                return Some(at);
+                return Some(offset);
             }
             depth -= 1;
         } else if char == close {
@@ -371,7 +371,11 @@ pub fn find(buffer: &Buffer, kind: char, char: char, times: usize, again: bool) 
             .filter(|at| *at >= start && next_to.line == from.line)
             .collect()
     } else {
-        line.match_indices(char).map(|(at, _)| at).filter(|at| *at < from.byte).rev().collect()
+        line.match_indices(char)
+            .map(|(offset, _)| offset)
+            .filter(|offset| *offset < from.byte)
+            .rev()
+            .collect()
     };
     let adjacent =
         again && until && next_to.line == from.line && places.first() == Some(&next_to.byte);

@@ -75,13 +75,14 @@ fn find_quoted(buffer: &Buffer, quote: char, around: bool) -> Option<TextObject>
     let line = buffer.current_line();
     let mut quotes = Vec::new();
     let mut escaped = false;
-    for (at, char) in line.char_indices() {
+    for (offset, char) in line.char_indices() {
         if char == quote && !escaped {
-            quotes.push(at);
+            quotes.push(offset);
         }
         escaped = char == '\\' && !escaped;
     }
-    let pair = quotes.chunks_exact(2).find(|pair| pair.iter().any(|at| *at >= cursor.byte))?;
+    let pair =
+        quotes.chunks_exact(2).find(|pair| pair.iter().any(|offset| *offset >= cursor.byte))?;
     let [open, close] = *pair else { return None };
     let position_at = |byte| Position::new(cursor.line, byte);
     if !around {
@@ -174,16 +175,18 @@ fn sentences(text: &str) -> Vec<Range<usize>> {
     let mut found: Vec<Range<usize>> = Vec::new();
     let (mut start, mut in_space, mut ended) = (0, false, false);
     let mut before = None;
-    for (at, char) in text.char_indices() {
+    for (offset, char) in text.char_indices() {
         let space = char.is_whitespace();
         let breaks = match (in_space, space) {
-            (false, true) => ended || (char == '\n' && text.get(at..).is_some_and(is_empty_line)),
+            (false, true) => {
+                ended || (char == '\n' && text.get(offset..).is_some_and(is_empty_line))
+            }
             (true, false) => true,
             _ => false,
         };
         if breaks && before.is_some() {
-            found.push(start..at);
-            start = at;
+            found.push(start..offset);
+            start = offset;
         }
         in_space = if breaks { space } else { in_space };
         ended = match char {

@@ -32,11 +32,11 @@ fn keys(text: &str) -> Vec<Key> {
 }
 
 fn run(start: &str, typed: &str) -> String {
-    let at = start.find('|').unwrap();
+    let offset = start.find('|').unwrap();
     let mut buffer = Buffer::default();
     buffer.set_columns(1000);
     buffer.reset(&start.replacen('|', "", 1));
-    let position = buffer.text().position(at);
+    let position = buffer.text().position(offset);
     buffer.set_cursor(position);
     let mut vim = Vim::default();
     vim.key(&mut buffer, Key::plain(KeyCode::Escape));

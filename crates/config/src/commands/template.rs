@@ -125,14 +125,14 @@ fn calls(before: &str, rest: &str) -> bool {
 /// Returns the position of the brace that closes a block.
 fn closing(inside: &str) -> Option<usize> {
     let mut depth = 1u32;
-    for (at, byte) in inside.bytes().enumerate() {
+    for (index, byte) in inside.bytes().enumerate() {
         match byte {
             b'{' => depth += 1,
             b'}' => depth -= 1,
             _ => {}
         }
         if depth == 0 {
-            return Some(at);
+            return Some(index);
         }
     }
     None

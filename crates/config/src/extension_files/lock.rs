@@ -139,7 +139,7 @@ fn note(file: &Path, name: &str, entry: Option<&LockEntry>) -> Result<(), Config
 pub fn content_hash(folder: &Path) -> io::Result<String> {
     let files = files_of(folder)?;
     let mut hash = Sha256::new();
-    let mut left = MOST_BYTES;
+    let mut remaining = MOST_BYTES;
     for name in files {
         let path = folder.join(&name);
         if let Ok(target) = fs::read_link(&path) {
@@ -152,7 +152,7 @@ pub fn content_hash(folder: &Path) -> io::Result<String> {
         }
         let file = fs::File::open(&path)?;
         let metadata = file.metadata()?;
-        left = left.checked_sub(metadata.len()).ok_or_else(too_large)?;
+        remaining = remaining.checked_sub(metadata.len()).ok_or_else(too_large)?;
         let name = name.as_os_str().as_encoded_bytes();
         hash.update((name.len() as u64).to_le_bytes());
         hash.update(name);

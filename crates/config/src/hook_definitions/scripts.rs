@@ -151,16 +151,16 @@ impl Words {
             words.extend(runners.map(|(_, file)| ((*file).to_owned(), true)));
             let mut runs_next = INTERPRETERS.contains(&name);
             let mut module_next = false;
-            for (at, word) in command.words.iter().enumerate() {
+            for (index, word) in command.words.iter().enumerate() {
                 let Some(text) = &word.text else {
                     // `"$HERE/x.sh"`: assumes that the variable holds one of the known directories.
                     let end = path_after_expansions(&word.source).map(str::to_owned);
-                    words.extend(end.map(|end| (end, at == 0 || runs_next)));
-                    runs_next &= at == 0;
+                    words.extend(end.map(|end| (end, index == 0 || runs_next)));
+                    runs_next &= index == 0;
                     continue;
                 };
-                let is_run = at == 0 || (runs_next && !text.starts_with('-'));
-                if at > 0 && is_run {
+                let is_run = index == 0 || (runs_next && !text.starts_with('-'));
+                if index > 0 && is_run {
                     runs_next = false;
                 }
                 if std::mem::replace(&mut module_next, is_run_of_module(name, text)) {

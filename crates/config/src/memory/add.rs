@@ -75,7 +75,7 @@ pub fn add_fact(text: &str, fact: &str) -> String {
     let title = line.trim_end();
     let body = heading + title.len();
     let rest = text.get(body..).unwrap_or_default();
-    let end = rest.find("\n#").map_or(text.len(), |at| body + at + 1);
+    let end = rest.find("\n#").map_or(text.len(), |offset| body + offset + 1);
     let (list, after) = text.split_at(end);
     let list = list.trim_end();
     let gap = if list.ends_with(title) { "\n\n" } else { "\n" };
@@ -113,9 +113,9 @@ mod tests {
             let changed = add_fact(&text, "the fact");
             let mut rest = changed.as_str();
             for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
-                let at = rest.find(line);
-                prop_assert!(at.is_some(), "{:?} is not in {:?}", line, rest);
-                rest = &rest[at.unwrap_or(0) + line.len()..];
+                let offset = rest.find(line);
+                prop_assert!(offset.is_some(), "{:?} is not in {:?}", line, rest);
+                rest = &rest[offset.unwrap_or(0) + line.len()..];
             }
         }
     }

@@ -342,8 +342,8 @@ fn saving_a_project_setting_rejects_loosening_and_keeps_accepted_ones() {
     );
     accept_settings(&config.dirs, &config.outer, &config.cwd).expect("accepted");
     let set = |key: &str, value: Value| {
-        let done = set_setting(&config, SettingScope::Workspace, key, Some(&value));
-        done.map_err(|error| error.to_string())
+        let output = set_setting(&config, SettingScope::Workspace, key, Some(&value));
+        output.map_err(|error| error.to_string())
     };
     for (key, value) in [
         ("general.defaultApprovalMode", json!("auto_edit")),

@@ -42,8 +42,8 @@ impl BodyHistory {
     pub(super) fn add(&mut self, role: &str, text: String) -> BodyDelta {
         self.next += 1;
         let key = self.next;
-        let at = self.bodies.iter().position(|entry| entry.role == role);
-        let earlier = at.and_then(|at| self.bodies.remove(at));
+        let index = self.bodies.iter().position(|entry| entry.role == role);
+        let earlier = index.and_then(|at| self.bodies.remove(at));
         let base = earlier.filter(|earlier| earlier.chain < CHAIN);
         let (delta, chain) = match base {
             Some(base) => (difference(key, &base, &text), base.chain + 1),

@@ -47,9 +47,9 @@ mod tests {
     async fn paused_clock_keeps_the_remaining_time() {
         let mut clock = PausableDeadline::new(Duration::from_secs(10));
         clock.pause();
-        let left = clock.remaining;
+        let remaining = clock.remaining;
         clock.pause();
-        assert!(clock.remaining == left && left <= Duration::from_secs(10));
+        assert!(clock.remaining == remaining && remaining <= Duration::from_secs(10));
         let stands = tokio::time::timeout(Duration::ZERO, clock.run_out());
         assert!(stands.await.is_err());
         let mut up = PausableDeadline::new(Duration::ZERO);

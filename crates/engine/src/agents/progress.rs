@@ -106,8 +106,8 @@ impl ProgressTracker {
     }
 
     fn step(&mut self, item: &ItemId) -> Option<&mut AgentStep> {
-        let at = self.items.iter().position(|known| known == item)?;
-        self.progress.steps.get_mut(at)
+        let index = self.items.iter().position(|known| known == item)?;
+        self.progress.steps.get_mut(index)
     }
 
     /// Counts a task that was sent to a remote agent.

@@ -276,7 +276,7 @@ impl Ledger {
         };
         let accounts =
             self.change(|accounts| accounts.started.is_some().then(|| accounts.now()))?;
-        accounts.into_iter().filter_map(left).min_by_key(|(left, _)| *left)
+        accounts.into_iter().filter_map(left).min_by_key(|(remaining, _)| *remaining)
     }
 
     /// Waits until the time of the turn is up.

@@ -176,9 +176,10 @@ fn head_and_tail(text: &str, limit: usize) -> (&str, &str) {
     }
     let first = limit * HEAD_PERCENT / 100;
     let last = limit - first;
-    let at =
-        |characters: usize| text.char_indices().nth(characters).map_or(text.len(), |(at, _)| at);
-    let (head_end, tail_start) = (at(first), at(count - last));
+    let offset = |characters: usize| {
+        text.char_indices().nth(characters).map_or(text.len(), |(offset, _)| offset)
+    };
+    let (head_end, tail_start) = (offset(first), offset(count - last));
     let head = text.get(..head_end).unwrap_or_default();
     let tail = text.get(tail_start..).unwrap_or_default();
     // A line that takes most of it is split.
@@ -215,8 +216,8 @@ mod tests {
             sizes in proptest::collection::vec(0u64..60_000, 1..60),
         ) {
             let (all, mut tokens) = (50_000, 0);
-            for (at, size) in sizes.iter().enumerate() {
-                let pending = PendingResults { tokens, expected: (sizes.len() - at - 1) as u64 };
+            for (index, size) in sizes.iter().enumerate() {
+                let pending = PendingResults { tokens, expected: (sizes.len() - index - 1) as u64 };
                 tokens += pending.share(all).min(*size);
             }
             prop_assert!(tokens <= all, "{tokens}");

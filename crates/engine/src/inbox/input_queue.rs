@@ -113,11 +113,11 @@ impl InputQueue {
 
     /// Removes a steering message, wherever it waits. Returns its text.
     pub(super) fn withdraw(&mut self, id: &SteerId) -> Option<String> {
-        if let Some(at) = self.steering.iter().position(|steer| steer.id == *id) {
-            return Some(self.steering.remove(at).prompt.text);
+        if let Some(index) = self.steering.iter().position(|steer| steer.id == *id) {
+            return Some(self.steering.remove(index).prompt.text);
         }
-        let at = self.inputs.iter().position(|queued| queued.steer.as_ref() == Some(id))?;
-        self.inputs.remove(at).map(|queued| queued.input.text().to_owned())
+        let index = self.inputs.iter().position(|queued| queued.steer.as_ref() == Some(id))?;
+        self.inputs.remove(index).map(|queued| queued.input.text().to_owned())
     }
 
     pub(super) fn has_steering(&self) -> bool {

@@ -85,8 +85,8 @@ impl OpQueue {
     /// Takes the next operation that can also run between two requests of a turn.
     pub(super) fn next_context_op(&mut self) -> Option<ContextOp> {
         let is_context = |op: &QueuedOp| matches!(op, QueuedOp::Context(_));
-        let at = self.ops.iter().position(is_context)?;
-        match self.ops.remove(at)? {
+        let index = self.ops.iter().position(is_context)?;
+        match self.ops.remove(index)? {
             QueuedOp::Context(op) => Some(op),
             _ => None,
         }

@@ -189,9 +189,9 @@ fn declaration_index(message: &str) -> Option<usize> {
 /// Whether a message contains a name as a word.
 fn names(message: &str, name: &str) -> bool {
     let is_part = |character: char| character.is_alphanumeric() || matches!(character, '_' | '-');
-    message.match_indices(name).any(|(at, _)| {
-        let before = message.get(..at).and_then(|text| text.chars().next_back());
-        let after = message.get(at + name.len()..).and_then(|text| text.chars().next());
+    message.match_indices(name).any(|(offset, _)| {
+        let before = message.get(..offset).and_then(|text| text.chars().next_back());
+        let after = message.get(offset + name.len()..).and_then(|text| text.chars().next());
         !before.is_some_and(is_part) && !after.is_some_and(is_part)
     })
 }
@@ -207,7 +207,7 @@ fn accepted_count(contents: &[Sealed]) -> usize {
                 })
             })
     };
-    contents.iter().rposition(is_answer).map_or(0, |at| at + 1)
+    contents.iter().rposition(is_answer).map_or(0, |index| index + 1)
 }
 
 /// Returns the entry without what a step removes; their names are added to `removed`.

@@ -102,13 +102,16 @@ impl ResponseReceiver<'_> {
                 Some(Ok(StreamEvent::Notice(text))) => self.inbox.notice(Level::Warning, &text),
                 Some(Ok(StreamEvent::Chunk(mut chunk))) => {
                     attempt.first_chunk_ms.get_or_insert_with(|| millis(attempt.sent_at));
-                    if let Some(seen) = played.hook_request {
+                    if let Some(request_view) = played.hook_request {
                         let output = ResponseView {
                             text: visible(&chunk.parts),
                             finish: chunk.finish.as_ref(),
                             usage: chunk.usage,
                         };
-                        match self.hooks.after_model(seen, &output, true, self.inbox, cancel).await
+                        match self
+                            .hooks
+                            .after_model(request_view, &output, true, self.inbox, cancel)
+                            .await
                         {
                             Ok(None) => {}
                             Ok(Some(text)) => drop(replace_text(&mut chunk.parts, &text)),
@@ -141,7 +144,7 @@ impl ResponseReceiver<'_> {
     pub(crate) async fn run_response_hooks(
         &mut self,
         attempt: &mut Attempt,
-        seen: &serde_json::Value,
+        request_view: &serde_json::Value,
         cancel: &CancellationToken,
     ) -> Result<(), EndReason> {
         if !self.hooks.delays_text() {
@@ -152,7 +155,7 @@ impl ResponseReceiver<'_> {
             finish: attempt.answer.finish.as_ref(),
             usage: attempt.answer.usage,
         };
-        let new = self.hooks.after_model(seen, &output, false, self.inbox, cancel).await?;
+        let new = self.hooks.after_model(request_view, &output, false, self.inbox, cancel).await?;
         if cancel.is_cancelled() {
             // The hooks were cancelled before they could respond.
             return Err(EndReason::Cancelled);

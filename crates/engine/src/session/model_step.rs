@@ -134,7 +134,7 @@ impl Session {
             )
             .await?;
         let started_at = Instant::now();
-        let seen = self.hooks.request_view(&request, self.client.catalog());
+        let request_view = self.hooks.request_view(&request, self.client.catalog());
         let sent = self.conversation.history().len();
         let mut attempt = Attempt::new(started_at, request.bytes());
         let mut receiver = self.receiver();
@@ -142,14 +142,17 @@ impl Session {
             request.continuation = Some(unfinished.token.clone());
             receiver.begin_with(&mut attempt, unfinished, state.shown_bytes);
         }
-        let played =
-            StreamSource { hook_response: hooked.map(single_chunk), hook_request: seen.as_ref() };
+        let played = StreamSource {
+            hook_response: hooked.map(single_chunk),
+            hook_request: request_view.as_ref(),
+        };
         let mut ended = receiver.stream(request, played, &mut attempt, cancel).await;
         receiver.report_request(&state.model, &attempt, &ended);
         self.budget.save_requests(self.conversation.history_mut());
-        if let (StreamEnd::Complete | StreamEnd::RepetitionDetected, Some(seen)) = (&ended, &seen)
+        if let (StreamEnd::Complete | StreamEnd::RepetitionDetected, Some(request_view)) =
+            (&ended, &request_view)
             && let Err(reason) =
-                self.receiver().run_response_hooks(&mut attempt, seen, cancel).await
+                self.receiver().run_response_hooks(&mut attempt, request_view, cancel).await
         {
             ended = StreamEnd::Stopped(reason);
         }

@@ -113,9 +113,9 @@ impl ToolRunner<'_> {
             let checkpoints = self.checkpoints.store().filter(|_| kind == ToolKind::Execute);
             tokio::task::spawn_blocking(move || {
                 let invocation = tool.prepare(args, &scope)?;
-                let made =
+                let created =
                     checkpoints.map(|checkpoints| checkpoints.created_paths()).unwrap_or_default();
-                Ok((invocation, made))
+                Ok((invocation, created))
             })
         };
         let (invocation, created_paths) = match self.inbox.while_receiving(preparing).await {

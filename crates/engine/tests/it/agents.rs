@@ -110,12 +110,12 @@ async fn only_the_subagent_result_is_returned() {
     let mut rig = rig(replies, team(vec![agent("scout")], vec![look]));
     let (reason, events) = rig.turn("go").await;
     assert!(matches!(reason, EndReason::Done));
-    let done = &finished(&events)[0];
+    let output = &finished(&events)[0];
     assert_eq!(
-        done.for_model,
+        output.for_model,
         "Subagent 'scout' finished.\nTermination Reason: GOAL\nResult:\nresult 7"
     );
-    let Some(Display::Agent(progress)) = &done.display else { unreachable!("no picture") };
+    let Some(Display::Agent(progress)) = &output.display else { unreachable!("no picture") };
     assert_eq!((progress.turns, progress.calls), (2, 2));
     assert_eq!(progress.steps[0].title, "call 1");
     let live = |event: &&Event| matches!(event.body, EventBody::Agent { .. });
@@ -146,9 +146,9 @@ async fn subagent_cannot_call_undeclared_tools() {
     ];
     let mut rig = rig(replies, team(vec![agent("scout")], Vec::new()));
     let (_, events) = rig.turn("go").await;
-    let done = &finished(&events)[0];
-    assert_eq!(agent_end(done), AgentEnd::Goal);
-    let Some(Display::Agent(progress)) = &done.display else { unreachable!("no picture") };
+    let output = &finished(&events)[0];
+    assert_eq!(agent_end(output), AgentEnd::Goal);
+    let Some(Display::Agent(progress)) = &output.display else { unreachable!("no picture") };
     for step in &progress.steps[..2] {
         assert_eq!(step.status, Some(ToolStatus::Error));
         assert!(step.error.contains("not found"), "{}", step.error);
@@ -204,10 +204,10 @@ async fn subagent_without_remaining_turns_gets_one_final_turn() {
     ];
     let mut rig = rig(replies, team(vec![scout], vec![look.clone()]));
     let (_, events) = rig.turn("go").await;
-    let done = finished(&events);
-    assert!(done[0].for_model.ends_with("GOAL\nResult:\nresult 9"), "{}", done[0].for_model);
-    assert_eq!(agent_end(&done[1]), AgentEnd::MaxTurns);
-    assert!(done[1].for_model.contains("its limit of 2 requests"));
+    let output = finished(&events);
+    assert!(output[0].for_model.ends_with("GOAL\nResult:\nresult 9"), "{}", output[0].for_model);
+    assert_eq!(agent_end(&output[1]), AgentEnd::MaxTurns);
+    assert!(output[1].for_model.contains("its limit of 2 requests"));
     // Calls in the final turn do not run, except `complete_task`.
     assert_eq!(look.prepared.load(std::sync::atomic::Ordering::SeqCst), 4);
     let urged = |texts: &Vec<String>| texts.last().is_some_and(|text| text.contains("last turn"));
@@ -248,9 +248,9 @@ async fn plain_text_is_a_result_only_without_a_schema() {
     ];
     let mut rig = rig(replies, team(vec![free, agent("strict")], Vec::new()));
     let (_, events) = rig.turn("go").await;
-    let done = finished(&events);
-    assert!(done[0].for_model.ends_with("GOAL\nResult:\nfound it"), "{}", done[0].for_model);
-    assert_eq!(agent_end(&done[1]), AgentEnd::ErrorNoCompleteTaskCall);
+    let output = finished(&events);
+    assert!(output[0].for_model.ends_with("GOAL\nResult:\nfound it"), "{}", output[0].for_model);
+    assert_eq!(agent_end(&output[1]), AgentEnd::ErrorNoCompleteTaskCall);
 }
 
 async fn next_ask(rig: &mut Rig) -> ApprovalRequest {
@@ -357,9 +357,9 @@ async fn interrupt_ends_all_subagents() {
         }
         events.push(event);
     }
-    let done = finished(&events);
-    assert_eq!(done.len(), 2);
-    for done in done {
+    let output = finished(&events);
+    assert_eq!(output.len(), 2);
+    for done in output {
         assert_eq!(done.status, ToolStatus::Cancelled);
         assert!(done.for_model.contains("ABORTED"), "{}", done.for_model);
     }
@@ -512,7 +512,7 @@ async fn subagent_that_exceeds_its_time_can_be_resumed() {
     rig.send(Op::Interrupt).await;
     let is_done = |body: &EventBody| matches!(body, EventBody::ItemDone { .. });
     let events = vec![rig.wait_for_event(is_done).await];
-    let done = &finished(&events)[0];
-    assert_eq!(done.status, ToolStatus::Cancelled);
-    assert!(done.for_model.contains("`resume`: \"scout-1\""), "{}", done.for_model);
+    let output = &finished(&events)[0];
+    assert_eq!(output.status, ToolStatus::Cancelled);
+    assert!(output.for_model.contains("`resume`: \"scout-1\""), "{}", output.for_model);
 }

@@ -165,8 +165,8 @@ async fn denial_without_feedback_skips_calls_not_started() {
             answer(&rig, Decide::new(approval.id, ApprovalResponse::ProceedOnce)).await;
         }
         let (_, events) = rig.finish().await;
-        let done = tools_done(&events);
-        let second = done.iter().find(|done| done.index == 1).expect("the second");
+        let output = tools_done(&events);
+        let second = output.iter().find(|done| done.index == 1).expect("the second");
         assert_eq!(second.for_model.contains("denied an earlier call"), left_out, "{second:?}");
         // The model continues in both cases, because the session is not interactive.
         assert_eq!(texts(&events), ["on"]);
@@ -251,9 +251,9 @@ async fn sandbox_denial_is_offered_with_missing_permissions() {
         assert_eq!(approval.permissions.words(), ["network"]);
         answer(&rig, Decide::new(approval.id, answered)).await;
         let (_, events) = rig.finish().await;
-        let done = tools_done(&events);
-        assert_eq!(done.len(), 1);
-        assert!(done[0].for_model.starts_with(expected), "{}", done[0].for_model);
+        let output = tools_done(&events);
+        assert_eq!(output.len(), 1);
+        assert!(output[0].for_model.starts_with(expected), "{}", output[0].for_model);
     }
 }
 

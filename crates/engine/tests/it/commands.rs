@@ -277,8 +277,8 @@ async fn input_reaches_the_process_of_a_call_and_kill_ends_the_call_alone() {
     rig.send(send(ToolInput::Kill)).await;
     let (reason, events) = rig.finish().await;
     assert!(matches!(reason, EndReason::Done));
-    let done = tools_done(&events);
-    let killed = done.iter().find(|done| done.index == 0).expect("the first call");
+    let output = tools_done(&events);
+    let killed = output.iter().find(|done| done.index == 0).expect("the first call");
     assert_eq!(killed.status, parallax_protocol::event::ToolStatus::Cancelled);
     assert_eq!(texts(&events), ["done"]);
 }

@@ -211,9 +211,9 @@ async fn large_results_under_a_low_threshold_compact_in_large_steps() {
     let mut rig = rig(replies, setup);
     rig.turn("count everything").await;
     // The records include those that were made before the events of the turn were read.
-    let (_, made) = journal(&rig);
-    assert!(made.len() < 25, "{} compactions in {ROUNDS} rounds", made.len());
-    for compaction in made.iter().filter(|one| one.how == CompactionMethod::Snapshot) {
+    let (_, created) = journal(&rig);
+    assert!(created.len() < 25, "{} compactions in {ROUNDS} rounds", created.len());
+    for compaction in created.iter().filter(|one| one.how == CompactionMethod::Snapshot) {
         assert!(compaction.after <= compaction.before * 2 / 5, "{compaction:?}");
     }
 }
@@ -387,11 +387,11 @@ fn history(shape: &[(u8, u16)]) -> (Vec<Sealed>, Vec<PromptMark>) {
                 let names: &[&str] =
                     if kind == 3 { &["look", "read_file"] } else { &["read_file"] };
                 let join = |texts: Vec<String>| texts.join(",");
-                let (made, answers) = (
+                let (created, answers) = (
                     join(names.iter().map(|name| call(name)).collect()),
                     join(names.iter().map(|name| response(name)).collect()),
                 );
-                contents.push(content(format!("{{\"role\":\"model\",\"parts\":[{made}]}}")));
+                contents.push(content(format!("{{\"role\":\"model\",\"parts\":[{created}]}}")));
                 contents.push(content(format!("{{\"role\":\"user\",\"parts\":[{answers}]}}")));
                 if size % 2 == 0 {
                     contents.push(Content::model(vec![Part::text("so")]).seal());

@@ -60,13 +60,13 @@ async fn long_result_of_any_tool_is_saved_to_a_file() {
     let tools = vec![lines("mcp_far_tool", 1_000) as _, lines("read_file", 1_000) as _];
     let mut rig = rig(replies, Setup { tools, compaction, ..Setup::default() });
     let (_, events) = rig.turn("go").await;
-    let done = tools_done(&events);
-    let far = &done.iter().find(|done| done.name == "mcp_far_tool").expect("call").for_model;
+    let output = tools_done(&events);
+    let far = &output.iter().find(|done| done.name == "mcp_far_tool").expect("call").for_model;
     assert!(far.len() < 5_300 && far.contains("`/kept/mcp_far_tool`"), "{far}");
     assert!(far.contains("]\nmcp_far_tool says 1\n") && far.ends_with("mcp_far_tool says 1\n"));
     assert_eq!(saved.lock().expect("files").len(), 1);
     // Paginated results are limited only by the context window.
-    let read = &done.iter().find(|done| done.name == "read_file").expect("call").for_model;
+    let read = &output.iter().find(|done| done.name == "read_file").expect("call").for_model;
     assert!(!read.contains("Too long"));
 }
 

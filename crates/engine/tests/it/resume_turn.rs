@@ -78,8 +78,8 @@ async fn resumed_turn_uses_finished_results_and_marks_others_lost() {
     assert_eq!(parts.len(), 3, "nothing but the three responses");
     let output = |at: usize| parts[at]["functionResponse"]["response"].clone();
     assert_eq!(output(1), json!({"output": "second"}));
-    for at in [0, 2] {
-        assert!(output(at)["error"].as_str().is_some_and(|text| text.contains("interrupted")));
+    for index in [0, 2] {
+        assert!(output(index)["error"].as_str().is_some_and(|text| text.contains("interrupted")));
     }
     assert_eq!(*ran.lock().expect("log"), [] as [u64; 0], "nothing runs again");
     assert_complete(&mut rig).await;

@@ -43,9 +43,9 @@ async fn rewind_removes_turns_and_prompt_numbers_stay_unique() {
     }
     assert_eq!(turns(&prompts(&mut rig).await), [(1, "one"), (2, "two"), (3, "three")]);
     rig.send(rewind(2, true, false, false)).await;
-    let done = rewind_result(&mut rig).await;
-    assert_eq!((done.number, done.prompt.as_str(), done.chat), (2, "two", true));
-    assert_eq!(done.files, None);
+    let output = rewind_result(&mut rig).await;
+    assert_eq!((output.number, output.prompt.as_str(), output.chat), (2, "two", true));
+    assert_eq!(output.files, None);
     rig.turn("other").await;
     let request = rig.script.contents().pop().expect("request");
     assert_eq!(request.len(), 3, "{request:?}");
@@ -99,8 +99,8 @@ async fn files_are_reverted_turn_by_turn() {
         let list = prompts(&mut rig).await;
         assert_eq!(list[1].files, [PathBuf::from("/w/2")]);
         rig.send(rewind(2, false, true, force)).await;
-        let done = rewind_result(&mut rig).await;
-        let files = done.files.expect("files");
+        let output = rewind_result(&mut rig).await;
+        let files = output.files.expect("files");
         let paths = |paths: Vec<&str>| paths.into_iter().map(PathBuf::from).collect::<Vec<_>>();
         assert_eq!(files.restored, paths(restored));
         let left: Vec<PathBuf> = files.skipped.into_iter().map(|(path, _)| path).collect();

@@ -488,13 +488,13 @@ impl Rig {
     }
 
     pub async fn finish(&mut self) -> (EndReason, Vec<Event>) {
-        let mut seen = Vec::new();
+        let mut events = Vec::new();
         loop {
             let event = self.next().await;
             if let EventBody::TurnEnded(ended) = &event.body {
-                return (ended.reason.clone(), seen);
+                return (ended.reason.clone(), events);
             }
-            seen.push(event);
+            events.push(event);
         }
     }
 

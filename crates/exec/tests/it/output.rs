@@ -11,21 +11,21 @@ use crate::support::{TestProject, finished};
 #[tokio::test]
 async fn exit_code_and_both_streams_are_captured_in_order() {
     let project = TestProject::new();
-    let done = project.run_text("echo one; echo two >&2; echo three; exit 3").await;
-    assert_eq!(done.output.captured.head, "one\ntwo\nthree");
-    assert_eq!(done.ending, Ending::Exited { code: 3 });
-    assert!(done.remaining_processes.is_empty() && done.stop.is_none());
+    let output = project.run_text("echo one; echo two >&2; echo three; exit 3").await;
+    assert_eq!(output.output.captured.head, "one\ntwo\nthree");
+    assert_eq!(output.ending, Ending::Exited { code: 3 });
+    assert!(output.remaining_processes.is_empty() && output.stop.is_none());
 
-    let done = project.run_text("kill -9 $$").await;
-    assert_eq!(done.ending, Ending::Signalled { signal: 9 });
+    let output = project.run_text("kill -9 $$").await;
+    assert_eq!(output.ending, Ending::Signalled { signal: 9 });
 }
 
 #[tokio::test]
 async fn stdin_is_closed_and_no_terminal_is_available() {
     let project = TestProject::new();
     let began = Instant::now();
-    let done = project.run_text("cat; read x < /dev/tty || echo none").await;
-    assert!(done.output.captured.head.ends_with("none"), "{:?}", done.output);
+    let output = project.run_text("cat; read x < /dev/tty || echo none").await;
+    assert!(output.output.captured.head.ends_with("none"), "{:?}", output.output);
     assert!(began.elapsed() < Duration::from_secs(10));
 }
 
@@ -37,9 +37,9 @@ async fn command_longer_than_an_argument_runs_as_written() {
     assert!(text.len() > 300_000);
     let mut command = project.command(&text);
     command.directory = project.folder.path().to_owned();
-    let done = project.run(command).await;
-    assert_eq!(done.ending, Ending::Exited { code: 0 }, "{:?}", done.output);
-    assert!(done.output.captured.head.contains("0   -   -       ["), "{:?}", done.output);
+    let output = project.run(command).await;
+    assert_eq!(output.ending, Ending::Exited { code: 0 }, "{:?}", output.output);
+    assert!(output.output.captured.head.contains("0   -   -       ["), "{:?}", output.output);
     let written = std::fs::read_to_string(project.folder.path().join("out")).unwrap();
     assert!(written == lines);
 }
@@ -47,12 +47,12 @@ async fn command_longer_than_an_argument_runs_as_written() {
 #[tokio::test]
 async fn text_with_nul_is_shown() {
     let project = TestProject::new();
-    let done = project.run_text(r"printf 'a.txt\0b.txt\0'").await;
-    assert_eq!(done.output.captured.head, "a.txt\u{2400}b.txt\u{2400}");
-    let done = project.run_text(r"echo hello; printf '\000'; echo FAILED").await;
-    assert_eq!(done.output.captured.head, "hello\n\u{2400}FAILED");
-    let done = project.run_text(r"printf '\177ELF\002\001\0\377\376'").await;
-    assert!(done.output.binary && done.output.captured.head.is_empty(), "{:?}", done.output);
+    let output = project.run_text(r"printf 'a.txt\0b.txt\0'").await;
+    assert_eq!(output.output.captured.head, "a.txt\u{2400}b.txt\u{2400}");
+    let output = project.run_text(r"echo hello; printf '\000'; echo FAILED").await;
+    assert_eq!(output.output.captured.head, "hello\n\u{2400}FAILED");
+    let output = project.run_text(r"printf '\177ELF\002\001\0\377\376'").await;
+    assert!(output.output.binary && output.output.captured.head.is_empty(), "{:?}", output.output);
 }
 
 #[tokio::test]
@@ -60,9 +60,9 @@ async fn command_uses_only_the_given_environment_and_directory() {
     let project = TestProject::new();
     let mut command = project.command("echo $GIVEN-$CARGO_PKG_NAME; pwd");
     command.environment.push(("GIVEN".into(), "yes".into()));
-    let done = project.run(command).await;
+    let output = project.run(command).await;
     let folder = project.folder.path().canonicalize().unwrap();
-    assert_eq!(done.output.captured.head, format!("yes-\n{}", folder.display()));
+    assert_eq!(output.output.captured.head, format!("yes-\n{}", folder.display()));
 
     let mut command = project.command("true");
     command.directory = "/no/such/folder".into();
@@ -73,14 +73,14 @@ async fn command_uses_only_the_given_environment_and_directory() {
 #[tokio::test]
 async fn long_output_keeps_both_ends_and_is_complete_on_disk() {
     let project = TestProject::new();
-    let done = project.run_text("seq 1 1000000").await;
-    let captured = &done.output.captured;
+    let output = project.run_text("seq 1 1000000").await;
+    let captured = &output.output.captured;
     assert!(captured.head.starts_with("1\n2\n") && captured.head.len() <= 8_000);
     let tail = captured.tail.as_deref().unwrap();
     assert!(tail.ends_with("\n999999\n1000000") && tail.len() <= 32_000);
     assert!(captured.omitted_characters > 6_800_000);
 
-    let file = done.output.file.unwrap();
+    let file = output.output.file.unwrap();
     assert!(file.complete);
     let text = std::fs::read_to_string(&file.path).unwrap();
     assert_eq!(text.lines().count(), 1_000_000);
@@ -92,17 +92,17 @@ async fn copy_that_cannot_be_written_does_not_stop_the_output() {
     let project = TestProject::new();
     let mut command = project.command("seq 1 100000");
     command.copy = Some("/dev/null/copy".into());
-    let done = project.run(command).await;
-    assert!(done.output.captured.tail.unwrap().ends_with("\n100000"));
-    let file = done.output.file.unwrap();
+    let output = project.run(command).await;
+    assert!(output.output.captured.tail.unwrap().ends_with("\n100000"));
+    let file = output.output.file.unwrap();
     assert!(!file.complete && file.problem.is_some());
 }
 
 #[tokio::test]
 async fn short_output_leaves_no_file() {
     let project = TestProject::new();
-    let done = project.run_text("echo short").await;
-    assert_eq!(done.output.file, None);
+    let output = project.run_text("echo short").await;
+    assert_eq!(output.output.file, None);
     assert!(!project.folder.path().join("outputs").exists());
 }
 
@@ -113,9 +113,9 @@ async fn endless_output_uses_bounded_memory() {
     project.run_text("true").await;
     let before = resident_peak();
     let line = "x".repeat(99);
-    let done = project.run_text(&format!("yes {line} | head -n 300000")).await;
-    assert_eq!(done.output.bytes, 30_000_000);
-    assert!(done.output.file.unwrap().complete);
+    let output = project.run_text(&format!("yes {line} | head -n 300000")).await;
+    assert_eq!(output.output.bytes, 30_000_000);
+    assert!(output.output.file.unwrap().complete);
     let growth = resident_peak().saturating_sub(before);
     // Other tests run at the same time.
     assert!(growth < 16 * 1024, "{growth} KiB");
@@ -174,9 +174,9 @@ async fn silent_command_is_ended_and_its_output_kept() {
     let mut command = project.command("echo before; sleep 30; echo after");
     let silence = Duration::from_millis(150);
     command.limits = Limits { inactivity: Some(silence), ..command.limits };
-    let done = project.run(command).await;
-    assert_eq!(done.stop, Some(StopReason::Inactive(silence)));
-    assert_eq!(done.output.captured.head, "before");
+    let output = project.run(command).await;
+    assert_eq!(output.stop, Some(StopReason::Inactive(silence)));
+    assert_eq!(output.output.captured.head, "before");
 }
 
 #[tokio::test]
@@ -190,6 +190,6 @@ async fn output_resets_the_silence_but_not_the_runtime() {
         capture: CaptureLimits::from_threshold(40_000),
         ..command.limits
     };
-    let done = project.run(command).await;
-    assert_eq!(done.stop, Some(StopReason::Runtime(runtime)));
+    let output = project.run(command).await;
+    assert_eq!(output.stop, Some(StopReason::Runtime(runtime)));
 }

@@ -28,9 +28,9 @@ async fn cancelled_command_leaves_no_process() {
             trigger.cancel();
         })
         .await;
-    let done = finished(ended);
-    assert_eq!(done.stop, Some(StopReason::Cancelled));
-    assert_eq!(done.output.captured.head, "ready");
+    let output = finished(ended);
+    assert_eq!(output.stop, Some(StopReason::Cancelled));
+    assert_eq!(output.output.captured.head, "ready");
     assert!(began.unwrap().elapsed() < Duration::from_millis(1500));
     let pids = pids(&project, "pids");
     assert_eq!(pids.len(), 3);
@@ -119,8 +119,8 @@ async fn background_process_continues_and_its_end_is_reported() {
 async fn orphan_exit_code_is_collected() {
     let project = TestProject::new();
     let text = "sh -c 'while [ ! -e go ]; do sleep 0.01; done; exit 5' >/dev/null 2>&1 &";
-    let done = project.run_text(text).await;
-    let pid = done.remaining_processes[0];
+    let output = project.run_text(text).await;
+    let pid = output.remaining_processes[0];
     std::fs::write(project.folder.path().join("go"), "").unwrap();
     let exited = BackgroundState::Exited(Some(Ending::Exited { code: 5 }));
     let state = || project.processes.background_process(pid).unwrap().state;
@@ -130,8 +130,8 @@ async fn orphan_exit_code_is_collected() {
 #[tokio::test]
 async fn command_that_ends_early_is_not_detached() {
     let project = TestProject::new();
-    let done = finished(project.detach("echo quick; exit 2", Duration::from_secs(5)).await);
-    assert_eq!(done.ending, Ending::Exited { code: 2 });
+    let output = finished(project.detach("echo quick; exit 2", Duration::from_secs(5)).await);
+    assert_eq!(output.ending, Ending::Exited { code: 2 });
     assert!(project.processes.background().is_empty());
 }
 

@@ -53,8 +53,8 @@ async fn terminal_input_reaches_the_program() {
             control.write_input(b"Jo\n".to_vec());
         }
     };
-    let done = finished(running.follow(&cancel, None, &mut live).await);
-    assert_eq!(done.output.captured.head, "name? hello Jo");
+    let output = finished(running.follow(&cancel, None, &mut live).await);
+    assert_eq!(output.output.captured.head, "name? hello Jo");
 }
 
 #[tokio::test]
@@ -62,14 +62,14 @@ async fn long_output_is_read_as_text_and_bounded() {
     let project = TestProject::new();
     let mut command = in_terminal(&project, "seq 1 20000; printf '\\033[32m%0300d\\n' 7");
     command.colour = true;
-    let done = project.run(command).await;
-    let captured = &done.output.captured;
+    let output = project.run(command).await;
+    let captured = &output.output.captured;
     assert!(captured.head.starts_with("1\n2\n3\n"), "{:?}", captured.head.get(..20));
     let joined = format!("\n20000\n{}7", "0".repeat(299));
     assert!(captured.tail.as_deref().unwrap().ends_with(&joined));
-    let text = std::fs::read_to_string(done.output.file.unwrap().path).unwrap();
+    let text = std::fs::read_to_string(output.output.file.unwrap().path).unwrap();
     assert_eq!(text.lines().count(), 20_001);
-    assert!(done.output.coloured.unwrap().contains("\x1b[32m"));
+    assert!(output.output.coloured.unwrap().contains("\x1b[32m"));
 }
 
 #[tokio::test]
@@ -80,9 +80,9 @@ async fn cancelled_terminal_command_leaves_no_process() {
     let running = project.processes.start(in_terminal(&project, text)).await.unwrap();
     let cancel = CancellationToken::new();
     let trigger = cancel.clone();
-    let done = finished(running.follow(&cancel, None, &mut |_| trigger.cancel()).await);
-    assert_eq!(done.stop, Some(StopReason::Cancelled));
-    assert_eq!(done.output.captured.head, "ready");
-    assert!(!is_alive(done.pid));
+    let output = finished(running.follow(&cancel, None, &mut |_| trigger.cancel()).await);
+    assert_eq!(output.stop, Some(StopReason::Cancelled));
+    assert_eq!(output.output.captured.head, "ready");
+    assert!(!is_alive(output.pid));
     assert!(pids(&project, "pids").iter().all(|pid| !is_alive(*pid)));
 }

@@ -88,8 +88,8 @@ fn unpacked(archive: &[u8]) -> (tempfile::TempDir, Result<(), ArchiveError>) {
     let (file, into) = (folder.path().join("archive"), folder.path().join("deep/into"));
     fs::write(&file, archive).expect("written");
     fs::create_dir_all(&into).expect("folder");
-    let done = unpack(&file, &into, LIMITS);
-    (folder, done)
+    let output = unpack(&file, &into, LIMITS);
+    (folder, output)
 }
 
 fn refused(archive: &[u8]) -> String {

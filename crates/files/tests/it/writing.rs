@@ -162,18 +162,18 @@ fn ledger_detects_changes_by_others() {
         let (bytes, metadata) = read_capped(found, 1000).expect("reads");
         Snapshot::from_bytes(metadata, &bytes)
     };
-    let seen = SeenFiles::new();
-    assert_eq!(seen.compare(found.path(), &now(&found)), Freshness::NeverSeen);
-    seen.record(found.path(), now(&found), Some(b"one"));
+    let seen_files = SeenFiles::new();
+    assert_eq!(seen_files.compare(found.path(), &now(&found)), Freshness::NeverSeen);
+    seen_files.record(found.path(), now(&found), Some(b"one"));
     // Touched but not changed.
     fixture.write_file("work/a", "one");
-    assert_eq!(seen.compare(found.path(), &now(&found)), Freshness::Fresh);
+    assert_eq!(seen_files.compare(found.path(), &now(&found)), Freshness::Fresh);
     fixture.write_file("work/a", "two");
     assert_eq!(
-        seen.compare(found.path(), &now(&found)),
+        seen_files.compare(found.path(), &now(&found)),
         Freshness::Changed(Some(b"one".as_slice().into()))
     );
     let written = atomic_write(&found, b"three", ExpectedState::Anything).expect("written");
-    seen.record(found.path(), written.snapshot, Some(b"three"));
-    assert_eq!(seen.compare(found.path(), &now(&found)), Freshness::Fresh);
+    seen_files.record(found.path(), written.snapshot, Some(b"three"));
+    assert_eq!(seen_files.compare(found.path(), &now(&found)), Freshness::Fresh);
 }

@@ -61,8 +61,8 @@ async fn retry_settings_change_the_second_body() {
     ]});
     options.models = Arc::new(ModelTable::from_settings(&settings).expect("settings"));
     drain(&Gemini::new(options).expect("a model"), request()).await.end.expect("an answer");
-    let seen = server.requests();
-    assert!(!seen[0].body.contains("\"seed\":7") && seen[1].body.contains("\"seed\":7"));
+    let requests = server.requests();
+    assert!(!requests[0].body.contains("\"seed\":7") && requests[1].body.contains("\"seed\":7"));
 }
 
 #[test]

@@ -74,9 +74,9 @@ async fn utility_answer_is_joined_with_signatures() {
     );
     assert!(answer.metadata.grounding.is_some());
     assert_eq!(answer.metadata.usage.map(|usage| usage.total), Some(9));
-    let seen = server.requests();
+    let requests = server.requests();
     assert!(
-        seen[0]
+        requests[0]
             .head
             .starts_with("POST /v1beta/models/gemini-3-flash-preview:generateContent HTTP/1.1")
     );
@@ -99,7 +99,10 @@ async fn missing_utility_model_is_replaced_and_remembered() {
         let answer = model.generate(request, CancellationToken::new()).await.expect("an answer");
         assert_eq!(answer.text(), want);
     }
-    let models: Vec<_> =
-        server.requests().iter().map(|seen| seen.head.contains("gemini-3.8-flash:")).collect();
+    let models: Vec<_> = server
+        .requests()
+        .iter()
+        .map(|requests| requests.head.contains("gemini-3.8-flash:"))
+        .collect();
     assert_eq!(models, [true, false, false]);
 }

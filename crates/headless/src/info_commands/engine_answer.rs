@@ -50,13 +50,13 @@ pub async fn ask_engine(
     arguments: &str,
 ) -> Option<Result<EngineAnswer, Failure>> {
     let order = engine_request(session, name, arguments)?;
-    let mut seen = Vec::new();
+    let mut earlier_events = Vec::new();
     if session.ops().send(order).await.is_ok() {
         while let Some(event) = events.next().await {
             let report = engine_answer(&event.body);
-            seen.push(event);
+            earlier_events.push(event);
             if let Some(report) = report {
-                return Some(Ok((report, seen)));
+                return Some(Ok((report, earlier_events)));
             }
         }
     }

@@ -49,13 +49,13 @@ fn each_answer_is_corrected_to_match_the_schema() {
 
 #[test]
 fn invalid_line_is_reported_and_the_conversation_continues() {
-    let done = run_conversation(
+    let result = run_conversation(
         script().text(&["one"]).done(),
         "nonsense\n{\"type\":\"dance\"}\n{\"type\":\"message\"}\n{\"type\":\"command\",\"text\":\"/frobnicate\"}\n{\"type\":\"answer\",\"id\":\"q\",\"value\":1}\n{\"type\":\"decide\",\"id\":\"q\",\"outcome\":\"cancel\"}\n{\"type\":\"message\",\"content\":\" \
          \"}\n{\"type\":\"message\",\"content\":\"a\"}\n",
     );
-    assert_eq!((done.code, done.prompts), (0, vec!["a".to_owned()]));
-    let lines = lines(&done.stdout);
+    assert_eq!((result.code, result.prompts), (0, vec!["a".to_owned()]));
+    let lines = lines(&result.stdout);
     let errors = of_type(&lines, "error");
     let expected = [
         ("line 1: ", "expected one JSON object"),
@@ -75,15 +75,15 @@ fn invalid_line_is_reported_and_the_conversation_continues() {
 
 #[test]
 fn approval_request_is_denied_when_the_input_has_ended() {
-    let done = run_conversation(
+    let result = run_conversation(
         script().ask("a1").text(&["no"]).done(),
         "{\"type\":\"message\",\"content\":\"a\"}\n",
     );
-    let lines = lines(&done.stdout);
+    let lines = lines(&result.stdout);
     let ask = of_type(&lines, "ask")[0];
     assert_eq!((&ask["id"], &ask["kind"]), (&Value::from("a1"), &Value::from("approval")));
-    assert_eq!(done.decisions, ["a1"]);
-    assert_eq!(done.code, 0);
+    assert_eq!(result.decisions, ["a1"]);
+    assert_eq!(result.code, 0);
 }
 
 #[test]
@@ -101,25 +101,25 @@ fn answers_are_matched_by_position() {
 fn exit_code_is_that_of_the_last_turn() {
     let input =
         "{\"type\":\"message\",\"content\":\"a\"}\n{\"type\":\"message\",\"content\":\"b\"}\n";
-    let done = run_conversation(script().done().failed(), input);
-    assert_eq!((done.code, done.stderr.lines().count()), (1, 1));
-    let done = run_conversation(script().failed().done(), input);
-    assert_eq!((done.code, done.stderr.as_str()), (0, ""));
+    let result = run_conversation(script().done().failed(), input);
+    assert_eq!((result.code, result.stderr.lines().count()), (1, 1));
+    let result = run_conversation(script().failed().done(), input);
+    assert_eq!((result.code, result.stderr.as_str()), (0, ""));
 }
 
 #[test]
 fn steering_reaches_the_turn_and_interrupt_ends_it() {
-    let done = run_conversation(
+    let result = run_conversation(
         script().text(&["x"]).end_on_interrupt(),
         "{\"type\":\"message\",\"content\":\"a\"}\n{\"type\":\"steer\",\"content\":\"left\"}\n{\"type\":\"interrupt\"}\n",
     );
-    assert_eq!(done.steering, ["left"]);
-    assert_eq!(done.code, 130);
-    let done = run_conversation(
+    assert_eq!(result.steering, ["left"]);
+    assert_eq!(result.code, 130);
+    let result = run_conversation(
         script().user("a").text(&["x"]).user("left").done(),
         "{\"type\":\"message\",\"content\":\"a\"}\n",
     );
-    let lines = lines(&done.stdout);
+    let lines = lines(&result.stdout);
     let users: Vec<_> = of_type(&lines, "message")
         .into_iter()
         .filter(|line| line["role"] == "user")
@@ -132,8 +132,8 @@ fn steering_reaches_the_turn_and_interrupt_ends_it() {
 fn signal_ends_the_conversation_with_a_result() {
     let mut script = script().text(&["x"]).end_on_interrupt();
     script.signals = vec![15];
-    let done = run_conversation(script, "{\"type\":\"message\",\"content\":\"a\"}\n");
-    assert_eq!(done.code, 143);
-    let lines = lines(&done.stdout);
+    let result = run_conversation(script, "{\"type\":\"message\",\"content\":\"a\"}\n");
+    assert_eq!(result.code, 143);
+    let lines = lines(&result.stdout);
     assert_eq!(lines.last().unwrap()["error"]["type"], "FatalCancellationError");
 }

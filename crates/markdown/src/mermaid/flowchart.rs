@@ -130,17 +130,17 @@ impl Graph {
         canvas.write_text(middle, 2, "┬");
         let mut row = 3;
         if children.len() > 1 {
-            for at in first + shift..=last + shift {
-                let is_child = places.iter().any(|(_, child)| child + shift == at);
-                let sign = match (at == first + shift, at == last + shift) {
+            for index in first + shift..=last + shift {
+                let is_child = places.iter().any(|(_, child)| child + shift == index);
+                let sign = match (index == first + shift, index == last + shift) {
                     (true, _) => "┌",
                     (_, true) => "┐",
-                    _ if at == middle && is_child => "┼",
-                    _ if at == middle => "┴",
+                    _ if index == middle && is_child => "┼",
+                    _ if index == middle => "┴",
                     _ if is_child => "┬",
                     _ => "─",
                 };
-                canvas.write_text(at, row, sign);
+                canvas.write_text(index, row, sign);
             }
             row += 1;
         }
@@ -196,8 +196,8 @@ fn arrow(text: &str) -> Option<(String, &str)> {
         return Some((String::new(), rest));
     }
     // `-- label -->`
-    let at = rest.find("--").or_else(|| rest.find("=="))?;
-    let (label, rest) = rest.split_at(at);
+    let offset = rest.find("--").or_else(|| rest.find("=="))?;
+    let (label, rest) = rest.split_at(offset);
     let end = rest.find(|char| !is_line(char)).unwrap_or(rest.len());
     Some((display_label(label).trim().to_owned(), &rest[end..]))
 }

@@ -86,8 +86,8 @@ impl Sequence {
         if id.is_empty() || id.contains(['-', '>', ' ']) {
             return None;
         }
-        if let Some(at) = self.ids.iter().position(|known| known == id) {
-            return Some(at);
+        if let Some(index) = self.ids.iter().position(|known| known == id) {
+            return Some(index);
         }
         self.ids.push(id.to_owned());
         self.names.push(display_label(id));
@@ -98,8 +98,8 @@ impl Sequence {
     fn middles(&self) -> Vec<usize> {
         let half = |at: usize| self.names.get(at).map_or(0, |name| text_width(name) + 4) / 2;
         let mut middles = vec![half(0)];
-        for at in 1..self.ids.len() {
-            let mut distance = half(at - 1) + half(at) + GAP;
+        for index in 1..self.ids.len() {
+            let mut distance = half(index - 1) + half(index) + GAP;
             for step in &self.steps {
                 let (left, right, text) = match step {
                     SequenceStep::Message { from, to, text, .. } => {
@@ -107,12 +107,12 @@ impl Sequence {
                     }
                     SequenceStep::Note { over, text } => (*over, over + 1, text),
                 };
-                if left < at && at <= right.max(left + 1) {
+                if left < index && index <= right.max(left + 1) {
                     let columns = right.saturating_sub(left).max(1);
                     distance = distance.max((text_width(text) + 4).div_ceil(columns));
                 }
             }
-            middles.push(middles[at - 1] + distance);
+            middles.push(middles[index - 1] + distance);
         }
         middles
     }

@@ -23,11 +23,11 @@ impl RedirectListener {
     /// Listens on the loopback interface only: on the port of `redirect`, otherwise on `port`,
     /// otherwise on any free port.
     pub(crate) async fn listen(redirect: Option<&str>, port: Option<u16>) -> io::Result<Self> {
-        let given = redirect.and_then(|redirect| url::Url::parse(redirect).ok());
-        let requested_port = given.as_ref().and_then(url::Url::port).or(port).unwrap_or(0);
+        let provided = redirect.and_then(|redirect| url::Url::parse(redirect).ok());
+        let requested_port = provided.as_ref().and_then(url::Url::port).or(port).unwrap_or(0);
         let listener = TcpListener::bind(("127.0.0.1", requested_port)).await?;
         let port = listener.local_addr()?.port();
-        let path = given.as_ref().map_or("/oauth/callback", |url| url.path()).to_owned();
+        let path = provided.as_ref().map_or("/oauth/callback", |url| url.path()).to_owned();
         let redirect = match redirect {
             Some(redirect) => redirect.to_owned(),
             None => format!("http://localhost:{port}{path}"),
@@ -81,8 +81,9 @@ impl RedirectListener {
         let target = target.filter(is_ours).map(str::to_owned);
         let is_awaited = |target: &String| {
             let query = target.split_once('?').unwrap_or_default().1;
-            let mut given = url::form_urlencoded::parse(query.as_bytes());
-            state.is_none_or(|state| given.any(|(name, value)| name == "state" && value == state))
+            let mut provided = url::form_urlencoded::parse(query.as_bytes());
+            state
+                .is_none_or(|state| provided.any(|(name, value)| name == "state" && value == state))
         };
         let (status, text) = match &target {
             Some(target) if !is_awaited(target) => {

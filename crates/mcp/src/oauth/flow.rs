@@ -107,15 +107,15 @@ pub async fn sign_in(
 /// Returns the error of the service if the redirect contains no code.
 fn refusal(back: &str) -> Option<String> {
     let back = url::Url::parse(back).ok()?;
-    let given = |name: &str| {
+    let parameter = |name: &str| {
         let mut pairs = back.query_pairs().filter(|(key, _)| key == name);
         pairs.next().map(|(_, value)| value.chars().take(500).collect::<String>())
     };
-    if given("code").is_some() {
+    if parameter("code").is_some() {
         return None;
     }
-    let error = given("error")?;
-    Some(match given("error_description").filter(|text| !text.trim().is_empty()) {
+    let error = parameter("error")?;
+    Some(match parameter("error_description").filter(|text| !text.trim().is_empty()) {
         Some(text) => format!("{text} ({error})"),
         None => error,
     })

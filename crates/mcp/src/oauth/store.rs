@@ -283,8 +283,8 @@ impl ServerTokens {
         let response: Value =
             serde_json::to_value(response).map_err(|error| failed(error.to_string()))?;
         let text = |key: &str| response.get(key).and_then(Value::as_str).map(str::to_owned);
-        let given = text("access_token").unwrap_or_default();
-        if given.is_empty() || given.chars().any(|char| !char.is_ascii_graphic()) {
+        let provided = text("access_token").unwrap_or_default();
+        if provided.is_empty() || provided.chars().any(|char| !char.is_ascii_graphic()) {
             return Err(failed("the token is not valid in a header".to_owned()));
         }
         let updated_at = now();
@@ -292,7 +292,7 @@ impl ServerTokens {
         let entry = StoredCredential {
             server_name: self.server.clone(),
             token: StoredToken {
-                access_token: given,
+                access_token: provided,
                 refresh_token: text("refresh_token"),
                 expires_at: expires_in.map(|seconds| updated_at + seconds.saturating_mul(1000)),
                 token_type: "Bearer".to_owned(),

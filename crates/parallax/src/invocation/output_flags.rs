@@ -38,9 +38,9 @@ pub(super) fn output_options(typed: &PrintingArguments) -> Result<OutputOptions,
     ];
     let mut format = typed.output_format;
     let mut asked_by = "--output-format";
-    for (flag, given, needs) in implied {
+    for (flag, provided, needs) in implied {
         match format {
-            _ if !given => {}
+            _ if !provided => {}
             None => {
                 format = Some(needs);
                 asked_by = flag;

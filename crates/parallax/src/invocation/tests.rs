@@ -186,8 +186,11 @@ fn start_on_a_terminal_without_p_is_interactive() {
 #[test]
 fn help_has_the_headings_that_programs_parse() {
     let Ok(Invocation::Help(help)) = read(&["--help"]) else { panic!("no help") };
-    let at = |heading: &str| help.find(heading).unwrap_or_else(|| panic!("{heading}: {help}"));
-    assert!(at("Usage: ") < at("\nCommands:\n") && at("\nCommands:\n") < at("\nOptions:\n"));
+    let offset = |heading: &str| help.find(heading).unwrap_or_else(|| panic!("{heading}: {help}"));
+    assert!(
+        offset("Usage: ") < offset("\nCommands:\n")
+            && offset("\nCommands:\n") < offset("\nOptions:\n")
+    );
     assert!(help.contains("  -o, --output-format <FORMAT>  "), "{help}");
     assert!(!help.contains("fake-responses"));
 }

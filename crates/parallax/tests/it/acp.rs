@@ -173,9 +173,9 @@ fn edit_is_approved_and_shown_as_a_diff() {
     assert_eq!(kinds, ["allow_always", "allow_once", "reject_once"]);
     assert_eq!(editor.answer(id)["result"]["stopReason"], "end_turn");
     assert_eq!(std::fs::read_to_string(file).expect("the file"), "hello\n");
-    let done = editor.updates("tool_call_update").into_iter().next_back().expect("an update");
+    let output = editor.updates("tool_call_update").into_iter().next_back().expect("an update");
     assert_eq!(
-        (&done["status"], &done["content"][0]["type"]),
+        (&output["status"], &output["content"][0]["type"]),
         (&json!("completed"), &json!("diff"))
     );
     assert_eq!(editor.updates("tool_call").len(), 1);
@@ -191,8 +191,8 @@ fn rejected_edit_changes_nothing() {
     editor.permit("proceed_always_server");
     editor.answer(id);
     assert!(!world.home.project().join("b.txt").exists());
-    let done = editor.updates("tool_call_update").into_iter().next_back().expect("an update");
-    assert_eq!(done["status"], "failed");
+    let output = editor.updates("tool_call_update").into_iter().next_back().expect("an update");
+    assert_eq!(output["status"], "failed");
 }
 
 #[test]
@@ -369,8 +369,8 @@ fn new_file_is_written_through_the_client() {
     let written = editor.serve_files(id, None);
     let file = world.home.project().join("b.txt").display().to_string();
     assert_eq!(written, [(file, "hello\n".to_owned())]);
-    let done = editor.updates("tool_call_update").into_iter().next_back().expect("an update");
-    assert_eq!(done["status"], "completed", "{done}");
+    let output = editor.updates("tool_call_update").into_iter().next_back().expect("an update");
+    assert_eq!(output["status"], "completed", "{output}");
 }
 
 #[test]

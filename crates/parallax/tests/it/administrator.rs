@@ -48,9 +48,14 @@ fn admin_rules_have_precedence_and_must_be_owned_by_root() {
         let line = format!("exec unshare -m sh -c '{WITH_RULES}' sh \"$@\"");
         let mut command = world.shell(&line, &["-p", "go", "-y"]);
         command.env("COPY", &copy).env("RULES", &file).env("OWNER", owner);
-        let done = finish(command);
-        assert_eq!(done.code(), 0, "{}", done.err());
-        assert_eq!(world.home.project().join("made").exists(), !denied, "{owner}: {}", done.err());
+        let output = finish(command);
+        assert_eq!(output.code(), 0, "{}", output.err());
+        assert_eq!(
+            world.home.project().join("made").exists(),
+            !denied,
+            "{owner}: {}",
+            output.err()
+        );
         let report = world.server.requests();
         let report = String::from_utf8_lossy(&report.last().expect("a request").body).into_owned();
         assert_eq!(report.contains("Not on this machine"), denied, "{owner}");

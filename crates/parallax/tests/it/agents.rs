@@ -55,8 +55,12 @@ fn command_runs_only_with_a_known_agent() {
     }
     world.run_well(&["-p", "/good"]);
     assert!(last(&world, 0).contains("subagent(s) `scout`"));
-    let done = world.run_well(&["-p", "/bad"]);
-    assert!(done.err().contains("unknown agent `scoot` (did you mean `scout`?)"), "{}", done.err());
+    let output = world.run_well(&["-p", "/bad"]);
+    assert!(
+        output.err().contains("unknown agent `scoot` (did you mean `scout`?)"),
+        "{}",
+        output.err()
+    );
     assert!(!last(&world, 1).contains("subagent(s)"), "{}", last(&world, 1));
 }
 
@@ -68,7 +72,7 @@ fn named_subagent_returns_only_its_result() {
         json!({"calls": [{"name": "complete_task", "args": {"result": "they say little"}}]}),
         json!({"text": "all done"}),
     ]);
-    let done = world.run_well(&["-p", "@scout look at the notes", "-o", "json"]);
+    let output = world.run_well(&["-p", "@scout look at the notes", "-o", "json"]);
     let (first, second, third) = (body(&world, 0), body(&world, 1), body(&world, 2));
     assert!(system(&first).contains("<name>scout</name>"), "{}", system(&first));
     assert!(system(&first).contains("<name>codebase_investigator</name>"));
@@ -86,7 +90,7 @@ fn named_subagent_returns_only_its_result() {
         "{report}"
     );
     assert!(!body(&world, 3).to_string().contains("quiet words"));
-    let stats: Value = serde_json::from_slice(&done.stdout).expect("json");
+    let stats: Value = serde_json::from_slice(&output.stdout).expect("json");
     let roles: Vec<&str> = stats["stats"]["models"]
         .as_object()
         .expect("models")
@@ -121,8 +125,8 @@ fn project_subagent_is_used_only_after_the_user_accepts_it() {
     world.home.write(".gemini/agents/scout.md", SCOUT).unwrap();
     let knows = |number: usize| system(&body(&world, number)).contains("<name>scout</name>");
     let notice = "the agent `scout` of this project must be accepted";
-    let done = world.run_well(&["-p", "go"]);
-    assert!(done.err().contains(notice) && done.err().contains("`parallax agents accept`"));
+    let output = world.run_well(&["-p", "go"]);
+    assert!(output.err().contains(notice) && output.err().contains("`parallax agents accept`"));
     assert!(!knows(0));
     let listed = world.run_well(&["agents", "list"]);
     assert!(listed.stdout().contains("scout (project, not accepted)"), "{}", listed.stdout());
@@ -130,13 +134,13 @@ fn project_subagent_is_used_only_after_the_user_accepts_it() {
     assert!(unknown.code() != 0 && unknown.err().contains("Unknown agent `missing`"));
     let accepted = world.run_well(&["agents", "accept", "scout"]);
     assert_eq!(accepted.stdout(), "accepted: scout\n");
-    let done = world.run_well(&["-p", "go"]);
-    assert!(!done.err().contains(notice), "{}", done.err());
+    let output = world.run_well(&["-p", "go"]);
+    assert!(!output.err().contains(notice), "{}", output.err());
     assert!(knows(1));
     // A definition with another text is another agent.
     world.home.write(".gemini/agents/scout.md", &SCOUT.replace("scout.", "fox.")).unwrap();
-    let done = world.run_well(&["-p", "go"]);
-    assert!(done.err().contains(notice) && !knows(2));
+    let output = world.run_well(&["-p", "go"]);
+    assert!(output.err().contains(notice) && !knows(2));
 }
 
 /// Returns the number of processes with a text in their command line.
@@ -206,9 +210,9 @@ fn subagent_servers_need_approval_unless_trusted_and_failures_are_reported() {
     assert!(last(&world, 2).contains("denied by policy"), "{}", last(&world, 2));
     let world = World::in_home(world.home, &script.to_string());
     with_server(&world, "clerk", "die", true);
-    let done = world.run_well(&["-p", "go"]);
+    let output = world.run_well(&["-p", "go"]);
     let report = "the agent `clerk`: the MCP server `paper` is unavailable: ";
-    assert!(done.err().contains(report), "{}", done.err());
+    assert!(output.err().contains(report), "{}", output.err());
     assert!(last(&world, 2).contains("not found"), "{}", last(&world, 2));
 }
 
@@ -386,12 +390,12 @@ fn subagent_has_the_tools_of_its_definition_and_unknown_names_are_reported() {
          [\"{script}\"]\n---\nx\n"
     );
     world.home.write_home(".gemini/agents/own.md", &agent).unwrap();
-    let done = world.run_well(&["-y", "-p", "go"]);
+    let output = world.run_well(&["-y", "-p", "go"]);
     let request = body(&world, 1);
     let names = tools(&request);
     assert!(names.contains(&"mcp_mem_echo") && names.contains(&"read_file"), "{names:?}");
     assert!(!names.iter().any(|name| name.ends_with("_mcp_resource")), "{names:?}");
-    assert!(done.err().contains("unavailable tool `nosuchtool`"), "{}", done.err());
+    assert!(output.err().contains("unavailable tool `nosuchtool`"), "{}", output.err());
 }
 
 #[test]

@@ -102,11 +102,11 @@ fn model_learns_how_to_resume_a_subagent_after_an_interrupt() {
     let running = world.start(&["-p", "go", "-y", "--session-id", "stopped"]);
     wait_until("the third call", || world.home.project().join("third").exists());
     kill_process(running.pid(), Signal::INT).expect("signal");
-    let done = running.finish(Duration::from_secs(10)).expect("finish");
-    assert_eq!(done.code(), 130, "{}", done.err());
+    let output = running.finish(Duration::from_secs(10)).expect("finish");
+    assert_eq!(output.code(), 130, "{}", output.err());
     let world = World::in_home(world.home, &second_part());
-    let done = world.run_well(&["-p", "go on", "-r", "stopped", "-y"]);
-    assert_eq!(done.stdout(), "all done\n");
+    let output = world.run_well(&["-p", "go on", "-r", "stopped", "-y"]);
+    assert_eq!(output.stdout(), "all done\n");
     assert_eq!(world.read("log"), "one\ntwo\nthree\n");
     assert!(body(&world, 0).contains(r#"`resume`: \"worker-1\""#), "{}", body(&world, 0));
 }

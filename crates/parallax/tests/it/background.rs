@@ -154,10 +154,10 @@ fn attached_session_waits_for_the_next_prompt() {
 #[test]
 fn failures_before_the_session_are_reported_at_once() {
     let world = World::new("[]");
-    let done = world.run(&["--bg"]);
-    assert!(done.code() != 0 && done.stdout().is_empty(), "{}", done.err());
-    let done = world.run(&["--bg", "--acp", "-p", "x"]);
-    assert!(done.err().contains("--bg"), "{}", done.err());
+    let output = world.run(&["--bg"]);
+    assert!(output.code() != 0 && output.stdout().is_empty(), "{}", output.err());
+    let output = world.run(&["--bg", "--acp", "-p", "x"]);
+    assert!(output.err().contains("--bg"), "{}", output.err());
     let unknown = world.run(&["logs", "nothing"]);
     assert!(unknown.err().contains("parallax ps --all"), "{}", unknown.err());
     assert!(world.run_well(&["ps"]).stdout().contains("No background sessions"));

@@ -306,7 +306,7 @@ impl Dice {
 
     /// Removes a character, duplicates it, or inserts a special one.
     fn mutate(&mut self, text: &mut String) {
-        let places: Vec<usize> = text.char_indices().map(|(at, _)| at).collect();
+        let places: Vec<usize> = text.char_indices().map(|(offset, _)| offset).collect();
         if places.is_empty() {
             return;
         }

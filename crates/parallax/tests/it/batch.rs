@@ -56,15 +56,15 @@ pub fn ids(count: usize) -> Vec<String> {
 pub fn batch(world: &World, arguments: &[&str]) -> Finished {
     let mut command = world.command(&["batch"]);
     command.args(arguments);
-    let done = run(command, None, LIMIT).expect("run");
-    assert!(!done.timed_out, "not done in {LIMIT:?}: {}", done.err());
-    done
+    let output = run(command, None, LIMIT).expect("run");
+    assert!(!output.timed_out, "not done in {LIMIT:?}: {}", output.err());
+    output
 }
 
 pub fn batch_well(world: &World, arguments: &[&str]) -> Finished {
-    let done = batch(world, arguments);
-    assert_eq!(done.code(), 0, "{}{}", done.stdout(), done.err());
-    done
+    let output = batch(world, arguments);
+    assert_eq!(output.code(), 0, "{}{}", output.stdout(), output.err());
+    output
 }
 
 /// Nothing of the tasks is left but their branches.
@@ -84,8 +84,8 @@ fn every_task_works_in_a_worktree_and_leaves_its_result() {
         &ids,
         &json!({"setup": ["echo ready > setup.local"], "check": ["test -f a.txt -a -f setup.local"]}),
     );
-    let done = batch_well(&world, &[plan, "--jobs", "2"]);
-    assert!(done.stdout().contains("3 tasks: 3 succeeded"), "{}", done.stdout());
+    let output = batch_well(&world, &[plan, "--jobs", "2"]);
+    assert!(output.stdout().contains("3 tasks: 3 succeeded"), "{}", output.stdout());
     for id in &ids {
         let result = result(&world, id);
         assert_eq!((&result["state"], &result["exit_code"]), (&json!("succeeded"), &json!(0)));
@@ -188,8 +188,8 @@ fn stopped_batch_finishes_tool_calls_and_resumes() {
         wait_until("the command", || has_file(&world, &format!("{id}.txt")));
     }
     kill_process(running.pid(), Signal::TERM).expect("signal");
-    let done = running.finish(LIMIT).expect("finish");
-    assert_eq!(done.code(), 143, "{}", done.err());
+    let output = running.finish(LIMIT).expect("finish");
+    assert_eq!(output.code(), 143, "{}", output.err());
     assert_eq!(states(&world, &ids[..2]), ["cancelled"; 2]);
     assert!(!world.home.project().join("plan-results/results/t3x/result.json").exists());
 
@@ -215,8 +215,8 @@ fn task_that_is_killed_fails_alone_and_runs_again_on_request() {
     world.at_gate("held");
     let agent = agent_of(&world, "t0x");
     kill_process(agent, Signal::KILL).expect("kill");
-    let done = running.finish(LIMIT).expect("finish");
-    assert_eq!(done.code(), 1, "{}", done.err());
+    let output = running.finish(LIMIT).expect("finish");
+    assert_eq!(output.code(), 1, "{}", output.err());
     assert_eq!(states(&world, &ids), ["failed", "succeeded"]);
     assert!(result(&world, "t0x")["reason"].as_str().expect("why").contains("signal 9"));
     assert_no_worktrees(&world);
@@ -266,14 +266,14 @@ fn budget_ends_the_batch_at_the_cent() {
     let ids = ids(8);
     let world = repository(&json!([ten_cents("done")]));
     let plan = plan(&world, &ids, &json!({"model": "gemini-3-pro-preview"}));
-    let done = batch(&world, &[plan, "--jobs", "3", "--max-cost", "0.5", "-o", "stream-json"]);
-    assert_eq!(done.code(), 57, "{}", done.err());
+    let output = batch(&world, &[plan, "--jobs", "3", "--max-cost", "0.5", "-o", "stream-json"]);
+    assert_eq!(output.code(), 57, "{}", output.err());
     let last: Value =
-        serde_json::from_str(done.stdout().lines().last().expect("a line")).expect("JSON");
+        serde_json::from_str(output.stdout().lines().last().expect("a line")).expect("JSON");
     assert_eq!((&last["cost"], &last["budget_spent"]), (&json!(0.5), &json!(true)));
     assert_eq!(world.server.requests().len(), 5);
-    let done = batch(&world, &[plan, "--max-cost", "0.8"]);
-    assert_eq!((done.code(), world.server.requests().len()), (0, 8), "{}", done.err());
+    let output = batch(&world, &[plan, "--max-cost", "0.8"]);
+    assert_eq!((output.code(), world.server.requests().len()), (0, 8), "{}", output.err());
 }
 
 #[test]
@@ -303,9 +303,9 @@ fn batch_results_are_applied_as_changes_or_branches() {
     let plan = plan(&world, &ids, &json!({"check": ["test ! -f t2x.txt"]}));
     assert_eq!(batch(&world, &[plan]).code(), 1);
 
-    let done = batch(&world, &["apply", "plan-results"]);
-    assert_eq!(done.code(), 1, "{}{}", done.stdout(), done.err());
-    let out = done.stdout();
+    let output = batch(&world, &["apply", "plan-results"]);
+    assert_eq!(output.code(), 1, "{}{}", output.stdout(), output.err());
+    let out = output.stdout();
     assert!(out.contains("t0x: applied, files: 2"), "{out}");
     assert!(out.contains("t1x: conflict, nothing changed: ") && out.contains("same.txt"), "{out}");
     assert!(out.contains("t2x: skipped, failed"), "{out}");
@@ -315,8 +315,8 @@ fn batch_results_are_applied_as_changes_or_branches() {
 
     let branch = result(&world, "t1x")["branch"].as_str().expect("a branch").to_owned();
     git(&world, &["branch", "-D", &branch]);
-    let done = batch_well(&world, &["apply", "plan-results", "--branch", "t1x", "t2x"]);
-    assert!(done.stdout().contains(&format!("t1x: branch {branch}")), "{}", done.stdout());
+    let output = batch_well(&world, &["apply", "plan-results", "--branch", "t1x", "t2x"]);
+    assert!(output.stdout().contains(&format!("t1x: branch {branch}")), "{}", output.stdout());
     assert_eq!(git(&world, &["show", &format!("{branch}:same.txt")]), "t1x");
     let unknown = batch(&world, &["apply", "plan-results", "nothing"]);
     assert_eq!(unknown.code(), 42, "{}", unknown.err());
@@ -332,8 +332,8 @@ fn matrix_runs_several_models_that_can_be_compared() {
         [[tasks]]\nid = \"w-{model}\"\nprompt = \"write it\"\n";
     world.home.write("plan.toml", plan).expect("a plan");
     assert_eq!(batch(&world, &["plan.toml"]).code(), 1);
-    let done = batch_well(&world, &["compare", "plan-results", "--json"]);
-    let compared: Value = serde_json::from_str(&done.stdout()).expect("JSON");
+    let output = batch_well(&world, &["compare", "plan-results", "--json"]);
+    let compared: Value = serde_json::from_str(&output.stdout()).expect("JSON");
     let results = compared["tasks"][0]["results"].as_array().expect("results");
     let seen: Vec<_> =
         results.iter().map(|it| (it["model"].clone(), it["state"].clone())).collect();
@@ -386,9 +386,13 @@ fn plan_for_each_item_runs_task_by_task() {
 fn invalid_plans_are_input_errors() {
     let world = repository(&json!([]));
     world.home.write("plan.jsonl", "{\"id\": \"a\", \"promt\": \"x\"}\n").expect("a plan");
-    let done = batch(&world, &["plan.jsonl"]);
-    assert_eq!(done.code(), 42);
-    assert!(done.err().contains("plan.jsonl`: line 1: unknown field `promt`"), "{}", done.err());
+    let output = batch(&world, &["plan.jsonl"]);
+    assert_eq!(output.code(), 42);
+    assert!(
+        output.err().contains("plan.jsonl`: line 1: unknown field `promt`"),
+        "{}",
+        output.err()
+    );
     assert_eq!(batch(&world, &["no-such-plan.toml"]).code(), 42);
 }
 
@@ -428,8 +432,8 @@ fn array_job_of_slurm_runs_every_task() {
     command.args(["--sbatch=--partition=short", "--memory", "4G"]);
     let path = std::env::var("PATH").unwrap_or_default();
     command.env("PATH", format!("{}:{path}", bin.display()));
-    let done = run(command, None, LIMIT).expect("run");
-    assert_eq!(done.code(), 0, "{}{}", done.stdout(), done.err());
+    let output = run(command, None, LIMIT).expect("run");
+    assert_eq!(output.code(), 0, "{}{}", output.stdout(), output.err());
     assert_eq!(states(&world, &ids), ["succeeded"; 4]);
     let home = |name: &str| std::fs::read_to_string(world.home.home().join(name));
     let script = home("job.sh").expect("a script");

@@ -13,9 +13,9 @@ const LIMIT: Duration = Duration::from_secs(60);
 fn batch(world: &World, arguments: &[&str]) -> Finished {
     let mut command = world.command(&["batch"]);
     command.args(arguments);
-    let done = run(command, None, LIMIT).expect("run");
-    assert!(!done.timed_out, "not done in {LIMIT:?}: {}", done.err());
-    done
+    let output = run(command, None, LIMIT).expect("run");
+    assert!(!output.timed_out, "not done in {LIMIT:?}: {}", output.err());
+    output
 }
 
 fn read(world: &World, file: &str) -> Value {
@@ -32,8 +32,8 @@ fn manifests_are_written_without_a_cluster_and_hold_the_plan() {
     let missing = batch(&world, &on);
     assert_eq!(missing.code(), 42, "{}", missing.err());
     assert!(missing.err().contains("--image"), "{}", missing.err());
-    let done = batch(&world, &[on.as_slice(), &["--image", "example/parallax:1"]].concat());
-    assert_eq!(done.code(), 0, "{}", done.err());
+    let output = batch(&world, &[on.as_slice(), &["--image", "example/parallax:1"]].concat());
+    assert_eq!(output.code(), 0, "{}", output.err());
     let job = read(&world, "out/zz-job.json");
     assert_eq!(job["spec"]["completions"], 1);
     assert!(!job.to_string().contains("kind: Pod"), "{job}");
@@ -77,12 +77,12 @@ fn task_is_cloned_first_and_prints_its_result() {
     // The clone is all that the task needs.
     let bare = world.home.project().join("../bare.git");
     std::fs::rename(&bare, bare.with_extension("gone")).expect("moved");
-    let done = task("0", "--print-results");
-    assert_eq!(done.code(), 0, "{}", done.err());
+    let output = task("0", "--print-results");
+    assert_eq!(output.code(), 0, "{}", output.err());
     for file in ["patch.diff", "answer.md", "session.jsonl", "result.json"] {
-        assert!(done.stdout().contains(&format!(r#""task":"a","file":"{file}""#)), "{file}");
+        assert!(output.stdout().contains(&format!(r#""task":"a","file":"{file}""#)), "{file}");
     }
-    assert_eq!(done.stdout().lines().last().map(|line| line.contains("result.json")), Some(true));
+    assert_eq!(output.stdout().lines().last().map(|line| line.contains("result.json")), Some(true));
     let unset = task("2", "--print-results");
     assert_eq!(unset.code(), 1, "{}", unset.err());
     assert!(unset.err().contains("NOT_SET_ANYWHERE"), "{}", unset.err());

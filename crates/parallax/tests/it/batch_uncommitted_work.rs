@@ -55,8 +55,8 @@ fn worktree_with_work_in_a_submodule_is_kept() {
     let setup = add_submodule(&world);
     let ids: Vec<String> = tasks.iter().map(|(id, _)| (*id).to_owned()).collect();
     let plan = plan(&world, &ids, &json!({"setup": [setup]}));
-    let done = batch(&world, &[plan, "--jobs", "2"]);
-    assert_eq!(done.code(), 1, "{}", done.err());
+    let output = batch(&world, &[plan, "--jobs", "2"]);
+    assert_eq!(output.code(), 1, "{}", output.err());
     for (id, file) in [("dirty", "lib.c"), ("new", "new.c"), ("commit", "lib.c")] {
         let text = std::fs::read_to_string(retained_worktree(&world, id).join("lib").join(file));
         assert!(text.expect("a file").contains("precious"), "{id}");
@@ -87,8 +87,8 @@ fn worktree_with_work_in_a_nested_repository_is_kept() {
     add_submodule(&world);
     let ids: Vec<String> = tasks.iter().map(|(id, _)| (*id).to_owned()).collect();
     let plan = plan(&world, &ids, &json!({}));
-    let done = batch(&world, &[plan]);
-    assert_eq!(done.code(), 1, "{}", done.err());
+    let output = batch(&world, &[plan]);
+    assert_eq!(output.code(), 1, "{}", output.err());
     for (id, file) in [("own", "own/it"), ("empty", "lib/it")] {
         let text =
             std::fs::read_to_string(retained_worktree(&world, id).join(file)).expect("a file");
@@ -104,8 +104,8 @@ fn number_of_deleted_ignored_files_is_reported() {
     let world =
         repository(&Value::Array(shell(&ids, "echo x > a.local; mkdir d; echo y > d/b.local")));
     let plan = plan(&world, &ids, &json!({}));
-    let done = batch_well(&world, &[plan]);
-    assert!(done.err().contains("ignored files deleted: 2"), "{}", done.err());
+    let output = batch_well(&world, &[plan]);
+    assert!(output.err().contains("ignored files deleted: 2"), "{}", output.err());
     let result = result(&world, &ids[0]);
     assert_eq!(
         (&result["state"], &result["deleted_ignored_files"]),

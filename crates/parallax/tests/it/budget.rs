@@ -122,8 +122,8 @@ fn project_cannot_raise_the_user_budget() {
 fn time_limit_ends_a_run() {
     let world = World::new(r#"[{"chunks": [{"hang": true}]}]"#);
     let started_at = Instant::now();
-    let done = world.run(&["-p", "go", "--timeout", "1s"]);
-    assert_eq!(done.code(), 57, "{}", done.err());
-    assert!(done.err().contains("--timeout"), "{}", done.err());
+    let output = world.run(&["-p", "go", "--timeout", "1s"]);
+    assert_eq!(output.code(), 57, "{}", output.err());
+    assert!(output.err().contains("--timeout"), "{}", output.err());
     assert!(started_at.elapsed() < Duration::from_secs(15));
 }

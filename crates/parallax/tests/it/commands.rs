@@ -20,10 +20,10 @@ fn create_world() -> World {
 }
 
 fn refused(world: &World, args: &[&str]) -> String {
-    let done = world.run(args);
-    assert_eq!(done.code(), 42, "{}", done.err());
+    let output = world.run(args);
+    assert_eq!(output.code(), 42, "{}", output.err());
     assert!(world.server.requests().is_empty(), "the model was asked");
-    done.err()
+    output.err()
 }
 
 #[test]
@@ -59,11 +59,11 @@ fn command_file_overrides_commands_unknown_to_gemini_cli() {
     assert_eq!(sent(&world), "My diff.");
     world.run_well(&["-p", "/parallax:commit"]);
     assert!(sent(&world).contains("push"), "{}", sent(&world));
-    let done = world.run_well(&["-p", "/commands"]);
+    let output = world.run_well(&["-p", "/commands"]);
     assert!(
-        done.stdout().contains("the built-in command is `/parallax:commit`"),
+        output.stdout().contains("the built-in command is `/parallax:commit`"),
         "{}",
-        done.stdout()
+        output.stdout()
     );
 }
 
@@ -111,15 +111,15 @@ fn info_commands_work_without_a_terminal_or_a_model() {
         ("/compress the numbers", "Nothing to compress."),
         ("/compress undo", "no compaction to undo"),
     ] {
-        let done = world.run_well(&["-p", typed]);
-        assert!(done.stdout().contains(word), "{typed}: {}", done.stdout());
-        let done = world.run_well(&["-p", typed, "-o", "json"]);
-        let out: Value = serde_json::from_str(&done.stdout()).expect("json");
+        let output = world.run_well(&["-p", typed]);
+        assert!(output.stdout().contains(word), "{typed}: {}", output.stdout());
+        let output = world.run_well(&["-p", typed, "-o", "json"]);
+        let out: Value = serde_json::from_str(&output.stdout()).expect("json");
         assert!(out["response"].is_string() && !out["structured"].is_null(), "{typed}: {out}");
     }
-    let done = world.run_well(&["-p", "/tools", "-o", "stream-json"]);
+    let output = world.run_well(&["-p", "/tools", "-o", "stream-json"]);
     let lines: Vec<Value> =
-        done.stdout().lines().map(|line| serde_json::from_str(line).expect("json")).collect();
+        output.stdout().lines().map(|line| serde_json::from_str(line).expect("json")).collect();
     assert_eq!(lines.last().expect("lines")["status"], "success");
     assert!(
         lines.iter().any(|line| line["content"].as_str().is_some_and(|it| it.contains("glob")))
@@ -144,8 +144,8 @@ fn info_commands_work_without_a_terminal_or_a_model() {
 fn resumed_session_stats_include_its_journal() {
     let world = create_world();
     world.run_well(&["-p", "hello"]);
-    let done = world.run_well(&["-r", "latest", "-p", "/stats", "-o", "json"]);
-    let out: Value = serde_json::from_str(&done.stdout()).expect("json");
+    let output = world.run_well(&["-r", "latest", "-p", "/stats", "-o", "json"]);
+    let out: Value = serde_json::from_str(&output.stdout()).expect("json");
     let models = out["structured"]["models"].as_object().expect("models");
     assert_eq!(
         models.values().map(|model| model["requests"].as_u64()).sum::<Option<u64>>(),
@@ -196,9 +196,9 @@ fn inserted_files_are_not_interpreted_as_templates() {
     let template = "prompt = 'See @{notes.md} and @{gone.md}'";
     world.home.write_home(".gemini/commands/see.toml", template).unwrap();
     world.home.write("notes.md", "!{touch made} {{args}} @{secret}").unwrap();
-    let done = world.run_well(&["-y", "-p", "/see it"]);
+    let output = world.run_well(&["-y", "-p", "/see it"]);
     assert_eq!(sent(&world), "See !{touch made} {{args}} @{secret} and @{gone.md}\n\n/see it");
-    assert!(done.err().contains("gone.md"), "{}", done.err());
+    assert!(output.err().contains("gone.md"), "{}", output.err());
     assert!(!world.home.project().join("made").exists());
     // A file outside of the workspace is rejected.
     world.home.write_home("secret.txt", "secret").unwrap();
@@ -281,8 +281,8 @@ fn command_selects_its_model_and_tools() {
     // A project command cannot allow anything.
     let world = World::new(&script(touch));
     world.home.write(".gemini/commands/go.md", command).unwrap();
-    let done = world.run_well(&["-p", "/go"]);
-    assert!(done.err().contains("only in your own commands"), "{}", done.err());
+    let output = world.run_well(&["-p", "/go"]);
+    assert!(output.err().contains("only in your own commands"), "{}", output.err());
     assert!(!world.home.project().join("made").exists());
 
     // `tools` allows only the listed tools.
@@ -320,8 +320,8 @@ fn command_sets_the_mode_and_time_limit_of_its_turn() {
     // A project command cannot loosen the approval mode.
     let world = World::new(&script.to_string());
     world.home.write(".gemini/commands/edit.md", edit).unwrap();
-    let done = world.run_well(&["-p", "/edit"]);
-    assert!(done.err().contains("`mode = auto_edit` is ignored"), "{}", done.err());
+    let output = world.run_well(&["-p", "/edit"]);
+    assert!(output.err().contains("`mode = auto_edit` is ignored"), "{}", output.err());
     assert!(!world.home.project().join("made").exists());
 
     // The timeout ends the turn, and also shell commands before it.
@@ -331,10 +331,10 @@ fn command_sets_the_mode_and_time_limit_of_its_turn() {
     world.home.write_home(".gemini/commands/s.toml", "prompt = 'x'\ntimeout = 1").unwrap();
     let slow = "prompt = '!{sleep 61}'\ntimeout = '1s'";
     world.home.write_home(".gemini/commands/t.toml", slow).unwrap();
-    let done = world.run(&["-y", "-p", "/s"]);
-    assert_eq!(done.code(), 57, "{}", done.err());
-    let done = world.run(&["-y", "-p", "/t"]);
-    assert!(done.err().contains("was stopped after 1 s"), "{}", done.err());
+    let output = world.run(&["-y", "-p", "/s"]);
+    assert_eq!(output.code(), 57, "{}", output.err());
+    let output = world.run(&["-y", "-p", "/t"]);
+    assert!(output.err().contains("was stopped after 1 s"), "{}", output.err());
     assert_eq!(world.server.requests().len(), 1);
 }
 
@@ -348,8 +348,12 @@ fn timeout_and_signals_end_template_shell_commands() {
         let processes = std::fs::read_dir("/proc").expect("/proc").flatten();
         processes.filter_map(|it| std::fs::read(it.path().join("cmdline")).ok()).any(is_it)
     };
-    let done = world.run(&["-y", "--timeout", "1", "-p", "/sl"]);
-    assert!(done.err().contains("The budget of this session (1 s) is used up"), "{}", done.err());
+    let output = world.run(&["-y", "--timeout", "1", "-p", "/sl"]);
+    assert!(
+        output.err().contains("The budget of this session (1 s) is used up"),
+        "{}",
+        output.err()
+    );
     assert_eq!(world.server.requests().len(), 0);
     wait_until("the end of the command", || !sleeps());
     for (signal, code) in
@@ -358,8 +362,8 @@ fn timeout_and_signals_end_template_shell_commands() {
         let running = world.start(&["-y", "-p", "/sl"]);
         wait_until("the command's start", sleeps);
         rustix::process::kill_process(running.pid(), signal).expect("signal");
-        let done = running.finish(std::time::Duration::from_secs(10)).expect("finish");
-        assert_eq!(done.code(), code, "{}", done.err());
+        let output = running.finish(std::time::Duration::from_secs(10)).expect("finish");
+        assert_eq!(output.code(), code, "{}", output.err());
         wait_until("the end of the command", || !sleeps());
     }
 }
@@ -379,9 +383,9 @@ fn commands_can_call_commands() {
     }
     let told = refused(&world, &["-p", "/loop"]);
     assert!(told.contains("`/loop` → `/pool` → `/loop`"), "{told}");
-    let done = world.run_well(&["-y", "-p", "/a one; two"]);
+    let output = world.run_well(&["-y", "-p", "/a one; two"]);
     assert_eq!(sent(&world), "A B<one; two> one; two/{c} and /{none x} GET /users/{id}");
-    assert!(done.err().contains("unknown command `/none`"), "{}", done.err());
+    assert!(output.err().contains("unknown command `/none`"), "{}", output.err());
 }
 
 #[test]

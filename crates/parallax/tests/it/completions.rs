@@ -19,9 +19,9 @@ fn offered_candidates(world: &World, words: &[&str]) -> Vec<String> {
     let path = std::env::var("PATH").expect("PATH");
     bash.env("PATH", format!("{}:{path}", folder.display())).args(["-c", &script]);
     bash.current_dir(world.home.project());
-    let done = finish(bash);
-    assert_eq!(done.err(), "", "{words:?}");
-    done.stdout().lines().map(str::to_owned).collect()
+    let output = finish(bash);
+    assert_eq!(output.err(), "", "{words:?}");
+    output.stdout().lines().map(str::to_owned).collect()
 }
 
 #[test]
@@ -60,7 +60,7 @@ fn scripts_are_valid_in_the_shells_of_this_machine() {
         }
         let mut command = world.home.command(Path::new(shell), "");
         command.args(check).arg(&file);
-        let done = finish(command);
-        assert_eq!(done.code(), 0, "{shell}: {}", done.err());
+        let output = finish(command);
+        assert_eq!(output.code(), 0, "{shell}: {}", output.err());
     }
 }

@@ -67,9 +67,9 @@ fn container_engine_gets_arguments_variables_and_stdin_and_returns_its_code() {
     let engine = Engine::new("docker", "[]");
     let mut command = engine.command(&["--sandbox=docker", "-p", "say 'hi'", "-o", "json"]);
     command.env("CODE", "53").env("SANDBOX_ENV", "A=1").env("SANDBOX_FLAGS", "--cpus 2");
-    let done = with_stdin(command, "from stdin");
-    assert_eq!(done.code(), 53, "{}", done.err());
-    assert_eq!(done.stdout(), "");
+    let output = with_stdin(command, "from stdin");
+    assert_eq!(output.code(), 53, "{}", output.err());
+    assert_eq!(output.stdout(), "");
     let argv = engine.recorded("argv");
     let lines: Vec<&str> = argv.lines().collect();
     assert_eq!(lines[..4], ["run", "-i", "--rm", "--init"]);
@@ -99,8 +99,8 @@ fn container_choice_follows_variable_flag_setting_and_does_not_nest() {
         .expect("settings");
     let mut command = engine.command(&["--sandbox=docker", "-p", "hello"]);
     command.env("GEMINI_SANDBOX", "podman").env("INSIDE", PROGRAM);
-    let done = finish(command);
-    assert_eq!((done.code(), done.stdout().trim()), (0, "Hello."), "{}", done.err());
+    let output = finish(command);
+    assert_eq!((output.code(), output.stdout().trim()), (0, "Hello."), "{}", output.err());
     assert_eq!(engine.recorded("lines").lines().count(), 1);
 }
 
@@ -114,8 +114,8 @@ fn project_cannot_choose_its_container() {
         .expect("file");
     let settings = r#"{"tools": {"sandbox": {"command": "docker", "image": "evil"}}}"#;
     world.home.write(".gemini/settings.json", settings).expect("file");
-    let done = finish(engine.command(&["-s=docker", "-p", "hello"]));
-    assert_eq!(done.code(), 0, "{}", done.err());
+    let output = finish(engine.command(&["-s=docker", "-p", "hello"]));
+    assert_eq!(output.code(), 0, "{}", output.err());
     let argv = engine.recorded("argv");
     assert!(argv.contains("\nimg\n") && !argv.contains("evil"), "{argv}");
     assert!(!argv.contains("--privileged"), "{argv}");
@@ -148,12 +148,12 @@ fn container_that_cannot_start_exits_with_44() {
         (&["--sandbox=windows-native", "-p", "x"], &[], "it requires Windows"),
         (&["-p", "x"], &[("GEMINI_SANDBOX", "dokcer")], "Unknown sandbox `dokcer`"),
     ] {
-        let done = run(args, variables);
-        assert_eq!(done.code(), 44, "{args:?} {variables:?}: {}", done.err());
-        assert!(done.err().contains(part), "{args:?} {variables:?}: {}", done.err());
+        let output = run(args, variables);
+        assert_eq!(output.code(), 44, "{args:?} {variables:?}: {}", output.err());
+        assert!(output.err().contains(part), "{args:?} {variables:?}: {}", output.err());
     }
-    let done = run(&["--sandbox=lxc", "-p", "x", "-o", "json"], &[]);
-    let out: serde_json::Value = serde_json::from_str(&done.stdout()).expect("JSON");
+    let output = run(&["--sandbox=lxc", "-p", "x", "-o", "json"], &[]);
+    let out: serde_json::Value = serde_json::from_str(&output.stdout()).expect("JSON");
     assert_eq!(out["error"]["type"], "FatalSandboxError");
     assert_eq!(out["error"]["code"], 44);
 }
@@ -163,8 +163,8 @@ fn isolated_container_network_is_created_once_and_reused() {
     let engine = Engine::new("docker", "[]");
     let settings = r#"{"tools": {"sandbox": {"command": "docker", "networkAccess": false}}}"#;
     engine.world.home.write_home(".gemini/settings.json", settings).expect("settings");
-    let done = finish(engine.command(&["-p", "x"]));
-    assert_eq!(done.code(), 0, "{}", done.err());
+    let output = finish(engine.command(&["-p", "x"]));
+    assert_eq!(output.code(), 0, "{}", output.err());
     let lines = engine.recorded("lines");
     assert!(lines.starts_with("network inspect gemini-cli-sandbox\nrun "), "{lines}");
     assert!(lines.contains(" --network gemini-cli-sandbox "), "{lines}");
@@ -180,6 +180,6 @@ fn signal_reaches_the_process_in_the_container() {
         .expect("start");
     crate::support::wait_until("the start", || !engine.recorded("argv").is_empty());
     rustix::process::kill_process(running.pid(), rustix::process::Signal::TERM).expect("signal");
-    let done = running.finish(LIMIT).expect("end");
-    assert_eq!(done.code(), 9, "{}", done.err());
+    let output = running.finish(LIMIT).expect("end");
+    assert_eq!(output.code(), 9, "{}", output.err());
 }

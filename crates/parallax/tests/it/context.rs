@@ -76,22 +76,22 @@ fn context_file_that_links_out_of_the_project_is_not_read() {
     let project = world.home.project();
     std::os::unix::fs::symlink(&key, project.join("GEMINI.md")).expect("a link");
     std::os::unix::fs::symlink("docs/AGENTS.md", project.join("AGENTS.md")).expect("a link");
-    let done = world.run_well(&["-p", "go"]);
-    assert!(done.err().contains("link to a file outside"), "{}", done.err());
+    let output = world.run_well(&["-p", "go"]);
+    assert!(output.err().contains("link to a file outside"), "{}", output.err());
     let sent = raw_contents(&world.server.requests()[0]).join("\n");
     assert!(sent.contains("rule behind a link") && !sent.contains("KEY OF"), "{sent}");
     // A symlink to a project file that tools may not read.
     std::fs::remove_file(project.join("GEMINI.md")).expect("removed");
     std::os::unix::fs::symlink(".env", project.join("GEMINI.md")).expect("a link");
-    let done = world.run_well(&["-p", "go"]);
-    assert!(done.err().contains("protected from tools"), "{}", done.err());
+    let output = world.run_well(&["-p", "go"]);
+    assert!(output.err().contains("protected from tools"), "{}", output.err());
     let sent = raw_contents(&world.server.requests()[1]).join("\n");
     assert!(!sent.contains("KEY OF"), "{sent}");
     // NUL bytes are not text and would waste tokens.
     std::fs::remove_file(project.join("GEMINI.md")).expect("removed");
     std::fs::write(project.join("GEMINI.md"), [0; 4096]).expect("file");
-    let done = world.run_well(&["-p", "go"]);
-    assert!(done.err().contains("is not a text file"), "{}", done.err());
+    let output = world.run_well(&["-p", "go"]);
+    assert!(output.err().contains("is not a text file"), "{}", output.err());
 }
 
 #[test]
@@ -104,14 +104,14 @@ fn exporting_the_system_prompt_overwrites_no_user_file() {
     for (value, code) in [("~/.bashrc", 52), ("1", 52), ("~/new.md", 0), ("~/new.md", 0)] {
         let mut command = world.command(&["-p", "go"]);
         command.env("GEMINI_WRITE_SYSTEM_MD", value);
-        let done = crate::support::finish(command);
-        assert_eq!(done.code(), code, "{value}: {}", done.err());
+        let output = crate::support::finish(command);
+        assert_eq!(output.code(), code, "{value}: {}", output.err());
     }
     assert_eq!(std::fs::read_to_string(&kept).expect("kept"), "alias x=y\n");
     let mut command = world.command(&["-p", "go"]);
     command.env("GEMINI_SYSTEM_MD", "1");
-    let done = crate::support::finish(command);
-    assert!(done.code() == 52 && done.err().contains("outside"), "{}", done.err());
+    let output = crate::support::finish(command);
+    assert!(output.code() == 52 && output.err().contains("outside"), "{}", output.err());
 }
 
 #[test]
@@ -122,8 +122,8 @@ fn custom_system_prompt_replaces_the_built_in_one() {
     world.home.write_home(".gemini/GEMINI.md", "global rule").expect("file");
     let mut command = world.command(&["-p", "go"]);
     command.env("GEMINI_SYSTEM_MD", "1").env("GEMINI_WRITE_SYSTEM_MD", "built-in.md");
-    let done = crate::support::finish(command);
-    assert_eq!(done.code(), 0, "{}", done.err());
+    let output = crate::support::finish(command);
+    assert_eq!(output.code(), 0, "{}", output.err());
     let system = system(&body(&world, 0));
     assert!(system.starts_with("Only read_file.\n- "), "{system}");
     assert!(system.contains("\n- list_directory\n- read_file\n"), "{system}");
@@ -131,8 +131,8 @@ fn custom_system_prompt_replaces_the_built_in_one() {
     assert!(world.read("built-in.md").starts_with("You are Parallax"));
     let mut command = world.command(&["-p", "go"]);
     command.env("GEMINI_SYSTEM_MD", "none.md");
-    let done = crate::support::finish(command);
-    assert_eq!(done.code(), 52, "{}", done.err());
+    let output = crate::support::finish(command);
+    assert_eq!(output.code(), 52, "{}", output.err());
 }
 
 #[test]
@@ -148,8 +148,8 @@ fn problems_in_directory_rules_are_reported_once() {
     }
     let link = world.home.project().join("sub/GEMINI.md");
     std::os::unix::fs::symlink(&key, link).expect("a link");
-    let done = world.run_well(&["-p", "go"]);
-    assert_eq!(done.err().matches("link to a file outside").count(), 1, "{}", done.err());
+    let output = world.run_well(&["-p", "go"]);
+    assert_eq!(output.err().matches("link to a file outside").count(), 1, "{}", output.err());
     let sent = raw_contents(&world.server.requests()[2]).join("\n");
     assert!(!sent.contains("KEY OF"), "{sent}");
 }
@@ -309,9 +309,9 @@ fn json_output_reports_compaction() {
     // The program writes the summary without a model.
     let settings = r#"{"model": {"compactAtTokens": 9000, "disableLoopDetection": true}}"#;
     world.home.write_home(".gemini/settings.json", settings).expect("settings");
-    let done = world.run(&["-p", "read them", "-o", "json"]);
-    assert_eq!(done.code(), 0, "{}", done.err());
-    let out: Value = serde_json::from_str(&done.stdout()).expect("JSON");
+    let output = world.run(&["-p", "read them", "-o", "json"]);
+    assert_eq!(output.code(), 0, "{}", output.err());
+    let out: Value = serde_json::from_str(&output.stdout()).expect("JSON");
     let report = out["compactions"].as_array().expect("compactions");
     let shorter = report.iter().find(|one| one["how"].is_string()).expect("a shorter history");
     assert!(shorter["after"].as_u64() < shorter["before"].as_u64(), "{out}");
@@ -386,8 +386,8 @@ fn globs_of_a_prompt_attach_what_they_match() {
         ("@src[0] = {a, b}; @src(1)(2)", vec!["src/a.rs", "src/lib/b.rs", "src/m.txt"], None),
         ("```java\n@app\n```", vec![], None),
     ] {
-        let done = world.run(&["-p", typed]);
-        assert_eq!(done.code(), 0, "{typed}: {}", done.err());
+        let output = world.run(&["-p", typed]);
+        assert_eq!(output.code(), 0, "{typed}: {}", output.err());
         let sent = body(&world, world.server.requests().len() - 1)["contents"].to_string();
         let found: Vec<&str> =
             all.into_iter().filter(|path| sent.contains(&format!("HAS {path}"))).collect();
@@ -395,8 +395,8 @@ fn globs_of_a_prompt_attach_what_they_match() {
         expected.sort_unstable_by_key(|path| all.iter().position(|known| known == path));
         assert_eq!(found, expected, "{typed}");
         match warning {
-            Some(warning) => assert!(done.err().contains(warning), "{typed}: {}", done.err()),
-            None => assert_eq!(done.err(), "", "{typed}"),
+            Some(warning) => assert!(output.err().contains(warning), "{typed}: {}", output.err()),
+            None => assert_eq!(output.err(), "", "{typed}"),
         }
     }
 }
@@ -410,9 +410,9 @@ fn attachment_that_cannot_be_read_is_a_warning() {
     let big = world.home.write("big.mp4", "\0\0\0\u{18}ftypmp42\0\0\0\0mp42isom").unwrap();
     std::fs::File::options().write(true).open(big).unwrap().set_len(30_000_000).unwrap();
     for typed in ["@empty.png", "@empty.pdf @a.txt", "look at \"@empty.png\"", "@big.mp4"] {
-        let done = world.run(&["-p", typed]);
-        assert_eq!(done.code(), 0, "{typed}: {}", done.err());
-        assert!(done.err().contains("was not read: "), "{typed}: {}", done.err());
+        let output = world.run(&["-p", typed]);
+        assert_eq!(output.code(), 0, "{typed}: {}", output.err());
+        assert!(output.err().contains("was not read: "), "{typed}: {}", output.err());
         let sent = body(&world, world.server.requests().len() - 1)["contents"].to_string();
         assert_eq!(sent.contains("HAS a"), typed.contains("a.txt"), "{typed}");
     }
@@ -425,9 +425,9 @@ fn twice_truncated_output_names_the_complete_file() {
     let settings = r#"{"model": {"compactAtTokens": 9000}}"#;
     world.home.write_home(".gemini/settings.json", settings).expect("written");
     assert_eq!(world.run(&["-p", "go", "-y"]).code(), 0);
-    let given = answers(&world.server);
-    assert_eq!(given.len(), 2);
-    for text in given {
+    let received = answers(&world.server);
+    assert_eq!(received.len(), 2);
+    for text in received {
         assert!(text.len() < 30_000, "{} bytes", text.len());
         let named =
             text.split("The full output is in `").nth(1).and_then(|it| it.split('`').next());

@@ -41,8 +41,8 @@ fn long_answer_is_joined_over_several_requests() {
         {"chunks": [counted(chunk("three", None, Some("STOP")), 130, 30)]},
         {"text": "next"}
     ]));
-    let done = world.run_well(&["-m", "gemini-4-argon", "-p", "go", "-o", "json"]);
-    let out: Value = serde_json::from_str(&done.stdout()).expect("json");
+    let output = world.run_well(&["-m", "gemini-4-argon", "-p", "go", "-o", "json"]);
+    let out: Value = serde_json::from_str(&output.stdout()).expect("json");
     assert_eq!(out["response"], "one two three");
     let tokens_used = &out["stats"]["models"]["gemini-4-argon"]["tokens"];
     assert_eq!((&tokens_used["prompt"], &tokens_used["candidates"]), (&json!(100), &json!(60)));
@@ -60,8 +60,8 @@ fn cut_answer_is_resumed_from_its_checkpoint() {
         {"chunks": [chunk("one ", Some("T1"), None), chunk("two ", None, None), {"cut": "reset"}]},
         {"chunks": [chunk("two three", None, Some("STOP"))]}
     ]));
-    let done = world.run_well(&["-m", "gemini-4-argon", "-p", "go"]);
-    assert_eq!(done.stdout().trim(), "one two three");
+    let output = world.run_well(&["-m", "gemini-4-argon", "-p", "go"]);
+    assert_eq!(output.stdout().trim(), "one two three");
     assert_eq!(tokens(&world), [Value::Null, json!("T1")]);
 }
 
@@ -69,9 +69,9 @@ fn cut_answer_is_resumed_from_its_checkpoint() {
 fn same_token_twice_and_endless_cuts_end_the_run() {
     let same = json!({"chunks": [chunk("a", Some("T1"), Some("CONTINUATION"))], "repeat": 0});
     let world = create_world(&json!([same]));
-    let done = world.run(&["-m", "gemini-4-argon", "-p", "go"]);
-    assert_ne!(done.code(), 0);
-    assert!(done.err().contains("same continuation token twice"), "{}", done.err());
+    let output = world.run(&["-m", "gemini-4-argon", "-p", "go"]);
+    assert_ne!(output.code(), 0);
+    assert!(output.err().contains("same continuation token twice"), "{}", output.err());
     assert!(world.server.requests().len() <= 8, "{}", world.server.requests().len());
 }
 
@@ -82,8 +82,8 @@ fn rejected_continuation_is_retried() {
         {"error": {"code": 503, "message": "busy", "status": "UNAVAILABLE"}},
         {"chunks": [chunk("two", None, Some("STOP"))]}
     ]));
-    let done = world.run_well(&["-m", "gemini-4-argon", "-p", "go"]);
-    assert_eq!(done.stdout().trim(), "one two");
+    let output = world.run_well(&["-m", "gemini-4-argon", "-p", "go"]);
+    assert_eq!(output.stdout().trim(), "one two");
     assert_eq!(tokens(&world), [Value::Null, json!("T1"), json!("T1")]);
 }
 
@@ -115,8 +115,8 @@ fn killed_process_resumes_a_half_written_answer() {
     ]));
     killed_in_the_answer(&world);
     // The model of the session, although no flag selects it.
-    let done = world.run(&["-r", "half"]);
-    assert_eq!((done.code(), done.stdout().trim()), (0, "one two three"), "{}", done.err());
+    let output = world.run(&["-r", "half"]);
+    assert_eq!((output.code(), output.stdout().trim()), (0, "one two three"), "{}", output.err());
     assert_eq!(tokens(&world), [Value::Null, json!("T1")]);
     let requests = world.server.requests();
     assert!(requests[1].path.contains("gemini-4-argon"), "{}", requests[1].path);
@@ -136,10 +136,15 @@ fn terminated_process_resumes_from_the_newest_token() {
     let running = world.start(&arguments);
     wait_until("the text", || running.output().contains("three"));
     kill_process(running.pid(), Signal::TERM).expect("signal");
-    let done = running.finish(Duration::from_secs(10)).expect("finish");
-    assert_eq!(done.code(), 143, "{}", done.err());
-    let done = world.run(&["-m", "gemini-4-argon", "-r", "half"]);
-    assert_eq!((done.code(), done.stdout().trim()), (0, "one two three four"), "{}", done.err());
+    let output = running.finish(Duration::from_secs(10)).expect("finish");
+    assert_eq!(output.code(), 143, "{}", output.err());
+    let output = world.run(&["-m", "gemini-4-argon", "-r", "half"]);
+    assert_eq!(
+        (output.code(), output.stdout().trim()),
+        (0, "one two three four"),
+        "{}",
+        output.err()
+    );
     assert_eq!(tokens(&world), [Value::Null, json!("T2")]);
 }
 
@@ -150,8 +155,8 @@ fn refused_token_keeps_the_text_and_asks_for_the_rest() {
         {"status": 400, "error": {"code": 400, "message": "bad token", "status": "INVALID_ARGUMENT"}},
         {"text": "two"}
     ]));
-    let done = world.run(&["-m", "gemini-4-argon", "-p", "go"]);
-    assert_eq!((done.code(), done.stdout().trim()), (0, "one two"), "{}", done.err());
+    let output = world.run(&["-m", "gemini-4-argon", "-p", "go"]);
+    assert_eq!((output.code(), output.stdout().trim()), (0, "one two"), "{}", output.err());
     assert_eq!(tokens(&world), [Value::Null, json!("T1"), Value::Null]);
     let body = world.server.requests()[2].json();
     assert_eq!(body["contents"][1]["parts"], json!([{"text": "one "}]));
@@ -164,8 +169,8 @@ fn text_that_differs_after_a_cut_replaces_only_what_followed_the_token() {
             chunk("thr", None, None), {"cut": "reset"}]},
         {"chunks": [chunk("3 end", None, Some("STOP"))], "repeat": 0}
     ]));
-    let done = world.run_well(&["-m", "gemini-4-argon", "-p", "go"]);
-    assert_eq!(done.stdout().trim(), "one two 3 end");
+    let output = world.run_well(&["-m", "gemini-4-argon", "-p", "go"]);
+    assert_eq!(output.stdout().trim(), "one two 3 end");
 }
 
 #[test]
@@ -192,9 +197,9 @@ fn rejected_continuation_token_falls_back_to_a_request_for_the_rest() {
         {"text": "next"}
     ]));
     killed_in_the_answer(&world);
-    let done = world.run(&["-m", "gemini-4-argon", "-r", "half"]);
-    assert_eq!(done.code(), 0, "{}", done.err());
-    assert!(done.stdout().contains("two three"), "{}", done.stdout());
+    let output = world.run(&["-m", "gemini-4-argon", "-r", "half"]);
+    assert_eq!(output.code(), 0, "{}", output.err());
+    assert!(output.stdout().contains("two three"), "{}", output.stdout());
     assert_eq!(tokens(&world), [Value::Null, json!("T1"), Value::Null]);
     let body = world.server.requests()[2].json();
     assert_eq!(body["contents"][1]["parts"], json!([{"text": "one "}]));
@@ -209,8 +214,8 @@ fn failed_resumption_can_be_tried_again() {
     );
     killed_in_the_answer(&world);
     assert_ne!(world.run(&["-m", "gemini-4-argon", "-r", "half"]).code(), 0);
-    let done = world.run(&["-m", "gemini-4-argon", "-r", "half"]);
-    assert_eq!((done.code(), done.stdout().trim()), (0, "one two three"), "{}", done.err());
+    let output = world.run(&["-m", "gemini-4-argon", "-r", "half"]);
+    assert_eq!((output.code(), output.stdout().trim()), (0, "one two three"), "{}", output.err());
     assert_eq!(tokens(&world), [Value::Null, json!("T1"), json!("T1")]);
 }
 
@@ -219,8 +224,8 @@ fn resumptions_without_progress_end_the_run() {
     let mut replies = vec![json!({"chunks": [chunk("one ", Some("T1"), None), {"cut": "reset"}]})];
     replies.extend((0..8).map(|_| json!({"chunks": [{"cut": "reset"}]})));
     let world = create_world(&json!(replies));
-    let done = world.run(&["-m", "gemini-4-argon", "-p", "go"]);
-    assert_ne!(done.code(), 0);
+    let output = world.run(&["-m", "gemini-4-argon", "-p", "go"]);
+    assert_ne!(output.code(), 0);
     let tokens = tokens(&world);
-    assert!(tokens.len() <= 5, "{tokens:?}: {}", done.err());
+    assert!(tokens.len() <= 5, "{tokens:?}: {}", output.err());
 }

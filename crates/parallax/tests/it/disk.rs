@@ -44,8 +44,8 @@ fn file_size_limit_keeps_the_old_file() {
     let (world, text) = create_world();
     // Blocks of 512 or 1024 bytes, depending on the shell: in both cases less than the file and
     // more than the journal.
-    let done = finish(world.shell("ulimit -f 300; exec \"$@\"", &["-p", "edit", "-y"]));
-    assert_intact(&world, &text, &done, &["too large", "limit", "larger"]);
+    let output = finish(world.shell("ulimit -f 300; exec \"$@\"", &["-p", "edit", "-y"]));
+    assert_intact(&world, &text, &output, &["too large", "limit", "larger"]);
 }
 
 /// Returns a command in its own mount namespace, if that is allowed.
@@ -71,8 +71,8 @@ fn full_disk_keeps_the_old_file() {
     let line = format!("{mount} && rm kept");
     let args = ["-p", "edit", "-y"];
     let Some(command) = mounted(&world, &line, &args) else { return };
-    let done = finish(command);
-    assert_intact(&world, &text, &done, &["No space left"]);
+    let output = finish(command);
+    assert_intact(&world, &text, &output, &["No space left"]);
 }
 
 #[test]
@@ -80,17 +80,17 @@ fn read_only_disk_keeps_the_old_file() {
     let (world, text) = create_world();
     let mount = "mount --bind disk disk && mount -o remount,bind,ro disk";
     let Some(command) = mounted(&world, mount, &["-p", "edit", "-y"]) else { return };
-    let done = finish(command);
-    assert_intact(&world, &text, &done, &["Read-only", "read-only"]);
+    let output = finish(command);
+    assert_intact(&world, &text, &output, &["Read-only", "read-only"]);
 }
 
 #[test]
 fn output_that_cannot_be_written_is_a_failure() {
     for format in ["text", "json", "stream-json"] {
         let world = World::new(r#"[{"text":"an answer"}]"#);
-        let done = finish(world.shell("exec \"$@\" > /dev/full", &["-p", "go", "-o", format]));
-        assert_eq!(done.code(), 1, "{format}: {}", done.err());
-        assert!(done.err().contains("No space left"), "{format}: {}", done.err());
+        let output = finish(world.shell("exec \"$@\" > /dev/full", &["-p", "go", "-o", format]));
+        assert_eq!(output.code(), 1, "{format}: {}", output.err());
+        assert!(output.err().contains("No space left"), "{format}: {}", output.err());
     }
 }
 
@@ -99,8 +99,8 @@ fn unwritable_home_is_reported() {
     let world = World::new(r#"[{"text":"an answer"}]"#);
     // A file in place of the directory also stops root.
     world.home.write_home(".parallax", "").expect("file");
-    let done = world.run(&["-p", "go"]);
-    assert!(done.err().contains(".parallax"), "{}: {}", done.code(), done.err());
+    let output = world.run(&["-p", "go"]);
+    assert!(output.err().contains(".parallax"), "{}: {}", output.code(), output.err());
 }
 
 #[test]
@@ -114,9 +114,9 @@ fn unwritable_home_disables_only_saving() {
     let home = world.home.parallax();
     let mount = format!("mount --bind {0} {0} && mount -o remount,ro,bind {0}", home.display());
     let Some(command) = mounted(&world, &mount, &["-y", "-p", "go"]) else { return };
-    let done = finish(command);
-    assert_eq!((done.code(), done.stdout().as_str()), (0, "done\n"), "{}", done.err());
-    assert_eq!(done.err().matches("aving this session stopped").count(), 1, "{}", done.err());
+    let output = finish(command);
+    assert_eq!((output.code(), output.stdout().as_str()), (0, "done\n"), "{}", output.err());
+    assert_eq!(output.err().matches("aving this session stopped").count(), 1, "{}", output.err());
     let requests = world.server.requests();
     let report = String::from_utf8_lossy(&requests[2].body).into_owned();
     assert!(report.contains("made by it"), "the command ran: {report}");

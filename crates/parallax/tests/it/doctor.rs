@@ -10,9 +10,10 @@ use crate::support::{World, finish};
 /// Returns the report and the exit code.
 fn examine(mut command: Command) -> (Value, u8) {
     command.args(["doctor", "--json"]);
-    let done = finish(command);
-    let report = serde_json::from_str(&done.stdout()).unwrap_or_else(|_| panic!("{}", done.err()));
-    (report, u8::try_from(done.code()).expect("a code"))
+    let output = finish(command);
+    let report =
+        serde_json::from_str(&output.stdout()).unwrap_or_else(|_| panic!("{}", output.err()));
+    (report, u8::try_from(output.code()).expect("a code"))
 }
 
 fn check(report: &Value, id: &str) -> Value {
@@ -159,9 +160,9 @@ fn another_program_of_the_name_is_a_warning() {
 fn man_pages_and_completions_have_the_name_of_the_program() {
     let world = World::new("[]");
     let out = world.home.root().join("man");
-    let done = world.run(&["man", "--out", &out.to_string_lossy()]);
-    assert_eq!(done.code(), 0, "{}", done.err());
-    assert!(done.stdout().lines().count() > 40, "{}", done.stdout());
+    let output = world.run(&["man", "--out", &out.to_string_lossy()]);
+    assert_eq!(output.code(), 0, "{}", output.err());
+    assert!(output.stdout().lines().count() > 40, "{}", output.stdout());
     let page = std::fs::read_to_string(out.join("parallax-models-list.1")).expect("a page");
     assert!(page.contains(".SH SYNOPSIS"), "{page}");
     let link = world.home.root().join("gemini");
@@ -169,9 +170,9 @@ fn man_pages_and_completions_have_the_name_of_the_program() {
     for shell in ["bash", "zsh", "fish", "powershell", "elvish", "nushell"] {
         let mut command = world.home.command(&link, &world.server.url());
         command.args(["completions", shell]);
-        let done = finish(command);
+        let output = finish(command);
         assert!(
-            done.stdout().contains("gemini") && !done.stdout().contains("_parallax"),
+            output.stdout().contains("gemini") && !output.stdout().contains("_parallax"),
             "{shell}"
         );
     }

@@ -34,15 +34,15 @@ fn project_list_of_tools_narrows_and_never_empties() {
             world.home.write_home(".gemini/settings.json", &settings(&user)).expect("written");
         }
         world.home.write(".gemini/settings.json", &settings(&project)).expect("written");
-        let done = world.run_well(&["--skip-trust", "--yolo", "-o", "json", "-p", "go"]);
+        let output = world.run_well(&["--skip-trust", "--yolo", "-o", "json", "-p", "go"]);
         assert_eq!(declared(&world, 0), expected, "{user} {project}");
-        assert_eq!(warnings(&done.stdout()), Vec::<String>::new(), "narrowing is not loosening");
+        assert_eq!(warnings(&output.stdout()), Vec::<String>::new(), "narrowing is not loosening");
     }
     let world = World::new(ANSWER);
     let settings = json!({"tools": {"core": ["readfile"]}}).to_string();
     world.home.write(".gemini/settings.json", &settings).expect("written");
-    let done = world.run_well(&["--skip-trust", "--yolo", "-o", "json", "-p", "go"]);
-    let warnings = warnings(&done.stdout());
+    let output = world.run_well(&["--skip-trust", "--yolo", "-o", "json", "-p", "go"]);
+    let warnings = warnings(&output.stdout());
     assert!(warnings.iter().any(|it| it.contains("has no tools")), "{warnings:?}");
 }
 
@@ -73,9 +73,9 @@ fn project_settings_that_equal_the_users_are_not_gated() {
     .to_string();
     world.home.write_home(".gemini/settings.json", &settings).expect("written");
     world.home.write(".gemini/settings.json", &settings).expect("written");
-    let done = world.run_well(&["--skip-trust", "-o", "json", "-p", "go"]);
+    let output = world.run_well(&["--skip-trust", "-o", "json", "-p", "go"]);
     let gated: Vec<String> =
-        warnings(&done.stdout()).into_iter().filter(|it| it.contains("are ignored")).collect();
+        warnings(&output.stdout()).into_iter().filter(|it| it.contains("are ignored")).collect();
     assert_eq!(gated, Vec::<String>::new());
 }
 
@@ -88,8 +88,8 @@ fn rejected_shown_and_accepted_settings_are_the_same() {
     let project = json!({"mcpServers": {"s": server("true")}, "tools": {"allowed": ["glob"]}});
     world.home.write(".gemini/settings.json", &project.to_string()).expect("written");
     let keys = ["tools.allowed", "mcpServers.s"];
-    let done = world.run_well(&["-o", "json", "-p", "go"]);
-    let rejected = warnings(&done.stdout()).join("\n");
+    let output = world.run_well(&["-o", "json", "-p", "go"]);
+    let rejected = warnings(&output.stdout()).join("\n");
     let stdout = world.run_well(&["trust", "show"]).stdout();
     let accepted = world.run_well(&["trust", "add", "--settings"]).stdout();
     for key in keys {
@@ -102,8 +102,12 @@ fn rejected_shown_and_accepted_settings_are_the_same() {
     // Acceptance beside one user server does not apply beside another.
     let other = json!({"mcpServers": {"s": server("false")}, "tools": {"allowed": ["glob"]}});
     world.home.write_home(".gemini/settings.json", &other.to_string()).expect("written");
-    let done = world.run_well(&["-o", "json", "-p", "go"]);
-    assert!(warnings(&done.stdout()).join("\n").contains("`mcpServers.s`"), "{}", done.stdout());
+    let output = world.run_well(&["-o", "json", "-p", "go"]);
+    assert!(
+        warnings(&output.stdout()).join("\n").contains("`mcpServers.s`"),
+        "{}",
+        output.stdout()
+    );
 }
 
 #[test]
@@ -126,9 +130,9 @@ fn comma_after_the_last_element_is_a_warning() {
     let world = World::new(ANSWER);
     let text = "{\n  \"ui\": {\"hideTips\": true,},\n}\n";
     world.home.write_home(".gemini/settings.json", text).expect("written");
-    let done = world.run_well(&["-p", "go"]);
-    assert!(done.err().contains("settings.json:2:"), "{}", done.err());
-    assert!(done.err().contains("trailing comma"), "{}", done.err());
+    let output = world.run_well(&["-p", "go"]);
+    assert!(output.err().contains("settings.json:2:"), "{}", output.err());
+    assert!(output.err().contains("trailing comma"), "{}", output.err());
 }
 
 #[test]
@@ -136,8 +140,8 @@ fn missing_directory_of_the_settings_is_a_warning() {
     let world = World::new(ANSWER);
     let text = r#"{"context": {"includeDirectories": ["/no/such/directory"]}}"#;
     world.home.write_home(".gemini/settings.json", text).expect("written");
-    let done = world.run_well(&["-o", "json", "-p", "go"]);
-    let report = warnings(&done.stdout());
+    let output = world.run_well(&["-o", "json", "-p", "go"]);
+    let report = warnings(&output.stdout());
     assert!(
         report.iter().any(|it| it.contains("not a directory: `/no/such/directory`")),
         "{report:?}"
@@ -150,8 +154,8 @@ fn broken_command_file_is_a_warning_and_is_not_replaced_by_a_weaker_one() {
     let world = World::new(ANSWER);
     world.home.write(".gemini/commands/fix.toml", "prompt = \"open").expect("written");
     world.home.write_home(".gemini/commands/fix.toml", "prompt = 'weaker'").expect("written");
-    let done = world.run_well(&["-o", "json", "-p", "go"]);
-    let report = warnings(&done.stdout());
+    let output = world.run_well(&["-o", "json", "-p", "go"]);
+    let report = warnings(&output.stdout());
     assert!(report.iter().any(|it| it.contains("Cannot use a command file")), "{report:?}");
     assert!(world.run_well(&["-p", "go"]).err().contains("fix.toml"));
     let refused = world.run(&["-p", "/fix"]);
@@ -181,8 +185,8 @@ fn custom_command_takes_an_alias_and_not_a_name() {
 #[test]
 fn error_for_session_of_another_directory_says_how_to_open_it() {
     let world = World::new(ANSWER);
-    let done = world.run_well(&["-o", "json", "-p", "remember"]);
-    let json: Value = serde_json::from_str(&done.stdout()).expect("JSON");
+    let output = world.run_well(&["-o", "json", "-p", "remember"]);
+    let json: Value = serde_json::from_str(&output.stdout()).expect("JSON");
     let id = json["session_id"].as_str().expect("an id").to_owned();
     let other = world.home.root().join("other");
     std::fs::create_dir(&other).expect("a directory");
@@ -218,13 +222,13 @@ fn subcommands_of_other_agents_are_errors_with_a_hint() {
         (&["--dangerously-skip-permissions"], "--approval-mode"),
         (&["--image", "a.png"], "@picture.png"),
     ] {
-        let done = world.run(words);
-        assert_eq!(done.code(), 1, "{words:?}: {}", done.err());
-        assert!(done.err().contains(hint), "{words:?}: {}", done.err());
+        let output = world.run(words);
+        assert_eq!(output.code(), 1, "{words:?}: {}", output.err());
+        assert!(output.err().contains(hint), "{words:?}: {}", output.err());
     }
     for words in [&["--foo"][..], &["--yoloo"], &["--skip-trus"], &["--raw-outputs"]] {
-        let done = world.run(words);
-        assert!(!done.err().contains("Did you mean"), "{words:?}: {}", done.err());
+        let output = world.run(words);
+        assert!(!output.err().contains("Did you mean"), "{words:?}: {}", output.err());
     }
     let near = world.run(&["--modle", "x"]);
     assert!(near.err().contains("Did you mean `--model`?"), "{}", near.err());
@@ -252,8 +256,8 @@ fn directory_flag_sets_the_working_directory() {
     let world = World::new(ANSWER);
     let inner = world.home.project().join("inner");
     std::fs::create_dir(&inner).expect("a directory");
-    let done = world.run(&["-C", "inner", "--skip-trust", "-p", "go"]);
-    assert_eq!(done.code(), 0, "{}", done.err());
+    let output = world.run(&["-C", "inner", "--skip-trust", "-p", "go"]);
+    assert_eq!(output.code(), 0, "{}", output.err());
     let request = world.server.requests()[0].json().to_string();
     assert!(request.contains("/inner"), "{request}");
     assert_eq!(world.run(&["-C", "gone", "-p", "go"]).code(), 42);
@@ -330,8 +334,8 @@ fn mirror_that_cannot_be_written_is_reported() {
     let settings = r#"{"sessions": {"mirror": "gemini"}}"#;
     world.home.write_home(".parallax/settings.json", settings).expect("written");
     world.home.write_home(".gemini/tmp", "a file").expect("written");
-    let done = world.run_well(&["-p", "one"]);
-    assert!(done.err().contains("`sessions.mirror` is off for this session"), "{}", done.err());
+    let output = world.run_well(&["-p", "one"]);
+    assert!(output.err().contains("`sessions.mirror` is off for this session"), "{}", output.err());
 }
 
 #[test]
@@ -352,8 +356,8 @@ fn failed_imports_and_skills_are_one_line_each() {
         let path = format!(".gemini/skills/s{number}/SKILL.md");
         world.home.write(&path, "no front matter").expect("written");
     }
-    let done = world.run_well(&["-p", "go"]);
-    let lines: Vec<String> = done.err().lines().map(str::to_owned).collect();
+    let output = world.run_well(&["-p", "go"]);
+    let lines: Vec<String> = output.err().lines().map(str::to_owned).collect();
     assert_eq!(lines.len(), 2, "{lines:?}");
     let imports = lines.iter().find(|line| line.contains("failed to import")).expect("imports");
     assert_eq!(imports.matches("missing.md").count(), 1, "{imports}");
@@ -377,8 +381,8 @@ fn extension_update_compares_names_and_its_source() {
     world.run_well(&["extensions", "install", "ext", "--consent"]);
     put("ext/gemini-extension.json", &manifest(&["glob"], &["B"]).replace("1.0.0", "1.0.1"));
     std::fs::remove_file(world.home.project().join("ext/commands/b.toml")).expect("removed");
-    let done = world.run(&["extensions", "update", "ext"]);
-    assert_eq!(done.code(), 0, "fewer names need no new agreement: {}", done.err());
+    let output = world.run(&["extensions", "update", "ext"]);
+    assert_eq!(output.code(), 0, "fewer names need no new agreement: {}", output.err());
     put("ext/commands/c.toml", "prompt = 'c'");
     put("ext/gemini-extension.json", &manifest(&["glob"], &["B"]).replace("1.0.0", "1.0.2"));
     let more = world.run(&["extensions", "update", "ext"]);
@@ -428,9 +432,9 @@ fn extension_with_a_missing_file_or_a_misspelled_key_is_not_valid() {
         let manifest = format!(r#"{{"name": "{name}", "version": "1.0.0", {fields}}}"#);
         world.home.write(&format!("{name}/gemini-extension.json"), &manifest).expect("written");
         world.home.write(&format!("{name}/docs/a.md"), "rules").expect("written");
-        let done = world.run(&["extensions", "validate", name]);
-        let all = format!("{}{}", done.stdout(), done.err());
-        assert_eq!(done.code(), code, "{fields}: {all}");
+        let output = world.run(&["extensions", "validate", name]);
+        let all = format!("{}{}", output.stdout(), output.err());
+        assert_eq!(output.code(), code, "{fields}: {all}");
         assert!(all.contains(what), "{fields}: {all}");
     }
 }

@@ -56,15 +56,15 @@ fn encrypted_session_leaves_no_plain_text_on_disk() {
     encrypted(&world, "keychain");
     let ask = format!("say {MARKER}");
     let first = ["-y", "-p", &ask, "--session-id", "first"];
-    let done = finish(command(&world, &first));
-    assert_eq!(done.code(), 0, "{}", done.err());
+    let output = finish(command(&world, &first));
+    assert_eq!(output.code(), 0, "{}", output.err());
     let home = world.home.home();
     assert_eq!(files_containing(&home, MARKER), Vec::<String>::new());
     // Every command that reads sessions can read it.
     let report = |args: &[&str]| {
-        let done = finish(command(&world, args));
-        assert_eq!(done.code(), 0, "{args:?}: {}", done.err());
-        done.stdout()
+        let output = finish(command(&world, args));
+        assert_eq!(output.code(), 0, "{args:?}: {}", output.err());
+        output.stdout()
     };
     assert!(report(&["sessions", "list"]).contains(&ask));
     assert!(report(&["sessions", "search", MARKER]).contains(MARKER));
@@ -120,9 +120,9 @@ fn encrypted_long_output_is_readable_after_resume() {
 fn encrypted_session_requires_the_keychain() {
     let world = World::new(&json!([{"text": "never"}, {"text": "kept"}]).to_string());
     encrypted(&world, "keychain");
-    let done = world.run(&["-p", MARKER]);
-    assert_ne!(done.code(), 0);
-    let report = done.err();
+    let output = world.run(&["-p", MARKER]);
+    assert_ne!(output.code(), 0);
+    let report = output.err();
     assert!(
         report.contains("keychain") && report.contains("general.sessionEncryption"),
         "{report}"
@@ -191,9 +191,9 @@ fn project_cannot_change_session_encryption() {
     let folder = world.home.project().join(".parallax");
     std::fs::create_dir_all(&folder).expect("folder");
     std::fs::write(folder.join("settings.json"), settings).expect("settings");
-    let done = world.run(&["-p", MARKER]);
-    assert_eq!(done.code(), 0, "{}", done.err());
-    assert!(done.err().contains("only in user settings"), "{}", done.err());
+    let output = world.run(&["-p", MARKER]);
+    assert_eq!(output.code(), 0, "{}", output.err());
+    assert!(output.err().contains("only in user settings"), "{}", output.err());
     assert!(!files_containing(&world.home.parallax().join("sessions"), MARKER).is_empty());
 }
 

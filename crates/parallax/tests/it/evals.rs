@@ -103,10 +103,10 @@ fn shipped_cases_pass_with_their_recordings() {
 #[test]
 fn failed_checks_fail_the_run_and_say_why() {
     let world = create_world(&edit("wrong\n"), EDIT);
-    let done = finish(world.command(&["eval", "cases", "--out", "out.jsonl", "--min", "0.5"]));
-    assert_eq!(done.code(), 1, "{}", done.err());
-    assert!(done.err().contains("line 1 is \"wrong\" instead of \"new\""), "{}", done.err());
-    assert!(done.stdout().contains("0/1"), "{}", done.stdout());
+    let output = finish(world.command(&["eval", "cases", "--out", "out.jsonl", "--min", "0.5"]));
+    assert_eq!(output.code(), 1, "{}", output.err());
+    assert!(output.err().contains("line 1 is \"wrong\" instead of \"new\""), "{}", output.err());
+    assert!(output.stdout().contains("0/1"), "{}", output.stdout());
     let row = &rows(&world.home.project().join("out.jsonl"))[0];
     let checks: Vec<(&str, bool)> = row["checks"]
         .as_array()
@@ -138,8 +138,8 @@ fn broken_case_names_its_first_wrong_step_and_a_devtools_link() {
     ]);
     let world = create_world(&script, EDIT);
     let arguments = ["eval", "cases", "--out", "out.jsonl", "--html", "report.html"];
-    let done = finish(world.command(&arguments));
-    assert_eq!(done.code(), 0, "{}", done.err());
+    let output = finish(world.command(&arguments));
+    assert_eq!(output.code(), 0, "{}", output.err());
     let row = &rows(&world.home.project().join("out.jsonl"))[0];
     let step = &row["wrong_step"];
     assert_eq!(
@@ -148,39 +148,47 @@ fn broken_case_names_its_first_wrong_step_and_a_devtools_link() {
     );
     let command = format!("parallax devtools {}", row["session_id"].as_str().expect("a session"));
     assert_eq!(row["devtools"], command.as_str());
-    assert!(done.err().contains("first wrong step: 2, `replace`: it failed: "), "{}", done.err());
-    assert!(done.err().contains(&command), "{}", done.err());
+    assert!(
+        output.err().contains("first wrong step: 2, `replace`: it failed: "),
+        "{}",
+        output.err()
+    );
+    assert!(output.err().contains(&command), "{}", output.err());
     let page = std::fs::read_to_string(world.home.project().join("report.html")).expect("a page");
     assert!(page.contains("First wrong step") && page.contains(".html#call=2\""), "{page}");
 
     // A wrong answer, and a request that fails.
     let case = "prompt = \"x\"\n[[checks]]\nkind = \"answer_matches\"\npattern = \"42\"\n";
     let wrong_answer = create_world(&json!([{"text": "41"}]), case);
-    let done = finish(wrong_answer.command(&["eval", "cases"]));
+    let output = finish(wrong_answer.command(&["eval", "cases"]));
     assert!(
-        done.err().contains("first wrong step: 1, the answer: answer_matches"),
+        output.err().contains("first wrong step: 1, the answer: answer_matches"),
         "{}",
-        done.err()
+        output.err()
     );
     let refused = json!([{"status": 400, "error": {"code": 400, "message": "no", "status": "INVALID_ARGUMENT"}}]);
     let failed = create_world(&refused, case);
-    let done = finish(failed.command(&["eval", "cases"]));
-    assert!(done.err().contains("first wrong step: 1, the answer: "), "{}", done.err());
-    assert!(done.err().contains("DevTools: parallax devtools "), "{}", done.err());
+    let output = finish(failed.command(&["eval", "cases"]));
+    assert!(output.err().contains("first wrong step: 1, the answer: "), "{}", output.err());
+    assert!(output.err().contains("DevTools: parallax devtools "), "{}", output.err());
 }
 
 #[test]
 fn recorded_case_passes_without_a_model() {
     let world = create_world(&edit("new\n"), EDIT);
-    let done = finish(world.command(&["eval", "cases", "--record"]));
-    assert_eq!(done.code(), 0, "{}", done.err());
-    assert!(done.stdout().contains("1/1"), "{}{}", done.stdout(), done.err());
+    let output = finish(world.command(&["eval", "cases", "--record"]));
+    assert_eq!(output.code(), 0, "{}", output.err());
+    assert!(output.stdout().contains("1/1"), "{}{}", output.stdout(), output.err());
     let requests = world.server.requests().len();
     let mut command = world.command(&["eval", "cases", "--replay", "--runs", "3", "--min", "1"]);
     command.args(["--html", "report.html", "--atif", "atif"]).env_remove("GEMINI_API_KEY");
-    let done = finish(command);
-    assert_eq!(done.code(), 0, "{}", done.err());
-    assert!(done.stdout().contains("3/3") && done.stdout().contains("pass^3"), "{}", done.stdout());
+    let output = finish(command);
+    assert_eq!(output.code(), 0, "{}", output.err());
+    assert!(
+        output.stdout().contains("3/3") && output.stdout().contains("pass^3"),
+        "{}",
+        output.stdout()
+    );
     assert_eq!(world.server.requests().len(), requests, "no model was asked");
     let project = world.home.project();
     let page = std::fs::read_to_string(project.join("report.html")).expect("a page");
@@ -234,9 +242,9 @@ rubric = "The greeting is in French."
 "#;
     let policy_decision = r#"{"pass": false, "reason": "It is in English."}"#;
     let world = create_world(&json!([{"text": "Hello!"}, {"text": policy_decision}]), case);
-    let done = finish(world.command(&["eval", "cases/one/case.toml", "--min", "1"]));
-    assert_eq!(done.code(), 1, "{}", done.err());
-    assert!(done.err().contains("judge: It is in English."), "{}", done.err());
+    let output = finish(world.command(&["eval", "cases/one/case.toml", "--min", "1"]));
+    assert_eq!(output.code(), 1, "{}", output.err());
+    assert!(output.err().contains("judge: It is in English."), "{}", output.err());
     let request = String::from_utf8_lossy(&world.server.requests()[1].body).into_owned();
     assert!(request.contains("The greeting is in French.") && request.contains("Hello!"));
 }
@@ -251,9 +259,9 @@ fn invalid_cases_and_results_are_named() {
         (&["eval", "cases", "--min", "7"][..], 1, "0 to 1"),
         (&["eval", "compare", "a.txt", "b.txt"][..], 42, "a.txt"),
     ] {
-        let done = finish(world.command(args));
-        assert_eq!(done.code(), code, "{args:?}: {}", done.err());
-        assert!(done.err().contains(words), "{args:?}: {}", done.err());
+        let output = finish(world.command(args));
+        assert_eq!(output.code(), code, "{args:?}: {}", output.err());
+        assert!(output.err().contains(words), "{args:?}: {}", output.err());
     }
 }
 

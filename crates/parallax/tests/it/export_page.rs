@@ -263,7 +263,7 @@ fn rendered_once(browser: &Path, page: &Path, home: &Path) -> String {
     command.arg(format!("--user-data-dir={}", home.join("browser").display()));
     command.arg("--virtual-time-budget=2000").arg("--dump-dom");
     command.arg(format!("file://{}", page.display()));
-    let done = run(command, None, LIMIT * 3).expect("the browser");
-    assert!(!done.timed_out, "{}", done.err());
-    done.stdout()
+    let output = run(command, None, LIMIT * 3).expect("the browser");
+    assert!(!output.timed_out, "{}", output.err());
+    output.stdout()
 }

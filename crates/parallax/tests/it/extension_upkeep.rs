@@ -6,9 +6,9 @@ use crate::extensions::{copy, extensions, published};
 use crate::support::World;
 
 fn run_successfully(world: &World, words: &[&str]) -> String {
-    let done = extensions(world, words, "");
-    assert_eq!(done.code(), 0, "{words:?}: {}", done.err());
-    done.stdout()
+    let output = extensions(world, words, "");
+    assert_eq!(output.code(), 0, "{words:?}: {}", output.err());
+    output.stdout()
 }
 
 fn write(world: &World, path: &str, text: &str) {
@@ -61,9 +61,9 @@ fn extension_failures_have_exit_codes_and_values_come_from_a_file() {
     ]});
     write(&world, "e/gemini-extension.json", &manifest.to_string());
     write(&world, "values.env", "HOST=\"h example\"\n");
-    let done = extensions(&world, &["install", "e", "--yes", "--settings", "values.env"], "");
-    assert_eq!(done.code(), 0, "{}", done.err());
-    assert!(done.stdout().contains("\"Key\" has no value"), "{}", done.stdout());
+    let output = extensions(&world, &["install", "e", "--yes", "--settings", "values.env"], "");
+    assert_eq!(output.code(), 0, "{}", output.err());
+    assert!(output.stdout().contains("\"Key\" has no value"), "{}", output.stdout());
     write(&world, "values.json", r#"{"KEY": "secret", "OTHER": "x"}"#);
     run_successfully(&world, &["config", "e", "--settings", "values.json"]);
     let list: Value =
@@ -81,10 +81,10 @@ fn extension_failures_have_exit_codes_and_values_come_from_a_file() {
         (vec!["install", "file:///nothing/there.git", "--yes"], 75, "the fetch of"),
         (vec!["install", "e", "--yes", "--settings", "none.json"], 52, "none.json"),
     ] {
-        let done = extensions(&world, &words, "");
-        assert_eq!(done.code(), code, "{words:?}: {}", done.err());
-        assert!(done.err().contains(reason), "{words:?}: {}", done.err());
-        assert!(!done.err().contains("is ignored"), "{}", done.err());
+        let output = extensions(&world, &words, "");
+        assert_eq!(output.code(), code, "{words:?}: {}", output.err());
+        assert!(output.err().contains(reason), "{words:?}: {}", output.err());
+        assert!(!output.err().contains("is ignored"), "{}", output.err());
     }
 }
 

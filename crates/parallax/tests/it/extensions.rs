@@ -45,15 +45,15 @@ fn edit(file: &Path, from: &str, to: &str) {
 pub fn extensions(world: &World, words: &[&str], stdin: &str) -> Finished {
     let mut all = vec!["extensions"];
     all.extend(words);
-    let done = run(world.command(&all), Some(stdin.as_bytes()), LIMIT).expect("run");
-    assert!(!done.timed_out, "{words:?}: {}", done.err());
-    done
+    let output = run(world.command(&all), Some(stdin.as_bytes()), LIMIT).expect("run");
+    assert!(!output.timed_out, "{words:?}: {}", output.err());
+    output
 }
 
 fn run_successfully(world: &World, words: &[&str]) -> Finished {
-    let done = extensions(world, words, "");
-    assert_eq!(done.code(), 0, "{words:?}: {}", done.err());
-    done
+    let output = extensions(world, words, "");
+    assert_eq!(output.code(), 0, "{words:?}: {}", output.err());
+    output
 }
 
 #[test]
@@ -80,11 +80,16 @@ fn concurrent_installations_have_one_winner_and_clear_errors() {
     }
     let install = ["extensions", "install", "same", "--consent"];
     let installs: Vec<_> = (0..3).map(|_| world.start(&install)).collect();
-    let done: Vec<Finished> =
+    let output: Vec<Finished> =
         installs.into_iter().map(|it| it.finish(LIMIT).expect("done")).collect();
-    let well = done.iter().filter(|done| done.code() == 0).count();
-    assert_eq!(well, 1, "{:?}", done.iter().map(|it| it.stdout() + &it.err()).collect::<Vec<_>>());
-    for lost in done.iter().filter(|done| done.code() != 0) {
+    let well = output.iter().filter(|done| done.code() == 0).count();
+    assert_eq!(
+        well,
+        1,
+        "{:?}",
+        output.iter().map(|it| it.stdout() + &it.err()).collect::<Vec<_>>()
+    );
+    for lost in output.iter().filter(|done| done.code() != 0) {
         assert_eq!(lost.code(), 1);
         assert!(lost.err().contains("`same` is already installed"), "{}", lost.err());
     }
@@ -115,9 +120,9 @@ fn body(world: &World, number: usize) -> String {
 fn git(world: &World, folder: &Path, words: &[&str]) -> String {
     let mut command = world.home.command(Path::new("git"), "");
     command.current_dir(folder).args(["-c", "user.name=A", "-c", "user.email=a@b"]).args(words);
-    let done = command.stderr(Stdio::null()).output().expect("git");
-    assert!(done.status.success(), "{words:?}");
-    String::from_utf8_lossy(&done.stdout).trim().to_owned()
+    let output = command.stderr(Stdio::null()).output().expect("git");
+    assert!(output.status.success(), "{words:?}");
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
 #[test]
@@ -195,14 +200,18 @@ fn extension_with_server_and_context_installs_from_git_and_updates() {
 fn unreadable_extension_sources_have_their_own_exit_codes() {
     let world = World::new("[]");
     for words in [&["nosuch"][..], &["install"], &["install", "--bogus", "x"], &["list", "-o"]] {
-        let done = extensions(&world, words, "");
-        assert_eq!(done.code(), 1, "{words:?} {}", done.err());
+        let output = extensions(&world, words, "");
+        assert_eq!(output.code(), 1, "{words:?} {}", output.err());
     }
     for (name, text) in [("bad.json", "{"), ("bad.env", "A=1\nsecret\n")] {
         world.home.write(name, text).unwrap();
-        let done = extensions(&world, &["install", "x", "--settings", name], "");
-        assert_eq!(done.code(), 52, "{name} {}", done.err());
-        assert!(done.err().contains(name) && !done.err().contains("secret"), "{}", done.err());
+        let output = extensions(&world, &["install", "x", "--settings", name], "");
+        assert_eq!(output.code(), 52, "{name} {}", output.err());
+        assert!(
+            output.err().contains(name) && !output.err().contains("secret"),
+            "{}",
+            output.err()
+        );
     }
     // An unknown subcommand prints an error and the help of its group.
     for (group, has) in [
@@ -212,10 +221,10 @@ fn unreadable_extension_sources_have_their_own_exit_codes() {
         ("hooks", "migrate"),
         ("sessions", "export"),
     ] {
-        let done = world.run(&[group, "nosuch"]);
-        assert_eq!((done.code(), done.stdout().as_str()), (1, ""), "{group}");
+        let output = world.run(&[group, "nosuch"]);
+        assert_eq!((output.code(), output.stdout().as_str()), (1, ""), "{group}");
         let report = format!("unknown command `parallax {group} nosuch`");
-        assert!(done.err().contains(&report) && done.err().contains(has), "{}", done.err());
+        assert!(output.err().contains(&report) && output.err().contains(has), "{}", output.err());
     }
 }
 
@@ -258,9 +267,9 @@ fn extension_with_new_capabilities_requires_consent_again() {
     ]);
     let world = World::new(&script.to_string());
     let source = own_copy(&world, "guard");
-    let done = extensions(&world, &["install", "guard"], "y\ns3cret-token\nRed Team\n");
-    assert_eq!(done.code(), 0, "{}", done.err());
-    assert!(done.err().contains("hook at BeforeTool of write_file"), "{}", done.err());
+    let output = extensions(&world, &["install", "guard"], "y\ns3cret-token\nRed Team\n");
+    assert_eq!(output.code(), 0, "{}", output.err());
+    assert!(output.err().contains("hook at BeforeTool of write_file"), "{}", output.err());
     let known_now = extension_json(&world, "guard");
     assert_eq!(known_now["resolvedSettings"][0]["value"], "***");
     assert_eq!(known_now["resolvedSettings"][1]["value"], "Red Team");
@@ -369,8 +378,8 @@ fn hostile_extensions_are_rejected_with_the_reason_and_leave_no_files() {
              io.BytesIO(data))\n{make}\n"
         );
         let mut python = world.home.command(Path::new("python3"), "");
-        let done = python.arg("-c").arg(script).status().expect("python");
-        assert!(done.success(), "{name}");
+        let output = python.arg("-c").arg(script).status().expect("python");
+        assert!(output.success(), "{name}");
         name.to_owned()
     };
     let tar = |name: &str, entry: &str| {
@@ -456,12 +465,12 @@ fn gemini_cli_extensions_are_read_and_never_written() {
     world.run_well(&["-p", "go"]);
     assert!(body(&world, 0).contains("Keep what must outlive"));
     edit(&source.join("gemini-extension.json"), "1.0.0", "1.0.1");
-    let done = run_successfully(&world, &["update", "notebook"]);
-    assert!(done.stdout().contains("its own copy"), "{}", done.stdout());
+    let output = run_successfully(&world, &["update", "notebook"]);
+    assert!(output.stdout().contains("its own copy"), "{}", output.stdout());
     let now = extension_json(&world, "notebook");
     assert_eq!((&now["installedBy"], &now["version"]), (&json!("parallax"), &json!("1.0.1")));
-    let done = run_successfully(&world, &["uninstall", "notebook"]);
-    assert!(done.stdout().contains("is managed by Gemini CLI"), "{}", done.stdout());
+    let output = run_successfully(&world, &["uninstall", "notebook"]);
+    assert!(output.stdout().contains("is managed by Gemini CLI"), "{}", output.stdout());
     let now = extension_json(&world, "notebook");
     assert_eq!((&now["installedBy"], &now["isActive"]), (&json!("gemini"), &json!(false)));
     world.run_well(&["-p", "go"]);
@@ -478,8 +487,8 @@ fn gemini_cli_extensions_are_read_and_never_written() {
 #[test]
 fn extensions_are_created_validated_and_linked() {
     let world = World::new("[]");
-    let made = run_successfully(&world, &["new", "my-tools", "skills"]);
-    assert!(made.stdout().contains("extensions link"));
+    let created = run_successfully(&world, &["new", "my-tools", "skills"]);
+    assert!(created.stdout().contains("extensions link"));
     assert_eq!(extensions(&world, &["new", "my-tools"], "").code(), 1);
     assert!(
         run_successfully(&world, &["validate", "my-tools"]).stdout().contains("skill `greeter`")
@@ -516,8 +525,8 @@ fn extension_changed_after_installation_runs_nothing() {
     {
         let before = std::fs::read_to_string(installed.join(file)).unwrap();
         std::fs::write(installed.join(file), text).unwrap();
-        let done = world.run_well(&["-p", "go"]);
-        assert!(done.err().contains("differ from the installed ones"), "{}", done.err());
+        let output = world.run_well(&["-p", "go"]);
+        assert!(output.err().contains("differ from the installed ones"), "{}", output.err());
         assert_eq!(world.read("ran"), "one\n", "{file}");
         let hooks = world.run_well(&["hooks", "list"]).stdout();
         assert!(hooks.contains("changed since installed"), "{hooks}");
@@ -559,18 +568,18 @@ fn changed_server_programs_do_not_run_and_changed_texts_are_reported() {
     let installed = world.home.parallax().join("extensions/m");
     let mark = world.home.project().join("ran");
     std::fs::write(installed.join("GEMINI.md"), "obey").unwrap();
-    let done = world.run_well(&["-p", "go"]);
+    let output = world.run_well(&["-p", "go"]);
     assert!(
-        done.err().contains("context, or skills differ from the installed ones"),
+        output.err().contains("context, or skills differ from the installed ones"),
         "{}",
-        done.err()
+        output.err()
     );
     std::fs::write(installed.join("s.sh"), format!("touch {}", mark.display())).unwrap();
-    let done = world.run_well(&["-p", "go"]);
+    let output = world.run_well(&["-p", "go"]);
     assert!(
-        done.err().contains("MCP servers' programs differ from the installed ones"),
+        output.err().contains("MCP servers' programs differ from the installed ones"),
         "{}",
-        done.err()
+        output.err()
     );
     assert!(!mark.exists());
 }
@@ -595,8 +604,8 @@ fn extension_subagents_need_approval_and_receive_its_variables() {
         .write("s/skills/k/SKILL.md", "---\nname: k\ndescription: in ${REGION}\n---\n")
         .unwrap();
     world.home.write("s/commands/go.toml", "prompt = 'from s'").unwrap();
-    let done = extensions(&world, &["install", "s"], "y\nnorth\n");
-    assert!(done.err().contains("agent `scan`: can use `read_file`"), "{}", done.err());
+    let output = extensions(&world, &["install", "s"], "y\nnorth\n");
+    assert!(output.err().contains("agent `scan`: can use `read_file`"), "{}", output.err());
     world.run_well(&["-p", "/s:go"]);
     let sent = body(&world, 0);
     assert!(sent.contains("from s"), "{sent}");

@@ -36,8 +36,8 @@ fn env_file_created_later_is_hidden_from_a_leftover_process() {
     let (leak, is_alive) = (world.read("leak"), world.home.project().join("alive").exists());
     world.home.write("stop", "").expect("written");
     world.server.open_gate("saved");
-    let done = running.finish(Duration::from_secs(20)).expect("finish");
-    assert_eq!(done.code(), 0, "{}", done.err());
+    let output = running.finish(Duration::from_secs(20)).expect("finish");
+    assert_eq!(output.code(), 0, "{}", output.err());
     assert!(is_alive, "nothing was left behind");
     assert_eq!(leak, "");
 }
@@ -69,8 +69,8 @@ fn hidden_file_is_not_readable_under_another_name() {
     for (name, text) in [(".env", secret), ("gi", secret), (".geminiignore", "gi\n")] {
         world.home.write(name, text).expect("written");
     }
-    let done = world.run(&["-y", "-p", "go"]);
-    assert_eq!(done.code(), 0, "{}", done.err());
+    let output = world.run(&["-y", "-p", "go"]);
+    assert_eq!(output.code(), 0, "{}", output.err());
     let answers = answers(&world.server);
     assert_eq!(answers.len(), lines.len());
     assert!(answers.iter().all(|answer| !answer.contains(secret)), "{answers:?}");
@@ -159,9 +159,14 @@ fn package_managers_know_the_registries_of_the_home_but_no_keys() {
         world.home.write_home(".parallax/policies/all.toml", RULE).expect("written");
         let mut command = world.command(&["-p", "go"]);
         command.env("PARALLAX_SANDBOX_TIER", tier);
-        let done = finish(command);
+        let output = finish(command);
         let addresses = world.read("addresses");
-        assert_eq!(addresses, "@corp:registry=https://c.example/npm/\n", "{tier}: {}", done.err());
+        assert_eq!(
+            addresses,
+            "@corp:registry=https://c.example/npm/\n",
+            "{tier}: {}",
+            output.err()
+        );
         assert_eq!(world.read("keys"), "", "{tier}");
         assert_eq!(answers(&world.server).len(), 2, "{tier}");
     }

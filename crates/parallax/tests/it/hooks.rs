@@ -175,22 +175,22 @@ fn hook_message_is_in_the_json_output_and_not_on_stderr() {
     let speak = r#"echo '{"systemMessage": "look here"}'"#;
     let refuse = r#"echo '{"decision": "deny", "reason": "not this"}'"#;
     settings(&world, &json!({"BeforeAgent": hook_group(speak), "BeforeTool": hook_group(refuse)}));
-    let done = world.run_well(&["-p", "go", "-y", "-o", "json"]);
-    let json: Value = serde_json::from_str(&done.stdout()).expect("json");
+    let output = world.run_well(&["-p", "go", "-y", "-o", "json"]);
+    let json: Value = serde_json::from_str(&output.stdout()).expect("json");
     assert_eq!(json["warnings"], json!(["Hook system message: look here"]));
-    assert_eq!(done.err(), "", "programs read standard error as one document");
+    assert_eq!(output.err(), "", "programs read standard error as one document");
     let world = World::new(&script("exit 3"));
     let halt = r#"echo '{"continue": false, "stopReason": "halt"}'"#;
     settings(&world, &json!({"BeforeModel": hook_group(halt)}));
-    let done = world.run_well(&["-p", "go", "-o", "json"]);
-    let json: Value = serde_json::from_str(&done.stdout()).expect("json");
+    let output = world.run_well(&["-p", "go", "-o", "json"]);
+    let json: Value = serde_json::from_str(&output.stdout()).expect("json");
     assert_eq!(json["warnings"], json!(["Agent execution stopped: halt"]));
     for event in ["BeforeAgent", "BeforeModel"] {
         let world = World::new(&script("exit 3"));
         settings(&world, &json!({event: hook_group(refuse)}));
-        let done = world.run(&["-p", "go", "-o", "json"]);
-        let json: Value = serde_json::from_str(&done.stdout()).expect("json");
-        assert_eq!(done.code(), 1, "{event}: there is no answer");
+        let output = world.run(&["-p", "go", "-o", "json"]);
+        let json: Value = serde_json::from_str(&output.stdout()).expect("json");
+        assert_eq!(output.code(), 1, "{event}: there is no answer");
         assert_eq!(json["error"]["message"], "Agent execution blocked: not this");
     }
 }
@@ -235,10 +235,10 @@ fn hooks_deny_change_and_withhold_calls() {
 fn hooks_deny_extend_and_continue_prompts() {
     let world = World::new(&script("echo hi"));
     settings(&world, &json!({"BeforeAgent": hook_group("echo 'no prompts' >&2; exit 2")}));
-    let done = world.run(&["-p", "go"]);
+    let output = world.run(&["-p", "go"]);
     assert!(world.server.requests().is_empty());
-    assert!(done.err().contains("no prompts"), "{}", done.err());
-    assert_eq!(done.code(), 1);
+    assert!(output.err().contains("no prompts"), "{}", output.err());
+    assert_eq!(output.code(), 1);
 
     let world = World::new(r#"[{"text": "done", "repeat": 0}]"#);
     let context = |text: &str| {
@@ -325,8 +325,8 @@ fn text_is_shown_only_after_the_answer_hooks() {
         for format in ["text", "json", "stream-json"] {
             let world = World::new(r#"[{"text": "SECRET 1234", "repeat": 0}]"#);
             settings(&world, &json!({"AfterModel": hook_group(hook)}));
-            let done = world.run(&["-p", "go", "-o", format]);
-            let all = format!("{}{}", done.stdout(), done.err());
+            let output = world.run(&["-p", "go", "-o", format]);
+            let all = format!("{}{}", output.stdout(), output.err());
             assert!(!all.contains("SECRET"), "{hook} {format}: {all}");
             assert_eq!(all.matches("[redacted]").count(), usize::from(is_shown), "{format}: {all}");
         }
@@ -347,8 +347,8 @@ fn failing_guard_ends_the_turn_where_denial_is_impossible() {
             {"name": "h", "command": "sleep 60", "timeout": "300ms", "failClosed": true}
         ]}]);
         settings(&world, &json!({event: group}));
-        let done = world.run(&["-p", "go"]);
-        let all = format!("{}{}", done.stdout(), done.err());
+        let output = world.run(&["-p", "go"]);
+        let all = format!("{}{}", output.stdout(), output.err());
         assert!(all.contains("the hook `h` must approve"), "{event}: {all}");
         assert_eq!(world.server.requests().len(), usize::from(event == "AfterAgent"), "{event}");
     }
@@ -372,15 +372,15 @@ fn failing_hook_blocks_only_if_fail_closed() {
             ]}]);
             settings(&world, &json!({"BeforeTool": group}));
             let started_at = Instant::now();
-            let done = world.run(&["-p", "go", "-y"]);
+            let output = world.run(&["-p", "go", "-y"]);
             assert!(started_at.elapsed().as_secs() < 15, "{hook}");
             assert_eq!(
-                (done.code(), done.stdout().as_str()),
+                (output.code(), output.stdout().as_str()),
                 (0, "done\n"),
                 "{hook} {}",
-                done.err()
+                output.err()
             );
-            assert!(done.err().len() < 20_000, "{hook}: {} bytes", done.err().len());
+            assert!(output.err().len() < 20_000, "{hook}: {} bytes", output.err().len());
             let answer = requests(&world)[1]["contents"].to_string();
             assert_eq!(answer.contains("Output: hi"), !closed, "{hook} {closed}: {answer}");
         }
@@ -464,9 +464,9 @@ fn parallax_hook_events_fire_when_enabled() {
         }
         let text = json!({"hooks": hooks, "hooksConfig": {"moreEvents": on}}).to_string();
         world.home.write_home(".gemini/settings.json", &text).unwrap();
-        let done = world.run_well(&["-p", "go", "-y"]);
+        let output = world.run_well(&["-p", "go", "-y"]);
         if !on {
-            assert!(done.err().contains("`hooksConfig.moreEvents`"), "{}", done.err());
+            assert!(output.err().contains("`hooksConfig.moreEvents`"), "{}", output.err());
             assert!(!world.home.project().join("heard.jsonl").exists());
             continue;
         }

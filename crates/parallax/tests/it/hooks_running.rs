@@ -13,8 +13,8 @@ fn project_hooks_run_only_as_accepted() {
     let hooks = json!({"hooks": {"SessionStart": hook_group("bash hooks/start.sh")}}).to_string();
     world.home.write(".gemini/settings.json", &hooks).unwrap();
     world.home.write("hooks/start.sh", "echo one >> ran").unwrap();
-    let done = world.run_well(&["-p", "go"]);
-    assert!(done.err().contains("parallax hooks accept"), "{}", done.err());
+    let output = world.run_well(&["-p", "go"]);
+    assert!(output.err().contains("parallax hooks accept"), "{}", output.err());
     assert_eq!(world.read("ran"), "");
     assert!(world.run_well(&["hooks", "list"]).stdout().contains("(project, not accepted)"));
     world.run_well(&["hooks", "accept"]);
@@ -73,10 +73,10 @@ fn user_hooks_get_the_variables_of_the_user_env_file() {
     world.home.write_home(".gemini/.env", "HFOO=hf\nH_TOKEN=t\n").unwrap();
     let mut command = world.command(&["-p", "go", "-y"]);
     command.env("DISPLAY", ":7").env("PAGER", "less").env("SSH_AUTH_SOCK", "/s");
-    let done = finish(command);
+    let output = finish(command);
     assert_eq!(world.read("seen"), ":7:less:/s:hf:\n");
     let report = "hooks do not receive the variable `H_TOKEN`: its name contains `TOKEN`";
-    assert!(done.err().contains(report), "{}", done.err());
+    assert!(output.err().contains(report), "{}", output.err());
     let last = requests(&world).pop().expect("a request").to_string();
     assert!(last.contains("Output: hf::"), "{last}");
 
@@ -109,11 +109,11 @@ fn sandboxed_hook_changes_no_protected_file() {
         "mkdir .vscode; echo x > .vscode/tasks.json; echo x > .mcp.json; echo in > inside; true";
     let hook = json!([{"matcher": "*", "hooks": [{"command": command, "sandbox": true}]}]);
     settings(&world, &json!({"SessionStart": hook}));
-    let done = world.run_well(&["-p", "go"]);
+    let output = world.run_well(&["-p", "go"]);
     assert_eq!(world.read("inside"), "in\n");
     for name in [".vscode/tasks.json", ".mcp.json"] {
         assert!(!world.home.project().join(name).exists(), "{name}");
-        assert!(done.err().contains(name), "{}", done.err());
+        assert!(output.err().contains(name), "{}", output.err());
     }
 }
 
@@ -137,8 +137,8 @@ fn claude_code_hooks_are_supported() {
         {"type": "command", "command": guard, "timeout": 5}
     ]}]);
     settings(&world, &json!({"PreToolUse": group}));
-    let done = world.run_well(&["-p", "go", "-y"]);
-    assert!(!done.err().contains("PreToolUse"), "{}", done.err());
+    let output = world.run_well(&["-p", "go", "-y"]);
+    assert!(!output.err().contains("PreToolUse"), "{}", output.err());
     assert!(requests(&world)[1]["contents"].to_string().contains("blocked: theirs"));
     let heard: Value = serde_json::from_str(&world.read("heard.json")).expect("json");
     assert_eq!(
@@ -151,8 +151,8 @@ fn claude_code_hooks_are_supported() {
         .home
         .write_home(".claude/settings.json", &json!({"hooks": {"PreToolUse": group}}).to_string())
         .unwrap();
-    let done = world.run_well(&["hooks", "migrate", "--from-claude"]);
-    assert!(done.stdout().contains("BeforeTool: 1 hook(s) added"), "{}", done.stdout());
+    let output = world.run_well(&["hooks", "migrate", "--from-claude"]);
+    assert!(output.stdout().contains("BeforeTool: 1 hook(s) added"), "{}", output.stdout());
     let list = world.run_well(&["hooks", "list", "--json"]).stdout();
     let list: Value = serde_json::from_str(&list).expect("json");
     assert_eq!(list["hooks"][0]["matcher"], "run_shell_command");
@@ -173,9 +173,9 @@ fn hooks_can_be_tested_manually() {
     let input = |command: &str| {
         let input = json!({"tool_name": "run_shell_command", "tool_input": {"command": command}});
         world.home.write("input.json", &input.to_string()).unwrap();
-        let done =
+        let output =
             world.run_well(&["hooks", "test", "BeforeTool", "--input", "input.json", "--json"]);
-        serde_json::from_str::<Value>(&done.stdout()).expect("json")
+        serde_json::from_str::<Value>(&output.stdout()).expect("json")
     };
     let refused = input("rm x");
     assert_eq!((&refused["decision"], &refused["reason"]), (&json!("deny"), &json!("no")));
@@ -224,12 +224,12 @@ fn process_hook_starts_once_and_guards_calls() {
     // closed.
     for command in ["exit 3", "sleep 60", "yes | tr -d '\\n'", "yes", "yes '{\"id\": \"z\"}'"] {
         for closed in [false, true] {
-            let made = format!("made-{closed}");
-            let script = script(&format!("touch {made}"));
+            let marker = format!("made-{closed}");
+            let script = script(&format!("touch {marker}"));
             let world = World::new(&script);
             settings(&world, &json!({"BeforeTool": hook(command, closed)}));
             world.run_well(&["-p", "go", "-y"]);
-            assert_eq!(world.home.project().join(&made).exists(), !closed, "{command}");
+            assert_eq!(world.home.project().join(&marker).exists(), !closed, "{command}");
         }
     }
 }
@@ -243,8 +243,8 @@ fn built_in_hooks_are_available() {
         {"type": "builtin", "builtin": "notify", "message": "a command ran"},
     ]}]);
     settings(&world, &json!({"AfterTool": hooks}));
-    let done = world.run_well(&["-p", "go", "-y"]);
-    assert!(done.err().contains("hook `notify`: a command ran"), "{}", done.err());
+    let output = world.run_well(&["-p", "go", "-y"]);
+    assert!(output.err().contains("hook `notify`: a command ran"), "{}", output.err());
     assert_eq!(lines(&world, "own.jsonl")[0]["tool_name"], "run_shell_command");
     let log = std::fs::read_to_string(world.home.parallax().join("hooks.log")).unwrap();
     assert!(log.contains("\"hook_event_name\":\"AfterTool\""), "{log}");
@@ -272,9 +272,9 @@ fn guard_that_cannot_run_denies_its_calls() {
         {"type": "http", "url": "https://x.example", "name": "far", "failClosed": true}
     ]}]});
     settings(&world, &hooks);
-    let done = world.run_well(&["-p", "go", "-y"]);
+    let output = world.run_well(&["-p", "go", "-y"]);
     assert!(!world.home.project().join("done").exists());
-    assert!(done.err().contains("`http`"), "{}", done.err());
+    assert!(output.err().contains("`http`"), "{}", output.err());
     let report = requests(&world)[1].to_string();
     assert!(report.contains("the hook `far` must approve"), "{report}");
 }
@@ -323,8 +323,8 @@ fn untrusted_folder_reports_its_hooks_as_disabled() {
 fn hooks_delaying_the_exit_are_named() {
     let world = World::new(r#"[{"text": "done"}]"#);
     settings(&world, &json!({"SessionEnd": hook_group("sleep 4")}));
-    let done = world.run_well(&["-p", "go"]);
-    assert!(done.err().contains("session-end hooks: `h`. Press Ctrl+C"), "{}", done.err());
+    let output = world.run_well(&["-p", "go"]);
+    assert!(output.err().contains("session-end hooks: `h`. Press Ctrl+C"), "{}", output.err());
 }
 
 fn stream_lines(stdout: &str) -> Vec<Value> {
@@ -372,13 +372,13 @@ fn failed_session_end_hook_is_reported_after_the_last_result() {
     let world = World::new(r#"[{"text": "done"}]"#);
     settings(&world, &json!({"SessionEnd": hook_group("echo gone >&2; exit 1")}));
     let order = r#"{"type":"message","content":"go"}"#;
-    let done = finish(world.shell(
+    let output = finish(world.shell(
         &format!("printf '%s\\n' '{order}' | \"$@\""),
         &["--input-format", "stream-json", "-o", "stream-json"],
     ));
-    let lines = stream_lines(&done.stdout());
+    let lines = stream_lines(&output.stdout());
     let last = lines.last().expect("a line");
-    assert_eq!(last["type"], "error", "{}", done.stdout());
+    assert_eq!(last["type"], "error", "{}", output.stdout());
     assert!(last["message"].as_str().is_some_and(|text| text.contains("gone")), "{last}");
-    assert_eq!((done.code(), done.err().as_str()), (0, ""));
+    assert_eq!((output.code(), output.err().as_str()), (0, ""));
 }

@@ -18,11 +18,11 @@ use crate::terminal::seat::{COMPOSER, Seat, Start};
 fn create_world(script: &Value, hangs: bool) -> World {
     let world = World::new(&script.to_string());
     let folder = folder(&world);
-    let made = match hangs {
+    let created = match hangs {
         true => fake::program(&folder, "secret-tool", fake::HANGS),
         false => fake::secret_tool(&folder),
     };
-    made.expect("a program");
+    created.expect("a program");
     world
 }
 
@@ -67,8 +67,8 @@ fn with_extension(world: &World) {
 
 fn configure(world: &World, mut command: Command, value: &str) {
     command.current_dir(world.home.project());
-    let done = run(command, Some(format!("{value}\n").as_bytes()), LIMIT).expect("run");
-    assert_eq!(done.code(), 0, "{}", done.err());
+    let output = run(command, Some(format!("{value}\n").as_bytes()), LIMIT).expect("run");
+    assert_eq!(output.code(), 0, "{}", output.err());
 }
 
 const CONFIG: [&str; 4] = ["extensions", "config", "vault", "VAULT_KEY"];
@@ -195,8 +195,8 @@ fn pasted_key_is_saved_in_the_keychain_and_reused() {
     assert!(kept.contains("\"keychain\": true") && !kept.contains("pasted-key"), "{kept}");
     let mut later = command(&world, &["-p", "go"]);
     later.env_remove("GEMINI_API_KEY");
-    let done = finish(later);
-    assert_eq!((done.code(), done.stdout().trim()), (0, "heard"), "{}", done.err());
+    let output = finish(later);
+    assert_eq!((output.code(), output.stdout().trim()), (0, "heard"), "{}", output.err());
     let sent = world.server.requests().pop().expect("a request");
     assert_eq!(sent.header("x-goog-api-key"), Some("pasted-key"));
     // With a key in the environment, the stored one is not read.
@@ -207,6 +207,6 @@ fn pasted_key_is_saved_in_the_keychain_and_reused() {
     // If the keychain is unreachable, the error says what to do.
     let mut unreachable = world.command(&["-p", "go"]);
     unreachable.env_remove("GEMINI_API_KEY");
-    let done = finish(unreachable);
-    assert!(done.code() != 0 && done.err().contains("enter the key again"), "{}", done.err());
+    let output = finish(unreachable);
+    assert!(output.code() != 0 && output.err().contains("enter the key again"), "{}", output.err());
 }

@@ -142,8 +142,8 @@ fn killed(
     world.wait_for_requests(requests);
     std::thread::sleep(then);
     kill_process(running.pid(), Signal::KILL).expect("kill");
-    let done = running.finish(Duration::from_secs(10)).expect("finish");
-    assert_eq!(done.code(), 137, "{at}: {}", done.err());
+    let output = running.finish(Duration::from_secs(10)).expect("finish");
+    assert_eq!(output.code(), 137, "{at}: {}", output.err());
     let seen = world.server.requests().iter().map(raw_contents).collect();
     assert_eq!(world.server.violations(), Vec::<String>::new(), "{at}");
     let World { home, .. } = world;
@@ -229,7 +229,7 @@ fn commands_run_after_the_session_namespaces_were_killed() {
     // Without namespaces, there is nothing to kill.
     let Some(keeper) = namespaces_of(running.pid()) else { return };
     kill_process(keeper, Signal::KILL).expect("signal");
-    let done = running.finish(Duration::from_secs(30)).expect("finish");
-    assert_eq!(done.code(), 0, "{}", done.err());
+    let output = running.finish(Duration::from_secs(30)).expect("finish");
+    assert_eq!(output.code(), 0, "{}", output.err());
     assert_eq!(world.read("after"), "y\n");
 }

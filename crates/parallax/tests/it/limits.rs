@@ -17,10 +17,10 @@ fn plain() -> u64 {
 
 /// Runs one tool call; returns the run and the tool result.
 fn one_call(world: &World) -> (Finished, String) {
-    let done = world.run_well(&["-p", "go", "-y"]);
-    assert_eq!(done.stdout(), "done\n");
+    let output = world.run_well(&["-p", "go", "-y"]);
+    assert_eq!(output.stdout(), "done\n");
     let last = world.server.requests().pop().expect("a second request");
-    (done, String::from_utf8_lossy(&last.body).into_owned())
+    (output, String::from_utf8_lossy(&last.body).into_owned())
 }
 
 fn assert_bounded(done: &Finished, limit: u64) {
@@ -88,25 +88,25 @@ fn fifo_and_a_device_do_not_hang() {
                       {"name":"read_file","args":{"file_path":"zero"}},{"name":"write_file","args":{"file_path":"pipe","content":"x"}},
                       {"name":"replace","args":{"file_path":"pipe","instruction":"x","old_string":"a","new_string":"b"}}]},{"text":"done"}]"#,
     );
-    let made = finish(world.shell("mkfifo pipe && ln -s /dev/zero zero", &[]));
-    assert_eq!(made.code(), 0, "{}", made.err());
+    let created = finish(world.shell("mkfifo pipe && ln -s /dev/zero zero", &[]));
+    assert_eq!(created.code(), 0, "{}", created.err());
     let (_, body) = one_call(&world);
     assert_eq!(body.matches("\"error\":").count(), 4, "each is reported to the model: {body}");
     // If the user names a pipe, it is an error or skipped, but the run does not wait for a writer.
     let named = World::in_home(TestHome::new().expect("home"), r#"[{"text":"done"}]"#);
     assert_eq!(finish(named.shell("mkfifo pipe", &[])).code(), 0);
-    let done = named.run(&["-p", "read @pipe"]);
-    assert!(matches!(done.code(), 0 | 42), "{}: {}", done.code(), done.err());
+    let output = named.run(&["-p", "read @pipe"]);
+    assert!(matches!(output.code(), 0 | 42), "{}: {}", output.code(), output.err());
 }
 
 #[test]
 fn long_answer_costs_at_most_three_times_its_size() {
     let world =
         World::new(r#"[{"generate":{"chunks":2000,"bytes":5000000}}]"#).without_loop_guard();
-    let done = world.run_well(&["-p", "go"]);
-    assert!(done.stdout.len() > 4_900_000, "{}", done.stdout.len());
+    let output = world.run_well(&["-p", "go"]);
+    assert!(output.stdout.len() > 4_900_000, "{}", output.stdout.len());
     // In debug builds, the checks of the history make additional copies.
-    assert_bounded(&done, if cfg!(debug_assertions) { 45 } else { 15 } * MIB);
+    assert_bounded(&output, if cfg!(debug_assertions) { 45 } else { 15 } * MIB);
 }
 
 #[test]

@@ -15,9 +15,9 @@ fn local_server_that_is_not_running_is_named_at_once() {
     let started_at = std::time::Instant::now();
     let mut command = it.world.command(&["-m", "llamacpp:m", "-p", "go"]);
     command.env("LLAMACPP_BASE_URL", "http://127.0.0.1:9/v1").env_remove("GEMINI_API_KEY");
-    let done = finish(command);
-    assert_eq!(done.code(), 1, "{}", done.err());
-    assert!(done.err().contains("127.0.0.1:9"), "{}", done.err());
+    let output = finish(command);
+    assert_eq!(output.code(), 1, "{}", output.err());
+    assert!(output.err().contains("127.0.0.1:9"), "{}", output.err());
     assert!(started_at.elapsed().as_secs() < 2);
 }
 
@@ -30,16 +30,16 @@ fn local_server_that_stays_silent_is_named_while_the_run_waits() {
     it.world.home.write_home(".parallax/settings.json", &settings).expect("settings");
     let mut command = it.world.command(&["-m", "llamacpp:m", "-p", "go", "-o", "json"]);
     command.env("LLAMACPP_BASE_URL", format!("http://{address}/v1")).env_remove("GEMINI_API_KEY");
-    let done = finish(command);
+    let output = finish(command);
     drop(listener);
-    assert_eq!(done.code(), 1, "{}", done.err());
-    let out: Value = serde_json::from_str(&done.stdout()).expect("JSON");
+    assert_eq!(output.code(), 1, "{}", output.err());
+    let out: Value = serde_json::from_str(&output.stdout()).expect("JSON");
     let warnings = out["warnings"].to_string();
     let notice = format!("`{address}` has not answered yet");
     assert_eq!(warnings.matches(&notice).count(), 1, "{out}");
     let error = out["error"]["message"].to_string();
     assert!(error.contains(&address) && error.contains("no data for 3 s"), "{out}");
-    assert!(!done.err().contains("Attempt 2"), "the wait is not repeated: {}", done.err());
+    assert!(!output.err().contains("Attempt 2"), "the wait is not repeated: {}", output.err());
 }
 
 /// Runs a prompt with a local Ollama that returns these descriptions of its model.
@@ -50,8 +50,8 @@ fn run_ollama(shown: Value, loaded: Value) -> (WireWorld, Finished) {
     it.world.home.write_home(".parallax/settings.json", "{}").expect("settings");
     let mut command = it.world.command(&["-m", "ollama:tiny", "-p", "go"]);
     command.env("OLLAMA_HOST", it.world.server.url()).env_remove("GEMINI_API_KEY");
-    let done = finish(command);
-    (it, done)
+    let output = finish(command);
+    (it, output)
 }
 
 fn chat_bodies(it: &WireWorld) -> Vec<Value> {
@@ -99,10 +99,10 @@ fn local_server_with_an_unknown_name_is_named_at_once() {
     let mut command = it.world.command(&["-m", "llamacpp:m", "-p", "go"]);
     let base = "http://no-such-host.invalid:8080/v1";
     command.env("LLAMACPP_BASE_URL", base).env_remove("GEMINI_API_KEY");
-    let done = finish(command);
-    assert_eq!(done.code(), 1, "{}", done.err());
-    assert!(done.err().contains("no-such-host.invalid:8080"), "{}", done.err());
-    assert!(!done.err().contains("Attempt 2"), "{}", done.err());
+    let output = finish(command);
+    assert_eq!(output.code(), 1, "{}", output.err());
+    assert!(output.err().contains("no-such-host.invalid:8080"), "{}", output.err());
+    assert!(!output.err().contains("Attempt 2"), "{}", output.err());
 }
 
 /// A chat server that rejects assistant messages without content, and answers every other request.
@@ -176,14 +176,14 @@ fn model_test_prints_the_required_server_settings() {
     let base = format!("http://{}/v1", strict_server(Arc::clone(&limits)));
     let settings = json!({"providers": {"p": {"wire": "openai-chat", "baseUrl": base}}});
     it.world.home.write_home(".parallax/settings.json", &settings.to_string()).expect("settings");
-    let done = finish(it.world.command(&["models", "test", "p:m"]));
-    assert_eq!(done.code(), 0, "{}{}", done.stdout(), done.err());
-    assert!(done.stdout().contains("results    ok"), "{}", done.stdout());
-    assert!(done.stdout().contains(r#""nonNullAssistantContent": true"#), "{}", done.stdout());
+    let output = finish(it.world.command(&["models", "test", "p:m"]));
+    assert_eq!(output.code(), 0, "{}{}", output.stdout(), output.err());
+    assert!(output.stdout().contains("results    ok"), "{}", output.stdout());
+    assert!(output.stdout().contains(r#""nonNullAssistantContent": true"#), "{}", output.stdout());
     let sent = limits.lock().expect("limits").clone();
     assert!(!sent.is_empty() && sent.iter().all(|limit| (1..=256).contains(limit)), "{sent:?}");
-    let done = finish(it.world.command(&["models", "test", "p:m", "--json"]));
-    let value: Value = serde_json::from_str(&done.stdout()).expect("JSON");
+    let output = finish(it.world.command(&["models", "test", "p:m", "--json"]));
+    let value: Value = serde_json::from_str(&output.stdout()).expect("JSON");
     let quirks = &value["settings"]["providers"]["p"]["quirks"];
     assert_eq!(*quirks, json!({"nonNullAssistantContent": true}));
 }

@@ -77,8 +77,8 @@ fn servers_from_mcp_config_apply_to_one_run() {
     server["trust"] = json!(true);
     let servers = json!({"mcpServers": {"test": server}}).to_string();
     world.home.write("servers.json", &servers).expect("file");
-    let done = world.run(&["--mcp-config", "servers.json", "-p", "go"]);
-    assert_eq!(done.code(), 0, "{}", done.err());
+    let output = world.run(&["--mcp-config", "servers.json", "-p", "go"]);
+    assert_eq!(output.code(), 0, "{}", output.err());
     assert!(declared(&world, 0).contains(&"mcp_test_echo".to_owned()));
     // Only a rule or the user's settings can waive the approval.
     assert!(answer(&world, 1).to_string().contains("approval"), "{}", answer(&world, 1));
@@ -88,11 +88,11 @@ fn servers_from_mcp_config_apply_to_one_run() {
         ("{ broken", "servers.json"),
     ] {
         world.home.write("servers.json", content).expect("file");
-        let done = world.run(&["--mcp-config", "servers.json", "-p", "go"]);
-        assert_eq!(done.code(), 42, "{}", done.err());
-        assert!(done.err().contains(message), "{}", done.err());
+        let output = world.run(&["--mcp-config", "servers.json", "-p", "go"]);
+        assert_eq!(output.code(), 42, "{}", output.err());
+        assert!(output.err().contains(message), "{}", output.err());
     }
-    let done = world.run(&["--mcp-config", "nowhere.json", "-p", "go"]);
-    assert_eq!(done.code(), 42);
-    assert!(done.err().contains("does not exist"), "{}", done.err());
+    let output = world.run(&["--mcp-config", "nowhere.json", "-p", "go"]);
+    assert_eq!(output.code(), 42);
+    assert!(output.err().contains("does not exist"), "{}", output.err());
 }

@@ -179,8 +179,8 @@ fn sandboxed_server_without_a_sandbox_does_not_start() {
     let list = |tier: &str| {
         let mut command = world.command(&["mcp", "list"]);
         command.env("PARALLAX_SANDBOX_TIER", tier);
-        let done = finish(command);
-        done.stdout() + &done.err()
+        let output = finish(command);
+        output.stdout() + &output.err()
     };
     let without = list("seccomp");
     assert!(without.contains("cannot run in the sandbox"), "{without}");
@@ -216,11 +216,11 @@ fn protected_files_are_restored_after_a_server() {
         set(&world, &json!({"mcpServers": {"test": server(&world, &json!(true))}}));
         let mut command = world.command(&["-p", "go"]);
         command.env("PARALLAX_SANDBOX_TIER", tier);
-        let done = finish(command);
-        assert!(world.home.project().join("inside").exists(), "{}", done.err());
-        assert!(!world.home.project().join(".vscode").exists(), "{tier}: {}", done.err());
-        assert_eq!(world.read(".git/config"), "[core]\n", "{tier}: {}", done.err());
-        assert!(done.err().contains(".vscode/tasks.json"), "{tier}: {}", done.err());
+        let output = finish(command);
+        assert!(world.home.project().join("inside").exists(), "{}", output.err());
+        assert!(!world.home.project().join(".vscode").exists(), "{tier}: {}", output.err());
+        assert_eq!(world.read(".git/config"), "[core]\n", "{tier}: {}", output.err());
+        assert!(output.err().contains(".vscode/tasks.json"), "{tier}: {}", output.err());
     }
 }
 

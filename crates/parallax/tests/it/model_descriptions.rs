@@ -108,8 +108,8 @@ fn model_description_of_the_service_is_cached_for_a_day() {
     let variables = [("ANTHROPIC_BASE_URL", url.as_str()), ("ANTHROPIC_API_KEY", "k-4711")];
     let args = ["-m", "anthropic:claude-test", "-p", "go"];
     for _ in 0..2 {
-        let done = run(&world, &variables, &args);
-        assert_eq!((done.code(), done.stdout().trim()), (0, "hello"), "{}", done.err());
+        let output = run(&world, &variables, &args);
+        assert_eq!((output.code(), output.stdout().trim()), (0, "hello"), "{}", output.err());
     }
     let requests: Vec<(String, String)> = seen.try_iter().collect();
     let described = requests.iter().filter(|it| it.0.starts_with("GET")).count();
@@ -135,20 +135,20 @@ fn refreshed_limits_are_available_offline() {
     };
     settings(&url);
     let variables = [("MINE_KEY", "k-4711")];
-    let done = run(&world, &variables, &["models", "refresh", "mine"]);
-    assert_eq!((done.code(), done.stdout().trim()), (0, "mine: 2 models"), "{}", done.err());
+    let output = run(&world, &variables, &["models", "refresh", "mine"]);
+    assert_eq!((output.code(), output.stdout().trim()), (0, "mine: 2 models"), "{}", output.err());
     let file = world.home.parallax().join("cache/models.json");
     let stored = std::fs::read_to_string(&file).expect("stored");
     assert!(stored.contains("4321") && !stored.contains("k-4711"), "{stored}");
     // The cache belongs to the base URL; only its port is closed now.
     std::fs::write(&file, stored.replace(&url, "http://127.0.0.1:9")).expect("written");
     settings("http://127.0.0.1:9");
-    let done = run(&world, &variables, &["models", "show", "mine:a/b", "--json"]);
-    let stdout: Value = serde_json::from_str(&done.stdout()).expect("json");
-    assert_eq!((done.code(), &stdout["contextWindow"]), (0, &json!(4321)), "{stdout}");
-    let done = run(&world, &variables, &["models", "refresh", "mine"]);
-    assert_ne!(done.code(), 0);
-    assert!(done.err().contains("127.0.0.1:9"), "{}", done.err());
+    let output = run(&world, &variables, &["models", "show", "mine:a/b", "--json"]);
+    let stdout: Value = serde_json::from_str(&output.stdout()).expect("json");
+    assert_eq!((output.code(), &stdout["contextWindow"]), (0, &json!(4321)), "{stdout}");
+    let output = run(&world, &variables, &["models", "refresh", "mine"]);
+    assert_ne!(output.code(), 0);
+    assert!(output.err().contains("127.0.0.1:9"), "{}", output.err());
     std::fs::write(&file, "{ damaged").expect("written");
     settings(&url);
     assert_eq!(run(&world, &variables, &["models", "refresh"]).code(), 0);
@@ -169,12 +169,12 @@ fn gemini_models_are_those_that_the_service_lists() {
         assert!(out.contains("gemini-99") && out.contains("Newest"), "{out}");
         assert!(out.contains("gemini-2.5-pro") && !out.contains("gemini-2.5-flash"), "{out}");
     }
-    let done = world.run_well(&["models", "refresh", "gemini"]);
-    assert_eq!(done.stdout().trim(), "gemini: 2 models");
+    let output = world.run_well(&["models", "refresh", "gemini"]);
+    assert_eq!(output.stdout().trim(), "gemini: 2 models");
     let keys = world.server.requests();
     assert!(keys.iter().all(|it| it.header("x-goog-api-key").is_some()));
-    let done = world.run(&["models", "refresh", "vertex"]);
-    assert_eq!(done.code(), 42, "{}", done.err());
+    let output = world.run(&["models", "refresh", "vertex"]);
+    assert_eq!(output.code(), 42, "{}", output.err());
     assert!(world.run_well(&["models", "list", "vertex"]).stdout().contains("vertex:gemini-"));
 }
 

@@ -59,8 +59,8 @@ fn discovery_command_declares_tools_and_call_command_runs_them() {
     let world = run_discovery(world, &script);
     world.run_well(&["-p", "go", "-y"]);
     let declared = names(&world, 0);
-    let at = declared.iter().position(|name| name == "discovered_tool_echo").expect("declared");
-    assert_eq!(declared[at + 1], "discovered_tool_fail");
+    let index = declared.iter().position(|name| name == "discovered_tool_echo").expect("declared");
+    assert_eq!(declared[index + 1], "discovered_tool_fail");
     assert!(last(&world, 1).contains(r#"{\"text\":\"it's me\"}"#), "{}", last(&world, 1));
     let failed = last(&world, 2);
     assert!(failed.contains("Stderr: bad") && failed.contains("Exit Code: 3"), "{failed}");
@@ -128,18 +128,18 @@ fn hanging_discovery_delays_nothing() {
     );
     world.home.write("discover.sh", "sleep 100").unwrap();
     let started_at = std::time::Instant::now();
-    let done = world.run_well(&["-p", "go", "-o", "json"]);
+    let output = world.run_well(&["-p", "go", "-o", "json"]);
     assert!(started_at.elapsed().as_secs() < 5, "{:?}", started_at.elapsed());
-    let report: Value = serde_json::from_str(&done.stdout()).expect("json");
+    let report: Value = serde_json::from_str(&output.stdout()).expect("json");
     assert!(report["warnings"].to_string().contains("is still running after 2000 ms"), "{report}");
     // Cached tools are available immediately.
     world.home.write("discover.sh", r#"echo '[{"name": "a"}]'"#).unwrap();
     let world = run_discovery(world, &call);
     world.home.write("discover.sh", "sleep 100").unwrap();
-    let done = world.run_well(&["-p", "go", "-y"]);
+    let output = world.run_well(&["-p", "go", "-y"]);
     assert!(names(&world, 0).contains(&"discovered_tool_a".to_owned()));
     assert!(last(&world, 1).contains("called a"), "{}", last(&world, 1));
-    assert!(!done.err().contains("has not ended"), "{}", done.err());
+    assert!(!output.err().contains("has not ended"), "{}", output.err());
 }
 
 #[test]
@@ -149,9 +149,9 @@ fn discovery_command_changes_no_protected_file() {
     settings(&world, &json!({"tools": {"discoveryCommand": discover, "callCommand": "true"}}));
     let script = "mkdir .vscode; echo x > .vscode/tasks.json; echo '[]'";
     world.home.write("discover.sh", script).unwrap();
-    let done = world.run_well(&["-p", "go"]);
+    let output = world.run_well(&["-p", "go"]);
     assert!(!world.home.project().join(".vscode/tasks.json").exists());
-    assert!(done.err().contains(".vscode/tasks.json"), "{}", done.err());
+    assert!(output.err().contains(".vscode/tasks.json"), "{}", output.err());
 }
 
 #[test]
@@ -184,8 +184,8 @@ fn project_cannot_set_tool_commands_without_acceptance() {
     let world = World::new(r#"[{"text": "done"}]"#);
     let settings = json!({"tools": {"discoveryCommand": "touch ran", "callCommand": "true"}});
     world.home.write(".gemini/settings.json", &settings.to_string()).unwrap();
-    let done = world.run_well(&["-p", "go"]);
-    assert!(done.err().contains("tools.discoveryCommand"), "{}", done.err());
+    let output = world.run_well(&["-p", "go"]);
+    assert!(output.err().contains("tools.discoveryCommand"), "{}", output.err());
     assert!(!world.home.project().join("ran").exists());
 }
 
@@ -228,12 +228,12 @@ fn hook_replaces_a_call_with_another() {
             {"matcher": "list_directory|glob", "hooks": hook(&format!("echo '{}'", tail.replace("read_file", "glob").replace("file_path", "pattern")))},
         ]}}),
     );
-    let done = world.run_well(&["-p", "go"]);
+    let output = world.run_well(&["-p", "go"]);
     // The policy still applies: in a headless run, no user can approve an edit.
     assert!(last(&world, 1).contains("denied by policy"), "{}", last(&world, 1));
     assert!(last(&world, 1).contains(r#""name":"read_file""#), "{}", last(&world, 1));
     assert!(last(&world, 2).contains("b.txt"), "{}", last(&world, 2));
-    assert!(done.err().contains("too many tool calls"), "{}", done.err());
+    assert!(output.err().contains("too many tool calls"), "{}", output.err());
 }
 
 #[test]
@@ -242,8 +242,8 @@ fn tracker_tasks_are_restored_on_resume() {
         "title": "Ship it", "description": "all of it", "type": "epic"
     }}]});
     let list = json!({"calls": [{"name": "tracker_list_tasks", "args": {}}]});
-    let done = json!({"text": "done"});
-    let world = World::new(&json!([create, done, list, done]).to_string());
+    let output = json!({"text": "done"});
+    let world = World::new(&json!([create, output, list, output]).to_string());
     settings(&world, &json!({"experimental": {"taskTracker": true}}));
     world.run_well(&["-p", "go"]);
     assert!(!names(&world, 0).contains(&"write_todos".to_owned()));

@@ -164,12 +164,12 @@ fn headless_plan_approval_does_not_extend_permissions() {
     ];
     // The model entered plan mode, so the previous mode is restored.
     let world_with_question = create_world(&steps);
-    let done = world_with_question.run_well(&["-p", "go"]);
-    assert_eq!(done.stdout(), "done\n");
+    let output = world_with_question.run_well(&["-p", "go"]);
+    assert_eq!(output.stdout(), "done\n");
     assert!(!world_with_question.home.project().join("src.txt").exists());
-    let given = create_world(&steps);
-    given.run_well(&["-p", "go", "--approval-mode", "auto_edit"]);
-    assert_eq!(given.read("src.txt"), "x");
+    let world_with_flag = create_world(&steps);
+    world_with_flag.run_well(&["-p", "go", "--approval-mode", "auto_edit"]);
+    assert_eq!(world_with_flag.read("src.txt"), "x");
 }
 
 #[test]
@@ -256,8 +256,8 @@ fn approved_plan_runs_in_the_chosen_mode() {
 fn plan_command_with_text_switches_a_headless_run_to_plan_mode() {
     let steps = [call("run_shell_command", json!({"command": "touch made"}))];
     let world = create_world(&steps);
-    let done = world.run_well(&["-p", "/plan tidy up the docs", "-y"]);
-    assert_eq!(done.stdout(), "done\n");
+    let output = world.run_well(&["-p", "/plan tidy up the docs", "-y"]);
+    assert_eq!(output.stdout(), "done\n");
     let requests = world.server.requests();
     let sent = String::from_utf8_lossy(&requests[0].body).into_owned();
     assert!(sent.contains("tidy up the docs") && !sent.contains("/plan tidy"), "{sent}");

@@ -54,12 +54,12 @@ fn only_names_of_an_untrusted_folder_are_listed() {
     command.env_remove("GEMINI_CLI_TRUST_WORKSPACE");
     command.args(["strace", "-f", "-e", "trace=open,openat,openat2", "-o"]).arg(&file);
     command.arg(PROGRAM).args(["-p", "read @GEMINI.md"]);
-    let done = finish(command);
+    let output = finish(command);
     let Ok(calls) = std::fs::read_to_string(file) else {
         let _ = writeln!(std::io::stderr(), "skipped: `strace` cannot be used here");
         return;
     };
-    assert_eq!(done.code(), 55, "{}", done.err());
+    assert_eq!(output.code(), 55, "{}", output.err());
     let project = format!("{}/", world.home.project().display());
     for line in calls.lines().filter(|line| line.contains(&project)) {
         // The trust preview follows no symlinks and reads no file contents.

@@ -39,9 +39,9 @@ fn protected_names_are_unchanged_after_a_command() {
         world.home.write_home(".parallax/policies/all.toml", RULE).expect("written");
         let mut command = world.command(&["-p", "go", "--approval-mode", "auto_edit"]);
         command.env("PARALLAX_SANDBOX_TIER", tier);
-        let done = finish(command);
+        let output = finish(command);
         let answers = answers(&world.server);
-        assert_eq!(world.read("inside"), "ran\n", "{tier}: {answers:?} {}", done.err());
+        assert_eq!(world.read("inside"), "ran\n", "{tier}: {answers:?} {}", output.err());
         for (pattern, protection) in patterns() {
             let name = pattern.replace('*', "x");
             let expected = match protection {
@@ -109,12 +109,12 @@ fn targets_of_protected_and_hidden_links_are_closed() {
         world.home.write_home(".parallax/policies/all.toml", RULE).expect("written");
         let mut command = world.command(&["-p", "go", "--approval-mode", "auto_edit"]);
         command.env("PARALLAX_SANDBOX_TIER", tier);
-        let done = finish(command);
-        assert_eq!(world.read("inside"), "ran\n", "{tier}: {}", done.err());
+        let output = finish(command);
+        assert_eq!(world.read("inside"), "ran\n", "{tier}: {}", output.err());
         for name in [".vscode/tasks.json", "hook.sh", "bashrc"] {
-            assert_eq!(world.read(name), "mine", "{tier}: {name}: {}", done.err());
+            assert_eq!(world.read(name), "mine", "{tier}: {name}: {}", output.err());
         }
-        assert!(!root.join("later/tasks.json").exists(), "{tier}: {}", done.err());
+        assert!(!root.join("later/tasks.json").exists(), "{tier}: {}", output.err());
         // Landlock cannot hide files of the workspace.
         if tier != "landlock" {
             let answers = answers(&world.server);
@@ -157,9 +157,9 @@ fn second_run_of_a_command_opens_no_target_of_a_protected_link() {
         world.home.write_home(".parallax/policies/all.toml", RULE).expect("written");
         let mut command = world.command(&["-p", "go"]);
         command.env("PARALLAX_SANDBOX_TIER", tier);
-        let done = finish(command);
+        let output = finish(command);
         for name in ["hooks/pre", "bashrc"] {
-            assert_eq!(world.read(name), "mine", "{tier}: {name}: {}", done.err());
+            assert_eq!(world.read(name), "mine", "{tier}: {name}: {}", output.err());
         }
         // Landlock cannot hide files of the workspace.
         if tier != "landlock" {
@@ -203,11 +203,11 @@ fn targets_of_trusted_links_of_the_home_are_closed() {
         let mut command =
             world.command(&["-p", "go", "--approval-mode", "auto_edit", "--skip-trust"]);
         command.env("PARALLAX_SANDBOX_TIER", tier);
-        let done = finish(command);
-        assert_eq!(world.read("inside"), "ran\n", "{tier}: {}", done.err());
+        let output = finish(command);
+        assert_eq!(world.read("inside"), "ran\n", "{tier}: {}", output.err());
         for name in names {
             let expected = if name == "rules.toml" { "" } else { "mine" };
-            assert_eq!(world.read(name), expected, "{tier}: {name}: {}", done.err());
+            assert_eq!(world.read(name), expected, "{tier}: {name}: {}", output.err());
         }
     }
 }
@@ -318,11 +318,11 @@ fn targets_of_trusted_links_at_any_depth_are_not_given_by_a_second_run() {
         world.home.write_home(".parallax/policies/all.toml", RULE).expect("written");
         let mut command = world.command(&["-p", "go", "--approval-mode", "auto_edit"]);
         command.env("PARALLAX_SANDBOX_TIER", tier);
-        let done = finish(command);
+        let output = finish(command);
         for file in files {
-            assert_eq!(world.read(&file), "mine", "{tier}: {file}: {}", done.err());
+            assert_eq!(world.read(&file), "mine", "{tier}: {file}: {}", output.err());
         }
-        assert_eq!(answers(&world.server).len(), TRUSTED_LINKS.len(), "{tier}: {}", done.err());
+        assert_eq!(answers(&world.server).len(), TRUSTED_LINKS.len(), "{tier}: {}", output.err());
     }
 }
 
@@ -364,11 +364,11 @@ fn git_directory_elsewhere_in_the_workspace_is_protected() {
         let before = world.read("store/config");
         let mut command = world.command(&["-p", "go", "--approval-mode", "auto_edit"]);
         command.env("PARALLAX_SANDBOX_TIER", tier);
-        let done = finish(command);
-        assert_eq!(world.read("inside"), "ran\n", "{tier}: {}", done.err());
+        let output = finish(command);
+        assert_eq!(world.read("inside"), "ran\n", "{tier}: {}", output.err());
         let hook = world.home.project().join("store/hooks/post-commit");
-        assert!(!hook.exists(), "{tier}: {}", done.err());
-        assert_eq!(world.read("store/config"), before, "{tier}: {}", done.err());
+        assert!(!hook.exists(), "{tier}: {}", output.err());
+        assert_eq!(world.read("store/config"), before, "{tier}: {}", output.err());
         // Git itself still works.
         let answers = answers(&world.server);
         assert!(!answers[1].contains("Exit Code"), "{tier}: {}", answers[1]);
@@ -392,12 +392,12 @@ fn working_trees_of_a_bare_repository_beside_them_are_usable_and_protected() {
         let before = world.read(".bare/config");
         let mut command = world.command(&["-p", "go", "--approval-mode", "auto_edit"]);
         command.env("PARALLAX_SANDBOX_TIER", tier);
-        let done = finish(command);
-        assert_eq!(world.read("inside"), "ran\n", "{tier}: {}", done.err());
-        assert_eq!(world.read(".bare/config"), before, "{tier}: {}", done.err());
+        let output = finish(command);
+        assert_eq!(world.read("inside"), "ran\n", "{tier}: {}", output.err());
+        assert_eq!(world.read(".bare/config"), before, "{tier}: {}", output.err());
         for path in ["hooks/post-commit", "info/attributes", "worktrees/main/config.worktree"] {
             let path = world.home.project().join(".bare").join(path);
-            assert!(!path.exists(), "{tier}: {path:?}: {}", done.err());
+            assert!(!path.exists(), "{tier}: {path:?}: {}", output.err());
         }
         for answer in answers(&world.server).iter().skip(1) {
             assert!(!answer.contains("Exit Code"), "{tier}: {answer}");
@@ -417,8 +417,8 @@ fn own_directory_may_be_a_link() {
         std::os::unix::fs::symlink("dot/parallax", &ours).expect("a link");
         let mut command = world.command(&["-p", "go"]);
         command.env("PARALLAX_SANDBOX_TIER", tier);
-        let done = finish(command);
-        assert_eq!(world.read("inside"), "ran\n", "{tier}: {}", done.err());
+        let output = finish(command);
+        assert_eq!(world.read("inside"), "ran\n", "{tier}: {}", output.err());
     }
 }
 
@@ -431,10 +431,15 @@ fn protected_files_of_new_working_trees_are_kept() {
         let mut command = world.command(&["-p", "go"]);
         command.args(["--allowed-tools", "run_shell_command(git)"]);
         command.env("PARALLAX_SANDBOX_TIER", tier);
-        let done = finish(command);
+        let output = finish(command);
         for path in ["copy/.vscode/tasks.json", "copy/.gitattributes", "tree/AGENTS.md"] {
             let path = world.home.project().join(path);
-            assert!(path.exists(), "{tier} {path:?}: {:?} {}", answers(&world.server), done.err());
+            assert!(
+                path.exists(),
+                "{tier} {path:?}: {:?} {}",
+                answers(&world.server),
+                output.err()
+            );
         }
         assert_eq!(world.read("tree/.github/workflows/ci.yml"), "# two\n", "{tier}");
     }
@@ -522,8 +527,8 @@ fn removed_link_of_a_hidden_file_opens_no_target() {
         world.home.write_home(".parallax/policies/all.toml", RULE).expect("written");
         let mut command = world.command(&["-p", "go"]);
         command.env("PARALLAX_SANDBOX_TIER", tier);
-        let done = finish(command);
-        assert_eq!(world.read("inside"), "ran\n", "{tier}: {}", done.err());
+        let output = finish(command);
+        assert_eq!(world.read("inside"), "ran\n", "{tier}: {}", output.err());
         let answers = answers(&world.server);
         assert!(!format!("{answers:?}").contains("SECRET"), "{tier}: {answers:?}");
     }

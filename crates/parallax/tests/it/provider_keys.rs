@@ -16,8 +16,8 @@ fn key_of_an_entry_reaches_no_command() {
     let mut command = it.world.command(&["-m", "gw:m", "-p", "go", "-y"]);
     command.env_remove("GEMINI_API_KEY").env("MYGW", KEY);
     command.env("OTEL_EXPORTER_OTLP_HEADERS", "x-token=collector-4711").env("KEPT", "kept-4711");
-    let done = finish(command);
-    assert_eq!(done.code(), 0, "{}", done.err());
+    let output = finish(command);
+    assert_eq!(output.code(), 0, "{}", output.err());
     let sent = it.body(1);
     assert!(sent.contains("KEPT=kept-4711"), "{sent}");
     assert!(!sent.contains("MYGW") && !sent.contains("collector-4711"), "{sent}");
@@ -45,8 +45,8 @@ fn variables_that_configuration_turns_into_secrets_reach_no_command() {
     for name in ["GWHDR", "SRCHHDR", "MCPHDR", "MCPENV", "A2AHDR", "MCPKEPT"] {
         command.env(name, format!("v-{name}"));
     }
-    let done = finish(command);
-    assert_eq!(done.code(), 0, "{}", done.err());
+    let output = finish(command);
+    assert_eq!(output.code(), 0, "{}", output.err());
     let request = it.world.server.requests().pop().expect("a request");
     assert_eq!(request.header("x-auth"), Some("a v-GWHDR"));
     let sent = String::from_utf8_lossy(&request.body).into_owned();
@@ -71,16 +71,16 @@ fn keys_are_stored_listed_and_removed() {
         rows.into_iter().find(|row| row["provider"] == name).expect("a row")
     };
     assert_eq!(listed("responses")["source"], "missing");
-    let done = run(&["auth", "add", "responses", "--no-check"], "key-of-the-provider-4711\n");
-    assert_eq!(done.code(), 0, "{}", done.err());
-    assert!(!done.stdout().contains(KEY));
+    let output = run(&["auth", "add", "responses", "--no-check"], "key-of-the-provider-4711\n");
+    assert_eq!(output.code(), 0, "{}", output.err());
+    assert!(!output.stdout().contains(KEY));
     assert_eq!(listed("responses")["source"], "stored");
-    let done = run(&["-m", "responses:m", "-p", "go"], "");
-    assert_eq!(done.stdout().trim(), "hello", "{}", done.err());
+    let output = run(&["-m", "responses:m", "-p", "go"], "");
+    assert_eq!(output.stdout().trim(), "hello", "{}", output.err());
     let requests = it.world.server.requests();
     assert_eq!(requests[0].header("authorization"), Some(&*format!("Bearer {KEY}")));
-    let done = run(&["auth", "remove", "responses"], "");
-    assert!(done.stdout().contains("Removed"), "{}", done.stdout());
+    let output = run(&["auth", "remove", "responses"], "");
+    assert!(output.stdout().contains("Removed"), "{}", output.stdout());
     assert_eq!(listed("responses")["source"], "missing");
     for (args, code) in [
         (&["auth", "add", "nope"][..], 42),
@@ -89,8 +89,8 @@ fn keys_are_stored_listed_and_removed() {
         (&["models", "show", "nope:m"], 42),
         (&["models", "test", "responses:m"], 41),
     ] {
-        let done = run(args, "");
-        assert_eq!(done.code(), code, "{args:?}: {}", done.err());
+        let output = run(args, "");
+        assert_eq!(output.code(), code, "{args:?}: {}", output.err());
     }
 }
 
@@ -103,22 +103,22 @@ fn key_that_no_header_can_contain_replaces_nothing() {
         testkit::measure::run(command, Some(stdin), crate::support::LIMIT).expect("run")
     };
     let file = it.world.home.parallax().join("provider-keys.json");
-    let done = run(&["auth", "add", "openai", "--no-check"], b"good-key-4711\n");
-    assert!(done.stdout().contains("provider-keys.json"), "{}", done.stdout());
+    let output = run(&["auth", "add", "openai", "--no-check"], b"good-key-4711\n");
+    assert!(output.stdout().contains("provider-keys.json"), "{}", output.stdout());
     let stored = std::fs::read_to_string(&file).expect("stored");
     for key in ["a\0b\n", "a\tb\n", "a\x1b[31mb\n", "a\u{e9}b\n"] {
         for args in [&["auth", "add", "openai"][..], &["auth", "add", "openai", "--no-check"]] {
-            let done = run(args, key.as_bytes());
-            assert_eq!(done.code(), 41, "{key:?}: {}", done.stdout());
-            assert!(done.err().contains("was not stored"), "{}", done.err());
+            let output = run(args, key.as_bytes());
+            assert_eq!(output.code(), 41, "{key:?}: {}", output.stdout());
+            assert!(output.err().contains("was not stored"), "{}", output.err());
         }
         assert_eq!(run(&["auth", "add", "gemini", "--no-check"], key.as_bytes()).code(), 41);
     }
     assert_eq!(std::fs::read_to_string(&file).expect("stored"), stored);
     assert_eq!(run(&["auth", "remove", "nosuch"], b"").code(), 42);
     assert_eq!(run(&["models", "show", ""], b"").code(), 42);
-    let done = run(&["auth", "add", "foo"], b"");
-    assert!(done.err().contains("`gemini`, `vertex`"), "{}", done.err());
+    let output = run(&["auth", "add", "foo"], b"");
+    assert!(output.err().contains("`gemini`, `vertex`"), "{}", output.err());
 }
 
 #[test]
@@ -142,8 +142,8 @@ fn google_key_is_stored_by_the_same_command() {
         row["source"].clone()
     };
     assert_eq!(source(), "missing");
-    let done = run(&["auth", "add", "gemini", "--no-check"], "key-of-google-4711\n");
-    assert_eq!(done.code(), 0, "{}", done.err());
+    let output = run(&["auth", "add", "gemini", "--no-check"], "key-of-google-4711\n");
+    assert_eq!(output.code(), 0, "{}", output.err());
     assert_eq!(source(), "stored");
     assert_eq!(run(&["-p", "go"], "").stdout().trim(), "hello");
     let key = world.server.requests()[0].header("x-goog-api-key").map(str::to_owned);
@@ -159,9 +159,9 @@ fn keys_in_urls_are_rejected_and_a_closed_port_is_reported_at_once() {
         let settings = json!({"providers": {"mine": {"wire": "openai-chat", "baseUrl": url}}});
         let path = ".parallax/settings.json";
         world.home.write_home(path, &settings.to_string()).expect("settings");
-        let done = world.run(&["-m", "mine:m", "-p", "go"]);
-        assert_eq!(done.code(), 52, "{}", done.err());
-        let message = done.err();
+        let output = world.run(&["-m", "mine:m", "-p", "go"]);
+        assert_eq!(output.code(), 52, "{}", output.err());
+        let message = output.err();
         assert!(message.contains("keys do not belong in addresses"), "{message}");
         assert!(!message.contains("SECRET-4711"), "{message}");
     }
@@ -169,9 +169,9 @@ fn keys_in_urls_are_rejected_and_a_closed_port_is_reported_at_once() {
     let started_at = std::time::Instant::now();
     let mut command = world.command(&["-m", "openai:m", "-p", "go"]);
     command.env("OPENAI_BASE_URL", "http://127.0.0.1:9/v1").env("OPENAI_API_KEY", "k");
-    let done = finish(command);
-    assert_eq!(done.code(), 1, "{}", done.err());
-    assert!(started_at.elapsed().as_secs() < 2 && done.err().contains("127.0.0.1:9"));
+    let output = finish(command);
+    assert_eq!(output.code(), 1, "{}", output.err());
+    assert!(started_at.elapsed().as_secs() < 2 && output.err().contains("127.0.0.1:9"));
 }
 
 #[test]
@@ -189,8 +189,8 @@ fn key_command_provides_the_key_and_a_project_cannot_redirect_it() {
     it.world.home.write(".gemini/settings.json", &moved.to_string()).expect("settings");
     let mut command = it.world.command(&["-m", "chat:m", "-p", "go"]);
     command.env_remove("GEMINI_API_KEY");
-    let done = finish(command);
-    assert_eq!((done.code(), done.stdout().trim()), (0, "one"), "{}", done.err());
+    let output = finish(command);
+    assert_eq!((output.code(), output.stdout().trim()), (0, "one"), "{}", output.err());
     let requests = it.world.server.requests();
     assert_eq!(requests[0].header("authorization"), Some(&*format!("Bearer {KEY}")));
 }

@@ -62,10 +62,10 @@ impl WireWorld {
     }
 
     pub(crate) fn run_well(&self, args: &[&str]) -> String {
-        let done = self.run(args);
-        assert_eq!(done.code(), 0, "{:?}: {}", self.wire, done.err());
+        let output = self.run(args);
+        assert_eq!(output.code(), 0, "{:?}: {}", self.wire, output.err());
         self.world.server.assert_clean();
-        done.stdout()
+        output.stdout()
     }
 
     pub(crate) fn body(&self, number: usize) -> String {
@@ -149,8 +149,8 @@ fn parallel_calls_are_answered_in_order() {
         it.world.home.write("b.txt", "beta").expect("file");
         it.run_well(&["-p", "read"]);
         let body = it.body(1);
-        let at = |text: &str| body.find(text).unwrap_or_else(|| panic!("{text}: {body}"));
-        assert!(at("alpha") < at("beta"));
+        let offset = |text: &str| body.find(text).unwrap_or_else(|| panic!("{text}: {body}"));
+        assert!(offset("alpha") < offset("beta"));
     });
 }
 
@@ -213,10 +213,10 @@ fn errors_are_retried_or_explained() {
         error(401, "bad key")]);
     on_every_wire(script, |it| {
         assert_eq!(it.run_well(&["-p", "go"]).trim(), "at last");
-        let done = it.run(&["-p", "go"]);
-        assert_eq!(done.code(), 41, "{}", done.err());
-        assert!(done.err().contains("`WIRE_KEY`"), "{}", done.err());
-        assert!(!done.err().contains(KEY), "{}", done.err());
+        let output = it.run(&["-p", "go"]);
+        assert_eq!(output.code(), 41, "{}", output.err());
+        assert!(output.err().contains("`WIRE_KEY`"), "{}", output.err());
+        assert!(!output.err().contains(KEY), "{}", output.err());
     });
 }
 
@@ -252,9 +252,9 @@ fn context_overflow_compacts_once_and_continues() {
     on_every_wire(script, |it| {
         it.run_well(&["-p", "one"]);
         it.run_well(&["-r", "latest", "-p", "two"]);
-        let done = it.run(&["-r", "latest", "-p", "three"]);
-        assert_eq!(done.code(), 0, "{:?}: {}", it.wire, done.err());
-        assert!(done.stdout().contains("went on"), "{:?}: {}", it.wire, done.stdout());
+        let output = it.run(&["-r", "latest", "-p", "three"]);
+        assert_eq!(output.code(), 0, "{:?}: {}", it.wire, output.err());
+        assert!(output.stdout().contains("went on"), "{:?}: {}", it.wire, output.stdout());
     });
 }
 
@@ -263,8 +263,8 @@ fn subagent_uses_the_same_provider_protocol() {
     let scout = "---\nname: scout\ndescription: Looks.\ntools: [read_file]\nmodel: inherit\n\
                  ---\nYou are the scout. ${query}\n";
     let invoke = call("invoke_agent", json!({"agent_name": "scout", "prompt": "look"}));
-    let done = call("complete_task", json!({"result": "found it", "response": "found it"}));
-    on_every_wire(json!([invoke, done, {"text": "the scout found it"}]), |it| {
+    let output = call("complete_task", json!({"result": "found it", "response": "found it"}));
+    on_every_wire(json!([invoke, output, {"text": "the scout found it"}]), |it| {
         it.world.home.write(".gemini/agents/scout.md", scout).expect("agent");
         it.world.run_well(&["agents", "accept"]);
         let out = it.run_well(&["-y", "-p", "send the scout"]);
@@ -339,9 +339,9 @@ fn session_moves_between_providers_and_back_to_gemini() {
         }
         let mut command = it.world.command(&args);
         command.env("WIRE_KEY", KEY);
-        let done = finish(command);
-        assert_eq!(done.code(), 0, "{model}: {}", done.err());
-        assert_eq!(done.stdout().trim(), format!("answer {round}"));
+        let output = finish(command);
+        assert_eq!(output.code(), 0, "{model}: {}", output.err());
+        assert_eq!(output.stdout().trim(), format!("answer {round}"));
     }
     it.world.server.assert_clean();
     let last = it.body(it.world.server.requests().len() - 1);
@@ -359,17 +359,17 @@ fn resumed_session_continues_with_its_model_unless_a_flag_selects_another() {
     };
     let path = |it: &WireWorld, number: usize| it.world.server.requests()[number].path.clone();
     assert_eq!(run(&it, &["-m", "chat:m", "-p", "one"]).code(), 0);
-    let done = run(&it, &["-r", "latest", "-p", "two"]);
-    assert_eq!(done.code(), 0, "{}", done.err());
-    assert!(!done.err().contains("Continuing"), "{}", done.err());
+    let output = run(&it, &["-r", "latest", "-p", "two"]);
+    assert_eq!(output.code(), 0, "{}", output.err());
+    assert!(!output.err().contains("Continuing"), "{}", output.err());
     assert!(path(&it, 1).ends_with("/chat/completions"), "{}", path(&it, 1));
     // The model of new sessions does not move a conversation to another provider.
     it.write_settings(json!({"model": {"name": "gemini-3-pro-preview"}}));
-    let done = run(&it, &["-r", "latest", "-p", "three"]);
+    let output = run(&it, &["-r", "latest", "-p", "three"]);
     assert!(path(&it, 2).ends_with("/chat/completions"), "{}", path(&it, 2));
-    assert!(done.err().contains("Continuing with `chat:m`"), "{}", done.err());
-    let done = run(&it, &["-r", "latest", "-m", "gemini-3-pro-preview", "-p", "four"]);
-    assert_eq!((done.code(), done.err().as_str()), (0, ""));
+    assert!(output.err().contains("Continuing with `chat:m`"), "{}", output.err());
+    let output = run(&it, &["-r", "latest", "-m", "gemini-3-pro-preview", "-p", "four"]);
+    assert_eq!((output.code(), output.err().as_str()), (0, ""));
     assert!(path(&it, 3).contains("gemini-3-pro-preview"), "{}", path(&it, 3));
     it.world.server.assert_clean();
 }
@@ -380,15 +380,15 @@ fn resumed_session_whose_model_cannot_be_used_names_it() {
     assert_eq!(it.run_as("chat:m", &["-p", "one"]).code(), 0);
     let mut command = it.world.command(&["-r", "latest", "-p", "two"]);
     command.env_remove("WIRE_KEY");
-    let done = finish(command);
-    assert_eq!(done.code(), 41, "{}", done.err());
+    let output = finish(command);
+    assert_eq!(output.code(), 41, "{}", output.err());
     for words in ["`chat:m`", "WIRE_KEY", "-m MODEL"] {
-        assert!(done.err().contains(words), "{words}: {}", done.err());
+        assert!(output.err().contains(words), "{words}: {}", output.err());
     }
     it.world.home.write_home(".parallax/settings.json", "{}").expect("settings");
-    let done = finish(it.world.command(&["-r", "latest", "-p", "two"]));
-    assert_eq!(done.code(), 42, "{}", done.err());
-    assert!(done.err().contains("`chat:m`"), "{}", done.err());
+    let output = finish(it.world.command(&["-r", "latest", "-p", "two"]));
+    assert_eq!(output.code(), 42, "{}", output.err());
+    assert!(output.err().contains("`chat:m`"), "{}", output.err());
     assert_eq!(it.world.server.requests().len(), 1, "nothing is sent to another provider");
 }
 
@@ -401,9 +401,14 @@ fn rejected_sampling_setting_is_dropped_with_one_warning() {
     let call = call("list_directory", json!({"dir_path": "."}));
     let script = json!([error, call, {"text": "done"}]);
     let it = WireWorld::with_settings(WireFormat::Chat, &script, settings);
-    let done = finish(it.world.command(&["-m", "gemini-4-argon", "-p", "go"]));
-    assert_eq!((done.code(), done.stdout().trim()), (0, "done"), "{}", done.err());
-    assert_eq!(done.err().matches("does not accept `temperature`").count(), 1, "{}", done.err());
+    let output = finish(it.world.command(&["-m", "gemini-4-argon", "-p", "go"]));
+    assert_eq!((output.code(), output.stdout().trim()), (0, "done"), "{}", output.err());
+    assert_eq!(
+        output.err().matches("does not accept `temperature`").count(),
+        1,
+        "{}",
+        output.err()
+    );
     let sent: Vec<Value> = it
         .world
         .server
@@ -421,27 +426,27 @@ fn provider_mistakes_name_the_remedy() {
     let it = WireWorld::new(WireFormat::Chat, &json!([]));
     let mut command = it.world.command(&["-m", "openai:gpt-6", "-p", "go"]);
     command.env_remove("GEMINI_API_KEY");
-    let done = finish(command);
-    assert_eq!(done.code(), 41);
+    let output = finish(command);
+    assert_eq!(output.code(), 41);
     for words in ["`OPENAI_API_KEY`", "parallax auth add openai"] {
-        assert!(done.err().contains(words), "{}", done.err());
+        assert!(output.err().contains(words), "{}", output.err());
     }
-    let done = it.run_as("nope:m", &["-p", "go"]);
-    assert_eq!(done.code(), 42, "{}", done.err());
-    assert!(done.err().contains("`openai:`") && done.err().contains("providers.nope"));
+    let output = it.run_as("nope:m", &["-p", "go"]);
+    assert_eq!(output.code(), 42, "{}", output.err());
+    assert!(output.err().contains("`openai:`") && output.err().contains("providers.nope"));
     let settings = json!({"providers": {"mine": {"wire": "openai-chat"}}}).to_string();
     it.world.home.write_home(".parallax/settings.json", &settings).expect("settings");
-    let done = it.run_as("mine:m", &["-p", "go"]);
-    assert_eq!(done.code(), 52, "{}", done.err());
-    assert!(done.err().contains("providers.mine.baseUrl"), "{}", done.err());
+    let output = it.run_as("mine:m", &["-p", "go"]);
+    assert_eq!(output.code(), 52, "{}", output.err());
+    assert!(output.err().contains("providers.mine.baseUrl"), "{}", output.err());
 }
 
 #[test]
 fn model_name_without_a_model_is_an_input_error() {
     let it = WireWorld::new(WireFormat::Chat, &json!([]));
-    let done = it.run_as("chat:", &["-p", "go"]);
-    assert_eq!(done.code(), 42, "{}", done.err());
-    assert!(done.err().contains("parallax models list chat"), "{}", done.err());
+    let output = it.run_as("chat:", &["-p", "go"]);
+    assert_eq!(output.code(), 42, "{}", output.err());
+    assert!(output.err().contains("parallax models list chat"), "{}", output.err());
 }
 
 #[test]
@@ -453,9 +458,9 @@ fn overflow_in_a_stream_compacts_the_history() {
         &json!([{"text": "one"}, too_long, {"text": "a summary"}, {"text": "after"}, {"text": "x"}]),
     );
     it.run_well(&["-p", "first"]);
-    let done = it.run(&["--resume", "latest", "-p", "second", "-o", "json"]);
-    assert!(!done.err().contains("retrying"), "{}", done.err());
-    assert!(done.stdout().contains("\"compactions\""), "{}{}", done.stdout(), done.err());
+    let output = it.run(&["--resume", "latest", "-p", "second", "-o", "json"]);
+    assert!(!output.err().contains("retrying"), "{}", output.err());
+    assert!(output.stdout().contains("\"compactions\""), "{}{}", output.stdout(), output.err());
 }
 
 #[test]
@@ -465,9 +470,9 @@ fn responses_api_that_is_missing_is_replaced_by_chat() {
         WireFormat::Responses,
         &json!([missing, {"text": "by chat"}, {"text": "2"}]),
     );
-    let done = it.run(&["-p", "go"]);
-    assert_eq!((done.code(), done.stdout().trim()), (0, "by chat"), "{}", done.err());
-    assert!(done.err().contains("Chat Completions"), "{}", done.err());
+    let output = it.run(&["-p", "go"]);
+    assert_eq!((output.code(), output.stdout().trim()), (0, "by chat"), "{}", output.err());
+    assert!(output.err().contains("Chat Completions"), "{}", output.err());
     let paths: Vec<String> = it.world.server.requests().into_iter().map(|it| it.path).collect();
     assert_eq!(paths, ["/v1/responses", "/v1/chat/completions"]);
 }
@@ -483,8 +488,8 @@ fn web_search_is_declared_if_the_provider_has_one() {
     }
     for wire in [WireFormat::Chat, WireFormat::Ollama] {
         let it = WireWorld::new(wire, &json!([{"text": "done"}]));
-        let done = it.run(&["-p", "go"]);
-        assert!(done.err().contains("has no web search"), "{}", done.err());
+        let output = it.run(&["-p", "go"]);
+        assert!(output.err().contains("has no web search"), "{}", output.err());
         assert!(!it.body(0).contains("google_web_search"), "{wire:?}");
     }
 }
@@ -528,8 +533,8 @@ fn configured_search_serves_providers_without_one() {
         let it = WireWorld::with_settings(WireFormat::Chat, &script, settings);
         let mut command = it.world.command(&["-m", "chat:test-model", "-y", "-p", "go"]);
         command.env_remove("GEMINI_API_KEY").env("WIRE_KEY", KEY).env("SEARCH_KEY", "s3cret");
-        let done = finish(command);
-        assert_eq!((done.code(), done.err().as_str()), (0, ""), "{}", done.stdout());
+        let output = finish(command);
+        assert_eq!((output.code(), output.err().as_str()), (0, ""), "{}", output.stdout());
         let request = received.recv_timeout(std::time::Duration::from_secs(10)).expect("a search");
         assert!(request.contains(expected), "{request}");
         assert!(request.to_lowercase().contains("x-key: s3cret"), "{request}");
@@ -551,16 +556,16 @@ fn search_that_fails_names_its_host_and_wrong_settings_are_reported() {
 
     let settings = json!({"tools": {"webSearch": {"url": "http://127.0.0.1:1/"}}});
     let it = WireWorld::with_settings(WireFormat::Ollama, &json!([{"text": "done"}]), settings);
-    let done = it.run(&["-p", "go"]);
-    assert!(done.err().contains("contains `{query}`"), "{}", done.err());
+    let output = it.run(&["-p", "go"]);
+    assert!(output.err().contains("contains `{query}`"), "{}", output.err());
     assert!(!it.body(0).contains("google_web_search"));
 
     // A project's service would receive the user's queries: the user must accept it.
     let it = WireWorld::new(WireFormat::Ollama, &json!([{"text": "done"}]));
     let settings = json!({"tools": {"webSearch": {"url": format!("{address}/?q={{query}}")}}});
     it.world.home.write(".gemini/settings.json", &settings.to_string()).expect("settings");
-    let done = it.run(&["-p", "go"]);
-    assert!(done.err().contains("`tools.webSearch`"), "{}", done.err());
+    let output = it.run(&["-p", "go"]);
+    assert!(output.err().contains("`tools.webSearch`"), "{}", output.err());
     assert!(!it.body(0).contains("google_web_search"));
 }
 
@@ -575,9 +580,9 @@ fn reasoning_rejected_by_the_service_is_removed() {
     let script = json!([calls, rejected, {"text": "done"}, {"text": "again"}]);
     let it = WireWorld::new(WireFormat::Responses, &script);
     it.world.home.write("a.txt", "hello from the file\n").expect("file");
-    let done = it.run(&["-p", "read a.txt"]);
-    assert_eq!((done.code(), done.stdout().trim()), (0, "done"), "{}", done.err());
-    assert!(done.err().contains("cannot read the reasoning"), "{}", done.err());
+    let output = it.run(&["-p", "read a.txt"]);
+    assert_eq!((output.code(), output.stdout().trim()), (0, "done"), "{}", output.err());
+    assert!(output.err().contains("cannot read the reasoning"), "{}", output.err());
     let kind = r#""type":"reasoning""#;
     assert!(it.body(1).contains(kind), "{}", it.body(1));
     assert!(!it.body(2).contains(kind), "{}", it.body(2));
@@ -610,10 +615,10 @@ fn web_page_instead_of_an_answer_is_an_error_at_once() {
             .write_home(".parallax/settings.json", &settings.to_string())
             .expect("settings");
         let started_at = std::time::Instant::now();
-        let done = it.run_as("p:m", &["-p", "go"]);
-        assert_eq!(done.code(), 1, "{wire}: {}", done.err());
-        assert!(done.err().contains("`text/html`"), "{wire}: {}", done.err());
-        assert!(done.err().contains(&address.to_string()), "{wire}: {}", done.err());
+        let output = it.run_as("p:m", &["-p", "go"]);
+        assert_eq!(output.code(), 1, "{wire}: {}", output.err());
+        assert!(output.err().contains("`text/html`"), "{wire}: {}", output.err());
+        assert!(output.err().contains(&address.to_string()), "{wire}: {}", output.err());
         assert!(started_at.elapsed().as_secs() < 10, "{wire}");
     }
 }

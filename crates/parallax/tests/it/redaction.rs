@@ -64,8 +64,8 @@ fn project_cannot_change_secret_redaction() {
     let project = world.home.project().join(".gemini");
     std::fs::create_dir_all(&project).unwrap();
     std::fs::write(project.join("settings.json"), theirs).unwrap();
-    let done = finish(world.command(&["-p", &format!("use {token}"), "--skip-trust"]));
-    assert_eq!(done.code(), 0, "{}", done.err());
+    let output = finish(world.command(&["-p", &format!("use {token}"), "--skip-trust"]));
+    assert_eq!(output.code(), 0, "{}", output.err());
     assert_eq!(
         files_containing(&world.home.home().join(".parallax"), &token),
         Vec::<String>::new()

@@ -40,12 +40,15 @@ impl Far {
     }
 
     fn bodies(&self) -> Vec<Value> {
-        let seen = self.runtime.block_on(async { self.server.requests() });
-        seen.iter().map(|seen| serde_json::from_str(&seen.body).unwrap_or_default()).collect()
+        let requests = self.runtime.block_on(async { self.server.requests() });
+        requests
+            .iter()
+            .map(|request| serde_json::from_str(&request.body).unwrap_or_default())
+            .collect()
     }
 
     fn request_headers(&self) -> Vec<String> {
-        self.server.requests().iter().map(|seen| seen.head.to_ascii_lowercase()).collect()
+        self.server.requests().iter().map(|requests| requests.head.to_ascii_lowercase()).collect()
     }
 }
 
@@ -83,8 +86,8 @@ fn server_of_the_program_is_a_remote_agent_with_a_memory() {
         ),
     );
     let mut command = world.command(&["-p", "go", "-y", "-o", "json"]);
-    let done = command.env("FAR", &server.token).output().expect("run");
-    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let output = command.env("FAR", &server.token).output().expect("run");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(
         result_in_request(&world, 2).contains("Result:\\nI am far away."),
         "{}",
@@ -186,10 +189,10 @@ fn working_task_without_stream_is_asked_for_until_it_ends() {
 
 #[test]
 fn rejected_credentials_are_fetched_again_or_explained() {
-    let done = json!({"kind": "message", "messageId": "m", "parts": [{"text": "in"}]});
+    let output = json!({"kind": "message", "messageId": "m", "parts": [{"text": "in"}]});
     let far = Far::start(|| {
         let denied = || with_length(401, "", "");
-        vec![denied(), card("0.3", false), denied(), json_response(&done)]
+        vec![denied(), card("0.3", false), denied(), json_response(&output)]
     });
     let world = World::new(&json!([invoke("x"), {"text": "done"}]).to_string());
     let counter = world.home.project().join("counter");

@@ -38,12 +38,12 @@ fn fork_before_a_prompt_keeps_the_original() {
     assert!(!sent.contains("second one"), "{sent}");
     let stdout = world.run(&["sessions", "show", "whole"]).stdout();
     assert!(stdout.contains("second one") && !stdout.contains("another"), "{stdout}");
-    let done = world.run(&["-p", "x", "-r", "whole", "--at", "7"]);
-    assert_eq!(done.code(), 42);
-    assert!(done.err().contains("unknown prompt 7: the last one is 2"), "{}", done.err());
-    let done = world.run(&["-p", "x", "--at", "1"]);
-    assert_ne!(done.code(), 0);
-    assert!(done.err().contains("--resume"), "{}", done.err());
+    let output = world.run(&["-p", "x", "-r", "whole", "--at", "7"]);
+    assert_eq!(output.code(), 42);
+    assert!(output.err().contains("unknown prompt 7: the last one is 2"), "{}", output.err());
+    let output = world.run(&["-p", "x", "--at", "1"]);
+    assert_ne!(output.code(), 0);
+    assert!(output.err().contains("--resume"), "{}", output.err());
 }
 
 #[test]
@@ -58,6 +58,6 @@ fn session_directories_are_restored_on_resume() {
     let sent = raw_contents(&world.server.requests()[1]).concat();
     assert!(sent.contains("in there"), "{sent}");
     std::fs::remove_dir_all(&more).expect("removed");
-    let done = world.run(&["-p", "three", "-r", "wide"]);
-    assert!(done.err().contains("`/directory add") && done.code() == 0, "{}", done.err());
+    let output = world.run(&["-p", "three", "-r", "wide"]);
+    assert!(output.err().contains("`/directory add") && output.code() == 0, "{}", output.err());
 }

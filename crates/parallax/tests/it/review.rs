@@ -21,19 +21,19 @@ fn changed(findings: &[Value]) -> World {
 #[test]
 fn findings_are_printed_and_can_fail_the_run() {
     let world = changed(&[finding("elsewhere.txt", "critical"), finding("a.txt", "medium")]);
-    let done = world.run_well(&["review", "--fail-on", "high"]);
-    let out = done.stdout();
+    let output = world.run_well(&["review", "--fail-on", "high"]);
+    let out = output.stdout();
     assert!(out.starts_with("medium a.txt:1 Wrong number (bug)\n  It says two.\n"), "{out}");
     assert!(out.contains("    -one\n    +two\n") && out.ends_with("Findings: 1 medium\n"), "{out}");
-    assert!(done.err().contains("unchanged files were omitted: 1"), "{}", done.err());
-    let done = world.run(&["review", "--fail-on", "medium", "--json"]);
-    assert_eq!(done.code(), 1, "{}", done.err());
+    assert!(output.err().contains("unchanged files were omitted: 1"), "{}", output.err());
+    let output = world.run(&["review", "--fail-on", "medium", "--json"]);
+    assert_eq!(output.code(), 1, "{}", output.err());
     assert_eq!(
-        serde_json::from_str::<Value>(&done.stdout()).expect("JSON"),
+        serde_json::from_str::<Value>(&output.stdout()).expect("JSON"),
         json!([finding("a.txt", "medium")])
     );
-    let done = world.run_well(&["review", "--format", "sarif"]);
-    let sarif: Value = serde_json::from_str(&done.stdout()).expect("JSON");
+    let output = world.run_well(&["review", "--format", "sarif"]);
+    let sarif: Value = serde_json::from_str(&output.stdout()).expect("JSON");
     assert_eq!(
         (&sarif["version"], &sarif["runs"][0]["results"][0]["level"]),
         (&json!("2.1.0"), &json!("warning"))
@@ -70,13 +70,13 @@ fn scope_is_staged_a_branch_or_a_patch() {
     git(&world, &["commit", "-qam", "second"]);
     assert_eq!(world.run_well(&["review"]).stdout(), "No findings\n");
     for scope in [["--base", "HEAD~1"], ["--pr", "p.patch"]] {
-        let done = world.run_well(&[&["review"], scope.as_slice()].concat());
-        assert!(done.stdout().ends_with("Findings: 1 low\n"), "{scope:?}: {}", done.stdout());
+        let output = world.run_well(&[&["review"], scope.as_slice()].concat());
+        assert!(output.stdout().ends_with("Findings: 1 low\n"), "{scope:?}: {}", output.stdout());
     }
-    let done = world.run(&["review", "--base", "nothing"]);
-    assert!(done.code() == 42 && done.err().contains("--base nothing"), "{}", done.err());
-    let done = finish(world.command(&["review", "--pr", "a.txt"]));
-    assert!(done.code() == 42 && done.err().contains("unified diff"), "{}", done.err());
+    let output = world.run(&["review", "--base", "nothing"]);
+    assert!(output.code() == 42 && output.err().contains("--base nothing"), "{}", output.err());
+    let output = finish(world.command(&["review", "--pr", "a.txt"]));
+    assert!(output.code() == 42 && output.err().contains("unified diff"), "{}", output.err());
 }
 
 #[cfg(target_os = "linux")]
@@ -93,8 +93,8 @@ fn review_in_a_subdirectory_runs_no_program_of_the_repository() {
     let _ = std::fs::remove_file(&mark);
     for arguments in [&["review"][..], &["review", "--base", "HEAD"]] {
         let mut command = world.command(arguments);
-        let done = command.current_dir(world.home.project().join("src")).output().expect("run");
-        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        let output = command.current_dir(world.home.project().join("src")).output().expect("run");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         assert!(!mark.exists(), "{arguments:?}");
     }
 }

@@ -28,9 +28,9 @@ pub(crate) fn json_response(done: &testkit::measure::Finished) -> Value {
 #[test]
 fn clear_prompt_is_routed_to_the_fast_model_without_a_call() {
     let world = create_world(r#"[{"text": "done"}]"#, "{}");
-    let done = world.run_well(&["-p", "What is in README.md?", "-o", "json"]);
+    let output = world.run_well(&["-p", "What is in README.md?", "-o", "json"]);
     assert_eq!(requested_models(&world), ["gemini-3.8-flash"]);
-    let routing = &json_response(&done)["stats"]["routing"][0];
+    let routing = &json_response(&output)["stats"]["routing"][0];
     assert_eq!((&routing["source"], &routing["asked"]), (&json!("rules"), &json!("auto")));
 }
 
@@ -61,9 +61,9 @@ fn model_without_capacity_falls_back_with_a_notice() {
         "error": {"code": 503, "message": "overloaded", "status": "UNAVAILABLE"}});
     let script = || json!([busy.clone(), {"text": "done"}]).to_string();
     let world = create_world(&script(), r#"{"general": {"maxAttempts": 1}}"#);
-    let done = world.run(&["-p", "Refactor the parser", "-o", "json"]);
-    assert_eq!(done.code(), 0, "{}", done.err());
-    let answer = json_response(&done);
+    let output = world.run(&["-p", "Refactor the parser", "-o", "json"]);
+    assert_eq!(output.code(), 0, "{}", output.err());
+    let answer = json_response(&output);
     assert_eq!(answer["response"], "done");
     let fallback = &answer["stats"]["fallbacks"][0];
     assert_eq!(
@@ -74,14 +74,14 @@ fn model_without_capacity_falls_back_with_a_notice() {
     // A model that the user named is not replaced silently.
     let named = World::in_home(world.home, &script());
     let args = ["-m", "gemini-3-pro-preview", "-p", "go"];
-    let done = named.run(&args);
-    assert_eq!(done.code(), 1);
-    assert!(done.err().contains("--fallback auto"), "{}", done.err());
-    let done = named.run(&[&args[..], &["--fallback", "auto"]].concat());
-    assert_eq!((done.code(), done.stdout().as_str()), (0, "done\n"));
-    assert!(done.err().contains("Using `gemini-3.8-flash`"), "{}", done.err());
-    let done = named.run(&["-p", "Refactor the parser", "--fallback", "off"]);
-    assert_eq!(done.code(), 1);
+    let output = named.run(&args);
+    assert_eq!(output.code(), 1);
+    assert!(output.err().contains("--fallback auto"), "{}", output.err());
+    let output = named.run(&[&args[..], &["--fallback", "auto"]].concat());
+    assert_eq!((output.code(), output.stdout().as_str()), (0, "done\n"));
+    assert!(output.err().contains("Using `gemini-3.8-flash`"), "{}", output.err());
+    let output = named.run(&["-p", "Refactor the parser", "--fallback", "off"]);
+    assert_eq!(output.code(), 1);
 }
 
 #[test]
@@ -108,10 +108,10 @@ fn slow_classifier_is_not_waited_for() {
     let quick = r#"{"model": {"routing": "on", "routingTimeoutMs": 50}}"#;
     let world = World::new(&script.to_string());
     world.home.write_home(".gemini/settings.json", quick).expect("settings");
-    let done = world.run(&["-p", "Add a flag --quiet\nto the parser", "-o", "json"]);
-    assert_eq!(done.code(), 0, "{}", done.err());
+    let output = world.run(&["-p", "Add a flag --quiet\nto the parser", "-o", "json"]);
+    assert_eq!(output.code(), 0, "{}", output.err());
     assert_eq!(requested_models(&world), ["gemini-3.5-flash-lite", "gemini-3.1-pro-preview"]);
-    let routing = json_response(&done)["stats"]["routing"][0].clone();
+    let routing = json_response(&output)["stats"]["routing"][0].clone();
     assert_eq!(routing["source"], "default");
     assert!(routing["error"].to_string().contains("within 50 ms"), "{routing}");
 }
@@ -125,16 +125,16 @@ fn configured_chain_selects_the_fallback_and_whether_to_ask() {
         {"model": "pro", "maxAttempts": 1, "actions": {"transient": "silent"}},
         {"model": "flash-lite", "isLastResort": true}]}}});
     world.home.write_home(".gemini/settings.json", &settings.to_string()).expect("settings");
-    let done = world.run(&["-m", "gemini-3.1-pro-preview", "-p", "go"]);
-    assert_eq!((done.code(), done.stdout().as_str()), (0, "done\n"), "{}", done.err());
-    assert!(done.err().contains("Using `gemini-3.5-flash-lite`"), "{}", done.err());
+    let output = world.run(&["-m", "gemini-3.1-pro-preview", "-p", "go"]);
+    assert_eq!((output.code(), output.stdout().as_str()), (0, "done\n"), "{}", output.err());
+    assert!(output.err().contains("Using `gemini-3.5-flash-lite`"), "{}", output.err());
     assert_eq!(requested_models(&world), ["gemini-3.1-pro-preview", "gemini-3.5-flash-lite"]);
     let invalid =
         json!({"modelConfigs": {"modelChains": {"preview": [{"actions": {"transient": "x"}}]}}});
     world.home.write_home(".gemini/settings.json", &invalid.to_string()).expect("settings");
-    let done = world.run(&["-p", "go"]);
-    assert_eq!(done.code(), 52, "{}", done.err());
-    assert!(done.err().contains("modelConfigs.modelChains"), "{}", done.err());
+    let output = world.run(&["-p", "go"]);
+    assert_eq!(output.code(), 52, "{}", output.err());
+    assert!(output.err().contains("modelConfigs.modelChains"), "{}", output.err());
 }
 
 #[test]
@@ -149,10 +149,11 @@ fn model_changes_with_plan_mode_within_one_prompt() {
     let settings = r#"{"general": {"plan": {"directory": "notes"}}}"#;
     let script = Value::from(plan.to_vec());
     let out = create_world(&script.to_string(), settings);
-    let done = out.run_well(&["-p", "Refactor all of it", "--approval-mode", "plan", "-o", "json"]);
+    let output =
+        out.run_well(&["-p", "Refactor all of it", "--approval-mode", "plan", "-o", "json"]);
     let (strong, fast) = ("gemini-3.1-pro-preview", "gemini-3.8-flash");
     assert_eq!(requested_models(&out), [strong, strong, fast, fast]);
-    let routing = &json_response(&done)["stats"]["routing"];
+    let routing = &json_response(&output)["stats"]["routing"];
     assert!(routing[0]["reason"].to_string().contains("plan mode"), "{routing}");
     assert!(routing[1]["reason"].to_string().contains("follows the plan"), "{routing}");
     // The other way round: the fast model starts the work, and the strong one plans it.

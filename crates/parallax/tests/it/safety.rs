@@ -38,8 +38,8 @@ fn commands_write_only_the_project() {
     let rule = "[[rule]]\ntoolName = \"run_shell_command\"\ndecision = \"allow\"\npriority = \
                 900\nallowRedirection = true\n";
     world.home.write_home(".parallax/policies/all.toml", rule).expect("written");
-    let done = world.run_well(&["-p", "go", "-y"]);
-    assert_eq!(done.stdout(), "done\n");
+    let output = world.run_well(&["-p", "go", "-y"]);
+    assert_eq!(output.stdout(), "done\n");
     let answers = answers(&world.server);
     assert_eq!(world.read("inside"), "in\n");
     assert!(!world.home.project().join("../outside").exists());
@@ -294,8 +294,8 @@ fn dropped_variables_are_named_with_what_keeps_them() {
         let world = World::new(&commands(&[echo, echo]));
         let mut command = world.command(&["-p", "go", "-y", "-o", format]);
         command.env("A_TOKEN", "hush");
-        let done = finish(command);
-        let (out, err) = (done.stdout(), done.err());
+        let output = finish(command);
+        let (out, err) = (output.stdout(), output.err());
         // In the JSON formats, stderr is reserved for failures.
         let (report, silent) = if format == "text" { (&err, &out) } else { (&out, &err) };
         let named: Vec<&str> = report.lines().filter(|line| line.contains("`A_TOKEN`")).collect();
@@ -391,12 +391,12 @@ fn directory_replaced_by_a_link_never_redirects_a_write_outside() {
                 swaps.fetch_add(1, Ordering::Relaxed);
             }
         });
-        let done = world.run(&["-p", "go", "-y"]);
+        let output = world.run(&["-p", "go", "-y"]);
         while swaps.load(Ordering::Relaxed) < 10_000 {
             std::thread::yield_now();
         }
         stop.store(true, Ordering::Relaxed);
-        assert_eq!(done.stdout(), "done\n", "{}", done.err());
+        assert_eq!(output.stdout(), "done\n", "{}", output.err());
     });
     let left: Vec<_> = std::fs::read_dir(outside.path()).expect("the folder").flatten().collect();
     assert!(left.is_empty(), "{left:?}");

@@ -211,8 +211,8 @@ fn oversized_slow_and_broken_requests_are_ended() {
 #[test]
 fn other_addresses_require_a_token() {
     let world = World::new("[]");
-    let done = world.run(&["serve", "--host", "0.0.0.0"]);
-    assert_eq!(done.code(), 42);
+    let output = world.run(&["serve", "--host", "0.0.0.0"]);
+    assert_eq!(output.code(), 42);
 }
 
 #[test]

@@ -59,11 +59,11 @@ fn ask(server: &TestServer, verb: &str, path: &str, version: &str, body: &Value)
 
 fn unchunked(mut rest: &[u8]) -> Vec<u8> {
     let mut body = Vec::new();
-    while let Some(at) = rest.windows(2).position(|it| it == b"\r\n") {
-        let size = std::str::from_utf8(&rest[..at]).expect("a size");
+    while let Some(index) = rest.windows(2).position(|it| it == b"\r\n") {
+        let size = std::str::from_utf8(&rest[..index]).expect("a size");
         let size = usize::from_str_radix(size, 16).expect("a size");
-        body.extend_from_slice(&rest[at + 2..at + 2 + size]);
-        rest = &rest[(at + 4 + size).min(rest.len())..];
+        body.extend_from_slice(&rest[index + 2..index + 2 + size]);
+        rest = &rest[(index + 4 + size).min(rest.len())..];
         if size == 0 {
             break;
         }
@@ -304,8 +304,8 @@ fn simultaneous_approval_requests_are_answered_in_sequence() {
     }
     assert_eq!(reply["result"]["task"]["status"]["state"], "TASK_STATE_COMPLETED", "{reply}");
     for name in ["one", "two", "three"] {
-        let made = world.home.project().join(name).exists();
-        assert_eq!(made, !refused.contains(name), "{name}, refused: {refused}");
+        let created = world.home.project().join(name).exists();
+        assert_eq!(created, !refused.contains(name), "{name}, refused: {refused}");
     }
 }
 
@@ -355,8 +355,8 @@ fn routes_of_the_older_server_work() {
     let metadata = ask(&server, "GET", &format!("/tasks/{id}/metadata"), "", &Value::Null).json();
     assert_eq!(metadata["metadata"]["id"], json!(id));
     let run = json!({"command": "about", "args": []});
-    let done = ask(&server, "POST", "/executeCommand", "", &run);
-    assert_eq!((done.status, &done.json()["name"]), (200, &json!("about")), "{}", done.body);
+    let output = ask(&server, "POST", "/executeCommand", "", &run);
+    assert_eq!((output.status, &output.json()["name"]), (200, &json!("about")), "{}", output.body);
     let listed = ask(&server, "GET", "/listCommands", "", &Value::Null).json();
     assert!(listed["commands"].as_array().is_some_and(|it| !it.is_empty()), "{listed}");
     let unknown = json!({"command": "nothing-of-this-name"});

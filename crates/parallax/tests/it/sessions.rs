@@ -84,8 +84,8 @@ const TALK: &str = r#"[
 /// Returns the contents of the last request when the prompts are sent by several processes, without
 /// the session ID.
 fn last_contents(world: &World, id: &str, processes: &[&[&str]]) -> Vec<String> {
-    for (at, prompts) in processes.iter().enumerate() {
-        let choice = if at == 0 { ["--session-id", id] } else { ["-r", id] };
+    for (index, prompts) in processes.iter().enumerate() {
+        let choice = if index == 0 { ["--session-id", id] } else { ["-r", id] };
         let mut conversation = Conversation::start(world, &choice);
         for prompt in *prompts {
             conversation.prompt(prompt);
@@ -139,9 +139,9 @@ fn sessions_of_all_projects_are_listed_searched_and_exported() {
         assert_eq!(none.code(), 1, "{}", none.stdout());
         assert!(none.err().contains("expected a number greater than zero"), "{}", none.err());
     }
-    let done = world.run(&["sessions", "show", "nobody"]);
-    assert_eq!(done.code(), 42);
-    assert!(done.err().contains("no session `nobody` in any project"), "{}", done.err());
+    let output = world.run(&["sessions", "show", "nobody"]);
+    assert_eq!(output.code(), 42);
+    assert!(output.err().contains("no session `nobody` in any project"), "{}", output.err());
 }
 
 #[test]
@@ -151,13 +151,13 @@ fn invalid_retention_age_deletes_no_session() {
     for age in ["\"abc\"", "\"\"", "\"-5d\"", "5"] {
         let settings = format!(r#"{{"general": {{"sessionRetention": {{"maxAge": {age}}}}}}}"#);
         world.home.write_home(".gemini/settings.json", &settings).expect("settings");
-        let done = world.run(&["sessions", "gc"]);
-        assert_eq!(done.code(), 52, "{age}");
-        assert!(done.err().contains("`general.sessionRetention.maxAge` is invalid"), "{age}");
+        let output = world.run(&["sessions", "gc"]);
+        assert_eq!(output.code(), 52, "{age}");
+        assert!(output.err().contains("`general.sessionRetention.maxAge` is invalid"), "{age}");
         // Other commands continue and print the same warning.
-        let done = world.run(&["sessions", "list"]);
-        assert_eq!(done.code(), 0, "{age}");
-        assert!(done.err().contains("must be a duration such as `30d`"), "{}", done.err());
+        let output = world.run(&["sessions", "list"]);
+        assert_eq!(output.code(), 0, "{age}");
+        assert!(output.err().contains("must be a duration such as `30d`"), "{}", output.err());
     }
     assert_eq!(journals(&world).len(), 1);
 }
@@ -179,9 +179,9 @@ fn torn_last_line_is_dropped_with_a_notice() {
     let journal = journals(&world).remove(0);
     let text = std::fs::read_to_string(&journal).expect("journal");
     std::fs::write(&journal, format!("{text}{{\"content\":{{\"time\":17, \"wi")).expect("write");
-    let done = world.run_well(&["-r", "latest", "-p", "and now?"]);
-    assert_eq!(done.stdout(), "still here\n");
-    assert_eq!(done.err().lines().count(), 1, "one notice: {}", done.err());
+    let output = world.run_well(&["-r", "latest", "-p", "and now?"]);
+    assert_eq!(output.stdout(), "still here\n");
+    assert_eq!(output.err().lines().count(), 1, "one notice: {}", output.err());
     let requests = world.server.requests();
     let (before, after) = (raw_contents(&requests[1]), raw_contents(&requests[2]));
     assert_eq!(before, after[..before.len()], "nothing but the torn line is gone");
@@ -220,20 +220,20 @@ fn damaged_journal_is_repaired_in_a_copy() {
     let file = journals(&world).pop().expect("a journal");
     let text = std::fs::read_to_string(&file).expect("text");
     let lines: Vec<&str> = text.lines().collect();
-    for at in 1..lines.len() {
+    for index in 1..lines.len() {
         for doubled in [false, true] {
             let mut broken = lines.clone();
             match doubled {
-                true => broken.insert(at, lines[at]),
-                false => drop(broken.remove(at)),
+                true => broken.insert(index, lines[index]),
+                false => drop(broken.remove(index)),
             }
             std::fs::write(&file, broken.join("\n") + "\n").expect("written");
             // A new server, which checks calls and results, roles, and the previous history.
             world = World::in_home(world.home, AFTER);
-            let done = world.run_well(&["-r", "whole", "-p", "and now?"]);
-            assert_eq!(done.stdout(), "and went on\n", "line {at}: {}", done.err());
+            let output = world.run_well(&["-r", "whole", "-p", "and now?"]);
+            assert_eq!(output.stdout(), "and went on\n", "line {index}: {}", output.err());
             let sent = raw_contents(world.server.requests().last().expect("a request"));
-            assert!(sent.last().expect("a content").contains("and now?"), "line {at}");
+            assert!(sent.last().expect("a content").contains("and now?"), "line {index}");
         }
     }
 }
@@ -249,8 +249,8 @@ fn concurrently_requested_session_id_is_given_to_one() {
             .into_iter()
             .map(|run| run.finish(Duration::from_secs(20)).expect("finished").code())
             .collect();
-        let given = codes.iter().filter(|code| **code == 0).count();
-        assert!(given == 1 && codes.iter().all(|code| [0, 42].contains(code)), "{codes:?}");
+        let succeeded = codes.iter().filter(|code| **code == 0).count();
+        assert!(succeeded == 1 && codes.iter().all(|code| [0, 42].contains(code)), "{codes:?}");
     }
     assert_eq!((journals(&world).len(), world.server.requests().len()), (5, 5));
     // A failed prompt leaves no journal.

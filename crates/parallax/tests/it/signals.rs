@@ -53,8 +53,8 @@ fn signal_ends_running_commands_and_saves_the_session() {
         let shell = shell_pid(&world);
         let sent = Instant::now();
         kill_process(running.pid(), signal).expect("signal");
-        let done = running.finish(Duration::from_secs(10)).expect("finish");
-        assert_eq!(done.code(), code, "{}", done.err());
+        let output = running.finish(Duration::from_secs(10)).expect("finish");
+        assert_eq!(output.code(), code, "{}", output.err());
         assert!(sent.elapsed() < Duration::from_secs(4), "{:?}", sent.elapsed());
         wait_until("the command's end", || test_kill_process(shell).is_err());
         assert!(!world.home.project().join("too-late").exists());
@@ -70,8 +70,8 @@ fn background_command_ends_with_the_run() {
     );
     let running = world.start(&["-p", "go", "-y"]);
     let sleep = shell_pid(&world);
-    let done = running.finish(Duration::from_secs(10)).expect("finish");
-    assert_eq!(done.stdout(), "done\n");
+    let output = running.finish(Duration::from_secs(10)).expect("finish");
+    assert_eq!(output.stdout(), "done\n");
     wait_until("the command's end", || test_kill_process(sleep).is_err());
 }
 
@@ -94,9 +94,9 @@ fn wait_for_a_retry_can_be_interrupted() {
     world.wait_for_requests(1);
     std::thread::sleep(Duration::from_millis(50));
     kill_process(running.pid(), Signal::INT).expect("signal");
-    let done = running.finish(Duration::from_secs(10)).expect("finish");
-    assert_eq!((done.code(), done.timed_out), (130, false), "{}", done.err());
-    assert!(done.elapsed < Duration::from_secs(5), "{:?}", done.elapsed);
+    let output = running.finish(Duration::from_secs(10)).expect("finish");
+    assert_eq!((output.code(), output.timed_out), (130, false), "{}", output.err());
+    assert!(output.elapsed < Duration::from_secs(5), "{:?}", output.elapsed);
 }
 
 #[test]

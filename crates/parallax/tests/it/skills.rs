@@ -118,9 +118,9 @@ fn skills_of_a_skill_dir_apply_to_one_run() {
     // The option also accepts the directory of a single skill.
     world.run_well(&["--skill-dir=given/review", "-p", "go"]);
     assert!(body(&world, 1).contains("<name>review</name>"));
-    let done = world.run(&["--skill-dir", "nowhere", "-p", "go"]);
-    assert_eq!(done.code(), 42);
-    assert!(done.err().contains("does not exist"), "{}", done.err());
+    let output = world.run(&["--skill-dir", "nowhere", "-p", "go"]);
+    assert_eq!(output.code(), 42);
+    assert!(output.err().contains("does not exist"), "{}", output.err());
 }
 
 #[test]
@@ -230,8 +230,8 @@ fn consent_can_be_piped_and_a_changed_skill_is_not_used() {
         testkit::measure::run(command, Some(stdin), crate::support::LIMIT).expect("run")
     };
     assert_eq!(install(b"n\n").code(), 1);
-    let done = install(b"y\n");
-    assert_eq!(done.code(), 0, "{}", done.err());
+    let output = install(b"y\n");
+    assert_eq!(output.code(), 0, "{}", output.err());
     let has = || world.run_well(&["skills", "list"]).stdout().contains("alpha (user)");
     assert!(has());
     let file = world.home.parallax().join("skills/alpha/run.sh");

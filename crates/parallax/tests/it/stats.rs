@@ -16,8 +16,8 @@ fn sessions_are_summed_by_day_model_project_and_tool() {
     world.home.write("a.txt", "x").expect("write");
     world.run_well(&["-p", "one", "-m", "gemini-2.5-pro"]);
     world.run_well(&["-p", "two", "-m", "gemini-2.5-flash"]);
-    let done = world.run_well(&["stats", "--json", "--since", "1d"]);
-    let report: Value = serde_json::from_str(&done.stdout()).expect("JSON");
+    let output = world.run_well(&["stats", "--json", "--since", "1d"]);
+    let report: Value = serde_json::from_str(&output.stdout()).expect("JSON");
     assert_eq!((&report["sessions"], &report["total"]["requests"]), (&json!(2), &json!(3)));
     assert_eq!(report["days"].as_array().unwrap().len(), 1);
     assert_eq!(report["models"].as_array().unwrap().len(), 2);
@@ -36,8 +36,8 @@ fn sessions_are_summed_by_day_model_project_and_tool() {
     let old: Value = serde_json::from_str(&old.stdout()).expect("JSON");
     assert_eq!(old["sessions"], 0);
     for (since, sessions) in [("0h", 0), ("1h", 2)] {
-        let done = world.run_well(&["stats", "--json", "--since", since]);
-        let report: Value = serde_json::from_str(&done.stdout()).expect("JSON");
+        let output = world.run_well(&["stats", "--json", "--since", since]);
+        let report: Value = serde_json::from_str(&output.stdout()).expect("JSON");
         assert_eq!(report["sessions"], sessions, "{since}");
     }
     let rejected = world.run(&["stats", "--since", "soon"]);
@@ -49,8 +49,8 @@ fn cost_of_a_model_without_a_price_is_unknown_and_the_total_incomplete() {
     let world = World::new(r#"[{"text": "done", "repeat": 0}]"#);
     world.run_well(&["-p", "one", "-m", "unknown-model-x"]);
     let report = || -> Value {
-        let done = world.run_well(&["stats", "--json"]);
-        serde_json::from_str(&done.stdout()).expect("JSON")
+        let output = world.run_well(&["stats", "--json"]);
+        serde_json::from_str(&output.stdout()).expect("JSON")
     };
     let unknown = report();
     assert_eq!(

@@ -24,9 +24,9 @@ fn stdin_flood_is_truncated_with_a_warning() {
     let world = World::new(r#"[{"text":"fine"}]"#);
     let flood = "word and another\n".repeat(600_000);
     let running = Running::start(world.command(&["-p", "go"]), Some(flood.as_bytes()));
-    let done = running.and_then(|running| running.finish(LIMIT)).expect("run");
+    let output = running.and_then(|running| running.finish(LIMIT)).expect("run");
     // The truncated input may still exceed the model's limit; the warning about it is printed
     // either way.
-    assert!(done.err().contains("8 MiB"), "{}: {}", done.code(), done.err());
-    assert!(matches!(done.code(), 0 | 1), "{}: {}", done.code(), done.err());
+    assert!(output.err().contains("8 MiB"), "{}: {}", output.code(), output.err());
+    assert!(matches!(output.code(), 0 | 1), "{}: {}", output.code(), output.err());
 }

@@ -70,10 +70,10 @@ impl World {
 
     /// Runs it and requires exit code 0 and a server without violations.
     pub fn run_well(&self, args: &[&str]) -> Finished {
-        let done = self.run(args);
-        assert_eq!(done.code(), 0, "stderr: {}", done.err());
+        let output = self.run(args);
+        assert_eq!(output.code(), 0, "stderr: {}", output.err());
         self.server.assert_clean();
-        done
+        output
     }
 
     pub fn read(&self, path: &str) -> String {
@@ -96,9 +96,9 @@ impl World {
 
 /// Runs a command to its end, with a time limit.
 pub fn finish(command: Command) -> Finished {
-    let done = run(command, None, LIMIT).expect("run");
-    assert!(!done.timed_out, "not done in {LIMIT:?}; stderr: {}", done.err());
-    done
+    let output = run(command, None, LIMIT).expect("run");
+    assert!(!output.timed_out, "not done in {LIMIT:?}; stderr: {}", output.err());
+    output
 }
 
 /// Waits until a condition holds.

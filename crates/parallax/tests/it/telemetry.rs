@@ -277,8 +277,10 @@ fn telemetry_variables_override_settings() {
 fn file_that_cannot_be_used_is_a_warning() {
     let world = World::new(r#"[{"text":"hi"}]"#);
     set(&world, &json!({"enabled": true, "outfile": "/dev/full"}), &Value::Null);
-    let done = world.run_well(&["-p", "go"]);
-    assert!(done.err().contains("telemetry is not recorded") && done.err().contains("/dev/full"));
+    let output = world.run_well(&["-p", "go"]);
+    assert!(
+        output.err().contains("telemetry is not recorded") && output.err().contains("/dev/full")
+    );
 }
 
 #[test]
@@ -397,8 +399,8 @@ fn collector_gets_the_spans_of_a_turn_with_a_subagent_and_an_mcp_server() {
         .env("TRACEPARENT", format!("00-{trace}-00f067aa0ba902b7-01"))
         .env("OTEL_RESOURCE_ATTRIBUTES", "team=core,note=a%20b")
         .env("OTEL_EXPORTER_OTLP_HEADERS", "x-team=core");
-    let done = crate::support::finish(command);
-    assert_eq!(done.code(), 0, "{}", done.err());
+    let output = crate::support::finish(command);
+    assert_eq!(output.code(), 0, "{}", output.err());
 
     let spans = spans(&collector);
     assert!(spans.iter().all(|span| hex(&span.trace) == trace));
@@ -560,23 +562,23 @@ fn failing_collector_delays_nothing() {
         let telemetry = json!({"enabled": true, "otlpEndpoint": url, "otlpProtocol": "http"});
         set(&world, &telemetry, &Value::Null);
         let started_at = Instant::now();
-        let done = world.run_well(&["-p", "go"]);
+        let output = world.run_well(&["-p", "go"]);
         assert!(started_at.elapsed() < Duration::from_secs(4), "{url}: {:?}", started_at.elapsed());
-        assert_eq!(done.stdout().trim(), "hi");
-        assert_eq!(done.err().matches("telemetry").count(), 1, "{}", done.err());
-        assert!(done.err().contains(" records were not sent"), "{}", done.err());
+        assert_eq!(output.stdout().trim(), "hi");
+        assert_eq!(output.err().matches("telemetry").count(), 1, "{}", output.err());
+        assert!(output.err().contains(" records were not sent"), "{}", output.err());
     }
     // The last one fails at once.
     for format in ["json", "stream-json"] {
-        let done = world.run_well(&["-p", "go", "-o", format]);
-        let notice = done.err();
+        let output = world.run_well(&["-p", "go", "-o", format]);
+        let notice = output.err();
         assert_eq!(notice.matches(" records were not sent").count(), 1, "{format}: {notice}");
     }
     assert_eq!(world.run_well(&["-p", "go", "--quiet"]).err(), "");
     // The default endpoint, which is not reported.
     set(&world, &json!({"enabled": true}), &Value::Null);
-    let done = world.run_well(&["-p", "go"]);
-    assert!(!done.err().contains("telemetry"), "{}", done.err());
+    let output = world.run_well(&["-p", "go"]);
+    assert!(!output.err().contains("telemetry"), "{}", output.err());
 }
 
 #[test]
@@ -631,8 +633,8 @@ fn telemetry_file_may_be_outside_the_project_for_test_rigs() {
     telemetry["outfile"] = json!(file);
     let settings = json!({"telemetry": telemetry}).to_string();
     world.home.write(".gemini/settings.json", &settings).expect("settings");
-    let done = world.run_well(&["-p", "go"]);
-    assert!(!file.exists() && done.err().contains("telemetry"), "{}", done.err());
+    let output = world.run_well(&["-p", "go"]);
+    assert!(!file.exists() && output.err().contains("telemetry"), "{}", output.err());
     let mut command = world.command(&["-p", "go"]);
     command.env("GEMINI_CLI_INTEGRATION_TEST", "true");
     assert_eq!(crate::support::finish(command).code(), 0);

@@ -20,9 +20,9 @@ fn run(world: &World, args: &[&str]) -> Finished {
 }
 
 fn run_successfully(world: &World, args: &[&str]) -> String {
-    let done = run(world, args);
-    assert_eq!(done.code(), 0, "{args:?}: {}", done.err());
-    done.stdout()
+    let output = run(world, args);
+    assert_eq!(output.code(), 0, "{args:?}: {}", output.err());
+    output.stdout()
 }
 
 #[test]
@@ -59,13 +59,13 @@ fn folder_is_trusted_denied_and_forgotten() {
 #[test]
 fn flag_before_a_subcommand_is_not_a_prompt_and_trusts_once() {
     let world = World::new("[]");
-    let done = run(&world, &["-m", "x", "hooks", "list"]);
+    let output = run(&world, &["-m", "x", "hooks", "list"]);
     assert!(
-        done.err().contains("ignored `-m`, which `parallax hooks` does not support"),
+        output.err().contains("ignored `-m`, which `parallax hooks` does not support"),
         "{}",
-        done.err()
+        output.err()
     );
-    assert!(!done.err().contains("--skip-trust`, which"));
+    assert!(!output.err().contains("--skip-trust`, which"));
     let settings = r#"{"mcpServers": {"of-the-project": {"command": "false"}}}"#;
     world.home.write(".gemini/settings.json", settings).expect("written");
     let untrusted = run(&world, &["mcp", "list"]);
@@ -88,8 +88,8 @@ fn folder_cannot_trust_itself_by_a_relative_path() {
     world.home.write("t.json", r#"{".": "TRUST_FOLDER"}"#).expect("file");
     let mut command = command_without_trust(&world, &["-p", "hello"]);
     command.env("GEMINI_CLI_TRUSTED_FOLDERS_PATH", "t.json");
-    let done = finish(command);
-    assert_eq!(done.code(), 52, "{}", done.err());
+    let output = finish(command);
+    assert_eq!(output.code(), 52, "{}", output.err());
     world.home.write_home(".gemini/trustedFolders.json", r#"{".": "TRUST_FOLDER"}"#).expect("file");
     assert_eq!(run(&world, &["-p", "hello"]).code(), 55);
 }
@@ -135,8 +135,8 @@ fn loosening_settings_apply_only_as_accepted() {
         run_successfully(&world, &["trust", "add"])
             .contains("tools.allowed (.gemini/settings.json)")
     );
-    let done = run(&world, &["-p", "1"]);
-    assert!(done.err().contains("`tools.allowed`"), "{}", done.err());
+    let output = run(&world, &["-p", "1"]);
+    assert!(output.err().contains("`tools.allowed`"), "{}", output.err());
     assert!(!world.home.project().join("made").exists());
 
     assert!(
@@ -146,9 +146,9 @@ fn loosening_settings_apply_only_as_accepted() {
     let preview = run_successfully(&world, &["trust", "show"]);
     assert!(preview.contains("tools.allowed (.gemini/settings.json), accepted"), "{preview}");
     assert!(!run_successfully(&world, &["trust", "add"]).contains("are ignored"));
-    let done = run(&world, &["-p", "2"]);
-    assert!(world.home.project().join("made").exists(), "{}{}", done.stdout(), done.err());
-    assert!(!done.err().contains("are ignored"), "{}", done.err());
+    let output = run(&world, &["-p", "2"]);
+    assert!(world.home.project().join("made").exists(), "{}{}", output.stdout(), output.err());
+    assert!(!output.err().contains("are ignored"), "{}", output.err());
 
     world.home.write(".gemini/settings.json", &format!("{settings}\n")).expect("file");
     assert!(run(&world, &["-p", "3"]).err().contains("`tools.allowed`"));
@@ -194,15 +194,15 @@ fn rules_are_loaded_from_directories_or_the_flag() {
     world.home.write_home("mine/a.toml", rule).expect("file");
     // A project cannot allow anything for itself.
     world.home.write(".gemini/policies/a.toml", rule).expect("file");
-    let done = world.run(&["-p", "1"]);
-    assert_eq!(done.code(), 0, "{}", done.err());
-    assert!(done.err().contains("has policy rules"), "{}", done.err());
+    let output = world.run(&["-p", "1"]);
+    assert_eq!(output.code(), 0, "{}", output.err());
+    assert!(output.err().contains("has policy rules"), "{}", output.err());
     assert!(!world.home.project().join("made").exists());
     let mine = world.home.home().join("mine");
-    let done = world.run(&["-p", "2", "--policy", &mine.display().to_string()]);
-    assert_eq!(done.code(), 0, "{}", done.err());
-    assert!(world.home.project().join("made").exists(), "{}", done.err());
-    assert!(!done.err().contains("has policy rules"), "{}", done.err());
+    let output = world.run(&["-p", "2", "--policy", &mine.display().to_string()]);
+    assert_eq!(output.code(), 0, "{}", output.err());
+    assert!(world.home.project().join("made").exists(), "{}", output.err());
+    assert!(!output.err().contains("has policy rules"), "{}", output.err());
 }
 
 /// Returns a character that a terminal would execute or draw in another place.

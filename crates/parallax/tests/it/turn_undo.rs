@@ -26,17 +26,17 @@ fn concurrent_user_changes_of_protected_files_are_kept_or_redoable() {
             world.home.write(name, "mine").expect("written");
         }
         world.home.write("stop", "").expect("written");
-        let done = running.join().expect("done");
+        let output = running.join().expect("done");
 
         // A file that the command could not write is unchanged.
         let mounts = tier == "namespaces";
         let settings = if mounts { "mine" } else { "old" };
-        assert_eq!(world.read(".vscode/settings.json"), settings, "{tier}: {}", done.err());
+        assert_eq!(world.read(".vscode/settings.json"), settings, "{tier}: {}", output.err());
         assert_eq!(world.home.project().join(".vscode/tasks.json").exists(), mounts, "{tier}");
         assert_eq!(world.read(".git/config").contains("mine"), mounts, "{tier}");
         // What it could write is reverted, with a hint how to restore it.
         assert!(!world.home.project().join("AGENTS.md").exists(), "{tier}");
-        assert!(done.err().contains("`parallax undo --redo` to reapply it"), "{}", done.err());
+        assert!(output.err().contains("`parallax undo --redo` to reapply it"), "{}", output.err());
         assert_eq!(world.run(&["undo", "--redo"]).code(), 0, "{tier}");
         for name in [".vscode/settings.json", ".vscode/tasks.json", "AGENTS.md"] {
             assert_eq!(world.read(name), "mine", "{tier}: {name}");
@@ -55,8 +55,8 @@ fn changes_in_an_added_directory_are_undone_without_naming_it() {
         World::new(&commands(&[&format!("cd {display_path}; echo new > kept; echo new > made")]));
     world.run_well(&["-p", "go", "-y", "--include-directories", &display_path]);
     assert!(folder.join("made").exists());
-    let done = world.run(&["undo"]);
-    assert_eq!(done.code(), 0, "{}{}", done.stdout(), done.err());
+    let output = world.run(&["undo"]);
+    assert_eq!(output.code(), 0, "{}{}", output.stdout(), output.err());
     assert_eq!(std::fs::read_to_string(folder.join("kept")).expect("a file"), "old");
     assert!(!folder.join("made").exists());
     assert_eq!(world.run(&["undo", "--redo"]).code(), 0);
@@ -88,8 +88,8 @@ fn files_of_a_removed_repository_are_restored() {
         std::thread::sleep(std::time::Duration::from_millis(50));
         world.run_well(&["-p", "go", "-y"]);
         assert!(!world.home.project().join(name).exists(), "{line}");
-        let done = world.run(&["undo"]);
-        assert_eq!(world.read(name), "old", "{line}: {}{}", done.stdout(), done.err());
+        let output = world.run(&["undo"]);
+        assert_eq!(world.read(name), "old", "{line}: {}{}", output.stdout(), output.err());
     }
 }
 
@@ -110,8 +110,8 @@ fn turns_are_undone_without_git() {
     };
     assert!(undo(&["--list"]).stdout().contains("deleted"), "{}", undo(&["--list"]).stdout());
     world.home.write("kept", "the user's").expect("written");
-    let done = undo(&[]);
-    assert_eq!(done.code(), 1, "one file was left alone: {}", done.stdout());
+    let output = undo(&[]);
+    assert_eq!(output.code(), 1, "one file was left alone: {}", output.stdout());
     assert_eq!((world.read("gone"), world.read("moved")), ("old".into(), "old".into()));
     assert_eq!(world.read("kept"), "the user's");
     assert!(!world.home.project().join("made").exists());
@@ -142,10 +142,10 @@ fn turns_are_undone_by_the_numbers_of_their_prompts() {
     let listed: serde_json::Value =
         serde_json::from_str(&world.run(&["undo", "--list", "--json"]).stdout()).expect("json");
     assert_eq!((&listed[0]["turn"], &listed[1]["turn"]), (&json!(1), &json!(2)));
-    let done = world.run(&["undo", "3"]);
-    assert_eq!(done.code(), 42, "{}", done.stdout());
-    assert!(done.err().contains("unknown prompt 3: the last one is 2"), "{}", done.err());
-    let done = world.run(&["undo", "2"]);
-    assert!(done.stdout().starts_with("Turn 2: 1 file restored"), "{}", done.stdout());
+    let output = world.run(&["undo", "3"]);
+    assert_eq!(output.code(), 42, "{}", output.stdout());
+    assert!(output.err().contains("unknown prompt 3: the last one is 2"), "{}", output.err());
+    let output = world.run(&["undo", "2"]);
+    assert!(output.stdout().starts_with("Turn 2: 1 file restored"), "{}", output.stdout());
     assert_eq!((world.read("one").as_str(), world.read("two").as_str()), ("made", ""));
 }

@@ -85,8 +85,8 @@ fn project_is_used_with_a_token() {
     let script = json!([{"calls": [{"name": "list_directory", "args": {"dir_path": "."}}]},
         {"text": "done"}]);
     let world = World::new(&script.to_string());
-    let done = run(&world, &account(&service), &["-p", "go"]);
-    assert_eq!((done.code(), done.stdout().trim()), (0, "done"), "{}", done.err());
+    let output = run(&world, &account(&service), &["-p", "go"]);
+    assert_eq!((output.code(), output.stdout().trim()), (0, "done"), "{}", output.err());
     let requests = world.server.requests();
     let path = "/v1beta1/projects/my-project/locations/europe-west4/publishers/google/models/";
     assert!(requests[0].path.starts_with(path), "{}", requests[0].path);
@@ -105,8 +105,8 @@ fn token_is_replaced_within_a_turn() {
     let script = json!([{"calls": [{"name": "list_directory", "args": {"dir_path": "."}}]},
         {"text": "done"}]);
     let world = World::new(&script.to_string());
-    let done = run(&world, &account(&service), &["-p", "go"]);
-    assert_eq!(done.code(), 0, "{}", done.err());
+    let output = run(&world, &account(&service), &["-p", "go"]);
+    assert_eq!(output.code(), 0, "{}", output.err());
     let sent: Vec<_> = world
         .server
         .requests()
@@ -122,12 +122,12 @@ fn rejected_token_is_replaced_once() {
     let rejected =
         json!({"error": {"code": 401, "message": "expired", "status": "UNAUTHENTICATED"}});
     let world = World::new(&json!([rejected, {"text": "done"}]).to_string());
-    let done = run(&world, &account(&service), &["-p", "go"]);
-    assert_eq!((done.code(), done.stdout().trim()), (0, "done"), "{}", done.err());
+    let output = run(&world, &account(&service), &["-p", "go"]);
+    assert_eq!((output.code(), output.stdout().trim()), (0, "done"), "{}", output.err());
     let world = World::new(&json!([rejected, rejected, {"text": "done"}]).to_string());
-    let done = run(&world, &account(&service), &["-p", "go"]);
-    assert_eq!(done.code(), 41, "{}", done.err());
-    assert!(done.err().contains("gcloud auth application-default login"), "{}", done.err());
+    let output = run(&world, &account(&service), &["-p", "go"]);
+    assert_eq!(output.code(), 41, "{}", output.err());
+    assert!(output.err().contains("gcloud auth application-default login"), "{}", output.err());
 }
 
 #[test]

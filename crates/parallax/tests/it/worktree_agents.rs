@@ -62,8 +62,8 @@ fn parallel_isolated_subagents_change_the_same_file_on_their_branches() {
         reply_to("second", &done()),
         {"text": "all done"},
     ])));
-    let done = world.run_well(&["-p", "go", "-y"]);
-    assert_eq!(done.stdout(), "all done\n");
+    let output = world.run_well(&["-p", "go", "-y"]);
+    assert_eq!(output.stdout(), "all done\n");
     assert_eq!(git(&world, &["status", "--short"]), "");
     let branches = branches(&world);
     let mut texts: Vec<String> =

@@ -117,8 +117,8 @@ fn git_never_runs_in_a_repository_inside_the_worktree() {
         {"text": "done", "repeat": 0},
     ]);
     let world = World::in_home(world.home, &script.to_string());
-    let done = world.run_well(&["--worktree=fix", "-p", "go", "-y"]);
-    assert!(done.err().contains("Kept worktree `fix`"), "{}", done.err());
+    let output = world.run_well(&["--worktree=fix", "-p", "go", "-y"]);
+    assert!(output.err().contains("Kept worktree `fix`"), "{}", output.err());
     world.run_well(&["worktrees", "list"]);
     assert_ne!(world.run(&["worktrees", "remove", "fix"]).code(), 0);
     assert!(!marker.exists());

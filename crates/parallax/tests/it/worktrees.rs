@@ -21,15 +21,15 @@ pub fn repository(script: &Value) -> World {
 pub fn git(world: &World, arguments: &[&str]) -> String {
     let mut command = Command::new("git");
     command.args(["-c", "user.name=x", "-c", "user.email=x@y"]).args(arguments);
-    let done = finish_git(command.current_dir(world.home.project()));
-    assert!(done.0, "{arguments:?}: {}", done.1);
-    done.1
+    let output = finish_git(command.current_dir(world.home.project()));
+    assert!(output.0, "{arguments:?}: {}", output.1);
+    output.1
 }
 
 fn finish_git(command: &mut Command) -> (bool, String) {
-    let done = command.output().expect("git");
-    let text = [done.stdout, done.stderr].concat();
-    (done.status.success(), String::from_utf8_lossy(&text).trim().to_owned())
+    let output = command.output().expect("git");
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8_lossy(&text).trim().to_owned())
 }
 
 /// Returns the worktrees that Parallax created.
@@ -49,8 +49,8 @@ fn shell(line: &str) -> Value {
 #[test]
 fn unchanged_worktree_is_removed_at_the_end() {
     let world = repository(&shell("pwd; cat a.txt"));
-    let done = world.run_well(&["--worktree=fix", "-p", "look", "-y"]);
-    assert!(!done.err().contains("Kept worktree"), "{}", done.err());
+    let output = world.run_well(&["--worktree=fix", "-p", "look", "-y"]);
+    assert!(!output.err().contains("Kept worktree"), "{}", output.err());
     assert!(worktree_list(&world).is_empty());
     assert_eq!(git(&world, &["branch", "--list", "parallax/*"]), "");
     assert_eq!(git(&world, &["worktree", "list"]).lines().count(), 1);
@@ -65,9 +65,9 @@ fn ignored_files_that_are_removed_with_a_worktree_are_reported() {
     std::fs::write(world.home.project().join(".worktreeinclude"), "key.local\n").expect("a file");
     git(&world, &["add", "-A"]);
     git(&world, &["commit", "-qm", "list"]);
-    let done = world.run_well(&["-w=fix", "-p", "work", "-y"]);
+    let output = world.run_well(&["-w=fix", "-p", "work", "-y"]);
     let expected = "Removed worktree `fix` with 1 ignored file (out/)";
-    assert!(done.err().contains(expected), "{}", done.err());
+    assert!(output.err().contains(expected), "{}", output.err());
     assert!(worktree_list(&world).is_empty());
 }
 
@@ -104,8 +104,8 @@ fn git_stores_large_files_of_a_worktree() {
     let path = std::env::var("PATH").unwrap_or_default();
     let bin = program.parent().expect("a directory").display();
     command.env("PATH", format!("{bin}:{path}"));
-    let done = finish(command);
-    assert!(done.err().contains("Kept worktree `fix` (1 commit)"), "{}", done.err());
+    let output = finish(command);
+    assert!(output.err().contains("Kept worktree `fix` (1 commit)"), "{}", output.err());
     let outputs = crate::support::answers(&world.server).join("\n");
     assert!(outputs.contains("pointer") && !outputs.contains("lfs/"), "{outputs}");
     let stored = std::fs::read_dir(world.home.project().join(".git/lfs/tmp")).expect("a directory");
@@ -123,13 +123,13 @@ fn changed_worktree_is_kept_and_removed_on_request() {
         {"text": "done", "repeat": 0},
     ]);
     let world = repository(&script);
-    let done = world.run_well(&["-w=fix", "-p", "work", "-y"]);
+    let output = world.run_well(&["-w=fix", "-p", "work", "-y"]);
     assert!(
-        done.err().contains("Kept worktree `fix` (1 commit, uncommitted changes)"),
+        output.err().contains("Kept worktree `fix` (1 commit, uncommitted changes)"),
         "{}",
-        done.err()
+        output.err()
     );
-    assert!(done.err().contains("git merge parallax/fix"), "{}", done.err());
+    assert!(output.err().contains("git merge parallax/fix"), "{}", output.err());
     assert!(!world.home.project().join("b.txt").exists());
     assert_eq!(git(&world, &["show", "parallax/fix:b.txt"]), "two");
 
@@ -166,8 +166,8 @@ fn changes_and_listed_files_are_copied_to_the_worktree() {
     write("key.local", "included\n");
     write("other.local", "not included\n");
     write(".worktreeinclude", "key.local\n");
-    let done = world.run_well(&["-w", "--carry", "-p", "look", "-y"]);
-    assert!(done.err().contains("uncommitted changes"), "{}", done.err());
+    let output = world.run_well(&["-w", "--carry", "-p", "look", "-y"]);
+    assert!(output.err().contains("uncommitted changes"), "{}", output.err());
     let outputs = crate::support::answers(&world.server).join("\n");
     for word in ["changed", "untracked", "included", "first", "No such file"] {
         assert!(outputs.contains(word), "{word}: {outputs}");
@@ -237,8 +237,8 @@ fn trust_and_settings_of_the_main_checkout_apply() {
     std::fs::create_dir_all(world.home.project().join(".gemini")).expect("a directory");
     let settings = r#"{"model": {"name": "gemini-2.5-flash-lite"}}"#;
     std::fs::write(world.home.project().join(".gemini/settings.json"), settings).expect("a file");
-    let done = world.run_well(&["-w", "-p", "hi", "-o", "json"]);
-    assert!(done.stdout().contains("gemini-2.5-flash-lite"), "{}", done.stdout());
+    let output = world.run_well(&["-w", "-p", "hi", "-o", "json"]);
+    assert!(output.stdout().contains("gemini-2.5-flash-lite"), "{}", output.stdout());
 
     world.run_well(&["trust", "deny"]);
     let mut command = world.command(&["-w", "-p", "hi"]);
@@ -269,11 +269,11 @@ fn repository_programs_do_not_run_for_a_worktree() {
 #[test]
 fn directory_without_git_gets_an_error() {
     let world = World::new(&json!([{"text": "done", "repeat": 0}]).to_string());
-    let done = world.run(&["-w", "-p", "hi"]);
+    let output = world.run(&["-w", "-p", "hi"]);
     assert!(
-        done.code() != 0 && done.err().contains("is not in a git working tree"),
+        output.code() != 0 && output.err().contains("is not in a git working tree"),
         "{}",
-        done.err()
+        output.err()
     );
 }
 
@@ -298,8 +298,12 @@ fn changed_copy_of_an_included_file_keeps_the_worktree() {
     world.home.write(".worktreeinclude", "key.local\n").expect("a file");
     git(&world, &["add", ".worktreeinclude"]);
     git(&world, &["commit", "-qm", "list"]);
-    let done = world.run_well(&["--worktree=copy", "-p", "go", "-y"]);
-    assert!(done.err().contains("Kept worktree `copy` (uncommitted changes)"), "{}", done.err());
+    let output = world.run_well(&["--worktree=copy", "-p", "go", "-y"]);
+    assert!(
+        output.err().contains("Kept worktree `copy` (uncommitted changes)"),
+        "{}",
+        output.err()
+    );
 }
 
 #[test]

@@ -420,9 +420,9 @@ fn names(arguments: &[ShellToken], flags: &str, values: &str, found: &mut ShellF
             options = false;
             continue;
         }
-        for (at, letter) in letters.char_indices() {
+        for (offset, letter) in letters.char_indices() {
             if values.contains(letter) {
-                let glued = letters.get(at + 1..).unwrap_or_default();
+                let glued = letters.get(offset + 1..).unwrap_or_default();
                 let value = if glued.is_empty() {
                     arguments.next().map(|token| (token.word.text.clone(), token.splits))
                 } else {
@@ -469,10 +469,10 @@ fn printf(arguments: &[ShellToken], found: &mut ShellFindings) {
 fn test(arguments: &[ShellToken], found: &mut ShellFindings) {
     let texts: Vec<Option<&str>> =
         arguments.iter().map(|token| token.word.text.as_deref()).collect();
-    for (at, token) in arguments.iter().enumerate() {
-        if matches!(texts.get(at), Some(Some("-v" | "-R")))
+    for (index, token) in arguments.iter().enumerate() {
+        if matches!(texts.get(index), Some(Some("-v" | "-R")))
             && !texts
-                .get(at + 1)
+                .get(index + 1)
                 .is_some_and(|next| next.is_some_and(|text| is_name(text) || text == "]"))
         {
             found.mark_unanalyzable("`test -v` evaluates a name");
@@ -487,7 +487,7 @@ fn test(arguments: &[ShellToken], found: &mut ShellFindings) {
         }) {
             found.mark_unanalyzable("`test` has arguments that are known only at run time");
         }
-        let operator_next = texts.get(at + 1).is_some_and(|next| {
+        let operator_next = texts.get(index + 1).is_some_and(|next| {
             next.is_some_and(|text| {
                 matches!(
                     text,
@@ -511,7 +511,7 @@ fn test(arguments: &[ShellToken], found: &mut ShellFindings) {
                 )
             })
         });
-        let last = at + 1 == arguments.len();
+        let last = index + 1 == arguments.len();
         if token.word.text.is_none() && !operator_next && !last {
             found.mark_unanalyzable("`test` has operators that are known only at run time");
         }

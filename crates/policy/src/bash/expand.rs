@@ -162,8 +162,8 @@ impl LineExpander {
             let letters = word.text.as_deref().and_then(|text| text.strip_prefix('-'));
             letters.is_some_and(|letters| !letters.starts_with('-') && letters.contains('c'))
         };
-        let Some(at) = words.iter().position(is_script) else { return };
-        let Some((zero, rest)) = words.get(at + 2..).and_then(<[Word]>::split_first) else {
+        let Some(index) = words.iter().position(is_script) else { return };
+        let Some((zero, rest)) = words.get(index + 2..).and_then(<[Word]>::split_first) else {
             return;
         };
         self.variables.add("0", vec![vec![piece(zero)]]);
@@ -286,15 +286,15 @@ fn feed(simple: &mut SimpleCommand, input: &PrintedText, source: &str) {
 /// Appends the input of `xargs` to its words, or substitutes it for the replacement string.
 fn append_input(simple: &mut SimpleCommand, text: &str) {
     let words = &mut simple.command.words;
-    let Some(at) = words.iter().position(|word| word.text.as_deref() == Some("xargs")) else {
+    let Some(index) = words.iter().position(|word| word.text.as_deref() == Some("xargs")) else {
         return;
     };
     let replaces = |word: &Word| {
         let text = word.text.as_deref().unwrap_or_default();
         text.starts_with("-I") || text == "-i" || text.starts_with("--replace")
     };
-    if words.iter().skip(at).any(replaces) {
-        for word in words.iter_mut().skip(at + 1) {
+    if words.iter().skip(index).any(replaces) {
+        for word in words.iter_mut().skip(index + 1) {
             word.text = word.text.take().map(|it| {
                 if it == "{}" || it.contains(' ') { it.replace("{}", text.trim_end()) } else { it }
             });
@@ -323,8 +323,8 @@ fn read_substituted_file(simple: &mut SimpleCommand) {
                     Some("/dev/stdin" | "/dev/fd/0" | "/proc/self/fd/0")
                 )
     };
-    let Some(at) = words.iter().position(is_input) else { return };
-    let removed = words.remove(at);
+    let Some(index) = words.iter().position(is_input) else { return };
+    let removed = words.remove(index);
     if let (true, Some(first)) = (sources, words.first_mut()) {
         *first =
             Word { text: Some("bash".to_owned()), source: "bash".to_owned(), ..Word::default() };
@@ -366,7 +366,7 @@ fn expand_command(simple: &SimpleCommand, variables: &Variables, depth: usize) -
 fn first_script_word(words: &[Word]) -> usize {
     const SHELLS: [&str; 8] = ["sh", "bash", "dash", "ash", "zsh", "ksh", "rbash", "su"];
     let mut behind_shell = false;
-    for (at, word) in words.iter().enumerate() {
+    for (index, word) in words.iter().enumerate() {
         let Some(text) = word.text.as_deref() else { continue };
         let name = text.rsplit('/').next().unwrap_or(text);
         if name == "eval"
@@ -375,7 +375,7 @@ fn first_script_word(words: &[Word]) -> usize {
                 && !text.starts_with("--")
                 && text.contains('c')
         {
-            return at + 1;
+            return index + 1;
         }
         behind_shell |= SHELLS.contains(&name);
     }

@@ -34,11 +34,11 @@ impl GitAliases {
         }
         let words: Vec<&str> =
             command.arguments().iter().map(|it| it.text.as_deref().unwrap_or_default()).collect();
-        for (at, word) in words.iter().enumerate() {
+        for (index, word) in words.iter().enumerate() {
             let pair = word.strip_prefix("-c").unwrap_or(word);
             match pair.split_once('=') {
                 Some((key, value)) => self.add(key, Some(value)),
-                None => self.add(word, words.get(at + 1).copied()),
+                None => self.add(word, words.get(index + 1).copied()),
             }
         }
     }

@@ -221,7 +221,7 @@ fn option_texts(
     short: Option<char>,
 ) -> Vec<WrappedCommand> {
     let mut found = Vec::new();
-    for (at, word) in words.iter().enumerate() {
+    for (index, word) in words.iter().enumerate() {
         let Some(text) = word.text.as_deref() else { continue };
         let (name, glued) = match text.split_once('=') {
             Some((name, glued)) => (name, Some(glued)),
@@ -238,7 +238,7 @@ fn option_texts(
             };
             (!joined.is_empty()).then(|| joined.to_owned())
         };
-        let script = script.or_else(|| words.get(at + 1).and_then(|word| word.text.clone()));
+        let script = script.or_else(|| words.get(index + 1).and_then(|word| word.text.clone()));
         found.push(match script {
             Some(text) => WrappedCommand::Script { text, plain_sh: true },
             None => WrappedCommand::Unclear(format!(
@@ -321,15 +321,15 @@ fn env(arguments: &[Word]) -> Vec<WrappedCommand> {
     };
     let mut words = arguments;
     // A lone `-` means `-i`; `-S` splits a text into words.
-    for (at, word) in arguments.iter().enumerate() {
+    for (index, word) in arguments.iter().enumerate() {
         let Some(text) = word.text.as_deref() else { break };
         let split = match text {
             "-" => {
-                words = arguments.get(at + 1..).unwrap_or_default();
+                words = arguments.get(index + 1..).unwrap_or_default();
                 break;
             }
             "-S" | "--split-string" => {
-                arguments.get(at + 1).map(|next| (next.text.clone(), at + 2))
+                arguments.get(index + 1).map(|next| (next.text.clone(), index + 2))
             }
             _ if !text.starts_with('-') || text == "--" => break,
             _ => text
@@ -337,11 +337,11 @@ fn env(arguments: &[Word]) -> Vec<WrappedCommand> {
                 .or_else(|| text.strip_prefix("-iS"))
                 .or_else(|| text.strip_prefix("-vS"))
                 .or_else(|| text.strip_prefix("--split-string="))
-                .map(|glued| match arguments.get(at + 1) {
+                .map(|glued| match arguments.get(index + 1) {
                     Some(next) if glued.is_empty() && !text.contains('=') => {
-                        (next.text.clone(), at + 2)
+                        (next.text.clone(), index + 2)
                     }
-                    _ => (Some(glued.to_owned()), at + 1),
+                    _ => (Some(glued.to_owned()), index + 1),
                 }),
         };
         let Some((text, next)) = split else {

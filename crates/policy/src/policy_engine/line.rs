@@ -92,7 +92,7 @@ impl Policy {
         trace: &mut Trace,
     ) -> TentativeDecision {
         let mut strictest: Option<TentativeDecision> = None;
-        let mut given: Option<Permissions> = None;
+        let mut granted: Option<Permissions> = None;
         let mut may_redirect = true;
         for (index, command) in shell.line.commands.iter().enumerate() {
             if is_transparent(&shell.line, index) {
@@ -152,8 +152,8 @@ impl Policy {
                 if let Some(row) = row {
                     *grants = std::mem::take(grants).union(&row.grants(self.home.as_deref()));
                 }
-                given = Some(match given.take() {
-                    Some(given) => grants::union(&given, grants),
+                granted = Some(match granted.take() {
+                    Some(granted) => grants::union(&granted, grants),
                     None => grants.clone(),
                 });
             }
@@ -183,7 +183,7 @@ impl Policy {
         if let Some(rule) = patterned.filter(|rule| rule.decision > finding.decision) {
             finding = self.finding(call, Some(rule));
         }
-        finding.grants = Some(given.unwrap_or_default());
+        finding.grants = Some(granted.unwrap_or_default());
         finding.may_redirect = may_redirect;
         finding
     }

@@ -25,13 +25,13 @@ pub fn is_git_private(relative: &Path) -> bool {
     let inner = is(0, "modules") || is(0, "worktrees");
     let from = if inner { 2 } else { 0 };
     let last = names.len().saturating_sub(1);
-    names.iter().enumerate().skip(from).any(|(at, name)| {
+    names.iter().enumerate().skip(from).any(|(index, name)| {
         let name = name.as_encoded_bytes();
         let file = [&b"config"[..], b"config.worktree", b"commondir", b"gitdir"].contains(&name);
         let folder = [&b"hooks"[..], b"info", b"branches", b"remotes"].contains(&name);
-        let alternates = at == last && name == b"alternates";
-        let steps = name == REBASE.as_bytes() && at + 1 == last && is(last, REBASE_STEPS);
-        (file && at == last || folder || alternates || steps) && (inner || at == 0)
+        let alternates = index == last && name == b"alternates";
+        let steps = name == REBASE.as_bytes() && index + 1 == last && is(last, REBASE_STEPS);
+        (file && index == last || folder || alternates || steps) && (inner || index == 0)
     })
 }
 

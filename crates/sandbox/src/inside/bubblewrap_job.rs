@@ -56,8 +56,8 @@ impl BwrapJob {
         let environment = parts
             .filter_map(|entry| {
                 // A name may begin with `=`, which some programs produce.
-                let at = entry.iter().skip(1).position(|byte| *byte == b'=')? + 1;
-                let (name, value) = entry.split_at_checked(at)?;
+                let index = entry.iter().skip(1).position(|byte| *byte == b'=')? + 1;
+                let (name, value) = entry.split_at_checked(index)?;
                 let value = value.get(1..)?;
                 Some((OsString::from_vec(name.to_vec()), OsString::from_vec(value.to_vec())))
             })

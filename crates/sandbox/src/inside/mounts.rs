@@ -72,13 +72,13 @@ fn make_entry(at: &OwnedFd, name: &OsStr, folder: bool) -> Result<OwnedFd, Errno
             Err(error) if is_missing(error) => {}
             Err(error) => return Err(error),
         }
-        let made = if folder {
+        let created = if folder {
             mkdirat(at, name, Mode::from_raw_mode(0o755))
         } else {
             let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
             openat(at, name, flags, Mode::from_raw_mode(0o644)).map(drop)
         };
-        match made {
+        match created {
             Ok(()) | Err(Errno::EXIST) => {}
             Err(error) => return Err(error),
         }

@@ -107,14 +107,14 @@ impl Stage {
             return Ok(None);
         }
         let name = self.own_name();
-        let made = || -> Result<(), Errno> {
+        let created = || -> Result<(), Errno> {
             let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
             let file = openat(&self.folder, &name, flags, Mode::empty())?;
             ftruncate(&file, of.size)?;
             fchmod(&file, Mode::from_raw_mode(of.mode()))?;
             futimens(&file, &of.times())
         };
-        made().unsupported("cannot create an in-memory file")?;
+        created().unsupported("cannot create an in-memory file")?;
         self.disown(&name)?;
         self.copy(&name, mounts::READ_ONLY).map(Some)
     }
@@ -124,10 +124,10 @@ impl Stage {
         let name = self.own_name();
         self.folder(&name, 0o700)?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let made = openat(&self.folder, &name, flags, Mode::empty())
+        let created = openat(&self.folder, &name, flags, Mode::empty())
             .and_then(|place| filter.make(&place))
             .and_then(|()| filter.copy_owner_and_mode(&self.folder, name.as_ref()));
-        made.unsupported("cannot create an in-memory directory")?;
+        created.unsupported("cannot create an in-memory directory")?;
         self.copy(&name, MountRestrictions::default())
     }
 
@@ -141,14 +141,14 @@ impl Stage {
 }
 
 fn new_tmpfs() -> SandboxResult<OwnedFd> {
-    let made = || -> Result<OwnedFd, Errno> {
+    let created = || -> Result<OwnedFd, Errno> {
         let context = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
         fsconfig_set_string(&context, "mode", "0755")?;
         fsconfig_create(&context)?;
         let attributes = MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NOEXEC;
         fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
     };
-    made().unsupported("cannot create an in-memory file system")
+    created().unsupported("cannot create an in-memory file system")
 }
 
 /// Returns a directory of the session that its commands see as a system directory. It is inside a
@@ -156,8 +156,8 @@ fn new_tmpfs() -> SandboxResult<OwnedFd> {
 pub(crate) fn private_folder(temporary: &Path, name: &str) -> SandboxResult<OwnedFd> {
     let path = temporary.join(name);
     let what = || format!("the private directory `{}`", path.display());
-    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(temporary);
-    made.refused(what())?;
+    let created = fs::DirBuilder::new().recursive(true).mode(0o700).create(temporary);
+    created.refused(what())?;
     match fs::DirBuilder::new().mode(0o1777).create(&path) {
         Ok(()) => {
             fs::set_permissions(&path, fs::Permissions::from_mode(0o1777)).refused(what())?;
@@ -217,8 +217,8 @@ fn through_proc(file: &OwnedFd) -> PathBuf {
 
 fn mount_overlay(lower: &[&Path], upper: &Path, work: &Path) -> Result<OwnedFd, Errno> {
     for folder in [upper, work] {
-        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
-        made.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+        let created = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+        created.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
     }
     let context = fsopen("overlay", FsOpenFlags::FSOPEN_CLOEXEC)?;
     for (at, folder) in lower.iter().enumerate() {
@@ -244,8 +244,8 @@ fn mount_overlay(lower: &[&Path], upper: &Path, work: &Path) -> Result<OwnedFd, 
 /// Joins directories into a list, escaping the separators.
 fn list(folders: &[&Path]) -> PathBuf {
     let mut text = Vec::new();
-    for (at, folder) in folders.iter().enumerate() {
-        text.extend((at > 0).then_some(b':'));
+    for (index, folder) in folders.iter().enumerate() {
+        text.extend((index > 0).then_some(b':'));
         for byte in folder.as_os_str().as_bytes() {
             text.extend(matches!(byte, b':' | b'\\').then_some(b'\\'));
             text.push(*byte);

@@ -146,7 +146,7 @@ fn read_counter(text: &str, name: &str) -> u64 {
 /// program, which closes standard input.
 pub(crate) fn serve() -> ExitCode {
     let (first, pidfd) = match make() {
-        Ok(made) => made,
+        Ok(created) => created,
         Err(failure) => {
             let words = match failure {
                 SandboxFailure::Unsupported(words)
@@ -193,7 +193,7 @@ pub(crate) fn make() -> SandboxResult<(Pid, OwnedFd)> {
         }
         Side::Parent(pid) => {
             drop(theirs);
-            let given = map_identity(pid).and_then(|()| {
+            let mapped = map_identity(pid).and_then(|()| {
                 rustix::io::write(&ours, b"g")
                     .unsupported("cannot start the first process of the session namespaces")?;
                 let mut answer = [0; 1];
@@ -204,11 +204,11 @@ pub(crate) fn make() -> SandboxResult<(Pid, OwnedFd)> {
                     )),
                 }
             });
-            if given.is_err() {
+            if mapped.is_err() {
                 let _ = rustix::process::kill_process(pid, Signal::KILL);
                 let _ = waitpid(Some(pid), WaitOptions::empty());
             }
-            Ok((pid, given?))
+            Ok((pid, mapped?))
         }
     }
 }

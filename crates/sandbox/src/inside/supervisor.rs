@@ -167,10 +167,10 @@ impl SupervisedCommand<'_> {
         if let Some(below) = below {
             let mut request = [0; 1];
             if rustix::io::read(&sync, &mut request) == Ok(1) {
-                let given = below.map_for(child);
-                let word = if given.is_ok() { b"y" } else { b"n" };
+                let mapped = below.map_for(child);
+                let word = if mapped.is_ok() { b"y" } else { b"n" };
                 let _ = rustix::io::write(&sync, word);
-                if let Err(failure) = given {
+                if let Err(failure) = mapped {
                     child_wait::reap(child)?;
                     return Err(failure);
                 }

@@ -329,9 +329,9 @@ fn archive_of_another_users_files_is_unpacked_by_root() {
         let project = TestProject::new();
         let make = "tar -C src --owner=12345 --group=12345 -cf archive.tar . && rm -r src";
         fs::write(project.work.join("src/a"), "a").unwrap();
-        let mut made = std::process::Command::new("sh");
-        made.args(["-c", make]).current_dir(&project.work);
-        assert!(made.status().unwrap().success());
+        let mut command = std::process::Command::new("sh");
+        command.args(["-c", make]).current_dir(&project.work);
+        assert!(command.status().unwrap().success());
         let plan = project.plan(tier);
         let (code, output) =
             project.shell(&plan, "mkdir out && tar -C out -xf archive.tar && cat out/a");

@@ -209,8 +209,8 @@ fn leases_and_pairs_that_can_be_connected_again_are_refused() {
             [(libc::SOCK_DGRAM, tier != Tier::Landlock), (libc::SOCK_STREAM, true)]
         {
             let script = format!("use Socket; print socketpair(A, B, AF_UNIX, {kind}, 0) ? 1 : 0");
-            let made = project.shell(&plan, &format!("perl -e '{script}'")).1;
-            assert_eq!(made == "1", allowed, "{tier:?} {kind}");
+            let output = project.shell(&plan, &format!("perl -e '{script}'")).1;
+            assert_eq!(output == "1", allowed, "{tier:?} {kind}");
         }
     }
 }

@@ -138,16 +138,16 @@ fn background_process_keeps_its_network_broker() {
 fn unix_sockets_work_as_without_a_broker() {
     for tier in gated_tiers() {
         let project = TestProject::new();
-        let (given, other) = (project.home.join("agent.sock"), project.work.join("other.sock"));
-        let _servers = [&given, &other].map(|path| UnixListener::bind(path).unwrap());
+        let (granted, other) = (project.home.join("agent.sock"), project.work.join("other.sock"));
+        let _servers = [&granted, &other].map(|path| UnixListener::bind(path).unwrap());
         let mut plan = plan(&project, tier, Network::External);
-        plan.sockets.push(given.clone());
-        project.works(&plan, &["unix", text(&given)]);
+        plan.sockets.push(granted.clone());
+        project.works(&plan, &["unix", text(&granted)]);
         // Relative to the working directory of the command.
         project.works(&plan, &["unix", "../agent.sock"]);
         project.refused(&plan, &["unix", "missing.sock"], &[crate::test_project::ENOENT]);
         plan.sockets.clear();
-        let output = project.output_in_sandbox(&plan, &["unix", text(&given)]);
+        let output = project.output_in_sandbox(&plan, &["unix", text(&granted)]);
         if tier == Tier::Landlock || !project.home.starts_with("/tmp") {
             assert!(output.starts_with("refused"), "{tier:?}: {output}");
         }

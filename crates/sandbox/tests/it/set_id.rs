@@ -61,8 +61,8 @@ for mode in (0o2705, 0o4755, 0o6755, 0o644):
         fs::write(project.work.join("open.py"), script).unwrap();
         let (code, output) = project.shell(&project.plan(tier), "python3 open.py");
         assert_eq!((code, output.as_str()), (0, "-1 ENOSYS\n".repeat(4).as_str()), "{tier:?}");
-        let made = modes(&project).into_iter().any(|(name, _)| name.starts_with('p'));
-        assert!(!made, "{tier:?}");
+        let created = modes(&project).into_iter().any(|(name, _)| name.starts_with('p'));
+        assert!(!created, "{tier:?}");
     }
 }
 

@@ -117,14 +117,14 @@ enum StringEnd {
 }
 
 fn end(bytes: &[u8], from: usize, cap: usize) -> StringEnd {
-    for (at, byte) in bytes.iter().enumerate().skip(from) {
-        if at > cap {
-            return StringEnd::Unterminated(at);
+    for (index, byte) in bytes.iter().enumerate().skip(from) {
+        if index > cap {
+            return StringEnd::Unterminated(index);
         }
-        match (*byte, bytes.get(at + 1)) {
-            (0x07, _) => return StringEnd::At(at, 1),
-            (ESC, Some(b'\\')) => return StringEnd::At(at, 2),
-            (ESC, Some(_)) => return StringEnd::Unterminated(at),
+        match (*byte, bytes.get(index + 1)) {
+            (0x07, _) => return StringEnd::At(index, 1),
+            (ESC, Some(b'\\')) => return StringEnd::At(index, 2),
+            (ESC, Some(_)) => return StringEnd::Unterminated(index),
             (ESC, None) => return StringEnd::Incomplete,
             _ => {}
         }

@@ -89,10 +89,14 @@ fn from_sixels(bytes: &[u8]) -> (usize, usize, Vec<Option<[u32; 3]>>) {
             '-' => (x, top) = (0, top + 6),
             '?'..='~' => {
                 let bits = u32::from(char) - 63;
-                for at in x..x + count {
+                for index in x..x + count {
                     for bit in (0..6).filter(|bit| bits >> bit & 1 == 1) {
-                        assert!(at < width && top + bit < height, "outside: {at}, {}", top + bit);
-                        drawn[(top + bit) * width + at] = Some(colors[&color]);
+                        assert!(
+                            index < width && top + bit < height,
+                            "outside: {index}, {}",
+                            top + bit
+                        );
+                        drawn[(top + bit) * width + index] = Some(colors[&color]);
                     }
                 }
                 x += std::mem::replace(&mut count, 1);

@@ -54,8 +54,8 @@ fn streamed_answer_costs_at_most_three_bytes_a_byte() {
         text_bytes += line.len() + 1;
     }
     assert!(sent <= 3 * text_bytes, "{sent} bytes for {text_bytes}");
-    for (name, seen) in emulators.visible_rows() {
-        assert_eq!(seen.rows[..lines.len()], lines[..], "{name}");
+    for (name, visible) in emulators.visible_rows() {
+        assert_eq!(visible.rows[..lines.len()], lines[..], "{name}");
     }
 }
 

@@ -93,10 +93,10 @@ proptest! {
         let mut emulators = Emulators::new(columns, height);
         let mut region = Region::new(columns, height, LOOK);
         let mut document: Vec<String> = Vec::new();
-        for at in 0..start {
+        for index in 0..start {
             // Output of the shell.
-            emulators.feed(format!("$ {at}\r\n").as_bytes());
-            document.push(format!("$ {at}"));
+            emulators.feed(format!("$ {index}\r\n").as_bytes());
+            document.push(format!("$ {index}"));
         }
         let mut live: Vec<Line> = Vec::new();
         for step in steps {
@@ -122,14 +122,14 @@ proptest! {
             while rows.last().is_some_and(String::is_empty) {
                 rows.pop();
             }
-            for (name, seen) in emulators.visible_rows() {
-                prop_assert_eq!(&seen.rows, &rows, "{} after {:?}", name, String::from_utf8_lossy(&bytes));
+            for (name, visible) in emulators.visible_rows() {
+                prop_assert_eq!(&visible.rows, &rows, "{} after {:?}", name, String::from_utf8_lossy(&bytes));
                 // A hidden cursor waits in the first live row; avt does not report it.
                 let (column, row) = cursor.unwrap_or((0, 0));
                 let column = usize::from(column).min(columns - 1);
                 if cursor.is_some() || name == "vt100" {
                     prop_assert_eq!(
-                        seen.cursor, (column, document.len() + usize::from(row)), "{}", name
+                        visible.cursor, (column, document.len() + usize::from(row)), "{}", name
                     );
                 }
             }
@@ -233,8 +233,8 @@ proptest! {
             emulators.feed(pieces.next().unwrap().as_bytes());
             let mut drawn = 0;
             for piece in pieces {
-                for (name, seen) in emulators.visible_rows() {
-                    prop_assert_eq!(seen.cursor, (3, first), "{}", name);
+                for (name, visible) in emulators.visible_rows() {
+                    prop_assert_eq!(visible.cursor, (3, first), "{}", name);
                 }
                 drawn += 1;
                 prop_assert!(piece.contains("\x1b8"));
@@ -243,9 +243,9 @@ proptest! {
             prop_assert_eq!(drawn, usize::from(rows.is_some_and(|rows| rows < height)));
             document.extend(commit.iter().map(|line| line.text().trim().to_owned()));
             let all: Vec<String> = document.iter().cloned().chain(live.iter().map(Line::text)).collect();
-            for (name, seen) in emulators.visible_rows() {
-                prop_assert_eq!(&seen.rows, &all, "{}", name);
-                prop_assert_eq!(seen.cursor, (0, all.len() - 1), "{}", name);
+            for (name, visible) in emulators.visible_rows() {
+                prop_assert_eq!(&visible.rows, &all, "{}", name);
+                prop_assert_eq!(visible.cursor, (0, all.len() - 1), "{}", name);
             }
         }
     }

@@ -132,7 +132,7 @@ async fn image_capable_terminal_is_queried() {
     let (screen, mut input) = terminal.open(ScreenOptions::default());
     let query = terminal.read_until("\x1b[?7l");
     let graphics = query.find("\x1b_Gi=1,s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\");
-    assert!(graphics.is_some_and(|at| at < query.find("\x1b[c").unwrap()), "{query:?}");
+    assert!(graphics.is_some_and(|offset| offset < query.find("\x1b[c").unwrap()), "{query:?}");
     assert_eq!(screen.drawing(None), None);
 
     terminal.type_text("\x1b[?63;1;4cx");

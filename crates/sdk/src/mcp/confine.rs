@@ -81,8 +81,9 @@ pub(super) fn watch(
 ) -> Option<Watch> {
     let checkpoint_manager = checkpoint_manager.filter(|_| mode != ApprovalMode::Yolo)?;
     Some(Arc::new(move |server| {
-        let given = permissions(&server.grants, &context.directory_of(server), &context.variables);
-        let watch = checkpoint_manager.watch()?.with_writable_paths(given.file_system.write);
+        let granted =
+            permissions(&server.grants, &context.directory_of(server), &context.variables);
+        let watch = checkpoint_manager.watch()?.with_writable_paths(granted.file_system.write);
         let (server, hub) = (server.name.clone(), hub.clone());
         let end = move || {
             // It is unknown what the server ran, so no change is permitted.

@@ -281,9 +281,9 @@ async fn session_copy_keeps_the_original_and_move_takes_all_files() {
 #[tokio::test]
 async fn old_sessions_are_trashed_by_retention_and_kept_for_a_week() {
     let world = World::new();
-    let mut made = Vec::new();
+    let mut created = Vec::new();
     for prompt in ["one", "two", "three", "four"] {
-        made.push(world.send_prompts(SessionChoice::New, &[prompt]).await);
+        created.push(world.send_prompts(SessionChoice::New, &[prompt]).await);
     }
     let days = |days: u64| SystemTime::now() - Duration::from_secs(days * 86_400);
     let age = |id: &str, days_ago: u64| {
@@ -291,10 +291,10 @@ async fn old_sessions_are_trashed_by_retention_and_kept_for_a_week() {
         let file = fs::File::options().append(true).open(path).expect("journal");
         file.set_modified(days(days_ago)).expect("aged");
     };
-    for (id, days_ago) in made.iter().zip([40, 5, 3, 0]) {
+    for (id, days_ago) in created.iter().zip([40, 5, 3, 0]) {
         age(id, days_ago);
     }
-    let folder = world.launch().session_library().session(&made[0]).expect("found").path;
+    let folder = world.launch().session_library().session(&created[0]).expect("found").path;
     let folder = folder.parent().expect("folder").to_owned();
     let stray = folder.join("stray.jsonl");
     fs::write(&stray, "nothing\n").expect("stray");
@@ -312,7 +312,7 @@ async fn old_sessions_are_trashed_by_retention_and_kept_for_a_week() {
         let file = fs::File::options().append(true).open(path).expect("empty");
         file.set_modified(SystemTime::now() - Duration::from_secs(seconds)).expect("aged");
     }
-    let expected = vec![of(&made[0], "old"), of("stray", "empty"), of("killed", "empty")];
+    let expected = vec![of(&created[0], "old"), of("stray", "empty"), of("killed", "empty")];
     assert_eq!(reason(true), expected);
     fs::remove_file(folder.join("killed.jsonl")).expect("removed");
     assert_eq!(world.launch().session_library().sessions().len(), 4, "nothing was done");
@@ -339,7 +339,7 @@ async fn old_sessions_are_trashed_by_retention_and_kept_for_a_week() {
         assert!(world.launch().session_library().collect_sessions(false).is_err(), "{odd}");
     }
     set(r#"{"general": {"sessionRetention": {"maxCount": 2, "minRetention": "4d"}}}"#);
-    let expected = vec![of(&made[0], "old"), of(&made[1], "many")];
+    let expected = vec![of(&created[0], "old"), of(&created[1], "many")];
     // A project's settings apply to its own sessions only.
     let there = configuration_elsewhere(&world, "there");
     let rule = r#"{"general": {"sessionRetention": {"maxAge": "1d", "minRetention": "1h"}}}"#;
@@ -361,10 +361,10 @@ async fn old_sessions_are_trashed_by_retention_and_kept_for_a_week() {
     set("{}");
     let cleaned = folder.join(".cleaned");
     fs::remove_file(&cleaned).expect("stamp");
-    age(&made[2], 31);
+    age(&created[2], 31);
     world.send_prompts(SessionChoice::New, &["five"]).await;
     let gone =
-        || world.launch().session_library().sessions().iter().all(|entry| entry.id != made[2]);
+        || world.launch().session_library().sessions().iter().all(|entry| entry.id != created[2]);
     for _ in 0..200 {
         if gone() {
             break;

@@ -30,9 +30,9 @@ impl TaskQuery {
     pub(super) fn read(params: &Value) -> Result<Self, A2aError> {
         let invalid =
             |name: &str, reason: &str| A2aError::InvalidParams(format!("`{name}` {reason}"));
-        let given = |name: &str| params.get(name).filter(|value| !value.is_null());
-        let text = |name: &str| given(name).and_then(Value::as_str).filter(|it| !it.is_empty());
-        let number = |name: &str| match given(name) {
+        let parameter = |name: &str| params.get(name).filter(|value| !value.is_null());
+        let text = |name: &str| parameter(name).and_then(Value::as_str).filter(|it| !it.is_empty());
+        let number = |name: &str| match parameter(name) {
             None => Ok(None),
             Some(Value::String(text)) => {
                 text.parse::<u64>().map(Some).map_err(|_| invalid(name, "is not a number"))
@@ -61,7 +61,7 @@ impl TaskQuery {
             ),
             None => None,
         };
-        let has_artifacts = match given("includeArtifacts") {
+        let has_artifacts = match parameter("includeArtifacts") {
             None => false,
             Some(Value::Bool(flag)) => *flag,
             Some(Value::String(flag)) => flag == "true",

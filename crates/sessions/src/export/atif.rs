@@ -119,10 +119,10 @@ impl<'a> RequestCosts<'a> {
     }
 
     fn next_cost(&mut self, usage: &Usage) -> Option<f64> {
-        let at = self.requests.iter().position(|request| {
+        let index = self.requests.iter().position(|request| {
             request.usage.prompt == usage.prompt && request.usage.output == usage.output
         })?;
-        self.requests.remove(at).cost
+        self.requests.remove(index).cost
     }
 }
 

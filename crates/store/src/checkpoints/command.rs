@@ -109,10 +109,10 @@ fn movable_repositories(walked: &WalkResult) -> HashSet<Arc<Path>> {
     }
     let mut sizes: Vec<(Arc<Path>, u64)> = sizes.into_iter().collect();
     sizes.sort_by_key(|(_, size)| *size);
-    let mut left = MOVABLE_BYTES;
+    let mut remaining = MOVABLE_BYTES;
     let fit = sizes.into_iter().take_while(|(_, size)| {
-        let fits = *size <= left;
-        left = left.saturating_sub(*size);
+        let fits = *size <= remaining;
+        remaining = remaining.saturating_sub(*size);
         fits
     });
     fit.map(|(top, _)| top).collect()

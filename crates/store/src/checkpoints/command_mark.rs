@@ -63,9 +63,10 @@ impl CommandMark {
 
     /// Returns the state of a path.
     pub(super) fn state_at(&self, location: &ConfinedPath) -> Option<PathState> {
-        let at =
+        let index =
             self.walk_result.entries.binary_search_by(|entry| entry.path.cmp(location)).ok()?;
-        let (entry, old) = (self.walk_result.entries.get(at)?, self.previous_contents.get(at)?);
+        let (entry, old) =
+            (self.walk_result.entries.get(index)?, self.previous_contents.get(index)?);
         Some(self.state(entry, *old))
     }
 

@@ -18,10 +18,10 @@ pub(super) fn is_in_new_repository(
     walked: &WalkResult,
 ) -> bool {
     let names: Vec<_> = location.relative.iter().collect();
-    let Some(at) = names.iter().position(|name| *name == ".git") else { return false };
-    let git: PathBuf = names.iter().take(at + 1).collect();
+    let Some(index) = names.iter().position(|name| *name == ".git") else { return false };
+    let git: PathBuf = names.iter().take(index + 1).collect();
     let config = ConfinedPath { root: location.root.clone(), relative: git.join("config") };
-    before.is_absent() && at + 1 < names.len() && walked.get(&config).is_none()
+    before.is_absent() && index + 1 < names.len() && walked.get(&config).is_none()
 }
 
 /// The workspace before and after a command.

@@ -90,9 +90,9 @@ impl Hash for ConfinedPath {
 
 impl Roots {
     /// Resolves the directories, skipping those that do not exist.
-    pub fn new(given: &[PathBuf]) -> Self {
+    pub fn new(requested: &[PathBuf]) -> Self {
         let mut real: Vec<PathBuf> =
-            given.iter().filter_map(|folder| folder.canonicalize().ok()).collect();
+            requested.iter().filter_map(|folder| folder.canonicalize().ok()).collect();
         real.sort();
         let mut folders: Vec<Arc<Path>> = Vec::new();
         for folder in real {
@@ -100,7 +100,7 @@ impl Roots {
                 folders.push(folder.into());
             }
         }
-        let project = given.first().and_then(|folder| folder.canonicalize().ok());
+        let project = requested.first().and_then(|folder| folder.canonicalize().ok());
         let holds = |folder: &Arc<Path>| project.as_ref().is_some_and(|it| it.starts_with(folder));
         let main = folders.iter().position(holds).unwrap_or_default();
         Self { folders, main }
@@ -109,7 +109,7 @@ impl Roots {
     /// Returns the directories, the project directory first, each with whether it was added to the
     /// project.
     pub fn project_first(&self) -> impl Iterator<Item = (&Arc<Path>, bool)> {
-        let added = self.folders.iter().enumerate().filter(|(at, _)| *at != self.main);
+        let added = self.folders.iter().enumerate().filter(|(index, _)| *index != self.main);
         let added = added.map(|(_, folder)| (folder, true));
         self.folders.get(self.main).map(|folder| (folder, false)).into_iter().chain(added)
     }

@@ -90,8 +90,8 @@ impl Index {
 
     /// Returns the entry of a name relative to the root of the working tree.
     pub fn get(&self, name: &[u8]) -> Option<&Tracked> {
-        let at = self.entries.binary_search_by(|entry| self.name(entry).cmp(name)).ok()?;
-        self.entries.get(at)
+        let index = self.entries.binary_search_by(|entry| self.name(entry).cmp(name)).ok()?;
+        self.entries.get(index)
     }
 
     /// Whether a file below this directory (with a trailing slash) is tracked.

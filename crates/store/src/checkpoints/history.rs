@@ -175,8 +175,9 @@ impl CheckpointHistory {
                 first.entry(path).or_insert_with(|| change.before.is_absent());
             }
         }
-        let made = first.into_iter().filter(|(_, was_absent)| *was_absent);
-        made.filter_map(|(path, _)| Some((path.clone(), self.last.get(path)?)))
+        let created = first.into_iter().filter(|(_, was_absent)| *was_absent);
+        created
+            .filter_map(|(path, _)| Some((path.clone(), self.last.get(path)?)))
             .filter(|(_, last)| !last.is_absent())
             .collect()
     }

@@ -71,8 +71,8 @@ pub(super) struct WalkResult {
 
 impl WalkResult {
     pub fn get(&self, location: &ConfinedPath) -> Option<&WorkspaceEntry> {
-        let at = self.entries.binary_search_by(|entry| entry.path.cmp(location)).ok()?;
-        self.entries.get(at)
+        let index = self.entries.binary_search_by(|entry| entry.path.cmp(location)).ok()?;
+        self.entries.get(index)
     }
 
     /// Marks what protected links lead to as protected.

@@ -65,11 +65,11 @@ impl ContentStore {
             let sizes: HashMap<ObjectId, u64> =
                 objects.iter().map(|object| (object.id, object.size)).collect();
             let size_of = |id: &ObjectId| sizes.get(id).copied().unwrap_or(0);
-            let mut left: u64 = needed.keys().map(size_of).sum();
+            let mut remaining: u64 = needed.keys().map(size_of).sum();
             // Reduce to nine tenths, so that the next cleanup is not needed immediately.
             let goal = (self.total_bytes / 10 * 9).saturating_sub(more);
             for session in &sessions {
-                if left <= goal {
+                if remaining <= goal {
                     break;
                 }
                 // A session that a process has open is skipped, and so are recently used ones.
@@ -82,7 +82,7 @@ impl ContentStore {
                     *count -= 1;
                     if *count == 0 {
                         needed.remove(id);
-                        left = left.saturating_sub(size_of(id));
+                        remaining = remaining.saturating_sub(size_of(id));
                     }
                 }
             }

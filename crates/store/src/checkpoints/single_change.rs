@@ -116,7 +116,7 @@ impl Checkpoints {
             let skip_reason = match planned {
                 Ok(None) => continue,
                 Ok(Some(_)) => is_half.then(|| CHANGED_BETWEEN.to_owned()),
-                Err(left) => Some(left.reason),
+                Err(skipped) => Some(skipped.reason),
             };
             let kind = match (before.is_absent(), now.is_absent()) {
                 (true, true) => continue,

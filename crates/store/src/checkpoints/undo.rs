@@ -585,9 +585,9 @@ fn remove_blocking_files(
             location
                 .is_some_and(|location| matches!(read_state(&location), Ok(PathState::File { .. })))
         };
-        let Some(at) = above.iter().position(is_file) else { continue };
+        let Some(index) = above.iter().position(is_file) else { continue };
         // Also restore the directories between.
-        for folder in above.iter().take(at + 1) {
+        for folder in above.iter().take(index + 1) {
             if known.insert(folder.to_path_buf()) {
                 folders.push((folder.to_path_buf(), PathState::Folder { mode: 0o755 }, None));
             }

@@ -19,8 +19,8 @@ pub(super) struct WorkGuard<'a, T> {
 
 impl<T> WorkGuard<'_, T> {
     /// Finishes the item and adds further items.
-    pub fn done(mut self, made: Vec<T>) {
-        self.new_items = made;
+    pub fn done(mut self, new_items: Vec<T>) {
+        self.new_items = new_items;
     }
 }
 

@@ -126,31 +126,31 @@ impl JournalFile {
     /// Replaces the journal with an encrypted copy.
     fn encrypt_existing(mut self, path: &Path, session: &str, keys: &Keys) -> io::Result<Self> {
         let new = temporary_path(path);
-        let made = (|| {
-            let mut made = Self::make(&new)?;
-            made.encrypt(session, keys)?;
+        let created = (|| {
+            let mut created = Self::make(&new)?;
+            created.encrypt(session, keys)?;
             self.file.seek(SeekFrom::Start(0))?;
             let none = Keys::default();
             let mut lines = JournalReader::new(&self.file, path, &none);
             while let Some(line) = lines.next().map_err(io::Error::other)? {
-                made.write(line.text)?;
+                created.write(line.text)?;
             }
-            made.sync()?;
+            created.sync()?;
             fs::rename(&new, path)?;
-            Ok(made)
+            Ok(created)
         })();
-        made.inspect_err(|_| drop(fs::remove_file(&new)))
+        created.inspect_err(|_| drop(fs::remove_file(&new)))
     }
 
     /// Copies the contents to a new file and returns that file for further writing.
     pub(super) fn copy_to(&self, path: &Path) -> io::Result<Self> {
-        let mut made = Self::make(path)?;
+        let mut created = Self::make(path)?;
         let mut old = self.file.try_clone()?;
         old.seek(SeekFrom::Start(0))?;
-        made.length = io::copy(&mut old.take(self.length), &mut made.file)?;
-        made.cipher = self.cipher.as_ref().map(|(cipher, next)| (cipher.clone(), *next));
-        made.record_modified_time();
-        Ok(made)
+        created.length = io::copy(&mut old.take(self.length), &mut created.file)?;
+        created.cipher = self.cipher.as_ref().map(|(cipher, next)| (cipher.clone(), *next));
+        created.record_modified_time();
+        Ok(created)
     }
 
     pub(super) fn file(&self) -> &File {

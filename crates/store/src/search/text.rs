@@ -57,9 +57,9 @@ fn is_unspaced_script(char: char) -> bool {
 pub(super) fn expression(typed: &str, is_prefix: bool) -> Option<String> {
     let mut out = String::new();
     let mut can_be_begun = false;
-    for (at, piece) in typed.split('"').enumerate() {
+    for (index, piece) in typed.split('"').enumerate() {
         // Every second piece was in quotes; the last may lack its closing quote.
-        let quoted = at % 2 == 1;
+        let quoted = index % 2 == 1;
         let words: Vec<&str> = match quoted {
             true => vec![piece],
             false => piece.split_whitespace().collect(),

@@ -240,12 +240,12 @@ fn store_session(writing: &Transaction<'_>, read: &ParsedSession<'_>) -> rusqlit
     let number = writing.last_insert_rowid();
     let mut rows = rows_of(title, &read.turns);
     let mut insert = writing.prepare("INSERT INTO texts(rowid, body) VALUES (?1, ?2)")?;
-    let mut left = MOST_OF_SESSION;
+    let mut remaining = MOST_OF_SESSION;
     rows.retain(|(_, text)| !text.trim().is_empty());
     for (turn, body) in rows {
-        let limit = left.min(MOST_OF_TURN);
+        let limit = remaining.min(MOST_OF_TURN);
         let body = text::for_index(&body, limit);
-        left = left.saturating_sub(body.len());
+        remaining = remaining.saturating_sub(body.len());
         insert.execute(params![number << TURN_BITS | turn, body])?;
     }
     Ok(())

@@ -29,7 +29,7 @@ fn piece(bytes: &[u8]) -> Option<usize> {
         return text.or_else(|| Some(complete_characters_len(bytes)).filter(|length| *length > 0));
     }
     let end_of = |from: usize, is_end: fn(&u8) -> bool| {
-        bytes.get(from..)?.iter().position(is_end).map(|at| from + at + 1)
+        bytes.get(from..)?.iter().position(is_end).map(|index| from + index + 1)
     };
     match bytes.get(1)? {
         b'[' => end_of(2, |byte| (0x40..=0x7e).contains(byte)),
@@ -41,12 +41,12 @@ fn piece(bytes: &[u8]) -> Option<usize> {
 
 /// Returns the end of a string sequence: after BEL or ST.
 fn string_end(bytes: &[u8]) -> Option<usize> {
-    let at = bytes.iter().skip(2).position(|byte| matches!(byte, 0x07 | 0x1b))? + 2;
-    match (bytes.get(at), bytes.get(at + 1)) {
-        (Some(0x07), _) => Some(at + 1),
-        (_, Some(b'\\')) => Some(at + 2),
+    let index = bytes.iter().skip(2).position(|byte| matches!(byte, 0x07 | 0x1b))? + 2;
+    match (bytes.get(index), bytes.get(index + 1)) {
+        (Some(0x07), _) => Some(index + 1),
+        (_, Some(b'\\')) => Some(index + 2),
         // Another sequence ends the string.
-        (_, Some(_)) => Some(at),
+        (_, Some(_)) => Some(index),
         (_, None) => None,
     }
 }

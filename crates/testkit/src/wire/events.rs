@@ -375,7 +375,8 @@ impl WireEvents {
             args => args.to_string(),
         };
         // Sent in two pieces, split at a character boundary.
-        let half = (0..=arguments.len() / 2).rev().find(|&at| arguments.is_char_boundary(at));
+        let half =
+            (0..=arguments.len() / 2).rev().find(|&offset| arguments.is_char_boundary(offset));
         let (head, tail) = arguments.split_at(half.unwrap_or(0));
         match self.wire {
             WireFormat::Chat => {

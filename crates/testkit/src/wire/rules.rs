@@ -114,40 +114,40 @@ fn chat(body: &Value, found: &mut Vec<String>) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
     let mut open: BTreeSet<String> = BTreeSet::new();
     let messages = list(body, "messages", found);
-    for (at, message) in messages.iter().enumerate() {
+    for (index, message) in messages.iter().enumerate() {
         let role = message["role"].as_str().unwrap_or_default();
         match role {
             "tool" => {
                 let id = message["tool_call_id"].as_str().unwrap_or_default();
                 if !open.remove(id) {
-                    found.push(format!("message {at}: no call `{id}` is open"));
+                    found.push(format!("message {index}: no call `{id}` is open"));
                 }
                 if !message["content"].is_string() {
-                    found.push(format!("message {at}: content is not a text"));
+                    found.push(format!("message {index}: content is not a text"));
                 }
                 continue;
             }
-            "system" | "developer" if at == 0 => {}
+            "system" | "developer" if index == 0 => {}
             "user" => {}
             "assistant" => {}
-            other => found.push(format!("message {at}: role `{other}`")),
+            other => found.push(format!("message {index}: role `{other}`")),
         }
         if !open.is_empty() {
-            found.push(format!("message {at}: calls {open:?} are not answered"));
+            found.push(format!("message {index}: calls {open:?} are not answered"));
             open.clear();
         }
         for call in message["tool_calls"].as_array().into_iter().flatten() {
             let id = call["id"].as_str().unwrap_or_default().to_owned();
             if id.is_empty() || !open.insert(id.clone()) {
-                found.push(format!("message {at}: call id `{id}` is empty or used twice"));
+                found.push(format!("message {index}: call id `{id}` is empty or used twice"));
             }
             if !call["function"]["arguments"].is_string() {
-                found.push(format!("message {at}: arguments are not a text"));
+                found.push(format!("message {index}: arguments are not a text"));
             }
             all.insert(id);
         }
         if role == "assistant" && message["content"].is_null() && message["tool_calls"].is_null() {
-            found.push(format!("message {at}: neither content nor calls"));
+            found.push(format!("message {index}: neither content nor calls"));
         }
     }
     if !open.is_empty() {
@@ -164,23 +164,23 @@ fn responses(body: &Value, found: &mut Vec<String>) -> BTreeSet<String> {
     if body["store"] != false {
         found.push("`store` is not false".to_owned());
     }
-    for (at, item) in list(body, "input", found).iter().enumerate() {
+    for (index, item) in list(body, "input", found).iter().enumerate() {
         let id = || item["call_id"].as_str().unwrap_or_default().to_owned();
         match item["type"].as_str() {
             Some("function_call") => {
                 if !item["arguments"].is_string() {
-                    found.push(format!("item {at}: arguments are not a text"));
+                    found.push(format!("item {index}: arguments are not a text"));
                 }
                 calls.insert(id());
             }
             Some("function_call_output") => {
                 if !calls.contains(&id()) {
-                    found.push(format!("item {at}: no call `{}` before it", id()));
+                    found.push(format!("item {index}: no call `{}` before it", id()));
                 }
                 answered.insert(id());
             }
             Some("message") | Some("reasoning") => {}
-            other => found.push(format!("item {at}: type {other:?}")),
+            other => found.push(format!("item {index}: type {other:?}")),
         }
     }
     for call in calls.difference(&answered) {
@@ -204,15 +204,15 @@ fn messages(body: &Value, found: &mut Vec<String>) -> BTreeSet<String> {
     }
     let (mut all, mut open) = (BTreeSet::new(), BTreeSet::new());
     let mut last = "assistant";
-    for (at, message) in list(body, "messages", found).iter().enumerate() {
+    for (index, message) in list(body, "messages", found).iter().enumerate() {
         let role = message["role"].as_str().unwrap_or_default();
         if role == last {
-            found.push(format!("message {at}: role `{role}` twice"));
+            found.push(format!("message {index}: role `{role}` twice"));
         }
         last = if role == "user" { "user" } else { "assistant" };
         let blocks = message["content"].as_array().cloned().unwrap_or_default();
         if blocks.is_empty() {
-            found.push(format!("message {at}: no content"));
+            found.push(format!("message {index}: no content"));
         }
         let mut answered = BTreeSet::new();
         let mut others = false;
@@ -221,13 +221,13 @@ fn messages(body: &Value, found: &mut Vec<String>) -> BTreeSet<String> {
             match (role, block["type"].as_str().unwrap_or_default()) {
                 ("user", "tool_result") => {
                     if others {
-                        found.push(format!("message {at}: a result behind other blocks"));
+                        found.push(format!("message {index}: a result behind other blocks"));
                     }
                     answered.insert(text("tool_use_id"));
                 }
                 ("assistant", "tool_use") => {
                     if !block["input"].is_object() {
-                        found.push(format!("message {at}: input is not an object"));
+                        found.push(format!("message {index}: input is not an object"));
                     }
                     open.insert(text("id"));
                     all.insert(text("id"));
@@ -235,17 +235,17 @@ fn messages(body: &Value, found: &mut Vec<String>) -> BTreeSet<String> {
                 (_, "text") => {
                     others = true;
                     if text("text").is_empty() {
-                        found.push(format!("message {at}: empty text"));
+                        found.push(format!("message {index}: empty text"));
                     }
                 }
                 ("user", "image" | "document") => others = true,
                 ("assistant", "thinking" | "redacted_thinking") => {}
-                (_, kind) => found.push(format!("message {at}: block `{kind}` of {role}")),
+                (_, kind) => found.push(format!("message {index}: block `{kind}` of {role}")),
             }
         }
         if role == "user" {
             if answered != open {
-                found.push(format!("message {at}: calls {open:?} are answered by {answered:?}"));
+                found.push(format!("message {index}: calls {open:?} are answered by {answered:?}"));
             }
             open.clear();
         }
@@ -258,24 +258,24 @@ fn messages(body: &Value, found: &mut Vec<String>) -> BTreeSet<String> {
 
 fn ollama(body: &Value, found: &mut Vec<String>) -> BTreeSet<String> {
     let mut open = 0usize;
-    for (at, message) in list(body, "messages", found).iter().enumerate() {
+    for (index, message) in list(body, "messages", found).iter().enumerate() {
         if !message["content"].is_string() {
-            found.push(format!("message {at}: content is not a text"));
+            found.push(format!("message {index}: content is not a text"));
         }
         if message["role"] == "tool" {
             match open.checked_sub(1) {
                 Some(rest) => open = rest,
-                None => found.push(format!("message {at}: a result without a call")),
+                None => found.push(format!("message {index}: a result without a call")),
             }
             continue;
         }
         if open > 0 {
-            found.push(format!("message {at}: {open} calls are not answered"));
+            found.push(format!("message {index}: {open} calls are not answered"));
         }
         let calls = message["tool_calls"].as_array().cloned().unwrap_or_default();
         open = calls.len();
         if calls.iter().any(|call| !call["function"]["arguments"].is_object()) {
-            found.push(format!("message {at}: arguments are not an object"));
+            found.push(format!("message {index}: arguments are not an object"));
         }
     }
     if body["options"]["num_ctx"].as_u64().is_none() {

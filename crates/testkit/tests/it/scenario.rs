@@ -62,10 +62,10 @@ fn scenario_child_has_a_clean_environment_and_is_measured() {
     let mut command = home.command(Path::new("/bin/sh"), "http://x");
     let work = "cat src/a.txt; env | sort; i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done";
     command.args(["-c", work]);
-    let done = run(command, None, Duration::from_secs(20)).expect("run");
-    assert_eq!((done.code(), done.timed_out), (0, false));
-    let out = done.stdout();
+    let output = run(command, None, Duration::from_secs(20)).expect("run");
+    assert_eq!((output.code(), output.timed_out), (0, false));
+    let out = output.stdout();
     assert!(out.starts_with("hello") && out.contains(API_KEY) && !out.contains("CARGO"), "{out}");
-    assert!(done.cpu > Duration::ZERO && done.cpu <= done.elapsed * 4, "{done:?}");
-    assert!(done.peak_rss > 100_000 && done.peak_tree_rss > 100_000, "{done:?}");
+    assert!(output.cpu > Duration::ZERO && output.cpu <= output.elapsed * 4, "{output:?}");
+    assert!(output.peak_rss > 100_000 && output.peak_tree_rss > 100_000, "{output:?}");
 }

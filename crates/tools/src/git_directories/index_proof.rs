@@ -128,10 +128,10 @@ fn number(bytes: &[u8], at: usize) -> Option<u32> {
 /// Reads a number of git's variable length; returns it with its length.
 fn offset(bytes: &[u8]) -> Option<(usize, usize)> {
     let mut value: usize = 0;
-    for (at, byte) in bytes.iter().enumerate().take(5) {
+    for (index, byte) in bytes.iter().enumerate().take(5) {
         value = value.checked_shl(7)? | usize::from(byte & 0x7f);
         if byte & 0x80 == 0 {
-            return Some((value, at + 1));
+            return Some((value, index + 1));
         }
         value = value.checked_add(1)?;
     }

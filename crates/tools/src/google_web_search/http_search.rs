@@ -268,7 +268,7 @@ mod tests {
         }
         assert!(http_search("http://h/search", Some(json!({"q": "{query}"}))).is_ok());
         let headers = [("bad name".to_owned(), "x".to_owned())];
-        let made = HttpSearch::new("http://h/{query}", &headers, None, ClientOptions::default());
-        assert!(made.err().expect("an error").contains("webSearch.headers.bad name"));
+        let created = HttpSearch::new("http://h/{query}", &headers, None, ClientOptions::default());
+        assert!(created.err().expect("an error").contains("webSearch.headers.bad name"));
     }
 }

@@ -399,12 +399,12 @@ impl CollectedMatches {
 
     fn into_hits(self) -> Vec<Hits> {
         let files = self.files.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let mut left = self.total;
+        let mut remaining = self.total;
         let mut all: Vec<Hits> = files.by_path.into_values().collect();
         for file in &mut all {
-            let keep = usize::try_from(left).unwrap_or(usize::MAX);
+            let keep = usize::try_from(remaining).unwrap_or(usize::MAX);
             file.hits.truncate(keep);
-            left -= file.hits.len() as u64;
+            remaining -= file.hits.len() as u64;
         }
         all.retain(|file| !file.hits.is_empty());
         all

@@ -68,7 +68,7 @@ impl Read {
 /// Reads a file and records that the model saw it.
 pub(crate) fn read(
     workspace: &Workspace,
-    seen: &SeenFiles,
+    seen_files: &SeenFiles,
     target: &Confined,
     range: Range,
     cancel: &CancellationToken,
@@ -76,7 +76,7 @@ pub(crate) fn read(
     let failed = |error: FileError| with_hint(workspace, &error);
     let name = workspace.relative(target.path());
     let read_text = |size| {
-        let lines = read_text(seen, target, range, size, cancel).map_err(failed)?;
+        let lines = read_text(seen_files, target, range, size, cancel).map_err(failed)?;
         if lines.first > lines.total && !lines.may_have_more {
             return Err(invalid_params(format!(
                 "`start_line` {} is past the end: {} has {} lines",
@@ -118,7 +118,7 @@ pub(crate) fn read(
         }
         FileKind::Media(mime) => {
             let (bytes, metadata) = read_capped(target, MAX_MEDIA).map_err(failed)?;
-            seen.record(target.path(), Snapshot::from_bytes(metadata, &bytes), None);
+            seen_files.record(target.path(), Snapshot::from_bytes(metadata, &bytes), None);
             let data = base64::engine::general_purpose::STANDARD.encode(&bytes);
             return Ok(Read::Media(Part::inline_data(mime, data)));
         }
@@ -127,7 +127,7 @@ pub(crate) fn read(
 }
 
 fn read_text(
-    seen: &SeenFiles,
+    seen_files: &SeenFiles,
     target: &Confined,
     range: Range,
     size: u64,
@@ -149,7 +149,7 @@ fn read_text(
         match read_capped(target, whole) {
             Ok((bytes, facts)) => {
                 let lines = lines_from_bytes(&bytes, facts, range);
-                seen.record(target.path(), lines.snapshot, Some(&bytes));
+                seen_files.record(target.path(), lines.snapshot, Some(&bytes));
                 return Ok(truncate_lines(lines));
             }
             // The file grew, or it is a kernel file without a size.
@@ -158,7 +158,7 @@ fn read_text(
         }
     }
     let lines = read_lines(target, range, &|| cancel.is_cancelled())?;
-    seen.record(target.path(), lines.snapshot, None);
+    seen_files.record(target.path(), lines.snapshot, None);
     Ok(truncate_lines(lines))
 }
 
@@ -166,10 +166,10 @@ fn read_text(
 fn truncate_lines(mut lines: TextLines) -> TextLines {
     let Some((end, _)) = lines.text.char_indices().nth(MOST_CHARACTERS) else { return lines };
     // A single line is below the limit, so there is a line boundary.
-    let (given, rest) = lines.text.split_at(end);
+    let (head, rest) = lines.text.split_at(end);
     let end = match rest.starts_with('\n') {
         true => end,
-        false => given.rfind('\n').unwrap_or(end),
+        false => head.rfind('\n').unwrap_or(end),
     };
     lines.text.truncate(end);
     lines.last = lines.first + lines.text.matches('\n').count() as u64;

@@ -33,7 +33,7 @@ impl<'a> SourceText<'a> {
             }
         }
         let mut line_starts = vec![0];
-        line_starts.extend(text.match_indices('\n').map(|(at, _)| offset_of(at + 1)));
+        line_starts.extend(text.match_indices('\n').map(|(offset, _)| offset_of(offset + 1)));
         Self {
             raw,
             text,
@@ -91,7 +91,8 @@ impl<'a> SourceText<'a> {
             return with_line_endings_of(old, new);
         }
         let after = self.raw.get(raw.end..).unwrap_or_default();
-        let next = after.find('\n').map(|at| after.get(..at).unwrap_or_default().ends_with('\r'));
+        let next =
+            after.find('\n').map(|offset| after.get(..offset).unwrap_or_default().ends_with('\r'));
         let before = self.raw.get(..raw.start).unwrap_or_default();
         let windows = next.unwrap_or_else(|| {
             before

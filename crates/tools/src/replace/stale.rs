@@ -13,7 +13,7 @@ pub(crate) fn is_current(old: Option<&str>, source: &SourceText<'_>, range: &Ran
         return false;
     }
     let Some(old) = old.map(plain_ends) else { return covers_whole_lines(text, range) };
-    let mut places = old.match_indices(quoted).map(|(at, _)| at..at + quoted.len());
+    let mut places = old.match_indices(quoted).map(|(offset, _)| offset..offset + quoted.len());
     match (places.next(), places.next()) {
         // The quoted text is newer than what was read: a formatter or the model's own command
         // wrote it.
@@ -63,9 +63,11 @@ fn neighbor_before<'a>(text: &'a str, range: &Range<usize>) -> Neighbor<'a> {
     let gap = rest.get(rest.trim_end().len()..).unwrap_or_default();
     let rest = rest.trim_end();
     let token = match word_at_end(rest) {
-        "" => {
-            rest.char_indices().next_back().and_then(|(at, _)| rest.get(at..)).unwrap_or_default()
-        }
+        "" => rest
+            .char_indices()
+            .next_back()
+            .and_then(|(offset, _)| rest.get(offset..))
+            .unwrap_or_default(),
         word => word,
     };
     Neighbor { rest_of_word, token, same_line: !token.is_empty() && !gap.contains('\n'), rest }
@@ -111,18 +113,18 @@ fn is_line_end(rest: &str) -> bool {
 /// Returns the whole lines that a range touches, without the last line ending.
 fn touched_lines<'a>(text: &'a str, range: &Range<usize>) -> &'a str {
     let head = text.get(..range.start).unwrap_or_default();
-    let start = head.rfind('\n').map_or(0, |at| at + 1);
+    let start = head.rfind('\n').map_or(0, |offset| offset + 1);
     // A line ending at the end of the match belongs to the previous line.
     let last = range.end.saturating_sub(1).max(range.start);
     let tail = text.as_bytes().get(last..).unwrap_or_default();
-    let end = tail.iter().position(|byte| *byte == b'\n').map_or(text.len(), |at| last + at);
+    let end = tail.iter().position(|byte| *byte == b'\n').map_or(text.len(), |index| last + index);
     text.get(start..end).unwrap_or_default()
 }
 
 fn contains_lines(text: &str, lines: &str) -> bool {
-    text.match_indices(lines).any(|(at, _)| {
-        let end = at + lines.len();
-        (at == 0 || text.get(..at).is_some_and(|head| head.ends_with('\n')))
+    text.match_indices(lines).any(|(offset, _)| {
+        let end = offset + lines.len();
+        (offset == 0 || text.get(..offset).is_some_and(|head| head.ends_with('\n')))
             && (end == text.len() || text.get(end..).is_some_and(|tail| tail.starts_with('\n')))
     })
 }
@@ -139,8 +141,8 @@ mod tests {
 
     fn check(old: Option<&str>, new: &str, quoted: &str) -> bool {
         let source = SourceText::new(new);
-        let at = source.text().find(quoted).expect("the quoted text");
-        is_current(old, &source, &(at..at + quoted.len()))
+        let offset = source.text().find(quoted).expect("the quoted text");
+        is_current(old, &source, &(offset..offset + quoted.len()))
     }
 
     #[test]

@@ -170,7 +170,7 @@ impl TokenPositions {
         start: usize,
     ) -> Option<()> {
         let head = text.get(..start)?;
-        let line_start = head.rfind('\n').map_or(0, |at| at + 1);
+        let line_start = head.rfind('\n').map_or(0, |offset| offset + 1);
         let indent = start - spaces_before(head);
         let begins_line = indent <= line_start;
         let mut at = start;
@@ -210,7 +210,7 @@ impl TokenPositions {
             return;
         };
         // If the file has no line ending there, the first token gets all the whitespace.
-        let lines_end = white.rfind('\n').map_or(range.end, |at| range.start + at + 1);
+        let lines_end = white.rfind('\n').map_or(range.end, |offset| range.start + offset + 1);
         let mut at = range.start;
         for index in gap {
             let kind = tokens.get(index).map(|token| token.kind);

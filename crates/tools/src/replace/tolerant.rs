@@ -92,12 +92,12 @@ pub(super) fn find(
 fn to_signs(text: &str) -> Vec<Sign> {
     let mut signs = Vec::new();
     let mut follows_space = false;
-    for (at, character) in text.char_indices() {
+    for (offset, character) in text.char_indices() {
         if is_space(character) {
             follows_space = true;
         } else {
             signs.push(Sign {
-                at: u32::try_from(at).unwrap_or(u32::MAX),
+                at: u32::try_from(offset).unwrap_or(u32::MAX),
                 character,
                 follows_space,
             });

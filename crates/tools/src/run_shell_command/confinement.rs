@@ -372,12 +372,12 @@ fn allowed_paths(options: &SandboxOptions, subject: &ConfinedCommand<'_>) -> Vec
     let mut paths: Option<Vec<PathBuf>> = None;
     for command in subject.line.own_commands() {
         let row = command.name().and_then(|name| options.table.command(name));
-        let given: Vec<PathBuf> = row.map_or_else(Vec::new, |row| {
+        let extra: Vec<PathBuf> = row.map_or_else(Vec::new, |row| {
             row.allowed_paths.iter().map(|path| expand(path, &options.home)).collect()
         });
         paths = Some(match paths {
-            None => given,
-            Some(paths) => paths.into_iter().filter(|path| given.contains(path)).collect(),
+            None => extra,
+            Some(paths) => paths.into_iter().filter(|path| extra.contains(path)).collect(),
         });
     }
     match subject.line.unanalyzable_reason {
@@ -618,9 +618,9 @@ mod tests {
             let mut environment = Vec::new();
             add_agent_variables(&mut environment, &subject);
             // The variable of the user who runs the tests, if it is set.
-            let given = environment.iter().any(|(name, _)| name == "SSH_AUTH_SOCK");
+            let provided = environment.iter().any(|(name, _)| name == "SSH_AUTH_SOCK");
             let may = may_use_agents(&subject);
-            assert_eq!(given, may && std::env::var_os("SSH_AUTH_SOCK").is_some(), "{command}");
+            assert_eq!(provided, may && std::env::var_os("SSH_AUTH_SOCK").is_some(), "{command}");
             may
         };
         let (default, yolo) = (ApprovalMode::Default, ApprovalMode::Yolo);

@@ -252,11 +252,13 @@ pub(super) fn copied_hidden_files(output: &str, hidden: &[PathBuf]) -> Vec<PathB
         SPECIAL.iter().any(|words| lower.contains(words))
             && DENIED.iter().any(|words| lower.contains(words))
     });
-    let made: Vec<&str> = lines
+    let created: Vec<&str> = lines
         .flat_map(|line| line.split(['\'', '"', '‘', '’', '“', '”']).skip(1).step_by(2))
         .collect();
     let is_copied = |path: &&PathBuf| {
-        made.iter().any(|made| Path::new(made).file_name().is_some_and(|it| path.ends_with(it)))
+        created
+            .iter()
+            .any(|created| Path::new(created).file_name().is_some_and(|it| path.ends_with(it)))
     };
     hidden.iter().filter(is_copied).take(MOST).cloned().collect()
 }

@@ -29,12 +29,12 @@ fn from_call(call: &GitCall<'_>, directory: &Path) -> Option<PathRemote> {
     let words: Vec<Option<&str>> = call.words.iter().map(text_of).collect();
     let remote = match call.name {
         "archive" | "subtree" => {
-            let at = words.iter().position(|word| {
+            let index = words.iter().position(|word| {
                 word.is_some_and(|word| word == "push" || word.starts_with("--remote"))
             })?;
-            match words.get(at).copied().flatten().and_then(|word| word.split_once('=')) {
+            match words.get(index).copied().flatten().and_then(|word| word.split_once('=')) {
                 Some((_, remote)) => Some(Some(remote)),
-                None => operands(words.get(at + 1..).unwrap_or_default()),
+                None => operands(words.get(index + 1..).unwrap_or_default()),
             }
         }
         _ => {

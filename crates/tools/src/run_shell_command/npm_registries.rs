@@ -61,19 +61,19 @@ mod tests {
         let text = "registry=https://npm.corp.example/\n@corp:registry = \"https://c.example/npm/\"\n\
             //npm.corp.example/:_authToken=secret\n@b:registry=https://u:p@b.example/\nignored=1\n";
         fs::write(home.join(".npmrc"), text).expect("a file");
-        let given = |mut environment: Vec<(OsString, OsString)>, readable: &[PathBuf]| {
+        let provided = |mut environment: Vec<(OsString, OsString)>, readable: &[PathBuf]| {
             add(&mut environment, home, home, readable);
             environment.pop().map(|(_, path)| PathBuf::from(path))
         };
-        assert_eq!(given(Vec::new(), &[]), Some(home.join("npmrc")));
+        assert_eq!(provided(Vec::new(), &[]), Some(home.join("npmrc")));
         assert_eq!(
             fs::read_to_string(home.join("npmrc")).expect("a file"),
             "registry=https://npm.corp.example/\n@corp:registry = \"https://c.example/npm/\"\n"
         );
-        assert_eq!(given(Vec::new(), &[home.join(".npmrc")]), None);
+        assert_eq!(provided(Vec::new(), &[home.join(".npmrc")]), None);
         let mine = vec![("NPM_CONFIG_USERCONFIG".into(), "/mine".into())];
-        assert_eq!(given(mine, &[]), Some("/mine".into()));
+        assert_eq!(provided(mine, &[]), Some("/mine".into()));
         fs::write(home.join(".npmrc"), "//npm.corp.example/:_authToken=secret\n").expect("a file");
-        assert_eq!(given(Vec::new(), &[]), None);
+        assert_eq!(provided(Vec::new(), &[]), None);
     }
 }

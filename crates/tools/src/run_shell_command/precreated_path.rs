@@ -18,7 +18,7 @@ pub(super) struct PrecreatedPath {
 /// Creates the missing `paths`, with their parents: as a directory if the line creates one there,
 /// else as an empty file. Failures are left for the command to report. Blocking.
 pub(super) fn make(paths: &[PathBuf], line: &ShellLine, directory: &Path) -> Vec<PrecreatedPath> {
-    let mut made = Vec::new();
+    let mut created = Vec::new();
     for path in paths {
         if path.symlink_metadata().is_ok() {
             continue;
@@ -29,7 +29,7 @@ pub(super) fn make(paths: &[PathBuf], line: &ShellLine, directory: &Path) -> Vec
             above.ancestors().take_while(|folder| folder.symlink_metadata().is_err()).collect();
         for folder in missing.into_iter().rev() {
             if std::fs::create_dir(folder).is_ok() {
-                made.push(PrecreatedPath { path: folder.to_owned(), marker_time: None });
+                created.push(PrecreatedPath { path: folder.to_owned(), marker_time: None });
             }
         }
         if is_folder {
@@ -37,13 +37,13 @@ pub(super) fn make(paths: &[PathBuf], line: &ShellLine, directory: &Path) -> Vec
         }
         // `create_new` follows no link.
         if let Ok(file) = OpenOptions::new().write(true).create_new(true).open(path) {
-            made.push(PrecreatedPath {
+            created.push(PrecreatedPath {
                 path: path.clone(),
                 marker_time: Some(set_untouched_time(&file)),
             });
         }
     }
-    made
+    created
 }
 
 /// Sets a modification time that no write would produce.
@@ -103,14 +103,14 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("aa/bb/c.txt");
         let line = bash::analyse("true");
-        let made = make(std::slice::from_ref(&file), &line, folder.path());
-        assert!(file.is_file() && made.len() == 3);
-        remove_unused(made).await;
+        let created = make(std::slice::from_ref(&file), &line, folder.path());
+        assert!(file.is_file() && created.len() == 3);
+        remove_unused(created).await;
         assert!(!folder.path().join("aa").exists());
         // A file that a command wrote, even without content, is kept.
-        let made = make(std::slice::from_ref(&file), &line, folder.path());
+        let created = make(std::slice::from_ref(&file), &line, folder.path());
         std::fs::write(&file, "").unwrap();
-        remove_unused(made).await;
+        remove_unused(created).await;
         assert!(file.is_file());
         // An existing file is left alone.
         assert!(make(&[file], &line, folder.path()).is_empty());
@@ -121,9 +121,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let place = folder.path().join("new");
         let line = bash::analyse("mkdir -p new/inner && echo x > new/inner/a");
-        let made = make(std::slice::from_ref(&place), &line, folder.path());
+        let created = make(std::slice::from_ref(&place), &line, folder.path());
         assert!(place.is_dir());
-        remove_unused(made).await;
+        remove_unused(created).await;
         assert!(place.is_dir());
     }
 }

@@ -149,8 +149,9 @@ impl UserCommand {
         let making = tokio::task::spawn_blocking(move || {
             folders.iter().try_for_each(|folder| parallax_exec::create_private_folder(folder))
         });
-        if let Err(reason) = making.await.map_err(|error| error.to_string()).and_then(|made| {
-            made.map_err(|error| format!("failed to create the directory for its output: {error}"))
+        if let Err(reason) = making.await.map_err(|error| error.to_string()).and_then(|created| {
+            created
+                .map_err(|error| format!("failed to create the directory for its output: {error}"))
         }) {
             return failure_outcome(reason);
         }

@@ -272,8 +272,8 @@ mod tests {
     use super::*;
 
     fn task(tracker: &Tracker, title: &str) -> String {
-        let made = tracker.create(title.into(), "d".into(), "task".into(), None, Vec::new());
-        made.expect("made").id
+        let created = tracker.create(title.into(), "d".into(), "task".into(), None, Vec::new());
+        created.expect("made").id
     }
 
     fn close(tracker: &Tracker, id: &str) -> Result<Task, String> {

@@ -268,18 +268,18 @@ mod tests {
         let folder = tempfile::tempdir().expect("folder");
         let tools = tracker_tools(&Arc::new(Tracker::new(folder.path().to_owned())));
         let [create, update, get, list, link, draw] = &tools[..] else { panic!("six") };
-        let made =
+        let created =
             run(create.as_ref(), json!({"title": "Ship", "description": "all", "type": "epic"}))
                 .await;
-        let epic = made.for_model.output["Created task ".len()..][..6].to_owned();
-        let made = run(
+        let epic = created.for_model.output["Created task ".len()..][..6].to_owned();
+        let created = run(
             create.as_ref(),
             json!({"title": "Test", "description": "it", "type": "task", "parentId": epic}),
         )
         .await;
-        let Some(Display::Todos { todos }) = &made.for_user else { panic!("a list") };
+        let Some(Display::Todos { todos }) = &created.for_user else { panic!("a list") };
         assert!(todos.iter().any(|todo| todo.description == "  Test"));
-        let task = made.for_model.output["Created task ".len()..][..6].to_owned();
+        let task = created.for_model.output["Created task ".len()..][..6].to_owned();
         let linked = run(link.as_ref(), json!({"taskId": epic, "dependencyId": task})).await;
         assert_eq!(linked.for_model.output, format!("Linked {epic} -> {task}."));
         let early = run(update.as_ref(), json!({"id": epic, "status": "closed"})).await;

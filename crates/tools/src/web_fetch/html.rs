@@ -15,7 +15,7 @@ const WIDTH: usize = 100_000;
 /// Returns the text of a page. With `base`, links keep their targets as absolute URLs; without it,
 /// only their text. CPU-intensive: call it on a blocking thread.
 pub(crate) fn to_text(html: &str, base: Option<&Url>) -> String {
-    let end = (0..=MAX_HTML.min(html.len())).rev().find(|at| html.is_char_boundary(*at));
+    let end = (0..=MAX_HTML.min(html.len())).rev().find(|offset| html.is_char_boundary(*offset));
     let html = html.get(..end.unwrap_or(0)).unwrap_or("");
     if !is_cheap_to_parse(html) {
         return strip_tags(html);
@@ -180,8 +180,8 @@ fn is_cheap_to_parse(html: &str) -> bool {
 fn strip_tags(html: &str) -> String {
     let mut text = String::with_capacity(html.len() / 2);
     let mut rest = html;
-    while let Some(at) = rest.find('<') {
-        let (before, tag) = rest.split_at(at);
+    while let Some(offset) = rest.find('<') {
+        let (before, tag) = rest.split_at(offset);
         text.push_str(before);
         text.push(' ');
         let skip = ["script", "style"].iter().find_map(|name| {

@@ -46,14 +46,14 @@ pub(super) fn fair_shares(lengths: &[usize], total: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..lengths.len()).collect();
     order.sort_by_key(|index| lengths.get(*index).copied());
     let mut shares = vec![0; lengths.len()];
-    let mut left = total;
+    let mut remaining = total;
     for (done, index) in order.iter().enumerate() {
         let length = lengths.get(*index).copied().unwrap_or(0);
-        let given = length.min(left / (lengths.len() - done));
+        let given = length.min(remaining / (lengths.len() - done));
         if let Some(share) = shares.get_mut(*index) {
             *share = given;
         }
-        left -= given;
+        remaining -= given;
     }
     shares
 }

@@ -20,7 +20,7 @@ use tempfile::TempDir;
 pub(crate) struct TestProject {
     pub(crate) folder: TempDir,
     pub(crate) workspace: Arc<Workspace>,
-    pub(crate) seen: Arc<SeenFiles>,
+    pub(crate) seen_files: Arc<SeenFiles>,
     pub(crate) unseen: UnseenOverwrite,
 }
 
@@ -41,7 +41,7 @@ impl TestProject {
         };
         change(folder.path(), &mut options);
         let workspace = Arc::new(Workspace::new(options).expect("a workspace"));
-        Self { folder, workspace, seen: Arc::default(), unseen: UnseenOverwrite::Warn }
+        Self { folder, workspace, seen_files: Arc::default(), unseen: UnseenOverwrite::Warn }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -60,7 +60,7 @@ impl TestProject {
     }
 
     fn tool(&self, name: &str) -> Box<dyn Tool> {
-        let (workspace, seen) = (Arc::clone(&self.workspace), Arc::clone(&self.seen));
+        let (workspace, seen) = (Arc::clone(&self.workspace), Arc::clone(&self.seen_files));
         match name {
             "read_file" => Box::new(ReadFile::new(workspace, seen)),
             "read_many_files" => {

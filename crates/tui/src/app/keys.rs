@@ -81,8 +81,8 @@ impl App {
     /// Handles several lines that arrived at once: pasted where text is typed, otherwise handled
     /// key by key.
     pub(super) fn burst(&mut self, keys: &[Key]) {
-        for (at, key) in keys.iter().enumerate() {
-            let rest = keys.get(at..).unwrap_or_default();
+        for (index, key) in keys.iter().enumerate() {
+            let rest = keys.get(index..).unwrap_or_default();
             let text = rest.iter().position(|key| key.ends_line());
             let is_several = text.is_some_and(|end| rest.len() > end + 1);
             if is_several && self.writes_text() {

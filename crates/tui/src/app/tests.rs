@@ -409,8 +409,11 @@ fn screen_reader_announces_how_long_a_turn_took_and_others_see_it() {
     bench.turn();
     bench.prompt();
     let rows = bench.rows();
-    let at = |text: &str| rows.iter().position(|row| row == text);
-    assert!(at("You: go").is_some() && at("You: go") < at("Working (esc to stop)."), "{rows:?}");
+    let index = |text: &str| rows.iter().position(|row| row == text);
+    assert!(
+        index("You: go").is_some() && index("You: go") < index("Working (esc to stop)."),
+        "{rows:?}"
+    );
     bench.event(EventBody::TurnEnded(ended()));
     bench.assert_visible("Done. (12s)");
     let mut bench = Bench::new(Layout::Inline);

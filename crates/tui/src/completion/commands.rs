@@ -97,7 +97,7 @@ pub fn matching_commands(
     }
     let typed = line.get(start..cursor)?;
     let word_end =
-        line.get(cursor..)?.find(char::is_whitespace).map_or(line.len(), |at| cursor + at);
+        line.get(cursor..)?.find(char::is_whitespace).map_or(line.len(), |offset| cursor + offset);
     let mut candidates = rank_commands(level, typed, start == 1, fuzzy);
     let mut end = word_end;
     if let Some(completer) = completer {

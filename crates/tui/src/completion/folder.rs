@@ -14,7 +14,7 @@ pub fn is_path(query: &str) -> bool {
 /// `/`. Relative paths start in `root`. Hidden entries are included only if the query asks for
 /// them. Reads the directory.
 pub fn entries(root: &Path, query: &str, limit: usize) -> Vec<String> {
-    let split = query.rfind('/').map_or(0, |at| at + 1);
+    let split = query.rfind('/').map_or(0, |offset| offset + 1);
     let (folder, name) = query.split_at(split);
     let place = match folder.strip_prefix("~/") {
         Some(rest) => std::env::home_dir().map(|home| home.join(rest)),

@@ -156,11 +156,11 @@ impl List {
 
     /// Shows the name of the selected candidate, and other names up to the limit.
     fn show_selected_name(&mut self) {
-        let mut left = NAMES_AT_ONCE;
+        let mut remaining = NAMES_AT_ONCE;
         let others = self.window().filter(|at| *at != self.selected);
-        for at in std::iter::once(self.selected).chain(others) {
+        for index in std::iter::once(self.selected).chain(others) {
             let (Some(candidate), Some(shown)) =
-                (self.candidates.get(at), self.shown_parts.get_mut(at))
+                (self.candidates.get(index), self.shown_parts.get_mut(index))
             else {
                 return;
             };
@@ -168,10 +168,10 @@ impl List {
                 continue;
             }
             let width = text_width(&candidate.label) + 2;
-            if width > left && at != self.selected {
+            if width > remaining && index != self.selected {
                 return;
             }
-            left = left.saturating_sub(width);
+            remaining = remaining.saturating_sub(width);
             *shown = match candidate.description.is_empty() {
                 true => ShownPart::Full,
                 false => ShownPart::Name,
@@ -287,11 +287,11 @@ impl List {
             .map(|char| if char.is_control() { ' ' } else { char })
             .collect();
         let used = self.names.min(most_name).max(text_width(&name)) + 2;
-        let left = room.saturating_sub(used);
-        if whole && !description.is_empty() && left > 3 {
+        let remaining = room.saturating_sub(used);
+        if whole && !description.is_empty() && remaining > 3 {
             let gap = used - text_width(&name);
-            let text = if text_width(&description) > left {
-                format!("{}…", truncate(&description, left - 1))
+            let text = if text_width(&description) > remaining {
+                format!("{}…", truncate(&description, remaining - 1))
             } else {
                 description
             };
@@ -308,12 +308,12 @@ fn truncate_start(name: &str, columns: usize) -> String {
     }
     let mut used = 1;
     let mut start = name.len();
-    for (at, cluster) in name.grapheme_indices(true).rev() {
+    for (offset, cluster) in name.grapheme_indices(true).rev() {
         used += grapheme_width(cluster);
         if used > columns {
             break;
         }
-        start = at;
+        start = offset;
     }
     format!("…{}", name.get(start..).unwrap_or(""))
 }

@@ -97,18 +97,18 @@ pub fn word(line: &str, cursor: usize) -> ShellWord {
     let mut start = None;
     let mut quote = None;
     let mut escaped = false;
-    for (at, char) in line.get(..cursor).unwrap_or("").char_indices() {
+    for (offset, char) in line.get(..cursor).unwrap_or("").char_indices() {
         let ends = char.is_whitespace() || "|;&(".contains(char);
         if escaped {
             word.push(char);
             escaped = false;
         } else if char == '\\' && quote != Some('\'') {
-            start.get_or_insert(at);
+            start.get_or_insert(offset);
             escaped = true;
         } else if quote == Some(char) {
             quote = None;
         } else if quote.is_none() && matches!(char, '"' | '\'') {
-            start.get_or_insert(at);
+            start.get_or_insert(offset);
             quote = Some(char);
         } else if quote.is_none() && ends {
             if start.take().is_some() {
@@ -119,7 +119,7 @@ pub fn word(line: &str, cursor: usize) -> ShellWord {
                 words.clear();
             }
         } else {
-            start.get_or_insert(at);
+            start.get_or_insert(offset);
             word.push(char);
         }
     }

@@ -160,13 +160,13 @@ impl PromptQueue {
 
     /// The messages that wait for the turn or its end.
     pub(crate) fn waiting(&self) -> Vec<PendingPrompt<'_>> {
-        let steering = self.steering.iter().enumerate().map(|(at, one)| PendingPrompt {
-            id: format!("s{at}"),
+        let steering = self.steering.iter().enumerate().map(|(index, one)| PendingPrompt {
+            id: format!("s{index}"),
             text: &one.text,
             delivery: "for this turn",
         });
-        let queued = self.queued.iter().enumerate().map(|(at, text)| PendingPrompt {
-            id: format!("q{at}"),
+        let queued = self.queued.iter().enumerate().map(|(index, text)| PendingPrompt {
+            id: format!("q{index}"),
             text,
             delivery: "after this turn",
         });

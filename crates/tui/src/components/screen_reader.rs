@@ -34,9 +34,9 @@ impl ScreenReader {
         let texts: Vec<String> = view.rows.iter().map(Line::text).collect();
         let opened = !self.rows.iter().any(|row| texts.contains(row));
         let mut rows = Vec::new();
-        for (at, text) in texts.iter().enumerate() {
+        for (index, text) in texts.iter().enumerate() {
             let is_rule = text.chars().all(|char| char == '─' || char == ' ');
-            if Some(at) == typed || is_rule || self.rows.contains(text) {
+            if Some(index) == typed || is_rule || self.rows.contains(text) {
                 continue;
             }
             // A deselected choice is not announced.
@@ -44,7 +44,7 @@ impl ScreenReader {
             if text.strip_prefix(NO_POINTER).is_some_and(was_selected) {
                 continue;
             }
-            let text = describe_marker(text, opened && at == 0);
+            let text = describe_marker(text, opened && index == 0);
             rows.extend(wrap(&Line::raw(text), width, &[Span::raw(NO_POINTER)]));
         }
         self.rows = texts;

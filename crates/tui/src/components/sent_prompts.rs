@@ -26,8 +26,8 @@ impl SentPrompts {
 
     /// Takes the files that were read for a prompt.
     pub(crate) fn take_read(&mut self, prompt: &str) -> Option<Vec<String>> {
-        let at = self.files_in_progress.iter().position(|(known, _)| known == prompt)?;
-        Some(self.files_in_progress.remove(at).1)
+        let index = self.files_in_progress.iter().position(|(known, _)| known == prompt)?;
+        Some(self.files_in_progress.remove(index).1)
     }
 
     /// Records paths that must not be read.

@@ -210,7 +210,7 @@ fn choices(schema: &Value, titled: &str) -> Option<Option<Vec<FieldChoice>>> {
 fn default(property: &Value, kind: &FieldKind) -> Vec<String> {
     let known = |choices: &[FieldChoice], value: &str| choices.iter().any(|it| it.value == value);
     let Some(default) = property.get("default") else { return Vec::new() };
-    let given: Vec<String> = match (kind, default) {
+    let provided: Vec<String> = match (kind, default) {
         (FieldKind::Text | FieldKind::Choice(_), Value::String(text)) => vec![text.clone()],
         (FieldKind::YesNo, Value::Bool(_)) | (FieldKind::Number { .. }, Value::Number(_)) => {
             vec![default.to_string()]
@@ -225,7 +225,7 @@ fn default(property: &Value, kind: &FieldKind) -> Vec<String> {
         // A field is a single line.
         _ => !value.contains(char::is_control) && value.chars().count() <= LONGEST,
     };
-    given.into_iter().filter(fits).collect()
+    provided.into_iter().filter(fits).collect()
 }
 
 #[cfg(test)]

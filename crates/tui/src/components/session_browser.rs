@@ -234,8 +234,8 @@ impl SessionBrowser {
 /// Returns the snippet with the matches highlighted.
 pub(crate) fn hit_row(hit: &SearchHit, theme: &Theme) -> Line {
     let mut row = Line::styled(format!("prompt {}: ", hit.turn), theme.secondary);
-    for (at, piece) in hit.snippet.split(MARKS).enumerate() {
-        let style = if at % 2 == 1 { theme.accent.bold() } else { theme.text };
+    for (index, piece) in hit.snippet.split(MARKS).enumerate() {
+        let style = if index % 2 == 1 { theme.accent.bold() } else { theme.text };
         row = row.with_span(sanitize(piece), style);
     }
     row

@@ -218,10 +218,10 @@ pub(crate) fn move_footer_item(
     left: bool,
 ) -> Option<Vec<FooterItem>> {
     let mut changed_items = items.to_vec();
-    let at = changed_items.iter().position(|item| item.as_str() == id)?;
-    let to = if left { at.checked_sub(1) } else { Some(at + 1) };
+    let index = changed_items.iter().position(|item| item.as_str() == id)?;
+    let to = if left { index.checked_sub(1) } else { Some(index + 1) };
     let to = to.filter(|to| *to < changed_items.len())?;
-    changed_items.swap(at, to);
+    changed_items.swap(index, to);
     Some(changed_items)
 }
 
@@ -273,8 +273,8 @@ pub(crate) fn setting_chosen(row: &SettingRow, footer: Option<&[FooterItem]>) ->
         SettingType::Flag => SettingStep::Save(Value::Bool(row.value != Value::Bool(true))),
         SettingType::Choice(words) => {
             let now = row.value.as_str().unwrap_or_default();
-            let at = words.iter().position(|word| *word == now);
-            let next = at.map_or(0, |at| (at + 1) % words.len().max(1));
+            let index = words.iter().position(|word| *word == now);
+            let next = index.map_or(0, |at| (at + 1) % words.len().max(1));
             match words.get(next) {
                 Some(word) => SettingStep::Save(Value::String((*word).to_owned())),
                 None => SettingStep::Nothing,

@@ -91,7 +91,7 @@ impl Field {
     }
 
     fn previous_boundary(&self) -> usize {
-        self.text[..self.cursor].grapheme_indices(true).next_back().map_or(0, |(at, _)| at)
+        self.text[..self.cursor].grapheme_indices(true).next_back().map_or(0, |(offset, _)| offset)
     }
 
     fn next_boundary(&self) -> usize {
@@ -116,13 +116,13 @@ impl Field {
         // The part that ends at the cursor.
         let mut skipped = 0;
         let mut start = 0;
-        for (at, cluster) in shown.grapheme_indices(true) {
+        for (offset, cluster) in shown.grapheme_indices(true) {
             if cursor - skipped < columns {
-                start = at;
+                start = offset;
                 break;
             }
             skipped += parallax_screen::grapheme_width(cluster);
-            start = at + cluster.len();
+            start = offset + cluster.len();
         }
         let tail = parallax_screen::truncate(&shown[start..], columns).to_owned();
         (tail, cursor - skipped)

@@ -535,8 +535,8 @@ impl ListDialog {
         let room = width.saturating_sub(text_width(NO_POINTER));
         let mut rows = wrap(&lead.with_span(item.label.clone(), style), room, &hang);
         if !item.detail.is_empty() {
-            let left = room.saturating_sub(hang[0].width()).max(8);
-            let detail = wrap(&Line::styled(item.detail.clone(), theme.secondary), left, &[]);
+            let remaining = room.saturating_sub(hang[0].width()).max(8);
+            let detail = wrap(&Line::styled(item.detail.clone(), theme.secondary), remaining, &[]);
             rows.extend(detail.into_iter().map(|row| with_prefix(&hang, row)));
         }
         self.with_marker(rows, offset, width, theme)
@@ -606,10 +606,11 @@ impl ListDialog {
         let text = truncate_text(&item.label, label_limit);
         let mut is_whole = text == item.label;
         let pad = label_width.saturating_sub(text_width(&text)) + 2;
-        let left = room.saturating_sub(text_width(&text) + pad);
+        let remaining = room.saturating_sub(text_width(&text) + pad);
         let mut line = lead.with_span(text, label);
         if !item.detail.is_empty() {
-            let detail = if left > 4 { truncate_text(&item.detail, left) } else { String::new() };
+            let detail =
+                if remaining > 4 { truncate_text(&item.detail, remaining) } else { String::new() };
             is_whole &= detail == item.detail;
             if !detail.is_empty() {
                 line.push(Span::raw(" ".repeat(pad)));

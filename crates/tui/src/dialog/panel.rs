@@ -69,9 +69,9 @@ impl Panel {
                 truncate_with_mark(title.with_span(format!(" · {only}"), theme.secondary), width)
             }
             titles => {
-                let left = width.saturating_sub(title.width() + 1);
+                let remaining = width.saturating_sub(title.width() + 1);
                 let mut row = title.with_span(" ", theme.text);
-                row.spans.extend(tabs::row(titles, self.page, left, theme).spans);
+                row.spans.extend(tabs::row(titles, self.page, remaining, theme).spans);
                 row
             }
         }

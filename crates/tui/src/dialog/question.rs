@@ -217,9 +217,9 @@ impl QuestionDialog {
 
     /// Moves the cursor to the answer that allows the call once. Returns whether there is one.
     pub(crate) fn select_yes(&mut self) -> bool {
-        let at = self.choices.iter().position(|choice| *choice == Choice::Once);
-        self.cursor = at.unwrap_or(self.cursor);
-        at.is_some()
+        let index = self.choices.iter().position(|choice| *choice == Choice::Once);
+        self.cursor = index.unwrap_or(self.cursor);
+        index.is_some()
     }
 
     /// Scrolls the body by a page. One row stays visible, unless there are only a few.

@@ -8,11 +8,11 @@ use crate::theme::Theme;
 /// Returns all titles if they fit, otherwise the open one and the number of tabs.
 pub(super) fn row(titles: &[&str], open: usize, width: usize, theme: &Theme) -> Line {
     let mut row = Line::EMPTY;
-    for (at, title) in titles.iter().enumerate() {
-        if at > 0 {
+    for (index, title) in titles.iter().enumerate() {
+        if index > 0 {
             row.push(Span::styled(" ", theme.secondary));
         }
-        let style = if at == open { theme.selected } else { theme.secondary };
+        let style = if index == open { theme.selected } else { theme.secondary };
         row.push(Span::styled(format!(" {title} "), style));
     }
     if row.width() <= width {

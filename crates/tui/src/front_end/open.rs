@@ -344,17 +344,17 @@ fn trust_rows(brings: &[String], width: usize, room: usize, theme: &Theme) -> Ve
     let kinds: Vec<Vec<Line>> =
         brings.iter().map(|line| wrapped(format!("  {line}"), theme.warning)).collect();
     let all: usize = kinds.iter().map(Vec::len).sum();
-    let mut left = room.saturating_sub(rows.len());
-    let is_cut = all > left;
+    let mut remaining = room.saturating_sub(rows.len());
+    let is_cut = all > remaining;
     if is_cut {
-        left = left.saturating_sub(more.len());
+        remaining = remaining.saturating_sub(more.len());
     }
     let count = kinds.len();
-    for (at, kind) in kinds.into_iter().enumerate() {
-        let share = if is_cut { left / (count - at) } else { kind.len() };
+    for (index, kind) in kinds.into_iter().enumerate() {
+        let share = if is_cut { remaining / (count - index) } else { kind.len() };
         let shown = kind.len().min(share);
         rows.extend(kind.into_iter().take(shown));
-        left = left.saturating_sub(shown);
+        remaining = remaining.saturating_sub(shown);
     }
     if is_cut {
         rows.extend(more);

@@ -27,7 +27,10 @@ impl SearchNeedle {
             return Vec::new();
         }
         let among = if self.exact { text.to_owned() } else { lowercase(text) };
-        among.match_indices(&self.text).map(|(at, found)| (at, at + found.len())).collect()
+        among
+            .match_indices(&self.text)
+            .map(|(offset, found)| (offset, offset + found.len()))
+            .collect()
     }
 
     pub(super) fn matches_row(&self, row: &Line) -> bool {

@@ -68,7 +68,7 @@ impl CommandOutput {
         let begin = if max_rows == usize::MAX {
             0
         } else {
-            text.rmatch_indices('\n').nth(limit).map_or(0, |(at, _)| at + 1)
+            text.rmatch_indices('\n').nth(limit).map_or(0, |(offset, _)| offset + 1)
         };
         let mut style = Style::PLAIN;
         let mut rows = Vec::new();

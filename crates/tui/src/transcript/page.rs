@@ -142,8 +142,8 @@ impl Transcript {
     fn start_call_clocks(&mut self, now_ms: u64) {
         let mut open: Vec<usize> = self.open.values().copied().collect();
         open.sort_unstable();
-        for at in open {
-            match self.items.get_mut(at) {
+        for index in open {
+            match self.items.get_mut(index) {
                 Some(Item::Tool(tool)) => tool.start_clock(now_ms),
                 Some(Item::Shell(shell)) => shell.start_clock(now_ms),
                 _ => {}

@@ -17,13 +17,13 @@ impl Transcript {
     pub(crate) fn next_picture(&mut self) -> Option<(LocalId, Arc<Image>)> {
         let released = self.committed_items;
         let mut waiting = None;
-        for (at, item) in self.items.iter_mut().enumerate().skip(released) {
+        for (index, item) in self.items.iter_mut().enumerate().skip(released) {
             let Item::Picture(shown) = item else { continue };
             if shown.is_preparing() {
                 return None;
             }
             if shown.is_waiting() && waiting.is_none() {
-                waiting = Some((at, shown));
+                waiting = Some((index, shown));
             }
         }
         let (at, shown) = waiting?;

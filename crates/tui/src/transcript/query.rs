@@ -64,8 +64,8 @@ impl Transcript {
 
     /// Returns the typed form of a text that is sent.
     pub(super) fn take_typed(&mut self, text: &str) -> Option<Arc<str>> {
-        let at = self.typed_forms.iter().position(|(sent, _)| sent.trim() == text.trim())?;
-        Some(self.typed_forms.remove(at).1)
+        let index = self.typed_forms.iter().position(|(sent, _)| sent.trim() == text.trim())?;
+        Some(self.typed_forms.remove(index).1)
     }
 
     /// Returns all file changes made by edits, one after another.
@@ -101,8 +101,8 @@ impl Transcript {
             true => (item..self.items.len()).collect(),
             false => (0..=item).rev().collect(),
         };
-        for at in items {
-            let worth = match self.items.get(at) {
+        for index in items {
+            let worth = match self.items.get(index) {
                 Some(Item::Answer(answer)) => needle.may_match(answer.text()),
                 Some(_) => true,
                 None => false,
@@ -110,17 +110,15 @@ impl Transcript {
             if !worth {
                 continue;
             }
-            let mut rows = self.item_rows(at, &draw).iter().enumerate();
+            let mut rows = self.item_rows(index, &draw).iter().enumerate();
             let found = match forward {
-                true => {
-                    rows.find(|(here, line)| (at, *here) >= (item, row) && needle.matches_row(line))
-                }
-                false => {
-                    rows.rfind(|(here, line)| (at, *here) < (item, row) && needle.matches_row(line))
-                }
+                true => rows
+                    .find(|(here, line)| (index, *here) >= (item, row) && needle.matches_row(line)),
+                false => rows
+                    .rfind(|(here, line)| (index, *here) < (item, row) && needle.matches_row(line)),
             };
             if let Some((here, _)) = found {
-                return Some((at, here));
+                return Some((index, here));
             }
         }
         None

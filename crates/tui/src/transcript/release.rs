@@ -99,11 +99,11 @@ impl Transcript {
         let mut shape_before = self.last_shape;
         let groups = read_group::is_on(self.options);
         let mut grouped = self.committed_items;
-        for at in self.committed_items..self.items.len() {
-            if at < grouped {
+        for index in self.committed_items..self.items.len() {
+            if index < grouped {
                 continue;
             }
-            if let Some(group) = read_group::find_group(&self.items, at).filter(|_| groups) {
+            if let Some(group) = read_group::find_group(&self.items, index).filter(|_| groups) {
                 if Shape::needs_blank_row(shape_before, Shape::Compact) {
                     rows.push(Line::EMPTY);
                 }
@@ -112,13 +112,13 @@ impl Transcript {
                 grouped = group.end;
                 continue;
             }
-            let Some(item) = self.items.get_mut(at) else { break };
+            let Some(item) = self.items.get_mut(index) else { break };
             let (more, shape) = match item {
                 Item::Answer(answer) => {
-                    let given = answer.is_committed();
+                    let is_committed = answer.is_committed();
                     let more = answer.remaining_rows(&draw);
                     // The rows above belong to the same answer.
-                    if given {
+                    if is_committed {
                         shape_before = None;
                     }
                     (more, Shape::Block)

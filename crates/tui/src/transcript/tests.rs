@@ -417,8 +417,8 @@ fn tool_title_keeps_the_file_name() {
         assert!(rows.contains(&format!("{expected}  src/a.rs")), "{rows}");
     }
     let mut view = TestTranscript::default();
-    let done = tool("c", "save_memory", ToolKind::Edit, "Save to GEMINI.md: tabs");
-    view.call("c", "save_memory", json!({"fact": "tabs"})).end(done);
+    let output = tool("c", "save_memory", ToolKind::Edit, "Save to GEMINI.md: tabs");
+    view.call("c", "save_memory", json!({"fact": "tabs"})).end(output);
     let rows = view.take().concat();
     assert!(rows.contains("SaveMemory  GEMINI.md: tabs"), "{rows}");
 }

@@ -265,10 +265,10 @@ fn done_rows(tool: &Tool, done: &FinishedCall, draw: &ItemRenderer<'_>) -> (Vec<
 /// Colors the numbers of added and removed lines.
 fn colour_counts(row: &mut Line, note: &str, draw: &ItemRenderer<'_>) {
     let Some(last) = row.spans.pop_if(|span| span.text == note) else { return };
-    for (at, count) in last.text.split(' ').enumerate() {
+    for (index, count) in last.text.split(' ').enumerate() {
         let is_added = count.starts_with('+');
         let style = if is_added { draw.theme.success } else { draw.theme.error };
-        let gap = if at > 0 { " " } else { "" };
+        let gap = if index > 0 { " " } else { "" };
         row.push(Span::styled(format!("{gap}{count}"), style));
     }
 }

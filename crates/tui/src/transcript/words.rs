@@ -25,11 +25,12 @@ impl RetryWait {
     /// Returns one row with the remaining time.
     pub(super) fn text(&mut self, now_ms: u64) -> String {
         let since = *self.since_ms.get_or_insert(now_ms);
-        let left = self.retry.delay_ms.saturating_sub(now_ms.saturating_sub(since)).div_ceil(1000);
+        let remaining =
+            self.retry.delay_ms.saturating_sub(now_ms.saturating_sub(since)).div_ceil(1000);
         let Retry { attempt, max_attempts, model, .. } = &self.retry;
         let (what, next) = (describe_failure(&self.retry), attempt + 1);
         let model = sanitize::one_row(model);
-        format!("{what} Retrying with {model} in {left}s (attempt {next} of {max_attempts})")
+        format!("{what} Retrying with {model} in {remaining}s (attempt {next} of {max_attempts})")
     }
 }
 

@@ -249,8 +249,8 @@ pub(crate) fn truncate_middle(text: &str, each: usize) -> String {
 /// Returns a content with some results replaced; `None` when it would not be shorter.
 fn with_results(entry: &ViewEntry, results: &[(usize, String)]) -> Option<ViewEntry> {
     let content = entry.content.open().ok()?;
-    let parts = content.parts.into_iter().enumerate().map(|(at, part)| {
-        let text = results.iter().find(|(place, _)| *place == at).map(|(_, text)| text);
+    let parts = content.parts.into_iter().enumerate().map(|(offset, part)| {
+        let text = results.iter().find(|(place, _)| *place == offset).map(|(_, text)| text);
         match (text, part.view()) {
             (Some(text), PartView::Response(old)) => {
                 let failed = old.response.is_some_and(|response| response.get("error").is_some());
@@ -305,8 +305,8 @@ mod tests {
         };
         // (tokens too many, results that get masked)
         for (over, results) in [(1, 1), (300, 1), (2_500, 1), (4_000, 2), (5_800, 4)] {
-            let (left, mask_text, json) = shorter(over);
-            let gone = total(&view) - left;
+            let (excess, mask_text, json) = shorter(over);
+            let gone = total(&view) - excess;
             assert_eq!(mask_text, results, "{over}");
             assert!(gone >= over.min(5_000), "{over}: {gone}");
             assert!(over > 4_000 || gone < over + over / 4 + 200, "{over}: {gone}");

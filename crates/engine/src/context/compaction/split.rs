@@ -29,7 +29,7 @@ impl HistorySplit {
         answers: usize,
     ) -> Option<Self> {
         let (mut tail, mut kept, mut size) = (None, 0, 0);
-        for (at, entry) in view.iter().enumerate().skip(1).rev() {
+        for (index, entry) in view.iter().enumerate().skip(1).rev() {
             size += entry.tokens;
             if entry.content.role() != Role::Model {
                 continue;
@@ -38,7 +38,7 @@ impl HistorySplit {
                 break;
             }
             kept += 1;
-            tail = Some(at);
+            tail = Some(index);
         }
         Self::at(view, active, tail?)
     }
@@ -57,7 +57,7 @@ impl HistorySplit {
 
     fn at(view: &[ViewEntry], active: Option<usize>, tail: usize) -> Option<Self> {
         let split = Self { active: active.filter(|at| *at < tail), tail };
-        let mut dropped = view.iter().enumerate().filter(|(at, _)| split.is_dropped(*at));
+        let mut dropped = view.iter().enumerate().filter(|(index, _)| split.is_dropped(*index));
         // A summary alone is not worth another summary.
         dropped.any(|(_, entry)| entry.origin.content_index().is_some()).then_some(split)
     }

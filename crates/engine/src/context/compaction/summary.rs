@@ -53,11 +53,13 @@ impl HistoryFacts {
         files: BTreeMap<String, FileActivity>,
         pinned: &PinnedResults<'_>,
     ) -> Self {
-        let dropped = view.iter().enumerate().filter(|(at, _)| split.is_dropped(*at));
+        let dropped = view.iter().enumerate().filter(|(index, _)| split.is_dropped(*index));
         let mut context: Vec<String> = Vec::new();
         for (_, entry) in dropped {
-            let mark =
-                entry.origin.content_index().and_then(|at| marks.iter().find(|mark| mark.at == at));
+            let mark = entry
+                .origin
+                .content_index()
+                .and_then(|offset| marks.iter().find(|mark| mark.at == offset));
             if mark.is_none() && entry.origin != EntryOrigin::Generated {
                 continue;
             }
@@ -69,14 +71,14 @@ impl HistoryFacts {
             }
         }
         let stays = |mark: &&PromptMark| {
-            let remaining = view.iter().enumerate().filter(|(at, _)| !split.is_dropped(*at));
+            let remaining = view.iter().enumerate().filter(|(index, _)| !split.is_dropped(*index));
             let mut indexes = remaining.filter_map(|(_, entry)| entry.origin.content_index());
             indexes.any(|at| at == mark.at)
         };
         let mut left = pinned.characters;
         let pinned = calls.iter().filter(|call| {
             let position = ResultPlace { content: call.content, part: call.part };
-            let remaining = view.iter().enumerate().filter(|(at, _)| !split.is_dropped(*at));
+            let remaining = view.iter().enumerate().filter(|(index, _)| !split.is_dropped(*index));
             let mut indexes = remaining.filter_map(|(_, entry)| entry.origin.content_index());
             pinned.pins.contains(&position) && !indexes.any(|at| at == call.content)
         });
@@ -108,12 +110,12 @@ impl HistoryFacts {
     /// Returns the facts as text.
     fn words(&self) -> String {
         let mut text = String::new();
-        let mut left = PROMPTS;
+        let mut remaining = PROMPTS;
         let mut prompts = Vec::new();
         for prompt in self.prompts.iter().rev() {
             let prompt = truncate_middle(prompt.trim(), PROMPT);
-            match left.checked_sub(prompt.len()) {
-                Some(rest) => left = rest,
+            match remaining.checked_sub(prompt.len()) {
+                Some(rest) => remaining = rest,
                 None => break,
             }
             prompts.push(prompt);
@@ -210,7 +212,7 @@ pub(crate) fn mechanical_summary(
     characters: usize,
 ) -> String {
     let mut text = String::from("<mechanical_account>\n");
-    let dropped = view.iter().enumerate().filter(|(at, _)| split.is_dropped(*at));
+    let dropped = view.iter().enumerate().filter(|(index, _)| split.is_dropped(*index));
     let mut output = Vec::new();
     for (_, entry) in dropped {
         let Ok(content) = entry.content.open() else { continue };
@@ -254,7 +256,7 @@ pub(crate) fn mechanical_summary(
 
 /// Returns the summary inside a previous one, without the facts that are collected again.
 fn previous_summary(text: &str) -> &str {
-    let from = text.find(HEADING_TEXT).map_or(0, |at| at + HEADING_TEXT.len());
+    let from = text.find(HEADING_TEXT).map_or(0, |offset| offset + HEADING_TEXT.len());
     let rest = text.get(from..).unwrap_or(text);
     let tags =
         ["<earlier_prompts>", "<todos>", "<plan>", "<pinned ", "<files>", "</compacted_history>"];

@@ -54,11 +54,11 @@ fn stray_responses_affect_no_call_and_line_floods_end_the_server() {
 #[test]
 fn tool_list_of_a_large_server_is_cached_for_the_next_session() {
     let world = with_server(r#"[{"text": "done"}]"#, "many");
-    let done = world.run_well(&["-y", "-p", "go"]);
+    let output = world.run_well(&["-y", "-p", "go"]);
     assert!(
-        done.err().contains("more than 2,000 entries; 2000 of them are used"),
+        output.err().contains("more than 2,000 entries; 2000 of them are used"),
         "{}",
-        done.err()
+        output.err()
     );
     assert_eq!(declared(&world, 0).iter().filter(|it| *it == "mcp_search_tools").count(), 1);
     let kept = std::fs::read_dir(world.home.parallax().join("mcp-cache")).expect("the cache");
@@ -249,7 +249,7 @@ fn project_changes_by_a_server_are_undone() {
     let kept = world.home.write("kept.txt", "mine").expect("file");
     world.run_well(&["-y", "-p", "go"]);
     assert_eq!(std::fs::read_to_string(&kept).expect("file"), "theirs");
-    let done = world.run(&["undo"]);
-    assert_eq!(done.code(), 0, "{}{}", done.stdout(), done.err());
+    let output = world.run(&["undo"]);
+    assert_eq!(output.code(), 0, "{}{}", output.stdout(), output.err());
     assert_eq!(std::fs::read_to_string(&kept).expect("file"), "mine");
 }

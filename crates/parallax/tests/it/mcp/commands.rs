@@ -13,13 +13,13 @@ fn server_configured_elsewhere_is_reported_on_removal() {
         .home
         .write_home(".gemini/settings.json", r#"{"mcpServers": {"h": {"command": "x"}}}"#)
         .expect("written");
-    let done = world.run(&["mcp", "remove", "h"]);
-    assert_eq!(done.code(), 0);
+    let output = world.run(&["mcp", "remove", "h"]);
+    assert_eq!(output.code(), 0);
     let display_path = file.display().to_string();
     assert!(
-        done.stdout().contains(&display_path) && done.stdout().contains("mcp disable h"),
+        output.stdout().contains(&display_path) && output.stdout().contains("mcp disable h"),
         "{}",
-        done.stdout()
+        output.stdout()
     );
     let refused = world.run(&["mcp", "add", "--bogus", "cmd"]);
     assert!(refused.code() != 0 && refused.err().contains("begin with `-`"), "{}", refused.err());
@@ -28,8 +28,8 @@ fn server_configured_elsewhere_is_reported_on_removal() {
         (r#"{"url": "http://x", "type": "sse"}"#, "(sse)"),
         (r#"{"command": "x"}"#, "(stdio)"),
     ] {
-        let done = world.run(&["mcp", "add-json", "j", server]);
-        assert!(done.stdout().contains(transport), "{}", done.stdout());
+        let output = world.run(&["mcp", "add-json", "j", server]);
+        assert!(output.stdout().contains(transport), "{}", output.stdout());
     }
 }
 
@@ -51,8 +51,8 @@ fn server_details_include_description_and_trust() {
     let project = r#"{"mcpServers": {"p": {"command": "x", "trust": true}}}"#;
     world.home.write(".gemini/settings.json", project).expect("written");
     for (words, report) in [(["mcp", "get", "p"], true), (["mcp", "disable", "s"], false)] {
-        let done = world.run(&words);
-        assert_eq!(done.err().contains("mcpServers.p.trust"), report, "{}", done.err());
+        let output = world.run(&words);
+        assert_eq!(output.err().contains("mcpServers.p.trust"), report, "{}", output.err());
     }
 }
 
@@ -69,8 +69,12 @@ fn server_of_an_untrusted_folder_is_found() {
     let listed = untrusted(&["mcp", "list"]).stdout();
     assert!(listed.contains("○ pold: in ") && !listed.contains("No MCP servers"), "{listed}");
     // The server is removed from the file that contains it, and the rest of the file is kept.
-    let done = untrusted(&["mcp", "remove", "pold"]);
-    assert!(done.stdout().contains("\"pold\" removed from project settings"), "{}", done.stdout());
+    let output = untrusted(&["mcp", "remove", "pold"]);
+    assert!(
+        output.stdout().contains("\"pold\" removed from project settings"),
+        "{}",
+        output.stdout()
+    );
     let file = world.home.project().join(".gemini/settings.json");
     assert!(!std::fs::read_to_string(file).expect("there").contains("pold"));
     assert!(!world.home.project().join(".parallax/settings.json").exists());

@@ -81,8 +81,8 @@ fn server_with_an_unpublished_protocol_version_is_rejected() {
     let world = World::new(r#"[{"text": "done"}]"#);
     let remote = Remote::start(&world, "--http", "future");
     set(&world, &json!({"mcpServers": {"test": {"url": remote.address, "type": "http"}}}));
-    let done = world.run_well(&["-y", "-p", "go"]);
-    assert!(done.err().contains("`2031-01-01`"), "{}", done.err());
+    let output = world.run_well(&["-y", "-p", "go"]);
+    assert!(output.err().contains("`2031-01-01`"), "{}", output.err());
 }
 
 #[test]

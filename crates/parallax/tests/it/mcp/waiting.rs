@@ -21,10 +21,10 @@ fn dead_or_silent_servers_are_waited_for_once() {
         servers[name] = stdio(&world, &format!("{name},mute"));
     }
     set(&world, &json!({"mcpServers": servers, "mcp": {"firstWaitMs": 8_000}}));
-    let done = world.run_well(&["-y", "-p", "go"]);
+    let output = world.run_well(&["-y", "-p", "go"]);
     // Unavailable servers are listed with the reason.
     for trouble in ["`missing`: it failed to start: program", "`empty`: ", "`mute`: "] {
-        assert!(done.err().contains(trouble), "{trouble}: {}", done.err());
+        assert!(output.err().contains(trouble), "{trouble}: {}", output.err());
     }
     let names = declared(&world, 0);
     let place = |name: &str| names.iter().position(|it| *it == format!("mcp_{name}_echo"));
@@ -101,8 +101,8 @@ fn unavailable_servers_are_reported_to_clients() {
     let nameless = stdio(&world, "nameless");
     let servers = json!({"gone": {"command": "no-such-program"}, "shy": nameless});
     set(&world, &json!({"mcpServers": servers}));
-    let done = world.run_well(&["-p", "go", "-o", "json"]);
-    let out: Value = serde_json::from_str(&done.stdout()).expect("JSON");
+    let output = world.run_well(&["-p", "go", "-o", "json"]);
+    let out: Value = serde_json::from_str(&output.stdout()).expect("JSON");
     let warning = out["warnings"][0].as_str().expect("a warning");
     assert!(warning.contains("`gone`: ") && warning.contains("no-such-program"), "{warning}");
     // The message does not mention our internal types.
@@ -117,10 +117,10 @@ fn server_that_failed_before_is_reported_again() {
         json!({"far": {"httpUrl": "http://192.0.2.1/mcp"}, "mute": stdio(&world, "mute")});
     set(&world, &json!({"mcpServers": servers, "mcp": {"firstWaitMs": 1_500}}));
     world.run_well(&["-y", "-p", "go"]);
-    let done = world.run_well(&["-y", "-p", "go"]);
-    assert!(done.err().contains("`far`: no response yet"), "{}", done.err());
-    let done = world.run_well(&["-y", "-p", "/mcp"]);
-    assert!(done.stdout().contains("no response yet"), "{}", done.stdout());
+    let output = world.run_well(&["-y", "-p", "go"]);
+    assert!(output.err().contains("`far`: no response yet"), "{}", output.err());
+    let output = world.run_well(&["-y", "-p", "/mcp"]);
+    assert!(output.stdout().contains("no response yet"), "{}", output.stdout());
 }
 
 #[test]

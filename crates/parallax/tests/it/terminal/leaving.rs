@@ -107,11 +107,11 @@ fn tool_result_is_saved_when_the_program_exits() {
         seat.has_seen("half of it");
         seat.has_seen("Goodbye!");
         let lines = seat.lines().join("\n");
-        let at = |words: &str| lines.find(words).unwrap_or_else(|| panic!("{words}: {lines}"));
-        assert!(at("half of it") < at("Goodbye!"), "{lines}");
-        assert!(at("Goodbye!") < at("gemini-3"), "the request is counted: {lines}");
-        let done = seat.world.run_well(&["sessions", "export", "latest", "--format", "jsonl"]);
-        assert!(done.stdout().contains("\"partial\":true"), "{}", done.stdout());
+        let offset = |words: &str| lines.find(words).unwrap_or_else(|| panic!("{words}: {lines}"));
+        assert!(offset("half of it") < offset("Goodbye!"), "{lines}");
+        assert!(offset("Goodbye!") < offset("gemini-3"), "the request is counted: {lines}");
+        let output = seat.world.run_well(&["sessions", "export", "latest", "--format", "jsonl"]);
+        assert!(output.stdout().contains("\"partial\":true"), "{}", output.stdout());
     }
 }
 

@@ -108,8 +108,8 @@ fn images_are_drawn_once_in_place() {
     assert!(pictures.iter().all(|file| file.starts_with(b"\x89PNG\r\n\x1a\n")));
     // Two rows are reserved for each image, and nothing else is drawn there.
     let lines = seat.lines();
-    for (at, _) in lines.iter().enumerate().filter(|(_, line)| line.contains(HEAD)) {
-        let below: Vec<&str> = lines[at + 1..at + 3].iter().map(|line| line.trim()).collect();
+    for (index, _) in lines.iter().enumerate().filter(|(_, line)| line.contains(HEAD)) {
+        let below: Vec<&str> = lines[index + 1..index + 3].iter().map(|line| line.trim()).collect();
         assert_eq!(below, ["", ""], "{lines:#?}");
     }
 

@@ -56,11 +56,13 @@ fn without_statistics(row: &str) -> String {
     }
     let is_digit = |char: Option<&char>| char.is_some_and(char::is_ascii_digit);
     let mut chars: Vec<char> = row.chars().collect();
-    for at in 2..chars.len() {
+    for index in 2..chars.len() {
         // Tenths of a second.
-        if chars[at] == 's' && is_digit(chars.get(at - 1)) && chars[at - 2] == '.' {
-            chars[at - 1] = '0';
-            for digit in chars[..at - 2].iter_mut().rev().take_while(|char| char.is_ascii_digit()) {
+        if chars[index] == 's' && is_digit(chars.get(index - 1)) && chars[index - 2] == '.' {
+            chars[index - 1] = '0';
+            for digit in
+                chars[..index - 2].iter_mut().rev().take_while(|char| char.is_ascii_digit())
+            {
                 *digit = '0';
             }
         }

@@ -95,10 +95,10 @@ fn plain_output(emulator: &Emulator) -> String {
 fn each_typed_character_is_in_the_output() {
     let seat = Seat::start_in(World::new(ANSWER), &Start::sized(100, 30));
     let text = "see  a b, aa  and twice";
-    for (at, char) in text.char_indices() {
+    for (offset, char) in text.char_indices() {
         let before = stream(&seat).len();
         seat.type_text(&char.to_string());
-        seat.wait_for_text(text[..=at].trim_end());
+        seat.wait_for_text(text[..=offset].trim_end());
         // The text may be elsewhere in the window, so that it does not show that this one is drawn.
         let drawn = seat.terminal.wait(&format!("output of {char:?}"), |shown| {
             plain_output(shown).get(before..).is_some_and(|new| new.contains(char))

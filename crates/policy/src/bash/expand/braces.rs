@@ -64,7 +64,9 @@ fn alternatives(word: &str, open: usize) -> Option<(usize, Vec<usize>)> {
 }
 
 fn find(word: &str, from: usize, brace: char) -> Option<usize> {
-    unquoted_characters(word, from).find(|(_, character)| *character == brace).map(|(at, _)| at)
+    unquoted_characters(word, from)
+        .find(|(_, character)| *character == brace)
+        .map(|(offset, _)| offset)
 }
 
 /// Returns the characters from `from` that are outside quotes and substitutions.
@@ -72,7 +74,7 @@ fn unquoted_characters(word: &str, from: usize) -> impl Iterator<Item = (usize, 
     let mut quote = None;
     let mut escaped = false;
     let mut parentheses = 0_usize;
-    word.char_indices().filter(move |(at, character)| {
+    word.char_indices().filter(move |(offset, character)| {
         let plain = quote.is_none() && !escaped && parentheses == 0;
         match (quote, character) {
             _ if escaped => escaped = false,
@@ -85,7 +87,7 @@ fn unquoted_characters(word: &str, from: usize) -> impl Iterator<Item = (usize, 
             (None, ')') => parentheses = parentheses.saturating_sub(1),
             _ => {}
         }
-        plain && *at >= from
+        plain && *offset >= from
     })
 }
 

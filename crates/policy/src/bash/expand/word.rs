@@ -369,7 +369,7 @@ pub(super) fn find_closing_bracket(text: &str, open: char, close: char) -> usize
     let mut depth = 0_usize;
     let mut quote = None;
     let mut escaped = false;
-    for (at, character) in text.char_indices() {
+    for (offset, character) in text.char_indices() {
         match (quote, character) {
             _ if escaped => escaped = false,
             (Some('\''), '\'') => quote = None,
@@ -381,7 +381,7 @@ pub(super) fn find_closing_bracket(text: &str, open: char, close: char) -> usize
             (None, _) if character == close => {
                 depth = depth.saturating_sub(1);
                 if depth == 0 {
-                    return at + close.len_utf8();
+                    return offset + close.len_utf8();
                 }
             }
             _ => {}
@@ -392,11 +392,11 @@ pub(super) fn find_closing_bracket(text: &str, open: char, close: char) -> usize
 
 fn find_closing_backtick(text: &str) -> usize {
     let mut escaped = false;
-    for (at, character) in text.char_indices() {
+    for (offset, character) in text.char_indices() {
         match character {
             _ if escaped => escaped = false,
             '\\' => escaped = true,
-            '`' => return at,
+            '`' => return offset,
             _ => {}
         }
     }

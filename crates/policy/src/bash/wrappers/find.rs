@@ -74,7 +74,7 @@ fn replace_placeholders(words: &[Word], places: &[&str]) -> Vec<Word> {
 }
 
 pub(super) fn fd(arguments: &[Word]) -> Vec<WrappedCommand> {
-    for (at, word) in arguments.iter().enumerate() {
+    for (index, word) in arguments.iter().enumerate() {
         let Some(text) =
             word.text.as_deref().filter(|_| is_single_word(word) || expands_only_to_names(word))
         else {
@@ -92,7 +92,7 @@ pub(super) fn fd(arguments: &[Word]) -> Vec<WrappedCommand> {
         if !matches!(text, "-x" | "-X" | "--exec" | "--exec-batch") {
             continue;
         }
-        let behind = arguments.get(at + 1..).unwrap_or_default();
+        let behind = arguments.get(index + 1..).unwrap_or_default();
         let length = behind
             .iter()
             .position(|word| word.text.as_deref() == Some(";"))

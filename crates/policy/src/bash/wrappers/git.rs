@@ -35,13 +35,13 @@ pub(super) fn inside(arguments: &[Word]) -> Vec<WrappedCommand> {
         "rebase" => found.extend(values(rest, "-x", "--exec", 4)),
         "difftool" => found.extend(values(rest, "-x", "--extcmd", 5)),
         "filter-branch" => {
-            for (at, word) in rest.iter().enumerate() {
+            for (index, word) in rest.iter().enumerate() {
                 if word
                     .text
                     .as_deref()
                     .is_some_and(|text| text.ends_with("-filter") || text == "--setup")
                 {
-                    found.extend(text_of(rest.get(at + 1)));
+                    found.extend(text_of(rest.get(index + 1)));
                 }
             }
         }
@@ -72,7 +72,7 @@ fn text_of(word: Option<&Word>) -> Vec<WrappedCommand> {
 /// Returns the texts of an option, whose long name may be abbreviated to `shortest` bytes.
 fn values(words: &[Word], short: &str, long: &str, shortest: usize) -> Vec<WrappedCommand> {
     let mut found = Vec::new();
-    for (at, word) in words.iter().enumerate() {
+    for (index, word) in words.iter().enumerate() {
         let Some(text) = word.text.as_deref() else { continue };
         let (name, glued) = match text.split_once('=') {
             Some((name, glued)) => (name, Some(glued)),
@@ -83,7 +83,7 @@ fn values(words: &[Word], short: &str, long: &str, shortest: usize) -> Vec<Wrapp
                 Some(text) => {
                     found.push(WrappedCommand::Script { text: text.to_owned(), plain_sh: true })
                 }
-                None => found.extend(text_of(words.get(at + 1))),
+                None => found.extend(text_of(words.get(index + 1))),
             }
         } else if let Some(text) = text.strip_prefix(short) {
             found.push(WrappedCommand::Script { text: text.to_owned(), plain_sh: true });

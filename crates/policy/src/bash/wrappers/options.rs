@@ -103,9 +103,9 @@ impl Options {
             return self.long_values.contains(&name).then_some(!glued);
         }
         let letters = option.strip_prefix('-')?;
-        for (at, letter) in letters.char_indices() {
+        for (offset, letter) in letters.char_indices() {
             if self.values.contains(letter) {
-                return Some(at + letter.len_utf8() == letters.len());
+                return Some(offset + letter.len_utf8() == letters.len());
             }
             if !self.flags.contains(letter) {
                 return None;

@@ -120,8 +120,8 @@ pub(super) fn inside(name: &str, arguments: &[Word]) -> Vec<WrappedCommand> {
     if matches!(name, "yarn" | "pnpm" | "bun") {
         let is_binary =
             |word: &Word| word.text.as_deref().is_some_and(|text| BINARIES.contains(&text));
-        let at = arguments.iter().position(is_binary);
-        found.extend(passed_command(at.and_then(|at| arguments.get(at..))));
+        let index = arguments.iter().position(is_binary);
+        found.extend(passed_command(index.and_then(|at| arguments.get(at..))));
     }
     for runner in RUNNERS.iter().filter(|runner| runner.names.contains(&name)) {
         let rest = match runner.verbs {

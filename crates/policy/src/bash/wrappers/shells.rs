@@ -248,14 +248,14 @@ pub(super) fn flock(arguments: &[Word]) -> Vec<WrappedCommand> {
 /// Reads `npx -c TEXT`, `npm exec --call TEXT`, and other options whose value is a line. Other forms
 /// run a package.
 pub(super) fn call(arguments: &[Word], options: &[&str]) -> Vec<WrappedCommand> {
-    for (at, word) in arguments.iter().enumerate() {
+    for (index, word) in arguments.iter().enumerate() {
         let Some(text) = word.text.as_deref() else { continue };
         if text == "--" {
             break;
         }
         let script = match text.split_once('=') {
             _ if options.contains(&text) => {
-                arguments.get(at + 1).and_then(|word| word.text.clone())
+                arguments.get(index + 1).and_then(|word| word.text.clone())
             }
             Some((option, script)) if option.starts_with("--") && options.contains(&option) => {
                 Some(script.to_owned())

@@ -107,8 +107,8 @@ fn create_cover(plan: &Plan, looks: Option<&PlaceholderFile>) -> SandboxResult<P
         None => ("closed".to_owned(), 0),
     };
     let path = plan.temporary.join(name);
-    let made = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&path);
-    match (made, looks) {
+    let created = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&path);
+    match (created, looks) {
         (Ok(_), None) => Ok(path),
         (Ok(file), Some(it)) => {
             let shaped = ftruncate(&file, it.size).and_then(|()| futimens(&file, &it.times()));

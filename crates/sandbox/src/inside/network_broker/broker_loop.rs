@@ -182,8 +182,8 @@ impl NetworkBroker {
         if let Some(checked) = processes::check_access(notice, is_own) {
             return checked.map(|()| NotifyReply::Proceed);
         }
-        let made = self.writable.serve(&self.proc, &caller, notice);
-        made.unwrap_or_else(|| self.serve_address(&caller, notice)).map(NotifyReply::Value)
+        let created = self.writable.serve(&self.proc, &caller, notice);
+        created.unwrap_or_else(|| self.serve_address(&caller, notice)).map(NotifyReply::Value)
     }
 
     fn serve_address(&self, caller: &Caller, notice: &Notice) -> Result<i64, Errno> {
@@ -356,8 +356,8 @@ impl NetworkBroker {
             return Ok(());
         }
         let same = |path: &PathBuf| {
-            let given = rustix::fs::stat(path);
-            given.is_ok_and(|given| (given.st_dev, given.st_ino) == (stat.st_dev, stat.st_ino))
+            let status = rustix::fs::stat(path);
+            status.is_ok_and(|status| (status.st_dev, status.st_ino) == (stat.st_dev, stat.st_ino))
         };
         if self.allowed_sockets.iter().any(same) {
             return Ok(());

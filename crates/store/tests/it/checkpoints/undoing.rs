@@ -148,7 +148,7 @@ fn single_changes_are_previewed_reverted_and_redone() {
         (Some("three\n"), Some("one\n"))
     );
     assert_eq!((a.kind, a.skip_reason.as_deref()), (ChangeKind::Changed, None));
-    assert_eq!(of("made.txt").map(|made| made.kind), Some(ChangeKind::Deleted));
+    assert_eq!(of("made.txt").map(|preview| preview.kind), Some(ChangeKind::Deleted));
     let skip_reason = |name: &str| of(name).and_then(|one| one.skip_reason.as_deref());
     for folder in ["shared", "shared/deep"] {
         assert_eq!(skip_reason(folder), Some("it contains other files"), "{folder}");

@@ -93,12 +93,12 @@ pub(crate) fn take_queued(app: &mut App, id: &str) {
 
 pub(crate) fn drop_queued(app: &mut App, id: &str) {
     let ids: Vec<String> = queue_items(app).into_iter().map(|item| item.id).collect();
-    let at = ids.iter().position(|one| one == id).unwrap_or_default();
+    let index = ids.iter().position(|one| one == id).unwrap_or_default();
     remove_from_queue(app, id);
     queue_dialog(app);
     // Keep the cursor position, or move it to the last message.
     let ids: Vec<String> = queue_items(app).into_iter().map(|item| item.id).collect();
-    if let Some(id) = ids.get(at).or(ids.last()) {
+    if let Some(id) = ids.get(index).or(ids.last()) {
         mark_queued(app, id);
     }
 }

@@ -180,14 +180,14 @@ pub(crate) fn fork(app: &mut App, before: &str) {
     let id = app.session.id().to_owned();
     app.effect(Effect::Run(Box::new(move || {
         // A session has no file before its first prompt.
-        let made = match launch.session_library().any_session(&id) {
+        let forked = match launch.session_library().any_session(&id) {
             Ok(_) => launch
                 .session_library()
                 .fork_session(&id, before)
                 .map_err(|failure| failure.message),
             Err(_) => Err("nothing to copy yet".to_owned()),
         };
-        Box::new(move |app| match made {
+        Box::new(move |app| match forked {
             Ok(new) => {
                 // The screen shows all of it already.
                 app.session.set_shown(before.is_none());

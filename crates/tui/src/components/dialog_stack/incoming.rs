@@ -276,8 +276,8 @@ impl DialogStack {
 
     /// How long dialogs still wait for a pause in typing, in milliseconds.
     pub(crate) fn writing_left_ms(&self, now_ms: u64) -> Option<u64> {
-        let left = self.incoming.writing_until.saturating_sub(now_ms);
-        (self.is_user_opened() && left > 0).then_some(left)
+        let remaining = self.incoming.writing_until.saturating_sub(now_ms);
+        (self.is_user_opened() && remaining > 0).then_some(remaining)
     }
 
     fn is_user_opened(&self) -> bool {

@@ -123,9 +123,9 @@ fn command_is_shown_after_a_multiline_description() {
         .iter()
         .map(|row| row.text().trim().to_owned())
         .collect();
-    let at = |text: &str| rows.iter().position(|row| row == text);
-    assert!(at("· runs `rm -rf x`") > at("$ ls") && at("$ ls").is_some(), "{rows:?}");
-    assert_eq!(at("(23 empty lines)").map(|at| at + 1), at("rm -rf x"), "{rows:?}");
+    let index = |text: &str| rows.iter().position(|row| row == text);
+    assert!(index("· runs `rm -rf x`") > index("$ ls") && index("$ ls").is_some(), "{rows:?}");
+    assert_eq!(index("(23 empty lines)").map(|at| at + 1), index("rm -rf x"), "{rows:?}");
 }
 
 #[test]

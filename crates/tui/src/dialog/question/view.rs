@@ -355,13 +355,13 @@ impl QuestionDialog {
         theme: &Theme,
         rows: impl FnOnce() -> Vec<Line>,
     ) -> Vec<Line> {
-        let mut made = self.rendered_body.borrow_mut();
+        let mut cache = self.rendered_body.borrow_mut();
         let is_coloured = is_loaded();
-        let fits = made.width == width && made.theme == theme.name && !made.rows.is_empty();
-        if !fits || made.is_coloured != is_coloured {
-            *made = RenderedBody { width, theme: theme.name.clone(), is_coloured, rows: rows() };
+        let fits = cache.width == width && cache.theme == theme.name && !cache.rows.is_empty();
+        if !fits || cache.is_coloured != is_coloured {
+            *cache = RenderedBody { width, theme: theme.name.clone(), is_coloured, rows: rows() };
         }
-        made.rows.clone()
+        cache.rows.clone()
     }
 
     /// Adds the parts of a compound command: what it runs and writes.
@@ -404,7 +404,7 @@ impl QuestionDialog {
             .iter()
             .map(|source| tabs(source))
             .filter(|source| !source.is_empty())
-            .filter_map(|source| text.find(&source).map(|at| at..at + source.len()))
+            .filter_map(|source| text.find(&source).map(|offset| offset..offset + source.len()))
             .collect();
         if places.is_empty() {
             return line;
@@ -520,8 +520,8 @@ fn with_names(text: &str, theme: &Theme) -> Line {
     if text.matches('`').count() % 2 == 1 {
         return Line::styled(text.to_owned(), theme.secondary);
     }
-    for (at, part) in text.split('`').enumerate().filter(|(_, part)| !part.is_empty()) {
-        let style = if at % 2 == 1 { theme.text } else { theme.secondary };
+    for (index, part) in text.split('`').enumerate().filter(|(_, part)| !part.is_empty()) {
+        let style = if index % 2 == 1 { theme.text } else { theme.secondary };
         line.push(Span::styled(part.to_owned(), style));
     }
     line

@@ -30,8 +30,8 @@ fn command_shows_its_phases() {
 fn command(args: serde_json::Value, title: &str, expanded: bool) -> Vec<String> {
     let mut view = TestTranscript::default();
     view.transcript.options.expanded = expanded;
-    let done = tool("c", "run_shell_command", ToolKind::Execute, title);
-    view.call("c", "run_shell_command", args).end(done);
+    let output = tool("c", "run_shell_command", ToolKind::Execute, title);
+    view.call("c", "run_shell_command", args).end(output);
     view.take()
 }
 

@@ -83,11 +83,11 @@ fn page_of_a_streaming_answer_matches_the_final_one() {
     crate::highlight::wait_until_loaded();
     let mut view = TestTranscript::default();
     view.start("t", ItemStart::Text);
-    for at in 0..text.len() {
-        view.delta("t", &text[at..=at]);
+    for index in 0..text.len() {
+        view.delta("t", &text[index..=index]);
         let page = view.transcript.page(Anchor::Bottom, 40, 50, &view.theme, 0);
         let mut whole = TestTranscript::default();
-        whole.text("t", &text[..=at], false);
-        assert_eq!(page.rows, whole.transcript.take_finished(40, &whole.theme), "{at}");
+        whole.text("t", &text[..=index], false);
+        assert_eq!(page.rows, whole.transcript.take_finished(40, &whole.theme), "{index}");
     }
 }

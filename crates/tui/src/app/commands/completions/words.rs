@@ -75,8 +75,8 @@ fn completer(command: &'static str, others: Option<Completer>) -> Completer {
             None => ("", typed),
         };
         let mut fitting = others.as_ref().map(|others| others(typed)).unwrap_or_default();
-        let given: Vec<&str> = before.split_whitespace().collect();
-        let words = next(command, &given).into_iter().filter(|(word, _)| word.starts_with(last));
+        let provided: Vec<&str> = before.split_whitespace().collect();
+        let words = next(command, &provided).into_iter().filter(|(word, _)| word.starts_with(last));
         fitting.extend(words.map(|(word, description)| Argument {
             value: format!("{before}{word}"),
             description: description.to_owned(),
