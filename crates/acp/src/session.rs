@@ -502,7 +502,7 @@ impl EditorSession {
     }
 }
 
-/// Whether no client is left to answer. The session ends: a rejection would ask the model once more.
+/// Whether no client remains to answer. The session ends: a rejection would ask the model again.
 fn is_disconnected(answer: &Result<Value, RpcError>) -> bool {
     answer.as_ref().is_err_and(RpcError::is_disconnected)
 }

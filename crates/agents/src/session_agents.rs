@@ -73,7 +73,7 @@ pub trait AgentEnvironment: Send + Sync {
     fn remote(&self, definition: &RemoteDefinition) -> Arc<dyn RemoteAgent>;
 }
 
-/// What an agent with a worktree of its own has instead of what the session provides.
+/// What an agent with its own worktree has instead of what the session provides.
 pub struct IsolatedAgent {
     /// The session's environment there.
     pub environment: Box<dyn AgentEnvironment>,

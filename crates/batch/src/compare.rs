@@ -25,7 +25,7 @@ pub struct ModelTotal {
     pub model: String,
     /// Tasks.
     pub tasks: usize,
-    /// Of them, those that succeeded.
+    /// The number of tasks that succeeded.
     pub succeeded: usize,
     /// US dollars.
     pub cost: f64,

@@ -145,7 +145,7 @@ impl BatchDirectory {
         drop(all);
         // The pace of an earlier run says nothing about this one.
         let _ = fs::remove_file(locks.join("pace"));
-        // A name of its own: an agent that waits for an earlier process must not mistake this
+        // A separate name: an agent that waits for an earlier process must not mistake this
         // one for it.
         for entry in fs::read_dir(&locks).map_err(failed)?.flatten() {
             if entry.file_name().to_string_lossy().starts_with("run-") {

@@ -1,7 +1,7 @@
 //! Results in the log of a pod: an object per line, for `parallax batch collect`.
 //!
 //! A runtime keeps only so much of a log, and a task must not fill it, so that files that are not
-//! needed for the result are left out where they are too large.
+//! needed for the result are omitted where they are too large.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write};

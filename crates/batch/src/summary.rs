@@ -16,7 +16,7 @@ use crate::result::{TaskResult, TaskState, TokenCounts};
 pub struct Summary {
     /// Tasks with a result.
     pub tasks: usize,
-    /// Of them, by state.
+    /// The number of tasks in each state.
     pub states: BTreeMap<&'static str, usize>,
     /// US dollars.
     pub cost: f64,

@@ -293,7 +293,7 @@ impl Checkpoints for CheckpointManager {
         // Begins a checkpoint only to list what cannot be undone; files stored by it are reused
         // later.
         let Ok(mark) = self.store.begin_command(0) else { return Vec::new() };
-        // That ignored files are not saved is said once, and again before a command that deletes.
+        // The notice about ignored files appears once, and again before a command that deletes.
         let deletes =
             bash::analyse(command).commands.iter().any(|it| bash::destructive(it).is_some());
         let output = lock(&self.shared.shown_notices);

@@ -60,7 +60,7 @@ fn bracket_expression(text: &str) -> Option<usize> {
     is_word.then_some(negated + end + 1)
 }
 
-/// Whether a word goes on behind a question mark, which otherwise ends a sentence.
+/// Whether a word continues after a question mark, which otherwise ends a sentence.
 fn continues_word(rest: &str) -> bool {
     let rest = rest.trim_start_matches(['?', '!', '.', ':']);
     rest.starts_with(['{', '[']) || rest.starts_with(|char: char| !closes(char))

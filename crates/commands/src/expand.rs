@@ -386,7 +386,7 @@ impl Expander {
     }
 }
 
-/// Whether a word goes on behind the path that was read from it, with a character that ends a
+/// Whether a word continues after the path that was read from it, with a character that ends a
 /// reference: `@src/{a,b}.rs` does not mean all of `src`, nor `@component(name)` a directory.
 fn continues_word(text: &str, token: &AtToken) -> bool {
     let rest = text.get(token.range.end..).unwrap_or_default();

@@ -117,7 +117,7 @@ pub struct Agent {
     /// Maximum depth of nested agents, including itself: 1 means that it cannot start agents; 2 is
     /// the maximum.
     pub max_depth: u32,
-    /// Whether it works in a git worktree of its own.
+    /// Whether it works in its own git worktree.
     pub isolated: bool,
     /// The format of its result; `None` for text.
     pub output: Option<AgentOutput>,

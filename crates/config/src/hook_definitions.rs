@@ -103,8 +103,8 @@ impl Hook {
         if self.name.is_empty() { &self.command } else { &self.name }
     }
 
-    /// Returns the command with its variables, which decide what it runs, too. Of the user's own
-    /// hooks, only their names are shown, because the values may be secrets.
+    /// Returns the command with its variables, which also decide what it runs. For the user's own
+    /// hooks, only the names of variables are shown, because the values may be secrets.
     pub fn display_command(&self) -> String {
         if self.env.is_empty() {
             return self.command.clone();

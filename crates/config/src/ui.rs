@@ -116,7 +116,7 @@ pub enum LoadingPhrases {
 /// How the terminal is asked to show a notification.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum NotificationMethod {
-    /// Whatever the terminal supports.
+    /// What the terminal supports.
     #[default]
     Auto,
     /// OSC 9.
@@ -130,7 +130,7 @@ pub enum NotificationMethod {
 /// How images are drawn in the terminal.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum InlineImages {
-    /// Whatever the terminal reports to support.
+    /// What the terminal reports as supported.
     #[default]
     Auto,
     /// Images are not drawn.

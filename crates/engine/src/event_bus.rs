@@ -111,7 +111,7 @@ impl EventBus {
         Self { observers: observers.into(), ..Self::default() }
     }
 
-    /// Creates the bus of a subagent: it has readers of its own and the same observers.
+    /// Creates the bus of a subagent: it has its own readers and the same observers.
     pub(crate) fn for_subagent(&self, subagent: SubagentScope) -> Self {
         Self {
             observers: Arc::clone(&self.observers),

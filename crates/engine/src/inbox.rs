@@ -353,7 +353,7 @@ impl Inbox {
         self.running.cleared
     }
 
-    /// Receives interrupts once more, for the last work of a session.
+    /// Receives interrupts again, for the last work of a session.
     pub(crate) fn reopen_for(&mut self, work: CancellationToken) {
         self.running.turn = Some(work);
         self.running.shutdown = false;

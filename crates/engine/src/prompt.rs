@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn undeclared_tool_is_not_mentioned_in_the_prompt() {
-        // Plan mode and sandboxes have sections of their own.
+        // Plan mode and sandboxes have their own sections.
         let names = |text: &str| -> Vec<String> {
             let quoted = text.split('`').skip(1).step_by(2);
             let is_name = |word: &&str| {

@@ -5,7 +5,7 @@
 //! edits of a file apply in order, and later calls start only after it.
 //!
 //! Every call is a state machine: [`CallStage`] is its state, and [`Transition`] what happens next.
-//! Each step is in a file of its own and returns the transition; only [`ToolRunner::advance`] follows
+//! Each step is in its own file and returns the transition; only [`ToolRunner::advance`] follows
 //! it.
 
 mod approve;

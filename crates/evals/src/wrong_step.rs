@@ -52,7 +52,7 @@ pub(crate) fn first_wrong_step(
             .unwrap_or_else(|| step_of_answer(run, &problem))
     });
     let of_error = run.error.iter().map(|error| step_of_answer(run, error));
-    // Of several problems of one step, the first counts.
+    // If a step has several problems, the first counts.
     failed_call.into_iter().chain(of_error).chain(of_checks).min_by_key(|step| step.step)
 }
 

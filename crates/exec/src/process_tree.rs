@@ -168,7 +168,7 @@ impl ProcessTree {
         processes_in
     }
 
-    /// Whether no process of the command is left.
+    /// Whether no process of the command remains.
     pub(crate) fn has_exited(&self, processes_in: &TreeProcesses) -> bool {
         if cfg!(target_os = "linux") { processes_in.alive.is_empty() } else { !self.group_exists() }
     }

@@ -422,7 +422,7 @@ pub(crate) struct Guard {
 }
 
 impl Guard {
-    /// Records that no process of the command is left.
+    /// Records that no process of the command remains.
     pub(crate) fn mark_ended(&mut self) {
         self.open = false;
         let mut state = self.shared.state();

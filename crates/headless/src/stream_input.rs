@@ -318,7 +318,7 @@ impl<'a> Conversation<'a> {
     async fn react(&mut self, event: Event, runner: &mut Runner) -> bool {
         match event.body {
             EventBody::TurnStarted { prompt } => {
-                // A turn that goes on has a prompt of an earlier line.
+                // A turn that continues has a prompt of an earlier line.
                 self.continues.clear();
                 self.running = true;
                 self.expected_turns = self.expected_turns.saturating_sub(1);

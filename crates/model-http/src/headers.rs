@@ -50,7 +50,7 @@ pub struct RequestHeaders<'a> {
     pub model: &'a str,
     /// A key for `Authorization: Bearer`.
     pub bearer: Option<&'a Secret>,
-    /// A key for a header of its own.
+    /// A key that is sent in a separate header.
     pub named_key: Option<(&'static str, &'a Secret)>,
 }
 

@@ -27,7 +27,7 @@ pub(crate) fn questions(ask: &Value) -> Vec<UserQuestion> {
     }
 }
 
-/// Formats a request with its choices. Nothing that is approved is left out.
+/// Formats a request with its choices. Nothing that is approved is omitted.
 pub(crate) fn format_request(ask: &Value) -> String {
     let text = |key: &str| one_line(ask.get(key).and_then(Value::as_str).unwrap_or_default());
     let mut shown = format!("{}\n", text("title"));

@@ -1,4 +1,4 @@
-//! `parallax batch`: many tasks, each in an agent and a worktree of its own.
+//! `parallax batch`: many tasks, each with its own agent and worktree.
 
 use std::io::{IsTerminal as _, Write as _};
 use std::num::NonZeroUsize;

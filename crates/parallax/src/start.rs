@@ -133,7 +133,7 @@ pub(crate) async fn info_command(
     // Reads files and queries the kernel for a few milliseconds, in which nothing else has to run.
     let tell = || {
         info_commands::run(session, name, arguments).transpose().map_err(|mut failure| {
-            // The user may have meant a command of their own, which has another name.
+            // The user may have meant their own command, which has another name.
             if let Some(own) = session.commands.catalog().moved_from(name) {
                 failure.message.push_str(&format!("; your own command is `/{own}`"));
             }

@@ -153,7 +153,7 @@ fn base(call: &QueriedCall<'_>, permissions: &Permissions) -> SuggestedRule {
 fn commands_to_name<'c>(shell: &'c ShellCall<'_>, redirects: bool) -> Vec<&'c Command> {
     let commands = shell.line.commands.iter().enumerate();
     commands
-        // A command that needs no rule is left out, unless its output is redirected.
+        // A command that needs no rule is omitted, unless its output is redirected.
         .filter(|(index, command)| {
             !command.is_passed_on
                 && !is_transparent(&shell.line, *index)

@@ -20,7 +20,7 @@ use crate::row::Row;
 /// scrollback.
 pub(crate) const ERASE_BELOW: &[u8] = b"\r\x1b[K\x1b[C\x1b[J\r";
 
-/// Of a longer row, only the end is rewritten for programs that read the output.
+/// Only the end of a longer row is rewritten for programs that read the output.
 const ECHO_CAP: usize = 80;
 
 /// The rows to show.

@@ -120,7 +120,7 @@ fn is_clean(text: &str) -> bool {
     text.chars().all(is_shown)
 }
 
-/// Returns a shell command as one row with visible line breaks; nothing is left out.
+/// Returns a shell command as one row with visible line breaks; nothing is omitted.
 pub fn one_row_of_lines(text: &str) -> Cow<'_, str> {
     let text = text.trim_end_matches(['\n', '\r']);
     if text.chars().all(is_safe_to_show) {

@@ -33,7 +33,7 @@ pub(crate) struct SessionEnvironment {
     /// For MCP servers of agents that run in the sandbox.
     pub(crate) sandbox: Option<SandboxOptions>,
     pub(crate) checkpoint_manager: Option<Arc<CheckpointManager>>,
-    /// For agents that work in a worktree of their own.
+    /// For agents that work in their own worktree.
     pub(crate) isolation: IsolationInputs,
 }
 

@@ -65,7 +65,7 @@ impl ServerAccess {
         Ok(())
     }
 
-    /// A page can point a name of its own at this machine, but cannot make the browser send an
+    /// A page can point its own name at this machine, but cannot make the browser send an
     /// address in its place.
     fn is_own_host(&self, host: &str) -> bool {
         let (name, port) = match host.rsplit_once(':') {

@@ -25,7 +25,7 @@ pub enum SourceError {
 /// Reads the records of a session as JSON lines.
 pub struct SessionSource {
     journal: Option<JournalTail>,
-    /// Of a session that another program recorded: all of it.
+    /// The whole record of a session that another program recorded.
     imported: String,
 }
 

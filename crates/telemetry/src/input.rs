@@ -1,4 +1,4 @@
-//! What is passed from the session to the telemetry thread: observations as values of their own.
+//! What is passed from the session to the telemetry thread: observations as owned values.
 //! Copying is cheap: contents of requests are shared.
 
 use std::time::{Duration, SystemTime};

@@ -1,6 +1,6 @@
 //! Telemetry: what a session did, for other programs.
 //!
-//! [`Telemetry`] observes a session and passes on what it sees to a thread of its own, where a
+//! [`Telemetry`] observes a session and passes on what it sees to its own thread, where a
 //! fold turns it into log records, metrics, and spans. These go to a file that other programs
 //! read, or to an OpenTelemetry collector. Nothing is sent or written unless the user's settings
 //! name a place.

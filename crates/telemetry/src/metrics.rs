@@ -117,7 +117,7 @@ pub(crate) struct Metrics {
     points: BTreeMap<(&'static str, String), Point>,
 }
 
-/// Sets of attributes per session; values of more are left out, so that memory stays bounded.
+/// Sets of attributes per session; values of more are omitted, so that memory stays bounded.
 const MAX_POINTS: usize = 2000;
 
 impl Metrics {

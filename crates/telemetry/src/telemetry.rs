@@ -118,7 +118,7 @@ impl Observer for Telemetry {
         let mut context = TraceContext::for_turn(self.parent, &self.seed, turn);
         let mut subagents = scope.subagents.iter().peekable();
         while let Some(subagent) = subagents.next() {
-            // A subagent that has subagents of its own is in its first turn, for its last one
+            // A subagent that has its own subagents is in its first turn, for its last one
             // lets it finish only.
             let turn = if subagents.peek().is_none() { scope.turn } else { 1 };
             context = context.child(subagent.item.as_str()).subagent_turn(turn);

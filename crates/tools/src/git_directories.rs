@@ -512,7 +512,7 @@ mod tests {
                 fs::write(roots[0].join(".git"), text).expect("a file");
                 assert!(scratch.folders(&known, before).is_empty(), "{before}");
             } else {
-                // Without a repository of its own, the one around it counts …
+                // Without its own repository, the one around it counts …
                 assert_eq!(at_start, [top.join("main/.git")]);
                 // … but not if its own was moved away meanwhile.
                 shell("mv old .git").expect("a change");
@@ -522,7 +522,7 @@ mod tests {
                 assert!(scratch.folders(&known, before).is_empty(), "{before}");
             }
         }
-        // A part of the workspace that becomes a root of its own.
+        // A part of the workspace that becomes its own root.
         let known = GitDirectories::default();
         known.record(&[top.join("main")]);
         fs::create_dir(top.join("main/later")).expect("a folder");

@@ -65,7 +65,7 @@ pub(crate) struct StatusOptions<'a> {
     pub(crate) own_phrases: &'a [String],
     /// Whether Escape cancels the work.
     pub(crate) stops: bool,
-    /// Hints for other keys. Those that do not fit are left out.
+    /// Hints for other keys. Those that do not fit are omitted.
     pub(crate) keys: &'a [String],
 }
 
@@ -183,7 +183,7 @@ pub(crate) fn row(
     let phase = working.phase(look, now_ms, theme);
     let sign = if look.spinner { 2 } else { 0 };
     let least = sign + SUBJECT.min(phase.width());
-    // The rows of running tools have spinners of their own.
+    // The rows of running tools have their own spinners.
     let turns = look.spinner && (working.running.is_empty() || !working.subject.is_empty());
     let tail = tail(working, look, seconds, width.saturating_sub(least));
     let room = width.saturating_sub(sign + text_width(&tail));

@@ -214,7 +214,7 @@ fn cell(item: FooterItem, spans: &[Span], labels: bool) -> usize {
 }
 
 /// Shortens the model name first if not everything fits: `/model` shows the full name, and warnings
-/// must stay visible. If that is not enough, other items are left out instead.
+/// must stay visible. If that is not enough, other items are omitted instead.
 fn shorten_model(drawn: &mut [FooterCell], used: usize, labels: bool, width: usize) {
     if missing_columns(drawn, used, labels, width).is_none() {
         return;

@@ -283,7 +283,7 @@ impl<'r> Contents<'r> {
         nested_repositories::state(&self.record.path.join(path)).ok()
     }
 
-    /// Whether a directory of the worktree is a repository of its own.
+    /// Whether a directory of the worktree is its own repository.
     fn is_repository(&self, path: &Path) -> bool {
         self.record.path.join(path).join(".git").symlink_metadata().is_ok()
     }
@@ -298,7 +298,7 @@ impl<'r> Contents<'r> {
         Ok(())
     }
 
-    /// Points the branch of the worktree to a commit, whatever commands made of the reference.
+    /// Points the branch of the worktree to a commit, even if commands changed the reference.
     pub(super) fn move_branch(&self, commit: &str) -> Result<(), Failure> {
         let branch = self.branch();
         self.remove_special_files()?;

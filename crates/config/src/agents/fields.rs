@@ -133,7 +133,7 @@ pub(super) fn change(agent: &mut Agent, changes: &Object) -> Vec<String> {
     problems
 }
 
-/// Returns whether an agent with this `isolation` works in a git worktree of its own.
+/// Returns whether an agent with this `isolation` works in its own git worktree.
 fn is_isolated(value: &Value) -> Option<bool> {
     match value.as_str() {
         Some("worktree") => Some(true),

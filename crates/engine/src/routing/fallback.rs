@@ -101,7 +101,7 @@ impl ModelRouter {
         let mut chain = self.catalog().fallback_models(model, self.is_active(configured));
         chain.retain(|other| other.only_for.is_none() || other.only_for == cause);
         let ready = chain.iter().find(|other| self.availability.is_ready(&other.model));
-        // The last resort is tried once per turn, whatever is known about it.
+        // The last resort is tried once per turn, regardless of what is known about it.
         let last = || {
             chain.iter().find(|other| {
                 other.last_resort && !self.availability.failed_this_turn(&other.model)

@@ -96,7 +96,7 @@ impl Session {
             self.bus.send(EventBody::Restored(UndoResult { problem, ..UndoResult::default() }));
             return;
         };
-        // A turn of its own, so that an undo reverts the restore.
+        // A separate turn, so that an undo reverts the restore.
         if self.checkpoints.is_enabled() {
             self.conversation.start_turn();
         }

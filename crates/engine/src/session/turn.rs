@@ -1,5 +1,5 @@
 //! The turn loop: accept the input, then request the model and run its calls until it gives its
-//! final response. Each step is a function of its own, in `steps` or `model_step`.
+//! final response. Each step is its own function, in `steps` or `model_step`.
 
 use parallax_protocol::CancellationToken;
 use parallax_protocol::event::EndReason;

@@ -64,7 +64,7 @@ pub(super) enum CallStage {
 
 /// What happens to a call next.
 pub(super) enum Transition {
-    /// Prepare it, perhaps once more with changes.
+    /// Prepare it, perhaps again with changes.
     Prepare(RerunContext),
     /// Ask the user.
     Ask(Box<PreparedCall>),

@@ -16,7 +16,7 @@ use crate::support::*;
 
 type Seen = Arc<Mutex<Vec<String>>>;
 
-/// A tool that gives every prepared call a number of its own, so that another one, prepared from the
+/// A tool that gives every prepared call its own number, so that another one, prepared from the
 /// same arguments, is recognized.
 struct NumberingTool {
     spec: ToolSpec,

@@ -300,7 +300,7 @@ fn client_that_joins_later_can_answer_and_strangers_can_end_nothing() {
             break message;
         }
     };
-    // The session goes on for the second client when the first one closes it.
+    // The session continues for the second client when the first one closes it.
     assert!(one.call(4, "session/close", json!({"sessionId": session}))["result"].is_object());
     let outcome = json!({"outcome": {"outcome": "selected", "optionId": "proceed_once"}});
     other.send(&json!({"jsonrpc": "2.0", "id": request["id"], "result": outcome}));

@@ -194,7 +194,7 @@ fn slash_commands_are_recorded_by_name() {
     assert!(!world.read(".gemini/telemetry.log").contains("a secret focus"));
 }
 
-/// Runs a turn whose hooks, tools, server, and service put a text of their own into everything they
+/// Runs a turn whose hooks, tools, server, and service put their own text into everything they
 /// can write. Returns what the file and the collector received.
 fn run_with_marked_texts(log_prompts: bool) -> Vec<u8> {
     let script = json!([

@@ -1,4 +1,4 @@
-//! Subagents that work in git worktrees of their own.
+//! Subagents that work in their own git worktrees.
 
 use std::time::Duration;
 

@@ -136,7 +136,7 @@ const WRAPPERS: &[&str] = &[
 
 /// Returns prefixes that a rule could allow for each command of the line that is not known to be
 /// safe. The narrowest useful prefix comes first (`git log`, `cargo test`, `npm run build`, `python
-/// -m pytest`), then broader ones, and the program alone last. Wrappers are left out, but the
+/// -m pytest`), then broader ones, and the program alone last. Wrappers are omitted, but the
 /// commands they start are included. A program with a path keeps it. The result has no entry for
 /// commands without a literal program and is empty for a line that cannot be analyzed.
 pub fn narrowest_prefixes(line: &ShellLine) -> Vec<Vec<String>> {

@@ -330,7 +330,7 @@ fn unrelated_command_line_is_unchanged() {
 fn probe_leaves_no_children_behind() {
     const ALONE: &str = "PARALLAX_TEST_ALONE";
     if std::env::var_os(ALONE).is_none() {
-        // In a process of its own: orphans of other tests would become its children, too.
+        // In its own process: orphans of other tests would become its children, too.
         let mut test = Command::new(std::env::current_exe().unwrap());
         test.args(["--exact", "processes::probe_leaves_no_children_behind"]).env(ALONE, "1");
         let output = test.output().unwrap();

@@ -170,7 +170,7 @@ pub(super) fn key_for_number(number: u32) -> Option<KeyCode> {
 }
 
 /// Returns the key of the kitty protocol or of modifyOtherKeys by code point, or `None` for keys
-/// without a function of their own.
+/// without their own function.
 pub(super) fn key_from_code_point(code: u32) -> Option<KeyCode> {
     Some(match code {
         8 | 127 => KeyCode::Backspace,

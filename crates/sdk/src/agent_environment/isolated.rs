@@ -1,4 +1,4 @@
-//! Subagents that work in a git worktree of their own (`isolation: worktree`): the worktree, and the
+//! Subagents that work in their own git worktree (`isolation: worktree`): the worktree, and the
 //! tools, sandbox, checkpoints, and context files there.
 
 use std::path::{Path, PathBuf};

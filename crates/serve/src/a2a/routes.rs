@@ -401,7 +401,7 @@ fn commands(tasks: &Arc<A2aTasks>) -> Response<ReplyBody> {
     json_reply(StatusCode::OK, &json!({"commands": commands}))
 }
 
-/// `POST /executeCommand`: a slash command in a session of its own.
+/// `POST /executeCommand`: a slash command in its own session.
 async fn execute(tasks: &Arc<A2aTasks>, body: &Value) -> Result<Response<ReplyBody>, A2aError> {
     let name = body.get("command").and_then(Value::as_str).unwrap_or_default();
     let name = name.trim_start_matches('/').trim();

@@ -323,7 +323,7 @@ impl Task {
         self.enter(inner, TaskState::InputRequired, Some(message));
     }
 
-    /// Ends the turn; `problem` is said in place of the answer.
+    /// Ends the turn; `problem` replaces the answer.
     pub(super) fn end(&self, state: TaskState, problem: Option<String>) {
         let mut inner = self.lock();
         inner.pending.clear();

@@ -140,7 +140,7 @@ impl A2aTasks {
         if self.get(id).is_none() {
             self.evict_idle().await?;
         }
-        // Of several requests at the same time, one loads the session.
+        // If several requests arrive at the same time, one loads the session.
         let (task, loading) = {
             let mut tasks = self.lock();
             match tasks.get(id) {
@@ -317,7 +317,7 @@ fn state_of(turn: &Value) -> TaskState {
 }
 
 /// The answer to a request for approval: the data part, else the text as the name or id of an
-/// option; whatever else is said rejects.
+/// option; any other text rejects.
 fn decision(message: &ClientMessage, params: &Value) -> Value {
     let options = params.get("options").and_then(Value::as_array);
     let ids = || options.into_iter().flatten().filter_map(|it| it.get("optionId")?.as_str());

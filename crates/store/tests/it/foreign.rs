@@ -215,7 +215,7 @@ fn sessions_of_a_project_are_listed_and_selectable() {
         (3, "Listing files", SessionOrigin::GeminiCli),
         (4, "third [1mprömpt", SessionOrigin::Parallax),
     ];
-    // The start time of the session without a time of its own is that of its file.
+    // The start time of a session without its own time is that of its file.
     let seen: Vec<_> =
         seen.into_iter().filter(|(_, _, o)| *o != SessionOrigin::ParallaxCli).collect();
     assert_eq!(entries.len(), 5);

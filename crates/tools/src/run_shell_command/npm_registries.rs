@@ -37,7 +37,7 @@ pub(super) fn add(
 }
 
 /// Returns the lines of a configuration file that say where packages come from. Addresses with a
-/// password are left out.
+/// password are omitted.
 fn addresses(path: &Path) -> String {
     let is_small = path.metadata().is_ok_and(|data| data.is_file() && data.len() <= LARGEST);
     let text = if is_small { fs::read_to_string(path).unwrap_or_default() } else { String::new() };

@@ -273,7 +273,7 @@ impl List {
         let chosen = number == self.selected && (self.was_moved || !candidate.optional);
         let mark = pointer(chosen);
         let style = if chosen { theme.selected } else { theme.text };
-        // Of a command, its name is more informative than its aliases.
+        // The name of a command is more informative than its aliases.
         let command = candidate.insert.trim_start_matches('/');
         let has_aliases = !command.is_empty() && candidate.label.len() > command.len();
         let name = match has_aliases && candidate.label.starts_with(command) {

@@ -50,7 +50,7 @@ pub(crate) struct Hints {
     pending_press: Option<(PendingSecondPress, u64)>,
     /// Whether the key that is armed to suspend has undone an edit of the text.
     has_undone_edit: bool,
-    /// The action that runs if it is requested once more.
+    /// The action that runs if it is requested again.
     confirm: Option<String>,
     /// Warnings that were already shown.
     shown_warnings: HashSet<String>,
@@ -154,7 +154,7 @@ impl Hints {
         std::mem::take(&mut self.has_undone_edit)
     }
 
-    /// Asks the user to request an action once more.
+    /// Asks the user to request an action again.
     pub(crate) fn ask_to_repeat(&mut self, action: String) {
         self.confirm = Some(action);
     }

@@ -103,7 +103,7 @@ mod tests {
             "The beginning of the full output, as far as the limit for such files allows, is in";
         let part = note(format!("{part} `{}`.", there.display()));
         let (there, copy) = (there.display().to_string(), copy.display().to_string());
-        // (text, what is said, file named)
+        // (text, message, named file)
         for (text, output, file) in [
             ("one\ntwo", ", 2 lines and 7 bytes, is in", &copy),
             (&*all, " is in", &there),

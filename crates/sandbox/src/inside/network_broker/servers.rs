@@ -1,4 +1,4 @@
-//! Determines who owns the servers on this host: commands may always reach servers of their own
+//! Determines who owns the servers on this host: commands may always reach their own servers
 //! session.
 
 use std::collections::HashSet;
