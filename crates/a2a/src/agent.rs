@@ -24,7 +24,7 @@ use crate::transport::A2aTransport;
 const CANCEL_TIME: Duration = Duration::from_secs(1);
 /// Pauses between questions about a task that works without a stream.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+const MAX_PAUSE: Duration = Duration::from_secs(5);
 const WELL_KNOWN: &str = ".well-known/agent-card.json";
 
 /// How a remote agent is opened.
@@ -209,7 +209,7 @@ impl AgentState {
                 return Err(A2aError::Protocol { url: card.url.to_string(), reason });
             };
             tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            pause = (pause * 2).min(MAX_PAUSE);
             let request = card.get_task(&id).with_traceparent(trace);
             let item = |item| add(answer, item);
             self.transport.results(&request, version, schemes, false, item).await?;

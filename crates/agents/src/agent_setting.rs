@@ -4,7 +4,7 @@ use parallax_protocol::Object;
 use serde_json::Value;
 
 /// Maximum run time of an agent: one day.
-const MOST_MINUTES: u64 = 24 * 60;
+const MAX_MINUTES: u64 = 24 * 60;
 
 /// A setting of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,7 +69,7 @@ impl AgentSetting {
             },
             Self::MaxTurns => whole(u64::from(u32::MAX)).ok_or("it must be a positive integer"),
             Self::MaxTimeMinutes => {
-                whole(MOST_MINUTES).ok_or("it must be a whole number of minutes, at most 1440")
+                whole(MAX_MINUTES).ok_or("it must be a whole number of minutes, at most 1440")
             }
         }
     }

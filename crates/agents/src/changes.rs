@@ -50,11 +50,11 @@ impl NameChanges {
     /// Describes the changes in one line; `None` if there are none.
     pub(crate) fn line(&self, what: &str) -> Option<String> {
         /// Maximum number of names of each kind.
-        const SHOWN: usize = 8;
+        const MAX_SHOWN: usize = 8;
         let part = |word: &str, names: &[String]| {
             let listed: Vec<String> =
-                names.iter().take(SHOWN).map(|name| format!("`{name}`")).collect();
-            let more = match names.len().saturating_sub(SHOWN) {
+                names.iter().take(MAX_SHOWN).map(|name| format!("`{name}`")).collect();
+            let more = match names.len().saturating_sub(MAX_SHOWN) {
                 0 => String::new(),
                 more => format!(" and {more} more"),
             };

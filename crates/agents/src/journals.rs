@@ -12,7 +12,7 @@ use parallax_protocol::store::SessionHead;
 use parallax_store::{Journal, Keys};
 
 /// Maximum number of journals per session. The oldest are removed.
-const MOST: usize = 8;
+const MAX_COUNT: usize = 8;
 /// Maximum number of ids to try for a new journal.
 const NUMBERS: usize = 1_000;
 
@@ -127,7 +127,7 @@ impl Journals {
     /// Removes the oldest journals until there is space for a new one.
     fn delete_oldest(&self) {
         let ids = self.ids();
-        let too_many = (ids.len() + 1).saturating_sub(MOST);
+        let too_many = (ids.len() + 1).saturating_sub(MAX_COUNT);
         for id in ids.iter().filter(|id| self.is_unused(id)).take(too_many) {
             self.delete(id);
         }

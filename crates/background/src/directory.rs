@@ -13,7 +13,7 @@ use crate::error::BackgroundError;
 use crate::record::{SessionRecord, SessionState};
 
 /// Maximum number of bytes read from a record.
-const LARGEST_RECORD: u64 = 4 * 1024 * 1024;
+const MAX_RECORD_BYTES: u64 = 4 * 1024 * 1024;
 /// Sessions that ended longer ago are forgotten; their journals are kept.
 const KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
@@ -128,7 +128,7 @@ impl BackgroundSession {
         let is_alive = self.is_alive();
         let mut text = String::new();
         let file = File::open(self.file("state.json")).ok()?;
-        file.take(LARGEST_RECORD).read_to_string(&mut text).ok()?;
+        file.take(MAX_RECORD_BYTES).read_to_string(&mut text).ok()?;
         let mut record: SessionRecord = serde_json::from_str(&text).ok()?;
         if record.state.is_running() && !is_alive {
             record.state = SessionState::Dead;

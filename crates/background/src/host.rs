@@ -21,7 +21,7 @@ use crate::record::SessionRecord;
 /// Size of the buffers between the session and the recorder, in bytes.
 const PIPE: usize = 64 * 1024;
 /// Maximum length of a line from another process, in bytes.
-const LONGEST_LINE: u64 = 8 * 1024 * 1024;
+const MAX_LINE_LENGTH: u64 = 8 * 1024 * 1024;
 /// Maximum number of lines that wait for the session.
 const WAITING: usize = 16;
 /// How often the record is written while only its counters change.
@@ -246,7 +246,7 @@ async fn serve(mut stream: UnixStream, sender: mpsc::Sender<HostMessage>) {
     let mut is_attached = false;
     loop {
         let mut line = String::new();
-        match (&mut reader).take(LONGEST_LINE).read_line(&mut line).await {
+        match (&mut reader).take(MAX_LINE_LENGTH).read_line(&mut line).await {
             Ok(1..) if line.ends_with('\n') => {}
             _ => break,
         }

@@ -14,7 +14,7 @@ use crate::plan::{PlannedTask, is_valid_id};
 use crate::result::{Attempt, TaskResult, TaskState};
 
 /// Bytes of a JSON file that are read.
-pub(crate) const LARGEST_JSON: u64 = 64 * 1024 * 1024;
+pub(crate) const MAX_JSON_BYTES: u64 = 64 * 1024 * 1024;
 /// How long agents of a process that crashed may take to end.
 const ORPHAN_TIME: Duration = Duration::from_secs(45);
 const POLL: Duration = Duration::from_millis(20);
@@ -251,7 +251,7 @@ impl TaskDirectory {
 
 pub(crate) fn read_json<T: DeserializeOwned>(file: &Path) -> Option<T> {
     let mut text = String::new();
-    File::open(file).ok()?.take(LARGEST_JSON).read_to_string(&mut text).ok()?;
+    File::open(file).ok()?.take(MAX_JSON_BYTES).read_to_string(&mut text).ok()?;
     serde_json::from_str(&text).ok()
 }
 

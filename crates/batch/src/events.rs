@@ -10,11 +10,11 @@ use serde::Deserialize;
 use crate::result::TokenCounts;
 
 /// Bytes of a line that are read; longer ones hold tool results, which do not matter here.
-const LONGEST_LINE: usize = 4 * 1024 * 1024;
+const MAX_LINE_LENGTH: usize = 4 * 1024 * 1024;
 /// Bytes of an answer that are kept.
-const LONGEST_ANSWER: usize = 4 * 1024 * 1024;
+const MAX_ANSWER_LENGTH: usize = 4 * 1024 * 1024;
 /// Characters of the newest text that progress shows.
-const LONGEST_ACTIVITY: usize = 200;
+const MAX_ACTIVITY_LENGTH: usize = 200;
 
 /// The lines of a session so far.
 #[derive(Debug)]
@@ -154,7 +154,7 @@ fn read_line(reader: &mut impl io::BufRead, line: &mut Vec<u8>) -> io::Result<Op
         }
         let end = buffer.iter().position(|byte| *byte == b'\n').map(|index| index + 1);
         let piece = buffer.get(..end.unwrap_or(buffer.len())).unwrap_or_default();
-        let room = LONGEST_LINE.saturating_sub(line.len());
+        let room = MAX_LINE_LENGTH.saturating_sub(line.len());
         line.extend_from_slice(piece.get(..room.min(piece.len())).unwrap_or_default());
         let count = piece.len();
         length += count as u64;
@@ -175,11 +175,12 @@ impl EventSummary {
                 self.end = None;
             }
             EventLine::Message { role, content } if role == "assistant" => {
-                if self.answer.len() + content.len() <= LONGEST_ANSWER {
+                if self.answer.len() + content.len() <= MAX_ANSWER_LENGTH {
                     self.answer.push_str(&content);
                 }
                 let newest = self.answer.lines().rev().find(|line| !line.trim().is_empty());
-                self.activity = newest.unwrap_or_default().chars().take(LONGEST_ACTIVITY).collect();
+                self.activity =
+                    newest.unwrap_or_default().chars().take(MAX_ACTIVITY_LENGTH).collect();
             }
             EventLine::Message { .. } => self.has_prompt = true,
             EventLine::ToolUse { tool_name } => {

@@ -9,10 +9,10 @@ use parallax_exec::shell::quote_word;
 use serde_json::{Map, Value};
 
 use crate::error::BatchError;
-use crate::plan::{LONGEST_ID, slug};
+use crate::plan::{MAX_ID_LENGTH, slug};
 
 /// Bytes that the command may print.
-const LARGEST_LIST: u64 = 64 * 1024 * 1024;
+const MAX_LIST_BYTES: u64 = 64 * 1024 * 1024;
 /// How long it may take.
 const LIST_TIME: Duration = Duration::from_secs(10 * 60);
 /// What is replaced by the line.
@@ -39,7 +39,7 @@ pub fn items(command: &str, directory: &Path) -> Result<Vec<String>, BatchError>
         ["-c", command],
         directory,
         &environment,
-        LARGEST_LIST,
+        MAX_LIST_BYTES,
         LIST_TIME,
     );
     let done =
@@ -131,7 +131,7 @@ fn has_plain_words(command: &str) -> bool {
 fn unique_id(item: &str, ids: &mut BTreeSet<String>) -> String {
     let slug = slug(item);
     let slug = slug.trim_start_matches(|char: char| !char.is_ascii_alphanumeric());
-    let base: String = slug.chars().take(LONGEST_ID - 8).collect();
+    let base: String = slug.chars().take(MAX_ID_LENGTH - 8).collect();
     let base = if base.is_empty() { "item".to_owned() } else { base };
     let mut id = base.clone();
     let mut number = 2;

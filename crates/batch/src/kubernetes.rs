@@ -21,7 +21,7 @@ use crate::error::BatchError;
 use crate::plan::{Plan, PlannedTask, slug};
 use crate::queue::{BatchEnd, QueueEvent, QueueOptions};
 use crate::result::TaskState;
-use job_status::{JobStatus, MOST_INDEXES};
+use job_status::{JobStatus, MAX_INDEXES};
 use kubectl::Kubectl;
 use manifests::Manifests;
 use record::{AttemptUsage, JobRecord, SubmittedJob};
@@ -255,9 +255,9 @@ impl<R: FnMut(QueueEvent)> KubernetesRun<'_, R> {
         let name = name.replace("--", "-");
         let tasks: Vec<PlannedTask> =
             tasks.iter().filter(|task| waiting.contains(&task.id)).cloned().collect();
-        if tasks.len() > MOST_INDEXES {
+        if tasks.len() > MAX_INDEXES {
             return Err(BatchError::Input(format!(
-                "A Kubernetes job can have at most {MOST_INDEXES} tasks; split the plan"
+                "A Kubernetes job can have at most {MAX_INDEXES} tasks; split the plan"
             )));
         }
         let results = self.results_name(&stem);

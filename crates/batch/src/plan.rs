@@ -16,9 +16,9 @@ use crate::error::BatchError;
 use expand::RawPlan;
 
 /// Bytes of a plan or of a prompt file.
-const LARGEST_FILE: u64 = 64 * 1024 * 1024;
+const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
 /// Characters of an id.
-pub(crate) const LONGEST_ID: usize = 100;
+pub(crate) const MAX_ID_LENGTH: usize = 100;
 
 /// Tasks that are run together.
 #[derive(Debug, Clone, PartialEq)]
@@ -214,7 +214,7 @@ impl RawTask {
         let id = self.id.ok_or_else(|| invalid("`id` is missing"))?;
         if !is_valid_id(&id) {
             return Err(TaskError::Invalid(format!(
-                "an id must consist of at most {LONGEST_ID} letters, digits, `-`, `_`, and `.`, \
+                "an id must consist of at most {MAX_ID_LENGTH} letters, digits, `-`, `_`, and `.`, \
                  and begin with a letter or digit"
             )));
         }
@@ -334,7 +334,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 /// Whether a task may have this id: it becomes the name of a directory.
 pub(crate) fn is_valid_id(id: &str) -> bool {
     let is_allowed = |char: char| char.is_ascii_alphanumeric() || matches!(char, '-' | '_' | '.');
-    id.len() <= LONGEST_ID
+    id.len() <= MAX_ID_LENGTH
         && id.starts_with(|char: char| char.is_ascii_alphanumeric())
         && id.chars().all(is_allowed)
 }
@@ -371,8 +371,8 @@ pub(crate) fn read_text(file: &Path) -> Result<String, BatchError> {
     let failed = |source| BatchError::Read { file: file.to_owned(), source };
     let mut text = String::new();
     let opened = std::fs::File::open(file).map_err(failed)?;
-    opened.take(LARGEST_FILE + 1).read_to_string(&mut text).map_err(failed)?;
-    if text.len() as u64 > LARGEST_FILE {
+    opened.take(MAX_FILE_BYTES + 1).read_to_string(&mut text).map_err(failed)?;
+    if text.len() as u64 > MAX_FILE_BYTES {
         return Err(failed(std::io::Error::other("it is larger than 64 MiB")));
     }
     Ok(text)

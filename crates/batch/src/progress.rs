@@ -10,7 +10,7 @@ use crate::queue::QueueEvent;
 use crate::result::{TaskResult, TaskState};
 
 /// Rows of running tasks in a terminal.
-const MOST_ROWS: usize = 16;
+const MAX_ROWS: usize = 16;
 /// Cells of the bar.
 const BAR: usize = 24;
 
@@ -114,13 +114,13 @@ impl BatchProgress {
             head.push_str(&format!(" · {} left", format_duration(time)));
         }
         let mut rows = vec![head];
-        let width = self.running.keys().take(MOST_ROWS).map(String::len).max().unwrap_or(0).min(40);
-        for (id, task) in self.running.iter().take(MOST_ROWS) {
+        let width = self.running.keys().take(MAX_ROWS).map(String::len).max().unwrap_or(0).min(40);
+        for (id, task) in self.running.iter().take(MAX_ROWS) {
             let time = format_duration(task.started.elapsed());
             rows.push(format!("  {id:<width$}  {time:>6}  ${:.2}  {}", task.cost, task.activity));
         }
-        if self.running.len() > MOST_ROWS {
-            rows.push(format!("  and {} more", self.running.len() - MOST_ROWS));
+        if self.running.len() > MAX_ROWS {
+            rows.push(format!("  and {} more", self.running.len() - MAX_ROWS));
         }
         rows.iter().map(|row| row.chars().take(columns.max(20) - 1).collect()).collect()
     }

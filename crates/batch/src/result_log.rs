@@ -26,9 +26,9 @@ const NEEDED: [&str; 2] = ["patch.diff", RESULT];
 /// Bytes of a part, compressed: runtimes divide longer lines.
 const PART: usize = 9 * 1024;
 /// Bytes that a task prints at most; a log that a runtime keeps has 10 MiB.
-const LARGEST_LOG: usize = 7 * 1024 * 1024;
+const MAX_LOG_BYTES: usize = 7 * 1024 * 1024;
 /// Bytes of a file that is unpacked.
-const LARGEST_FILE: u64 = 256 * 1024 * 1024;
+const MAX_FILE_BYTES: u64 = 256 * 1024 * 1024;
 
 /// A line.
 #[derive(Debug, Serialize, Deserialize)]
@@ -52,7 +52,7 @@ pub fn print_results(
     id: &str,
     to: &mut impl Write,
 ) -> Result<(), BatchError> {
-    let mut remaining = LARGEST_LOG;
+    let mut remaining = MAX_LOG_BYTES;
     for name in FILES {
         let path = files.file(name);
         let failed = |source| BatchError::Read { file: path.clone(), source };
@@ -112,7 +112,7 @@ impl ResultLogReader {
         }
         let Ok(data) = STANDARD.decode(&object.data) else { return };
         self.bytes = self.bytes.saturating_add(data.len());
-        if self.bytes > LARGEST_LOG {
+        if self.bytes > MAX_LOG_BYTES {
             return;
         }
         if object.part == 0 {
@@ -137,7 +137,7 @@ impl ResultLogReader {
     /// The result, if it is there. It says what is missing.
     pub(crate) fn result(&self) -> Option<TaskResult> {
         let mut text = String::new();
-        let limit = crate::directory::LARGEST_JSON;
+        let limit = crate::directory::MAX_JSON_BYTES;
         GzDecoder::new(self.read_packed(RESULT)?).take(limit).read_to_string(&mut text).ok()?;
         let mut result: TaskResult = serde_json::from_str(&text).ok()?;
         let is_missing = |name: &&str| self.read_packed(name).is_none();
@@ -170,7 +170,7 @@ impl ResultLogReader {
 fn write(packed: &[u8], file: &Path) -> Result<(), BatchError> {
     let failed = |source| BatchError::Write { file: file.to_owned(), source };
     let mut to = File::create(file).map_err(failed)?;
-    let mut from = GzDecoder::new(packed).take(LARGEST_FILE);
+    let mut from = GzDecoder::new(packed).take(MAX_FILE_BYTES);
     let mut buffer = vec![0; 64 * 1024];
     // What cannot be unpacked is the fault of the task, not of this batch.
     while let Ok(count @ 1..) = from.read(&mut buffer) {
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_or_incomplete_result_is_rejected() {
+    fn incomplete_result_or_result_of_another_task_is_rejected() {
         let log = log(&noise(100_000));
         assert!(read(&log, "b").result().is_none());
         let cut: Vec<&str> =
@@ -254,7 +254,7 @@ mod tests {
     #[test]
     fn missing_patch_is_reported() {
         let log = log(&noise(8 << 20));
-        assert!(log.len() < LARGEST_LOG);
+        assert!(log.len() < MAX_LOG_BYTES);
         assert_eq!(read(&log, "a").result().expect("a result").state, TaskState::Failed);
     }
 }

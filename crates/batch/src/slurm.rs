@@ -22,7 +22,7 @@ const POLL: Duration = Duration::from_secs(1);
 /// How long a program of Slurm may take.
 const COMMAND_TIME: Duration = Duration::from_secs(60);
 /// Bytes that one may print.
-const LARGEST_OUTPUT: u64 = 16 * 1024 * 1024;
+const MAX_OUTPUT_BYTES: u64 = 16 * 1024 * 1024;
 /// Polls for which a job must be unknown to have ended: a new one may not be listed yet, and
 /// results of a shared file system come late.
 const GONE: u32 = 3;
@@ -243,7 +243,7 @@ fn slurm_program(program: &str, arguments: &[&str]) -> Result<String, BatchError
         arguments,
         Path::new("/"),
         &environment,
-        LARGEST_OUTPUT,
+        MAX_OUTPUT_BYTES,
         COMMAND_TIME,
     );
     let done =

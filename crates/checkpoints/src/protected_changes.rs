@@ -151,12 +151,12 @@ fn is_rebase_steps(path: &Path) -> bool {
 
 /// Whether a step of the rebase is a command, or cannot be read.
 fn runs_commands(steps: &Path) -> bool {
-    const LONGEST: u64 = 1024 * 1024;
+    const MAX_LENGTH: u64 = 1024 * 1024;
     let data = match steps.symlink_metadata() {
         Ok(data) => data,
         Err(error) => return error.kind() != std::io::ErrorKind::NotFound,
     };
-    let text = (data.is_file() && data.len() <= LONGEST).then(|| std::fs::read(steps).ok());
+    let text = (data.is_file() && data.len() <= MAX_LENGTH).then(|| std::fs::read(steps).ok());
     text.flatten().is_none_or(|text| {
         String::from_utf8_lossy(&text)
             .lines()

@@ -3,7 +3,7 @@
 use crate::word_ends::closes;
 
 /// Maximum bytes of a glob.
-const LONGEST: usize = 400;
+const MAX_BYTES: usize = 400;
 
 /// Parses the glob after an `@` and returns it with its length in bytes, or `None` if the word has
 /// no bracket expression (`[ab]`), alternatives (`{a,b}`), or `?` within it. Other punctuation ends
@@ -13,7 +13,7 @@ pub(crate) fn read_glob(text: &str) -> Option<(&str, usize)> {
     while let Some(char) = text.get(at..).and_then(|rest| rest.chars().next()) {
         let next = at + char.len_utf8();
         let rest = text.get(next..).unwrap_or_default();
-        if next > LONGEST {
+        if next > MAX_BYTES {
             return None;
         }
         at = match char {

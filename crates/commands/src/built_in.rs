@@ -25,7 +25,7 @@ const INIT: &str = include_str!("../prompts/init.md");
 /// The file that `/init` creates.
 const CONTEXT_FILE: &str = "GEMINI.md";
 /// Maximum URL length, because browsers reject longer ones.
-const LONGEST_URL: usize = 8000;
+const MAX_URL_LENGTH: usize = 8000;
 
 /// Result of `/init`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,7 +75,7 @@ pub fn bug_url(config: &Config, title: &str, info: &str) -> Result<Option<String
         ));
     }
     let mut url = fill(template, title, info);
-    if url.len() > LONGEST_URL {
+    if url.len() > MAX_URL_LENGTH {
         url = fill(template, title, "");
     }
     Ok(Some(url))

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_command_file_can_only_choose_a_stricter_mode() {
+    fn command_file_of_a_project_can_only_choose_a_stricter_mode() {
         use ApprovalMode::{AutoEdit, Default, Plan, Yolo};
         use CommandSource::{Project, User};
         for (expected, source, now, actual, report) in [

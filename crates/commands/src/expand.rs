@@ -229,21 +229,21 @@ impl Expander {
     /// the word, the text up to the closing quote, or the word without a line number or a mark.
     fn enclosed_file(&self, text: &str, token: &AtToken) -> Option<String> {
         /// Maximum bytes of a path with spaces.
-        const LONGEST: usize = 200;
+        const MAX_BYTES: usize = 200;
         if self.names_file(&token.path) {
             return Some(token.path.clone());
         }
         let mark = text.get(..token.range.start)?.chars().next_back()?;
         let rest = text.get(token.range.start + 1..)?.lines().next()?;
         let quoted =
-            rest.split(mark).next().filter(|quoted| quoted.len() < rest.len().min(LONGEST));
+            rest.split(mark).next().filter(|quoted| quoted.len() < rest.len().min(MAX_BYTES));
         if let Some(path) = quoted.filter(|path| self.names_file(path)) {
             return Some(path.to_owned());
         }
         let is_border =
             |letter: char| matches!(letter, ':' | '#' | '\'' | '’' | '_' | '~' | '*' | '-');
         let borders = token.path.char_indices().rev().filter(|(_, letter)| is_border(*letter));
-        let mut starts = borders.take(MOST_BORDERS).filter_map(|(at, _)| token.path.get(..at));
+        let mut starts = borders.take(MAX_BORDERS).filter_map(|(at, _)| token.path.get(..at));
         starts.find(|start| self.names_file(start)).map(str::to_owned)
     }
 
@@ -291,7 +291,7 @@ impl Expander {
         }
         let word = rest.split(char::is_whitespace).next().unwrap_or_default();
         let ends = word.char_indices().map(|(offset, letter)| offset + letter.len_utf8());
-        let ends: Vec<usize> = ends.take(MOST_BORDERS).collect();
+        let ends: Vec<usize> = ends.take(MAX_BORDERS).collect();
         ends.into_iter().rev().find_map(|end| {
             let path = format!("{}{}", token.path, word.get(..end)?);
             let resolved = self.workspace.resolve(&path, Access::Read).ok()?;
@@ -321,7 +321,7 @@ impl Expander {
             is_cjk(letter) || matches!(letter, ':' | '#' | '\'' | '’' | '…' | '—' | '–')
         };
         let borders = path.char_indices().rev().filter(|(_, letter)| is_border(*letter));
-        borders.take(MOST_BORDERS).find_map(|(at, _)| {
+        borders.take(MAX_BORDERS).find_map(|(at, _)| {
             let start = path.get(..at)?.trim_end_matches(['.', ':']);
             let resolved = self.workspace.resolve(start, Access::Read).ok()?;
             let is_there = !start.is_empty() && resolved.path().exists();
@@ -418,14 +418,14 @@ fn referenced_word(text: &str, token: &AtToken) -> String {
     let rest = text.get(token.range.end..).unwrap_or_default();
     let word = rest.split(char::is_whitespace).next().unwrap_or_default();
     let word = word.trim_end_matches([',', ';', '.', ':', '!', '?', '"', '`', '\'']);
-    let end = word.char_indices().nth(LONGEST_REST).map_or(word.len(), |(offset, _)| offset);
+    let end = word.char_indices().nth(MAX_REST_LENGTH).map_or(word.len(), |(offset, _)| offset);
     format!("{}{}", token.path, word.get(..end).unwrap_or_default())
 }
 
 /// Maximum number of positions in text without spaces at which a path is assumed to end.
-const MOST_BORDERS: usize = 64;
+const MAX_BORDERS: usize = 64;
 /// Maximum characters behind a path that are shown for a reference that was not found.
-const LONGEST_REST: usize = 80;
+const MAX_REST_LENGTH: usize = 80;
 /// Size in bytes above which attached content is reported.
 const LARGE: usize = 80_000;
 const BYTES_PER_TOKEN: usize = 4;

@@ -16,7 +16,7 @@ use parallax_config::commands::template::{TemplatePiece, TextPart, parse, takes_
 /// Maximum depth of nested command calls.
 const DEPTH: usize = 5;
 /// Maximum total number of called commands.
-const MOST: usize = 50;
+const MAX_COUNT: usize = 50;
 
 /// A command that is being prepared.
 pub(crate) struct CommandPreparation<'a> {
@@ -130,10 +130,10 @@ impl<'a> CommandPreparation<'a> {
             ));
         }
         self.called += 1;
-        if self.trail.len() > DEPTH || self.called > MOST {
+        if self.trail.len() > DEPTH || self.called > MAX_COUNT {
             return Err(format!(
                 "commands can be nested at most {DEPTH} levels deep, and at most \
-                {MOST} can be called"
+                {MAX_COUNT} can be called"
             ));
         }
         self.steps(command, &format!("/{call}"), arguments.trim())

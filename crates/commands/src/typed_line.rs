@@ -11,7 +11,7 @@ use crate::table::{CommandSpec, TABLE};
 /// Commands that can be abbreviated.
 const CUT_SHORT: [&str; 2] = ["chat", "resume"];
 /// Minimum length of an abbreviation.
-const SHORTEST: usize = 2;
+const MIN_LENGTH: usize = 2;
 
 /// The result of parsing an input line.
 #[derive(Debug)]
@@ -110,7 +110,7 @@ pub fn available_names(
 /// unambiguous.
 fn find(name: &str, others: &[String]) -> Option<&'static CommandSpec> {
     let exact = TABLE.iter().find(|spec| spec.has_name(name));
-    if exact.is_some() || name.len() < SHORTEST || others.iter().any(|other| other == name) {
+    if exact.is_some() || name.len() < MIN_LENGTH || others.iter().any(|other| other == name) {
         return exact;
     }
     let names = TABLE.iter().flat_map(|spec| spec.aliases.iter().copied().chain([spec.name]));

@@ -265,7 +265,7 @@ fn image_path_is_abbreviated_until_the_cursor_reaches_it() {
 }
 
 #[test]
-fn external_editor_round_trips_the_whole_text() {
+fn external_editor_round_trips_the_complete_text() {
     let mut desk = Desk::new();
     assert_eq!(desk.key(Key::ctrl('g')), ComposerAction::OpenEditor);
     desk.composer.set_editor_text("edited\ntext\n");

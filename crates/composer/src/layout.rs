@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_break_behind_spaces_and_inside_long_words() {
+    fn rows_break_after_spaces_and_inside_long_words() {
         for (line, columns, expected) in [
             ("", 5, vec![""]),
             ("hello", 5, vec!["hello"]),

@@ -29,9 +29,9 @@ pub use remote::{
 };
 
 /// Maximum size of a definition in bytes.
-const LARGEST: u64 = 512 * 1024;
+const MAX_BYTES: u64 = 512 * 1024;
 /// Maximum number of files read from one directory.
-const MOST: usize = 500;
+const MAX_COUNT: usize = 500;
 /// Default maximum number of model requests of an agent.
 const TURNS: u32 = 30;
 /// Default time limit of an agent.
@@ -286,7 +286,7 @@ pub fn find_agents(
 
 /// Returns the definitions in a directory. Names that start with `_` are drafts. Blocking.
 pub fn agent_files(folder: &Path) -> Vec<PathBuf> {
-    definitions::files(folder, MOST, |path| {
+    definitions::files(folder, MAX_COUNT, |path| {
         let name = path.file_name()?.to_string_lossy();
         let is_agent =
             path.extension().is_some_and(|ending| ending == "md") && !name.starts_with(['_', '.']);
@@ -299,7 +299,7 @@ pub fn agent_files(folder: &Path) -> Vec<PathBuf> {
 /// # Errors
 /// Returns the reason if the file is not valid.
 pub fn read_agents(file: &Path, tier: &AgentTier) -> Result<Vec<Agent>, String> {
-    let bytes = definitions::bytes(file, LARGEST)?;
+    let bytes = definitions::bytes(file, MAX_BYTES)?;
     let text = read::to_text(&bytes);
     let is_text = |key: &str| matches!(key, "description" | "display_name");
     let parts = front_matter::read_list(&text, is_text).map_err(|broken| match broken.line {

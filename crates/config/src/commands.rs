@@ -17,9 +17,9 @@ use crate::read::{self, ReadError};
 use crate::user_dirs::UserDirs;
 
 /// Maximum size of one file in bytes.
-const LARGEST: u64 = 1024 * 1024;
+const MAX_BYTES: u64 = 1024 * 1024;
 /// Maximum number of files in one directory tree.
-const MOST: usize = 5_000;
+const MAX_COUNT: usize = 5_000;
 /// Maximum directory depth.
 const DEPTH: usize = 16;
 /// Maximum number of characters of a description.
@@ -251,9 +251,9 @@ fn read_file(
         overridden_by: 0,
     };
     let nowhere = (None, None);
-    let text = match read::read_at_most(path, LARGEST) {
+    let text = match read::read_at_most(path, MAX_BYTES) {
         Ok(Some(read)) if read.is_truncated => {
-            return Err(problem(nowhere, format!("it is larger than {LARGEST} bytes")));
+            return Err(problem(nowhere, format!("it is larger than {MAX_BYTES} bytes")));
         }
         Ok(Some(read)) if std::str::from_utf8(&read.bytes).is_err() => {
             return Err(problem(nowhere, "it is not valid UTF-8".to_owned()));
@@ -275,7 +275,7 @@ fn read_file(
             return Err(problem(nowhere, what.to_owned()));
         }
         Err(ReadError::TooLarge) => {
-            return Err(problem(nowhere, format!("it is larger than {LARGEST} bytes")));
+            return Err(problem(nowhere, format!("it is larger than {MAX_BYTES} bytes")));
         }
         Err(ReadError::Io(error)) => return Err(problem(nowhere, error.to_string())),
     };
@@ -392,9 +392,9 @@ fn walk(
         }
         // A directory named like a command is a broken one, too.
         if has_form && !entry.file_name().as_encoded_bytes().starts_with(b".#") {
-            if files.len() >= MOST {
+            if files.len() >= MAX_COUNT {
                 return problems
-                    .push(problem(format!("only the first {MOST} command files are read")));
+                    .push(problem(format!("only the first {MAX_COUNT} command files are read")));
             }
             files.push(path);
         }

@@ -1,7 +1,7 @@
 //! Parses `.env` files.
 
 /// Maximum number of variables read from one file.
-const MOST: usize = 1000;
+const MAX_COUNT: usize = 1000;
 
 /// Returns names and values in order. Skips lines that are not assignments, like other parsers of
 /// such files.
@@ -14,7 +14,7 @@ pub(crate) fn parse(text: &str) -> Vec<(String, String)> {
 pub(crate) fn parse_with_warnings(text: &str, mut odd: impl FnMut(usize)) -> Vec<(String, String)> {
     let mut found = Vec::new();
     let mut rest = text;
-    while !rest.is_empty() && found.len() < MOST {
+    while !rest.is_empty() && found.len() < MAX_COUNT {
         let line = rest.find(['\n', '\r']).map_or(rest, |end| rest.get(..end).unwrap_or(rest));
         let after_line =
             rest.get(line.len()..).unwrap_or_default().trim_start_matches(['\n', '\r']);

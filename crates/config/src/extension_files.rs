@@ -19,7 +19,7 @@ pub use enablement::{ExtensionScope, forget_extension_switches, switch_extension
 pub(crate) use integrity::ExtensionChanges;
 pub use integrity::{fingerprint, runs_by_name};
 pub use lock::{
-    LockEntry, MOST_BYTES, MOST_FILES, content_hash, files_of, find_entry, is_program, lock,
+    LockEntry, MAX_BYTES, MAX_FILES, content_hash, files_of, find_entry, is_program, lock,
     lock_kept, read_kept_lock, read_lock, stays_below,
 };
 pub use manifest::{ExtensionSetting, MANIFEST, Manifest, OWN_MANIFEST, is_name};
@@ -31,7 +31,7 @@ pub use values::{read_values, retain_extension_values, set_extension_value};
 pub use variables::ExtensionVariables;
 
 /// Maximum number of directories read from one extension directory.
-const MOST: usize = 500;
+const MAX_COUNT: usize = 500;
 
 /// Returns the valid manifests of all installed extensions, those in `~/.parallax` last. Blocking.
 pub(crate) fn installed_manifests(dirs: &UserDirs) -> Vec<Manifest> {
@@ -55,7 +55,7 @@ pub(crate) fn folders_in(home: &Path) -> Vec<PathBuf> {
         .filter(|entry| !entry.file_name().as_encoded_bytes().starts_with(b"."))
         .map(|entry| entry.path())
         .filter(|path| path.is_dir())
-        .take(MOST)
+        .take(MAX_COUNT)
         .collect();
     folders.sort();
     folders

@@ -4,7 +4,7 @@ use parallax_protocol::Object;
 use serde_json::Value;
 
 /// Maximum size of the YAML in bytes; typical files have a few hundred.
-const LARGEST: usize = 64 * 1024;
+const MAX_BYTES: usize = 64 * 1024;
 const NOT_A_MAPPING: &str = "the front matter does not consist of `key: value` lines";
 
 /// A parsed file.
@@ -55,7 +55,7 @@ pub(crate) fn read_with_texts(
         }
         Err(broken) => broken,
     };
-    if yaml.len() > LARGEST {
+    if yaml.len() > MAX_BYTES {
         return Err(broken);
     }
     let Some(entries) = entries(yaml) else { return Err(broken) };
@@ -221,7 +221,7 @@ fn parse(yaml: &str) -> Result<Object, FrontMatterError> {
 
 fn parse_value(yaml: &str) -> Result<Value, FrontMatterError> {
     let broken = |line, message: &str| FrontMatterError { line, message: message.to_owned() };
-    if yaml.len() > LARGEST {
+    if yaml.len() > MAX_BYTES {
         return Err(broken(None, "the front matter is too long"));
     }
     if yaml.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {

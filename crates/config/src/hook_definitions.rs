@@ -25,7 +25,7 @@ pub const HOOKS: &str = "hooks/hooks.json";
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Maximum number of hooks in one file.
-const MOST: usize = 200;
+const MAX_COUNT: usize = 200;
 
 /// Scripts up to this many bytes are read into memory.
 const SCRIPT: u64 = 4 * 1024 * 1024;
@@ -227,8 +227,8 @@ pub(crate) fn read_file(
                 }
             };
             for written in hooks {
-                if found.len() >= MOST {
-                    warn(format!("only the first {MOST} hooks are read"));
+                if found.len() >= MAX_COUNT {
+                    warn(format!("only the first {MAX_COUNT} hooks are read"));
                     return found;
                 }
                 match read_hook(written, event, theirs.is_some()) {

@@ -13,7 +13,7 @@ use crate::error::ConfigError;
 use crate::jsonc;
 
 /// How long to wait for another writer.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 const STEP: Duration = Duration::from_millis(10);
 
 /// Changes the object in the file; a missing file counts as `{}`. The file is readable only by the
@@ -118,7 +118,7 @@ fn lock(path: &Path) -> Result<Lock, ConfigError> {
         let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
         options.mode(0o600).custom_flags(flags.bits().cast_signed());
     }
-    let patience = Instant::now() + PATIENCE;
+    let patience = Instant::now() + TIMEOUT;
     let mut file = options.open(&lock).map_err(failed)?;
     loop {
         match file.try_lock() {

@@ -10,9 +10,9 @@ use crate::user_dirs::UserDirs;
 /// Maximum size of one rule file in bytes.
 const LIMIT: u64 = 256 * 1024;
 /// Maximum number of rule files in one directory; if there are more, none is used.
-const MOST: usize = 200;
+const MAX_COUNT: usize = 200;
 /// Maximum number of names read from one directory.
-const MOST_NAMES: usize = 10_000;
+const MAX_NAMES: usize = 10_000;
 /// A file in the rules directory that is not a rule file.
 const SANDBOX: &str = "sandbox.toml";
 
@@ -194,8 +194,8 @@ fn rule_file_paths(folder: &Path) -> Result<Vec<PathBuf>, String> {
     };
     let mut paths = Vec::new();
     for (count, entry) in entries.enumerate() {
-        if count >= MOST_NAMES {
-            return Err(format!("the directory contains more than {MOST_NAMES} files"));
+        if count >= MAX_NAMES {
+            return Err(format!("the directory contains more than {MAX_NAMES} files"));
         }
         let path = entry.map_err(|error| format!("failed to read the directory: {error}"))?.path();
         let is_rules = path.extension().is_some_and(|extension| extension == "toml")
@@ -204,8 +204,8 @@ fn rule_file_paths(folder: &Path) -> Result<Vec<PathBuf>, String> {
             paths.push(path);
         }
     }
-    if paths.len() > MOST {
-        return Err(format!("the directory contains more than {MOST} policy files"));
+    if paths.len() > MAX_COUNT {
+        return Err(format!("the directory contains more than {MAX_COUNT} policy files"));
     }
     paths.sort();
     Ok(paths)
@@ -447,7 +447,7 @@ mod tests {
         for line in &formatted[1..] {
             assert!(!line.contains("secret") && !line.contains('#'), "{line}");
         }
-        for number in 0..=super::MOST {
+        for number in 0..=super::MAX_COUNT {
             world.write(&format!("home/.gemini/policies/{number}.toml"), "");
         }
         let found = world.find(|_| {});

@@ -16,7 +16,7 @@ const RETENTION: &str = "general.sessionRetention.";
 pub(crate) const UNUSABLE_RETENTION: &str = "general.sessionRetention.unusable";
 
 /// Maximum number of warnings about one file.
-const MOST: usize = 5;
+const MAX_COUNT: usize = 5;
 
 /// Checks the values of one file against the table. A value of the wrong type is reported and
 /// removed, so that the next lower layer applies.
@@ -57,8 +57,8 @@ pub(crate) fn check(values: &mut Object, path: &Path) -> Vec<String> {
             }
         }
     }
-    let more = issues.len().saturating_sub(MOST);
-    issues.truncate(MOST);
+    let more = issues.len().saturating_sub(MAX_COUNT);
+    issues.truncate(MAX_COUNT);
     let mut warnings: Vec<String> = issues
         .into_iter()
         .map(|issue| format!("{}: {issue}; the value is ignored", path.display()))

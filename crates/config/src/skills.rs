@@ -19,9 +19,9 @@ pub use pins::{SkillPins, pin_skill};
 /// The file that makes a directory a skill.
 pub const SKILL_FILE: &str = "SKILL.md";
 /// Maximum size of a skill file in bytes.
-const LARGEST: u64 = 512 * 1024;
+const MAX_BYTES: u64 = 512 * 1024;
 /// Maximum number of directories read in one place.
-const MOST: usize = 1_000;
+const MAX_COUNT: usize = 1_000;
 /// Maximum number of characters of a description.
 const DESCRIPTION: usize = 1_024;
 
@@ -172,7 +172,7 @@ pub fn skill_files(folder: &Path) -> Vec<PathBuf> {
     if own.is_file() {
         return vec![own];
     }
-    definitions::files(folder, MOST, |path| {
+    definitions::files(folder, MAX_COUNT, |path| {
         let file = path.join(SKILL_FILE);
         file.is_file().then_some(file)
     })
@@ -183,7 +183,7 @@ pub fn skill_files(folder: &Path) -> Vec<PathBuf> {
 /// # Errors
 /// Returns the reason if the file is not a valid skill.
 pub fn read_skill(file: &Path, tier: &SkillTier) -> Result<Skill, String> {
-    let text = definitions::text(file, LARGEST)?;
+    let text = definitions::text(file, MAX_BYTES)?;
     parse(&text, file, tier)
 }
 

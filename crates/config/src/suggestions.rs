@@ -1,15 +1,15 @@
 //! Suggestions for unknown names.
 
 /// Maximum number of suggestions.
-const MOST: usize = 3;
+const MAX_COUNT: usize = 3;
 /// Maximum length in bytes of a name that may be a typo.
-const LONGEST: usize = 256;
+const MAX_BYTES: usize = 256;
 
 /// Returns known names similar to the typed one, closest first: names that differ by a few typos
 /// (at most two, fewer for short names) or that begin with it as whole words (`git` and
 /// `git:push`).
 pub fn similar_names<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-    if typed.len() > LONGEST {
+    if typed.len() > MAX_BYTES {
         return Vec::new();
     }
     // Names are lowercase; case differences are not typos.
@@ -29,7 +29,7 @@ pub fn similar_names<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> V
         .collect();
     near.sort_unstable();
     near.dedup();
-    near.into_iter().take(MOST).map(|(_, name)| name).collect()
+    near.into_iter().take(MAX_COUNT).map(|(_, name)| name).collect()
 }
 
 /// Returns whether the names differ only by two swapped neighboring characters.

@@ -299,16 +299,16 @@ impl TrustPreview {
             &mut self.loosening_settings,
             &mut self.problems,
         ] {
-            *cut |= list.len() > places::MOST;
-            list.truncate(places::MOST);
+            *cut |= list.len() > places::MAX_COUNT;
+            list.truncate(places::MAX_COUNT);
             list.iter_mut().for_each(shorten);
         }
-        *cut |= self.hooks.len() > places::MOST
-            || self.mcp_servers.len() > places::MOST
-            || self.programs.len() > places::MOST;
-        self.programs.truncate(places::MOST);
-        self.hooks.truncate(places::MOST);
-        self.mcp_servers.truncate(places::MOST);
+        *cut |= self.hooks.len() > places::MAX_COUNT
+            || self.mcp_servers.len() > places::MAX_COUNT
+            || self.programs.len() > places::MAX_COUNT;
+        self.programs.truncate(places::MAX_COUNT);
+        self.hooks.truncate(places::MAX_COUNT);
+        self.mcp_servers.truncate(places::MAX_COUNT);
         // What runs is never shortened: the user agrees to all of it.
         for hook in &mut self.hooks {
             shorten(&mut hook.event);
@@ -553,7 +553,7 @@ mod tests {
         let found = inspect(folder, &OuterSettings::default());
         assert!(!found.to_json().to_string().contains("secret"), "{found:?}");
         assert!(found.problems.len() >= 4, "{:?}", found.problems);
-        assert!(found.is_truncated && found.commands.len() == super::places::MOST);
+        assert!(found.is_truncated && found.commands.len() == super::places::MAX_COUNT);
         assert!(found.agents.is_empty());
         assert!(!found.is_empty());
     }

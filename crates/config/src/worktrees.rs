@@ -10,9 +10,9 @@ use serde::{Deserialize, Serialize};
 use crate::user_dirs::UserDirs;
 
 /// Maximum size of a record in bytes.
-const LARGEST_RECORD: u64 = 64 * 1024;
+const MAX_RECORD_BYTES: u64 = 64 * 1024;
 /// Maximum number of characters of a name.
-const LONGEST_NAME: usize = 64;
+const MAX_NAME_LENGTH: usize = 64;
 
 /// The record of a worktree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,7 +44,7 @@ pub fn is_valid_name(name: &str) -> bool {
     let is_allowed = |char: char| char.is_ascii_alphanumeric() || matches!(char, '-' | '_' | '.');
     let suffix = name.rsplit('.').next().unwrap_or_default();
     !name.is_empty()
-        && name.len() <= LONGEST_NAME
+        && name.len() <= MAX_NAME_LENGTH
         && name.chars().all(is_allowed)
         && !name.starts_with(['.', '-'])
         && !name.ends_with('.')
@@ -58,7 +58,7 @@ pub fn is_valid_name(name: &str) -> bool {
 /// Returns an error if the file cannot be read or is not a record.
 pub fn read_record(file: &Path) -> io::Result<WorktreeRecord> {
     let mut text = String::new();
-    File::open(file)?.take(LARGEST_RECORD).read_to_string(&mut text)?;
+    File::open(file)?.take(MAX_RECORD_BYTES).read_to_string(&mut text)?;
     serde_json::from_str(&text).map_err(io::Error::other)
 }
 

@@ -9,7 +9,7 @@ use crate::agents::AgentRole;
 use crate::options::DescribeDirectories;
 
 /// Minimum length of redacted values: shorter ones may occur in texts by chance.
-const SHORTEST_SECRET: usize = 8;
+const MIN_SECRET_LENGTH: usize = 8;
 
 /// Facts of the session that do not change.
 pub(crate) struct SessionEnvironment {
@@ -27,7 +27,7 @@ pub(crate) struct SessionEnvironment {
 impl SessionEnvironment {
     /// Redacts the program's keys in a text.
     pub(crate) fn redact(&self, text: &mut String) {
-        for secret in self.secrets.iter().filter(|secret| secret.len() >= SHORTEST_SECRET) {
+        for secret in self.secrets.iter().filter(|secret| secret.len() >= MIN_SECRET_LENGTH) {
             if text.contains(secret.as_str()) {
                 *text = text.replace(secret.as_str(), "[key removed]");
             }
@@ -37,8 +37,9 @@ impl SessionEnvironment {
     /// Redacts keys in model contents; parts without a key keep their bytes.
     pub(crate) fn redact_parts(&self, content: &mut Content) {
         let change = |text: &str| {
-            let holds =
-                |secret: &String| secret.len() >= SHORTEST_SECRET && text.contains(secret.as_str());
+            let holds = |secret: &String| {
+                secret.len() >= MIN_SECRET_LENGTH && text.contains(secret.as_str())
+            };
             self.secrets.iter().any(holds).then(|| {
                 let mut text = text.to_owned();
                 self.redact(&mut text);

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn output_goes_to_a_file_and_limits_hold() {
+    async fn output_is_written_to_a_file_and_limits_apply() {
         let folder = tempfile::tempdir().expect("a directory");
         let limits = MemoryLimits { address_space: Some(512 << 20), cgroup: None };
         let program = shell(folder.path(), "ulimit -v; echo $WHO; exit 7", limits);

@@ -238,7 +238,7 @@ pub(crate) fn is_alive(pid: i32) -> bool {
 }
 
 /// Time limit for a command to end after `SIGTERM`.
-const PATIENCE: Duration = Duration::from_millis(200);
+const TIMEOUT: Duration = Duration::from_millis(200);
 const STEP: Duration = Duration::from_millis(10);
 
 /// Ends commands and everything they started: terminates them, waits at most 200 ms, and kills
@@ -248,7 +248,7 @@ pub(crate) fn end(trees: &[ProcessTree]) {
     for tree in trees {
         tree.signal(&tree.processes_in(&table).alive, Signal::TERM);
     }
-    let patience = Instant::now() + PATIENCE;
+    let patience = Instant::now() + TIMEOUT;
     let gone =
         |table: &ProcessTable| trees.iter().all(|tree| tree.has_exited(&tree.processes_in(table)));
     loop {
@@ -278,7 +278,7 @@ pub(crate) fn end(trees: &[ProcessTree]) {
 
 /// Ends one process and its descendants, as [`end`] does. Blocking.
 pub(crate) fn end_tree(pid: i32) {
-    let patience = Instant::now() + PATIENCE;
+    let patience = Instant::now() + TIMEOUT;
     for (signal, rounds) in [(Signal::TERM, 1), (Signal::KILL, 20)] {
         for _ in 0..rounds {
             let members = ProcessTable::read().tree(pid);

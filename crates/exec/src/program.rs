@@ -72,7 +72,7 @@ pub struct ProgramOutput {
 }
 
 /// Number of bytes kept of standard error.
-const MOST_STDERR: u64 = 16 * 1024;
+const MAX_STDERR: u64 = 16 * 1024;
 
 /// Runs a program with exactly these variables and reads its output, without a shell, terminal, or
 /// input: at most `limit` bytes, for at most `time`. Blocking.
@@ -108,7 +108,7 @@ pub fn capture<A: AsRef<OsStr>>(
         })
     };
     let stdout = read(child.stdout.take().map(|pipe| Box::new(pipe) as _), limit);
-    let stderr = read(child.stderr.take().map(|pipe| Box::new(pipe) as _), MOST_STDERR);
+    let stderr = read(child.stderr.take().map(|pipe| Box::new(pipe) as _), MAX_STDERR);
     let end = Instant::now() + time;
     let status = loop {
         match child.try_wait()? {

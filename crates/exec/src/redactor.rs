@@ -9,7 +9,7 @@ use regex::{Captures, Regex, RegexSet};
 /// The replacement for a secret.
 const REDACTED: &str = "[redacted]";
 /// Minimum length of a known value in bytes; replacing shorter ones would garble texts.
-const SHORTEST: usize = 8;
+const MIN_LENGTH: usize = 8;
 
 /// Formats of secrets in text. The group `kept` is not replaced, because it shows what the secret
 /// was for.
@@ -48,7 +48,7 @@ pub struct Redactor {
 impl Redactor {
     /// Creates a redactor that also redacts these values; short ones are ignored.
     pub fn new(mut values: Vec<Secret>) -> Self {
-        values.retain(|value| value.expose().len() >= SHORTEST);
+        values.retain(|value| value.expose().len() >= MIN_LENGTH);
         // Longer values first, so that no remainder of a value that contains another is left.
         values.sort_by_key(|value| std::cmp::Reverse(value.expose().len()));
         Self { values }

@@ -45,13 +45,13 @@ impl Shell {
 }
 
 /// Maximum length of one argument; Linux limits it to 128 KiB.
-const LONGEST_ARGUMENT: usize = 100_000;
+const MAX_ARGUMENT_LENGTH: usize = 100_000;
 
 /// Returns the arguments with which a shell runs a script. A long script is passed in pieces, which
 /// the shell joins before it parses them.
 pub fn arguments_for(shell: &Shell, command: &str) -> Vec<OsString> {
     let script = shell.script(command);
-    if script.len() <= LONGEST_ARGUMENT {
+    if script.len() <= MAX_ARGUMENT_LENGTH {
         return vec!["-c".into(), script.into()];
     }
     const JOIN: &str = r#"IFS=; set -- "$*"; unset IFS; eval "shift; $1""#;
@@ -59,7 +59,7 @@ pub fn arguments_for(shell: &Shell, command: &str) -> Vec<OsString> {
     let mut arguments: Vec<OsString> = vec!["-c".into(), JOIN.into(), name];
     let mut rest = script.as_str();
     while !rest.is_empty() {
-        let (piece, next) = rest.split_at(rest.floor_char_boundary(LONGEST_ARGUMENT));
+        let (piece, next) = rest.split_at(rest.floor_char_boundary(MAX_ARGUMENT_LENGTH));
         arguments.push(piece.into());
         rest = next;
     }

@@ -168,13 +168,13 @@ impl vt100::Callbacks for ScrolledRows {
 
 /// Maximum size; larger screens are drawn in this size, because memory is proportional to rows ×
 /// columns.
-const LARGEST: NonZeroU16 = match NonZeroU16::new(1000) {
+const MAX_BYTES: NonZeroU16 = match NonZeroU16::new(1000) {
     Some(size) => size,
     None => NonZeroU16::MIN,
 };
 
 fn clamp_size(size: TerminalSize) -> (NonZeroU16, NonZeroU16) {
-    (size.rows.min(LARGEST), size.columns.min(LARGEST))
+    (size.rows.min(MAX_BYTES), size.columns.min(MAX_BYTES))
 }
 
 impl Emulator {
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_left_the_screen_are_counted() {
+    fn rows_that_scrolled_off_the_screen_are_counted() {
         let size = TerminalSize::new(40, 10);
         let mut emulator = Emulator::new(size);
         for line in 0..30 {

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use parallax_config::extensions::{
-    InstallKind, InstallMetadata, MANIFEST, MOST_BYTES, MOST_FILES, Manifest, OWN_MANIFEST,
+    InstallKind, InstallMetadata, MANIFEST, MAX_BYTES, MAX_FILES, Manifest, OWN_MANIFEST,
 };
 use parallax_files::archive::{ArchiveLimits, unpack};
 use parallax_protocol::event::Failure;
@@ -151,7 +151,7 @@ impl ExtensionManager<'_> {
         let file = get(temporary.path())?;
         let folder = temporary.path().join("unpacked");
         std::fs::create_dir(&folder).map_err(|error| input_failure(error.to_string()))?;
-        let limits = ArchiveLimits { entries: MOST_FILES, bytes: MOST_BYTES };
+        let limits = ArchiveLimits { entries: MAX_FILES, bytes: MAX_BYTES };
         unpack(&file, &folder, limits).map_err(|error| forbidden(error.to_string()))?;
         Ok(ExtensionFiles {
             folder: top(folder),

@@ -8,10 +8,10 @@ use futures_util::StreamExt as _;
 use parallax_http::{ClientOptions, Redirects, reqwest};
 use serde_json::Value;
 
-use crate::MOST_DOWNLOADED;
+use crate::MAX_DOWNLOADED;
 
 /// Timeout of an API request.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 /// Timeout of a download.
 const DOWNLOAD: Duration = Duration::from_secs(600);
 /// Maximum bytes of an API response.
@@ -83,7 +83,7 @@ impl GithubClient {
                 .get(address)
                 .header("Accept", "application/vnd.github+json")
                 .header("X-GitHub-Api-Version", "2022-11-28")
-                .timeout(PATIENCE);
+                .timeout(TIMEOUT);
             if let Some(token) = &self.token {
                 request = request.bearer_auth(token);
             }
@@ -133,13 +133,13 @@ impl GithubClient {
             }
             let report = |error: std::io::Error| format!("`{}`: {error}", file.display());
             let mut out = std::fs::File::create(file).map_err(report)?;
-            let mut remaining = MOST_DOWNLOADED;
+            let mut remaining = MAX_DOWNLOADED;
             let mut pieces = answer.bytes_stream();
             while let Some(piece) = pieces.next().await {
                 let piece = piece.map_err(failed)?;
                 remaining = remaining
                     .checked_sub(piece.len() as u64)
-                    .ok_or_else(|| format!("`{address}`: more than {MOST_DOWNLOADED} bytes"))?;
+                    .ok_or_else(|| format!("`{address}`: more than {MAX_DOWNLOADED} bytes"))?;
                 out.write_all(&piece).map_err(report)?;
             }
             out.flush().map_err(report)

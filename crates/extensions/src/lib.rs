@@ -42,10 +42,10 @@ pub use trial::ExtensionTest;
 pub use update::ExtensionUpdate;
 
 /// Maximum size in bytes of a downloaded archive.
-const MOST_DOWNLOADED: u64 = 512 * 1024 * 1024;
+const MAX_DOWNLOADED: u64 = 512 * 1024 * 1024;
 
 /// Maximum number of agents in one extension.
-const MOST_AGENTS: usize = 1_000;
+const MAX_AGENTS: usize = 1_000;
 
 /// Installs, updates, removes, and lists extensions.
 pub struct ExtensionManager<'a> {
@@ -126,7 +126,7 @@ pub fn skills_of(extension: &Extension) -> Vec<Skill> {
 /// Returns the names of an extension's agent files. Blocking.
 pub fn agents_of(extension: &Extension) -> Vec<String> {
     let entries = std::fs::read_dir(extension.folder.join("agents"));
-    let names = entries.into_iter().flatten().flatten().take(MOST_AGENTS);
+    let names = entries.into_iter().flatten().flatten().take(MAX_AGENTS);
     let mut names: Vec<String> = names
         .filter_map(|entry| entry.file_name().into_string().ok())
         .filter(|name| !name.starts_with('_'))

@@ -23,7 +23,7 @@ use servers::servers;
 /// Maximum bytes of a rule file.
 const RULES: u64 = 256 * 1024;
 /// Maximum number of names of one kind that are shown.
-const SHOWN: usize = 40;
+const MAX_SHOWN: usize = 40;
 
 /// What an extension may do, without paths, so that two versions can be compared.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -61,7 +61,7 @@ enum NameKind {
 impl NameList {
     /// Formats the line for the user.
     fn line(&self) -> String {
-        let names = self.names.get(..SHOWN).unwrap_or(&self.names);
+        let names = self.names.get(..MAX_SHOWN).unwrap_or(&self.names);
         let more = match self.names.len() - names.len() {
             0 => String::new(),
             more => format!(" and {more} more"),

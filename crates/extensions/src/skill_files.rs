@@ -13,9 +13,9 @@ use crate::clone::{clone, is_git_address};
 use parallax_config::{Config, SettingScope};
 
 /// Maximum number of files in a skill.
-const MOST_FILES: usize = 5_000;
+const MAX_FILES: usize = 5_000;
 /// Maximum bytes of a skill.
-const MOST_BYTES: u64 = 256 * 1024 * 1024;
+const MAX_BYTES: u64 = 256 * 1024 * 1024;
 
 /// Fetched skills that are not installed yet. Dropping this removes temporary files.
 #[derive(Debug)]
@@ -213,7 +213,7 @@ fn real(path: &Path, source: &str) -> Result<PathBuf, Failure> {
 fn unpack_skill(file: &Path, source: &str) -> Result<tempfile::TempDir, Failure> {
     let folder = tempfile::Builder::new().prefix("parallax-skills-").tempdir();
     let folder = folder.map_err(|error| input_failure(error.to_string()))?;
-    let limits = ArchiveLimits { entries: MOST_FILES, bytes: MOST_BYTES };
+    let limits = ArchiveLimits { entries: MAX_FILES, bytes: MAX_BYTES };
     unpack(file, folder.path(), limits)
         .map_err(|error| forbidden(format!("`{source}`: {error}")))?;
     Ok(folder)
@@ -261,7 +261,7 @@ fn make(scope: SettingScope, directory: &Path) -> io::Result<()> {
 fn install(from: &Path, place: &Path, target: &Path) -> io::Result<()> {
     let fresh = tempfile::Builder::new().prefix(".installing-").tempdir_in(place)?;
     let copy = fresh.path().join("skill");
-    let mut budget = (MOST_FILES, MOST_BYTES);
+    let mut budget = (MAX_FILES, MAX_BYTES);
     copy_folder(from, &copy, &mut budget, 0)?;
     if target.symlink_metadata().is_ok_and(|metadata| metadata.is_symlink()) {
         std::fs::remove_file(target)?;

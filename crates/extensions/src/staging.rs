@@ -57,11 +57,11 @@ impl InstallLock {
     /// # Errors
     /// Returns an error if the lock file cannot be created or another process does not release it.
     pub(crate) fn wait(home: &Path) -> io::Result<Self> {
-        const PATIENCE: Duration = Duration::from_secs(60);
+        const TIMEOUT: Duration = Duration::from_secs(60);
         const STEP: Duration = Duration::from_millis(20);
         create_private_folder(home)?;
         let held = File::create(home.join(LOCK))?;
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         loop {
             match held.try_lock() {
                 Ok(()) => return Ok(Self { _held: held }),

@@ -19,7 +19,7 @@ use parallax_exec::shell::quote_word;
 /// Directory of an extension's tests.
 const FOLDER: &str = "tests";
 /// Maximum bytes of a test file.
-const LARGEST: u64 = 4 * 1024 * 1024;
+const MAX_BYTES: u64 = 4 * 1024 * 1024;
 /// Default time limit in seconds for the turns of a test.
 const SECONDS: u64 = 60;
 /// Additional time for the process, because servers and hooks have to start and end.
@@ -47,7 +47,7 @@ pub struct ExtensionTest {
 impl ExtensionTest {
     fn read(folder: &Path, file: &Path) -> Result<Self, String> {
         let length = std::fs::metadata(file).map_err(|error| error.to_string())?.len();
-        if length > LARGEST {
+        if length > MAX_BYTES {
             return Err("it is too large".to_owned());
         }
         let object = parallax_config::jsonc_object(file).map_err(|error| error.to_string())?;

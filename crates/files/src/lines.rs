@@ -372,7 +372,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn line_ranges_match_the_whole_text(
+        fn line_ranges_match_the_complete_text(
             parts in proptest::collection::vec("[a-zäß\r]{0,12}", 0..40), first in 1u64..50, count in 0u64..50,
         ) {
             let text = parts.join("\n");

@@ -24,7 +24,7 @@ const LATER: Duration = Duration::from_millis(100);
 /// Maximum number of cached directories; each takes about 200 bytes.
 const FOLDERS: usize = 100_000;
 /// Maximum number of protected paths of one kind, because each costs a mount.
-const MOST: usize = 4096;
+const MAX_COUNT: usize = 4096;
 /// A directory that changed within this time before it was read is read again, because file system
 /// timestamps are coarse.
 const COARSE: Duration = Duration::from_secs(2);
@@ -323,7 +323,7 @@ impl SensitivePaths {
             (&mut self.folders, &more.folders),
             (&mut self.links, &more.links),
         ] {
-            let room = MOST.saturating_sub(all.len());
+            let room = MAX_COUNT.saturating_sub(all.len());
             all.extend(more.iter().take(room).cloned());
         }
     }

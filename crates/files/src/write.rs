@@ -23,7 +23,7 @@ use crate::write_state::{ExpectedState, WriteResult};
 const MAX_IN_PLACE: u64 = 64 * 1024 * 1024;
 
 /// How long a write waits for another process that writes in the same directory.
-const LONGEST_TURN: Duration = Duration::from_secs(1);
+const MAX_TURN: Duration = Duration::from_secs(1);
 
 /// Attempts to find a name for a temporary file.
 const MAX_NAMES: u32 = 16;
@@ -268,7 +268,7 @@ impl WriteJob<'_> {
     fn take_turn(&self) -> Option<File> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         let folder = File::from(open_leaf(self.folder, ".".as_ref(), flags, Mode::empty()).ok()?);
-        let end = Instant::now() + LONGEST_TURN;
+        let end = Instant::now() + MAX_TURN;
         while let Err(error) = flock(&folder, FlockOperation::NonBlockingLockExclusive) {
             if error != Errno::WOULDBLOCK || Instant::now() > end {
                 return None;

@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_calls_get_a_signature() {
+    fn calls_of_other_models_get_a_signature() {
         let mut request = request("gemini-3-pro-preview", "main", json!({}));
         let calls = r#"[{"text":"a"},{"functionCall":{"id":"i","name":"x","args":"{bad"}},
             {"functionCall":{"name":"y","args":{"n":1}}}]"#;

@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_are_distinguished() {
+    fn error_chunks_are_distinguished() {
         let refused = |text: &str| match read_chunk(text.as_bytes()) {
             Err(ChunkError::Refused(payload)) => payload.code,
             _ => None,

@@ -20,7 +20,7 @@ const LIMIT: u64 = 1024 * 1024;
 /// Timeout of the metadata server: short, because most machines have none.
 const MACHINE: Duration = Duration::from_secs(3);
 /// Maximum size of a response, in bytes.
-const MOST: usize = 64 * 1024;
+const MAX_BYTES: usize = 64 * 1024;
 /// The waits before a service that is unavailable is asked again.
 const WAITS: [Duration; 2] = [Duration::from_millis(500), Duration::from_millis(1500)];
 
@@ -375,7 +375,7 @@ async fn send_once(request: RequestBuilder) -> Result<String, (String, bool)> {
         let mut body = Vec::new();
         while let Some(more) = response.chunk().await.map_err(failed)? {
             body.extend_from_slice(&more);
-            if body.len() > MOST {
+            if body.len() > MAX_BYTES {
                 return Err(last("the response is too long".to_owned()));
             }
         }
@@ -404,7 +404,7 @@ async fn send_once(request: RequestBuilder) -> Result<String, (String, bool)> {
 fn secrets_of(request: &Request) -> Vec<String> {
     const FIELDS: [&str; 4] = ["refresh_token", "client_secret", "assertion", "subject_token"];
     /// Shorter values may be words of the message.
-    const SHORTEST: usize = 4;
+    const MIN_LENGTH: usize = 4;
     let body = request.body().and_then(|body| body.as_bytes()).unwrap_or_default();
     let fields = form_urlencoded::parse(body)
         .filter(|(name, _)| FIELDS.contains(&&**name))
@@ -413,7 +413,7 @@ fn secrets_of(request: &Request) -> Vec<String> {
     let headers = headers.filter_map(|(_, value)| value.to_str().ok());
     let tokens = headers.map(|text| text.strip_prefix("Bearer ").unwrap_or(text).to_owned());
     let mut secrets: Vec<String> = fields.chain(tokens).collect();
-    secrets.retain(|secret| secret.len() >= SHORTEST);
+    secrets.retain(|secret| secret.len() >= MIN_LENGTH);
     secrets
 }
 

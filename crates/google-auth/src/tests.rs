@@ -161,7 +161,7 @@ async fn identity_of_another_account_is_requested() {
 }
 
 #[tokio::test]
-async fn metadata_server_gives_a_token() {
+async fn metadata_server_provides_a_token() {
     let service = Service::start(&[(200, json!({"access_token": "m", "expires_in": 3599}))]).await;
     let host = service.base.trim_start_matches("http://").to_owned();
     let google = google(&service, scopes(), &[("GCE_METADATA_HOST", host)]);

@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn verbose_json_contains_the_whole_conversation() {
+    fn verbose_json_contains_the_complete_conversation() {
         let mut script = json_script()
             .text(&["Looking"])
             .tools(&[("read", Err("gone"))])

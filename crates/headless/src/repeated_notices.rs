@@ -2,9 +2,9 @@
 //! again, so that only the first ones are reported.
 
 /// How many notices of a kind are reported.
-const SHOWN: usize = 3;
+const MAX_SHOWN: usize = 3;
 /// Maximum number of kinds that are counted.
-const MOST_KINDS: usize = 50;
+const MAX_KINDS: usize = 50;
 
 /// The kinds of the notices so far.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ impl RepeatedNotices {
     pub(crate) fn should_report(&mut self, kind: Option<&str>, text: &str) -> bool {
         let key = kind.unwrap_or(text);
         let Some(known) = self.0.iter_mut().find(|known| known.kind == key) else {
-            if self.0.len() < MOST_KINDS {
+            if self.0.len() < MAX_KINDS {
                 self.0.push(NoticeCount {
                     kind: key.to_owned(),
                     count: 1,
@@ -40,13 +40,13 @@ impl RepeatedNotices {
             known.is_same = false;
             text.clone_into(&mut known.newest);
         }
-        known.count <= SHOWN
+        known.count <= MAX_SHOWN
     }
 
     /// Returns one text for each kind that was not reported each time, and starts again.
     pub(crate) fn take(&mut self) -> Vec<String> {
-        let often = std::mem::take(&mut self.0).into_iter().filter(|it| it.count > SHOWN);
-        let text = |NoticeCount { count, newest, is_same, .. }| match (count - SHOWN, is_same) {
+        let often = std::mem::take(&mut self.0).into_iter().filter(|it| it.count > MAX_SHOWN);
+        let text = |NoticeCount { count, newest, is_same, .. }| match (count - MAX_SHOWN, is_same) {
             (1, _) => newest,
             (more, true) => format!("{more} more times: {newest}"),
             (more, false) => format!("{more} more of this kind, the last one: {newest}"),

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn message_removes_nothing_between_control_characters() {
+    fn text_between_control_characters_is_kept() {
         assert_eq!(one_line("`echo\x1b]0; touch X\x07`"), "`echo␛]0; touch X␇`");
         assert_eq!(one_line("a\u{9b}2Jb\u{85}c\u{202e}"), "a\\u{9b}2Jb\\u{85}c\\u{202e}");
         assert_eq!(one_line("a\u{200b}b\u{feff}\u{e0041}"), "a\\u{200b}b\\u{feff}\\u{e0041}");

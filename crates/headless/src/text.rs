@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn final_message_contains_nothing_of_a_dropped_one() {
+    fn final_message_contains_no_text_of_a_dropped_message() {
         let mut script = text().dropped(&["Hello wor"]).text(&["Other ", "text"]).done();
         script.options.whole_messages = true;
         assert_eq!(run(script).stdout, "Other text\n");

@@ -12,7 +12,7 @@ use crate::result::{HookResult, sanitize};
 use crate::{HookContext, message};
 
 /// Maximum size of a log in bytes. A larger log is renamed to `.old` and a new one begins.
-const MOST: u64 = 10 * 1024 * 1024;
+const MAX_BYTES: u64 = 10 * 1024 * 1024;
 /// Maximum length in bytes of a notification text.
 const WORDS: usize = 500;
 
@@ -64,7 +64,7 @@ pub(crate) fn append(path: &Path, line: &impl serde::Serialize) -> io::Result<()
     let mut text = serde_json::to_vec(line)?;
     text.push(b'\n');
     let mut file = open(path)?;
-    if file.metadata()?.len() > MOST {
+    if file.metadata()?.len() > MAX_BYTES {
         let mut old = path.as_os_str().to_owned();
         old.push(".old");
         std::fs::rename(path, old)?;

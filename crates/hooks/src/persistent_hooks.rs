@@ -14,9 +14,9 @@ use tokio::process::{ChildStdin, ChildStdout};
 use crate::result::{json, sanitize};
 
 /// Maximum number of times a process is started in a session.
-const MOST_STARTS: u32 = 5;
+const MAX_STARTS: u32 = 5;
 /// Maximum number of lines before the answer to an event.
-const MOST_SKIPPED: usize = 100;
+const MAX_SKIPPED: usize = 100;
 /// Maximum bytes of the end of stderr that are reported.
 const TAIL: usize = 300;
 
@@ -64,8 +64,8 @@ impl PersistentHooks {
             seat = seat.lock() => seat,
         };
         if seat.process.is_none() {
-            if seat.start_count >= MOST_STARTS {
-                return Err(format!("it ended {MOST_STARTS} times and is not restarted"));
+            if seat.start_count >= MAX_STARTS {
+                return Err(format!("it ended {MAX_STARTS} times and is not restarted"));
             }
             seat.start_count += 1;
             let (server, streams) =
@@ -174,9 +174,9 @@ impl HookProcess {
                     let (ending, stderr) = (Some(Ending::Exited { code: 0 }), Vec::new());
                     return Ok(PipedOutput { ending, timed_out: false, stdout: answer, stderr });
                 }
-                Some(_) if skipped.len() >= MOST_SKIPPED => {
+                Some(_) if skipped.len() >= MAX_SKIPPED => {
                     return Err(format!(
-                        "it printed more than {MOST_SKIPPED} lines without a \
+                        "it printed more than {MAX_SKIPPED} lines without a \
                         response"
                     ));
                 }

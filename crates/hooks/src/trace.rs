@@ -17,7 +17,7 @@ use crate::result::{HookResult, sanitize};
 /// Name of the trace file in the session's directory.
 pub const TRACE: &str = "hooks.jsonl";
 /// Maximum bytes that are read of the file.
-const MOST: u64 = 16 * 1024 * 1024;
+const MAX_BYTES: u64 = 16 * 1024 * 1024;
 /// Maximum bytes of a text in the file.
 const TEXT: usize = 500;
 
@@ -148,7 +148,7 @@ fn newest(folder: &Path) -> Option<PathBuf> {
 fn read(path: &Path) -> std::io::Result<Vec<HookTraceEntry>> {
     use std::io::Read as _;
     let mut text = Vec::new();
-    std::fs::File::open(path)?.take(MOST).read_to_end(&mut text)?;
+    std::fs::File::open(path)?.take(MAX_BYTES).read_to_end(&mut text)?;
     let lines = text.split(|byte| *byte == b'\n');
     Ok(lines.filter_map(|line| serde_json::from_slice(line).ok()).collect())
 }

@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn markup_characters_around_whole_words_are_markup() {
+    fn markup_characters_around_complete_words_are_markup() {
         for (text, expected) in [
             ("**bold** and *italic* and _italic_", "{bold} and {italic} and {italic}"),
             ("***both*** and __two words__", "{{both}} and {two words}"),

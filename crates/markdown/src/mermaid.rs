@@ -10,7 +10,7 @@ use parallax_screen::Line;
 use crate::render_options::RenderOptions;
 
 /// Maximum number of nodes or steps; larger diagrams are not readable as boxes.
-const MOST: usize = 60;
+const MAX_COUNT: usize = 60;
 
 /// Whether the code block is a diagram.
 pub(super) fn is_diagram(language: &str) -> bool {
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn unsupported_diagram_stays_code() {
+    fn unsupported_diagram_is_shown_as_code() {
         for code in ["pie\n \"a\": 1", "graph TD\n subgraph x\n A-->B\n end", "graph TD", ""] {
             assert_eq!(drawn(code, 80), None, "{code}");
         }

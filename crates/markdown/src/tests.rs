@@ -295,7 +295,7 @@ proptest! {
     }
 
     #[test]
-    fn no_row_is_too_wide_and_nothing_panics(text in "(?s).{0,300}", more in markdown(), width in 8usize..60, raw: bool) {
+    fn random_markdown_fits_the_width_without_panics(text in "(?s).{0,300}", more in markdown(), width in 8usize..60, raw: bool) {
         let theme = Theme::default();
         for text in [&text, &more] {
             let look = RenderOptions { raw, line_numbers: true, ..RenderOptions::new(&theme, width) };

@@ -13,11 +13,11 @@ use crate::names::display_name;
 use parallax_protocol::untrusted::wrap;
 
 /// Maximum number of content blocks read from one result.
-const MOST_BLOCKS: usize = 500;
+const MAX_BLOCKS: usize = 500;
 /// Maximum base64 characters of all media of one result.
-const MOST_MEDIA: usize = 20 * 1024 * 1024;
+const MAX_MEDIA: usize = 20 * 1024 * 1024;
 /// Maximum characters shown to the user.
-const MOST_SHOWN: usize = 20_000;
+const MAX_SHOWN: usize = 20_000;
 
 /// The tool whose result is converted.
 #[derive(Debug, Clone, Copy)]
@@ -44,9 +44,9 @@ impl ResultSource<'_> {
         match result.get("content") {
             None | Some(Value::Null) if result.is_object() => {}
             Some(Value::Array(blocks)) => {
-                blocks.iter().take(MOST_BLOCKS).for_each(|block| self.block(block, &mut read));
-                if blocks.len() > MOST_BLOCKS {
-                    let more = blocks.len() - MOST_BLOCKS;
+                blocks.iter().take(MAX_BLOCKS).for_each(|block| self.block(block, &mut read));
+                if blocks.len() > MAX_BLOCKS {
+                    let more = blocks.len() - MAX_BLOCKS;
                     read.push_text(format!("[{more} more parts of the result omitted]"));
                 }
             }
@@ -65,7 +65,7 @@ impl ResultSource<'_> {
         if result.get("isError").and_then(Value::as_bool) == Some(true) {
             return self.failure(&read);
         }
-        let shown = clip(&read.display_texts.join("\n"), MOST_SHOWN);
+        let shown = clip(&read.display_texts.join("\n"), MAX_SHOWN);
         ToolResult {
             for_model: ModelOutput {
                 output: read.texts.join("\n"),
@@ -88,7 +88,7 @@ impl ResultSource<'_> {
         let (tool, server) = (display_name(self.tool), self.server);
         let message = format!("{said}\n(MCP tool `{tool}` of the server `{server}`)");
         let mut outcome = ToolResult::failure(ToolError::new(ToolErrorKind::McpToolError, message));
-        outcome.for_user = Some(Display::text(clip(words, MOST_SHOWN)));
+        outcome.for_user = Some(Display::text(clip(words, MAX_SHOWN)));
         outcome
     }
 
@@ -180,7 +180,7 @@ impl ResultParts {
         // MIME encoders wrap lines.
         let data: String = data.unwrap_or_default().split_ascii_whitespace().collect();
         let data = data.as_str();
-        let fits = self.size + data.len() <= MOST_MEDIA;
+        let fits = self.size + data.len() <= MAX_MEDIA;
         if !fits {
             return self.push_text(format!("{note} [omitted: too large]"));
         }

@@ -23,7 +23,7 @@ use crate::connection_errors::initialization_error;
 use crate::error::McpError;
 use crate::google::Google;
 use crate::handler::Handler;
-use crate::lines::LONGEST;
+use crate::lines::MAX_BYTES;
 use crate::oauth::{self, Bearer, TokenFiles};
 use crate::readable::EventRepairClient;
 use crate::sse::Sse;
@@ -169,7 +169,7 @@ impl ServerEnvironment {
         let (headers, credentials) = self.credentials(server, url, headers).await?;
         let config = StreamableHttpClientTransportConfig::with_uri(Arc::from(url))
             .custom_headers(headers)
-            .max_sse_event_size(LONGEST)
+            .max_sse_event_size(MAX_BYTES)
             .reinit_on_expired_session(true);
         let kind = credentials.as_ref().map(|(_, kind)| *kind);
         let opened = match credentials {

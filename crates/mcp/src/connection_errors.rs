@@ -153,7 +153,7 @@ fn http_status(status: u16) -> String {
 /// Extracts the message from an HTTP error: the message of a JSON body, otherwise its first line.
 /// Web pages are ignored.
 fn http_error(text: &str) -> Option<String> {
-    const LONGEST: usize = 300;
+    const MAX_LENGTH: usize = 300;
     let (status, body) = text.split_once(": ").filter(|(status, _)| status.starts_with("HTTP "))?;
     let json = serde_json::from_str::<serde_json::Value>(body.trim()).ok();
     let message = json.as_ref().and_then(|json| {
@@ -165,7 +165,7 @@ fn http_error(text: &str) -> Option<String> {
     if line.is_empty() || message.is_none() && line.starts_with('<') {
         return Some(status.to_owned());
     }
-    let line: String = line.chars().filter(|c| !c.is_control()).take(LONGEST).collect();
+    let line: String = line.chars().filter(|c| !c.is_control()).take(MAX_LENGTH).collect();
     Some(format!("{status}: {line}"))
 }
 

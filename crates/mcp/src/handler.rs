@@ -17,7 +17,7 @@ use rmcp::{ClientHandler, RoleClient};
 use serde_json::Value;
 
 use crate::inbound::Inbound;
-use crate::user_requests::{PATIENCE, UserRequest, UserResponse};
+use crate::user_requests::{TIMEOUT, UserRequest, UserResponse};
 use crate::{CLIENT_NAME, schema};
 
 /// Handles the messages of one server.
@@ -125,7 +125,7 @@ impl ClientHandler for Handler {
             () = server.requests.wait_for_calls() => {
                 return Ok(ElicitResult::new(ElicitationAction::Cancel));
             }
-            answer = tokio::time::timeout(PATIENCE, asking) => answer.unwrap_or(UserResponse::Cancel),
+            answer = tokio::time::timeout(TIMEOUT, asking) => answer.unwrap_or(UserResponse::Cancel),
         };
         if answer == UserResponse::Never {
             server.requests.stop();

@@ -4,7 +4,7 @@
 use parallax_protocol::untrusted::sanitize;
 
 /// Maximum characters of the instructions of one server.
-const LONGEST: usize = 20_000;
+const MAX_LENGTH: usize = 20_000;
 
 /// Returns the block for one server; `None` if it has no instructions.
 pub(crate) fn block(server: &str, text: &str) -> Option<String> {
@@ -21,7 +21,7 @@ pub(crate) fn block(server: &str, text: &str) -> Option<String> {
 
 /// Removes invisible characters, and defuses lines that look like the marker lines.
 fn sanitize_instructions(text: &str) -> String {
-    let text: String = text.chars().take(LONGEST).collect();
+    let text: String = text.chars().take(MAX_LENGTH).collect();
     let plain: String = sanitize(&text).chars().filter(|char| is_seen(*char)).collect();
     let lines = plain.lines().map(|line| match is_marker_line(line) {
         true => line.replace('[', "(").replace(']', ")").replace("--", "- "),

@@ -6,7 +6,7 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt};
 use tokio::time::Instant;
 
 /// Maximum length of a line in bytes, far longer than any real message.
-pub(crate) const LONGEST: usize = 32 * 1024 * 1024;
+pub(crate) const MAX_BYTES: usize = 32 * 1024 * 1024;
 /// Maximum messages per second; a faster server is read more slowly.
 const PER_SECOND: u32 = 2_000;
 
@@ -24,7 +24,7 @@ pub(crate) struct LineSplitter<R> {
 
 impl<R: AsyncBufRead + Unpin> LineSplitter<R> {
     pub(crate) fn new(reader: R) -> Self {
-        Self { reader, line: Vec::new(), longest: LONGEST }
+        Self { reader, line: Vec::new(), longest: MAX_BYTES }
     }
 
     /// Returns the next line without its terminator; `None` at the end of the stream. An

@@ -28,7 +28,7 @@ const GATHER: Duration = Duration::from_millis(300);
 const SECOND_LOOK: Duration = Duration::from_millis(500);
 
 /// Maximum number of unreadable tools that are named in a message.
-const MOST_NAMED: usize = 10;
+const MAX_NAMED: usize = 10;
 
 /// Returns the name of an unreadable entry, if known.
 fn name_of(entry: &Value) -> Option<String> {
@@ -39,7 +39,7 @@ fn name_of(entry: &Value) -> Option<String> {
 /// Returns a message about the tools that could not be read.
 fn unreadable_tools_message(broken: &[Option<String>]) -> Option<String> {
     let named: Vec<String> = broken.iter().flatten().map(|name| format!("`{name}`")).collect();
-    let named = match named.get(..MOST_NAMED) {
+    let named = match named.get(..MAX_NAMED) {
         None => named.join(", "),
         Some(first) => format!("{}, …", first.join(", ")),
     };

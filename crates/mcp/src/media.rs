@@ -3,7 +3,7 @@
 /// Used when the MIME type is unknown.
 pub(crate) const UNKNOWN: &str = "application/octet-stream";
 /// Maximum length of a MIME type.
-const LONGEST: usize = 127;
+const MAX_LENGTH: usize = 127;
 
 /// Returns the MIME type without parameters: `type/subtype` in the characters of RFC 6838; `None`
 /// if the text is not a MIME type.
@@ -14,7 +14,7 @@ pub(crate) fn media_type(text: &str) -> Option<&str> {
             && name.chars().all(|it| it.is_ascii_alphanumeric() || "!#$&-^_.+".contains(it))
     };
     let fits = kind.split_once('/').is_some_and(|(main, sub)| is_name(main) && is_name(sub));
-    (fits && kind.len() <= LONGEST).then_some(kind)
+    (fits && kind.len() <= MAX_LENGTH).then_some(kind)
 }
 
 #[cfg(test)]

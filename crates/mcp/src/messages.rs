@@ -21,9 +21,9 @@ pub(crate) const UNREADABLE: i32 = i32::MIN;
 /// entry, if known.
 pub(crate) const UNREADABLE_ENTRY: &str = "unreadable";
 /// Maximum messages in one batch.
-const MOST_IN_BATCH: usize = 1_000;
+const MAX_IN_BATCH: usize = 1_000;
 /// Maximum places of a line at which an answer is looked for.
-const MOST_STARTS: usize = 32;
+const MAX_STARTS: usize = 32;
 /// The lists that servers return.
 const LISTS: [&str; 4] = ["tools", "prompts", "resources", "resourceTemplates"];
 
@@ -64,7 +64,7 @@ impl Open {
         }
         let text = with_whole_letters(text);
         match serde_json::from_str::<Vec<&RawValue>>(&text) {
-            Ok(items) if items.len() > MOST_IN_BATCH => Received::default(),
+            Ok(items) if items.len() > MAX_IN_BATCH => Received::default(),
             Ok(items) => Received::from_messages(
                 items.iter().map(|item| self.parse_message(item.get(), posted)),
             ),
@@ -133,7 +133,7 @@ impl Open {
         if !text.contains("\"jsonrpc\"") || serde_json::from_str::<IgnoredAny>(text).is_ok() {
             return None;
         }
-        outer_braces(text).take(MOST_STARTS).find_map(|at| {
+        outer_braces(text).take(MAX_STARTS).find_map(|at| {
             let rest = text.get(at..)?;
             let mut values = serde_json::Deserializer::from_str(rest).into_iter::<&RawValue>();
             let object = values.next().and_then(Result::ok).map(RawValue::get);
@@ -233,7 +233,7 @@ fn objects(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     while let Some(Ok(value)) = values.next() {
         found.push(value.get());
-        if found.len() == MOST_IN_BATCH {
+        if found.len() == MAX_IN_BATCH {
             break;
         }
     }

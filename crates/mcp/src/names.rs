@@ -1,18 +1,18 @@
 //! The names under which server tools are declared to the model.
 
 /// Maximum length of a name that services accept.
-const LONGEST: usize = 63;
+const MAX_LENGTH: usize = 63;
 /// The characters kept at each end of a longer name.
-const KEPT: usize = 30;
+const MAX_KEPT: usize = 30;
 
 /// Returns the name of a server tool: `mcp_<server>_<tool>`, with `_` for invalid characters,
 /// shortened in the middle if too long.
 pub fn tool_name(server: &str, tool: &str) -> String {
     let name = full_name(server, tool);
-    if name.len() <= LONGEST {
+    if name.len() <= MAX_LENGTH {
         return name;
     }
-    let (start, end) = (name.get(..KEPT), name.get(name.len() - KEPT..));
+    let (start, end) = (name.get(..MAX_KEPT), name.get(name.len() - MAX_KEPT..));
     format!("{}...{}", start.unwrap_or_default(), end.unwrap_or_default())
 }
 
@@ -29,7 +29,7 @@ fn replace_invalid(name: &str) -> String {
 
 /// Returns a name from a server in a form that is safe in messages: one word, limited in length.
 pub(crate) fn display_name(name: &str) -> String {
-    replace_invalid(name).chars().take(LONGEST).collect()
+    replace_invalid(name).chars().take(MAX_LENGTH).collect()
 }
 
 #[cfg(test)]

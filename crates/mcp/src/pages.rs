@@ -5,9 +5,9 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 /// Maximum number of pages.
-const MOST_PAGES: usize = 100;
+const MAX_PAGES: usize = 100;
 /// Maximum number of entries.
-const MOST_ENTRIES: usize = 2_000;
+const MAX_ENTRIES: usize = 2_000;
 
 /// A list, as far as it was read.
 #[derive(Debug, Default, PartialEq)]
@@ -30,13 +30,13 @@ where
     let mut pages = Pages::default();
     let (mut seen, mut known) = (HashSet::new(), HashSet::new());
     let mut cursor = None;
-    for _ in 0..MOST_PAGES {
+    for _ in 0..MAX_PAGES {
         let mut result = ask(cursor.take()).await?;
         if let Some(Value::Array(entries)) = result.get_mut(key).map(Value::take) {
             // A repeated page adds no entries.
             let entries: Vec<Value> =
                 entries.into_iter().filter(|entry| known.insert(entry.to_string())).collect();
-            let room = MOST_ENTRIES - pages.entries.len();
+            let room = MAX_ENTRIES - pages.entries.len();
             if entries.len() > room {
                 pages.entries.extend(entries.into_iter().take(room));
                 pages.stop_reason = Some("it has more than 2,000 entries");

@@ -14,7 +14,7 @@ use crate::servers::Servers;
 use parallax_protocol::untrusted::wrap;
 
 /// Maximum entries of a list.
-const MOST: usize = 1_000;
+const MAX_COUNT: usize = 1_000;
 
 pub(crate) struct ListResources {
     spec: ToolSpec,
@@ -137,7 +137,7 @@ impl Invocation for List {
                 let catalog = server.catalog();
                 for entry in catalog.resources.iter().chain(&catalog.templates) {
                     count += 1;
-                    if count <= MOST {
+                    if count <= MAX_COUNT {
                         let _ = write!(
                             lines,
                             "\n- {}:{} | {}",
@@ -152,8 +152,8 @@ impl Invocation for List {
             if count == 0 {
                 return ToolResult::text("No MCP resources found.");
             }
-            if count > MOST {
-                let _ = write!(lines, "\n- … {} more", count - MOST);
+            if count > MAX_COUNT {
+                let _ = write!(lines, "\n- … {} more", count - MAX_COUNT);
             }
             // Names and descriptions come from the servers.
             let text = format!("Available MCP Resources:{lines}");

@@ -15,7 +15,7 @@ use crate::servers::Servers;
 use parallax_protocol::untrusted::wrap;
 
 /// Maximum number of contents read from one resource.
-const MOST_CONTENTS: usize = 200;
+const MAX_CONTENTS: usize = 200;
 
 /// Why a resource cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,7 +89,7 @@ pub(crate) async fn read(
     let (result, _) = server.ask(request, bounds, true).await;
     let result = result?;
     let contents = result.get("contents").and_then(Value::as_array);
-    let texts = contents.into_iter().flatten().take(MOST_CONTENTS).map(|content| {
+    let texts = contents.into_iter().flatten().take(MAX_CONTENTS).map(|content| {
         let field = |key: &str| content.get(key).and_then(Value::as_str);
         match field("text") {
             Some(text) => text.to_owned(),

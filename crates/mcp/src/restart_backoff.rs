@@ -16,7 +16,7 @@ pub(crate) const WAITS: [Duration; 4] = [
     Duration::from_secs(4),
 ];
 /// Maximum number of starts within [`PERIOD`].
-const MOST: usize = 6;
+const MAX_COUNT: usize = 6;
 const PERIOD: Duration = Duration::from_secs(600);
 
 /// The recent starts of a server.
@@ -34,11 +34,11 @@ impl RestartBackoff {
         while self.times.front().is_some_and(|start| start.elapsed() > PERIOD) {
             self.times.pop_front();
         }
-        if self.times.len() < MOST {
+        if self.times.len() < MAX_COUNT {
             return Ok(());
         }
         let reason = format!(
-            "it was started {MOST} times within ten minutes and ended each time; see `/mcp`, then \
+            "it was started {MAX_COUNT} times within ten minutes and ended each time; see `/mcp`, then \
              run `/mcp reload`"
         );
         Err(McpError::Closed { reason })

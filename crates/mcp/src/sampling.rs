@@ -21,20 +21,20 @@ use serde_json::{Value, json};
 use tokio::sync::{Mutex, Semaphore};
 
 use crate::media::media_type;
-use crate::user_requests::{Asker, PATIENCE, UserRequest, UserResponse};
+use crate::user_requests::{Asker, TIMEOUT, UserRequest, UserResponse};
 
 /// The role of these requests in statistics, and their alias in `modelConfigs`.
 const ROLE: &str = "mcp_sampling";
 /// Maximum messages of one request.
-const MOST_MESSAGES: usize = 200;
+const MAX_MESSAGES: usize = 200;
 /// Maximum base64 characters of images and audio of one request.
-const MOST_MEDIA: usize = 8 * 1024 * 1024;
+const MAX_MEDIA: usize = 8 * 1024 * 1024;
 /// Estimated tokens of an image or audio.
 const TOKENS_OF_MEDIA: u64 = 1_000;
 /// Estimated bytes per token.
 const BYTES_OF_TOKEN: usize = 4;
 /// Maximum waiting requests of one server.
-const MOST_WAITING: usize = 8;
+const MAX_WAITING: usize = 8;
 /// The error code of the protocol for a request that the user rejected.
 const REFUSED: ErrorCode = ErrorCode(-1);
 
@@ -63,7 +63,7 @@ impl Default for Allowance {
         Self {
             used_tokens: AtomicU64::new(0),
             session_response: Mutex::new(None),
-            permits: Semaphore::new(MOST_WAITING),
+            permits: Semaphore::new(MAX_WAITING),
         }
     }
 }
@@ -119,7 +119,7 @@ impl Allowance {
                 tokens: longest,
                 remaining_tokens,
             };
-            let asking = tokio::time::timeout(PATIENCE, asker.ask(server, question));
+            let asking = tokio::time::timeout(TIMEOUT, asker.ask(server, question));
             let answer = tokio::select! {
                 biased;
                 () = cancel.cancelled() => UserResponse::Cancel,
@@ -167,7 +167,7 @@ fn read(params: &CreateMessageRequestParams) -> Result<SamplingPrompt, ErrorData
     if params.messages.is_empty() {
         return Err(invalid("a sampling request requires a message"));
     }
-    if params.messages.len() > MOST_MESSAGES {
+    if params.messages.len() > MAX_MESSAGES {
         return Err(invalid("a sampling request has too many messages"));
     }
     let system = params.system_prompt.clone().unwrap_or_default();
@@ -198,7 +198,7 @@ fn read(params: &CreateMessageRequestParams) -> Result<SamplingPrompt, ErrorData
             shown.push(format!("[{kind}]"));
             parts.push(Part::inline_data(kind, &data));
         }
-        if media > MOST_MEDIA {
+        if media > MAX_MEDIA {
             return Err(invalid("the images and audio of a sampling request are too large"));
         }
         contents.push(match message.role {

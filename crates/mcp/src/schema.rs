@@ -4,12 +4,12 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};
 
-use crate::schema_names::{DEEPEST, sanitize_schema};
+use crate::schema_names::{MAX_DEPTH, sanitize_schema};
 
 /// An argument of the scheduler, which every call may have.
 const WAIT: &str = "wait_for_previous";
 /// Maximum schema nodes that are copied while references are inlined.
-const MOST_NODES: usize = 20_000;
+const MAX_NODES: usize = 20_000;
 
 /// How schemas are declared to the model (`mcp.schemas`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -46,7 +46,7 @@ pub(crate) fn declared_schema(schema: &Value, form: SchemaForm) -> Value {
 
 /// Converts `["string", "null"]` to `string` with `nullable`.
 fn nullable(schema: &mut Value, depth: usize) {
-    if depth > DEEPEST {
+    if depth > MAX_DEPTH {
         return;
     }
     match schema {
@@ -110,7 +110,7 @@ impl OpenApi<'_> {
         self.nodes += 1;
         let any = || json!({"type": "object"});
         let Some(fields) = schema.as_object() else { return json!({}) };
-        if depth > DEEPEST || self.nodes > MOST_NODES {
+        if depth > MAX_DEPTH || self.nodes > MAX_NODES {
             return any();
         }
         if let Some(reference) = fields.get("$ref").and_then(Value::as_str) {
@@ -237,13 +237,13 @@ fn is_finite(schema: &Value) -> bool {
     }
     let mut starts = vec![schema];
     collect(schema, &mut starts, 0);
-    let mut budget = MOST_NODES;
+    let mut budget = MAX_NODES;
     starts.into_iter().all(|start| terminates(schema, start, &mut Vec::new(), &mut budget))
 }
 
 /// Collects all schemas that contain a reference.
 fn collect<'a>(schema: &'a Value, into: &mut Vec<&'a Value>, depth: usize) {
-    if depth > 2 * DEEPEST || into.len() > 500 {
+    if depth > 2 * MAX_DEPTH || into.len() > 500 {
         return;
     }
     match schema {
@@ -266,7 +266,7 @@ fn terminates<'a>(
     budget: &mut usize,
 ) -> bool {
     let Some(fields) = schema.as_object() else { return true };
-    if *budget == 0 || within.len() > DEEPEST {
+    if *budget == 0 || within.len() > MAX_DEPTH {
         return false;
     }
     *budget -= 1;

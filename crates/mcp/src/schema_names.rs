@@ -8,9 +8,9 @@ use parallax_protocol::untrusted::sanitize;
 use serde_json::{Map, Value};
 
 /// Maximum depth to which a schema is processed.
-pub(crate) const DEEPEST: usize = 64;
+pub(crate) const MAX_DEPTH: usize = 64;
 /// Maximum number of schemas that are followed for one value.
-const MOST_SCHEMAS: usize = 200;
+const MAX_SCHEMAS: usize = 200;
 /// Keywords with schemas of the same value.
 const BRANCHES: [&str; 3] = ["allOf", "anyOf", "oneOf"];
 const CONDITIONS: [&str; 3] = ["if", "then", "else"];
@@ -22,7 +22,7 @@ pub(crate) fn sanitize_schema(schema: &mut Value) {
 }
 
 fn sanitize_nested(schema: &mut Value, depth: usize) {
-    if depth > DEEPEST {
+    if depth > MAX_DEPTH {
         return;
     }
     match schema {
@@ -66,7 +66,7 @@ pub(crate) fn restore_names(schema: &Value, arguments: &mut Map<String, Value>) 
 }
 
 fn restore(root: &Value, schemas: &[&Value], value: &mut Value, depth: usize) {
-    if depth > DEEPEST || schemas.is_empty() {
+    if depth > MAX_DEPTH || schemas.is_empty() {
         return;
     }
     let mut applicable = Vec::new();
@@ -109,7 +109,7 @@ fn item_schema(schema: &Map<String, Value>, index: usize) -> Option<&Value> {
 /// Collects the schemas that apply to the same value, each once.
 fn collect<'a>(root: &'a Value, schema: &'a Value, into: &mut Vec<&'a Map<String, Value>>) {
     let Some(fields) = schema.as_object() else { return };
-    if into.len() >= MOST_SCHEMAS || into.iter().any(|known| std::ptr::eq(*known, fields)) {
+    if into.len() >= MAX_SCHEMAS || into.iter().any(|known| std::ptr::eq(*known, fields)) {
         return;
     }
     into.push(fields);

@@ -16,11 +16,11 @@ use parallax_protocol::untrusted::wrap;
 /// The name of the tool that finds undeclared tools.
 pub const SEARCH_TOOLS: &str = "mcp_search_tools";
 /// Maximum tools that one search declares.
-const MOST_FOUND: usize = 10;
+const MAX_FOUND: usize = 10;
 /// Maximum characters of a description in the list.
-const SHOWN: usize = 200;
+const MAX_SHOWN: usize = 200;
 /// Maximum servers named in the tool description.
-const NAMED: usize = 50;
+const MAX_NAMED: usize = 50;
 
 pub(crate) struct SearchTools {
     spec: ToolSpec,
@@ -35,13 +35,13 @@ impl SearchTools {
             "Finds tools of MCP servers. There are too many to declare them all; \
             tools that a search finds can be called from the next request on. Undeclared tools:"
                 .to_owned();
-        for (name, count, about) in offered.iter().take(NAMED) {
-            let about: String = about.chars().take(SHOWN).collect();
+        for (name, count, about) in offered.iter().take(MAX_NAMED) {
+            let about: String = about.chars().take(MAX_SHOWN).collect();
             let about = if about.is_empty() { about } else { format!(": {about}") };
             let _ = write!(description, "\n- `{name}`, {count} tools{about}");
         }
-        if offered.len() > NAMED {
-            let _ = write!(description, "\n- and {} more servers", offered.len() - NAMED);
+        if offered.len() > MAX_NAMED {
+            let _ = write!(description, "\n- and {} more servers", offered.len() - MAX_NAMED);
         }
         let spec = ToolSpec {
             name: SEARCH_TOOLS.to_owned(),
@@ -107,7 +107,7 @@ impl Invocation for ToolSearch {
             let mut lines = String::new();
             for spec in &found {
                 let about = spec.description.split_whitespace().collect::<Vec<_>>().join(" ");
-                let about: String = about.chars().take(SHOWN).collect();
+                let about: String = about.chars().take(MAX_SHOWN).collect();
                 let _ = write!(lines, "\n- {}: {about}", spec.name);
             }
             let names: Vec<String> = found.iter().map(|spec| spec.name.clone()).collect();
@@ -157,7 +157,7 @@ fn best_matches<'a>(
     };
     let mut found: Vec<(u32, &ToolSpec)> = tools.filter_map(score).collect();
     found.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.name.cmp(&b.1.name)));
-    found.into_iter().take(MOST_FOUND).map(|(_, spec)| spec).collect()
+    found.into_iter().take(MAX_FOUND).map(|(_, spec)| spec).collect()
 }
 
 #[cfg(test)]

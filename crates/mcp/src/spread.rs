@@ -1,9 +1,9 @@
 //! A message that a server prints over several lines, as pretty-printed JSON.
 
 /// Maximum size in bytes of the lines that are held.
-const MOST_BYTES: usize = 512 * 1024;
+const MAX_BYTES: usize = 512 * 1024;
 /// Maximum number of lines that are held.
-const MOST_LINES: usize = 5_000;
+const MAX_LINES: usize = 5_000;
 
 /// Lines that may be the beginning of a JSON object.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ impl SpreadObject {
         let Some(depth) = begins.then(|| depth_after(trimmed, self.depth)).flatten() else {
             return false;
         };
-        let is_full = self.lines.len() >= MOST_LINES || self.bytes + line.len() > MOST_BYTES;
+        let is_full = self.lines.len() >= MAX_LINES || self.bytes + line.len() > MAX_BYTES;
         if is_full || (self.lines.is_empty() && depth == 0) {
             return false;
         }
@@ -93,7 +93,7 @@ mod tests {
         ] {
             assert!(!spread_state(lines).0, "{lines:?}");
         }
-        let many = vec!["{"; MOST_LINES + 1];
+        let many = vec!["{"; MAX_LINES + 1];
         assert!(!spread_state(&many).0);
     }
 }

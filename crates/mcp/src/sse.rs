@@ -16,7 +16,7 @@ use url::Url;
 
 use crate::connection_errors::plain;
 use crate::error::McpError;
-use crate::lines::{LONGEST, ReadRateLimit};
+use crate::lines::{MAX_BYTES, ReadRateLimit};
 use crate::messages::Open;
 use crate::oauth::Bearer;
 
@@ -174,7 +174,7 @@ impl SseReader {
     fn new(response: Response) -> Self {
         Self {
             chunks: response.bytes_stream().boxed(),
-            parser: EventParser::new(LONGEST),
+            parser: EventParser::new(MAX_BYTES),
             ready: VecDeque::new(),
             is_closed: false,
         }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// Maximum bytes that are kept.
-const KEPT: usize = 64 * 1024;
+const MAX_KEPT: usize = 64 * 1024;
 const READ: usize = 16 * 1024;
 
 /// The last 64 KB of a stream. Cheap to clone.
@@ -30,8 +30,8 @@ impl StderrTail {
     /// Appends bytes and drops the oldest ones.
     pub(crate) fn push(&self, bytes: &[u8]) {
         let mut tail = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
-        let fresh = bytes.get(bytes.len().saturating_sub(KEPT)..).unwrap_or_default();
-        let over = (tail.len() + fresh.len()).saturating_sub(KEPT);
+        let fresh = bytes.get(bytes.len().saturating_sub(MAX_KEPT)..).unwrap_or_default();
+        let over = (tail.len() + fresh.len()).saturating_sub(MAX_KEPT);
         let over = over.min(tail.len());
         tail.drain(..over);
         tail.extend(fresh);
@@ -101,10 +101,10 @@ mod tests {
     #[tokio::test]
     async fn only_the_tail_of_stderr_is_kept() {
         let tail = StderrTail::default();
-        let mut flood = vec![b'x'; 3 * KEPT];
+        let mut flood = vec![b'x'; 3 * MAX_KEPT];
         flood.extend(b"\nthe reason\n\n");
         tail.clone().drain(flood.as_slice()).await;
-        assert_eq!(tail.text().len(), KEPT);
+        assert_eq!(tail.text().len(), MAX_KEPT);
         assert_eq!(tail.last_line().as_deref(), Some("the reason"));
     }
 }

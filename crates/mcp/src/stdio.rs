@@ -20,7 +20,7 @@ use crate::stderr_tail::StderrTail;
 
 /// Maximum messages that may wait for the server to read them. They accumulate once the pipe is
 /// full: a server that sends so many requests without reading the answers is at fault.
-const MOST_UNREAD: usize = 1_000;
+const MAX_UNREAD: usize = 1_000;
 /// How long a message that is being written may delay closing.
 const PARTING: Duration = Duration::from_millis(100);
 
@@ -131,7 +131,7 @@ impl Transport<RoleClient> for Stdio {
             if let Some(message) = self.batch.pop_front() {
                 return Some(message);
             }
-            if Arc::strong_count(&self.queued_messages) > MOST_UNREAD {
+            if Arc::strong_count(&self.queued_messages) > MAX_UNREAD {
                 return self.give_up("it keeps sending requests without reading responses");
             }
             if self.pace.is_flooded() {

@@ -8,7 +8,7 @@ use parallax_protocol::{BoxFuture, Object};
 use serde_json::Value;
 
 /// How long the user may take to respond.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(600);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(600);
 
 /// A request of a server to the user.
 #[derive(Debug, Clone, PartialEq)]

@@ -18,10 +18,10 @@ use serde_json::Value;
 /// The log target.
 const TARGET: &str = "parallax_mcp::wire";
 /// Maximum characters logged of a message.
-const LONGEST: usize = 8_000;
+const MAX_LENGTH: usize = 8_000;
 /// Minimum length of a variable or header value that is redacted: shorter ones would match
 /// everywhere.
-const SHORTEST: usize = 6;
+const MIN_LENGTH: usize = 6;
 const HIDDEN: &str = "[hidden]";
 
 /// The first messages of a connection, among which are those of the start.
@@ -69,7 +69,7 @@ impl MessageLog {
             | Endpoint::HttpThenSse { headers, .. } => headers,
         };
         let values = pairs.iter().map(|(_, value)| value.trim());
-        let secrets = values.filter(|value| value.len() >= SHORTEST).map(str::to_owned).collect();
+        let secrets = values.filter(|value| value.len() >= MIN_LENGTH).map(str::to_owned).collect();
         Self {
             server: server.name.clone(),
             secrets,
@@ -130,7 +130,7 @@ impl MessageLog {
         let Ok(mut value) = serde_json::to_value(message) else { return String::new() };
         self.mask("", &mut value);
         let text = value.to_string();
-        match text.char_indices().nth(LONGEST) {
+        match text.char_indices().nth(MAX_LENGTH) {
             None => text,
             Some((at, _)) => format!("{}… ({} bytes)", text.get(..at).unwrap_or(""), text.len()),
         }

@@ -10,9 +10,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// The variable that names the file.
 const VARIABLE: &str = "PARALLAX_BATCH_PACE";
 /// No request waits longer than this for others.
-const LONGEST_WAIT: Duration = Duration::from_secs(10 * 60);
+const MAX_WAIT: Duration = Duration::from_secs(10 * 60);
 /// The slowest pace: one request in this time.
-const LARGEST_GAP: Duration = Duration::from_secs(2);
+const MAX_GAP_BYTES: Duration = Duration::from_secs(2);
 /// An accepted request shortens the time between two requests by this part of it.
 const RECOVERY: u64 = 32;
 
@@ -48,7 +48,7 @@ pub(crate) struct KnownLimits(u64);
 impl PaceState {
     /// Takes the next moment for a request.
     fn reserve(&mut self, now: u64) -> Reservation {
-        let moment = self.next.max(now).min(now.saturating_add(micros(LONGEST_WAIT)));
+        let moment = self.next.max(now).min(now.saturating_add(micros(MAX_WAIT)));
         if self.interval > 0 {
             self.next = moment.saturating_add(self.interval);
         }
@@ -58,10 +58,11 @@ impl PaceState {
     /// A request was rejected because of the rate limit. Those that were sent before that was known
     /// do not change the pace again.
     fn limit(&mut self, now: u64, delay: u64, first_gap: u64, known: KnownLimits) {
-        let resume = now.saturating_add(delay.min(micros(LONGEST_WAIT)));
+        let resume = now.saturating_add(delay.min(micros(MAX_WAIT)));
         if known.0 == self.limits {
             self.limits += 1;
-            self.interval = self.interval.saturating_mul(2).max(first_gap).min(micros(LARGEST_GAP));
+            self.interval =
+                self.interval.saturating_mul(2).max(first_gap).min(micros(MAX_GAP_BYTES));
             // Earlier reservations are void.
             self.next = resume;
         }
@@ -230,7 +231,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn limit_holds_back_requests_that_are_already_waiting() {
+    async fn limit_delays_requests_that_are_already_waiting() {
         let (path, pace) = pace("held");
         pace.record_rate_limit(Duration::from_millis(40), KnownLimits(0)).await;
         let started = std::time::Instant::now();

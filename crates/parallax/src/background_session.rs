@@ -27,7 +27,7 @@ const VARIABLE: &str = "PARALLAX_BACKGROUND";
 const START_TIME: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(10);
 /// Maximum size in bytes of an error of that process.
-const LONGEST_ERROR: usize = 4_000;
+const MAX_ERROR_LENGTH: usize = 4_000;
 
 fn input(message: String) -> Failure {
     Failure { kind: FailureKind::Input, message, status: None }
@@ -127,7 +127,7 @@ fn spawn(session: &BackgroundSession, arguments: &[OsString]) -> Result<(), Fail
     while session.record().is_none() {
         if child.try_wait().map_err(failed)?.is_some() && session.record().is_none() {
             let text = std::fs::read(&log).unwrap_or_default();
-            let text = String::from_utf8_lossy(text.get(..LONGEST_ERROR).unwrap_or(&text));
+            let text = String::from_utf8_lossy(text.get(..MAX_ERROR_LENGTH).unwrap_or(&text));
             return Err(input(format!("The session did not start: {}", one_line(text.trim()))));
         }
         if Instant::now() > end {

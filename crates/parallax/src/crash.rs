@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Maximum number of reports, so that a loop of panics cannot fill the disk. The user deletes old
 /// reports.
-const MOST_REPORTS: usize = 50;
+const MAX_REPORTS: usize = 50;
 
 /// Whether the interactive front end uses the terminal.
 static FACE: AtomicBool = AtomicBool::new(false);
@@ -62,7 +62,7 @@ fn write_report(text: &str) -> Option<PathBuf> {
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
     builder.create(&folder).ok()?;
-    if std::fs::read_dir(&folder).ok()?.take(MOST_REPORTS).count() >= MOST_REPORTS {
+    if std::fs::read_dir(&folder).ok()?.take(MAX_REPORTS).count() >= MAX_REPORTS {
         return None;
     }
     let time = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).ok()?;

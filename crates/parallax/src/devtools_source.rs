@@ -20,7 +20,7 @@ const POLL: Duration = Duration::from_millis(50);
 /// Messages that wait for a page; a slow one delays the reading.
 const QUEUE: usize = 64;
 /// Bytes that are kept of the messages of a tap, for pages that are opened later.
-const KEPT: usize = 16 << 20;
+const MAX_KEPT: usize = 16 << 20;
 /// Bytes that are sent to a page at once.
 const BATCH: usize = 512 << 10;
 
@@ -129,7 +129,7 @@ impl LiveMessages {
         let mut messages = self.lock();
         messages.bytes += line.len();
         messages.lines.push_back(line);
-        while messages.bytes > KEPT {
+        while messages.bytes > MAX_KEPT {
             let Some(oldest) = messages.lines.pop_front() else { break };
             messages.bytes -= oldest.len();
             messages.first += 1;

@@ -10,7 +10,7 @@ use parallax_sessions::search::IndexStep;
 /// No progress is shown before this time has passed.
 const MOMENT: Duration = Duration::from_secs(1);
 /// Minimum time between updates of the line.
-const BETWEEN: Duration = Duration::from_millis(100);
+const INTERVAL: Duration = Duration::from_millis(100);
 
 /// The state of the progress output.
 pub(crate) struct IndexProgress {
@@ -32,7 +32,7 @@ impl IndexProgress {
         let due = match self.last_update.get() {
             _ if read >= total => false,
             None => self.in_terminal || now - self.started >= MOMENT,
-            Some(report) => self.in_terminal && now - report >= BETWEEN,
+            Some(report) => self.in_terminal && now - report >= INTERVAL,
         };
         if due {
             self.last_update.set(Some(now));

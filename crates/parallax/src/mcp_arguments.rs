@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn own_options_are_accepted_anywhere_and_others_belong_to_the_server() {
+    fn known_options_are_accepted_anywhere_and_others_belong_to_the_server() {
         let add = read(&["--include-tools", "a,b", "web", "https://x.example/", "-t", "http"]);
         assert_eq!((add.name.as_str(), add.command_or_url.as_str()), ("web", "https://x.example/"));
         assert_eq!(

@@ -23,7 +23,7 @@ use crate::invocation::paths;
 const SHELL: &str = "run_shell_command";
 
 /// Maximum size of a rule file in bytes.
-const LARGEST: u64 = 1 << 20;
+const MAX_BYTES: u64 = 1 << 20;
 
 /// Runs the subcommand, prints its result, and returns the exit code.
 ///
@@ -224,9 +224,9 @@ fn read(path: &Path) -> Result<String, String> {
     let mut text = String::new();
     let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
     let count =
-        file.take(LARGEST + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;
-    if count as u64 > LARGEST {
-        return Err(format!("larger than {LARGEST} bytes"));
+        file.take(MAX_BYTES + 1).read_to_string(&mut text).map_err(|error| error.to_string())?;
+    if count as u64 > MAX_BYTES {
+        return Err(format!("larger than {MAX_BYTES} bytes"));
     }
     Ok(text)
 }

@@ -25,7 +25,7 @@ use crate::session_flags::SessionFlags;
 use crate::start::{self, StartedSession};
 
 /// Maximum size of a diff in bytes.
-const LARGEST_DIFF: usize = 1024 * 1024;
+const MAX_DIFF_BYTES: usize = 1024 * 1024;
 /// Tools that change something, access the network, or start other agents.
 const EXCLUDED: [&str; 15] = [
     "write_file",
@@ -169,9 +169,9 @@ fn changes(base: Option<String>, staged: bool, pr: Option<&Path>) -> Result<Stri
         (None, None, true) => review_diff(Path::new("."), &ReviewScope::Staged)?,
         (None, None, false) => review_diff(Path::new("."), &ReviewScope::WorkingTree)?,
     };
-    if text.len() > LARGEST_DIFF {
+    if text.len() > MAX_DIFF_BYTES {
         return Err(input(format!(
-            "The changes have {} bytes; at most {LARGEST_DIFF} can be reviewed at once",
+            "The changes have {} bytes; at most {MAX_DIFF_BYTES} can be reviewed at once",
             text.len()
         )));
     }
@@ -183,7 +183,7 @@ fn changes(base: Option<String>, staged: bool, pr: Option<&Path>) -> Result<Stri
 
 fn patch(file: &Path) -> Result<String, Failure> {
     let mut bytes = Vec::new();
-    let limit = LARGEST_DIFF as u64 + 1;
+    let limit = MAX_DIFF_BYTES as u64 + 1;
     let read = match file.as_os_str() == "-" {
         true => io::stdin().lock().take(limit).read_to_end(&mut bytes),
         false => std::fs::File::open(file).and_then(|it| it.take(limit).read_to_end(&mut bytes)),

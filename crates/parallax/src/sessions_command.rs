@@ -249,11 +249,11 @@ fn write_item(text: &mut String, item: &RecordedItem) {
 /// Removes control characters and indents all lines after the first.
 fn indent_lines(text: &str, indent: &str) -> String {
     /// Maximum indentation of a line that is kept.
-    const DEEPEST: usize = 40;
+    const MAX_DEPTH: usize = 40;
     let line = |line: &str| {
         let spaces = line.chars().take_while(|char| matches!(char, ' ' | '\t'));
         let spaces = spaces.map(|char| if char == '\t' { 4 } else { 1 }).sum::<usize>();
-        format!("{}{}", " ".repeat(spaces.min(DEEPEST)), one_line(line))
+        format!("{}{}", " ".repeat(spaces.min(MAX_DEPTH)), one_line(line))
     };
     let lines: Vec<String> = text.lines().map(line).collect();
     lines.join(&format!("\n{indent}"))

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::arguments::UndoArguments;
 
 /// Maximum number of files listed for a turn.
-const SHOWN: usize = 20;
+const MAX_SHOWN: usize = 20;
 /// Maximum number of characters of a prompt in the list.
 const PROMPT: usize = 100;
 
@@ -70,7 +70,7 @@ fn can_ask(typed: &UndoArguments) -> bool {
 fn confirm(undone: &UndoResult) -> bool {
     let mut stderr = io::stderr();
     let mut text = String::new();
-    for (path, reason) in undone.skipped.iter().take(SHOWN) {
+    for (path, reason) in undone.skipped.iter().take(MAX_SHOWN) {
         text.push_str(&format!("  {}: {}\n", one_line(&path.to_string_lossy()), one_line(reason)));
     }
     text.push_str("Also revert these files and discard their current contents? [y/N] ");
@@ -116,7 +116,7 @@ fn list(turns: &[(Option<u64>, TurnChanges)], undo: &Undo) -> String {
         };
         let time = local_time(&turn.time);
         text.push_str(&format!("{} ({time}){prompt}\n", heading(*number)));
-        for file in turn.files.iter().take(SHOWN) {
+        for file in turn.files.iter().take(MAX_SHOWN) {
             let what = match file.kind {
                 ChangeKind::Created => "created",
                 ChangeKind::Changed => "changed",
@@ -131,7 +131,7 @@ fn list(turns: &[(Option<u64>, TurnChanges)], undo: &Undo) -> String {
                 )),
             }
         }
-        if let Some(more) = turn.files.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+        if let Some(more) = turn.files.len().checked_sub(MAX_SHOWN).filter(|more| *more > 0) {
             text.push_str(&format!("  … {more} more\n"));
         }
         if !turn.undone.is_empty() {
@@ -156,10 +156,10 @@ fn format_result(undone: &UndoResult, by_force: &str) -> String {
         text.push_str(&format!(", {} skipped", count(undone.skipped.len())));
     }
     text.push_str(".\n");
-    for path in undone.restored.iter().take(SHOWN) {
+    for path in undone.restored.iter().take(MAX_SHOWN) {
         text.push_str(&format!("  {}\n", one_line(&path.to_string_lossy())));
     }
-    for (path, reason) in undone.skipped.iter().take(SHOWN) {
+    for (path, reason) in undone.skipped.iter().take(MAX_SHOWN) {
         text.push_str(&format!(
             "  skipped: {} ({})\n",
             one_line(&path.to_string_lossy()),

@@ -531,7 +531,7 @@ fn without_substitutions(mut line: ShellLine, substitutions: bool) -> ShellLine 
 /// Returns the directories the line may be in as a result of its `cd` commands. Each `cd` may have
 /// failed or may apply to only a part of the line.
 fn folders_of(line: &ShellLine, directory: &Path, home: Option<&Path>) -> Option<Vec<PathBuf>> {
-    const MOST: usize = 16;
+    const MAX_COUNT: usize = 16;
     let mut folders = vec![directory.to_owned()];
     for command in &line.commands {
         match command.name() {
@@ -565,7 +565,7 @@ fn folders_of(line: &ShellLine, directory: &Path, home: Option<&Path>) -> Option
                     .filter(|folder| !folders.contains(folder))
                     .collect();
                 folders.extend(below);
-                if folders.len() > MOST {
+                if folders.len() > MAX_COUNT {
                     return None;
                 }
             }

@@ -10,7 +10,7 @@ use crate::paths;
 use crate::transparent::is_transparent;
 
 /// Maximum number of prefixes; a longer list is not useful.
-const MOST_PREFIXES: usize = 6;
+const MAX_PREFIXES: usize = 6;
 
 /// Returns the flags that would allow the call, as the end of a sentence that begins with "it
 /// needs".
@@ -60,7 +60,7 @@ fn prefixes(shell: &ShellCall<'_>) -> Option<Vec<String>> {
             prefixes.push(prefix);
         }
     }
-    (1..=MOST_PREFIXES).contains(&prefixes.len()).then_some(prefixes)
+    (1..=MAX_PREFIXES).contains(&prefixes.len()).then_some(prefixes)
 }
 
 /// Returns the narrowest useful prefix: the program, and its subcommand if the second word looks

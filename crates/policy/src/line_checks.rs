@@ -285,9 +285,9 @@ fn may_write(path: &Path, granted: &Permissions) -> bool {
 
 /// Returns the beginning of a text, for messages.
 pub(crate) fn shorten(text: &str) -> String {
-    const LONGEST: usize = 80;
+    const MAX_LENGTH: usize = 80;
     let line = text.lines().next().unwrap_or_default();
-    let mut short: String = line.chars().take(LONGEST).collect();
+    let mut short: String = line.chars().take(MAX_LENGTH).collect();
     if short.len() < text.len() {
         short.push('…');
     }

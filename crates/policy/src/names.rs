@@ -41,11 +41,11 @@ pub(crate) fn known_names() -> Vec<&'static str> {
 /// Returns the known word nearest to a misspelled one, at most three edits away. Returns `None` if
 /// no word is near enough or the word itself is known.
 pub(crate) fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
-    const MOST_EDITS: usize = 3;
-    const LONGEST: usize = 64;
+    const MAX_EDITS: usize = 3;
+    const MAX_LENGTH: usize = 64;
     // A short word is close to every other word.
-    let max_edits = MOST_EDITS.min(word.chars().count().saturating_sub(2));
-    if known.contains(&word) || word.chars().count() > LONGEST {
+    let max_edits = MAX_EDITS.min(word.chars().count().saturating_sub(2));
+    if known.contains(&word) || word.chars().count() > MAX_LENGTH {
         return None;
     }
     known

@@ -132,7 +132,7 @@ mod tests {
     use std::path::{Path, PathBuf};
 
     #[test]
-    fn globs_match_whole_paths() {
+    fn globs_match_complete_paths() {
         let roots = [PathBuf::from("/w")];
         let home = Some(Path::new("/home/me [x]"));
         for (glob, path, covered) in [

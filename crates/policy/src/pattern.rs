@@ -2,16 +2,16 @@
 
 use regex::{Regex, RegexBuilder};
 
-const LONGEST: usize = 2048;
-const MOST_BYTES: usize = 1 << 20;
+const MAX_LENGTH: usize = 2048;
+const MAX_BYTES: usize = 1 << 20;
 
 /// Compiles a pattern of a rule.
 ///
 /// # Errors
 /// Returns why the pattern is invalid, for display.
 pub(crate) fn compile(text: &str) -> Result<Regex, String> {
-    if text.len() > LONGEST {
-        return Err(format!("it is longer than {LONGEST} bytes"));
+    if text.len() > MAX_LENGTH {
+        return Err(format!("it is longer than {MAX_LENGTH} bytes"));
     }
     if has_nested_quantifiers(text) {
         return Err(
@@ -29,7 +29,7 @@ pub(crate) fn compile_from_start(text: &str) -> Result<Regex, String> {
 }
 
 fn build(text: &str) -> Result<Regex, regex::Error> {
-    RegexBuilder::new(text).size_limit(MOST_BYTES).dfa_size_limit(MOST_BYTES).build()
+    RegexBuilder::new(text).size_limit(MAX_BYTES).dfa_size_limit(MAX_BYTES).build()
 }
 
 fn explain(text: &str, error: &regex::Error) -> String {
@@ -130,7 +130,7 @@ mod tests {
     use super::{compile, has_nested_quantifiers};
 
     #[test]
-    fn foreign_patterns_are_converted_or_rejected_with_a_reason() {
+    fn javascript_patterns_are_converted_or_rejected_with_a_reason() {
         let nul = compile(r#"\0"file_path":"a\.rs"\0"#).expect("compiles");
         assert!(nul.is_match("{\0\"file_path\":\"a.rs\"\0}"));
         assert!(compile(r"\\0").expect("compiles").is_match(r"\0"));

@@ -75,8 +75,8 @@ const WRAPPERS: &[&str] = &[
 const RUNNING_OPTIONS: &[&str] = &["-exec", "-execdir", "-ok", "-okdir"];
 
 /// Maximum length in bytes; longer lines are not scanned.
-const LONGEST: usize = 256 * 1024;
-const MOST_STARTS: usize = 64;
+const MAX_BYTES: usize = 256 * 1024;
+const MAX_STARTS: usize = 64;
 
 /// Every position of a line where a command might begin.
 pub(crate) struct PermissiveScan {
@@ -102,7 +102,7 @@ pub(crate) fn scan(command: &str) -> PermissiveScan {
     let mut loose = PermissiveScan {
         commands: Vec::new(),
         command_starts: Vec::new(),
-        too_much: command.len() > LONGEST,
+        too_much: command.len() > MAX_BYTES,
     };
     if loose.too_much {
         return loose;
@@ -110,7 +110,7 @@ pub(crate) fn scan(command: &str) -> PermissiveScan {
     loose.commands = split(command);
     for (index, words) in loose.commands.iter().enumerate() {
         let found = starts(words);
-        loose.too_much |= found.len() >= MOST_STARTS;
+        loose.too_much |= found.len() >= MAX_STARTS;
         loose.command_starts.extend(found.into_iter().map(|word| (index, word)));
     }
     loose
@@ -195,7 +195,7 @@ fn starts(words: &[String]) -> Vec<usize> {
             found.push(index + 1);
         }
     }
-    found.truncate(MOST_STARTS);
+    found.truncate(MAX_STARTS);
     found
 }
 

@@ -361,13 +361,13 @@ impl<'t> RuleReader<'t> {
     }
 
     fn priority(&self, table: &DeTable<'_>, is_required: bool) -> Result<Priority, InvalidRule> {
-        const LARGEST: i64 = 999;
+        const MAX_BYTES: i64 = 999;
         let number = match get(table, "priority", "priority") {
-            Some(value) => {
-                integer(value).filter(|number| (0..=LARGEST).contains(number)).ok_or_else(|| {
+            Some(value) => integer(value)
+                .filter(|number| (0..=MAX_BYTES).contains(number))
+                .ok_or_else(|| {
                     self.wrong_type("priority", value, &TypeMismatch("an integer from 0 to 999"))
-                })?
-            }
+                })?,
             None if is_required => {
                 return Err(schema("`priority` is missing: use an integer from 0 to 999"));
             }

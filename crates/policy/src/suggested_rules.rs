@@ -22,7 +22,7 @@ use crate::transparent::is_transparent;
 const SESSION: Priority = Priority(3950);
 
 /// Maximum number of prefixes; a longer list is not readable.
-const MOST_PREFIXES: usize = 8;
+const MAX_PREFIXES: usize = 8;
 
 /// Programs that run arbitrary code: a rule that covers all uses of one would allow everything.
 const RUN_ANYTHING: &[&str] = &[
@@ -172,10 +172,10 @@ fn no_rule_reason(shell: &ShellCall<'_>, commands: &[&Command]) -> Option<String
     if commands.is_empty() {
         return Some("it contains no command that a rule can name".to_owned());
     }
-    if commands.len() > MOST_PREFIXES {
+    if commands.len() > MAX_PREFIXES {
         let count = commands.len();
         return Some(format!(
-            "it runs {count} commands, but a rule can name at most {MOST_PREFIXES}"
+            "it runs {count} commands, but a rule can name at most {MAX_PREFIXES}"
         ));
     }
     let unsettled = commands.iter().find(|command| !is_settled(command))?;
@@ -184,9 +184,9 @@ fn no_rule_reason(shell: &ShellCall<'_>, commands: &[&Command]) -> Option<String
 
 /// Returns the beginning of a command on a single line.
 fn short_source(source: &str) -> String {
-    const MOST: usize = 40;
+    const MAX_COUNT: usize = 40;
     let words = source.split_whitespace().collect::<Vec<_>>().join(" ");
-    match words.char_indices().nth(MOST) {
+    match words.char_indices().nth(MAX_COUNT) {
         Some((end, _)) => format!("{}…", words.get(..end).unwrap_or_default()),
         None => words,
     }
@@ -399,7 +399,7 @@ fn files_of(call: &QueriedCall<'_>, shell: &ShellCall<'_>) -> Option<String> {
     }
     match globs.as_slice() {
         [] => None,
-        _ if !known || globs.len() > MOST_PREFIXES => None,
+        _ if !known || globs.len() > MAX_PREFIXES => None,
         [one] => Some(one.clone()),
         all if all.iter().any(|glob| glob.contains(',')) => None,
         all => Some(format!("{{{}}}", all.join(","))),

@@ -29,9 +29,9 @@ impl<'t> LineNumbers<'t> {
 /// Returns the line and the reason if the text is not valid TOML.
 pub(crate) fn parse(text: &str) -> Result<DeTable<'_>, (Option<usize>, String)> {
     // The limit bounds the nesting depth and thereby the stack usage.
-    const LARGEST: usize = 1 << 20;
-    if text.len() > LARGEST {
-        return Err((None, format!("it is larger than {LARGEST} bytes")));
+    const MAX_BYTES: usize = 1 << 20;
+    if text.len() > MAX_BYTES {
+        return Err((None, format!("it is larger than {MAX_BYTES} bytes")));
     }
     DeTable::parse(text).map(Spanned::into_inner).map_err(|error| {
         let line = error.span().map(|span| LineNumbers::new(text).line_of(&span));

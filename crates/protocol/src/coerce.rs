@@ -3,7 +3,7 @@
 use serde_json::{Number, Value};
 
 /// Maximum depth to which a schema is followed.
-const DEEPEST: usize = 16;
+const MAX_DEPTH: usize = 16;
 
 /// Converts strings such as `"1"` and `"true"` to numbers and booleans, but only where the schema
 /// accepts no other type, so that the meaning is unambiguous.
@@ -12,7 +12,7 @@ pub fn coerce(value: &mut Value, schema: &Value) {
 }
 
 fn within(value: &mut Value, schema: &Value, depth: usize) {
-    if depth > DEEPEST {
+    if depth > MAX_DEPTH {
         return;
     }
     match value {

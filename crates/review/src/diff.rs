@@ -1,7 +1,7 @@
 //! Parses unified diffs in git's format.
 
 /// Spaces in the first line of a file's changes at which it is split.
-const MOST_SPACES: usize = 200;
+const MAX_SPACES: usize = 200;
 
 /// A diff of several files.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -130,7 +130,7 @@ fn split_header(both: &str) -> Option<(Prefixes, String)> {
     let middle = both.len() / 2;
     let spaces =
         both.match_indices(' ').map(|(offset, _)| offset).filter(|offset| *offset != middle);
-    std::iter::once(middle).chain(spaces.take(MOST_SPACES)).find_map(|at| {
+    std::iter::once(middle).chain(spaces.take(MAX_SPACES)).find_map(|at| {
         let (before, after) = (both.get(..at)?, both.get(at..)?.strip_prefix(' ')?);
         let (before, after) = (unquote(before), unquote(after));
         let (mut old, mut new): (Vec<&str>, Vec<&str>) =

@@ -17,7 +17,7 @@ use crate::roles::{PROBE, SUPERVISOR};
 use crate::supervisor_error::refuse;
 
 /// Size limit of a plan file in bytes.
-const LARGEST_PLAN: u64 = 64 << 20;
+const MAX_PLAN_BYTES: u64 = 64 << 20;
 
 /// Runs the supervisor, a cell, or a probe if the command line says so, and returns its exit code;
 /// otherwise returns `None`. Call this first in `main`, before starting any thread.
@@ -65,7 +65,7 @@ fn read_plan(text: &OsStr) -> Result<Plan, String> {
             let path = PathBuf::from(OsString::from_vec(path.to_vec()));
             let mut text = Vec::new();
             let read = std::fs::File::open(&path)
-                .and_then(|file| file.take(LARGEST_PLAN).read_to_end(&mut text));
+                .and_then(|file| file.take(MAX_PLAN_BYTES).read_to_end(&mut text));
             read.map_err(|error| format!("the plan `{}`: {error}", path.display()))?;
             // The file is no longer needed.
             let _ = std::fs::remove_file(&path);

@@ -12,7 +12,7 @@ use crate::roles::SUPERVISOR;
 
 /// Maximum length of a plan on the command line; Linux limits an argument to 128 KiB. Longer plans
 /// are passed in a file.
-const LONGEST_ARGUMENT: usize = 100_000;
+const MAX_ARGUMENT_LENGTH: usize = 100_000;
 
 /// Starts the supervisor, cells, and probes from a program whose `main` calls [`main`] first.
 #[derive(Debug, Clone)]
@@ -49,7 +49,7 @@ impl Launcher {
     ) -> Result<(OsString, Vec<OsString>), PlanError> {
         plan.check()?;
         let text = serde_json::to_string(plan)?;
-        let text = if text.len() > LONGEST_ARGUMENT {
+        let text = if text.len() > MAX_ARGUMENT_LENGTH {
             seatbelt_from_file(plan, &text)?
         } else {
             OsString::from(text)

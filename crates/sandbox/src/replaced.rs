@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 const NAME: &str = "replaced";
 
 /// Maximum number of bytes read from the report.
-const LONGEST: u64 = 1 << 20;
+const MAX_BYTES: u64 = 1 << 20;
 
 /// Opens the report for appending.
 #[cfg(target_os = "linux")]
@@ -34,7 +34,7 @@ pub fn take_replaced(temporary: &Path) -> Vec<PathBuf> {
         return Vec::new();
     };
     let mut bytes = Vec::new();
-    if (&file).take(LONGEST).read_to_end(&mut bytes).is_err() || file.set_len(0).is_err() {
+    if (&file).take(MAX_BYTES).read_to_end(&mut bytes).is_err() || file.set_len(0).is_err() {
         return Vec::new();
     }
     let names = bytes.split(|byte| *byte == 0).filter(|name| !name.is_empty());

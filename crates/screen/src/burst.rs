@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn huge_paste_comes_in_pieces() {
+    fn huge_paste_is_delivered_in_pieces() {
         let now = Instant::now();
         let mut burst = Burst::default();
         let keys = |count| std::iter::repeat_n(as_key(Key::plain(KeyCode::Char('x'))), count);

@@ -33,7 +33,7 @@ use view::CoveredRows;
 /// How long a frame waits for the answer to the previous one.
 const ANSWER_PATIENCE: Duration = Duration::from_secs(1);
 /// Number of finished rows kept in case a frame overwrites them: more than a window has.
-const KEPT: usize = 300;
+const MAX_KEPT: usize = 300;
 
 /// What is on the screen, and what waits to be painted.
 #[derive(Debug)]
@@ -473,7 +473,7 @@ impl Canvas {
     /// Keeps finished rows that were painted correctly.
     fn store_finished_rows(&mut self, rows: Vec<Line>) {
         self.finished.extend(rows);
-        let surplus = self.finished.len().saturating_sub(KEPT);
+        let surplus = self.finished.len().saturating_sub(MAX_KEPT);
         self.finished.drain(..surplus);
     }
 

@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn multiplexer_hides_the_terminal_behind_it() {
+    fn multiplexer_hides_the_outer_terminal() {
         let inside = detect(&[("TMUX", "/x"), ("TERM", "tmux-256color"), ("KITTY_WINDOW_ID", "1")]);
         assert_eq!((inside.terminal, inside.outer), (TerminalKind::Tmux, TerminalKind::Kitty));
         assert_eq!((inside.wraps_on_resize(), inside.links), (Some(true), false));

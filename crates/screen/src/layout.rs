@@ -146,12 +146,12 @@ pub fn two_columns(name: Line, meaning: Line, at: usize, width: usize) -> Vec<Li
 /// Returns key hints separated by ` · `. Hints that do not fit are dropped from the end, except the
 /// last one, which shows how to leave.
 pub fn hint_row(hints: &str, columns: usize) -> String {
-    const BETWEEN: &str = " · ";
-    let mut parts: Vec<&str> = hints.split(BETWEEN).collect();
-    while parts.len() > 1 && text_width(&parts.join(BETWEEN)) > columns {
+    const SEPARATOR: &str = " · ";
+    let mut parts: Vec<&str> = hints.split(SEPARATOR).collect();
+    while parts.len() > 1 && text_width(&parts.join(SEPARATOR)) > columns {
         parts.remove(parts.len() - 2);
     }
-    truncate_text(&parts.join(BETWEEN), columns)
+    truncate_text(&parts.join(SEPARATOR), columns)
 }
 
 /// Returns a count with its noun: `1 line`, `2 lines`.
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn hints_are_dropped_whole_and_the_exit_hint_stays() {
+    fn complete_hints_are_dropped_and_the_exit_hint_stays() {
         let hints = "type to search · enter changes · tab for whom · esc leaves";
         assert_eq!(hint_row(hints, 58), hints);
         assert_eq!(hint_row(hints, 50), "type to search · enter changes · esc leaves");

@@ -19,15 +19,15 @@ pub use read::PictureKind;
 use pixels::Pixels;
 
 /// Maximum size of a picture file in bytes.
-const MOST_BYTES: usize = 8 << 20;
+const MAX_BYTES: usize = 8 << 20;
 /// Maximum number of pixels that are decoded.
-const MOST_PIXELS: u64 = 40_000_000;
+const MAX_PIXELS: u64 = 40_000_000;
 /// Maximum number of bytes sent to the terminal for one picture.
-const MOST_SENT: usize = 1 << 20;
+const MAX_SENT: usize = 1 << 20;
 /// Maximum number of pixels sent for a picture that the terminal scales.
 const ENOUGH_PIXELS: f64 = 600_000.0;
 /// Maximum side of a sixel picture in pixels, the default limit of xterm.
-const MOST_SIXEL_SIDE: usize = 1_000;
+const MAX_SIXEL_SIDE: usize = 1_000;
 /// How often a picture is reduced until it can be sent.
 const TRIES: usize = 12;
 
@@ -71,7 +71,7 @@ pub enum PictureError {
     #[error("not a PNG, JPEG, GIF, or WebP image")]
     Unknown,
     /// Too many bytes.
-    #[error("larger than {} MiB", MOST_BYTES >> 20)]
+    #[error("larger than {} MiB", MAX_BYTES >> 20)]
     TooLong,
     /// Too many pixels.
     #[error("{0}×{1} pixels exceed the limit")]
@@ -125,7 +125,7 @@ impl Picture {
         let cell = (usize::from(drawing.cell.0.max(1)), usize::from(drawing.cell.1.max(1)));
         let mut max_size = (columns.max(1) * cell.0, rows.max(1) * cell.1);
         if drawing.graphics == Graphics::Sixel {
-            max_size = (max_size.0.min(MOST_SIXEL_SIDE), max_size.1.min(MOST_SIXEL_SIDE));
+            max_size = (max_size.0.min(MAX_SIXEL_SIDE), max_size.1.min(MAX_SIXEL_SIDE));
         }
         match drawing.graphics {
             Graphics::Sixel => Self::as_sixels(&pixels, cell, max_size, drawing.colors),
@@ -155,7 +155,7 @@ impl Picture {
                 Graphics::Iterm => send::iterm(&png, columns, rows),
                 _ => send::kitty(&png, columns, rows),
             };
-            if bytes.len() <= MOST_SENT {
+            if bytes.len() <= MAX_SENT {
                 return Ok(Self { columns, rows, bytes });
             }
             share *= 0.7;
@@ -175,7 +175,7 @@ impl Picture {
         for _ in 0..TRIES {
             let scaled = pixels.scale_down(size);
             let bytes = sixel::encode(&scaled, colors);
-            if bytes.len() <= MOST_SENT {
+            if bytes.len() <= MAX_SENT {
                 let (columns, rows) = (size.0.div_ceil(cell.0), size.1.div_ceil(cell.1));
                 return Ok(Self { columns, rows, bytes });
             }

@@ -11,7 +11,7 @@ const SERIES: Duration = Duration::from_millis(600);
 /// of a second.
 const CALM: Duration = Duration::from_millis(400);
 /// After this time, live rows are painted even if the size keeps changing.
-const PATIENCE: Duration = Duration::from_secs(3);
+const TIMEOUT: Duration = Duration::from_secs(3);
 
 /// What may be painted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +55,7 @@ impl ResizeDebounce {
             self.waiting_since = None;
             return PaintPermission::AfterAsking;
         }
-        if now.duration_since(since) >= PATIENCE {
+        if now.duration_since(since) >= TIMEOUT {
             self.waiting_since = Some(now);
             return PaintPermission::Live;
         }

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn reflow_counts_rows_and_keeps_wide_glyphs_whole() {
+    fn reflow_counts_rows_and_does_not_split_wide_glyphs() {
         assert_eq!(Row::new(&Line::EMPTY, 10).reflowed_height(4), 1);
         assert_eq!(Row::new(&Line::raw("12345678"), 10).reflowed_height(4), 2);
         assert_eq!(Row::new(&Line::raw("123456789"), 10).reflowed_height(4), 3);

@@ -29,7 +29,7 @@ use crate::session_config::SessionConfig;
 /// finish within this time, and their results are cached.
 const WAIT: Duration = Duration::from_secs(2);
 /// Run time after which a running discovery is reported at the end of a turn.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a call of an unknown tool waits for the discovery.
 const LOOKING: Duration = Duration::from_secs(10);
 
@@ -197,7 +197,7 @@ impl Discovered {
 
     /// Returns a warning once if the discovery takes too long.
     fn take_warning(&self) -> Option<String> {
-        let hangs = !self.state.borrow().is_done && self.started.elapsed() > PATIENCE;
+        let hangs = !self.state.borrow().is_done && self.started.elapsed() > TIMEOUT;
         (hangs && !self.was_reported.swap(true, Relaxed)).then(|| {
             "`tools.discoveryCommand` is still running: the tools of an earlier session are used".into()
         })

@@ -77,7 +77,8 @@ pub(crate) fn open_servers(
         directory: launch.options.directory.clone(),
         variables: children_variables(launch),
     };
-    let watch = confine::watch(launch.mode, checkpoint_manager.clone(), around, hub.clone());
+    let watch =
+        confine::watch(launch.mode, checkpoint_manager.clone(), server_context, hub.clone());
     let observer = tap.cloned().map(|tap| tap as Arc<dyn Observer>);
     let options = ServersOptions { watch, observer, ..options };
     (Some(Servers::new(options)), warnings)

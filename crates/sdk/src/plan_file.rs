@@ -8,7 +8,7 @@ use parallax_files::{Access, ExpectedState, atomic_write, read_capped};
 use crate::open::OpenSession;
 
 /// Maximum bytes of a displayed plan.
-const LONGEST: u64 = 256 * 1024;
+const MAX_BYTES: u64 = 256 * 1024;
 /// A plan file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlanFile {
@@ -23,7 +23,7 @@ impl OpenSession {
     pub fn plan(&self) -> Option<PlanFile> {
         let path = newest(&self.plans)?;
         let file = self.workspace.confine(&path, Access::Read).ok()?;
-        let (bytes, _) = read_capped(&file, LONGEST).ok()?;
+        let (bytes, _) = read_capped(&file, MAX_BYTES).ok()?;
         let text = String::from_utf8_lossy(&bytes).into_owned();
         (!text.trim().is_empty()).then_some(PlanFile { path, text })
     }

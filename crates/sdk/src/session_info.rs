@@ -12,7 +12,7 @@ use crate::system;
 /// Maximum number of shell lines in the history.
 const SHELL_LINES: usize = 100;
 /// Maximum bytes of `keybindings.json`.
-const LARGEST_KEYS: u64 = 1024 * 1024;
+const MAX_KEYS_BYTES: u64 = 1024 * 1024;
 
 /// What an interface shows about a session.
 pub struct SessionFacts<'a> {
@@ -86,7 +86,7 @@ impl SessionFacts<'_> {
         let read = |folder: &Path| {
             let path = folder.join("keybindings.json");
             let small =
-                std::fs::metadata(&path).is_ok_and(|metadata| metadata.len() <= LARGEST_KEYS);
+                std::fs::metadata(&path).is_ok_and(|metadata| metadata.len() <= MAX_KEYS_BYTES);
             small.then(|| std::fs::read_to_string(path).ok()).flatten()
         };
         let mut text = read(&dirs.parallax).or_else(|| read(&dirs.gemini)).unwrap_or_default();

@@ -15,7 +15,7 @@ use crate::transcript::{TranscriptConverter, TranscriptTarget};
 pub const SETTING: &str = "sessions.mirror";
 
 /// Minimum time between two updates of the mirror within a turn.
-const BETWEEN: Duration = Duration::from_secs(1);
+const INTERVAL: Duration = Duration::from_secs(1);
 
 /// A journal that is mirrored as a Gemini CLI record: about once a second, and at the end of each
 /// turn.
@@ -33,7 +33,7 @@ impl Store for MirroredJournal {
     fn append(&self, record: &Record) -> Result<(), StoreError> {
         self.journal.append(record)?;
         let mut updated = self.updated.lock().unwrap_or_else(PoisonError::into_inner);
-        if updated.is_some_and(|updated| updated.elapsed() < BETWEEN) {
+        if updated.is_some_and(|updated| updated.elapsed() < INTERVAL) {
             return Ok(());
         }
         *updated = Some(Instant::now());

@@ -16,7 +16,7 @@ pub use parallax_store::SearchHit;
 pub use parallax_store::UpdateProgress as IndexStep;
 
 /// Maximum bytes of one tool output that are indexed.
-const MOST_OF_OUTPUT: usize = 16 * 1024;
+const MAX_PER_OUTPUT: usize = 16 * 1024;
 /// Number of attempts to open an unusable index.
 const TRIES: usize = 3;
 /// Characters that mark the start and end of a match in a snippet.
@@ -185,12 +185,12 @@ pub fn texts(session: &LoadedSession) -> Vec<TurnText> {
             RecordedItem::Image(_) | RecordedItem::Ended { .. } => {}
             RecordedItem::Shell { command, output, .. } => {
                 add(text, &command);
-                add(text, crate::listing::truncate(&output, MOST_OF_OUTPUT));
+                add(text, crate::listing::truncate(&output, MAX_PER_OUTPUT));
             }
             RecordedItem::Tool { name, args, output, .. } => {
                 add(text, &name);
                 args.values().for_each(|value| add_values(text, value));
-                add(text, crate::listing::truncate(&output, MOST_OF_OUTPUT));
+                add(text, crate::listing::truncate(&output, MAX_PER_OUTPUT));
             }
         }
     }

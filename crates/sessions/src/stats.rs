@@ -11,7 +11,7 @@ use parallax_protocol::tool::Display;
 use serde::{Deserialize as _, Serialize};
 
 /// Maximum number of recorded routing decisions and fallbacks.
-const MOST_ENTRIES: usize = 100;
+const MAX_ENTRIES: usize = 100;
 
 /// All counters of a session. Serializes as `stats` of the JSON output.
 #[derive(Debug, Clone, Default, Serialize)]
@@ -35,7 +35,7 @@ pub struct Stats {
 
 /// Appends an entry and drops the oldest ones over the limit.
 fn push_limited<T: Clone>(list: &mut Vec<T>, entry: &T) {
-    if list.len() >= MOST_ENTRIES {
+    if list.len() >= MAX_ENTRIES {
         list.remove(0);
     }
     list.push(entry.clone());

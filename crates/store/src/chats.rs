@@ -18,7 +18,7 @@ use crate::session_files::gemini_folders;
 use crate::session_origin::SessionOrigin;
 
 /// Maximum length in bytes; a file name is limited to 255 bytes, including prefix and extension.
-const LONGEST_NAME: usize = 200;
+const MAX_NAME_LENGTH: usize = 200;
 
 /// A saved conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -126,7 +126,7 @@ pub fn save_chat(
         return Err(ChatError::NoTag);
     }
     let name = encode(tag);
-    if name.len() > LONGEST_NAME {
+    if name.len() > MAX_NAME_LENGTH {
         return Err(ChatError::LongTag);
     }
     if session.contents.is_empty() {

@@ -15,9 +15,9 @@ use crate::session_files::gemini_folders;
 /// Bytes read from the end of the log.
 const TAIL: u64 = 2 * 1024 * 1024;
 /// Size in bytes above which the log is shortened to its end.
-const LARGEST: u64 = 2 * TAIL;
+const MAX_BYTES: u64 = 2 * TAIL;
 /// Size in bytes above which a log of Gemini CLI is ignored.
-const LARGEST_FOREIGN: u64 = 16 * 1024 * 1024;
+const MAX_FOREIGN_BYTES: u64 = 16 * 1024 * 1024;
 /// Maximum length in bytes of a recorded text.
 const LONGEST: usize = 256 * 1024;
 
@@ -157,7 +157,7 @@ fn append(path: &Path, text: &str) -> io::Result<()> {
     // The lock is a separate file, because shortening replaces the log.
     let lock = options.open(path.with_extension("lock"))?;
     lock.lock()?;
-    if fs::metadata(path).is_ok_and(|metadata| metadata.len() > LARGEST) {
+    if fs::metadata(path).is_ok_and(|metadata| metadata.len() > MAX_BYTES) {
         shorten(path)?;
     }
     let mut file = options.open(path)?;
@@ -217,11 +217,11 @@ fn read_own(path: &Path) -> io::Result<Vec<(Timestamp, String)>> {
 
 fn read_gemini(path: &Path) -> io::Result<Vec<(Timestamp, String)>> {
     let metadata = fs::metadata(path)?;
-    if !metadata.is_file() || metadata.len() > LARGEST_FOREIGN {
+    if !metadata.is_file() || metadata.len() > MAX_FOREIGN_BYTES {
         return Ok(Vec::new());
     }
     let mut bytes = Vec::new();
-    File::open(path)?.take(LARGEST_FOREIGN).read_to_end(&mut bytes)?;
+    File::open(path)?.take(MAX_FOREIGN_BYTES).read_to_end(&mut bytes)?;
     let entries: Vec<GeminiLogEntry> = serde_json::from_slice(&bytes)?;
     let typed = entries.into_iter().filter(|entry| entry.kind.as_deref() == Some("user"));
     Ok(typed
@@ -280,7 +280,7 @@ mod tests {
         let path = folder.path().join("p.jsonl");
         let old =
             format!("{{\"time\":\"2026-01-01T00:00:00Z\",\"text\":\"{}\"}}\n", "x".repeat(1000));
-        let count = usize::try_from(LARGEST).expect("a size") / old.len() + 1;
+        let count = usize::try_from(MAX_BYTES).expect("a size") / old.len() + 1;
         fs::write(&path, old.repeat(count)).expect("a long log");
         std::thread::scope(|scope| {
             for number in 0..8 {
@@ -293,6 +293,6 @@ mod tests {
         for number in 0..8 {
             assert!(texts.contains(&format!("line {number}")), "{number}");
         }
-        assert!(fs::metadata(&path).expect("facts").len() <= LARGEST);
+        assert!(fs::metadata(&path).expect("facts").len() <= MAX_BYTES);
     }
 }

@@ -39,8 +39,8 @@ pub fn is_valid(contents: &[Sealed]) -> bool {
 /// Whether the content has no parts: a batch whose results are lost.
 fn is_empty(sealed: &Sealed) -> bool {
     /// Longer contents are not empty.
-    const MOST: usize = 64;
-    sealed.json().len() <= MOST && sealed.open().is_ok_and(|content| content.parts.is_empty())
+    const MAX_COUNT: usize = 64;
+    sealed.json().len() <= MAX_COUNT && sealed.open().is_ok_and(|content| content.parts.is_empty())
 }
 
 fn responses(content: &Content) -> Vec<(Option<String>, String)> {

@@ -25,7 +25,7 @@ pub const TRASH_AGE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 /// is killed before its first prompt leaves one behind.
 const UNUSED: Duration = Duration::from_secs(60);
 /// Minimum time between automatic cleanups.
-const BETWEEN: Duration = Duration::from_secs(24 * 60 * 60);
+const INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Which sessions are removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -226,7 +226,7 @@ pub fn is_due(dirs: &SessionDirs, project: &Path) -> bool {
     let stamp = folder.join(".cleaned");
     let last = fs::metadata(&stamp).and_then(|metadata| metadata.modified());
     let age = last.map(|then| SystemTime::now().duration_since(then).unwrap_or_default());
-    if age.is_ok_and(|age| age < BETWEEN) {
+    if age.is_ok_and(|age| age < INTERVAL) {
         return false;
     }
     let mut options = OpenOptions::new();

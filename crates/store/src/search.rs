@@ -36,7 +36,7 @@ const VERSION: i64 = 3;
 /// The tokenizer of FTS5.
 const TOKENS: &str = "tokenize = \"unicode61 remove_diacritics 2\"";
 /// How long a process waits for another process to write.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// How often a waiting process polls.
 const LOOK: Duration = Duration::from_millis(20);
 /// SQLite page cache size, as negative KiB.
@@ -141,7 +141,7 @@ impl SearchIndex {
         create_private_dir(&folder).map_err(failed)?;
         // Lock, so that no process removes an index that another process just created.
         let turn = private(&folder.join("lock")).map_err(failed)?;
-        wait(PATIENCE, || turn.try_lock()).map_err(failed)?;
+        wait(TIMEOUT, || turn.try_lock()).map_err(failed)?;
         let opened = match connect(&path) {
             Err(error) if is_unusable(&error) => {
                 remove(&path).map_err(failed)?;
@@ -213,7 +213,7 @@ impl SearchIndex {
     pub fn delete_index(dirs: &SessionDirs) {
         let folder = dirs.parallax.join("index");
         let Ok(turn) = private(&folder.join("lock")) else { return };
-        if wait(PATIENCE, || turn.try_lock()).is_ok() {
+        if wait(TIMEOUT, || turn.try_lock()).is_ok() {
             // A failure to remove it is reported when it is next opened.
             let _ = remove(&folder.join("sessions.sqlite"));
         }
@@ -306,7 +306,7 @@ fn connect(path: &Path) -> Result<Connection, ConnectError> {
     private(path).map_err(ConnectError::Io)?;
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
-    connection.busy_timeout(PATIENCE)?;
+    connection.busy_timeout(TIMEOUT)?;
     // Entries lost in a crash are added again, but a torn page must not remain.
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", "NORMAL")?;

@@ -17,7 +17,7 @@ use crate::session_origin::SessionOrigin;
 /// Maximum number of bytes read from the project registry of Gemini CLI.
 const REGISTRY: u64 = 16 * 1024 * 1024;
 /// Maximum number of directories examined in a home directory.
-const MOST_FOLDERS: usize = 10_000;
+const MAX_FOLDERS: usize = 10_000;
 
 /// Number of characters of an ID in file names of Gemini CLI.
 const GEMINI_ID: usize = 8;
@@ -156,7 +156,7 @@ fn registry(dirs: &SessionDirs) -> Vec<(PathBuf, String)> {
 
 pub(crate) fn folders(parent: &Path) -> Vec<PathBuf> {
     let Ok(entries) = fs::read_dir(parent) else { return Vec::new() };
-    let entries = entries.flatten().take(MOST_FOLDERS);
+    let entries = entries.flatten().take(MAX_FOLDERS);
     let entries = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
     entries.map(|entry| entry.path()).collect()
 }

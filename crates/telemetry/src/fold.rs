@@ -185,7 +185,7 @@ impl Fold {
         body: String,
         attributes: AttributeSet,
     ) {
-        let context = self.turn_of(scope).or(self.facts.parent);
+        let context = self.turn_of(scope).or(self.attributes.parent);
         let stamp = jiff::Timestamp::try_from(time).unwrap_or_default();
         let attributes = self
             .common()
@@ -235,8 +235,8 @@ impl Fold {
     /// the session is part of, if any.
     fn child_span(&self, scope: &EventScope, name: &str) -> (TraceContext, Option<[u8; 8]>) {
         if self.turn_of(scope).is_none() && scope.subagents.is_empty() {
-            let parent = self.facts.parent;
-            let context = TraceContext::outside_turns(parent, &self.facts.seed, name);
+            let parent = self.attributes.parent;
+            let context = TraceContext::outside_turns(parent, &self.attributes.seed, name);
             return (context, parent.map(|parent| parent.span));
         }
         let turn = self.context(scope);

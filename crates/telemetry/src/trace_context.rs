@@ -124,7 +124,7 @@ mod tests {
             assert_eq!(context.child("x").is_sampled, is_sampled, "{flags}");
             assert!(context.traceparent().ends_with(if is_sampled { "-01" } else { "-00" }));
         }
-        for wrong in [
+        for invalid in [
             "",
             "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7",
             "00-00000000000000000000000000000000-00f067aa0ba902b7-01",

@@ -16,7 +16,7 @@ use crate::arguments::Arguments;
 use crate::failure::invalid_params;
 
 /// Maximum size of the instructions in bytes.
-const LARGEST: u64 = 512 * 1024;
+const MAX_BYTES: u64 = 512 * 1024;
 /// Maximum number of entries in the file tree.
 const ENTRIES: usize = 200;
 /// Maximum depth of the file tree.
@@ -197,7 +197,7 @@ fn instructions(file: &Path) -> std::io::Result<String> {
         return Err(std::io::Error::other("not a regular file"));
     }
     let mut bytes = Vec::new();
-    std::fs::File::open(file)?.take(LARGEST).read_to_end(&mut bytes)?;
+    std::fs::File::open(file)?.take(MAX_BYTES).read_to_end(&mut bytes)?;
     let text = String::from_utf8_lossy(&bytes);
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     Ok(skip_front_matter(text).to_owned())

@@ -467,7 +467,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn diff_counts_lines_from_the_whole_file() {
+    fn diff_numbers_lines_from_the_start_of_the_file() {
         let old: String = (1..=50).map(|n| format!("line {n}\n")).collect();
         let new = old.replace("line 30\n", "changed\nadded\n");
         let diff = file_diff(Path::new("/w/a"), Path::new("a"), &old, &new, false);

@@ -27,7 +27,7 @@ use declarations::{Declaration, declarations};
 /// Time limit of a call.
 const CALL_TIME: Duration = Duration::from_secs(10 * 60);
 /// Maximum output of the discovery command in bytes.
-const MOST: usize = 10 * 1000 * 1000;
+const MAX_BYTES: usize = 10 * 1000 * 1000;
 /// Time limit of the discovery command.
 const DISCOVERY_TIME: Duration = Duration::from_secs(30);
 /// The name prefix of such tools.
@@ -65,7 +65,7 @@ impl Discovery {
             format!("`tools.discoveryCommand` (`{}`): {reason}", self.discover.join(" "))
         };
         let (end, _) = self
-            .run(&self.discover, Vec::new(), (DISCOVERY_TIME, MOST + 1), mode, cancel)
+            .run(&self.discover, Vec::new(), (DISCOVERY_TIME, MAX_BYTES + 1), mode, cancel)
             .await
             .map_err(to_error)?;
         match &end.ending {
@@ -77,7 +77,7 @@ impl Discovery {
                 )));
             }
         }
-        if end.stdout.len() > MOST {
+        if end.stdout.len() > MAX_BYTES {
             return Err(to_error("its output is larger than 10 MB".to_owned()));
         }
         declarations::serialize(&declarations(&end.stdout).map_err(to_error)?).map_err(to_error)

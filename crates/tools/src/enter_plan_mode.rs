@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::arguments::Arguments;
 
 /// Maximum number of characters of a reason shown to the user.
-const SHOWN: usize = 200;
+const MAX_SHOWN: usize = 200;
 
 /// The tool.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ impl Tool for EnterPlanMode {
     fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
         let args = Arguments::check(args, &self.spec)?;
         let reason = args.text("reason").split_whitespace().collect::<Vec<_>>().join(" ");
-        let reason = reason.chars().take(SHOWN).collect();
+        let reason = reason.chars().take(MAX_SHOWN).collect();
         Ok(Box::new(Call { reason, plans: self.plans.clone(), effects: Effects::default() }))
     }
 }

@@ -18,7 +18,7 @@ use crate::arguments::Arguments;
 use crate::failure::{invalid_params, path_failure, read_failure};
 
 /// Maximum size in bytes of a plan that a user can be expected to read.
-const LONGEST: u64 = 256 * 1024;
+const MAX_BYTES: u64 = 256 * 1024;
 
 /// The plan directory and the mode after plan mode.
 #[derive(Debug, Clone)]
@@ -99,7 +99,7 @@ impl Tool for ExitPlanMode {
     fn prepare(&self, args: Object, scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
         let args = Arguments::check(args, &self.spec)?;
         let plan = self.find(args.text("plan_filename"))?;
-        let (bytes, _) = read_capped(&plan, LONGEST).map_err(|error| read_failure(&error))?;
+        let (bytes, _) = read_capped(&plan, MAX_BYTES).map_err(|error| read_failure(&error))?;
         let text = String::from_utf8_lossy(&bytes).into_owned();
         if text.trim().is_empty() {
             let path = plan.path().display();
@@ -278,7 +278,7 @@ mod tests {
         std::os::unix::fs::symlink(project.root.join("README.md"), folder.join("link.md"))
             .expect("link");
         let long = std::fs::File::create(folder.join("long.md")).expect("long");
-        long.set_len(LONGEST + 1).expect("length");
+        long.set_len(MAX_BYTES + 1).expect("length");
         for name in [
             "",
             " ",

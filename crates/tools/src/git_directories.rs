@@ -19,7 +19,7 @@ use parallax_files::git_files::{linked_directory, read_git_file};
 use crate::small_files::{bytes_of, line_of};
 
 /// Maximum size in bytes of a configuration that is read.
-const LARGEST: u64 = 256 * 1024;
+const MAX_BYTES: u64 = 256 * 1024;
 /// Directories of which commands have a private copy.
 const PRIVATE: [&str; 4] = ["/tmp", "/var/tmp", "/run", "/dev/shm"];
 
@@ -243,7 +243,7 @@ fn core_value(folder: &Path, key: &str) -> Option<String> {
 }
 
 fn value(folder: &Path, section: &str, key: &str) -> Option<String> {
-    let bytes = bytes_of(&folder.join("config"), LARGEST)?;
+    let bytes = bytes_of(&folder.join("config"), MAX_BYTES)?;
     let mut in_section = false;
     let mut found = None;
     for line in String::from_utf8_lossy(&bytes).lines().map(str::trim) {
@@ -277,13 +277,13 @@ fn is_concealed(path: &Path, roots: &[PathBuf]) -> bool {
 /// which these borrow in turn, as far as git follows them.
 fn borrowed_objects(git: &Path) -> Vec<PathBuf> {
     const DEPTH: usize = 5;
-    const MOST: usize = 64;
+    const MAX_COUNT: usize = 64;
     let mut found: Vec<PathBuf> = Vec::new();
     let mut level = vec![git.join("objects")];
     for _ in 0..=DEPTH {
         let start = found.len();
         for path in level.iter().flat_map(|objects| alternates(objects)) {
-            if found.len() < MOST && !found.contains(&path) {
+            if found.len() < MAX_COUNT && !found.contains(&path) {
                 found.push(path);
             }
         }
@@ -294,7 +294,7 @@ fn borrowed_objects(git: &Path) -> Vec<PathBuf> {
 
 /// Reads the object directories that an object directory names, with links resolved.
 fn alternates(objects: &Path) -> Vec<PathBuf> {
-    let list = bytes_of(&objects.join("info/alternates"), LARGEST).unwrap_or_default();
+    let list = bytes_of(&objects.join("info/alternates"), MAX_BYTES).unwrap_or_default();
     let list = String::from_utf8_lossy(&list);
     let lines = list.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
     let paths = lines.map(|line| objects.join(&*unquote(line)));
@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn planted_git_file_opens_no_foreign_directory() {
+    fn planted_git_file_does_not_open_an_outside_directory() {
         let scratch = Scratch::new();
         let (top, known) = (&scratch.top, GitDirectories::default());
         git(top, &["init", "-q", "--bare", "bare"]);
@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn pointer_written_in_the_session_opens_nothing_outside() {
+    fn pointer_written_in_the_session_does_not_open_an_outside_directory() {
         let scratch = Scratch::new();
         let top = &scratch.top;
         git(&top.join("main"), &["worktree", "add", "-q", "../tree"]);

@@ -76,8 +76,8 @@ impl FileKind {
 
 /// Whether the file ends after the signature of a media format.
 fn has_only_signature(head: &[u8]) -> bool {
-    const LONGEST: usize = 16;
-    head.len() <= LONGEST
+    const MAX_LENGTH: usize = 16;
+    head.len() <= MAX_LENGTH
         && media_type_of(head).is_none()
         && !head.is_empty()
         && media_type_of(&[head, b"\n"].concat()).is_some()

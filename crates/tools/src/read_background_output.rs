@@ -16,7 +16,7 @@ use crate::arguments::Arguments;
 use parallax_protocol::untrusted;
 
 const DEFAULT_LINES: u64 = 100;
-const LONGEST_DELAY: u64 = 10 * 60 * 1000;
+const MAX_DELAY_LENGTH: u64 = 10 * 60 * 1000;
 
 /// The tool.
 #[derive(Debug)]
@@ -75,7 +75,7 @@ impl Tool for ReadBackgroundOutput {
             _ => return Err(unknown(&provided)),
         };
         let lines = arguments.integer("lines").unwrap_or(DEFAULT_LINES);
-        let delay = arguments.integer("delay_ms").unwrap_or(0).min(LONGEST_DELAY);
+        let delay = arguments.integer("delay_ms").unwrap_or(0).min(MAX_DELAY_LENGTH);
         Ok(Box::new(Call {
             effects: Effects::default(),
             processes: self.processes.clone(),
@@ -173,7 +173,7 @@ mod tests {
     use crate::test_support::{object, run, scope};
 
     #[tokio::test]
-    async fn foreign_process_is_rejected() {
+    async fn process_of_another_session_is_rejected() {
         let tool = ReadBackgroundOutput::new(Processes::new("/nowhere".into()));
         let error = run(&tool, json!({"pid": 1})).await.error.expect("an error");
         assert_eq!(error.kind, ToolErrorKind::ExecutionFailed);

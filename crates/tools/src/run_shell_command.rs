@@ -68,9 +68,9 @@ use crate::shell_options::ShellOptions;
 /// Default time in milliseconds to watch a background command before returning.
 const DEFAULT_DELAY: u64 = 200;
 /// Longest delay in milliseconds; to wait longer, the command should run in the foreground.
-const LONGEST_DELAY: u64 = 10 * 60 * 1000;
+const MAX_DELAY_LENGTH: u64 = 10 * 60 * 1000;
 /// Maximum size of a command in bytes. All arguments of a program together have 2 MiB.
-const LONGEST_COMMAND: usize = 1_500_000;
+const MAX_COMMAND_LENGTH: usize = 1_500_000;
 /// Maximum number of characters of a command in its title; the arguments contain the whole command.
 const MAX_TITLE: usize = 1_000;
 
@@ -186,9 +186,9 @@ impl Tool for RunShellCommand {
         if command.contains('\0') {
             return Err(invalid_params("params/command must not contain a NUL character"));
         }
-        if command.len() > LONGEST_COMMAND {
+        if command.len() > MAX_COMMAND_LENGTH {
             return Err(invalid_params(format!(
-                "The command has {} bytes; at most {LONGEST_COMMAND} can be passed to a shell. \
+                "The command has {} bytes; at most {MAX_COMMAND_LENGTH} can be passed to a shell. \
                  Write long text to a file with `write_file` first",
                 command.len()
             )));
@@ -199,7 +199,7 @@ impl Tool for RunShellCommand {
             Some(path) => self.folder(path)?,
         };
         let background = arguments.flag("is_background").unwrap_or(false);
-        let delay = arguments.integer("delay_ms").unwrap_or(DEFAULT_DELAY).min(LONGEST_DELAY);
+        let delay = arguments.integer("delay_ms").unwrap_or(DEFAULT_DELAY).min(MAX_DELAY_LENGTH);
         let mode = if self.options.interactive_shell && scope.interactive && !background {
             Mode::Terminal(self.options.terminal_size)
         } else {
@@ -356,11 +356,11 @@ fn add_writes(permissions: &mut Permissions, paths: Vec<PathBuf>) {
 /// Whether `PATH` resolves a program of the line to a file in the workspace (a virtual environment,
 /// `node_modules/.bin`, `.`).
 fn takes_programs_of(line: &ShellLine, path: &OsStr, directory: &Path, roots: &[PathBuf]) -> bool {
-    const MOST: usize = 64;
+    const MAX_COUNT: usize = 64;
     let inside = |path: &Path| roots.iter().any(|root| path.starts_with(root));
     let folders: Vec<PathBuf> =
-        std::env::split_paths(path).map(|folder| directory.join(folder)).take(MOST).collect();
-    line.commands.iter().take(MOST).filter_map(|command| command.name()).any(|name| {
+        std::env::split_paths(path).map(|folder| directory.join(folder)).take(MAX_COUNT).collect();
+    line.commands.iter().take(MAX_COUNT).filter_map(|command| command.name()).any(|name| {
         !name.is_empty()
             && folders.iter().any(|folder| {
                 let program = folder.join(name);

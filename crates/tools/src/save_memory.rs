@@ -17,7 +17,7 @@ use crate::change::{OriginalFile, commit, edit_effects, file_diff, load};
 use crate::failure::{invalid_params, path_failure, write_failure};
 
 /// Maximum number of characters of a fact, which is part of every later session.
-const LONGEST: usize = 2_000;
+const MAX_LENGTH: usize = 2_000;
 
 /// The memory files.
 #[derive(Debug, Clone)]
@@ -82,9 +82,9 @@ impl Tool for SaveMemory {
         if fact.is_empty() {
             return Err(invalid_params("The `fact` parameter must not be empty"));
         }
-        if fact.chars().count() > LONGEST {
+        if fact.chars().count() > MAX_LENGTH {
             return Err(invalid_params(format!(
-                "The fact is longer than {LONGEST} characters; shorten it"
+                "The fact is longer than {MAX_LENGTH} characters; shorten it"
             )));
         }
         let path = match args.optional_text("scope") {

@@ -8,7 +8,7 @@ use crate::status_line::count;
 use crate::theme::Theme;
 
 /// Maximum number of memory files and tools listed one by one; the rest share a row.
-const NAMED: usize = 4;
+const MAX_NAMED: usize = 4;
 /// Maximum columns of the bar.
 const BAR: usize = 80;
 
@@ -70,13 +70,13 @@ fn group_blocks(blocks: &[ContextBlock]) -> Vec<(ContextBlock, u64)> {
     for block in blocks.iter().filter(|block| block.tokens > 0) {
         seen = if kind == Some(block.kind) { seen + 1 } else { 1 };
         kind = Some(block.kind);
-        match grouped.last_mut().filter(|_| seen > NAMED) {
-            Some((last, others)) if seen > NAMED + 1 => {
+        match grouped.last_mut().filter(|_| seen > MAX_NAMED) {
+            Some((last, others)) if seen > MAX_NAMED + 1 => {
                 last.tokens += block.tokens;
                 last.count += block.count;
                 *others += 1;
             }
-            _ => grouped.push((block.clone(), u64::from(seen > NAMED))),
+            _ => grouped.push((block.clone(), u64::from(seen > MAX_NAMED))),
         }
     }
     grouped

@@ -12,7 +12,7 @@ use crate::status_line::count;
 use crate::theme::Theme;
 
 /// Maximum number of entries kept.
-const KEPT: usize = 500;
+const MAX_KEPT: usize = 500;
 
 /// Milliseconds between two presses that count as one gesture.
 const TWICE_MS: u64 = 400;
@@ -45,7 +45,7 @@ impl LogBook {
             *times = times.saturating_add(1);
             return;
         }
-        if entries.len() == KEPT {
+        if entries.len() == MAX_KEPT {
             entries.pop_front();
         }
         entries.push_back((level, text, 1));
@@ -136,7 +136,7 @@ impl DebugConsole {
         if let Some(error) = &call.error {
             text.push_str(&format!(" failed: {error}"));
         }
-        if self.requests.len() == KEPT {
+        if self.requests.len() == MAX_KEPT {
             self.requests.pop_front();
         }
         self.requests.push_back(text);

@@ -14,7 +14,7 @@ const OWN_PROMPT: &str = "|⌐■_■|";
 /// Columns between two items.
 const SEPARATOR: usize = 3;
 /// Minimum columns of the model name.
-const SHORTEST_MODEL: usize = 8;
+const MIN_MODEL_LENGTH: usize = 8;
 
 /// The facts shown in the footer.
 #[derive(Debug, Clone, Default)]
@@ -231,7 +231,7 @@ fn shorten_model(drawn: &mut [FooterCell], used: usize, labels: bool, width: usi
     let Some(mut missing) = missing_columns(drawn, used, labels, width) else { return };
     let is_model = |(item, _): &&FooterCell| *item == FooterItem::ModelName;
     let name = drawn.iter().find(is_model).and_then(|(_, spans)| spans.first());
-    if missing + SHORTEST_MODEL > name.map_or(0, Span::width) {
+    if missing + MIN_MODEL_LENGTH > name.map_or(0, Span::width) {
         let is_warning = |(item, _): &FooterCell| {
             matches!(item, FooterItem::Sandbox | FooterItem::Trust | FooterItem::Quota)
                 || *item == FooterItem::ModelName
@@ -247,7 +247,7 @@ fn shorten_model(drawn: &mut [FooterCell], used: usize, labels: bool, width: usi
     if let Some((_, spans)) = model
         && let Some(name) = spans.first_mut()
     {
-        let room = name.width().saturating_sub(missing).max(SHORTEST_MODEL);
+        let room = name.width().saturating_sub(missing).max(MIN_MODEL_LENGTH);
         let short = truncate_text(&name.text, room);
         // Drop an arrow without a target.
         name.text = short.strip_suffix(" → …").unwrap_or(&short).to_owned().into();

@@ -10,7 +10,7 @@ use parallax_sdk::SessionConfig;
 /// Timeout of the command.
 const TIME: Duration = Duration::from_millis(300);
 /// Maximum bytes of its output.
-const MOST: u64 = 16 * 1024;
+const MAX_BYTES: u64 = 16 * 1024;
 
 /// The status line command, ready to run.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,7 +37,7 @@ impl StatusLineCommand {
         environment
             .retain(|(name, value)| !is_secret(&name.to_string_lossy(), &value.to_string_lossy()));
         let input = status.to_string();
-        let limits = (MOST, TIME);
+        let limits = (MAX_BYTES, TIME);
         let bytes = parallax_exec::user_program::answer(
             &self.line,
             &self.directory,

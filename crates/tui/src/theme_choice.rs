@@ -9,7 +9,7 @@ use parallax_sdk::settings::UiSettings;
 use crate::theme::Theme;
 
 /// Maximum size of a theme file in bytes.
-const LARGEST: u64 = 256 * 1024;
+const MAX_BYTES: u64 = 256 * 1024;
 
 /// The terminal properties that a theme depends on.
 #[derive(Debug, Clone, Copy)]
@@ -112,7 +112,7 @@ fn from_file(path: &Path) -> Result<Theme, String> {
     if !real.starts_with(&home) {
         return Err(format!("`{}` is not in your home directory", path.display()));
     }
-    if std::fs::metadata(&real).map_err(report)?.len() > LARGEST {
+    if std::fs::metadata(&real).map_err(report)?.len() > MAX_BYTES {
         return Err(format!("`{}` is too large for a theme", path.display()));
     }
     let text = std::fs::read_to_string(&real).map_err(report)?;

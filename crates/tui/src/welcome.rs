@@ -5,7 +5,7 @@ use std::path::Path;
 use parallax_sdk::SessionConfig;
 
 /// Maximum number of tips.
-const MOST: usize = 3;
+const MAX_COUNT: usize = 3;
 /// Maximum number of lines about a new version.
 const NEWS: usize = 3;
 /// The file with the last version that ran.
@@ -26,7 +26,7 @@ pub(crate) fn tips(launch: &SessionConfig) -> Vec<String> {
     if !directory.ancestors().any(|folder| folder.join(".git").exists()) {
         tips.push("Not a git repository: /undo reverts the agent's changes".to_owned());
     }
-    tips.truncate(MOST);
+    tips.truncate(MAX_COUNT);
     tips
 }
 

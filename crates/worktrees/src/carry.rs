@@ -15,7 +15,7 @@ use crate::git::Git;
 /// Files in which a project lists ignored files to copy, in `.gitignore` syntax.
 const LISTS: [&str; 2] = [".parallax/worktree-include", ".worktreeinclude"];
 /// Maximum number of copied files.
-const MOST_FILES: usize = 20_000;
+const MAX_FILES: usize = 20_000;
 
 /// Copies the uncommitted changes of tracked files and the untracked files from the main checkout.
 pub(super) fn changes(git: &Git, record: &WorktreeRecord) -> Result<(), Failure> {
@@ -56,9 +56,9 @@ pub(super) fn included_files(main: &Path) -> Result<BTreeSet<PathBuf>, Failure> 
 }
 
 fn copy(files: &[PathBuf], record: &WorktreeRecord) -> Result<(), Failure> {
-    if files.len() > MOST_FILES {
+    if files.len() > MAX_FILES {
         return Err(failure(format!(
-            "{} files would be copied into the worktree; at most {MOST_FILES} are",
+            "{} files would be copied into the worktree; at most {MAX_FILES} are",
             files.len()
         )));
     }

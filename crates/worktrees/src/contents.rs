@@ -20,9 +20,9 @@ use crate::{carry, failure, special_files};
 pub(super) const IDENTITY: [&str; 4] =
     ["-c", "user.name=Parallax", "-c", "user.email=parallax@localhost.invalid"];
 /// A larger index is built again.
-const LARGEST_INDEX: u64 = 1024 * 1024 * 1024;
+const MAX_INDEX_BYTES: u64 = 1024 * 1024 * 1024;
 /// Maximum size of a file with a path.
-const LARGEST_LINK: u64 = 16 * 1024;
+const MAX_LINK_BYTES: u64 = 16 * 1024;
 /// Paths of one command line.
 const PATHS_AT_ONCE: usize = 200;
 
@@ -98,10 +98,10 @@ impl<'r> Contents<'r> {
     pub(super) fn logged_commit(&self) -> Option<String> {
         use std::io::{Seek as _, SeekFrom};
         let mut log = open_regular(&self.worktree_directory.as_ref()?.join("logs/HEAD")).ok()?;
-        let start = log.metadata().ok()?.len().saturating_sub(LARGEST_LINK);
+        let start = log.metadata().ok()?.len().saturating_sub(MAX_LINK_BYTES);
         log.seek(SeekFrom::Start(start)).ok()?;
         let mut bytes = Vec::new();
-        log.take(LARGEST_LINK).read_to_end(&mut bytes).ok()?;
+        log.take(MAX_LINK_BYTES).read_to_end(&mut bytes).ok()?;
         let text = String::from_utf8_lossy(&bytes);
         let newest = text.lines().rev().find(|line| !line.trim().is_empty())?;
         self.commit_of(newest.split(' ').nth(1)?)
@@ -453,7 +453,7 @@ impl<'r> Contents<'r> {
 
     fn copy_index(&self, from: &Path) -> io::Result<()> {
         let mut from = open_regular(from)?;
-        if from.metadata()?.len() > LARGEST_INDEX {
+        if from.metadata()?.len() > MAX_INDEX_BYTES {
             return Err(io::ErrorKind::FileTooLarge.into());
         }
         let _ = fs::remove_file(&self.index);
@@ -501,7 +501,7 @@ fn own_directory(common: &Path, worktree: &Path) -> Option<PathBuf> {
 fn read_line(file: &Path) -> Option<OsString> {
     use std::os::unix::ffi::OsStrExt as _;
     let mut bytes = Vec::new();
-    open_regular(file).ok()?.take(LARGEST_LINK).read_to_end(&mut bytes).ok()?;
+    open_regular(file).ok()?.take(MAX_LINK_BYTES).read_to_end(&mut bytes).ok()?;
     let line = bytes.split(|byte| *byte == b'\n').next()?;
     Some(OsStr::from_bytes(line).to_owned())
 }

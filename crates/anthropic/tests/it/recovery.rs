@@ -52,7 +52,7 @@ async fn signature_error_without_thinking_is_an_error() {
 }
 
 #[tokio::test]
-async fn fields_that_a_model_does_not_accept_are_left_out() {
+async fn fields_that_a_model_does_not_accept_are_omitted() {
     let server = Server::start(vec![
         bad_request("thinking.adaptive.display: Extra inputs are not permitted"),
         bad_request("This model does not support the effort parameter."),
@@ -81,7 +81,7 @@ async fn fields_that_a_model_does_not_accept_are_left_out() {
 }
 
 #[tokio::test]
-async fn cache_marks_are_left_out_where_they_are_unknown() {
+async fn cache_marks_are_omitted_where_they_are_unknown() {
     let unknown = "messages.0.content.0.cache_control: Extra inputs are not permitted";
     let (received, server) = serve(vec![bad_request(unknown), ok()]).await;
     assert_eq!(received.text(), "ok");
@@ -121,7 +121,7 @@ async fn rejected_image_is_dropped_and_others_stay() {
 }
 
 #[tokio::test]
-async fn tool_with_a_rejected_schema_is_left_out() {
+async fn tool_with_a_rejected_schema_is_omitted() {
     let server = Server::start(vec![
         bad_request("tools.1.custom.input_schema: JSON schema is invalid"),
         bad_request("tools.1.custom.input_schema.properties: Property keys should match pattern"),

@@ -207,7 +207,7 @@ fn object_of(value: &mut Value) -> &mut parallax_protocol::Object {
 }
 
 #[tokio::test]
-async fn budget_model_continues_a_foreign_turn_without_thinking() {
+async fn budget_model_continues_a_turn_of_another_model_without_thinking() {
     let first_turn = |origin: &str| {
         let data = json!({"type": "thinking", "thinking": "t", "signature": "s"});
         let data = serde_json::value::to_raw_value(&data).expect("json");

@@ -19,7 +19,7 @@ use crate::result_log::ResultLogReader;
 /// Indexes whose logs are read with one command.
 const CHUNK: usize = 16;
 /// Bytes of a line of a log.
-const LONGEST_LINE: u64 = 64 * 1024;
+const MAX_LINE_LENGTH: u64 = 64 * 1024;
 /// The label with the name of the job.
 pub(crate) const JOB_LABEL: &str = "batch.kubernetes.io/job-name";
 /// The label with the index.
@@ -167,7 +167,7 @@ fn lines(file: &Path, mut take: impl FnMut(&str)) -> Result<(), BatchError> {
     let mut line = Vec::new();
     loop {
         line.clear();
-        let read = reader.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line);
+        let read = reader.by_ref().take(MAX_LINE_LENGTH).read_until(b'\n', &mut line);
         if read.map_err(failed)? == 0 {
             return Ok(());
         }

@@ -6,7 +6,7 @@ use parallax_protocol::excerpt::one_line;
 use serde_json::Value;
 
 /// Indexes that a Job may have.
-pub(crate) const MOST_INDEXES: usize = 100_000;
+pub(crate) const MAX_INDEXES: usize = 100_000;
 
 /// What the cluster says of a Job.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -68,7 +68,7 @@ fn indexes(text: &str) -> BTreeSet<usize> {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
         if let (Ok(first), Ok(last)) = (first.trim().parse::<usize>(), last.trim().parse::<usize>())
         {
-            indexes.extend(first..=last.min(MOST_INDEXES));
+            indexes.extend(first..=last.min(MAX_INDEXES));
         }
     }
     indexes
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn oversized_indexes_use_bounded_memory() {
-        assert_eq!(indexes("7-99999999999").len(), MOST_INDEXES - 6);
+        assert_eq!(indexes("7-99999999999").len(), MAX_INDEXES - 6);
         assert!(indexes("x,-,5-1").is_empty());
     }
 }

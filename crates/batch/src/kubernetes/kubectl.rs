@@ -16,7 +16,7 @@ const COMMAND_TIME: Duration = Duration::from_secs(120);
 /// How long it may take to print logs.
 const LOGS_TIME: Duration = Duration::from_secs(300);
 /// Bytes that it may print.
-const LARGEST_OUTPUT: u64 = 16 * 1024 * 1024;
+const MAX_OUTPUT_BYTES: u64 = 16 * 1024 * 1024;
 
 /// The program, with the cluster that it talks to.
 #[derive(Debug, Clone, Default)]
@@ -43,7 +43,7 @@ impl Kubectl {
                 arguments,
                 Path::new("/"),
                 &environment,
-                LARGEST_OUTPUT,
+                MAX_OUTPUT_BYTES,
                 COMMAND_TIME,
             );
             let done = done.map_err(|error| {

@@ -13,9 +13,9 @@ use crate::kubernetes::repository::git_host;
 use crate::plan::PlannedTask;
 
 /// Bytes of a part of the plan: an object may have 1 MiB.
-const LARGEST_PART: usize = 900_000;
+const MAX_PART_BYTES: usize = 900_000;
 /// Parts of a plan.
-const MOST_PARTS: usize = 16;
+const MAX_PARTS: usize = 16;
 /// The user of the pods.
 const USER: u32 = 10001;
 /// Seconds that a finished job stays.
@@ -264,14 +264,14 @@ fn parts(tasks: &[PlannedTask]) -> Result<Vec<String>, BatchError> {
     let mut parts = vec![String::new()];
     for task in tasks {
         let line = task.line();
-        if line.len() >= LARGEST_PART {
+        if line.len() >= MAX_PART_BYTES {
             return Err(BatchError::Input(format!(
                 "Task `{}` is larger than 900 kB, which Kubernetes cannot hold; put its text into \
                  a file of the repository",
                 task.id
             )));
         }
-        if parts.last().is_some_and(|part| part.len() + line.len() >= LARGEST_PART) {
+        if parts.last().is_some_and(|part| part.len() + line.len() >= MAX_PART_BYTES) {
             parts.push(String::new());
         }
         if let Some(part) = parts.last_mut() {
@@ -279,9 +279,9 @@ fn parts(tasks: &[PlannedTask]) -> Result<Vec<String>, BatchError> {
             part.push('\n');
         }
     }
-    if parts.len() > MOST_PARTS {
+    if parts.len() > MAX_PARTS {
         return Err(BatchError::Input(format!(
-            "The plan has more than {MOST_PARTS} parts of 900 kB, which is too much for the \
+            "The plan has more than {MAX_PARTS} parts of 900 kB, which is too much for the \
              cluster; split it into several plans"
         )));
     }

@@ -10,7 +10,7 @@ use crate::plan::{Plan, PlannedTask, Repository, is_url};
 /// How long git may take.
 const GIT_TIME: Duration = Duration::from_secs(30);
 /// Bytes that it may print.
-const LARGEST_OUTPUT: u64 = 64 * 1024;
+const MAX_OUTPUT_BYTES: u64 = 64 * 1024;
 
 /// Where a repository is cloned from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,7 +99,7 @@ fn origin(directory: &Path) -> Result<(String, String), String> {
             arguments,
             directory,
             &[],
-            LARGEST_OUTPUT,
+            MAX_OUTPUT_BYTES,
             GIT_TIME,
         )?;
         let text = String::from_utf8(bytes).ok()?;

@@ -3,10 +3,10 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::{LONGEST_ID, RawTask};
+use super::{MAX_ID_LENGTH, RawTask};
 
 /// Tasks that a plan may have.
-const MOST_TASKS: usize = 100_000;
+const MAX_TASKS: usize = 100_000;
 
 /// A plan as it is written.
 #[derive(Debug, Default, Deserialize)]
@@ -65,8 +65,8 @@ impl RawPlan {
     /// All tasks: each one with the defaults, once for every combination of the matrix.
     pub(super) fn expand(self) -> Result<Vec<RawTask>, String> {
         let combinations = combinations(&self.matrix)?;
-        if self.tasks.len().saturating_mul(combinations.len()) > MOST_TASKS {
-            return Err(format!("the plan has more than {MOST_TASKS} tasks"));
+        if self.tasks.len().saturating_mul(combinations.len()) > MAX_TASKS {
+            return Err(format!("the plan has more than {MAX_TASKS} tasks"));
         }
         let mut tasks = Vec::new();
         for task in self.tasks {
@@ -85,8 +85,8 @@ fn combinations(matrix: &Map<String, Value>) -> Result<Vec<Map<String, Value>>, 
     for (key, values) in matrix {
         let values = values.as_array().filter(|values| !values.is_empty());
         let values = values.ok_or_else(|| format!("matrix `{key}`: expected a list of values"))?;
-        if all.len().saturating_mul(values.len()) > MOST_TASKS {
-            return Err(format!("the matrix has more than {MOST_TASKS} combinations"));
+        if all.len().saturating_mul(values.len()) > MAX_TASKS {
+            return Err(format!("the matrix has more than {MAX_TASKS} combinations"));
         }
         all = all
             .iter()
@@ -136,7 +136,7 @@ fn apply(task: &RawTask, choice: &Map<String, Value>) -> Result<RawTask, String>
                 id.push_str(&slug(&text_of(value)));
             }
         }
-        id.truncate(LONGEST_ID);
+        id.truncate(MAX_ID_LENGTH);
     }
     if let Some(prompt) = &mut expanded.prompt {
         for (key, value) in choice {

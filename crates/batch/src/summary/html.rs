@@ -9,11 +9,11 @@ use crate::error::BatchError;
 use crate::result::TaskState;
 
 /// Bytes of one patch that are shown.
-const LONGEST_PATCH: u64 = 200 * 1024;
+const MAX_PATCH_LENGTH: u64 = 200 * 1024;
 /// Bytes of all patches together.
-const MOST_PATCHES: usize = 20 * 1024 * 1024;
+const MAX_PATCHES: usize = 20 * 1024 * 1024;
 /// Bars of the cost plot.
-const MOST_BARS: usize = 400;
+const MAX_BARS: usize = 400;
 /// Size of the cost plot.
 const PLOT: (f64, f64) = (960.0, 160.0);
 
@@ -75,7 +75,7 @@ fn page_of(page: &mut impl Write, summary: &Summary, directory: &BatchDirectory)
         )?;
     }
     writeln!(page, "</tbody></table>")?;
-    let mut remaining = MOST_PATCHES;
+    let mut remaining = MAX_PATCHES;
     for row in &summary.results {
         patch(page, row, directory, &mut remaining)?;
     }
@@ -89,7 +89,7 @@ fn write_bars(page: &mut impl Write, rows: &[SummaryRow]) -> io::Result<()> {
         return Ok(());
     }
     let (width, height) = PLOT;
-    let bars = rows.len().min(MOST_BARS);
+    let bars = rows.len().min(MAX_BARS);
     let step = width / bars as f64;
     writeln!(
         page,
@@ -126,7 +126,7 @@ fn patch(
 ) -> io::Result<()> {
     let mut bytes = Vec::new();
     if let Ok(file) = File::open(directory.task(&row.id).file("patch.diff")) {
-        file.take(LONGEST_PATCH + 1).read_to_end(&mut bytes)?;
+        file.take(MAX_PATCH_LENGTH + 1).read_to_end(&mut bytes)?;
     }
     let open = if row.state == TaskState::Succeeded { "" } else { " open" };
     writeln!(
@@ -140,7 +140,7 @@ fn patch(
         return Ok(());
     }
     *remaining -= bytes.len();
-    let is_cut = bytes.len() as u64 > LONGEST_PATCH;
+    let is_cut = bytes.len() as u64 > MAX_PATCH_LENGTH;
     writeln!(page, "<pre>")?;
     for line in String::from_utf8_lossy(&bytes).lines() {
         let class = match line.as_bytes().first() {

@@ -8,7 +8,7 @@ use super::{Agent, AgentTier};
 use crate::commands::one_line;
 
 /// Maximum depth of nested agents.
-const DEEPEST: u32 = 2;
+const MAX_DEPTH: u32 = 2;
 
 /// The keys of a definition.
 const KEYS: [&str; 13] = [
@@ -83,8 +83,8 @@ pub(super) fn read(fields: &Object, body: &str, tier: &AgentTier) -> Result<Agen
     if let Some(depth) = positive(fields, "max_depth")? {
         agent.max_depth = u32::try_from(depth)
             .ok()
-            .filter(|depth| *depth <= DEEPEST)
-            .ok_or_else(|| format!("`max_depth` must be at most {DEEPEST}"))?;
+            .filter(|depth| *depth <= MAX_DEPTH)
+            .ok_or_else(|| format!("`max_depth` must be at most {MAX_DEPTH}"))?;
     }
     if agent.isolated && agent.max_depth > 1 {
         return Err("`max_depth` must be 1 with `isolation: worktree`".to_owned());

@@ -15,7 +15,7 @@ pub(super) const DESCRIPTION: usize = 2_000;
 pub(super) const NAME: usize = 64;
 
 /// Maximum time limit of an agent in minutes.
-const MOST_MINUTES: u64 = 24 * 60;
+const MAX_MINUTES: u64 = 24 * 60;
 
 /// Returns the name of a definition.
 pub(super) fn checked_name(fields: &Object) -> Result<&str, String> {
@@ -62,5 +62,5 @@ pub(super) fn positive_minutes(
 
 /// Returns a time limit, at most a day.
 pub(super) fn minutes_of(minutes: u64) -> Duration {
-    Duration::from_secs(minutes.min(MOST_MINUTES) * 60)
+    Duration::from_secs(minutes.min(MAX_MINUTES) * 60)
 }

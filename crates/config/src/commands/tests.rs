@@ -70,7 +70,7 @@ fn commands_are_found_in_all_directories_in_precedence_order() {
 }
 
 #[test]
-fn invalid_file_is_reported_and_the_others_load() {
+fn invalid_file_is_reported_and_others_are_loaded() {
     let folder = tempfile::tempdir().expect("folder");
     let root = folder.path();
     let place = "home/.gemini/commands";
@@ -219,7 +219,7 @@ fn command_arguments_can_be_named() {
 }
 
 #[test]
-fn display_fields_may_hold_any_text() {
+fn display_fields_may_contain_any_text() {
     for (fields, description, hint) in [
         ("description: 404\nargument-hint: 5", "404", "5"),
         (

@@ -6,7 +6,7 @@ use super::markdown_form::outer_commas;
 use super::{CommandArgument, CommandParseError, ParsedCommand};
 
 /// Maximum number of arguments of one command.
-const MOST: usize = 20;
+const MAX_COUNT: usize = 20;
 
 /// Parses the text of a file.
 ///
@@ -51,7 +51,7 @@ pub(super) fn read(text: &str) -> Result<ParsedCommand, CommandParseError> {
             ("description", DeValue::Datetime(time)) => written.description = time.to_string(),
             ("description", _) => return Err(to_error("a string")),
             ("args", DeValue::Array(items)) => {
-                let arguments = items.iter().take(MOST).map(|item| argument(item.get_ref()));
+                let arguments = items.iter().take(MAX_COUNT).map(|item| argument(item.get_ref()));
                 let arguments = arguments.collect::<Option<Vec<_>>>();
                 written.arguments = arguments.ok_or_else(|| to_error("a list of arguments"))?;
             }

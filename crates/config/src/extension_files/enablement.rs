@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn switch_replaces_the_ones_it_covers_and_leaves_foreign_file_unwritten() {
+    fn switch_replaces_covered_rules_and_does_not_write_the_gemini_file() {
         let folder = tempfile::tempdir().expect("folder");
         let root = std::fs::canonicalize(folder.path()).expect("real");
         let dirs = UserDirs {

@@ -13,13 +13,13 @@ use crate::json_state_file::digest;
 use crate::read::read_at_most;
 
 /// Files up to this many bytes are hashed.
-const MOST_BYTES: u64 = 16 * 1024 * 1024;
+const MAX_BYTES: u64 = 16 * 1024 * 1024;
 /// Maximum number of files per hash.
-const MOST_FILES: usize = 500;
+const MAX_FILES: usize = 500;
 /// Maximum directory depth.
 const DEPTH: usize = 8;
 /// Separates the hashes. Older records hold only the first one.
-const BETWEEN: char = '.';
+const SEPARATOR: char = '.';
 
 /// Extensions of files that an interpreter or the system runs or loads.
 const ENDS: &[&str] = &[
@@ -102,7 +102,7 @@ pub fn runs_by_name(name: &str) -> bool {
 /// Returns the hashes of the powers, server programs, and texts of a directory. Blocking; reads a
 /// few small files.
 pub fn fingerprint(folder: &Path) -> String {
-    [power_hash(folder), programs(folder), texts(folder)].join(&BETWEEN.to_string())
+    [power_hash(folder), programs(folder), texts(folder)].join(&SEPARATOR.to_string())
 }
 
 /// What changed in an extension since its installation.
@@ -119,7 +119,7 @@ pub(crate) struct ExtensionChanges {
 impl ExtensionChanges {
     /// Compares a directory with the recorded hashes ([`fingerprint`]). Blocking.
     pub(crate) fn detect(noted: &str, folder: &Path) -> Self {
-        let mut noted = noted.split(BETWEEN);
+        let mut noted = noted.split(SEPARATOR);
         let mut differs = |now: &dyn Fn(&Path) -> String| {
             // A hash that was not recorded counts as unchanged.
             noted.next().is_some_and(|noted| noted != now(folder))
@@ -208,7 +208,7 @@ fn collect(folder: &Path, depth: usize, files: &mut Vec<PathBuf>, counts: &dyn F
         let path = entry.path();
         match entry.file_type() {
             Ok(kind) if kind.is_dir() && depth < DEPTH => collect(&path, depth + 1, files, counts),
-            Ok(kind) if !kind.is_dir() && counts(&path) && files.len() < MOST_FILES => {
+            Ok(kind) if !kind.is_dir() && counts(&path) && files.len() < MAX_FILES => {
                 files.push(path);
             }
             _ => {}
@@ -226,7 +226,7 @@ fn hash(folder: &Path, mut files: Vec<PathBuf>) -> String {
         let name = path.strip_prefix(folder).or_else(|_| path.strip_prefix(&real));
         let name = name.unwrap_or(&path);
         pieces.push(name.as_os_str().as_encoded_bytes().to_vec());
-        if let Ok(Some(read)) = read_at_most(&path, MOST_BYTES) {
+        if let Ok(Some(read)) = read_at_most(&path, MAX_BYTES) {
             pieces.push(read.bytes);
         }
     }
@@ -278,7 +278,7 @@ mod tests {
                 Err(_) => std::fs::remove_file(root.join(name)).expect("removed"),
             }
         }
-        let older = noted.split(BETWEEN).next().expect("one");
+        let older = noted.split(SEPARATOR).next().expect("one");
         write("dist/s.js", "2");
         assert_eq!(ExtensionChanges::detect(older, root), ExtensionChanges::default());
     }

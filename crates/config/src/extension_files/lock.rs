@@ -14,9 +14,9 @@ use crate::user_dirs::UserDirs;
 use crate::{json_state_file, jsonc};
 
 /// Maximum number of files of one extension.
-pub const MOST_FILES: usize = 50_000;
+pub const MAX_FILES: usize = 50_000;
 /// Maximum total bytes of one extension.
-pub const MOST_BYTES: u64 = 1024 * 1024 * 1024;
+pub const MAX_BYTES: u64 = 1024 * 1024 * 1024;
 /// Maximum directory depth.
 const DEPTH: usize = 64;
 
@@ -139,7 +139,7 @@ fn note(file: &Path, name: &str, entry: Option<&LockEntry>) -> Result<(), Config
 pub fn content_hash(folder: &Path) -> io::Result<String> {
     let files = files_of(folder)?;
     let mut hash = Sha256::new();
-    let mut remaining = MOST_BYTES;
+    let mut remaining = MAX_BYTES;
     for name in files {
         let path = folder.join(&name);
         if let Ok(target) = fs::read_link(&path) {
@@ -218,7 +218,7 @@ fn list(root: &Path, below: &Path, depth: usize, files: &mut Vec<PathBuf>) -> io
             };
             return Err(io::Error::other(format!("`{}` is {what}", name.display())));
         }
-        if files.len() > MOST_FILES {
+        if files.len() > MAX_FILES {
             return Err(too_large());
         }
     }

@@ -17,7 +17,7 @@ pub const OWN_MANIFEST: &str = "parallax-extension.json";
 /// The context file of an extension that does not name one.
 const CONTEXT: &str = "GEMINI.md";
 /// Maximum number of entries of one manifest list.
-const MOST: usize = 200;
+const MAX_COUNT: usize = 200;
 /// Maximum number of characters of a description.
 const DESCRIPTION: usize = 1_000;
 /// Keys that have a special meaning in JavaScript.
@@ -199,7 +199,8 @@ impl Manifest {
             manifest.exclude_tools = texts(value, "excludeTools")?;
         }
         manifest.settings = settings(object, &mut manifest.notes)?;
-        for theme in object.get("themes").and_then(Value::as_array).into_iter().flatten().take(MOST)
+        for theme in
+            object.get("themes").and_then(Value::as_array).into_iter().flatten().take(MAX_COUNT)
         {
             match theme.as_object() {
                 Some(theme) => {
@@ -359,7 +360,7 @@ fn settings(object: &Object, notes: &mut Vec<String>) -> Result<Vec<ExtensionSet
         Some(_) => return Err("`settings` must be a list".to_owned()),
     };
     let mut found: Vec<ExtensionSetting> = Vec::new();
-    for entry in entries.iter().take(MOST) {
+    for entry in entries.iter().take(MAX_COUNT) {
         let text = |key: &str| entry.get(key).and_then(Value::as_str).unwrap_or_default();
         let (name, variable) = (one_line(text("name"), 100), text("envVar").to_owned());
         if !is_variable(&variable) {
@@ -411,7 +412,7 @@ fn texts(value: &Value, key: &str) -> Result<Vec<String>, String> {
     let items = value.as_array().ok_or_else(to_error)?;
     items
         .iter()
-        .take(MOST)
+        .take(MAX_COUNT)
         .map(|item| item.as_str().map(str::to_owned).ok_or_else(to_error))
         .collect()
 }

@@ -10,14 +10,14 @@ use crate::read::{ReadError, is_binary, read_at_most, to_text};
 /// Maximum size of one file in bytes.
 pub(super) const LIMIT: u64 = 1024 * 1024;
 /// Maximum import depth.
-const DEEPEST: usize = 5;
+const MAX_DEPTH: usize = 5;
 /// Maximum total bytes of all imports of one file.
-const MOST_BYTES: usize = 2 * 1024 * 1024;
+const MAX_BYTES: usize = 2 * 1024 * 1024;
 /// Maximum number of imports that one file may cause.
-const MOST_IMPORTS: usize = 500;
+const MAX_IMPORTS: usize = 500;
 
 /// Maximum number of failed imports listed per file.
-const SHOWN: usize = 5;
+const MAX_SHOWN: usize = 5;
 /// Why a file is not imported twice; not reported as a failure.
 const ALREADY: &str = "the file was already imported";
 
@@ -95,10 +95,10 @@ impl<'a> ImportExpander<'a> {
         }
         let listed: Vec<String> = failed
             .iter()
-            .take(SHOWN)
+            .take(MAX_SHOWN)
             .map(|(name, reason)| format!("`@{name}` ({reason})"))
             .collect();
-        let more = match failed.len().saturating_sub(SHOWN) {
+        let more = match failed.len().saturating_sub(MAX_SHOWN) {
             0 => String::new(),
             more => format!(" and {more} more"),
         };
@@ -212,16 +212,16 @@ impl<'a> ImportExpander<'a> {
         if (self.ignored)(&path) || (self.ignored)(&resolved) {
             return ImportTarget::Failed("it is ignored".to_owned());
         }
-        if depth >= DEEPEST {
+        if depth >= MAX_DEPTH {
             return ImportTarget::Failed(format!(
-                "imports are nested more than {DEEPEST} levels deep"
+                "imports are nested more than {MAX_DEPTH} levels deep"
             ));
         }
         if !self.visited.insert(resolved.clone()) {
             return ImportTarget::Failed(ALREADY.to_owned());
         }
         self.count += 1;
-        if self.count > MOST_IMPORTS || self.bytes >= MOST_BYTES {
+        if self.count > MAX_IMPORTS || self.bytes >= MAX_BYTES {
             return ImportTarget::Failed("there are too many imports".to_owned());
         }
         match read_at_most(&resolved, LIMIT) {

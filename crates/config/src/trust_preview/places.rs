@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::read::{self, ReadError};
 
 /// Maximum number of entries in one list.
-pub(super) const MOST: usize = 100;
+pub(super) const MAX_COUNT: usize = 100;
 /// Maximum number of names read in total.
 const BUDGET: usize = 5_000;
 /// Maximum directory depth.

@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn entry_covers_whole_words_only() {
+    fn entry_covers_only_complete_words() {
         assert!(covers("run_shell_command(git)", "Shell(git log)"));
         assert!(!covers("run_shell_command(git)", "run_shell_command(gitk)"));
         assert!(!covers("run_shell_command(git)", "run_shell_command"));

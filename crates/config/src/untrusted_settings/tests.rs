@@ -153,7 +153,7 @@ fn only_differences_from_user_settings_count_as_loosening() {
 }
 
 #[test]
-fn settings_that_loosen_nothing_need_no_acceptance() {
+fn harmless_settings_need_no_acceptance() {
     let user = json!({
         "context": {"includeDirectories": ["/usr/share/doc", "$HOME/x"]},
         "policyPaths": ["$HOME/rules"],

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 /// Bodies that later ones may refer to.
-const KEPT: usize = 2;
+const MAX_KEPT: usize = 2;
 /// Differences in a row: a viewer that keeps a limited number of messages needs a whole body
 /// among them.
 const CHAIN: u32 = 32;
@@ -53,7 +53,7 @@ impl BodyHistory {
             }
         };
         self.bodies.push_back(KeptBody { key, role: role.to_owned(), text, chain });
-        while self.bodies.len() > KEPT {
+        while self.bodies.len() > MAX_KEPT {
             self.bodies.pop_front();
         }
         delta

@@ -10,7 +10,7 @@ use tokio::net::UnixStream;
 use super::socket;
 
 /// Bytes of a message at most.
-const LONGEST: u64 = 64 << 20;
+const MAX_BYTES: u64 = 64 << 20;
 
 /// A session cannot be attached.
 #[derive(Debug, thiserror::Error)]
@@ -52,7 +52,7 @@ impl TapConnection {
     /// The next message, a line of JSON; `None` when the session ended.
     pub async fn next(&mut self) -> Option<String> {
         let mut line = String::new();
-        let read = (&mut self.stream).take(LONGEST).read_line(&mut line).await;
+        let read = (&mut self.stream).take(MAX_BYTES).read_line(&mut line).await;
         let is_whole = matches!(read, Ok(1..)) && line.ends_with('\n');
         is_whole.then(|| {
             line.pop();

@@ -12,7 +12,7 @@ use parallax_store::SessionDirs;
 use super::socket;
 
 /// Bytes of a path at most.
-const LONGEST: u64 = 64 << 10;
+const MAX_BYTES: u64 = 64 << 10;
 /// Directories that are read at most.
 const MAX_SESSIONS: usize = 1024;
 
@@ -44,7 +44,7 @@ fn running_session(directory: &Path) -> Option<RunningSession> {
     let file = fs::File::open(directory.join(socket::PROJECT)).ok()?;
     let started = file.metadata().ok()?.modified().ok()?;
     let mut project = Vec::new();
-    file.take(LONGEST).read_to_end(&mut project).ok()?;
+    file.take(MAX_BYTES).read_to_end(&mut project).ok()?;
     let project = PathBuf::from(std::ffi::OsString::from_vec(project));
     Some(RunningSession { id: SessionId::from(name), project, started })
 }

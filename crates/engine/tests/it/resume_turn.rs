@@ -54,7 +54,7 @@ async fn assert_complete(rig: &mut Rig) {
 }
 
 #[tokio::test]
-async fn resumed_turn_uses_finished_results_and_marks_others_lost() {
+async fn resumed_turn_uses_finished_results_and_marks_others_as_lost() {
     let answer = Content::model(vec![call("look", 1), call("look", 2), call("look", 3)]).seal();
     let ran: Arc<Mutex<Vec<u64>>> = Arc::default();
     let log = Arc::clone(&ran);

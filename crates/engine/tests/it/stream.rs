@@ -89,7 +89,7 @@ async fn blocked_prompt_fails_at_once() {
 }
 
 #[tokio::test]
-async fn foreign_signatures_are_replaced_after_one_retry() {
+async fn signatures_of_another_key_are_replaced_after_one_retry() {
     let refuse = || {
         vec![Step::Fail(ModelError::BadRequest {
             status: 400,

@@ -12,7 +12,7 @@ use crate::Ending;
 use crate::program_sandbox::{CommandLine, ProgramSandboxError};
 
 /// Time limit for the proxy to listen.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 const STEP: Duration = Duration::from_millis(100);
 /// Exit codes of an engine when nothing ran inside.
 const NOT_STARTED: std::ops::RangeInclusive<i32> = 125..=127;
@@ -81,12 +81,12 @@ async fn connect_proxy(program: &'static str) -> Result<(), ProgramSandboxError>
             tokio::time::sleep(STEP).await;
         }
     };
-    if tokio::time::timeout(PATIENCE, listening).await.is_err() {
+    if tokio::time::timeout(TIMEOUT, listening).await.is_err() {
         return Err(ProgramSandboxError::Setting {
             name: "GEMINI_SANDBOX_PROXY_COMMAND",
             reason: format!(
                 "nothing is listening on port {PROXY_PORT} after {} s",
-                PATIENCE.as_secs()
+                TIMEOUT.as_secs()
             ),
         });
     }

@@ -73,9 +73,9 @@ pub(super) fn secret_name_part(name: &str) -> Option<&'static str> {
 /// Whether a variable with an ambiguous name (`API` may be a key or an address) is a secret,
 /// judging by its value: one long word that is neither an address nor a path.
 pub(super) fn is_bare_secret(name: &str, value: &str) -> bool {
-    const SHORTEST: usize = 8;
+    const MIN_LENGTH: usize = 8;
     let of_word = |letter: char| letter.is_ascii_alphanumeric() || "_-+=".contains(letter);
-    let one_word = value.len() >= SHORTEST && value.chars().all(of_word);
+    let one_word = value.len() >= MIN_LENGTH && value.chars().all(of_word);
     // `RANDOM_SEED` is a number; `WALLET_SEED` is twelve words or one long word.
     let seed = name.rsplit('_').next() == Some("SEED");
     let counted = value.chars().all(|letter| letter.is_ascii_digit());

@@ -12,7 +12,7 @@ use parallax_config::extensions::{files_of, is_program, runs_by_name};
 use sha2::{Digest as _, Sha256};
 
 /// Maximum number of names that are shown.
-const SHOWN: usize = 12;
+const MAX_SHOWN: usize = 12;
 
 /// Magic bytes of programs: a shebang, ELF, Mach-O, PE, and a zip file that Python runs.
 const BEGINNINGS: &[&[u8]] = &[
@@ -86,8 +86,8 @@ pub(super) fn program_changes(
 }
 
 fn names<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
-    let more = names.len().saturating_sub(SHOWN);
-    let listed: Vec<String> = names.take(SHOWN).map(|name| format!("`{name}`")).collect();
+    let more = names.len().saturating_sub(MAX_SHOWN);
+    let listed: Vec<String> = names.take(MAX_SHOWN).map(|name| format!("`{name}`")).collect();
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     format!("{}{more}", listed.join(", "))
 }

@@ -7,9 +7,9 @@ use parallax_files::{
 };
 use proptest::prelude::*;
 
-use crate::ResolvedDirectory;
+use crate::TestWorkspace;
 
-fn refused(fixture: &ResolvedDirectory, path: &str, access: Access) -> String {
+fn refused(fixture: &TestWorkspace, path: &str, access: Access) -> String {
     match fixture.workspace.resolve(path, access) {
         Err(error) => error.to_string(),
         Ok(found) => panic!("{path} was allowed as {}", found.path().display()),
@@ -18,7 +18,7 @@ fn refused(fixture: &ResolvedDirectory, path: &str, access: Access) -> String {
 
 #[test]
 fn paths_outside_or_protected_are_rejected_with_known_messages() {
-    let fixture = ResolvedDirectory::new();
+    let fixture = TestWorkspace::new();
     fixture.write_file("outside/secret", "s");
     symlink(fixture.path("outside"), fixture.path("work/door")).expect("link");
     symlink(fixture.path("outside/new"), fixture.path("work/dangling")).expect("link");
@@ -52,7 +52,7 @@ fn paths_outside_or_protected_are_rejected_with_known_messages() {
 
 #[test]
 fn allowed_directories_are_readable_and_writable_as_configured() {
-    let fixture = ResolvedDirectory::with(|base, options| {
+    let fixture = TestWorkspace::with(|base, options| {
         std::fs::create_dir(base.join("docs")).expect("a folder");
         options.readable = vec![base.join("docs")];
         options.writable_files = vec![base.join("outside/MEMORY.md")];
@@ -84,7 +84,7 @@ fn allowed_directories_are_readable_and_writable_as_configured() {
 
 #[test]
 fn leading_at_sign_is_removed_unless_the_file_exists() {
-    let fixture = ResolvedDirectory::new();
+    let fixture = TestWorkspace::new();
     fixture.write_file("work/src/a.rs", "");
     fixture.write_file("work/@scope/b.rs", "");
     for (text, expected) in [
@@ -101,7 +101,7 @@ fn leading_at_sign_is_removed_unless_the_file_exists() {
 
 #[test]
 fn links_within_the_workspace_are_followed() {
-    let fixture = ResolvedDirectory::new();
+    let fixture = TestWorkspace::new();
     fixture.write_file("work/real/a.txt", "one");
     symlink("real", fixture.path("work/folder")).expect("link");
     symlink("folder/a.txt", fixture.path("work/file")).expect("link");
@@ -113,7 +113,7 @@ fn links_within_the_workspace_are_followed() {
 
 #[test]
 fn pipes_and_devices_are_rejected_without_blocking() {
-    let fixture = ResolvedDirectory::new();
+    let fixture = TestWorkspace::new();
     let pipe = fixture.path("work/pipe");
     rustix::fs::mknodat(
         rustix::fs::CWD,
@@ -148,7 +148,7 @@ fn pipes_and_devices_are_rejected_without_blocking() {
 
 #[test]
 fn link_swapped_between_check_and_use_never_escapes() {
-    let fixture = ResolvedDirectory::new();
+    let fixture = TestWorkspace::new();
     fixture.write_file("outside/victim", "untouched");
     fixture.write_file("work/inner/victim", "inside");
     let hole = fixture.path("work/hole");
@@ -214,7 +214,7 @@ proptest! {
         steps in proptest::collection::vec(step(), 1..12),
         paths in proptest::collection::vec("(\\.\\./){0,2}[abc](/(\\.\\.|[abc])){0,3}(/secret)?", 1..6),
     ) {
-        let fixture = ResolvedDirectory::new();
+        let fixture = TestWorkspace::new();
         fixture.write_file("outside/secret", "secret");
         let work = fixture.path("work");
         for step in steps {

@@ -2,15 +2,15 @@ use std::os::unix::fs::symlink;
 
 use parallax_files::{RuleSource, WalkOptions, walk};
 
-use crate::ResolvedDirectory;
+use crate::TestWorkspace;
 
-fn ignored(fixture: &ResolvedDirectory, name: &str) -> Option<RuleSource> {
+fn ignored(fixture: &TestWorkspace, name: &str) -> Option<RuleSource> {
     fixture.workspace.is_ignored(&fixture.path(name)).map(|reason| reason.source)
 }
 
 #[test]
 fn gitignore_rules_apply_at_all_levels_and_only_in_a_repository() {
-    let fixture = ResolvedDirectory::with(|base, options| {
+    let fixture = TestWorkspace::with(|base, options| {
         options.root = base.join("work/sub");
         std::fs::create_dir(&options.root).expect("a folder");
     });
@@ -41,7 +41,7 @@ fn gitignore_rules_apply_at_all_levels_and_only_in_a_repository() {
 
 #[test]
 fn higher_precedence_ignore_files_win() {
-    let fixture = ResolvedDirectory::with(|_, options| {
+    let fixture = TestWorkspace::with(|_, options| {
         options.filtering.custom_ignore_files = vec![".aiignore".into()]
     });
     fixture.write_file("work/.git/HEAD", "");
@@ -59,7 +59,7 @@ fn higher_precedence_ignore_files_win() {
 
 #[test]
 fn links_are_ignored_with_their_target_and_pipes_do_not_hang() {
-    let fixture = ResolvedDirectory::new();
+    let fixture = TestWorkspace::new();
     fixture.write_file("work/.geminiignore", "secret/\nlinked\n");
     fixture.write_file("work/secret/a", "");
     fixture.write_file("work/plain", "");

@@ -12,12 +12,12 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 /// A workspace in a new directory, with a sibling directory outside it.
-pub(crate) struct ResolvedDirectory {
+pub(crate) struct TestWorkspace {
     pub(crate) folder: TempDir,
     pub(crate) workspace: Workspace,
 }
 
-impl ResolvedDirectory {
+impl TestWorkspace {
     pub(crate) fn new() -> Self {
         Self::with(|_, _| {})
     }

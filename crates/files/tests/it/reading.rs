@@ -2,13 +2,13 @@ use std::io::{Seek, SeekFrom, Write};
 
 use parallax_files::{Access, FileError, LineRange, read_capped, read_lines};
 
-use crate::ResolvedDirectory;
+use crate::TestWorkspace;
 
 const RANGE: LineRange = LineRange { first: 1, last: 2000, line_characters: 2000 };
 
 #[test]
 fn huge_file_and_huge_line_use_bounded_memory() {
-    let fixture = ResolvedDirectory::new();
+    let fixture = TestWorkspace::new();
     let path = fixture.write_file("work/huge", "first\nsecond\n");
     let mut file = std::fs::OpenOptions::new().write(true).open(&path).expect("open");
     file.seek(SeekFrom::Start(300 * 1024 * 1024)).expect("seek");
@@ -28,7 +28,7 @@ fn huge_file_and_huge_line_use_bounded_memory() {
 
 #[test]
 fn text_of_one_read_is_bounded_at_a_line_end() {
-    let fixture = ResolvedDirectory::new();
+    let fixture = TestWorkspace::new();
     fixture.write_file("work/many", format!("{}\n", "x".repeat(999)).repeat(8_000));
     let found = fixture.workspace.resolve("many", Access::Read).expect("allowed");
     let range = LineRange { last: u64::MAX, ..RANGE };
@@ -39,7 +39,7 @@ fn text_of_one_read_is_bounded_at_a_line_end() {
 
 #[test]
 fn read_can_be_cancelled() {
-    let fixture = ResolvedDirectory::new();
+    let fixture = TestWorkspace::new();
     fixture.write_file("work/a", "x");
     let found = fixture.workspace.resolve("a", Access::Read).expect("allowed");
     assert!(matches!(read_lines(&found, RANGE, &|| true), Err(FileError::Cancelled { .. })));

@@ -1,15 +1,15 @@
 use parallax_files::folder_tree;
 
-use crate::ResolvedDirectory;
+use crate::TestWorkspace;
 
-fn drawn(fixture: &ResolvedDirectory, items: usize) -> Vec<String> {
+fn drawn(fixture: &TestWorkspace, items: usize) -> Vec<String> {
     let text = folder_tree(&fixture.workspace, items);
     text.lines().skip(2).map(str::to_owned).collect()
 }
 
 #[test]
 fn tree_lists_files_first_and_marks_closed_directories() {
-    let fixture = ResolvedDirectory::new();
+    let fixture = TestWorkspace::new();
     fixture.write_file("work/.geminiignore", "private/\n*.log\n");
     fixture.write_file("work/a.txt", "");
     fixture.write_file("work/b.log", "");
@@ -40,7 +40,7 @@ fn tree_lists_files_first_and_marks_closed_directories() {
 
 #[test]
 fn crowded_directory_is_truncated() {
-    let fixture = ResolvedDirectory::new();
+    let fixture = TestWorkspace::new();
     for number in 0..6_000 {
         fixture.write_file(&format!("work/f{number:05}"), "");
     }

@@ -5,18 +5,18 @@ use parallax_files::{
     read_capped,
 };
 
-use crate::ResolvedDirectory;
+use crate::TestWorkspace;
 
-fn target(fixture: &ResolvedDirectory, path: &str) -> Confined {
+fn target(fixture: &TestWorkspace, path: &str) -> Confined {
     fixture.workspace.resolve(path, Access::Write).expect("allowed")
 }
 
-fn mode(fixture: &ResolvedDirectory, name: &str) -> u32 {
+fn mode(fixture: &TestWorkspace, name: &str) -> u32 {
     std::fs::metadata(fixture.path(name)).expect("there").mode() & 0o7777
 }
 
 /// Returns all names in the workspace, to check that no temporary file is left.
-fn names(fixture: &ResolvedDirectory) -> Vec<String> {
+fn names(fixture: &TestWorkspace) -> Vec<String> {
     let entries = std::fs::read_dir(fixture.path("work")).expect("readable");
     let mut names: Vec<String> = entries
         .map(|entry| entry.expect("entry").file_name().to_string_lossy().into_owned())
@@ -27,7 +27,7 @@ fn names(fixture: &ResolvedDirectory) -> Vec<String> {
 
 #[test]
 fn new_file_has_the_default_mode_and_its_directories() {
-    let fixture = ResolvedDirectory::new();
+    let fixture = TestWorkspace::new();
     let plain = fixture.write_file("work/plain", "");
     let written = atomic_write(&target(&fixture, "a/b/c"), b"text", ExpectedState::Absent);
     assert!(written.expect("written").created);
@@ -38,7 +38,7 @@ fn new_file_has_the_default_mode_and_its_directories() {
 
 #[test]
 fn write_keeps_mode_attributes_and_link_target() {
-    let fixture = ResolvedDirectory::new();
+    let fixture = TestWorkspace::new();
     let path = fixture.write_file("work/run.sh", "old");
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o751)).expect("mode");
     let marked =
@@ -65,7 +65,7 @@ fn write_keeps_mode_attributes_and_link_target() {
 
 #[test]
 fn write_keeps_hard_links() {
-    let fixture = ResolvedDirectory::new();
+    let fixture = TestWorkspace::new();
     let path = fixture.write_file("work/one", "a long old content");
     std::fs::hard_link(&path, fixture.path("work/two")).expect("link");
     for content in ["short", "a much longer content than there was before"] {
@@ -82,7 +82,7 @@ fn write_keeps_hard_links() {
 
 #[test]
 fn file_with_unexpected_content_is_never_overwritten() {
-    let fixture = ResolvedDirectory::new();
+    let fixture = TestWorkspace::new();
     fixture.write_file("work/a", "by someone else");
     let found = target(&fixture, "a");
     for expected in [ExpectedState::Content(hash(b"mine")), ExpectedState::Absent] {
@@ -97,7 +97,7 @@ fn file_with_unexpected_content_is_never_overwritten() {
 #[test]
 fn concurrent_writers_lose_no_update() {
     const ROUNDS: usize = 60;
-    let fixture = ResolvedDirectory::new();
+    let fixture = TestWorkspace::new();
     fixture.write_file("work/a", "0 0 0");
     // Each thread counts one number up, as sessions that edit different lines do.
     std::thread::scope(|scope| {
@@ -128,7 +128,7 @@ fn concurrent_writers_lose_no_update() {
 
 #[test]
 fn directory_is_rejected() {
-    let fixture = ResolvedDirectory::new();
+    let fixture = TestWorkspace::new();
     std::fs::create_dir(fixture.path("work/folder")).expect("a folder");
     let refused = atomic_write(&target(&fixture, "folder"), b"x", ExpectedState::Anything);
     assert!(matches!(refused, Err(FileError::IsDirectory { .. })));
@@ -140,8 +140,8 @@ fn directory_is_rejected() {
 }
 
 #[test]
-fn write_protected_file_is_left_alone() {
-    let fixture = ResolvedDirectory::new();
+fn write_protected_file_is_not_replaced() {
+    let fixture = TestWorkspace::new();
     let path = fixture.write_file("work/a", "old");
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o444)).expect("mode");
     // Root can write it nevertheless.
@@ -155,7 +155,7 @@ fn write_protected_file_is_left_alone() {
 
 #[test]
 fn ledger_detects_changes_by_others() {
-    let fixture = ResolvedDirectory::new();
+    let fixture = TestWorkspace::new();
     fixture.write_file("work/a", "one");
     let found = target(&fixture, "a");
     let now = |found: &Confined| {

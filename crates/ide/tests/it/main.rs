@@ -171,7 +171,7 @@ async fn dead_editor_ends_its_diff() {
 }
 
 #[tokio::test]
-async fn hanging_editor_gives_no_text_and_delays_little() {
+async fn hanging_editor_adds_no_text_and_causes_only_a_short_delay() {
     let project = TestProject::new();
     let setup = project.setup().with_fault(CompanionFault::HangsInTools);
     let editor = TestCompanion::start(setup).await.expect("a companion");
@@ -186,7 +186,7 @@ async fn hanging_editor_gives_no_text_and_delays_little() {
 }
 
 #[tokio::test]
-async fn editor_without_tools_gives_context_only() {
+async fn editor_without_tools_provides_only_context() {
     let project = TestProject::new();
     let setup = project.setup().with_fault(CompanionFault::HasNoTools);
     let _editor = TestCompanion::start(setup).await.expect("a companion");

@@ -9,7 +9,7 @@ use syntect::parsing::{SyntaxReference, SyntaxSet};
 use super::scopes::ScopeRoles;
 
 /// How long rows about to become final wait for the grammars, once.
-const PATIENCE: Duration = Duration::from_millis(50);
+const TIMEOUT: Duration = Duration::from_millis(50);
 
 static LOADED: OnceLock<Syntaxes> = OnceLock::new();
 static BEGUN: AtomicBool = AtomicBool::new(false);
@@ -75,7 +75,7 @@ pub fn wait_a_moment() {
     if LOADED.get().is_none() && !WAITED.swap(true, Ordering::Relaxed) {
         load();
         if let Ok(done) = SIGNAL.0.lock() {
-            drop(SIGNAL.1.wait_timeout_while(done, PATIENCE, |done| !*done));
+            drop(SIGNAL.1.wait_timeout_while(done, TIMEOUT, |done| !*done));
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use parallax_screen::text_width;
 
-use super::MOST;
+use super::MAX_COUNT;
 use super::canvas::Canvas;
 use parallax_screen::sanitize;
 
@@ -35,7 +35,7 @@ pub(super) fn draw<'l>(lines: impl Iterator<Item = &'l str>) -> Option<Canvas> {
             _ => graph.read(line)?,
         }
     }
-    if graph.ids.is_empty() || graph.ids.len() > MOST {
+    if graph.ids.is_empty() || graph.ids.len() > MAX_COUNT {
         return None;
     }
     let mut drawn = HashSet::new();
@@ -61,7 +61,7 @@ impl Graph {
             let (label, after) = arrow(rest)?;
             let (to, after) = self.node(after)?;
             self.edges.push((from, to.clone(), label));
-            if self.edges.len() > 2 * MOST {
+            if self.edges.len() > 2 * MAX_COUNT {
                 return None;
             }
             (from, rest) = (to, after);
@@ -96,7 +96,7 @@ impl Graph {
     fn tree(&self, id: &str, drawn: &mut HashSet<String>, depth: usize) -> Option<(Canvas, usize)> {
         let label = self.labels.get(id)?;
         let mut canvas = Canvas::default();
-        if !drawn.insert(id.to_owned()) || depth > MOST {
+        if !drawn.insert(id.to_owned()) || depth > MAX_COUNT {
             let text = format!("↩ {label}");
             canvas.write_text(0, 0, &text);
             return Some((canvas, text_width(&text) / 2));

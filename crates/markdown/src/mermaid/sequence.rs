@@ -2,7 +2,7 @@
 
 use parallax_screen::text_width;
 
-use super::MOST;
+use super::MAX_COUNT;
 use super::canvas::Canvas;
 use parallax_screen::layout::truncate_text;
 use parallax_screen::sanitize;
@@ -41,7 +41,7 @@ pub(super) fn draw<'l>(lines: impl Iterator<Item = &'l str>) -> Option<Canvas> {
     let mut sequence = Sequence::default();
     for line in lines {
         sequence.read(line)?;
-        if sequence.steps.len() > MOST || sequence.ids.len() > MOST {
+        if sequence.steps.len() > MAX_COUNT || sequence.ids.len() > MAX_COUNT {
             return None;
         }
     }

@@ -55,7 +55,7 @@ fn messages_without_a_line_ending_between_them_are_all_read() {
 }
 
 #[test]
-fn line_that_is_not_a_message_affects_no_call() {
+fn line_that_is_not_a_message_does_not_affect_calls() {
     for line in [
         r#"{"msg":"upstream","body":{"jsonrpc":"2.0","id":1,"result":{"a":"wrong"}}}"#,
         "",

@@ -15,7 +15,7 @@ use crate::oauth::exchange::Exchange;
 use crate::oauth::store::{RefreshInfo, ServerTokens, TokenFiles};
 
 /// Timeout of a request to an authorization server.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Creates an authorization manager for the server at `url`. If the user configured a server on
 /// this machine or in a private network, its metadata may refer to private addresses too; metadata
@@ -32,7 +32,7 @@ pub(crate) async fn manager(
     };
     let is_here = address.is_some_and(|url| is_local_url(&url));
     // The library follows and checks redirects of metadata itself.
-    let timeout = Some(PATIENCE);
+    let timeout = Some(TIMEOUT);
     let options = ClientOptions { redirects: Redirects::None, timeout, ..http.clone() };
     let client = match is_private {
         true => parallax_http::client(&options),

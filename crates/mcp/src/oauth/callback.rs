@@ -7,10 +7,10 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 /// How long the user may take.
-const PATIENCE: Duration = Duration::from_secs(300);
+const TIMEOUT: Duration = Duration::from_secs(300);
 /// Timeout of one request.
 const REQUEST: Duration = Duration::from_secs(5);
-const LONGEST: usize = 16 * 1024;
+const MAX_LENGTH: usize = 16 * 1024;
 
 /// Waits for the browser redirect.
 pub(crate) struct RedirectListener {
@@ -53,7 +53,7 @@ impl RedirectListener {
                 }
             }
         };
-        let target = tokio::time::timeout(PATIENCE, waiting).await.ok()?;
+        let target = tokio::time::timeout(TIMEOUT, waiting).await.ok()?;
         url::Url::parse(&self.redirect).ok()?.join(&target).ok().map(String::from)
     }
 
@@ -65,7 +65,7 @@ impl RedirectListener {
     ) -> io::Result<Option<String>> {
         let mut head = Vec::new();
         let mut buffer = [0; 2048];
-        while !head.windows(4).any(|end| end == b"\r\n\r\n") && head.len() < LONGEST {
+        while !head.windows(4).any(|end| end == b"\r\n\r\n") && head.len() < MAX_LENGTH {
             let length = stream.read(&mut buffer).await?;
             if length == 0 {
                 break;

@@ -9,7 +9,7 @@ use serde_json::json;
 use url::Url;
 
 /// Timeout: servers reject unauthenticated requests immediately.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 const STREAM: &str = "text/event-stream";
 const PROTOCOL: &str = "2025-06-18";
 
@@ -29,7 +29,7 @@ pub(crate) enum UnauthenticatedResponse {
 
 /// Probes the server. Only the response headers are read.
 pub(crate) async fn probe(url: &str, http: &ClientOptions) -> UnauthenticatedResponse {
-    let options = ClientOptions { connect_timeout: PATIENCE, ..http.clone() };
+    let options = ClientOptions { connect_timeout: TIMEOUT, ..http.clone() };
     let (Ok(client), Ok(url)) = (client(&options), url.parse::<Url>()) else {
         return UnauthenticatedResponse::Other;
     };
@@ -65,7 +65,7 @@ pub(crate) async fn probe(url: &str, http: &ClientOptions) -> UnauthenticatedRes
 }
 
 async fn head(request: RequestBuilder) -> Option<Response> {
-    tokio::time::timeout(PATIENCE, request.send()).await.ok()?.ok()
+    tokio::time::timeout(TIMEOUT, request.send()).await.ok()?.ok()
 }
 
 /// Builds the initialize request.

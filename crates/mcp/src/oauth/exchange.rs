@@ -11,7 +11,7 @@ use rmcp::transport::auth::{
 use serde_json::{Map, Value};
 
 /// Maximum bytes of a response.
-const LONGEST: usize = 1024 * 1024;
+const MAX_BYTES: usize = 1024 * 1024;
 
 /// Sends requests with a client that does not follow redirects.
 pub(crate) struct Exchange(pub(crate) Client);
@@ -28,8 +28,8 @@ impl OAuthHttpClient for Exchange {
             let mut answer = self.0.execute(request).await.map_err(failed)?;
             let mut body = Vec::new();
             while let Some(more) = answer.chunk().await.map_err(failed)? {
-                if body.len() + more.len() > LONGEST {
-                    return Err(format!("the response is longer than {LONGEST} bytes").into());
+                if body.len() + more.len() > MAX_BYTES {
+                    return Err(format!("the response is longer than {MAX_BYTES} bytes").into());
                 }
                 body.extend_from_slice(&more);
             }

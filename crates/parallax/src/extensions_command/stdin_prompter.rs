@@ -12,7 +12,7 @@ use super::prompter::Prompter;
 use crate::hidden_input::HiddenInput;
 
 /// Maximum size of an answer in bytes.
-const LONGEST: usize = 64 * 1024;
+const MAX_BYTES: usize = 64 * 1024;
 
 /// Asks the user or program at the other end of stdin.
 pub(crate) struct StdinPrompter {
@@ -41,7 +41,7 @@ impl StdinPrompter {
             let taken = end.map_or(buffer.len(), |end| end + 1);
             line.extend_from_slice(buffer.get(..taken).unwrap_or_default());
             stdin.consume(taken);
-            if end.is_some() || line.len() > LONGEST {
+            if end.is_some() || line.len() > MAX_BYTES {
                 break;
             }
         }

@@ -148,7 +148,7 @@ fn task_in_a_sparse_checkout_may_create_files_outside_of_it() {
 }
 
 #[test]
-fn killed_batch_continues_and_nothing_runs_twice() {
+fn killed_batch_continues_without_running_a_task_twice() {
     let ids = ids(6);
     // Every task writes into one file, outside of all worktrees.
     let world = repository(&json!([]));

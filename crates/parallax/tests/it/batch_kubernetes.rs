@@ -23,7 +23,7 @@ fn read(world: &World, file: &str) -> Value {
 }
 
 #[test]
-fn manifests_are_written_without_a_cluster_and_hold_the_plan() {
+fn manifests_are_written_without_a_cluster_and_contain_the_plan() {
     let world = World::new("[]");
     let prompt = "a\"}\n---\nkind: Pod $(x)";
     let task = json!({"id": "a", "prompt": prompt, "repo": "https://git.example/a.git"});

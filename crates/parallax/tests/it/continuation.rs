@@ -174,7 +174,7 @@ fn text_that_differs_after_a_cut_replaces_only_what_followed_the_token() {
 }
 
 #[test]
-fn half_written_answer_stays_in_the_history_of_a_new_prompt() {
+fn partial_answer_stays_in_the_history_of_a_new_prompt() {
     let world = create_world(&json!([half_answer(), {"text": "other"}, {"text": "more"}]));
     killed_in_the_answer(&world);
     world.run(&["-m", "gemini-4-argon", "-r", "half", "-p", "something else"]);

@@ -339,7 +339,7 @@ fn mirror_that_cannot_be_written_is_reported() {
 }
 
 #[test]
-fn project_does_not_switch_the_mirror_on() {
+fn project_cannot_enable_the_mirror() {
     let world = World::new(ANSWER);
     let settings = r#"{"sessions": {"mirror": "gemini"}}"#;
     world.home.write(".parallax/settings.json", settings).expect("written");

@@ -119,7 +119,7 @@ fn git_removes_and_moves_worktrees() {
 }
 
 #[test]
-fn directory_moved_behind_a_link_is_restored() {
+fn directory_replaced_by_a_link_is_restored() {
     for line in ["mv a a0; ln -s a0 a", "rm -rf a; ln -s nowhere a"] {
         let world = World::new(&commands(&[line]));
         world.home.write("a/b/f", "1").expect("written");

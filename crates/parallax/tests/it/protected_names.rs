@@ -376,7 +376,7 @@ fn git_directory_elsewhere_in_the_workspace_is_protected() {
 }
 
 #[test]
-fn working_trees_of_a_bare_repository_beside_them_are_usable_and_protected() {
+fn working_trees_next_to_their_bare_repository_are_usable_and_protected() {
     for tier in tiers() {
         let lines = ["sh build", "git -C main commit -qm two --allow-empty", "git worktree list"];
         let world = World::new(&commands(&lines));

@@ -130,7 +130,7 @@ fn directory_that_cannot_be_moved_is_explained() {
 }
 
 #[test]
-fn new_links_lead_no_protected_link_elsewhere() {
+fn new_links_cannot_redirect_protected_links() {
     for tier in tiers() {
         let script = "exec 2>/dev/null\n\
             mkdir n; echo evil > n/rc; ln -s n missing\n\
@@ -153,7 +153,7 @@ fn new_links_lead_no_protected_link_elsewhere() {
 }
 
 #[test]
-fn git_directory_that_a_nested_git_file_names_stays_at_its_place() {
+fn git_directory_of_a_nested_git_file_cannot_be_moved() {
     let script = "exec 2>/dev/null\n\
         mv gd gd2; mkdir -p evil/x/hooks; echo evil > evil/x/hooks/pre-commit; ln -s evil gd\n\
         echo evil > gd/x/hooks/pre-commit; echo ran > inside\n";

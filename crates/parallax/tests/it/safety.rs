@@ -414,7 +414,7 @@ fn sandbox_command_runs_programs_and_reports_enforcement() {
 }
 
 #[test]
-fn commands_see_the_temporary_files_of_their_own_session_only() {
+fn commands_see_only_temporary_files_of_their_session() {
     for tier in ["namespaces", "bubblewrap", "landlock"] {
         if tier == "bubblewrap" && !std::path::Path::new("/usr/bin/bwrap").exists() {
             println!("no bwrap here: not tested");

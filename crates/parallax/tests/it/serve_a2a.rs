@@ -85,7 +85,7 @@ fn text_message(text: &str, task: Option<&str>) -> Value {
 }
 
 #[test]
-fn card_is_public_and_nothing_else() {
+fn only_the_card_is_public() {
     let world = World::new("[]");
     let mut server = TestServer::start(&world);
     let token = std::mem::replace(&mut server.token, "wrong".to_owned());

@@ -309,7 +309,7 @@ fn session_continued_by_both_programs_is_always_saved() {
 }
 
 #[test]
-fn shown_session_includes_the_whole_command() {
+fn shown_session_includes_the_complete_command() {
     let words: Vec<String> = (0..60).map(|number| format!("word{number}")).collect();
     let command = format!("echo {} # the end", words.join(" "));
     let call = serde_json::json!({"name": "run_shell_command",

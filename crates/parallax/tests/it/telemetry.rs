@@ -162,7 +162,7 @@ fn records_of_a_session_are_in_the_file() {
 }
 
 #[test]
-fn contents_are_left_out_by_default() {
+fn contents_are_omitted_by_default() {
     let world = World::new(r#"[{"text":"the answer"}]"#);
     set(&world, &to_file(), &json!({"hooks": {"BeforeAgent": hook_group("cat; echo told >&2")}}));
     world.run_well(&["-p", "a secret prompt"]);

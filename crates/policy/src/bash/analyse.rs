@@ -14,11 +14,11 @@ use super::reader;
 use super::wrappers::{self, WrappedCommand, shells};
 
 /// Maximum length of an analyzed text in bytes.
-const LONGEST: usize = 64 * 1024;
+const MAX_BYTES: usize = 64 * 1024;
 /// Maximum nesting depth of scripts and wrappers.
-const DEEPEST: usize = 8;
+const MAX_DEPTH: usize = 8;
 /// Maximum number of scripts and wrapped commands in one line.
-const MOST: usize = 64;
+const MAX_COUNT: usize = 64;
 
 /// Analyzes a text as a shell would read it. The strictest interpretation applies:
 /// [`ShellLine::unanalyzable_reason`] is set if the meaning depends on run-time values, on rarely
@@ -69,7 +69,7 @@ impl Default for Analysis {
     fn default() -> Self {
         Self {
             line: ShellLine::default(),
-            budget: MOST,
+            budget: MAX_COUNT,
             values: VariableValues::default(),
             expander: None,
             git_aliases: GitAliases::default(),
@@ -105,7 +105,7 @@ impl Analysis {
     }
 
     fn text(&mut self, text: &str, context: &AnalysisContext) {
-        if text.len() > LONGEST {
+        if text.len() > MAX_BYTES {
             self.mark_unanalyzable("it is too long");
             self.mark_hidden("it is too long to be analyzed");
             return;
@@ -209,7 +209,7 @@ impl Analysis {
     }
 
     fn enter(&mut self, inner: &AnalysisContext, run: impl FnOnce(&mut Self)) {
-        if inner.depth > DEEPEST || self.budget == 0 {
+        if inner.depth > MAX_DEPTH || self.budget == 0 {
             self.mark_unanalyzable("it is nested too deeply");
             self.mark_hidden("it is nested too deeply to be analyzed");
             return;

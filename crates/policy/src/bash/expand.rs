@@ -16,9 +16,9 @@ use output::PrintedText;
 use variables::{ValuePiece, Variables};
 
 /// Maximum nesting depth of substitutions.
-const DEEPEST: usize = 6;
+const MAX_DEPTH: usize = 6;
 /// Maximum number of commands produced from one text.
-const MOST_COMMANDS: usize = 512;
+const MAX_COMMANDS: usize = 512;
 
 /// The state of an expansion.
 #[derive(Debug, Default)]
@@ -59,7 +59,7 @@ impl LineExpander {
                 let known = |other: &SimpleCommand| {
                     other.command == simple.command && other.redirections == simple.redirections
                 };
-                if all.commands.len() < MOST_COMMANDS && !all.commands.iter().any(known) {
+                if all.commands.len() < MAX_COMMANDS && !all.commands.iter().any(known) {
                     all.commands.push(simple);
                 }
             }
@@ -418,7 +418,7 @@ fn expand_redirection(
 
 /// Returns what a text prints when a shell runs it.
 fn printed_text(text: &str, variables: &Variables, depth: usize) -> PrintedText {
-    if depth > DEEPEST {
+    if depth > MAX_DEPTH {
         return PrintedText::Unknown;
     }
     let mut found = ShellFindings::default();

@@ -11,9 +11,9 @@ use tree_sitter::{Node, ParseOptions, ParseState, Parser};
 use super::findings::ShellFindings;
 
 /// Time limit for the parser.
-const LONGEST: Duration = Duration::from_millis(200);
+const MAX_TIME: Duration = Duration::from_millis(200);
 /// The scanner of the grammar counts them in one byte.
-const MOST_DOUBLE_ANGLES: usize = 64;
+const MAX_DOUBLE_ANGLES: usize = 64;
 
 thread_local! {
     static PARSER: RefCell<Option<Parser>> = const { RefCell::new(None) };
@@ -21,7 +21,7 @@ thread_local! {
 
 /// Returns why the grammar disagrees with what was found, if it does.
 pub(super) fn disagreement(text: &str, found: &ShellFindings) -> Option<String> {
-    if text.matches("<<").count() > MOST_DOUBLE_ANGLES {
+    if text.matches("<<").count() > MAX_DOUBLE_ANGLES {
         return Some("it has too many `<<`".to_owned());
     }
     let Some(commands) = commands(text) else {
@@ -65,7 +65,7 @@ fn commands(text: &str) -> Option<Vec<usize>> {
         let parser = slot.as_mut()?;
         let started_at = Instant::now();
         let mut too_long = |_: &ParseState| {
-            if started_at.elapsed() > LONGEST {
+            if started_at.elapsed() > MAX_TIME {
                 ControlFlow::Break(())
             } else {
                 ControlFlow::Continue(())

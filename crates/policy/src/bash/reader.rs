@@ -13,7 +13,7 @@ use super::findings::{Reading, ShellFindings, UnparsedReason};
 use super::line::CommandPosition;
 
 /// Maximum nesting depth.
-const DEEPEST: usize = 40;
+const MAX_DEPTH: usize = 40;
 
 /// The position in a text and its context.
 pub(super) struct ShellReader<'t, 'f> {
@@ -177,7 +177,7 @@ impl ShellReader<'_, '_> {
 
     /// Runs `inner` one nesting level deeper.
     fn nested<T>(&mut self, inner: impl FnOnce(&mut Self) -> Reading<T>) -> Reading<T> {
-        if self.depth >= DEEPEST {
+        if self.depth >= MAX_DEPTH {
             return Err(UnparsedReason::new("it is nested too deeply"));
         }
         self.depth += 1;

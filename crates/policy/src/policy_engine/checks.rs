@@ -190,7 +190,7 @@ impl Policy {
 
     /// Returns the sensitive paths that the call accesses, formatted for display.
     pub(super) fn sensitive(&self, call: &QueriedCall<'_>) -> Vec<String> {
-        const MOST: usize = 4;
+        const MAX_COUNT: usize = 4;
         let effects = call.query.effects;
         let files = &effects.permissions.file_system;
         let all = effects.reads.iter().chain(effects.links.values()).chain(&effects.writes);
@@ -217,14 +217,14 @@ impl Policy {
                     below.map(|below| format!("~/{below}")).unwrap_or(text)
                 }
             };
-            if found.len() < MOST && !found.contains(&shown) {
+            if found.len() < MAX_COUNT && !found.contains(&shown) {
                 found.push(shown);
             }
         }
         for command in
             call.shell.iter().flat_map(|shell| sensitive_trees::secret_printing_commands(shell))
         {
-            if found.len() < MOST {
+            if found.len() < MAX_COUNT {
                 found.push(format!("output of `{command}`"));
             }
         }

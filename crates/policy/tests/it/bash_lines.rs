@@ -301,7 +301,7 @@ fn force_flag_is_ignored_and_single_files_are_not_destructive() {
 }
 
 #[test]
-fn outside_the_workspace_nothing_is_safe() {
+fn no_command_outside_the_workspace_is_harmless() {
     let roots = [PathBuf::from("/w")];
     assert!(is_safe_text("ls", Path::new("/w/sub"), &roots));
     assert!(is_safe_text("cat ../a", Path::new("/w/sub"), &roots));
@@ -310,7 +310,7 @@ fn outside_the_workspace_nothing_is_safe() {
 }
 
 #[test]
-fn build_tool_told_to_run_a_program_is_dangerous() {
+fn build_tool_with_an_option_that_runs_a_program_is_dangerous() {
     for line in [
         "go test -exec ./x ./...",
         "go build --toolexec=./x",
@@ -341,7 +341,7 @@ fn build_tool_told_to_run_a_program_is_dangerous() {
 }
 
 #[test]
-fn deletion_behind_a_program_that_starts_others_is_destructive() {
+fn deletion_through_a_program_that_starts_others_is_destructive() {
     for line in
         ["unshare -r rm -rf src", "chroot . rm -rf src", "setpriv --reuid 1 git reset --hard"]
     {

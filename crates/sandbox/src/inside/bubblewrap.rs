@@ -45,7 +45,7 @@ const PLACES: [&str; 5] = [
 pub(super) const STARTED: u8 = b's';
 
 /// Maximum number of bytes kept of its own output.
-const LONGEST_WORDS: u64 = 4096;
+const MAX_WORDS_LENGTH: u64 = 4096;
 
 /// Returns the path of a `bwrap` that only root can change.
 fn find() -> Option<PathBuf> {
@@ -169,7 +169,7 @@ fn attempt(
     child_wait::wait(child, &pidfd, &[parent])?;
     let told = |file: OwnedFd| {
         let mut bytes = Vec::new();
-        let read = fs::File::from(file).take(LONGEST_WORDS).read_to_end(&mut bytes);
+        let read = fs::File::from(file).take(MAX_WORDS_LENGTH).read_to_end(&mut bytes);
         read.map(|_| bytes).refused("a pipe")
     };
     match told(report)?.split_first() {

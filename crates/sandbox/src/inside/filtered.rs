@@ -21,7 +21,7 @@ use crate::plan::Plan;
 
 /// Directories with more entries are not filtered, because each entry is a mount, which takes time.
 /// Their hidden entries are covered one by one, and again when they are replaced.
-const MOST_ENTRIES: usize = 1000;
+const MAX_ENTRIES: usize = 1000;
 
 /// A directory to filter, with its state when the command started.
 #[derive(Debug, Default)]
@@ -74,7 +74,7 @@ fn read(
     let mut entries = Vec::new();
     for entry in fs::read_dir(path).ok()? {
         let Ok(entry) = entry else { continue };
-        if entries.len() == MOST_ENTRIES {
+        if entries.len() == MAX_ENTRIES {
             return None;
         }
         let (name, here) = (entry.file_name(), entry.path());

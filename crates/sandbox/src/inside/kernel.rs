@@ -182,7 +182,7 @@ pub(crate) fn restrict_mount(mount: impl AsFd, restrict: MountRestrictions) -> R
 /// Makes this thread run soon after it wakes even if all processors are busy, by requesting short
 /// time slices. Kernels before 6.12 ignore this.
 pub(crate) fn request_low_latency() {
-    const SHORTEST_SLICE: u64 = 100_000;
+    const MIN_SLICE_LENGTH: u64 = 100_000;
     #[repr(C)]
     #[derive(Default)]
     struct SchedulerAttributes {
@@ -197,7 +197,7 @@ pub(crate) fn request_low_latency() {
         utilization: [u32; 2],
     }
     let mut attributes =
-        SchedulerAttributes { runtime: SHORTEST_SLICE, ..SchedulerAttributes::default() };
+        SchedulerAttributes { runtime: MIN_SLICE_LENGTH, ..SchedulerAttributes::default() };
     attributes.size = u32::try_from(size_of::<SchedulerAttributes>()).unwrap_or(0);
     // SAFETY: the structure outlives the call and contains its own size.
     unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use crate::plan::{Network, Plan};
 
 /// Maximum number of sockets to cover, because each is a mount.
-const MOST: usize = 256;
+const MAX_COUNT: usize = 256;
 
 /// Returns sockets in the file system on which programs of the host listen and that the command
 /// must not reach. This includes sockets in the workspace: servers of a session in its own network
@@ -35,7 +35,7 @@ pub(crate) fn host_sockets(plan: &Plan, visible: &[PathBuf]) -> Vec<PathBuf> {
         .collect();
     found.sort();
     found.dedup();
-    found.truncate(MOST);
+    found.truncate(MAX_COUNT);
     found
 }
 

@@ -36,7 +36,7 @@ const TRIES: usize = 50;
 const MOMENT: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000 };
 
 /// Number of later retries to cover a file: the process that replaces it may be waiting for a CPU.
-const PATIENCE: usize = 500;
+const MAX_RETRIES: usize = 500;
 const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
 
 /// A path of the plan that must be covered whenever it exists.
@@ -160,7 +160,7 @@ impl OvermountMonitor {
             let appeared = self.names.is_some() && ready(1 + usize::from(running));
             drop(fds);
             if fell {
-                patience = PATIENCE;
+                patience = MAX_RETRIES;
             }
             if patience > 0 {
                 patience = if self.cover_all() { 0 } else { patience - 1 };
@@ -172,7 +172,7 @@ impl OvermountMonitor {
                 // may need them: only files that appear later are covered.
                 self.overmounts.iter_mut().for_each(|cover| cover.existed_before = true);
             } else if appeared && !self.cover_new() {
-                patience = PATIENCE;
+                patience = MAX_RETRIES;
             }
         }
     }

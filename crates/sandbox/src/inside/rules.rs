@@ -21,7 +21,7 @@ use crate::plan::{Network, Plan};
 const NEWEST: ABI = ABI::V9;
 
 /// Maximum number of siblings of hidden paths to examine; siblings beyond it cannot be read.
-const MOST_ENTRIES: usize = 20_000;
+const MAX_ENTRIES: usize = 20_000;
 
 /// With a mount namespace: restricts writes to the writable paths of the view.
 pub(crate) fn restrict_writes(plan: &Plan, writable: &[PathBuf]) -> SandboxResult<()> {
@@ -123,7 +123,7 @@ fn siblings_of(closed: &[PathBuf]) -> Vec<PathBuf> {
     while let Some(folder) = open.pop() {
         for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
             seen += 1;
-            if seen > MOST_ENTRIES {
+            if seen > MAX_ENTRIES {
                 return found;
             }
             let path = entry.path();

@@ -130,7 +130,7 @@ fn alternative_addresses_do_not_reach_local_servers() {
 }
 
 #[test]
-fn own_unix_sockets_are_reachable_and_foreign_ones_are_not() {
+fn own_unix_sockets_are_reachable_and_others_are_not() {
     for tier in viewed() {
         for network in [Network::Isolated, Network::External] {
             let project = TestProject::new();

@@ -280,7 +280,7 @@ fn process_that_can_still_write_a_saved_file_is_ended() {
 }
 
 #[test]
-fn secret_that_appears_later_is_hidden_from_what_a_command_left_behind() {
+fn secret_that_appears_later_is_hidden_from_remaining_processes() {
     let Some(cell) = cell() else { return };
     if !support().network_broker.is_supported {
         return;

@@ -327,12 +327,12 @@ fn unrelated_command_line_is_unchanged() {
 }
 
 #[test]
-fn probe_leaves_no_children_behind() {
+fn probe_leaves_no_child_processes() {
     const ALONE: &str = "PARALLAX_TEST_ALONE";
     if std::env::var_os(ALONE).is_none() {
         // In its own process: orphans of other tests would become its children, too.
         let mut test = Command::new(std::env::current_exe().unwrap());
-        test.args(["--exact", "processes::probe_leaves_no_children_behind"]).env(ALONE, "1");
+        test.args(["--exact", "processes::probe_leaves_no_child_processes"]).env(ALONE, "1");
         let output = test.output().unwrap();
         assert!(output.status.success(), "{output:?}");
         return;

@@ -8,10 +8,10 @@ use zune_core::options::DecoderOptions;
 use zune_jpeg::JpegDecoder;
 
 use super::pixels::Pixels;
-use super::{MOST_BYTES, MOST_PIXELS, PictureError, PictureHead};
+use super::{MAX_BYTES, MAX_PIXELS, PictureError, PictureHead};
 
 /// Maximum memory of a decoder in bytes.
-const MOST_MEMORY: usize = 192 << 20;
+const MAX_MEMORY: usize = 192 << 20;
 
 /// Supported formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,7 +48,7 @@ impl PictureKind {
 /// Returns the format and size of a file.
 pub(super) fn head(bytes: &[u8]) -> Result<PictureHead, PictureError> {
     let kind = PictureKind::detect(bytes).ok_or(PictureError::Unknown)?;
-    if bytes.len() > MOST_BYTES {
+    if bytes.len() > MAX_BYTES {
         return Err(PictureError::TooLong);
     }
     let cut = || PictureError::Damaged("truncated file".to_owned());
@@ -78,7 +78,7 @@ pub(super) fn head(bytes: &[u8]) -> Result<PictureHead, PictureError> {
     if width == 0 || height == 0 {
         return Err(PictureError::Empty);
     }
-    if u64::from(width) * u64::from(height) > MOST_PIXELS {
+    if u64::from(width) * u64::from(height) > MAX_PIXELS {
         return Err(PictureError::TooLarge(width, height));
     }
     Ok(PictureHead { kind, width, height })
@@ -109,7 +109,7 @@ fn damaged_error(error: impl std::fmt::Display) -> PictureError {
 }
 
 fn png(bytes: &[u8]) -> Result<(Vec<u8>, usize), PictureError> {
-    let limits = png::Limits { bytes: MOST_MEMORY };
+    let limits = png::Limits { bytes: MAX_MEMORY };
     let mut decoder = png::Decoder::new_with_limits(Cursor::new(bytes), limits);
     decoder.set_transformations(png::Transformations::normalize_to_color8());
     let mut reader = decoder.read_info().map_err(damaged_error)?;
@@ -127,7 +127,7 @@ fn jpeg(bytes: &[u8]) -> JpegDecoder<ZCursor<&[u8]>> {
 
 fn webp(bytes: &[u8]) -> Result<image_webp::WebPDecoder<Cursor<&[u8]>>, PictureError> {
     let mut decoder = image_webp::WebPDecoder::new(Cursor::new(bytes)).map_err(damaged_error)?;
-    decoder.set_memory_limit(MOST_MEMORY);
+    decoder.set_memory_limit(MAX_MEMORY);
     Ok(decoder)
 }
 
@@ -135,7 +135,7 @@ fn webp(bytes: &[u8]) -> Result<image_webp::WebPDecoder<Cursor<&[u8]>>, PictureE
 fn gif(bytes: &[u8], (width, height): (usize, usize)) -> Result<Vec<u8>, PictureError> {
     let mut options = gif::DecodeOptions::new();
     options.set_color_output(gif::ColorOutput::RGBA);
-    let limit = std::num::NonZeroU64::new(MOST_MEMORY as u64).ok_or(PictureError::TooMuch)?;
+    let limit = std::num::NonZeroU64::new(MAX_MEMORY as u64).ok_or(PictureError::TooMuch)?;
     options.set_memory_limit(gif::MemoryLimit::Bytes(limit));
     let mut decoder = options.read_info(bytes).map_err(damaged_error)?;
     let frame = decoder.read_next_frame().map_err(damaged_error)?;

@@ -108,7 +108,7 @@ fn from_sixels(bytes: &[u8]) -> (usize, usize, Vec<Option<[u32; 3]>>) {
 }
 
 #[test]
-fn kitty_image_covers_whole_cells() {
+fn kitty_image_covers_complete_cells() {
     let picture = Picture::new(&flag(25, 30), &drawing(Graphics::Kitty), (80, 16)).unwrap();
     assert_eq!(picture.size(), (3, 2));
     let (columns, rows, png) = from_kitty(picture.bytes());
@@ -154,7 +154,7 @@ fn large_image_is_scaled_with_its_aspect_ratio() {
     for graphics in [Graphics::Kitty, Graphics::Iterm, Graphics::Sixel] {
         let picture = Picture::new(&file, &drawing(graphics), (60, 16)).unwrap();
         assert_eq!(picture.size(), (60, 8), "{graphics:?}");
-        assert!(picture.bytes().len() < MOST_SENT);
+        assert!(picture.bytes().len() < MAX_SENT);
     }
 }
 
@@ -169,7 +169,7 @@ fn incompressible_image_is_still_bounded() {
     let file = send::png(&Pixels::new((620, 620), data, 3).unwrap()).unwrap();
     for graphics in [Graphics::Kitty, Graphics::Sixel] {
         let picture = Picture::new(&file, &drawing(graphics), (200, 60)).unwrap();
-        assert!(picture.bytes().len() <= MOST_SENT, "{graphics:?}: {picture:?}");
+        assert!(picture.bytes().len() <= MAX_SENT, "{graphics:?}: {picture:?}");
         assert!(picture.size().1 >= 10, "{graphics:?}: {picture:?}");
     }
 }
@@ -223,7 +223,7 @@ fn hostile_image_files_are_rejected_early() {
     assert_eq!(new(&with_size(0, 8)), Err(PictureError::Empty));
     assert_eq!(new(b"GIF89a\0\0\x04\0\0\0\0"), Err(PictureError::Empty));
     let mut long = good.clone();
-    long.resize(MOST_BYTES + 1, 0);
+    long.resize(MAX_BYTES + 1, 0);
     assert_eq!(new(&long), Err(PictureError::TooLong));
     for end in 0..good.len() - 1 {
         // The last chunk only marks the end.
@@ -253,7 +253,7 @@ proptest! {
             let picture = Picture::new(&file, &drawing, room).unwrap();
             let (columns, rows) = picture.size();
             prop_assert!((1..=room.0).contains(&columns) && (1..=room.1).contains(&rows));
-            prop_assert!(picture.bytes().len() <= MOST_SENT);
+            prop_assert!(picture.bytes().len() <= MAX_SENT);
             let cell = (usize::from(cell.0), usize::from(cell.1));
             if graphics == Graphics::Kitty {
                 let (c, r, png) = from_kitty(picture.bytes());

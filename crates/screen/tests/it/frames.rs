@@ -84,7 +84,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
 
     #[test]
-    fn terminal_shows_the_whole_document(
+    fn terminal_shows_the_complete_document(
         columns in 20..40_usize,
         height in 5..14_usize,
         start in 0..6_usize,

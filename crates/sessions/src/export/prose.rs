@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn html_stays_text_and_unsafe_links_are_removed() {
+    fn html_is_shown_as_text_and_unsafe_links_are_removed() {
         let output = page("<script>x()</script>\n\na <img src=x> [b](javascript:alert(1))");
         assert!(output.contains("&lt;script&gt;x()&lt;/script&gt;"), "{output}");
         assert!(output.contains("&lt;img src=x&gt; b"), "{output}");

@@ -35,7 +35,7 @@ const IGNORED_BYTES: u64 = 4 * 1024 * 1024;
 /// copied although git has them.
 const MOVABLE_BYTES: u64 = 32 * 1024 * 1024;
 /// Maximum number of files named in [`CommandMark::not_undoable`].
-const NAMED: usize = 3;
+const MAX_NAMED: usize = 3;
 
 /// What a command changed in the workspace.
 #[derive(Debug, Default)]
@@ -479,10 +479,10 @@ impl Checkpoints {
             }
         }
         lost.sort_by_key(|entry| std::cmp::Reverse(entry.stamp.size));
-        for entry in lost.iter().take(NAMED) {
+        for entry in lost.iter().take(MAX_NAMED) {
             lines.push(unrestorable_message(&entry.path, entry.stamp.size));
         }
-        let more = lost.get(NAMED..).unwrap_or_default();
+        let more = lost.get(MAX_NAMED..).unwrap_or_default();
         if !more.is_empty() {
             let bytes = more.iter().map(|entry| entry.stamp.size).sum();
             lines.push(format!("{} more files ({}) are not saved", more.len(), human_size(bytes)));
@@ -504,8 +504,8 @@ impl Checkpoints {
         }
         let names = &mark.walk_result.ignored_names;
         if !names.is_empty() {
-            let some: Vec<&str> = names.iter().take(NAMED).map(String::as_str).collect();
-            let dots = if names.len() > NAMED { ", …" } else { "" };
+            let some: Vec<&str> = names.iter().take(MAX_NAMED).map(String::as_str).collect();
+            let dots = if names.len() > MAX_NAMED { ", …" } else { "" };
             lines.push(format!("{IGNORED_DIRECTORIES} ({}{dots}) are not saved", some.join(", ")));
         }
         lines

@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn workspace_with_too_many_files_to_copy_delays_no_command_for_long() {
+    fn workspace_with_many_files_shortens_the_time_limit_for_copying() {
         let options =
             CheckpointOptions::new("/c".into(), "p".to_owned(), SessionId::new("s"), Vec::new());
         let (time, files) = (options.command_time, options.command_files);

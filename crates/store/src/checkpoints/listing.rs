@@ -14,7 +14,7 @@ use super::state::{PathText, Stamp};
 /// Length in bytes of a path with many components.
 const LONG: usize = 512;
 /// Maximum number of directories to name in which protected entries may have been missed.
-const MOST_UNSEARCHED: usize = 8;
+const MAX_UNSEARCHED: usize = 8;
 
 /// The kind of an entry.
 #[derive(Debug, Clone)]
@@ -121,7 +121,7 @@ impl WalkResult {
 
     /// Records that protected entries in a directory may have been missed.
     pub fn record_missed(&mut self, location: ConfinedPath, reason: &'static str) {
-        if self.unsearched.len() < MOST_UNSEARCHED {
+        if self.unsearched.len() < MAX_UNSEARCHED {
             self.unsearched.insert(location, reason);
         }
     }

@@ -22,7 +22,7 @@ const GRACE: Duration = Duration::from_secs(20);
 const LEFT_BEHIND: Duration = Duration::from_secs(60 * 60);
 
 /// Minimum time between two automatic cleanups, in nanoseconds.
-const BETWEEN: i64 = 10 * 60 * 1_000_000_000;
+const INTERVAL: i64 = 10 * 60 * 1_000_000_000;
 
 /// What a cleanup removed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -120,7 +120,7 @@ impl ContentStore {
         }
         let now = now();
         let last = self.cleaned_at.load(Ordering::Relaxed);
-        if now.saturating_sub(last) < BETWEEN
+        if now.saturating_sub(last) < INTERVAL
             || self
                 .cleaned_at
                 .compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed)

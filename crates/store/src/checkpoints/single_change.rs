@@ -14,7 +14,7 @@ use super::undo::{CHANGED_BETWEEN, NOT_EMPTY, RestoreCandidate};
 use super::{ChangeKind, ChangedBy, CheckpointError, Checkpoints};
 
 /// Size limit in bytes of a text in a preview.
-const MOST_SHOWN: u64 = 1024 * 1024;
+const MAX_SHOWN: u64 = 1024 * 1024;
 
 /// A change made by a tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -125,7 +125,7 @@ impl Checkpoints {
                 (false, false) => ChangeKind::Changed,
             };
             let text_now = match &now {
-                PathState::File { stamp, .. } if stamp.size <= MOST_SHOWN => {
+                PathState::File { stamp, .. } if stamp.size <= MAX_SHOWN => {
                     let opened = EntryHandle::open(&location, false).and_then(|leaf| leaf.file());
                     opened.ok().and_then(|(file, _)| read_some(file))
                 }
@@ -190,7 +190,7 @@ impl Checkpoints {
     /// Returns the contents of a saved state as text.
     fn text_of(&self, state: &PathState) -> Option<String> {
         let PathState::File { content, stamp } = state else { return None };
-        if stamp.size > MOST_SHOWN {
+        if stamp.size > MAX_SHOWN {
             return None;
         }
         let bytes = match content {
@@ -208,8 +208,8 @@ impl Checkpoints {
 
 fn read_some(file: File) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
-    file.take(MOST_SHOWN + 1).read_to_end(&mut bytes).ok()?;
-    (bytes.len() as u64 <= MOST_SHOWN).then_some(bytes)
+    file.take(MAX_SHOWN + 1).read_to_end(&mut bytes).ok()?;
+    (bytes.len() as u64 <= MAX_SHOWN).then_some(bytes)
 }
 
 /// Marks directories as kept if they would be removed but contain something that stays. `folders`

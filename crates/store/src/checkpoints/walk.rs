@@ -30,14 +30,14 @@ use super::work_queue::WorkQueue;
 const DEEP: usize = 128;
 /// Maximum length in bytes of the path of a directory: longer ones cannot be opened by their path,
 /// so no program works in them.
-const LONGEST: usize = 4096;
+const MAX_LENGTH: usize = 4096;
 /// Directories at this depth and its multiples stay open while the directories below them wait;
 /// above it, every directory does.
 const STRIDE: usize = 32;
 /// Time limit for finding protected entries once the limit of entries was exceeded.
 const SEARCH: Duration = Duration::from_secs(2);
 /// How often to check the time while reading the entries of a directory.
-const BETWEEN: usize = 4096;
+const CHECK_INTERVAL: usize = 4096;
 const TOO_DEEP: &str = "its path is too long to be searched for protected files";
 const NOT_READABLE: &str = "it cannot be searched for protected files";
 const TOO_MANY: &str = "it has too many files to be searched for all protected ones";
@@ -351,7 +351,7 @@ impl Walker<'_, '_> {
         let top: Option<Arc<Path>> =
             repository.as_ref().map(|found| Arc::from(found.repository.top.as_path()));
         for (number, name) in names.into_iter().enumerate() {
-            if number % BETWEEN == BETWEEN - 1 && self.is_search_over(here) {
+            if number % CHECK_INTERVAL == CHECK_INTERVAL - 1 && self.is_search_over(here) {
                 self.result.record_missed(here.path(), TOO_MANY);
                 return Vec::new();
             }
@@ -477,7 +477,7 @@ impl Walker<'_, '_> {
         // Open directories are scarce, and many levels may wait at the same time.
         let stays_open = here.depth < STRIDE || here.depth.is_multiple_of(STRIDE);
         for (name, below) in folders {
-            if below.root.as_os_str().len() + below.relative.as_os_str().len() + 2 > LONGEST {
+            if below.root.as_os_str().len() + below.relative.as_os_str().len() + 2 > MAX_LENGTH {
                 self.result.record_missed(below.path(), TOO_DEEP);
                 self.result.unvisited.insert(below.path());
                 continue;

@@ -9,7 +9,7 @@ use rusqlite::TransactionBehavior;
 use super::{SearchError, SearchIndex, private, table_of_texts, wait};
 
 /// How long a process waits for another process that rebuilds or uses the index.
-const MOST_WAIT: Duration = Duration::from_secs(120);
+const MAX_WAIT: Duration = Duration::from_secs(120);
 
 /// A lock on the index: either it cannot be emptied, or no other process can use it.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ impl SearchIndex {
     /// Returns an error if an I/O operation fails or another process does not finish in time.
     pub fn hold(&self) -> Result<IndexLock, SearchError> {
         let used = self.lock_file("used")?;
-        wait(MOST_WAIT, || used.try_lock_shared()).map_err(|source| self.open_error(source))?;
+        wait(MAX_WAIT, || used.try_lock_shared()).map_err(|source| self.open_error(source))?;
         Ok(IndexLock { _locks: vec![used] })
     }
 
@@ -42,12 +42,12 @@ impl SearchIndex {
             Ok(()) => {}
             Err(TryLockError::Error(error)) => return Err(self.open_error(error)),
             Err(TryLockError::WouldBlock) => {
-                wait(MOST_WAIT, || turn.try_lock()).map_err(|source| self.open_error(source))?;
+                wait(MAX_WAIT, || turn.try_lock()).map_err(|source| self.open_error(source))?;
                 return Ok(None);
             }
         }
         let used = self.lock_file("used")?;
-        wait(MOST_WAIT, || used.try_lock()).map_err(|source| self.open_error(source))?;
+        wait(MAX_WAIT, || used.try_lock()).map_err(|source| self.open_error(source))?;
         self.empty().map_err(|error| self.database_error(error))?;
         Ok(Some(IndexLock { _locks: vec![turn, used] }))
     }

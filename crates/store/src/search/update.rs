@@ -23,9 +23,9 @@ const BATCH: usize = 512;
 /// Approximate number of bytes of text written in one transaction.
 const BATCH_BYTES: usize = 16 * 1024 * 1024;
 /// Maximum number of bytes stored for one turn.
-const MOST_OF_TURN: usize = 256 * 1024;
+const MAX_PER_TURN: usize = 256 * 1024;
 /// Maximum number of bytes stored for one session.
-const MOST_OF_SESSION: usize = 8 * 1024 * 1024;
+const MAX_PER_SESSION: usize = 8 * 1024 * 1024;
 
 /// The result of an update.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -240,10 +240,10 @@ fn store_session(writing: &Transaction<'_>, read: &ParsedSession<'_>) -> rusqlit
     let number = writing.last_insert_rowid();
     let mut rows = rows_of(title, &read.turns);
     let mut insert = writing.prepare("INSERT INTO texts(rowid, body) VALUES (?1, ?2)")?;
-    let mut remaining = MOST_OF_SESSION;
+    let mut remaining = MAX_PER_SESSION;
     rows.retain(|(_, text)| !text.trim().is_empty());
     for (turn, body) in rows {
-        let limit = remaining.min(MOST_OF_TURN);
+        let limit = remaining.min(MAX_PER_TURN);
         let body = text::for_index(&body, limit);
         remaining = remaining.saturating_sub(body.len());
         insert.execute(params![number << TURN_BITS | turn, body])?;

@@ -577,7 +577,7 @@ fn journal_without_contents_is_not_imported() {
 }
 
 #[test]
-fn mode_of_an_imported_journal_is_left_out() {
+fn mode_of_an_imported_journal_is_omitted() {
     let folder = tempfile::tempdir().expect("tempdir");
     let path = folder.path().join("s1.jsonl");
     let journal = Journal::create(&path, head("s1"));

@@ -261,7 +261,7 @@ fn in_child(setup: &str, test: &str, path: &Path) {
 /// A limit on the file size has the same effect as a full disk.
 #[cfg(unix)]
 #[test]
-fn full_disk_is_reported_once_and_leaves_whole_lines() {
+fn full_disk_is_reported_once_and_leaves_complete_lines() {
     if let Some(path) = std::env::var_os(CHILD) {
         let journal = Journal::create(Path::new(&path), head("s1"));
         let mut report = 0;
@@ -279,7 +279,7 @@ fn full_disk_is_reported_once_and_leaves_whole_lines() {
     let path = folder.path().join("s1.jsonl");
     in_child(
         "trap '' XFSZ; ulimit -f 4",
-        "full_disk_is_reported_once_and_leaves_whole_lines",
+        "full_disk_is_reported_once_and_leaves_complete_lines",
         &path,
     );
     let text = fs::read_to_string(&path).expect("text");

@@ -40,7 +40,7 @@ impl Fold {
         id: u64,
         request: &Request,
     ) {
-        let text = self.facts.contents.content(|| contents_json(request));
+        let text = self.attributes.contents.content(|| contents_json(request));
         let (model, role) = (request.model.clone(), role(scope, &request.role));
         let attributes = AttributeSet::default()
             .with("model", model.clone())
@@ -52,7 +52,7 @@ impl Fold {
             turn.model = Some(model.clone());
         }
         if self.requests.len() < MAX_OPEN {
-            let contents = self.facts.contents.content(|| RequestContents::new(request));
+            let contents = self.attributes.contents.content(|| RequestContents::new(request));
             self.requests.insert(id, OpenRequest { start, model, role, contents });
         }
     }
@@ -94,8 +94,9 @@ impl Fold {
         }
         let (context, parent) = self.child_span(scope, &format!("request-{}", ended.id));
         let agent = scope.subagents.last().map(|subagent| subagent.name.clone());
-        let mut attributes =
-            self.gen_ai_attributes(&asked, &role, &ended).with_optional("gen_ai.agent.name", agent);
+        let mut attributes = self
+            .gen_ai_attributes(&requested_model, &role, &ended)
+            .with_optional("gen_ai.agent.name", agent);
         if let Some(contents) = open.as_ref().and_then(|it| it.contents.as_ref()) {
             let messages = contents.messages(&ended.parts, ended.finish.as_deref());
             attributes = attributes
@@ -104,7 +105,7 @@ impl Fold {
                 .with("gen_ai.output.messages", messages.output)
                 .with_optional("gen_ai.system_instructions", messages.system);
         }
-        if self.facts.traces {
+        if self.attributes.traces {
             let body = "GenAI operation details.".to_owned();
             let details = attributes.clone();
             let name = "gen_ai.client.inference.operation.details";
@@ -113,7 +114,7 @@ impl Fold {
         self.span(Span {
             context,
             parent,
-            name: format!("chat {asked}"),
+            name: format!("chat {requested_model}"),
             kind: SpanKind::Client,
             start,
             end: time,

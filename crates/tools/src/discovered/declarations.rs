@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde_json::{Value, json};
 
 /// Maximum number of tools.
-const MOST: usize = 200;
+const MAX_COUNT: usize = 200;
 /// Maximum number of characters of a name; with the prefix it stays within the limit of the
 /// services.
 const NAME: usize = 48;
@@ -36,7 +36,7 @@ pub(super) fn declarations(bytes: &[u8]) -> Result<Vec<Declaration>, String> {
         let single = std::slice::from_ref(item);
         for one in group.map_or(single, Vec::as_slice) {
             if let Some(declaration) = declaration(one)
-                && found.len() < MOST
+                && found.len() < MAX_COUNT
                 && names.insert(declaration.name.clone())
             {
                 found.push(declaration);

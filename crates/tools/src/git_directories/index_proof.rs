@@ -10,16 +10,16 @@ use std::path::{Component, Path};
 use crate::small_files::bytes_of;
 
 /// Maximum size in bytes of an index, and number of entries that are compared.
-const LARGEST: u64 = 256 * 1024 * 1024;
-const MOST: usize = 20_000;
+const MAX_BYTES: u64 = 256 * 1024 * 1024;
+const MAX_COUNT: usize = 20_000;
 
 /// Whether the index of the repository lists a file of the working tree as it is.
 pub(super) fn lists_files_of(repository: &Path, top: Option<&Path>) -> bool {
     let Some(top) = top else { return false };
-    let Some(bytes) = bytes_of(&repository.join("index"), LARGEST) else { return false };
+    let Some(bytes) = bytes_of(&repository.join("index"), MAX_BYTES) else { return false };
     let longest_hash = if uses_sha256(repository) { 32 } else { 20 };
     Entries::parse(&bytes, longest_hash)
-        .is_some_and(|entries| entries.take(MOST).any(|entry| entry.is_unchanged_in(top)))
+        .is_some_and(|entries| entries.take(MAX_COUNT).any(|entry| entry.is_unchanged_in(top)))
 }
 
 fn uses_sha256(repository: &Path) -> bool {

@@ -9,7 +9,7 @@ use parallax_files::{SkippedEntries, is_protected_name};
 use crate::search_place::SearchPlace;
 
 /// Maximum number of files named in the note.
-const MOST_NAMED: usize = 3;
+const MAX_NAMED: usize = 3;
 
 /// What was skipped.
 #[derive(Debug, Default)]
@@ -42,7 +42,7 @@ impl SkippedFiles {
     fn add(&mut self, path: &Path) {
         self.count += 1;
         self.first.insert(path.to_owned());
-        if self.first.len() > MOST_NAMED {
+        if self.first.len() > MAX_NAMED {
             self.first.pop_last();
         }
     }

@@ -18,7 +18,7 @@ const DEFAULT_LINES: u64 = 2_000;
 /// Maximum number of characters of a line.
 const LINE_CHARACTERS: usize = 2_000;
 /// Maximum number of characters in total, so that one call cannot fill the model's context window.
-const MOST_CHARACTERS: usize = 400_000;
+const MAX_CHARACTERS: usize = 400_000;
 /// Maximum size in bytes of media, which are read as a whole.
 const MAX_MEDIA: u64 = 20 * 1024 * 1024;
 const MAX_SVG: u64 = 1024 * 1024;
@@ -141,7 +141,7 @@ fn read_text(
     };
     // No more lines than the character limit allows, because each line counts at least one
     // character.
-    let last = last.min(first.saturating_add(MOST_CHARACTERS as u64 - 1));
+    let last = last.min(first.saturating_add(MAX_CHARACTERS as u64 - 1));
     let range = LineRange { first, last, line_characters: LINE_CHARACTERS };
     // An editor gives only whole files.
     let whole = if target.may_be_in_editor() { MAX_IN_EDITOR } else { SMALL };
@@ -164,7 +164,7 @@ fn read_text(
 
 /// Truncates the lines to the character limit.
 fn truncate_lines(mut lines: TextLines) -> TextLines {
-    let Some((end, _)) = lines.text.char_indices().nth(MOST_CHARACTERS) else { return lines };
+    let Some((end, _)) = lines.text.char_indices().nth(MAX_CHARACTERS) else { return lines };
     // A single line is below the limit, so there is a line boundary.
     let (head, rest) = lines.text.split_at(end);
     let end = match rest.starts_with('\n') {

@@ -8,7 +8,7 @@ use super::source::{SourceText, plain_ends};
 use crate::edit_distance::edit_distance;
 
 /// Maximum number of lines in the shown difference.
-const SHOWN: usize = 5;
+const MAX_SHOWN: usize = 5;
 /// Maximum number of characters shown of a line.
 const SHOWN_CHARACTERS: usize = 160;
 /// Maximum number of lines and characters that are compared.
@@ -116,7 +116,7 @@ fn difference(old: &[&str], file: &[&str]) -> String {
             similar::ChangeTag::Delete => '-',
             similar::ChangeTag::Insert => '+',
         };
-        if shown.len() >= SHOWN {
+        if shown.len() >= MAX_SHOWN {
             more += 1;
             continue;
         }

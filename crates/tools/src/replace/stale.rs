@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn text_within_a_changed_word_or_behind_new_text_is_refused() {
+    fn text_within_a_changed_word_or_after_new_text_is_rejected() {
         for (old, new, quoted) in [
             ("timeout = 3\n", "timeout = 30\n", "timeout = 3"),
             ("def foo():\n", "def foobar():\n", "def foo"),
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_copy_only_whole_lines_are_edited() {
+    fn without_a_copy_only_complete_lines_are_edited() {
         assert!(check(None, "a\n  x = 1\nb\n", "x = 1"));
         assert!(check(None, "a\nx = 1\nb\n", "a\nx = 1\n"));
         assert!(!check(None, "a\nx = 12\nb\n", "x = 1"));

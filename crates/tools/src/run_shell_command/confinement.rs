@@ -509,7 +509,7 @@ fn may_use_agents(subject: &ConfinedCommand<'_>) -> bool {
 }
 
 /// Maximum number of files in `~/.ssh` among which public keys are looked for.
-const MOST_KEYS: usize = 200;
+const MAX_KEYS: usize = 200;
 
 fn provide_agent_sockets(home: &Path, plan: &mut Plan) {
     let socket = std::env::var_os("SSH_AUTH_SOCK").map(PathBuf::from);
@@ -523,7 +523,7 @@ fn provide_agent_sockets(home: &Path, plan: &mut Plan) {
     }
     // Public keys may be read by all; git names the one that signs commits.
     let keys = std::fs::read_dir(home.join(".ssh")).into_iter().flatten().flatten();
-    let keys = keys.take(MOST_KEYS).map(|entry| entry.path());
+    let keys = keys.take(MAX_KEYS).map(|entry| entry.path());
     plan.readable.extend(keys.filter(|path| path.extension().is_some_and(|it| it == "pub")));
     // Files that ssh, gpg, and git read; the keys stay with the agents.
     for name in [

@@ -12,7 +12,7 @@ use super::granted_paths::is_too_broad;
 /// Number of lines examined at the end of the output.
 const LINES: usize = 400;
 /// Maximum number of paths in one approval request.
-const MOST: usize = 8;
+const MAX_COUNT: usize = 8;
 
 const DENIED: [&str; 8] = [
     "permission denied",
@@ -260,7 +260,7 @@ pub(super) fn copied_hidden_files(output: &str, hidden: &[PathBuf]) -> Vec<PathB
             .iter()
             .any(|created| Path::new(created).file_name().is_some_and(|it| path.ends_with(it)))
     };
-    hidden.iter().filter(is_copied).take(MOST).cloned().collect()
+    hidden.iter().filter(is_copied).take(MAX_COUNT).cloned().collect()
 }
 
 /// Adds the missing permission if the sandbox restricts the path.
@@ -293,7 +293,7 @@ fn ask_for(
     }
     let files = &mut missing.file_system;
     for (paths, of_read) in [(to_read, true), (to_write, false)] {
-        let full = files.read.len() + files.write.len() >= MOST;
+        let full = files.read.len() + files.write.len() >= MAX_COUNT;
         let list = if of_read { &mut files.read } else { &mut files.write };
         if paths && !full && !list.iter().any(|known| known == path) {
             list.push(path.to_owned());

@@ -19,7 +19,7 @@ const TIME: Duration = Duration::from_secs(5);
 const SIZE: u64 = 1024 * 1024;
 /// Maximum number of overrides. If a repository names more programs, none is overridden and the
 /// command is refused.
-const MOST_PAIRS: usize = 2_000;
+const MAX_PAIRS: usize = 2_000;
 
 /// A replacement of a repository's `diff.external`: a plain diff.
 const PLAIN_DIFF: &str = "sh -c 'a=a/$1 b=b/$1; printf \"diff --git %s %s\\n\" \"$a\" \"$b\"; \
@@ -150,8 +150,8 @@ fn overrides(
             neutral(key, value, directory, environment, &mut pairs);
         }
     }
-    if pairs.len() > MOST_PAIRS {
-        pairs.truncate(MOST_PAIRS);
+    if pairs.len() > MAX_PAIRS {
+        pairs.truncate(MAX_PAIRS);
         obstacles.push(UnoverridableConfig { file: directory.join(".git/config"), key: None });
     }
     obstacles.dedup();

@@ -8,7 +8,7 @@ use parallax_policy::bash::{self, ShellLine};
 use super::git;
 
 /// Maximum number of directories whose configuration is read.
-const MOST: usize = 4;
+const MAX_COUNT: usize = 4;
 
 /// Common git commands. An alias cannot override them.
 const OWN: &[&str] = &[
@@ -94,7 +94,7 @@ pub(super) fn effective_aliases(
     }
     let mut directories = vec![directory.to_owned()];
     directories.extend(named_directories(line).map(|named| directory.join(named)));
-    let found = directories.iter().take(MOST).filter(|directory| directory.is_dir());
+    let found = directories.iter().take(MAX_COUNT).filter(|directory| directory.is_dir());
     found.flat_map(|directory| git::aliases(directory)).collect()
 }
 

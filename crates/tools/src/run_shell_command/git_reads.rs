@@ -99,13 +99,13 @@ fn belongs_to_workspace(folder: &Path, real: &Path, base: &Path, roots: &[PathBu
 
 /// Returns the object directories that the repository borrows from.
 fn alternates(repository: &Path) -> Vec<PathBuf> {
-    const LARGEST: u64 = 64 * 1024;
+    const MAX_BYTES: u64 = 64 * 1024;
     let objects = repository.join("objects");
     let file = objects.join("info/alternates");
     if file.symlink_metadata().is_err() {
         return Vec::new();
     }
-    let Some(bytes) = bytes_of(&file, LARGEST) else { return vec![PathBuf::from("/")] };
+    let Some(bytes) = bytes_of(&file, MAX_BYTES) else { return vec![PathBuf::from("/")] };
     let text = String::from_utf8_lossy(&bytes).into_owned();
     let lines = text.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines.map(|line| objects.join(&*unquote(line))).collect()

@@ -12,7 +12,7 @@ use parallax_protocol::protected_names::{folded_names, protection};
 use super::tracked::{LIST, QUIET, TIME};
 
 /// Limits: revisions compared, and paths in one approval request.
-const MOST: usize = 8;
+const MAX_COUNT: usize = 8;
 
 /// Returns the protected files and directories below `roots` that git commands of the line would
 /// write in the working tree around `directory`, including what protected links lead to. Blocking.
@@ -37,7 +37,7 @@ pub(super) fn find(
             ("submodule", Some("add" | "set-url" | "set-branch")) => vec![top.join(".gitmodules")],
             ("lfs", Some("track" | "untrack")) => vec![directory.join(".gitattributes")],
             _ => {
-                let changed = pairs(call.name, &words).into_iter().take(MOST);
+                let changed = pairs(call.name, &words).into_iter().take(MAX_COUNT);
                 changed.flat_map(|(old, new)| changed_files(top, &old, &new)).collect()
             }
         };
@@ -49,7 +49,7 @@ pub(super) fn find(
             protected_part(path, roots).or_else(|| linked.containing(path).cloned())
         };
         for path in named.iter().filter_map(protected) {
-            if !found.contains(&path) && found.len() < MOST {
+            if !found.contains(&path) && found.len() < MAX_COUNT {
                 found.push(path);
             }
         }

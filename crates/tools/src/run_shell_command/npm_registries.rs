@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Maximum bytes of a configuration file.
-const LARGEST: u64 = 256 * 1024;
+const MAX_BYTES: u64 = 256 * 1024;
 /// The variable with the path of the user's configuration, for npm, pnpm, and Yarn 1.
 const VARIABLE: &str = "npm_config_userconfig";
 
@@ -39,7 +39,7 @@ pub(super) fn add(
 /// Returns the lines of a configuration file that say where packages come from. Addresses with a
 /// password are omitted.
 fn addresses(path: &Path) -> String {
-    let is_small = path.metadata().is_ok_and(|data| data.is_file() && data.len() <= LARGEST);
+    let is_small = path.metadata().is_ok_and(|data| data.is_file() && data.len() <= MAX_BYTES);
     let text = if is_small { fs::read_to_string(path).unwrap_or_default() } else { String::new() };
     let lines = text.lines().filter(|line| {
         let Some((key, value)) = line.split_once('=') else { return false };

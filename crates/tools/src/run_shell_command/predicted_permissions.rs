@@ -56,7 +56,7 @@ const LISTERS: &[&str] = &["du", "find", "ls", "tree"];
 const OF_FOLDERS: [&str; 7] = ["install", "ln", "mkdir", "mv", "rm", "rmdir", "unlink"];
 
 /// Maximum number of paths in one approval request.
-const MOST: usize = 8;
+const MAX_COUNT: usize = 8;
 
 /// Returns permissions for the restricted files that the line names, or permission to run outside
 /// of the sandbox if file permissions would not suffice. Blocking: checks whether the files exist.
@@ -82,7 +82,7 @@ pub(super) fn permissions(
         };
         let closed = ran.denies(&path, access) && (access == DeniedAccess::Write || path.exists());
         if let Some(path) = exact(&path, home).filter(|path| closed && !list.contains(path))
-            && list.len() < MOST
+            && list.len() < MAX_COUNT
         {
             list.push(path);
         }
@@ -133,7 +133,7 @@ pub(super) fn permissions(
             let list = &mut found.write;
             if let Some(folder) = exact(closed, home)
                 && !list.contains(&folder)
-                && list.len() < MOST
+                && list.len() < MAX_COUNT
             {
                 list.push(folder);
             }
@@ -205,7 +205,7 @@ pub(super) fn folders(line: &ShellLine, directory: &Path, home: &Path) -> Vec<Pa
         let led = led.and_then(|word| word_path(word, directory, home, moved_home));
         found.extend(led.filter(|path| path.is_dir()));
     }
-    found.truncate(MOST);
+    found.truncate(MAX_COUNT);
     found
 }
 
@@ -218,7 +218,7 @@ pub(super) fn written_paths(line: &ShellLine, places: &[PathBuf], home: &Path) -
     let could_lead_out = |word: &&Word| {
         word.text.as_deref().unwrap_or(&word.source).contains('/') || word.source.contains("..")
     };
-    let words: Vec<&Word> = words.filter(could_lead_out).take(MOST).collect();
+    let words: Vec<&Word> = words.filter(could_lead_out).take(MAX_COUNT).collect();
     let paths = places.iter().flat_map(|place| words.iter().map(move |word| (place, word)));
     paths.filter_map(|(directory, word)| word_path(word, directory, home, moved_home)).collect()
 }
@@ -229,7 +229,7 @@ pub(super) fn named_paths(line: &ShellLine, places: &[PathBuf]) -> Vec<PathBuf> 
     let words = of_git.flat_map(|command| command.arguments()).filter_map(|it| it.text.as_deref());
     let words = words.map(|word| word.strip_prefix("file://").unwrap_or(word));
     let paths = words.flat_map(|word| places.iter().map(move |place| place.join(word)));
-    paths.filter(|path| path.is_dir()).take(MOST).collect()
+    paths.filter(|path| path.is_dir()).take(MAX_COUNT).collect()
 }
 
 /// Whether `$HOME` may be reassigned before it is used.

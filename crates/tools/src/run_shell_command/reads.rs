@@ -13,10 +13,10 @@ use super::secrets::is_secret_name;
 use super::{git, git_reads, repository};
 
 /// Limits: words read, paths returned, directories that a `cd` may lead to, and lookups in total.
-const MOST_WORDS: usize = 256;
-const MOST_PATHS: usize = 256;
-const MOST_BASES: usize = 32;
-const MOST_LOOKUPS: usize = 4_096;
+const MAX_WORDS: usize = 256;
+const MAX_PATHS: usize = 256;
+const MAX_BASES: usize = 32;
+const MAX_LOOKUPS: usize = 4_096;
 
 /// Returns the resolved paths that the command reads when run in `directory`, as far as its words
 /// show. Includes the root directory if that is unknown, or if the command reads a path of
@@ -39,7 +39,7 @@ pub(super) fn read_paths(
             words.push(word);
         }
     }
-    if words.len() > MOST_WORDS {
+    if words.len() > MAX_WORDS {
         reads.push(PathBuf::from("/"));
         return reads;
     }
@@ -56,7 +56,7 @@ pub(super) fn read_paths(
                 continue;
             }
             lookups += 1;
-            if lookups > MOST_LOOKUPS {
+            if lookups > MAX_LOOKUPS {
                 reads.push(PathBuf::from("/"));
                 return reads;
             }
@@ -74,7 +74,7 @@ pub(super) fn read_paths(
                 reads.links.insert(by_text, place);
             }
             if moves && !bases.contains(&real) && real.is_dir() {
-                match bases.len() < MOST_BASES {
+                match bases.len() < MAX_BASES {
                     true => bases.push(real.clone()),
                     false => reads.push(PathBuf::from("/")),
                 }
@@ -234,7 +234,7 @@ fn is_closed_name(path: &Path) -> bool {
 fn link_targets_in(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let links = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
-    links.filter_map(|link| link.path().canonicalize().ok()).take(MOST_PATHS).collect()
+    links.filter_map(|link| link.path().canonicalize().ok()).take(MAX_PATHS).collect()
 }
 
 /// The paths that the words name on this file system.
@@ -251,10 +251,10 @@ impl NamedPaths {
         if self.paths.contains(&path) {
             return;
         }
-        match self.paths.len() + 1 < MOST_PATHS {
+        match self.paths.len() + 1 < MAX_PATHS {
             true => self.paths.push(path),
             // Beyond the limit, the paths are unknown.
-            false if self.paths.len() < MOST_PATHS => self.paths.push(PathBuf::from("/")),
+            false if self.paths.len() < MAX_PATHS => self.paths.push(PathBuf::from("/")),
             false => {}
         }
     }
@@ -307,12 +307,12 @@ fn words(command: &str) -> Option<Vec<String>> {
             (None, blank) if blank.is_whitespace() => end_word(&mut word, &mut words),
             _ => word.push(character),
         }
-        if words.len() > MOST_WORDS {
+        if words.len() > MAX_WORDS {
             return None;
         }
     }
     end_word(&mut word, &mut words);
-    (words.len() <= MOST_WORDS).then_some(words)
+    (words.len() <= MAX_WORDS).then_some(words)
 }
 
 /// Returns the number of remaining bytes.

@@ -12,7 +12,7 @@ use serde_json::json;
 use parallax_protocol::untrusted;
 
 /// Maximum number of output bytes shown to the user for a finished call.
-const SHOWN: usize = 100_000;
+const MAX_SHOWN: usize = 100_000;
 
 /// Reports a command that failed to start.
 pub(super) fn not_started(error: &StartError) -> ToolResult {
@@ -207,7 +207,7 @@ pub(super) fn display_output(output: &Output) -> String {
     if let Some(text) = coloured {
         return text.to_owned();
     }
-    let mut shown = TailBuffer::new(SHOWN);
+    let mut shown = TailBuffer::new(MAX_SHOWN);
     shown.push(&output.captured.head);
     if let Some(tail) = &output.captured.tail {
         shown.push("\n…\n");

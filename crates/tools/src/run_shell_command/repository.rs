@@ -11,9 +11,9 @@ use parallax_files::git_files::{linked_directory, read_git_file};
 use crate::small_files::{bytes_of, line_of};
 
 /// Limits: size of one configuration, parent directories searched, and submodule directories.
-const LARGEST: u64 = 256 * 1024;
+const MAX_BYTES: u64 = 256 * 1024;
 const HIGHEST: usize = 128;
-const MOST_MODULES: usize = 256;
+const MAX_MODULES: usize = 256;
 
 /// Parts of section and key names that configure programs or other files.
 const TELLING: &[&str] = &[
@@ -87,7 +87,7 @@ pub(super) fn local_remotes(folder: &Path) -> Vec<PathBuf> {
     let Some(top) = folder.ancestors().take(HIGHEST).find(|top| top.join(".git").exists()) else {
         return Vec::new();
     };
-    let text = bytes_of(&config, LARGEST).unwrap_or_default();
+    let text = bytes_of(&config, MAX_BYTES).unwrap_or_default();
     let text = String::from_utf8_lossy(&text).into_owned();
     let urls = text.lines().filter_map(|line| {
         let (key, value) = line.split_once('=')?;
@@ -144,7 +144,7 @@ pub(super) fn configurations(folder: &Path) -> RepositoryConfigs {
         if folders.contains(&folder) {
             continue;
         }
-        if folders.len() > MOST_MODULES {
+        if folders.len() > MAX_MODULES {
             found.unreadable.push(folder.join("config"));
             return found;
         }
@@ -181,7 +181,7 @@ fn add_modules(folders: &mut Vec<PathBuf>, found: &mut RepositoryConfigs) {
     while let Some(module) = modules.pop() {
         let Ok(entries) = std::fs::read_dir(&module) else { continue };
         seen += 1;
-        if seen > MOST_MODULES {
+        if seen > MAX_MODULES {
             found.unreadable.push(module.join("config"));
             return;
         }
@@ -191,7 +191,7 @@ fn add_modules(folders: &mut Vec<PathBuf>, found: &mut RepositoryConfigs) {
                 folders.push(module);
             }
         } else {
-            modules.extend(entries.flatten().take(MOST_MODULES).map(|entry| entry.path()));
+            modules.extend(entries.flatten().take(MAX_MODULES).map(|entry| entry.path()));
         }
     }
 }
@@ -245,7 +245,7 @@ fn repository_at(folder: &Path) -> Option<Result<PathBuf, PathBuf>> {
 }
 
 /// Maximum size in bytes of an index that is searched; a larger one is treated as a match.
-const LARGEST_INDEX: u64 = 64 * 1024 * 1024;
+const MAX_INDEX_BYTES: u64 = 64 * 1024 * 1024;
 
 /// The mode of a submodule in an index: octal 160000, big-endian.
 const SUBMODULE: [u8; 4] = [0, 0, 0xE0, 0];
@@ -255,7 +255,7 @@ const SUBMODULE: [u8; 4] = [0, 0, 0xE0, 0];
 fn may_hold_submodules(index: &Path) -> bool {
     match std::fs::metadata(index) {
         Err(error) => error.kind() != std::io::ErrorKind::NotFound,
-        Ok(_) => bytes_of(index, LARGEST_INDEX)
+        Ok(_) => bytes_of(index, MAX_INDEX_BYTES)
             .is_none_or(|bytes| memchr::memmem::find(&bytes, &SUBMODULE).is_some()),
     }
 }
@@ -265,7 +265,7 @@ fn runs_programs(path: &Path) -> Option<bool> {
     if let Err(error) = std::fs::metadata(path) {
         return (error.kind() == std::io::ErrorKind::NotFound).then_some(false);
     }
-    bytes_of(path, LARGEST).map(|bytes| names_programs(&String::from_utf8_lossy(&bytes)))
+    bytes_of(path, MAX_BYTES).map(|bytes| names_programs(&String::from_utf8_lossy(&bytes)))
 }
 
 /// Whether the configuration contains a section or key that may name programs. A line in an unusual

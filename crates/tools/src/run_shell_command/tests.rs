@@ -299,7 +299,7 @@ async fn background_command_is_listed_and_read() {
 }
 
 #[tokio::test]
-async fn children_left_running_are_named() {
+async fn child_processes_that_keep_running_are_named() {
     let project = test_project();
     let outcome = run(&project.tool, json!({"command": "sleep 20 >/dev/null & echo $!"})).await;
     let text = inside(&outcome);

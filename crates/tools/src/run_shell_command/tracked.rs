@@ -17,11 +17,11 @@ use super::secrets::is_secret_name;
 pub(super) const TIME: Duration = Duration::from_secs(5);
 pub(super) const LIST: u64 = 4 * 1024 * 1024;
 /// If a directory has more entries, it is hidden as a whole.
-const MOST: usize = 256;
-const MOST_SEEN: usize = 10_000;
+const MAX_COUNT: usize = 256;
+const MAX_SEEN: usize = 10_000;
 /// Limits on comparing files with what git tracks: size and number.
-const LARGEST: u64 = 4 * 1024 * 1024;
-const MOST_HASHED: usize = 2000;
+const MAX_BYTES: u64 = 4 * 1024 * 1024;
+const MAX_HASHED: usize = 2000;
 /// Disables programs of the repository and quoting of names.
 pub(super) const QUIET: &[&str] = &[
     "-c",
@@ -92,9 +92,9 @@ fn unchanged(top: &Path, paths: &[PathBuf]) -> Option<BTreeSet<PathBuf>> {
         .iter()
         .filter(|(_, path)| !path.file_name().is_some_and(is_secret_name))
         .filter(|(_, path)| {
-            path.symlink_metadata().is_ok_and(|data| data.is_file() && data.len() <= LARGEST)
+            path.symlink_metadata().is_ok_and(|data| data.is_file() && data.len() <= MAX_BYTES)
         })
-        .take(MOST_HASHED)
+        .take(MAX_HASHED)
         .collect();
     if files.is_empty() {
         return Some(BTreeSet::new());
@@ -132,7 +132,7 @@ pub(super) fn rest_of(folder: PathBuf, open: &BTreeSet<PathBuf>) -> Vec<PathBuf>
             } else {
                 rest.push(path);
             }
-            if seen > MOST_SEEN || rest.len() > MOST {
+            if seen > MAX_SEEN || rest.len() > MAX_COUNT {
                 return vec![folder];
             }
         }

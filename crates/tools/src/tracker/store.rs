@@ -10,9 +10,9 @@ use parallax_protocol::Object;
 use serde_json::{Value, json};
 
 /// Maximum number of tasks of one session.
-const MOST: usize = 2_000;
+const MAX_COUNT: usize = 2_000;
 /// Maximum size of one file in bytes.
-const LARGEST: u64 = 256 * 1024;
+const MAX_BYTES: u64 = 256 * 1024;
 
 /// The status of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,10 +96,10 @@ impl Tracker {
     fn read<'t>(&self, tasks: &'t mut Option<Tasks>) -> &'t mut Tasks {
         tasks.get_or_insert_with(|| {
             let entries = std::fs::read_dir(&self.folder).into_iter().flatten().flatten();
-            let files = entries.map(|entry| entry.path()).take(MOST);
+            let files = entries.map(|entry| entry.path()).take(MAX_COUNT);
             let tasks = files.filter_map(|file| {
                 let small = std::fs::metadata(&file)
-                    .is_ok_and(|facts| facts.is_file() && facts.len() <= LARGEST);
+                    .is_ok_and(|facts| facts.is_file() && facts.len() <= MAX_BYTES);
                 let text = std::fs::read_to_string(&file).ok().filter(|_| small)?;
                 task_of(serde_json::from_str(&text).ok()?)
             });
@@ -118,8 +118,8 @@ impl Tracker {
     ) -> Result<Task, String> {
         let mut held = self.lock();
         let tasks = self.read(&mut held);
-        if tasks.len() >= MOST {
-            return Err(format!("the tracker already has {MOST} tasks, the maximum"));
+        if tasks.len() >= MAX_COUNT {
+            return Err(format!("the tracker already has {MAX_COUNT} tasks, the maximum"));
         }
         if let Some(parent) = &parent {
             find_task(tasks, parent)?;

@@ -52,7 +52,7 @@ fn long_files_and_long_lines_are_cut() {
 }
 
 #[test]
-fn one_call_gives_a_bounded_text() {
+fn text_of_one_call_is_bounded() {
     let project = TestProject::new();
     let line = "é".repeat(999);
     project.write_file("large", format!("{line}\n").repeat(1_000));

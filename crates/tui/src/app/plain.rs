@@ -6,7 +6,7 @@ use super::App;
 use super::frame::Frame;
 
 /// Maximum number of rows of a dialog.
-const MOST_ROWS: usize = 200;
+const MAX_ROWS: usize = 200;
 /// Maximum number of completions announced.
 const COMPLETIONS: usize = 8;
 
@@ -14,7 +14,7 @@ const COMPLETIONS: usize = 8;
 /// only those that changed.
 pub(crate) fn frame(app: &mut App, mut finished: Vec<Line>, width: usize) -> Frame {
     announce(app, &mut finished);
-    let view = app.dialogs.screen_reader_view(width, MOST_ROWS, &app.theme, app.clock.now_ms());
+    let view = app.dialogs.screen_reader_view(width, MAX_ROWS, &app.theme, app.clock.now_ms());
     if let Some(view) = view {
         finished.extend(app.screen_reader.dialog(&view, width));
         let live = if view.cursor.is_some() { view.rows } else { Vec::new() };

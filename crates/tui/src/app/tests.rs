@@ -288,7 +288,7 @@ fn partially_typed_prompt_command_is_completed_and_not_sent() {
 }
 
 #[test]
-fn cancelled_todo_counts_the_same_in_tray_and_block() {
+fn cancelled_todo_has_the_same_count_in_tray_and_transcript() {
     let mut bench = Bench::new(Layout::Inline);
     let todo = |name: &str, status| Todo { description: name.to_owned(), status };
     bench.app.todos.update(&[

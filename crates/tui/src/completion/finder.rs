@@ -17,9 +17,9 @@ pub const MAX_FOUND: usize = 24;
 /// How long a file list is valid.
 const FRESH: Duration = Duration::from_secs(30);
 /// How long without a result until the list shows that the search continues.
-const PATIENCE: Duration = Duration::from_millis(200);
+const TIMEOUT: Duration = Duration::from_millis(200);
 /// How often a growing list is searched.
-const BETWEEN: Duration = Duration::from_millis(100);
+const INTERVAL: Duration = Duration::from_millis(100);
 /// Maximum number of files of a project.
 const MAX_PATHS: usize = 500_000;
 
@@ -174,8 +174,8 @@ impl<D: Fn(FinderResults)> Worker<D> {
         let question = self.question.as_ref()?;
         self.next_list.as_ref()?;
         Some(match question.answered {
-            None => PATIENCE.saturating_sub(question.at.elapsed()),
-            Some(at) => BETWEEN.saturating_sub(at.elapsed()).max(Duration::from_millis(1)),
+            None => TIMEOUT.saturating_sub(question.at.elapsed()),
+            Some(at) => INTERVAL.saturating_sub(at.elapsed()).max(Duration::from_millis(1)),
         })
     }
 
@@ -242,11 +242,11 @@ impl<D: Fn(FinderResults)> Worker<D> {
         let Some(asked) = &self.question else { return };
         let growing = self.next_list.is_some();
         // Wait before searching a growing list again.
-        if growing && asked.answered.is_some_and(|at| at.elapsed() < BETWEEN) {
+        if growing && asked.answered.is_some_and(|at| at.elapsed() < INTERVAL) {
             return;
         }
         let (generation, question) = (asked.generation, asked.question.clone());
-        let waited = asked.at.elapsed() >= PATIENCE;
+        let waited = asked.at.elapsed() >= TIMEOUT;
         let (paths, complete) = match &question {
             // The list has only the top level; deeper entries are read from the directory.
             FinderRequest::Project(query) if !self.search.recursive && query.contains('/') => {

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn hint_of_a_second_press_goes_with_the_next_input() {
+    fn hint_of_a_second_press_disappears_with_the_next_input() {
         let mut hints = Hints::default();
         hints.show("saved", 0);
         hints.before_input();

@@ -8,7 +8,7 @@ use crate::layout::truncate_text;
 use crate::theme::Theme;
 
 /// Maximum number of queued messages shown; the rest is counted.
-const SHOWN: usize = 3;
+const MAX_SHOWN: usize = 3;
 
 /// A steering message for the running turn that has not been delivered yet.
 #[derive(Debug, Clone)]
@@ -240,12 +240,12 @@ impl PromptQueue {
                 truncate_text(&format!("{title}{key}:"), width),
                 theme.secondary,
             ));
-            for text in texts.iter().take(SHOWN) {
+            for text in texts.iter().take(MAX_SHOWN) {
                 let row = format!("  › {}", first_line(text));
                 rows.push(Line::styled(truncate_text(&row, width), theme.user));
             }
-            if texts.len() > SHOWN {
-                let more = format!("  (+{} more)", texts.len() - SHOWN);
+            if texts.len() > MAX_SHOWN {
+                let more = format!("  (+{} more)", texts.len() - MAX_SHOWN);
                 rows.push(Line::styled(more, theme.secondary));
             }
         }

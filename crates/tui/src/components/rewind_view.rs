@@ -13,7 +13,7 @@ use crate::sanitize::sanitize;
 use crate::theme::Theme;
 
 /// Maximum number of files and prompts listed.
-const NAMED: usize = 6;
+const MAX_NAMED: usize = 6;
 /// Characters of a prompt that the list shows whole in all but narrow windows.
 const WHOLE_PROMPT: usize = 40;
 /// Maximum number of rows of a diff.
@@ -80,14 +80,14 @@ impl RewindView {
         };
         let mut chat: Vec<Line> = dropped
             .iter()
-            .take(NAMED)
+            .take(MAX_NAMED)
             .map(|prompt| {
                 let first = prompt.text.lines().next().unwrap_or_default();
                 Line::styled(format!("  > {}", sanitize(first)), theme.user)
             })
             .collect();
-        if dropped.len() > NAMED {
-            let more = format!("  … {} more", dropped.len() - NAMED);
+        if dropped.len() > MAX_NAMED {
+            let more = format!("  … {} more", dropped.len() - MAX_NAMED);
             chat.push(Line::styled(more, theme.secondary));
         }
         chat.insert(0, Line::styled("Removed, together with the answers:", theme.text));
@@ -152,7 +152,7 @@ fn file_rows(files: &[FileRestore], options: FileOptions<'_>) -> Vec<Line> {
         return vec![Line::styled("No files would change.", theme.secondary)];
     }
     let mut rows = Vec::new();
-    for file in files.iter().take(NAMED) {
+    for file in files.iter().take(MAX_NAMED) {
         let path = directory.and_then(|directory| file.path.strip_prefix(directory).ok());
         let name = sanitize(&path.unwrap_or(&file.path).to_string_lossy());
         let (what, style) = match (&file.skip_reason, file.kind) {
@@ -175,8 +175,8 @@ fn file_rows(files: &[FileRestore], options: FileOptions<'_>) -> Vec<Line> {
             rows.extend(diff_view::rows(diff, &look));
         }
     }
-    if files.len() > NAMED {
-        rows.push(Line::styled(format!("… {} more", files.len() - NAMED), theme.secondary));
+    if files.len() > MAX_NAMED {
+        rows.push(Line::styled(format!("… {} more", files.len() - MAX_NAMED), theme.secondary));
     }
     rows
 }

@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dialog_is_announced_whole_and_then_by_its_changes() {
+    fn dialog_is_announced_in_full_and_then_by_its_changes() {
         let mut reader = ScreenReader::default();
         let view = |rows: &[&'static str]| DialogView {
             rows: rows.iter().map(|row| Line::raw(*row)).collect(),

@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 use serde_json::{Number, Value};
 
 /// The maximum number of fields of a form.
-const MOST: usize = 30;
+const MAX_COUNT: usize = 30;
 /// The maximum number of characters of a server's text.
-const LONGEST: usize = 2_000;
+const MAX_LENGTH: usize = 2_000;
 
 /// A field of a form.
 #[derive(Debug, Clone, PartialEq)]
@@ -147,7 +147,7 @@ impl FormField {
 /// Parses the fields of a flat form schema. Returns `None` if the schema is not supported.
 pub(super) fn fields(schema: &Value) -> Option<VecDeque<FormField>> {
     let properties = schema.get("properties").and_then(Value::as_object)?;
-    if properties.len() > MOST {
+    if properties.len() > MAX_COUNT {
         return None;
     }
     let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
@@ -158,7 +158,7 @@ pub(super) fn fields(schema: &Value) -> Option<VecDeque<FormField>> {
         let title = if text("title").is_empty() { name } else { text("title") };
         Some(FormField {
             title: title.to_owned(),
-            description: text("description").chars().take(LONGEST).collect(),
+            description: text("description").chars().take(MAX_LENGTH).collect(),
             required: required.contains(&name.as_str()),
             name: name.clone(),
             default: default(property, &kind),
@@ -223,7 +223,7 @@ fn default(property: &Value, kind: &FieldKind) -> Vec<String> {
     let fits = |value: &String| match kind {
         FieldKind::Choice(choices) | FieldKind::Several(choices) => known(choices, value),
         // A field is a single line.
-        _ => !value.contains(char::is_control) && value.chars().count() <= LONGEST,
+        _ => !value.contains(char::is_control) && value.chars().count() <= MAX_LENGTH,
     };
     provided.into_iter().filter(fits).collect()
 }

@@ -14,13 +14,13 @@ use crate::sanitize::sanitize;
 use crate::theme::Theme;
 
 /// The maximum number of characters of a server's text.
-const LONGEST: usize = 2_000;
+const MAX_LENGTH: usize = 2_000;
 /// The answer that declines all further requests of a server.
 const NO_MORE: &str = "No, and don't ask again for this server this session";
 /// The id of the row that ends a multiple choice. Server values contain no control characters.
 const CHOSEN: &str = "\u{4}";
 /// Maximum characters and rows shown of a sampling prompt, so that the choices stay visible.
-const SHOWN: usize = 700;
+const MAX_SHOWN: usize = 700;
 const ROWS: usize = 8;
 
 /// A request of an MCP server and the answers so far.
@@ -86,7 +86,7 @@ impl ServerRequest {
         }
         Ok(Self {
             server: server.to_owned(),
-            message: message.chars().take(LONGEST).collect(),
+            message: message.chars().take(MAX_LENGTH).collect(),
             kind,
             fields,
             chosen: Vec::new(),
@@ -322,12 +322,12 @@ fn sample_facts(system: &str, prompt: &str, tokens: u64, left: u64) -> (String, 
         (shown, left_out)
     };
     let mut details = Vec::new();
-    let (shown, left_out) = begin(prompt, SHOWN);
+    let (shown, left_out) = begin(prompt, MAX_SHOWN);
     if left_out > 0 {
         details.push(format!("({left_out} more characters)"));
     }
     if !system.trim().is_empty() {
-        let (system, left_out) = begin(system, SHOWN / 3);
+        let (system, left_out) = begin(system, MAX_SHOWN / 3);
         let more = match left_out {
             0 => String::new(),
             _ => format!(" ({left_out} more characters)"),

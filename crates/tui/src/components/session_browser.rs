@@ -16,9 +16,9 @@ use crate::transcript::display_name;
 /// Minimum number of characters for a content search.
 const LEAST_TYPED: usize = 2;
 /// Columns of an answer in the preview before it is wrapped to the window.
-const LONGEST_LINE: usize = 400;
+const MAX_LINE_LENGTH: usize = 400;
 /// Maximum indentation depth of nested forks.
-const DEEPEST: usize = 8;
+const MAX_DEPTH: usize = 8;
 
 /// Content search that runs one query at a time and keeps only the newest pending query. The first
 /// search reads all sessions; parallel searches would repeat that work.
@@ -118,7 +118,7 @@ fn session_item(entry: &SessionEntry) -> ListItem {
 fn below(depth: usize, entry: &SessionEntry) -> ListItem {
     let mark = match depth {
         0 => String::new(),
-        depth => format!("{}└ ", "  ".repeat((depth - 1).min(DEEPEST))),
+        depth => format!("{}└ ", "  ".repeat((depth - 1).min(MAX_DEPTH))),
     };
     ListItem::new(entry.id.clone(), format!("{mark}{}", sanitize(&entry.title)), entry.age())
 }
@@ -250,7 +250,7 @@ pub(crate) fn preview_rows(items: &[RecordedItem], theme: &Theme) -> Vec<Line> {
             Some(Line::styled(format!("> {}", first(text)), theme.user))
         }
         RecordedItem::Text { text, .. } => {
-            let options = RenderOptions::new(theme, LONGEST_LINE);
+            let options = RenderOptions::new(theme, MAX_LINE_LENGTH);
             render(&first(text), &options).into_iter().find(|row| !row.text().trim().is_empty())
         }
         RecordedItem::Tool { name, .. } => {

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn grapheme_clusters_are_erased_whole() {
+    fn grapheme_clusters_are_erased_as_units() {
         let mut field = Field::with("añ👩‍👩‍👧");
         field.key(Key::plain(KeyCode::Backspace));
         assert_eq!(field.text(), "añ");

@@ -17,7 +17,7 @@ use crate::tokens::{NO_POINTER, selectable, selectable_rows};
 /// Windows with fewer columns show only labels.
 const NARROW: usize = 32;
 /// Maximum number of visible items.
-const SHOWN: usize = 10;
+const MAX_SHOWN: usize = 10;
 /// Rows of a high window, where the items may take half of it.
 const HIGH: usize = 36;
 
@@ -279,8 +279,8 @@ impl ListDialog {
                     _ => (at + page).min(last),
                 };
             }
-            DialogKey::PageUp => self.cursor = before.saturating_sub(SHOWN),
-            DialogKey::PageDown => self.cursor = (before + SHOWN).min(last),
+            DialogKey::PageUp => self.cursor = before.saturating_sub(MAX_SHOWN),
+            DialogKey::PageDown => self.cursor = (before + MAX_SHOWN).min(last),
             // While searching, they move the cursor in the search text.
             DialogKey::First if self.search_text().is_empty() => self.cursor = 0,
             DialogKey::Last if self.search_text().is_empty() => self.cursor = last,
@@ -418,7 +418,7 @@ impl ListDialog {
             rows.push(row);
         }
         let head = rows.len();
-        let limit = if height < HIGH { SHOWN } else { height / 2 };
+        let limit = if height < HIGH { MAX_SHOWN } else { height / 2 };
         let visible_rows =
             limit.min(height.saturating_sub(rows.len() + self.footer_row_count())).max(1);
         let first = self.first_visible(visible_rows);
@@ -514,7 +514,7 @@ impl ListDialog {
         room: usize,
         theme: &Theme,
     ) -> Option<Vec<Line>> {
-        if self.search.is_some() || self.matching.len() > SHOWN {
+        if self.search.is_some() || self.matching.len() > MAX_SHOWN {
             return None;
         }
         let items = || self.matching.iter().map(|index| &self.items[*index]).enumerate();

@@ -12,11 +12,11 @@ use crate::sanitize::{self, TextPiece};
 use crate::theme::Theme;
 
 /// The maximum number of lines of one command that are announced while it runs.
-const MOST: usize = 100;
+const MAX_COUNT: usize = 100;
 /// Number of announced lines used to find the position in the whole output.
 const REMEMBERED: usize = 3;
 /// Maximum length in bytes of an incomplete line before it is announced.
-const LONGEST: usize = 4_000;
+const MAX_BYTES: usize = 4_000;
 
 const MORE: &str = "More output follows; the end is announced when the command is done.";
 
@@ -48,14 +48,14 @@ impl CommandAnnouncer {
                 return;
             }
             report.incomplete_line.push_str(piece);
-            if !piece.ends_with('\n') && report.incomplete_line.len() < LONGEST {
+            if !piece.ends_with('\n') && report.incomplete_line.len() < MAX_BYTES {
                 return;
             }
             let line = final_line(&std::mem::take(&mut report.incomplete_line));
             if line.is_empty() {
                 continue;
             }
-            if report.count == MOST {
+            if report.count == MAX_COUNT {
                 report.is_over = true;
                 self.pending_lines.push((id.clone(), MORE.into()));
                 return;
@@ -207,7 +207,7 @@ mod tests {
     fn output_flood_is_limited_and_its_rest_shown_at_the_end() {
         let all: String = (0..500).map(|number| format!("line {number}\n")).collect();
         let (news, rest) = announce_pieces(&[&all], &all);
-        assert_eq!(news.len(), MOST + 1);
+        assert_eq!(news.len(), MAX_COUNT + 1);
         assert!(rest.starts_with("line 100\n") && rest.ends_with("line 499\n"), "{rest}");
     }
 }

@@ -240,11 +240,11 @@ impl From<LocalItem> for Item {
 
 /// Returns the names of files, limited to the first few.
 fn read_text(names: &[String]) -> String {
-    const SHOWN: usize = 6;
+    const MAX_SHOWN: usize = 6;
     let mut text =
-        format!("read {}", names.iter().take(SHOWN).cloned().collect::<Vec<_>>().join(", "));
-    if names.len() > SHOWN {
-        text.push_str(&format!(" and {} more", names.len() - SHOWN));
+        format!("read {}", names.iter().take(MAX_SHOWN).cloned().collect::<Vec<_>>().join(", "));
+    if names.len() > MAX_SHOWN {
+        text.push_str(&format!(" and {} more", names.len() - MAX_SHOWN));
     }
     text
 }

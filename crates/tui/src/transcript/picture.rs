@@ -15,7 +15,7 @@ use crate::sanitize;
 /// Indentation of a picture, which aligns it with the text.
 const INDENT: usize = 2;
 /// The maximum number of rows of a picture, and the divisor for its share of the window.
-const MOST_ROWS: usize = 16;
+const MAX_ROWS: usize = 16;
 const SHARE_OF_WINDOW: usize = 3;
 
 /// A picture.
@@ -60,7 +60,7 @@ impl DecodedImage {
             Err(problem) => return nothing(problem.to_string()),
         };
         let columns = usize::from(window.0).saturating_sub(2 * INDENT + 1).max(1);
-        let rows = (usize::from(window.1) / SHARE_OF_WINDOW).clamp(1, MOST_ROWS);
+        let rows = (usize::from(window.1) / SHARE_OF_WINDOW).clamp(1, MAX_ROWS);
         let drawn = drawing.map(|drawing| Picture::new(&bytes, drawing, (columns, rows)));
         let (picture, problem) = match drawn {
             Some(Ok(picture)) => (Some(Arc::new(picture)), None),

@@ -8,11 +8,11 @@ use super::{is_data, script_paths};
 use crate::read::read_at_most;
 
 /// Maximum size in bytes of a script that is parsed; larger scripts are not followed.
-const LONGEST: u64 = 64 * 1024;
+const MAX_BYTES: u64 = 64 * 1024;
 /// Maximum nesting depth of scripts.
 const DEPTH: usize = 3;
 /// Maximum number of files of one hook.
-const MOST: usize = 64;
+const MAX_COUNT: usize = 64;
 
 /// The language of a script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub(super) fn follow(files: &mut Vec<PathBuf>, project: &Path) {
             files.iter().skip(start).flat_map(|file| followed_files(file, project)).collect();
         start = files.len();
         for file in more {
-            if files.len() < MOST && !files.contains(&file) {
+            if files.len() < MAX_COUNT && !files.contains(&file) {
                 files.push(file);
             }
         }
@@ -38,7 +38,7 @@ pub(super) fn follow(files: &mut Vec<PathBuf>, project: &Path) {
 }
 
 fn followed_files(file: &Path, project: &Path) -> Vec<PathBuf> {
-    let read = read_at_most(file, LONGEST).ok().flatten().filter(|read| !read.is_truncated);
+    let read = read_at_most(file, MAX_BYTES).ok().flatten().filter(|read| !read.is_truncated);
     let Some(text) = read.and_then(|read| String::from_utf8(read.bytes).ok()) else {
         return Vec::new();
     };

@@ -104,7 +104,7 @@ fn thinking_level_is_an_option_of_models_that_have_levels() {
 }
 
 #[test]
-fn forked_session_has_the_history_and_an_id_of_its_own() {
+fn forked_session_has_the_history_and_its_own_id() {
     let world = World::new(r#"[{"text":"first answer"},{"text":"second answer"}]"#);
     let mut editor = Editor::start(&world, &[]);
     let offered = json!({"session": {"fork": {}}});

@@ -88,7 +88,7 @@ fn request_json(seat: &Seat, request: usize) -> String {
 }
 
 #[test]
-fn approval_request_shows_the_whole_command_and_its_rule() {
+fn approval_request_shows_the_complete_command_and_its_rule() {
     let seat = start_with_question(TWICE, "Allow execution of this command?");
     let window = seat.window();
     for expected in [

@@ -1,20 +1,20 @@
 //! Brace expansion: `{rm,-rf,src}` becomes three words.
 
 /// Maximum number of words produced from one; longer expansions are not performed.
-const MOST: usize = 64;
-const LONGEST: usize = 4096;
+const MAX_COUNT: usize = 64;
+const MAX_LENGTH: usize = 4096;
 
 /// Returns the source texts of the words that braces produce from this word, or the word itself if
 /// it has no braces.
 pub(super) fn expand(word: &str) -> Vec<String> {
-    if word.len() > LONGEST {
+    if word.len() > MAX_LENGTH {
         return vec![word.to_owned()];
     }
     let mut done = Vec::new();
     let mut waiting = vec![word.to_owned()];
     while let Some(word) = waiting.pop() {
         match first(&word) {
-            Some(words) if done.len() + waiting.len() + words.len() <= MOST => {
+            Some(words) if done.len() + waiting.len() + words.len() <= MAX_COUNT => {
                 waiting.extend(words.into_iter().rev());
             }
             _ => done.push(word),

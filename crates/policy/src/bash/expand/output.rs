@@ -4,7 +4,7 @@ use super::super::ansi;
 use super::super::line::{Redirection, RedirectionKind, Word};
 
 /// Maximum length of the output in bytes.
-const LONGEST: usize = 64 * 1024;
+const MAX_BYTES: usize = 64 * 1024;
 
 /// The output of a command, or the input that it passes through.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub(super) fn command_output(
         }
     };
     match printed {
-        Some(text) if !to_file && text.len() <= LONGEST => PrintedText::Text(text),
+        Some(text) if !to_file && text.len() <= MAX_BYTES => PrintedText::Text(text),
         _ => PrintedText::Unknown,
     }
 }
@@ -86,7 +86,7 @@ fn printf(words: &[&str]) -> Option<String> {
     loop {
         let before = arguments.len();
         apply_format(format, &mut arguments, &mut text)?;
-        if arguments.len() == 0 || arguments.len() == before || text.len() > LONGEST {
+        if arguments.len() == 0 || arguments.len() == before || text.len() > MAX_BYTES {
             return Some(text);
         }
     }

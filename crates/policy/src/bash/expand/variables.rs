@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 /// Maximum number of values stored for a variable and of combinations tried.
-const MOST_VALUES: usize = 8;
-const MOST_COMBINATIONS: usize = 16;
+const MAX_VALUES: usize = 8;
+const MAX_COMBINATIONS: usize = 16;
 
 /// A part of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub(super) struct Variables {
 impl Variables {
     pub(super) fn add(&mut self, name: &str, value: Value) {
         let values = self.values.entry(name.to_owned()).or_default();
-        if values.len() < MOST_VALUES && !values.contains(&value) {
+        if values.len() < MAX_VALUES && !values.contains(&value) {
             values.push(value);
         }
     }
@@ -50,7 +50,7 @@ impl Variables {
             .values
             .values()
             .fold(1, |all: usize, values| all.saturating_mul(values.len().max(1)));
-        product.min(MOST_COMBINATIONS)
+        product.min(MAX_COMBINATIONS)
     }
 
     /// Selects one of the combinations.

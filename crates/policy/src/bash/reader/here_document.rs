@@ -5,8 +5,8 @@ use crate::bash::findings::{Reading, UnparsedReason};
 use crate::bash::line::{Redirection, RedirectionKind, Word};
 
 /// Maximum number of here-documents in one text.
-const MOST: usize = 16;
-const LONGEST_DELIMITER: usize = 64;
+const MAX_COUNT: usize = 16;
+const MAX_DELIMITER_LENGTH: usize = 64;
 
 /// A here-document whose body has not been read yet.
 pub(in crate::bash) struct PendingHereDocument {
@@ -30,7 +30,7 @@ impl ShellReader<'_, '_> {
         };
         let odd = |character: char| character.is_control() || matches!(character, '$' | '`');
         if delimiter.is_empty()
-            || delimiter.len() > LONGEST_DELIMITER
+            || delimiter.len() > MAX_DELIMITER_LENGTH
             || delimiter.contains(odd)
             || token.word.source.contains(['$', '`', '\n'])
         {
@@ -39,7 +39,7 @@ impl ShellReader<'_, '_> {
             ));
         }
         self.findings.here_documents += 1;
-        if self.findings.here_documents > MOST {
+        if self.findings.here_documents > MAX_COUNT {
             return Err(UnparsedReason::new("it has too many here-documents"));
         }
         self.findings.feature("here-document");

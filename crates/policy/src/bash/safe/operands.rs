@@ -52,9 +52,9 @@ impl ReadContext<'_> {
 
 /// Whether `seq` terminates soon.
 pub(super) fn is_short_sequence(arguments: &[Argument<'_>]) -> bool {
-    const MOST: f64 = 10_000_000.0;
-    const LONGEST: usize = 8;
-    if arguments.iter().any(|word| word.text.len() > LONGEST) {
+    const MAX_COUNT: f64 = 10_000_000.0;
+    const MAX_LENGTH: usize = 8;
+    if arguments.iter().any(|word| word.text.len() > MAX_LENGTH) {
         return false;
     }
     let mut numbers = Vec::new();
@@ -72,7 +72,7 @@ pub(super) fn is_short_sequence(arguments: &[Argument<'_>]) -> bool {
         [first, step, last] => (first, step, last),
         _ => return false,
     };
-    step != 0.0 && (last - first) / step <= MOST
+    step != 0.0 && (last - first) / step <= MAX_COUNT
 }
 
 /// Whether the arguments are `-n` and one sed script that prints lines by number.

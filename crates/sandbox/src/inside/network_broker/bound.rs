@@ -16,7 +16,7 @@ use rustix::net::{
 use crate::inside::kernel::notify;
 
 /// Size limit of a mount list in bytes; a longer list is not read to the end.
-const LONGEST_MOUNTS: u64 = 4 << 20;
+const MAX_MOUNTS_LENGTH: u64 = 4 << 20;
 /// Maximum number of bytes that the kernel returns at once.
 const PIECE: usize = 64 << 10;
 
@@ -37,7 +37,7 @@ impl FileIdentity {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let mounts = File::from(openat(proc, "thread-self/mountinfo", flags, Mode::empty())?);
         let mut text = String::new();
-        mounts.take(LONGEST_MOUNTS).read_to_string(&mut text).map_err(|_| Errno::ACCESS)?;
+        mounts.take(MAX_MOUNTS_LENGTH).read_to_string(&mut text).map_err(|_| Errno::ACCESS)?;
         let device = text.lines().find_map(|line| device(line, data.stx_mnt_id));
         let number = (data.stx_ino & 0xffff_ffff) as u32;
         Ok(Self { device: device.ok_or(Errno::ACCESS)?, number })

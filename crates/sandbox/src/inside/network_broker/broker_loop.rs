@@ -31,9 +31,9 @@ use crate::inside::kernel::notify::{self, Notice, NotifyReply};
 use crate::plan::{Network, Plan};
 
 /// Maximum number of waiting calls; further calls fail with a request to try again.
-const MOST_AT_ONCE: usize = 256;
+const MAX_AT_ONCE: usize = 256;
 /// Maximum number of messages sent by one `sendmmsg`; the caller sends the rest with the next call.
-const MOST_MESSAGES: u64 = 64;
+const MAX_MESSAGES: u64 = 64;
 
 /// A notification descriptor and everything needed to handle its calls.
 pub(crate) struct NetworkBroker {
@@ -153,7 +153,7 @@ impl NetworkBroker {
                 return;
             }
             let Ok(notice) = notify::receive(&gate.listener) else { continue };
-            if gate.waiting_calls.fetch_add(1, Ordering::Relaxed) >= MOST_AT_ONCE {
+            if gate.waiting_calls.fetch_add(1, Ordering::Relaxed) >= MAX_AT_ONCE {
                 gate.done(&notice, Err(Errno::AGAIN));
                 continue;
             }
@@ -212,7 +212,7 @@ impl NetworkBroker {
                 self.send(caller, &socket, &message, int(third).cast_signed())
             }
             libc::SYS_sendmmsg => {
-                let count = u64::from(int(third)).min(MOST_MESSAGES);
+                let count = u64::from(int(third)).min(MAX_MESSAGES);
                 self.send_many(caller, &socket, second, count, int(fourth).cast_signed())
             }
             _ => Err(Errno::NOSYS),

@@ -8,10 +8,10 @@ use super::caller::Caller;
 
 /// Maximum length in bytes of one send; a longer message is sent partially, as if kernel buffers
 /// were full.
-const LONGEST: usize = 4 << 20;
-const MOST_PIECES: usize = 1024;
-const LONGEST_ADDRESS: usize = 128;
-const LONGEST_CONTROL: usize = 16 << 10;
+const MAX_LENGTH: usize = 4 << 20;
+const MAX_PIECES: usize = 1024;
+const MAX_ADDRESS_LENGTH: usize = 128;
+const MAX_CONTROL_LENGTH: usize = 16 << 10;
 
 /// The arguments of `sendmsg`, without references to the memory of the command.
 pub(super) struct SendmsgArguments {
@@ -33,17 +33,17 @@ impl SendmsgArguments {
         };
         // The length of the name is an `int` followed by padding.
         let address = read_address(caller, name, name_length & 0xffff_ffff)?;
-        let count = usize::try_from(count).ok().filter(|count| *count <= MOST_PIECES);
+        let count = usize::try_from(count).ok().filter(|count| *count <= MAX_PIECES);
         let count = count.ok_or(Errno::MSGSIZE)?;
         let mut data = Vec::new();
         for piece in self::words(&caller.read(pieces, count * 16)?).chunks_exact(2) {
             let &[base, length] = piece else { continue };
-            let length = usize::try_from(length).unwrap_or(usize::MAX).min(LONGEST - data.len());
+            let length = usize::try_from(length).unwrap_or(usize::MAX).min(MAX_LENGTH - data.len());
             data.extend(caller.read(base, length)?);
         }
         let control = match usize::try_from(control_length) {
             _ if control == 0 => Vec::new(),
-            Ok(length) if length <= LONGEST_CONTROL => caller.read(control, length)?,
+            Ok(length) if length <= MAX_CONTROL_LENGTH => caller.read(control, length)?,
             _ => return Err(Errno::NOBUFS),
         };
         Ok(Self { address, data, control })
@@ -58,7 +58,7 @@ impl SendmsgArguments {
         address_length: u64,
     ) -> Result<Self, Errno> {
         let address = read_address(caller, address, address_length & 0xffff_ffff)?;
-        let length = usize::try_from(length).unwrap_or(usize::MAX).min(LONGEST);
+        let length = usize::try_from(length).unwrap_or(usize::MAX).min(MAX_LENGTH);
         Ok(Self { address, data: caller.read(data, length)?, control: Vec::new() })
     }
 
@@ -113,7 +113,7 @@ pub(super) fn read_address(
     match usize::try_from(length) {
         _ if at == 0 => Ok(None),
         Ok(0) => Ok(None),
-        Ok(length) if length <= LONGEST_ADDRESS => caller.read(at, length).map(Some),
+        Ok(length) if length <= MAX_ADDRESS_LENGTH => caller.read(at, length).map(Some),
         _ => Err(Errno::INVAL),
     }
 }

@@ -16,9 +16,9 @@ use super::caller::Caller;
 use crate::inside::kernel::notify::Notice;
 
 /// Maximum lengths that the kernel accepts for a path, a name, and a value.
-const LONGEST_PATH: usize = 4096;
-const LONGEST_NAME: usize = 256;
-const LONGEST_VALUE: u64 = 64 << 10;
+const MAX_PATH_LENGTH: usize = 4096;
+const MAX_NAME_LENGTH: usize = 256;
+const MAX_VALUE_LENGTH: u64 = 64 << 10;
 
 // These newer calls have the same number on every architecture.
 const FCHMODAT2: libc::c_long = 452;
@@ -202,7 +202,7 @@ fn handle(file: impl AsFd) -> String {
 
 /// Opens the file that a path names for the caller, so that it is resolved only once.
 fn file_at(caller: &Caller, at: i32, path: u64, follow: bool) -> Result<OwnedFd, Errno> {
-    let path = text(caller, path, LONGEST_PATH)?;
+    let path = text(caller, path, MAX_PATH_LENGTH)?;
     let path = Path::new(std::ffi::OsStr::from_bytes(&path));
     // `self` must refer to the caller, not to this process.
     let own = ["/proc/self", "/proc/thread-self", "/dev/fd"];
@@ -222,7 +222,7 @@ fn file_at(caller: &Caller, at: i32, path: u64, follow: bool) -> Result<OwnedFd,
 /// Like [`file_at`], with the flags of the newer calls.
 fn file_for_flags(caller: &Caller, at: i32, path: u64, flags: u32) -> Result<OwnedFd, Errno> {
     let has = |flag: i32| flags & flag.cast_unsigned() != 0;
-    if has(libc::AT_EMPTY_PATH) && (path == 0 || text(caller, path, LONGEST_PATH)?.is_empty()) {
+    if has(libc::AT_EMPTY_PATH) && (path == 0 || text(caller, path, MAX_PATH_LENGTH)?.is_empty()) {
         return if at == libc::AT_FDCWD {
             rustix::io::fcntl_dupfd_cloexec(caller.folder(), 3)
         } else {
@@ -300,13 +300,13 @@ fn attribute(
     length: u64,
     flags: u32,
 ) -> Result<MetadataChange, Errno> {
-    if length > LONGEST_VALUE {
+    if length > MAX_VALUE_LENGTH {
         return Err(Errno::TOOBIG);
     }
     let value = caller.read(value, usize::try_from(length).map_err(|_| Errno::TOOBIG)?)?;
-    Ok(MetadataChange::Attribute { name: text(caller, name, LONGEST_NAME)?, value, flags })
+    Ok(MetadataChange::Attribute { name: text(caller, name, MAX_NAME_LENGTH)?, value, flags })
 }
 
 fn no_attribute(caller: &Caller, name: u64) -> Result<MetadataChange, Errno> {
-    Ok(MetadataChange::NoAttribute(text(caller, name, LONGEST_NAME)?))
+    Ok(MetadataChange::NoAttribute(text(caller, name, MAX_NAME_LENGTH)?))
 }

@@ -12,7 +12,7 @@ use rustix::fs::{Dir, Mode, OFlags, openat, readlinkat};
 use crate::inside::host_environment;
 
 /// Size limit of a socket table in bytes; a longer table is treated as unknown.
-const LONGEST_TABLE: u64 = 8 << 20;
+const MAX_TABLE_LENGTH: u64 = 8 << 20;
 
 /// Whether a process listens on the port, and only processes for which `inside` returns true do.
 /// The address is ignored: listening on the same port as a foreign server gains nothing.
@@ -53,8 +53,8 @@ fn listeners(proc: &OwnedFd, port: u16) -> Option<HashSet<u64>> {
             continue;
         };
         let mut text = String::new();
-        let length = File::from(file).take(LONGEST_TABLE).read_to_string(&mut text).ok()?;
-        if length as u64 == LONGEST_TABLE {
+        let length = File::from(file).take(MAX_TABLE_LENGTH).read_to_string(&mut text).ok()?;
+        if length as u64 == MAX_TABLE_LENGTH {
             return None;
         }
         found.extend(text.lines().skip(1).filter_map(|line| listener_inode(line, port)));

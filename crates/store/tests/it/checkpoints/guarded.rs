@@ -212,8 +212,8 @@ fn protected_files_in_a_closed_directory_are_found() {
 }
 
 #[test]
-fn directory_that_was_closed_before_stays_as_it_is() {
-    if !as_ordinary_user("checkpoints::guarded::directory_that_was_closed_before_stays_as_it_is") {
+fn directory_that_was_already_closed_is_unchanged() {
+    if !as_ordinary_user("checkpoints::guarded::directory_that_was_already_closed_is_unchanged") {
         return;
     }
     for closed in [0o000, 0o600, 0o111] {
@@ -282,7 +282,7 @@ fn stopped_protected_file_search_is_reported_quickly() {
 }
 
 #[test]
-fn protected_files_are_found_behind_too_many_others() {
+fn protected_files_are_found_after_too_many_others() {
     let fixture = Fixture::new();
     let options = CheckpointOptions { entries: 50, ..fixture.options() };
     let checkpoints = Checkpoints::open(options);
@@ -413,7 +413,7 @@ fn hard_link_of_a_protected_file_does_not_open_it() {
 }
 
 #[test]
-fn deeply_nested_directories_in_a_protected_one_are_removed_as_a_whole() {
+fn deeply_nested_directories_in_a_protected_one_are_removed_completely() {
     let fixture = Fixture::repository(&[("a", "a")]);
     let checkpoints = fixture.checkpoints();
     let changes = command(&checkpoints, 1, || {

@@ -6,7 +6,7 @@ use super::{SIZE, git_config};
 use crate::small_files::bytes_of;
 
 /// Maximum number of files that are followed.
-const MOST_FILES: usize = 32;
+const MAX_FILES: usize = 32;
 
 /// Returns keys (lowercase except for their middle part) and values; `None` if git cannot list them
 /// all. Conditionally included files count as included, because the condition may hold when the
@@ -34,7 +34,7 @@ pub(super) fn entries(file: &Path, directory: &Path) -> Option<Vec<(String, Stri
             if key.starts_with("includeif.") && key.ends_with(".path") {
                 let included = included_path(origin, value, directory);
                 if included.exists() && !files.contains(&included) {
-                    if files.len() >= MOST_FILES {
+                    if files.len() >= MAX_FILES {
                         return None;
                     }
                     files.push(included);
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn ordinary_config_is_parsed_and_others_are_left_to_git() {
+    fn ordinary_config_is_parsed_and_git_reads_others() {
         assert_eq!(plain_entries(ORDINARY).map(|entries| entries.len()), Some(8));
         for line in [
             "[include]\n\tpath = x",

@@ -18,7 +18,7 @@ use crate::completion::{
 };
 
 /// Maximum number of directories offered.
-const MOST_FOLDERS: usize = 200;
+const MAX_FOLDERS: usize = 200;
 
 /// The session's files as the source of the finder thread.
 struct SessionFiles(Expander);
@@ -170,7 +170,7 @@ fn subcommand<'a>(
 /// Returns the paths that start with the typed text. If only directories are wanted, their trailing
 /// `/` is removed.
 fn paths_of(root: &Path, typed: &str, only_folders: bool) -> Vec<Argument> {
-    let entries = crate::completion::entries(root, typed, MOST_FOLDERS);
+    let entries = crate::completion::entries(root, typed, MAX_FOLDERS);
     let fits =
         |path: &String| (!only_folders || path.ends_with('/')) && !path.contains(char::is_control);
     let shown = |path: String| match only_folders {

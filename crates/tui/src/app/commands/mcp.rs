@@ -11,7 +11,7 @@ use crate::sanitize::sanitize;
 use crate::theme::Theme;
 
 /// Maximum number of names listed per kind.
-const SHOWN: usize = 60;
+const MAX_SHOWN: usize = 60;
 
 /// The level of detail of the server list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -251,10 +251,10 @@ fn server_rows(row: &McpRow, detail: Detail, theme: &Theme) -> Vec<Line> {
             continue;
         }
         rows.push(Line::styled(format!("  {title}:"), theme.secondary));
-        for item in items.iter().take(SHOWN) {
+        for item in items.iter().take(MAX_SHOWN) {
             rows.extend(item_rows(item, detail, theme));
         }
-        if let Some(left) = items.len().checked_sub(SHOWN).filter(|left| *left > 0) {
+        if let Some(left) = items.len().checked_sub(MAX_SHOWN).filter(|left| *left > 0) {
             rows.push(Line::styled(format!("    … {left} more"), theme.secondary));
         }
     }

@@ -17,11 +17,11 @@ use crate::components::session_browser::{hit_row, preview_rows};
 use crate::dialog::ListDialog;
 
 /// Maximum number of sessions that a search returns.
-const MOST_FOUND: usize = 50;
+const MAX_FOUND: usize = 50;
 /// Number of prompts in the preview of a session.
 const PREVIEWED: usize = 2;
 /// Minimum interval between updates of the indexing progress.
-const BETWEEN: Duration = Duration::from_millis(200);
+const INTERVAL: Duration = Duration::from_millis(200);
 
 /// Shows the sessions of the project, newest first.
 pub(crate) fn open(app: &mut App) {
@@ -223,7 +223,7 @@ impl IndexingReport {
     /// Reports progress if an update is due. Returns whether to continue.
     fn update(&self, step: IndexStep) -> bool {
         let since = self.started.elapsed();
-        if step.read < step.total && since - self.last_report.get() >= BETWEEN {
+        if step.read < step.total && since - self.last_report.get() >= INTERVAL {
             self.last_report.set(since);
             let stopped = Arc::clone(&self.stopped);
             self.sender.send_soon(Box::new(move |app| match list(app) {
@@ -251,7 +251,7 @@ fn search_sessions(
     let search = SearchRequest {
         text: text.to_owned(),
         project_only: true,
-        limit: MOST_FOUND,
+        limit: MAX_FOUND,
         rebuild: false,
     };
     launch.session_library().search_sessions(&search, watch).map_err(|failure| failure.message)

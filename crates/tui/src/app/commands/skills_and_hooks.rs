@@ -230,7 +230,7 @@ pub(crate) fn hooks_dialog(app: &mut App) {
 
 /// Shows the most recent hook runs of this session.
 pub(crate) fn trace_hooks(app: &mut App) {
-    const SHOWN: usize = 40;
+    const MAX_SHOWN: usize = 40;
     let session = app.session.id().to_owned();
     app.ask(
         move |launch| {
@@ -238,7 +238,7 @@ pub(crate) fn trace_hooks(app: &mut App) {
         },
         |app, report| match report {
             Ok(entries) => {
-                let first = entries.len().saturating_sub(SHOWN);
+                let first = entries.len().saturating_sub(MAX_SHOWN);
                 let last = entries.get(first..).unwrap_or_default();
                 let lines: Vec<String> =
                     last.iter().map(|entry| format!("- {}", sanitize(&entry.line()))).collect();

@@ -120,7 +120,7 @@ fn resumed_command_shows_its_real_end() {
 }
 
 #[test]
-fn cancelled_command_is_marked_once_also_after_resume() {
+fn cancelled_command_is_marked_once_even_after_resume() {
     let sentence = "The command was cancelled by user before it could complete.";
     let message = format!("[Operation Cancelled] {sentence}");
     for expected in [sentence, &message, "one\ntwo"] {
@@ -147,7 +147,7 @@ fn cancelled_command_is_marked_once_also_after_resume() {
 }
 
 #[test]
-fn denial_feedback_is_shown_under_the_call_also_after_resume() {
+fn denial_feedback_is_shown_under_the_call_even_after_resume() {
     let message = "[Operation Cancelled] User denied execution. The user says: use math.inf";
     let mut view = TestTranscript::default();
     let mut done = tool("c", "replace", ToolKind::Edit, "Edit calc/core.py");

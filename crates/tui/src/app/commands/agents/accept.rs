@@ -14,7 +14,7 @@ use crate::sanitize::sanitize;
 /// Maximum number of rows of an agent's prompt in the dialog; the file contains all of it.
 const ROWS: usize = 10;
 /// Maximum number of characters in each row.
-const LONGEST: usize = 200;
+const MAX_LENGTH: usize = 200;
 
 /// Tells the user that project agents are waiting for acceptance.
 pub(crate) fn notify_waiting(app: &mut App, set: &AgentSet) {
@@ -87,7 +87,7 @@ fn preview(app: &App, agent: &Agent) -> Vec<Line> {
     let lines = agent.prompt.lines().filter(|line| !line.trim().is_empty());
     let count = lines.clone().count();
     for line in lines.take(ROWS) {
-        let line: String = line.chars().take(LONGEST).collect();
+        let line: String = line.chars().take(MAX_LENGTH).collect();
         rows.push(Line::styled(format!("  {}", sanitize(&line)), app.theme.secondary));
     }
     if count > ROWS {

@@ -13,7 +13,7 @@ use crate::completion::{Argument, CommandInfo, Completer};
 use crate::sanitize::sanitize;
 
 /// Maximum number of sessions offered.
-const MOST_SESSIONS: usize = 100;
+const MAX_SESSIONS: usize = 100;
 
 /// Commands that take names, with the subcommands that come before the name; `""` means none.
 const NAMED: &[(&str, &[&str])] = &[
@@ -120,7 +120,7 @@ fn stored_names(of: &str, launch: &SessionConfig) -> Vec<Argument> {
         "load" => {
             let mut sessions = launch.session_library().sessions();
             sessions.sort_by_key(|entry| std::cmp::Reverse(entry.last_used));
-            let newest = sessions.iter().take(MOST_SESSIONS);
+            let newest = sessions.iter().take(MAX_SESSIONS);
             newest.map(|it| argument(&it.id, format!("{} · {}", it.title, it.age()))).collect()
         }
         "skills" => {
