@@ -1,8 +1,7 @@
 //! What an answer is based on, if the service searched the web or read pages for it.
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
-
-use crate::model::Citation;
 
 /// The sources of an answer, and the segments of it that they support.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -43,4 +42,15 @@ pub struct PageRead {
     pub url: String,
     /// Whether it was read.
     pub was_read: bool,
+}
+
+/// A source of an answer.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Citation {
+    /// The title, if known.
+    #[serde(default)]
+    pub title: Option<String>,
+    /// The URI.
+    #[serde(default)]
+    pub uri: String,
 }

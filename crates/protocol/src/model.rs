@@ -11,6 +11,7 @@ use crate::price::Price;
 use crate::routing::{FallbackModel, Routes};
 use crate::{BoxFuture, BoxStream, CancellationToken, Object};
 
+pub use crate::grounding::Citation;
 pub use crate::usage::Usage;
 
 /// A request in provider-neutral terms. Serializing the same request twice produces the same bytes.
@@ -197,17 +198,6 @@ pub struct Chunk {
     pub model_version: Option<String>,
     /// The service's id of the response.
     pub response_id: Option<String>,
-}
-
-/// A source of an answer.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Citation {
-    /// The title, if known.
-    #[serde(default)]
-    pub title: Option<String>,
-    /// The URI.
-    #[serde(default)]
-    pub uri: String,
 }
 
 /// What a stream yields.
