@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use crate::otlp_messages::MAX_TEXT;
 
-/// Bytes of a text inside a message.
-const MAX_PART_TEXT: usize = 64 * 1024;
+/// Bytes of a text inside a message: the first with which the message can be sent.
+const PART_LIMITS: [usize; 4] = [64 * 1024, 8 * 1024, 1024, 128];
 
 /// The contents of a request, shared with the session until they are recorded.
 #[derive(Debug, Clone)]
@@ -40,15 +40,28 @@ impl RequestContents {
 
     /// Returns the messages of the request, and of its response.
     pub(super) fn messages(&self, response: &[Part], finish: Option<&str>) -> SpanMessages {
-        let mut ids = CallIds::default();
-        let opened = self.contents.iter().filter_map(|content| content.open().ok());
-        let input: Vec<String> =
-            opened.flat_map(|content| input_messages(&content, &mut ids)).collect();
-        let (input, omitted) = newest(&input);
-        let system = (!self.system.is_empty()).then(|| {
+        let opened: Vec<Content> =
+            self.contents.iter().filter_map(|content| content.open().ok()).collect();
+        let mut limits = PART_LIMITS.into_iter();
+        loop {
+            let limit = limits.next();
+            let mut writer = MessageWriter::new(limit.unwrap_or_default());
+            let input: Vec<String> =
+                opened.iter().flat_map(|content| writer.input_messages(content)).collect();
+            let output = writer.output_messages(response, finish);
+            let longest = output.len().max(input.last().map_or(0, String::len) + 2);
+            // Many long parts in one message: shorter ones are better than none.
+            if longest <= MAX_TEXT || limit.is_none() {
+                let (input, omitted) = newest(&input);
+                return SpanMessages { input, omitted, output, system: self.system() };
+            }
+        }
+    }
+
+    fn system(&self) -> Option<String> {
+        (!self.system.is_empty()).then(|| {
             json!([{"type": "text", "content": truncated(&self.system, MAX_TEXT / 2)}]).to_string()
-        });
-        SpanMessages { input, omitted, output: output_messages(response, finish, &mut ids), system }
+        })
     }
 }
 
@@ -82,96 +95,110 @@ impl CallIds {
     }
 }
 
-/// The messages of one content: those with the results of tools have a role of their own.
-fn input_messages(content: &Content, ids: &mut CallIds) -> Vec<String> {
-    let mut messages: Vec<(&str, Vec<Value>)> = Vec::new();
-    for part in &content.parts {
-        let role = match (content.role, part.view()) {
-            (Role::Model, _) => "assistant",
-            (Role::User, PartView::Response(_)) => "tool",
-            (Role::User, _) => "user",
-        };
-        let parts = message_parts(part, ids);
-        match messages.last_mut() {
-            Some((last, so_far)) if *last == role => so_far.extend(parts),
-            _ => messages.push((role, parts)),
-        }
+/// Writes messages.
+struct MessageWriter {
+    ids: CallIds,
+    /// Bytes of a text inside a message.
+    limit: usize,
+}
+
+impl MessageWriter {
+    fn new(limit: usize) -> Self {
+        Self { ids: CallIds::default(), limit }
     }
-    let json =
-        |(role, parts): (&str, Vec<Value>)| json!({"role": role, "parts": parts}).to_string();
-    messages.into_iter().map(json).collect()
-}
 
-fn output_messages(parts: &[Part], finish: Option<&str>, ids: &mut CallIds) -> String {
-    let has_calls = parts.iter().any(|part| matches!(part.view(), PartView::Call(_)));
-    let parts: Vec<Value> = parts.iter().flat_map(|part| message_parts(part, ids)).collect();
-    let reason = match finish {
-        Some("STOP") if has_calls => "tool_call",
-        Some("STOP") => "stop",
-        Some("MAX_TOKENS") => "length",
-        Some("SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII") => {
-            "content_filter"
+    /// The messages of one content: those with the results of tools have a role of their own.
+    fn input_messages(&mut self, content: &Content) -> Vec<String> {
+        let mut messages: Vec<(&str, Vec<Value>)> = Vec::new();
+        for part in &content.parts {
+            let role = match (content.role, part.view()) {
+                (Role::Model, _) => "assistant",
+                (Role::User, PartView::Response(_)) => "tool",
+                (Role::User, _) => "user",
+            };
+            let parts = self.message_parts(part);
+            match messages.last_mut() {
+                Some((last, so_far)) if *last == role => so_far.extend(parts),
+                _ => messages.push((role, parts)),
+            }
         }
-        Some(other) => other,
-        None => "error",
-    };
-    json!([{"role": "assistant", "parts": parts, "finish_reason": reason}]).to_string()
-}
+        let json =
+            |(role, parts): (&str, Vec<Value>)| json!({"role": role, "parts": parts}).to_string();
+        messages.into_iter().map(json).collect()
+    }
 
-/// The parts of a message that a part is.
-fn message_parts(part: &Part, ids: &mut CallIds) -> Vec<Value> {
-    let field = |of: &str, name: &str| part.object().get(of).and_then(|it| it.get(name)).cloned();
-    let one = match part.view() {
-        PartView::Text(text) => json!({"type": "text", "content": text}),
-        PartView::Thought(text) => json!({"type": "reasoning", "content": text}),
-        PartView::Call(call) => {
-            let arguments = call.args.map(|args| Value::Object(args.clone()));
-            let arguments = arguments.or_else(|| call.malformed_args.cloned());
-            let id = ids.call(call.id, call.name);
-            json!({"type": "tool_call", "id": id, "name": call.name, "arguments": arguments})
-        }
-        PartView::Response(response) => {
-            let id = ids.response(response.id, response.name);
-            let result = tool_result(response.response);
-            let result = json!({"type": "tool_call_response", "id": id, "response": result});
-            let nested = field("functionResponse", "parts");
-            let nested = nested.as_ref().and_then(Value::as_array).into_iter().flatten();
-            let nested = nested.filter_map(Value::as_object).cloned().map(Part::from);
-            let media = nested.flat_map(|part| message_parts(&part, ids));
-            return std::iter::once(limited(result)).chain(media).collect();
-        }
-        PartView::Inline { mime_type, data } if data.len() > MAX_PART_TEXT => {
-            json!({"type": "omitted", "mime_type": mime_type, "base64_length": data.len()})
-        }
-        PartView::Inline { mime_type, data } => json!({
-            "type": "blob", "mime_type": mime_type, "modality": modality(mime_type), "content": data,
-        }),
-        PartView::File { uri } => {
-            let mime_type = field("fileData", "mimeType");
-            let kind = mime_type.as_ref().and_then(Value::as_str).map_or("document", modality);
-            json!({"type": "uri", "mime_type": mime_type, "modality": kind, "uri": uri})
-        }
-        PartView::Code => json!({
-            "type": "server_tool_call", "name": "code_execution",
-            "id": field("executableCode", "id"),
-            "server_tool_call": {
-                "type": "code_execution",
-                "code": field("executableCode", "code"),
-                "language": field("executableCode", "language"),
-            },
-        }),
-        PartView::CodeResult => json!({
-            "type": "server_tool_call_response",
-            "id": field("codeExecutionResult", "id"),
-            "server_tool_call_response": {
-                "type": "code_execution",
-                "outcome": field("codeExecutionResult", "outcome"),
-                "output": field("codeExecutionResult", "output"),
-            },
-        }),
-        PartView::Unknown => json!({"type": "unknown", "content": part.object()}),
-    };
-    vec![limited(one)]
+    fn output_messages(&mut self, parts: &[Part], finish: Option<&str>) -> String {
+        let has_calls = parts.iter().any(|part| matches!(part.view(), PartView::Call(_)));
+        let parts: Vec<Value> = parts.iter().flat_map(|part| self.message_parts(part)).collect();
+        let reason = match finish {
+            Some("STOP") if has_calls => "tool_call",
+            Some("STOP") => "stop",
+            Some("MAX_TOKENS") => "length",
+            Some("SAFETY" | "RECITATION" | "BLOCKLIST" | "PROHIBITED_CONTENT" | "SPII") => {
+                "content_filter"
+            }
+            Some(other) => other,
+            None => "error",
+        };
+        json!([{"role": "assistant", "parts": parts, "finish_reason": reason}]).to_string()
+    }
+
+    /// The parts of a message that a part is.
+    fn message_parts(&mut self, part: &Part) -> Vec<Value> {
+        let field =
+            |of: &str, name: &str| part.object().get(of).and_then(|it| it.get(name)).cloned();
+        let one = match part.view() {
+            PartView::Text(text) => json!({"type": "text", "content": text}),
+            PartView::Thought(text) => json!({"type": "reasoning", "content": text}),
+            PartView::Call(call) => {
+                let arguments = call.args.map(|args| Value::Object(args.clone()));
+                let arguments = arguments.or_else(|| call.malformed_args.cloned());
+                let id = self.ids.call(call.id, call.name);
+                json!({"type": "tool_call", "id": id, "name": call.name, "arguments": arguments})
+            }
+            PartView::Response(response) => {
+                let id = self.ids.response(response.id, response.name);
+                let result = tool_result(response.response);
+                let result = json!({"type": "tool_call_response", "id": id, "response": result});
+                let nested = field("functionResponse", "parts");
+                let nested = nested.as_ref().and_then(Value::as_array).into_iter().flatten();
+                let nested = nested.filter_map(Value::as_object).cloned().map(Part::from);
+                let media: Vec<Value> = nested.flat_map(|part| self.message_parts(&part)).collect();
+                return std::iter::once(limited(result, self.limit)).chain(media).collect();
+            }
+            PartView::Inline { mime_type, data } if data.len() > self.limit => {
+                json!({"type": "omitted", "mime_type": mime_type, "base64_length": data.len()})
+            }
+            PartView::Inline { mime_type, data } => json!({
+                "type": "blob", "mime_type": mime_type, "modality": modality(mime_type), "content": data,
+            }),
+            PartView::File { uri } => {
+                let mime_type = field("fileData", "mimeType");
+                let kind = mime_type.as_ref().and_then(Value::as_str).map_or("document", modality);
+                json!({"type": "uri", "mime_type": mime_type, "modality": kind, "uri": uri})
+            }
+            PartView::Code => json!({
+                "type": "server_tool_call", "name": "code_execution",
+                "id": field("executableCode", "id"),
+                "server_tool_call": {
+                    "type": "code_execution",
+                    "code": field("executableCode", "code"),
+                    "language": field("executableCode", "language"),
+                },
+            }),
+            PartView::CodeResult => json!({
+                "type": "server_tool_call_response",
+                "id": field("codeExecutionResult", "id"),
+                "server_tool_call_response": {
+                    "type": "code_execution",
+                    "outcome": field("codeExecutionResult", "outcome"),
+                    "output": field("codeExecutionResult", "output"),
+                },
+            }),
+            PartView::Unknown => json!({"type": "unknown", "content": part.object()}),
+        };
+        vec![limited(one, self.limit)]
+    }
 }
 
 /// What a tool returned: its text alone, if it returned nothing else.
@@ -206,19 +233,19 @@ fn newest(messages: &[String]) -> (String, usize) {
 }
 
 /// A part whose texts are not too long.
-fn limited(mut value: Value) -> Value {
+fn limited(mut value: Value, limit: usize) -> Value {
     match &mut value {
-        Value::String(text) if text.len() > MAX_PART_TEXT => {
-            *text = truncated(text, MAX_PART_TEXT);
+        Value::String(text) if text.len() > limit => {
+            *text = truncated(text, limit);
         }
         Value::Array(values) => {
             for value in values {
-                *value = limited(value.take());
+                *value = limited(value.take(), limit);
             }
         }
         Value::Object(fields) => {
             for value in fields.values_mut() {
-                *value = limited(value.take());
+                *value = limited(value.take(), limit);
             }
         }
         _ => {}
@@ -355,8 +382,15 @@ mod tests {
             assert!(text.len() <= MAX_TEXT, "{}", text.len());
             parsed(text);
         }
-        let image = Part::inline_data("image/png", "a".repeat(MAX_PART_TEXT + 1));
+        let image = Part::inline_data("image/png", "a".repeat(PART_LIMITS[0] + 1));
         let messages = contents(&[Content::user(vec![image])], "").messages(&[], None);
         assert_eq!(parsed(&messages.input)[0]["parts"][0]["type"], "omitted");
+        // One message that is too long because of its number of parts.
+        let parts: Vec<Part> = (0..40).map(|_| Part::text(&*long)).collect();
+        let messages = contents(&[Content::user(parts.clone())], "").messages(&parts, None);
+        for text in [&messages.input, &messages.output] {
+            assert!(text.len() <= MAX_TEXT, "{}", text.len());
+            assert_eq!(parsed(text)[0]["parts"].as_array().map(Vec::len), Some(40));
+        }
     }
 }
