@@ -99,12 +99,17 @@ impl RecordedReplies {
                 now.hashes.len()
             ),
         };
+        let prompts = match then.last_user_text == now.last_user_text {
+            true => String::new(),
+            false => format!(
+                "; the recorded prompt was `{}`, it is now `{}`",
+                then.last_user_text, now.last_user_text
+            ),
+        };
+        let name = self.script.name();
         ModelError::Script {
             message: format!(
-                "{}:{line}: the request differs from the recorded one: {what}; the recorded prompt was `{}`, it is now `{}`",
-                self.script.name(),
-                then.last_user_text,
-                now.last_user_text
+                "{name}:{line}: the request differs from the recorded one: {what}{prompts}"
             ),
         }
     }

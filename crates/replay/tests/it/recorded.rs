@@ -131,6 +131,7 @@ async fn strict_replay_ignores_what_differs_in_every_run() {
     let end = drain(&replay("/tmp/two"), of_run("/tmp/two", 17, "bad")).await.end;
     let error = end.expect_err("another result").to_string();
     assert!(error.contains("content 1 of 1") && error.contains("bad in /tmp/two"), "{error}");
+    assert!(!error.contains("recorded prompt"), "{error}");
     // Recordings of earlier versions have exact hashes.
     let text = std::fs::read_to_string(&path).expect("text");
     let exact = text.replace(r#","form":1"#, "");
