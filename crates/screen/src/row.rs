@@ -7,7 +7,7 @@ use unicode_segmentation::UnicodeSegmentation;
 
 use crate::line::{Line, Span};
 use crate::style::Style;
-use crate::width::grapheme_width;
+use crate::width::{grapheme_width, is_forbidden};
 
 /// Replaces clusters that contain a control character: one column wide in every terminal.
 const REPLACEMENT: char = '?';
@@ -167,12 +167,6 @@ fn push_span(cells: &mut Vec<Cell>, span: &Span, columns: usize) {
 fn push_char(cells: &mut Vec<Cell>, char: char, span: &Span) {
     let style = if char == ' ' { span.style.visible_on_space() } else { span.style };
     cells.push(Cell { glyph: Glyph::Char(char), style, link: span.link.clone() });
-}
-
-/// Whether a character is a control character, including bidirectional marks and line separators.
-fn is_forbidden(char: char) -> bool {
-    char.is_control()
-        || matches!(char, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 #[cfg(test)]

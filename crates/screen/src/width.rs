@@ -9,18 +9,25 @@ pub fn char_width(char: char) -> usize {
     char.width().unwrap_or(0)
 }
 
-/// Returns the width of a grapheme cluster, 0 to 2.
+/// Whether a character is a control character, including bidirectional marks and line separators:
+/// rows show a replacement of one column for a cluster with one.
+pub(crate) fn is_forbidden(char: char) -> bool {
+    char.is_control()
+        || matches!(char, '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Returns the width of a grapheme cluster as rows show it, 0 to 2.
 pub fn grapheme_width(cluster: &str) -> usize {
-    if cluster.len() == 1 {
-        return usize::from(!cluster.as_bytes()[0].is_ascii_control());
+    if cluster.len() == 1 || cluster.chars().any(is_forbidden) {
+        return 1;
     }
     cluster.width().min(2)
 }
 
-/// Returns the width of a text without line breaks.
+/// Returns the width of a text without line breaks, as rows show it.
 pub fn text_width(text: &str) -> usize {
     if text.is_ascii() {
-        return text.bytes().filter(|byte| !byte.is_ascii_control()).count();
+        return text.len();
     }
     text.graphemes(true).map(grapheme_width).sum()
 }
@@ -38,4 +45,20 @@ pub fn truncate(text: &str, columns: usize) -> &str {
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::line::Line;
+    use crate::row::Row;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// A wrong width would cut text off, or hide what is behind it.
+        #[test]
+        fn width_is_that_of_the_row(text in "[\u{0}-\u{ff}\u{300}\u{200b}-\u{202e}\u{2066}-\u{2069}漢👩‍🚒]{0,40}") {
+            let line = Line::raw(format!("{text}."));
+            prop_assert_eq!(Row::new(&line, 1000).len(), line.width());
+        }
+    }
 }

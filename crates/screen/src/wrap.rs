@@ -1,15 +1,22 @@
 //! Wraps styled text at word boundaries.
 
+use std::borrow::Cow;
+
 use unicode_segmentation::UnicodeSegmentation;
 
 use crate::line::{Line, Span};
-use crate::width::grapheme_width;
+use crate::sanitize;
+use crate::width::{grapheme_width, is_forbidden};
 
 /// Wraps `line` into rows of at most `columns` columns: between words if possible, inside a word
 /// that is too wide by itself. Rows after the first start with `indent`. Spaces at a break are
-/// dropped. Always returns at least one row.
+/// dropped. Control characters are spelled out. Always returns at least one row.
 pub fn wrap(line: &Line, columns: usize, indent: &[Span]) -> Vec<Line> {
     let columns = columns.max(1);
+    let is_hidden = |char: char| char != '\t' && is_forbidden(char);
+    if line.spans.iter().any(|span| span.text.contains(is_hidden)) {
+        return wrap(&spelled_out(line), columns, indent);
+    }
     if line.width() <= columns {
         return vec![line.clone()];
     }
@@ -44,6 +51,17 @@ pub fn wrap(line: &Line, columns: usize, indent: &[Span]) -> Vec<Line> {
     }
     rows.word(&mut word, line);
     rows.end(line)
+}
+
+/// Returns a line in which every character is visible.
+pub fn spelled_out(line: &Line) -> Line {
+    let mut line = line.clone();
+    for span in &mut line.spans {
+        if let Cow::Owned(full) = sanitize::line_in_full(&span.text) {
+            span.text = full.into();
+        }
+    }
+    line
 }
 
 /// Returns the columns of the longest word.

@@ -48,9 +48,16 @@ pub(crate) fn update_notes(launch: &SessionConfig) -> Option<(String, Vec<String
     }
     remember(&file, version);
     // There are no news at the very first start.
-    let is_version = !before.is_empty() && before.len() < 40 && !before.contains(char::is_control);
-    is_version
+    let is_update = numbers(before).is_some_and(|before| Some(before) < numbers(version));
+    is_update
         .then(|| (format!("Updated from {before} to {version}"), release_notes(CHANGELOG, version)))
+}
+
+/// Returns the numbers of a version such as `1.2.3-rc.1`, the end of which is ignored.
+fn numbers(version: &str) -> Option<[u64; 3]> {
+    let core = version.split(['-', '+']).next()?;
+    let numbers: Vec<u64> = core.split('.').map(str::parse).collect::<Result<_, _>>().ok()?;
+    numbers.try_into().ok()
 }
 
 /// If this fails, the news are shown again.
@@ -84,6 +91,17 @@ fn release_notes(changelog: &str, version: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_newer_versions_are_updates() {
+        let is_update = |before: &str, now: &str| {
+            numbers(before).is_some_and(|before| Some(before) < numbers(now))
+        };
+        assert!(is_update("0.1.0", "0.2.0") && is_update("0.9.9", "0.10.0-rc.1"));
+        for before in ["0.2.0", "9.9.9", "", "\u{1b}[31m", "1.2", "x.y.z"] {
+            assert!(!is_update(before, "0.2.0"), "{before}");
+        }
+    }
 
     #[test]
     fn release_notes_are_the_first_lines_of_the_version() {

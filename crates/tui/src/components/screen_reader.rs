@@ -20,6 +20,8 @@ pub(crate) struct ScreenReader {
     mode: Option<&'static str>,
     /// Whether the state of the session was announced.
     is_open: bool,
+    /// Whether the state of the sandbox is known.
+    knows_sandbox: bool,
     /// The retry that was announced.
     retry: Option<u64>,
     hint: Option<String>,
@@ -66,13 +68,19 @@ impl ScreenReader {
         if !status.directory.is_empty() {
             text.push_str(&format!(" Directory: {}.", status.directory));
         }
-        if !status.confined {
-            text.push_str(" Commands run without a sandbox.");
-        }
         if !status.trusted {
             text.push_str(" The directory is not trusted.");
         }
         vec![Line::raw(text)]
+    }
+
+    /// Announces that there is no sandbox, once that is known.
+    pub(crate) fn sandbox(&mut self, status: &StatusLineData) -> Option<Line> {
+        let is_known = self.is_open && !status.sandbox.is_empty();
+        if !is_known || std::mem::replace(&mut self.knows_sandbox, true) || status.confined {
+            return None;
+        }
+        Some(Line::raw("Commands run without a sandbox."))
     }
 
     /// Announces a request that is retried. `until`: when the next attempt begins, in milliseconds

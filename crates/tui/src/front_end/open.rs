@@ -5,7 +5,7 @@ use std::sync::Arc;
 use parallax_protocol::BoxFuture;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::similar_texts::merge_similar;
-use parallax_screen::{Input, Line, Mode, Screen, ScreenOptions, wrap};
+use parallax_screen::{Input, Line, Mode, Screen, ScreenOptions, Span, wrap};
 use parallax_sdk::credential::Credential;
 use parallax_sdk::ide::Companion;
 use parallax_sdk::mcp_view::{Asker, PendingSignIn, UserRequest, UserResponse};
@@ -333,7 +333,7 @@ fn trust_rows(brings: &[String], width: usize, room: usize, theme: &Theme) -> Ve
     };
     let reason = wrapped(
         "Files in a folder can contain instructions for the agent and programs that run \
-         automatically. So far, only file names in this folder have been read."
+         automatically. So far, nothing in this folder has been used."
             .into(),
         theme.text,
     );
@@ -341,8 +341,9 @@ fn trust_rows(brings: &[String], width: usize, room: usize, theme: &Theme) -> Ve
         rows.splice(0..0, reason);
     }
     let more = wrapped("… and more: `parallax trust show` lists everything".into(), theme.warning);
+    let entry = |line: &String| Line::styled(format!("  {line}"), theme.warning);
     let kinds: Vec<Vec<Line>> =
-        brings.iter().map(|line| wrapped(format!("  {line}"), theme.warning)).collect();
+        brings.iter().map(|line| wrap(&entry(line), width, &[Span::raw("    ")])).collect();
     let all: usize = kinds.iter().map(Vec::len).sum();
     let mut remaining = room.saturating_sub(rows.len());
     let is_cut = all > remaining;

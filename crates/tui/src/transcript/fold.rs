@@ -153,7 +153,8 @@ impl Transcript {
             Some(Item::Shell(shell)) => shell.output.push(more),
             Some(Item::Thought { text, .. }) => {
                 text.push_str(more);
-                self.subject = Some(words::subject(text).0).filter(|subject| !subject.is_empty());
+                self.subject =
+                    Some(words::latest_subject(text)).filter(|subject| !subject.is_empty());
             }
             _ => {}
         }
@@ -193,7 +194,8 @@ impl Transcript {
             }
             (ItemDone::Thought { text: whole }, Some(Item::Thought { text, open })) => {
                 (*text, *open) = (whole.clone(), false);
-                self.subject = Some(words::subject(whole).0).filter(|subject| !subject.is_empty());
+                self.subject =
+                    Some(words::latest_subject(whole)).filter(|subject| !subject.is_empty());
             }
             (ItemDone::Thought { text }, None) => {
                 self.items.push(Item::Thought { text: text.clone(), open: false });

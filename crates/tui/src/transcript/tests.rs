@@ -266,6 +266,10 @@ fn thoughts_follow_the_display_setting() {
         view.transcript.options.thoughts = thoughts;
         view.start("h", ItemStart::Thought).delta("h", "**Plan**\n\nDo it.");
         assert_eq!(view.transcript.thought_subject(), Some("Plan"));
+        view.delta("h", "\n\n**Second");
+        assert_eq!(view.transcript.thought_subject(), Some("Plan"));
+        view.delta("h", " step**\n\nMore.");
+        assert_eq!(view.transcript.thought_subject(), Some("Second step"));
         view.done("h", ItemDone::Thought { text: "**Plan**\n\nDo it.".into() });
         assert_eq!(view.take(), rows);
     }

@@ -266,6 +266,20 @@ pub(super) fn subject(text: &str) -> (String, String) {
     }
 }
 
+/// Returns the newest subject in a thought that still grows: its last complete bold text, else its
+/// first line.
+pub(super) fn latest_subject(text: &str) -> String {
+    let mut latest = None;
+    let mut rest = text;
+    while let Some((_, after)) = rest.split_once("**")
+        && let Some((bold, after)) = after.split_once("**")
+    {
+        latest = Some(bold.trim()).filter(|bold| !bold.is_empty()).or(latest);
+        rest = after;
+    }
+    latest.map_or_else(|| subject(text).0, str::to_owned)
+}
+
 /// Formats a duration.
 pub(super) fn seconds(millis: u64) -> String {
     let seconds = millis / 1000;

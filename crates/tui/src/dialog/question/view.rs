@@ -2,7 +2,7 @@
 
 use parallax_protocol::event::Question;
 use parallax_protocol::tool::Preview;
-use parallax_screen::{Line, Span, text_width, wrap};
+use parallax_screen::{Line, Span, spelled_out, text_width};
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::choices::Choice;
@@ -122,7 +122,9 @@ impl QuestionDialog {
         let only_once = |choice: &Choice| {
             !matches!(choice, Choice::AllowForSession | Choice::Save | Choice::ToolResult(_))
         };
-        if let Some(reason) = &self.ask.no_rule_reason
+        // Without a preview, the question is not about a call that a rule could cover.
+        if let Some(reason) =
+            self.ask.no_rule_reason.as_ref().filter(|_| self.ask.preview.is_some())
             && self.choices.iter().all(only_once)
         {
             let reason = match policy_decision.always_ask {
@@ -293,7 +295,7 @@ impl QuestionDialog {
                     rows.extend(wrap(&line, width, &hang));
                     if !url.is_ascii() || url.contains("xn--") {
                         let warning = "    the URL contains letters that look like other letters";
-                        rows.push(Line::styled(warning, theme.warning));
+                        rows.extend(wrap(&Line::styled(warning, theme.warning), width, &hang));
                     }
                 }
                 let line = Line::styled(format!("  {}", tabs(prompt)), theme.secondary);
@@ -550,6 +552,11 @@ fn without_gaps(command: &str) -> Vec<Result<&str, usize>> {
 }
 
 /// Replaces tabs with spaces; the screen handles other control characters.
+/// Wraps a line, in which nothing stays hidden.
+fn wrap(line: &Line, columns: usize, indent: &[Span]) -> Vec<Line> {
+    parallax_screen::wrap(&spelled_out(line), columns, indent)
+}
+
 fn tabs(text: &str) -> String {
     text.replace('\t', "    ")
 }
