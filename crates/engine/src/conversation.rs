@@ -350,8 +350,9 @@ impl Conversation {
         }
     }
 
-    /// Records the mode and the model if they changed, for editors that load the session later. A
-    /// session without a prompt has no journal yet.
+    /// Records the model with the first prompt, so that a session without an answer continues with
+    /// it, and later the mode and the model if they changed. A session without a prompt has no
+    /// journal yet.
     pub(crate) fn record_selection(&mut self, inbox: &mut Inbox) {
         if self.history.len() > 0
             && let Some((mode, model)) = inbox.take_changed_selection()

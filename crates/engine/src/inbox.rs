@@ -305,8 +305,8 @@ impl Inbox {
         std::mem::take(&mut self.set_limits)
     }
 
-    /// Takes the mode and the model if they changed and are not in the journal yet.
-    pub(crate) fn take_changed_selection(&mut self) -> Option<(ApprovalMode, String)> {
+    /// Takes the model, and the mode if it changed, unless they are in the journal.
+    pub(crate) fn take_changed_selection(&mut self) -> Option<(Option<ApprovalMode>, String)> {
         self.selection.take_change()
     }
 

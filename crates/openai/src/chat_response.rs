@@ -12,6 +12,7 @@ use parallax_protocol::model::{Chunk, Citation, Finish, FinishReason, Refusal};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
+use crate::errors::without_status;
 use crate::tagged_thought::{TaggedText, ThoughtTags};
 use crate::usage::usage;
 
@@ -224,7 +225,7 @@ impl Decoder for ChatDecoder {
         let is_error = fields.get("error").is_some_and(|error| !error.is_null())
             || fields.get("object").is_some_and(|object| object == "error");
         if is_error {
-            let payload = ErrorPayload::from_value(&event).unwrap_or_default();
+            let payload = without_status(ErrorPayload::from_value(&event).unwrap_or_default());
             return Err(EventError::Refused(Box::new(payload)));
         }
         let mut chunk = Chunk { usage: fields.get("usage").and_then(usage), ..Chunk::default() };

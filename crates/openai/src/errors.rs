@@ -1,6 +1,6 @@
 //! Classifies errors of these services.
 
-use parallax_model_http::{ErrorClass, ErrorResponse};
+use parallax_model_http::{ErrorClass, ErrorPayload, ErrorResponse};
 use parallax_protocol::model::is_context_overflow;
 
 /// Error codes of an exhausted balance.
@@ -29,6 +29,37 @@ pub(crate) fn classify(response: &ErrorResponse) -> ErrorClass {
     }
 }
 
+/// Parts of the words with which services name errors, and the HTTP status that corresponds to
+/// them. The first match counts.
+const STATUS_OF_WORDS: &[(&[&str], u16)] = &[
+    (&["rate_limit", "ratelimit", "quota", "too_many", "billing", "balance"], 429),
+    (&["api_key", "auth", "permission", "forbidden"], 401),
+    (&["not_found", "notfound"], 404),
+    (&["server", "internal", "overload", "unavailable", "timeout", "slow_down"], 500),
+    (&["invalid", "bad", "unsupported", "context_length", "too_long", "policy"], 400),
+];
+
+/// Returns an error inside an answer, which has no HTTP status, with the one that corresponds to
+/// its code or its type. What is unknown counts as a failure of the service.
+pub(crate) fn without_status(mut payload: ErrorPayload) -> ErrorPayload {
+    let status_of = |word: &String| {
+        let word = word.to_lowercase();
+        let is_in = |parts: &&[&str]| parts.iter().any(|part| word.contains(part));
+        STATUS_OF_WORDS.iter().find(|(parts, _)| is_in(parts)).map(|(_, status)| *status)
+    };
+    // LM Studio answers so to an unknown path.
+    let is_unknown =
+        |message: &str| message.contains("not found") || message.starts_with("unexpected endpoint");
+    let from_message = || is_unknown(&payload.message.to_lowercase()).then_some(404);
+    payload.code = payload
+        .code
+        .or_else(|| payload.status.as_ref().and_then(status_of))
+        .or_else(|| payload.kind.as_ref().and_then(status_of))
+        .or_else(from_message)
+        .or(Some(500));
+    payload
+}
+
 /// Whether the service rejects reasoning of an earlier answer: it was encrypted for another
 /// account, or the item is unknown.
 pub(crate) fn rejects_reasoning(response: &ErrorResponse) -> bool {
@@ -43,7 +74,30 @@ pub(crate) fn rejects_reasoning(response: &ErrorResponse) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use parallax_model_http::ErrorPayload;
+
+    #[test]
+    fn errors_in_an_answer_have_the_status_of_their_words() {
+        for (error, expected) in [
+            (r#"{"code":"insufficient_quota","type":"insufficient_quota"}"#, 429),
+            (r#"{"code":"invalid_api_key","type":"invalid_request_error"}"#, 401),
+            (r#"{"code":"model_not_found","type":"invalid_request_error"}"#, 404),
+            (r#"{"code":null,"type":"invalid_request_error"}"#, 400),
+            (r#"{"type":"authentication_error"}"#, 401),
+            (r#"{"type":"BadRequestError"}"#, 400),
+            (r#"{"type":"InternalServerError"}"#, 500),
+            (r#"{"code":"server_error"}"#, 500),
+            (r#"{"code":"rate_limit_exceeded"}"#, 429),
+            (r#"{"code":"context_length_exceeded"}"#, 400),
+            (r#"{"code":402,"type":"x"}"#, 402),
+            (r#"{"code":"something_new","message":"m"}"#, 500),
+            (r#""model 'x' not found""#, 404),
+            (r#""llama runner process has terminated""#, 500),
+        ] {
+            let body = format!(r#"{{"error":{error}}}"#);
+            let payload = without_status(ErrorPayload::from_body(body.as_bytes()));
+            assert_eq!(payload.code, Some(expected), "{error}");
+        }
+    }
 
     #[test]
     fn errors_are_classified() {

@@ -10,6 +10,8 @@ use parallax_protocol::content::Part;
 use parallax_protocol::model::{Chunk, Finish, FinishReason, Usage};
 use serde_json::Value;
 
+use crate::errors::without_status;
+
 /// The decoder of one response.
 pub(crate) struct OllamaDecoder {
     declarations: Arc<Declarations>,
@@ -28,7 +30,7 @@ impl Decoder for OllamaDecoder {
         let text = String::from_utf8_lossy(data);
         let event: Value = serde_json::from_str(&text).map_err(|_| EventError::NotJson)?;
         if event.get("error").is_some() {
-            let payload = ErrorPayload::from_value(&event).unwrap_or_default();
+            let payload = without_status(ErrorPayload::from_value(&event).unwrap_or_default());
             return Err(EventError::Refused(Box::new(payload)));
         }
         let mut chunk = Chunk::default();

@@ -13,6 +13,7 @@ use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
+use crate::errors::without_status;
 use crate::usage::usage;
 
 #[derive(Deserialize)]
@@ -213,13 +214,5 @@ impl Decoder for ResponsesDecoder {
 
 /// Parses an error object, with the HTTP status that corresponds to its code.
 fn error_payload(error: &Value) -> ErrorPayload {
-    let mut payload = ErrorPayload::from_value(&json!({"error": error})).unwrap_or_default();
-    if payload.code.is_none() {
-        payload.code = match payload.status.as_deref() {
-            Some("rate_limit_exceeded" | "insufficient_quota") => Some(429),
-            Some("server_error" | "overloaded" | "slow_down") | None => Some(500),
-            Some(_) => Some(400),
-        };
-    }
-    payload
+    without_status(ErrorPayload::from_value(&json!({"error": error})).unwrap_or_default())
 }

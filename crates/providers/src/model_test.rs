@@ -29,6 +29,11 @@ const TOOL_TOKENS: u32 = 256;
 const JSON_TOKENS: u32 = 128;
 /// How much more a hosted model may generate, because its hidden reasoning counts.
 const HOSTED_FACTOR: u32 = 16;
+/// How much more a model may generate that was still thinking at the limit.
+const THINKING_FACTOR: u32 = 4;
+
+/// The detail of a step that shows nothing: the limit was too low.
+const STILL_THINKING: &str = "the model was still thinking at the output limit of the test";
 
 /// Result of one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,6 +115,23 @@ impl Probe<'_> {
             }
         }
         plain
+    }
+
+    /// Like [`Self::try_out`], and sends the request again with a higher output limit if the model
+    /// was still thinking at `tokens`.
+    async fn try_patiently(
+        &mut self,
+        request: Request,
+        switches: &[Switch],
+        tokens: u32,
+    ) -> Result<Answer, Failure> {
+        let answer = self.try_out(request.clone(), switches).await?;
+        if !is_cut_while_thinking(&answer) {
+            return Ok(answer);
+        }
+        let mut request = request;
+        self.limit_output(&mut request, tokens.saturating_mul(THINKING_FACTOR));
+        self.send(&request, &[]).await
     }
 
     fn request(&self, prompt: &str, tool: Option<Box<RawValue>>, tokens: u32) -> Request {
@@ -208,7 +230,7 @@ impl ProviderManager {
                 !answer.text().trim().is_empty() || is_cut_while_thinking(answer)
             }),
             detail: describe(&text, |answer| match is_cut_while_thinking(answer) {
-                true => "the model was still thinking at the output limit of the test".to_owned(),
+                true => STILL_THINKING.to_owned(),
                 false => answer.text(),
             }),
         });
@@ -222,14 +244,18 @@ impl ProviderManager {
             .map_err(|error| failure(FailureKind::Internal, error.to_string()))?;
         let prompt = "Call the tool `report_color` with the color `blue`.";
         let request = probe.request(prompt, Some(tool), TOOL_TOKENS);
-        let called = probe.try_out(request.clone(), &QUIRKS_OF_PROMPTS).await;
+        let called = probe.try_patiently(request.clone(), &QUIRKS_OF_PROMPTS, TOOL_TOKENS).await;
         add(TestStep {
             name: "tools",
-            passed: called.as_ref().is_ok_and(|answer| call_of(answer).is_some()),
-            detail: describe(&called, |answer| {
-                call_of(answer).unwrap_or_else(|| {
+            passed: called
+                .as_ref()
+                .is_ok_and(|answer| call_of(answer).is_some() || is_cut_while_thinking(answer)),
+            detail: describe(&called, |answer| match call_of(answer) {
+                Some(call) => call,
+                None if is_cut_while_thinking(answer) => STILL_THINKING.to_owned(),
+                None => {
                     "the model did not call the tool, and the agent requires tool calls".to_owned()
-                })
+                }
             }),
         });
         if let Some(mut request_after_call) =
@@ -251,13 +277,18 @@ impl ProviderManager {
                 "required": ["color"], "additionalProperties": false}),
         );
         json_request.generation.insert("responseMimeType".to_owned(), json!("application/json"));
-        let answer = probe.try_out(json_request, &[]).await;
-        let is_json =
-            |answer: &Answer| serde_json::from_str::<Object>(answer.text().trim()).is_ok();
+        let answer = probe.try_patiently(json_request, &[], JSON_TOKENS).await;
+        let is_json = |answer: &Answer| {
+            is_cut_while_thinking(answer)
+                || serde_json::from_str::<Object>(answer.text().trim()).is_ok()
+        };
         add(TestStep {
             name: "json",
             passed: answer.as_ref().is_ok_and(is_json),
-            detail: describe(&answer, Answer::text),
+            detail: describe(&answer, |answer| match is_cut_while_thinking(answer) {
+                true => STILL_THINKING.to_owned(),
+                false => answer.text(),
+            }),
         });
         Ok(probe.report(steps))
     }
@@ -289,6 +320,7 @@ fn describe(answer: &Result<Answer, Failure>, of: impl Fn(&Answer) -> String) ->
 fn is_cut_while_thinking(answer: &Answer) -> bool {
     let finish = answer.metadata.finish.as_ref();
     answer.text().trim().is_empty()
+        && call_of(answer).is_none()
         && finish.is_some_and(|finish| finish.reason == FinishReason::MaxTokens)
 }
 

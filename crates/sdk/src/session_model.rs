@@ -2,6 +2,7 @@
 
 use parallax_protocol::content::Role;
 use parallax_protocol::event::{Failure, FailureKind};
+use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::session_selection::SelectionRecord;
 use parallax_protocol::store::Record;
 
@@ -39,10 +40,10 @@ impl SessionConfig {
         records: &[Record],
     ) -> Result<Option<SessionModel>, Failure> {
         if self.options.exact_session
-            && let Some(SelectionRecord { mode, .. }) = newest_selection(records)
-            && self.mode_refusal(*mode).is_none()
+            && let Some(mode) = newest_mode(records)
+            && self.mode_refusal(mode).is_none()
         {
-            self.mode = *mode;
+            self.mode = mode;
         }
         let is_chosen = self.options.model.as_ref().is_some_and(|name| !name.trim().is_empty());
         let current = self.model_name();
@@ -78,9 +79,9 @@ impl SessionConfig {
     }
 }
 
-fn newest_selection(records: &[Record]) -> Option<&SelectionRecord> {
+fn newest_mode(records: &[Record]) -> Option<ApprovalMode> {
     records.iter().rev().find_map(|record| match record {
-        Record::Selection(selection) => Some(selection),
+        Record::Selection(selection) => selection.mode,
         _ => None,
     })
 }
@@ -159,6 +160,11 @@ mod tests {
             (vec![answer("ollama:a"), selection("openai:b")], Some("openai:b")),
             (vec![selection("pro"), answer("gemini-pro")], Some("pro")),
             (vec![selection("pro"), answer("ollama:a")], Some("ollama:a")),
+            (vec![selection("ollama:a")], Some("ollama:a")),
+            (
+                vec![selection("ollama:a"), answer("ollama:a"), selection("openai:b")],
+                Some("openai:b"),
+            ),
             (vec![answer("ollama:a"), piece("gemini-4-argon")], Some("gemini-4-argon")),
             (vec![route("auto", "gemini-4-argon"), piece("gemini-4-argon")], Some("auto")),
         ];

@@ -16,8 +16,10 @@ pub(super) struct Selection {
     model_changed: ModelChanged,
     mode: ApprovalMode,
     model: String,
-    /// The mode and the model that the journal has, or those that the session began with.
-    recorded: (ApprovalMode, String),
+    /// The mode that the journal has, or with which the session began.
+    recorded_mode: ApprovalMode,
+    /// The model that the journal has; `None` before the first prompt of the process.
+    recorded_model: Option<String>,
     /// The thinking level; `None`: as configured.
     pub(super) thinking_level: Option<String>,
 }
@@ -29,8 +31,16 @@ impl Selection {
         model_changed: ModelChanged,
         (mode, model): (ApprovalMode, String),
     ) -> Self {
-        let recorded = (mode, model.clone());
-        Self { bus, subagents, model_changed, mode, model, recorded, thinking_level: None }
+        Self {
+            bus,
+            subagents,
+            model_changed,
+            mode,
+            model,
+            recorded_mode: mode,
+            recorded_model: None,
+            thinking_level: None,
+        }
     }
 
     pub(super) fn mode(&self) -> ApprovalMode {
@@ -41,13 +51,17 @@ impl Selection {
         &self.model
     }
 
-    /// Returns the mode and the model if the journal does not have them yet.
-    pub(super) fn take_change(&mut self) -> Option<(ApprovalMode, String)> {
-        if (self.mode, self.model.as_str()) == (self.recorded.0, self.recorded.1.as_str()) {
+    /// Returns the model, and the mode if it changed, unless the journal has them.
+    pub(super) fn take_change(&mut self) -> Option<(Option<ApprovalMode>, String)> {
+        let has_mode = self.mode == self.recorded_mode;
+        if has_mode && self.recorded_model.as_ref() == Some(&self.model) {
             return None;
         }
-        self.recorded = (self.mode, self.model.clone());
-        Some(self.recorded.clone())
+        // The model that a process begins with says nothing about the mode.
+        let is_first = self.recorded_model.is_none();
+        self.recorded_mode = self.mode;
+        self.recorded_model = Some(self.model.clone());
+        Some(((!is_first || !has_mode).then_some(self.mode), self.model.clone()))
     }
 
     pub(super) fn set_mode(&mut self, mode: ApprovalMode) {

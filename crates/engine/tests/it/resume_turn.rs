@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use parallax_protocol::content::{Content, Part, Sealed};
-use parallax_protocol::event::{EndReason, EventBody, ItemDone};
+use parallax_protocol::event::{EndReason, EventBody};
 use parallax_protocol::op::{Op, Restore};
 use parallax_protocol::store::Record;
 use parallax_protocol::tool::Sharing;
@@ -115,9 +115,9 @@ async fn rewind_to_a_change_reruns_only_its_call() {
     // A position without such a call.
     for (keep, call) in [(0, 0), (1, 0), (2, 2), (9, 0)] {
         rig.send(order(keep, call)).await;
-        rig.wait_for_event(|body| {
-            matches!(body, EventBody::ItemDone { done: ItemDone::Notice { .. }, .. })
-        })
+        rig.wait_for_event(
+            |body| matches!(body, EventBody::Restored(undone) if undone.problem.is_some()),
+        )
         .await;
     }
     rig.send(order(2, 1)).await;

@@ -174,7 +174,18 @@ async fn records_are_written_before_the_next_step() {
         .collect();
     assert_eq!(
         kinds,
-        ["content", "request", "content", "result", "round", "request", "content", "spent", "end"]
+        [
+            "content",
+            "selection",
+            "request",
+            "content",
+            "result",
+            "round",
+            "request",
+            "content",
+            "spent",
+            "end"
+        ]
     );
 }
 

@@ -584,7 +584,7 @@ fn mode_of_an_imported_journal_is_omitted() {
     journal.append(&user("hello")).expect("append");
     let selection = SelectionRecord {
         time: "2026-01-01T00:00:00Z".to_owned(),
-        mode: ApprovalMode::Yolo,
+        mode: Some(ApprovalMode::Yolo),
         model: "auto".to_owned(),
     };
     journal.append(&Record::Selection(selection)).expect("append");

@@ -37,7 +37,7 @@ fn announce(app: &mut App, finished: &mut Vec<Line>) {
     if app.session.is_ready() {
         finished.extend(app.screen_reader.announce_session(&app.status_data));
     }
-    finished.extend(app.screen_reader.sandbox(&app.facts));
+    finished.extend(app.screen_reader.sandbox(&app.status_data));
     let now_ms = app.clock.now_ms();
     finished.extend(app.screen_reader.retry(app.turn.retries_at(), now_ms));
     let mode = crate::status_line::mode(app.status_data.mode, &app.theme).0;
