@@ -191,8 +191,8 @@ fn generated_files(built: &[BuiltBinary]) -> Result<GeneratedFiles> {
         let status = command(path).arg("--version").stdout(Stdio::null()).status();
         status.is_ok_and(|status| status.success())
     };
-    let here = built.iter().find(|one| one.target.runs_here() && runs(&one.path));
-    match here {
+    let runnable = built.iter().find(|one| one.target.runs_here() && runs(&one.path));
+    match runnable {
         Some(one) => GeneratedFiles::generate(&one.path),
         None => GeneratedFiles::generate(&compile::build_for_host()?),
     }

@@ -198,7 +198,7 @@ impl AgentState {
             .await;
         match sent {
             Ok(()) => {}
-            // The connection is gone, but the task works on.
+            // The connection is lost, but the task continues.
             Err(A2aError::Connection { .. }) if answer.task.is_some() => {}
             Err(error) => return Err(error),
         }

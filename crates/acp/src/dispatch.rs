@@ -354,8 +354,8 @@ impl AcpDispatcher {
             }
             let (operations, waiting) = mpsc::channel(ORDERS);
             // Register the session before the client can refer to it.
-            let begin = {
-                let (begin, ready) = oneshot::channel::<()>();
+            let start = {
+                let (start, ready) = oneshot::channel::<()>();
                 let task = tokio::spawn(async move {
                     if ready.await.is_ok() {
                         session.run(waiting).await;
@@ -363,11 +363,11 @@ impl AcpDispatcher {
                 });
                 let mut sessions = sessions.lock().unwrap_or_else(PoisonError::into_inner);
                 sessions.insert(name, Handle { clients, operations, task });
-                begin
+                start
             };
             connection.respond(id, Ok(result)).await;
             // Fails only if the task has ended.
-            let _ = begin.send(());
+            let _ = start.send(());
         }));
         Ok(())
     }

@@ -51,19 +51,19 @@ impl AgentSetting {
     ///
     /// # Errors
     /// Returns a description of the expected value.
-    pub fn read(self, typed: &str) -> Result<Value, &'static str> {
-        let typed = typed.trim();
+    pub fn read(self, input: &str) -> Result<Value, &'static str> {
+        let input = input.trim();
         let whole = |most: u64| {
-            let number = typed.parse::<u64>().ok();
+            let number = input.parse::<u64>().ok();
             number.filter(|number| (1..=most).contains(number)).map(Value::from)
         };
         match self {
-            Self::Enabled => match typed {
+            Self::Enabled => match input {
                 "true" | "on" => Ok(Value::Bool(true)),
                 "false" | "off" => Ok(Value::Bool(false)),
                 _ => Err("it must be `true` or `false`"),
             },
-            Self::Model => match typed {
+            Self::Model => match input {
                 "" => Err("it must be the name of a model, or `inherit`"),
                 name => Ok(Value::from(name)),
             },

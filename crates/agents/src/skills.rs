@@ -114,8 +114,8 @@ impl SkillLibrary {
             ));
         }
         let file = set_disabled_name(&self.config, scope, DISABLED, name, !on).map_err(config)?;
-        let again = (self.reload)()?;
-        match disabling_files(&again.config, DISABLED, name).filter(|_| on) {
+        let reloaded = (self.reload)()?;
+        match disabling_files(&reloaded.config, DISABLED, name).filter(|_| on) {
             Some(reason) => Err(Failure::new(FailureKind::Input, reason)),
             None => Ok(file),
         }

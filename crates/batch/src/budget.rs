@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(budget.allow(&task("a", None), 4), BudgetDecision::Start(Some(1.0)));
         budget.start(&task("a", None), Some(1.0));
         budget.update("a", 0.1);
-        // Its cost is unknown, so no other one starts beside it.
+        // Its cost is unknown, so no other one starts next to it.
         assert_eq!(budget.allow(&task("b", None), 4), BudgetDecision::Wait);
         budget.end("a", 0.3);
         // Now a task is expected to cost 0.3.

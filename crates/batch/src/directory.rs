@@ -156,7 +156,7 @@ impl BatchDirectory {
         self.run_lock("run", Some(batch))
     }
 
-    /// For a process that runs one task beside others of the same batch. Blocking.
+    /// For a process that runs one task next to others of the same batch. Blocking.
     ///
     /// # Errors
     /// When it cannot be written.

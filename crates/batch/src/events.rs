@@ -142,7 +142,7 @@ impl EventReader {
     }
 }
 
-/// Reads one complete line, of which `line` gets at most so many bytes. Its length; `None`: the
+/// Reads one complete line, of which `line` gets at most this many bytes. Its length; `None`: the
 /// rest is not a whole line.
 fn read_line(reader: &mut impl io::BufRead, line: &mut Vec<u8>) -> io::Result<Option<u64>> {
     line.clear();

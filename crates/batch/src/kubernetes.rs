@@ -369,7 +369,7 @@ impl<R: FnMut(QueueEvent)> KubernetesRun<'_, R> {
         let mut is_silent = false;
         let mut stopped: Option<Instant> = None;
         loop {
-            let began = Instant::now();
+            let started_at = Instant::now();
             let polled = self.poll(job, &name, &mut collected, &mut running, waiting).await;
             let status = match polled {
                 Ok(status) => {
@@ -401,7 +401,7 @@ impl<R: FnMut(QueueEvent)> KubernetesRun<'_, R> {
                 self.stop(&name).await?;
                 stopped = Some(Instant::now());
             }
-            let pause = POLL.max(began.elapsed() * POLL_SHARE);
+            let pause = POLL.max(started_at.elapsed() * POLL_SHARE);
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
                 () = self.detach.cancelled() => return Ok(FollowEnd::StillRunning),

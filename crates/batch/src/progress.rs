@@ -36,7 +36,7 @@ struct RunningTask {
 }
 
 impl BatchProgress {
-    /// Of so many tasks.
+    /// Out of this many tasks.
     pub fn new(total: usize) -> Self {
         Self {
             total,
@@ -103,7 +103,7 @@ impl BatchProgress {
         each.checked_mul(u32::try_from(remaining).ok()?)
     }
 
-    /// The view of a terminal with so many columns: the whole first, then a row for each task that
+    /// The view of a terminal with this many columns: the total first, then a row for each task that
     /// runs.
     pub fn rows(&self, columns: usize) -> Vec<String> {
         let done = self.done();

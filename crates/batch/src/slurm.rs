@@ -32,7 +32,7 @@ const GONE: u32 = 3;
 pub struct SlurmOptions {
     /// Options for `sbatch`, such as `--partition=gpu`.
     pub options: Vec<String>,
-    /// Arguments of every task beside the plan, its number, and the results.
+    /// Arguments of every task next to the plan, its number, and the results.
     pub arguments: Vec<OsString>,
     /// Tasks at a time; `None`: as many as Slurm starts.
     pub jobs: Option<usize>,

@@ -152,10 +152,10 @@ fn may_lose_objects(command: &str) -> bool {
     let goes_on = |letter: char| letter.is_alphanumeric() || matches!(letter, '_' | '-' | '.');
     let mut pieces = command.split(".git");
     let before = pieces.next().unwrap_or_default();
-    let mut begins = !before.ends_with(goes_on);
+    let mut starts = !before.ends_with(goes_on);
     pieces.any(|after| {
-        let is_name = begins && !after.starts_with(goes_on);
-        begins = !after.ends_with(goes_on);
+        let is_name = starts && !after.starts_with(goes_on);
+        starts = !after.ends_with(goes_on);
         is_name
     })
 }

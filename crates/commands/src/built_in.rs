@@ -99,7 +99,7 @@ pub fn docs(config: &Config) -> Option<Docs> {
         return Some(Docs::Url(url));
     }
     let program = std::env::current_exe().and_then(std::fs::canonicalize).ok()?;
-    // Installed, unpacked beside the program, or built from source.
+    // Installed, unpacked next to the program, or built from source.
     let places = ["../share/doc/parallax/index.md", "docs/index.md", "../../docs/index.md"];
     let folder = program.parent()?;
     let pages = places.into_iter().map(|place| folder.join(place));

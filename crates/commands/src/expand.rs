@@ -367,10 +367,10 @@ impl Expander {
             if found == name && !is_folder {
                 return Some(path());
             }
-            let begins = offset == 0;
-            if best.as_ref().is_none_or(|(better, _)| begins && !better) {
+            let starts = offset == 0;
+            if best.as_ref().is_none_or(|(better, _)| starts && !better) {
                 let shown = path();
-                best = Some((begins, if is_folder { format!("{shown}/") } else { shown }));
+                best = Some((starts, if is_folder { format!("{shown}/") } else { shown }));
             }
         }
         best.map(|(_, path)| path)

@@ -85,12 +85,15 @@ const UPDATE: &str = "install the new version the way you installed this one";
 
 /// Returns the command equivalent to a command of another agent, possibly with a subcommand.
 pub fn equivalent_command(name: &str) -> Option<&'static str> {
-    OF_OTHER_AGENTS.iter().find(|(there, _)| *there == name).map(|(_, here)| *here)
+    OF_OTHER_AGENTS
+        .iter()
+        .find(|(other_name, _)| *other_name == name)
+        .map(|(_, own_name)| *own_name)
 }
 
 /// Returns what to do instead of a command of another agent.
 pub fn other_agent_hint(name: &str) -> Option<&'static str> {
-    HINTS.iter().find(|(there, _)| *there == name).map(|(_, hint)| *hint)
+    HINTS.iter().find(|(other_name, _)| *other_name == name).map(|(_, hint)| *hint)
 }
 
 /// Returns the names of the built-in commands, for suggestions.

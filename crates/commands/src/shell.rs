@@ -132,7 +132,7 @@ async fn command(
         copy: None,
         redact: None,
         limits,
-        colour: false,
+        color: false,
         sandbox,
     })
 }

@@ -91,7 +91,7 @@ pub fn parse(line: &str, others: &[String]) -> ParsedLine {
     }
 }
 
-/// Returns the name and the remaining aliases of a built-in command beside custom commands: the
+/// Returns the name and the remaining aliases of a built-in command next to custom commands: the
 /// prefixed name if a custom command has its plain name.
 pub fn available_names(
     spec: &CommandSpec,

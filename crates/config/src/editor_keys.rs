@@ -109,7 +109,7 @@ fn binding(key: &str) -> CstInputValue {
     ])
 }
 
-/// Copies the file to an unused name beside it.
+/// Copies the file to an unused name next to it.
 fn back_up(file: &Path) -> io::Result<PathBuf> {
     for number in 1..1000 {
         let mut name = file.as_os_str().to_owned();

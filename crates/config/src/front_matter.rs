@@ -197,11 +197,11 @@ pub(crate) fn read_leniently(text: &str) -> FrontMatter {
 fn split(text: &str) -> Option<(&str, &str)> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let rest = text.strip_prefix("---")?;
-    let begins = rest.find('\n')?;
-    if !rest.get(..begins)?.trim().is_empty() {
+    let starts = rest.find('\n')?;
+    if !rest.get(..starts)?.trim().is_empty() {
         return None;
     }
-    let rest = rest.get(begins + 1..)?;
+    let rest = rest.get(starts + 1..)?;
     let mut at = 0;
     for line in rest.split_inclusive('\n') {
         if line.trim_end() == "---" {

@@ -118,7 +118,7 @@ fn lock(path: &Path) -> Result<Lock, ConfigError> {
         let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
         options.mode(0o600).custom_flags(flags.bits().cast_signed());
     }
-    let patience = Instant::now() + TIMEOUT;
+    let deadline = Instant::now() + TIMEOUT;
     let mut file = options.open(&lock).map_err(failed)?;
     loop {
         match file.try_lock() {
@@ -126,7 +126,7 @@ fn lock(path: &Path) -> Result<Lock, ConfigError> {
             // The previous holder removed the lock file; open it again.
             Ok(()) => file = options.open(&lock).map_err(failed)?,
             Err(TryLockError::Error(source)) => return Err(failed(source)),
-            Err(TryLockError::WouldBlock) if Instant::now() >= patience => {
+            Err(TryLockError::WouldBlock) if Instant::now() >= deadline => {
                 return Err(ConfigError::Locked { path: path.to_owned(), lock });
             }
             Err(TryLockError::WouldBlock) => std::thread::sleep(STEP),

@@ -113,9 +113,9 @@ fn find(places: &RulePlaces<'_>, system: &[PathBuf], administrator: u32) -> Rule
     }
     // System files that were skipped still exclude the other files: otherwise anyone who can
     // invalidate them could replace the rules.
-    let there = found.files.len() > before
+    let exists = found.files.len() > before
         || system.iter().any(|folder| rule_file_paths(folder).is_ok_and(|names| !names.is_empty()));
-    if !there {
+    if !exists {
         for path in places.admin {
             let files = named_files(Tier::Admin, path);
             retain_owned(files, path, administrator, &mut found);

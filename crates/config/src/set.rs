@@ -38,7 +38,7 @@ pub enum SettingError {
     Value {
         /// Its name.
         key: &'static str,
-        /// What it may hold.
+        /// The expected kind of value.
         expected: String,
     },
     /// The project's file cannot hold the setting.
@@ -170,7 +170,7 @@ fn insert_value(object: &CstObject, pieces: &[&str], value: &Value) {
     }
 }
 
-/// Changes the items of a list one by one, so that comments beside the others stay.
+/// Changes the items of a list one by one, so that comments next to the others stay.
 fn replace_items(list: &CstArray, items: &[Value]) {
     let mut left: Vec<&Value> = items.iter().collect();
     let mut is_ordered = true;

@@ -8,23 +8,23 @@ const MAX_BYTES: usize = 256;
 /// Returns known names similar to the typed one, closest first: names that differ by a few typos
 /// (at most two, fewer for short names) or that begin with it as whole words (`git` and
 /// `git:push`).
-pub fn similar_names<'a>(typed: &str, known: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
-    if typed.len() > MAX_BYTES {
+pub fn similar_names<'a>(input: &str, known: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    if input.len() > MAX_BYTES {
         return Vec::new();
     }
     // Names are lowercase; case differences are not typos.
-    let typed = typed.to_lowercase();
-    let typed = typed.as_str();
-    let allowed = (typed.chars().count() / 3).clamp(1, 2);
+    let input = input.to_lowercase();
+    let input = input.as_str();
+    let allowed = (input.chars().count() / 3).clamp(1, 2);
     let mut near: Vec<(usize, &str)> = known
         .filter_map(|name| {
             let slips =
-                if is_transposition(typed, name) { 1 } else { strsim::levenshtein(typed, name) };
-            let rest = name.strip_prefix(typed).filter(|_| typed.len() > 1);
-            let begins = rest.is_some_and(|rest| rest.starts_with(['-', ':', '.', '_', ' ']));
+                if is_transposition(input, name) { 1 } else { strsim::levenshtein(input, name) };
+            let rest = name.strip_prefix(input).filter(|_| input.len() > 1);
+            let starts = rest.is_some_and(|rest| rest.starts_with(['-', ':', '.', '_', ' ']));
             // One typo in one or two letters makes a different word.
-            let close = slips <= allowed && slips < typed.chars().count().max(2) - 1;
-            (close || begins).then_some((slips, name))
+            let close = slips <= allowed && slips < input.chars().count().max(2) - 1;
+            (close || starts).then_some((slips, name))
         })
         .collect();
     near.sort_unstable();

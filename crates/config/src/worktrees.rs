@@ -1,5 +1,5 @@
 //! The worktrees that Parallax creates below `~/.parallax/worktrees`. The record of each is a file
-//! beside it, which commands of the agent cannot write.
+//! next to it, which commands of the agent cannot write.
 
 use std::fs::File;
 use std::io::{self, Read as _};

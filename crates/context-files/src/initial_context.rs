@@ -129,11 +129,11 @@ pub(crate) fn too_large(sources: &ContextSources, file: &MemoryFile) -> Option<S
 fn hint_at_other_files(sources: &ContextSources) -> Option<String> {
     let config = &sources.config;
     let names = config.settings.memory_file_names();
-    let there = config.trust.trusted
+    let is_read = config.trust.trusted
         && !sources.ephemeral
         && !names.iter().any(|name| name == OTHERS)
         && config.cwd.join(OTHERS).is_file();
-    if !there {
+    if !is_read {
         return None;
     }
     let folder = sources.dirs.notes(&sources.directory);

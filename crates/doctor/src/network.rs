@@ -73,11 +73,11 @@ pub(crate) async fn checks(launch: &SessionConfig) -> Vec<DoctorCheck> {
 async fn unusable_settings(launch: &SessionConfig) -> Vec<DoctorCheck> {
     let environment = launch.config().environment.clone();
     let roots = launch.client_options().extra_roots;
-    let looking = tokio::task::spawn_blocking(move || {
+    let lookup = tokio::task::spawn_blocking(move || {
         let env = |name: &str| environment.process_variable(name).map(str::to_owned);
         (parallax_http::invalid_proxies(&env), parallax_http::unusable_roots(&roots))
     });
-    let (proxies, roots) = looking.await.unwrap_or_default();
+    let (proxies, roots) = lookup.await.unwrap_or_default();
     let of_proxy = |name: &str| {
         let detail = format!("`{name}` is not a proxy URL, so requests do not use it");
         check("proxy-variable", CheckStatus::Error, "Proxy", detail)
@@ -97,7 +97,7 @@ async fn unusable_settings(launch: &SessionConfig) -> Vec<DoctorCheck> {
 /// reports.
 async fn base_url(launch: &SessionConfig) -> Result<Option<Url>, String> {
     let launch = launch.clone();
-    let looking = tokio::task::spawn_blocking(move || {
+    let lookup = tokio::task::spawn_blocking(move || {
         let manager = launch.provider_manager();
         if let Some(error) = manager.model_error(&launch.model_name()) {
             return Err(error);
@@ -118,7 +118,7 @@ async fn base_url(launch: &SessionConfig) -> Result<Option<Url>, String> {
             Credential::Found { .. } => gemini(&launch).map(|it| Some(it.base_url().clone())),
         }
     });
-    looking.await.unwrap_or(Ok(None))
+    lookup.await.unwrap_or(Ok(None))
 }
 
 fn gemini(launch: &SessionConfig) -> Result<Gemini, String> {

@@ -91,8 +91,8 @@ impl SessionCheckpoints {
     /// Returns the files that each turn changed.
     pub(crate) async fn changes(&self, inbox: &mut Inbox) -> HashMap<u64, Vec<PathBuf>> {
         let Some(checkpoints) = self.store.clone() else { return HashMap::new() };
-        let looking = tokio::task::spawn_blocking(move || checkpoints.changes());
-        inbox.while_receiving(looking).await.unwrap_or_default().into_iter().collect()
+        let task = tokio::task::spawn_blocking(move || checkpoints.changes());
+        inbox.while_receiving(task).await.unwrap_or_default().into_iter().collect()
     }
 }
 

@@ -377,8 +377,8 @@ impl Conversation {
         if let Some(notice) = self.history.store().notice() {
             notices.show(Level::Warning, notice);
         }
-        if let Some(trouble) = self.history.take_storage_error() {
-            let text = format!("Saving this session stopped: {trouble}");
+        if let Some(storage_error) = self.history.take_storage_error() {
+            let text = format!("Saving this session stopped: {storage_error}");
             notices.show(Level::Warning, text);
         }
     }

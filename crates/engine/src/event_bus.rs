@@ -79,7 +79,7 @@ impl UserWaitTimer {
     }
 }
 
-/// What observers receive of a request that ended, beside its event.
+/// What observers receive of a request that ended, next to its event.
 pub(crate) struct SentRequest<'a> {
     /// The number that [`EventBus::observe_request`] returned.
     pub(crate) id: u64,

@@ -245,15 +245,15 @@ impl History {
         Arc::clone(&self.store)
     }
 
-    pub(crate) fn record_storage_error(&mut self, trouble: String) {
-        self.storage_error.get_or_insert(trouble);
+    pub(crate) fn record_storage_error(&mut self, error: String) {
+        self.storage_error.get_or_insert(error);
     }
 
     /// Returns the storage error; returned once per session.
     pub(crate) fn take_storage_error(&mut self) -> Option<String> {
-        let trouble = self.storage_error.take()?;
+        let error = self.storage_error.take()?;
         let report = std::mem::replace(&mut self.storage_error_reported, true);
-        (!report).then_some(trouble)
+        (!report).then_some(error)
     }
 
     /// Sets the service's token count of a request with the first `contents` contents.

@@ -65,7 +65,7 @@ pub struct SessionOptions {
     pub mode: ApprovalMode,
     /// Whether a user can respond.
     pub interactive: bool,
-    /// Whether events keep whole files beside the diffs of edits, for editors.
+    /// Whether events keep whole files next to the diffs of edits, for editors.
     pub includes_file_texts: bool,
     /// Whether it replaces a session that was cleared ([`Op::Clear`]).
     pub is_replacement: bool,

@@ -266,8 +266,8 @@ impl Registry {
 /// compared.
 fn distance(left: &str, right: &str) -> usize {
     const MAX_LENGTH: usize = 64;
-    let begin = |name: &str| name.chars().take(MAX_LENGTH).collect::<String>();
-    strsim::levenshtein(&begin(left), &begin(right))
+    let start = |name: &str| name.chars().take(MAX_LENGTH).collect::<String>();
+    strsim::levenshtein(&start(left), &start(right))
 }
 
 #[cfg(test)]

@@ -285,8 +285,8 @@ impl Session {
         let reason = self.run_turn(input, cancel).await.err().unwrap_or(EndReason::Done);
         let Self { current, registry, approvals, inbox, .. } = self;
         current.clear_overrides(registry, approvals, inbox);
-        if let Some(trouble) = self.registry.take_warning() {
-            self.inbox.notice(Level::Warning, trouble);
+        if let Some(warning) = self.registry.take_warning() {
+            self.inbox.notice(Level::Warning, warning);
         }
         self.conversation.set_cancelled(matches!(reason, EndReason::Cancelled));
         self.router.end_turn(&reason, self.inbox.model());

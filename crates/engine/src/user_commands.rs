@@ -187,8 +187,8 @@ impl UserCommands {
 }
 
 async fn emit_processes(shell: Arc<dyn Shell>, lines: usize, bus: &EventBus) {
-    let looking = tokio::task::spawn_blocking(move || shell.background(lines));
-    if let Ok(processes) = looking.await {
+    let task = tokio::task::spawn_blocking(move || shell.background(lines));
+    if let Ok(processes) = task.await {
         bus.send(EventBody::Background { processes });
     }
 }

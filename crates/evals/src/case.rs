@@ -1,4 +1,4 @@
-//! Cases: `case.toml` and the files beside it.
+//! Cases: `case.toml` and the files next to it.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

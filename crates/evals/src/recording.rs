@@ -25,7 +25,7 @@ pub(crate) fn store(from: &Path, directory: &Path, to: &Path) -> Result<(), Eval
         .map_err(|error| EvalError::path(to, error))
 }
 
-/// Writes the recording for a run in `directory` to a file in `beside`, and returns that file.
+/// Writes the recording for a run in `directory` to a file in `next to`, and returns that file.
 /// Blocking.
 pub(crate) fn prepare(from: &Path, directory: &Path, beside: &Path) -> Result<PathBuf, EvalError> {
     let text = fs::read_to_string(from).map_err(|error| {

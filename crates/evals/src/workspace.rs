@@ -53,7 +53,7 @@ impl CaseWorkspace {
         &self.directory
     }
 
-    /// Returns a directory beside the project, for files that the agent must not see.
+    /// Returns a directory next to the project, for files that the agent must not see.
     pub(crate) fn outside(&self) -> &Path {
         &self.root
     }

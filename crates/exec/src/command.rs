@@ -67,7 +67,7 @@ pub struct Command {
     /// The limits.
     pub limits: Limits,
     /// Whether to show colors.
-    pub colour: bool,
+    pub color: bool,
     /// The sandbox, which also ensures that the command does not outlive this program. `None`
     /// starts the command without one. Its namespaces, parent, and session are filled in.
     pub sandbox: Option<Plan>,

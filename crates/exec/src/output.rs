@@ -36,7 +36,7 @@ pub struct Output {
     /// The file with the full output, if it is not kept in memory.
     pub file: Option<OutputFile>,
     /// The end of the text with its colors, if requested.
-    pub coloured: Option<String>,
+    pub colored: Option<String>,
 }
 
 pub(crate) struct OutputSink {
@@ -50,7 +50,7 @@ pub(crate) struct OutputSink {
     sniffer: Sniffer,
     bytes: u64,
     live: LiveBuffer,
-    coloured: Option<TailBuffer>,
+    colored: Option<TailBuffer>,
     redact: Option<Arc<dyn Redact>>,
     text: String,
 }
@@ -71,7 +71,7 @@ impl OutputSink {
         limits: CaptureLimits,
         copy: Option<(PathBuf, u64)>,
         terminal: Option<TerminalSize>,
-        colour: bool,
+        color: bool,
     ) -> Self {
         let reader = match terminal {
             Some(size) => OutputReader::Screen(Box::new(Emulator::new(size))),
@@ -86,8 +86,8 @@ impl OutputSink {
             log: None,
             log_due: None,
             bytes: 0,
-            live: LiveBuffer::new(colour),
-            coloured: colour.then(|| TailBuffer::new(LIVE_LIMIT)),
+            live: LiveBuffer::new(color),
+            colored: color.then(|| TailBuffer::new(LIVE_LIMIT)),
             redact: None,
             text: String::new(),
         }
@@ -110,8 +110,8 @@ impl OutputSink {
         }
         if self.sniffer.check(bytes) {
             self.capture.clear();
-            if let Some(coloured) = &mut self.coloured {
-                coloured.take();
+            if let Some(colored) = &mut self.colored {
+                colored.take();
             }
             self.live.push_note("[Binary output detected; not shown]\n");
             return;
@@ -121,13 +121,13 @@ impl OutputSink {
         match &mut self.reader {
             OutputReader::Stream { filter, decoder } => {
                 filter.push(bytes, &mut text);
-                if let Some(coloured) = &mut self.coloured {
-                    decoder.push(bytes, &mut |piece| coloured.push(piece));
+                if let Some(colored) = &mut self.colored {
+                    decoder.push(bytes, &mut |piece| colored.push(piece));
                 }
             }
             OutputReader::Screen(emulator) => {
                 emulator.process(bytes);
-                emulator.take_rows(&mut text, self.coloured.as_mut());
+                emulator.take_rows(&mut text, self.colored.as_mut());
             }
         }
         self.store_text(&text).await;
@@ -239,7 +239,7 @@ impl OutputSink {
     pub(crate) fn screen(&self) -> Option<Screen> {
         match &self.reader {
             OutputReader::Screen(emulator) if !self.sniffer.binary => {
-                Some(emulator.screen(self.coloured.is_some()))
+                Some(emulator.screen(self.colored.is_some()))
             }
             _ => None,
         }
@@ -254,11 +254,11 @@ impl OutputSink {
     /// Moves everything held back into the capture. Later output is treated as a plain stream.
     async fn flush_all(&mut self) {
         let mut text = String::new();
-        let coloured = self.coloured.as_mut();
+        let colored = self.colored.as_mut();
         match &mut self.reader {
             OutputReader::Stream { filter, .. } => filter.flush_line(&mut text),
             OutputReader::Screen(emulator) => {
-                emulator.finish(&mut text, coloured);
+                emulator.finish(&mut text, colored);
                 self.reader = OutputReader::stream();
             }
         }
@@ -294,7 +294,7 @@ impl OutputSink {
             bytes: self.bytes,
             binary: false,
             file: self.copy.as_ref().and_then(OutputFileWriter::file),
-            coloured: self.coloured.as_mut().map(TailBuffer::take),
+            colored: self.colored.as_mut().map(TailBuffer::take),
         }
     }
 }
@@ -351,10 +351,10 @@ struct LiveBuffer {
 }
 
 impl LiveBuffer {
-    fn new(colour: bool) -> Self {
+    fn new(color: bool) -> Self {
         Self {
             decoder: Utf8Decoder::default(),
-            stripper: (!colour).then(ControlStripper::default),
+            stripper: (!color).then(ControlStripper::default),
             pending: TailBuffer::new(LIVE_LIMIT),
             last: None,
             is_enabled: true,

@@ -70,8 +70,8 @@ impl Processes {
         sandbox: Option<Plan>,
     ) -> Result<(StdioServer, StdioStreams), StartError> {
         let path = environment.iter().find(|(name, _)| name == "PATH").map(|it| it.1.clone());
-        let looking = tokio::task::spawn_blocking(move || Shell::find(path.as_deref()));
-        let shell = looking.await.ok().flatten().ok_or(StartError::NoShell)?;
+        let task = tokio::task::spawn_blocking(move || Shell::find(path.as_deref()));
+        let shell = task.await.ok().flatten().ok_or(StartError::NoShell)?;
         let program = shell.program.into_os_string();
         let arguments: Vec<OsString> = vec!["-c".into(), text.into()];
         self.start_stdio(StdioProgram { program, arguments, directory, environment, sandbox }).await
@@ -255,7 +255,7 @@ mod tests {
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
         tokio::time::sleep(Duration::from_millis(1_200)).await;
-        let there = ["stays", "not-asked", "holds", "hangs"].map(|name| mark(name).exists());
-        assert_eq!(there, [true, false, false, false]);
+        let exists = ["stays", "not-asked", "holds", "hangs"].map(|name| mark(name).exists());
+        assert_eq!(exists, [true, false, false, false]);
     }
 }

@@ -88,7 +88,7 @@ impl RunningCommand {
         let tree = ProcessTree { root, mark, reaper: processes.namespaces_pid() };
         let (control, messages) = Control::new();
         let guard = processes.enter(tree.clone(), control.clone());
-        let Command { text, copy, redact, limits, colour, .. } = command;
+        let Command { text, copy, redact, limits, color: colour, .. } = command;
         let copy = copy.map(|path| (path, limits.copy_bytes));
         let (terminal, size) = terminal.unzip();
         Ok(Self {

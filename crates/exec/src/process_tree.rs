@@ -248,13 +248,13 @@ pub(crate) fn end(trees: &[ProcessTree]) {
     for tree in trees {
         tree.signal(&tree.processes_in(&table).alive, Signal::TERM);
     }
-    let patience = Instant::now() + TIMEOUT;
+    let deadline = Instant::now() + TIMEOUT;
     let gone =
         |table: &ProcessTable| trees.iter().all(|tree| tree.has_exited(&tree.processes_in(table)));
     loop {
         std::thread::sleep(STEP);
         table = ProcessTable::read();
-        if gone(&table) || Instant::now() >= patience {
+        if gone(&table) || Instant::now() >= deadline {
             break;
         }
     }
@@ -278,7 +278,7 @@ pub(crate) fn end(trees: &[ProcessTree]) {
 
 /// Ends one process and its descendants, as [`end`] does. Blocking.
 pub(crate) fn end_tree(pid: i32) {
-    let patience = Instant::now() + TIMEOUT;
+    let deadline = Instant::now() + TIMEOUT;
     for (signal, rounds) in [(Signal::TERM, 1), (Signal::KILL, 20)] {
         for _ in 0..rounds {
             let members = ProcessTable::read().tree(pid);
@@ -288,7 +288,7 @@ pub(crate) fn end_tree(pid: i32) {
             members.into_iter().for_each(|member| send(member, signal));
             std::thread::sleep(STEP);
         }
-        while signal == Signal::TERM && is_alive(pid) && Instant::now() < patience {
+        while signal == Signal::TERM && is_alive(pid) && Instant::now() < deadline {
             std::thread::sleep(STEP);
         }
     }

@@ -15,10 +15,10 @@ pub enum LiveOutput<'a> {
 }
 
 /// Reads the screen of the emulator.
-pub(crate) fn screen_of(screen: &vt100::Screen, colour: bool) -> Screen {
+pub(crate) fn screen_of(screen: &vt100::Screen, color: bool) -> Screen {
     let (rows, columns) = screen.size();
     let mut texts: Vec<String> =
-        (0..rows.get()).map(|row| text_of(screen, row, columns.get(), colour)).collect();
+        (0..rows.get()).map(|row| text_of(screen, row, columns.get(), color)).collect();
     let used = texts.iter().rposition(|text| !text.is_empty()).map_or(0, |last| last + 1);
     texts.truncate(used);
     Screen {
@@ -96,7 +96,7 @@ impl CellStyle {
     }
 }
 
-fn text_of(screen: &vt100::Screen, row: u16, columns: u16, colour: bool) -> String {
+fn text_of(screen: &vt100::Screen, row: u16, columns: u16, color: bool) -> String {
     let mut text = String::new();
     let mut style = CellStyle::PLAIN;
     // Spaces that are written only if something follows them.
@@ -106,7 +106,7 @@ fn text_of(screen: &vt100::Screen, row: u16, columns: u16, colour: bool) -> Stri
         if cell.is_wide_continuation() {
             continue;
         }
-        let cell_style = if colour { CellStyle::from_cell(cell) } else { CellStyle::PLAIN };
+        let cell_style = if color { CellStyle::from_cell(cell) } else { CellStyle::PLAIN };
         let is_blank = matches!(cell.contents(), "" | " ");
         if is_blank && cell_style.is_invisible() {
             pending_spaces += 1;
@@ -137,11 +137,11 @@ mod tests {
 
     use super::*;
 
-    fn render_screen(bytes: &str, colour: bool) -> Screen {
+    fn render_screen(bytes: &str, color: bool) -> Screen {
         let size = |number| NonZeroU16::new(number).unwrap();
         let mut parser = vt100::Parser::new(size(5), size(20), 0);
         parser.process(bytes.as_bytes());
-        screen_of(parser.screen(), colour)
+        screen_of(parser.screen(), color)
     }
 
     #[test]

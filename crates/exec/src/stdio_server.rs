@@ -74,14 +74,14 @@ impl Processes {
         let path =
             environment.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.clone());
         let (working_directory, name) = (directory.clone(), program.clone());
-        let looking = move || {
+        let find = move || {
             (
                 find(&name, path.as_deref(), &working_directory),
                 working_directory.is_dir(),
                 session_helper(),
             )
         };
-        let looked = tokio::task::spawn_blocking(looking).await;
+        let looked = tokio::task::spawn_blocking(find).await;
         let (found, is_folder, helper) = looked.unwrap_or_default();
         if !is_folder {
             return Err(StartError::NoFolder(directory));
@@ -149,9 +149,9 @@ impl StdioServer {
     }
 
     /// Terminates its process group and waits for the given time.
-    pub async fn terminate(&mut self, patience: Duration) -> Option<Ending> {
+    pub async fn terminate(&mut self, timeout: Duration) -> Option<Ending> {
         self.tree.signal(&[], Signal::TERM);
-        tokio::time::timeout(patience, self.wait()).await.ok()
+        tokio::time::timeout(timeout, self.wait()).await.ok()
     }
 
     /// Releases the processes that the program, which has ended, left running.

@@ -201,24 +201,24 @@ impl Emulator {
     }
 
     /// Returns the current screen.
-    pub(crate) fn screen(&self, colour: bool) -> Screen {
-        let shown = screen_of(self.parser.screen(), colour);
+    pub(crate) fn screen(&self, color: bool) -> Screen {
+        let shown = screen_of(self.parser.screen(), color);
         // Full-screen programs do not scroll.
         let scrolled = if shown.full_screen { 0 } else { self.parser.callbacks().count };
         Screen { scrolled, ..shown }
     }
 
     /// Appends the rows that have left the screen.
-    pub(crate) fn take_rows(&mut self, text: &mut String, coloured: Option<&mut TailBuffer>) {
+    pub(crate) fn take_rows(&mut self, text: &mut String, colored: Option<&mut TailBuffer>) {
         let rows = std::mem::take(&mut self.parser.callbacks_mut().text);
         text.extend(basic_formatted_to_plain(&rows));
-        if let Some(coloured) = coloured {
-            coloured.push(&rows);
+        if let Some(colored) = colored {
+            colored.push(&rows);
         }
     }
 
     /// Appends the remaining rows and the screen itself.
-    pub(crate) fn finish(&mut self, text: &mut String, mut coloured: Option<&mut TailBuffer>) {
+    pub(crate) fn finish(&mut self, text: &mut String, mut colored: Option<&mut TailBuffer>) {
         // The screen of a full-screen program is not output; the normal screen is. A program that
         // never leaves the alternate screen may have written anything there.
         let mut left = String::new();
@@ -228,7 +228,7 @@ impl Emulator {
             let _ = self.parser.screen().write_contents_formatted_basic(&mut left, range);
         }
         self.parser.process(b"\x1b[?1049l");
-        self.take_rows(text, coloured.as_deref_mut());
+        self.take_rows(text, colored.as_deref_mut());
         let mut state = std::mem::take(&mut self.parser.callbacks_mut().state);
         let mut screen = String::new();
         let range = BasicFormattedCaptureRange::Full(&mut state);
@@ -242,8 +242,8 @@ impl Emulator {
         }
         let plain: String = basic_formatted_to_plain(&screen).collect();
         text.push_str(plain.trim_end());
-        if let Some(coloured) = coloured {
-            coloured.push(screen.trim_end());
+        if let Some(colored) = colored {
+            colored.push(screen.trim_end());
         }
     }
 }

@@ -179,7 +179,7 @@ fn archive_of(release: &Value) -> Option<String> {
             [".tar.gz", ".tgz", ".zip"].iter().any(|end| name.to_ascii_lowercase().ends_with(end))
         })
         .collect();
-    let begins = |start: &str| {
+    let starts = |start: &str| {
         assets.iter().find(|(name, _)| name.to_ascii_lowercase().starts_with(start)).copied()
     };
     let is_generic = |name: &str| {
@@ -190,8 +190,8 @@ fn archive_of(release: &Value) -> Option<String> {
         (Some(only), None) => Some(*only),
         _ => None,
     };
-    begins(&format!("{platform}.{arch}."))
-        .or_else(|| begins(&format!("{platform}.")))
+    starts(&format!("{platform}.{arch}."))
+        .or_else(|| starts(&format!("{platform}.")))
         .or(only)
         .map(|(_, address)| address.to_owned())
         .or_else(|| release.get("tarball_url").and_then(Value::as_str).map(str::to_owned))

@@ -66,10 +66,10 @@ impl ExtensionManager<'_> {
     pub fn require_new_extension(&self, name: &str) -> Result<(), Failure> {
         match self.installed_now(name) {
             None => Ok(()),
-            Some(there) => Err(input_failure(format!(
+            Some(existing) => Err(input_failure(format!(
                 "Extension `{name}` is already installed (`{}`). Run `parallax extensions update \
                  {name}` to update it, or uninstall it first",
-                there.display()
+                existing.display()
             ))),
         }
     }
@@ -105,28 +105,29 @@ impl ExtensionManager<'_> {
         copy(&fetched.folder, Path::new(""), &fresh, 0).map_err(report)?;
         std::fs::write(fresh.join(INSTALL_METADATA), fetched.metadata.to_json()).map_err(report)?;
         // Checks the copied files, because the originals may have changed since the review.
-        let again = Manifest::read(&fresh)?;
-        if again != fetched.manifest || review(&fresh, &again)? != fetched.review {
+        let manifest_again = Manifest::read(&fresh)?;
+        if manifest_again != fetched.manifest || review(&fresh, &manifest_again)? != fetched.review
+        {
             return Err("it changed while being copied: try again".to_owned());
         }
         let before = find_entry(&self.config.dirs, name);
         let locked = LockEntry {
-            version: again.version,
+            version: manifest_again.version,
             install: fetched.metadata.clone(),
             commit: fetched.commit.clone(),
             hash: content_hash(&fresh).map_err(report)?,
             code_hash: fingerprint(&fresh),
         };
         let target = self.target_directory(name);
-        let there = target.symlink_metadata().is_ok();
-        if there {
+        let exists = target.symlink_metadata().is_ok();
+        if exists {
             parallax_files::exchange(&fresh, &target).map_err(report)?;
         } else {
             std::fs::rename(&fresh, &target).map_err(report)?;
         }
         // Done right away, so that a process killed after this line leaves an older version for
         // `rollback`.
-        let kept = there.then(|| self.store_previous(name, &fresh));
+        let kept = exists.then(|| self.store_previous(name, &fresh));
         if let Err(error) = lock(&self.config.dirs, name, Some(&locked)) {
             // Restore the previous state.
             match kept {
@@ -319,11 +320,11 @@ impl ExtensionManager<'_> {
             let names = extensions.all.iter().map(Extension::name);
             let near = parallax_config::similar_names(name, names);
             let near: Vec<String> = near.iter().map(|name| format!("`{name}`")).collect();
-            let there = match near.is_empty() {
+            let installed = match near.is_empty() {
                 true => "see `parallax extensions list`".to_owned(),
                 false => format!("did you mean {}?", near.join(", ")),
             };
-            input_failure(format!("unknown extension `{name}`: {there}"))
+            input_failure(format!("unknown extension `{name}`: {installed}"))
         })
     }
 }
@@ -418,7 +419,7 @@ mod tests {
         PreviousVersion::set_aside(&first, place.clone()).expect("kept");
         let (second, over) = (version("second"), AtomicBool::new(false));
         let previous = std::thread::scope(|scope| {
-            let looking = scope.spawn(|| {
+            let watcher = scope.spawn(|| {
                 while !over.load(Ordering::Relaxed) {
                     for number in [0, 250, 499] {
                         assert!(place.join(number.to_string()).is_file(), "{number} is gone");
@@ -427,7 +428,7 @@ mod tests {
             });
             let previous = PreviousVersion::set_aside(&second, place.clone()).expect("kept");
             over.store(true, Ordering::Relaxed);
-            looking.join().expect("always there");
+            watcher.join().expect("always there");
             previous
         });
         let read = |folder: &Path| std::fs::read_to_string(folder.join("0")).expect("a file");

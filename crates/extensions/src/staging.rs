@@ -1,4 +1,4 @@
-//! Staging directories for installations, beside the extensions. A killed process leaves its
+//! Staging directories for installations, next to the extensions. A killed process leaves its
 //! directory behind; a later installation removes it.
 
 use std::fs::{self, File, TryLockError};
@@ -12,7 +12,7 @@ use parallax_exec::create_private_folder;
 /// Name prefixes of the directories of new and of removed extensions.
 pub(crate) const COMES: &str = ".staging-";
 pub(crate) const GOES: &str = ".removed-";
-/// Lock file beside the extensions, held while they are changed.
+/// Lock file next to the extensions, held while they are changed.
 const LOCK: &str = ".lock";
 /// Lock file in a staging directory, held while its process lives.
 const HELD: &str = ".held";

@@ -33,8 +33,10 @@ impl ExtensionManager<'_> {
     /// files.
     pub fn matches_lock(&self, name: &str, locked: &LockEntry) -> bool {
         let extensions = self.extensions();
-        let there = extensions.all.iter().find(|extension| extension.name() == name);
-        there.is_some_and(|there| content_hash(&there.folder).is_ok_and(|hash| hash == locked.hash))
+        let installed = extensions.all.iter().find(|extension| extension.name() == name);
+        installed.is_some_and(|installed| {
+            content_hash(&installed.folder).is_ok_and(|hash| hash == locked.hash)
+        })
     }
 
     /// Fetches exactly what was locked. Blocking; must not be called on a runtime thread.

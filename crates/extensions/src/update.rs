@@ -103,9 +103,9 @@ impl ExtensionManager<'_> {
         match install.kind {
             InstallKind::Link | InstallKind::Archive => Ok(false),
             InstallKind::Local => {
-                let there = Manifest::read(Path::new(&install.source))
+                let source_manifest = Manifest::read(Path::new(&install.source))
                     .map_err(|reason| input_failure(format!("`{}`: {reason}", install.source)))?;
-                Ok(there.version == extension.manifest.version)
+                Ok(source_manifest.version == extension.manifest.version)
             }
             InstallKind::GithubRelease => {
                 let source = source_of(&install.source, &self.config.cwd).map_err(input_failure)?;
@@ -132,14 +132,16 @@ impl ExtensionManager<'_> {
                 };
                 let token = self.net().token;
                 let reference = install.reference.as_deref();
-                let there = crate::clone::remote_commit(&address, reference, token.as_deref())
-                    .map_err(unreachable_failure)?;
-                let here = match extension.home {
+                let remote_commit =
+                    crate::clone::remote_commit(&address, reference, token.as_deref())
+                        .map_err(unreachable_failure)?;
+                let installed_commit = match extension.home {
                     ExtensionHome::Parallax => find_entry(&self.config.dirs, extension.name())
                         .and_then(|locked| locked.commit),
                     ExtensionHome::Gemini => parallax_files::git_head::commit(&extension.installed),
                 };
-                Ok(here.is_some_and(|here| here == there))
+                Ok(installed_commit
+                    .is_some_and(|installed_commit| installed_commit == remote_commit))
             }
         }
     }
@@ -293,9 +295,9 @@ impl ExtensionManager<'_> {
                 .iter()
                 .map(|known| format!("`{}`", known.variable))
                 .collect();
-            let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+            let installed = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
             return Err(input_failure(format!(
-                "unknown setting `{setting}` of the extension `{}`; its settings: {there}",
+                "unknown setting `{setting}` of the extension `{}`; its settings: {installed}",
                 extension.name()
             )));
         };

@@ -256,12 +256,12 @@ impl IgnoreRules {
             .filter(|root| path.starts_with(root))
             .max_by_key(|root| root.as_os_str().len())?;
         let rest = path.strip_prefix(root).ok()?;
-        let mut here = root.clone();
+        let mut directory = root.clone();
         let mut names = rest.iter().peekable();
         while let Some(name) = names.next() {
-            here.push(name);
+            directory.push(name);
             let is_folder = names.peek().is_some() || is_folder;
-            if let Some(reason) = self.entry(&here, is_folder) {
+            if let Some(reason) = self.entry(&directory, is_folder) {
                 return Some(reason);
             }
         }

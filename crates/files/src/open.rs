@@ -59,21 +59,21 @@ fn with_openat2(_root: &OwnedFd, _relative: &Path) -> Option<rustix::io::Result<
 
 /// Opens one directory after the other without following links.
 fn step_by_step(root: &OwnedFd, relative: &Path, create: bool) -> rustix::io::Result<OwnedFd> {
-    let mut here = rustix::io::fcntl_dupfd_cloexec(root, 3)?;
+    let mut directory = rustix::io::fcntl_dupfd_cloexec(root, 3)?;
     for component in relative.components() {
         let Component::Normal(name) = component else { return Err(Errno::XDEV) };
-        here = match enter(&here, name) {
+        directory = match enter(&directory, name) {
             Err(Errno::NOENT) if create => {
-                match rustix::fs::mkdirat(&here, name, Mode::from_raw_mode(0o777)) {
+                match rustix::fs::mkdirat(&directory, name, Mode::from_raw_mode(0o777)) {
                     Ok(()) | Err(Errno::EXIST) => {}
                     Err(error) => return Err(error),
                 }
-                enter(&here, name)?
+                enter(&directory, name)?
             }
             result => result?,
         };
     }
-    Ok(here)
+    Ok(directory)
 }
 
 fn enter(here: &OwnedFd, name: &OsStr) -> rustix::io::Result<OwnedFd> {

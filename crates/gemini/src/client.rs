@@ -263,14 +263,14 @@ impl Gemini {
                 request.model.clone_from(other);
                 continue;
             }
-            let again = replacement.is_some().then(|| request.clone());
+            let retry_request = replacement.is_some().then(|| request.clone());
             let call = self.model.call(request, Delivery::Whole);
-            match (call.collect(&cancel).await, replacement, again) {
-                (Err(ModelError::ModelNotFound { .. }), Some(other), Some(mut again)) => {
+            match (call.collect(&cancel).await, replacement, retry_request) {
+                (Err(ModelError::ModelNotFound { .. }), Some(other), Some(mut retry_request)) => {
                     tracing::info!(%model, %other, "the model does not exist, another one is used");
                     self.lock_missing().push(model);
-                    again.model = other;
-                    request = again;
+                    retry_request.model = other;
+                    request = retry_request;
                 }
                 (result, _, _) => return result,
             }

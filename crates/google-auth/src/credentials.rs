@@ -282,10 +282,10 @@ fn read_limited(path: &Path) -> io::Result<String> {
 /// Parses a URL to which secrets may be sent.
 fn safe(url: &str) -> Result<Url, String> {
     let url = Url::parse(url).map_err(|_| "the credentials contain an invalid URL".to_owned())?;
-    let here = matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
+    let is_loopback = matches!(url.host_str(), Some("localhost" | "127.0.0.1" | "[::1]"));
     match url.scheme() {
         "https" => Ok(url),
-        "http" if here => Ok(url),
+        "http" if is_loopback => Ok(url),
         _ => Err("the credentials contain a URL without `https`".to_owned()),
     }
 }
@@ -353,8 +353,11 @@ pub(crate) async fn response(request: RequestBuilder) -> Result<Value, String> {
 async fn response_text(request: RequestBuilder) -> Result<String, String> {
     let mut waits = WAITS.iter();
     loop {
-        let again = request.try_clone();
-        match (send_once(again.ok_or("the request cannot be repeated")?).await, waits.next()) {
+        let retry_request = request.try_clone();
+        match (
+            send_once(retry_request.ok_or("the request cannot be repeated")?).await,
+            waits.next(),
+        ) {
             (Err((_, true)), Some(wait)) => tokio::time::sleep(*wait).await,
             (result, _) => return result.map_err(|(message, _)| message),
         }

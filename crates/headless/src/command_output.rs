@@ -14,13 +14,13 @@ use crate::runner::Runner;
 use crate::signals::Signals;
 
 /// Returns the events of a turn in which the text answers the typed line.
-fn to_turn_events(typed: String, text: &str) -> impl Iterator<Item = Event> {
+fn to_turn_events(input: String, text: &str) -> impl Iterator<Item = Event> {
     let text = text.trim_end();
     let item = ItemId::new("told");
     let done = ItemDone::Text { text: Arc::new(text.to_owned()), is_dropped: false };
     let end = TurnEnded { reason: EndReason::Done, duration_ms: 0, is_removed: false };
     let bodies = [
-        EventBody::TurnStarted { prompt: typed },
+        EventBody::TurnStarted { prompt: input },
         EventBody::ItemStarted { item: item.clone(), start: ItemStart::Text },
         EventBody::ItemDelta { item: item.clone(), text: text.into() },
         EventBody::ItemDone { item, done },
@@ -34,10 +34,10 @@ fn to_turn_events(typed: String, text: &str) -> impl Iterator<Item = Event> {
 pub(crate) async fn print_between_turns(
     runner: &mut Runner,
     events: &mut EventReader,
-    typed: String,
+    input: String,
     output: CommandOutput,
 ) {
-    for event in to_turn_events(typed, &output.text) {
+    for event in to_turn_events(input, &output.text) {
         runner.process_event(event, events, |_| true);
     }
     runner.summary.structured = Some(output.data);
@@ -52,16 +52,16 @@ pub async fn print_command_output(
     ops: OpSender,
     events: &mut EventReader,
     (output, before): (CommandOutput, Vec<Event>),
-    typed: String,
+    input: String,
     options: RunOptions,
 ) -> ExitCode {
     let signals = Signals::listen();
-    let mut runner = Runner::new(io, ops, signals, &options, Some(typed.clone()));
+    let mut runner = Runner::new(io, ops, signals, &options, Some(input.clone()));
     runner.begin().await;
     for event in before {
         runner.process_event(event, events, |_| true);
     }
-    for event in to_turn_events(typed, &output.text) {
+    for event in to_turn_events(input, &output.text) {
         runner.process_event(event, events, |_| true);
     }
     // In text format, the data would replace the text.

@@ -294,7 +294,7 @@ struct ReceivedOperations {
 /// Runs the script as a session would.
 async fn session(
     turns: Vec<Vec<ScriptAction>>,
-    hub: EventBus,
+    bus: EventBus,
     mut ops: mpsc::Receiver<Op>,
 ) -> ReceivedOperations {
     let mut heard = ReceivedOperations::default();
@@ -307,10 +307,10 @@ async fn session(
             }
         };
         heard.prompts.push(prompt.text.clone());
-        hub.send(EventBody::TurnStarted { prompt: prompt.text });
+        bus.send(EventBody::TurnStarted { prompt: prompt.text });
         for act in acts {
             match act {
-                ScriptAction::Send(body) => hub.send(*body),
+                ScriptAction::Send(body) => bus.send(*body),
                 ScriptAction::AwaitDecision(id) => loop {
                     match ops.recv().await {
                         Some(Op::Decide(decide)) => {
@@ -328,7 +328,7 @@ async fn session(
                 ScriptAction::EndOnInterrupt => loop {
                     match ops.recv().await {
                         Some(Op::Interrupt | Op::Shutdown) => {
-                            hub.send(EventBody::TurnEnded(TurnEnded {
+                            bus.send(EventBody::TurnEnded(TurnEnded {
                                 reason: EndReason::Cancelled,
                                 duration_ms: 5,
                                 is_removed: false,
@@ -342,7 +342,7 @@ async fn session(
                 },
                 ScriptAction::Hang => while ops.recv().await.is_some() {},
                 ScriptAction::Die => {
-                    hub.close();
+                    bus.close();
                     return heard;
                 }
             }
@@ -414,10 +414,10 @@ fn play(script: SessionScript, input: Option<String>) -> HarnessResult {
         .unwrap();
     runtime.block_on(async move {
         let start = tokio::time::Instant::now();
-        let hub = EventBus::new();
-        let mut events = hub.subscribe();
+        let bus = EventBus::new();
+        let mut events = bus.subscribe();
         let (ops, orders) = mpsc::channel(4);
-        let session = tokio::spawn(session(script.turns, hub, orders));
+        let session = tokio::spawn(session(script.turns, bus, orders));
         let (stdout, stderr) = (Buffer::default(), Buffer::default());
         let io = Io {
             stdout: match script.stdout {

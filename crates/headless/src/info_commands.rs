@@ -65,8 +65,8 @@ pub fn run(
         return Some(Ok(CommandOutput { data: json!({"text": text}), text: format!("{text}\n") }));
     }
     let name = strip_parallax_prefix(name).unwrap_or(name);
-    if let Some(here) = equivalent_command(name) {
-        let (name, first) = here.split_once(' ').unwrap_or((here, ""));
+    if let Some(equivalent) = equivalent_command(name) {
+        let (name, first) = equivalent.split_once(' ').unwrap_or((equivalent, ""));
         return run(session, name, format!("{first} {arguments}").trim());
     }
     let word = arguments.split_whitespace().next().unwrap_or_default();

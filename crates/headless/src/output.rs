@@ -26,13 +26,13 @@ pub(crate) enum MessageStyle {
 
 impl Pending {
     /// Writes one message line to stderr; `text` may be untrusted.
-    pub(crate) fn write_message(&mut self, tone: MessageStyle, colour: bool, text: &str) {
+    pub(crate) fn write_message(&mut self, tone: MessageStyle, color: bool, text: &str) {
         let (label, paint) = match tone {
             MessageStyle::Note => ("", ""),
             MessageStyle::Warning => ("warning: ", "\x1b[33m"),
             MessageStyle::Error => ("error: ", "\x1b[31m"),
         };
-        if colour && !label.is_empty() {
+        if color && !label.is_empty() {
             self.stderr.extend_from_slice(format!("{paint}{label}\x1b[0m").as_bytes());
         } else {
             self.stderr.extend_from_slice(label.as_bytes());

@@ -64,7 +64,7 @@ pub(crate) struct Runner {
     interruption: Option<Interruption>,
     format: OutputFormat,
     session_id: String,
-    colour: bool,
+    color: bool,
     quiet: bool,
     hints: bool,
     compatible_signals: bool,
@@ -94,7 +94,7 @@ impl Runner {
             interruption: None,
             format: options.format,
             session_id: options.session_text().to_owned(),
-            colour: options.stderr_colour,
+            color: options.stderr_colour,
             quiet: options.quiet,
             hints: options.format == OutputFormat::Text
                 && options.stdin_is_terminal
@@ -156,7 +156,7 @@ impl Runner {
                 if let Some(interruption) = &mut self.interruption {
                     interruption.hint_time = None;
                 }
-                self.output.pending.write_message(MessageStyle::Note, self.colour, "Cancelling…");
+                self.output.pending.write_message(MessageStyle::Note, self.color, "Cancelling…");
                 self.output.flush_stderr().await;
                 RunnerStep::Continue
             }
@@ -187,7 +187,7 @@ impl Runner {
             {
                 match self.format {
                     OutputFormat::Text => {
-                        self.output.pending.write_message(MessageStyle::Warning, self.colour, text);
+                        self.output.pending.write_message(MessageStyle::Warning, self.color, text);
                     }
                     // In these formats, stderr is reserved for failures.
                     _ => {
@@ -341,7 +341,7 @@ impl Runner {
             if self.format != OutputFormat::Text {
                 push_error_document(pending, &self.session_id, error, self.format);
             } else if !report {
-                pending.write_message(MessageStyle::Error, self.colour, &error.message);
+                pending.write_message(MessageStyle::Error, self.color, &error.message);
             }
             self.flush().await;
         }

@@ -17,7 +17,7 @@ use crate::wire;
 pub(crate) struct TextFormatter {
     raw: bool,
     quiet: bool,
-    colour: bool,
+    color: bool,
     /// Whether to print nothing until the answer has passed its schema.
     hold_output: bool,
     /// The current message if messages are printed only when complete; `None` if they are printed
@@ -38,7 +38,7 @@ impl TextFormatter {
         Self {
             raw: options.raw_output,
             quiet: options.quiet,
-            colour: options.stderr_colour,
+            color: options.stderr_colour,
             hold_output: options.schema.is_some(),
             buffered_message: options.whole_messages.then(String::new),
             warnings: options.warnings.clone(),
@@ -54,7 +54,7 @@ impl TextFormatter {
 
     fn write_message(&self, tone: MessageStyle, text: &str, pending: &mut Pending) {
         if tone == MessageStyle::Error || !self.quiet {
-            pending.write_message(tone, self.colour, text);
+            pending.write_message(tone, self.color, text);
         }
     }
 

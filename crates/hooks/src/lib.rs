@@ -346,8 +346,8 @@ impl HookContext {
         if hook.source == HookSource::Project {
             // The files that the hook runs may have changed since it was accepted.
             let (project, looked) = (self.project.clone(), hook.clone());
-            let looking = tokio::task::spawn_blocking(move || looked.hash(&project));
-            let accepted = self.is_accepted(index, looking.await.ok());
+            let task = tokio::task::spawn_blocking(move || looked.hash(&project));
+            let accepted = self.is_accepted(index, task.await.ok());
             if !accepted {
                 return HookResult::from_failure(
                     hook,

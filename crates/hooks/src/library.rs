@@ -117,8 +117,8 @@ impl HookLibrary {
         let config = |reason: String| Failure::new(FailureKind::Config, reason);
         let file = set_disabled_name(&self.config, scope, DISABLED, name, !on)
             .map_err(|error| config(error.to_string()))?;
-        let again = (self.reload)()?;
-        if let Some(reason) = disabling_files(&again.config, DISABLED, name).filter(|_| on) {
+        let reloaded = (self.reload)()?;
+        if let Some(reason) = disabling_files(&reloaded.config, DISABLED, name).filter(|_| on) {
             return Err(Failure::new(FailureKind::Input, reason));
         }
         let is_on = |hook: &Hook| !hook.disabled && (hook.name == name || hook.command == name);

@@ -80,7 +80,7 @@ fn open(path: &Path) -> io::Result<File> {
         parallax_exec::create_private_folder(folder)?;
     }
     // Opening a named pipe would block the session.
-    if path.metadata().is_ok_and(|there| !there.is_file()) {
+    if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
         return Err(io::Error::other("not a regular file"));
     }
     OpenOptions::new().append(true).create(true).mode(0o600).open(path)

@@ -186,8 +186,8 @@ impl HookProcess {
     }
 
     async fn last_output(&mut self) -> String {
-        let patience = std::time::Duration::from_millis(200);
-        let how = match tokio::time::timeout(patience, self.server.wait()).await {
+        let timeout = std::time::Duration::from_millis(200);
+        let how = match tokio::time::timeout(timeout, self.server.wait()).await {
             Ok(Ending::Exited { code }) => format!("its process exited with code {code}"),
             Ok(Ending::Signalled { signal }) => format!(
                 "its process was terminated by signal \

@@ -149,7 +149,7 @@ fn answer(hook: &Hook, end: &PipedOutput) -> HookResult {
             }
         };
     }
-    // A failed hook may have printed its reason beside other output.
+    // A failed hook may have printed its reason next to other output.
     let reason = String::from_utf8_lossy(&end.stderr);
     let text = match code == 0 || blank(&end.stdout) || blank(&end.stderr) {
         true => Cow::Borrowed(text),

@@ -48,11 +48,11 @@ pub fn code_rows(
 
 /// Returns one line of code with highlighting and expanded tabs.
 pub fn code_spans(text: &str, pieces: &Pieces, look: &RenderOptions<'_>) -> Vec<Span> {
-    let (mut spans, mut begin, mut column) = (Vec::new(), 0, 0);
+    let (mut spans, mut start, mut column) = (Vec::new(), 0, 0);
     for (end, role) in pieces {
-        let piece = sanitize::expand_tabs(text.get(begin..*end).unwrap_or(""), &mut column);
+        let piece = sanitize::expand_tabs(text.get(start..*end).unwrap_or(""), &mut column);
         spans.push(Span::styled(piece.into_owned(), role.style(look.theme)));
-        begin = *end;
+        start = *end;
     }
     spans
 }

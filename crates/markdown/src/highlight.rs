@@ -150,15 +150,15 @@ impl Highlighter {
 
 /// Highlights a line of a shell command on top of a style.
 pub fn shell_line(highlighter: &mut Highlighter, text: &str, style: Style, theme: &Theme) -> Line {
-    let mut begin = 0;
+    let mut start = 0;
     let mut line = Line::EMPTY;
     for (end, role) in highlighter.line(text) {
         let own = match role {
             Role::Plain => style,
             role => style.patch(role.style(theme)),
         };
-        line.push(Span::styled(text.get(begin..end).unwrap_or("").to_owned(), own));
-        begin = end;
+        line.push(Span::styled(text.get(start..end).unwrap_or("").to_owned(), own));
+        start = end;
     }
     line
 }
@@ -176,13 +176,13 @@ mod tests {
         wait_until_loaded();
         let mut highlighter = Highlighter::new(language);
         let named = |line: &str, pieces: Pieces| {
-            let mut begin = 0;
+            let mut start = 0;
             let mut named = Vec::new();
             for (end, role) in pieces {
-                named.push((line[begin..end].to_owned(), role));
-                begin = end;
+                named.push((line[start..end].to_owned(), role));
+                start = end;
             }
-            assert_eq!(begin, line.len());
+            assert_eq!(start, line.len());
             named
         };
         code.lines().map(|line| named(line, highlighter.line(line))).collect()

@@ -258,12 +258,12 @@ proptest! {
         cuts.sort_unstable();
         cuts.dedup();
         let mut pieces = Vec::new();
-        let mut begin = 0;
+        let mut start = 0;
         for cut in cuts {
-            pieces.push(&text[begin..cut]);
-            begin = cut;
+            pieces.push(&text[start..cut]);
+            start = cut;
         }
-        pieces.push(&text[begin..]);
+        pieces.push(&text[start..]);
         prop_assert_eq!(streamed(&pieces, &look), render(&text, &look));
     }
 

@@ -286,21 +286,21 @@ fn outer_braces(text: &str) -> impl Iterator<Item = usize> {
     let mut before = 0;
     std::iter::from_fn(move || {
         while let Some(byte) = bytes.get(at).copied() {
-            let here = at;
+            let start = at;
             at += 1;
             match byte {
                 b'{' => {
                     let is_value = depth > 0 && matches!(before, b':' | b',' | b'[' | b'=');
                     depth += 1;
                     before = byte;
-                    if here > 0 && !is_value {
-                        return Some(here);
+                    if start > 0 && !is_value {
+                        return Some(start);
                     }
                     continue;
                 }
                 b'}' => depth = depth.saturating_sub(1),
                 // Outside objects, quotation marks need not be in pairs.
-                b'"' if depth > 0 => at = end_of_string(bytes, here).unwrap_or(bytes.len()),
+                b'"' if depth > 0 => at = end_of_string(bytes, start).unwrap_or(bytes.len()),
                 _ => {}
             }
             if !byte.is_ascii_whitespace() {

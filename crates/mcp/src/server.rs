@@ -546,7 +546,7 @@ impl Server {
         // A request that was never sent is retried for a while, one that may have been sent only
         // once.
         let mut waits = WAITS.iter().take(if repeatable { 3 } else { 0 });
-        let mut again = repeatable;
+        let mut may_repeat = repeatable;
         loop {
             let peer = tokio::select! {
                 biased;
@@ -557,7 +557,7 @@ impl Server {
             let _running = self.inbound.requests.call();
             match request(&peer, build(), bounds, &self.inbound.listeners).await {
                 // The connection was lost; the request itself is valid.
-                Err(McpError::Lost) if again => again = false,
+                Err(McpError::Lost) if may_repeat => may_repeat = false,
                 Err(error @ McpError::Sending { .. }) => {
                     let Some(wait) = waits.next() else { return Err(error) };
                     tokio::select! {

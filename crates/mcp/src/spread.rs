@@ -18,11 +18,11 @@ impl SpreadObject {
     /// Adds a line, if it can begin or continue the object. Otherwise returns `false`.
     pub(crate) fn push(&mut self, line: &[u8]) -> bool {
         let trimmed = line.trim_ascii();
-        let begins = match self.lines.is_empty() {
+        let starts = match self.lines.is_empty() {
             true => trimmed.starts_with(b"{"),
             false => trimmed.first().is_some_and(|first| b"\"{}[],:-0123456789tfn".contains(first)),
         };
-        let Some(depth) = begins.then(|| depth_after(trimmed, self.depth)).flatten() else {
+        let Some(depth) = starts.then(|| depth_after(trimmed, self.depth)).flatten() else {
             return false;
         };
         let is_full = self.lines.len() >= MAX_LINES || self.bytes + line.len() > MAX_BYTES;

@@ -138,9 +138,9 @@ impl ToolSource for Servers {
             .cloned()
             .collect();
         Box::pin(async move {
-            let looking = mine.iter().map(|server| async move { server.link().await.is_ok() });
-            let looking = futures_util::future::join_all(looking);
-            drop(tokio::time::timeout(LOOKING, looking).await);
+            let lookups = mine.iter().map(|server| async move { server.link().await.is_ok() });
+            let lookups = futures_util::future::join_all(lookups);
+            drop(tokio::time::timeout(LOOKING, lookups).await);
         })
     }
 }

@@ -48,22 +48,22 @@ pub(crate) enum AuthAction {
 }
 
 /// Returns the format in which failures are printed.
-pub(crate) fn format(typed: &AuthArguments) -> OutputFormat {
-    if typed.json { OutputFormat::Json } else { OutputFormat::Text }
+pub(crate) fn format(arguments: &AuthArguments) -> OutputFormat {
+    if arguments.json { OutputFormat::Json } else { OutputFormat::Text }
 }
 
 /// Runs the subcommand and returns its output.
 ///
 /// # Errors
 /// Returns an error if the provider is unknown, the key is rejected, or a file cannot be written.
-pub(crate) async fn run(typed: AuthArguments) -> Result<String, Failure> {
+pub(crate) async fn run(arguments: AuthArguments) -> Result<String, Failure> {
     let launch = launch()?;
-    let (text, value) = match typed.action {
+    let (text, value) = match arguments.action {
         AuthAction::Add { provider, no_check } => add(&launch, &provider, no_check).await?,
         AuthAction::List => list(&launch)?,
         AuthAction::Remove { provider } => remove(&launch, &provider)?,
     };
-    Ok(if typed.json { json_document(&value) } else { text })
+    Ok(if arguments.json { json_document(&value) } else { text })
 }
 
 /// Prepares the configuration of a session with the settings of the user and of this project.

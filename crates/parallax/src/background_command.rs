@@ -46,16 +46,16 @@ pub(crate) fn run(action: BackgroundAction) -> Result<ExitCode, Failure> {
     })
 }
 
-fn ps(all: &BackgroundDirectory, typed: &PsArguments) -> Result<ExitCode, BackgroundError> {
+fn ps(all: &BackgroundDirectory, arguments: &PsArguments) -> Result<ExitCode, BackgroundError> {
     let mut records: Vec<SessionRecord> =
         all.list().into_iter().map(|(_, record)| record).collect();
-    if !typed.all {
+    if !arguments.all {
         records.retain(|record| {
             let last = record.ended_at.as_deref().unwrap_or(&record.started);
             record.state.is_running() || age_hours(last) < RECENT_HOURS
         });
     }
-    if typed.json {
+    if arguments.json {
         let rows: Vec<Value> = records.iter().map(row).collect();
         print(&json_document(&rows));
         return Ok(ExitCode::SUCCESS);
@@ -168,8 +168,11 @@ fn stop(all: &BackgroundDirectory, id: &str) -> Result<ExitCode, BackgroundError
     Ok(ExitCode::SUCCESS)
 }
 
-fn answer(all: &BackgroundDirectory, typed: &AnswerArguments) -> Result<ExitCode, BackgroundError> {
-    let (session, record) = all.find(&typed.id)?;
+fn answer(
+    all: &BackgroundDirectory,
+    arguments: &AnswerArguments,
+) -> Result<ExitCode, BackgroundError> {
+    let (session, record) = all.find(&arguments.id)?;
     let Some(ask) = record.pending_approvals.first() else {
         let state = record.state.as_str();
         return Err(BackgroundError::Rejected(format!(
@@ -177,11 +180,12 @@ fn answer(all: &BackgroundDirectory, typed: &AnswerArguments) -> Result<ExitCode
             record.id
         )));
     };
-    let Some(word) = &typed.answer else {
+    let Some(word) = &arguments.answer else {
         print(&format_request(ask));
         return Ok(ExitCode::SUCCESS);
     };
-    let words: Vec<&str> = std::iter::once(word).chain(&typed.text).map(String::as_str).collect();
+    let words: Vec<&str> =
+        std::iter::once(word).chain(&arguments.text).map(String::as_str).collect();
     let line = line_of(ask, &words)?;
     Client::connect(&session, &record)?.send(&line)?;
     Ok(ExitCode::SUCCESS)
@@ -197,7 +201,7 @@ fn attach(all: &BackgroundDirectory, id: &str) -> Result<ExitCode, BackgroundErr
     if io::stdin().is_terminal() {
         print_line("Attached. Type a message, or the answer to a request. Ctrl+D detaches.");
     }
-    let typed = read_lines();
+    let lines = read_lines();
     let mut shown: Option<Value> = None;
     // Answers to the first questions of a request.
     let mut given: Vec<String> = Vec::new();
@@ -213,7 +217,7 @@ fn attach(all: &BackgroundDirectory, id: &str) -> Result<ExitCode, BackgroundErr
             shown = Some(ask.clone());
             given.clear();
         }
-        match typed.recv_timeout(POLL) {
+        match lines.recv_timeout(POLL) {
             Ok(line) if line.trim().is_empty() => {}
             Ok(line) => {
                 let sent = match (ask, record.as_ref().map(|record| record.state)) {

@@ -43,10 +43,10 @@ pub(crate) fn directory() -> Option<PathBuf> {
 /// # Errors
 /// Returns an error if the home directory is unknown.
 pub(crate) fn all() -> Result<BackgroundDirectory, Failure> {
-    let here = std::env::current_dir()
+    let current_directory = std::env::current_dir()
         .map_err(|error| input(format!("Failed to read the current directory: {error}")))?;
     let environment = parallax_config::Environment::new(std::env::vars_os());
-    let dirs = parallax_config::UserDirs::find(&environment, &here)
+    let dirs = parallax_config::UserDirs::find(&environment, &current_directory)
         .map_err(|error| input(error.to_string()))?;
     Ok(BackgroundDirectory::below(&dirs.parallax))
 }

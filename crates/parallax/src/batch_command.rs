@@ -29,9 +29,9 @@ const REDRAW: Duration = Duration::from_millis(200);
 ///
 /// # Errors
 /// A plan or directory that cannot be used.
-pub(crate) async fn run(typed: BatchArguments) -> Result<ExitCode, Failure> {
-    match (typed.action, typed.plan) {
-        (None, Some(plan)) => run_plan(plan, typed.run).await,
+pub(crate) async fn run(arguments: BatchArguments) -> Result<ExitCode, Failure> {
+    match (arguments.action, arguments.plan) {
+        (None, Some(plan)) => run_plan(plan, arguments.run).await,
         (None, None) => Err(input("`parallax batch` requires a plan".to_owned())),
         (Some(BatchAction::RunTask(typed)), _) => batch_task::run(typed).await,
         (Some(BatchAction::Collect { dir }), _) => batch_kubernetes::collect(dir).await,
@@ -192,26 +192,26 @@ fn results(action: BatchAction) -> Result<ExitCode, BatchError> {
     }
 }
 
-fn plan_of(typed: PlanArguments) -> Result<ExitCode, BatchError> {
+fn plan_of(arguments: PlanArguments) -> Result<ExitCode, BatchError> {
     let directory = PathBuf::from(".");
     let mut fields = Map::new();
     let texts = [
-        ("model", typed.model),
-        ("approval_mode", typed.approval_mode.map(|mode| mode.as_str().to_owned())),
-        ("timeout", typed.timeout),
+        ("model", arguments.model),
+        ("approval_mode", arguments.approval_mode.map(|mode| mode.as_str().to_owned())),
+        ("timeout", arguments.timeout),
     ];
     for (key, value) in texts {
         fields.extend(value.map(|value| (key.to_owned(), Value::from(value))));
     }
-    fields.extend(typed.max_cost.map(|cost| ("max_cost".to_owned(), cost.into())));
-    for (key, values) in [("setup", typed.setup), ("check", typed.check)] {
+    fields.extend(arguments.max_cost.map(|cost| ("max_cost".to_owned(), cost.into())));
+    for (key, values) in [("setup", arguments.setup), ("check", arguments.check)] {
         if !values.is_empty() {
             fields.insert(key.to_owned(), values.into());
         }
     }
-    let items = items(&typed.for_each, &directory)?;
-    let lines = plan_lines(&items, &PlanTemplate { prompt: typed.prompt, fields })?;
-    match typed.out {
+    let items = items(&arguments.for_each, &directory)?;
+    let lines = plan_lines(&items, &PlanTemplate { prompt: arguments.prompt, fields })?;
+    match arguments.out {
         None => print(&lines),
         Some(file) => {
             std::fs::write(&file, &lines)

@@ -21,9 +21,9 @@ const ROUNDING: f64 = 1e-9;
 ///
 /// # Errors
 /// A plan that cannot be used, and results that cannot be written.
-pub(crate) async fn run(typed: RunTaskArguments) -> Result<ExitCode, Failure> {
-    let RunTaskArguments { plan, index, max_cost, .. } = typed;
-    let out = typed.task.out.clone().unwrap_or_else(|| results_of(&plan));
+pub(crate) async fn run(arguments: RunTaskArguments) -> Result<ExitCode, Failure> {
+    let RunTaskArguments { plan, index, max_cost, .. } = arguments;
+    let out = arguments.task.out.clone().unwrap_or_else(|| results_of(&plan));
     let (plan, directory, lock) = blocking(move || {
         let plan = Plan::load(&plan)?;
         let directory = BatchDirectory::create(&out)?;
@@ -37,17 +37,17 @@ pub(crate) async fn run(typed: RunTaskArguments) -> Result<ExitCode, Failure> {
             plan.tasks.len()
         )));
     };
-    let mut runner = runner(directory, lock, &typed.task)?;
+    let mut runner = runner(directory, lock, &arguments.task)?;
     // git runs in another directory.
-    let absolute = typed.repositories.map(std::path::absolute).transpose();
+    let absolute = arguments.repositories.map(std::path::absolute).transpose();
     runner.repositories =
         absolute.map_err(|error| input(format!("`--repositories` is not a directory: {error}")))?;
-    if typed.clone_only {
+    if arguments.clone_only {
         return clone(&runner, task).await;
     }
-    if let Some(result) = runner.earlier_result(task, !typed.keep_failed) {
+    if let Some(result) = runner.earlier_result(task, !arguments.keep_failed) {
         runner.clean_up(task).await.map_err(|error| failure(&error))?;
-        if typed.print_results {
+        if arguments.print_results {
             print(&runner, task).await?;
         }
         return Ok(code_of(&result, None));
@@ -90,7 +90,7 @@ pub(crate) async fn run(typed: RunTaskArguments) -> Result<ExitCode, Failure> {
         line.push_str(&format!(": {}", one_line(&result.reason)));
     }
     print_line(&line);
-    if typed.print_results {
+    if arguments.print_results {
         print(&runner, task).await?;
     }
     Ok(code_of(&result, signal))

@@ -18,7 +18,7 @@ pub(crate) struct BatchView {
 }
 
 impl BatchView {
-    /// For so many tasks.
+    /// For this many tasks.
     pub(crate) fn new(tasks: usize, format: Format) -> Self {
         Self { progress: BatchProgress::new(tasks), format, is_live: is_live(format), rows: 0 }
     }

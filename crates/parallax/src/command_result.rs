@@ -13,7 +13,7 @@ pub(crate) struct CommandResult {
     pub(crate) json: Value,
     /// Errors for the text format.
     pub(crate) errors: String,
-    /// A note on stderr beside a JSON document that has no field for it.
+    /// A note on stderr next to a JSON document that has no field for it.
     pub(crate) note: String,
     pub(crate) code: ExitCode,
     /// Whether the text is a document, which is printed unchanged in every format.

@@ -84,7 +84,7 @@ async fn play() -> Result<ExitCode, Error> {
 
 /// Prints events as readable text.
 struct DemoPrinter {
-    colour: bool,
+    color: bool,
     /// Whether the cursor is on an unfinished line.
     open_line: bool,
 }
@@ -93,8 +93,8 @@ impl DemoPrinter {
     fn new() -> Self {
         let is = |name: &str, value: &str| std::env::var_os(name).is_some_and(|set| set == value);
         let forbidden = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-        let colour = io::stdout().is_terminal() && !forbidden && !is("TERM", "dumb");
-        Self { colour, open_line: false }
+        let color = io::stdout().is_terminal() && !forbidden && !is("TERM", "dumb");
+        Self { color, open_line: false }
     }
 
     fn intro(&mut self, folder: &str) -> io::Result<()> {
@@ -112,7 +112,7 @@ impl DemoPrinter {
         if std::mem::take(&mut self.open_line) {
             writeln!(out)?;
         }
-        if self.colour && !style.is_empty() {
+        if self.color && !style.is_empty() {
             writeln!(out, "\u{1b}[{style}m{text}\u{1b}[0m")
         } else {
             writeln!(out, "{text}")

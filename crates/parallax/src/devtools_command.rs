@@ -35,20 +35,20 @@ pub(crate) struct DevToolsArguments {
 ///
 /// # Errors
 /// When the session is unknown, or the port cannot be used.
-pub(crate) async fn run(typed: DevToolsArguments) -> Result<ExitCode, Failure> {
+pub(crate) async fn run(arguments: DevToolsArguments) -> Result<ExitCode, Failure> {
     let launch = launch()?;
-    let session = find_session(&launch, typed.session.as_deref())?;
+    let session = find_session(&launch, arguments.session.as_deref())?;
     // A session that cannot be read is reported here rather than on the page.
     session.source(&launch).map_err(|error| failure(error.to_string()))?;
     let mut signals = Signals::listen();
-    let server = bind(typed.port, launch, session).await.map_err(failure)?;
+    let server = bind(arguments.port, launch, session).await.map_err(failure)?;
     let address = server.links().add(&random_token().map_err(failure)?);
     let mut stdout = std::io::stdout();
     let hint = "The link works once. Press Ctrl+C to stop.";
     writeln!(stdout, "DevTools: {address}\n{hint}")
         .and_then(|()| stdout.flush())
         .map_err(|error| failure(format!("Failed to print the link: {error}")))?;
-    if !typed.no_open {
+    if !arguments.no_open {
         parallax_exec::program::open_address(&address);
     }
     server

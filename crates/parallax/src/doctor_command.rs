@@ -24,10 +24,10 @@ pub(crate) struct DoctorArguments {
 }
 
 /// Runs all checks. Returns the output and the exit code: 1 if something does not work.
-pub(crate) async fn run(typed: DoctorArguments) -> (String, ExitCode) {
+pub(crate) async fn run(arguments: DoctorArguments) -> (String, ExitCode) {
     let report = match start::options(&SessionFlags::default()) {
         Ok(options) => {
-            let options = LaunchOptions { model: typed.model, ..options };
+            let options = LaunchOptions { model: arguments.model, ..options };
             parallax_doctor::examine(options, &called_name()).await
         }
         Err(failure) => {
@@ -35,7 +35,7 @@ pub(crate) async fn run(typed: DoctorArguments) -> (String, ExitCode) {
         }
     };
     let code = if report.has_errors() { ExitCode(1) } else { ExitCode::SUCCESS };
-    let text = if typed.json { json_document(&report) } else { text_of(&report) };
+    let text = if arguments.json { json_document(&report) } else { text_of(&report) };
     (text, code)
 }
 

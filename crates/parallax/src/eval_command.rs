@@ -56,7 +56,7 @@ pub(crate) struct EvalArguments {
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 
-    /// Write a report page, and a page of each session beside it
+    /// Write a report page, and a page of each session next to it
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 
@@ -107,8 +107,8 @@ fn rate(text: &str) -> Result<f64, String> {
 ///
 /// # Errors
 /// Returns an error if a case or a file is invalid or cannot be written.
-pub(crate) async fn run(typed: EvalArguments) -> Result<ExitCode, Failure> {
-    if let Some(EvalAction::Compare { before, after, json }) = &typed.action {
+pub(crate) async fn run(arguments: EvalArguments) -> Result<ExitCode, Failure> {
+    if let Some(EvalAction::Compare { before, after, json }) = &arguments.action {
         let comparison = Comparison::new(
             &read_results(before).map_err(input)?,
             &read_results(after).map_err(input)?,
@@ -121,7 +121,7 @@ pub(crate) async fn run(typed: EvalArguments) -> Result<ExitCode, Failure> {
         print(&text)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let (suite, paths) = suite(&typed)?;
+    let (suite, paths) = suite(&arguments)?;
     if let Some(directory) = &paths.atif {
         fs::create_dir_all(directory).map_err(|error| failed_to_write(directory, &error))?;
     }
@@ -165,7 +165,7 @@ pub(crate) async fn run(typed: EvalArguments) -> Result<ExitCode, Failure> {
     if let Some(file) = &paths.html {
         write_page(&suite.program, &results, file).await?;
     }
-    let is_enough = typed.min.is_none_or(|min| report.total.pass_rate >= min);
+    let is_enough = arguments.min.is_none_or(|min| report.total.pass_rate >= min);
     Ok(match (is_stopped, is_enough) {
         (true, _) => ExitCode(130),
         (false, true) => ExitCode::SUCCESS,
@@ -180,9 +180,9 @@ struct Paths {
     atif: Option<PathBuf>,
 }
 
-fn suite(typed: &EvalArguments) -> Result<(Suite, Paths), Failure> {
-    let mut cases = typed.cases.clone();
-    let answers = match (&typed.replay, typed.record) {
+fn suite(arguments: &EvalArguments) -> Result<(Suite, Paths), Failure> {
+    let mut cases = arguments.cases.clone();
+    let answers = match (&arguments.replay, arguments.record) {
         (Some(Some(path)), _)
             if path.is_dir() || path.file_name() == Some("case.toml".as_ref()) =>
         {
@@ -206,15 +206,18 @@ fn suite(typed: &EvalArguments) -> Result<(Suite, Paths), Failure> {
     let suite = Suite {
         program,
         cases: find_cases(&cases).map_err(input)?,
-        models: typed.model.clone(),
-        runs: typed.runs,
-        jobs: typed.jobs.map_or_else(|| cores.min(JOBS), usize::from),
+        models: arguments.model.clone(),
+        runs: arguments.runs,
+        jobs: arguments.jobs.map_or_else(|| cores.min(JOBS), usize::from),
         answers,
-        retains_failed: typed.keep,
-        allows_changed_requests: typed.replay_non_strict,
+        retains_failed: arguments.keep,
+        allows_changed_requests: arguments.replay_non_strict,
     };
-    let paths =
-        Paths { out: typed.out.clone(), html: typed.html.clone(), atif: typed.atif.clone() };
+    let paths = Paths {
+        out: arguments.out.clone(),
+        html: arguments.html.clone(),
+        atif: arguments.atif.clone(),
+    };
     Ok((suite, paths))
 }
 
@@ -241,7 +244,7 @@ fn progress(result: &RunResult, done: usize, total: usize) -> String {
     lines.join("\n")
 }
 
-/// Creates the file of results. Earlier results, which may have cost money, stay beside it.
+/// Creates the file of results. Earlier results, which may have cost money, stay next to it.
 fn create(path: &Path) -> Result<(PathBuf, fs::File), Failure> {
     if fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.len() > 0) {
         let mut previous = path.as_os_str().to_owned();

@@ -169,7 +169,7 @@ pub(crate) fn launch_options() -> Result<LaunchOptions, Failure> {
         ephemeral: true,
         skip_trust: SKIPS_TRUST.load(Ordering::Relaxed),
         version: env!("CARGO_PKG_VERSION"),
-        colourist: Some(parallax_tui::code_pieces),
+        highlighter: Some(parallax_tui::code_pieces),
         ..LaunchOptions::default()
     })
 }

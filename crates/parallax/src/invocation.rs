@@ -155,7 +155,7 @@ impl Invocation {
             return Err(usage.into());
         }
         match command_line::parse(argv) {
-            Ok(typed) => understand(typed, startup),
+            Ok(arguments) => understand(arguments, startup),
             Err(error) if error.kind() == ErrorKind::DisplayHelp => {
                 Ok(Self::Help(error.to_string()))
             }
@@ -181,12 +181,12 @@ impl Invocation {
     }
 }
 
-fn understand(typed: Arguments, startup: &StartupFacts) -> Result<Invocation, InvocationError> {
-    if typed.version {
+fn understand(arguments: Arguments, startup: &StartupFacts) -> Result<Invocation, InvocationError> {
+    if arguments.version {
         return Ok(Invocation::Version);
     }
-    let printing = output_options(&typed.printing)?;
-    match typed.command {
+    let printing = output_options(&arguments.printing)?;
+    match arguments.command {
         Some(CliCommand::Trust(trust)) => {
             let action = trust.action.unwrap_or(TrustAction::Status { path: None });
             return Ok(Invocation::Trust { action, json: trust.json });
@@ -244,43 +244,43 @@ fn understand(typed: Arguments, startup: &StartupFacts) -> Result<Invocation, In
         Some(CliCommand::Sandbox(sandbox)) => return Ok(Invocation::Sandbox(sandbox.action)),
         Some(CliCommand::Demo) | None => {}
     }
-    let is_demo = typed.words.iter().map(String::as_str).eq(["demo"]);
-    if matches!(typed.command, Some(CliCommand::Demo)) || is_demo {
+    let is_demo = arguments.words.iter().map(String::as_str).eq(["demo"]);
+    if matches!(arguments.command, Some(CliCommand::Demo)) || is_demo {
         return Ok(Invocation::Demo);
     }
-    if typed.session.list_extensions {
+    if arguments.session.list_extensions {
         return Ok(Invocation::Extending(Extending::list_extensions(
-            typed.printing.output_format.is_some_and(|format| format != Format::Text),
+            arguments.printing.output_format.is_some_and(|format| format != Format::Text),
         )));
     }
-    if typed.session.list_sessions && typed.session.delete_session.is_some() {
+    if arguments.session.list_sessions && arguments.session.delete_session.is_some() {
         return Err(exclusive("--list-sessions", "--delete-session"));
     }
-    let mut session = typed.session;
+    let mut session = arguments.session;
     let first = session.prompt_interactive.take();
     let screen_reader = session.screen_reader;
     if first.is_some() && session.prompt.is_some() {
         return Err(exclusive("--prompt", "--prompt-interactive"));
     }
-    if first.is_some() && !typed.words.is_empty() {
+    if first.is_some() && !arguments.words.is_empty() {
         return Err(input_failure(
             "Cannot use both a positional prompt and the --prompt-interactive (-i) flag \
              together\nQuote the prompt: parallax -i \"…\"",
         ));
     }
     if session.prompt.is_none()
-        && let Some(text) = help_of(&typed.words)
+        && let Some(text) = help_of(&arguments.words)
     {
         return Ok(Invocation::Help(text));
     }
-    if let [first, second] = typed.words.as_slice()
+    if let [first, second] = arguments.words.as_slice()
         && session.prompt.is_none()
         && let Some(message) = usage::unknown_second(first, second)
     {
         let as_prompt = format!("to send the words to the model: parallax -p \"{first} {second}\"");
         return Err(Usage::new(message, as_prompt).into());
     }
-    if let [word] = typed.words.as_slice()
+    if let [word] = arguments.words.as_slice()
         && session.prompt.is_none()
         && let Some(message) = usage::unknown_word(word)
     {
@@ -296,14 +296,14 @@ fn understand(typed: Arguments, startup: &StartupFacts) -> Result<Invocation, In
         })?;
     }
     let is_printed = session.prompt.is_some() || printing.format.is_some();
-    let as_words = !typed.words.is_empty();
-    let prompt = prompt_of(&mut session, typed.words)?;
+    let as_words = !arguments.words.is_empty();
+    let prompt = prompt_of(&mut session, arguments.words)?;
     let delete = session.delete_session.take();
     let list = session.list_sessions;
-    let streams = typed.printing.input_format == Some(InputFormat::StreamJson);
+    let streams = arguments.printing.input_format == Some(InputFormat::StreamJson);
     let (is_acp, is_setup, is_background) = (session.acp, session.setup, session.bg);
     let has_allowed_tools = !session.allowed_tools.is_empty();
-    let mut flags = session_flags(session, typed.doubles, startup)?;
+    let mut flags = session_flags(session, arguments.doubles, startup)?;
     let mut printing = printing;
     if has_allowed_tools {
         printing

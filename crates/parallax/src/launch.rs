@@ -177,7 +177,7 @@ enum Prompts {
 
 async fn run(invocation: Invocation, startup: StartupFacts) -> Result<ExitCode, LaunchFailure> {
     let _file_limit = survive_file_limit();
-    let (prompts, flags, printing) = match invocation {
+    let (prompts, flags, output_options) = match invocation {
         Invocation::Help(text) => return Ok(print(&text)),
         // These ran before a runtime was started.
         Invocation::Version
@@ -297,7 +297,7 @@ async fn run(invocation: Invocation, startup: StartupFacts) -> Result<ExitCode, 
         }
         Invocation::StreamInput { flags, printing } => (Prompts::Streamed, flags, printing),
     };
-    run_on_worker(worktree_run(prompts, flags, printing, startup)).await
+    run_on_worker(worktree_run(prompts, flags, output_options, startup)).await
 }
 
 /// Runs a front end as a task: on the threads of its session, which saves a switch of threads for
@@ -319,16 +319,16 @@ async fn run_on_worker<T: Send + 'static>(
 async fn worktree_run(
     prompts: Prompts,
     flags: SessionFlags,
-    printing: OutputOptions,
+    output_options: OutputOptions,
     startup: StartupFacts,
 ) -> Result<ExitCode, LaunchFailure> {
     if flags.worktree.is_some() {
         // An untrusted folder gets no worktree.
-        prepare(&flags).map_err(|failure| startup_failure(failure, printing.format))?;
+        prepare(&flags).map_err(|failure| startup_failure(failure, output_options.format))?;
     }
     let worktree = SessionWorktree::enter(&flags)
-        .map_err(|failure| startup_failure(failure, printing.format))?;
-    let result = headless(prompts, flags, printing, startup).await;
+        .map_err(|failure| startup_failure(failure, output_options.format))?;
+    let result = headless(prompts, flags, output_options, startup).await;
     worktree.finish();
     result
 }
@@ -337,29 +337,32 @@ async fn worktree_run(
 async fn headless(
     prompts: Prompts,
     flags: SessionFlags,
-    printing: OutputOptions,
+    output_options: OutputOptions,
     startup: StartupFacts,
 ) -> Result<ExitCode, LaunchFailure> {
-    let launch = prepare(&flags).map_err(|failure| startup_failure(failure, printing.format))?;
+    let launch =
+        prepare(&flags).map_err(|failure| startup_failure(failure, output_options.format))?;
     let arguments = std::env::args_os().skip(1).collect();
     let enclosure = parallax_sdk::sandboxed_program(&launch, arguments, startup.stdin_is_terminal);
     if let Some(enclosure) =
-        enclosure.map_err(|failure| startup_failure(failure, printing.format))?
+        enclosure.map_err(|failure| startup_failure(failure, output_options.format))?
     {
         // From here on, the sandboxed program produces the output.
-        let code =
-            enclosure.run().await.map_err(|failure| startup_failure(failure, printing.format))?;
+        let code = enclosure
+            .run()
+            .await
+            .map_err(|failure| startup_failure(failure, output_options.format))?;
         return Ok(ExitCode(code));
     }
     // The schema is checked before a session is opened for it, and read only after the trust check.
-    let schema = match printing.schema.as_deref().map(OutputSchema::load).transpose() {
+    let schema = match output_options.schema.as_deref().map(OutputSchema::load).transpose() {
         Ok(schema) => schema,
-        Err(failure) => return Err(startup_failure(failure, printing.format)),
+        Err(failure) => return Err(startup_failure(failure, output_options.format)),
     };
     if flags.debug {
         log::begin(&launch);
     }
-    let format = printing.format.unwrap_or_else(|| format_of(&launch));
+    let format = output_options.format.unwrap_or_else(|| format_of(&launch));
     // It connects while the session opens.
     let launch = launch.with_companion();
     let StartedSession { session, mut events } =
@@ -367,12 +370,12 @@ async fn headless(
     if let Some(companion) = session.companion() {
         companion.wait_until_settled(COMPANION_TIME).await;
     }
-    let quiet = printing.quiet;
+    let quiet = output_options.quiet;
     let code = run_prompts(
         &session,
         &mut events,
         prompts,
-        options(&session, printing, format, schema, startup),
+        options(&session, output_options, format, schema, startup),
         startup,
     )
     .await;
@@ -415,18 +418,18 @@ fn report_unprinted(events: &mut EventReader) {
 const COMPANION_TIME: std::time::Duration = std::time::Duration::from_millis(100);
 
 /// Time limit for ending an interrupted run.
-const SHORT_FAREWELL: std::time::Duration = std::time::Duration::from_secs(5);
+const INTERRUPTED_CLOSE_LIMIT: std::time::Duration = std::time::Duration::from_secs(5);
 
 /// Session-end hooks that take longer than this are reported.
-const SILENT_FAREWELL: std::time::Duration = std::time::Duration::from_secs(3);
+const HOOK_NOTICE_DELAY: std::time::Duration = std::time::Duration::from_secs(3);
 
 /// Completes when session-end hooks should no longer be awaited.
 async fn wait_for_hook_limit(interrupted: bool, hooks: Vec<String>) {
     if interrupted {
-        return tokio::time::sleep(SHORT_FAREWELL).await;
+        return tokio::time::sleep(INTERRUPTED_CLOSE_LIMIT).await;
     }
-    let telling = async {
-        tokio::time::sleep(SILENT_FAREWELL).await;
+    let report = async {
+        tokio::time::sleep(HOOK_NOTICE_DELAY).await;
         if !hooks.is_empty() {
             let names: Vec<String> = hooks
                 .iter()
@@ -443,7 +446,7 @@ async fn wait_for_hook_limit(interrupted: bool, hooks: Vec<String>) {
     tokio::select! {
         biased;
         () = wait_for_ctrl_c() => {}
-        () = telling => {}
+        () = report => {}
     }
 }
 
@@ -511,28 +514,32 @@ async fn run_prompts(
     if session.is_cut_off() && prompt.is_none() && stdin.text.trim().is_empty() {
         return Ok(run_on(Io::standard(), session.ops(), events, options).await);
     }
-    let typed = assemble(&stdin.text, prompt.as_deref())?;
+    let prompt_text = assemble(&stdin.text, prompt.as_deref())?;
     // Runs concurrently, so that the prompt does not wait for files that it does not use.
     let commands = session.commands.clone();
     let command_warnings = tokio::task::spawn_blocking(move || commands.catalog().warnings());
     let mut signals = Signals::listen();
     let answer = tokio::select! {
-        asked = start::engine_command(session, events, &typed) => asked?,
+        asked = start::engine_command(session, events, &prompt_text) => asked?,
         number = signals.next() => return Ok(handle_early_signal(number, session, &options)),
     };
     let report = match answer {
-        None => start::info_command(session, &typed).await?.map(|report| (report, Vec::new())),
+        None => {
+            start::info_command(session, &prompt_text).await?.map(|report| (report, Vec::new()))
+        }
         asked => asked,
     };
     if let Some(report) = report {
         drop(signals);
         options.warnings.extend(command_warnings.await.unwrap_or_default());
         let ops = session.ops();
-        return Ok(print_command_output(Io::standard(), ops, events, report, typed, options).await);
+        return Ok(
+            print_command_output(Io::standard(), ops, events, report, prompt_text, options).await
+        );
     }
     let ledger = session.ledger();
     let expanded = tokio::select! {
-        expanded = ledger.run_within(start::prompt(session, typed.clone())) => expanded,
+        expanded = ledger.run_within(start::prompt(session, prompt_text.clone())) => expanded,
         number = signals.next() => return Ok(handle_early_signal(number, session, &options)),
     };
     drop(signals);
@@ -549,7 +556,7 @@ async fn run_prompts(
     if let Some(schema) = &options.schema {
         prompt.attachments.push(Part::text(schema.instruction()));
     }
-    Ok(run_prompt(Io::standard(), session.ops(), events, prompt, typed, options).await)
+    Ok(run_prompt(Io::standard(), session.ops(), events, prompt, prompt_text, options).await)
 }
 
 /// Handles a signal that arrived before there was a prompt.
@@ -575,20 +582,20 @@ fn startup_failure(failure: Failure, format: Option<OutputFormat>) -> LaunchFail
 
 fn options(
     session: &OpenSession,
-    printing: OutputOptions,
+    output_options: OutputOptions,
     format: OutputFormat,
     schema: Option<OutputSchema>,
     startup: StartupFacts,
 ) -> RunOptions {
-    let mut warnings = printing.warnings;
+    let mut warnings = output_options.warnings;
     warnings.extend(session.warnings.iter().cloned());
     RunOptions {
         format,
-        stream_version: printing.stream_version,
-        raw_output: printing.raw_output,
-        whole_messages: !printing.stream_text && !startup.stdout_is_terminal,
-        verbose_json: printing.verbose_json,
-        quiet: printing.quiet,
+        stream_version: output_options.stream_version,
+        raw_output: output_options.raw_output,
+        whole_messages: !output_options.stream_text && !startup.stdout_is_terminal,
+        verbose_json: output_options.verbose_json,
+        quiet: output_options.quiet,
         schema,
         session_id: Some(session.id.clone()),
         model: session.model.clone(),

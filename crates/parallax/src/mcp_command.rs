@@ -182,7 +182,7 @@ fn write(name: &str, scope: McpScope, server: &Object) -> Result<ExitCode, Failu
         );
     }
     let settings = launch.mcp_manager().servers();
-    if let Some(there) =
+    if let Some(existing) =
         settings.servers.iter().find(|it| it.name == name && it.source == McpSource::User)
         && scope == McpScope::Project
     {
@@ -190,7 +190,7 @@ fn write(name: &str, scope: McpScope, server: &Object) -> Result<ExitCode, Failu
             text,
             "The user settings also have a server \"{}\", which takes precedence over the \
              project's.",
-            one_line(&there.name)
+            one_line(&existing.name)
         );
     }
     Ok(print_text(&text))

@@ -58,18 +58,18 @@ pub(crate) enum ModelsAction {
 }
 
 /// Returns the format in which failures are printed.
-pub(crate) fn format(typed: &ModelsArguments) -> OutputFormat {
-    if typed.json { OutputFormat::Json } else { OutputFormat::Text }
+pub(crate) fn format(arguments: &ModelsArguments) -> OutputFormat {
+    if arguments.json { OutputFormat::Json } else { OutputFormat::Text }
 }
 
 /// Runs the subcommand and returns its output and exit code.
 ///
 /// # Errors
 /// Returns an error if the settings are invalid, or if the provider or model is unknown.
-pub(crate) async fn run(typed: ModelsArguments) -> Result<(String, ExitCode), Failure> {
+pub(crate) async fn run(arguments: ModelsArguments) -> Result<(String, ExitCode), Failure> {
     let launch = launch()?;
     let mut code = ExitCode::SUCCESS;
-    let (text, value) = match typed.action.unwrap_or(ModelsAction::List { provider: None }) {
+    let (text, value) = match arguments.action.unwrap_or(ModelsAction::List { provider: None }) {
         ModelsAction::List { provider } => {
             let mut known = launch.provider_manager().models_without_request();
             match provider.as_deref() {
@@ -141,7 +141,7 @@ pub(crate) async fn run(typed: ModelsArguments) -> Result<(String, ExitCode), Fa
             (show(&model), value_of(&model))
         }
         ModelsAction::Test { model } => {
-            let is_text = !typed.json;
+            let is_text = !arguments.json;
             let show_step = |step: &TestStep| {
                 if is_text {
                     let mut stdout = io::stdout().lock();
@@ -182,7 +182,7 @@ pub(crate) async fn run(typed: ModelsArguments) -> Result<(String, ExitCode), Fa
             (text, value)
         }
     };
-    Ok((if typed.json { json_document(&value) } else { text }, code))
+    Ok((if arguments.json { json_document(&value) } else { text }, code))
 }
 
 fn line_of(step: &TestStep) -> String {

@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn flags_are_normalized() {
-        for (typed, ours) in [
+        for (input, ours) in [
             (&["--outputFormat", "json", "x"][..], &["--output-format", "json", "x"][..]),
             (&["--approvalMode=yolo", "x"], &["--approval-mode=yolo", "x"]),
             (&["--yolo=true", "x"], &["--yolo", "x"]),
@@ -294,14 +294,14 @@ mod tests {
             (&["mcp", "add", "--trust=false"], &["mcp", "add", "--trust=false"]),
             (&["a", "b", "-ojson", "c"], &["a", "b", "-ojson", "c"]),
         ] {
-            assert_eq!(argv(typed), ours, "{typed:?}");
+            assert_eq!(argv(input), ours, "{input:?}");
         }
     }
 
     #[test]
     fn flags_are_accepted_before_a_subcommand() {
         let before = |line: &[&str]| normalize(&words(line)).before_subcommand;
-        for (typed, rest, flags) in [
+        for (input, rest, flags) in [
             (&["-d", "mcp", "list"][..], &["mcp", "list"][..], &["-d"][..]),
             (
                 &["--skip-trust", "-m", "x", "sessions", "list"],
@@ -316,9 +316,9 @@ mod tests {
                 &["-d"],
             ),
         ] {
-            assert_eq!(argv(typed), rest);
-            let (_, found) = before(typed).expect("a subcommand");
-            assert_eq!(found, flags, "{typed:?}");
+            assert_eq!(argv(input), rest);
+            let (_, found) = before(input).expect("a subcommand");
+            assert_eq!(found, flags, "{input:?}");
         }
         for prompt in [
             &["-y", "undo", "the", "last", "change"][..],

@@ -61,13 +61,13 @@ const UPDATE: &str = "install the new version the way you installed this one; `p
                       extensions update --all` updates extensions";
 
 /// Returns what to use instead of a flag of another agent.
-pub(crate) fn flag(typed: &str) -> Option<&'static str> {
-    let name = typed.split('=').next().unwrap_or(typed);
+pub(crate) fn flag(input: &str) -> Option<&'static str> {
+    let name = input.split('=').next().unwrap_or(input);
     FLAGS.iter().find(|(flag, _)| *flag == name).map(|(_, hint)| *hint)
 }
 
 /// Returns what to use instead of a command of another agent.
-pub(crate) fn word(typed: &str) -> Option<&'static str> {
-    let is_it = |(word, _): &&(&str, &str)| word.eq_ignore_ascii_case(typed.trim());
+pub(crate) fn word(input: &str) -> Option<&'static str> {
+    let is_it = |(word, _): &&(&str, &str)| word.eq_ignore_ascii_case(input.trim());
     WORDS.iter().find(is_it).map(|(_, hint)| *hint)
 }

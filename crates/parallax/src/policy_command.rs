@@ -69,11 +69,11 @@ fn launch_with(rules: &RuleArguments) -> Result<SessionConfig, Failure> {
     })
 }
 
-fn explain(typed: &ExplainArguments) -> Result<ExitCode, Failure> {
-    let launch = launch_with(&typed.rules)?;
+fn explain(arguments: &ExplainArguments) -> Result<ExitCode, Failure> {
+    let launch = launch_with(&arguments.rules)?;
     let (policy, warnings) = parallax_sdk::policy(&launch);
     warn(&warnings);
-    let (tool, args) = tool_and_arguments(typed)?;
+    let (tool, args) = tool_and_arguments(arguments)?;
     let root = std::env::current_dir()
         .and_then(|folder| folder.canonicalize())
         .map_err(|error| input_failure(format!("Failed to read the current directory: {error}")))?;
@@ -87,7 +87,7 @@ fn explain(typed: &ExplainArguments) -> Result<ExitCode, Failure> {
             kind,
             args: &args,
             effects: &effects,
-            mode: typed.mode,
+            mode: arguments.mode,
             interactive,
             workspace: &roots,
             trusted: launch.is_trusted(),
@@ -97,10 +97,10 @@ fn explain(typed: &ExplainArguments) -> Result<ExitCode, Failure> {
         })
     };
     let (terminal, headless) = (explained(true), explained(false));
-    if !typed.json {
-        return Ok(print_text(&format_explanation(&terminal, &headless, typed)));
+    if !arguments.json {
+        return Ok(print_text(&format_explanation(&terminal, &headless, arguments)));
     }
-    let details = if typed.interactive { &terminal } else { &headless };
+    let details = if arguments.interactive { &terminal } else { &headless };
     let value = serde_json::to_value(details).map(|mut value| {
         let decision = |explanation: &Explanation| {
             let policy_decision = &explanation.policy_decision;
@@ -116,19 +116,19 @@ fn explain(typed: &ExplainArguments) -> Result<ExitCode, Failure> {
 }
 
 /// Returns the tool and its arguments.
-fn tool_and_arguments(typed: &ExplainArguments) -> Result<(&str, Object), Failure> {
-    if let Some(command) = &typed.command {
+fn tool_and_arguments(arguments: &ExplainArguments) -> Result<(&str, Object), Failure> {
+    if let Some(command) = &arguments.command {
         let mut args = Object::new();
         args.insert("command".to_owned(), command.clone().into());
         return Ok((SHELL, args));
     }
-    let Some(tool) = typed.tool.as_deref() else {
+    let Some(tool) = arguments.tool.as_deref() else {
         return Err(input_failure(
             "Specify the tool call: `--command \"…\"`, or `--tool NAME` with `--args JSON`"
                 .to_owned(),
         ));
     };
-    let args = match typed.args.as_deref().map(serde_json::from_str) {
+    let args = match arguments.args.as_deref().map(serde_json::from_str) {
         None => Object::new(),
         Some(Ok(Value::Object(args))) => args,
         Some(Ok(_)) => return Err(input_failure("`--args` must be a JSON object".to_owned())),
@@ -247,7 +247,7 @@ fn format_rules(rules: &[EvaluatedRule]) -> String {
 fn format_explanation(
     terminal: &Explanation,
     headless: &Explanation,
-    typed: &ExplainArguments,
+    arguments: &ExplainArguments,
 ) -> String {
     let mut text = String::new();
     for (run, explanation) in [("interactive", terminal), ("headless", headless)] {
@@ -256,10 +256,10 @@ fn format_explanation(
         let _ = writeln!(text, "{run}: {decision}, by {}", one_line(&policy_decision.rule));
         let _ = writeln!(text, "  {}", one_line(&policy_decision.reason));
     }
-    let explanation = if typed.interactive { terminal } else { headless };
+    let explanation = if arguments.interactive { terminal } else { headless };
     let policy_decision = &explanation.policy_decision;
-    if let Some(trouble) = &explanation.unanalyzable_reason {
-        let _ = writeln!(text, "The command line cannot be analyzed: {}", one_line(trouble));
+    if let Some(reason) = &explanation.unanalyzable_reason {
+        let _ = writeln!(text, "The command line cannot be analyzed: {}", one_line(reason));
     }
     if !policy_decision.grants.is_empty() {
         let _ = writeln!(
@@ -282,13 +282,13 @@ fn format_explanation(
             word(command.decision),
             one_line(&command.rule)
         );
-        write_evaluated_rules(&mut text, &command.rules, typed.verbose);
+        write_evaluated_rules(&mut text, &command.rules, arguments.verbose);
     }
     if explanation.commands.is_empty() {
-        text.push_str(if typed.verbose { "\nRules:\n" } else { "\nMatching rules:\n" });
-        write_evaluated_rules(&mut text, &explanation.rules, typed.verbose);
+        text.push_str(if arguments.verbose { "\nRules:\n" } else { "\nMatching rules:\n" });
+        write_evaluated_rules(&mut text, &explanation.rules, arguments.verbose);
     }
-    if !typed.verbose {
+    if !arguments.verbose {
         text.push_str("\nUse -v to also list the rules that do not match.\n");
     }
     text

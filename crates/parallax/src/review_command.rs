@@ -133,15 +133,15 @@ impl ReviewArguments {
 ///
 /// # Errors
 /// Returns an error if the changes cannot be read or the model does not respond.
-pub(crate) async fn run(typed: ReviewArguments) -> Result<ExitCode, Failure> {
-    let format = typed.format();
-    let (base, staged, pr) = (typed.base.clone(), typed.staged, typed.pr.clone());
+pub(crate) async fn run(arguments: ReviewArguments) -> Result<ExitCode, Failure> {
+    let format = arguments.format();
+    let (base, staged, pr) = (arguments.base.clone(), arguments.staged, arguments.pr.clone());
     let reading = tokio::task::spawn_blocking(move || changes(base, staged, pr.as_deref()));
     let text = reading.await.map_err(|error| input(error.to_string()))??;
     let diff = Diff::parse(&text);
     let answer = match diff.files.is_empty() {
         true => json!({"findings": []}),
-        false => ask(&typed, &text).await?,
+        false => ask(&arguments, &text).await?,
     };
     let (findings, left_out) = findings_of(&answer, &diff)
         .map_err(|error| input(format!("The model's findings cannot be read: {error}")))?;
@@ -156,7 +156,7 @@ pub(crate) async fn run(typed: ReviewArguments) -> Result<ExitCode, Failure> {
         let line = format!("warning: Findings about unchanged files were omitted: {left_out}");
         let _ = writeln!(io::stderr(), "{line}");
     }
-    let fails = typed
+    let fails = arguments
         .fail_on
         .is_some_and(|limit| findings.iter().any(|finding| finding.severity <= limit.severity()));
     Ok(if fails { ExitCode::GENERAL } else { ExitCode::SUCCESS })
@@ -193,16 +193,16 @@ fn patch(file: &Path) -> Result<String, Failure> {
 }
 
 /// Lets the agent review the changes; returns its response, which matches the schema.
-async fn ask(typed: &ReviewArguments, diff: &str) -> Result<Value, Failure> {
+async fn ask(arguments: &ReviewArguments, diff: &str) -> Result<Value, Failure> {
     let options = LaunchOptions {
-        model: typed.model.clone(),
+        model: arguments.model.clone(),
         approval_mode: Some(ApprovalMode::Default),
         exclude_tools: EXCLUDED.map(str::to_owned).to_vec(),
         // No server or extension has this name.
         allowed_mcp_servers: vec!["none".to_owned()],
         extensions: vec!["none".to_owned()],
-        skip_trust: typed.skip_trust,
-        limits: RunLimits { cost: typed.max_cost, ..RunLimits::default() },
+        skip_trust: arguments.skip_trust,
+        limits: RunLimits { cost: arguments.max_cost, ..RunLimits::default() },
         ..LaunchOptions::default()
     };
     let flags = SessionFlags { options, ..SessionFlags::default() };

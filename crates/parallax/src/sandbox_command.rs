@@ -33,9 +33,9 @@ pub(crate) fn run(action: SandboxAction) -> Result<SandboxResult, Failure> {
         SandboxAction::Run { mode, network, host_loopback, write, read, command } => {
             let options =
                 LaunchOptions { is_read_only: true, ..start::options(&SessionFlags::default())? };
-            let here = options.directory.clone();
+            let directory = options.directory.clone();
             let real = |paths: Vec<PathBuf>| -> Vec<PathBuf> {
-                paths.iter().map(|path| real(&here.join(path))).collect()
+                paths.iter().map(|path| real(&directory.join(path))).collect()
             };
             let permissions = Permissions {
                 network,

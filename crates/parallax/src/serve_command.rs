@@ -41,12 +41,12 @@ pub(crate) struct ServeArguments {
 ///
 /// # Errors
 /// Returns an error if the token is missing or too short, or if the address cannot be bound.
-pub(crate) async fn run(typed: ServeArguments) -> Result<ExitCode, Failure> {
+pub(crate) async fn run(arguments: ServeArguments) -> Result<ExitCode, Failure> {
     let provided = std::env::var(TOKEN_VARIABLE).ok().filter(|token| !token.is_empty());
-    if provided.is_none() && !typed.host.is_loopback() {
+    if provided.is_none() && !arguments.host.is_loopback() {
         return Err(input(format!(
             "`--host {}` can be reached by other machines: set `{TOKEN_VARIABLE}` to a token",
-            typed.host
+            arguments.host
         )));
     }
     if provided.as_ref().is_some_and(|token| token.chars().count() < MIN_TOKEN) {
@@ -62,15 +62,15 @@ pub(crate) async fn run(typed: ServeArguments) -> Result<ExitCode, Failure> {
         })?,
     };
     let options =
-        LaunchOptions { model: typed.model, interactive: true, ..LaunchOptions::default() };
+        LaunchOptions { model: arguments.model, interactive: true, ..LaunchOptions::default() };
     let flags = SessionFlags { options, ..SessionFlags::default() };
     let backend = Arc::new(Sessions {
         editor: Arc::new(Editor { flags }),
         shared: SharedSessions::default(),
     });
     let options = ServeOptions {
-        address: typed.host,
-        port: typed.port,
+        address: arguments.host,
+        port: arguments.port,
         token: token.clone(),
         version: env!("CARGO_PKG_VERSION"),
     };

@@ -30,9 +30,9 @@ const OUTPUT_LINES: usize = 6;
 ///
 /// # Errors
 /// Returns an error if the session is unknown, or on an I/O error.
-pub(crate) fn run(typed: &SessionsArguments) -> Result<ExitCode, Failure> {
+pub(crate) fn run(arguments: &SessionsArguments) -> Result<ExitCode, Failure> {
     let launch = launch()?;
-    let said = match &typed.action {
+    let said = match &arguments.action {
         SessionsAction::List { here, tree, limit } => list(&launch, *here, *tree, *limit),
         SessionsAction::Show { session } => show(&launch, session)?,
         SessionsAction::Search { words, here, limit, rebuild } => {
@@ -65,12 +65,12 @@ pub(crate) fn run(typed: &SessionsArguments) -> Result<ExitCode, Failure> {
             cleanup_result(&launch.session_library().collect_sessions(*dry_run)?, *dry_run)
         }
     };
-    Ok(print_result(&said, format(typed)))
+    Ok(print_result(&said, format(arguments)))
 }
 
 /// Returns the output format, which applies to failures, too.
-pub(crate) fn format(typed: &SessionsArguments) -> OutputFormat {
-    if typed.json { OutputFormat::Json } else { OutputFormat::Text }
+pub(crate) fn format(arguments: &SessionsArguments) -> OutputFormat {
+    if arguments.json { OutputFormat::Json } else { OutputFormat::Text }
 }
 
 fn origin(origin: SessionOrigin) -> &'static str {

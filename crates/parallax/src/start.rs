@@ -44,7 +44,7 @@ pub(crate) fn options(flags: &SessionFlags) -> Result<LaunchOptions, Failure> {
         skill_directories: skill_directories_of(&flags.options.skill_directories)?,
         version: env!("CARGO_PKG_VERSION"),
         calls_sandbox_main: true,
-        colourist: Some(parallax_tui::code_pieces),
+        highlighter: Some(parallax_tui::code_pieces),
         ..flags.options.clone()
     })
 }
@@ -106,12 +106,12 @@ pub(crate) fn start(launch: SessionConfig) -> Result<StartedSession, Failure> {
 /// Returns a function that expands typed prompts: it includes the files named with `@` and expands
 /// custom commands.
 pub(crate) fn expand(session: &OpenSession) -> Expand {
-    let typed = InputContext::for_session(session);
+    let input_context = InputContext::for_session(session);
     let ledger = session.ledger();
     Arc::new(move |text| {
-        let (typed, ledger) = (typed.clone(), ledger.clone());
+        let (input_context, ledger) = (input_context.clone(), ledger.clone());
         Box::pin(async move {
-            let expanded = ledger.run_within(typed.expand(text)).await;
+            let expanded = ledger.run_within(input_context.expand(text)).await;
             let expanded = expanded.map_err(|spent| input(spent.to_string()))??;
             for notice in expanded.notices {
                 tracing::warn!("{notice}");

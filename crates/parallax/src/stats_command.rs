@@ -32,11 +32,11 @@ pub(crate) struct StatsArguments {
 ///
 /// # Errors
 /// Returns an error if `--since` is invalid or the flags cannot be used.
-pub(crate) fn run(typed: &StatsArguments) -> Result<String, Failure> {
-    let since = typed.since.as_deref().map(UsageStart::parse).transpose()?;
+pub(crate) fn run(arguments: &StatsArguments) -> Result<String, Failure> {
+    let since = arguments.since.as_deref().map(UsageStart::parse).transpose()?;
     let options = LaunchOptions { is_read_only: true, ..start::options(&SessionFlags::default())? };
     let report = SessionConfig::prepare(options)?.session_library().usage_report(since.as_ref());
-    Ok(match (typed.json, typed.csv) {
+    Ok(match (arguments.json, arguments.csv) {
         (true, _) => json_document(&report),
         (_, true) => csv(&report),
         _ => usage_text::format_report(&report),

@@ -18,22 +18,28 @@ use crate::arguments::TrustAction;
 /// # Errors
 /// Returns an error if a folder or file cannot be used.
 pub(crate) fn run(action: TrustAction, json: bool) -> Result<String, Failure> {
-    let here = std::env::current_dir()
+    let current_directory = std::env::current_dir()
         .map_err(|error| input_failure(format!("Failed to read the current directory: {error}")))?;
     let output = match action {
-        TrustAction::Status { path } => status(&FolderState::for_existing_path(&here, path)?),
-        TrustAction::Show { path } => show(&FolderState::for_existing_path(&here, path)?),
+        TrustAction::Status { path } => {
+            status(&FolderState::for_existing_path(&current_directory, path)?)
+        }
+        TrustAction::Show { path } => {
+            show(&FolderState::for_existing_path(&current_directory, path)?)
+        }
         TrustAction::Add { path, parent, settings } => {
             let level = if parent { TrustLevel::TrustParent } else { TrustLevel::TrustFolder };
-            add(FolderState::for_existing_path(&here, path)?, level, settings)?
+            add(FolderState::for_existing_path(&current_directory, path)?, level, settings)?
         }
-        TrustAction::Remove { path } => remove(FolderState::for_any_path(&here, path)?)?,
+        TrustAction::Remove { path } => {
+            remove(FolderState::for_any_path(&current_directory, path)?)?
+        }
         TrustAction::Deny { path } => {
-            let mut place = FolderState::for_existing_path(&here, path)?;
+            let mut place = FolderState::for_existing_path(&current_directory, path)?;
             place.set(Some(TrustLevel::DoNotTrust))?;
             status(&place)
         }
-        TrustAction::List => list(&FolderState::for_existing_path(&here, None)?)?,
+        TrustAction::List => list(&FolderState::for_existing_path(&current_directory, None)?)?,
     };
     Ok(if json { json_document(&output.json) } else { output.text })
 }
@@ -61,26 +67,28 @@ struct FolderState {
 
 impl FolderState {
     /// Returns the state of an existing folder.
-    fn for_existing_path(here: &Path, path: Option<PathBuf>) -> Result<Self, Failure> {
-        let folder = path.map_or_else(|| here.to_owned(), |path| here.join(path));
+    fn for_existing_path(current_directory: &Path, path: Option<PathBuf>) -> Result<Self, Failure> {
+        let folder =
+            path.map_or_else(|| current_directory.to_owned(), |path| current_directory.join(path));
         let real = std::fs::canonicalize(&folder).map_err(|error| {
             input_failure(format!("Failed to open `{}`: {error}", folder.display()))
         })?;
         if !real.is_dir() {
             return Err(input_failure(format!("`{}` is not a directory", folder.display())));
         }
-        Self::for_directory(here, real)
+        Self::for_directory(current_directory, real)
     }
 
     /// Returns the state of a folder that may no longer exist.
-    fn for_any_path(here: &Path, path: Option<PathBuf>) -> Result<Self, Failure> {
-        let folder = path.map_or_else(|| here.to_owned(), |path| here.join(path));
-        Self::for_directory(here, std::fs::canonicalize(&folder).unwrap_or(folder))
+    fn for_any_path(current_directory: &Path, path: Option<PathBuf>) -> Result<Self, Failure> {
+        let folder =
+            path.map_or_else(|| current_directory.to_owned(), |path| current_directory.join(path));
+        Self::for_directory(current_directory, std::fs::canonicalize(&folder).unwrap_or(folder))
     }
 
-    fn for_directory(here: &Path, folder: PathBuf) -> Result<Self, Failure> {
+    fn for_directory(current_directory: &Path, folder: PathBuf) -> Result<Self, Failure> {
         let options = LoadOptions {
-            cwd: here.to_owned(),
+            cwd: current_directory.to_owned(),
             variables: std::env::vars_os().collect(),
             skip_trust: false,
             ignore_env: false,

@@ -19,38 +19,41 @@ const PROMPT: usize = 100;
 ///
 /// # Errors
 /// Returns an error if there is nothing to undo, or if the undo fails.
-pub(crate) fn run(typed: &UndoArguments) -> Result<ExitCode, Failure> {
+pub(crate) fn run(arguments: &UndoArguments) -> Result<ExitCode, Failure> {
     let directory = std::env::current_dir().map_err(|error| Failure {
         kind: FailureKind::Input,
         message: format!("Failed to read the current directory: {error}"),
         status: None,
     })?;
-    let undo =
-        Undo::open_project(&directory, std::env::vars_os().collect(), typed.session.as_deref())?;
-    if typed.list {
+    let undo = Undo::open_project(
+        &directory,
+        std::env::vars_os().collect(),
+        arguments.session.as_deref(),
+    )?;
+    if arguments.list {
         let turns = undo.list()?;
-        return Ok(print_text(&match format(typed) {
+        return Ok(print_text(&match format(arguments) {
             OutputFormat::Text => list(&turns, &undo),
             _ => to_pretty_json(turns.iter().map(|turn| turn_json(turn, &undo)).collect()),
         }));
     }
-    if typed.redo {
-        let redone = undo.redo(typed.force)?;
-        print_text(&match format(typed) {
+    if arguments.redo {
+        let redone = undo.redo(arguments.force)?;
+        print_text(&match format(arguments) {
             OutputFormat::Text => format_result(&redone, "--redo --force"),
             _ => to_pretty_json(serde_json::to_value(&redone)),
         });
         return Ok(if redone.skipped.is_empty() { ExitCode::SUCCESS } else { ExitCode::GENERAL });
     }
-    let mut undone = undo.undo(typed.prompt, typed.force)?;
-    if !typed.force && undone.force_helps && can_ask(typed) && confirm(&undone) {
-        let again = undo.force(&undone)?;
-        undone.restored.retain(|path| !again.restored.contains(path));
-        undone.restored.extend(again.restored);
-        undone.skipped = again.skipped;
+    let mut undone = undo.undo(arguments.prompt, arguments.force)?;
+    if !arguments.force && undone.force_helps && can_ask(arguments) && confirm(&undone) {
+        let forced = undo.force(&undone)?;
+        undone.restored.retain(|path| !forced.restored.contains(path));
+        undone.restored.extend(forced.restored);
+        undone.skipped = forced.skipped;
         undone.force_helps = false;
     }
-    print_text(&match format(typed) {
+    print_text(&match format(arguments) {
         OutputFormat::Text => format_result(&undone, "--force"),
         _ => to_pretty_json(serde_json::to_value(&undone)),
     });
@@ -58,12 +61,12 @@ pub(crate) fn run(typed: &UndoArguments) -> Result<ExitCode, Failure> {
     Ok(if undone.skipped.is_empty() { ExitCode::SUCCESS } else { ExitCode::GENERAL })
 }
 
-fn format(typed: &UndoArguments) -> OutputFormat {
-    if typed.json { OutputFormat::Json } else { OutputFormat::Text }
+fn format(arguments: &UndoArguments) -> OutputFormat {
+    if arguments.json { OutputFormat::Json } else { OutputFormat::Text }
 }
 
-fn can_ask(typed: &UndoArguments) -> bool {
-    !typed.json && !typed.yes && io::stdin().is_terminal() && io::stderr().is_terminal()
+fn can_ask(arguments: &UndoArguments) -> bool {
+    !arguments.json && !arguments.yes && io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
 /// Asks whether to discard later changes.

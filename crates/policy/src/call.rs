@@ -281,7 +281,7 @@ impl<'a> ShellCall<'a> {
     /// Returns why the line cannot be evaluated command by command.
     pub(crate) fn unanalyzable_reason(&self) -> Option<&str> {
         match &self.line.unanalyzable_reason {
-            Some(trouble) => Some(trouble),
+            Some(reason) => Some(reason),
             None if self.line.commands.is_empty() => Some("it contains no command"),
             None => None,
         }

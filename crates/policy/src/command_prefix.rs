@@ -111,13 +111,13 @@ impl CommandPrefix {
     /// show.
     pub(crate) fn covers(&self, command: &Command) -> bool {
         let mut words = command.words.iter();
-        let begins = self.words.iter().enumerate().all(|(index, want)| {
+        let starts = self.words.iter().enumerate().all(|(index, want)| {
             let Some(word) = words.next().filter(|word| !word.glob) else { return false };
             let Some(text) = word.text.as_deref() else { return false };
             text == want || (index == 0 && is_system_program(text, want))
         });
         let fits = !self.is_exact || self.words.len() == command.words.len();
-        begins && fits && is_settled(command)
+        starts && fits && is_settled(command)
     }
 
     /// Whether the command consists of exactly these words.

@@ -166,8 +166,8 @@ fn commands_to_name<'c>(shell: &'c ShellCall<'_>, redirects: bool) -> Vec<&'c Co
 /// Returns why no rule can name everything that the line runs.
 fn no_rule_reason(shell: &ShellCall<'_>, commands: &[&Command]) -> Option<String> {
     let shown = |command: &Command| short_source(&command.source);
-    if let Some(trouble) = shell.unanalyzable_reason() {
-        return Some(format!("the command line cannot be analyzed: {trouble}"));
+    if let Some(reason) = shell.unanalyzable_reason() {
+        return Some(format!("the command line cannot be analyzed: {reason}"));
     }
     if commands.is_empty() {
         return Some("it contains no command that a rule can name".to_owned());

@@ -104,8 +104,8 @@ impl BudgetKind {
 
     /// Parses an amount as the user types it: `$2`, `0.5`; `50000`, `50k`, `2M`; `90`, `90s`,
     /// `10m`, `1h`. `None` if it is invalid or not positive.
-    pub fn parse_amount(self, typed: &str) -> Option<f64> {
-        let typed = typed.trim().to_ascii_lowercase();
+    pub fn parse_amount(self, input: &str) -> Option<f64> {
+        let typed = input.trim().to_ascii_lowercase();
         let (number, unit) = match self {
             Self::Cost => (typed.trim_start_matches('$').trim_end_matches("usd"), 1.0),
             Self::Tokens => {

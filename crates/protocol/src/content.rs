@@ -396,7 +396,7 @@ impl Content {
 }
 
 impl Content {
-    /// Fixes the bytes of a model content and stores the provider data beside them. Thoughts are
+    /// Fixes the bytes of a model content and stores the provider data next to them. Thoughts are
     /// removed from the JSON; their data is kept. `model` is the full name of the model.
     pub fn seal_for(&self, model: &str) -> Sealed {
         if !self.parts.iter().any(|part| part.opaque.is_some() || part.is_thought()) {

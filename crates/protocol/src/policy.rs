@@ -155,7 +155,7 @@ pub struct SuggestedRule {
     pub is_default: bool,
 }
 
-/// How long a rule applies that the user approved, and to which projects.
+/// How long and to which projects a rule that the user approved applies.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
 )]

@@ -64,7 +64,7 @@ pub enum RouteSource {
     Classifier,
     /// By the number that the classifier returned.
     NumericalClassifier,
-    /// By default, because nothing indicated another model.
+    /// The default, because no rule chose another model.
     Default,
 }
 

@@ -31,7 +31,7 @@ fn marks(row: &Line) -> Vec<String> {
         column = end;
     }
     let mut marks: Vec<String> =
-        marks.into_iter().map(|(begin, end, style)| format!("{begin}-{end}:{style}")).collect();
+        marks.into_iter().map(|(start, end, style)| format!("{start}-{end}:{style}")).collect();
     marks.extend(row.fill_style.map(|fill| format!("fill:{}", describe_style(fill))));
     marks
 }

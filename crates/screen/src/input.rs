@@ -137,9 +137,9 @@ fn read(shared: &Shared, wakes: &OwnedFd, mut decoder: Decoder, mut early: usize
     let mut waiting_since = Instant::now();
     while let Some(may_read) = shared.terminal.wait_for_turn() {
         let now = Instant::now();
-        let unfinished = decoder
-            .wait_time()
-            .map(|patience| patience.saturating_sub(now.saturating_duration_since(waiting_since)));
+        let unfinished = decoder.wait_time().map(|wait_time| {
+            wait_time.saturating_sub(now.saturating_duration_since(waiting_since))
+        });
         if unfinished == Some(Duration::ZERO) {
             decoder.give_up(&mut decoded);
             burst.take(&mut decoded, now);

@@ -24,25 +24,25 @@ pub fn hard_wrap(spans: Vec<Span>, columns: usize) -> Vec<Vec<Span>> {
     }
     let (mut rows, mut row, mut used) = (Vec::new(), Vec::new(), 0);
     for span in spans {
-        let mut begin = 0;
+        let mut start = 0;
         for (offset, cluster) in span.text.grapheme_indices(true) {
             let width = grapheme_width(cluster);
             if used + width > columns {
-                if begin < offset {
+                if start < offset {
                     row.push(Span {
-                        text: span.text[begin..offset].to_owned().into(),
+                        text: span.text[start..offset].to_owned().into(),
                         ..span.clone()
                     });
                 }
                 rows.push(std::mem::take(&mut row));
-                (begin, used) = (offset, 0);
+                (start, used) = (offset, 0);
             }
             used += width;
         }
-        if begin == 0 {
+        if start == 0 {
             row.push(span);
-        } else if begin < span.text.len() {
-            row.push(Span { text: span.text[begin..].to_owned().into(), ..span });
+        } else if start < span.text.len() {
+            row.push(Span { text: span.text[start..].to_owned().into(), ..span });
         }
     }
     rows.push(row);

@@ -100,12 +100,12 @@ impl Row {
             while at < self.cells.len() {
                 let wide = self.cells.get(at + 1).is_some_and(|cell| cell.glyph == Glyph::Tail);
                 let width = if wide { 2 } else { 1 };
-                let here = at;
+                let start = at;
                 let breaks = used + width > columns && used > 0;
                 used = if breaks { width } else { used + width };
                 at += width;
                 if breaks {
-                    return Some(here);
+                    return Some(start);
                 }
             }
             None

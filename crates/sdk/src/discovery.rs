@@ -138,9 +138,9 @@ pub(crate) fn discover(
 }
 
 /// Sends a warning to the user.
-fn warn(hub: &EventBus, text: String) {
+fn warn(bus: &EventBus, text: String) {
     let done = ItemDone::notice(Level::Warning, text);
-    hub.send(EventBody::ItemDone { item: "notice-discovery".into(), done });
+    bus.send(EventBody::ItemDone { item: "notice-discovery".into(), done });
 }
 
 /// Tools from the discovery command.
@@ -265,8 +265,8 @@ impl ToolSource for CombinedToolSource {
             if let Some(discovered) = discovered {
                 discovered.wait_at_most(LOOKING).await;
             }
-            if let Some(looking) = servers {
-                looking.await;
+            if let Some(discovery) = servers {
+                discovery.await;
             }
         })
     }

@@ -55,7 +55,7 @@ pub(crate) fn open_servers(
     processes: Processes,
     sandbox: Option<SandboxOptions>,
     checkpoint_manager: &Option<Arc<CheckpointManager>>,
-    hub: &EventBus,
+    bus: &EventBus,
     tap: Option<&Arc<SessionTap>>,
 ) -> (Option<Servers>, Vec<String>) {
     let found = launch.mcp_manager().servers();
@@ -78,7 +78,7 @@ pub(crate) fn open_servers(
         variables: children_variables(launch),
     };
     let watch =
-        confine::watch(launch.mode, checkpoint_manager.clone(), server_context, hub.clone());
+        confine::watch(launch.mode, checkpoint_manager.clone(), server_context, bus.clone());
     let observer = tap.cloned().map(|tap| tap as Arc<dyn Observer>);
     let options = ServersOptions { watch, observer, ..options };
     (Some(Servers::new(options)), warnings)

@@ -131,7 +131,7 @@ pub struct LaunchOptions {
     /// the program can start itself again to confine and supervise commands.
     pub calls_sandbox_main: bool,
     /// Highlights code in exported sessions.
-    pub colourist: Option<SyntaxHighlighter>,
+    pub highlighter: Option<SyntaxHighlighter>,
 }
 
 impl LaunchOptions {

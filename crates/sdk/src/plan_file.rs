@@ -66,10 +66,10 @@ mod tests {
     fn latest_changed_plan_is_chosen() {
         let directory = tempfile::tempdir().expect("tempdir");
         assert_eq!(newest(&directory.path().join("missing")), None);
-        let begin = std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
+        let start = std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
         for (name, age) in [("a.md", 2), ("b.md", 3), ("c.txt", 9)] {
             let file = std::fs::File::create(directory.path().join(name)).expect("file");
-            file.set_modified(begin + Duration::from_secs(age)).expect("time");
+            file.set_modified(start + Duration::from_secs(age)).expect("time");
         }
         assert_eq!(newest(directory.path()), Some(directory.path().join("b.md")));
     }

@@ -167,7 +167,7 @@ impl SessionConfig {
             is_exact: self.options.exact_session,
             config: &self.config,
             directory: &self.options.directory,
-            highlighter: self.options.colourist,
+            highlighter: self.options.highlighter,
             interactive: self.options.interactive,
             ephemeral: self.options.ephemeral,
         }

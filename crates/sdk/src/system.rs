@@ -208,7 +208,7 @@ pub(crate) fn write_built_in(
     }
     text.push('\n');
     let is_other = |there: std::fs::Metadata| {
-        let same = || std::fs::read_to_string(path).is_ok_and(|there| there == text);
+        let same = || std::fs::read_to_string(path).is_ok_and(|existing| existing == text);
         !there.is_file() || !(is_built_in(path) || same())
     };
     if path.symlink_metadata().is_ok_and(is_other) {

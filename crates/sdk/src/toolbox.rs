@@ -84,7 +84,7 @@ impl Toolbox {
     pub(crate) fn follow(
         &self,
         model: Arc<dyn Model>,
-        hub: EventBus,
+        bus: EventBus,
     ) -> Box<dyn Fn(&str) + Send + Sync> {
         let main = Arc::clone(&self.main);
         let has_http_search = self.has_http_search;
@@ -101,7 +101,7 @@ impl Toolbox {
             let could_search = searched.swap(can_search, Ordering::Relaxed);
             if let Some(text) = notice.filter(|_| could_search) {
                 let done = ItemDone::notice(Level::Warning, text);
-                hub.send(EventBody::ItemDone { item: "notice-web-search".into(), done });
+                bus.send(EventBody::ItemDone { item: "notice-web-search".into(), done });
             }
         })
     }
@@ -114,8 +114,8 @@ impl Toolbox {
     /// Returns whether a command of the session is running in the background.
     pub(crate) async fn had_background(&self) -> bool {
         let processes = self.processes.clone();
-        let looking = tokio::task::spawn_blocking(move || !processes.background().is_empty());
-        looking.await.unwrap_or(false)
+        let task = tokio::task::spawn_blocking(move || !processes.background().is_empty());
+        task.await.unwrap_or(false)
     }
 
     /// Ends all remaining processes. Returns a notice about files they replaced, if any.

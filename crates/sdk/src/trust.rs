@@ -196,8 +196,8 @@ impl<'a> TrustManager<'a> {
     ///
     /// # Errors
     /// Returns an error if it is not a directory or not trusted.
-    pub(crate) fn folder_to_add(&self, typed: &str) -> Result<PathBuf, Failure> {
-        let real = self.resolve_directory(typed)?;
+    pub(crate) fn folder_to_add(&self, input: &str) -> Result<PathBuf, Failure> {
+        let real = self.resolve_directory(input)?;
         if !self.trust(&real)?.trusted {
             let reason = format!(
                 "`{0}` is not trusted; run `/permissions trust {0}` to trust it",
@@ -214,8 +214,8 @@ impl<'a> TrustManager<'a> {
     ///
     /// # Errors
     /// Returns an error if it is not an accessible directory.
-    pub fn folder_and_trust(&self, typed: &str) -> Result<(PathBuf, bool), Failure> {
-        let real = self.resolve_directory(typed)?;
+    pub fn folder_and_trust(&self, input: &str) -> Result<(PathBuf, bool), Failure> {
+        let real = self.resolve_directory(input)?;
         let own = std::fs::canonicalize(&self.options.directory).unwrap_or_default();
         let trust = match real.starts_with(own) {
             true => self.trust(&real)?,
@@ -224,8 +224,8 @@ impl<'a> TrustManager<'a> {
         Ok((real, trust.trusted))
     }
 
-    fn resolve_directory(&self, typed: &str) -> Result<PathBuf, Failure> {
-        let path = self.options.directory.join(self.config.expand_home(Path::new(typed)));
+    fn resolve_directory(&self, input: &str) -> Result<PathBuf, Failure> {
+        let path = self.options.directory.join(self.config.expand_home(Path::new(input)));
         let report = |reason: String| failure(FailureKind::Input, reason);
         let real = path
             .canonicalize()

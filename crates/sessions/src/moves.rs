@@ -80,8 +80,8 @@ impl SessionLibrary<'_> {
     /// # Errors
     /// Returns an error if no session or several sessions match.
     pub fn any_session(&self, selector: &str) -> Result<SessionEntry, Failure> {
-        let here = parallax_store::find(&self.dirs(), self.directory, selector);
-        let missing = match here {
+        let in_project = parallax_store::find(&self.dirs(), self.directory, selector);
+        let missing = match in_project {
             Ok(entry) => return Ok(entry),
             Err(error @ FindError::Ambiguous { .. }) => return Err(input(error)),
             Err(error) => input(error),

@@ -394,7 +394,7 @@ pub fn read_names(parts: &[Part]) -> Vec<String> {
         }
         _ => None,
     };
-    let begins = |part: &&Part| matches!(part.view(), PartView::Text(text) if text == READ_FILES);
-    let behind = parts.iter().skip_while(|part| !begins(part));
+    let starts = |part: &&Part| matches!(part.view(), PartView::Text(text) if text == READ_FILES);
+    let behind = parts.iter().skip_while(|part| !starts(part));
     behind.filter_map(name).collect()
 }

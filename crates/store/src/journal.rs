@@ -216,10 +216,10 @@ impl Journal {
                         records.iter().chain(&inner.new_records),
                         &self.path,
                     );
-                    let there = file.read(&self.path, &self.keys).ok();
-                    let there = there.filter(|there| !there.broken);
+                    let existing = file.read(&self.path, &self.keys).ok();
+                    let existing = existing.filter(|existing| !existing.broken);
                     let same = |there: &LoadedSession| comparable_records(there) == meant;
-                    meant.is_some() && there.is_some_and(|there| same(&there))
+                    meant.is_some() && existing.is_some_and(|existing| same(&existing))
                 }
                 // The initial contents are unknown.
                 None => true,
@@ -389,12 +389,12 @@ pub(crate) fn is_in_use(journal: &Path) -> bool {
 #[cfg(unix)]
 fn is_file_at(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt as _;
-    let there = match fs::symlink_metadata(path) {
-        Ok(there) => there,
+    let metadata = match fs::symlink_metadata(path) {
+        Ok(metadata) => metadata,
         // Other errors do not say anything about the file.
         Err(error) => return error.kind() != io::ErrorKind::NotFound,
     };
-    file.metadata().is_ok_and(|open| (open.dev(), open.ino()) == (there.dev(), there.ino()))
+    file.metadata().is_ok_and(|open| (open.dev(), open.ino()) == (metadata.dev(), metadata.ino()))
 }
 
 /// Whether an open file is the file at a path.

@@ -97,8 +97,8 @@ impl SessionDirs {
     /// because commands need one.
     #[must_use]
     pub fn with_fallback_place(mut self, directory: &Path) -> Self {
-        let there = self.parallax.ancestors().find(|folder| folder.exists());
-        if there.is_some_and(|there| !is_writable(there))
+        let existing_parent = self.parallax.ancestors().find(|folder| folder.exists());
+        if existing_parent.is_some_and(|existing| !is_writable(existing))
             && let Some(folder) = self.own_folder(directory)
         {
             self.temporary = folder;
@@ -173,8 +173,8 @@ fn is_writable(_: &Path) -> bool {
 
 /// Whether a directory, or its nearest existing ancestor, is writable.
 fn may_be_written(folder: &Path) -> bool {
-    let there = folder.ancestors().find(|folder| folder.exists());
-    there.is_some_and(is_writable) || cfg!(not(unix))
+    let existing_parent = folder.ancestors().find(|folder| folder.exists());
+    existing_parent.is_some_and(is_writable) || cfg!(not(unix))
 }
 
 /// Whether the path is free or a directory of the current user, so that no other user can read or

@@ -315,9 +315,9 @@ fn connect(path: &Path) -> Result<Connection, ConnectError> {
     if version == VERSION {
         return Ok(connection);
     }
-    let there: i64 =
+    let table_count: i64 =
         connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
-    if there > 0 {
+    if table_count > 0 {
         return Err(ConnectError::Version);
     }
     connection.execute_batch(&tables())?;

@@ -11,7 +11,7 @@ pub const API_KEY: &str = "test-key-5f0e1d2c3b4a";
 /// The settings with the lowest precedence.
 const DEFAULTS: &str = "defaults.json";
 
-/// A temporary home directory beside a temporary project, removed when dropped.
+/// A temporary home directory next to a temporary project, removed when dropped.
 #[derive(Debug)]
 pub struct TestHome {
     root: PathBuf,

@@ -4,7 +4,7 @@ use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-/// `secret-tool`, which stores each secret in a file beside it and logs its calls.
+/// `secret-tool`, which stores each secret in a file next to it and logs its calls.
 const SECRET_TOOL: &str = r#"#!/bin/sh
 here=$(dirname "$0")
 echo "$*" >> "$here/calls"

@@ -426,8 +426,8 @@ pub(crate) fn omission_placeholder(text: &str) -> Option<&str> {
 
 fn is_placeholder(line: &str) -> bool {
     let mut text = line.trim();
-    for (begin, end) in [("<!--", "-->"), ("/*", "*/"), ("//", ""), ("--", ""), ("#", "")] {
-        if let Some(rest) = text.strip_prefix(begin) {
+    for (start, end) in [("<!--", "-->"), ("/*", "*/"), ("//", ""), ("--", ""), ("#", "")] {
+        if let Some(rest) = text.strip_prefix(start) {
             text = rest.strip_suffix(end).unwrap_or(rest).trim();
             break;
         }

@@ -123,8 +123,8 @@ impl Discovery {
                         environment,
                     )?;
                     // Without mounts, existing files are not known to be protected.
-                    let here = Support::probe().map_or(Tier::Nothing, |support| support.tier());
-                    let write_scope = write_scope(&plan, mounts(options.tier.max(here)));
+                    let tier = Support::probe().map_or(Tier::Nothing, |support| support.tier());
+                    let write_scope = write_scope(&plan, mounts(options.tier.max(tier)));
                     Ok::<_, String>((plan, environment, write_scope))
                 });
                 let (plan, environment, write_scope) =

@@ -209,7 +209,7 @@ fn separate_folder(repository: &Path) -> Option<PathBuf> {
         && core_value(&folder, "bare").is_some_and(|bare| bare == "false");
     let owner = |path: &Path| path.symlink_metadata().map(|data| data.uid()).ok();
     let is_own = owner(&folder) == owner(repository);
-    // A `.git` directory beside other files is their repository.
+    // A `.git` directory next to other files is their repository.
     let serves_others = folder.file_name().is_some_and(|name| name == ".git")
         && folder.parent()?.read_dir().ok()?.count() > 1;
     let belongs = || match is_empty(&folder) {

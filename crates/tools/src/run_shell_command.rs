@@ -632,7 +632,7 @@ impl Invocation for Call {
                 copy: Some(self.copy),
                 redact: self.options.redact.clone(),
                 limits: self.options.limits(),
-                colour: self.options.show_color,
+                color: self.options.show_color,
             };
             let running = match self.processes.start(command).await {
                 Ok(running) => running,

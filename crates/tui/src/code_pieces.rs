@@ -10,13 +10,13 @@ pub fn code_pieces(language: &str, code: &str) -> Vec<(usize, CodePiece)> {
     wait_until_loaded();
     let mut highlighter = Highlighter::new(language);
     let mut pieces = Vec::new();
-    let mut begin = 0;
+    let mut start = 0;
     for line in code.split_inclusive('\n') {
         let text = line.strip_suffix('\n').unwrap_or(line);
         let of_line = highlighter.line(text);
-        pieces.extend(of_line.into_iter().map(|(end, role)| (begin + end, piece(role))));
-        begin += line.len();
-        pieces.push((begin, CodePiece::Plain));
+        pieces.extend(of_line.into_iter().map(|(end, role)| (start + end, piece(role))));
+        start += line.len();
+        pieces.push((start, CodePiece::Plain));
     }
     pieces
 }

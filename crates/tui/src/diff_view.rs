@@ -248,16 +248,16 @@ impl<'l> Rows<'l> {
             (LineChange::Added, true) => (*new, SIGNS[2]),
             (LineChange::Removed, true) => (*old, SIGNS[3]),
         };
-        let (mut spans, mut begin, mut column) = (Vec::new(), 0, 0);
+        let (mut spans, mut start, mut column) = (Vec::new(), 0, 0);
         // The line ending is not part of the text.
         let text = text.strip_suffix('\r').unwrap_or(text);
         for (end, marked, role) in stretches(text.len(), marks, pieces) {
-            let piece = sanitize::line_in_full(text.get(begin..end).unwrap_or(""));
+            let piece = sanitize::line_in_full(text.get(start..end).unwrap_or(""));
             let piece = sanitize::expand_tabs(&piece, &mut column).into_owned();
             let code = role.map(|role| Style { bg: None, ..role.style(self.options.theme) });
             let own = style.patch(code.unwrap_or_default());
             spans.push(Span::styled(piece, if marked { own.patch(word) } else { own }));
-            begin = end;
+            start = end;
         }
         self.push_line(number, sign, spans, style);
     }

@@ -11,7 +11,7 @@ use crate::status_line;
 use crate::theme::Theme;
 use crate::tokens::{SEPARATOR, SPINNER, SPINNER_MS, STEADY};
 
-/// Minimum columns for the current activity beside facts and keys that may be left out.
+/// Minimum columns for the current activity next to facts and keys that may be left out.
 const SUBJECT: usize = 40;
 /// Estimated bytes of streamed text per token; the exact number arrives only at the end.
 const BYTES_PER_TOKEN: u64 = 4;

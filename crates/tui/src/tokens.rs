@@ -32,7 +32,7 @@ pub(crate) const TURN_END: &str = "─";
 pub(crate) const BULLET: &str = "• ";
 /// Between facts in one row.
 pub(crate) const SEPARATOR: &str = " · ";
-/// Runs now, beside rows that turn by themselves.
+/// Runs now, next to rows that turn by themselves.
 pub(crate) const STEADY: &str = CURRENT;
 /// The frames of the spinner, each shown for [`SPINNER_MS`].
 pub(crate) const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];

@@ -68,8 +68,8 @@ fn remember(file: &Path, version: &str) {
 /// Returns the first lines about a version, or about unreleased changes.
 fn release_notes(changelog: &str, version: &str) -> Vec<String> {
     let section = |title: &str| {
-        let begin = changelog.find(&format!("## [{title}]"))?;
-        let text = changelog.get(begin..)?.split_once('\n')?.1;
+        let start = changelog.find(&format!("## [{title}]"))?;
+        let text = changelog.get(start..)?.split_once('\n')?.1;
         Some(text.split("\n## ").next().unwrap_or(text))
     };
     let text = section(version).or_else(|| section("Unreleased")).unwrap_or_default();

@@ -26,9 +26,9 @@ pub(super) fn changes(git: &Git, record: &WorktreeRecord) -> Result<(), Failure>
         let applied = written
             .map_err(|error| failure(format!("Failed to write `{}`: {error}", file.display())))
             .and_then(|()| {
-                let there = Git::at(&record.path)?;
+                let worktree_git = Git::at(&record.path)?;
                 let options = ["apply", "--3way", "--whitespace=nowarn"].map(OsString::from);
-                there.run(&[options.as_slice(), &[file.clone().into()]].concat())
+                worktree_git.run(&[options.as_slice(), &[file.clone().into()]].concat())
             });
         // A leftover file is in the user's own directory and is overwritten next time.
         let _ = fs::remove_file(&file);

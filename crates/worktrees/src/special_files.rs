@@ -22,7 +22,7 @@ pub(super) fn remove(directory: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Rejects symbolic links in a directory, which need not exist, and so many levels below it.
+/// Rejects symbolic links in a directory, which need not exist, and this many levels below it.
 pub(super) fn reject_links(directory: &Path, levels: u32) -> Result<(), Failure> {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();

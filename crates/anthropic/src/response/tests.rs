@@ -23,9 +23,9 @@ fn read(pieces: &[&[u8]]) -> (Vec<String>, Result<(), EventError>) {
 }
 
 fn sample() -> Vec<u8> {
-    let block = |index: u64, begin: Value, delta: Value| {
+    let block = |index: u64, start: Value, delta: Value| {
         [
-            json!({"type": "content_block_start", "index": index, "content_block": begin}),
+            json!({"type": "content_block_start", "index": index, "content_block": start}),
             json!({"type": "content_block_delta", "index": index, "delta": delta}),
             json!({"type": "content_block_stop", "index": index}),
         ]

@@ -135,8 +135,8 @@ async fn thinking_is_sent_back_unchanged_in_its_place() {
 
 #[tokio::test]
 async fn truncated_thinking_is_not_sent_back() {
-    let begin = json!({"type": "thinking", "thinking": "", "signature": ""});
-    let partial = block(0, begin, &[json!({"type": "thinking_delta", "thinking": "Hm"})]);
+    let start = json!({"type": "thinking", "thinking": "", "signature": ""});
+    let partial = block(0, start, &[json!({"type": "thinking_delta", "thinking": "Hm"})]);
     let server = Server::start(vec![stream(&message(vec![partial], "max_tokens")), ok()]).await;
     let model = model(&server);
     let received = drain(&model, hello()).await;

@@ -122,9 +122,9 @@ pub(crate) fn stop(reason: &str) -> Vec<Value> {
 }
 
 /// Creates the events of a block with its deltas.
-pub(crate) fn block(index: u64, begin: Value, deltas: &[Value]) -> Vec<Value> {
+pub(crate) fn block(index: u64, start: Value, deltas: &[Value]) -> Vec<Value> {
     let mut events =
-        vec![json!({"type": "content_block_start", "index": index, "content_block": begin})];
+        vec![json!({"type": "content_block_start", "index": index, "content_block": start})];
     events.extend(
         deltas
             .iter()
@@ -152,8 +152,8 @@ pub(crate) fn tool_use(index: u64, id: &str, name: &str, pieces: &[&str]) -> Vec
         .iter()
         .map(|piece| json!({"type": "input_json_delta", "partial_json": piece}))
         .collect();
-    let begin = json!({"type": "tool_use", "id": id, "name": name, "input": {}});
-    block(index, begin, &deltas)
+    let start = json!({"type": "tool_use", "id": id, "name": name, "input": {}});
+    block(index, start, &deltas)
 }
 
 /// Creates the events of a message.

@@ -19,7 +19,7 @@ pub(crate) struct JobStatus {
     pub(crate) active: u64,
     /// Whether it is suspended.
     pub(crate) is_suspended: bool,
-    /// Whether it has come to its end.
+    /// Whether it has ended.
     pub(crate) has_ended: bool,
     /// Why it failed as a whole; safe to print.
     pub(crate) failure: Option<String>,

@@ -103,8 +103,8 @@ fn is_image(image: &str) -> bool {
     let is_allowed = |char: char| {
         char.is_ascii_alphanumeric() || matches!(char, '.' | '-' | '_' | '/' | ':' | '@' | '+')
     };
-    let begins = image.starts_with(|char: char| char.is_ascii_alphanumeric());
-    begins && image.len() <= 1000 && image.chars().all(is_allowed)
+    let starts = image.starts_with(|char: char| char.is_ascii_alphanumeric());
+    starts && image.len() <= 1000 && image.chars().all(is_allowed)
 }
 
 /// Whether it is a number of processors: `2`, `0.5`, or `500m`.

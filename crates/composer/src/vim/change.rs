@@ -236,9 +236,9 @@ impl Vim {
                 String::new()
             };
             let times = insertion.times.min(MAX_INSERTED / text.len().max(1)).max(1);
-            let again = if insertion.lines { format!("\n{text}") } else { text.clone() };
+            let repeated_text = if insertion.lines { format!("\n{text}") } else { text.clone() };
             if times > 1 {
-                buffer.insert(&again.repeat(times - 1));
+                buffer.insert(&repeated_text.repeat(times - 1));
             }
             if let Some(change) = self.change.as_mut().filter(|_| !self.repeating) {
                 change.inserted = Some(text);

@@ -222,8 +222,8 @@ fn word_for_operator(buffer: &Buffer, from: Position, end: Position) -> Position
 /// Returns the end of the word at a position, for `cw`.
 pub fn end_of_current_word(buffer: &Buffer, from: Position, times: usize, big: bool) -> Position {
     let mut at = from;
-    let here = sort(buffer, at, big);
-    while sort(buffer, at, big) == here && at.byte < buffer.text().line(at.line).len() {
+    let kind = sort(buffer, at, big);
+    while sort(buffer, at, big) == kind && at.byte < buffer.text().line(at.line).len() {
         at = buffer.next(at);
     }
     let last = buffer.previous(at).max(from);
@@ -239,10 +239,10 @@ fn word_end(buffer: &Buffer, from: Position, big: bool) -> Position {
         }
         at = next;
     }
-    let here = sort(buffer, at, big);
+    let kind = sort(buffer, at, big);
     loop {
         let next = buffer.next(at);
-        if next.line != at.line || next == at || sort(buffer, next, big) != here {
+        if next.line != at.line || next == at || sort(buffer, next, big) != kind {
             return at;
         }
         at = next;
@@ -258,8 +258,8 @@ fn word_back(buffer: &Buffer, from: Position, big: bool) -> Position {
         }
         at = buffer.previous(at);
     }
-    let here = sort(buffer, at, big);
-    while at.byte > 0 && sort(buffer, buffer.previous(at), big) == here {
+    let kind = sort(buffer, at, big);
+    while at.byte > 0 && sort(buffer, buffer.previous(at), big) == kind {
         at = buffer.previous(at);
     }
     at
@@ -358,7 +358,13 @@ pub fn reverse_direction(kind: char) -> char {
 
 /// Finds a character in the line. `again` is whether `;` or `,` was used, where `t` must not stop
 /// at the character that it is next to.
-pub fn find(buffer: &Buffer, kind: char, char: char, times: usize, again: bool) -> MotionResult {
+pub fn find(
+    buffer: &Buffer,
+    kind: char,
+    char: char,
+    times: usize,
+    is_repeat: bool,
+) -> MotionResult {
     let from = buffer.cursor();
     let line = buffer.current_line();
     let forward = kind.is_lowercase();
@@ -378,7 +384,7 @@ pub fn find(buffer: &Buffer, kind: char, char: char, times: usize, again: bool) 
             .collect()
     };
     let adjacent =
-        again && until && next_to.line == from.line && places.first() == Some(&next_to.byte);
+        is_repeat && until && next_to.line == from.line && places.first() == Some(&next_to.byte);
     let index = times - 1 + usize::from(adjacent && times == 1);
     let Some(byte) = places.get(index) else { return MotionResult::Failed };
     let at = buffer.snap(Position::new(from.line, *byte));
@@ -398,16 +404,16 @@ pub fn word_at(buffer: &Buffer) -> Option<(Position, String)> {
     while at.byte < line.len() && !matches!(sort(buffer, at, false), CharClass::Word(_)) {
         at = buffer.next(at);
     }
-    let here = sort(buffer, at, false);
-    if !matches!(here, CharClass::Word(_)) {
+    let kind = sort(buffer, at, false);
+    if !matches!(kind, CharClass::Word(_)) {
         return None;
     }
     let mut start = at;
-    while start.byte > 0 && sort(buffer, buffer.previous(start), false) == here {
+    while start.byte > 0 && sort(buffer, buffer.previous(start), false) == kind {
         start = buffer.previous(start);
     }
     let mut end = at;
-    while end.byte < line.len() && sort(buffer, end, false) == here {
+    while end.byte < line.len() && sort(buffer, end, false) == kind {
         end = buffer.next(end);
     }
     line.get(start.byte..end.byte).map(|word| (start, word.to_owned()))

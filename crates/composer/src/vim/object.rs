@@ -39,9 +39,9 @@ fn word(buffer: &Buffer, big: bool, around: bool, times: usize) -> TextObject {
     let length = buffer.current_line().len();
     let sort = |at: Position| motion::sort(buffer, at, big);
     let run_end = |from: Position| {
-        let here = sort(from);
+        let kind = sort(from);
         let mut at = from;
-        while at.byte < length && sort(at) == here {
+        while at.byte < length && sort(at) == kind {
             at = buffer.next(at);
         }
         at

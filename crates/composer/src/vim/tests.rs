@@ -31,7 +31,7 @@ fn keys(text: &str) -> Vec<Key> {
     keys
 }
 
-fn run(start: &str, typed: &str) -> String {
+fn run(start: &str, input: &str) -> String {
     let offset = start.find('|').unwrap();
     let mut buffer = Buffer::default();
     buffer.set_columns(1000);
@@ -41,7 +41,7 @@ fn run(start: &str, typed: &str) -> String {
     let mut vim = Vim::default();
     vim.key(&mut buffer, Key::plain(KeyCode::Escape));
     buffer.set_cursor(position);
-    for key in keys(typed) {
+    for key in keys(input) {
         if vim.key(&mut buffer, key) {
             continue;
         }

@@ -68,7 +68,7 @@ pub fn acknowledge(dirs: &UserDirs, project: &Path, agent: &Agent) -> Result<(),
         let agents = file.object_value_or_set(&project);
         let hash = CstInputValue::String(hash.clone());
         match agents.get(&agent.name) {
-            Some(there) => there.set_value(hash),
+            Some(existing) => existing.set_value(hash),
             None => drop(agents.append(&agent.name, hash)),
         }
     })

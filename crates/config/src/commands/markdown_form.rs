@@ -24,8 +24,8 @@ pub(super) fn read(text: &str) -> Result<ParsedCommand, CommandParseError> {
         },
     )?;
     let body = file.body.trim();
-    let begins = text.len() - file.body.len() + (file.body.len() - file.body.trim_start().len());
-    let line = text.get(..begins).unwrap_or_default().matches('\n').count() + 1;
+    let starts = text.len() - file.body.len() + (file.body.len() - file.body.trim_start().len());
+    let line = text.get(..starts).unwrap_or_default().matches('\n').count() + 1;
     let mut written = ParsedCommand {
         prompt: body.to_owned(),
         template_position: (line, 1),

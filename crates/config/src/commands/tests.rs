@@ -92,12 +92,12 @@ fn invalid_file_is_reported_and_others_are_loaded() {
         .iter()
         .map(|problem| problem.to_string().replace(&*root.join(place).to_string_lossy(), ""))
         .collect();
-    let begins =
+    let starts =
         ["/b.toml:1:1: ", "/c.toml:2:8: ", "/d.toml:2:10: ", "/e.md:1: ", "/f.md:", "/g.md:1: "];
-    for (report, begins) in report.iter().zip(begins) {
-        assert!(report.starts_with(begins), "{report}");
+    for (report, starts) in report.iter().zip(starts) {
+        assert!(report.starts_with(starts), "{report}");
     }
-    assert_eq!(report.len(), begins.len(), "{report:?}");
+    assert_eq!(report.len(), starts.len(), "{report:?}");
 }
 
 #[cfg(unix)]

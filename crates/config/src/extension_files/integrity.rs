@@ -132,7 +132,7 @@ impl ExtensionChanges {
     }
 }
 
-/// Hashes the files named in server command lines, and the code files beside and below them that
+/// Hashes the files named in server command lines, and the code files next to and below them that
 /// they may load.
 fn programs(folder: &Path) -> String {
     let Ok(manifest) = Manifest::read(folder) else { return String::new() };

@@ -106,8 +106,8 @@ fn note(file: &Path, name: &str, entry: Option<&LockEntry>) -> Result<(), Config
     }
     json_state_file::update(file, |root| {
         let Some(entry) = entry else {
-            if let Some(there) = root.get(name) {
-                there.remove();
+            if let Some(existing) = root.get(name) {
+                existing.remove();
             }
             return;
         };
@@ -124,7 +124,7 @@ fn note(file: &Path, name: &str, entry: Option<&LockEntry>) -> Result<(), Config
         fields.extend([text("hash", &entry.hash), text("powers", &entry.code_hash)]);
         let value = CstInputValue::Object(fields);
         match root.get(name) {
-            Some(there) => there.set_value(value),
+            Some(existing) => existing.set_value(value),
             None => drop(root.append(name, value)),
         }
     })

@@ -137,11 +137,11 @@ const ABOUT: &[&str] =
 
 /// Returns the known key that was probably meant: the same letters in another spelling, or an edit
 /// distance of at most two.
-fn suggest_key(typed: &str, known: &[&'static str]) -> Option<&'static str> {
+fn suggest_key(input: &str, known: &[&'static str]) -> Option<&'static str> {
     let folded = |key: &str| -> String {
         key.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase()
     };
-    let letters = folded(typed);
+    let letters = folded(input);
     let slips = |key: &&str| strsim::levenshtein(&folded(key), &letters);
     let nearest = known.iter().min_by_key(|key| slips(key))?;
     let max_distance = (letters.len() / 3).min(2);

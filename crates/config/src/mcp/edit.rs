@@ -64,9 +64,9 @@ pub fn add_server(file: &Path, name: &str, server: &Object) -> Result<EditResult
         };
         let value = jsonc::input(&Value::Object(server.clone()));
         match last(&servers, name) {
-            Some(there) => {
+            Some(existing) => {
                 edited = EditResult::Updated;
-                there.set_value(value);
+                existing.set_value(value);
             }
             None => {
                 servers.append(name, value);
@@ -81,10 +81,10 @@ pub fn add_server(file: &Path, name: &str, server: &Object) -> Result<EditResult
 /// # Errors
 /// Returns an error if the file cannot be read, parsed, or written.
 pub fn remove_server(file: &Path, name: &str) -> Result<EditResult, ConfigError> {
-    let there = jsonc::read_object(file)?.is_some_and(|settings| {
+    let exists = jsonc::read_object(file)?.is_some_and(|settings| {
         settings.get("mcpServers").and_then(|servers| servers.get(name)).is_some()
     });
-    if !there {
+    if !exists {
         return Ok(EditResult::NotFound);
     }
     json_state_file::update(file, |root| {

@@ -77,7 +77,7 @@ impl EnablementFiles {
             let entry =
                 CstInputValue::Object(vec![("enabled".to_owned(), CstInputValue::Bool(enabled))]);
             match root.get(&name) {
-                Some(there) => there.set_value(entry),
+                Some(existing) => existing.set_value(entry),
                 None => {
                     root.append(&name, entry);
                 }

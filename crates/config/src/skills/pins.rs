@@ -63,7 +63,7 @@ pub fn pin_skill(dirs: &UserDirs, folder: &Path, source: Option<&str>) -> Result
         let text = |key: &str, value: &str| (key.to_owned(), CstInputValue::from(value));
         let entry = CstInputValue::Object(vec![text("source", source), text("hash", hash)]);
         match root.get(name) {
-            Some(there) => there.set_value(entry),
+            Some(existing) => existing.set_value(entry),
             None => drop(root.append(name, entry)),
         }
     })

@@ -280,10 +280,11 @@ mod tests {
             world.write("ours", rules);
             assert_eq!(world.trusts(folder), *trusted, "{rules:?} {folder}");
         }
-        let here = std::env::current_dir().and_then(std::fs::canonicalize).expect("here");
+        let current_directory =
+            std::env::current_dir().and_then(std::fs::canonicalize).expect("here");
         let level = TrustLevel::TrustFolder;
         let rule = |folder: &str| TrustRule { file: "f".into(), folder: folder.into(), level };
-        assert_eq!(most_specific_rule(vec![rule("."), rule("..")], &here), None);
+        assert_eq!(most_specific_rule(vec![rule("."), rule("..")], &current_directory), None);
     }
 
     #[test]

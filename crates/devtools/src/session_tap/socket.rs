@@ -21,7 +21,7 @@ use super::{SessionTap, messages};
 pub(super) const ATTACH: &[u8] = b"attach\n";
 /// The name of the socket in the session's directory.
 const NAME: &str = "tap";
-/// The file beside it that names the project.
+/// The file next to it that names the project.
 pub(super) const PROJECT: &str = "project";
 /// How long after its start a session creates the socket: its first request does not wait for it.
 const BIND_DELAY: Duration = Duration::from_millis(100);

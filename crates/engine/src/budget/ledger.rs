@@ -222,13 +222,13 @@ impl Ledger {
 
     /// Starts the clock; returns whether it was stopped before.
     pub(super) fn start_clock(&self) -> bool {
-        let begins = self.change(|accounts| {
-            let begins = accounts.started.is_none();
+        let starts = self.change(|accounts| {
+            let starts = accounts.started.is_none();
             accounts.started.get_or_insert_with(Instant::now);
-            begins
+            starts
         });
         self.changed.notify_waiters();
-        begins
+        starts
     }
 
     /// Runs work that precedes a turn within the session's time limit. Work that takes longer is
@@ -317,7 +317,7 @@ impl Ledger {
     }
 }
 
-/// Returns the time so many milliseconds ago, RFC 3339.
+/// Returns the time this many milliseconds ago, RFC 3339.
 fn time_ago(milliseconds: u64) -> String {
     let now = jiff::Timestamp::now();
     let ago = jiff::SignedDuration::from_millis(i64::try_from(milliseconds).unwrap_or(i64::MAX));

@@ -58,10 +58,10 @@ pub(crate) async fn irreversible_changes(
     effects: &Effects,
 ) -> Vec<String> {
     let (writes, command) = (effects.writes.clone(), effects.runs.first().cloned());
-    let looking = tokio::task::spawn_blocking(move || {
+    let task = tokio::task::spawn_blocking(move || {
         checkpoints.not_undoable(planned_change(command.as_deref(), &writes))
     });
-    looking.await.unwrap_or_default()
+    task.await.unwrap_or_default()
 }
 
 /// Whether the call runs a command that may change files.

@@ -89,9 +89,9 @@ impl ContextManager {
             return;
         }
         let touched: Vec<_> = effects.reads.iter().chain(&effects.writes).cloned().collect();
-        let looking = tokio::task::spawn_blocking(move || context.discover(&touched));
+        let task = tokio::task::spawn_blocking(move || context.discover(&touched));
         // A panic there is a bug, but the result can be used without the context.
-        if let Ok(Some(text)) = inbox.while_receiving(looking).await {
+        if let Ok(Some(text)) = inbox.while_receiving(task).await {
             outcome.for_model.output.push_str(&text);
         }
     }

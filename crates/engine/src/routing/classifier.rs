@@ -79,8 +79,8 @@ pub(super) async fn ask(
         Ok(Ok(answer)) => read(&answer.text(), question.scale, question.threshold),
         Ok(Err(error)) => Err(error.to_string()),
         Err(_) => {
-            let patience = question.time_limit.as_millis();
-            Err(format!("no answer within {patience} ms (`model.routingTimeoutMs`)"))
+            let limit = question.time_limit.as_millis();
+            Err(format!("no answer within {limit} ms (`model.routingTimeoutMs`)"))
         }
     }
 }

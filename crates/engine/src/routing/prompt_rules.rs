@@ -230,14 +230,14 @@ pub(super) fn classify(prompt: &str) -> PromptSize {
     if FAILURE.iter().any(|word| text.contains(word)) {
         return PromptSize::Large("the prompt contains a failure");
     }
-    let begins = |start: &&str| {
+    let starts = |start: &&str| {
         text.strip_prefix(*start).is_some_and(|rest| !rest.starts_with(char::is_alphanumeric))
     };
     let sentences = text.split(['.', '!', '?', '\n', ';']).filter(|it| it.trim().len() > 2).count();
     let is_short = text.chars().count() <= SHORT && sentences <= 2 + files && files <= 1;
     // Two requests in one are more than one step.
     let is_one = !text.contains(" and then ") && text.matches(" and ").count() <= 1;
-    match is_short && is_one && SMALL.iter().any(begins) {
+    match is_short && is_one && SMALL.iter().any(starts) {
         true => PromptSize::Small,
         // A very short prompt depends on its context.
         false if text.split_whitespace().count() < FEW_WORDS => PromptSize::Continuation,

@@ -33,8 +33,8 @@ impl ToolRunner<'_> {
         }
         let not_undoable = match self.checkpoints.store() {
             Some(checkpoints) if !is_expansion && changes_files(&prepared.effects) => {
-                let looking = irreversible_changes(checkpoints, &prepared.effects);
-                self.inbox.while_receiving(looking).await
+                let irreversible = irreversible_changes(checkpoints, &prepared.effects);
+                self.inbox.while_receiving(irreversible).await
             }
             _ => Vec::new(),
         };

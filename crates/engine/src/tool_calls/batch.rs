@@ -220,7 +220,7 @@ struct BatchedCall<'a> {
     /// The call that a hook requested in its place, and how often that happened.
     replacement: Option<(ToolCall, u32)>,
     stage: CallStage,
-    /// Whether no other call may run beside it.
+    /// Whether no other call may run next to it.
     runs_alone: bool,
 }
 

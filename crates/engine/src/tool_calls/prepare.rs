@@ -130,9 +130,9 @@ impl ToolRunner<'_> {
     /// Returns the tool of a call that may be made now.
     async fn find_tool(&mut self, call: &ToolCall) -> Result<Arc<dyn Tool>, Rejection> {
         if self.registry.get(&call.name).is_none()
-            && let Some(looking) = self.registry.wait_for_tool(&call.name)
+            && let Some(wait) = self.registry.wait_for_tool(&call.name)
         {
-            self.inbox.while_receiving(looking).await;
+            self.inbox.while_receiving(wait).await;
             self.registry.refresh();
         }
         if call.name != COMPLETE_TASK

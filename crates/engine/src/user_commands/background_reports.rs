@@ -50,9 +50,9 @@ impl BackgroundWatcher {
             BackgroundCompletion::Inject => LINES,
         };
         let shell = Arc::clone(&self.shell);
-        let looking = tokio::task::spawn_blocking(move || shell.background(lines));
+        let task = tokio::task::spawn_blocking(move || shell.background(lines));
         // A panic there is a bug; the next check may succeed.
-        let Ok(processes) = looking.await else { return };
+        let Ok(processes) = task.await else { return };
         for process in processes {
             match process.state {
                 // The PID may have been reused.

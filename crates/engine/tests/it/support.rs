@@ -392,8 +392,8 @@ pub struct Setup {
 pub fn rig(replies: Vec<ModelReply>, setup: Setup) -> Rig {
     let script = Script::new(replies);
     let store = Arc::new(Memory::default());
-    let hub = EventBus::new();
-    let events = hub.subscribe();
+    let bus = EventBus::new();
+    let events = bus.subscribe();
     let added = Arc::new(Mutex::new(Vec::<PathBuf>::new()));
     let folders = Arc::clone(&added);
     let handle = start(
@@ -455,7 +455,7 @@ pub fn rig(replies: Vec<ModelReply>, setup: Setup) -> Rig {
             hooks: setup.hooks,
             secrets: vec!["hush-hush-hush".into()],
         },
-        hub,
+        bus,
     );
     Rig { handle, events, script, store }
 }

@@ -29,8 +29,8 @@ pub async fn run(plan: &ContainerPlan) -> Result<Ending, ProgramSandboxError> {
     match start(plan).await {
         Err(ProgramSandboxError::Refused { program, code }) if NOT_FOUND.contains(&code) => {
             let own = std::env::current_exe();
-            let looking = tokio::task::spawn_blocking(|| own.is_ok_and(|it| needs_loader(&it)));
-            Err(match looking.await {
+            let task = tokio::task::spawn_blocking(|| own.is_ok_and(|it| needs_loader(&it)));
+            Err(match task.await {
                 Ok(true) => ProgramSandboxError::Loader { program, code },
                 _ => ProgramSandboxError::Refused { program, code },
             })

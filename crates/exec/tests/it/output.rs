@@ -23,10 +23,10 @@ async fn exit_code_and_both_streams_are_captured_in_order() {
 #[tokio::test]
 async fn stdin_is_closed_and_no_terminal_is_available() {
     let project = TestProject::new();
-    let began = Instant::now();
+    let started_at = Instant::now();
     let output = project.run_text("cat; read x < /dev/tty || echo none").await;
     assert!(output.output.captured.head.ends_with("none"), "{:?}", output.output);
-    assert!(began.elapsed() < Duration::from_secs(10));
+    assert!(started_at.elapsed() < Duration::from_secs(10));
 }
 
 #[tokio::test]

@@ -79,10 +79,10 @@ async fn dropped_registry_ends_all_processes() {
 #[tokio::test]
 async fn child_holding_the_pipe_does_not_delay_the_result() {
     let project = TestProject::new();
-    let began = Instant::now();
+    let started_at = Instant::now();
     let done =
         project.run_text("echo shown; (sleep 0.3; echo late; sleep 60) & echo $! >> pids").await;
-    assert!(began.elapsed() < Duration::from_millis(1000));
+    assert!(started_at.elapsed() < Duration::from_millis(1000));
     assert_eq!(done.output.captured.head, "shown");
     assert_eq!(done.remaining_processes, pids(&project, "pids"));
     let pid = done.remaining_processes[0];

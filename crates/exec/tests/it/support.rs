@@ -32,7 +32,7 @@ impl TestProject {
             redact: None,
             copy: Some(self.folder.path().join("outputs/copy.txt")),
             limits: Limits { capture: CaptureLimits::from_threshold(40_000), ..Limits::default() },
-            colour: false,
+            color: false,
             sandbox: None,
         }
     }

@@ -61,7 +61,7 @@ async fn terminal_input_reaches_the_program() {
 async fn long_output_is_read_as_text_and_bounded() {
     let project = TestProject::new();
     let mut command = in_terminal(&project, "seq 1 20000; printf '\\033[32m%0300d\\n' 7");
-    command.colour = true;
+    command.color = true;
     let output = project.run(command).await;
     let captured = &output.output.captured;
     assert!(captured.head.starts_with("1\n2\n3\n"), "{:?}", captured.head.get(..20));
@@ -69,7 +69,7 @@ async fn long_output_is_read_as_text_and_bounded() {
     assert!(captured.tail.as_deref().unwrap().ends_with(&joined));
     let text = std::fs::read_to_string(output.output.file.unwrap().path).unwrap();
     assert_eq!(text.lines().count(), 20_001);
-    assert!(output.output.coloured.unwrap().contains("\x1b[32m"));
+    assert!(output.output.colored.unwrap().contains("\x1b[32m"));
 }
 
 #[tokio::test]

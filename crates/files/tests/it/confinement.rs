@@ -39,9 +39,9 @@ fn paths_outside_or_protected_are_rejected_with_known_messages() {
             ".env\0",
         ] {
             let message = refused(&fixture, path, access);
-            let begin = "Path not in workspace: Attempted path \"/";
+            let start = "Path not in workspace: Attempted path \"/";
             let middle = "\" resolves outside the allowed workspace directories: ";
-            assert!(message.starts_with(begin) && message.contains(middle), "{message}");
+            assert!(message.starts_with(start) && message.contains(middle), "{message}");
         }
     }
     let loops = fixture.path("work/loop");

@@ -144,7 +144,7 @@ fn write_protected_file_is_not_replaced() {
     let fixture = TestWorkspace::new();
     let path = fixture.write_file("work/a", "old");
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o444)).expect("mode");
-    // Root can write it nevertheless.
+    // Root can still write it.
     if rustix::process::geteuid().is_root() {
         return;
     }

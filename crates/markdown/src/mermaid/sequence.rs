@@ -121,8 +121,8 @@ impl Sequence {
         let middles = self.middles();
         let mut canvas = Canvas::default();
         for (name, middle) in self.names.iter().zip(&middles) {
-            let begin = middle.saturating_sub((text_width(name) + 4) / 2);
-            canvas.draw_box(begin, 0, name);
+            let start = middle.saturating_sub((text_width(name) + 4) / 2);
+            canvas.draw_box(start, 0, name);
         }
         let mut row = 3;
         for step in &self.steps {

@@ -11,11 +11,11 @@ impl Server {
     /// Handles a server that rejects its token during a session.
     pub(super) async fn signed_out(self: &Arc<Self>) -> McpError {
         let server = Arc::clone(self);
-        let looking = tokio::task::spawn_blocking(move || {
+        let task = tokio::task::spawn_blocking(move || {
             let url = server.config.endpoint.url().unwrap_or_default();
             server.shared_servers.environment.tokens.has(&server.config.name, url)
         });
-        let is_renewal = looking.await.unwrap_or(false);
+        let is_renewal = task.await.unwrap_or(false);
         self.disconnect().await;
         let error = McpError::SignIn { is_renewal };
         self.handle_failure(error.clone());

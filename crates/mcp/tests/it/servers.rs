@@ -65,17 +65,17 @@ async fn endless_lists_are_truncated_and_old_servers_supported() {
             "{notes:?}"
         );
         let skipped = "on stdout are not MCP messages and were skipped (first: \"listening…\")";
-        let trouble = world.servers.take_warning();
-        assert_eq!(trouble.is_some(), r#do != "oldest", "{trouble:?}");
-        assert_eq!(trouble.is_some_and(|it| it.contains(skipped)), r#do == "noise");
+        let warning = world.servers.take_warning();
+        assert_eq!(warning.is_some(), r#do != "oldest", "{warning:?}");
+        assert_eq!(warning.is_some_and(|it| it.contains(skipped)), r#do == "noise");
         assert_eq!(world.servers.take_warning(), None, "reported once");
         world.end().await;
     }
     let world = World::started("endless").await;
-    let trouble = world.servers.take_warning().expect("it is reported");
+    let warning = world.servers.take_warning().expect("it is reported");
     let expected =
         "`s`: its list of tools was truncated: it has more than 100 pages; 100 of them are used";
-    assert!(trouble.contains(expected), "{trouble}");
+    assert!(warning.contains(expected), "{warning}");
     assert_eq!(world.servers.take_warning(), None, "once");
     world.end().await;
 }

@@ -27,16 +27,18 @@ pub(crate) struct OutputOptions {
 ///
 /// # Errors
 /// Returns an error if flags exclude each other.
-pub(super) fn output_options(typed: &PrintingArguments) -> Result<OutputOptions, InvocationError> {
-    let streams_in = typed.input_format == Some(InputFormat::StreamJson);
+pub(super) fn output_options(
+    arguments: &PrintingArguments,
+) -> Result<OutputOptions, InvocationError> {
+    let streams_in = arguments.input_format == Some(InputFormat::StreamJson);
     // Flags that only one format supports select that format.
     let implied = [
         ("--input-format stream-json", streams_in, Format::StreamJson),
-        ("--stream-version", typed.stream_version.is_some(), Format::StreamJson),
-        ("--verbose-json", typed.verbose_json, Format::Json),
-        ("--stream-text", typed.stream_text, Format::Text),
+        ("--stream-version", arguments.stream_version.is_some(), Format::StreamJson),
+        ("--verbose-json", arguments.verbose_json, Format::Json),
+        ("--stream-text", arguments.stream_text, Format::Text),
     ];
-    let mut format = typed.output_format;
+    let mut format = arguments.output_format;
     let mut asked_by = "--output-format";
     for (flag, provided, needs) in implied {
         match format {
@@ -60,7 +62,7 @@ pub(super) fn output_options(typed: &PrintingArguments) -> Result<OutputOptions,
         }
     }
     let mut warnings = Vec::new();
-    if typed.raw_output && !typed.accept_raw_output_risk {
+    if arguments.raw_output && !arguments.accept_raw_output_risk {
         warnings.push(
             "`--raw-output` lets the model's text control your terminal; use \
              `--accept-raw-output-risk` to hide this warning"
@@ -73,12 +75,12 @@ pub(super) fn output_options(typed: &PrintingArguments) -> Result<OutputOptions,
             Format::Json => OutputFormat::Json,
             Format::StreamJson => OutputFormat::StreamJson,
         }),
-        stream_version: typed.stream_version.unwrap_or(1),
-        verbose_json: typed.verbose_json,
-        raw_output: typed.raw_output || typed.accept_raw_output_risk,
-        stream_text: typed.stream_text,
-        quiet: typed.quiet,
-        schema: typed.output_schema.clone(),
+        stream_version: arguments.stream_version.unwrap_or(1),
+        verbose_json: arguments.verbose_json,
+        raw_output: arguments.raw_output || arguments.accept_raw_output_risk,
+        stream_text: arguments.stream_text,
+        quiet: arguments.quiet,
+        schema: arguments.output_schema.clone(),
         warnings,
     })
 }

@@ -19,11 +19,11 @@ use crate::usage::Usage;
 /// # Errors
 /// Returns an error if flags exclude each other or a value is invalid.
 pub(super) fn session_flags(
-    typed: SessionArguments,
+    arguments: SessionArguments,
     doubles: ReplayArgs,
     startup: &StartupFacts,
 ) -> Result<SessionFlags, InvocationError> {
-    if typed.yolo && typed.approval_mode.is_some() {
+    if arguments.yolo && arguments.approval_mode.is_some() {
         return Err(exclusive("--yolo", "--approval-mode"));
     }
     let recording = match (doubles.record, doubles.record_responses) {
@@ -44,7 +44,7 @@ pub(super) fn session_flags(
             doubles.fake_responses_non_strict.map(Answers::FakeNonStrict),
         ),
     ];
-    let session_id = typed
+    let session_id = arguments
         .session_id
         .map(|id| {
             if SessionId::is_valid(&id) {
@@ -56,54 +56,58 @@ pub(super) fn session_flags(
             }
         })
         .transpose()?;
-    if typed.at.is_some() && typed.resume.is_none() {
+    if arguments.at.is_some() && arguments.resume.is_none() {
         let hint = "Example: `--resume SESSION --at PROMPT`.";
         return Err(Usage::new("`--at` requires `--resume`", hint).into());
     }
-    let resumed = typed.resume.map(|from| match typed.at {
+    let resumed = arguments.resume.map(|from| match arguments.at {
         Some(before) => SessionChoice::ForkBefore { from, prompt: before.get() },
         None => SessionChoice::Resume(from),
     });
     let sessions = [
         ("--resume", resumed),
         ("--session-id", session_id),
-        ("--session-file", typed.session_file.map(SessionChoice::Import)),
+        ("--session-file", arguments.session_file.map(SessionChoice::Import)),
     ];
     let options = LaunchOptions {
-        model: typed.model.filter(|model| !model.trim().is_empty()),
-        approval_mode: if typed.yolo { Some(ApprovalMode::Yolo) } else { typed.approval_mode },
-        plan_exit_mode: typed.plan_exit_mode,
-        allowed_tools: list(&typed.allowed_tools),
-        exclude_tools: list(&typed.exclude_tools),
-        allowed_mcp_servers: list(&typed.allowed_mcp_server_names),
-        skill_directories: typed.skill_dir,
-        extensions: list(&typed.extensions),
-        skip_trust: typed.skip_trust,
-        policy_paths: paths(&typed.rules.policy),
-        admin_policy_paths: paths(&typed.rules.admin_policy),
-        sandbox: typed.sandbox,
-        include_directories: paths(&typed.include_directories),
-        append_system_prompt: typed.append_system_prompt,
-        max_turns: typed.max_turns.map(std::num::NonZeroU32::get),
-        fallback: typed.fallback,
+        model: arguments.model.filter(|model| !model.trim().is_empty()),
+        approval_mode: if arguments.yolo {
+            Some(ApprovalMode::Yolo)
+        } else {
+            arguments.approval_mode
+        },
+        plan_exit_mode: arguments.plan_exit_mode,
+        allowed_tools: list(&arguments.allowed_tools),
+        exclude_tools: list(&arguments.exclude_tools),
+        allowed_mcp_servers: list(&arguments.allowed_mcp_server_names),
+        skill_directories: arguments.skill_dir,
+        extensions: list(&arguments.extensions),
+        skip_trust: arguments.skip_trust,
+        policy_paths: paths(&arguments.rules.policy),
+        admin_policy_paths: paths(&arguments.rules.admin_policy),
+        sandbox: arguments.sandbox,
+        include_directories: paths(&arguments.include_directories),
+        append_system_prompt: arguments.append_system_prompt,
+        max_turns: arguments.max_turns.map(std::num::NonZeroU32::get),
+        fallback: arguments.fallback,
         limits: RunLimits {
-            cost: typed.max_cost,
-            tokens: typed.max_tokens.map(std::num::NonZeroU64::get),
-            time: typed.timeout,
+            cost: arguments.max_cost,
+            tokens: arguments.max_tokens.map(std::num::NonZeroU64::get),
+            time: arguments.timeout,
         },
         session: parse_exclusive(sessions)?,
         answers: parse_exclusive(sources)?,
         recording,
-        ignore_env: typed.ignore_env,
+        ignore_env: arguments.ignore_env,
         ..LaunchOptions::default()
     };
-    let worktree = typed.worktree.map(|name| WorktreeRequest {
+    let worktree = arguments.worktree.map(|name| WorktreeRequest {
         name,
-        revision: typed.from,
-        include_changes: typed.carry,
+        revision: arguments.from,
+        include_changes: arguments.carry,
     });
-    let debug = typed.debug || startup.debug;
-    Ok(SessionFlags { options, mcp_config: typed.mcp_config, worktree, debug })
+    let debug = arguments.debug || startup.debug;
+    Ok(SessionFlags { options, mcp_config: arguments.mcp_config, worktree, debug })
 }
 
 /// Returns the paths of a list flag.

@@ -26,7 +26,7 @@ fn refusal(words: &[&str]) -> String {
 
 #[test]
 fn flags_are_accepted_anywhere_and_the_last_wins() {
-    let (text, flags, printing) = prompt(&[
+    let (text, flags, output_options) = prompt(&[
         "--approval-mode=yolo",
         "fix",
         "-m",
@@ -46,9 +46,9 @@ fn flags_are_accepted_anywhere_and_the_last_wins() {
     assert_eq!(flags.options.approval_mode, Some(ApprovalMode::Yolo));
     assert_eq!(flags.options.model.as_deref(), Some("b"));
     assert_eq!(flags.options.max_turns, Some(3));
-    assert_eq!(printing.format, Some(OutputFormat::Json));
+    assert_eq!(output_options.format, Some(OutputFormat::Json));
     assert_eq!(flags.options.allowed_tools, ["x", "run_shell_command(git log, -1)", "y"]);
-    assert_eq!(printing.warnings.len(), 1);
+    assert_eq!(output_options.warnings.len(), 1);
 }
 
 #[test]

@@ -451,9 +451,9 @@ fn programs_started_by_bash_were_predicted() {
         let lines: Vec<String> = lines
             .into_iter()
             .filter(|line| {
-                let trouble = analyse(line).unanalyzable_reason;
-                unclear += usize::from(trouble.is_some());
-                trouble.is_none()
+                let reason = analyse(line).unanalyzable_reason;
+                unclear += usize::from(reason.is_some());
+                reason.is_none()
             })
             .collect();
         for (line, ran) in lines.iter().zip(yard.run(&lines)) {

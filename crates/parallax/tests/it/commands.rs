@@ -37,13 +37,13 @@ fn custom_command_expands_to_its_prompt() {
         "---\ndescription: Fix\n---\nFix $1 in $2 ($ARGUMENTS)\n",
     )
     .unwrap();
-    for (typed, prompt) in [
+    for (input, prompt) in [
         ("/git:explain  the $(id)  ", "Explain the $(id)!"),
         ("/plain", "Look around."),
         ("/plain here", "Look around.\n\n/plain here"),
         ("/fix 'a b' c", "Fix a b in c ('a b' c)"),
     ] {
-        world.run_well(&["-p", typed]);
+        world.run_well(&["-p", input]);
         assert_eq!(sent(&world), prompt);
     }
 }
@@ -87,7 +87,7 @@ fn info_commands_work_without_a_terminal_or_a_model() {
     let world = create_world();
     world.home.write("GEMINI.md", "a rule of the project").unwrap();
     world.home.write_home(".gemini/commands/go.toml", "prompt = 'Go'").unwrap();
-    for (typed, word) in [
+    for (input, word) in [
         ("/about", "gemini"),
         ("/agents list", "codebase_investigator"),
         ("/chat list", "Nothing is saved"),
@@ -111,11 +111,11 @@ fn info_commands_work_without_a_terminal_or_a_model() {
         ("/compress the numbers", "Nothing to compress."),
         ("/compress undo", "no compaction to undo"),
     ] {
-        let output = world.run_well(&["-p", typed]);
-        assert!(output.stdout().contains(word), "{typed}: {}", output.stdout());
-        let output = world.run_well(&["-p", typed, "-o", "json"]);
+        let output = world.run_well(&["-p", input]);
+        assert!(output.stdout().contains(word), "{input}: {}", output.stdout());
+        let output = world.run_well(&["-p", input, "-o", "json"]);
         let out: Value = serde_json::from_str(&output.stdout()).expect("json");
-        assert!(out["response"].is_string() && !out["structured"].is_null(), "{typed}: {out}");
+        assert!(out["response"].is_string() && !out["structured"].is_null(), "{input}: {out}");
     }
     let output = world.run_well(&["-p", "/tools", "-o", "stream-json"]);
     let lines: Vec<Value> =
@@ -227,9 +227,9 @@ fn project_command_wins_over_user_command_only_when_trusted() {
     let world = create_world();
     world.home.write_home(".gemini/commands/go.toml", "prompt = 'user'").unwrap();
     world.home.write(".gemini/commands/go.toml", "prompt = 'project'").unwrap();
-    for (typed, prompt) in [("/go", "project"), ("/user.go", "user"), ("/workspace.go", "project")]
+    for (input, prompt) in [("/go", "project"), ("/user.go", "user"), ("/workspace.go", "project")]
     {
-        world.run_well(&["-p", typed]);
+        world.run_well(&["-p", input]);
         assert_eq!(sent(&world), prompt);
     }
 }

@@ -171,15 +171,15 @@ fn directory_context_is_sent_on_first_access() {
     world.home.write("sub/b.txt", "text").expect("file");
     world.run_well(&["-p", "go"]);
     let last = raw_contents(&world.server.requests()[2]).join("\n");
-    let begin = "--- Newly Discovered Project Context ---";
-    assert_eq!(last.matches(begin).count(), 1, "{last}");
-    let places = ["root rule", begin, "rule of sub", "imported rule", "deep rule"];
+    let start = "--- Newly Discovered Project Context ---";
+    assert_eq!(last.matches(start).count(), 1, "{last}");
+    let places = ["root rule", start, "rule of sub", "imported rule", "deep rule"];
     let places = places.map(|words| last.find(words).unwrap_or_else(|| panic!("{words}")));
     assert!(places.is_sorted(), "{last}");
     // A resumed session does not add the file again.
     world.run_well(&["--resume", "latest", "-p", "on"]);
     let last = raw_contents(world.server.requests().last().expect("request")).join("\n");
-    assert_eq!(last.matches(begin).count(), 1, "{last}");
+    assert_eq!(last.matches(start).count(), 1, "{last}");
 }
 
 #[test]
@@ -338,16 +338,16 @@ fn annotations_in_pasted_code_attach_no_file() {
     world.home.write("src/FooTest.java", "HAS a test").unwrap();
     world.home.write("property_tests.rs", "HAS properties").unwrap();
     world.home.write("Makefile", "HAS rules").unwrap();
-    for (typed, expected) in [
+    for (input, expected) in [
         ("@Test\npublic void x() {}", None),
         ("why?\n    @property\n    def x(self): ...", None),
         ("see @Makefile\nand @Test", Some("HAS rules")),
         ("see @Test\n", Some("HAS a test")),
     ] {
-        world.run_well(&["-p", typed]);
+        world.run_well(&["-p", input]);
         let sent = body(&world, world.server.requests().len() - 1)["contents"].to_string();
-        assert_eq!(sent.contains("HAS "), expected.is_some(), "{typed}: {sent}");
-        assert!(expected.is_none_or(|text| sent.contains(text)), "{typed}: {sent}");
+        assert_eq!(sent.contains("HAS "), expected.is_some(), "{input}: {sent}");
+        assert!(expected.is_none_or(|text| sent.contains(text)), "{input}: {sent}");
     }
 }
 
@@ -359,7 +359,7 @@ fn globs_of_a_prompt_attach_what_they_match() {
         world.home.write(path, &format!("HAS {path}")).unwrap();
     }
     let all = ["src/a.rs", "src/lib/b.rs", "src/m.txt", "app/[id]/page.tsx", "app/x.ts", "README"];
-    for (typed, expected, warning) in [
+    for (input, expected, warning) in [
         ("@src/{a,z}.rs, please", vec!["src/a.rs"], None),
         ("@**/[ab].rs", vec!["src/a.rs", "src/lib/b.rs"], None),
         ("@{src,app}/?.{rs,ts}", vec!["src/a.rs", "app/x.ts"], None),
@@ -386,17 +386,17 @@ fn globs_of_a_prompt_attach_what_they_match() {
         ("@src[0] = {a, b}; @src(1)(2)", vec!["src/a.rs", "src/lib/b.rs", "src/m.txt"], None),
         ("```java\n@app\n```", vec![], None),
     ] {
-        let output = world.run(&["-p", typed]);
-        assert_eq!(output.code(), 0, "{typed}: {}", output.err());
+        let output = world.run(&["-p", input]);
+        assert_eq!(output.code(), 0, "{input}: {}", output.err());
         let sent = body(&world, world.server.requests().len() - 1)["contents"].to_string();
         let found: Vec<&str> =
             all.into_iter().filter(|path| sent.contains(&format!("HAS {path}"))).collect();
         let mut expected = expected;
         expected.sort_unstable_by_key(|path| all.iter().position(|known| known == path));
-        assert_eq!(found, expected, "{typed}");
+        assert_eq!(found, expected, "{input}");
         match warning {
-            Some(warning) => assert!(output.err().contains(warning), "{typed}: {}", output.err()),
-            None => assert_eq!(output.err(), "", "{typed}"),
+            Some(warning) => assert!(output.err().contains(warning), "{input}: {}", output.err()),
+            None => assert_eq!(output.err(), "", "{input}"),
         }
     }
 }
@@ -409,12 +409,12 @@ fn attachment_that_cannot_be_read_is_a_warning() {
     world.home.write("a.txt", "HAS a").unwrap();
     let big = world.home.write("big.mp4", "\0\0\0\u{18}ftypmp42\0\0\0\0mp42isom").unwrap();
     std::fs::File::options().write(true).open(big).unwrap().set_len(30_000_000).unwrap();
-    for typed in ["@empty.png", "@empty.pdf @a.txt", "look at \"@empty.png\"", "@big.mp4"] {
-        let output = world.run(&["-p", typed]);
-        assert_eq!(output.code(), 0, "{typed}: {}", output.err());
-        assert!(output.err().contains("was not read: "), "{typed}: {}", output.err());
+    for input in ["@empty.png", "@empty.pdf @a.txt", "look at \"@empty.png\"", "@big.mp4"] {
+        let output = world.run(&["-p", input]);
+        assert_eq!(output.code(), 0, "{input}: {}", output.err());
+        assert!(output.err().contains("was not read: "), "{input}: {}", output.err());
         let sent = body(&world, world.server.requests().len() - 1)["contents"].to_string();
-        assert_eq!(sent.contains("HAS a"), typed.contains("a.txt"), "{typed}");
+        assert_eq!(sent.contains("HAS a"), input.contains("a.txt"), "{input}");
     }
 }
 

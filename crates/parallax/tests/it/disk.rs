@@ -17,7 +17,7 @@ fn create_world() -> (World, String) {
     (world, text)
 }
 
-/// Checks that the old file is intact, no other file is beside it, and the error is reported: to
+/// Checks that the old file is intact, no other file is next to it, and the error is reported: to
 /// the model, or to the user if the run cannot continue.
 fn assert_intact(world: &World, text: &str, done: &Finished, reason: &[&str]) {
     assert!(world.read("disk/big.txt") == text, "the old file is intact");

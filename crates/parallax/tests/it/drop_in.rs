@@ -99,7 +99,7 @@ fn rejected_shown_and_accepted_settings_are_the_same() {
     }
     let listed = world.run_well(&["mcp", "list"]);
     assert!(listed.stdout().contains("s: true"), "{}", listed.stdout());
-    // Acceptance beside one user server does not apply beside another.
+    // Acceptance next to one user server does not apply next to another.
     let other = json!({"mcpServers": {"s": server("false")}, "tools": {"allowed": ["glob"]}});
     world.home.write_home(".gemini/settings.json", &other.to_string()).expect("written");
     let output = world.run_well(&["-o", "json", "-p", "go"]);

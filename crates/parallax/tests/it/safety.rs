@@ -87,7 +87,7 @@ fn caches_are_written_to_a_layer_or_directly_in_yolo_mode() {
         let home = world.home.parallax().parent().map(std::path::Path::to_owned).expect("a home");
         let is_there = home.join(".cache/pip/x").exists();
         assert_eq!(is_there, in_place, "{tier} {mode}");
-        // Without a layer, the files beside a cache proper are not writable.
+        // Without a layer, the files next to a cache proper are not writable.
         assert!(!home.join(".npm/x").exists(), "{tier} {mode}");
     }
 }
@@ -439,7 +439,7 @@ fn commands_see_only_temporary_files_of_their_session() {
             command.env("PARALLAX_SANDBOX_TIER", tier);
             let (temporary, own) =
                 (world.home.parallax().join("tmp"), world.home.project().join("own"));
-            let telling = std::thread::spawn(move || {
+            let reporter = std::thread::spawn(move || {
                 let pattern = temporary.join("project-*/*/tool-outputs/*");
                 let find = format!("ls {} 2>/dev/null | head -n 1", pattern.display());
                 let mut path = String::new();
@@ -453,7 +453,7 @@ fn commands_see_only_temporary_files_of_their_session() {
                 std::fs::write(own, path).expect("written");
             });
             let done = finish(command);
-            telling.join().expect("a thread");
+            reporter.join().expect("a thread");
             let answers = answers(&world.server);
             let answers: Vec<&str> = answers
                 .iter()

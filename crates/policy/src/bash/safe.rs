@@ -70,7 +70,7 @@ pub fn is_harmless_redirection(redirection: &Redirection) -> bool {
 }
 
 fn safe(command: &Command, place: &SafeReadRoots<'_>, has_changed_directory: bool) -> bool {
-    let here =
+    let context =
         ReadContext { directory: place.directory, roots: place.roots, has_changed_directory };
     if command.background
         || !command.assignments.is_empty()
@@ -85,7 +85,7 @@ fn safe(command: &Command, place: &SafeReadRoots<'_>, has_changed_directory: boo
     let Some(arguments) = Argument::all(words) else {
         return name == "echo" && words.iter().all(is_text_or_status);
     };
-    program_is_safe(name, &arguments, &here)
+    program_is_safe(name, &arguments, &context)
 }
 
 /// A word whose text is known.
@@ -140,11 +140,11 @@ fn is_text_or_status(word: &Word) -> bool {
         })
 }
 
-fn program_is_safe(name: &str, arguments: &[Argument<'_>], here: &ReadContext<'_>) -> bool {
+fn program_is_safe(name: &str, arguments: &[Argument<'_>], context: &ReadContext<'_>) -> bool {
     if arguments.iter().any(|word| follows_links(name, word)) {
         return false;
     }
-    let stays = || arguments.iter().all(|word| here.is_inside(word));
+    let stays = || arguments.iter().all(|word| context.is_inside(word));
     let none = |refused: &dyn Fn(&Argument<'_>) -> bool| !arguments.iter().any(refused);
     let operands = || arguments.iter().filter(|word| !word.is_option()).count();
     match name {
@@ -153,7 +153,7 @@ fn program_is_safe(name: &str, arguments: &[Argument<'_>], here: &ReadContext<'_
         | "numfmt" | ":" | "nproc" | "arch" | "groups" | "type" | "basename" | "dirname"
         | "exit" => arguments
             .iter()
-            .all(|word| word.quoted || !word.text.contains('~') || here.is_inside(word)),
+            .all(|word| word.quoted || !word.text.contains('~') || context.is_inside(word)),
         "printf" => {
             // `%n` sets an arbitrary variable.
             none(&|word| word.text.starts_with("-v") || sets_variable(word.text))
@@ -239,22 +239,24 @@ fn program_is_safe(name: &str, arguments: &[Argument<'_>], here: &ReadContext<'_
                     .iter()
                     .all(|word| !word.is_option() || matches!(word.text, "-p" | "-u" | "-i"))
         }
-        "cut" => arguments.iter().all(|word| word.text.starts_with("-d") || here.is_inside(word)),
+        "cut" => {
+            arguments.iter().all(|word| word.text.starts_with("-d") || context.is_inside(word))
+        }
         "grep" | "egrep" | "fgrep" => {
-            none(&takes_patterns_of_file) && operands::pattern_and_paths_stay(arguments, here)
+            none(&takes_patterns_of_file) && operands::pattern_and_paths_stay(arguments, context)
         }
         "cd" => matches!(arguments, [folder] if !folder.text.starts_with('-')) && stays(),
         // The second operand of `uniq` is its output file; `-` counts as an operand.
         "uniq" => operands() <= 1 && stays(),
         "sed" => {
             operands::sed_prints_lines(arguments)
-                && arguments.get(2..).unwrap_or_default().iter().all(|word| here.is_inside(word))
+                && arguments.get(2..).unwrap_or_default().iter().all(|word| context.is_inside(word))
         }
         "find" => none(&has_find_action) && stays(),
         "rg" => {
             none(&|word| rg_runs_programs(word.text))
                 && none(&takes_patterns_of_file)
-                && operands::pattern_and_paths_stay(arguments, here)
+                && operands::pattern_and_paths_stay(arguments, context)
         }
         "git" => git::is_read_only(arguments) && stays(),
         "base64" => {

@@ -23,7 +23,7 @@ impl Policy {
         let whole = self.find(call, Subject::Whole, trace);
         trace.assign_to_call();
         let mut finding = match shell.unanalyzable_reason() {
-            Some(trouble) => self.decide_unanalyzable(call, trouble, whole),
+            Some(reason) => self.decide_unanalyzable(call, reason, whole),
             None => self.decide_by_parts(call, shell, whole, trace),
         };
         let granted = finding.grants.clone().unwrap_or_default();

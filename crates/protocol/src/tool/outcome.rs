@@ -157,7 +157,7 @@ pub struct ToolResult {
     pub sandbox_overhead: Option<SandboxOverhead>,
 }
 
-/// The time that the sandbox took beside the program in it. What the sandbox does in the program's
+/// The time that the sandbox took next to the program in it. What the sandbox does in the program's
 /// own process counts as the program's time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SandboxOverhead {

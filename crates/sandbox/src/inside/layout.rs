@@ -84,9 +84,9 @@ pub(crate) fn build(
     steps.sort_by_key(|(path, step)| (path.components().count(), rank(step)));
     let mut last: Option<PathBuf> = None;
     for (path, step) in steps {
-        let again = last.as_deref() == Some(&path);
+        let is_repeated = last.as_deref() == Some(&path);
         match step {
-            MountAction::Show(tree, _) if !again => view.attach(&tree, &path)?,
+            MountAction::Show(tree, _) if !is_repeated => view.attach(&tree, &path)?,
             MountAction::Show(..) => {}
             MountAction::Filter(filter) => view.filter(&filter, &stage)?,
             MountAction::Pin => view.protect(&path, false)?,

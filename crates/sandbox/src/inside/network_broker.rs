@@ -251,10 +251,10 @@ impl BrokerProcess {
 impl Drop for BrokerProcess {
     /// Reaps the process if it ends soon because no process was left behind.
     fn drop(&mut self) {
-        let patience = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
+        let timeout = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
         self.wire = None;
         if let Ok(handle) = handle_of(self.process) {
-            let _ = poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&patience));
+            let _ = poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&timeout));
         }
         let _ = waitpid(Some(self.process), WaitOptions::NOHANG);
     }

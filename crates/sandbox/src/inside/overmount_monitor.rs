@@ -145,12 +145,12 @@ impl OvermountMonitor {
     pub(crate) fn run(mut self) {
         kernel::request_low_latency();
         let mut running = true;
-        let mut patience = 0;
+        let mut retries = 0;
         loop {
             let mut fds = vec![PollFd::new(&self.mounts, PollFlags::PRI)];
             fds.extend(running.then(|| PollFd::new(&self.command, PollFlags::IN)));
             fds.extend(self.names.as_ref().map(|names| PollFd::new(&names.events, PollFlags::IN)));
-            match poll(&mut fds, (patience > 0).then_some(&PAUSE)) {
+            match poll(&mut fds, (retries > 0).then_some(&PAUSE)) {
                 Err(Errno::INTR) => continue,
                 Err(_) => return,
                 Ok(_) => {}
@@ -160,10 +160,10 @@ impl OvermountMonitor {
             let appeared = self.names.is_some() && ready(1 + usize::from(running));
             drop(fds);
             if fell {
-                patience = MAX_RETRIES;
+                retries = MAX_RETRIES;
             }
-            if patience > 0 {
-                patience = if self.cover_all() { 0 } else { patience - 1 };
+            if retries > 0 {
+                retries = if self.cover_all() { 0 } else { retries - 1 };
             }
             if ended {
                 running = false;
@@ -172,7 +172,7 @@ impl OvermountMonitor {
                 // may need them: only files that appear later are covered.
                 self.overmounts.iter_mut().for_each(|cover| cover.existed_before = true);
             } else if appeared && !self.cover_new() {
-                patience = MAX_RETRIES;
+                retries = MAX_RETRIES;
             }
         }
     }

@@ -74,7 +74,7 @@ pub(crate) fn restrict_all(plan: &Plan) -> SandboxResult<()> {
             rules = allow(rules, path, handled)?;
             continue;
         }
-        // A rule for a directory holds for everything in it, so nothing new can be created beside
+        // A rule for a directory holds for everything in it, so nothing new can be created next to
         // what is hidden or protected.
         for part in writable.iter().filter(|part| part.starts_with(path)) {
             rules = allow(rules, part, handled)?;

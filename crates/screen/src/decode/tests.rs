@@ -126,14 +126,14 @@ fn terminal_replies_between_keys_are_not_keys() {
     let (events, answers): (Vec<_>, Vec<_>) = decode(bytes.as_bytes())
         .into_iter()
         .partition(|decoded| matches!(decoded, DecodedInput::Event(_)));
-    let typed: String = events
+    let input: String = events
         .iter()
         .filter_map(|event| match event {
             DecodedInput::Event(InputEvent::Key(key)) => key.character(),
             _ => None,
         })
         .collect();
-    assert_eq!(typed, "hello!");
+    assert_eq!(input, "hello!");
     let expected = [
         TerminalReply::Kitty,
         TerminalReply::Background(0x1e, 0x1e, 0x2e),
@@ -403,7 +403,7 @@ proptest! {
         let mut whole = Vec::new();
         let mut decoder = Decoder::default();
         decoder.feed(&bytes, &mut whole);
-        let patience = decoder.wait_time();
+        let wait_time = decoder.wait_time();
 
         let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
         cuts.sort_unstable();
@@ -415,7 +415,7 @@ proptest! {
             from = cut;
         }
         prop_assert_eq!(whole, pieces);
-        prop_assert_eq!(patience, decoder.wait_time());
+        prop_assert_eq!(wait_time, decoder.wait_time());
     }
 
     #[test]
@@ -443,7 +443,7 @@ proptest! {
             let at = at.index(chars.len() + 1);
             chars.insert(at, ANSWERS[answer].to_owned());
         }
-        let typed: String = decode(chars.concat().as_bytes())
+        let input: String = decode(chars.concat().as_bytes())
             .into_iter()
             .filter_map(|decoded| match decoded {
                 DecodedInput::Event(InputEvent::Key(key)) => Some(key.character().unwrap()),
@@ -451,6 +451,6 @@ proptest! {
                 DecodedInput::Answer(_) => None,
             })
             .collect();
-        prop_assert_eq!(typed, text);
+        prop_assert_eq!(input, text);
     }
 }

@@ -82,12 +82,12 @@ pub fn rows(words: &[String], columns: u16) -> Vec<Line> {
 }
 
 /// Returns the status, composer, and footer rows, and the cursor's column.
-pub fn surroundings(typed: &str, columns: u16, seconds: usize) -> (u16, Vec<Line>) {
+pub fn surroundings(input: &str, columns: u16, seconds: usize) -> (u16, Vec<Line>) {
     let width = usize::from(columns);
     let dim = Style::PLAIN.dim();
     let band = Style::PLAIN.on(Color::Rgb(40, 40, 60));
     let footer = format!("FOOTER{:>1$}", "model", width.saturating_sub(6));
-    let prompt = format!("> {typed}");
+    let prompt = format!("> {input}");
     let cursor = u16::try_from(text_width(&prompt)).unwrap();
     let rows = vec![
         Line::styled(format!("STATUS working {seconds}"), Style::fg(Color::Ansi(6))),

@@ -99,9 +99,9 @@ fn assert_whole(contents: &str) {
     let (lines, words) = (numbers.next().unwrap(), numbers.next().unwrap());
     let mut expected: Vec<String> = (0..lines).flat_map(child::words).collect();
     expected.extend(child::words(lines).into_iter().take(words));
-    let begin = contents.find("BEGIN").unwrap();
+    let start = contents.find("BEGIN").unwrap();
     let seen: Vec<&str> =
-        contents[begin..].split_whitespace().filter(|word| *word != "BEGIN").collect();
+        contents[start..].split_whitespace().filter(|word| *word != "BEGIN").collect();
     let seen = &seen[..seen.iter().position(|word| *word == "END").unwrap()];
     for (at, (seen, expected)) in seen.iter().zip(&expected).enumerate() {
         assert_eq!(seen, expected, "word {at} in:\n{contents}");

@@ -77,20 +77,20 @@ pub(super) fn watch(
     mode: ApprovalMode,
     checkpoint_manager: Option<Arc<CheckpointManager>>,
     context: ServerContext,
-    hub: EventBus,
+    bus: EventBus,
 ) -> Option<Watch> {
     let checkpoint_manager = checkpoint_manager.filter(|_| mode != ApprovalMode::Yolo)?;
     Some(Arc::new(move |server| {
         let granted =
             permissions(&server.grants, &context.directory_of(server), &context.variables);
         let watch = checkpoint_manager.watch()?.with_writable_paths(granted.file_system.write);
-        let (server, hub) = (server.name.clone(), hub.clone());
+        let (server, bus) = (server.name.clone(), bus.clone());
         let end = move || {
             // It is unknown what the server ran, so no change is permitted.
             let note = watch.end("").note()?;
             let text = format!("MCP server `{server}`: {note}");
             let done = ItemDone::notice(Level::Warning, text.clone());
-            hub.send(EventBody::ItemDone { item: "notice-mcp-watch".into(), done });
+            bus.send(EventBody::ItemDone { item: "notice-mcp-watch".into(), done });
             Some(text)
         };
         Some(Box::new(end) as EndWatch)

@@ -92,17 +92,17 @@ impl SessionBuilder {
             .into_iter()
             .chain(tap.clone().map(|tap| tap as Arc<dyn Observer>))
             .collect();
-        let hub = EventBus::with_observers(observers.clone());
-        let events = hub.subscribe();
+        let bus = EventBus::with_observers(observers.clone());
+        let events = bus.subscribe();
         let model_setup =
-            self.open_model(&resumed, &workspace_setup, &hub, tap.as_ref()).map_err(|error| {
+            self.open_model(&resumed, &workspace_setup, &bus, tap.as_ref()).map_err(|error| {
                 match &session_model {
                     Some(model) => model.explain(error),
                     None => error,
                 }
             })?;
         let tool_setup =
-            self.open_tools(&resumed.id, &workspace_setup, &model_setup, &hub, tap.as_ref())?;
+            self.open_tools(&resumed.id, &workspace_setup, &model_setup, &bus, tap.as_ref())?;
         // Must run before context files are read, because a killed command may have changed one.
         self.warnings.extend(
             tool_setup
@@ -121,7 +121,7 @@ impl SessionBuilder {
             &workspace_setup,
             &tool_setup,
             &memory,
-            &hub,
+            &bus,
             observers,
         )?;
         let prompt = self.prompt_material(&workspace_setup, &tool_setup, &sources, &memory)?;
@@ -150,7 +150,7 @@ impl SessionBuilder {
             &tool_setup,
             sources,
             inputs,
-            hub,
+            bus,
             tap.as_ref(),
         );
         let directory = self.launch.directory();
@@ -236,14 +236,14 @@ impl SessionBuilder {
         &mut self,
         resumed: &ResumedState,
         workspace_setup: &WorkspaceSetup,
-        hub: &EventBus,
+        bus: &EventBus,
         tap: Option<&Arc<SessionTap>>,
     ) -> Result<ModelSetup, Failure> {
         let model = model::open(&self.launch, workspace_setup.workspace.root(), &resumed.id, tap)?;
         let budget = budget::session_budget(&self.launch, &resumed.records, model.as_ref());
         let budget = budget.with_user_prompts(self.launch.options.budget_questions);
         let metered =
-            UsageTrackingModel::new(Arc::clone(&model), hub.clone()).with_ledger(budget.ledger());
+            UsageTrackingModel::new(Arc::clone(&model), bus.clone()).with_ledger(budget.ledger());
         let name = self.launch.model_name();
         self.warnings.extend(self.launch.provider_manager().model_table().warnings_for(&name));
         self.warnings.extend(web_search::start_notice(&self.launch, model.as_ref(), &name));
@@ -258,7 +258,7 @@ impl SessionBuilder {
         id: &SessionId,
         workspace_setup: &WorkspaceSetup,
         model_setup: &ModelSetup,
-        hub: &EventBus,
+        bus: &EventBus,
         tap: Option<&Arc<SessionTap>>,
     ) -> Result<ToolSetup, Failure> {
         let WorkspaceSetup { workspace, seen_files, artifacts } = workspace_setup;
@@ -298,7 +298,7 @@ impl SessionBuilder {
                     artifacts: artifacts.clone(),
                     plans: plans.clone(),
                     model: metered(),
-                    warn: warning(hub),
+                    warn: warning(bus),
                     workspace: Arc::clone(workspace),
                 },
             }),
@@ -330,7 +330,7 @@ impl SessionBuilder {
             processes(),
             sandbox(),
             &checkpoint_manager,
-            hub,
+            bus,
             tap,
         );
         self.warnings.extend(notices);
@@ -358,21 +358,21 @@ impl SessionBuilder {
         workspace_setup: &WorkspaceSetup,
         tool_setup: &ToolSetup,
         memory: &InitialContext,
-        hub: &EventBus,
+        bus: &EventBus,
         observers: Vec<Arc<dyn Observer>>,
     ) -> Result<RuntimeSources, Failure> {
         let ToolSetup { shell, plans, toolbox, checkpoint_manager, .. } = tool_setup;
         let workspace = Arc::clone(&workspace_setup.workspace);
         let begun_with = memory.files.clone();
         let found =
-            NestedContext::new(self.launch.context_sources(), workspace, begun_with, warning(hub));
+            NestedContext::new(self.launch.context_sources(), workspace, begun_with, warning(bus));
         let nested_context = Arc::new(found);
         let discovered = discovery::discover(
             &self.launch,
             shell.clone(),
             toolbox.processes(),
             checkpoint_manager.clone(),
-            hub.clone(),
+            bus.clone(),
         );
         let kept = |name| {
             self.launch
@@ -486,7 +486,7 @@ impl SessionBuilder {
         tool_setup: &ToolSetup,
         sources: RuntimeSources,
         inputs: PromptInputs,
-        hub: EventBus,
+        bus: EventBus,
         tap: Option<&Arc<SessionTap>>,
     ) -> SessionHandle {
         let secrets = self.launch.provider_manager().own_keys();
@@ -503,7 +503,7 @@ impl SessionBuilder {
             }
         };
         if self.needs_name(&resumed.records) {
-            session_names::name(hub.subscribe(), metered, Arc::clone(&store));
+            session_names::name(bus.subscribe(), metered, Arc::clone(&store));
         }
         let more_tools = CombinedToolSource {
             skills: Arc::clone(&tool_setup.skills),
@@ -514,7 +514,7 @@ impl SessionBuilder {
         let added = Arc::clone(&workspace_setup.workspace);
         let roots_of = tool_setup.servers.clone();
         let records = || resumed.records.iter();
-        let model_changed = tool_setup.toolbox.follow(Arc::clone(&model), hub.clone());
+        let model_changed = tool_setup.toolbox.follow(Arc::clone(&model), bus.clone());
         parallax_engine::start(
             SessionOptions {
                 model,
@@ -589,7 +589,7 @@ impl SessionBuilder {
                 secrets,
                 id: resumed.id,
             },
-            hub,
+            bus,
         )
     }
 
@@ -629,11 +629,11 @@ impl SessionBuilder {
 }
 
 /// Returns a function that shows a warning about context files.
-fn warning(hub: &EventBus) -> parallax_context_files::WarnFn {
-    let hub = hub.clone();
+fn warning(bus: &EventBus) -> parallax_context_files::WarnFn {
+    let bus = bus.clone();
     Arc::new(move |text| {
         let done = ItemDone::notice(Level::Warning, text);
-        hub.send(EventBody::ItemDone { item: "notice-context".into(), done });
+        bus.send(EventBody::ItemDone { item: "notice-context".into(), done });
     })
 }
 

@@ -1,4 +1,4 @@
-//! The routes: JSON-RPC at `/`, HTTP+JSON beside it, and those of Gemini CLI's server.
+//! The routes: JSON-RPC at `/`, HTTP+JSON next to it, and those of Gemini CLI's server.
 
 use std::sync::Arc;
 use std::time::Duration;

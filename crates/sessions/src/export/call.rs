@@ -128,9 +128,9 @@ impl ExportedCall<'_> {
 
     /// Returns a one-line description of the tool call.
     fn summary(&self) -> String {
-        let telling = TELLING.iter().find_map(|name| self.args.get(*name)?.as_str());
+        let summary = TELLING.iter().find_map(|name| self.args.get(*name)?.as_str());
         let text =
-            telling.or_else(|| self.args.values().find_map(Value::as_str)).unwrap_or_default();
+            summary.or_else(|| self.args.values().find_map(Value::as_str)).unwrap_or_default();
         let text =
             Path::new(text).strip_prefix(self.project).ok().and_then(Path::to_str).unwrap_or(text);
         super::first_line(text).chars().take(160).collect()

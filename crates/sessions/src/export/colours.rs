@@ -47,17 +47,17 @@ pub(super) fn write_code(
     code: &str,
     by: Option<SyntaxHighlighter>,
 ) {
-    let pieces = by.map(|colourist| colourist(language, code)).unwrap_or_default();
-    let mut begin = 0;
+    let pieces = by.map(|highlighter| highlighter(language, code)).unwrap_or_default();
+    let mut start = 0;
     for (end, piece) in pieces {
-        let Some(text) = code.get(begin..end).filter(|text| !text.is_empty()) else { continue };
-        begin = end;
+        let Some(text) = code.get(start..end).filter(|text| !text.is_empty()) else { continue };
+        start = end;
         let _ = match piece.class() {
             Some(class) => write!(page, "<span class=\"{class}\">{}</span>", Escaped(text)),
             None => write!(page, "{}", Escaped(text)),
         };
     }
-    let _ = write!(page, "{}", Escaped(code.get(begin..).unwrap_or_default()));
+    let _ = write!(page, "{}", Escaped(code.get(start..).unwrap_or_default()));
 }
 
 #[cfg(test)]

@@ -10,8 +10,8 @@ pub(super) fn write_diff(page: &mut String, diff: &str) {
     let mut numbers: Option<(u64, u64)> = None;
     let mut is_first = true;
     for line in diff.lines() {
-        if let Some(begin) = hunk(line) {
-            numbers = Some(begin);
+        if let Some(start) = hunk(line) {
+            numbers = Some(start);
             if !std::mem::take(&mut is_first) {
                 page.push_str("<span class=\"gap\">⋯</span>");
             }

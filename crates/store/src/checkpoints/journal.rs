@@ -69,7 +69,7 @@ impl Journal {
 
     fn open(&mut self) -> io::Result<File> {
         if let Some(file) = &self.file {
-            // A cleanup may have removed the file nevertheless.
+            // A cleanup may still have removed the file.
             if file.metadata()?.nlink_is_positive() {
                 return file.try_clone();
             }

@@ -494,8 +494,8 @@ impl Walker<'_, '_> {
     }
 
     /// Whether the time for finding protected entries is over.
-    fn is_search_over(&self, here: &CurrentDirectory) -> bool {
-        let until = match here.is_newly_ignored {
+    fn is_search_over(&self, directory: &CurrentDirectory) -> bool {
+        let until = match directory.is_newly_ignored {
             true => Some(self.walk.search_ignored_until.get_or_init(|| Instant::now() + SEARCH)),
             false => self.walk.search_until.get(),
         };

@@ -187,7 +187,7 @@ impl TranscriptReader {
         let mut parts = Vec::new();
         let mut typed = Vec::new();
         let mut say = |text: &str, parts: &mut Vec<Part>| {
-            if !NO_PROMPTS.iter().any(|begin| text.trim_start().starts_with(begin)) {
+            if !NO_PROMPTS.iter().any(|start| text.trim_start().starts_with(start)) {
                 parts.push(Part::text(text));
                 typed.push(text.to_owned());
             }

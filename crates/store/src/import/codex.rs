@@ -122,7 +122,7 @@ impl RolloutReader {
                 let mut parts = Vec::new();
                 let mut typed = Vec::new();
                 for text in texts {
-                    if !CONTEXT.iter().any(|begin| text.trim_start().starts_with(begin)) {
+                    if !CONTEXT.iter().any(|start| text.trim_start().starts_with(start)) {
                         parts.push(Part::text(text));
                         typed.push(text);
                     }

@@ -184,11 +184,11 @@ impl JournalFile {
 
     /// Whether the file at the path is this one, as it was left. `false` says nothing.
     pub(super) fn is_unchanged_at(&self, path: &Path) -> bool {
-        let Ok(there) = fs::symlink_metadata(path) else { return false };
+        let Ok(metadata) = fs::symlink_metadata(path) else { return false };
         self.identity.is_some()
-            && identity(&there) == self.identity
-            && there.len() == self.length
-            && there.modified().ok() == self.written_at
+            && identity(&metadata) == self.identity
+            && metadata.len() == self.length
+            && metadata.modified().ok() == self.written_at
     }
 
     /// Syncs the file to disk. Then updates the seal of an encrypted journal, which therefore never
@@ -208,10 +208,10 @@ impl JournalFile {
         let flags = fcntl_getfl(&self.file)?;
         fcntl_setfl(&self.file, flags - OFlags::APPEND)?;
         let written = std::os::unix::fs::FileExt::write_all_at(&self.file, bytes, at);
-        let again = fcntl_setfl(&self.file, flags);
+        let restored_flags = fcntl_setfl(&self.file, flags);
         // The next line would be written at an arbitrary position.
-        self.is_unwritable |= again.is_err();
-        again?;
+        self.is_unwritable |= restored_flags.is_err();
+        restored_flags?;
         written
     }
 

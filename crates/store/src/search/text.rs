@@ -54,10 +54,10 @@ fn is_unspaced_script(char: char) -> bool {
 /// Converts a typed query to an FTS5 expression: every word must occur, and words in quotes must
 /// occur as a phrase. With `begun`, the last word may be a prefix. Returns `None` if there is
 /// nothing (else) to search for.
-pub(super) fn expression(typed: &str, is_prefix: bool) -> Option<String> {
+pub(super) fn expression(input: &str, is_prefix: bool) -> Option<String> {
     let mut out = String::new();
     let mut can_be_begun = false;
-    for (index, piece) in typed.split('"').enumerate() {
+    for (index, piece) in input.split('"').enumerate() {
         // Every second piece was in quotes; the last may lack its closing quote.
         let quoted = index % 2 == 1;
         let words: Vec<&str> = match quoted {

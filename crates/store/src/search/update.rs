@@ -73,10 +73,10 @@ impl SearchIndex {
         }
         let known = indexed_rows(&self.connection).map_err(|error| self.database_error(error))?;
         let mut changed: Vec<ScannedFile> = Vec::new();
-        let mut there: HashSet<PathBuf> = HashSet::with_capacity(files.len());
+        let mut listed: HashSet<PathBuf> = HashSet::with_capacity(files.len());
         for file in files {
             let Some(stamp) = file.stamp() else { continue };
-            there.insert(file.path.clone());
+            listed.insert(file.path.clone());
             if known.get(&file.path).is_none_or(|known| known.stamp != stamp) {
                 changed.push(ScannedFile { file, stamp });
             }
@@ -84,7 +84,7 @@ impl SearchIndex {
         let mut indexed = UpdateResult::default();
         let gone: Vec<i64> = known
             .iter()
-            .filter(|(path, _)| !there.contains(*path))
+            .filter(|(path, _)| !listed.contains(*path))
             .map(|(_, known)| known.number)
             .collect();
         if !gone.is_empty() {
@@ -206,13 +206,13 @@ fn delete_session(writing: &Transaction<'_>, number: i64) -> rusqlite::Result<()
 fn store_session(writing: &Transaction<'_>, read: &ParsedSession<'_>) -> rusqlite::Result<()> {
     let path = bytes_of(&read.file.file.path);
     // Another process may have updated the row in the meantime.
-    let there: Option<(i64, FileStamp)> = writing
+    let indexed: Option<(i64, FileStamp)> = writing
         .prepare("SELECT number, size, modified, inode FROM sessions WHERE path = ?1")?
         .query_map([path], |row| Ok((row.get(0)?, stamp_of(row, 1)?)))?
         .next()
         .transpose()?;
     let FileStamp { size, modified, inode } = read.file.stamp;
-    if let Some((number, stamp)) = there {
+    if let Some((number, stamp)) = indexed {
         if stamp == read.file.stamp {
             return Ok(());
         }

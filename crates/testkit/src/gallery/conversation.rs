@@ -29,7 +29,7 @@ pub(super) fn scene(
     }
 }
 
-/// Returns a scene that the documentation shows with so many rows.
+/// Returns a scene that the documentation shows with this many rows.
 pub(super) fn documented(rows: u16, scene: Scene) -> Scene {
     Scene { is_documented: true, size: (96, rows), ..scene }
 }

@@ -82,30 +82,30 @@ impl<'a> Entries<'a> {
         const HAS_MORE_FLAGS: u8 = 0x40;
         /// The offset of the hash.
         const FACTS: usize = 40;
-        let here = self.remaining_bytes;
+        let position = self.remaining_bytes;
         let flags = FACTS + self.hash;
-        let more = self.version > 2 && here.get(flags)? & HAS_MORE_FLAGS != 0;
+        let more = self.version > 2 && position.get(flags)? & HAS_MORE_FLAGS != 0;
         let start = flags + if more { 4 } else { 2 };
         let mut at = start;
         if self.version == 4 {
-            let (cut, length) = offset(here.get(start..)?)?;
+            let (cut, length) = offset(position.get(start..)?)?;
             self.path.truncate(self.path.len().checked_sub(cut)?);
             at += length;
         } else {
             self.path.clear();
         }
-        let name = here.get(at..)?;
+        let name = position.get(at..)?;
         let length = memchr::memchr(0, name)?;
         self.path.extend_from_slice(name.get(..length)?);
         let end = at + length;
         // Padded with one to eight zeros, except in format 4.
         let next = if self.version == 4 { end + 1 } else { (end + 8) & !7 };
-        self.remaining_bytes = here.get(next..)?;
+        self.remaining_bytes = position.get(next..)?;
         Some(IndexRecord {
-            changed: number(here, 0)?,
-            modified: number(here, 8)?,
-            inode: number(here, 20)?,
-            size: number(here, 36)?,
+            changed: number(position, 0)?,
+            modified: number(position, 8)?,
+            inode: number(position, 20)?,
+            size: number(position, 36)?,
             path: self.path.clone(),
         })
     }

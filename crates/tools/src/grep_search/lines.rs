@@ -29,7 +29,7 @@ pub(super) fn append(
 ) -> Vec<(u64, String)> {
     let size = |lines: u64| usize::try_from(lines).unwrap_or(usize::MAX);
     let mut searcher = searcher(size(context.before), size(context.after));
-    let begin = text.len();
+    let start = text.len();
     let mut sink = MatchPrinter {
         text,
         hits: &file.hits,
@@ -50,7 +50,7 @@ pub(super) fn append(
         Err(_) => Err(()),
     };
     let hits = sink.line_matches;
-    if result.is_err() && text.len() == begin {
+    if result.is_err() && text.len() == start {
         text.push_str("[no longer readable]\n");
     }
     hits

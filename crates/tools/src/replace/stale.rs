@@ -30,7 +30,7 @@ pub(crate) fn is_current(old: Option<&str>, source: &SourceText<'_>, range: &Ran
     }
 }
 
-/// Whether the words at both edges of the match, and the tokens beside it in its lines, are those
+/// Whether the words at both edges of the match, and the tokens next to it in its lines, are those
 /// of the text that the model saw.
 fn has_same_context(old: &str, place: &Range<usize>, text: &str, range: &Range<usize>) -> bool {
     let (was, now) = (neighbor_before(old, place), neighbor_before(text, range));
@@ -42,7 +42,7 @@ fn has_same_context(old: &str, place: &Range<usize>, text: &str, range: &Range<u
     same_start && same_end
 }
 
-/// The text beside one edge of a match.
+/// The text next to one edge of a match.
 struct Neighbor<'a> {
     /// The rest of the word that the match begins or ends in.
     rest_of_word: &'a str,
@@ -129,7 +129,7 @@ fn contains_lines(text: &str, lines: &str) -> bool {
     })
 }
 
-/// Whether only whitespace is beside the match in its lines.
+/// Whether only whitespace is next to the match in its lines.
 fn covers_whole_lines(text: &str, range: &Range<usize>) -> bool {
     let quoted = text.get(range.clone()).unwrap_or_default();
     touched_lines(text, range).trim() == quoted.trim()

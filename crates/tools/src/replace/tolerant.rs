@@ -176,12 +176,12 @@ fn is_on_word_boundaries(
 ) -> bool {
     let (Some(first), Some(last)) = (first, last) else { return false };
     let before = text.get(..first.start).and_then(|text| text.chars().next_back());
-    let begins = text.get(first.start..).and_then(|text| text.chars().next());
+    let starts = text.get(first.start..).and_then(|text| text.chars().next());
     let ends = text.get(..last.end).and_then(|text| text.chars().next_back());
     let after = text.get(last.end..).and_then(|text| text.chars().next());
     let inside =
         |one: Option<char>, two: Option<char>| one.is_some_and(is_word) && two.is_some_and(is_word);
-    !inside(before, begins) && !inside(ends, after)
+    !inside(before, starts) && !inside(ends, after)
 }
 
 /// The edit, split into tokens once for all matches.

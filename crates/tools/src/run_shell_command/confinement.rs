@@ -249,7 +249,7 @@ pub(super) fn plan(options: &SandboxOptions, subject: &ConfinedCommand<'_>) -> B
         plan.writable.extend(caches);
     } else {
         // Without a session layer, only the caches proper are writable in YOLO mode, but not the
-        // files beside them (programs, settings, tokens).
+        // files next to them (programs, settings, tokens).
         let proper = match options.table.mode(subject.mode).caches {
             true => CACHES_PROPER.iter().map(|name| options.home.join(name)).collect(),
             false => Vec::new(),

@@ -64,10 +64,10 @@ impl Confinement for SandboxRun {
         };
         // If the file does not exist and could not be created there, the sandbox did not cause the
         // failure.
-        let there =
+        let exists =
             path.symlink_metadata().is_ok() || path.parent().is_some_and(|folder| folder.is_dir());
         let path = real(path);
-        there && (self.plan.denies(&path, of_plan) || self.is_read_only_below_tmp(&path, access))
+        exists && (self.plan.denies(&path, of_plan) || self.is_read_only_below_tmp(&path, access))
     }
 
     fn first_missing_directory(&self, path: &Path) -> PathBuf {

@@ -405,7 +405,7 @@ mod tests {
 
     use super::*;
 
-    /// A test repository in which every configured program writes to a file beside it.
+    /// A test repository in which every configured program writes to a file next to it.
     struct Hostile {
         folder: tempfile::TempDir,
     }

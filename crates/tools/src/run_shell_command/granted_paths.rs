@@ -7,11 +7,11 @@ use parallax_protocol::permissions::Permissions;
 /// Returns the path to grant, whether it exists or not, with links in its existing part resolved.
 /// Never the root directory or a whole home directory.
 pub(super) fn exact(path: &Path, home: &Path) -> Option<PathBuf> {
-    let there = path.ancestors().find(|path| path.symlink_metadata().is_ok())?;
-    let rest = path.strip_prefix(there).ok()?;
+    let exists = path.ancestors().find(|path| path.symlink_metadata().is_ok())?;
+    let rest = path.strip_prefix(exists).ok()?;
     let full = match rest.as_os_str().is_empty() {
-        true => real(there),
-        false => real(there).join(rest),
+        true => real(exists),
+        false => real(exists).join(rest),
     };
     (!is_too_broad(&full, home)).then_some(full)
 }

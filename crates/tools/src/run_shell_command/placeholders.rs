@@ -44,8 +44,8 @@ pub(super) fn find(hidden: &mut Vec<PathBuf>) -> Vec<PlaceholderFile> {
                 hidden.push(path);
                 continue;
             }
-            let there = in_it.iter().filter(|file| file.symlink_metadata().is_ok());
-            let there: Vec<PathBuf> = there.map(|file| (*file).clone()).collect();
+            let exists = in_it.iter().filter(|file| file.symlink_metadata().is_ok());
+            let there: Vec<PathBuf> = exists.map(|file| (*file).clone()).collect();
             let rest = rest_of(path.clone(), &tracked);
             if rest != [path] {
                 hidden.extend(there);

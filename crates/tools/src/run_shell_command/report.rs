@@ -203,8 +203,8 @@ pub(super) fn display_output(output: &Output) -> String {
     if output.binary {
         return format!("[Binary output, {} bytes, not shown]", output.bytes);
     }
-    let coloured = output.coloured.as_deref().map(str::trim_end).filter(|text| !text.is_empty());
-    if let Some(text) = coloured {
+    let colored = output.colored.as_deref().map(str::trim_end).filter(|text| !text.is_empty());
+    if let Some(text) = colored {
         return text.to_owned();
     }
     let mut shown = TailBuffer::new(MAX_SHOWN);

@@ -79,7 +79,7 @@ impl Shell for UserShell {
                 redact: self.options.redact.clone(),
                 // The user sees whether it hangs, and can stop it.
                 limits: Limits { inactivity: None, runtime: None, ..self.options.limits() },
-                colour: self.options.show_color,
+                color: self.options.show_color,
                 sandbox: plan,
             },
             detach_after: command.background.then_some(WATCHED),
@@ -166,8 +166,8 @@ impl UserCommand {
         let mut live = move |piece: LiveOutput<'_>| show(progress.as_ref(), piece);
         match running.follow(&run.cancel, detach_after, &mut live).await {
             CommandOutcome::Finished(done) => {
-                let looking = tokio::task::spawn_blocking(move || changed_directory(&end, &began));
-                finished_outcome(&done, looking.await.ok().flatten())
+                let task = tokio::task::spawn_blocking(move || changed_directory(&end, &began));
+                finished_outcome(&done, task.await.ok().flatten())
             }
             CommandOutcome::Detached(detached) => ShellOutcome {
                 ending: ShellEnding::Background { pid: detached.pid },

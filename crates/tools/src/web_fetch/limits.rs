@@ -77,15 +77,15 @@ mod tests {
 
     #[test]
     fn eleventh_request_of_a_minute_waits() {
-        let (limit, begin) = (RateLimit::default(), Instant::now());
+        let (limit, start) = (RateLimit::default(), Instant::now());
         for _ in 0..10 {
-            assert!(limit.try_acquire("a.example", begin));
+            assert!(limit.try_acquire("a.example", start));
         }
-        assert!(!limit.try_acquire("a.example", begin + Duration::from_secs(59)));
-        assert!(limit.try_acquire("b.example", begin));
-        assert!(limit.try_acquire("a.example", begin + Duration::from_secs(60)));
+        assert!(!limit.try_acquire("a.example", start + Duration::from_secs(59)));
+        assert!(limit.try_acquire("b.example", start));
+        assert!(limit.try_acquire("a.example", start + Duration::from_secs(60)));
         for host in 0..3_000 {
-            limit.try_acquire(&host.to_string(), begin + Duration::from_secs(61));
+            limit.try_acquire(&host.to_string(), start + Duration::from_secs(61));
         }
         assert_eq!(limit.hosts.lock().expect("lock").len(), HOSTS);
     }

@@ -318,8 +318,8 @@ impl App {
     }
 
     /// Shows a hint that the key does more when pressed again.
-    pub(super) fn hint_second_press(&mut self, again: SecondPress, text: &str) {
-        self.hints.show_repeat_hint(again, text, self.clock.now_ms());
+    pub(super) fn hint_second_press(&mut self, second_press: SecondPress, text: &str) {
+        self.hints.show_repeat_hint(second_press, text, self.clock.now_ms());
     }
 
     /// Ctrl+C: stops the agent; quits when pressed again. `cleared` is whether it cleared text.
@@ -557,6 +557,6 @@ impl App {
 
 /// Whether a key starts a text or a command. Keys in `answers` do not.
 fn is_text_key(key: Key, answers: &str) -> bool {
-    let begins = |char: &char| char.is_alphabetic() || "/!@".contains(*char);
-    key.character().filter(begins).is_some_and(|char| !answers.contains(char))
+    let starts = |char: &char| char.is_alphabetic() || "/!@".contains(*char);
+    key.character().filter(starts).is_some_and(|char| !answers.contains(char))
 }

@@ -106,13 +106,13 @@ impl App {
         self.session.adopt_session(open.id.as_str(), || open.initial_stats());
         self.update_counts();
         self.turn.resume(open.route_before());
-        let again = self.session.is_shown();
+        let was_shown = self.session.is_shown();
         self.session.set_shown(false);
         // Extensions may have added or removed themes.
         if let Some(launch) = &self.launch {
             self.settings.custom_themes = launch.settings_manager().ui().custom_themes;
         }
-        if open.scripted && !again {
+        if open.scripted && !was_shown {
             self.info("The model's answers are scripted.");
         }
         // In full screen, all of it can be scrolled and only visible rows are rendered; rows for
@@ -126,14 +126,14 @@ impl App {
         if let Some(todos) = last_todos(&items) {
             self.todos.resume(todos, open.is_cut_off());
         }
-        if skipped > 0 && !again {
+        if skipped > 0 && !was_shown {
             let prompts = if skipped == 1 { "prompt" } else { "prompts" };
             self.info(format!(
                 "{skipped} earlier {prompts} of this session are not shown here; `/chat share \
                  FILE.md` exports all of it"
             ));
         }
-        if !again {
+        if !was_shown {
             // Until the next response reports it.
             self.status_data.routed_model.clone_from(&self.session.stats().before.model);
             self.status_data.quota = None;

@@ -153,8 +153,8 @@ impl App {
     }
 
     /// Logs what the model gets instead of a command.
-    pub(super) fn note_expanded(&self, typed: &str, text: &str) {
-        self.debug.log.add(LogLevel::Info, format!("sent for `{typed}`: {text}"));
+    pub(super) fn note_expanded(&self, input: &str, text: &str) {
+        self.debug.log.add(LogLevel::Info, format!("sent for `{input}`: {text}"));
     }
 
     /// Adds the input to the project's history.

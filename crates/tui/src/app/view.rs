@@ -81,7 +81,7 @@ impl App {
         let is_asking = self.dialogs.is_asking();
         self.transcript.hides_pending_approval = self.is_answering();
         let top = match layout {
-            // One or two rows are useless beside a dialog in a tiny window.
+            // One or two rows are useless next to a dialog in a tiny window.
             Layout::Inline if is_asking && rows < LOW && room < 3 => Vec::new(),
             _ if covers => {
                 let now = self.clock.now_ms();

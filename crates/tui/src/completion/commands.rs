@@ -119,9 +119,9 @@ pub fn matching_commands(
 }
 
 /// Whether a value adds an option that the user has not begun to type.
-fn is_optional(typed: &str, value: &str) -> bool {
-    let is_between = typed.is_empty() || typed.ends_with(char::is_whitespace);
-    is_between && value.strip_prefix(typed).is_some_and(|rest| rest.starts_with('-'))
+fn is_optional(input: &str, value: &str) -> bool {
+    let is_between = input.is_empty() || input.ends_with(char::is_whitespace);
+    is_between && value.strip_prefix(input).is_some_and(|rest| rest.starts_with('-'))
 }
 
 /// Frequently used commands; among equal matches they come first, in this order.
@@ -132,38 +132,38 @@ const USUAL: [&str; 9] =
 /// prefixes, then by score. Commands that are turned off follow what begins alike.
 fn rank_commands(
     commands: &[CommandInfo],
-    typed: &str,
+    input: &str,
     slash: bool,
     fuzzy: &mut Fuzzy,
 ) -> Vec<Candidate> {
     // A command of another agent is taken as typed, not completed to what begins alike.
-    let is_foreign = equivalent_command(typed).is_some() || other_agent_hint(typed).is_some();
+    let is_foreign = equivalent_command(input).is_some() || other_agent_hint(input).is_some();
     let is_ours =
-        |command: &CommandInfo| command.name.starts_with(typed) || command.has_name(typed);
+        |command: &CommandInfo| command.name.starts_with(input) || command.has_name(input);
     if slash && is_foreign && !commands.iter().any(is_ours) {
         return Vec::new();
     }
     let mut fitting: Vec<(u8, u16, &CommandInfo)> = Vec::new();
     for command in commands.iter().filter(|command| !command.hidden) {
         let alias = |fits: &dyn Fn(&str) -> bool| command.aliases.iter().any(|alias| fits(alias));
-        let rank = if typed.is_empty() || command.name == typed {
+        let rank = if input.is_empty() || command.name == input {
             Some((0, 0))
-        } else if alias(&|alias| alias == typed) {
+        } else if alias(&|alias| alias == input) {
             Some((1, 0))
-        } else if command.name.starts_with(typed) {
+        } else if command.name.starts_with(input) {
             let usual = USUAL.iter().position(|name| slash && *name == command.name);
             Some((2, usual.map_or(u16::MAX, |at| u16::try_from(at).unwrap_or(u16::MAX))))
-        } else if alias(&|alias| alias.starts_with(typed)) {
+        } else if alias(&|alias| alias.starts_with(input)) {
             Some((3, 0))
         } else {
             let names = std::iter::once(&command.name).chain(&command.aliases);
             names
-                .filter_map(|name| fuzzy.score(name, typed))
+                .filter_map(|name| fuzzy.score(name, input))
                 .max()
                 .map(|score| (4, u16::MAX - score))
         };
         let rank = match rank {
-            Some((0..=3, _)) if command.disabled && command.name != typed => Some((3, u16::MAX)),
+            Some((0..=3, _)) if command.disabled && command.name != input => Some((3, u16::MAX)),
             rank => rank,
         };
         fitting.extend(rank.map(|(rank, score)| (rank, score, command)));
@@ -179,10 +179,10 @@ fn rank_commands(
                 aliases => format!("{} ({})", command.name, aliases.join(", ")),
             },
             description: command.description.clone(),
-            section: command.section.clone().filter(|_| typed.is_empty()),
+            section: command.section.clone().filter(|_| input.is_empty()),
             is_complete: true,
             runs: command.auto_execute && command.completer.is_none(),
-            exact: !typed.is_empty() && command.has_name(typed),
+            exact: !input.is_empty() && command.has_name(input),
             optional: false,
         })
         .collect()

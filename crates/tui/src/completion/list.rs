@@ -71,9 +71,9 @@ impl List {
     pub fn set(&mut self, candidates: Vec<Candidate>, loading: bool) {
         // Additional results must not move the user's selection.
         let chosen = self.selected().map(|chosen| chosen.insert.clone()).filter(|_| self.was_moved);
-        let again = chosen
+        let same_choice = chosen
             .and_then(|chosen| candidates.iter().position(|candidate| candidate.insert == chosen));
-        self.was_moved = again.is_some();
+        self.was_moved = same_choice.is_some();
         let before = std::mem::take(self);
         self.was_moved = before.was_moved;
         self.shown_parts = vec![ShownPart::Nothing; candidates.len()];
@@ -81,7 +81,7 @@ impl List {
         self.names = widest.unwrap_or(0).clamp(*NAMES.start(), *NAMES.end());
         self.candidates = candidates;
         self.loading = loading;
-        self.selected = again.unwrap_or(0);
+        self.selected = same_choice.unwrap_or(0);
         self.scroll();
         // Unchanged rows need no repainting.
         if before.names == self.names {

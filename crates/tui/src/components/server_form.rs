@@ -98,8 +98,8 @@ impl FormField {
     ///
     /// # Errors
     /// Returns the violated requirement as text for the user.
-    pub(super) fn read(&self, typed: &str) -> Result<Option<Value>, String> {
-        let trimmed = typed.trim();
+    pub(super) fn read(&self, input: &str) -> Result<Option<Value>, String> {
+        let trimmed = input.trim();
         if trimmed.is_empty() {
             let reason = "required".to_owned();
             return if self.required { Err(reason) } else { Ok(None) };
@@ -107,13 +107,13 @@ impl FormField {
         Ok(Some(match &self.kind {
             FieldKind::Text => {
                 // Text lengths are far below the numbers that lose precision.
-                let length = u32::try_from(typed.chars().count()).unwrap_or(u32::MAX);
+                let length = u32::try_from(input.chars().count()).unwrap_or(u32::MAX);
                 self.bounds.refuse(f64::from(length), " characters long")?;
-                self.bounds.refuse_form(typed)?;
-                Value::String(typed.to_owned())
+                self.bounds.refuse_form(input)?;
+                Value::String(input.to_owned())
             }
-            FieldKind::Choice(_) => Value::String(typed.to_owned()),
-            FieldKind::Several(_) => return self.read_several(&[typed.to_owned()]),
+            FieldKind::Choice(_) => Value::String(input.to_owned()),
+            FieldKind::Several(_) => return self.read_several(&[input.to_owned()]),
             FieldKind::YesNo => Value::Bool(trimmed == "true"),
             FieldKind::Number { whole } => {
                 let what = if *whole { "must be an integer" } else { "must be a number" };
@@ -246,8 +246,8 @@ mod tests {
             "x": {"type": "number"}, "b": {"type": "boolean"},
             "c": {"type": "string", "enum": ["a", "b"]}});
         let fields = form(&properties, &["n", "s"]);
-        let read = |name: &str, typed: &str| {
-            fields.iter().find(|field| field.name == name).expect("a field").read(typed)
+        let read = |name: &str, input: &str| {
+            fields.iter().find(|field| field.name == name).expect("a field").read(input)
         };
         assert_eq!(read("s", " a "), Ok(Some(json!(" a "))));
         assert!(read("s", "").is_err() && read("n", "1.5").is_err());

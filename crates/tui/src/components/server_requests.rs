@@ -193,21 +193,21 @@ impl ServerRequest {
 
     /// Takes a field value, or toggles one of several choices. Returns the dialog that follows, or
     /// `None` after the last field.
-    fn field_typed(&mut self, typed: &str, theme: &Theme) -> Result<Option<Overlay>, String> {
+    fn field_typed(&mut self, input: &str, theme: &Theme) -> Result<Option<Overlay>, String> {
         let Some(field) = self.fields.front() else { return Ok(None) };
         let value = match &field.kind {
-            FieldKind::Several(_) if typed == CHOSEN => field.read_several(&self.chosen)?,
+            FieldKind::Several(_) if input == CHOSEN => field.read_several(&self.chosen)?,
             FieldKind::Several(choices) => {
-                match self.chosen.iter().position(|it| it == typed) {
+                match self.chosen.iter().position(|it| it == input) {
                     Some(place) => drop(self.chosen.remove(place)),
-                    None => self.chosen.push(typed.to_owned()),
+                    None => self.chosen.push(input.to_owned()),
                 }
                 // In the order given by the server.
                 let order = |it: &String| choices.iter().position(|choice| choice.value == *it);
                 self.chosen.sort_by_key(order);
-                return Ok(self.field_dialog(Some(typed), theme));
+                return Ok(self.field_dialog(Some(input), theme));
             }
-            _ => field.read(typed)?,
+            _ => field.read(input)?,
         };
         if let Some(value) = value {
             self.values.insert(field.name.clone(), value);
@@ -315,19 +315,19 @@ impl ServerRequests {
 
 /// Returns the beginning of a sampling prompt and the details below it.
 fn sample_facts(system: &str, prompt: &str, tokens: u64, left: u64) -> (String, Vec<String>) {
-    let begin = |text: &str, limit: usize| {
+    let start = |text: &str, limit: usize| {
         let rows = text.lines().take(ROWS).collect::<Vec<_>>().join("\n");
         let shown: String = rows.chars().take(limit).collect();
         let left_out = text.trim_end().chars().count().saturating_sub(shown.chars().count());
         (shown, left_out)
     };
     let mut details = Vec::new();
-    let (shown, left_out) = begin(prompt, MAX_SHOWN);
+    let (shown, left_out) = start(prompt, MAX_SHOWN);
     if left_out > 0 {
         details.push(format!("({left_out} more characters)"));
     }
     if !system.trim().is_empty() {
-        let (system, left_out) = begin(system, MAX_SHOWN / 3);
+        let (system, left_out) = start(system, MAX_SHOWN / 3);
         let more = match left_out {
             0 => String::new(),
             _ => format!(" ({left_out} more characters)"),

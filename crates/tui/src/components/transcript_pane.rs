@@ -310,10 +310,10 @@ impl TranscriptPane {
 
     /// Searches for text from the top of the page on, or repeats the last search if `typed` is
     /// empty.
-    fn search(&mut self, typed: &str, transcript: &mut Transcript, theme: &Theme) {
+    fn search(&mut self, input: &str, transcript: &mut Transcript, theme: &Theme) {
         let Some(pager) = &mut self.pager else { return };
-        if !typed.is_empty() {
-            pager.needle = SearchNeedle::new(typed);
+        if !input.is_empty() {
+            pager.needle = SearchNeedle::new(input);
         }
         let top = match self.anchor {
             Anchor::Top { item, row } => (item, row),

@@ -201,9 +201,9 @@ impl ListDialog {
 
     /// Returns whether this text was already searched for externally, and records it.
     pub(crate) fn record_search(&mut self, text: &str) -> bool {
-        let again = self.last_query == text;
+        let is_same_query = self.last_query == text;
         text.clone_into(&mut self.last_query);
-        again
+        is_same_query
     }
 
     /// Adds results of an external search: items with a row that shows the match. They are used as

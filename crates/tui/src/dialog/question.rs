@@ -242,8 +242,8 @@ impl QuestionDialog {
     /// user scrolls, the change that begins at row `change` is visible.
     fn turn_to(&self, rows: usize, shown_rows: usize, change: usize) -> usize {
         let last = rows - shown_rows.min(rows);
-        let begin = if 2 * change < shown_rows { 0 } else { change };
-        let first = self.scroll.unwrap_or(begin).min(last);
+        let start = if 2 * change < shown_rows { 0 } else { change };
+        let first = self.scroll.unwrap_or(start).min(last);
         self.body_page.set(BodyPage { first, shown_rows, last });
         first
     }

@@ -49,10 +49,10 @@ fn order(prompt: Prompt, steer: Option<SteerId>) -> Op {
 }
 
 /// Puts the prompt back into the composer and shows the reason.
-fn restore_prompt(reason: String, typed: String) -> JobContinuation {
+fn restore_prompt(reason: String, input: String) -> JobContinuation {
     Box::new(move |app| {
         app.show_error(&reason);
-        app.composer.insert_before(&typed);
+        app.composer.insert_before(&input);
     })
 }
 

@@ -37,7 +37,7 @@ struct AnswerRowCache {
     theme: String,
     options: ViewOptions,
     /// Whether the rows were rendered with syntax highlighting available.
-    coloured: bool,
+    colored: bool,
 }
 
 #[derive(Debug)]
@@ -168,7 +168,7 @@ impl Answer {
             seen.width == draw.width
                 && seen.options == draw.options
                 && seen.theme == draw.theme.name
-                && seen.coloured == is_loaded()
+                && seen.colored == is_loaded()
         });
         let mut seen = current.unwrap_or_else(|| {
             Box::new(AnswerRowCache {
@@ -178,7 +178,7 @@ impl Answer {
                 width: draw.width,
                 theme: draw.theme.name.clone(),
                 options: draw.options,
-                coloured: is_loaded(),
+                colored: is_loaded(),
             })
         });
         seen.stream.push(text.get(seen.streamed_bytes..).unwrap_or(""));

@@ -52,10 +52,10 @@ impl SearchNeedle {
             return row;
         }
         let mut spans = Vec::with_capacity(row.spans.len() + 2 * places.len());
-        let mut begin = 0;
+        let mut start = 0;
         for span in row.spans {
-            let end = begin + span.text.len();
-            let mut at = begin;
+            let end = start + span.text.len();
+            let mut at = start;
             while at < end {
                 let place = places.iter().find(|(_, to)| *to > at);
                 let (next, found) = match place {
@@ -64,7 +64,7 @@ impl SearchNeedle {
                     None => (end, false),
                 };
                 let next = next.min(end);
-                let text = span.text.get(at - begin..next - begin).unwrap_or_default().to_owned();
+                let text = span.text.get(at - start..next - start).unwrap_or_default().to_owned();
                 let style = match found {
                     true => span.style.with(Attributes::REVERSE),
                     false => span.style,
@@ -72,7 +72,7 @@ impl SearchNeedle {
                 spans.push(Span { text: text.into(), style, ..span.clone() });
                 at = next;
             }
-            begin = end;
+            start = end;
         }
         Line { spans, fill_style: row.fill_style, picture: None }
     }

@@ -65,21 +65,21 @@ impl CommandOutput {
         // Only the end is parsed. Colors set above it are lost, so that not everything is parsed
         // for each frame.
         let limit = max_rows.saturating_mul(3).max(200);
-        let begin = if max_rows == usize::MAX {
+        let start = if max_rows == usize::MAX {
             0
         } else {
             text.rmatch_indices('\n').nth(limit).map_or(0, |(offset, _)| offset + 1)
         };
         let mut style = Style::PLAIN;
         let mut rows = Vec::new();
-        for line in text[begin..].split('\n') {
+        for line in text[start..].split('\n') {
             let spans = spans(line, base, &mut style);
             rows.extend(hard_wrap(spans, columns).into_iter().map(Line::from));
         }
         if text.is_empty() {
             rows.clear();
         }
-        let above = text[..begin].matches('\n').count().saturating_add(self.lines_before);
+        let above = text[..start].matches('\n').count().saturating_add(self.lines_before);
         let hidden = rows.len().saturating_sub(max_rows);
         rows.drain(..hidden);
         let hidden = hidden.saturating_add(above);

@@ -54,7 +54,7 @@ pub(super) struct Memory {
     theme: String,
     options: ViewOptions,
     /// Whether the rows were rendered with syntax highlighting available.
-    coloured: bool,
+    colored: bool,
 }
 
 impl Memory {
@@ -66,18 +66,18 @@ impl Memory {
     }
 
     pub(super) fn fits(&mut self, draw: &ItemRenderer<'_>) {
-        let coloured = is_loaded();
+        let colored = is_loaded();
         if self.width != draw.width
             || self.theme != draw.theme.name
             || self.options != draw.options
-            || self.coloured != coloured
+            || self.colored != colored
         {
             self.rows.clear();
             self.cached_rows = 0;
             self.width = draw.width;
             self.theme.clone_from(&draw.theme.name);
             self.options = draw.options;
-            self.coloured = coloured;
+            self.colored = colored;
         }
     }
 }

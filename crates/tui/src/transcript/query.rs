@@ -54,9 +54,9 @@ impl Transcript {
 
     /// Remembers the typed form of a text that is about to be sent: with labels instead of pasted
     /// text.
-    pub fn remember_typed(&mut self, text: &str, typed: &str) {
-        if text != typed {
-            self.typed_forms.push((text.to_owned(), typed.into()));
+    pub fn remember_typed(&mut self, text: &str, input: &str) {
+        if text != input {
+            self.typed_forms.push((text.to_owned(), input.into()));
             let surplus = self.typed_forms.len().saturating_sub(MAX_TYPED);
             self.typed_forms.drain(..surplus);
         }

@@ -65,7 +65,7 @@ impl Transcript {
     /// Adds the history of earlier runs of the session. Nothing is rendered until it is shown. Only
     /// the last `recent` items go to the scrollback.
     pub fn load(&mut self, contents: &[Content], recent: usize) {
-        let begin = self.items.len();
+        let start = self.items.len();
         // Open calls by name, and by id if they have one.
         let mut calls: HashMap<String, VecDeque<usize>> = HashMap::new();
         for content in contents {
@@ -113,8 +113,8 @@ impl Transcript {
             }
             self.add_text(content.role, text);
         }
-        let added = self.items.len() - begin;
-        if added > recent && self.committed_items == begin {
+        let added = self.items.len() - start;
+        if added > recent && self.committed_items == start {
             self.committed_items = self.items.len() - recent;
         }
     }

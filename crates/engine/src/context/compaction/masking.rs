@@ -82,7 +82,7 @@ pub(crate) fn shorten(
     for call in calls.iter().rev() {
         let size = tokens::estimate_text(&call.text);
         let arguments = Value::Object(call.args.clone()).to_string();
-        let again = !seen.insert((&call.name, arguments, &call.text));
+        let is_repeated = !seen.insert((&call.name, arguments, &call.text));
         let superseded = call.name == "read_file"
             && !call.failed
             && call.path().is_some_and(|path| current.contains(path));
@@ -105,7 +105,9 @@ pub(crate) fn shorten(
         }
         let note = match call.path() {
             _ if !limits.notes => None,
-            _ if again => Some("[A later identical call returned the same result.]".to_owned()),
+            _ if is_repeated => {
+                Some("[A later identical call returned the same result.]".to_owned())
+            }
             Some(path) if superseded => Some(format!(
                 "[Outdated copy of `{path}` removed; the file was read again or changed later.]"
             )),

@@ -64,12 +64,12 @@ pub(crate) async fn write(
     let snapshot = match check(&first, order.limit) {
         Ok(snapshot) => snapshot,
         Err(reason) => {
-            let again = format!(
+            let retry_question = format!(
                 "{question}\n\nAn earlier attempt was invalid: {reason}. Output the complete {OPEN} \
                     element in at most {} words.",
                 order.limit / 2
             );
-            check(&order.ask(ASK, &again, cancel).await?, order.limit)?
+            check(&order.ask(ASK, &retry_question, cancel).await?, order.limit)?
         }
     };
     if !order.probe {
@@ -123,9 +123,9 @@ pub(crate) fn check(answer: &str, limit: u64) -> Result<String, String> {
         return Err("it was empty".into());
     }
     let end = answer.rfind(CLOSE);
-    let begin = answer.get(..end.unwrap_or(answer.len())).and_then(|text| text.rfind(OPEN));
-    let (Some(begin), Some(end)) = (begin, end) else {
-        let cut = end.is_none() && begin.is_some();
+    let start = answer.get(..end.unwrap_or(answer.len())).and_then(|text| text.rfind(OPEN));
+    let (Some(begin), Some(end)) = (start, end) else {
+        let cut = end.is_none() && start.is_some();
         return Err(if cut { "it was truncated" } else { "it contained no snapshot" }.into());
     };
     let snapshot = answer.get(begin..end + CLOSE.len()).unwrap_or_default();

@@ -124,8 +124,8 @@ fn configured_certificates_apply_to_sign_in() {
         command.stdin(std::process::Stdio::null()).stderr(std::process::Stdio::piped());
         let mut child = command.spawn().expect("started");
         let lines = std::io::BufReader::new(child.stderr.take().expect("stderr"));
-        let begins = |line: &String| line.starts_with("https://") || line.starts_with("error:");
-        let line = std::io::BufRead::lines(lines).map_while(Result::ok).find(begins);
+        let starts = |line: &String| line.starts_with("https://") || line.starts_with("error:");
+        let line = std::io::BufRead::lines(lines).map_while(Result::ok).find(starts);
         let line = line.expect("an address or why there is none");
         child.kill().expect("ended");
         child.wait().expect("ended");

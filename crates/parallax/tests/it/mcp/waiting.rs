@@ -23,8 +23,8 @@ fn dead_or_silent_servers_are_waited_for_once() {
     set(&world, &json!({"mcpServers": servers, "mcp": {"firstWaitMs": 8_000}}));
     let output = world.run_well(&["-y", "-p", "go"]);
     // Unavailable servers are listed with the reason.
-    for trouble in ["`missing`: it failed to start: program", "`empty`: ", "`mute`: "] {
-        assert!(output.err().contains(trouble), "{trouble}: {}", output.err());
+    for warning in ["`missing`: it failed to start: program", "`empty`: ", "`mute`: "] {
+        assert!(output.err().contains(warning), "{warning}: {}", output.err());
     }
     let names = declared(&world, 0);
     let place = |name: &str| names.iter().position(|it| *it == format!("mcp_{name}_echo"));

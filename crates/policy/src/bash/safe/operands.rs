@@ -91,14 +91,17 @@ pub(super) fn sed_prints_lines(arguments: &[Argument<'_>]) -> bool {
 
 /// For `grep` and `rg`: whether all files are inside the workspace; the pattern may look like any
 /// path. The pattern is recognized only next to options without a value.
-pub(super) fn pattern_and_paths_stay(arguments: &[Argument<'_>], here: &ReadContext<'_>) -> bool {
+pub(super) fn pattern_and_paths_stay(
+    arguments: &[Argument<'_>],
+    context: &ReadContext<'_>,
+) -> bool {
     let simple =
         arguments.iter().all(|word| !word.text.starts_with('-') || takes_no_value(word.text));
     let pattern =
         if simple { arguments.iter().position(|word| !word.text.starts_with('-')) } else { None };
     arguments.iter().enumerate().all(|(index, word)| {
         let is_pattern = pattern == Some(index) && (word.quoted || !word.text.starts_with('~'));
-        is_pattern || here.is_inside(word)
+        is_pattern || context.is_inside(word)
     })
 }
 

@@ -131,7 +131,7 @@ impl NetworkBroker {
         }
     }
 
-    /// Handles calls until no process remains that the filter applies to, or the program ends.
+    /// Handles calls until the filter applies to no remaining process, or the program ends.
     pub(crate) fn run(self) {
         if drop_capabilities(matches!(self.writable, WritableFiles::Trees { .. })).is_err() {
             // Unanswered calls would block; closing the listener makes them fail.

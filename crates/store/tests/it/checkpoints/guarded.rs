@@ -82,8 +82,8 @@ fn restore_never_escapes_a_swapped_directory() {
             }
             swaps
         });
-        let begin = std::time::Instant::now();
-        while begin.elapsed().as_millis() < 1000 {
+        let start = std::time::Instant::now();
+        while start.elapsed().as_millis() < 1000 {
             restored += checkpoints.restore(&changes, &file).map_or(0, |done| done.restored.len());
         }
         stop.store(true, std::sync::atomic::Ordering::Relaxed);
@@ -259,7 +259,7 @@ fn protected_files_are_found_at_every_depth_that_a_path_reaches() {
 fn stopped_protected_file_search_is_reported_quickly() {
     let fixture = Fixture::new();
     let checkpoints = fixture.checkpoints();
-    let mut began = std::time::Instant::now();
+    let mut started_at = std::time::Instant::now();
     let changes = command(&checkpoints, 1, || {
         let mut folder =
             rustix::fs::open(&fixture.work, rustix::fs::OFlags::PATH, rustix::fs::Mode::empty())
@@ -270,13 +270,17 @@ fn stopped_protected_file_search_is_reported_quickly() {
             folder = rustix::fs::openat(&folder, "a", flags, rustix::fs::Mode::empty())
                 .expect("a folder");
         }
-        began = std::time::Instant::now();
+        started_at = std::time::Instant::now();
     });
     let (path, reason) = changes.unsearched.first().expect("a report");
     assert!(path.starts_with(&fixture.work) && reason.contains("too long"), "{reason}");
     let next = command(&checkpoints, 1, || fixture.write("b/.envrc", "evil"));
     assert_eq!((next.protected.len(), next.unsearched.len()), (1, 0));
-    assert!(began.elapsed() < std::time::Duration::from_secs(20), "{:?}", began.elapsed());
+    assert!(
+        started_at.elapsed() < std::time::Duration::from_secs(20),
+        "{:?}",
+        started_at.elapsed()
+    );
     // The test's own directory is removed level by level.
     parallax_files::remove_tree(&fixture.work).expect("removed");
 }

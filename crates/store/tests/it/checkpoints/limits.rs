@@ -59,9 +59,13 @@ fn root_of_the_disk_is_not_walked() {
     let fixture = Fixture::new();
     let roots = vec![PathBuf::from("/")];
     let checkpoints = Checkpoints::open(CheckpointOptions { roots, ..fixture.options() });
-    let began = std::time::Instant::now();
+    let started_at = std::time::Instant::now();
     let mark = checkpoints.begin_command(1).expect("begin");
-    assert!(began.elapsed() < std::time::Duration::from_secs(20), "{:?}", began.elapsed());
+    assert!(
+        started_at.elapsed() < std::time::Duration::from_secs(20),
+        "{:?}",
+        started_at.elapsed()
+    );
     assert!(mark.not_undoable()[0].starts_with("/ is too large"), "{:?}", mark.not_undoable());
 }
 

@@ -81,16 +81,16 @@ pub(crate) fn set_trust(app: &mut App, id: &str) {
     let id = id.to_owned();
     app.ask(
         move |launch| {
-            let here = launch.options().directory.clone();
+            let directory = launch.options().directory.clone();
             let (folder, level) = match id.as_str() {
-                "trust" => (here, Some(TrustLevel::TrustFolder)),
+                "trust" => (directory, Some(TrustLevel::TrustFolder)),
                 "parent" => {
-                    let parent = here.parent().map(std::path::Path::to_owned);
-                    (parent.unwrap_or(here), Some(TrustLevel::TrustFolder))
+                    let parent = directory.parent().map(std::path::Path::to_owned);
+                    (parent.unwrap_or(directory), Some(TrustLevel::TrustFolder))
                 }
-                "deny" => (here, Some(TrustLevel::DoNotTrust)),
-                "forget" => (here, None),
-                other => (here.join(other), Some(TrustLevel::TrustFolder)),
+                "deny" => (directory, Some(TrustLevel::DoNotTrust)),
+                "forget" => (directory, None),
+                other => (directory.join(other), Some(TrustLevel::TrustFolder)),
             };
             launch.trust_manager().set(&folder, level)
         },

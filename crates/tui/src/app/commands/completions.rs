@@ -1,4 +1,4 @@
-//! Feeds the completion list beside the composer and routes its keys.
+//! Feeds the completion list next to the composer and routes its keys.
 
 pub(crate) mod names;
 pub(crate) mod words;
@@ -169,8 +169,8 @@ fn subcommand<'a>(
 
 /// Returns the paths that start with the typed text. If only directories are wanted, their trailing
 /// `/` is removed.
-fn paths_of(root: &Path, typed: &str, only_folders: bool) -> Vec<Argument> {
-    let entries = crate::completion::entries(root, typed, MAX_FOLDERS);
+fn paths_of(root: &Path, input: &str, only_folders: bool) -> Vec<Argument> {
+    let entries = crate::completion::entries(root, input, MAX_FOLDERS);
     let fits =
         |path: &String| (!only_folders || path.ends_with('/')) && !path.contains(char::is_control);
     let shown = |path: String| match only_folders {
@@ -182,10 +182,10 @@ fn paths_of(root: &Path, typed: &str, only_folders: bool) -> Vec<Argument> {
 }
 
 /// Completes the last entry of a comma-separated list of directories.
-fn folders(root: &Path, typed: &str) -> Vec<Argument> {
-    let (before, last) = match typed.rfind(',') {
-        Some(at) => typed.split_at(at + 1),
-        None => ("", typed),
+fn folders(root: &Path, input: &str) -> Vec<Argument> {
+    let (before, last) = match input.rfind(',') {
+        Some(at) => input.split_at(at + 1),
+        None => ("", input),
     };
     let prefix = last.trim_start();
     let before = format!("{before}{}", &last[..last.len() - prefix.len()]);

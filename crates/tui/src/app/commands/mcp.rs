@@ -79,9 +79,9 @@ pub(crate) fn report_starting_servers(app: &mut App) {
 }
 
 /// Reports a server that rejects requests until the user signs in.
-pub(crate) fn report_sign_in_required(app: &mut App, server: &str, again: bool) {
+pub(crate) fn report_sign_in_required(app: &mut App, server: &str, is_renewal: bool) {
     let server = sanitize(server);
-    let reason = match again {
+    let reason = match is_renewal {
         true => "requires you to sign in again",
         false => "requires authentication",
     };

@@ -33,7 +33,7 @@ pub(crate) fn save(app: &mut App, tag: &str) {
     }
     let (tag, session) = (tag.to_owned(), SessionId::new(app.session.id().to_owned()));
     let replace = app.hints.is_repeated(&format!("save {tag}"));
-    let again = tag.clone();
+    let tag_copy = tag.clone();
     app.ask(
         move |launch| match launch.session_library().has_chat(&tag) && !replace {
             true => None,
@@ -41,10 +41,10 @@ pub(crate) fn save(app: &mut App, tag: &str) {
         },
         move |app, saved| match saved {
             None => {
-                app.hints.ask_to_repeat(format!("save {again}"));
-                app.warn(format!("`{again}` already exists; repeat the command to replace it."));
+                app.hints.ask_to_repeat(format!("save {tag_copy}"));
+                app.warn(format!("`{tag_copy}` already exists; repeat the command to replace it."));
             }
-            Some(Ok(_)) => app.info(format!("Saved as `{again}`.")),
+            Some(Ok(_)) => app.info(format!("Saved as `{tag_copy}`.")),
             Some(Err(failure)) => app.error(failure.message),
         },
     );

@@ -348,10 +348,10 @@ pub(crate) fn switch_hooks(app: &mut App, name: Option<&str>, on: bool) {
 }
 
 /// Lists the command files, grouped by their source.
-pub(crate) fn list_commands(app: &mut App, again: bool) {
+pub(crate) fn list_commands(app: &mut App, is_reload: bool) {
     let Some(commands) = app.catalog.commands().cloned() else { return app.too_early() };
     app.effect(Effect::Run(Box::new(move || {
-        let catalog = if again { commands.reload() } else { commands.catalog() };
+        let catalog = if is_reload { commands.reload() } else { commands.catalog() };
         let prompts = commands.prompts();
         Box::new(move |app| {
             let mut rows = Vec::new();

@@ -86,10 +86,10 @@ impl QuestionDialog {
     fn answers_within(&self, width: usize, height: usize, theme: &Theme) -> Vec<Line> {
         let height = height.max(1);
         let mut rows = Vec::new();
-        let (mut begin, mut end) = (0, 0);
+        let (mut start, mut end) = (0, 0);
         for (index, choice) in self.choices.iter().enumerate() {
             if index == self.cursor {
-                begin = rows.len();
+                start = rows.len();
                 let mut chosen = self.chosen_rows(width, theme);
                 if chosen.len() > height {
                     let rest: Vec<Span> =
@@ -103,7 +103,7 @@ impl QuestionDialog {
             }
         }
         // Show the answer above it if it fits.
-        let first = begin.saturating_sub(1).min(rows.len().saturating_sub(height));
+        let first = start.saturating_sub(1).min(rows.len().saturating_sub(height));
         let first = first.max(end.saturating_sub(height));
         let below = rows.len().saturating_sub(first + height);
         let mut rows: Vec<Line> = rows.into_iter().skip(first).take(height).collect();

@@ -66,10 +66,10 @@ fn transcript_pages_are_parts_of_one_text() {
     assert_eq!(bottom.rows, whole.rows[whole.rows.len() - 7..]);
     // Scroll up row by row to the top, and down again.
     let mut anchor = Anchor::Bottom;
-    for begin in (0..whole.rows.len() - 7).rev() {
+    for start in (0..whole.rows.len() - 7).rev() {
         anchor = transcript.scroll(anchor, -1, 40, 7, &theme);
         let page = transcript.page(anchor, 40, 7, &theme, 0);
-        assert_eq!(page.rows, whole.rows[begin..begin + 7], "at {begin}");
+        assert_eq!(page.rows, whole.rows[start..start + 7], "at {start}");
         assert!(!page.at_end);
     }
     anchor = transcript.scroll(anchor, 10, 40, 7, &theme);

@@ -105,8 +105,8 @@ fn open_field(app: &mut App, agent: &Agent, setting: AgentSetting) {
 }
 
 /// Handles a value typed for a setting.
-pub(crate) fn handle_typed(app: &mut App, name: &str, setting: AgentSetting, typed: &str) {
-    let value = if typed.trim().is_empty() { DEFAULT } else { typed };
+pub(crate) fn handle_typed(app: &mut App, name: &str, setting: AgentSetting, input: &str) {
+    let value = if input.trim().is_empty() { DEFAULT } else { input };
     match set(app, name, setting, value) {
         Ok(()) => app.dialogs.close(),
         Err(reason) => {

@@ -114,12 +114,12 @@ mod tests {
 
     #[test]
     fn argument_words_are_completed_in_sequence() {
-        let offered = |command: &'static str, typed: &str| -> Vec<String> {
+        let offered = |command: &'static str, input: &str| -> Vec<String> {
             let others: Completer = Arc::new(|typed| {
                 let name = Argument { value: "docs".to_owned(), ..Argument::default() };
                 if "docs".starts_with(typed) { vec![name] } else { Vec::new() }
             });
-            completer(command, Some(others))(typed).into_iter().map(|it| it.value).collect()
+            completer(command, Some(others))(input).into_iter().map(|it| it.value).collect()
         };
         assert_eq!(offered("budget", "c"), ["cost"]);
         assert_eq!(offered("budget", "prompt t"), ["prompt tokens", "prompt time"]);
