@@ -147,8 +147,9 @@ impl AcpDispatcher {
             }
             "$/cancel_request" => {
                 if let Some(id) = params.get("requestId") {
-                    let own = sessions.values().filter(|it| it.clients.has(&self.connection));
-                    for handle in own {
+                    let own_sessions =
+                        sessions.values().filter(|it| it.clients.has(&self.connection));
+                    for handle in own_sessions {
                         order(
                             handle,
                             ClientOperation::Cancel { request: Some(self.from(id.clone())) },

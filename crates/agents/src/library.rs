@@ -125,15 +125,16 @@ impl AgentLibrary {
 /// Returns the agents and their MCP servers whose tools need no approval. Agents of projects and
 /// extensions cannot claim this.
 pub fn trusted_servers(set: &AgentSet) -> Vec<(String, String)> {
-    let own = set.agents.iter().filter(|agent| agent.tier == AgentTier::User);
-    own.flat_map(|agent| {
-        let trusted = agent
-            .mcp_servers
-            .iter()
-            .filter(|(_, server)| server.get("trust").and_then(Value::as_bool) == Some(true));
-        trusted.map(|(server, _)| (agent.name.clone(), server.clone()))
-    })
-    .collect()
+    let user_agents = set.agents.iter().filter(|agent| agent.tier == AgentTier::User);
+    user_agents
+        .flat_map(|agent| {
+            let trusted = agent
+                .mcp_servers
+                .iter()
+                .filter(|(_, server)| server.get("trust").and_then(Value::as_bool) == Some(true));
+            trusted.map(|(server, _)| (agent.name.clone(), server.clone()))
+        })
+        .collect()
 }
 
 /// Returns the policy rules of agents.

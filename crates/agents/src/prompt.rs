@@ -38,13 +38,13 @@ pub(super) struct PromptExtras<'a> {
 
 /// Builds the system prompt of a subagent.
 pub(super) fn system(agent: &Agent, task: &str, extras: &PromptExtras<'_>) -> String {
-    let mut own = agent.prompt.clone();
+    let mut prompt = agent.prompt.clone();
     for placeholder in PLACES {
-        own = own.replace(placeholder, task);
+        prompt = prompt.replace(placeholder, task);
     }
     let mut text = match extras.core {
-        "" => own,
-        core => format!("{}\n\n{own}", core.trim_end()),
+        "" => prompt,
+        core => format!("{}\n\n{prompt}", core.trim_end()),
     };
     let safety = extras.safety.trim_end();
     if !text.contains(safety) {

@@ -94,8 +94,8 @@ impl IsolatedAgent {
     fn replace(&self, tools: &mut [Arc<dyn Tool>]) {
         for tool in tools {
             let same = |own: &&Arc<dyn Tool>| own.spec().name == tool.spec().name;
-            if let Some(own) = self.tools.iter().find(same) {
-                *tool = Arc::clone(own);
+            if let Some(replacement) = self.tools.iter().find(same) {
+                *tool = Arc::clone(replacement);
             }
         }
     }
@@ -434,10 +434,14 @@ impl Agents for SessionAgents {
             isolated.replace(&mut tools.declared);
             isolated.replace(&mut tools.deferred);
         }
-        let environment = isolated.as_ref().map_or(&self.environment, |own| &own.environment);
+        let environment = isolated
+            .as_ref()
+            .map_or(&self.environment, |isolated_agent| &isolated_agent.environment);
         let environment = environment.as_ref();
-        let files = isolated.as_ref().map_or(&self.workspace, |own| &own.files);
-        let seen_files = isolated.as_ref().map_or(&self.seen_files, |own| &own.seen_files);
+        let files =
+            isolated.as_ref().map_or(&self.workspace, |isolated_agent| &isolated_agent.files);
+        let seen_files =
+            isolated.as_ref().map_or(&self.seen_files, |isolated_agent| &isolated_agent.seen_files);
         // Only for agents that list it.
         let many = ReadManyFiles::new(
             Arc::clone(files),
@@ -469,12 +473,12 @@ impl Agents for SessionAgents {
         problems.extend(unknown);
         let runtime = tokio::runtime::Handle::try_current();
         let close = servers.zip(runtime.ok()).map(|(servers, runtime)| {
-            let (own, failed) = runtime.block_on(tools_of(&servers));
+            let (server_tools, failed) = runtime.block_on(tools_of(&servers));
             // The agent may use all tools of its own servers, but must list the resource tools.
             let resources = ["list_mcp_resources", "read_mcp_resource"];
             let is_there =
                 |tool: &dyn Tool| tools.iter().any(|known| known.spec().name == tool.spec().name);
-            let own: Vec<Arc<dyn Tool>> = own
+            let server_tools: Vec<Arc<dyn Tool>> = server_tools
                 .into_iter()
                 .filter(|tool| {
                     !resources.contains(&tool.spec().name.as_str())
@@ -482,7 +486,7 @@ impl Agents for SessionAgents {
                 })
                 .filter(|tool| !is_there(tool.as_ref()))
                 .collect();
-            tools.extend(own);
+            tools.extend(server_tools);
             let of = |reason: String| format!("the agent `{}`: {reason}", found.name);
             problems.extend(failed.into_iter().map(of));
             let close: CloseAgent =
@@ -507,7 +511,7 @@ impl Agents for SessionAgents {
         let extras = prompt::PromptExtras {
             safety: environment.safety_rules(),
             core: &core,
-            worktree: isolated.as_ref().map_or("", |own| &own.note),
+            worktree: isolated.as_ref().map_or("", |isolated_agent| &isolated_agent.note),
             agents: &others,
             skills: &skills,
             memory: &memory.system,
@@ -519,7 +523,7 @@ impl Agents for SessionAgents {
             preface: memory.preface,
             problems,
             close,
-            workspace: isolated.map(|own| own.workspace),
+            workspace: isolated.map(|isolated_agent| isolated_agent.workspace),
         })
     }
 }

@@ -197,8 +197,8 @@ fn built_in() -> Option<Skill> {
 /// Returns the names of built-in skills that are not overridden. They are activated without
 /// approval.
 pub fn built_in_names(skills: &Skills) -> Vec<String> {
-    let own = skills.skills.iter().filter(|skill| skill.text.is_some());
-    own.map(|skill| skill.name.clone()).collect()
+    let complete = skills.skills.iter().filter(|skill| skill.text.is_some());
+    complete.map(|skill| skill.name.clone()).collect()
 }
 
 /// Returns the enabled skills for the tool. Variables of extensions are filled in, except secrets.

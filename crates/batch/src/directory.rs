@@ -169,13 +169,13 @@ impl BatchDirectory {
         let failed = |source| BatchError::Write { file: locks.clone(), source };
         fs::create_dir_all(&locks).map_err(failed)?;
         let file = locks.join(format!("{kind}-{}", uuid::Uuid::new_v4().simple()));
-        let own = open_lock(&file).map_err(failed)?;
-        flock(&own, FlockOperation::NonBlockingLockExclusive)
+        let lock = open_lock(&file).map_err(failed)?;
+        flock(&lock, FlockOperation::NonBlockingLockExclusive)
             .map_err(|error| failed(error.into()))?;
         let agents = locks.join("agents");
         drop(open_lock(&agents).map_err(failed)?);
         let (pace_file, serial) = (locks.join("pace"), locks.join("git"));
-        Ok(BatchLock { file, agents, pace_file, serial, _batch: batch, _own: own })
+        Ok(BatchLock { file, agents, pace_file, serial, _batch: batch, _own: lock })
     }
 }
 

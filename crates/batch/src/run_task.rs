@@ -109,8 +109,8 @@ impl TaskRunner {
     }
 
     fn repositories(&self) -> PathBuf {
-        let own = || self.directory.file("repositories");
-        self.repositories.clone().unwrap_or_else(own)
+        let repositories_file = || self.directory.file("repositories");
+        self.repositories.clone().unwrap_or_else(repositories_file)
     }
 
     /// Clones the repository of a task, if it is a URL, so that the task needs no access to it.

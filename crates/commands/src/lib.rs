@@ -272,8 +272,8 @@ impl Commands {
         };
         let mut offered: Vec<&str> = names.iter().copied().filter(is_longer).collect();
         offered.sort_unstable();
-        let own = built_in_names().map(|name| -> &str { name });
-        let known = names.iter().copied().chain(own);
+        let built_in = built_in_names().map(|name| -> &str { name });
+        let known = names.iter().copied().chain(built_in);
         offered.extend(parallax_config::similar_names(name, known));
         let mut seen = HashSet::new();
         offered.retain(|name| seen.insert(*name));

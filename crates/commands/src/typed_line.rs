@@ -52,7 +52,7 @@ pub fn parse(line: &str, others: &[String]) -> ParsedLine {
     let is_other = |name: &str| others.iter().any(|other| other == name);
     let meant = match strip_parallax_prefix(name) {
         Some(_) if is_other(name) => return ParsedLine::Custom,
-        Some(own) => own,
+        Some(plain_name) => plain_name,
         None if (is_parallax_only(name) || is_alias(name)) && is_other(name) => {
             return ParsedLine::Custom;
         }

@@ -52,8 +52,8 @@ impl Environment {
     /// in [`Environment::get`].
     pub fn process_variable(&self, name: &str) -> Option<&str> {
         let ours = name.strip_prefix("GEMINI_").map(|rest| format!("PARALLAX_{rest}"));
-        let own = |name: &str| self.process.get(name).map(String::as_str);
-        let set = |name: &str| own(name).filter(|value| !value.is_empty());
+        let process_variable = |name: &str| self.process.get(name).map(String::as_str);
+        let set = |name: &str| process_variable(name).filter(|value| !value.is_empty());
         ours.and_then(|ours| set(&ours)).or_else(|| set(name))
     }
 
@@ -178,8 +178,8 @@ fn is_for_the_user(name: &str) -> bool {
 
 /// Returns the name after the product prefix, whichever prefix it has; the prefixes are equivalent.
 fn own_name(name: &str) -> Option<&str> {
-    let own = ["PARALLAX_CLI_", "PARALLAX_", "GEMINI_CLI_", "GEMINI_"];
-    own.iter().find_map(|prefix| name.strip_prefix(prefix))
+    let prefixes = ["PARALLAX_CLI_", "PARALLAX_", "GEMINI_CLI_", "GEMINI_"];
+    prefixes.iter().find_map(|prefix| name.strip_prefix(prefix))
 }
 
 /// Whether the variable names a file to read the system prompt from or to write it to. A project

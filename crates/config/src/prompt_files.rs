@@ -102,10 +102,11 @@ pub fn prompt_files(places: &PromptPlaces<'_>) -> Result<PromptFiles, ConfigErro
         PromptVariable::File(path) => Some(path),
     };
     let dirs = [places.dirs.gemini.clone(), places.dirs.parallax.clone()];
-    let own = FOLDERS.map(|folder| places.cwd.join(folder));
-    let own = own.into_iter().filter(|folder| places.trusted && !dirs.contains(folder));
+    let project_folders = FOLDERS.map(|folder| places.cwd.join(folder));
+    let project_folders =
+        project_folders.into_iter().filter(|folder| places.trusted && !dirs.contains(folder));
     for (folder, of_project) in
-        dirs.iter().cloned().map(|it| (it, false)).chain(own.map(|it| (it, true)))
+        dirs.iter().cloned().map(|it| (it, false)).chain(project_folders.map(|it| (it, true)))
     {
         let root = of_project.then_some(places.cwd);
         found.append.extend(read_prompt_file(&folder.join(APPEND), root, &mut found.warnings));

@@ -168,9 +168,9 @@ pub fn find_skills(built_in: Vec<Skill>, folders: &[SkillFolder], disabled: &[St
 
 /// Returns the skill files of a directory: its own and those of its subdirectories.
 pub fn skill_files(folder: &Path) -> Vec<PathBuf> {
-    let own = folder.join(SKILL_FILE);
-    if own.is_file() {
-        return vec![own];
+    let skill_file = folder.join(SKILL_FILE);
+    if skill_file.is_file() {
+        return vec![skill_file];
     }
     definitions::files(folder, MAX_COUNT, |path| {
         let file = path.join(SKILL_FILE);

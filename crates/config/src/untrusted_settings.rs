@@ -426,10 +426,10 @@ fn is_below(path: &str, users: &[String], outer: &OuterSettings) -> bool {
         let path = path.strip_prefix('~').map_or(path.to_owned(), |rest| format!("$HOME{rest}"));
         PathBuf::from(Expander::new(&outer.environment).text(&path))
     };
-    let own = spelled(path);
-    let leads_up = own.components().any(|part| part == Component::ParentDir);
+    let project = spelled(path);
+    let leads_up = project.components().any(|part| part == Component::ParentDir);
     users.iter().map(|user| spelled(user)).any(|user| {
-        own == user || (!leads_up && !user.as_os_str().is_empty() && own.starts_with(user))
+        project == user || (!leads_up && !user.as_os_str().is_empty() && project.starts_with(user))
     })
 }
 
@@ -505,10 +505,10 @@ fn add_refusals(values: &mut Object, key: &str, outer: &[LayerFile]) {
     if lower.is_empty() || get_dotted(values, key).is_none_or(Value::is_null) {
         return;
     }
-    let own = take(values, key);
+    let project = take(values, key);
     let mut all = lower;
     // Values that are not lists are ignored, and the lower layers' entries stay.
-    all.extend(own.into_iter().filter_map(|own| own.as_array().cloned()).flatten());
+    all.extend(project.into_iter().filter_map(|project| project.as_array().cloned()).flatten());
     migrate::set_default(values, key, Value::Array(all));
 }
 

@@ -35,18 +35,18 @@ pub(crate) fn checks(options: &LaunchOptions, name: &str) -> Vec<DoctorCheck> {
 fn program(environment: &Environment, name: &str) -> DoctorCheck {
     let check = |status, detail: String| DoctorCheck::new("program", status, "Program", detail);
     let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let Ok(own) = std::env::current_exe() else {
+    let Ok(executable) = std::env::current_exe() else {
         return check(CheckStatus::Info, "cannot determine the path of this program".to_owned());
     };
-    let display_path = own.display();
+    let display_path = executable.display();
     match find_in_path(environment, name) {
         None => check(CheckStatus::Info, format!("{display_path}; `{name}` is not in `PATH`")),
-        Some(first) if real(&first) == real(&own) => {
+        Some(first) if real(&first) == real(&executable) => {
             check(CheckStatus::Ok, display_path.to_string())
         }
         Some(first) => {
             let detail = format!("this is {display_path}, but `{name}` runs {}", first.display());
-            let folder = own.parent().unwrap_or(&own);
+            let folder = executable.parent().unwrap_or(&executable);
             // A link with another name may have started this program.
             check(CheckStatus::Warning, detail).with_fix(match folder.join(name).exists() {
                 true => format!(

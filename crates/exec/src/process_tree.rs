@@ -47,8 +47,8 @@ struct Process {
 impl Process {
     /// Whether it is a network broker of this process: nothing that was started in a sandbox
     /// becomes a child of this process.
-    fn is_network_broker(&self, own: i32) -> bool {
-        self.is_broker && self.parent == own && self.session == self.member.pid
+    fn is_network_broker(&self, own_pid: i32) -> bool {
+        self.is_broker && self.parent == own_pid && self.session == self.member.pid
     }
 }
 

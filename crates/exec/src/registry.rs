@@ -215,9 +215,9 @@ impl Processes {
 
     pub(crate) fn new_mark(&self) -> String {
         let number = self.shared.marks.fetch_add(1, Ordering::Relaxed);
-        let own = rustix::process::getpid().as_raw_nonzero();
+        let own_pid = rustix::process::getpid().as_raw_nonzero();
         // Registries in the same process have different addresses.
-        format!("{own}-{:x}-{number}", Arc::as_ptr(&self.shared).addr())
+        format!("{own_pid}-{:x}-{number}", Arc::as_ptr(&self.shared).addr())
     }
 
     pub(crate) fn enter(&self, tree: ProcessTree, control: Control) -> Guard {

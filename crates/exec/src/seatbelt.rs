@@ -118,12 +118,13 @@ pub fn profile_text(profile: Profile, paths: &SandboxPaths) -> String {
             "(allow mach-lookup)\n(allow ipc-posix-shm)\n(allow iokit-open)\n(allow system-socket)",
         );
     }
-    let mut own: Vec<String> =
+    let mut writable: Vec<String> =
         ["TARGET_DIR", "TMP_DIR", "CACHE_DIR", "PARALLAX_DIR"].map(parameter).to_vec();
     let include = paths.include.iter().take(5).enumerate();
-    own.extend(include.map(|(number, _)| parameter(&format!("INCLUDE_DIR_{number}"))));
-    own.extend(TOOL_FOLDERS.map(in_home));
-    let own: String = own.iter().map(|place| format!(" (subpath {place})")).collect();
+    writable.extend(include.map(|(number, _)| parameter(&format!("INCLUDE_DIR_{number}"))));
+    writable.extend(TOOL_FOLDERS.map(in_home));
+    let writable_rules: String =
+        writable.iter().map(|place| format!(" (subpath {place})")).collect();
     match profile.read_scope {
         ReadScope::Permissive | ReadScope::Restrictive => line("(allow file-read*)"),
         ReadScope::Strict => {
@@ -134,10 +135,12 @@ pub fn profile_text(profile: Profile, paths: &SandboxPaths) -> String {
                 READ_BY_STRICT.map(in_home).map(|place| format!(" (subpath {place})")).concat();
             let paths = paths.readable.iter().map(|path| quote(&path.to_string_lossy()));
             let more: String = paths.map(|path| format!(" (subpath {path})")).collect();
-            line(&format!("(allow file-read* (literal \"/\"){own}{home}{more}{system})"));
+            line(&format!(
+                "(allow file-read* (literal \"/\"){writable_rules}{home}{more}{system})"
+            ));
         }
     }
-    line(&format!("(allow file-write*{own})"));
+    line(&format!("(allow file-write*{writable_rules})"));
     line(
         "(allow file-write* (literal \"/dev/null\") (literal \"/dev/zero\") \
          (literal \"/dev/stdout\") (literal \"/dev/stderr\") (literal \"/dev/ptmx\") \

@@ -134,9 +134,9 @@ fn may_write(directory: &OwnedFd) -> bool {
 fn unlock(at: impl AsFd, name: impl rustix::path::Arg) -> Result<(), Errno> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let directory = rustix::fs::openat(at, name, flags, Mode::empty())?;
-    let own = format!("/proc/self/fd/{}", directory.as_raw_fd());
+    let descriptor_path = format!("/proc/self/fd/{}", directory.as_raw_fd());
     // If it cannot be unlocked, using it fails.
-    let _ = std::fs::set_permissions(own, Permissions::from_mode(0o700));
+    let _ = std::fs::set_permissions(descriptor_path, Permissions::from_mode(0o700));
     Ok(())
 }
 

@@ -244,13 +244,14 @@ impl Workspace {
             None => None,
         };
         let anchor = anchor.ok_or_else(outside)?;
-        let own = self.temp.iter().chain(&self.notes).any(|place| place.resolved == anchor);
+        let is_session_directory =
+            self.temp.iter().chain(&self.notes).any(|place| place.resolved == anchor);
         let confined = Confined::new(display_path.clone(), real, anchor).ok_or_else(outside)?;
         let editor = match self.contains(confined.path()) {
             true => self.editor.clone(),
             false => SessionEditor::default(),
         };
-        Ok(confined.marked_own(own).in_editor(editor))
+        Ok(confined.marked_own(is_session_directory).in_editor(editor))
     }
 
     /// Returns the editor that runs commands without a sandbox, if there is one.

@@ -44,11 +44,11 @@ impl From<&Failure> for ErrorObject {
             FailureKind::Overflow => "CONTEXT_OVERFLOW",
             FailureKind::Internal => "InternalError",
         };
-        let own = u16::from(ExitCode::for_failure(failure).0);
+        let exit_code = u16::from(ExitCode::for_failure(failure).0);
         let code = match failure.kind {
-            FailureKind::Api | FailureKind::Quota => failure.status.unwrap_or(own),
+            FailureKind::Api | FailureKind::Quota => failure.status.unwrap_or(exit_code),
             FailureKind::Auth if failure.status == Some(403) => 403,
-            _ => own,
+            _ => exit_code,
         };
         Self { r#type, message: failure.message.clone(), code, status: failure.status }
     }

@@ -101,9 +101,9 @@ pub(crate) fn discover(options: &DiscoveryOptions) -> Discovered {
     discover_for(options, rustix::process::getpid().as_raw_nonzero().get(), in_container(options))
 }
 
-fn discover_for(options: &DiscoveryOptions, own: i32, in_container: bool) -> Discovered {
+fn discover_for(options: &DiscoveryOptions, own_pid: i32, in_container: bool) -> Discovered {
     let get = |name: &str| variable(&options.variables, name).and_then(OsStr::to_str);
-    let chain = ProcessChain::for_process(own);
+    let chain = ProcessChain::for_process(own_pid);
     let configured: Option<i32> = get("GEMINI_CLI_IDE_PID").and_then(|pid| pid.trim().parse().ok());
     let found = chain.editor();
     let editor_pid = configured.filter(|pid| *pid > 0).or_else(|| found.map(|process| process.pid));
@@ -335,8 +335,8 @@ mod tests {
         fn discover(&self) -> Discovered {
             let directory = self.path("project/sub");
             let options = DiscoveryOptions { directory, variables: self.variables.clone() };
-            let own = rustix::process::getpid().as_raw_nonzero().get();
-            discover_for(&options, own, false)
+            let own_pid = rustix::process::getpid().as_raw_nonzero().get();
+            discover_for(&options, own_pid, false)
         }
 
         fn ports(&self) -> Vec<u16> {
@@ -356,12 +356,12 @@ mod tests {
     #[test]
     fn running_editors_and_nearest_directories_come_first() {
         let mut setup = Setup::new();
-        let own = rustix::process::getpid().as_raw_nonzero().get();
+        let own_pid = rustix::process::getpid().as_raw_nonzero().get();
         let project = setup.path("project").display().to_string();
         let sub = setup.path("project/sub").display().to_string();
         setup.file(DEAD, 1, &sub);
-        setup.file(own, 2, &project);
-        setup.file(own, 3, &format!("{}:{sub}", setup.path("other").display()));
+        setup.file(own_pid, 2, &project);
+        setup.file(own_pid, 3, &format!("{}:{sub}", setup.path("other").display()));
         assert_eq!(setup.ports(), [3, 2, 1]);
         setup.set("GEMINI_CLI_IDE_PID", &DEAD.to_string());
         assert_eq!(setup.ports(), [1, 3, 2], "the process that the environment names is first");
@@ -372,14 +372,14 @@ mod tests {
     #[test]
     fn other_folders_are_reported() {
         let setup = Setup::new();
-        let own = rustix::process::getpid().as_raw_nonzero().get();
+        let own_pid = rustix::process::getpid().as_raw_nonzero().get();
         let other = setup.path("other").display().to_string();
         setup.file(DEAD, 1, &setup.path("gone").display().to_string());
         assert_eq!(setup.discover().reason(), DisconnectReason::NotSupported);
-        setup.file(own, 2, "");
+        setup.file(own_pid, 2, "");
         let reason = setup.discover().reason();
         assert!(matches!(reason, DisconnectReason::NoWorkspace { .. }), "{reason:?}");
-        setup.file(own, 3, &other);
+        setup.file(own_pid, 3, &other);
         let found = setup.discover();
         let folders = vec![setup.path("other")];
         assert_eq!(found.reason(), DisconnectReason::DirectoryMismatch { folders });

@@ -116,11 +116,11 @@ mod tests {
 
     #[test]
     fn chain_of_this_process_begins_with_it() {
-        let own = rustix::process::getpid().as_raw_nonzero().get();
-        let chain = ProcessChain::for_process(own);
-        assert_eq!(chain.0.first().map(|process| process.pid), Some(own));
-        assert!(is_alive(own));
+        let own_pid = rustix::process::getpid().as_raw_nonzero().get();
+        let chain = ProcessChain::for_process(own_pid);
+        assert_eq!(chain.0.first().map(|process| process.pid), Some(own_pid));
+        assert!(is_alive(own_pid));
         assert!(!is_alive(0) && !is_alive(-1) && !is_alive(i32::MAX));
-        assert!(!chain.contains(own), "the process itself is not its editor");
+        assert!(!chain.contains(own_pid), "the process itself is not its editor");
     }
 }

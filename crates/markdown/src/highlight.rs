@@ -153,11 +153,11 @@ pub fn shell_line(highlighter: &mut Highlighter, text: &str, style: Style, theme
     let mut start = 0;
     let mut line = Line::EMPTY;
     for (end, role) in highlighter.line(text) {
-        let own = match role {
+        let piece_style = match role {
             Role::Plain => style,
             role => style.patch(role.style(theme)),
         };
-        line.push(Span::styled(text.get(start..end).unwrap_or("").to_owned(), own));
+        line.push(Span::styled(text.get(start..end).unwrap_or("").to_owned(), piece_style));
         start = end;
     }
     line

@@ -87,9 +87,9 @@ impl ServerEnvironment {
                 let mut program = self.program(command, args, env, cwd.as_ref());
                 if foreign {
                     // Extensions receive only those user variables that the manifest names.
-                    let own = |name: &OsString| env.iter().any(|(known, _)| *name == **known);
+                    let is_set = |name: &OsString| env.iter().any(|(known, _)| *name == **known);
                     program.environment.retain(|(name, _)| {
-                        own(name) || is_system_variable(&name.to_string_lossy())
+                        is_set(name) || is_system_variable(&name.to_string_lossy())
                     });
                 }
                 if server.is_confined(self.sandboxed) {
@@ -126,9 +126,9 @@ impl ServerEnvironment {
     ) -> StdioProgram {
         let redaction = Redaction { enabled: true, ..self.redaction.clone() };
         let mut environment = pass(self.variables.iter().cloned(), &redaction).variables;
-        let own = [("GEMINI_CLI", "1"), ("PARALLAX", "1")];
-        let own = own.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        for (name, value) in own.chain(env.iter().cloned()) {
+        let markers = [("GEMINI_CLI", "1"), ("PARALLAX", "1")];
+        let markers = markers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        for (name, value) in markers.chain(env.iter().cloned()) {
             environment.retain(|(other, _)| *other != *name);
             environment.push((name.into(), value.into()));
         }

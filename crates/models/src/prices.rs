@@ -122,9 +122,9 @@ impl From<PriceText> for Price {
 
 /// Returns the price of a model: the user's price for its name or prefix, otherwise the built-in
 /// one.
-pub(crate) fn price(model: &str, own: &BTreeMap<String, PriceText>) -> Option<Price> {
+pub(crate) fn price(model: &str, overrides: &BTreeMap<String, PriceText>) -> Option<Price> {
     let name = model.rsplit('/').next().unwrap_or(model).to_ascii_lowercase();
-    let longest = own
+    let longest = overrides
         .iter()
         .filter(|(key, _)| name.starts_with(&key.to_ascii_lowercase()))
         .max_by_key(|(key, _)| key.len());
@@ -184,10 +184,10 @@ mod tests {
     fn user_price_has_precedence() {
         let text = r#"{"gemini-3": {"input": 9, "output": 9}, "gemini-3-pro": {"input": 1,
             "cached": 0.5, "output": 2, "longContext": {"above": 7, "input": 3, "output": 4}}}"#;
-        let own: BTreeMap<String, PriceText> = serde_json::from_str(text).expect("prices");
-        let pro = price("gemini-3-pro-preview", &own).expect("a price");
+        let overrides: BTreeMap<String, PriceText> = serde_json::from_str(text).expect("prices");
+        let pro = price("gemini-3-pro-preview", &overrides).expect("a price");
         assert_eq!(pro.short_prompts, rates(1.0, 0.5, 2.0));
         assert_eq!(pro.long_prompts, Some((7, rates(3.0, 3.0, 4.0))));
-        assert_eq!(price("gemini-3-flash", &own), Some(flat_price(9.0, 9.0, 9.0)));
+        assert_eq!(price("gemini-3-flash", &overrides), Some(flat_price(9.0, 9.0, 9.0)));
     }
 }

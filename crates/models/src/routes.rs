@@ -108,7 +108,7 @@ impl ModelTable {
     /// contains it.
     fn chain(&self, model: &str, chosen: bool) -> Option<(&[ChainEntry], usize)> {
         let chains = &self.configs.chains;
-        let own: &[&str] = match (kind(model), is_old(model), chosen) {
+        let route_models: &[&str] = match (kind(model), is_old(model), chosen) {
             (Some(ModelTier::Lite), ..) => &["lite"],
             (Some(_), Some(false), true) => &["auto-preview", "preview"],
             (Some(_), Some(false), false) => &["preview"],
@@ -116,7 +116,7 @@ impl ModelTable {
             (Some(_), Some(true), false) => &["default"],
             _ => &[],
         };
-        let named = std::iter::once(model).chain(own.iter().copied());
+        let named = std::iter::once(model).chain(route_models.iter().copied());
         let others = chains.keys().map(String::as_str).filter(|name| !name.starts_with("auto-"));
         named.chain(others).find_map(|name| {
             let chain = chains.get(name)?;

@@ -189,10 +189,10 @@ impl ModelTable {
     /// Returns the choices of a dialog: built-in names, then the user's.
     pub fn choices(&self) -> Vec<ModelChoice> {
         let built_in = CHOICES.iter().map(|(name, doc)| ((*name).to_owned(), *doc));
-        let own = self.configs.names().into_iter().filter(|name| {
+        let alias_names = self.configs.names().into_iter().filter(|name| {
             builtin_generation(name).is_none() && CHOICES.iter().all(|(known, _)| known != name)
         });
-        let all = built_in.chain(own.map(|name| (name, "From settings")));
+        let all = built_in.chain(alias_names.map(|name| (name, "From settings")));
         all.map(|(name, doc)| {
             let model = self.resolve(&name);
             let context = self.limits(&model).context;
@@ -266,9 +266,9 @@ impl ModelTable {
         let price = crate::prices::price(model, &self.configs.prices);
         let provider = || {
             let (provider, id) = self.providers.split(model)?;
-            let own = provider.model(id).and_then(|model| model.price);
+            let configured_price = provider.model(id).and_then(|model| model.price);
             let listed = || listed_model(&provider.name, id)?.price;
-            own.or_else(listed).or(provider.is_local().then_some(Price::FREE))
+            configured_price.or_else(listed).or(provider.is_local().then_some(Price::FREE))
         };
         price.or_else(provider)
     }

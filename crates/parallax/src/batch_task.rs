@@ -112,11 +112,12 @@ async fn print(runner: &TaskRunner, task: &PlannedTask) -> Result<(), Failure> {
 
 /// The exit code of a process that runs one task.
 fn code_of(result: &TaskResult, signal: Option<u8>) -> ExitCode {
-    let own = result.exit_code.and_then(|code| u8::try_from(code).ok()).filter(|code| *code != 0);
+    let agent_code =
+        result.exit_code.and_then(|code| u8::try_from(code).ok()).filter(|code| *code != 0);
     match result.state {
         TaskState::Succeeded => ExitCode::SUCCESS,
         TaskState::Cancelled => ExitCode::signal(signal.unwrap_or(15)),
         TaskState::OverBudget => ExitCode::BUDGET,
-        TaskState::Failed | TaskState::Timeout => own.map_or(ExitCode::GENERAL, ExitCode),
+        TaskState::Failed | TaskState::Timeout => agent_code.map_or(ExitCode::GENERAL, ExitCode),
     }
 }

@@ -134,8 +134,8 @@ pub(crate) async fn info_command(
     let tell = || {
         info_commands::run(session, name, arguments).transpose().map_err(|mut failure| {
             // The user may have meant their own command, which has another name.
-            if let Some(own) = session.commands.catalog().moved_from(name) {
-                failure.message.push_str(&format!("; your own command is `/{own}`"));
+            if let Some(new_name) = session.commands.catalog().moved_from(name) {
+                failure.message.push_str(&format!("; your own command is `/{new_name}`"));
             }
             failure
         })

@@ -147,8 +147,8 @@ impl PolicySources {
             files,
             ..PolicyOptions::default()
         });
-        let own = policy.list().into_iter().filter(|rule| rule.file.is_some());
-        let rules = own.map(|rule| rule.rule).collect();
+        let saved_rules = policy.list().into_iter().filter(|rule| rule.file.is_some());
+        let rules = saved_rules.map(|rule| rule.rule).collect();
         Some(PolicyUpdate { is_new, files: paths, rules })
     }
 }

@@ -75,11 +75,11 @@ impl ToolPattern {
             // The pattern does not fix the name of the server.
             return true;
         };
-        let own = registered_name(server);
+        let registered = registered_name(server);
         match written.strip_suffix('_').filter(|_| suffix.is_empty()) {
-            Some(whole) => whole == own,
+            Some(whole) => whole == registered,
             None => written
-                .strip_prefix(&own)
+                .strip_prefix(&registered)
                 .is_some_and(|rest| rest.is_empty() || rest.starts_with('_')),
         }
     }

@@ -112,9 +112,9 @@ impl ProviderManager {
             entries.is_some_and(|all| all.contains_key(name)) && built_in.get(name).is_none()
         };
         // A session with invalid settings cannot be opened.
-        let mut own = self.provider_credentials().unwrap_or_default();
-        own.retain(|credential| is_own(&credential.provider));
-        own
+        let mut credentials = self.provider_credentials().unwrap_or_default();
+        credentials.retain(|credential| is_own(&credential.provider));
+        credentials
     }
 
     fn credential_of(&self, provider: &Provider, stored: &[String]) -> ProviderCredential {

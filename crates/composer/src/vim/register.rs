@@ -22,17 +22,17 @@ impl Registers {
         match name {
             Some('_') => return,
             Some(name) if name.is_ascii_uppercase() => {
-                let own = self.texts.entry(name.to_ascii_lowercase()).or_default();
-                if own.lines || kept.lines {
-                    own.text = match own.text.as_str() {
+                let register = self.texts.entry(name.to_ascii_lowercase()).or_default();
+                if register.lines || kept.lines {
+                    register.text = match register.text.as_str() {
                         "" => kept.text,
                         text => format!("{text}\n{}", kept.text),
                     };
-                    own.lines = true;
+                    register.lines = true;
                 } else {
-                    own.text.push_str(&kept.text);
+                    register.text.push_str(&kept.text);
                 }
-                let all = own.clone();
+                let all = register.clone();
                 self.texts.insert('"', all);
                 return;
             }

@@ -154,8 +154,8 @@ impl Manifest {
     /// # Errors
     /// Returns the reason why the directory is not an extension, without its path.
     pub fn read(folder: &Path) -> Result<Self, String> {
-        let own = folder.join(OWN_MANIFEST);
-        let file = if own.exists() { own } else { folder.join(MANIFEST) };
+        let own_manifest = folder.join(OWN_MANIFEST);
+        let file = if own_manifest.exists() { own_manifest } else { folder.join(MANIFEST) };
         match jsonc::read_object(&file) {
             Ok(Some(object)) => {
                 // Separators are the same for every installation, so that two versions can be

@@ -170,8 +170,9 @@ impl McpServer {
     /// Whether it runs in the command sandbox; `default` is the setting `mcp.sandbox`. A project or
     /// an extension cannot disable the sandbox.
     pub fn is_confined(&self, default: bool) -> bool {
-        let own = self.sandbox.filter(|own| *own || !self.source.is_foreign());
-        matches!(self.endpoint, Endpoint::Stdio { .. }) && own.unwrap_or(default)
+        let is_sandboxed =
+            self.sandbox.filter(|is_sandboxed| *is_sandboxed || !self.source.is_foreign());
+        matches!(self.endpoint, Endpoint::Stdio { .. }) && is_sandboxed.unwrap_or(default)
     }
 
     /// Whether it lives only as long as the client that drives the session. Its port and token

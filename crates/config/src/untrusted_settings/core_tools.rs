@@ -41,9 +41,9 @@ fn list(values: &Object) -> Option<Vec<String>> {
 }
 
 /// Returns the intersection of both lists, with the narrower entry of each pair.
-fn intersect_entries(users: &[String], own: &[String]) -> Vec<String> {
+fn intersect_entries(users: &[String], project: &[String]) -> Vec<String> {
     let mut narrowed = Vec::new();
-    for (ours, theirs) in own.iter().flat_map(|ours| users.iter().map(move |it| (ours, it))) {
+    for (ours, theirs) in project.iter().flat_map(|ours| users.iter().map(move |it| (ours, it))) {
         let entry = match (covers(theirs, ours), covers(ours, theirs)) {
             (true, _) => ours,
             (false, true) => theirs,
@@ -88,9 +88,9 @@ fn parts(entry: &str) -> (&str, Option<&str>) {
 mod tests {
     use super::{covers, intersect_entries};
 
-    fn narrow(users: &[&str], own: &[&str]) -> Vec<String> {
+    fn narrow(users: &[&str], project: &[&str]) -> Vec<String> {
         let owned = |list: &[&str]| list.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
-        intersect_entries(&owned(users), &owned(own))
+        intersect_entries(&owned(users), &owned(project))
     }
 
     #[test]

@@ -19,7 +19,7 @@ const COMMAND: &str = "mcp.serverCommand";
 pub(super) fn tighten(values: &mut Object, outer: &OuterSettings, removed: &mut Vec<String>) {
     let command = get_dotted(values, COMMAND).and_then(Value::as_str).map(server_of_command);
     let replaces_command = command.is_some_and(|server| match users(outer, "mcp") {
-        Some(own) => server.is_none_or(|server| own.is_replaced_by(&server, outer)),
+        Some(project) => server.is_none_or(|server| project.is_replaced_by(&server, outer)),
         None => false,
     });
     if replaces_command {
@@ -28,7 +28,8 @@ pub(super) fn tighten(values: &mut Object, outer: &OuterSettings, removed: &mut 
     }
     let Some(Value::Object(servers)) = values.get_mut("mcpServers") else { return };
     servers.retain(|name, server| {
-        let replaces = users(outer, name).is_some_and(|own| own.is_replaced_by(server, outer));
+        let replaces =
+            users(outer, name).is_some_and(|project| project.is_replaced_by(server, outer));
         if replaces {
             removed.push(format!("mcpServers.{name}"));
         }
@@ -91,8 +92,8 @@ impl UserServer {
             value
         };
         let plain = |value: Value| with_plain_url(expanded(value));
-        let (own, users) = (plain(server), plain(self.value.clone()));
-        own != users && !is_narrower(&own, &users)
+        let (project, users) = (plain(server), plain(self.value.clone()));
+        project != users && !is_narrower(&project, &users)
     }
 }
 
@@ -110,8 +111,8 @@ fn with_plain_url(mut server: Value) -> Value {
 }
 
 /// Whether a project server equals the user's server with fewer tools or less trust.
-fn is_narrower(own: &Value, users: &Value) -> bool {
-    let (Some(own), Some(users)) = (own.as_object(), users.as_object()) else { return false };
+fn is_narrower(project: &Value, users: &Value) -> bool {
+    let (Some(own), Some(users)) = (project.as_object(), users.as_object()) else { return false };
     let list = |server: &Object, key: &str| texts(server.get(key));
     let includes = |server: &Object| server.get("includeTools").is_some_and(|it| !it.is_null());
     let keeps_excluded =
@@ -194,21 +195,21 @@ mod tests {
     #[test]
     fn only_programs_and_permissions_are_compared() {
         let users = json!({"command": "c", "timeout": 600_000, "includeTools": ["a", "b"]});
-        for own in [
+        for project in [
             json!({"command": "c", "args": [], "env": {}, "includeTools": ["a"]}),
             json!({"command": "c", "description": "x", "trust": false, "includeTools": ["a", "b"]}),
             json!({"command": "c", "timeout": 5, "includeTools": ["a"], "excludeTools": ["b"]}),
         ] {
-            assert!(is_narrower(&own, &users), "{own}");
+            assert!(is_narrower(&project, &users), "{project}");
         }
-        for own in [
+        for project in [
             json!({"command": "c"}),
             json!({"command": "c", "includeTools": ["a", "c"]}),
             json!({"command": "c", "includeTools": ["a"], "trust": true}),
             json!({"command": "c", "includeTools": ["a"], "env": {"LD_PRELOAD": "x"}}),
             json!({"command": "c", "includeTools": ["a"], "args": ["x"]}),
         ] {
-            assert!(!is_narrower(&own, &users), "{own}");
+            assert!(!is_narrower(&project, &users), "{project}");
         }
     }
 }

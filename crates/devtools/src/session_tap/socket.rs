@@ -136,10 +136,10 @@ fn bind(directory: &Path, project: &Path) -> io::Result<UnixListener> {
 }
 
 /// Removes the directories of sessions whose process was killed.
-fn remove_stale(all: &Path, own: &Path) {
+fn remove_stale(all: &Path, own_socket: &Path) {
     for entry in fs::read_dir(all).into_iter().flatten().flatten() {
         let directory = entry.path();
-        if directory == own {
+        if directory == own_socket {
             continue;
         }
         let is_dead = address(&directory).is_ok_and(|(path, _opened)| {

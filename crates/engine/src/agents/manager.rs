@@ -153,8 +153,8 @@ impl SubagentManager {
     pub(super) fn forward_request(&self, item: &ItemId, agent: &str, ask: ApprovalRequest) {
         let mut ask = ask;
         let public = public_id(item, &ask.id);
-        let own = std::mem::replace(&mut ask.id, public.clone());
-        self.state().pending_approvals.insert(public, (item.clone(), own));
+        let private_id = std::mem::replace(&mut ask.id, public.clone());
+        self.state().pending_approvals.insert(public, (item.clone(), private_id));
         // The call id that front ends know.
         let call = item.as_str();
         ask.call = call.strip_prefix("tool-").unwrap_or(call).into();
@@ -176,7 +176,7 @@ impl SubagentManager {
         let state = self.state();
         let found = state.pending_approvals.get(&decide.ask);
         let Some((child, own)) =
-            found.and_then(|(item, own)| Some((state.children.get(item)?, own)))
+            found.and_then(|(item, private_id)| Some((state.children.get(item)?, private_id)))
         else {
             return Some(decide);
         };

@@ -28,8 +28,8 @@ const NOT_FOUND: std::ops::RangeInclusive<i32> = 126..=127;
 pub async fn run(plan: &ContainerPlan) -> Result<Ending, ProgramSandboxError> {
     match start(plan).await {
         Err(ProgramSandboxError::Refused { program, code }) if NOT_FOUND.contains(&code) => {
-            let own = std::env::current_exe();
-            let task = tokio::task::spawn_blocking(|| own.is_ok_and(|it| needs_loader(&it)));
+            let executable = std::env::current_exe();
+            let task = tokio::task::spawn_blocking(|| executable.is_ok_and(|it| needs_loader(&it)));
             Err(match task.await {
                 Ok(true) => ProgramSandboxError::Loader { program, code },
                 _ => ProgramSandboxError::Refused { program, code },

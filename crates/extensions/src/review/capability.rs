@@ -44,9 +44,9 @@ impl Capability {
 }
 
 /// Whether a server is the same with fewer tools, variables, or headers.
-fn is_narrower_server(own: &Value, granted: &Value) -> bool {
-    let (Some(own), Some(granted)) = (own.as_object(), granted.as_object()) else {
-        return own == granted;
+fn is_narrower_server(requested: &Value, granted: &Value) -> bool {
+    let (Some(own), Some(granted)) = (requested.as_object(), granted.as_object()) else {
+        return requested == granted;
     };
     let list = |server: &Object, key: &str| -> Option<Vec<Value>> {
         server.get(key).and_then(Value::as_array).cloned()
@@ -79,18 +79,18 @@ fn is_narrower_server(own: &Value, granted: &Value) -> bool {
 }
 
 /// Whether a matcher of plain names is a part of another one.
-fn is_narrower_matcher(own: &str, granted: &str) -> bool {
-    if own == granted || matches!(granted, "" | "*" | ".*") {
+fn is_narrower_matcher(requested: &str, granted: &str) -> bool {
+    if requested == granted || matches!(granted, "" | "*" | ".*") {
         return true;
     }
     let is_plain = |matcher: &str| {
         matcher.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-' | '|'))
     };
     let names: Vec<&str> = granted.split('|').collect();
-    !own.is_empty()
-        && is_plain(own)
+    !requested.is_empty()
+        && is_plain(requested)
         && is_plain(granted)
-        && own.split('|').all(|name| names.contains(&name))
+        && requested.split('|').all(|name| names.contains(&name))
 }
 
 #[cfg(test)]
@@ -129,7 +129,7 @@ mod tests {
         let with_two = remote(json!({"K": "$K", "L": "1"}));
         assert!(remote(json!({"K": "$K"})).is_within(&with_two));
         assert!(!remote(json!({"K": "$J"})).is_within(&with_two));
-        for (own, granted, is_within) in [
+        for (requested, granted, is_within) in [
             ("a", "a|b", true),
             ("a|b", "a", false),
             ("a", "", true),
@@ -138,7 +138,7 @@ mod tests {
             ("a.*", "a.*|b", false),
             ("mcp_x-y", "b|mcp_x-y", true),
         ] {
-            assert_eq!(is_narrower_matcher(own, granted), is_within, "{own} {granted}");
+            assert_eq!(is_narrower_matcher(requested, granted), is_within, "{requested} {granted}");
         }
     }
 }

@@ -20,7 +20,7 @@ pub type EngineAnswer = (CommandOutput, Vec<Event>);
 pub fn engine_request(session: &OpenSession, name: &str, arguments: &str) -> Option<Op> {
     // Custom commands may override built-in names.
     let name = match strip_parallax_prefix(name) {
-        Some(own) => own,
+        Some(plain_name) => plain_name,
         None if (is_parallax_only(name) || is_alias(name))
             && session.commands.has_command(name) =>
         {

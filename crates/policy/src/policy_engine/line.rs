@@ -196,7 +196,8 @@ impl Policy {
                 rule.conditions.mismatch(call, Subject::Part(index), rule.decision).is_none()
             })
         };
-        let mut own = shell.line.commands.iter().enumerate().filter(|(_, it)| !it.is_passed_on);
-        call.mode != ApprovalMode::Plan && own.any(|(index, _)| names(index))
+        let mut direct_commands =
+            shell.line.commands.iter().enumerate().filter(|(_, it)| !it.is_passed_on);
+        call.mode != ApprovalMode::Plan && direct_commands.any(|(index, _)| names(index))
     }
 }

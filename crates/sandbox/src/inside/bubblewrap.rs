@@ -136,20 +136,21 @@ fn attempt(
     };
     let job = in_memory(&job.encode(std::env::vars_os())?)?;
     let words = in_memory(&join_arguments(&words))?;
-    let own = rustix::fs::open("/proc/self/exe", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
-        .refused("cannot open this program")?;
+    let executable =
+        rustix::fs::open("/proc/self/exe", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
+            .refused("cannot open this program")?;
     let mut line: Vec<OsString> = vec![
         "--args".into(),
         words.as_raw_fd().to_string().into(),
         "--".into(),
-        format!("/proc/self/fd/{}", own.as_raw_fd()).into(),
+        format!("/proc/self/fd/{}", executable.as_raw_fd()).into(),
         INSIDE.into(),
         job.as_raw_fd().to_string().into(),
         "--".into(),
         program.to_owned(),
     ];
     line.extend_from_slice(args);
-    let handed = [&its_report, &stderr, &job, &words, &own];
+    let handed = [&its_report, &stderr, &job, &words, &executable];
     let child = match kernel::fork(UnshareFlags::empty()).refused("a process")? {
         Side::Child => {
             let ready = rustix::stdio::dup2_stderr(&its_stderr).and_then(|()| {
@@ -163,7 +164,7 @@ fn attempt(
         }
         Side::Parent(pid) => pid,
     };
-    drop((its_report, its_stderr, stderr, job, words, own));
+    drop((its_report, its_stderr, stderr, job, words, executable));
     kernel::ignore_signals();
     let pidfd = pidfd_open(child, PidfdFlags::empty()).refused("pidfd")?;
     child_wait::wait(child, &pidfd, &[parent])?;

@@ -63,8 +63,8 @@ pub(crate) fn kill_descendants() {
 
 /// Returns the direct children of this process, including dead ones.
 pub(crate) fn children() -> Vec<Pid> {
-    let own = getpid().as_raw_nonzero().get();
-    let children = table().remove(&own).unwrap_or_default();
+    let own_pid = getpid().as_raw_nonzero().get();
+    let children = table().remove(&own_pid).unwrap_or_default();
     children.into_iter().filter_map(|child| kernel::process(child.number)).collect()
 }
 

@@ -60,10 +60,10 @@ impl<'s> WriterSearch<'s> {
     /// Returns the processes of the command of which a task meets a condition. The first task may
     /// have ended, and each can have its own files.
     fn of_command(&self, matches: impl Fn(&str) -> bool) -> Vec<i32> {
-        let own = rustix::process::getpid().as_raw_nonzero().get();
+        let own_pid = rustix::process::getpid().as_raw_nonzero().get();
         numbers(self.proc, ".")
             .into_iter()
-            .filter(|process| *process != own)
+            .filter(|process| *process != own_pid)
             .filter(|process| {
                 tasks(self.proc, *process)
                     .iter()
