@@ -359,6 +359,7 @@ mod tests {
                 "eval --model",
                 "eval --record",
                 "eval --replay",
+                "eval --replay-non-strict",
                 "explain --admin-policy",
                 "explain --policy",
                 "fork --at",
