@@ -41,7 +41,10 @@ fn program(environment: &Environment, name: &str) -> DoctorCheck {
     let display_path = executable.display();
     match find_in_path(environment, name) {
         None => check(CheckStatus::Info, format!("{display_path}; `{name}` is not in `PATH`")),
-        Some(first) if real(&first) == real(&executable) => {
+        Some(first)
+            if real(&first) == real(&executable)
+                || is_launcher(&real(&first), &real(&executable)) =>
+        {
             check(CheckStatus::Ok, display_path.to_string())
         }
         Some(first) => {
@@ -61,6 +64,19 @@ fn program(environment: &Environment, name: &str) -> DoctorCheck {
             })
         }
     }
+}
+
+/// Whether a program is the launcher of an npm package, which starts this program of another package
+/// in the same directory: `…/@parallax/cli/…` and `…/@parallax/cli-linux-x64/…`.
+fn is_launcher(first: &Path, own: &Path) -> bool {
+    let scope = |path: &Path| {
+        let mut scopes = path.ancestors().filter(|folder| folder.ends_with("@parallax"));
+        scopes.next().map(Path::to_owned)
+    };
+    let package = scope(first).map(|scope| scope.join("cli"));
+    package.is_some_and(|package| {
+        first.starts_with(&package) && package.parent().is_some_and(|scope| own.starts_with(scope))
+    })
 }
 
 /// Returns the program that a shell would start.
@@ -116,6 +132,17 @@ fn directory(id: &str, title: &str, target: &Path, variable: &str) -> DoctorChec
         file.as_file().sync_all()
     });
     if let Err(error) = written {
+        let user = target.parent().filter(|user| variable != "TMPDIR" && !user.exists());
+        if let Some(user) = user {
+            let user = user.display();
+            return check(
+                CheckStatus::Error,
+                format!("{user} does not exist, and it cannot be created ({error})"),
+            )
+            .with_fix(format!(
+                "Create it, set `HOME` to a directory that exists, or {elsewhere}."
+            ));
+        }
         let (what, remedy) = match error.kind() {
             ErrorKind::ReadOnlyFilesystem => {
                 ("the file system is read-only", format!("Remount it as writable, or {elsewhere}."))

@@ -245,8 +245,11 @@ async fn service(launch: &SessionConfig, base: &Url) -> (Vec<DoctorCheck>, bool)
     let client = match building.await {
         Ok(Ok(client)) => client,
         Ok(Err(error)) => {
-            let detail = error.to_string();
-            return (vec![check("tls", CheckStatus::Error, "Service", detail)], false);
+            let failed = check("tls", CheckStatus::Error, "Service", error.to_string()).with_fix(
+                "Install the certificates of authorities (package `ca-certificates`), or set \
+                 `SSL_CERT_FILE` to a file with them in PEM form.",
+            );
+            return (vec![failed], false);
         }
         Err(_) => return (Vec::new(), false),
     };
@@ -277,13 +280,22 @@ async fn service(launch: &SessionConfig, base: &Url) -> (Vec<DoctorCheck>, bool)
             false => check("clock", CheckStatus::Ok, "Clock", format!("off by {seconds} s")),
             true => {
                 let late = if ours > theirs { "ahead of" } else { "behind" };
-                let detail = format!("{seconds} s {late} the clock of the provider");
+                let detail = format!("{} {late} the clock of the provider", duration(seconds));
                 check("clock", CheckStatus::Error, "Clock", detail)
                     .with_fix("Set the clock (`timedatectl set-ntp true`).")
             }
         });
     }
     (checks, true)
+}
+
+fn duration(seconds: u64) -> String {
+    match seconds {
+        172_800.. => format!("{} days", seconds / 86_400),
+        7_200.. => format!("{} hours", seconds / 3_600),
+        120.. => format!("{} minutes", seconds / 60),
+        _ => format!("{seconds} s"),
+    }
 }
 
 fn parse_date(text: &str) -> Option<SystemTime> {
@@ -310,6 +322,10 @@ fn service_error(failure: &HttpFailure, proxy: Option<&str>) -> DoctorCheck {
         return check("tls", CheckStatus::Error, "Service", detail).with_fix(remedy);
     }
     let remedy = match failure.kind {
+        HttpFailureKind::Certificate if is_about_time(&failure.message) => {
+            "Check the clock of this machine first (`timedatectl`): the certificate is not valid at \
+             its time. Otherwise the certificate of the service is out of date."
+        }
         HttpFailureKind::Certificate => {
             "If a company proxy replaces certificates, set `NODE_EXTRA_CA_CERTS` to its root \
              certificate. If the certificate is expired or not valid yet, check the clock."
@@ -322,6 +338,12 @@ fn service_error(failure: &HttpFailure, proxy: Option<&str>) -> DoctorCheck {
         _ => "Check the proxy and the firewall.",
     };
     check("tls", CheckStatus::Error, "Service", failure.message.clone()).with_fix(remedy)
+}
+
+/// Whether a certificate was rejected because of the time.
+fn is_about_time(message: &str) -> bool {
+    let message = message.to_lowercase();
+    message.contains("not valid yet") || message.contains("expired")
 }
 
 /// Checks whether the provider accepts the key.
@@ -350,8 +372,12 @@ async fn key(launch: &SessionConfig) -> DoctorCheck {
                 .with_fix("Wait until the quota is renewed, or enable billing for the key.")
         }
         Ok(KeyCheck::Unsupported(status)) => of(
-            CheckStatus::Info,
+            CheckStatus::Warning,
             format!("not checked: the gateway answers the request with status {status}"),
+        )
+        .with_fix(
+            "If prompts fail, too, correct the path of the base URL; `parallax models test` sends \
+             a small request.",
         ),
         Ok(KeyCheck::NotTheService) => {
             of(CheckStatus::Error, "a web page answered instead of the service".to_owned())
@@ -364,9 +390,20 @@ async fn key(launch: &SessionConfig) -> DoctorCheck {
                  takes precedence over it, so correct or unset that one."
             ))
         }
+        // Only another URL or another account helps.
+        Err(failure) if is_refusal(failure.status) => {
+            check("key", CheckStatus::Error, "Key", failure.message).with_fix(
+                "Correct the base URL, or use an account and a place that the service accepts.",
+            )
+        }
         Err(failure) => check("key", CheckStatus::Warning, "Key", failure.message)
             .with_fix("Check the base URL, and try again later."),
     }
+}
+
+/// Whether a service with this status answers the same request alike later.
+fn is_refusal(status: Option<u16>) -> bool {
+    status.is_some_and(|status| (300..500).contains(&status) && !matches!(status, 408 | 409 | 429))
 }
 
 /// Returns the provider that the model names; `None` for Gemini.

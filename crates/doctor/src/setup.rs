@@ -15,13 +15,71 @@ use parallax_sdk::provider_credentials::KeySource;
 /// How long all MCP servers together may take to start.
 const SERVERS_LIMIT: Duration = Duration::from_secs(15);
 
+/// How long a container engine may take to report its state, and how much of it is read.
+const ENGINE_LIMIT: Duration = Duration::from_secs(10);
+const ENGINE_OUTPUT: u64 = 1024 * 1024;
+
 /// Runs the checks that need no network. Blocking.
 pub(crate) fn checks(launch: &SessionConfig) -> Vec<DoctorCheck> {
     let mut checks = vec![settings(launch), trust(launch), credentials(launch)];
     checks.extend(other_keys(launch));
     checks.push(sandbox(launch));
+    checks.extend(policies(launch));
+    checks.extend(hooks(launch));
     checks.extend(companion(launch));
     checks
+}
+
+/// Checks the rule files.
+fn policies(launch: &SessionConfig) -> Option<DoctorCheck> {
+    let check = |status, detail| DoctorCheck::new("policies", status, "Policies", detail);
+    let (policy, mut problems) = parallax_sdk::policy(launch);
+    if let Err(failure) = launch.policy_sources().require_rules(&policy) {
+        return Some(
+            check(CheckStatus::Error, failure.message)
+                .with_fix("Without these rules, headless runs do not start: correct the file."),
+        );
+    }
+    problems.extend(policy.problems().iter().map(ToString::to_string));
+    problems.dedup();
+    (!problems.is_empty()).then(|| {
+        check(CheckStatus::Warning, problems.join("\n")).with_fix("Correct the listed files.")
+    })
+}
+
+/// Finds hooks whose program does not exist: a hook that cannot start may block every prompt.
+fn hooks(launch: &SessionConfig) -> Option<DoctorCheck> {
+    let (hooks, _) = launch.hook_library().infos().ok()?;
+    let active = hooks.into_iter().filter(|hook| hook.enabled && hook.accepted);
+    let missing = active.filter_map(|hook| {
+        let program = missing_program(launch, &hook.command)?;
+        let (event, file) = (hook.event, hook.file.display());
+        Some(format!("{event} ({file}): `{program}` was not found"))
+    });
+    let missing: Vec<String> = missing.collect();
+    (!missing.is_empty()).then(|| {
+        DoctorCheck::new("hooks", CheckStatus::Error, "Hooks", missing.join("\n"))
+            .with_fix("Install the program, correct the path, or remove the hook.")
+    })
+}
+
+/// Returns the program of a command line, if it is certain that it does not exist: a plain word
+/// that is neither a file nor a program, nor known to the shell.
+fn missing_program(launch: &SessionConfig, command: &str) -> Option<String> {
+    const OF_THE_SHELL: [&str; 14] = [
+        "cd", "command", "echo", "eval", "exec", "exit", "export", "printf", "read", "set",
+        "source", "test", "true", "false",
+    ];
+    let word = command.split_whitespace().next()?;
+    let is_plain = word.chars().all(|char| char.is_ascii_alphanumeric() || "/._-+@".contains(char));
+    if !is_plain || OF_THE_SHELL.contains(&word) || word == "." {
+        return None;
+    }
+    let exists = match word.contains('/') {
+        true => launch.directory().join(word).exists(),
+        false => is_installed(launch, word),
+    };
+    (!exists).then(|| word.to_owned())
 }
 
 fn settings(launch: &SessionConfig) -> DoctorCheck {
@@ -69,11 +127,38 @@ fn credentials(launch: &SessionConfig) -> DoctorCheck {
                 Some((provider, _)) => {
                     format!("Store a key with `parallax auth add {}`.", provider.name)
                 }
-                None => "Store a key with `parallax auth add gemini`, or set `GEMINI_API_KEY`."
-                    .to_owned(),
+                None => gemini_remedy(launch),
             };
             check(CheckStatus::Error, reason).with_fix(remedy)
         }
+    }
+}
+
+/// Returns what helps with the configured way to authenticate: a key alone need not.
+fn gemini_remedy(launch: &SessionConfig) -> String {
+    let settings = &launch.config().settings;
+    let key = "store a key with `parallax auth add gemini`, or set `GEMINI_API_KEY`";
+    let method = ["security.auth.enforcedType", "security.auth.selectedType"]
+        .into_iter()
+        .find_map(|name| Some((name, settings.text(name).filter(|it| !it.is_empty())?)));
+    let variable = |name: &str| launch.config().environment.get(name).is_some();
+    let uses_vertex = method.as_ref().is_some_and(|(_, method)| method == "vertex-ai")
+        || method.is_none() && variable("GOOGLE_GENAI_USE_VERTEXAI");
+    match method {
+        _ if uses_vertex => {
+            "For Vertex AI, set `GOOGLE_CLOUD_PROJECT` and `GOOGLE_CLOUD_LOCATION`, \
+             and sign in with `gcloud auth application-default login` or a service account \
+             (`GOOGLE_APPLICATION_CREDENTIALS`)."
+                .to_owned()
+        }
+        Some((name, method)) if method != "gemini-api-key" => {
+            format!("Set `{name}` (now `{method}`) to `gemini-api-key`, and {key}.")
+        }
+        _ => format!(
+            "{}{}.",
+            key.get(..1).unwrap_or_default().to_uppercase(),
+            key.get(1..).unwrap_or_default()
+        ),
     }
 }
 
@@ -110,7 +195,27 @@ fn sandbox(launch: &SessionConfig) -> DoctorCheck {
                      settings.json) or `GEMINI_SANDBOX`; `true` is the built-in one."
             ));
         }
-        ProgramSandbox::Container(_) | ProgramSandbox::Seatbelt => {
+        ProgramSandbox::Container(engine) => {
+            let program = engine.program();
+            let planned = parallax_sdk::sandboxed_program(launch, Vec::new(), false);
+            if let Err(failure) = planned {
+                return check(CheckStatus::Error, failure.message).with_fix(
+                    "Correct the setting, or choose another sandbox with `tools.sandbox` or \
+                     `GEMINI_SANDBOX`; `true` is the built-in one.",
+                );
+            }
+            return match engine_problem(launch, program) {
+                None => check(CheckStatus::Ok, format!("commands run in {words}")),
+                Some(problem) => {
+                    check(CheckStatus::Error, format!("`{program}` cannot be used: {problem}"))
+                        .with_fix(format!(
+                            "Start {program} and check that you may use it (`{program} info`), \
+                             or choose another sandbox with `GEMINI_SANDBOX`."
+                        ))
+                }
+            };
+        }
+        ProgramSandbox::Seatbelt => {
             return check(CheckStatus::Ok, format!("commands run in {words}"));
         }
         _ if words == "off" => {
@@ -130,9 +235,13 @@ fn sandbox(launch: &SessionConfig) -> DoctorCheck {
             );
         }
     };
-    let unprivileged = "Allow unprivileged user namespaces \
-        (`sysctl -w kernel.apparmor_restrict_unprivileged_userns=0` or \
-        `kernel.unprivileged_userns_clone=1`), or install bubblewrap.";
+    // The limit of namespaces is reported as a full disk.
+    let is_limited = support.namespaces.detail.contains("No space left on device");
+    let unprivileged = if is_limited {
+        "Allow user namespaces (`sysctl -w user.max_user_namespaces=15000`), or install bubblewrap."
+    } else {
+        UNPRIVILEGED
+    };
     match support.tier() {
         Tier::Namespaces | Tier::Best => {
             check(CheckStatus::Ok, "namespaces: files, network, and processes".to_owned())
@@ -153,6 +262,33 @@ fn sandbox(launch: &SessionConfig) -> DoctorCheck {
             "none on this machine: commands have all your permissions".to_owned(),
         )
         .with_fix(unprivileged),
+    }
+}
+
+/// The remedy where the kernel or its security module refuses namespaces.
+const UNPRIVILEGED: &str = "Allow unprivileged user namespaces \
+        (`sysctl -w kernel.apparmor_restrict_unprivileged_userns=0` or \
+        `kernel.unprivileged_userns_clone=1`), or install bubblewrap.";
+
+/// Asks a container engine for its state, and returns why it cannot be used.
+fn engine_problem(launch: &SessionConfig, program: &str) -> Option<String> {
+    let variables = &launch.options().variables;
+    let asked = parallax_exec::program::capture(
+        program,
+        ["info"],
+        launch.directory(),
+        variables,
+        ENGINE_OUTPUT,
+        ENGINE_LIMIT,
+    );
+    match asked {
+        Ok(output) if output.succeeded => None,
+        Ok(output) => {
+            let text = String::from_utf8_lossy(&output.stderr).into_owned();
+            let line = text.lines().map(str::trim).rfind(|line| !line.is_empty());
+            Some(line.unwrap_or("it does not respond").to_owned())
+        }
+        Err(error) => Some(error.to_string()),
     }
 }
 

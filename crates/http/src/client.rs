@@ -28,6 +28,12 @@ pub enum HttpError {
         /// The reason.
         reason: String,
     },
+    /// The system has no certificates of authorities, as in an empty container.
+    #[error(
+        "this system has no certificates of authorities: install them (package \
+         `ca-certificates`), or set `SSL_CERT_FILE` to a file with them in PEM form"
+    )]
+    NoAuthorities,
     /// Setting up TLS or the trust store failed.
     #[error("failed to set up the HTTP client: {reason}")]
     Build {
@@ -45,7 +51,10 @@ pub fn client(options: &ClientOptions) -> Result<reqwest::Client, HttpError> {
 }
 
 pub(crate) fn finish(builder: reqwest::ClientBuilder) -> Result<reqwest::Client, HttpError> {
-    builder.build().map_err(|error| HttpError::Build { reason: error_chain(&error) })
+    builder.build().map_err(|error| match error_chain(&error) {
+        reason if reason.contains("No CA certificates") => HttpError::NoAuthorities,
+        reason => HttpError::Build { reason },
+    })
 }
 
 /// Reads the certificate and the key of the client.

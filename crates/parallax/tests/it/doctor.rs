@@ -124,6 +124,67 @@ fn rejected_key_and_a_wrong_clock_are_errors() {
 }
 
 #[test]
+fn setups_in_which_every_prompt_fails_are_errors() {
+    let world = World::new("[]");
+    let policy = ".parallax/policies/mine.toml";
+    world.home.write_home(policy, "[[rule").expect("a policy");
+    let (report, code) = examine(world.command(&[]));
+    assert_eq!(code, 1);
+    assert_error(&report, "policies", "mine.toml");
+    std::fs::remove_file(world.home.home().join(policy)).expect("removed");
+
+    let hook = json!({"hooks": {"BeforeAgent": [{"hooks": [
+        {"type": "command", "command": "/nonexistent/check --fast"},
+        {"type": "command", "command": "echo fine"},
+        {"type": "command", "command": "$TOOL run"},
+    ]}]}});
+    world.home.write_home(".gemini/settings.json", &hook.to_string()).expect("settings");
+    let (report, code) = examine(world.command(&[]));
+    assert_eq!(code, 1);
+    assert_error(&report, "hooks", "BeforeAgent");
+    let detail = check(&report, "hooks")["detail"].to_string();
+    assert!(detail.contains("/nonexistent/check") && !detail.contains("TOOL"), "{detail}");
+    world.home.write_home(".gemini/settings.json", "{}").expect("settings");
+
+    // A container engine that does not run.
+    let script = "#!/bin/sh\necho 'Cannot connect to the Docker daemon' >&2\nexit 1\n";
+    let program = world.home.write_home("bin/docker", script).expect("a program");
+    let executable = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(&program, executable).expect("executable");
+    let with_docker = |image: &str| {
+        let mut command = world.command(&[]);
+        let path = std::env::var("PATH").unwrap_or_default();
+        let folder = program.parent().expect("a directory").display();
+        command.env("PATH", format!("{folder}:{path}"));
+        command.env("GEMINI_SANDBOX", "docker").env("GEMINI_SANDBOX_IMAGE", image);
+        examine(command).0
+    };
+    assert_error(&with_docker(""), "sandbox", "requires an image");
+    assert_error(&with_docker("image"), "sandbox", "Cannot connect to the Docker daemon");
+}
+
+#[test]
+fn remedy_for_credentials_fits_the_configured_method() {
+    let world = World::new("[]");
+    let remedy = |settings: &Value, variables: &[(&str, &str)]| {
+        world.home.write_home(".gemini/settings.json", &settings.to_string()).expect("settings");
+        let mut command = world.command(&[]);
+        command.env_remove("GEMINI_API_KEY").env_remove("GOOGLE_GEMINI_BASE_URL");
+        command.envs(variables.iter().copied());
+        check(&examine(command).0, "credentials")["remedy"].as_str().unwrap_or_default().to_owned()
+    };
+    let selected = |method: &str| json!({"security": {"auth": {"selectedType": method}}});
+    let text = remedy(&selected("oauth-personal"), &[]);
+    assert!(text.contains("`security.auth.selectedType`") && text.contains("auth add"), "{text}");
+    let text = remedy(&selected("vertex-ai"), &[]);
+    assert!(text.contains("GOOGLE_CLOUD_PROJECT") && !text.contains("auth add"), "{text}");
+    let text = remedy(&json!({}), &[("GOOGLE_GENAI_USE_VERTEXAI", "true")]);
+    assert!(text.contains("GOOGLE_CLOUD_PROJECT"), "{text}");
+    let text = remedy(&json!({}), &[]);
+    assert!(text.starts_with("Store a key with `parallax auth add gemini`"), "{text}");
+}
+
+#[test]
 fn home_that_cannot_be_written_and_dead_servers_are_errors() {
     let world = World::new("[]");
     let servers = json!({"mcpServers": {"dead": {"command": "/nonexistent/server"}}});
@@ -241,5 +302,5 @@ fn api_key_is_accepted_only_when_the_service_confirms_it() {
     };
     assert_eq!(with("200 OK", "text/html; charset=utf-8")["status"], "error");
     assert_eq!(with("429 Too Many Requests", "application/json")["status"], "warning");
-    assert_eq!(with("404 Not Found", "application/json")["status"], "info");
+    assert_eq!(with("404 Not Found", "application/json")["status"], "warning");
 }

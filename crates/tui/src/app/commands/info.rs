@@ -233,7 +233,8 @@ pub(crate) fn docs(app: &mut App, name: &str) {
         let line = text.lines().next().unwrap_or_default();
         line.trim_start_matches('#').trim().to_owned()
     };
-    let pages = GUIDE.iter().filter(|(path, _)| !path.contains('/'));
+    // Decisions are for those who change Parallax.
+    let pages = GUIDE.iter().filter(|(path, _)| !path.starts_with("decisions/"));
     let mut items: Vec<ListItem> =
         pages.map(|(path, text)| ListItem::new(*path, title(text), *path)).collect();
     items.sort_by_key(|item| (item.id != "index.md", item.label.clone()));
@@ -244,8 +245,11 @@ pub(crate) fn docs(app: &mut App, name: &str) {
 
 /// Opens a guide page.
 pub(crate) fn docs_page(app: &mut App, name: &str) {
-    let is_it = |path: &str| path == name || path.strip_suffix(".md") == Some(name);
-    let Some((path, text)) = GUIDE.iter().find(|(path, _)| is_it(path)) else {
+    let is_path = |path: &str| path == name || path.strip_suffix(".md") == Some(name);
+    // Pages in directories are found by their own name, too.
+    let is_name = |path: &str| path.rsplit_once('/').is_some_and(|(_, file)| is_path(file));
+    let found = GUIDE.iter().find(|(path, _)| is_path(path));
+    let Some((path, text)) = found.or_else(|| GUIDE.iter().find(|(path, _)| is_name(path))) else {
         return app.error(format!("Unknown page `{name}`; `/docs` lists the pages."));
     };
     let page = vec![((*path).to_owned(), PanelText::Markdown(text))];
