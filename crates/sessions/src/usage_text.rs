@@ -7,7 +7,9 @@ use parallax_protocol::code_text::code_text;
 use crate::usage_report::{NamedUsage, UsageReport, UsageSum};
 
 /// Width of a bar in cells.
-const BAR: usize = 24;
+const BAR: usize = 12;
+/// Maximum width of a name: with it, a row has 78 columns.
+const NAME: usize = 24;
 /// Maximum number of rows of a table.
 const ROWS: usize = 12;
 /// Number of days shown.
@@ -21,14 +23,14 @@ pub fn format_report(report: &UsageReport) -> String {
     }
     let total = &report.total;
     let mut text = format!(
-        "{}{}: {}, {} input tokens ({:.0} % cached), {} output tokens, {}\n",
+        "{}{}: {}, {}\n{} input tokens ({:.0}% cached), {} output tokens\n",
         count_with_noun(report.sessions, "session"),
         report.since.as_ref().map(|since| format!(" since {since}")).unwrap_or_default(),
         count_with_noun(total.requests, "request"),
+        dollars(total),
         tokens(total.input_tokens),
         total.cached_share() * 100.0,
-        tokens(total.output_tokens),
-        dollars(total)
+        tokens(total.output_tokens)
     );
     if total.unpriced {
         let unpriced = report.models.iter().filter(|model| model.sum.unpriced);
@@ -47,13 +49,20 @@ pub fn format_report(report: &UsageReport) -> String {
     table(&mut text, "Projects", &report.projects.iter().take(ROWS).collect::<Vec<_>>());
     if !report.tools.is_empty() {
         let maximum = report.tools.iter().map(|tool| tool.calls).max().unwrap_or(1);
-        let width = report.tools.iter().take(ROWS).map(|it| it.name.chars().count()).max();
-        let width = width.unwrap_or(0).min(40);
-        text.push_str("\nTools\n");
+        let width = name_width(report.tools.iter().take(ROWS).map(|tool| tool.name.as_str()));
+        let _ = writeln!(
+            text,
+            "\n{:<1$}  {2:>6}  {3:>6}  {4:>8}",
+            "Tools",
+            width + BAR + 4,
+            "calls",
+            "failed",
+            "time"
+        );
         for tool in report.tools.iter().take(ROWS) {
             let _ = writeln!(
                 text,
-                "  {:<width$}  {}  {:>6} calls  {:>5} failed  {:>8}",
+                "  {:<width$}  {}  {:>6}  {:>6}  {:>8}",
                 truncate_name(&tool.name, width),
                 bar(to_float(tool.calls), to_float(maximum)),
                 tool.calls,
@@ -71,7 +80,6 @@ fn count_with_noun(count: u64, noun: &str) -> String {
 }
 
 fn table(text: &mut String, title: &str, rows: &[&NamedUsage]) {
-    let _ = writeln!(text, "\n{title}");
     // Without prices, compares tokens.
     let cost = |sum: &UsageSum| sum.cost.unwrap_or_default();
     let has_cost = rows.iter().any(|row| cost(&row.sum) > 0.0);
@@ -80,12 +88,21 @@ fn table(text: &mut String, title: &str, rows: &[&NamedUsage]) {
         false => to_float(sum.input_tokens + sum.output_tokens),
     };
     let maximum = rows.iter().map(|row| value(&row.sum)).fold(0.0, f64::max);
-    let width = rows.iter().map(|row| row.name.chars().count()).max().unwrap_or(0).min(40);
+    let width = name_width(rows.iter().map(|row| row.name.as_str()));
+    let _ = writeln!(
+        text,
+        "\n{title:<0$}  {1:>10}  {2:>7}  {3:>7}  {4:>6}",
+        width + BAR + 4,
+        "cost",
+        "input",
+        "output",
+        "cached"
+    );
     for row in rows {
         let sum = &row.sum;
         let _ = writeln!(
             text,
-            "  {:<width$}  {}  {:>9}  {:>7} in  {:>7} out  {:>3.0} % cached",
+            "  {:<width$}  {}  {:>10}  {:>7}  {:>7}  {:>5.0}%",
             truncate_name(&row.name, width),
             bar(value(sum), maximum),
             dollars(sum),
@@ -94,6 +111,11 @@ fn table(text: &mut String, title: &str, rows: &[&NamedUsage]) {
             sum.cached_share() * 100.0
         );
     }
+}
+
+/// Returns the width of the column of names.
+fn name_width<'a>(names: impl Iterator<Item = &'a str>) -> usize {
+    names.map(|name| name.chars().count()).max().unwrap_or(0).min(NAME)
 }
 
 /// Returns a name on one line; a name that is too long is reduced to its end.
@@ -129,15 +151,17 @@ fn tokens(count: u64) -> String {
 fn dollars(sum: &UsageSum) -> String {
     let Some(cost) = sum.cost else { return "–".to_owned() };
     let least = if sum.unpriced { "≥ " } else { "" };
-    let digits = if cost > 0.0 && cost < 0.01 { 4 } else { 2 };
+    let digits = if cost > 0.0 && cost < 0.1 { 4 } else { 2 };
     format!("{least}${cost:.digits$}")
 }
 
 fn duration(ms: u64) -> String {
-    match ms / 1000 {
-        0 => format!("{ms} ms"),
-        seconds @ 1..=119 => format!("{seconds} s"),
-        seconds => format!("{} min", seconds / 60),
+    // Rounded first, so that 9.96 seconds are `10s`, not `10.0s`.
+    match (ms.saturating_add(50) / 100, ms / 1000) {
+        (tenths @ 0..100, _) => format!("{}.{}s", tenths / 10, tenths % 10),
+        (_, seconds @ 0..60) => format!("{}s", seconds.max(10)),
+        (_, seconds @ 60..3600) => format!("{}m {}s", seconds / 60, seconds % 60),
+        (_, seconds) => format!("{}h {}m", seconds / 3600, seconds % 3600 / 60),
     }
 }
 
@@ -163,5 +187,43 @@ mod tests {
         assert_eq!(bar(1.0, 1.0), "█".repeat(BAR));
         assert_eq!(bar(0.0, 0.0), "░".repeat(BAR));
         assert_eq!(bar(1.0, 2.0).matches('█').count(), BAR / 2);
+    }
+
+    #[test]
+    fn rows_fit_in_80_columns_and_columns_have_heads() {
+        let sum = UsageSum {
+            requests: 1,
+            input_tokens: 9_999_000,
+            output_tokens: 9_999_000,
+            cost: Some(1234.5),
+            unpriced: true,
+            ..UsageSum::default()
+        };
+        let named = |name: &str| NamedUsage {
+            name: name.to_owned(),
+            sum: sum.clone(),
+            ..NamedUsage::default()
+        };
+        let report = UsageReport {
+            sessions: 1,
+            total: sum.clone(),
+            days: vec![named("2026-11-29")],
+            models: vec![named("gemini-3.1-pro-preview")],
+            projects: vec![named(&"/directory".repeat(9))],
+            ..UsageReport::default()
+        };
+        let text = format_report(&report);
+        for line in text.lines() {
+            assert!(line.chars().count() < 80, "{text}");
+        }
+        let heads: Vec<_> = text.lines().filter(|line| line.ends_with("cached")).collect();
+        assert_eq!(heads.len(), 3, "{text}");
+        assert!(!text.contains(" %"), "{text}");
+    }
+
+    #[test]
+    fn durations_are_spelled_as_in_the_terminal() {
+        let spelled = [40, 9_960, 10_400, 119_000, 7_260_000].map(duration);
+        assert_eq!(spelled, ["0.0s", "10s", "10s", "1m 59s", "2h 1m"]);
     }
 }

@@ -13,6 +13,8 @@ use crate::theme::Theme;
 
 /// Columns of a label and the space after it.
 const LABEL: usize = 14;
+/// The same in narrow windows: a session id still fits in its row.
+const NARROW_LABEL: usize = 11;
 /// Windows with fewer columns have no column of values.
 const NARROW: usize = 56;
 /// Number of turns plotted, counted from the end.
@@ -63,8 +65,10 @@ pub(crate) fn rows(stats: &SessionStats, part: Part, look: StatsOptions<'_>) -> 
     rows.iter().flat_map(|row| wrap(row, look.width, &hang)).collect()
 }
 
-fn row(label: &str, value: String, theme: &Theme) -> Line {
-    Line::styled(format!("  {label:<LABEL$}"), theme.secondary).with_span(value, theme.text)
+fn row(label: &str, value: String, look: StatsOptions<'_>) -> Line {
+    let columns = if look.width < NARROW { NARROW_LABEL } else { LABEL };
+    let theme = look.theme;
+    Line::styled(format!("  {label:<columns$}"), theme.secondary).with_span(value, theme.text)
 }
 
 /// Wraps rows; the rest of a value is below its beginning.
@@ -73,10 +77,30 @@ fn wrapped(rows: Vec<Line>, width: usize) -> Vec<Line> {
     rows.iter().flat_map(|row| wrap(row, width, &[Span::raw(hang.clone())])).collect()
 }
 
+/// Formats a duration: tenths of a second only below ten seconds.
 fn seconds(duration: Duration) -> String {
-    match duration.as_secs() {
-        0..10 => format!("{:.1}s", duration.as_secs_f64()),
-        whole => time(whole),
+    // Rounded first, so that 9.96 seconds are `10s`, not `10.0s`.
+    let tenths = (duration.as_millis() + 50) / 100;
+    match tenths {
+        0..100 => format!("{}.{}s", tenths / 10, tenths % 10),
+        _ => time(duration.as_secs().max(10)),
+    }
+}
+
+fn milliseconds(duration: u64) -> String {
+    seconds(Duration::from_millis(duration))
+}
+
+/// Formats a number of things, such as `1 call`.
+fn things(number: u64, what: &str) -> String {
+    noun(usize::try_from(number).unwrap_or(usize::MAX), what)
+}
+
+/// Formats a number of tokens.
+fn tokens(number: u64) -> String {
+    match number {
+        1 => "1 token".to_owned(),
+        _ => format!("{} tokens", count(number)),
     }
 }
 
@@ -86,28 +110,28 @@ fn session(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
     let mut rows = vec![Line::styled("Session", theme.accent.bold())];
     for (label, value) in [("id", look.session), ("sign-in", look.auth)] {
         if !value.is_empty() {
-            rows.push(row(label, value.to_owned(), theme));
+            rows.push(row(label, value.to_owned(), look));
         }
     }
-    let mut calls = tools.total_calls.to_string();
-    if let Some(rate) = stats.success_rate() {
-        calls.push_str(&format!(
-            " · {} succeeded, {} failed · {:.0}% successful",
+    let calls = match stats.success_rate() {
+        Some(rate) => format!(
+            "{} succeeded, {} failed ({:.0}%)",
             tools.total_success,
             tools.total_fail,
             rate * 100.0
-        ));
-    }
-    rows.push(row("tool calls", calls, theme));
+        ),
+        None => tools.total_calls.to_string(),
+    };
+    rows.push(row("tool calls", calls, look));
     if let Some(agreement) = stats.agreement() {
         let decisions = &tools.total_decisions;
-        let report = format!(
-            "{:.0}% ({} of {} calls)",
-            agreement * 100.0,
-            decisions.accept + decisions.auto_accept,
-            decisions.accept + decisions.auto_accept + decisions.reject
-        );
-        rows.push(row("allowed", report, theme));
+        let allowed = decisions.accept + decisions.auto_accept;
+        let decided = things(allowed + decisions.reject, "call");
+        rows.push(row(
+            "allowed",
+            format!("{allowed} of {decided} ({:.0}%)", agreement * 100.0),
+            look,
+        ));
     }
     let files = &stats.totals.files;
     let lines = [('+', files.total_lines_added), ('−', files.total_lines_removed)];
@@ -117,7 +141,7 @@ fn session(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
         .map(|(sign, count)| format!("{sign}{count}"))
         .collect();
     if !lines.is_empty() {
-        rows.push(row("lines", lines.join(" "), theme));
+        rows.push(row("lines", lines.join(" "), look));
     }
     rows.push(row(
         "time",
@@ -129,7 +153,7 @@ fn session(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
             seconds(stats.api()),
             seconds(stats.tools())
         ),
-        theme,
+        look,
     ));
     let before = stats.before.tokens;
     if before.total > 0 {
@@ -140,36 +164,36 @@ fn session(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
             count(output(&all) - output(&before)),
             dollars(stats.totals.cost.usd - stats.before.cost),
         );
-        rows.push(row("this run", report, theme));
+        rows.push(row("this run", report, look));
     }
-    rows.extend(cost(stats, theme));
+    rows.extend(cost(stats, look));
     rows.extend(render_bars(stats, look));
     rows
 }
 
 /// Returns the rows with the cost and the cached share of the prompts.
-fn cost(stats: &SessionStats, theme: &Theme) -> Vec<Line> {
+fn cost(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
     let cost = &stats.totals.cost;
     let mut rows = Vec::new();
     if cost.usd > 0.0 {
         let report = format!(
-            "{} (new input {}, cached input {}, output {})",
+            "{} (new {}, cached {}, output {})",
             dollars(cost.usd),
             dollars(cost.input_usd),
             dollars(cost.cached_usd),
             dollars(cost.output_usd),
         );
-        rows.push(row("cost", report, theme));
+        rows.push(row("cost", report, look));
         let tokens = stats.tokens();
         let share = format!("{}% of the input", percent(tokens.cached, tokens.prompt));
-        rows.push(row("cached", share, theme));
+        rows.push(row("cached", share, look));
     }
     if !cost.unpriced.is_empty() {
         let report = format!(
             "unknown for {}: see `modelConfigs.prices`",
             cost.unpriced.iter().map(|name| truncate(name, 40)).collect::<Vec<_>>().join(", ")
         );
-        rows.push(row("price", report, theme));
+        rows.push(row("price", report, look));
     }
     rows
 }
@@ -233,9 +257,11 @@ fn output(tokens: &parallax_sessions::stats::Tokens) -> u64 {
 }
 
 /// Columns of the model table.
-const MODEL_COLUMNS: usize = 92;
-/// Columns of the tool table without its bars.
-const TOOL_COLUMNS: usize = 70;
+const MODEL_COLUMNS: usize = 96;
+/// Columns of the tool table with short names and bars.
+const TOOL_COLUMNS: usize = 77;
+/// Columns of its numbers and the space around them.
+const TOOL_NUMBERS: usize = 50;
 
 fn models(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
     let theme = look.theme;
@@ -243,32 +269,40 @@ fn models(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
         return vec![Line::styled("No model calls yet.", theme.secondary)];
     }
     if !look.fits_width(MODEL_COLUMNS) {
-        return model_lines(stats, theme);
+        return model_lines(stats, look);
     }
-    let mut rows = vec![Line::styled(
+    let table = |cells: [&str; 9]| {
+        let [name, requests, failed, mean, input, cached, output, thoughts, cost] = cells;
         format!(
-            "{:<28} {:>4} {:>4} {:>8} {:>8} {:>7} {:>8} {:>8} {:>9}",
-            "Model", "reqs", "errs", "time", "in", "cached", "out", "thought", "cost"
-        ),
-        theme.accent.bold(),
-    )];
+            "{name:<26} {requests:>8} {failed:>6} {mean:>9} {input:>8} {cached:>6} {output:>8} \
+             {thoughts:>8} {cost:>9}"
+        )
+    };
+    let heads = [
+        "Model",
+        "requests",
+        "failed",
+        "mean time",
+        "input",
+        "cached",
+        "output",
+        "thoughts",
+        "cost",
+    ];
+    let mut rows = vec![Line::styled(table(heads), theme.accent.bold())];
     for (name, model) in &stats.totals.models {
-        let api = &model.api;
-        let mean = api.mean_ms();
-        let share = percent(model.tokens.cached, model.tokens.prompt);
         rows.push(Line::styled(
-            format!(
-                "{:<28} {:>4} {:>4} {:>7.1}s {:>8} {:>6}% {:>8} {:>8} {:>9}",
-                truncate(name, 28),
-                api.total_requests,
-                api.failures(),
-                Duration::from_millis(mean).as_secs_f64(),
-                count(model.tokens.prompt),
-                share,
-                count(model.tokens.candidates),
-                count(model.tokens.thoughts),
-                dollars(model.cost),
-            ),
+            table([
+                truncate(name, 26),
+                &model.api.total_requests.to_string(),
+                &model.api.failures().to_string(),
+                &milliseconds(model.api.mean_ms()),
+                &count(model.tokens.prompt),
+                &format!("{}%", percent(model.tokens.cached, model.tokens.prompt)),
+                &count(model.tokens.candidates),
+                &count(model.tokens.thoughts),
+                &dollars(model.cost),
+            ]),
             theme.text,
         ));
     }
@@ -276,37 +310,33 @@ fn models(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
 }
 
 /// Returns the model statistics as text, for narrow windows.
-fn model_lines(stats: &SessionStats, theme: &Theme) -> Vec<Line> {
+fn model_lines(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
+    let theme = look.theme;
     let mut rows = Vec::new();
     for (name, model) in &stats.totals.models {
         let api = &model.api;
-        let mean = api.mean_ms();
         let share = percent(model.tokens.cached, model.tokens.prompt);
-        rows.push(Line::styled(format!("Model {}", truncate(name, 60)), theme.accent.bold()));
-        let report = format!(
-            "  {}, {} failed, {:.1}s each; {} in, {share}% cached, {} out, {} thoughts; \
-             {}",
-            noun(usize::try_from(api.total_requests).unwrap_or(usize::MAX), "request"),
+        let requests = format!(
+            "{} · {} failed · {} on average",
+            api.total_requests,
             api.failures(),
-            Duration::from_millis(mean).as_secs_f64(),
-            count(model.tokens.prompt),
-            count(model.tokens.candidates),
-            count(model.tokens.thoughts),
-            dollars(model.cost),
+            milliseconds(api.mean_ms())
         );
-        rows.push(Line::styled(report, theme.text));
+        let input = format!("{} · {share}% cached", tokens(model.tokens.prompt));
+        rows.push(Line::styled(format!("Model {}", truncate(name, 60)), theme.accent.bold()));
+        rows.push(row("requests", requests, look));
+        rows.push(row("input", input, look));
+        rows.push(row("output", tokens(model.tokens.candidates), look));
+        rows.push(row("thoughts", tokens(model.tokens.thoughts), look));
+        rows.push(row("cost", dollars(model.cost), look));
     }
     rows
 }
 
-/// How often a call was allowed and denied, by a rule or the user; empty if it was never
-/// decided.
-fn describe_decisions(decisions: &Decisions) -> String {
+/// How often a call was allowed and denied, by a rule or the user; `None` if it was never decided.
+fn allowed_and_denied(decisions: &Decisions) -> Option<(u64, u64)> {
     let allowed = decisions.accept + decisions.auto_accept;
-    match allowed + decisions.reject {
-        0 => String::new(),
-        _ => format!("{allowed}/{}", decisions.reject),
-    }
+    (allowed + decisions.reject > 0).then_some((allowed, decisions.reject))
 }
 
 fn tools(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
@@ -316,50 +346,52 @@ fn tools(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
         return vec![Line::styled("No tool calls yet.", theme.secondary)];
     }
     if !look.fits_width(TOOL_COLUMNS) {
-        let report = by_name.iter().map(|(name, tool)| {
-            let mean = Duration::from_millis(tool.mean_ms()).as_secs_f64();
-            let numbers = format!(
-                ": {} calls, {} succeeded, {} failed, {mean:.2}s each{}",
-                tool.count,
-                tool.success,
-                tool.fail,
-                match describe_decisions(&tool.decisions).as_str() {
-                    "" => String::new(),
-                    decided => format!(", allowed/denied {decided}"),
-                }
-            );
-            let name = truncate(name, 60).to_owned();
-            Line::styled(name, theme.accent.bold()).with_span(numbers, theme.text)
-        });
-        return report.collect();
+        return tool_lines(stats, look);
     }
-    let mut rows = vec![Line::styled(
+    let columns = if width < MODEL_COLUMNS { 22 } else { 40 };
+    let table = |cells: [&str; 7]| {
+        let [name, calls, succeeded, failed, allowed, denied, mean] = cells;
         format!(
-            "{:<26} {:>5} {:>5} {:>5} {:>11} {:>8}  time",
-            "Tool", "calls", "well", "not", "allowed/not", "mean"
-        ),
-        theme.accent.bold(),
-    )];
+            "{name:<columns$} {calls:>5} {succeeded:>9} {failed:>6} {allowed:>7} {denied:>6} \
+             {mean:>9}  "
+        )
+    };
+    let heads = ["Tool", "calls", "succeeded", "failed", "allowed", "denied", "mean time"];
+    let mut rows = vec![Line::styled(table(heads) + "total", theme.accent.bold())];
     let longest = by_name.iter().map(|(_, tool)| tool.duration_ms).max().unwrap_or(0).max(1);
-    let room = width.saturating_sub(TOOL_COLUMNS).clamp(4, 40) as u64;
+    let room = width.saturating_sub(columns + TOOL_NUMBERS).clamp(4, 40) as u64;
     for (name, tool) in by_name {
-        let mean = Duration::from_millis(tool.mean_ms()).as_secs_f64();
         let cells = (tool.duration_ms * room).div_ceil(longest);
-        rows.push(
-            Line::styled(
-                format!(
-                    "{:<26} {:>5} {:>5} {:>5} {:>11} {:>7.2}s  ",
-                    truncate(name, 26),
-                    tool.count,
-                    tool.success,
-                    tool.fail,
-                    describe_decisions(&tool.decisions),
-                    mean
-                ),
-                theme.text,
-            )
-            .with_span("█".repeat(usize::try_from(cells).unwrap_or(0)), theme.link),
-        );
+        let (allowed, denied) = match allowed_and_denied(&tool.decisions) {
+            Some((allowed, denied)) => (allowed.to_string(), denied.to_string()),
+            None => (String::new(), String::new()),
+        };
+        let numbers = table([
+            truncate(name, columns),
+            &tool.count.to_string(),
+            &tool.success.to_string(),
+            &tool.fail.to_string(),
+            &allowed,
+            &denied,
+            &milliseconds(tool.mean_ms()),
+        ]);
+        let bar = "█".repeat(usize::try_from(cells).unwrap_or(0));
+        rows.push(Line::styled(numbers, theme.text).with_span(bar, theme.link));
+    }
+    rows
+}
+
+/// Returns the tool statistics as text, for narrow windows.
+fn tool_lines(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
+    let mut rows = Vec::new();
+    for (name, tool) in &stats.totals.tools.by_name.0 {
+        let calls = format!("{} · {} succeeded · {} failed", tool.count, tool.success, tool.fail);
+        rows.push(Line::styled(truncate(name, 60).to_owned(), look.theme.accent.bold()));
+        rows.push(row("calls", calls, look));
+        if let Some((allowed, denied)) = allowed_and_denied(&tool.decisions) {
+            rows.push(row("decisions", format!("{allowed} allowed · {denied} denied"), look));
+        }
+        rows.push(row("mean time", milliseconds(tool.mean_ms()), look));
     }
     rows
 }
@@ -435,5 +467,52 @@ mod tests {
         let rows = texts(99, true).join("\n");
         assert!(!rows.contains('█'), "{rows}");
         assert!(rows.contains("turn 1: 12.0k sent, 9.0k of them cached, 700 received"), "{rows}");
+    }
+
+    #[test]
+    fn stats_do_not_wrap_and_have_one_spelling_of_each_quantity() {
+        use parallax_sessions::stats::NamedToolStats;
+
+        let mut stats = stats();
+        let mut tool = NamedToolStats::default();
+        (tool.count, tool.success, tool.duration_ms) = (1, 1, 9_980);
+        tool.decisions.accept = 1;
+        stats.totals.tools.by_name.0.push(("read_file".to_owned(), tool));
+        let cost = &mut stats.totals.cost;
+        (cost.usd, cost.input_usd, cost.cached_usd) = (0.0414, 0.0207, 0.0057);
+        stats.totals.tools.total_calls = 1;
+        stats.totals.tools.total_success = 1;
+        stats.totals.tools.total_decisions.accept = 1;
+        let theme = Theme::default();
+        let id = "09b68e47-2ac7-4946-ad55-bffec58d15dd";
+        for width in [49, 79, 99, 119] {
+            let look = StatsOptions {
+                width,
+                theme: &theme,
+                plain: false,
+                plotted: PLOTTED,
+                session: id,
+                auth: "a key",
+            };
+            for part in [Part::Session, Part::Models, Part::Tools] {
+                let rows: Vec<String> = rows(&stats, part, look).iter().map(Line::text).collect();
+                let all = rows.join("\n");
+                if width > 49 {
+                    let hangs = |row: &&String| row.starts_with("    ") && !row.contains('█');
+                    assert!(!rows.iter().any(|row| hangs(&row)), "{all}");
+                }
+                for wrong in ["1 calls", "$0.0000", "10.0s", "9.98s", " %", "well", "reqs"] {
+                    assert!(!all.contains(wrong), "{wrong}: {all}");
+                }
+                match part {
+                    Part::Session => assert!(all.contains(id), "{all}"),
+                    Part::Models => assert!(all.contains("thoughts") && all.contains("$0.00")),
+                    Part::Tools => {
+                        let words = ["calls", "succeeded", "failed", "allowed", "denied", "10s"];
+                        assert!(words.iter().all(|word| all.contains(word)), "{all}");
+                    }
+                }
+            }
+        }
     }
 }

@@ -377,6 +377,7 @@ pub(crate) fn percent(part: u64, whole: u64) -> u64 {
 /// Formats an amount in US dollars, with more digits for small amounts.
 pub(crate) fn dollars(amount: f64) -> String {
     match amount {
+        0.0 => "$0.00".to_owned(),
         ..0.1 => format!("${amount:.4}"),
         _ => format!("${amount:.2}"),
     }

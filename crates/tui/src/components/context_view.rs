@@ -87,7 +87,8 @@ impl ContextView {
 }
 
 fn item(item: &ContextItem) -> ListItem {
-    let mut detail = format!("{} tokens", count(item.tokens));
+    let noun = if item.tokens == 1 { "token" } else { "tokens" };
+    let mut detail = format!("{} {noun}", count(item.tokens));
     if item.is_dropped {
         detail.push_str(" · dropped");
     }
