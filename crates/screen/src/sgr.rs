@@ -174,8 +174,35 @@ fn nearest_256(color: Rgb) -> u8 {
     (16..=255).min_by_key(|index| difference(color, rgb_of(*index))).unwrap_or(16)
 }
 
+/// Colors whose strongest and weakest parts differ by less are grays.
+const GRAY: u8 = 48;
+
+/// Returns one of 16 colors. A color keeps its hue: by distance alone, the soft colors of most
+/// themes would all become gray, and errors would look like text.
 fn nearest_16(color: Rgb) -> u8 {
-    (0..16).min_by_key(|index| difference(color, rgb_of(*index))).unwrap_or(7)
+    let (red, green, blue) = color;
+    let (most, least) = (red.max(green).max(blue), red.min(green).min(blue));
+    if most - least < GRAY {
+        let distance = |index: &u8| difference(color, rgb_of(*index));
+        return [0, 7, 8, 15].into_iter().min_by_key(distance).unwrap_or(7);
+    }
+    let range = i32::from(most - least);
+    let part = |more: u8, less: u8| 60 * (i32::from(more) - i32::from(less)) / range;
+    let degrees = match most {
+        _ if most == red => part(green, blue),
+        _ if most == green => 120 + part(blue, red),
+        _ => 240 + part(red, green),
+    };
+    let hue = match degrees.rem_euclid(360) {
+        20..75 => 3,
+        75..165 => 2,
+        165..195 => 6,
+        195..260 => 4,
+        260..330 => 5,
+        _ => 1,
+    };
+    let is_bright = u16::from(most) + u16::from(least) >= 255;
+    if is_bright { hue + 8 } else { hue }
 }
 
 #[cfg(test)]
@@ -208,6 +235,13 @@ mod tests {
             bytes(Style::PLAIN, Style::fg(Color::Rgb(250, 5, 5)), ColorDepth::Ansi16),
             "\x1b[91m"
         );
+        for (soft, code) in [((221, 112, 122), 91), ((223, 189, 126), 93), ((27, 122, 56), 32)] {
+            let style = Style::fg(Color::Rgb(soft.0, soft.1, soft.2));
+            let expected = format!("\x1b[{code}m");
+            assert_eq!(bytes(Style::PLAIN, style, ColorDepth::Ansi16), expected, "{soft:?}");
+        }
+        let gray = Style::fg(Color::Rgb(143, 149, 178));
+        assert_eq!(bytes(Style::PLAIN, gray, ColorDepth::Ansi16), "\x1b[90m");
         assert_eq!(bytes(Style::PLAIN, orange, ColorDepth::None), "");
         assert_eq!(bytes(Style::PLAIN, orange.bold(), ColorDepth::None), "\x1b[1m");
     }

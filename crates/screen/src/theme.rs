@@ -157,6 +157,22 @@ impl Theme {
         self
     }
 
+    /// Replaces the backgrounds that a terminal with few colors cannot tell apart. Other colors of
+    /// the theme keep their meaning when they are reduced.
+    #[must_use]
+    pub fn reduce_to(mut self, depth: ColorDepth) -> Self {
+        let is_rgb = |style: Style| matches!(style.bg, Some(Color::Rgb(..)));
+        if !is_rgb(self.added) && !is_rgb(self.removed) {
+            return self;
+        }
+        match depth {
+            ColorDepth::None | ColorDepth::True => {}
+            ColorDepth::Ansi256 => palette::tint_by_index(&mut self),
+            ColorDepth::Ansi16 => palette::without_tints(&mut self),
+        }
+        self
+    }
+
     /// Returns the style of the sign before an added or removed line: colored if only the line's
     /// background is.
     pub fn diff_sign(&self, row: Style) -> Style {

@@ -47,7 +47,7 @@ pub(crate) fn adapt_theme(theme: Theme, settings: &UiSettings, terminal: Termina
         }
         _ => theme,
     };
-    with_bands(theme, settings)
+    with_bands(theme.reduce_to(terminal.depth), settings)
 }
 
 /// The theme without backgrounds behind prompts, if they are disabled

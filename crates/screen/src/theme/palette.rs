@@ -3,7 +3,7 @@
 use crate::{Attributes, Color, Style};
 
 use super::Theme;
-use super::color::{is_light, mix, parts};
+use super::color::{ensure_contrast, is_light, mix, parts};
 
 /// The share of gray in the background of the composer.
 const INPUT: f32 = 0.24;
@@ -150,4 +150,47 @@ pub(super) fn shade(theme: &mut Theme, is_light: bool) {
     if theme.removed.bg.is_none() {
         (theme.removed, theme.removed_word) = (text.on(removed), text.on(removed_word).bold());
     }
+}
+
+/// Replaces the tints of diff lines by those of the 256-color palette. The nearest ones of a mixed
+/// tint are grays, the same for added and removed lines.
+pub(super) fn tint_by_index(theme: &mut Theme) {
+    let (light, text) = (theme.light, theme.text);
+    let tint = |sign: Style| {
+        let [row, word] = indexed_tints(sign.fg, light).map(Color::Indexed);
+        // A theme's text is chosen for its own tints.
+        let fg = text.fg.map(|color| ensure_contrast(color, &[row, word]));
+        let text = Style { fg, ..text };
+        (text.on(row), text.on(word).bold())
+    };
+    (theme.added, theme.added_word) = tint(theme.success);
+    (theme.removed, theme.removed_word) = tint(theme.error);
+}
+
+/// Returns the palette's tints of a line and of its changed words for the color of its sign.
+fn indexed_tints(sign: Option<Color>, light: bool) -> [u8; 2] {
+    let (red, green, blue) = parts(sign.unwrap_or(Color::Ansi(7)));
+    let (most, least) = (red.max(green).max(blue), red.min(green).min(blue));
+    let is_orange = i32::from(green) - i32::from(blue) > i32::from(most - least) / 3;
+    match (light, most) {
+        (false, _) if most == blue => [17, 18],
+        (false, _) if most == green => [22, 28],
+        (false, _) if is_orange => [58, 94],
+        (false, _) => [52, 88],
+        (true, _) if most == blue => [189, 153],
+        (true, _) if most == green => [194, 157],
+        (true, _) if is_orange => [230, 223],
+        (true, _) => [224, 217],
+    }
+}
+
+/// Colors the text of diff lines instead of their background, as the default theme does: sixteen
+/// colors have no tints. Prompts get their own color instead of a band.
+pub(super) fn without_tints(theme: &mut Theme) {
+    let sign = |style: Style| Style { bg: None, ..style };
+    let (added, removed) = (sign(theme.success), sign(theme.error));
+    (theme.added, theme.added_word) = (added, added.bold().underline());
+    (theme.removed, theme.removed_word) = (removed, removed.bold().underline());
+    (theme.band, theme.input_band, theme.focus_band) = (None, None, None);
+    theme.user = theme.code;
 }

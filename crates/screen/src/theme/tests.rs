@@ -185,3 +185,39 @@ fn background_selects_the_default_theme() {
     assert!(Theme::by_name("Xcode").expect("a theme").is_readable_on((250, 250, 250)));
     assert!(!Theme::default().is_readable_on((250, 250, 250)));
 }
+
+#[test]
+fn named_themes_keep_their_meaning_with_few_colors() {
+    let sent = |color: Option<Color>, depth| color.map(|color| crate::sgr::reduce(color, depth));
+    let gray = |color: Option<Color>| {
+        let (red, green, blue) = color::parts(color.expect("a color"));
+        red == green && green == blue
+    };
+    for name in Theme::names().filter(|name| *name != "NoColor") {
+        let theme = |depth| Theme::by_name(name).expect("a theme").reduce_to(depth);
+        let few = theme(ColorDepth::Ansi256);
+        if few.background.is_some() {
+            let backgrounds = [few.added, few.added_word, few.removed, few.removed_word]
+                .map(|style| sent(style.bg, ColorDepth::Ansi256));
+            for (at, background) in backgrounds.iter().enumerate() {
+                assert!(!gray(*background), "{name}: {background:?}");
+                assert!(!backgrounds[..at].contains(background), "{name}: {backgrounds:?}");
+            }
+            for style in [few.added, few.added_word, few.removed, few.removed_word] {
+                let text = sent(style.fg, ColorDepth::Ansi256).expect("a color");
+                let ratio = color::contrast(text, style.bg.expect("a background"));
+                assert!(ratio >= 4.0, "{name}: {style:?} {ratio:.1}");
+            }
+        }
+        let sixteen = theme(ColorDepth::Ansi16);
+        assert_eq!((sixteen.added.bg, sixteen.removed.bg), (None, None), "{name}");
+        let hue = |style: Style| match sent(style.fg, ColorDepth::Ansi16) {
+            Some(Color::Ansi(index)) => index % 8,
+            other => panic!("{name}: {other:?}"),
+        };
+        let [error, warning, success] = [sixteen.error, sixteen.warning, sixteen.success].map(hue);
+        assert!([1, 3].contains(&error) && [3, 5].contains(&warning), "{name}: {error} {warning}");
+        assert!([2, 3, 4].contains(&success) && success != error, "{name}: {success}");
+        assert_ne!(hue(sixteen.added), hue(sixteen.removed), "{name}");
+    }
+}

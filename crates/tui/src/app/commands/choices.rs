@@ -114,6 +114,7 @@ pub(crate) fn theme_dialog(app: &mut App) {
         let sample = theme::find_theme(&name, &app.settings.custom_themes)
             .ok()
             .filter(|_| is_seen)
+            .map(|theme| theme.reduce_to(app.window.colors().depth))
             .map(|theme| crate::theme_sample::rows(&theme, app.window.width().min(72)))
             .unwrap_or_default();
         let item = ListItem::new(name.clone(), name, if light { "light" } else { "dark" });
