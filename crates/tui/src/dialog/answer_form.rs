@@ -13,7 +13,7 @@ use super::{DialogKey, DialogView};
 use crate::layout::truncate_text;
 use crate::sanitize;
 use crate::theme::Theme;
-use crate::tokens::{ASKS, DONE, IDLE, pointer, selectable};
+use crate::tokens::{ASKS, DONE, IDLE, pointer, selectable, selectable_rows};
 
 /// The result of a key.
 #[derive(Debug, PartialEq)]
@@ -263,13 +263,20 @@ impl AnswerForm {
         answers.collect()
     }
 
-    pub(super) fn view(&self, width: usize, height: usize, theme: &Theme) -> DialogView {
+    /// Returns at most `height` rows. `plain` has words instead of markers, for screen readers.
+    pub(super) fn view(
+        &self,
+        width: usize,
+        height: usize,
+        theme: &Theme,
+        plain: bool,
+    ) -> DialogView {
         let mut rows = Vec::new();
         if self.pages.len() > 1 {
-            rows.push(self.tabs(theme));
+            rows.push(self.tabs(theme, plain));
         }
         let (body, cursor) = match self.pages.get(self.at) {
-            Some(page) => page.view(width, theme),
+            Some(page) => page.view(width, theme, plain),
             None => (self.review(width, theme), None),
         };
         let hint = match self.pages.get(self.at) {
@@ -288,7 +295,7 @@ impl AnswerForm {
         }
         let (all, last) = (body.len(), body.len().saturating_sub(room));
         let marked = match self.pages.get(self.at) {
-            Some(page) => page.marked_row(width),
+            Some(page) => page.marked_row(width, plain),
             None => all.saturating_sub(1),
         };
         // The rows around the cursor stay visible unless the user scrolls.
@@ -314,7 +321,8 @@ impl AnswerForm {
         });
         if air {
             // Empty rows around the question, and above the keys.
-            let head = self.pages.get(self.at).map_or(1, |page| page.head(width, theme).len());
+            let head =
+                self.pages.get(self.at).map_or(1, |page| page.head(width, theme, plain).len());
             rows.insert(top + head, Line::EMPTY);
             cursor = cursor.map(|(column, row)| (column, row + usize::from(row >= top + head)));
             rows.push(Line::EMPTY);
@@ -329,10 +337,15 @@ impl AnswerForm {
     }
 
     /// Returns a row of the questions with the answered ones marked.
-    fn tabs(&self, theme: &Theme) -> Line {
+    fn tabs(&self, theme: &Theme, plain: bool) -> Line {
         let mut line = Line::EMPTY;
         for (index, page) in self.pages.iter().enumerate() {
-            let sign = if page.answer().is_empty() { IDLE } else { DONE };
+            let sign = match (plain, page.answer().is_empty()) {
+                (false, true) => IDLE,
+                (false, false) => DONE,
+                (true, true) => "pending:",
+                (true, false) => "done:",
+            };
             let header = sanitize::one_row(&page.question.header).into_owned();
             let style = if index == self.at { theme.accent.bold() } else { theme.secondary };
             line = line.with_span(format!("{sign} {header}"), style).with_span("  ", theme.text);
@@ -359,9 +372,10 @@ impl AnswerForm {
 }
 
 impl QuestionPage {
-    fn head(&self, width: usize, theme: &Theme) -> Vec<Line> {
+    fn head(&self, width: usize, theme: &Theme, plain: bool) -> Vec<Line> {
         let text = sanitize::lines(&self.question.question);
-        let mut sign = Some(Line::styled(format!("{ASKS} "), theme.warning.bold()));
+        let asks = if plain { "asks:" } else { ASKS };
+        let mut sign = Some(Line::styled(format!("{asks} "), theme.warning.bold()));
         let rows = text.lines().map(|line| {
             let line = sanitize::expand_tabs(line, &mut 0).into_owned();
             sign.take().unwrap_or_else(|| Line::raw("  ")).with_span(line, theme.text.bold())
@@ -369,32 +383,64 @@ impl QuestionPage {
         rows.flat_map(|line| wrap(&line, width, &[Span::raw("  ")])).collect()
     }
 
-    /// Returns the number of rows above the cursor's row.
-    fn marked_row(&self, width: usize) -> usize {
-        let head = self.head(width, &Theme::default()).len();
-        let above = self.options.iter().take(self.cursor);
-        head + above.map(|(_, meaning)| 1 + usize::from(!meaning.is_empty())).sum::<usize>()
-            + usize::from(self.cursor > self.options.len())
+    /// Returns the number of rows above the last one of the cursor's answer.
+    fn marked_row(&self, width: usize, plain: bool) -> usize {
+        let theme = Theme::default();
+        let head = self.head(width, &theme, plain).len();
+        let above = 0..self.cursor.min(self.options.len());
+        let above: usize = above
+            .map(|index| {
+                let (label, meaning) = self.option_rows(index, width, &theme, plain);
+                label.len() + meaning.len()
+            })
+            .sum();
+        let label = match self.row() {
+            FormRow::Option(index) => self.option_rows(index, width, &theme, plain).0.len(),
+            _ => 1,
+        };
+        head + above + label - 1 + usize::from(self.cursor > self.options.len())
     }
 
-    fn view(&self, width: usize, theme: &Theme) -> (Vec<Line>, Option<(usize, usize)>) {
-        let mut rows = self.head(width, theme);
-        for (index, (label, meaning)) in self.options.iter().enumerate() {
+    /// Returns the rows of an option's label, without the pointer, and of its description. Both
+    /// wrap: the user must be able to read what is chosen.
+    fn option_rows(
+        &self,
+        index: usize,
+        width: usize,
+        theme: &Theme,
+        plain: bool,
+    ) -> (Vec<Line>, Vec<Line>) {
+        let Some((label, meaning)) = self.options.get(index) else { return Default::default() };
+        let chosen = self.chosen.get(index).copied().unwrap_or(false);
+        let sign = match (plain, self.question.multi_select, chosen) {
+            (false, true, true) => "[x] ",
+            (false, true, false) => "[ ] ",
+            (false, false, true) => "✓ ",
+            (true, _, true) => "chosen: ",
+            (true, true, false) => "not chosen: ",
+            (_, false, false) => "",
+        };
+        let label = Line::styled(format!("{}. {sign}{label}", index + 1), theme.text);
+        let label = wrap(&label, width.saturating_sub(2).max(1), &[Span::raw("   ")]);
+        if meaning.is_empty() {
+            return (label, Vec::new());
+        }
+        let meaning = Line::styled(format!("     {meaning}"), theme.secondary);
+        (label, wrap(&meaning, width, &[Span::raw("     ")]))
+    }
+
+    fn view(
+        &self,
+        width: usize,
+        theme: &Theme,
+        plain: bool,
+    ) -> (Vec<Line>, Option<(usize, usize)>) {
+        let mut rows = self.head(width, theme, plain);
+        for index in 0..self.options.len() {
             let on = self.row() == FormRow::Option(index);
-            let chosen = self.chosen.get(index).copied().unwrap_or(false);
-            let box_sign = match (self.question.multi_select, chosen) {
-                (true, true) => "[x] ",
-                (true, false) => "[ ] ",
-                (false, true) => "✓ ",
-                (false, false) => "",
-            };
-            let line = Line::styled(format!("{}. {box_sign}{label}", index + 1), theme.text);
-            let line = crate::layout::truncate_with_mark(line, width.saturating_sub(2));
-            rows.push(selectable(line, on, width, theme));
-            if !meaning.is_empty() {
-                let line = Line::styled(format!("     {meaning}"), theme.secondary);
-                rows.push(crate::layout::truncate_with_mark(line, width));
-            }
+            let (label, meaning) = self.option_rows(index, width, theme, plain);
+            rows.extend(selectable_rows(label, on, width, theme));
+            rows.extend(meaning);
         }
         let on = self.row() == FormRow::Other;
         let pointer = pointer(on);
@@ -426,139 +472,4 @@ impl QuestionPage {
 }
 
 #[cfg(test)]
-mod tests {
-    use parallax_protocol::question::QuestionOption;
-    use parallax_screen::KeyCode;
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn yes_no_question_accepts_other_text() {
-        let mut question = choice(false);
-        question.kind = QuestionKind::YesNo;
-        question.options = Vec::new();
-        let form = AnswerForm::new(&[question]);
-        let rows = form.view(60, 20, &Theme::default()).rows;
-        let text: Vec<String> = rows.iter().map(Line::text).collect();
-        assert!(text.iter().any(|row| row.contains("3. Other:")), "{text:?}");
-    }
-
-    fn choice(multi_select: bool) -> UserQuestion {
-        let option = |label: &str| QuestionOption { label: label.into(), description: "d".into() };
-        UserQuestion {
-            question: "Which?".into(),
-            header: "Way".into(),
-            kind: QuestionKind::Choice,
-            options: vec![option("left"), option("right")],
-            multi_select,
-            placeholder: None,
-        }
-    }
-
-    fn plain(kind: QuestionKind) -> UserQuestion {
-        UserQuestion { kind, options: Vec::new(), ..choice(false) }
-    }
-
-    fn press(form: &mut AnswerForm, key: Key) -> FormResult {
-        form.key(DialogKey::from_default_key(key), key)
-    }
-
-    fn type_in(form: &mut AnswerForm, text: &str) {
-        for char in text.chars() {
-            assert_eq!(press(form, Key::plain(KeyCode::Char(char))), FormResult::Stay);
-        }
-    }
-
-    fn done(answers: Value) -> FormResult {
-        match answers {
-            Value::Object(answers) => FormResult::Done(answers),
-            _ => FormResult::Stay,
-        }
-    }
-
-    const ENTER: Key = Key::plain(KeyCode::Enter);
-    const DOWN: Key = Key::plain(KeyCode::Down);
-
-    #[test]
-    fn single_question_is_answered_with_one_key() {
-        let mut form = AnswerForm::new(&[choice(false)]);
-        assert_eq!(press(&mut form, Key::plain(KeyCode::Char('2'))), done(json!({"0": "right"})));
-        let mut form = AnswerForm::new(&[choice(false)]);
-        press(&mut form, DOWN);
-        assert_eq!(press(&mut form, ENTER), done(json!({"0": "right"})));
-        let mut form = AnswerForm::new(&[choice(false)]);
-        assert_eq!(press(&mut form, Key::plain(KeyCode::Escape)), FormResult::Dismissed);
-    }
-
-    #[test]
-    fn free_text_is_accepted_as_an_answer() {
-        let mut form = AnswerForm::new(&[choice(false)]);
-        press(&mut form, DOWN);
-        press(&mut form, DOWN);
-        assert!(form.is_typing());
-        type_in(&mut form, "back 2 jk");
-        assert_eq!(press(&mut form, ENTER), done(json!({"0": "back 2 jk"})));
-    }
-
-    #[test]
-    fn multi_select_and_paging_work() {
-        let mut form = AnswerForm::new(&[
-            choice(true),
-            plain(QuestionKind::Text),
-            plain(QuestionKind::YesNo),
-            choice(false),
-        ]);
-        press(&mut form, Key::plain(KeyCode::Char('1')));
-        press(&mut form, Key::plain(KeyCode::Char('2')));
-        press(&mut form, DOWN);
-        type_in(&mut form, "up");
-        press(&mut form, ENTER);
-        assert_eq!(press(&mut form, ENTER), FormResult::Stay);
-        assert!(form.is_typing());
-        type_in(&mut form, "words");
-        press(&mut form, ENTER);
-        press(&mut form, Key::plain(KeyCode::Char('2')));
-        press(&mut form, Key::plain(KeyCode::Tab));
-        let view = form.view(40, 20, &Theme::default());
-        assert!(view.rows.iter().any(|row| row.text().contains("not answered")));
-        assert_eq!(
-            press(&mut form, ENTER),
-            done(json!({"0": "left, right, up", "1": "words", "2": "No"}))
-        );
-    }
-
-    #[test]
-    fn every_form_view_fits_the_window() {
-        let mut form = AnswerForm::new(&[choice(true), choice(false)]);
-        for _ in 0..4 {
-            for (width, height) in [(20, 4), (40, 8), (100, 30)] {
-                let view = form.view(width, height, &Theme::default());
-                assert!(view.rows.len() <= height, "{width}×{height}");
-                assert!(view.cursor.is_none_or(|(_, row)| row < view.rows.len().max(height)));
-            }
-            press(&mut form, DOWN);
-        }
-    }
-
-    #[test]
-    fn tiny_window_requires_reading_before_choosing() {
-        let mut form = AnswerForm::new(&[choice(false)]);
-        let render = |form: &AnswerForm| -> String {
-            let view = form.view(20, 4, &Theme::default());
-            view.rows.iter().map(|row| row.text() + "\n").collect()
-        };
-        let first = render(&form);
-        assert!(first.contains("Which"), "the question comes first: {first}");
-        let mut read = first;
-        for _ in 0..6 {
-            press(&mut form, Key::plain(KeyCode::PageDown));
-            read += &render(&form);
-        }
-        assert!(form.pages[0].options.iter().all(|(label, _)| read.contains(label)), "{read}");
-        // The selected option is out of view, so it is shown first.
-        assert!(matches!(press(&mut form, ENTER), FormResult::Stay));
-        assert!(render(&form).contains("❯ 1."), "{}", render(&form));
-        assert!(matches!(press(&mut form, ENTER), FormResult::Done(_)));
-    }
-}
+mod tests;

@@ -40,7 +40,7 @@ impl QuestionDialog {
         theme: &Theme,
     ) -> DialogView {
         if let Some(form) = &self.form {
-            return form.view(width, height, theme);
+            return form.view(width, height, theme, self.plain);
         }
         let mut head = self.head(width, waiting, theme);
         let mut body = self.body(width, theme);
