@@ -350,12 +350,20 @@ impl Conversation {
         }
     }
 
-    /// Records the model with the first prompt, so that a session without an answer continues with
-    /// it, and later the mode and the model if they changed. A session without a prompt has no
-    /// journal yet.
+    /// Records the mode and the model if they changed. A session without a prompt has no journal
+    /// yet.
     pub(crate) fn record_selection(&mut self, inbox: &mut Inbox) {
+        self.record_selection_of(inbox, false);
+    }
+
+    /// Records the model with a prompt, so that a session without an answer continues with it.
+    pub(crate) fn record_model_of_prompt(&mut self, inbox: &mut Inbox) {
+        self.record_selection_of(inbox, true);
+    }
+
+    fn record_selection_of(&mut self, inbox: &mut Inbox, is_prompt: bool) {
         if self.history.len() > 0
-            && let Some((mode, model)) = inbox.take_changed_selection()
+            && let Some((mode, model)) = inbox.take_changed_selection(is_prompt)
         {
             let record = SelectionRecord { time: now(), mode, model };
             self.history.record(&Record::Selection(record));

@@ -306,8 +306,12 @@ impl Inbox {
     }
 
     /// Takes the model, and the mode if it changed, unless they are in the journal.
-    pub(crate) fn take_changed_selection(&mut self) -> Option<(Option<ApprovalMode>, String)> {
-        self.selection.take_change()
+    /// `is_prompt`: with the first prompt of a process, the model counts as changed.
+    pub(crate) fn take_changed_selection(
+        &mut self,
+        is_prompt: bool,
+    ) -> Option<(Option<ApprovalMode>, String)> {
+        self.selection.take_change(is_prompt)
     }
 
     /// Takes the reports on ended user commands and background processes.

@@ -107,7 +107,9 @@ impl ProviderManager {
         let choices = table.choices();
         let near =
             parallax_config::similar_names(name, choices.iter().map(|choice| choice.name.as_str()));
-        let near: Vec<String> = near.into_iter().map(|name| format!("`{name}`")).collect();
+        let mut near: Vec<String> = near.into_iter().map(|name| format!("`{name}`")).collect();
+        let of_others = provider_models::with_prefix(&table, name);
+        near.splice(0..0, of_others.into_iter().map(|name| format!("`{name}`")));
         let meant = match near.is_empty() {
             true => String::new(),
             false => format!(" (did you mean {}?)", near.join(", ")),

@@ -360,11 +360,28 @@ pub(crate) fn invalid_name(table: &ModelTable, name: &str) -> Option<String> {
              `providers.{prefix}` in the settings"
         ));
     }
-    let (provider, id) = providers.split(name)?;
-    let provider = &provider.name;
-    id.trim().is_empty().then(|| {
-        format!(
+    let (provider, id) = match providers.split(name) {
+        Some((provider, id)) => (provider.name.as_str(), id),
+        None => ("gemini", name.strip_prefix("gemini:").or(name.is_empty().then_some(""))?),
+    };
+    if id.trim().is_empty() {
+        return Some(format!(
             "the model is missing in `{name}`: `parallax models list {provider}` lists the models"
-        )
-    })
+        ));
+    }
+    id.contains(char::is_whitespace).then(|| format!("the model name `{name}` contains a space"))
 }
+
+/// Returns the full names that a name without a prefix, or with one in another form
+/// (`openai/gpt-…`), may mean.
+pub(crate) fn with_prefix(table: &ModelTable, name: &str) -> Vec<String> {
+    let id = name.rsplit('/').next().unwrap_or(name);
+    let full = table.providers().iter().map(|provider| format!("{}:{id}", provider.name));
+    let mut found: Vec<String> = full.filter(|name| table.is_listed(name)).collect();
+    found.sort();
+    found.truncate(SUGGESTED);
+    found
+}
+
+/// Maximum number of suggested names.
+const SUGGESTED: usize = 3;

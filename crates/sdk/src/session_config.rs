@@ -169,7 +169,7 @@ impl SessionConfig {
         let variable = || self.config.environment.get("GEMINI_MODEL").map(str::to_owned);
         let options = self.options.model.clone().filter(set).or_else(variable);
         let name = options.filter(set).or_else(|| self.config.settings.model_name());
-        name.filter(set).unwrap_or_else(|| "auto".to_owned())
+        name.filter(set).map_or_else(|| "auto".to_owned(), |name| name.trim().to_owned())
     }
 
     /// Whether a variable or a setting names the model of new sessions.

@@ -18,8 +18,10 @@ pub(super) struct Selection {
     model: String,
     /// The mode that the journal has, or with which the session began.
     recorded_mode: ApprovalMode,
-    /// The model that the journal has; `None` before the first prompt of the process.
-    recorded_model: Option<String>,
+    /// The model that the journal has, or with which the session began.
+    recorded_model: String,
+    /// Whether this process has recorded the model.
+    is_model_recorded: bool,
     /// The thinking level; `None`: as configured.
     pub(super) thinking_level: Option<String>,
 }
@@ -36,9 +38,10 @@ impl Selection {
             subagents,
             model_changed,
             mode,
+            recorded_model: model.clone(),
             model,
             recorded_mode: mode,
-            recorded_model: None,
+            is_model_recorded: false,
             thinking_level: None,
         }
     }
@@ -51,17 +54,23 @@ impl Selection {
         &self.model
     }
 
-    /// Returns the model, and the mode if it changed, unless the journal has them.
-    pub(super) fn take_change(&mut self) -> Option<(Option<ApprovalMode>, String)> {
+    /// Returns the model, and the mode if it changed, unless the journal has them. With the first
+    /// prompt of a process (`is_prompt`), the model is always returned.
+    pub(super) fn take_change(
+        &mut self,
+        is_prompt: bool,
+    ) -> Option<(Option<ApprovalMode>, String)> {
         let has_mode = self.mode == self.recorded_mode;
-        if has_mode && self.recorded_model.as_ref() == Some(&self.model) {
+        let has_model = self.model == self.recorded_model;
+        let is_first = is_prompt && !self.is_model_recorded;
+        if has_mode && has_model && !is_first {
             return None;
         }
-        // The model that a process begins with says nothing about the mode.
-        let is_first = self.recorded_model.is_none();
+        self.is_model_recorded = true;
         self.recorded_mode = self.mode;
-        self.recorded_model = Some(self.model.clone());
-        Some(((!is_first || !has_mode).then_some(self.mode), self.model.clone()))
+        self.recorded_model.clone_from(&self.model);
+        // The model that a process begins with says nothing about the mode.
+        Some(((!has_mode || !has_model).then_some(self.mode), self.model.clone()))
     }
 
     pub(super) fn set_mode(&mut self, mode: ApprovalMode) {

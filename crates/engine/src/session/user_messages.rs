@@ -65,7 +65,7 @@ impl UserMessages<'_> {
         if self.environment.role.is_none() {
             let directories = (self.environment.workspace)().into_iter().skip(1).collect();
             self.conversation.record_directories(directories);
-            self.conversation.record_selection(self.inbox);
+            self.conversation.record_model_of_prompt(self.inbox);
         }
         self.conversation.report_storage_error(self.inbox.notices());
         self.bus.send(EventBody::ItemDone { item, done: ItemDone::User });
