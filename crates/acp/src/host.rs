@@ -57,12 +57,12 @@ pub enum CommandReply {
     /// Text for the user.
     Text(String),
     /// The session has to be opened again to use the changes. The output of the command line
-    /// `then` follows the text.
+    /// `then`, if any, follows the text.
     Reopen {
         /// Text for the user.
         text: String,
         /// A command line.
-        then: &'static str,
+        then: Option<&'static str>,
     },
     /// An operation that runs a turn or ends with [`EventBody::Restored`].
     ///

@@ -6,6 +6,7 @@ mod reopening;
 mod session_options;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
@@ -128,6 +129,10 @@ pub(crate) struct EditorSession {
     updates: UpdateBuilder,
     running: Option<RunningPrompt>,
     pending_input: Option<PreparingInput>,
+    /// Turns that ended since the session was opened.
+    ended_turns: usize,
+    /// Whether the user agreed to what the pending command does; it cannot be cancelled then.
+    has_consent: Arc<AtomicBool>,
     /// Set if the session has to be opened again.
     reopening: Option<Reopening>,
     /// The prompt that replaces the one being cancelled.
@@ -171,6 +176,8 @@ impl EditorSession {
             choices,
             running: None,
             pending_input: None,
+            ended_turns: 0,
+            has_consent: Arc::default(),
             reopening: None,
             queued: None,
             decision_sender,
@@ -419,6 +426,7 @@ impl EditorSession {
             EventBody::ApprovalRequested(ask) => self.ask(*ask),
             EventBody::Restored(undone) => self.restored(undone).await,
             EventBody::TurnEnded(ended) => {
+                self.ended_turns += 1;
                 self.turn_ended(ended.reason).await;
                 self.next_prompt().await;
             }

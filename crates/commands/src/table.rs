@@ -534,7 +534,10 @@ pub static TABLE: &[CommandSpec] = &[
                 .with_arguments("SERVER [--session]"),
         ])
         .headless("/mcp [list|desc|schema]")
-        .editors(&[("mcp", "List or restart MCP servers", "list | desc | schema | reload")]),
+        .editors(&[
+            ("mcp", "List MCP servers and their tools", "list | desc | schema"),
+            ("mcp reload", "Restart the MCP servers", ""),
+        ]),
     plain("memory", SlashCommand::Memory, "Manage context files")
         .with_subcommands(&[
             plain("show", SlashCommand::Memory, "Show the contents"),

@@ -27,7 +27,11 @@ pub(crate) fn command(session: &OpenSession, line: &str) -> Option<ManagementCom
     Some(match spec.command {
         SlashCommand::MemoryReload => reload("Reloaded the context files.", "/memory list"),
         SlashCommand::ExtensionsReload => reload("Reloaded the extensions.", "/extensions list"),
-        SlashCommand::McpReload => reload("Restarted the MCP servers.", "/mcp list"),
+        // They are not ready yet.
+        SlashCommand::McpReload => Box::new(|_| {
+            let text = "Restarted the MCP servers; `/mcp` lists them.".to_owned();
+            Ok(CommandReply::Reopen { text, then: None })
+        }),
         SlashCommand::SkillsReload => reload("Reloaded the skills.", "/skills list"),
         SlashCommand::AgentsReload => reload("Reloaded the subagents.", "/agents list"),
         SlashCommand::CommandsReload => reload("Reloaded the commands.", "/commands list"),
@@ -53,7 +57,7 @@ pub(crate) fn command(session: &OpenSession, line: &str) -> Option<ManagementCom
 }
 
 fn reload(text: &'static str, then: &'static str) -> ManagementCommand {
-    Box::new(move |_| Ok(CommandReply::Reopen { text: format!("{text}\n\n"), then }))
+    Box::new(move |_| Ok(CommandReply::Reopen { text: format!("{text}\n\n"), then: Some(then) }))
 }
 
 fn add_memory(launch: &SessionConfig, fact: &str) -> Result<CommandReply, Failure> {
@@ -62,7 +66,7 @@ fn add_memory(launch: &SessionConfig, fact: &str) -> Result<CommandReply, Failur
     }
     let path = launch.context_sources().add_memory(fact)?;
     let text = format!("Saved to {}.\n\n", path.display());
-    Ok(CommandReply::Reopen { text, then: "/memory list" })
+    Ok(CommandReply::Reopen { text, then: Some("/memory list") })
 }
 
 /// The arguments of `/extensions`.
@@ -100,7 +104,7 @@ fn change_extensions(
     if text.is_empty() {
         return Err(input_failure(errors.trim_end().to_owned()));
     }
-    Ok(CommandReply::Reopen { text: format!("{text}{errors}\n"), then: "/extensions list" })
+    Ok(CommandReply::Reopen { text: format!("{text}{errors}\n"), then: Some("/extensions list") })
 }
 
 /// Returns the path of a directory or an archive below the project; other sources stay.

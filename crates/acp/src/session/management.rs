@@ -1,6 +1,8 @@
 //! Commands that change what sessions use, such as `/extensions install`. They run in a task, so
 //! that the user can cancel them, and ask for the user's consent.
 
+use std::sync::atomic::Ordering;
+
 use parallax_protocol::event::UndoResult;
 use parallax_protocol::op::Op;
 use serde_json::{Value, json};
@@ -20,6 +22,8 @@ impl EditorSession {
     /// Runs a command. Without its task, every consent is refused.
     pub(super) fn manage(&self, line: String, command: ManagementCommand) -> PreparingInput {
         let (clients, id) = (self.clients.clone(), self.id.clone());
+        self.has_consent.store(false, Ordering::Release);
+        let has_consent = self.has_consent.clone();
         tokio::spawn(async move {
             let (requests, mut requested) = mpsc::channel::<ConsentRequest>(1);
             let mut running = tokio::task::spawn_blocking(move || {
@@ -39,6 +43,7 @@ impl EditorSession {
                     }
                     Some((text, reply)) = requested.recv() => {
                         let is_agreed = consent(&clients, &id, &line, &text).await;
+                        has_consent.store(is_agreed, Ordering::Release);
                         // Fails only if the command has ended.
                         let _ = reply.send(is_agreed);
                     }
@@ -52,6 +57,7 @@ impl EditorSession {
             CommandReply::Text(text) => {
                 self.clients.update(&self.id, chunk("agent_message_chunk", &text)).await;
                 self.answer(Ok(json!("end_turn"))).await;
+                self.next_prompt().await;
             }
             // Answered when the session is open again.
             CommandReply::Reopen { text, then } => {

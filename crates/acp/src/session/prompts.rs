@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::op::{Op, Prompt};
@@ -38,7 +39,9 @@ impl EditorSession {
             is_truncated: false,
             usage: BTreeMap::new(),
         });
-        if let Some(changed) = self.change_option(&read.text).await {
+        let line = self.command_line(&read.text).map(Cow::into_owned);
+        let typed = line.clone().unwrap_or_else(|| read.text.clone());
+        if let Some(changed) = self.change_option(&typed).await {
             return match changed {
                 Ok(text) => {
                     self.clients.update(&self.id, chunk("agent_message_chunk", &text)).await;
@@ -47,10 +50,10 @@ impl EditorSession {
                 Err(error) => self.refuse(Failure::new(FailureKind::Input, error.message)).await,
             };
         }
-        if let Some(line) = self.command_line(&read.text) {
+        if let Some(line) = line {
             let host = self.host.clone();
             if let Some(command) = host.management(&self.open, &line) {
-                self.pending_input = Some(self.manage(line.into_owned(), command));
+                self.pending_input = Some(self.manage(line, command));
                 return;
             }
             let reply = host.slash(&self.open, &mut self.events, &line).await;
@@ -124,6 +127,7 @@ impl EditorSession {
 
     pub(super) async fn handle_prepared(&mut self, input: Result<PreparedInput, Failure>) {
         self.pending_input = None;
+        self.has_consent.store(false, Ordering::Release);
         match input {
             Ok(PreparedInput::Reply(reply)) => self.handle_reply(reply).await,
             Ok(PreparedInput::Prompt(prompt)) => {
@@ -147,7 +151,10 @@ impl EditorSession {
                 }
                 self.send(Op::Prompt(prompt)).await;
             }
-            Err(failure) => self.refuse(failure).await,
+            Err(failure) => {
+                self.refuse(failure).await;
+                self.next_prompt().await;
+            }
         }
     }
 
@@ -170,6 +177,10 @@ impl EditorSession {
             return;
         }
         self.files_cancelled.notify_waiters();
+        // What the user agreed to is done; its answer follows.
+        if self.pending_input.is_some() && self.has_consent.load(Ordering::Acquire) {
+            return;
+        }
         if let Some(preparing) = self.pending_input.take() {
             preparing.abort();
         }

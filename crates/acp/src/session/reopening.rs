@@ -1,7 +1,8 @@
 //! Opens a session again under the same id, so that it uses changed files and settings.
 
-use parallax_protocol::event::Failure;
+use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::op::Op;
+use parallax_protocol::store::Record;
 use parallax_sdk::SessionConfig;
 use parallax_sessions::SessionChoice;
 use serde_json::json;
@@ -14,7 +15,7 @@ use crate::updates::chunk;
 pub(super) struct Reopening {
     pub(super) text: String,
     /// A command line whose output follows the text.
-    pub(super) then: &'static str,
+    pub(super) then: Option<&'static str>,
 }
 
 impl EditorSession {
@@ -31,8 +32,10 @@ impl EditorSession {
         self.sign_ins.abort_all();
         let running = self.running.take();
         let is_stored = self.open.is_resumable();
+        let mut text = reopening.text;
+        // For example, that background commands were ended.
         for report in self.open.close_with_limit(tokio::time::sleep(FAREWELL)).await {
-            tracing::warn!("{report}");
+            text = format!("{report}\n\n{text}");
         }
         let opened = tokio::task::spawn_blocking(move || launch.open()).await;
         match opened.unwrap_or_else(|error| Err(internal_failure(&error))) {
@@ -56,10 +59,13 @@ impl EditorSession {
                 self.send(Op::SetThinkingLevel(Some(level))).await;
             }
         }
-        let host = self.host.clone();
-        let output = host.slash(&self.open, &mut self.events, reopening.then).await;
-        let output = output.ok().flatten().unwrap_or_default();
-        let text = chunk("agent_message_chunk", &format!("{}{output}", reopening.text));
+        self.ended_turns = 0;
+        if let Some(line) = reopening.then {
+            let host = self.host.clone();
+            let output = host.slash(&self.open, &mut self.events, line).await;
+            text.push_str(&output.ok().flatten().unwrap_or_default());
+        }
+        let text = chunk("agent_message_chunk", &text);
         self.clients.update(&self.id, text).await;
         self.announce_options().await;
         self.answer(Ok(json!("end_turn"))).await;
@@ -67,8 +73,26 @@ impl EditorSession {
         Some(self)
     }
 
+    /// Whether the journal has every turn. On a full disk, a session continues without being saved.
+    async fn is_saved(&self) -> bool {
+        let count = |records: &[Record]| {
+            records.iter().filter(|record| matches!(record, Record::TurnEnd { .. })).count()
+        };
+        if self.ended_turns == 0 {
+            return true;
+        }
+        let expected = count(&self.open.initial_records()) + self.ended_turns;
+        let read = tokio::task::spawn_blocking(self.open.journal_reader()).await;
+        read.is_ok_and(|records| count(&records) >= expected)
+    }
+
     /// Reads the settings again. The session stays as it is.
     async fn changed_launch(&self) -> Result<SessionConfig, Failure> {
+        if !self.is_saved().await {
+            let text = "The session is not saved completely, so it cannot be opened again without \
+                losing turns. Check the disk; what you changed is used in the next session.";
+            return Err(Failure::new(FailureKind::Input, text.to_owned()));
+        }
         let launch = self.open.launch().clone();
         let mut options = launch.options().clone();
         options.session = match self.open.is_resumable() {

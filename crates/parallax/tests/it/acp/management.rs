@@ -44,7 +44,7 @@ fn context_files_are_reloaded_in_an_open_session() {
     assert_eq!(run(&mut editor, &session, "question two"), "two");
     let body = last_request(&world);
     assert!(body.contains("SECOND INSTRUCTION") && body.contains("question one"), "{body}");
-    let text = run(&mut editor, &session, "/mode");
+    let text = run(&mut editor, &session, "$mode");
     assert!(text.contains("autoEdit"), "{text}");
     world.server.assert_clean();
 }
@@ -60,6 +60,20 @@ fn fact_is_saved_and_used_at_once() {
     assert!(last_request(&world).contains("The port is 8099"));
     let text = run(&mut editor, &session, "/memory add");
     assert!(text.contains("/memory add TEXT"), "{text}");
+}
+
+#[test]
+fn session_that_is_not_saved_is_not_opened_again() {
+    let world = World::new(r#"[{"text":"one"},{"text":"two"}]"#);
+    let mut editor = Editor::ready(&world, &[]);
+    let session = editor.open(&world);
+    run(&mut editor, &session, "question one");
+    let sessions = world.home.parallax().join("sessions");
+    std::fs::rename(&sessions, world.home.parallax().join("moved")).expect("moved");
+    let text = run(&mut editor, &session, "/memory refresh");
+    assert!(text.contains("not saved completely"), "{text}");
+    assert_eq!(run(&mut editor, &session, "question two"), "two");
+    assert!(last_request(&world).contains("question one"));
 }
 
 #[test]
