@@ -9,7 +9,7 @@ mod scopes;
 use parallax_screen::{Line, Span, Style};
 use syntect::parsing::{ParseState, ScopeStack};
 
-pub use load::{is_loaded, on_loaded, wait_a_moment};
+pub use load::{is_loaded, is_pending, on_loaded, wait_a_moment};
 pub use load::{load, wait_until_loaded};
 
 use parallax_screen::theme::Theme;

@@ -98,6 +98,7 @@ pub struct Transcript {
     /// Whether calls that wait for approval are omitted from [`Self::live`], because a dialog shows
     /// them.
     pub(crate) hides_pending_approval: bool,
+    grammar_wait: GrammarWait,
     retry: Option<words::RetryWait>,
     /// The subject of the model's current thought.
     subject: Option<String>,
@@ -106,6 +107,16 @@ pub struct Transcript {
     announcer: announcements::CommandAnnouncer,
     /// Texts in transit, with the form in which they were typed if that differs.
     typed_forms: Vec<(String, Arc<str>)>,
+}
+
+/// Whether changes are held back until the grammars are loaded.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum GrammarWait {
+    #[default]
+    Off,
+    On,
+    /// The session ends: nothing is held back any more.
+    Ended,
 }
 
 impl Transcript {
@@ -122,6 +133,21 @@ impl Transcript {
     /// Whether the transcript is empty.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
+    }
+
+    /// Sets whether changes are held back from the scrollback until the grammars are loaded. Rows in
+    /// the scrollback stay as they are, without syntax colors if they are too early.
+    pub(crate) fn wait_for_grammars(&mut self, waits: bool) {
+        self.grammar_wait = match self.grammar_wait {
+            GrammarWait::Ended => GrammarWait::Ended,
+            _ if waits => GrammarWait::On,
+            _ => GrammarWait::Off,
+        };
+    }
+
+    /// Returns changes without syntax colors from now on, because the session ends.
+    pub(crate) fn stop_waiting_for_grammars(&mut self) {
+        self.grammar_wait = GrammarWait::Ended;
     }
 
     /// Returns the subject of the model's thought for the status row. Cleared when the model writes

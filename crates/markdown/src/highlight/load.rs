@@ -69,6 +69,11 @@ pub fn is_loaded() -> bool {
     LOADED.get().is_some()
 }
 
+/// Whether the grammars are still to come: they are not loaded, and loading did not fail.
+pub fn is_pending() -> bool {
+    SIGNAL.0.lock().is_ok_and(|done| !*done)
+}
+
 /// Waits up to 50 ms for the grammars the first time, before rows of an earlier run become final.
 /// No user input is waiting then.
 pub fn wait_a_moment() {

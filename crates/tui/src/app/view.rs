@@ -9,6 +9,7 @@ use super::frame::{Cover, Frame, Layout};
 use crate::app::pager;
 use crate::app::plain;
 use crate::components::shell_view::focus_row;
+use crate::highlight;
 use crate::keymap::{KeyCommand, KeymapContext};
 use crate::layout::{truncate_text, truncate_with_mark};
 use crate::status;
@@ -57,6 +58,9 @@ impl App {
         // The last column stays empty: some terminals wrap when it is painted.
         let width = columns.saturating_sub(1).max(1);
         let covers = layout == Layout::Inline && self.dialogs.covers();
+        // Without tints, the text of a change has no syntax colors.
+        let is_tinted = layout == Layout::Inline && self.theme.added.bg.is_some();
+        self.transcript.wait_for_grammars(is_tinted && highlight::is_pending());
         let finished = match layout {
             Layout::Full => Vec::new(),
             // They stay in the terminal as they are, and return when the dialog is closed.

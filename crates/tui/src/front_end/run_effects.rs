@@ -493,6 +493,7 @@ impl TerminalFrontEnd {
         self.end_turn().await;
         pager::close(&mut self.app);
         self.app.transcript.stop_waiting_for_pictures();
+        self.app.transcript.stop_waiting_for_grammars();
         let last = info::exit_summary(&mut self.app, self.delete);
         if self.app.window.has_title() {
             // The title belongs to a program that has ended.

@@ -6,7 +6,8 @@ use parallax_screen::Line;
 
 use super::draw::{ItemRenderer, Shape};
 use super::item::Item;
-use super::{Thoughts, Transcript, read_group, tool_rows};
+use super::{GrammarWait, Thoughts, Transcript, read_group, tool_rows};
+use crate::highlight;
 use crate::theme::Theme;
 
 /// Maximum number of live output rows of a call.
@@ -35,6 +36,11 @@ impl Transcript {
             }
             let Some(item) = self.items.get_mut(self.committed_items) else { break };
             if item.is_open() && !matches!(item, Item::Answer(_)) && !draw.is_final(item) {
+                break;
+            }
+            let is_change = matches!(item, Item::Tool(tool) if tool.diff().is_some());
+            if is_change && self.grammar_wait == GrammarWait::On {
+                highlight::load();
                 break;
             }
             let mut first = true;

@@ -276,6 +276,26 @@ fn thoughts_follow_the_display_setting() {
 }
 
 #[test]
+fn change_waits_for_the_grammars_before_its_rows_are_final() {
+    let mut view = TestTranscript::default();
+    view.transcript.wait_for_grammars(true);
+    let mut edit = tool("e", "replace", ToolKind::Edit, "Edit a.rs");
+    edit.display = Some(Display::Diff(FileDiff {
+        file_path: "/w/a.rs".into(),
+        diff: "@@ -1 +1 @@\n-a\n+b\n".into(),
+        lines_added: 1,
+        lines_removed: 1,
+        is_new_file: false,
+        texts: None,
+    }));
+    view.call("e", "replace", json!({})).end(edit);
+    assert_eq!(view.take(), Vec::<String>::new());
+    assert!(view.live_rows(0).join("\n").contains("1 + b"));
+    view.transcript.wait_for_grammars(false);
+    assert!(view.take().join("\n").contains("1 + b"));
+}
+
+#[test]
 fn change_shows_its_diff_and_todos_their_symbols() {
     let mut view = TestTranscript::default();
     let mut edit = tool("e", "replace", ToolKind::Edit, "Edit a.rs");
