@@ -106,9 +106,14 @@ impl ExtensionManager<'_> {
         std::fs::write(fresh.join(INSTALL_METADATA), fetched.metadata.to_json()).map_err(report)?;
         // Checks the copied files, because the originals may have changed since the review.
         let manifest_again = Manifest::read(&fresh)?;
-        if manifest_again != fetched.manifest || review(&fresh, &manifest_again)? != fetched.review
-        {
-            return Err("it changed while being copied: try again".to_owned());
+        let mut review_again = review(&fresh, &manifest_again)?;
+        // Notes name files of the copy.
+        let (copy, original) = (fresh.display().to_string(), fetched.folder.display().to_string());
+        for note in &mut review_again.notes {
+            *note = note.replace(&copy, &original);
+        }
+        if manifest_again != fetched.manifest || review_again != fetched.review {
+            return Err(format!("the files of `{name}` changed while they were copied: try again"));
         }
         let before = find_entry(&self.config.dirs, name);
         let locked = LockEntry {
@@ -253,22 +258,28 @@ impl ExtensionManager<'_> {
     /// # Errors
     /// Returns an error if the extension is not found or the disk cannot be written.
     pub fn uninstall_extension(&self, name: &str) -> Result<UninstallResult, Failure> {
-        let extension = self.find_extension(name)?;
         let dirs = &self.config.dirs;
-        let name = extension.name();
-        if extension.home == ExtensionHome::Gemini {
-            switch_extension(dirs, name, false, None).map_err(config)?;
-            return Ok(UninstallResult::SwitchedOff(extension.installed));
-        }
-        let report = |error: std::io::Error| {
-            input_failure(format!("`{}`: {error}", extension.installed.display()))
+        let found = self.find_extension(name);
+        let (name, installed) = match &found {
+            Ok(extension) if extension.home == ExtensionHome::Gemini => {
+                switch_extension(dirs, extension.name(), false, None).map_err(config)?;
+                return Ok(UninstallResult::SwitchedOff(extension.installed.clone()));
+            }
+            Ok(extension) => (extension.name(), extension.installed.clone()),
+            // Its manifest may be broken.
+            Err(failure) => match self.unreadable_extension(name) {
+                Some(installed) => (name, installed),
+                None => return Err(failure.clone()),
+            },
         };
+        let report =
+            |error: std::io::Error| input_failure(format!("`{}`: {error}", installed.display()));
         let _alone = self.lock()?;
         // Move everything out of the way first, with one rename each.
         let home = self.config.extension_home();
         let aside = StagingDirectory::new(&home, GOES).map_err(report)?;
         drop(std::fs::rename(home.join(PREVIOUS).join(name), aside.path().join("previous")));
-        std::fs::rename(&extension.installed, aside.path().join("old")).map_err(report)?;
+        std::fs::rename(&installed, aside.path().join("old")).map_err(report)?;
         self.record_kept_commit(name, None);
         lock(dirs, name, None)
             .and_then(|()| forget_extension_switches(dirs, name))
@@ -279,7 +290,14 @@ impl ExtensionManager<'_> {
             switch_extension(dirs, name, false, None).map_err(config)?;
             return Ok(UninstallResult::SwitchedOff(dirs.gemini.join("extensions").join(name)));
         }
-        Ok(UninstallResult::Removed(extension.installed))
+        Ok(UninstallResult::Removed(installed))
+    }
+
+    /// Returns the directory or link of an installed extension without a readable manifest.
+    fn unreadable_extension(&self, name: &str) -> Option<PathBuf> {
+        let is_plain = !name.starts_with('.') && !name.contains(['/', '\\']) && !name.is_empty();
+        let path = self.config.extension_home().join(name);
+        (is_plain && path.symlink_metadata().is_ok_and(|data| !data.is_file())).then_some(path)
     }
 
     /// Enables or disables an extension. Without a scope, it is enabled everywhere. Blocking.

@@ -409,6 +409,26 @@ fn extension_update_compares_names_and_its_source() {
 }
 
 #[test]
+fn broken_extension_is_installed_with_a_note_and_uninstalled() {
+    let world = World::new(ANSWER);
+    let manifest = json!({"name": "ext", "version": "1.0.0"}).to_string();
+    world.home.write("ext/gemini-extension.json", &manifest).expect("written");
+    world.home.write("ext/hooks/hooks.json", "{bad").expect("written");
+    let done = world.run_well(&["extensions", "install", "ext", "--consent"]);
+    assert!(done.err().contains("hooks.json"), "{}", done.err());
+    let installed = world.home.parallax().join("extensions/ext");
+    std::fs::write(installed.join("gemini-extension.json"), "{").expect("written");
+    for name in ["..", ".staging", "extensions/ext", "nosuch"] {
+        assert_ne!(world.run(&["extensions", "uninstall", name]).code(), 0, "{name}");
+    }
+    assert!(installed.exists());
+    world.run_well(&["extensions", "uninstall", "ext"]);
+    assert!(!installed.exists());
+    world.run_well(&["extensions", "install", "ext", "--consent"]);
+    assert!(installed.exists());
+}
+
+#[test]
 fn extension_with_a_missing_file_or_a_misspelled_key_is_not_valid() {
     let world = World::new(ANSWER);
     for (name, fields, code, what) in [
