@@ -371,7 +371,7 @@ fn resumed_session_shows_its_requests_and_models() {
         seat.prompts("/stats model");
         seat.wait_for_text("thought");
         seat.prompts("/stats tools");
-        seat.wait_for_text("allowed/not");
+        seat.wait_for_text("allowed denied");
         let window = seat.window();
         let rows = window.lines().map(str::trim_end);
         let report = rows.filter(|row| row.starts_with("gemini-") || row.starts_with("read_file"));
