@@ -98,6 +98,8 @@ pub struct ModelTable {
     pub(crate) reported_windows: std::sync::Arc<std::sync::Mutex<BTreeMap<String, u64>>>,
     /// Models that services described.
     pub(crate) discovered: DescriptionCache,
+    /// Models that the Gemini API described, by name.
+    pub(crate) discovered_gemini: DescriptionCache,
 }
 
 impl ModelTable {
@@ -122,6 +124,13 @@ impl ModelTable {
     #[must_use]
     pub fn with_discovered(mut self, read: ReadDiscovered) -> Self {
         self.discovered = DescriptionCache::from_stored(read);
+        self
+    }
+
+    /// Sets the function that reads what the Gemini API described in earlier sessions.
+    #[must_use]
+    pub fn with_discovered_gemini(mut self, read: ReadDiscovered) -> Self {
+        self.discovered_gemini = DescriptionCache::from_stored(read);
         self
     }
 
@@ -301,9 +310,12 @@ impl ModelTable {
             limits.output = output.or(stated).or(described.max_output).unwrap_or(limits.output);
             return limits;
         }
+        let described = self.discovered_gemini.get(model).unwrap_or_default();
+        let window = self.configs.context_window(model).or(described.context_window);
+        let output = definition.and_then(|d| d.output).or(described.max_output);
         Limits {
-            context: self.configs.context_window(model).unwrap_or(family.context),
-            output: definition.and_then(|d| d.output).unwrap_or(family.output),
+            context: window.unwrap_or(family.context),
+            output: output.unwrap_or(family.output),
             multimodal_tool_results: family.multimodal_tool_results,
             shared_window: family.shared_window,
         }

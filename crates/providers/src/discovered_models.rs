@@ -1,14 +1,16 @@
-//! Caches what providers report about their models in `~/.parallax/cache/models.json`.
+//! Caches what providers report about their models in `~/.parallax/cache/models.json`, and what the
+//! Gemini API reports in `gemini-models.json` beside it, so that its sessions read no other file.
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use parallax_config::UserDirs;
 use parallax_model_http::ListedModel;
 use parallax_models::{DiscoveredModel, DiscoveredModels, Provider, Providers};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// Age after which a provider is asked again.
@@ -69,12 +71,7 @@ pub(crate) fn cache_models(
     provider: &Provider,
     listed: &[ListedModel],
 ) -> DiscoveredModels {
-    let model = |listed: &ListedModel| DiscoveredModel {
-        context_window: listed.context_window,
-        max_output: listed.max_output,
-        input: listed.input.clone(),
-    };
-    let named = listed.iter().map(|it| (format!("{}:{}", provider.name, it.id), model(it)));
+    let named = listed.iter().map(|it| (format!("{}:{}", provider.name, it.id), described(it)));
     let time = now();
     let written = parallax_config::rewrite_file(&file(dirs), |text| {
         let mut stored: CachedModels = serde_json::from_str(text).unwrap_or_default();
@@ -83,7 +80,7 @@ pub(crate) fn cache_models(
             *entry = CachedProvider { base_url: provider.base_url.clone(), ..Default::default() };
         }
         let models =
-            listed.iter().map(|it| (it.id.clone(), CachedModel { time, model: model(it) }));
+            listed.iter().map(|it| (it.id.clone(), CachedModel { time, model: described(it) }));
         entry.models.extend(models);
         // Strings and numbers cannot fail to serialize.
         Ok(serde_json::to_string(&stored).unwrap_or_default())
@@ -94,13 +91,52 @@ pub(crate) fn cache_models(
     named.collect()
 }
 
-fn load(dirs: &UserDirs) -> CachedModels {
-    let read = || {
-        let mut text = String::new();
-        File::open(file(dirs)).ok()?.take(MAX_BYTES).read_to_string(&mut text).ok()?;
-        serde_json::from_str(&text).ok()
+/// Returns what the Gemini API at this base URL (empty: the default) reported before. Blocking.
+pub(crate) fn read_gemini(dirs: &UserDirs, base_url: &str) -> DiscoveredModels {
+    let stored: Option<CachedProvider> = load_json(&gemini_file(dirs));
+    let models = stored.filter(|it| it.base_url == base_url).map(|it| it.models);
+    models.unwrap_or_default().into_iter().map(|(id, model)| (id, model.model)).collect()
+}
+
+/// Caches what the Gemini API at this base URL reported. If writing fails, the built-in table
+/// applies. Blocking.
+pub(crate) fn cache_gemini_models(dirs: &UserDirs, base_url: &str, listed: &[ListedModel]) {
+    let time = now();
+    let model = |it: &ListedModel| CachedModel { time, model: described(it) };
+    let stored = CachedProvider {
+        base_url: base_url.to_owned(),
+        models: listed.iter().map(|it| (it.id.clone(), model(it))).collect(),
     };
-    read().unwrap_or_default()
+    let written = parallax_config::rewrite_file(&gemini_file(dirs), |_| {
+        // Strings and numbers cannot fail to serialize.
+        Ok(serde_json::to_string(&stored).unwrap_or_default())
+    });
+    if let Err(error) = written {
+        tracing::warn!("{error}");
+    }
+}
+
+fn described(listed: &ListedModel) -> DiscoveredModel {
+    DiscoveredModel {
+        context_window: listed.context_window,
+        max_output: listed.max_output,
+        input: listed.input.clone(),
+    }
+}
+
+fn gemini_file(dirs: &UserDirs) -> PathBuf {
+    dirs.parallax.join("cache").join("gemini-models.json")
+}
+
+fn load(dirs: &UserDirs) -> CachedModels {
+    load_json(&file(dirs)).unwrap_or_default()
+}
+
+/// Reads a file; a damaged one counts as missing.
+fn load_json<T: DeserializeOwned>(path: &Path) -> Option<T> {
+    let mut text = String::new();
+    File::open(path).ok()?.take(MAX_BYTES).read_to_string(&mut text).ok()?;
+    serde_json::from_str(&text).ok()
 }
 
 fn file(dirs: &UserDirs) -> PathBuf {

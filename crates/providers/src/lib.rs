@@ -65,8 +65,16 @@ impl ProviderManager {
         let (providers, dirs) = (Arc::new(providers), self.config.dirs.clone());
         let of = Arc::clone(&providers);
         let stored = Arc::new(move || discovered_models::read(&dirs, &of));
+        let (dirs, base_url) = (self.config.dirs.clone(), self.gemini_base_url());
+        let of_gemini = Arc::new(move || discovered_models::read_gemini(&dirs, &base_url));
         let table = table.with_max_attempts(settings.max_attempts()).with_providers(providers);
-        Ok(table.with_discovered(stored))
+        Ok(table.with_discovered(stored).with_discovered_gemini(of_gemini))
+    }
+
+    /// Returns the configured base URL of the Gemini API; empty: the default.
+    fn gemini_base_url(&self) -> String {
+        let url = self.config.environment.get("GOOGLE_GEMINI_BASE_URL");
+        url.unwrap_or_default().trim_end_matches('/').to_owned()
     }
 
     /// Returns the models for the model dialog, built-in names first.

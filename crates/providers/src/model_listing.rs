@@ -178,7 +178,17 @@ impl ProviderManager {
             Ok(Ok(client)) => client.ok()?,
             Ok(Err(_)) | Err(_) => return None,
         };
-        let models = client.list(limit).await.map_err(model_failure).map(|models| {
+        let listed = client.list(limit).await.map_err(model_failure);
+        if let Ok(listed) = &listed {
+            let (dirs, base_url, listed) =
+                (self.config.dirs.clone(), self.gemini_base_url(), listed.clone());
+            let caching = move || {
+                discovered_models::cache_gemini_models(&dirs, &base_url, &listed);
+            };
+            // A failure is logged.
+            let _ = tokio::task::spawn_blocking(caching).await;
+        }
+        let models = listed.map(|models| {
             let known = models.into_iter().map(|it| {
                 let description = it.name.clone().unwrap_or_default();
                 self.to_known_model("gemini", it.id.clone(), description, Some(&it))

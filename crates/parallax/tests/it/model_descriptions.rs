@@ -158,7 +158,8 @@ fn refreshed_limits_are_available_offline() {
 #[test]
 fn gemini_models_are_those_that_the_service_lists() {
     let listed = json!({"models": [
-        {"name": "models/gemini-2.5-pro", "supportedGenerationMethods": ["generateContent"]},
+        {"name": "models/gemini-2.5-pro", "inputTokenLimit": 777_777, "outputTokenLimit": 2222,
+            "supportedGenerationMethods": ["generateContent"]},
         {"name": "models/gemini-99", "inputTokenLimit": 4321, "displayName": "Newest",
             "supportedGenerationMethods": ["generateContent"]},
         {"name": "models/embed", "supportedGenerationMethods": ["embedContent"]}]});
@@ -171,6 +172,17 @@ fn gemini_models_are_those_that_the_service_lists() {
     }
     let output = world.run_well(&["models", "refresh", "gemini"]);
     assert_eq!(output.stdout().trim(), "gemini: 2 models");
+    // What the service stated takes precedence over the table, for its base URL only.
+    let limits = |model: &str, base_url: Option<&str>| {
+        let mut command = world.command(&["models", "show", model, "--json"]);
+        command.envs(base_url.map(|url| ("GOOGLE_GEMINI_BASE_URL", url)));
+        let shown: Value = serde_json::from_str(&finish(command).stdout()).expect("json");
+        (shown["contextWindow"].clone(), shown["maxOutput"].clone())
+    };
+    assert_eq!(limits("gemini-2.5-pro", None), (json!(777_777), json!(2222)));
+    assert_eq!(limits("gemini-99", None).0, json!(4321));
+    let elsewhere = limits("gemini-2.5-pro", Some("http://127.0.0.1:9"));
+    assert_eq!(elsewhere, (json!(1_048_576), json!(65_536)));
     let keys = world.server.requests();
     assert!(keys.iter().all(|it| it.header("x-goog-api-key").is_some()));
     let output = world.run(&["models", "refresh", "vertex"]);
