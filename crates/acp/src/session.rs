@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use parallax_protocol::event::{
     ApprovalRequest, EndReason, Event, EventBody, Failure, FailureKind, ItemDone, ItemStart,
-    TRUNCATED,
+    NOT_SAVED, TRUNCATED,
 };
 use parallax_protocol::model::Usage;
 use parallax_protocol::op::{ApprovalResponse, Decide, Op, Prompt};
@@ -129,8 +129,10 @@ pub(crate) struct EditorSession {
     updates: UpdateBuilder,
     running: Option<RunningPrompt>,
     pending_input: Option<PreparingInput>,
-    /// Turns that ended since the session was opened.
-    ended_turns: usize,
+    /// Whether the journal could not be written.
+    is_unsaved: bool,
+    /// Whether the journal existed after a turn.
+    was_stored: bool,
     /// Whether the user agreed to what the pending command does; it cannot be cancelled then.
     has_consent: Arc<AtomicBool>,
     /// Set if the session has to be opened again.
@@ -176,7 +178,8 @@ impl EditorSession {
             choices,
             running: None,
             pending_input: None,
-            ended_turns: 0,
+            is_unsaved: false,
+            was_stored: false,
             has_consent: Arc::default(),
             reopening: None,
             queued: None,
@@ -413,6 +416,11 @@ impl EditorSession {
                     running.is_truncated = true;
                 }
             }
+            EventBody::ItemDone { done: ItemDone::Notice { text, .. }, .. }
+                if text.starts_with(NOT_SAVED) =>
+            {
+                self.is_unsaved = true;
+            }
             EventBody::ItemStarted { start: ItemStart::Tool(_), .. } => {
                 if let Some(running) = &mut self.running {
                     running.is_truncated = false;
@@ -426,7 +434,7 @@ impl EditorSession {
             EventBody::ApprovalRequested(ask) => self.ask(*ask),
             EventBody::Restored(undone) => self.restored(undone).await,
             EventBody::TurnEnded(ended) => {
-                self.ended_turns += 1;
+                self.was_stored |= self.open.is_resumable();
                 self.turn_ended(ended.reason).await;
                 self.next_prompt().await;
             }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use parallax_protocol::Object;
 use parallax_protocol::agent::InterruptedRun;
 use parallax_protocol::content::{Content, FunctionCall, Part, Role, SYNTHETIC_SIGNATURE, Sealed};
-use parallax_protocol::event::Level;
+use parallax_protocol::event::{Level, NOT_SAVED};
 use parallax_protocol::ids::{CallId, ItemId};
 use parallax_protocol::session_selection::SelectionRecord;
 use parallax_protocol::store::{
@@ -386,7 +386,7 @@ impl Conversation {
             notices.show(Level::Warning, notice);
         }
         if let Some(storage_error) = self.history.take_storage_error() {
-            let text = format!("Saving this session stopped: {storage_error}");
+            let text = format!("{NOT_SAVED}: {storage_error}");
             notices.show(Level::Warning, text);
         }
     }

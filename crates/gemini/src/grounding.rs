@@ -33,7 +33,7 @@ fn segment(support: &Value) -> Option<GroundedSegment> {
     let segment = support.get("segment")?;
     Some(GroundedSegment {
         part: segment.get("partIndex").and_then(index).unwrap_or(0),
-        // On the wire, a missing end means 0: there is no segment to cite.
+        // On the wire, a missing end means 0: no segment can be cited.
         end: index(segment.get("endIndex")?)?,
         sources: list(support, "groundingChunkIndices").filter_map(index).collect(),
     })

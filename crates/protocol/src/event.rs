@@ -23,7 +23,7 @@ pub use self::change::{PromptEntry, RewindResult, SteeringOutcome, SteeringResul
 pub use self::compaction::{
     Compaction, CompactionCause, CompactionMethod, ContextUsed, NOTHING_TO_COMPRESS, TRUNCATED,
 };
-pub use self::ending::{EndReason, Failure, FailureKind, ModelCall, TurnEnded};
+pub use self::ending::{EndReason, Failure, FailureKind, ModelCall, NOT_SAVED, TurnEnded};
 pub use self::item::{
     CallPhase, CallState, ItemDone, ItemStart, ShellDone, ShellStart, ToolDone, ToolStart,
 };

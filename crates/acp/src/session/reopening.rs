@@ -2,7 +2,6 @@
 
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::op::Op;
-use parallax_protocol::store::Record;
 use parallax_sdk::SessionConfig;
 use parallax_sessions::SessionChoice;
 use serde_json::json;
@@ -59,7 +58,7 @@ impl EditorSession {
                 self.send(Op::SetThinkingLevel(Some(level))).await;
             }
         }
-        self.ended_turns = 0;
+        (self.is_unsaved, self.was_stored) = (false, is_stored);
         if let Some(line) = reopening.then {
             let host = self.host.clone();
             let output = host.slash(&self.open, &mut self.events, line).await;
@@ -73,22 +72,14 @@ impl EditorSession {
         Some(self)
     }
 
-    /// Whether the journal has every turn. On a full disk, a session continues without being saved.
-    async fn is_saved(&self) -> bool {
-        let count = |records: &[Record]| {
-            records.iter().filter(|record| matches!(record, Record::TurnEnd { .. })).count()
-        };
-        if self.ended_turns == 0 {
-            return true;
-        }
-        let expected = count(&self.open.initial_records()) + self.ended_turns;
-        let read = tokio::task::spawn_blocking(self.open.journal_reader()).await;
-        read.is_ok_and(|records| count(&records) >= expected)
+    /// Whether the journal has what happened. On a full disk, a session continues without it.
+    fn is_saved(&self) -> bool {
+        !self.is_unsaved && (!self.was_stored || self.open.is_resumable())
     }
 
     /// Reads the settings again. The session stays as it is.
     async fn changed_launch(&self) -> Result<SessionConfig, Failure> {
-        if !self.is_saved().await {
+        if !self.is_saved() {
             let text = "The session is not saved completely, so it cannot be opened again without \
                 losing turns. Check the disk; what you changed is used in the next session.";
             return Err(Failure::new(FailureKind::Input, text.to_owned()));

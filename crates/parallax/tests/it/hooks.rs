@@ -190,7 +190,7 @@ fn hook_message_is_in_the_json_output_and_not_on_stderr() {
         settings(&world, &json!({event: hook_group(refuse)}));
         let output = world.run(&["-p", "go", "-o", "json"]);
         let json: Value = serde_json::from_str(&output.stdout()).expect("json");
-        assert_eq!(output.code(), 1, "{event}: there is no answer");
+        assert_eq!(output.code(), 1, "{event}: no answer arrived");
         assert_eq!(json["error"]["message"], "Agent execution blocked: not this");
     }
 }

@@ -6,6 +6,9 @@ use crate::budget::ExhaustedBudget;
 use crate::price::Cost;
 use crate::usage::Usage;
 
+/// The start of the notice that the journal of a session cannot be written any more.
+pub const NOT_SAVED: &str = "Saving this session stopped";
+
 /// A model request that ended.
 #[derive(Debug, Clone)]
 pub struct ModelCall {

@@ -74,7 +74,7 @@ impl ScreenReader {
         vec![Line::raw(text)]
     }
 
-    /// Announces that there is no sandbox, once that is known.
+    /// Announces a missing sandbox, once its state is known.
     pub(crate) fn sandbox(&mut self, status: &StatusLineData) -> Option<Line> {
         let is_known = self.is_open && !status.sandbox.is_empty();
         if !is_known || std::mem::replace(&mut self.knows_sandbox, true) || status.confined {

@@ -164,4 +164,7 @@ fn change_is_restored_and_reviewed_again() {
     editor.write(&json!({"jsonrpc": "2.0", "id": request["id"], "result": outcome}).to_string());
     assert_eq!(reply(&mut editor, id), "Done again");
     assert_eq!(std::fs::read_to_string(file).expect("the file"), "new\n");
+    // The journal has fewer turns than there were, but nothing is lost.
+    let text = run(&mut editor, &session, "/memory refresh");
+    assert!(text.contains("Reloaded"), "{text}");
 }
