@@ -1,0 +1,1 @@
+pub const FLAGS: &[&str] = &["--help"];

@@ -1,0 +1,6 @@
+mod cart;
+mod login;
+
+fn main() {
+    println!("{}", cart::total(&[3, 4]));
+}

@@ -1,0 +1,3 @@
+pub fn attempts() -> u32 {
+    3
+}
