@@ -156,3 +156,17 @@ tested_extension() {
     cp my.jsonl palette/tests/hello.jsonl
     echo '{"prompt": "Say hello", "responses": "hello.jsonl", "expect": ["Hello."]}' >palette/tests/hello.json
 }
+
+# A provider of the user.
+provider() {
+    mkdir -p "$HOME/.parallax"
+    echo "{\"providers\": {\"mygateway\": {\"wire\": \"openai-chat\", \"baseUrl\": \"$OPENAI_BASE_URL\"}}}" \
+        >"$HOME/.parallax/settings.json"
+}
+
+# Files that commands may use with permission only, and the address of a server of this machine.
+permissions() {
+    mkdir "$HOME/out"
+    echo '//registry.example/:_authToken=secret' >"$HOME/.npmrc"
+    echo "$GOOGLE_GEMINI_BASE_URL" >"$HOME/server-url"
+}

@@ -9,10 +9,15 @@ from dataclasses import dataclass, field
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PATTERNS = ["README.md", "docs/*.md", "docs/*/*.md", "packaging/*/README.md"]
-# Pages whose code spans are commands, too: `parallax …` without placeholders.
-PAGES_WITH_SPANS = ["docs/guides/questions.md", "docs/guides/troubleshooting.md", "docs/getting-started.md"]
+# Pages whose code spans are commands, too: `parallax …`, if values are known for all placeholders.
+PAGES_WITH_SPANS = [
+    "docs/agents.md", "docs/commands.md", "docs/extensions.md", "docs/getting-started.md", "docs/sandbox.md",
+    "docs/sandbox-reference.md", "docs/session-privacy.md", "docs/guides/background.md", "docs/guides/providers.md",
+    "docs/guides/questions.md", "docs/guides/release.md", "docs/guides/troubleshooting.md", "docs/guides/worktrees.md",
+]
 FENCE = re.compile(r"^(\s*)(`{3,}|~{3,})\s*(\w*)")
 SPAN = re.compile(r"(?<!`)`(parallax(?: [^`\n]*)?)`(?!`)")
+# A command with one of these in a code span is not complete.
 PLACEHOLDER = re.compile(r"\b[A-Z]{2,}\b|…")
 
 
@@ -25,6 +30,7 @@ class Command:
     text: str
     # What a transcript shows below the command.
     output: str | None = None
+    is_span: bool = False
 
     @property
     def place(self):
@@ -92,8 +98,7 @@ def blocks_of(page):
             content.append((number, line))
         elif page in PAGES_WITH_SPANS:
             for span in SPAN.findall(line):
-                if not PLACEHOLDER.search(span):
-                    blocks.append(Block(page, number, [Command(page, number, span)]))
+                blocks.append(Block(page, number, [Command(page, number, span, is_span=True)]))
     return blocks
 
 

@@ -19,7 +19,14 @@ VALUES = {
         (r"https://github\.com/owner/name", '"git://127.0.0.1:$PORT/host"'),
         (r"https://git\.example/name\.git", '"git://127.0.0.1:$PORT/git"'),
     ],
-    "docs/guides/background.md": [(r"--bg", "--bg --session-id 3f2a0000-0000-4000-8000-000000000001")],
+    "docs/guides/background.md": [
+        (r"--bg -p", "--bg --session-id 3f2a0000-0000-4000-8000-000000000001 -p"),
+        (r"(?<=logs |stop )ID", "3f2a"),
+    ],
+    "docs/guides/troubleshooting.md": [(r"NAME", "flash")],
+    # The one that the command with a prompt made.
+    "docs/guides/worktrees.md": [(r"NAME", '"$(parallax worktrees list | cut -d " " -f 1)"')],
+    "docs/session-privacy.md": [(r"WORD", "computed")],
     "docs/hooks.md": [(r"NAME", "guard")],
     "docs/mcp.md": [(r"https://mcp\.example/mcp", '"$(cat ~/mcp-url)"')],
     "docs/policies.md": [(r"FILE", "rules.toml")],
@@ -53,6 +60,10 @@ RUN_AS = {
     ("docs/guides/kubernetes.md", "parallax batch plan.jsonl --on kubernetes --image registry.example/parallax:1 --secret"
      " model-keys --skip-trust \\"): "rm -r plan-results; {}",
     ("docs/guides/providers.md", "parallax auth add"): "answering test-key {}",
+    # One request, in the format of the provider.
+    ("docs/guides/providers.md", "parallax -m openai:gpt-6-sol -p"): "{}",
+    ("docs/guides/providers.md", "parallax -m vertex"): 'GOOGLE_API_KEY=test-key {} -p "Say hello"',
+    ("docs/guides/providers.md", "parallax -m"): '{} -p "Say hello"',
     ("docs/guides/server.md", "parallax serve"): "export PARALLAX_SERVE_TOKEN=token-of-this-test; until_printed Listening {}",
     ("docs/mcp.md", "parallax mcp auth issues --no-browser"): "pasting_url {}",
     # Without a key that would be used otherwise.
@@ -65,6 +76,7 @@ RUN_AS = {
 
 # Exit codes other than 0, by page and beginning of the command, with the reason.
 EXIT_CODES = {
+    ("docs/guides/worktrees.md", "parallax worktrees remove"): (42, "refused: its changes would be lost"),
     ("docs/undo.md", "parallax undo -y"): (1, "the file that changed since is skipped"),
 }
 
@@ -103,10 +115,13 @@ FIXTURES = {
     "docs/guides/evals.md": ["evals"],
     "docs/guides/install.md": ["release"],
     "docs/guides/kubernetes.md": ["git_server", "cloned_by_pods"],
+    "docs/guides/providers.md": ["provider"],
     "docs/guides/review.md": ["patch_file"],
+    "docs/sandbox.md": ["permissions"],
     "docs/hooks.md": ["hooks"],
     "docs/mcp.md": ["mcp_server"],
     "docs/policies.md": ["policies"],
+    "docs/session-privacy.md": ["sessions"],
     "docs/session-files.md": ["sessions", "gemini_session"],
     "docs/sessions.md": ["sessions", "gemini_session", "moved_directory"],
     "docs/trust.md": ["downloads"],
