@@ -21,7 +21,8 @@ VALUES = {
     ],
     "docs/guides/background.md": [
         (r"--bg -p", "--bg --session-id 3f2a0000-0000-4000-8000-000000000001 -p"),
-        (r"(?<=logs |stop )ID", "3f2a"),
+        (r"logs ID", "logs 3f2a"),
+        (r"stop ID", "stop 4a5b"),
     ],
     "docs/guides/troubleshooting.md": [(r"NAME", "flash")],
     # The one that the command with a prompt made.
@@ -55,6 +56,9 @@ RUN_AS = {
     ("docs/extensions.md", "parallax extensions link"): "parallax extensions uninstall my-extension; answering y {}",
     ("docs/extensions-reference.md", "parallax extensions link"): "answering y {}",
     ("docs/guides/background.md", "parallax answer"): "until parallax ps | grep 'awaiting approval'; do sleep 0.1; done; {}",
+    # A session that waits for approval, so that it still runs.
+    ("docs/guides/background.md", "parallax stop"):
+        'parallax --bg --session-id 4a5b0000-0000-4000-8000-000000000002 -p "Update the dependencies"; {}',
     ("docs/guides/devtools.md", "parallax devtools"): "until_printed DevTools: {}",
     # The document shows another way to run the same plan.
     ("docs/guides/kubernetes.md", "parallax batch plan.jsonl --on kubernetes --image registry.example/parallax:1 --secret"
