@@ -1,4 +1,5 @@
 # What the worlds of the pages contain, beyond the files of `project`. Read by bash with `set -eu`.
+# The functions `basic`, once, and `trust` run for all worlds, the others for the pages that values.py names.
 
 # The project is a repository whose branch `work` is ahead of `main`, with changes that are not committed.
 basic() {
@@ -12,7 +13,7 @@ basic() {
     git add -A
     git commit -qm 'Begin'
     git clone -q --bare . "$HOME/origin.git"
-    git remote add origin "file://$HOME/origin.git"
+    git remote add origin ../../origin.git
     git fetch -q
     git checkout -qb work
     sed 's/sum()/copied().sum()/' src/cart.rs >"$TMPDIR/cart.rs"
@@ -20,8 +21,9 @@ basic() {
     git commit -qam 'Copy prices'
     git push -q origin work
     echo '// The sum of all prices.' | cat - "$TMPDIR/cart.rs" >src/cart.rs
-    parallax trust add >/dev/null
 }
+
+trust() { parallax trust add >/dev/null; }
 
 prompt() { parallax -y -p "$@" >/dev/null; }
 

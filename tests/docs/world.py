@@ -35,15 +35,21 @@ def free_port():
 
 
 class World:
-    """Everything below `top`; processes are known by the variable that all of them inherit."""
+    """Everything below `top`; processes are known by the variable that all of them inherit.
 
-    def __init__(self, page, top, program, model):
+    Without a template, it is one for the worlds of pages.
+    """
+
+    def __init__(self, page, top, program, model, template=None):
         self.top = top
         self.home, self.project = f"{top}/home", f"{top}/home/projects/app"
         self.results = f"{top}/results"
-        for directory in (self.home + "/projects", self.results, f"{top}/bin", f"{top}/tmp"):
+        for directory in (self.results, f"{top}/bin", f"{top}/tmp"):
             os.makedirs(directory)
-        shutil.copytree(f"{HERE}/project", self.project)
+        if template:
+            shutil.copytree(f"{template.top}/home", self.home)
+        else:
+            shutil.copytree(f"{HERE}/project", self.project)
         with open(f"{top}/stdin", "w", encoding="utf-8") as file:
             file.write(values.STDIN.get(page, ""))
         os.symlink(program, f"{top}/bin/parallax")
@@ -76,10 +82,10 @@ class World:
             "HTTPS_PROXY": "http://127.0.0.1:9",
             "NO_PROXY": "127.0.0.1,localhost",
         }
-        self.set_up(values.FIXTURES.get(page, []))
+        self.set_up(["trust", *values.FIXTURES.get(page, [])] if template else ["basic"])
 
     def set_up(self, fixtures):
-        script = ". \"$TESTS/fixtures.sh\"\nbasic\n" + "".join(f"{name}\n" for name in fixtures)
+        script = "\n".join(['. "$TESTS/fixtures.sh"', *fixtures])
         done = subprocess.run(["bash", "-euo", "pipefail", "-c", script], env=self.environment, cwd=self.project,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               text=True, errors="replace", timeout=60, check=False)
