@@ -4,6 +4,7 @@ use anyhow::{Context as _, Result};
 
 use crate::archive::{ArchiveSettings, Directories, gzip, tar_gz};
 use crate::binary::LibraryNeeds;
+use crate::name_check::shell_lines;
 use crate::package_files::{GeneratedFiles, PackageFile};
 use crate::product;
 
@@ -70,6 +71,8 @@ pub fn program_package(
     if !needs.is_empty() {
         relations.insert(0, format!("Depends: {}", needs.join(", ")));
     }
+    let check = shell_lines("parallax", "${DPKG_ROOT:-}/usr/bin/parallax");
+    let install = format!("#!/bin/sh\nset -e\n[ \"$1\" = configure ] || exit 0\n{check}");
     let package = Package {
         name: "parallax",
         architecture,
@@ -77,7 +80,7 @@ pub fn program_package(
         summary: product::SUMMARY,
         description: product::DESCRIPTION,
         files,
-        scripts: Vec::new(),
+        scripts: vec![PackageFile::program("postinst", install.into_bytes())],
     };
     package.write(maintainer, settings)
 }
@@ -87,9 +90,12 @@ pub fn program_package(
 /// # Errors
 /// When a file of the repository cannot be read.
 pub fn gemini_package(maintainer: &str, settings: ArchiveSettings) -> Result<NamedBytes> {
-    let install = "#!/bin/sh\nset -e\nif [ \"$1\" = configure ]; then\n    \
+    let check = shell_lines("gemini", "${DPKG_ROOT:-}/usr/bin/parallax");
+    let install = format!(
+        "#!/bin/sh\nset -e\n[ \"$1\" = configure ] || exit 0\n\
         update-alternatives --install /usr/bin/gemini gemini /usr/bin/parallax 10 \\\n        \
-        --slave /usr/share/man/man1/gemini.1.gz gemini.1.gz /usr/share/man/man1/parallax.1.gz\nfi\n";
+        --slave /usr/share/man/man1/gemini.1.gz gemini.1.gz /usr/share/man/man1/parallax.1.gz\n{check}"
+    );
     let remove = "#!/bin/sh\nset -e\nif [ \"$1\" = remove ] || [ \"$1\" = deconfigure ]; then\n    \
         update-alternatives --remove gemini /usr/bin/parallax\nfi\n";
     let package = Package {
@@ -101,7 +107,7 @@ pub fn gemini_package(maintainer: &str, settings: ArchiveSettings) -> Result<Nam
             run Parallax.",
         files: Vec::new(),
         scripts: vec![
-            PackageFile::program("postinst", install.as_bytes().to_vec()),
+            PackageFile::program("postinst", install.into_bytes()),
             PackageFile::program("prerm", remove.as_bytes().to_vec()),
         ],
     };

@@ -39,6 +39,8 @@ pub struct Dependencies {
     pub all: Vec<Dependency>,
     /// Name and version of those that a crate of the workspace uses.
     pub direct: Vec<(String, String)>,
+    /// The address of the repository in the program's manifest.
+    pub repository: Option<String>,
 }
 
 impl Dependencies {
@@ -105,7 +107,8 @@ impl Dependencies {
             });
         }
         all.sort_by(|one, other| (&one.name, &one.version).cmp(&(&other.name, &other.version)));
-        Ok(Self { all, direct: direct.into_iter().collect() })
+        let repository = root["repository"].as_str().map(str::to_owned);
+        Ok(Self { all, direct: direct.into_iter().collect(), repository })
     }
 }
 

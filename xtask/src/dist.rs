@@ -125,6 +125,12 @@ pub fn run(options: &DistOptions) -> Result<()> {
             "--repository does not say where releases are",
         ),
     }
+    if dependencies.repository.is_none() {
+        report::print_skipped(
+            "cargo-binstall",
+            "`repository` in crates/parallax/Cargo.toml does not say where releases are",
+        );
+    }
     output.finish()
 }
 

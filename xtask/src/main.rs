@@ -13,6 +13,7 @@ mod docs;
 mod licenses;
 mod manifests;
 mod messages;
+mod name_check;
 mod npm;
 mod package_files;
 mod product;

@@ -82,6 +82,7 @@ mod tests {
         let expected = [
             "parallax.spec",
             "PKGBUILD",
+            "parallax-bin.install",
             "parallax.rb",
             "Parallax.Parallax.yaml",
             "Parallax.Parallax.installer.yaml",
@@ -89,10 +90,8 @@ mod tests {
         ];
         assert_eq!(names, expected);
         for (name, text) in &manifests {
-            assert!(
-                text.contains(crate::product::VERSION) && text.ends_with('\n'),
-                "{name}: {text}"
-            );
+            let has_version = text.contains(crate::product::VERSION) || name.ends_with(".install");
+            assert!(has_version && text.ends_with('\n'), "{name}: {text}");
             assert!(text.lines().all(|line| line.trim_end() == line), "{name}: {text}");
         }
     }

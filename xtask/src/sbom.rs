@@ -83,8 +83,11 @@ mod tests {
             uses: uses.iter().map(|name| ((*name).to_owned(), "1.0.0".to_owned())).collect(),
         };
         let direct = vec![("one".to_owned(), "1.0.0".to_owned())];
-        let dependencies =
-            Dependencies { all: vec![library("one", &["two"]), library("two", &[])], direct };
+        let dependencies = Dependencies {
+            all: vec![library("one", &["two"]), library("two", &[])],
+            direct,
+            repository: None,
+        };
         let (_, bytes) = cyclonedx(&dependencies, 0).expect("a document");
         let document: Value = serde_json::from_slice(&bytes).expect("JSON");
         assert_eq!(document["components"][0]["licenses"][0]["expression"], "MIT");

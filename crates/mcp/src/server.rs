@@ -259,7 +259,7 @@ impl Server {
         let (opened, _) = self.watch_during(opening).await;
         let opened = opened.unwrap_or(Err(McpError::Timeout { after: limit }));
         let opened = match opened {
-            Err(McpError::Lost) => Err(McpError::Start { reason: self.last_output() }),
+            Err(McpError::Lost) => Err(McpError::Start { reason: self.stderr_tail.early_end() }),
             other => other,
         };
         match opened {
@@ -303,14 +303,6 @@ impl Server {
                 format!("The MCP server `{name}` failed: {error}; last output:\n{}", wrap(&line))
             }
             (false, None) => format!("The MCP server `{name}` failed: {error}"),
-        }
-    }
-
-    /// Returns the last output of the server, for an error without a message.
-    fn last_output(&self) -> String {
-        match self.stderr_tail.last_line() {
-            Some(line) => format!("it ended immediately; last output: {line}"),
-            None => "it ended immediately without output".to_owned(),
         }
     }
 

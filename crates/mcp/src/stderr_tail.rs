@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use parallax_exec::Ending;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// Maximum bytes that are kept.
@@ -17,6 +18,8 @@ pub(crate) struct StderrTail {
     /// Whether messages arrive faster than they are read.
     is_flooded: Arc<AtomicBool>,
     skipped: Arc<Mutex<SkippedLines>>,
+    /// How the server ended before its first message.
+    ending: Arc<Mutex<Option<Ending>>>,
 }
 
 /// Lines on standard output that are not messages.
@@ -67,6 +70,27 @@ impl StderrTail {
             }
         };
         Some(format!("{lines} (first: {:?}); logs belong on stderr", skipped.first))
+    }
+
+    /// Records how the server ended before its first message; `None` at each start.
+    pub(crate) fn record_ending(&self, ending: Option<Ending>) {
+        *self.ending.lock().unwrap_or_else(PoisonError::into_inner) = ending;
+    }
+
+    /// Describes a server that ended before its first message.
+    pub(crate) fn early_end(&self) -> String {
+        let ending = *self.ending.lock().unwrap_or_else(PoisonError::into_inner);
+        let ended = match ending {
+            Some(Ending::Exited { code }) => format!("it ended immediately with exit code {code}"),
+            Some(Ending::Signalled { signal }) => {
+                format!("it was ended immediately by signal {signal}")
+            }
+            None => "it ended immediately".to_owned(),
+        };
+        match self.last_line() {
+            Some(line) => format!("{ended}; last output: {line}"),
+            None => format!("{ended}, without output"),
+        }
     }
 
     /// Returns the kept bytes as text.

@@ -12,6 +12,7 @@ use rmcp::transport::Transport;
 use tokio::io::{AsyncWriteExt, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::Mutex;
+use tokio::task::JoinHandle;
 
 use crate::lines::{FloodDetector, LineSplitter, ReadRateLimit};
 use crate::messages::Open;
@@ -23,6 +24,9 @@ use crate::stderr_tail::StderrTail;
 const MAX_UNREAD: usize = 1_000;
 /// How long a message that is being written may delay closing.
 const PARTING: Duration = Duration::from_millis(100);
+
+/// How long the exit code and the last output of a server that closed its output are waited for.
+const EARLY_END: Duration = Duration::from_secs(1);
 
 /// The streams of a server. Closing or dropping this ends the server and all processes that it
 /// started.
@@ -39,6 +43,10 @@ pub(crate) struct Stdio {
     batch: VecDeque<ServerJsonRpcMessage>,
     process: Option<StdioServer>,
     stderr_tail: StderrTail,
+    /// Reads standard error to its end.
+    stderr: Option<JoinHandle<()>>,
+    /// Whether the server sent a message.
+    has_responded: bool,
 }
 
 impl Stdio {
@@ -48,9 +56,11 @@ impl Stdio {
         streams: StdioStreams,
         stderr_tail: StderrTail,
     ) -> Self {
-        // The task ends with the stream, which ends with the process.
-        tokio::spawn(stderr_tail.clone().drain(streams.stderr));
+        stderr_tail.record_ending(None);
         Self {
+            // The task ends with the stream, which ends with the process.
+            stderr: Some(tokio::spawn(stderr_tail.clone().drain(streams.stderr))),
+            has_responded: false,
             stdin: Arc::new(Mutex::new(Some(streams.stdin))),
             queued_messages: Arc::default(),
             lines: LineSplitter::new(BufReader::with_capacity(64 * 1024, streams.stdout)),
@@ -102,6 +112,18 @@ impl Stdio {
         !self.skipped.is_flood(line.len() + 1)
     }
 
+    /// Records how a server ended that sent no message, and waits for its last output.
+    async fn record_early_end(&mut self) {
+        let (Some(process), Some(stderr)) = (&mut self.process, self.stderr.take()) else { return };
+        let ended = async {
+            let ending = process.wait().await;
+            self.stderr_tail.record_ending(Some(ending));
+            // A process that the server left behind may keep the stream open.
+            let _ = stderr.await;
+        };
+        let _ = tokio::time::timeout(EARLY_END, ended).await;
+    }
+
     /// Ends a faulty server immediately, because it would not react to the end of its input.
     fn give_up<T>(&mut self, reason: &str) -> Option<T> {
         self.stderr_tail.push(format!("\nParallax: {reason}\n").as_bytes());
@@ -119,16 +141,22 @@ impl Transport<RoleClient> for Stdio {
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
         self.open.record_sent(&item);
         let (stdin, unread) = (Arc::clone(&self.stdin), Arc::clone(&self.queued_messages));
+        let has_responded = self.has_responded;
         async move {
             let written = write(&stdin, &item).await;
             drop(unread);
-            written
+            match written {
+                // The server ended already. The end of its output tells why.
+                Err(error) if !has_responded && error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+                written => written,
+            }
         }
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         loop {
             if let Some(message) = self.batch.pop_front() {
+                self.has_responded = true;
                 return Some(message);
             }
             if Arc::strong_count(&self.queued_messages) > MAX_UNREAD {
@@ -142,6 +170,9 @@ impl Transport<RoleClient> for Stdio {
                 Ok(Some(line)) => line,
                 Ok(None) => {
                     self.skip_spread();
+                    if !self.has_responded {
+                        self.record_early_end().await;
+                    }
                     return None;
                 }
                 Err(_) => {

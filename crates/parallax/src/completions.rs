@@ -12,6 +12,7 @@ use parallax_protocol::event::{Failure, FailureKind};
 use parallax_sdk::{LaunchOptions, SessionConfig};
 
 use crate::arguments::Arguments;
+use crate::background_session;
 use crate::completion_shell::CompletionShell;
 use crate::program_name::called_name;
 use crate::session_flags::SessionFlags;
@@ -106,6 +107,13 @@ fn in_group(group: &str, command: Command) -> Command {
 enum NameKind {
     Model,
     Session,
+    /// A session, or a word that chooses one.
+    ResumedSession,
+    /// A background session; of those that ended, only with `has_ended`.
+    BackgroundSession {
+        has_ended: bool,
+    },
+    Answer,
     Agent,
     Server,
     Skill,
@@ -123,31 +131,73 @@ fn candidates_of(command: &str, argument: &Arg) -> Option<NameKind> {
         (_, "agent") => NameKind::Agent,
         (_, "model") => NameKind::Model,
         ("models", "models") => NameKind::Model,
-        (_, "session" | "resume" | "delete_session") => NameKind::Session,
+        ("logs", "id") => NameKind::BackgroundSession { has_ended: true },
+        ("attach" | "answer" | "stop", "id") => NameKind::BackgroundSession { has_ended: false },
+        ("answer", "answer") => NameKind::Answer,
+        (_, "resume") => NameKind::ResumedSession,
+        (_, "session" | "delete_session") => NameKind::Session,
         (_, "allowed_mcp_server_names") => NameKind::Server,
         _ => return None,
     })
 }
 
+/// Returns the candidate with this name.
+fn candidate(name: &str, help: &str) -> CompletionCandidate {
+    let help = Some(one_line(help)).filter(|help| !help.is_empty());
+    CompletionCandidate::new(one_line(name)).help(help.map(Into::into))
+}
+
+/// Returns the candidates in their own order.
+fn in_order(candidates: impl Iterator<Item = CompletionCandidate>) -> Vec<CompletionCandidate> {
+    candidates.enumerate().map(|(at, one)| one.display_order(Some(at))).collect()
+}
+
 /// Returns the names that exist now, in the current directory.
 fn existing_names(kind: NameKind) -> Vec<CompletionCandidate> {
-    let Ok(launch) = launch() else { return Vec::new() };
-    let of = |name: &str, help: &str| {
-        let help = Some(one_line(help)).filter(|help| !help.is_empty());
-        CompletionCandidate::new(one_line(name)).help(help.map(Into::into))
-    };
     match kind {
+        NameKind::Answer => in_order(
+            [candidate("allow", "Allow the request"), candidate("deny", "Deny the request")]
+                .into_iter(),
+        ),
+        NameKind::BackgroundSession { has_ended } => background_sessions(has_ended),
+        _ => launch().map(|launch| names_in_project(kind, &launch)).unwrap_or_default(),
+    }
+}
+
+fn background_sessions(has_ended: bool) -> Vec<CompletionCandidate> {
+    let Ok(directory) = background_session::all() else { return Vec::new() };
+    let sessions = directory.list();
+    let offered =
+        sessions.iter().map(|(_, record)| record).filter(|it| has_ended || it.state.is_running());
+    in_order(offered.take(SESSIONS).map(|record| {
+        let state = record.state.as_str();
+        candidate(&record.id, &format!("{state}: {}", record.last_line))
+    }))
+}
+
+/// Returns the sessions of the project, newest first, those without a terminal last.
+fn sessions(launch: &SessionConfig) -> impl Iterator<Item = CompletionCandidate> {
+    let sessions = launch.session_library().sessions();
+    let (one_shot, interactive): (Vec<_>, Vec<_>) =
+        sessions.into_iter().rev().partition(|entry| entry.one_shot);
+    let offered = interactive.into_iter().chain(one_shot).take(SESSIONS);
+    offered.map(|entry| candidate(&entry.id, &entry.title))
+}
+
+/// Returns the names in the settings, files, and sessions of the project.
+fn names_in_project(kind: NameKind, launch: &SessionConfig) -> Vec<CompletionCandidate> {
+    let of = candidate;
+    match kind {
+        NameKind::Answer | NameKind::BackgroundSession { .. } => Vec::new(),
         NameKind::Model => {
             let choices = launch.provider_manager().model_choices().into_iter();
             choices.map(|choice| of(&choice.name, &choice.doc)).collect()
         }
-        NameKind::Session => {
-            let sessions = launch.session_library().sessions();
-            let newest = sessions.iter().rev().filter(|entry| !entry.one_shot).take(SESSIONS);
-            newest
-                .enumerate()
-                .map(|(at, entry)| of(&entry.id, &entry.title).display_order(Some(at)))
-                .collect()
+        NameKind::Session => in_order(sessions(launch)),
+        NameKind::ResumedSession => {
+            let words =
+                [candidate("latest", "The newest session"), candidate("pick", "Choose one")];
+            in_order(words.into_iter().chain(sessions(launch)))
         }
         NameKind::Agent => {
             let agents = launch.agent_library().agents().agents;

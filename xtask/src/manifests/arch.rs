@@ -1,16 +1,17 @@
-//! The build file of an Arch package.
+//! The build file of an Arch package, and its installation script.
 
 use super::Release;
+use crate::name_check::shell_lines;
 use crate::product;
 
 /// A package of the static binaries.
-pub fn pkgbuild(release: &Release) -> Option<(String, String)> {
+pub fn pkgbuild(release: &Release) -> Vec<(String, String)> {
     let packaged: Vec<_> = ["x86_64", "aarch64"]
         .into_iter()
         .filter_map(|name| Some((name, release.archive(&format!("{name}-unknown-linux-musl"))?)))
         .collect();
     if packaged.is_empty() {
-        return None;
+        return Vec::new();
     }
     let names: Vec<_> = packaged.iter().map(|(name, _)| format!("'{name}'")).collect();
     let mut sources = String::new();
@@ -33,6 +34,7 @@ pub fn pkgbuild(release: &Release) -> Option<(String, String)> {
          conflicts=('parallax')\n\
          optdepends=('git: worktrees, undo of commits, and reviews')\n\
          options=('!strip')\n\
+         install=parallax-bin.install\n\
          {sources}\
          \n\
          package() {{\n    \
@@ -53,5 +55,8 @@ pub fn pkgbuild(release: &Release) -> Option<(String, String)> {
         repository = release.repository,
         license = product::LICENSE,
     );
-    Some(("PKGBUILD".to_owned(), text))
+    let check = shell_lines("parallax", "/usr/bin/parallax");
+    let install =
+        format!("post_install() {{\n{check}}}\n\npost_upgrade() {{\n    post_install\n}}\n");
+    vec![("PKGBUILD".to_owned(), text), ("parallax-bin.install".to_owned(), install)]
 }

@@ -47,6 +47,13 @@ pub fn formula(release: &Release) -> Option<(String, String)> {
              fish_completion.install \"completions/parallax.fish\"\n  \
            end\n\
          \n  \
+           def caveats\n    \
+             other = which(\"parallax\", ORIGINAL_PATHS)\n    \
+             return if other.nil? || other.realpath == (bin/\"parallax\").realpath\n\
+         \n    \
+             \"#{{other}} is another program of this name and comes first in PATH.\"\n  \
+           end\n\
+         \n  \
            test do\n    \
              assert_match version.to_s, shell_output(\"#{{bin}}/parallax --version\")\n  \
            end\n\

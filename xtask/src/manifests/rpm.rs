@@ -61,6 +61,9 @@ pub fn spec(release: &Release) -> Result<Option<(String, String)>> {
          install -D -m 644 completions/_parallax %{{buildroot}}%{{_datadir}}/zsh/site-functions/_parallax\n\
          install -D -m 644 completions/parallax.fish %{{buildroot}}%{{_datadir}}/fish/vendor_completions.d/parallax.fish\n\
          \n\
+         %post\n\
+         {check}\
+         \n\
          %files\n\
          %license LICENSE THIRD-PARTY-LICENSES.txt\n\
          %doc README.md CHANGELOG.md\n\
@@ -73,6 +76,7 @@ pub fn spec(release: &Release) -> Result<Option<(String, String)>> {
          %changelog\n\
          * {date} {maintainer} - {version}-1\n\
          - Release {version}\n",
+        check = crate::name_check::shell_lines("parallax", "/usr/bin/parallax").replace('%', "%%"),
         summary = product::SUMMARY,
         license = product::LICENSE,
         repository = release.repository,

@@ -45,6 +45,26 @@ fn names_that_exist_now_are_completed() {
 }
 
 #[test]
+fn sessions_of_all_kinds_are_completed() {
+    let world = World::new(r#"[{"text":"Hello"},{"text":"Hello again"}]"#);
+    world.run_well(&["-p", "hello"]);
+    let started = world.run_well(&["--bg", "-p", "hello again"]).stdout();
+    let id = started.trim();
+    let offered = |words: &[&str]| -> Vec<String> {
+        let found = offered_candidates(&world, words);
+        found.iter().map(|it| it.trim().to_owned()).collect()
+    };
+    assert!(offered(&["logs", ""]).iter().any(|it| it == id), "{:?}", offered(&["logs", ""]));
+    let resumed = offered(&["--resume", ""]);
+    for word in ["latest", "pick"] {
+        assert!(resumed.iter().any(|it| it == word), "{word}: {resumed:?}");
+    }
+    let shown = offered(&["sessions", "show", ""]);
+    assert!(shown.iter().any(|it| resumed.contains(it) && it.len() > 8), "{shown:?}");
+    assert!(offered(&["answer", id, ""]).iter().any(|it| it == "deny"));
+}
+
+#[test]
 fn scripts_are_valid_in_the_shells_of_this_machine() {
     let world = World::new("[]");
     for (shell, check) in

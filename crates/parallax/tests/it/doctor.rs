@@ -200,6 +200,26 @@ fn home_that_cannot_be_written_and_dead_servers_are_errors() {
 }
 
 #[test]
+fn server_that_exits_immediately_is_reported_with_code_and_last_output() {
+    let world = World::new("[]");
+    let failing = |script: &str| json!({"command": "sh", "args": ["-c", script]});
+    let servers = json!({"mcpServers": {
+        "talks": failing("echo 'boom: missing TOKEN' >&2; exit 3"),
+        // It reads nothing, and its output comes late.
+        "deaf": failing("exec <&-; sleep 0.2; echo late >&2; exit 4"),
+        "mute": failing("kill -9 $$"),
+    }});
+    world.home.write_home(".gemini/settings.json", &servers.to_string()).expect("settings");
+    for _ in 0..3 {
+        let (report, code) = examine(world.command(&[]));
+        assert_eq!(code, 1);
+        assert_error(&report, "mcp.talks", "exit code 3; last output: boom: missing TOKEN");
+        assert_error(&report, "mcp.deaf", "exit code 4; last output: late");
+        assert_error(&report, "mcp.mute", "signal 9, without output");
+    }
+}
+
+#[test]
 fn another_program_of_the_name_is_a_warning() {
     let world = World::new("[]");
     let folder = world.home.root().join("first");
