@@ -9,7 +9,6 @@ mod progress;
 mod remote_run;
 mod role;
 mod run;
-mod shared_policy;
 mod subagent_hooks;
 
 pub(crate) use invoke_tool::{INVOKE_AGENT, InvokeAgent};

@@ -26,13 +26,14 @@ use crate::environment::SessionEnvironment;
 use crate::event_bus::EventBus;
 use crate::notices::Notices;
 use crate::options::Approvals;
+use crate::shared_policy::SharedPolicyEngine;
 
 /// The policy engine of a session, and its approvals so far.
 pub(crate) struct ApprovalState {
     bus: EventBus,
     notices: Notices,
     environment: Arc<SessionEnvironment>,
-    policy_engine: Arc<dyn PolicyEngine>,
+    policy_engine: SharedPolicyEngine,
     /// How long approvals may apply.
     limits: Approvals,
     /// Saves rules on disk.
@@ -54,7 +55,7 @@ pub(crate) struct ApprovalState {
 
 /// What decides about approvals when the session starts.
 pub(crate) struct ApprovalOptions {
-    pub(crate) policy_engine: Arc<dyn PolicyEngine>,
+    pub(crate) policy_engine: SharedPolicyEngine,
     pub(crate) limits: Approvals,
     pub(crate) rule_store: Option<Arc<dyn RuleStore>>,
     pub(crate) mode: ApprovalMode,
@@ -103,7 +104,7 @@ impl ApprovalState {
 
     /// Returns the policy engine.
     pub(crate) fn policy_engine(&self) -> &dyn PolicyEngine {
-        self.policy_engine.as_ref()
+        &self.policy_engine
     }
 
     /// How long approvals may apply.
@@ -141,9 +142,8 @@ impl ApprovalState {
     ///
     /// # Errors
     /// Returns why the rule cannot be applied.
-    pub(crate) fn add_rule(&mut self, rule: &SuggestedRule) -> Result<(), String> {
-        self.policy_engine = self.policy_engine.with_rule(rule)?;
-        Ok(())
+    pub(crate) fn add_rule(&self, rule: &SuggestedRule) -> Result<(), String> {
+        self.policy_engine.add_rule(rule)
     }
 
     /// Decides about a call.
@@ -250,7 +250,7 @@ impl ApprovalState {
     /// Returns the decision for a call that is not allowed, as if the user had said "always" to
     /// what the prompt allows.
     fn decision_of_prompt_rules(&self, query: &Query<'_>) -> Option<PolicyDecision> {
-        let mut policy_engine = Arc::clone(&self.policy_engine);
+        let mut policy_engine: Arc<dyn PolicyEngine> = Arc::new(self.policy_engine.clone());
         for rule in &self.prompt_rules {
             policy_engine = policy_engine.with_rule(rule).ok()?;
         }

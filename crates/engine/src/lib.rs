@@ -33,6 +33,7 @@ mod routing;
 mod running_processes;
 mod session;
 mod session_handle;
+mod shared_policy;
 #[cfg(test)]
 mod test_parts;
 pub mod tokens;
@@ -52,4 +53,5 @@ pub use options::{
 };
 pub use session::start;
 pub use session_handle::SessionHandle;
+pub use shared_policy::SharedPolicyEngine;
 pub use usage_tracking::UsageTrackingModel;

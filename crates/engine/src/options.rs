@@ -13,7 +13,7 @@ use parallax_protocol::context::{EditorContext, FolderContext, ResultPlace, Sour
 use parallax_protocol::hooks::Hooks;
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::model::Model;
-use parallax_protocol::policy::{ApprovalMode, PolicyEngine, RuleStore};
+use parallax_protocol::policy::{ApprovalMode, RuleStore};
 use parallax_protocol::routing::{FallbackPolicy, Router};
 use parallax_protocol::shell::Shell;
 use parallax_protocol::store::{CompactionRecord, PromptMark, Store, UnfinishedAnswer};
@@ -22,6 +22,7 @@ use serde_json::value::RawValue;
 
 use crate::approved_plan::ApprovedPlan;
 use crate::budget::Budget;
+use crate::shared_policy::SharedPolicyEngine;
 
 /// Time limit of the classifier. The user waits for it.
 const TIMEOUT: Duration = Duration::from_millis(1500);
@@ -58,7 +59,7 @@ pub struct SessionOptions {
     /// Agents that it can start; enables the `invoke_agent` tool.
     pub agents: Option<Arc<dyn Agents>>,
     /// Decides about calls.
-    pub policy_engine: Arc<dyn PolicyEngine>,
+    pub policy_engine: SharedPolicyEngine,
     /// Receives the records.
     pub store: Arc<dyn Store>,
     /// The initial approval mode.

@@ -30,6 +30,7 @@ use crate::inbox::{Inbox, InboxOptions};
 use crate::notices::Notices;
 use crate::options::Approvals;
 use crate::prompts::Prompts;
+use crate::shared_policy::SharedPolicyEngine;
 
 /// A tool that is declared and never runs.
 pub(crate) struct TestTool(ToolSpec);
@@ -177,7 +178,7 @@ pub(crate) fn approvals(decision: Decision, interactive: bool) -> ApprovalState 
         role: None,
     };
     let options = ApprovalOptions {
-        policy_engine: Arc::new(TestPolicyEngine(decision)),
+        policy_engine: SharedPolicyEngine::new(Arc::new(TestPolicyEngine(decision))),
         limits: Approvals::default(),
         rule_store: None,
         mode: ApprovalMode::Default,

@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use parallax_engine::{
-    Approvals, Budget, CompactionOptions, EventBus, RoutingOptions, SessionOptions, start,
+    Approvals, Budget, CompactionOptions, EventBus, RoutingOptions, SessionOptions,
+    SharedPolicyEngine, start,
 };
 use parallax_gemini::request_body;
 use parallax_models::ModelTable;
@@ -118,7 +119,7 @@ fn options(model: Arc<dyn Model>, history: Vec<Sealed>) -> SessionOptions {
         model_name: "gemini-3-pro-preview".into(),
         tools: Vec::new(),
         more_tools: None,
-        policy_engine: Arc::new(Allow),
+        policy_engine: SharedPolicyEngine::new(Arc::new(Allow)),
         store: Arc::new(NoStore),
         mode: ApprovalMode::Default,
         interactive: true,

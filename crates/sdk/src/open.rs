@@ -9,7 +9,7 @@ use parallax_commands::Commands;
 use parallax_commands::Expander;
 use parallax_context_files::{ContextFile, NestedContext};
 use parallax_devtools::TapSocket;
-use parallax_engine::{Ledger, SessionHandle};
+use parallax_engine::{Ledger, SessionHandle, SharedPolicyEngine};
 use parallax_files::Workspace;
 use parallax_mcp::Servers;
 use parallax_protocol::budget::BudgetUse;
@@ -17,7 +17,7 @@ use parallax_protocol::content::Role;
 use parallax_protocol::hooks::HookEvent;
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::op::Op;
-use parallax_protocol::policy::ApprovalMode;
+use parallax_protocol::policy::{ApprovalMode, SuggestedRule};
 use parallax_protocol::routing::Route;
 use parallax_protocol::store::Record;
 use parallax_sessions::encrypted_sessions;
@@ -54,6 +54,7 @@ pub struct OpenSession {
     initial_records: Arc<[Record]>,
     was_interrupted: bool,
     handle: SessionHandle,
+    policy_engine: SharedPolicyEngine,
     pub(crate) toolbox: toolbox::Toolbox,
     pub(crate) workspace: Arc<Workspace>,
     pub(crate) nested_context: Arc<NestedContext>,
@@ -91,6 +92,12 @@ impl OpenSession {
     /// Returns the MCP servers, if any are configured.
     pub fn mcp(&self) -> Option<&Servers> {
         self.servers.as_ref()
+    }
+
+    /// Returns the rules that the user added for this session. They are not stored: a front end
+    /// that reopens the session passes them on ([`crate::LaunchOptions::session_rules`]).
+    pub fn session_rules(&self) -> Vec<SuggestedRule> {
+        self.policy_engine.added_rules()
     }
 
     /// Returns the records that the session started with, for display

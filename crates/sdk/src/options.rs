@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parallax_config::LoadOptions;
-use parallax_protocol::policy::ApprovalMode;
+use parallax_protocol::policy::{ApprovalMode, SuggestedRule};
 use parallax_protocol::routing::FallbackPolicy;
 use parallax_protocol::tool::Tool;
 use parallax_sessions::SessionChoice;
@@ -98,6 +98,8 @@ pub struct LaunchOptions {
     pub limits: RunLimits,
     /// Which session to open.
     pub session: SessionChoice,
+    /// Rules that the user added in this session before it was reopened in this process.
+    pub session_rules: Vec<SuggestedRule>,
     /// Whether to resume exactly the named session or none: the name is an id, and a session that
     /// another process uses is not continued in a copy.
     pub exact_session: bool,

@@ -91,6 +91,7 @@ impl EditorSession {
             false => SessionChoice::WithId(self.id.clone()),
         };
         // What the user chose stays.
+        options.session_rules = self.open.session_rules();
         if self.updates.mode != self.open.mode {
             options.approval_mode = Some(self.updates.mode);
         }

@@ -16,7 +16,6 @@ use tokio::sync::Semaphore;
 use tokio::sync::mpsc::{Sender, WeakSender};
 
 use super::role::AgentRole;
-use super::shared_policy::SharedPolicyEngine;
 use super::subagent_hooks::SubagentHooks;
 use crate::event_bus::EventBus;
 use crate::options::{RoutingOptions, SessionOptions};
@@ -38,7 +37,6 @@ pub(crate) struct SubagentManager {
     pub(super) hooks: Option<Arc<dyn Hooks>>,
     tools: Vec<Arc<dyn Tool>>,
     more_tools: Option<Arc<dyn ToolSource>>,
-    policy_engine: SharedPolicyEngine,
     /// Creates session options that share the parent's settings.
     options_factory: Box<dyn Fn() -> SessionOptions + Send + Sync>,
     /// The parent's operations. Weak, so that the session can end when its front ends are gone.
@@ -67,8 +65,6 @@ impl SubagentManager {
         is_subagent: bool,
         launch: StartSession,
     ) -> Self {
-        let policy_engine = SharedPolicyEngine::new(Arc::clone(&options.policy_engine));
-        options.policy_engine = Arc::new(policy_engine.clone());
         let state = ManagerState {
             mode: options.mode,
             model: options.model_name.clone(),
@@ -92,7 +88,6 @@ impl SubagentManager {
                 .cloned()
                 .collect(),
             more_tools: options.more_tools.clone(),
-            policy_engine,
             options_factory: options_factory(options),
             ops: ops.downgrade(),
             state: Mutex::new(state),
@@ -116,7 +111,6 @@ impl SubagentManager {
     pub(super) fn options(&self) -> SessionOptions {
         let mut options = (self.options_factory)();
         let state = self.state();
-        options.policy_engine = Arc::new(self.policy_engine.clone());
         options.mode = state.mode;
         options.model_name.clone_from(&state.model);
         // Changes of the subagent belong to the turn of the session.
@@ -234,7 +228,7 @@ fn options_factory(options: &SessionOptions) -> Box<dyn Fn() -> SessionOptions +
     let id = options.id.clone();
     let model = Arc::clone(&options.model);
     let model_name = options.model_name.clone();
-    let policy_engine = Arc::clone(&options.policy_engine);
+    let policy_engine = options.policy_engine.clone();
     let (mode, interactive, trusted) = (options.mode, options.interactive, options.trusted);
     let workspace = Arc::clone(&options.workspace);
     let room = options.compaction.clone();
@@ -257,7 +251,7 @@ fn options_factory(options: &SessionOptions) -> Box<dyn Fn() -> SessionOptions +
         tools: Vec::new(),
         more_tools: None,
         agents: None,
-        policy_engine: Arc::clone(&policy_engine),
+        policy_engine: policy_engine.clone(),
         store: Arc::new(NoStore),
         mode,
         interactive,

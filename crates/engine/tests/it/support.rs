@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use parallax_engine::{
-    Approvals, EventBus, EventReader, SessionHandle, SessionOptions, invariants, start,
+    Approvals, EventBus, EventReader, SessionHandle, SessionOptions, SharedPolicyEngine,
+    invariants, start,
 };
 use parallax_protocol::checkpoint::{Change, CheckpointGuard, Checkpoints};
 use parallax_protocol::content::{Part, Sealed};
@@ -404,7 +405,9 @@ pub fn rig(replies: Vec<ModelReply>, setup: Setup) -> Rig {
             tools: setup.tools,
             more_tools: None,
             agents: setup.agents,
-            policy_engine: setup.policy_engine.unwrap_or_else(|| Arc::new(ByName::default())),
+            policy_engine: SharedPolicyEngine::new(
+                setup.policy_engine.unwrap_or_else(|| Arc::new(ByName::default())),
+            ),
             store: store.clone(),
             mode: setup.mode,
             interactive: !setup.unattended,

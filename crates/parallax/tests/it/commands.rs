@@ -304,6 +304,34 @@ fn command_selects_its_model_and_tools() {
 }
 
 #[test]
+fn allowed_tools_of_a_command_end_with_its_turn() {
+    let touch = |file: &str| {
+        let args = serde_json::json!({"command": format!("touch {file}")});
+        serde_json::json!({"calls": [{"name": "run_shell_command", "args": args}]})
+    };
+    let done = serde_json::json!({"text": "done"});
+    let script = serde_json::json!([touch("one"), done, touch("two"), done, touch("three"), done]);
+    let world = World::new(&script.to_string());
+    let command = "---\nallowed-tools: Bash(touch:*)\n---\nDo it.\n";
+    world.home.write_home(".gemini/commands/go.md", command).unwrap();
+    let mut session = Conversation::start(&world, &[]);
+    session.prompt("/go");
+    session.next("result");
+    assert!(world.home.project().join("one").exists(), "the command lets it through");
+    // In the same session, by the same policy engine.
+    session.prompt("again");
+    let id = session.next("ask")["id"].clone();
+    session.send(&serde_json::json!({"type": "decide", "id": id, "outcome": "proceed_always"}));
+    session.next("result");
+    assert!(world.home.project().join("two").exists());
+    // Approval for the session, on the other hand, stays.
+    session.prompt("and again");
+    session.next("result");
+    assert!(world.home.project().join("three").exists());
+    assert_eq!(session.end(), Some(0));
+}
+
+#[test]
 fn command_sets_the_mode_and_time_limit_of_its_turn() {
     let write = serde_json::json!({"calls": [{"name": "write_file",
         "args": {"file_path": "made", "content": "x"}}]});

@@ -15,7 +15,8 @@ use parallax_context_files::{InitialContext, NestedContext, build_context};
 use parallax_devtools::{Observers, SessionTap, TapSocket};
 use parallax_engine::prompt::PromptFlags;
 use parallax_engine::{
-    ApprovedPlan, EventBus, EventReader, SessionHandle, SessionOptions, UsageTrackingModel,
+    ApprovedPlan, EventBus, EventReader, SessionHandle, SessionOptions, SharedPolicyEngine,
+    UsageTrackingModel,
 };
 use parallax_files::{SeenFiles, Workspace};
 use parallax_mcp::Sampling;
@@ -128,7 +129,7 @@ impl SessionBuilder {
         let offered = system::declared_tools(
             &self.launch,
             &tool_setup.declared_tools(),
-            tool_setup.policy_engine.as_ref(),
+            &tool_setup.policy_engine,
         );
         system::write_built_in(&prompt, self.launch.mode, &offered)?;
         self.warnings.extend(system::warning_without_tools(&self.launch, &offered));
@@ -176,6 +177,7 @@ impl SessionBuilder {
             initial_records: records,
             was_interrupted,
             handle,
+            policy_engine: tool_setup.policy_engine,
             toolbox: tool_setup.toolbox,
             checkpoint_manager: tool_setup.checkpoint_manager,
             servers: tool_setup.servers,
@@ -337,7 +339,13 @@ impl SessionBuilder {
         if let Some(servers) = &servers {
             servers.start();
         }
-        let policy_engine = Arc::new(policy);
+        let policy_engine = SharedPolicyEngine::new(Arc::new(policy));
+        for rule in &self.launch.options.session_rules {
+            if let Err(reason) = policy_engine.add_rule(rule) {
+                self.warnings
+                    .push(format!("An approval for the session no longer applies: {reason}"));
+            }
+        }
         Ok(ToolSetup {
             shell,
             skills,
@@ -461,7 +469,7 @@ impl SessionBuilder {
         let inputs = parallax_commands::CommandInputs {
             workspace: Arc::clone(&workspace_setup.workspace),
             seen_files: Arc::clone(&workspace_setup.seen_files),
-            policy_engine: Arc::clone(&tool_setup.policy_engine),
+            policy_engine: Arc::new(tool_setup.policy_engine.clone()),
             shell: tool_setup.shell.clone(),
             processes: tool_setup.toolbox.processes(),
             servers: tool_setup.servers.clone(),
@@ -522,7 +530,7 @@ impl SessionBuilder {
                 tools: tool_setup.toolbox.tools(),
                 more_tools: Some(Arc::new(more_tools)),
                 agents: tool_setup.agents.clone().map(|agents| agents as Arc<dyn Agents>),
-                policy_engine: Arc::clone(&tool_setup.policy_engine),
+                policy_engine: tool_setup.policy_engine.clone(),
                 store,
                 mode: self.launch.mode,
                 interactive: self.launch.options.interactive,

@@ -7,12 +7,11 @@ use parallax_agents::{SessionAgents, SessionSkills};
 use parallax_checkpoints::CheckpointManager;
 use parallax_commands::StartableAgents;
 use parallax_context_files::{InitialContext, NestedContext};
-use parallax_engine::{Budget, SystemPrompt};
+use parallax_engine::{Budget, SharedPolicyEngine, SystemPrompt};
 use parallax_files::{SeenFiles, Workspace};
 use parallax_mcp::Servers;
 use parallax_protocol::hooks::Hooks;
 use parallax_protocol::model::Model;
-use parallax_protocol::policy::PolicyEngine;
 use parallax_protocol::tool::Tool;
 use parallax_tools::ShellOptions;
 
@@ -48,7 +47,7 @@ pub(super) struct ToolSetup {
     pub(super) toolbox: Toolbox,
     pub(super) checkpoint_manager: Option<Arc<CheckpointManager>>,
     pub(super) agents: Option<Arc<SessionAgents>>,
-    pub(super) policy_engine: Arc<dyn PolicyEngine>,
+    pub(super) policy_engine: SharedPolicyEngine,
     pub(super) servers: Option<Servers>,
 }
 

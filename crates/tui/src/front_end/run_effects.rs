@@ -335,6 +335,7 @@ impl TerminalFrontEnd {
         let (mode, mut reports_mode) = (self.app.status_data.mode, false);
         let set_here = std::mem::take(&mut self.session_changes);
         let is_same = self.app.session.is_shown() && matches!(choice, SessionChoice::New);
+        let mut rules = Vec::new();
         if let Some(session) = self.session.take() {
             // The approval mode chosen by the user stays; a mode with more permissions is not
             // restored.
@@ -345,6 +346,10 @@ impl TerminalFrontEnd {
             let is_copy = matches!(
                 &choice, SessionChoice::Resume(id) if *id != session.open.id.as_str()
             );
+            rules = session.open.session_rules();
+            // Approvals for a session do not apply to another.
+            self.options.session_rules =
+                if self.app.session.is_shown() && !is_copy { rules.clone() } else { Vec::new() };
             reports_mode = (is_copy || !self.app.session.is_shown())
                 && (mode != session.open.mode || mode == ApprovalMode::Plan);
             before = Some(match session.open.is_resumable() {
@@ -364,8 +369,10 @@ impl TerminalFrontEnd {
         if let Some(before) =
             before.filter(|_| self.session.is_none() && !self.app.session.is_keyless())
         {
+            self.options.session_rules = rules;
             self.open_session(before);
         }
+        self.options.session_rules.clear();
         self.app.session.set_shown(false);
         if is_same {
             // Without a prompt there is no journal that contains these settings.

@@ -50,6 +50,28 @@ fn context_files_are_reloaded_in_an_open_session() {
 }
 
 #[test]
+fn approvals_for_the_session_stay_when_it_is_opened_again() {
+    let touch = |file: &str| {
+        let args = json!({"command": format!("touch {file}")});
+        json!({"calls": [{"name": "run_shell_command", "args": args}]})
+    };
+    let done = json!({"text": "done"});
+    let script = json!([touch("one"), done, touch("two"), done, touch("three"), done]);
+    let world = World::new(&script.to_string());
+    let mut editor = Editor::ready(&world, &[]);
+    let session = editor.open(&world);
+    let id = editor.prompt(&session, "go");
+    editor.permit("proceed_always");
+    reply(&mut editor, id);
+    // Twice, because the second time it is the reopened session that passes them on.
+    for file in ["two", "three"] {
+        run(&mut editor, &session, "/memory refresh");
+        run(&mut editor, &session, "go");
+        assert!(world.home.project().join(file).exists(), "{file}");
+    }
+}
+
+#[test]
 fn fact_is_saved_and_used_at_once() {
     let world = World::new(r#"[{"text":"one"}]"#);
     let mut editor = Editor::ready(&world, &[]);
