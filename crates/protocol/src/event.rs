@@ -5,6 +5,10 @@ mod change;
 mod compaction;
 mod ending;
 mod item;
+#[cfg(test)]
+mod round_trip_tests;
+
+use serde::{Deserialize, Serialize};
 
 use crate::agent_progress::AgentProgress;
 use crate::approval_mode::ApprovalMode;
@@ -33,7 +37,7 @@ pub use crate::notice_level::Level;
 
 /// One event of a session. `seq` increases by one per event; `turn` counts prompts from 1 and is 0
 /// before the first.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Event {
     /// The sequence number.
     pub seq: u64,
@@ -44,7 +48,8 @@ pub struct Event {
 }
 
 /// The payload of an [`Event`].
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum EventBody {
     /// The session accepts prompts.
     SessionReady(SessionReady),
@@ -171,7 +176,7 @@ pub enum EventBody {
 }
 
 /// Properties of a session that is ready.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SessionReady {
     /// The session id.
     pub session: SessionId,

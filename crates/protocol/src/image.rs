@@ -3,13 +3,15 @@
 use std::fmt;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::content::{Part, PartView};
 
 /// The text before and after the name of a file whose content follows.
 const NAMED: (&str, &str) = ("\nContent from @", ":\n");
 
 /// An image as sent or received. The data is not validated.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Image {
     /// The name, if known.
     pub name: Option<String>,

@@ -43,6 +43,7 @@ pub mod requests;
 pub mod routing;
 pub mod secret;
 pub mod session_selection;
+pub mod session_view;
 pub mod shell;
 pub mod similar_texts;
 pub mod store;

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::Object;
 use crate::approval_mode::ApprovalMode;
 use crate::budget::{BudgetKind, BudgetScope};
@@ -16,7 +18,8 @@ use crate::shell::ShellCommand;
 pub use crate::approval_response::ApprovalResponse;
 
 /// An operation from a front end. Operations are processed in order, even while a turn runs.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Op {
     /// Starts a turn with this prompt, or queues the prompt until the running turn ends.
     Prompt(Prompt),
@@ -98,7 +101,7 @@ pub enum Op {
         pid: i32,
     },
     /// Adds a directory to the workspace.
-    AddDirectory(PathBuf),
+    AddDirectory(#[serde(with = "crate::path_text::one")] PathBuf),
     /// Changes the model, starting with the next request.
     SetModel(String),
     /// Changes how much the model thinks, starting with the next request. `None`: as configured.
@@ -127,7 +130,7 @@ pub enum Op {
 }
 
 /// A prompt from a front end.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Prompt {
     /// The text for the model: what the user typed, or the expansion of a command.
     pub text: String,
@@ -142,7 +145,7 @@ pub struct Prompt {
 }
 
 /// Overrides for a single turn, as specified by the file of a custom command.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TurnOverrides {
     /// The model: a name or an alias.
     pub model: Option<String>,
@@ -157,7 +160,7 @@ pub struct TurnOverrides {
 }
 
 /// A message for a running turn.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Steer {
     /// Its name.
     pub id: SteerId,
@@ -166,7 +169,7 @@ pub struct Steer {
 }
 
 /// The target and scope of a rewind.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rewind {
     /// The turn of the prompt ([`crate::event::PromptEntry::turn`]): its effects and those of all
     /// later prompts are reverted.
@@ -180,7 +183,7 @@ pub struct Rewind {
 }
 
 /// The state before a file change that is to be restored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Restore {
     /// When the change began, in nanoseconds since 1970. This change and all later ones are
     /// reverted.
@@ -194,7 +197,8 @@ pub struct Restore {
 }
 
 /// Input for a running process.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ToolInput {
     /// Bytes typed into its terminal. Ignored without a terminal.
     Bytes(Vec<u8>),
@@ -208,7 +212,7 @@ pub enum ToolInput {
 }
 
 /// A response to an approval request.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Decide {
     /// The approval request.
     pub ask: ApprovalId,

@@ -146,10 +146,10 @@ pub mod map {
     }
 }
 
-/// A serializer for paths with a remark each, for `#[serde(serialize_with)]`.
+/// Serde functions for paths with a remark each, for `#[serde(with)]`.
 pub mod remarks {
-    use super::{PathBuf, to_text};
-    use serde::Serializer;
+    use super::{PathBuf, from_text, to_text};
+    use serde::{Deserialize, Deserializer, Serializer};
 
     /// Serializes the paths and remarks.
     pub fn serialize<S: Serializer>(
@@ -157,6 +157,14 @@ pub mod remarks {
         serializer: S,
     ) -> Result<S::Ok, S::Error> {
         serializer.collect_seq(paths.iter().map(|(path, remark)| (to_text(path), remark)))
+    }
+
+    /// Deserializes the paths and remarks.
+    pub fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Vec<(PathBuf, String)>, D::Error> {
+        let texts = Vec::<(String, String)>::deserialize(deserializer)?;
+        Ok(texts.into_iter().map(|(path, remark)| (from_text(&path), remark)).collect())
     }
 }
 

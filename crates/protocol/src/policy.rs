@@ -155,6 +155,32 @@ pub struct SuggestedRule {
     pub is_default: bool,
 }
 
+/// Serde functions for suggested rules that keep which one is the default, for `#[serde(with)]`.
+/// Files and output formats have no such field.
+pub mod rules_with_default {
+    use super::SuggestedRule;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    /// Serializes the rules.
+    pub fn serialize<S: Serializer>(
+        rules: &[SuggestedRule],
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(rules.iter().map(|rule| (rule, rule.is_default)))
+    }
+
+    /// Deserializes the rules.
+    pub fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Vec<SuggestedRule>, D::Error> {
+        let rules = Vec::<(SuggestedRule, bool)>::deserialize(deserializer)?;
+        Ok(rules
+            .into_iter()
+            .map(|(rule, is_default)| SuggestedRule { is_default, ..rule })
+            .collect())
+    }
+}
+
 /// How long and to which projects a rule that the user approved applies.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,

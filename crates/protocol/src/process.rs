@@ -14,7 +14,7 @@ pub struct TerminalSize {
 }
 
 /// The screen of a command's terminal.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Screen {
     /// The rows from the top, without empty rows at the end. They contain color sequences (`ESC [ …
     /// m`) and no other control sequences; each row ends with its colors reset.

@@ -12,7 +12,7 @@ pub use crate::process::{
 };
 
 /// A shell command that the user entered.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShellCommand {
     /// The command line as typed.
     pub command: String,

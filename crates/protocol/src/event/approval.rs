@@ -9,7 +9,7 @@ use crate::policy::{PolicyDecision, SuggestedRule};
 use crate::tool::{Preview, ToolKind};
 
 /// A request for a user decision, usually whether a tool call may run.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ApprovalRequest {
     /// The request id.
     pub id: ApprovalId,
@@ -34,6 +34,7 @@ pub struct ApprovalRequest {
     /// Suggested rules that would make this request unnecessary in the future, from the narrowest
     /// to the broadest. A response that names none selects the suggested one, otherwise the first.
     /// Empty if no response may apply beyond this call.
+    #[serde(with = "crate::policy::rules_with_default")]
     pub rules: Vec<SuggestedRule>,
     /// Why there are no rules, for the user; `None` where none are expected.
     pub no_rule_reason: Option<String>,

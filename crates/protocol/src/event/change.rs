@@ -18,7 +18,7 @@ pub struct UndoResult {
     #[schemars(with = "Vec<std::path::PathBuf>")]
     pub restored: Vec<std::path::PathBuf>,
     /// Files that were left unchanged, each with the reason.
-    #[serde(rename = "kept", serialize_with = "crate::path_text::remarks::serialize")]
+    #[serde(rename = "kept", with = "crate::path_text::remarks")]
     #[schemars(with = "Vec<(std::path::PathBuf, String)>")]
     pub skipped: Vec<(std::path::PathBuf, String)>,
     /// Whether forcing the undo would revert some of these files.
@@ -30,7 +30,7 @@ pub struct UndoResult {
 }
 
 /// The result of a [`crate::op::Steer`].
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SteeringResult {
     /// The id of the message.
     pub id: SteerId,
@@ -56,7 +56,7 @@ pub enum SteeringOutcome {
 }
 
 /// The result of a rewind to an earlier prompt.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RewindResult {
     /// The number of the prompt that the session is now before, from 1.
     pub number: u64,
@@ -69,7 +69,7 @@ pub struct RewindResult {
 }
 
 /// A prompt that the session can be rewound to.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PromptEntry {
     /// The turn, which identifies the prompt in a rewind request
     /// ([`crate::store::PromptMark::turn`]).
@@ -85,5 +85,6 @@ pub struct PromptEntry {
     /// Lines removed by edits of its turn.
     pub lines_removed: u64,
     /// Files that its turn changed, including by commands, and that can be reverted.
+    #[serde(with = "crate::path_text::list")]
     pub files: Vec<std::path::PathBuf>,
 }

@@ -10,7 +10,7 @@ use crate::usage::Usage;
 pub const NOT_SAVED: &str = "Saving this session stopped";
 
 /// A model request that ended.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ModelCall {
     /// The model that answered or was requested.
     pub model: String,
@@ -29,7 +29,7 @@ pub struct ModelCall {
 }
 
 /// The end of a turn.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct TurnEnded {
     /// Why the turn ended.
     pub reason: EndReason,
@@ -41,7 +41,8 @@ pub struct TurnEnded {
 }
 
 /// Why a turn ended.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum EndReason {
     /// The model finished its final answer.
     Done,
@@ -87,7 +88,7 @@ impl EndReason {
 }
 
 /// A failure that ends a turn or a run.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error, Serialize, Deserialize)]
 #[error("{message}")]
 pub struct Failure {
     /// The failure class, which determines the exit code.

@@ -14,7 +14,8 @@ use crate::shell::ShellEnding;
 use crate::tool::{Display, ToolErrorKind, ToolKind};
 
 /// The kind of an item that starts.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ItemStart {
     /// A message of the user.
     User {
@@ -32,7 +33,7 @@ pub enum ItemStart {
 }
 
 /// A shell command of the user that starts.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ShellStart {
     /// The command line.
     pub command: String,
@@ -41,7 +42,7 @@ pub struct ShellStart {
 }
 
 /// The phase of a tool call, with its title and kind.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct CallState {
     /// The item of the call.
     pub item: ItemId,
@@ -69,7 +70,7 @@ pub enum CallPhase {
 }
 
 /// A function call that starts.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ToolStart {
     /// The tool call.
     pub call: CallId,
@@ -82,7 +83,8 @@ pub struct ToolStart {
 }
 
 /// The final state of an item.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum ItemDone {
     /// A message of the user.
     User,
@@ -122,7 +124,7 @@ impl ItemDone {
 }
 
 /// A finished tool call.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ToolDone {
     /// The tool call.
     pub call: CallId,
@@ -153,7 +155,7 @@ pub struct ToolDone {
 }
 
 /// A shell command of the user that ended or moved to the background.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ShellDone {
     /// The command line.
     pub command: String,
@@ -163,6 +165,7 @@ pub struct ShellDone {
     pub output: String,
     /// The final working directory of the shell if it differs from the first, so that users learn
     /// that the next command starts in the project directory again.
+    #[serde(default, with = "crate::path_text::option")]
     pub directory: Option<std::path::PathBuf>,
     /// How long the command ran, in milliseconds.
     pub duration_ms: u64,
