@@ -11,6 +11,9 @@ pub const UTILITY_ATTEMPTS: u32 = 5;
 /// Attempts for a model without capacity that has a fallback.
 pub(crate) const CAPACITY_ATTEMPTS: u32 = 3;
 
+/// The number of short waits when the pace of requests is shared.
+const SHORT_PACED_WAITS: u32 = 3;
+
 /// The first wait; `PARALLAX_RETRY_BASE_MS` may shorten it (see [`Backoff::from_env`]).
 const FIRST_WAIT: Duration = Duration::from_secs(5);
 
@@ -54,6 +57,13 @@ impl Backoff {
         }
     }
 
+    /// The wait after a rate limit without a stated time when the pace of requests is shared: the
+    /// first three are short, because the pace holds the request back as well.
+    pub(crate) fn paced_wait(self, attempt: u32) -> Duration {
+        let wait = self.wait(attempt, None, false);
+        if attempt <= SHORT_PACED_WAITS { wait / 5 } else { wait }
+    }
+
     /// The wait when there is a fallback: one second, then three, or what the server asks for.
     pub fn short_wait(self, attempt: u32, report: Option<Duration>) -> Duration {
         let ours = Duration::from_secs(if attempt == 1 { 1 } else { 3 });
@@ -84,6 +94,18 @@ pub fn parse_retry_after(text: &str, now: SystemTime) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn first_waits_are_short_when_the_pace_is_shared() {
+        let backoff = Backoff::default();
+        let near = |attempt: u32, seconds: f64| {
+            let wait = backoff.paced_wait(attempt).as_secs_f64();
+            assert!(wait >= seconds * 0.69 && wait <= seconds * 1.31, "{attempt}: {wait}");
+        };
+        for (attempt, seconds) in [(1, 1.0), (2, 2.0), (3, 4.0), (4, 30.0)] {
+            near(attempt, seconds);
+        }
+    }
 
     #[test]
     fn backoff_doubles_up_to_the_cap_with_jitter() {

@@ -350,6 +350,14 @@ impl HttpCall {
         self.wire.recover(response, &mut self.request)
     }
 
+    /// Whether other processes of the batch hold the request back after a rate limit, for which the
+    /// service states no time.
+    fn is_paced(&self, retry: &RetryPlan) -> bool {
+        self.transport.options.shared_pace.is_some()
+            && retry.status == Some(429)
+            && retry.delay.is_none()
+    }
+
     fn after_failure(
         &mut self,
         attempt: u32,
@@ -372,6 +380,7 @@ impl HttpCall {
         let backoff = self.transport.options.backoff;
         let wait = match short {
             true => backoff.short_wait(attempt, retry.delay),
+            false if self.is_paced(&retry) => backoff.paced_wait(attempt),
             false => backoff.wait(attempt, retry.delay, retry.is_guess),
         };
         self.phase = CallPhase::Waiting(attempt + 1, wait);
@@ -522,7 +531,8 @@ impl HttpCall {
         {
             let backoff = self.transport.options.backoff;
             let delay = backoff.wait(1, retry.delay, retry.is_guess);
-            pace.record_rate_limit(delay, self.known_limits).await;
+            let is_stated = retry.delay.is_some() && !retry.is_guess;
+            pace.record_rate_limit(delay, is_stated, self.known_limits).await;
         }
         failed
     }

@@ -12,9 +12,12 @@ const VARIABLE: &str = "PARALLAX_BATCH_PACE";
 /// No request waits longer than this for others.
 const MAX_WAIT: Duration = Duration::from_secs(10 * 60);
 /// The slowest pace: one request in this time.
-const MAX_GAP_BYTES: Duration = Duration::from_secs(2);
+const MAX_INTERVAL: Duration = Duration::from_secs(2);
 /// An accepted request shortens the time between two requests by this part of it.
 const RECOVERY: u64 = 32;
+/// The first pause after a rate limit for which the service states no time, in initial intervals:
+/// one second. It doubles while no request is accepted.
+const FIRST_PAUSE: u64 = 10;
 
 /// A file with the time at which the next request may be sent, and the time between two requests.
 #[derive(Debug, Clone)]
@@ -32,6 +35,8 @@ struct PaceState {
     interval: u64,
     /// Number of rate limits so far, without those of requests that were already under way.
     limits: u64,
+    /// Number of them since a request was accepted.
+    rejected: u64,
 }
 
 /// A moment at which a request may be sent, unless another one is rejected before.
@@ -45,6 +50,15 @@ struct Reservation {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct KnownLimits(u64);
 
+/// How long requests should wait after a rate limit, in microseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LimitDelay {
+    /// The service states it.
+    Stated(u64),
+    /// The service does not state it; at most this long.
+    Guessed(u64),
+}
+
 impl PaceState {
     /// Takes the next moment for a request.
     fn reserve(&mut self, now: u64) -> Reservation {
@@ -57,12 +71,25 @@ impl PaceState {
 
     /// A request was rejected because of the rate limit. Those that were sent before that was known
     /// do not change the pace again.
-    fn limit(&mut self, now: u64, delay: u64, first_gap: u64, known: KnownLimits) {
-        let resume = now.saturating_add(delay.min(micros(MAX_WAIT)));
-        if known.0 == self.limits {
+    fn limit(&mut self, now: u64, delay: LimitDelay, first_gap: u64, known: KnownLimits) {
+        let is_new = known.0 == self.limits;
+        if is_new {
+            self.rejected += 1;
+        }
+        let pause = match delay {
+            LimitDelay::Stated(delay) => delay,
+            // A service that accepts every second request would otherwise hold all back most of
+            // the time.
+            LimitDelay::Guessed(delay) => {
+                let doublings = self.rejected.saturating_sub(1).min(16);
+                delay.min(first_gap.saturating_mul(FIRST_PAUSE << doublings))
+            }
+        };
+        let resume = now.saturating_add(pause.min(micros(MAX_WAIT)));
+        if is_new {
             self.limits += 1;
             self.interval =
-                self.interval.saturating_mul(2).max(first_gap).min(micros(MAX_GAP_BYTES));
+                self.interval.saturating_mul(2).max(first_gap).min(micros(MAX_INTERVAL));
             // Earlier reservations are void.
             self.next = resume;
         }
@@ -74,6 +101,7 @@ impl PaceState {
         if known.0 != self.limits {
             return;
         }
+        self.rejected = 0;
         self.interval -= self.interval / RECOVERY;
         if self.interval <= first_gap / 4 {
             self.interval = 0;
@@ -113,8 +141,18 @@ impl SharedPace {
     }
 
     /// Notes that a request was rejected because of the rate limit.
-    pub(crate) async fn record_rate_limit(&self, delay: Duration, known: KnownLimits) {
-        let (delay, first_gap) = (micros(delay), micros(self.initial_gap));
+    /// `is_stated`: the service stated the delay.
+    pub(crate) async fn record_rate_limit(
+        &self,
+        delay: Duration,
+        is_stated: bool,
+        known: KnownLimits,
+    ) {
+        let first_gap = micros(self.initial_gap);
+        let delay = match is_stated {
+            true => LimitDelay::Stated(micros(delay)),
+            false => LimitDelay::Guessed(micros(delay)),
+        };
         self.update(move |state, now| state.limit(now, delay, first_gap, known)).await;
     }
 
@@ -159,16 +197,16 @@ impl SharedPace {
 
 fn read(file: &mut File) -> io::Result<PaceState> {
     let mut text = String::new();
-    file.take(64).read_to_string(&mut text)?;
+    file.take(96).read_to_string(&mut text)?;
     let mut numbers = text.split_whitespace().map(|number| number.parse().unwrap_or(0));
     let mut number = || numbers.next().unwrap_or(0);
-    Ok(PaceState { next: number(), interval: number(), limits: number() })
+    Ok(PaceState { next: number(), interval: number(), limits: number(), rejected: number() })
 }
 
 fn write(file: &mut File, state: PaceState) -> io::Result<()> {
     file.set_len(0)?;
     file.rewind()?;
-    writeln!(file, "{} {} {}", state.next, state.interval, state.limits)
+    writeln!(file, "{} {} {} {}", state.next, state.interval, state.limits, state.rejected)
 }
 
 fn micros(duration: Duration) -> u64 {
@@ -188,15 +226,15 @@ mod tests {
         let mut state = PaceState::default();
         let moment = |state: &mut PaceState, now| state.reserve(now).moment;
         assert_eq!((moment(&mut state, 100), moment(&mut state, 100)), (100, 100));
-        state.limit(100, 1000, 40, KnownLimits(0));
+        state.limit(100, LimitDelay::Stated(1000), 40, KnownLimits(0));
         assert_eq!((state.next, state.interval), (1100, 40));
         // Another answer to a request that was sent before.
-        state.limit(200, 1000, 40, KnownLimits(0));
+        state.limit(200, LimitDelay::Stated(1000), 40, KnownLimits(0));
         assert_eq!((state.next, state.interval), (1200, 40));
         let moments = [300, 300, 300].map(|now| moment(&mut state, now));
         assert_eq!(moments, [1200, 1240, 1280]);
         // The moments of the two that wait are void.
-        state.limit(1205, 500, 40, KnownLimits(1));
+        state.limit(1205, LimitDelay::Stated(500), 40, KnownLimits(1));
         assert_eq!((state.next, state.interval, state.limits), (1705, 80, 2));
         state.accept(40, KnownLimits(1));
         assert_eq!(state.interval, 80);
@@ -207,6 +245,22 @@ mod tests {
         state.accept(400, KnownLimits(2));
         assert_eq!(state.interval, 0);
         assert_eq!(moment(&mut state, 5000), 5000);
+    }
+
+    #[test]
+    fn pause_without_a_stated_time_is_short_after_an_accepted_request_and_then_doubles() {
+        let mut state = PaceState::default();
+        let pause = |state: &mut PaceState| {
+            let known = KnownLimits(state.limits);
+            state.limit(0, LimitDelay::Guessed(50), 1, known);
+            state.next
+        };
+        assert_eq!([(); 4].map(|()| pause(&mut state)), [10, 20, 40, 50]);
+        state.accept(1, KnownLimits(state.limits));
+        assert_eq!(pause(&mut state), 10);
+        let known = KnownLimits(state.limits);
+        state.limit(0, LimitDelay::Stated(500), 1, known);
+        assert_eq!(state.next, 500);
     }
 
     fn pace(name: &str) -> (PathBuf, SharedPace) {
@@ -221,7 +275,7 @@ mod tests {
     async fn processes_share_the_pace_file() {
         let (path, one) = pace("shared");
         let other = one.clone();
-        one.record_rate_limit(Duration::from_millis(60), KnownLimits(0)).await;
+        one.record_rate_limit(Duration::from_millis(60), true, KnownLimits(0)).await;
         let started = std::time::Instant::now();
         other.wait().await;
         let waited = started.elapsed();
@@ -233,13 +287,13 @@ mod tests {
     #[tokio::test]
     async fn limit_delays_requests_that_are_already_waiting() {
         let (path, pace) = pace("held");
-        pace.record_rate_limit(Duration::from_millis(40), KnownLimits(0)).await;
+        pace.record_rate_limit(Duration::from_millis(40), true, KnownLimits(0)).await;
         let started = std::time::Instant::now();
         let waiting = [pace.clone(), pace.clone(), pace.clone()];
         let waiting =
             waiting.map(|pace| tokio::spawn(async move { (pace.wait().await, started.elapsed()) }));
         let known = pace.wait().await;
-        pace.record_rate_limit(Duration::from_millis(600), known).await;
+        pace.record_rate_limit(Duration::from_millis(600), true, known).await;
         let limited = started.elapsed();
         let mut late = 0;
         for waiting in waiting {
