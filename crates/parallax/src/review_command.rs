@@ -123,9 +123,10 @@ impl ReviewArguments {
         if self.json { ReviewFormat::Json } else { self.format }
     }
 
-    /// Returns the format in which errors are printed.
+    /// Returns the format in which errors are printed. A file for SARIF must not contain anything
+    /// else.
     pub(crate) fn error_format(&self) -> Option<OutputFormat> {
-        (self.format() != ReviewFormat::Text).then_some(OutputFormat::Json)
+        (self.format() == ReviewFormat::Json).then_some(OutputFormat::Json)
     }
 }
 

@@ -31,7 +31,13 @@ pub fn review_diff(directory: &Path, scope: &ReviewScope) -> Result<String, Fail
         )));
     }
     let base = match scope {
-        ReviewScope::WorkingTree | ReviewScope::Staged => "HEAD".to_owned(),
+        ReviewScope::WorkingTree | ReviewScope::Staged => {
+            match git.line(&["rev-parse", "--verify", "--quiet", "HEAD"]) {
+                Ok(_) => "HEAD".to_owned(),
+                // Before the first commit, everything is new.
+                Err(_) => git.line(&["hash-object", "-t", "tree", "/dev/null"])?,
+            }
+        }
         ReviewScope::Since(reference) => {
             let commit = format!("{reference}^{{commit}}");
             let commit = git

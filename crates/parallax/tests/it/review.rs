@@ -98,3 +98,24 @@ fn review_in_a_subdirectory_runs_no_program_of_the_repository() {
         assert!(!mark.exists(), "{arguments:?}");
     }
 }
+
+#[test]
+fn repository_without_a_commit_is_reviewed() {
+    let answer = json!({"findings": [finding("a.txt", "low")]}).to_string();
+    let world = World::new(&json!([{"text": answer, "repeat": 0}]).to_string());
+    git(&world, &["init", "-q"]);
+    world.home.write("a.txt", "one\n").expect("a file");
+    git(&world, &["add", "a.txt"]);
+    for arguments in [&["review", "--staged"][..], &["review"]] {
+        let out = world.run_well(arguments).stdout();
+        assert!(out.contains("low a.txt:1") && out.contains("+one"), "{out}");
+    }
+}
+
+#[test]
+fn failed_review_prints_nothing_in_place_of_sarif() {
+    let world = changed(&[]);
+    let output = world.run(&["review", "--base", "nothing", "--format", "sarif"]);
+    assert_eq!((output.code(), output.stdout().as_str()), (42, ""), "{}", output.err());
+    assert!(output.err().contains("not a commit"), "{}", output.err());
+}
