@@ -35,13 +35,15 @@ pub enum ApplyEnd {
     Skipped(TaskState),
     /// It contradicts what is there: what git says.
     Conflict(String),
+    /// It could not be applied, such as without its patch.
+    Failed(String),
 }
 
 /// Brings the results of tasks into the repository around `repository`, in order; without ids,
 /// those that succeeded. `report` gets each. Blocking.
 ///
 /// # Errors
-/// An unknown id, no repository, or what git reports.
+/// An unknown id.
 pub fn apply_results(
     directory: &BatchDirectory,
     repository: &Path,
@@ -81,9 +83,10 @@ pub fn apply_results(
                     Err(failure) => ApplyEnd::Conflict(failure.message),
                 }
             }
-            ApplyForm::Patch => match apply_patch(repository, &patch)? {
-                PatchEnd::Conflict(reason) => ApplyEnd::Conflict(reason),
-                end => ApplyEnd::Applied {
+            ApplyForm::Patch => match apply_patch(repository, &patch) {
+                Err(failure) => ApplyEnd::Failed(failure.message),
+                Ok(PatchEnd::Conflict(reason)) => ApplyEnd::Conflict(reason),
+                Ok(end) => ApplyEnd::Applied {
                     files: result.files_changed.len(),
                     merged: end == PatchEnd::Merged,
                 },

@@ -1,5 +1,6 @@
 //! `parallax batch`: many tasks, each with its own agent and worktree.
 
+use std::collections::HashSet;
 use std::io::{IsTerminal as _, Write as _};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -125,8 +126,9 @@ async fn run_plan(plan: PathBuf, run: RunArguments) -> Result<ExitCode, Failure>
         return Ok(ExitCode::SUCCESS);
     }
     let directory = runner.directory.clone();
+    let ids: HashSet<String> = plan.tasks.iter().map(|task| task.id.clone()).collect();
     let (summary, directory) = blocking(move || {
-        let summary = Summary::read(&directory);
+        let summary = Summary::read_tasks(&directory, |id| ids.contains(id));
         summary.write(&directory)?;
         Ok((summary, directory))
     })
@@ -236,6 +238,10 @@ fn apply(dir: &Path, ids: &[String], form: ApplyForm) -> Result<ExitCode, BatchE
             ApplyEnd::Branch(branch) => format!("{id}: branch {branch}"),
             ApplyEnd::Nothing => format!("{id}: no changes"),
             ApplyEnd::Skipped(state) => format!("{id}: skipped, {}", state.as_str()),
+            ApplyEnd::Failed(reason) => {
+                conflicts += 1;
+                format!("{id}: failed, nothing changed: {}", one_line(reason))
+            }
             ApplyEnd::Conflict(reason) => {
                 conflicts += 1;
                 format!("{id}: conflict, nothing changed: {}", one_line(reason))

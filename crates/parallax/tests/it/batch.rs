@@ -320,6 +320,22 @@ fn batch_results_are_applied_as_changes_or_branches() {
     assert_eq!(git(&world, &["show", &format!("{branch}:same.txt")]), "t1x");
     let unknown = batch(&world, &["apply", "plan-results", "nothing"]);
     assert_eq!(unknown.code(), 42, "{}", unknown.err());
+
+    // A result without its patch does not keep the others from being applied.
+    let results = world.home.project().join("plan-results/results");
+    std::fs::remove_file(results.join("t0x/patch.diff")).expect("a patch");
+    let output = batch(&world, &["apply", "plan-results", "t0x", "t1x"]);
+    let out = output.stdout();
+    assert!(out.contains("t0x: failed, nothing changed: ") && out.contains("t1x: "), "{out}");
+}
+
+#[test]
+fn task_that_left_the_plan_is_not_counted() {
+    let ids = ids(2);
+    let world = repository(&Value::Array(shell(&ids, "echo ID > ID.txt")));
+    batch_well(&world, &[plan(&world, &ids, &json!({}))]);
+    let output = batch_well(&world, &[plan(&world, &ids[..1], &json!({}))]);
+    assert!(output.stdout().contains("1 tasks: 1 succeeded"), "{}", output.stdout());
 }
 
 #[test]
