@@ -30,6 +30,10 @@ pub(crate) fn normalize(typed: &[OsString]) -> NormalizedArgs {
     };
     let lettered =
         |letter: char| command.get_arguments().find(|flag| flag.get_short() == Some(letter));
+    // Beside `--prompt`, a word after `-w` can only be a name.
+    let has_prompt_flag = typed
+        .iter()
+        .any(|word| word.to_str().is_some_and(|word| matches!(word, "-p" | "--prompt")));
     let mut words = typed.iter();
     let mut argv: Vec<OsString> = words.next().cloned().into_iter().collect();
     let (mut flags, mut is_prompt) = (Vec::<Flag>::new(), false);
@@ -46,7 +50,7 @@ pub(crate) fn normalize(typed: &[OsString]) -> NormalizedArgs {
         }
         if matches!(text, "-w" | "--worktree")
             && let Some(name) = words.clone().next().and_then(|word| word.to_str())
-            && is_valid_name(name)
+            && (is_valid_name(name) || has_prompt_flag && !name.starts_with('-'))
             && command.find_subcommand(name).is_none()
         {
             words.next();
@@ -286,6 +290,7 @@ mod tests {
             (&["-w", "fix", "-p", "x"], &["--worktree=fix", "-p", "x"]),
             (&["--worktree", "fix", "x"], &["--worktree=fix", "x"]),
             (&["-w", "fix the bug"], &["-w", "fix the bug"]),
+            (&["-w", "a/b", "-p", "x"], &["--worktree=a/b", "-p", "x"]),
             (&["-w", "-p", "x"], &["-w", "-p", "x"]),
             (&["-c", "go on"], &["--resume=latest", "go on"]),
             (&["--continue", "-p", "x"], &["--resume=latest", "-p", "x"]),
