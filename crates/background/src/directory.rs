@@ -1,11 +1,12 @@
 //! The directories of background sessions.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
+use parallax_protocol::ids::SessionId;
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -125,16 +126,35 @@ impl BackgroundSession {
 
     /// Reads the record. If the process is gone, the session is marked as dead. Blocking.
     pub fn record(&self) -> Option<SessionRecord> {
+        // The id is printed and names files.
+        let name = self.root.file_name().and_then(|name| name.to_str());
+        let name = name.filter(|name| SessionId::is_valid(name))?;
         let is_alive = self.is_alive();
         let mut text = String::new();
         let file = File::open(self.file("state.json")).ok()?;
         file.take(MAX_RECORD_BYTES).read_to_string(&mut text).ok()?;
-        let mut record: SessionRecord = serde_json::from_str(&text).ok()?;
+        let record = serde_json::from_str::<SessionRecord>(&text).ok();
+        let mut record = record
+            .filter(|record| record.id == name)
+            .unwrap_or_else(|| self.unreadable_record(name));
         if record.state.is_running() && !is_alive {
             record.state = SessionState::Dead;
             record.pending_approvals.clear();
         }
         Some(record)
+    }
+
+    /// Returns a record for a session whose own record is damaged, for example after a power loss.
+    fn unreadable_record(&self, id: &str) -> SessionRecord {
+        let mut record = SessionRecord::new(id, "");
+        let pid = fs::read_to_string(self.file("lock")).ok();
+        record.pid = pid.and_then(|pid| pid.trim().parse().ok()).unwrap_or_default();
+        let modified = self.file("state.json").metadata().and_then(|data| data.modified());
+        if let Some(time) = modified.ok().and_then(|time| jiff::Timestamp::try_from(time).ok()) {
+            record.started = crate::record::format_time(time);
+        }
+        record.last_line = "The record of this session is damaged".to_owned();
+        record
     }
 
     /// Whether the process of the session is alive.
@@ -150,14 +170,25 @@ impl BackgroundSession {
         let file = file.map_err(file_error(&path))?;
         flock(&file, FlockOperation::NonBlockingLockExclusive)
             .map_err(|error| file_error(&path)(error.into()))?;
+        // Only needed if the record is damaged.
+        let pid = std::process::id().to_string();
+        let _ = file.set_len(0).and_then(|()| (&file).write_all(pid.as_bytes()));
         Ok(file)
     }
 
-    /// Writes the record atomically.
-    pub(crate) fn write(&self, record: &SessionRecord) -> Result<(), BackgroundError> {
+    /// Writes the record atomically; with `syncs`, it also survives a power loss.
+    pub(crate) fn write(&self, record: &SessionRecord, syncs: bool) -> Result<(), BackgroundError> {
         let (path, new) = (self.file("state.json"), self.file("state.json.new"));
         let text = serde_json::to_vec(record).unwrap_or_default();
-        fs::write(&new, text).and_then(|()| fs::rename(&new, &path)).map_err(file_error(&path))
+        let written = File::create(&new).and_then(|mut file| {
+            file.write_all(&text)?;
+            // Otherwise the file may be empty after a power loss.
+            if syncs {
+                file.sync_data()?;
+            }
+            fs::rename(&new, &path)
+        });
+        written.map_err(file_error(&path))
     }
 
     /// Sends a signal to the process of the session, if it is alive.

@@ -23,6 +23,9 @@ pub enum BackgroundError {
     /// The session has ended.
     #[error("The session {0} is not running; continue it with `parallax --resume {0}`")]
     NotRunning(String),
+    /// The session runs in another version of the program, so that its events cannot be shown.
+    #[error("The session {0} was started by another version of Parallax")]
+    OtherVersion(String),
     /// The session rejected a line.
     #[error("The session rejected the input: {0}")]
     Rejected(String),

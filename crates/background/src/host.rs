@@ -10,13 +10,16 @@ use tokio::io::{
     AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, duplex,
 };
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::directory::{BackgroundSession, file_error};
 use crate::error::BackgroundError;
+use crate::live_feed::LiveFeed;
 use crate::record::SessionRecord;
+use crate::view_protocol::VIEW_VERSION;
+use crate::viewer::{self, ViewerRequest};
 
 /// Size of the buffers between the session and the recorder, in bytes.
 const PIPE: usize = 64 * 1024;
@@ -24,6 +27,10 @@ const PIPE: usize = 64 * 1024;
 const MAX_LINE_LENGTH: u64 = 8 * 1024 * 1024;
 /// Maximum number of lines that wait for the session.
 const WAITING: usize = 16;
+/// How long front ends may take to read the last events.
+const VIEWER_LIMIT: Duration = Duration::from_millis(200);
+/// Maximum number of connections. More would be a mistake, and each costs memory.
+const MAX_CLIENTS: usize = 64;
 /// How often the record is written while only its counters change.
 const WRITE_EVERY: Duration = Duration::from_millis(250);
 /// Kinds of lines that other processes may send.
@@ -48,6 +55,15 @@ pub struct SessionStreams {
     pub output: DuplexStream,
 }
 
+/// What attached front ends need: events, and a receiver of their lines.
+#[derive(Debug, Clone)]
+pub struct Views {
+    /// The events of the session.
+    pub feed: LiveFeed,
+    /// Where the lines of front ends go.
+    pub requests: mpsc::Sender<ViewerRequest>,
+}
+
 /// Records a session. Call [`finish`](Self::finish) at its end.
 #[derive(Debug)]
 pub struct Host {
@@ -55,17 +71,34 @@ pub struct Host {
     recorder: JoinHandle<SessionRecord>,
     listener: JoinHandle<()>,
     stop: CancellationToken,
+    sender: mpsc::Sender<HostMessage>,
+    feed: LiveFeed,
     _lock: File,
 }
 
 /// A message to the recorder.
 enum HostMessage {
-    /// A line for the session.
-    Line(String),
+    /// A line for the session, and where to report whether the session gets it.
+    Line(String, oneshot::Sender<Result<(), String>>),
     /// A client attached.
     Attached,
     /// An attached client disconnected.
     Detached,
+    /// A prompt was sent to the session, other than by a line.
+    PromptSent,
+}
+
+/// Counts prompts that are sent to the session other than by lines, so that it does not end before
+/// them.
+#[derive(Debug, Clone)]
+pub struct PromptCounter(mpsc::Sender<HostMessage>);
+
+impl PromptCounter {
+    /// Counts a prompt, before it is sent.
+    pub async fn add(&self) {
+        // The recorder ends only with the session.
+        let _ = self.0.send(HostMessage::PromptSent).await;
+    }
 }
 
 impl Host {
@@ -77,6 +110,7 @@ impl Host {
         session: BackgroundSession,
         record: SessionRecord,
         prompt: Option<&str>,
+        views: Views,
     ) -> Result<(Self, SessionStreams), BackgroundError> {
         let lock = session.lock()?;
         let socket = session.file("socket");
@@ -85,7 +119,7 @@ impl Host {
         let listener = UnixListener::bind(&socket).map_err(file_error(&socket))?;
         std::fs::set_permissions(&socket, std::fs::Permissions::from_mode(0o600))
             .map_err(file_error(&socket))?;
-        session.write(&record)?;
+        session.write(&record, true)?;
         let (input, to_session) = duplex(PIPE);
         let (output, from_session) = duplex(PIPE);
         let (sender, received) = mpsc::channel(WAITING);
@@ -100,21 +134,30 @@ impl Host {
             input: Some(to_session),
             attached: 0,
             pending_prompts: 0,
+            answered: Vec::new(),
+            feed: views.feed.clone(),
         };
+        let feed = views.feed.clone();
         let recorder = tokio::spawn(recorder.run(from_session, received, first.to_string()));
-        let listener = tokio::spawn(listen(listener, sender, stop.clone()));
-        let host = Self { session, recorder, listener, stop, _lock: lock };
+        let listener = tokio::spawn(listen(listener, sender.clone(), views, stop.clone()));
+        let host = Self { session, recorder, listener, stop, sender, feed, _lock: lock };
         Ok((host, SessionStreams { input, output }))
+    }
+
+    /// Returns the counter of prompts that are sent other than by lines.
+    pub fn prompt_counter(&self) -> PromptCounter {
+        PromptCounter(self.sender.clone())
     }
 
     /// Records the end of the session. Its streams must be closed.
     pub async fn finish(self, code: u8) {
+        self.feed.close();
         self.stop.cancel();
         // A failure of the listener no longer matters.
         let _ = self.listener.await;
         if let Ok(mut record) = self.recorder.await {
             record.end(code);
-            if let Err(error) = self.session.write(&record) {
+            if let Err(error) = self.session.write(&record, true) {
                 tracing::warn!(%error, "the end of the session was not recorded");
             }
         }
@@ -132,6 +175,9 @@ struct Recorder {
     attached: usize,
     /// Number of prompts whose turn has not ended.
     pending_prompts: usize,
+    /// The ids of pending requests whose answer was forwarded.
+    answered: Vec<Value>,
+    feed: LiveFeed,
 }
 
 impl Recorder {
@@ -160,13 +206,21 @@ impl Recorder {
                     self.write();
                     (written, is_changed) = (Instant::now(), false);
                 }
+                // Whether the session ends is checked again below.
+                () = self.feed.turn_ended() => {}
                 line = lines.next_segment() => {
                     let Ok(Some(mut line)) = line else { return self.record };
                     let before = self.record.state;
-                    if let Ok(value) = serde_json::from_slice::<Value>(&line)
-                        && self.record.process_line(&value)
-                    {
-                        self.pending_prompts = self.pending_prompts.saturating_sub(1);
+                    if let Ok(value) = serde_json::from_slice::<Value>(&line) {
+                        if self.record.process_line(&value) {
+                            self.pending_prompts = self.pending_prompts.saturating_sub(1);
+                        }
+                        // The session may have rejected an answer.
+                        if value.get("type").and_then(Value::as_str) == Some("error")
+                            || self.record.pending_approvals.is_empty()
+                        {
+                            self.answered.clear();
+                        }
                     }
                     line.push(b'\n');
                     if let Some(events) = &mut events
@@ -183,12 +237,22 @@ impl Recorder {
                     }
                 }
                 Some(message) = received.recv() => match message {
-                    HostMessage::Line(line) => self.forward(&line).await,
+                    HostMessage::Line(line, taken) => {
+                        let result = self.take_answer(&line);
+                        if result.is_ok() {
+                            self.forward(&line).await;
+                        }
+                        // The client may be gone.
+                        let _ = taken.send(result);
+                    }
                     HostMessage::Attached => self.attached += 1,
                     HostMessage::Detached => self.attached = self.attached.saturating_sub(1),
+                    HostMessage::PromptSent => self.pending_prompts += 1,
                 },
             }
-            if self.pending_prompts == 0 && self.attached == 0 {
+            self.pending_prompts += self.feed.take_new_prompts();
+            let is_busy = self.pending_prompts > 0 || self.feed.is_turn_running();
+            if !is_busy && self.attached == 0 {
                 // No input that the session would wait for can arrive anymore.
                 self.input = None;
             }
@@ -196,9 +260,27 @@ impl Recorder {
     }
 
     fn write(&self) {
-        if let Err(error) = self.session.write(&self.record) {
+        if let Err(error) = self.session.write(&self.record, false) {
             tracing::warn!(%error, "the state of the session was not recorded");
         }
+    }
+
+    /// Notes the request that a line answers, so that no other line answers it.
+    ///
+    /// # Errors
+    /// Returns an error if the request is not pending.
+    fn take_answer(&mut self, line: &str) -> Result<(), String> {
+        let line = serde_json::from_str::<Value>(line).unwrap_or_default();
+        if !matches!(line.get("type").and_then(Value::as_str), Some("decide" | "answer")) {
+            return Ok(());
+        }
+        let id = line.get("id").cloned().unwrap_or_default();
+        let is_pending = self.record.pending_approvals.iter().any(|ask| ask.get("id") == Some(&id));
+        if !is_pending || self.answered.contains(&id) {
+            return Err("the request was answered already".to_owned());
+        }
+        self.answered.push(id);
+        Ok(())
     }
 
     async fn forward(&mut self, line: &str) {
@@ -219,16 +301,17 @@ impl Recorder {
 async fn listen(
     listener: UnixListener,
     sender: mpsc::Sender<HostMessage>,
+    views: Views,
     stop: CancellationToken,
 ) {
     let mut clients = tokio::task::JoinSet::new();
     loop {
         tokio::select! {
-            () = stop.cancelled() => return,
+            () = stop.cancelled() => break,
             Some(_) = clients.join_next() => {}
-            accepted = listener.accept() => match accepted {
+            accepted = listener.accept(), if clients.len() < MAX_CLIENTS => match accepted {
                 Ok((stream, _)) => {
-                    clients.spawn(serve(stream, sender.clone()));
+                    clients.spawn(serve(stream, sender.clone(), views.clone()));
                 }
                 Err(error) => {
                     tracing::warn!(%error, "no connection");
@@ -237,10 +320,13 @@ async fn listen(
             },
         }
     }
+    // Front ends get the end of the session; other clients have nothing to wait for.
+    let reading = async { while clients.join_next().await.is_some() {} };
+    let _ = tokio::time::timeout(VIEWER_LIMIT, reading).await;
 }
 
-/// Forwards the lines of a client and responds to each.
-async fn serve(mut stream: UnixStream, sender: mpsc::Sender<HostMessage>) {
+/// Forwards the lines of a client and responds to each. A front end takes the connection over.
+async fn serve(mut stream: UnixStream, sender: mpsc::Sender<HostMessage>, views: Views) {
     let (reader, mut writer) = stream.split();
     let mut reader = BufReader::new(reader);
     let mut is_attached = false;
@@ -251,7 +337,15 @@ async fn serve(mut stream: UnixStream, sender: mpsc::Sender<HostMessage>) {
             _ => break,
         }
         let message = match message_of(line.trim()) {
-            Ok(message) => message,
+            Ok(ClientMessage::View) => {
+                let _ = sender.send(HostMessage::Attached).await;
+                is_attached = true;
+                if writer.write_all(b"{\"ok\":true}\n").await.is_ok() {
+                    viewer::serve(reader, writer, &views.feed, &views.requests).await;
+                }
+                break;
+            }
+            Ok(ClientMessage::Request(request)) => request,
             Err(reason) => {
                 let answer = format!("{}\n", json!({"ok": false, "error": reason}));
                 if writer.write_all(answer.as_bytes()).await.is_err() {
@@ -260,13 +354,23 @@ async fn serve(mut stream: UnixStream, sender: mpsc::Sender<HostMessage>) {
                 continue;
             }
         };
-        is_attached |= matches!(message, HostMessage::Attached);
-        let sent = sender.send(message).await.is_ok();
-        let answer = match sent {
-            true => json!({"ok": true}),
-            false => json!({"ok": false, "error": "the session is ending"}),
+        let result = match message {
+            ClientRequest::Attach => {
+                is_attached = true;
+                sender.send(HostMessage::Attached).await.is_ok().then_some(Ok(()))
+            }
+            ClientRequest::Line(line) => {
+                let (taken, result) = oneshot::channel();
+                let _ = sender.send(HostMessage::Line(line, taken)).await;
+                result.await.ok()
+            }
         };
-        if writer.write_all(format!("{answer}\n").as_bytes()).await.is_err() || !sent {
+        let is_ending = result.is_none();
+        let answer = match result.unwrap_or_else(|| Err("the session is ending".to_owned())) {
+            Ok(()) => json!({"ok": true}),
+            Err(reason) => json!({"ok": false, "error": reason}),
+        };
+        if writer.write_all(format!("{answer}\n").as_bytes()).await.is_err() || is_ending {
             break;
         }
     }
@@ -276,11 +380,30 @@ async fn serve(mut stream: UnixStream, sender: mpsc::Sender<HostMessage>) {
     }
 }
 
-fn message_of(line: &str) -> Result<HostMessage, String> {
+/// A line of a client.
+enum ClientMessage {
+    Request(ClientRequest),
+    /// The client is a front end.
+    View,
+}
+
+/// A line of a client that gets a response.
+enum ClientRequest {
+    Attach,
+    Line(String),
+}
+
+fn message_of(line: &str) -> Result<ClientMessage, String> {
     let value: Value = serde_json::from_str(line).map_err(|error| error.to_string())?;
     match value.get("type").and_then(Value::as_str) {
-        Some("attach") => Ok(HostMessage::Attached),
-        Some(kind) if KINDS.contains(&kind) => Ok(HostMessage::Line(value.to_string())),
+        Some("view") if value.get("version") == Some(&json!(VIEW_VERSION)) => {
+            Ok(ClientMessage::View)
+        }
+        Some("view") => Err("the session was started by another version of Parallax".to_owned()),
+        Some("attach") => Ok(ClientMessage::Request(ClientRequest::Attach)),
+        Some(kind) if KINDS.contains(&kind) => {
+            Ok(ClientMessage::Request(ClientRequest::Line(value.to_string())))
+        }
         Some(kind) => Err(format!("unknown type `{kind}`")),
         None => Err("the line has no `type`".to_owned()),
     }

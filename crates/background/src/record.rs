@@ -165,7 +165,12 @@ impl SessionRecord {
 
 /// Returns the current time in RFC 3339 format.
 fn now() -> String {
-    jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
+    format_time(jiff::Timestamp::now())
+}
+
+/// Returns a time in RFC 3339 format.
+pub(crate) fn format_time(time: jiff::Timestamp) -> String {
+    time.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
 }
 
 #[cfg(test)]

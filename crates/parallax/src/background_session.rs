@@ -4,9 +4,10 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use parallax_background::{BackgroundDirectory, BackgroundSession, Host, SessionRecord};
+use parallax_background::{BackgroundDirectory, BackgroundSession, Host, SessionRecord, Views};
 use parallax_headless::{
     ConversationSession, ExitCode, Io, OutputFormat, RunOptions, json_document, one_line,
     run_stream_input,
@@ -16,6 +17,7 @@ use parallax_sdk::{EventReader, OpSender, SessionConfig};
 use parallax_sessions::SessionChoice;
 use serde_json::json;
 
+use crate::background_views;
 use crate::prompt_text::{StdinText, assemble, read_stdin};
 use crate::session_flags::SessionFlags;
 use crate::start;
@@ -154,12 +156,23 @@ pub(crate) async fn host(
     let id = conversation.session.id.as_str().to_owned();
     let record = SessionRecord::new(&id, &project);
     let prompt = std::fs::read_to_string(session.file("prompt.md")).ok();
-    let (host, streams) = Host::start(session, record, prompt.as_deref())
+    let (feed, requests) = background_views::feed(conversation.session);
+    let views = Views { feed, requests: requests.sender };
+    let (host, streams) = Host::start(session, record, prompt.as_deref(), views)
         .map_err(|error| input(error.to_string()))?;
+    let viewers = background_views::ViewerInputs {
+        session: conversation.session,
+        expand: Arc::clone(&conversation.expand),
+        ops: ops.clone(),
+        counter: host.prompt_counter(),
+    };
     options.stream_version = 2;
     options.is_reader_gone = None;
     let io = Io { stdout: Box::new(streams.output), stderr: Box::new(tokio::io::stderr()) };
-    let code = run_stream_input(io, ops, events, streams.input, conversation, options).await;
+    let code = tokio::select! {
+        code = run_stream_input(io, ops, events, streams.input, conversation, options) => code,
+        () = viewers.serve(requests.receiver) => ExitCode::GENERAL,
+    };
     host.finish(code.0).await;
     Ok(code)
 }

@@ -9,6 +9,7 @@ mod background_arguments;
 mod background_command;
 mod background_request;
 mod background_session;
+mod background_views;
 mod batch_arguments;
 mod batch_command;
 mod batch_failure;

@@ -9,7 +9,7 @@ use parallax_commands::Commands;
 use parallax_commands::Expander;
 use parallax_context_files::{ContextFile, NestedContext};
 use parallax_devtools::TapSocket;
-use parallax_engine::{Ledger, SessionHandle, SharedPolicyEngine};
+use parallax_engine::{EventBus, EventReader, Ledger, SessionHandle, SharedPolicyEngine};
 use parallax_files::Workspace;
 use parallax_mcp::Servers;
 use parallax_protocol::budget::BudgetUse;
@@ -55,6 +55,7 @@ pub struct OpenSession {
     was_interrupted: bool,
     handle: SessionHandle,
     policy_engine: SharedPolicyEngine,
+    bus: EventBus,
     pub(crate) toolbox: toolbox::Toolbox,
     pub(crate) workspace: Arc<Workspace>,
     pub(crate) nested_context: Arc<NestedContext>,
@@ -178,6 +179,11 @@ impl OpenSession {
     /// Returns the sender for operations.
     pub fn ops(&self) -> OpSender {
         self.handle.ops.clone()
+    }
+
+    /// Returns another reader of the events, which gets all events from now on.
+    pub fn subscribe(&self) -> EventReader {
+        self.bus.subscribe()
     }
 
     /// Closes the session: cancels and saves the running turn and ends child processes. Returns

@@ -88,6 +88,37 @@ fn every_question_is_shown_and_answered() {
 }
 
 #[test]
+fn one_of_two_answers_is_rejected() {
+    let world = World::new(CALL);
+    let id = start(&world, &["-p", "go"]);
+    until_state(&world, &id, "awaiting approval");
+    let answer = || {
+        let mut command = world.command(&["answer", &id, "allow"]);
+        command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("start")
+    };
+    let both = [answer(), answer()].map(|child| child.wait_with_output().expect("the end"));
+    let taken = both.iter().filter(|output| output.status.success()).count();
+    let errors: String =
+        both.iter().map(|output| String::from_utf8_lossy(&output.stderr).into_owned()).collect();
+    assert_eq!(taken, 1, "{errors}");
+    until_state(&world, &id, "done");
+}
+
+#[test]
+fn session_with_a_damaged_record_is_listed() {
+    let world = World::new(CALL);
+    let id = start(&world, &["-p", "go"]);
+    until_state(&world, &id, "awaiting approval");
+    let directory = world.home.parallax().join("background").join(&id);
+    std::fs::write(directory.join("state.json"), "{\"id").expect("written");
+    let session = session_json(&world, &id);
+    assert_eq!(session["state"], json!("working"), "{session}");
+    assert!(world.run_well(&["logs", &id]).stdout().contains("touch made.txt"));
+    assert!(world.run_well(&["stop", &id]).stdout().contains(&id));
+    until_state(&world, &id, "stopped");
+}
+
+#[test]
 fn denial_reaches_the_model_with_its_text() {
     let world = World::new(CALL);
     let id = start(&world, &["-p", "go"]);

@@ -144,6 +144,7 @@ impl SessionBuilder {
         let nested_context = Arc::clone(&sources.nested_context);
         let context_files = memory.files.clone();
         let inputs = PromptInputs { system: system::prompt(prompt), memory };
+        let session_bus = bus.clone();
         let handle = self.start(
             resumed,
             &workspace_setup,
@@ -178,6 +179,7 @@ impl SessionBuilder {
             was_interrupted,
             handle,
             policy_engine: tool_setup.policy_engine,
+            bus: session_bus,
             toolbox: tool_setup.toolbox,
             checkpoint_manager: tool_setup.checkpoint_manager,
             servers: tool_setup.servers,

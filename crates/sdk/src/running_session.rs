@@ -1,0 +1,37 @@
+//! A session that runs in another process, as far as its files show it.
+
+use std::sync::Arc;
+
+use parallax_protocol::ids::SessionId;
+use parallax_protocol::session_view::SessionView;
+use parallax_protocol::store::Record;
+use parallax_sessions::session_stats::SessionStats;
+
+use crate::session_config::SessionConfig;
+
+/// What the journal of a running session contains.
+#[derive(Debug, Clone)]
+pub struct RunningSessionRecords {
+    /// The records before the running turn.
+    pub records: Arc<[Record]>,
+    /// The usage that these records report.
+    pub stats: SessionStats,
+}
+
+impl SessionConfig {
+    /// Reads the journal of a session that runs in another process, up to where its events begin.
+    /// Without a journal, there are no records. Blocking.
+    pub fn running_session(&self, id: &SessionId, view: &SessionView) -> RunningSessionRecords {
+        let dirs = self.dirs();
+        let path = dirs.journal(&self.options.directory, id);
+        let loaded = parallax_store::load(&path, &dirs.keys).map(|loaded| loaded.records);
+        let mut records = loaded.unwrap_or_default();
+        records.truncate(view.journal.find(&records));
+        let manager = self.provider_manager();
+        let table = manager.model_table();
+        // Scripted responses cost nothing.
+        let price = |name: &str| table.price(name).filter(|_| !view.scripted);
+        let stats = SessionStats::from_records(&records, price);
+        RunningSessionRecords { records: records.into(), stats }
+    }
+}
