@@ -86,7 +86,7 @@ pub(crate) enum CliCommand {
     Review(crate::review_command::ReviewArguments),
     /// List background sessions
     Ps(crate::background_arguments::PsArguments),
-    /// Follow a background session, send it messages, and answer its requests
+    /// Open a background session in the terminal interface
     Attach(crate::background_arguments::SessionArgument),
     /// Show what a background session did
     Logs(crate::background_arguments::LogsArguments),

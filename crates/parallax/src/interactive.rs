@@ -62,6 +62,7 @@ pub(crate) async fn run(
         warnings: typed.warnings,
         log: book,
         devtools: Arc::new(OwnDevTools::default()),
+        attached: None,
         process_start,
     };
     crate::crash::record_terminal_use();

@@ -15,6 +15,7 @@ use parallax_protocol::ids::SessionId;
 use parallax_sdk::{EventReader, LaunchOptions, OpenSession, SessionConfig};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::background_arguments::BackgroundAction;
 use crate::invocation::{Invocation, OutputOptions};
 use crate::program_name::with_called_name;
 use crate::prompt_text::{StdinText, assemble, read_stdin};
@@ -23,10 +24,10 @@ use crate::start::{self, StartedSession, delete_session, format_of, list_session
 use crate::startup_info::StartupFacts;
 use crate::worktrees_command::{self, SessionWorktree};
 use crate::{
-    acp_command, auth_command, background_command, background_session, batch_command, completions,
-    demo, devtools_command, doctor_command, eval_command, interactive, log, man_command,
-    mcp_command, models_command, policy_command, review_command, sandbox_command, serve_command,
-    sessions_command, stats_command, trust_command, undo_command,
+    acp_command, attach_command, auth_command, background_command, background_session,
+    batch_command, completions, demo, devtools_command, doctor_command, eval_command, interactive,
+    log, man_command, mcp_command, models_command, policy_command, review_command, sandbox_command,
+    serve_command, sessions_command, stats_command, trust_command, undo_command,
 };
 
 const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\n");
@@ -250,6 +251,11 @@ async fn run(invocation: Invocation, startup: StartupFacts) -> Result<ExitCode, 
             return review_command::run(*typed)
                 .await
                 .map_err(|failure| startup_failure(failure, format));
+        }
+        Invocation::BackgroundAction(BackgroundAction::Attach(argument)) => {
+            return attach_command::run(argument, &startup)
+                .await
+                .map_err(|failure| startup_failure(failure, None));
         }
         Invocation::BackgroundAction(action) => {
             let format = action.format();

@@ -4,6 +4,7 @@ mod acp_command;
 mod agents_command;
 mod argument_values;
 mod arguments;
+mod attach_command;
 mod auth_command;
 mod background_arguments;
 mod background_command;

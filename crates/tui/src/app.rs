@@ -8,6 +8,7 @@ mod engine_events;
 pub(crate) mod frame;
 mod keys;
 mod mouse;
+pub(crate) mod opened_session;
 pub(crate) mod pager;
 mod plain;
 mod run_command;
@@ -354,6 +355,11 @@ impl App {
     /// Shows an error.
     pub(crate) fn error(&mut self, text: impl Into<String>) {
         self.notice(Level::Error, text.into());
+    }
+
+    /// Records how long the turn that begins next has been running.
+    pub(crate) fn set_turn_age(&mut self, age_ms: u64) {
+        self.turn.set_age(age_ms);
     }
 
     /// Whether the agent is running.

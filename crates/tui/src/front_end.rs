@@ -3,6 +3,7 @@
 //! Everything here runs on the main thread, which is not one of the runtime's workers, so a slow
 //! terminal delays nothing else.
 
+mod attached;
 mod editor_diffs;
 mod open;
 mod run_effects;
@@ -16,12 +17,14 @@ use parallax_protocol::event::{Event, EventBody};
 use parallax_protocol::ids::ApprovalId;
 use parallax_protocol::op::Op;
 use parallax_screen::{Input, InputEvent, Screen};
-use parallax_sdk::LaunchOptions;
 use parallax_sdk::ide::OpenDiff;
+use parallax_sdk::trust::PreparedConfig;
+use parallax_sdk::{LaunchOptions, SessionConfig};
 use tokio::sync::mpsc;
 
 use crate::app::effect::JobContinuation;
 use crate::app::{App, Cover, Layout};
+use crate::attached::{AttachedSession, AttachedUpdate};
 use crate::debug_console::LogBook;
 use crate::devtools::DevToolsPages;
 use session::Session;
@@ -48,6 +51,8 @@ pub struct TerminalOptions {
     pub log: LogBook,
     /// Shows sessions in a browser.
     pub devtools: Arc<dyn DevToolsPages>,
+    /// A session of another process to show instead of an own one.
+    pub attached: Option<AttachedSession>,
     /// When the process started.
     pub process_start: Instant,
 }
@@ -69,6 +74,10 @@ pub(crate) struct TerminalFrontEnd {
     pub(crate) screen: Screen,
     pub(crate) layout: Layout,
     pub(crate) session: Option<Session>,
+    /// The session of another process that is shown.
+    attached: Option<AttachedSession>,
+    /// How the session of another process ended.
+    session_end: Option<String>,
     devtools: Arc<dyn DevToolsPages>,
     /// Operations that changed the session's settings, repeated when it is reopened without a
     /// journal.
@@ -94,6 +103,7 @@ enum WakeReason {
     Input(Option<InputEvent>),
     Event(Option<Event>),
     Job(Option<JobContinuation>),
+    Update(Option<AttachedUpdate>),
     Signal(u8),
     Time,
 }
@@ -105,7 +115,11 @@ enum WakeReason {
 pub async fn run(
     options: TerminalOptions,
 ) -> Result<ExitReason, parallax_protocol::event::Failure> {
-    let prepared = parallax_sdk::SessionConfig::prepare_or_ask(options.launch.clone())?;
+    let prepared = match options.attached {
+        // The session has its own settings; nothing of an untrusted folder is used here.
+        Some(_) => PreparedConfig::Ready(Box::new(SessionConfig::prepare(options.launch.clone())?)),
+        None => SessionConfig::prepare_or_ask(options.launch.clone())?,
+    };
     let (mut face, mut input, mut jobs) = TerminalFrontEnd::open(options, prepared)?;
     face.start();
     let mut signals = crate::signals::Signals::listen();
@@ -146,6 +160,7 @@ impl TerminalFrontEnd {
                         self.last_frame = None;
                     }
                 }
+                // The end of an attached session is reported by an update.
                 WakeReason::Event(None) => {
                     self.session = None;
                     self.app.session.mark_not_ready();
@@ -155,6 +170,7 @@ impl TerminalFrontEnd {
                     self.needs_draw = true;
                 }
                 WakeReason::Job(None) => {}
+                WakeReason::Update(update) => self.handle_update(update),
                 WakeReason::Signal(number) => return ExitReason::Signal(number),
                 WakeReason::Time => {
                     self.app.tick();
@@ -173,6 +189,7 @@ impl TerminalFrontEnd {
     ) -> WakeReason {
         let deadline = self.next_time();
         let events = self.session.as_mut().map(|session| &mut session.events);
+        let updates = self.attached.as_mut().map(|attached| &mut attached.updates);
         tokio::select! {
             biased;
             number = signals.next() => WakeReason::Signal(number),
@@ -184,6 +201,12 @@ impl TerminalFrontEnd {
                     None => std::future::pending().await,
                 }
             } => WakeReason::Event(event),
+            update = async {
+                match updates {
+                    Some(updates) => updates.recv().await,
+                    None => std::future::pending().await,
+                }
+            } => WakeReason::Update(update),
             () = async {
                 match deadline {
                     Some(at) => tokio::time::sleep_until(at.into()).await,

@@ -2,6 +2,7 @@
 //! dialogs, and the footer.
 
 mod app;
+mod attached;
 mod clipboard;
 mod code_pieces;
 mod commands;
@@ -37,6 +38,7 @@ mod tokens;
 pub mod transcript;
 mod welcome;
 
+pub use attached::{AttachedSession, AttachedUpdate};
 pub use code_pieces::code_pieces;
 pub use front_end::{ExitReason, TerminalOptions, run};
 pub use parallax_screen::{emergency_restore, theme};

@@ -30,6 +30,8 @@ pub(crate) struct RunningTool {
 pub(crate) struct Working {
     /// When the turn began, in milliseconds of the app's clock.
     pub(crate) since_ms: u64,
+    /// How long it had been running before, in milliseconds.
+    pub(crate) earlier_ms: u64,
     /// The activity, if neither a tool call nor the model describes it.
     pub(crate) subject: String,
     /// The subject of the model's current thought.
@@ -100,7 +102,7 @@ impl Working {
 
     /// Updates the displayed token count once per second.
     pub(crate) fn count(&mut self, now_ms: u64) {
-        let second = now_ms.saturating_sub(self.since_ms) / 1000;
+        let second = (now_ms.saturating_sub(self.since_ms) + self.earlier_ms) / 1000;
         if second != self.last_shown.0 {
             self.last_shown = (second, self.received + self.streamed_bytes / BYTES_PER_TOKEN);
         }

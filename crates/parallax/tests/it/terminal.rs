@@ -2,6 +2,7 @@
 
 mod agents;
 mod answers;
+mod attached;
 mod budgets;
 mod commands;
 mod devtools;

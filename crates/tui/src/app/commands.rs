@@ -2,6 +2,7 @@
 //! its result when the work is done.
 
 pub(crate) mod agents;
+pub(crate) mod attached;
 pub(crate) mod budget;
 pub(crate) mod choices;
 pub(crate) mod completions;

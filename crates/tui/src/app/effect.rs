@@ -41,6 +41,8 @@ pub(crate) enum Effect {
     Expand(Box<parallax_commands::PreparedCommand>, CancellationToken),
     /// Query the open session; the query must return at once.
     AskSession(Box<dyn FnOnce(&parallax_sdk::OpenSession) -> JobContinuation + Send>),
+    /// Send a slash command that shows something to the session of another process.
+    AskOtherProcess(String),
     /// Query the drawing capabilities of the screen for pictures.
     AskPictures(DrawingContinuation),
     /// Run blocking work.

@@ -333,7 +333,11 @@ impl App {
         }
         completions::update(self);
         if !cleared {
-            self.hint_second_press(SecondPress::Leave, "Press Ctrl+C again to exit");
+            let text = match self.session.is_attached() {
+                true => "Press Ctrl+C again to detach",
+                false => "Press Ctrl+C again to exit",
+            };
+            self.hint_second_press(SecondPress::Leave, text);
         }
     }
 
@@ -497,6 +501,10 @@ impl App {
             ComposerAction::Shell(command) => self.run_shell(command),
             ComposerAction::TakeQueue => self.take_back_queue(),
             ComposerAction::Interrupt { cleared } => self.quit_key(cleared),
+            // The session keeps running, so this needs no second press.
+            ComposerAction::Exit if self.session.is_attached() => {
+                self.effect(Effect::Quit { delete: false });
+            }
             ComposerAction::Exit => {
                 if self.is_second(PendingSecondPress::Exit) {
                     self.effect(Effect::Quit { delete: false });

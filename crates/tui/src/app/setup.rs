@@ -2,13 +2,14 @@
 
 use parallax_protocol::tool::{Display, Todo};
 use parallax_screen::Line;
+use parallax_sdk::SessionConfig;
 use parallax_sdk::settings::{SettingScope, UiSettings};
-use parallax_sdk::{OpenSession, SessionConfig};
 use parallax_sessions::recorded_items::RecordedItem;
 use serde_json::{Value, json};
 
 use super::App;
 use crate::app::commands::agents;
+use crate::app::commands::completions;
 use crate::app::commands::custom_commands;
 use crate::app::commands::editor;
 use crate::app::commands::rewind;
@@ -16,6 +17,7 @@ use crate::app::commands::settings;
 use crate::app::commands::status_line_items;
 use crate::app::commands::welcome;
 use crate::app::effect::{Effect, Job};
+use crate::app::opened_session::OpenedSession;
 use crate::components::dialog_stack::Purpose;
 use crate::status_line_command::StatusLineCommand;
 use crate::theme_choice as theme;
@@ -85,9 +87,12 @@ impl App {
             let news = crate::welcome::update_notes(&config);
             Box::new(move |app| {
                 welcome::show_news(app, news);
-                (app.status_data.sandbox, app.status_data.confined) = sandbox;
-                app.status_data.auth = auth;
-                app.status_data.has_custom_prompt = own_prompt;
+                // Those of an attached session may be others.
+                if !app.session.is_attached() {
+                    (app.status_data.sandbox, app.status_data.confined) = sandbox;
+                    app.status_data.auth = auth;
+                    app.status_data.has_custom_prompt = own_prompt;
+                }
                 app.composer.set_history(inputs, commands);
             })
         })));
@@ -102,29 +107,29 @@ impl App {
     }
 
     /// Handles an opened session and shows its history.
-    pub(crate) fn handle_open_session(&mut self, open: &OpenSession) {
-        self.session.adopt_session(open.id.as_str(), || open.initial_stats());
+    pub(crate) fn handle_opened_session(&mut self, opened: OpenedSession) {
+        let stats = opened.stats.clone();
+        self.session.adopt_session(&opened.id, || stats);
         self.update_counts();
-        self.turn.resume(open.route_before());
+        self.turn.resume(opened.route.clone());
         let was_shown = self.session.is_shown();
         self.session.set_shown(false);
         // Extensions may have added or removed themes.
         if let Some(launch) = &self.launch {
             self.settings.custom_themes = launch.settings_manager().ui().custom_themes;
         }
-        if open.scripted && !was_shown {
+        if opened.is_scripted && !was_shown {
             self.info("The model's answers are scripted.");
         }
         // In full screen, all of it can be scrolled and only visible rows are rendered; rows for
         // the scrollback are rendered at once.
         let limit = if self.settings.alternate_buffer { usize::MAX } else { SHOWN_PROMPTS };
-        let (items, skipped) =
-            parallax_sessions::recorded_items::recent(&open.initial_records(), limit);
+        let (items, skipped) = parallax_sessions::recorded_items::recent(&opened.records, limit);
         let is_prompt = |item: &RecordedItem| matches!(item, RecordedItem::User { .. });
         let was_prompted = self.session.is_prompted();
         self.session.set_prompted(skipped > 0 || items.iter().any(is_prompt));
         if let Some(todos) = last_todos(&items) {
-            self.todos.resume(todos, open.is_cut_off());
+            self.todos.resume(todos, opened.is_cut_off);
         }
         if skipped > 0 && !was_shown {
             let prompts = if skipped == 1 { "prompt" } else { "prompts" };
@@ -137,25 +142,29 @@ impl App {
             // Until the next response reports it.
             self.status_data.routed_model.clone_from(&self.session.stats().before.model);
             self.status_data.quota = None;
-            self.summary(open, was_prompted);
-            if !items.is_empty() {
+            self.summary(&opened, was_prompted);
+            // An attached session reports its use by itself.
+            if !items.is_empty() && !opened.is_attached {
                 // The footer shows the context usage.
                 self.effect(Effect::Send(parallax_protocol::op::Op::DescribeContext));
             }
             self.transcript.resume(items);
         }
-        self.extensions.adopt_session(open);
-        agents::adopt_session(self);
-        if open.is_cut_off() {
+        if opened.is_cut_off {
             rewind::offer_to_continue(self);
         }
-        self.catalog.adopt_session(open.commands.clone());
+        let Some(inputs) = opened.inputs else {
+            return completions::set_commands(self);
+        };
+        self.extensions.adopt_session(inputs.agents, inputs.skills);
+        agents::adopt_session(self);
+        self.catalog.adopt_session(inputs.commands);
         custom_commands::load(self);
     }
 
     /// Prints a row with the authentication and the inputs of the session besides prompts. If
     /// `requested` is false (not requested by the user), an unchanged row is not printed again.
-    fn summary(&mut self, open: &OpenSession, requested: bool) {
+    fn summary(&mut self, opened: &OpenedSession, requested: bool) {
         if self.settings.hide_banner || self.settings.screen_reader {
             return;
         }
@@ -165,13 +174,14 @@ impl App {
         };
         let mut words = Vec::new();
         if self.settings.user_identity
-            && !open.scripted
+            && !opened.is_scripted
             && let Some(launch) = &self.launch
         {
             words.push(format!("signed in: {}", launch.facts().auth_name()));
         }
-        if !self.settings.hide_context_summary {
-            match open.context_files.as_slice() {
+        let inputs = opened.inputs.as_ref().filter(|_| !self.settings.hide_context_summary);
+        if let Some(inputs) = inputs {
+            match inputs.context_files.as_slice() {
                 [] => {}
                 [file] => {
                     let name = file.file_name().unwrap_or_default().to_string_lossy();
@@ -179,9 +189,8 @@ impl App {
                 }
                 files => words.push(format!("reads {}", many(files.len(), "context file"))),
             }
-            let servers = open.mcp().map_or(0, |servers| servers.status().len());
-            if servers > 0 {
-                words.push(many(servers, "MCP server"));
+            if inputs.mcp_servers > 0 {
+                words.push(many(inputs.mcp_servers, "MCP server"));
             }
         }
         let text = format!("  {}", words.join(" · "));

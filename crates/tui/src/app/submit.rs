@@ -6,6 +6,7 @@ use parallax_protocol::op::{Op, ToolInput};
 use parallax_protocol::shell::{ShellCommand, TerminalSize};
 
 use super::App;
+use crate::app::commands::attached;
 use crate::app::commands::completions;
 use crate::app::commands::custom_commands;
 use crate::app::effect::Effect;
@@ -65,7 +66,9 @@ impl App {
                     self.echo(&text);
                 }
                 self.effect(Effect::RecordCommand(spec.name.to_owned()));
-                run_command::run(self, spec.command, &arguments);
+                if !attached::run(self, spec.command, &arguments, &text) {
+                    run_command::run(self, spec.command, &arguments);
+                }
             }
             ParsedLine::Custom => {
                 self.echo(&text);
@@ -73,6 +76,7 @@ impl App {
                 self.effect(Effect::RecordCommand(name.unwrap_or_default().to_owned()));
                 custom_commands::run(self, text.trim_start());
             }
+            ParsedLine::Unknown(..) if attached::run_unknown(self, &text) => {}
             ParsedLine::Unknown(name, near) => self.unknown(&text, &name, &near),
             ParsedLine::OtherAgent(name, hint) => {
                 self.echo(&text);
@@ -98,7 +102,9 @@ impl App {
             ParsedLine::Command(spec, arguments) if spec.runs_during_turn => {
                 self.remember(&text);
                 self.effect(Effect::RecordCommand(spec.name.to_owned()));
-                run_command::run(self, spec.command, &arguments);
+                if !attached::run(self, spec.command, &arguments, &text) {
+                    run_command::run(self, spec.command, &arguments);
+                }
             }
             ParsedLine::Command(spec, _) => {
                 self.composer.restore_sent();
@@ -117,6 +123,8 @@ impl App {
                 self.composer.restore_sent();
                 self.toast(format!("Unknown command `/{name}`: {hint}"));
             }
+            ParsedLine::Unknown(..)
+                if text.trim() == "/detach" && attached::run_unknown(self, &text) => {}
             ParsedLine::Unknown(name, near) => {
                 self.composer.restore_sent();
                 self.toast(no_command(&name, &near));

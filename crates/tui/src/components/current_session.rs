@@ -22,6 +22,8 @@ pub(crate) struct CurrentSession {
     typed_prompts: Vec<String>,
     /// Whether YOLO mode was explained in this session.
     is_yolo_explained: bool,
+    /// Whether the session runs in another process.
+    is_attached: bool,
     /// The last summary shown of the sign-in method and the context files.
     summary: String,
     stats: SessionStats,
@@ -44,6 +46,23 @@ impl CurrentSession {
         self.stats = counted();
         self.is_yolo_explained = false;
         id.clone_into(&mut self.id);
+    }
+
+    /// Records that the session runs in another process.
+    pub(crate) fn set_attached(&mut self) {
+        self.is_attached = true;
+    }
+
+    /// Whether the session runs in another process.
+    pub(crate) fn is_attached(&self) -> bool {
+        self.is_attached
+    }
+
+    /// Forgets the session, which is shown again.
+    pub(crate) fn forget(&mut self) {
+        self.id.clear();
+        self.stats = SessionStats::default();
+        self.is_same_session = false;
     }
 
     /// Records that the session accepts operations.

@@ -28,6 +28,8 @@ pub(crate) struct TurnView {
     route: Option<Route>,
     /// The model fallbacks of the session.
     fallbacks: Vec<Fallback>,
+    /// How long the next turn has been running when it begins here, in milliseconds.
+    age_ms: u64,
 }
 
 impl TurnView {
@@ -102,13 +104,19 @@ impl TurnView {
         }
     }
 
+    /// Records how long the turn that begins next has been running.
+    pub(crate) fn set_age(&mut self, age_ms: u64) {
+        self.age_ms = age_ms;
+    }
+
     /// Begins a turn. `cost` is that of the session so far.
     pub(crate) fn begin(&mut self, cost: f64, now_ms: u64) {
         (self.cost_before, self.has_begun) = (cost, true);
         self.is_compaction = false;
         // Startup hooks may still be running.
         let hooks = self.hooks.clone();
-        self.working = Some(Working { since_ms: now_ms, hooks, ..Working::default() });
+        let earlier_ms = std::mem::take(&mut self.age_ms);
+        self.working = Some(Working { since_ms: now_ms, earlier_ms, hooks, ..Working::default() });
     }
 
     /// Ends the turn. Returns the words about its duration and cost, unless its prompt was taken

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use parallax_sdk::OpenSession;
 use parallax_sdk::agents::{AgentSet, SessionAgents};
 use parallax_sdk::skills::SessionSkills;
 
@@ -25,9 +24,13 @@ pub(crate) struct UserExtensions {
 
 impl UserExtensions {
     /// Takes over the subagents and skills of a session that was opened.
-    pub(crate) fn adopt_session(&mut self, open: &OpenSession) {
-        self.agents = open.agents();
-        self.skills = Some(open.skills());
+    pub(crate) fn adopt_session(
+        &mut self,
+        agents: Option<Arc<SessionAgents>>,
+        skills: Arc<SessionSkills>,
+    ) {
+        self.agents = agents;
+        self.skills = Some(skills);
         self.skills_version = self.skills.as_ref().map(|skills| skills.version());
     }
 

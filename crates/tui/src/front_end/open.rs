@@ -26,6 +26,7 @@ use crate::app::commands::sign_in;
 use crate::app::commands::startup_questions;
 use crate::app::commands::welcome;
 use crate::app::effect::JobContinuation;
+use crate::app::opened_session::OpenedSession;
 use crate::app::{App, Layout};
 use crate::components::dialog_stack::{Overlay, Purpose};
 use crate::dialog::{ListDialog, ListItem};
@@ -107,6 +108,8 @@ impl TerminalFrontEnd {
             screen,
             layout,
             session: None,
+            attached: options.attached,
+            session_end: None,
             devtools: options.devtools,
             session_changes: Vec::new(),
             options: options.launch,
@@ -122,7 +125,16 @@ impl TerminalFrontEnd {
             browse: options.browse,
         };
         match prepared {
-            PreparedConfig::Ready(launch) => face.continue_opening(*launch),
+            PreparedConfig::Ready(launch) => match &face.attached {
+                Some(attached) => {
+                    let id = attached.id.as_str();
+                    welcome::attached_header(&mut face.app, &launch, id);
+                    face.app.session.set_attached();
+                    face.app.apply_launch(&launch);
+                    face.app.launch = Some(*launch);
+                }
+                None => face.continue_opening(*launch),
+            },
             PreparedConfig::NeedsTrust(question) => face.ask_trust(question),
         }
         Ok((face, input, received))
@@ -135,7 +147,7 @@ impl TerminalFrontEnd {
         if let Some(companion) = self.trust.as_ref().and_then(|trust| trust.start_companion()) {
             self.follow_companion(companion);
         }
-        if self.app.launch.is_some() && !self.app.dialogs.is_open() {
+        if self.app.launch.is_some() && !self.app.dialogs.is_open() && self.attached.is_none() {
             self.open_session(self.options.session.clone());
         }
     }
@@ -282,7 +294,7 @@ impl TerminalFrontEnd {
                     self.app.warn_once(warning);
                 }
                 self.app.session.set_keyless(false);
-                self.app.handle_open_session(&open);
+                self.app.handle_opened_session(OpenedSession::from(&open));
                 self.follow_servers(&open);
                 extensions::update_automatically(&mut self.app);
                 completions::find_files(

@@ -16,6 +16,7 @@ use parallax_sessions::recorded_items::read_names;
 
 use parallax_screen::{Drawing, Frame, Graphics, TaskbarProgress, TerminalKind};
 
+use super::session::Session;
 use super::{ExitReason, TerminalFrontEnd};
 use crate::app::App;
 use crate::app::commands::custom_commands;
@@ -78,7 +79,7 @@ impl TerminalFrontEnd {
             Effect::RecordCommand(name) => {
                 if let Some(session) = &self.session {
                     // A session that has ended records nothing.
-                    let _ = session.ops.send(Op::RecordCommand(name)).await;
+                    let _ = session.send(Op::RecordCommand(name)).await;
                 }
             }
             Effect::Prompt { text, steer, ask } => self.expand(text, steer, ask).await,
@@ -95,14 +96,16 @@ impl TerminalFrontEnd {
             Effect::CloseDiff(ask) => drop(self.diffs.remove(&ask)),
             Effect::TakeDiff(ask, then) => self.take_diff(&ask, then),
             Effect::AllowReading(paths) => {
-                if let Some(session) = &self.session {
-                    paths.iter().for_each(|path| session.expander.allow(path));
+                if let Some(own) = self.session.as_ref().and_then(Session::own) {
+                    paths.iter().for_each(|path| own.expander.allow(path));
                 }
             }
-            Effect::AskSession(ask) => match &self.session {
-                Some(session) => ask(&session.open)(&mut self.app),
+            Effect::AskSession(ask) => match self.session.as_ref().map(Session::own) {
+                Some(Some(own)) => ask(&own.open)(&mut self.app),
+                Some(None) => self.app.toast("not available in an attached session"),
                 None => self.app.toast("the session is not open"),
             },
+            Effect::AskOtherProcess(command) => self.ask_other_process(command),
             Effect::Run(job) => self.run(job),
             Effect::ReportProgress(job) => {
                 let deliver = ResultSender(self.jobs.clone());
@@ -134,6 +137,9 @@ impl TerminalFrontEnd {
                         Err(failure) => self.app.show_error(&failure.message),
                     }
                 }
+            }
+            Effect::Open(_) | Effect::Reopen(..) if self.attached.is_some() => {
+                self.app.toast("not available in an attached session");
             }
             Effect::Open(choice) => self.reopen(choice).await,
             Effect::Reopen(change, choice) => {
@@ -208,7 +214,7 @@ impl TerminalFrontEnd {
             _ => {}
         }
         let sent = match &self.session {
-            Some(session) => session.ops.send(op).await.is_ok(),
+            Some(session) => session.send(op).await,
             None => false,
         };
         if !sent {
@@ -221,12 +227,14 @@ impl TerminalFrontEnd {
         let Some(session) = &self.session else {
             return restore_prompt("The session is not open.".to_owned(), text)(&mut self.app);
         };
-        let (ops, expander) = (session.ops.clone(), session.expander.clone());
+        let ops = session.ops.clone();
+        // The process of an attached session reads the files itself.
+        let expander = session.own().map(|own| own.expander.clone());
         let shown = self.app.command_for(&text);
-        if !text.contains('@') {
+        let Some(expander) = expander.filter(|_| text.contains('@')) else {
             let prompt = Prompt { text, typed_command: shown, ..Prompt::default() };
             return self.send(order(prompt, steer)).await;
-        }
+        };
         let jobs = self.jobs.clone();
         tokio::spawn(async move {
             let typed = text.clone();
@@ -277,8 +285,10 @@ impl TerminalFrontEnd {
 
     /// Starts the page of the session, and shows a link to it.
     pub(super) fn open_devtools(&mut self, browser: bool) {
-        let Some(session) = &self.session else { return self.app.toast("the session is not open") };
-        let (launch, id) = (session.open.launch().clone(), session.open.id.clone());
+        let Some(launch) = self.app.launch.clone().filter(|_| self.session.is_some()) else {
+            return self.app.toast("the session is not open");
+        };
+        let id = SessionId::from(self.app.session.id());
         let (pages, jobs) = (Arc::clone(&self.devtools), self.jobs.clone());
         tokio::spawn(async move {
             let link = pages.link(launch, id, browser).await;
@@ -336,31 +346,31 @@ impl TerminalFrontEnd {
         let set_here = std::mem::take(&mut self.session_changes);
         let is_same = self.app.session.is_shown() && matches!(choice, SessionChoice::New);
         let mut rules = Vec::new();
-        if let Some(session) = self.session.take() {
+        if let Some(open) = self.session.take().and_then(Session::into_open) {
             // The approval mode chosen by the user stays; a mode with more permissions is not
             // restored.
-            if mode != session.open.mode {
+            if mode != open.mode {
                 self.options.approval_mode = Some(mode);
             }
             // A reopened session keeps its mode; a fork is another session.
             let is_copy = matches!(
-                &choice, SessionChoice::Resume(id) if *id != session.open.id.as_str()
+                &choice, SessionChoice::Resume(id) if *id != open.id.as_str()
             );
-            rules = session.open.session_rules();
+            rules = open.session_rules();
             // Approvals for a session do not apply to another.
             self.options.session_rules =
                 if self.app.session.is_shown() && !is_copy { rules.clone() } else { Vec::new() };
             reports_mode = (is_copy || !self.app.session.is_shown())
-                && (mode != session.open.mode || mode == ApprovalMode::Plan);
-            before = Some(match session.open.is_resumable() {
-                true => SessionChoice::Resume(session.open.id.as_str().to_owned()),
+                && (mode != open.mode || mode == ApprovalMode::Plan);
+            before = Some(match open.is_resumable() {
+                true => SessionChoice::Resume(open.id.as_str().to_owned()),
                 false => SessionChoice::New,
             });
             // Nothing is drawn in the meantime.
             let hurry = tokio::time::sleep(SHORT_FAREWELL);
             let notices = match choice {
-                SessionChoice::Clear => session.open.clear_until(hurry).await,
-                _ => session.open.close_with_limit(hurry).await,
+                SessionChoice::Clear => open.clear_until(hurry).await,
+                _ => open.close_with_limit(hurry).await,
             };
             output = notices.into_iter().map(|notice| notice.text).collect();
         }
@@ -380,8 +390,9 @@ impl TerminalFrontEnd {
                 self.send(op).await;
             }
         }
-        if let Some(session) = self.session.as_ref().filter(|_| reports_mode) {
-            let holds = crate::status_line::mode(session.open.mode, &self.app.theme).0;
+        let own = self.session.as_ref().and_then(Session::own);
+        if let Some(own) = own.filter(|_| reports_mode) {
+            let holds = crate::status_line::mode(own.open.mode, &self.app.theme).0;
             self.app
                 .info(format!("The approval mode is also `{holds}` here; shift+tab changes it."));
         }
@@ -474,7 +485,7 @@ impl TerminalFrontEnd {
     /// Ends the running turn: its partial answer is shown, counted, and journaled like any
     /// other.
     async fn end_turn(&mut self) {
-        if !self.app.is_busy() {
+        if !self.app.is_busy() || self.attached.is_some() {
             return;
         }
         let Some(ops) = self.session.as_ref().map(|session| session.ops.clone()) else { return };
@@ -501,7 +512,10 @@ impl TerminalFrontEnd {
         pager::close(&mut self.app);
         self.app.transcript.stop_waiting_for_pictures();
         self.app.transcript.stop_waiting_for_grammars();
-        let last = info::exit_summary(&mut self.app, self.delete);
+        let last = match &self.attached {
+            Some(_) => info::detach_summary(&self.app, self.session_end.as_deref()),
+            None => info::exit_summary(&mut self.app, self.delete),
+        };
         if self.app.window.has_title() {
             // The title belongs to a program that has ended.
             drop(self.screen.set_title(""));
@@ -512,8 +526,9 @@ impl TerminalFrontEnd {
         drop(self.screen.close(&last));
         let launch = self.app.launch.take();
         let id = self.app.session.id().to_owned();
-        if let Some(session) = self.session.take() {
-            let has_hooks = session.open.has_end_hooks();
+        // An attached session continues.
+        if let Some(open) = self.session.take().and_then(Session::into_open) {
+            let has_hooks = open.has_end_hooks();
             let hurry = async {
                 if matches!(left, ExitReason::Signal(_)) {
                     return tokio::time::sleep(SHORT_FAREWELL).await;
@@ -528,7 +543,7 @@ impl TerminalFrontEnd {
                 }
                 signals.next().await;
             };
-            for output in session.open.close_with_limit(hurry).await {
+            for output in open.close_with_limit(hurry).await {
                 // The terminal has been restored, so this may write to it.
                 let _ = writeln!(std::io::stderr(), "{output}");
             }

@@ -1,19 +1,63 @@
-//! The open session as held by the front end.
+//! The session as held by the front end.
 
 use parallax_commands::Expander;
+use parallax_protocol::op::Op;
 use parallax_sdk::{EventReader, OpSender, OpenSession};
+use tokio::sync::mpsc;
 
-/// An open session.
+/// A session that takes operations and emits events.
 pub(crate) struct Session {
-    pub(crate) open: OpenSession,
+    pub(crate) process: SessionProcess,
     pub(crate) events: EventReader,
     pub(crate) ops: OpSender,
+}
+
+/// Where a session runs.
+pub(crate) enum SessionProcess {
+    /// In this process.
+    Own(Box<OwnSession>),
+    /// In another process; slash commands that only show something go to it.
+    Other(mpsc::Sender<String>),
+}
+
+/// A session of this process.
+pub(crate) struct OwnSession {
+    pub(crate) open: OpenSession,
     pub(crate) expander: Expander,
 }
 
 impl Session {
     pub(crate) fn new(open: OpenSession, events: EventReader) -> Self {
         let (ops, expander) = (open.ops(), open.expander.clone());
-        Self { open, events, ops, expander }
+        Self { process: SessionProcess::Own(Box::new(OwnSession { open, expander })), events, ops }
+    }
+
+    pub(crate) fn attached(
+        events: EventReader,
+        ops: OpSender,
+        commands: mpsc::Sender<String>,
+    ) -> Self {
+        Self { process: SessionProcess::Other(commands), events, ops }
+    }
+
+    /// Returns the session, if it runs in this process.
+    pub(crate) fn own(&self) -> Option<&OwnSession> {
+        match &self.process {
+            SessionProcess::Own(own) => Some(own),
+            SessionProcess::Other(_) => None,
+        }
+    }
+
+    /// Returns the session, if it runs in this process.
+    pub(crate) fn into_open(self) -> Option<OpenSession> {
+        match self.process {
+            SessionProcess::Own(own) => Some(own.open),
+            SessionProcess::Other(_) => None,
+        }
+    }
+
+    /// Sends an operation. Returns whether the session takes it.
+    pub(crate) async fn send(&self, op: Op) -> bool {
+        self.ops.send(op).await.is_ok()
     }
 }

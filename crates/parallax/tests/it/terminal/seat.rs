@@ -76,24 +76,13 @@ impl Seat {
 
     /// Starts another program instead, such as a shell that starts it.
     pub fn running(world: World, program: &Path, arguments: &[&str], start: &Start<'_>) -> Self {
-        let mut environment = world.home.env(&world.server.url());
-        for (name, value) in [("TERM", "xterm-256color"), ("COLORTERM", "truecolor")] {
-            set(&mut environment, name, Some(value));
-        }
-        for (name, value) in &start.environment {
-            set(&mut environment, name, *value);
-        }
-        let project = world.home.project();
-        let setup = Setup {
-            program,
-            arguments: arguments.iter().map(OsString::from).collect(),
-            environment,
-            directory: &project,
-            size: start.size,
-            answers: start.answers.clone(),
-        };
-        let terminal = Terminal::start(&setup, LIMIT).expect("a terminal");
+        let terminal = terminal(&world, program, arguments, start);
         Self { terminal, world }
+    }
+
+    /// Starts it in a world with other processes.
+    pub fn terminal(world: &World, start: &Start<'_>) -> Terminal {
+        terminal(world, Path::new(PROGRAM), start.arguments, start)
     }
 
     // --- hands
@@ -181,6 +170,26 @@ impl Seat {
 
 /// The placeholder of the empty composer.
 pub const COMPOSER: &str = "Type your message";
+
+fn terminal(world: &World, program: &Path, arguments: &[&str], start: &Start<'_>) -> Terminal {
+    let mut environment = world.home.env(&world.server.url());
+    for (name, value) in [("TERM", "xterm-256color"), ("COLORTERM", "truecolor")] {
+        set(&mut environment, name, Some(value));
+    }
+    for (name, value) in &start.environment {
+        set(&mut environment, name, *value);
+    }
+    let project = world.home.project();
+    let setup = Setup {
+        program,
+        arguments: arguments.iter().map(OsString::from).collect(),
+        environment,
+        directory: &project,
+        size: start.size,
+        answers: start.answers.clone(),
+    };
+    Terminal::start(&setup, LIMIT).expect("a terminal")
+}
 
 fn set(environment: &mut Vec<(OsString, OsString)>, name: &str, value: Option<&str>) {
     environment.retain(|(known, _)| known != name);

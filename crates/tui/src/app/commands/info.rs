@@ -424,6 +424,26 @@ pub(crate) fn exit_summary(app: &mut App, deleted: bool) -> Vec<Line> {
     rows
 }
 
+/// Returns the rows to leave behind when the program leaves a session of another process. `end` is
+/// how the session ended, if it did.
+pub(crate) fn detach_summary(app: &App, end: Option<&str>) -> Vec<Line> {
+    let id = app.session.id();
+    let mut rows = unsent_rows(app);
+    let (what, how) = match end {
+        Some(end) => (format!("The session {id} {end}."), format!("parallax --resume {id}")),
+        None => {
+            (format!("Detached. The session {id} keeps running."), format!("parallax attach {id}"))
+        }
+    };
+    let hint = match end {
+        Some(_) => format!("To resume it, run: {how}"),
+        None => format!("To attach again, run: {how}"),
+    };
+    rows.push(Line::styled(what, app.theme.accent));
+    rows.push(Line::styled(hint, app.theme.secondary));
+    rows.iter().flat_map(|row| wrap(row, app.window.width(), &[])).collect()
+}
+
 /// Returns rows with prompts that were never sent: queued ones, and those that returned when
 /// the program ended the turn.
 fn unsent_rows(app: &App) -> Vec<Line> {

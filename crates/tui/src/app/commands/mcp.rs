@@ -62,6 +62,9 @@ fn with_rows(app: &mut App, show: impl FnOnce(&mut App, Vec<McpRow>) + Send + 's
 /// Notifies the user about servers that are still starting, because the first prompt does not
 /// wait for them.
 pub(crate) fn report_starting_servers(app: &mut App) {
+    if app.session.is_attached() {
+        return;
+    }
     let names = |open: &OpenSession| open.mcp_view().map(|view| view.starting());
     app.ask_session(names, |app, names| {
         let names: Vec<String> =

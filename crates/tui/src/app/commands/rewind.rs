@@ -32,6 +32,10 @@ pub(crate) fn show(app: &mut App, prompts: &[PromptEntry]) {
 /// Asks what to rewind and previews the resulting file changes.
 pub(crate) fn ask_rewind_scope(app: &mut App, turn: u64) {
     app.dialogs.close();
+    if app.session.is_attached() {
+        let reason = "the files are not shown in an attached session".to_owned();
+        return show_choices(app, turn, Err(reason));
+    }
     app.effect(Effect::AskSession(Box::new(move |session| {
         let back = session.rewind_preview();
         Box::new(move |app| {

@@ -11,6 +11,17 @@ const INDENT: usize = 2;
 
 /// Prints the session header.
 pub(crate) fn header(app: &mut App, launch: &SessionConfig) {
+    let model = crate::sanitize::one_row(&launch.model_name()).into_owned();
+    print_header(app, launch, &model, crate::welcome::tips(launch));
+}
+
+/// Prints the header of a session that runs in another process.
+pub(crate) fn attached_header(app: &mut App, launch: &SessionConfig, id: &str) {
+    let tip = "Ctrl+D or /quit detaches; the session keeps running".to_owned();
+    print_header(app, launch, &format!("attached to {id}"), vec![tip]);
+}
+
+fn print_header(app: &mut App, launch: &SessionConfig, session: &str, tips: Vec<String>) {
     if app.settings.hide_banner || app.settings.screen_reader {
         return;
     }
@@ -22,22 +33,21 @@ pub(crate) fn header(app: &mut App, launch: &SessionConfig) {
     };
     let version = &launch.options().version;
     let folder = launch.options().directory.display().to_string();
-    let model = crate::sanitize::one_row(&launch.model_name()).into_owned();
     let mut rows = vec![
         line(
             "  ▞▚  ",
             Line::styled("Parallax", theme.text.bold())
-                .with_span(format!(" {version}{SEPARATOR}{model}"), theme.secondary),
+                .with_span(format!(" {version}{SEPARATOR}{session}"), theme.secondary),
         ),
         line("  ▚▞  ", Line::styled(folder, theme.secondary)),
     ];
     if !app.settings.hide_tips {
         rows.push(Line::EMPTY);
         let keys = if app.settings.shortcuts_hint { "? for shortcuts · " } else { "" };
-        let tips = format!("  /help for commands · {keys}@ adds files · ! runs in your shell");
-        rows.push(Line::styled(tips, theme.secondary));
+        let help = format!("  /help for commands · {keys}@ adds files · ! runs in your shell");
+        rows.push(Line::styled(help, theme.secondary));
         let width = app.window.width().max(20);
-        for tip in crate::welcome::tips(launch) {
+        for tip in tips {
             let tip =
                 Line::styled(format!("  {BULLET}"), theme.accent).with_span(tip, theme.secondary);
             rows.extend(wrap(&tip, width, &[Span::raw(" ".repeat(INDENT + 2))]));

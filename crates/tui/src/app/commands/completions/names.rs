@@ -82,7 +82,7 @@ fn ask_session_if_open<T: Send + 'static>(
     work: impl FnOnce(&OpenSession) -> T + Send + 'static,
     then: impl FnOnce(&mut App, T) + Send + 'static,
 ) {
-    if app.session.is_ready() {
+    if app.session.is_ready() && !app.session.is_attached() {
         app.ask_session(work, then);
     }
 }
