@@ -15,10 +15,10 @@ use crate::paint::{PaintOptions, Painter, VerticalMove};
 use crate::picture::Picture;
 use crate::row::Row;
 
-/// Erases the cursor's row and everything below. Not in one step from the first column: in the
-/// window's first row, tmux treats that as clearing the screen and saves its contents in the
-/// scrollback.
-pub(crate) const ERASE_BELOW: &[u8] = b"\r\x1b[K\x1b[C\x1b[J\r";
+/// Erases the cursor's row and everything below. The first column is overwritten instead: if the
+/// whole first row of the window is erased, tmux forgets that it continues the row above, and if the
+/// whole window is, it saves its contents in the scrollback.
+pub(crate) const ERASE_BELOW: &[u8] = b"\r \x1b[J\r";
 
 /// Only the end of a longer row is rewritten for programs that read the output.
 const ECHO_CAP: usize = 80;

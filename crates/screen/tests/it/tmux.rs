@@ -172,8 +172,15 @@ fn live_rows_at_the_window_top_leave_no_remains() {
 #[test]
 fn approval_request_leaves_no_remains_after_shrink_and_growth() {
     let drag = [(110, 36), (95, 32), (80, 28), (70, 24), (60, 20), (75, 25), (90, 30), (110, 36)];
-    let steps: [&[(u16, u16)]; 5] =
-        [&[(60, 20)], &[(120, 20), (60, 20), (60, 40)], &[(20, 5), (80, 24)], &drag, &[(60, 20)]];
+    let steps: [&[(u16, u16)]; 6] = [
+        &[(60, 20)],
+        &[(120, 20), (60, 20), (60, 40)],
+        &[(20, 5), (80, 24)],
+        &drag,
+        &[(60, 20)],
+        // The first part of a wrapped row is in the scrollback.
+        &[(40, 8), (30, 6)],
+    ];
     let mut left = Vec::new();
     for attempt in 0..6 {
         // Load that lasts several seconds must not affect all attempts.
