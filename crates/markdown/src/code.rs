@@ -4,7 +4,7 @@ use parallax_screen::{Line, Span};
 
 use crate::highlight::{Highlighter, Pieces};
 use crate::render_options::RenderOptions;
-use parallax_screen::layout::hard_wrap;
+use parallax_screen::layout::space_wrap;
 use parallax_screen::sanitize;
 
 /// The indentation of code.
@@ -33,7 +33,7 @@ pub fn code_rows(
     let spans = code_spans(text, pieces, look);
     let mut rows = Vec::new();
     for (index, spans) in
-        hard_wrap(spans, columns.saturating_sub(prefix_width)).into_iter().enumerate()
+        space_wrap(spans, columns.saturating_sub(prefix_width)).into_iter().enumerate()
     {
         if index == 1 && !gutter.is_empty() {
             prefix.pop();

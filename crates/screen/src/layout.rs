@@ -49,6 +49,64 @@ pub fn hard_wrap(spans: Vec<Span>, columns: usize) -> Vec<Vec<Span>> {
     rows
 }
 
+/// Like [`hard_wrap`], but breaks after a space if the second half of a row has one. All characters
+/// are kept.
+pub fn space_wrap(spans: Vec<Span>, columns: usize) -> Vec<Vec<Span>> {
+    let columns = columns.max(2);
+    let total: usize = spans.iter().map(Span::width).sum();
+    if total <= columns {
+        return vec![spans];
+    }
+    let text: String = spans.iter().map(|span| span.text.as_ref()).collect();
+    let (mut ends, mut used) = (Vec::new(), 0);
+    // The end of the last space in the row, and the columns up to there.
+    let mut space = None;
+    for (offset, cluster) in text.grapheme_indices(true) {
+        let width = grapheme_width(cluster);
+        if used + width > columns {
+            match space.take().filter(|(_, before)| *before > columns / 2) {
+                Some((end, before)) => {
+                    ends.push(end);
+                    used -= before;
+                }
+                None => {
+                    ends.push(offset);
+                    used = 0;
+                }
+            }
+        }
+        used += width;
+        if cluster == " " {
+            space = Some((offset + 1, used));
+        }
+    }
+    ends.push(text.len());
+    split_spans(&spans, &ends)
+}
+
+/// Splits spans at offsets in their text.
+fn split_spans(spans: &[Span], ends: &[usize]) -> Vec<Vec<Span>> {
+    let mut rows = Vec::with_capacity(ends.len());
+    let mut start = 0;
+    for end in ends {
+        let mut row = Vec::new();
+        let mut offset = 0;
+        for span in spans {
+            let range = offset..offset + span.text.len();
+            let (from, to) = (start.max(range.start), (*end).min(range.end));
+            if from < to
+                && let Some(text) = span.text.get(from - offset..to - offset)
+            {
+                row.push(Span { text: text.to_owned().into(), ..span.clone() });
+            }
+            offset = range.end;
+        }
+        rows.push(row);
+        start = *end;
+    }
+    rows
+}
+
 /// Returns the row with a prefix.
 pub fn with_prefix(prefix: &[Span], mut row: Line) -> Line {
     if prefix.is_empty() {
@@ -176,6 +234,28 @@ mod tests {
         let rows =
             two_columns(Line::raw(name.to_owned()), Line::raw(meaning.to_owned()), 20, width);
         rows.iter().map(|row| row.text().trim_end().to_owned()).collect()
+    }
+
+    fn space_wrapped(text: &str, columns: usize) -> Vec<String> {
+        // Spans end anywhere.
+        let (first, rest) = text.split_at(text.len() / 3);
+        let spans = vec![Span::raw(first.to_owned()), Span::raw(rest.to_owned())];
+        let rows = space_wrap(spans, columns).into_iter();
+        rows.map(|row| row.iter().map(|span| span.text.as_ref()).collect()).collect()
+    }
+
+    #[test]
+    fn code_is_broken_after_spaces_and_keeps_all_characters() {
+        let code = "    let attempt = attempt.saturating_add(1);";
+        assert_eq!(space_wrapped(code, 30), ["    let attempt = ", "attempt.saturating_add(1);"]);
+        assert_eq!(space_wrapped("aaaaaaaaaaaaaaaaaaaa", 8), ["aaaaaaaa", "aaaaaaaa", "aaaa"]);
+        // A break in the first half would waste too much of the row.
+        assert_eq!(space_wrapped("a bbbbbbbbbbbb", 8), ["a bbbbbb", "bbbbbb"]);
+        for width in 2..50 {
+            let rows = space_wrapped(code, width);
+            assert_eq!(rows.concat(), code, "{width}");
+            assert!(rows.iter().all(|row| text_width(row) <= width), "{width}: {rows:?}");
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use parallax_protocol::tool::FileDiff;
 use parallax_screen::{Line, Span, Style};
 
 use crate::highlight::{Highlighter, Pieces, Role};
-use crate::layout::{count, hard_wrap, truncate_text};
+use crate::layout::{count, space_wrap, truncate_text};
 use crate::sanitize;
 use crate::theme::Theme;
 use hunks::{DiffRow, LineChange};
@@ -276,7 +276,7 @@ impl<'l> Rows<'l> {
         let blank = " ".repeat(gutter.len());
         let room = self.options.width.saturating_sub(used);
         let fill_style = style.bg.is_some().then_some(style);
-        for (index, pieces) in hard_wrap(spans, room).into_iter().enumerate() {
+        for (index, pieces) in space_wrap(spans, room).into_iter().enumerate() {
             let (number, sign) = match index {
                 0 => (gutter.clone(), sign.to_owned()),
                 _ => (blank.clone(), " ".repeat(sign.len())),
