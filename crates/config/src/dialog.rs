@@ -80,4 +80,21 @@ mod tests {
             ["General", "Appearance", "Model", "Context", "Tools", "Security", "Advanced"]
         );
     }
+
+    #[test]
+    fn description_of_a_dialog_row_adds_to_its_label() {
+        let words = |text: &str| -> Vec<String> {
+            let text = text.to_lowercase();
+            let words = text.split(|char: char| !char.is_alphanumeric());
+            words.filter(|word| word.len() > 3).map(str::to_owned).collect()
+        };
+        let adds_nothing = |row: &SettingRow| {
+            let label = words(row.label);
+            words(row.doc).into_iter().filter(|word| !label.contains(word)).count() < 2
+        };
+        let rows = setting_rows(&Settings::default());
+        let repeated: Vec<&str> =
+            rows.iter().filter(|row| adds_nothing(row)).map(|row| row.key).collect();
+        assert!(repeated.is_empty(), "{repeated:?}");
+    }
 }

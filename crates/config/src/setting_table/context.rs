@@ -4,20 +4,25 @@ use crate::setting_spec::SettingType::{Choice, Flag, Number as Num, TextOrTexts,
 use crate::setting_spec::{SettingSpec, key};
 
 pub(super) const SETTINGS: &[SettingSpec] = &[
-    key("context.fileName", TextOrTexts, "[\"GEMINI.md\",\"AGENTS.md\"]", "Names of context files")
-        .with_label_after_restart("Context file names"),
+    key(
+        "context.fileName",
+        TextOrTexts,
+        "[\"GEMINI.md\",\"AGENTS.md\"]",
+        "Files with instructions for the model, such as `GEMINI.md`",
+    )
+    .with_label_after_restart("Context file names"),
     key(
         "context.importFormat",
         Choice(&["tree", "flat"]),
         "\"tree\"",
-        "How imports of context files are formatted",
+        "Whether imported files are nested in the importing file (`tree`) or follow it (`flat`)",
     )
     .with_label_after_restart("Format of context file imports"),
     key(
         "context.includeDirectoryTree",
         Flag,
         "true",
-        "Include the directory tree in the first request",
+        "Send the names of the project's files with the first request",
     )
     .with_label_after_restart("Directory tree in the first request"),
     key("context.discoveryMaxDirs", Num, "200", "No effect"),
@@ -33,13 +38,18 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         "[\".git\"]",
         "Names that mark the root of a project; empty: do not search parent directories",
     ),
-    key("context.includeDirectories", Texts, "[]", "Additional workspace directories")
-        .with_label_after_restart("Additional workspace directories"),
+    key(
+        "context.includeDirectories",
+        Texts,
+        "[]",
+        "Directories besides the project that belong to the workspace",
+    )
+    .with_label_after_restart("Additional workspace directories"),
     key(
         "context.loadMemoryFromIncludeDirectories",
         Flag,
         "false",
-        "Load context files from additional workspace directories",
+        "Read context files in directories besides the project, too",
     )
     .with_label_after_restart("Context files of additional directories"),
     key("context.fileFiltering.respectGitIgnore", Flag, "true", "Skip files ignored by git")
@@ -67,7 +77,7 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         "context.fileFiltering.customIgnoreFilePaths",
         Texts,
         "[]",
-        "Additional ignore files, highest precedence first",
+        "Files with patterns as in `.gitignore`, highest precedence first",
     )
     .with_label_after_restart("Additional ignore files"),
 ];

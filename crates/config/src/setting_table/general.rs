@@ -11,18 +11,28 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         "Editor for prompts and files; else `$VISUAL`, `$EDITOR`",
     )
     .with_label("Preferred editor"),
-    key("general.openEditorInNewWindow", Flag, "false", "Open graphical editors in a new window")
-        .with_label("Open editor in a new window"),
+    key(
+        "general.openEditorInNewWindow",
+        Flag,
+        "false",
+        "Give each file a window of its own in graphical editors",
+    )
+    .with_label("Open editor in a new window"),
     key("general.vimMode", Flag, "false", "vi key bindings in the composer").with_label("Vim mode"),
     key(
         "general.defaultApprovalMode",
         Choice(&["default", "auto_edit", "plan"]),
         "\"default\"",
-        "Approval mode at startup",
+        "What a new session may do without approval",
     )
     .with_label_after_restart("Approval mode at startup"),
-    key("general.enableNotifications", Flag, "false", "Terminal notifications")
-        .with_label("Notifications"),
+    key(
+        "general.enableNotifications",
+        Flag,
+        "false",
+        "Notify when the agent is done or needs an answer, while another window has the focus",
+    )
+    .with_label("Notifications"),
     key(
         "general.notificationMethod",
         Choice(&["auto", "osc9", "osc777", "bell"]),
@@ -47,7 +57,7 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         "Retry after ambiguous network failures and interrupted streams",
     )
     .with_label_after_restart("Retry after ambiguous network failures"),
-    key("general.maxAttempts", Num, "10", "Maximum attempts per model request (at most 10)")
+    key("general.maxAttempts", Num, "10", "Attempts per model request before it fails, at most 10")
         .with_label_after_restart("Maximum attempts per request"),
     key("general.sessionRetention.enabled", Flag, "true", "Delete old sessions"),
     key("general.sessionRetention.maxAge", Age, "\"30d\"", "Delete sessions older than this"),

@@ -4,7 +4,13 @@ use crate::setting_spec::SettingType::{Choice, Flag, Number as Num, Object as Ob
 use crate::setting_spec::{SettingSpec, key};
 
 pub(super) const SETTINGS: &[SettingSpec] = &[
-    key("model.name", Text, "", "Model").with_label_after_restart("Model"),
+    key(
+        "model.name",
+        Text,
+        "",
+        "Model of new sessions: a name, or `auto` to choose one for each task",
+    )
+    .with_label_after_restart("Model"),
     key(
         "model.routing",
         Choice(&["on", "rules", "off"]),
@@ -29,8 +35,13 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         "\"ask\"",
         "Whether to use another model when the chosen one is unavailable (Parallax only)",
     ),
-    key("model.maxSessionTurns", Num, "-1", "Maximum model requests per run; -1: no limit")
-        .with_label_after_restart("Maximum model requests per run"),
+    key(
+        "model.maxSessionTurns",
+        Num,
+        "-1",
+        "Stop a run after this many model requests; -1: no limit",
+    )
+    .with_label_after_restart("Maximum model requests per run"),
     key(
         "budget.session.maxCost",
         Num,
@@ -65,7 +76,7 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         "100000",
         "Number of tokens at which the history is compacted (Parallax only)",
     ),
-    key("model.disableLoopDetection", Flag, "false", "Disable loop detection")
+    key("model.disableLoopDetection", Flag, "false", "Do not stop a model that repeats itself")
         .with_label_after_restart("Disable loop detection"),
     key("model.skipNextSpeakerCheck", Flag, "true", "No effect: the next speaker is never checked"),
     key(

@@ -4,31 +4,31 @@ use crate::setting_spec::SettingType::{Choice, Flag, FlagOr, Number as Num, Text
 use crate::setting_spec::{SettingSpec, key};
 
 pub(super) const SETTINGS: &[SettingSpec] = &[
-    key("security.toolSandboxing", FlagOr(&["auto"]), "\"auto\"", "Sandbox for commands").with_label_after_restart("Sandbox for commands"),
+    key("security.toolSandboxing", FlagOr(&["auto"]), "\"auto\"", "Confine what commands can read, write, and reach; `auto`: where the system supports it").with_label_after_restart("Sandbox for commands"),
     key(
         "security.sandbox.network.default",
         Flag,
         "false",
-        "Allow commands to access the network (Parallax only)",
+        "Let commands reach the network in modes without a setting of their own (Parallax only)",
     ).with_label_after_restart("Network access for commands"),
     key(
         "security.sandbox.network.auto_edit",
         Flag,
         "false",
-        "Allow commands to access the network in `auto_edit` mode (Parallax only)",
+        "Let commands reach the network while edits are auto-approved (Parallax only)",
     ).with_label_after_restart("Network access in auto-edit mode"),
     key(
         "security.sandbox.network.plan",
         Flag,
         "false",
-        "Allow commands to access the network in `plan` mode (Parallax only)",
+        "Let commands reach the network before a plan is approved (Parallax only)",
     ).with_label_after_restart("Network access in plan mode"),
     key(
         "security.sandbox.network.yolo",
         Flag,
         "true",
-        "Allow commands to access the network in `yolo` mode (Parallax only)",
-    ).with_label_after_restart("Network access in yolo mode"),
+        "Let commands reach the network while all actions are auto-approved (Parallax only)",
+    ).with_label_after_restart("Network access in YOLO mode"),
     key(
         "security.sandbox.hostLoopback",
         Flag,
@@ -78,18 +78,18 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         "Patterns of sources from which extensions may be installed; empty: all",
     ),
     key("security.blockGitExtensions", Flag, "false", "Block extensions from URLs"),
-    key("security.disableYoloMode", Flag, "false", "Disable `yolo` mode").with_label_after_restart("Disable yolo mode"),
+    key("security.disableYoloMode", Flag, "false", "Reject the mode that auto-approves all actions").with_label_after_restart("Disable YOLO mode"),
     key(
         "security.disableAlwaysAllow",
         Flag,
         "false",
-        "Disable \"always allow\" in approval requests",
+        "Offer no answers in approval requests that also cover later calls",
     ).with_label_after_restart("Disable \"always allow\""),
     key(
         "security.enablePermanentToolApproval",
         Flag,
         "false",
-        "Allow saving \"always allow\" rules",
+        "Offer answers in approval requests that save a rule for later sessions",
     ).with_label_after_restart("Save \"always allow\" rules"),
     key(
         "security.autoAddToPolicyByDefault",
@@ -103,7 +103,7 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         "\"ask\"",
         "Require approval for edits to build files (Parallax only)",
     ).with_label_after_restart("Build file guard"),
-    key("security.folderTrust.enabled", Flag, "true", "Require trust for folders").with_label_after_restart("Folder trust"),
+    key("security.folderTrust.enabled", Flag, "true", "Ask before settings, commands, and instructions of a new folder are used").with_label_after_restart("Folder trust"),
     key(
         "security.secretStorage",
         Choice(&["auto", "file"]),
@@ -114,7 +114,7 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         "security.environmentVariableRedaction.enabled",
         Flag,
         "true",
-        "Withhold secrets from child processes",
+        "Remove variables with keys and tokens from the environment of child processes",
     ).with_label_after_restart("Withhold secrets from commands"),
     key(
         "security.environmentVariableRedaction.allowed",

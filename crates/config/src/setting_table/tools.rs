@@ -14,7 +14,7 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         "Additional paths that can be read in the sandbox",
     ),
     key("tools.sandboxNetworkAccess", Flag, "false", "Allow network access in the sandbox"),
-    key("tools.shell.showColor", Flag, "true", "Show colors in command output")
+    key("tools.shell.showColor", Flag, "true", "Keep the colors that a command prints")
         .with_label_after_restart("Colors in command output"),
     key("tools.shell.enableInteractiveShell", Flag, "true", "Run commands in a pseudo-terminal"),
     key(
@@ -23,8 +23,13 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         "\"silent\"",
         "What happens when a background command ends",
     ),
-    key("tools.shell.pager", Text, "\"cat\"", "Pager for commands")
-        .with_label_after_restart("Pager for commands"),
+    key(
+        "tools.shell.pager",
+        Text,
+        "\"cat\"",
+        "Program that shows long output of commands; `cat` prints all of it",
+    )
+    .with_label_after_restart("Pager for commands"),
     key(
         "tools.shell.inactivityTimeout",
         Num,
@@ -43,7 +48,7 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         "tools.shell.commandSubstitution",
         Choice(&["block", "check", "allow"]),
         "\"check\"",
-        "How command substitutions are handled (Parallax only)",
+        "Whether `$(…)` in commands is rejected, checked, or left unchecked (Parallax only)",
     )
     .with_label_after_restart("Command substitution"),
     key("tools.discoveryCommand", Text, "", "Command that lists the project's own tools"),
@@ -104,7 +109,7 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         "tools.truncateToolOutputThreshold",
         Num,
         "40000",
-        "Maximum characters of a tool result; 0: no limit",
+        "Give the model the beginning and end of results with more characters; 0: no limit",
     )
     .with_label_after_restart("Maximum tool result (characters)"),
     key(
@@ -113,8 +118,13 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         "true",
         "No effect: failed edits are never corrected by a model",
     ),
-    key("useWriteTodos", Flag, "true", "Enable the to-do tool")
-        .with_label_after_restart("To-do tool"),
+    key(
+        "useWriteTodos",
+        Flag,
+        "true",
+        "Let the model keep a to-do list, which is shown above the composer",
+    )
+    .with_label_after_restart("To-do tool"),
     key("mcp.serverCommand", Text, "", "Command that starts an MCP server"),
     key("mcp.allowed", Texts, "", "The only MCP servers that are started"),
     key(
