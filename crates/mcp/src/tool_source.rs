@@ -100,8 +100,8 @@ impl ToolSource for Servers {
         }
         (!words.is_empty()).then(|| {
             format!(
-                "MCP servers with problems: {} (see `/mcp`, `parallax mcp list`)",
-                words.join("; ")
+                "MCP servers with problems:\n  {}\n`/mcp` and `parallax mcp list` show their state.",
+                words.join("\n  ")
             )
         })
     }

@@ -95,6 +95,7 @@ impl BudgetKind {
     /// Formats an amount (`$0.50`, `20000 tokens`, `90 s`).
     pub fn words(self, amount: f64) -> String {
         match self {
+            Self::Cost if amount == 0.0 => "$0.00".to_owned(),
             Self::Cost if amount < 0.1 => format!("${amount:.4}"),
             Self::Cost => format!("${amount:.2}"),
             Self::Tokens => format!("{amount:.0} tokens"),

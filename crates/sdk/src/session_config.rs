@@ -184,14 +184,14 @@ impl SessionConfig {
         self.config.settings.flag("general.plan.enabled")
     }
 
-    /// Returns why yolo mode is not allowed here, if so.
+    /// Returns why YOLO mode is not allowed here, if so.
     pub fn yolo_refusal(&self) -> Option<String> {
         if self.config.settings.disable_yolo_mode() {
-            let reason = "yolo mode is disabled by the setting `security.disableYoloMode`";
+            let reason = "YOLO mode is disabled by the setting `security.disableYoloMode`";
             return Some(reason.to_owned());
         }
         (!self.config.trust.trusted)
-            .then(|| "yolo mode requires a trusted folder; see /permissions".to_owned())
+            .then(|| "YOLO mode requires a trusted folder; see /permissions".to_owned())
     }
 
     /// Returns why a session here cannot switch to a mode, if so.
@@ -202,7 +202,7 @@ impl SessionConfig {
                 Some("plan mode is disabled by the setting `general.plan.enabled`".to_owned())
             }
             ApprovalMode::AutoEdit if !self.config.trust.trusted => {
-                Some("auto_edit mode requires a trusted folder".to_owned())
+                Some("auto-edit mode requires a trusted folder".to_owned())
             }
             _ => None,
         }
@@ -217,7 +217,7 @@ impl SessionConfig {
         here.parent().is_none() || home.is_some_and(|home| real(home) == here)
     }
 
-    /// Replaces yolo mode by the default mode if the directory is the root or the home directory,
+    /// Replaces YOLO mode by the default mode if the directory is the root or the home directory,
     /// for sessions whose user can confirm actions. Returns whether it did.
     pub fn restrict_yolo(&mut self) -> bool {
         let careful = self.mode == ApprovalMode::Yolo && self.is_home_or_root();
@@ -247,13 +247,13 @@ fn approval_mode(
     config: &Config,
     warnings: &mut Vec<String>,
 ) -> Result<ApprovalMode, Failure> {
-    // Yolo mode is never taken from a settings file, because a project could contain one.
+    // YOLO mode is never taken from a settings file, because a project could contain one.
     let set = config.settings.default_approval_mode().min(ApprovalMode::AutoEdit);
     let mode = options.approval_mode.unwrap_or(set);
     if mode == ApprovalMode::Yolo && config.settings.disable_yolo_mode() {
         return Err(failure(
             FailureKind::Config,
-            "yolo mode is disabled by the setting `security.disableYoloMode`".to_owned(),
+            "YOLO mode is disabled by the setting `security.disableYoloMode`".to_owned(),
         ));
     }
     if mode == ApprovalMode::Plan && !config.settings.flag("general.plan.enabled") {

@@ -82,7 +82,7 @@ fn is_user_requested(compaction: &Compaction) -> bool {
 fn context(picture: &ContextBreakdown) -> CommandOutput {
     let ContextBreakdown { tokens, window, mark, blocks, .. } = picture;
     let share = (tokens * 100).checked_div(*window).unwrap_or(0);
-    let mut lines = vec![format!("{tokens} of {window} tokens ({share}%); compacted from {mark}")];
+    let mut lines = vec![format!("{tokens} of {window} tokens ({share}%); compacted at {mark}")];
     lines.extend(blocks.iter().filter(|block| block.tokens > 0).map(|block| {
         let kind = block.kind.words();
         let name = block.name.as_deref().map(|name| format!(" {name}")).unwrap_or_default();

@@ -80,7 +80,7 @@ impl ServerState {
         let reason = self.previous_error.as_deref()?;
         Some(match reason {
             "" => "no response yet, nor in an earlier session".to_owned(),
-            reason => format!("no response yet; in an earlier session: {reason}"),
+            reason => format!("no response yet. In an earlier session, {reason}"),
         })
     }
 }
