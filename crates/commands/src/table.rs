@@ -92,6 +92,7 @@ pub enum SlashCommand {
     Plan,
     PlanCopy,
     Policies,
+    PoliciesPanel,
     Privacy,
     Quit,
     Restore,
@@ -114,6 +115,7 @@ pub enum SlashCommand {
     Theme,
     Todos,
     Tools,
+    ToolsPanel,
     ToolsDescriptions,
     Transcript,
     Undo,
@@ -172,6 +174,7 @@ const fn is_panel(command: SlashCommand) -> bool {
             | SlashCommand::Mode
             | SlashCommand::Model
             | SlashCommand::Permissions
+            | SlashCommand::PoliciesPanel
             | SlashCommand::Rewind
             | SlashCommand::Settings
             | SlashCommand::Shortcuts
@@ -179,6 +182,7 @@ const fn is_panel(command: SlashCommand) -> bool {
             | SlashCommand::StatsPanel
             | SlashCommand::Tasks
             | SlashCommand::Theme
+            | SlashCommand::ToolsPanel
     )
 }
 
@@ -587,7 +591,7 @@ pub static TABLE: &[CommandSpec] = &[
         .with_subcommands(&[plain("copy", SlashCommand::PlanCopy, "Copy the plan")])
         .headless("/plan TEXT")
         .editors(&[("plan", "Plan a task without changing anything", "task")]),
-    plain("policies", SlashCommand::Policies, "Show the rules in effect")
+    plain("policies", SlashCommand::PoliciesPanel, "Show the rules in effect")
         .with_subcommands(&[plain("list", SlashCommand::Policies, "Show the rules in effect")])
         .headless("/policies [list]")
         .editors(&[("policies", "List policy rules", "")]),
@@ -661,7 +665,7 @@ pub static TABLE: &[CommandSpec] = &[
         .anytime()
         .parallax_only()
         .headless("/todos"),
-    plain("tools", SlashCommand::Tools, "List the model's tools")
+    plain("tools", SlashCommand::ToolsPanel, "List the model's tools")
         .with_subcommands(&[
             plain("list", SlashCommand::Tools, "Names only").with_aliases(&["nodesc"]),
             plain(

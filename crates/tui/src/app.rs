@@ -459,7 +459,7 @@ impl App {
     /// Notifies the user if the terminal is not focused and notifications are enabled.
     fn notify(&mut self, text: &str) {
         if !self.window.has_focus() && self.settings.notifications.is_some() {
-            self.effect(Effect::Notify(text.to_owned()));
+            self.effect(Effect::Notify { title: self.notifier(), text: text.to_owned() });
         }
     }
 }

@@ -16,7 +16,7 @@ const BAR: usize = 80;
 pub(crate) fn rows(picture: &ContextBreakdown, width: usize, theme: &Theme) -> Vec<Line> {
     let share = (picture.tokens * 100).checked_div(picture.window).unwrap_or(0);
     let head = format!(
-        "{} of {} tokens ({share}%); compacted from {}",
+        "{} of {} tokens ({share}%); compacted at {}",
         count(picture.tokens),
         count(picture.window),
         count(picture.mark)
@@ -141,7 +141,7 @@ mod tests {
         };
         let rows = rows(&picture, 80, &Theme::default());
         let texts: Vec<String> = rows.iter().map(Line::text).collect();
-        assert_eq!(texts[0], "Context  20.0k of 100.0k tokens (20%); compacted from 50.0k");
+        assert_eq!(texts[0], "Context  20.0k of 100.0k tokens (20%); compacted at 50.0k");
         let full = texts[1].chars().filter(|char| *char == '█').count();
         assert!(texts[1].chars().count() == 80 && full == 16, "{}", texts[1]);
         let little = ContextBreakdown { tokens: 5_600, window: 1_000_000, ..picture.clone() };

@@ -205,7 +205,8 @@ pub(crate) fn row(
 fn tail(working: &Working, look: StatusOptions<'_>, seconds: u64, room: usize) -> String {
     let tokens = match working.last_shown.1 {
         0 => String::new(),
-        tokens => format!("{}↓", status_line::count(tokens)),
+        1 => "1 token".to_owned(),
+        tokens => format!("{} tokens", status_line::count(tokens)),
     };
     let time = time(seconds);
     // Programs wait for `(esc to cancel,`.
@@ -267,18 +268,18 @@ mod tests {
         assert!(text(&working).contains("Writing… (esc to cancel, 3s)"), "{}", text(&working));
         working.count(3_000);
         assert!(
-            text(&working).contains("Writing… (esc to cancel, 3s · 1.2k↓)"),
+            text(&working).contains("Writing… (esc to cancel, 3s · 1.2k tokens)"),
             "{}",
             text(&working)
         );
         // Within a second the number does not change.
         working.streamed_bytes = 8_000;
         working.count(3_900);
-        assert!(text(&working).contains("1.2k↓"));
+        assert!(text(&working).contains("1.2k tokens"));
         working.record_request_end(1_000);
         working.count(4_000);
         assert!(
-            text(&working).contains("Thinking… (esc to cancel, 3s · 1.0k↓"),
+            text(&working).contains("Thinking… (esc to cancel, 3s · 1.0k tokens"),
             "{}",
             text(&working)
         );

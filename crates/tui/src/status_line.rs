@@ -13,6 +13,8 @@ const OWN_PROMPT: &str = "|⌐■_■|";
 
 /// Columns between two items.
 const SEPARATOR: usize = 3;
+/// Windows with fewer columns do not show the key of the default mode.
+const NARROW: usize = 61;
 /// Minimum columns of the model name.
 const MIN_MODEL_LENGTH: usize = 8;
 
@@ -103,6 +105,7 @@ pub(crate) fn rows(
         .map(|item| (*item, spans(*item, status, labels, theme)))
         .filter(|(_, spans)| !spans.is_empty())
         .collect();
+    name_key(&mut drawn, status, width, theme);
     let mut used = 0;
     let mut values = Line::EMPTY;
     let mut names = Line::EMPTY;
@@ -148,8 +151,11 @@ pub(crate) fn rows(
             }
         }
     }
+    if missing_columns(&drawn, used, labels, width).is_some() && !status.shows_all {
+        // Then the tokens, for the same reason.
+        drawn.retain(|(item, _)| *item != FooterItem::TokenCount);
+    }
     shorten_model(&mut drawn, used, labels, width);
-    name_key(&mut drawn, status, (used, labels, width), theme);
     for (item, spans) in drawn {
         let own: usize = spans.iter().map(Span::width).sum();
         let cell = cell(item, &spans, labels);
@@ -177,22 +183,15 @@ pub(crate) fn rows(
     }
 }
 
-/// Adds the key that changes the mode to its name if all items fit.
-fn name_key(
-    drawn: &mut [FooterCell],
-    status: &StatusLineData,
-    (used, labels, width): (usize, bool, usize),
-    theme: &Theme,
-) {
-    if status.mode_key.is_empty() {
+/// Adds the key that changes the mode to its name, in windows that are not narrow, and to modes
+/// other than the default. It does not depend on the other items, so that it stays where it is.
+fn name_key(drawn: &mut [FooterCell], status: &StatusLineData, width: usize, theme: &Theme) {
+    let is_named = width >= NARROW || status.mode != ApprovalMode::Default;
+    if status.mode_key.is_empty() || !is_named {
         return;
     }
-    let mode =
-        |drawn: &mut [FooterCell]| drawn.iter().position(|(item, _)| *item == FooterItem::Mode);
-    let Some(at) = mode(drawn) else { return };
-    drawn[at].1.push(Span::styled(format!(" ({})", status.mode_key), theme.secondary));
-    if missing_columns(drawn, used, labels, width).is_some() {
-        drawn[at].1.pop();
+    if let Some((_, spans)) = drawn.iter_mut().find(|(item, _)| *item == FooterItem::Mode) {
+        spans.push(Span::styled(format!(" ({})", status.mode_key), theme.secondary));
     }
 }
 
@@ -471,11 +470,20 @@ mod tests {
     }
 
     #[test]
-    fn mode_key_is_shown_if_it_fits() {
+    fn mode_key_stays_and_other_modes_show_it_in_narrow_windows() {
         let status = StatusLineData { mode_key: "shift+tab".to_owned(), ..sample_status() };
         let row = |width| rows(&status, &USUAL, false, width, &Theme::default())[0].text();
         assert!(row(100).starts_with("default (shift+tab) · gemini-3-pro · "), "{}", row(100));
-        assert!(row(80).starts_with("default · gemini-3-pro · "), "{}", row(80));
+        assert_eq!(
+            row(80),
+            "default (shift+tab) · gemini-3-pro · 25% context · 12.3k↑ 1.2k↓ · ⎇ main"
+        );
+        // Tokens go first.
+        assert_eq!(row(64), "default (shift+tab) · gemini-3-pro · 25% context · ⎇ main");
+        assert!(row(50).starts_with("default · gemini-3-pro · "), "{}", row(50));
+        let status = StatusLineData { mode: ApprovalMode::Plan, ..status.clone() };
+        let row = |width| rows(&status, &USUAL, false, width, &Theme::default())[0].text();
+        assert!(row(50).starts_with("plan (shift+tab) · gemini-"), "{}", row(50));
     }
 
     #[test]
@@ -488,12 +496,9 @@ mod tests {
             ..sample_status()
         };
         let row = |width| rows(&status, &USUAL, false, width, &Theme::default())[0].text();
-        assert_eq!(
-            row(72),
-            "default · auto-gemini-3 → 3-flash-preview-0… · 25% context · 1.0k↑ 1.2k↓"
-        );
+        assert_eq!(row(55), "default · auto-gemini-3 → 3-flash-previe… · 25% context");
         assert!(row(120).contains("auto-gemini-3 → 3-flash-preview-09-2026"), "{}", row(120));
-        assert!(row(55).starts_with("default · auto-gemini-3 · 25%"), "{}", row(55));
+        assert!(row(41).starts_with("default · auto-gemini-3 · 25%"), "{}", row(41));
     }
 
     #[test]

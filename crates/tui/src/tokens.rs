@@ -26,6 +26,12 @@ pub(crate) const ASKS: &str = "?";
 pub(crate) const CURRENT: &str = "»";
 /// Blocked.
 pub(crate) const BLOCKED: &str = "!";
+/// A request that is repeated.
+pub(crate) const RETRY: &str = "↻";
+/// Belongs to the item above: what was read for it, a picture, a hint.
+pub(crate) const ATTACHED: &str = "↳";
+/// A part of a command.
+pub(crate) const PART: &str = "· ";
 /// Before the facts about a finished turn.
 pub(crate) const TURN_END: &str = "─";
 /// Before an entry of a list in a notice or the welcome.

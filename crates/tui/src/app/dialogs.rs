@@ -312,7 +312,6 @@ impl App {
             }
             Purpose::Sessions if key == Key::ctrl('s') => sessions::sort(self, false),
             Purpose::Sessions if key == Key::ctrl('r') => sessions::sort(self, true),
-            Purpose::Sessions if key == Key::ctrl('o') => sessions::toggle_one_shots(self),
             Purpose::Context if delete => context::change(self, self.context.drop_result(id)),
             Purpose::Context if key.character() == Some('p') => {
                 context::change(self, self.context.pin(id));

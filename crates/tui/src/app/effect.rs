@@ -84,7 +84,7 @@ pub(crate) enum Effect {
     /// Show or hide the terminal's progress indicator.
     Progress(bool),
     /// Notify a user who is not looking at the terminal.
-    Notify(String),
+    Notify { title: String, text: String },
     /// Suspend the process (job control).
     Suspend,
     /// Resume after a suspension.

@@ -116,7 +116,7 @@ impl App {
                 let around = self.dialog_context();
                 self.dialogs.push_approval(question, &around);
                 self.waiting(true);
-                self.notify(&format!("{} asks: {}", self.notifier(), ask.title));
+                self.notify(&format!("Waiting for approval: {}", ask.title));
             }
             EventBody::ApprovalClosed { ask, .. } => {
                 self.drop_hint();
@@ -216,7 +216,7 @@ impl App {
     }
 
     /// The title of notifications: the product and the project, because several sessions may run.
-    fn notifier(&self) -> String {
+    pub(super) fn notifier(&self) -> String {
         match self.status_data.workspace.as_str() {
             "" => "Parallax".to_owned(),
             workspace => format!("Parallax ({})", crate::sanitize::one_row(workspace)),
@@ -282,8 +282,7 @@ impl App {
                 self.session.typed_prompts().last().map(|prompt| crate::sanitize::one_row(prompt));
             let prompt =
                 prompt.map(|prompt| format!(": {}", truncate_text(&prompt, PROMPT_COLUMNS)));
-            let done = format!("{} is done{}", self.notifier(), prompt.unwrap_or_default());
-            self.notify(&done);
+            self.notify(&format!("Done{}", prompt.unwrap_or_default()));
             // A compaction that waited for this turn comes first.
             if !self.turn.is_compacting() {
                 self.send_queued();

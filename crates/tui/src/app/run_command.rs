@@ -154,6 +154,7 @@ pub(crate) fn run(app: &mut App, command: SlashCommand, arguments: &str) {
         SlashCommand::Plan => plan::run(app, arguments),
         SlashCommand::PlanCopy => plan::copy(app, arguments),
         SlashCommand::Policies => info::policies(app),
+        SlashCommand::PoliciesPanel => info::policies_panel(app),
         SlashCommand::Privacy => app.show_wrapped_rows(plain_rows(PRIVACY)),
         SlashCommand::Quit => match arguments {
             "" | "--delete" => app.effect(Effect::Quit { delete: !arguments.is_empty() }),
@@ -185,6 +186,7 @@ pub(crate) fn run(app: &mut App, command: SlashCommand, arguments: &str) {
             app.show_rows(rows);
         }
         SlashCommand::Tools => info::tools(app, false),
+        SlashCommand::ToolsPanel => info::tools_panel(app),
         SlashCommand::ToolsDescriptions => info::tools(app, true),
         SlashCommand::Transcript => pager::open(app),
         SlashCommand::Undo => undo(app, arguments),

@@ -58,8 +58,13 @@ impl ContextView {
             _ if items.is_empty() => return ContextStep::Print(rows),
             _ => None,
         };
-        let list = ListDialog::new("Tool results in the context", items)
-            .intro(rows)
+        let mut intro = rows;
+        if let Some(first) = intro.first_mut().filter(|first| first.spans.len() > 1) {
+            // The title of the dialog.
+            first.spans.remove(0);
+        }
+        let list = ListDialog::new("Context", items)
+            .intro(intro)
             .hint("x drop · p pin · enter print the breakdown · esc back")
             .at(&before.unwrap_or_default());
         self.breakdown = Some(Box::new(breakdown.clone()));

@@ -177,8 +177,7 @@ impl Overlay {
     pub(crate) fn is_typing(&self) -> bool {
         match &self.body {
             OverlayBody::List(list) => list.is_searched(),
-            OverlayBody::Field(_) => true,
-            OverlayBody::Panel(panel) => panel.is_typing(),
+            OverlayBody::Field(_) | OverlayBody::Panel(_) => true,
         }
     }
 

@@ -78,8 +78,6 @@ impl SortKey {
 struct Order {
     key: SortKey,
     reversed: bool,
-    /// Whether one-shot headless runs are listed too.
-    with_one_shots: bool,
 }
 
 impl Order {
@@ -95,23 +93,22 @@ impl Order {
         };
         format!("Sessions · {}", if self.reversed { last } else { first })
     }
+}
 
-    /// Returns the title with the number of hidden sessions.
-    fn title_of(self, sessions: &[SessionEntry]) -> String {
-        match sessions.iter().filter(|entry| !self.lists(entry)).count() {
-            0 => self.title(),
-            1 => format!("{} · 1 headless run hidden (ctrl+o)", self.title()),
-            hidden => format!("{} · {hidden} headless runs hidden (ctrl+o)", self.title()),
-        }
-    }
+/// The tabs: sessions that were used in a terminal, and one-shot headless runs.
+const TABS: [&str; 2] = ["Conversations", "Headless runs"];
 
-    fn lists(self, entry: &SessionEntry) -> bool {
-        self.with_one_shots || !entry.one_shot
+/// Returns the tabs if there are sessions of both kinds.
+fn tabs(sessions: &[SessionEntry]) -> Vec<&'static str> {
+    let one_shots = sessions.iter().filter(|entry| entry.one_shot).count();
+    match one_shots == 0 || one_shots == sessions.len() {
+        true => Vec::new(),
+        false => TABS.into(),
     }
 }
 
 fn session_item(entry: &SessionEntry) -> ListItem {
-    ListItem::new(entry.id.clone(), sanitize(&entry.title), entry.age())
+    below(0, entry)
 }
 
 /// Returns a list item, indented by its fork depth.
@@ -120,7 +117,9 @@ fn below(depth: usize, entry: &SessionEntry) -> ListItem {
         0 => String::new(),
         depth => format!("{}└ ", "  ".repeat((depth - 1).min(MAX_DEPTH))),
     };
-    ListItem::new(entry.id.clone(), format!("{mark}{}", sanitize(&entry.title)), entry.age())
+    let label = format!("{mark}{}", sanitize(&entry.title));
+    let item = ListItem::new(entry.id.clone(), label, entry.age());
+    ListItem { tab: usize::from(entry.one_shot), ..item }
 }
 
 /// Returns the size of a session file in bytes.
@@ -149,14 +148,15 @@ impl SessionBrowser {
             return None;
         }
         sessions.sort_by_key(|entry| std::cmp::Reverse(entry.last_used));
-        let with_one_shots = sessions.iter().all(|entry| entry.one_shot);
-        let order = Order { with_one_shots, ..Order::default() };
-        let listed = sessions.iter().filter(|entry| order.lists(entry));
-        let items = listed.clone().map(session_item).collect();
-        let first = listed.map(|entry| entry.id.clone()).next().unwrap_or_default();
-        let list = ListDialog::new(order.title_of(&sessions), items).with_search().hint(
+        let order = Order::default();
+        let items = sessions.iter().map(session_item).collect();
+        let tabs = tabs(&sessions);
+        let is_first = |entry: &&SessionEntry| tabs.is_empty() || !entry.one_shot;
+        let first = sessions.iter().find(is_first).map(|entry| entry.id.clone());
+        let first = first.unwrap_or_default();
+        let list = ListDialog::new(order.title(), items).with_search().with_tabs(tabs).hint(
             "enter resume · delete remove · ctrl+s sort · ctrl+r reverse · esc \
-             back",
+             close",
         );
         self.order = order;
         self.sessions = sessions;
@@ -165,17 +165,12 @@ impl SessionBrowser {
 
     /// Sorts by the next property.
     pub(crate) fn sort_by_next(&mut self) {
-        self.order = Order { key: self.order.key.next(), reversed: false, ..self.order };
+        self.order = Order { key: self.order.key.next(), reversed: false };
     }
 
     /// Reverses the order.
     pub(crate) fn reverse(&mut self) {
         self.order.reversed ^= true;
-    }
-
-    /// Shows or hides one-shot headless runs.
-    pub(crate) fn toggle_one_shots(&mut self) {
-        self.order.with_one_shots ^= true;
     }
 
     /// Updates the list to the current order.
@@ -195,14 +190,12 @@ impl SessionBrowser {
         }
         let items = match order.key {
             SortKey::Tree => {
-                let listed: Vec<SessionEntry> =
-                    sessions.iter().filter(|entry| order.lists(entry)).cloned().collect();
-                tree(&listed).into_iter().map(|(depth, entry)| below(depth, entry)).collect()
+                tree(sessions).into_iter().map(|(depth, entry)| below(depth, entry)).collect()
             }
-            _ => sessions.iter().filter(|entry| order.lists(entry)).map(session_item).collect(),
+            _ => sessions.iter().map(session_item).collect(),
         };
-        list.set_title(order.title_of(sessions));
-        list.replace(items);
+        list.set_title(order.title());
+        list.replace_with_tabs(items, tabs(sessions));
     }
 
     /// The session with this id.

@@ -134,10 +134,7 @@ impl SettingsView {
             None => ListDialog::new(self.title_with_scope(SETTINGS), items)
                 .with_search()
                 .with_tabs(tabs(rows))
-                .hint(
-                    "←→ group · enter change · tab change scope · ctrl+l \
-                     default · esc close",
-                ),
+                .hint("enter change · tab scope · ctrl+l reset · esc close"),
         };
         Overlay::list(Purpose::Settings, list)
     }
@@ -245,15 +242,14 @@ pub(crate) fn setting_items(rows: &[SettingRow], theme: &Theme) -> Vec<ListItem>
 }
 
 fn setting_item(row: &SettingRow, rows: &[SettingRow], theme: &Theme) -> ListItem {
-    let mut preview = vec![Line::styled(row.doc, theme.text), Line::styled(row.key, theme.accent)];
-    let mut details = format!("default: {}", default_of(row));
+    let mut facts = format!(" · default: {}", default_of(row));
     if let Some(origin) = &row.origin {
-        details.push_str(&format!(" · set in {}", origin.file.display()));
+        facts.push_str(&format!(" · set in {}", origin.file.display()));
     }
     if row.needs_restart {
-        details.push_str(" · takes effect with the next session");
+        facts.push_str(" · takes effect with the next session");
     }
-    preview.push(Line::styled(details, theme.secondary));
+    let facts = Line::styled(row.key, theme.accent).with_span(facts, theme.secondary);
     let scope = match row.origin.as_ref().map(|origin| origin.layer) {
         None => "",
         Some(Layer::User | Layer::UserGemini) => "  (user)",
@@ -262,8 +258,9 @@ fn setting_item(row: &SettingRow, rows: &[SettingRow], theme: &Theme) -> ListIte
     };
     let item = ListItem::new(row.key, row.label, format!("{}{scope}", format_value(&row.value)));
     let tab = tabs(rows).iter().position(|tab| *tab == row.category);
-    let keywords = format!("{} {}", row.key, row.doc);
-    ListItem { tab: tab.unwrap_or(0), keywords, ..item.with_preview(preview) }
+    let doc = row.doc.trim_end_matches(" (Parallax only)");
+    let item = item.with_description(doc).with_preview(vec![facts]);
+    ListItem { tab: tab.unwrap_or(0), keywords: row.key.to_owned(), ..item }
 }
 
 /// What Enter on a setting does: toggles a flag, selects the next choice, or opens a field.

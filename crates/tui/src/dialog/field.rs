@@ -130,14 +130,23 @@ impl Field {
 }
 
 /// Returns the row of a search, which says what it is for while it is empty, and the column of the
-/// cursor.
-pub(super) fn search_row(search: &Field, width: usize, theme: &Theme) -> (Line, usize) {
+/// cursor. The position in what was found is at its right end.
+pub(super) fn search_row(
+    search: &Field,
+    place: &str,
+    width: usize,
+    theme: &Theme,
+) -> (Line, usize) {
     let (text, column) = search.row(width.saturating_sub(3));
     let row = Line::styled(SEARCH, theme.secondary);
-    let row = match text.is_empty() {
+    let mut row = match text.is_empty() {
         true => row.with_span("Type to search", theme.secondary),
         false => row.with_span(text, theme.text),
     };
+    let room = width.saturating_sub(row.width() + 1);
+    if !place.is_empty() && text_width(place) < room {
+        row.push(Span::styled(format!("{place:>room$}"), theme.secondary));
+    }
     (row, column + text_width(SEARCH))
 }
 

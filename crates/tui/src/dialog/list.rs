@@ -1,25 +1,17 @@
 //! A selection list: numbered or searchable, optionally with a preview.
 
+mod described;
 mod spoken;
+mod view;
 
 use std::cell::Cell;
 use std::collections::HashMap;
 
-use parallax_screen::{Key, KeyCode, Line, Span, Style, text_width, wrap};
+use parallax_screen::{Key, KeyCode, Line};
 
-use super::field::{Field, search_row};
-use super::{DialogKey, DialogView, Response, tabs};
-use crate::layout::truncate_row;
-use crate::layout::{hint_row, truncate_text, with_prefix};
-use crate::theme::Theme;
-use crate::tokens::{NO_POINTER, selectable, selectable_rows};
-
-/// Windows with fewer columns show only labels.
-const NARROW: usize = 32;
-/// Maximum number of visible items.
-const MAX_SHOWN: usize = 10;
-/// Rows of a high window, where the items may take half of it.
-const HIGH: usize = 36;
+use super::field::Field;
+use super::{DialogKey, Response};
+use view::MAX_SHOWN;
 
 /// An item of a list.
 #[derive(Debug, Clone, Default)]
@@ -29,6 +21,8 @@ pub(crate) struct ListItem {
     pub(crate) label: String,
     /// Secondary text after the label.
     pub(crate) detail: String,
+    /// A sentence below the label.
+    pub(crate) description: String,
     /// More text that a search finds.
     pub(crate) keywords: String,
     /// Why the item cannot be chosen, if so.
@@ -46,6 +40,18 @@ impl ListItem {
         detail: impl Into<String>,
     ) -> Self {
         Self { id: id.into(), label: label.into(), detail: detail.into(), ..Self::default() }
+    }
+
+    /// Adds a sentence below the label.
+    #[must_use]
+    pub(crate) fn with_description(mut self, description: impl Into<String>) -> Self {
+        self.description = description.into();
+        self
+    }
+
+    /// Returns all text that a search finds.
+    fn searched_text(&self) -> String {
+        [&self.label, &self.detail, &self.description, &self.keywords].map(String::as_str).join(" ")
     }
 
     #[must_use]
@@ -66,7 +72,7 @@ pub(crate) struct ListDialog {
     intro_page: Cell<(usize, usize)>,
     items: Vec<ListItem>,
     /// Titles of tabs. Each tab shows its items; a search covers all.
-    tabs: Vec<&'static str>,
+    tabs: Vec<String>,
     tab: usize,
     /// Indexes of the items that match the search, best first.
     matching: Vec<usize>,
@@ -136,12 +142,34 @@ impl ListDialog {
         self.has_digits && self.search_text().is_empty()
     }
 
-    /// Puts the items into tabs.
+    /// Puts the items into tabs. A single tab is not shown.
     #[must_use]
-    pub(crate) fn with_tabs(mut self, tabs: Vec<&'static str>) -> Self {
-        self.tabs = tabs;
+    pub(crate) fn with_tabs<T: Into<String>>(mut self, tabs: Vec<T>) -> Self {
+        self.set_tabs(tabs);
         self.filter();
         self
+    }
+
+    /// Replaces the tabs.
+    fn set_tabs<T: Into<String>>(&mut self, tabs: Vec<T>) {
+        self.tabs = tabs.into_iter().map(Into::into).collect();
+        if self.tabs.len() < 2 {
+            self.tabs.clear();
+        }
+        self.tab = self.tab.min(self.tabs.len().saturating_sub(1));
+    }
+
+    /// Replaces items and tabs; the cursor stays on its item if it still exists.
+    pub(crate) fn replace_with_tabs<T: Into<String>>(
+        &mut self,
+        items: Vec<ListItem>,
+        tabs: Vec<T>,
+    ) {
+        let open = self.tabs.get(self.tab).cloned();
+        self.set_tabs(tabs);
+        let at = open.and_then(|open| self.tabs.iter().position(|tab| *tab == open));
+        self.tab = at.unwrap_or(self.tab);
+        self.replace(items);
     }
 
     /// Sets the text shown for an empty list.
@@ -173,6 +201,11 @@ impl ListDialog {
     /// Moves the cursor to this item.
     #[must_use]
     pub(crate) fn at(mut self, id: &str) -> Self {
+        let tab = self.items.iter().find(|item| item.id == id).map(|item| item.tab);
+        if let Some(tab) = tab.filter(|tab| *tab < self.tabs.len()) {
+            self.tab = tab;
+            self.filter();
+        }
         if let Some(at) = self.matching.iter().position(|index| self.items[*index].id == id) {
             self.cursor = at;
         }
@@ -305,6 +338,10 @@ impl ListDialog {
             }
         }
         if let Some(search) = &mut self.search {
+            // Habit: a search begins with `/`.
+            if search.text().is_empty() && raw.character() == Some('/') {
+                return Response::Stay;
+            }
             if !own && search.key(raw) {
                 self.filter();
                 self.cursor = 0;
@@ -386,7 +423,7 @@ impl ListDialog {
         for (index, item) in self.items.iter().enumerate() {
             if holds(&item.label) {
                 by_label.push(index);
-            } else if holds(&format!("{} {} {}", item.label, item.detail, item.keywords)) {
+            } else if holds(&item.searched_text()) {
                 by_detail.push(index);
             } else if self.result_row(&item.id).is_some() {
                 elsewhere.push(index);
@@ -402,271 +439,6 @@ impl ListDialog {
     fn shows_tab(&self) -> bool {
         !self.tabs.is_empty() && self.search_text().is_empty()
     }
-
-    /// Returns at most `height` rows.
-    pub(crate) fn view(&self, width: usize, height: usize, theme: &Theme) -> DialogView {
-        let mut rows = wrap(&Line::styled(self.title.clone(), theme.accent.bold()), width, &[]);
-        let title = rows.len();
-        rows.extend(self.intro_rows(width, height.saturating_sub(rows.len()), theme));
-        if self.shows_tab() {
-            rows.push(tabs::row(&self.tabs, self.tab, width, theme));
-        }
-        let mut cursor = None;
-        if let Some(search) = &self.search {
-            let (row, column) = search_row(search, width, theme);
-            cursor = Some((column, rows.len()));
-            rows.push(row);
-        }
-        let head = rows.len();
-        let limit = if height < HIGH { MAX_SHOWN } else { height / 2 };
-        let visible_rows =
-            limit.min(height.saturating_sub(rows.len() + self.footer_row_count())).max(1);
-        let first = self.first_visible(visible_rows);
-        let label_width = self.label_width(width);
-        let mut cut_short = None;
-        let room = height.saturating_sub(rows.len() + 1);
-        let whole = self.wrapped_rows(label_width, width, room, theme);
-        let in_rows = if whole.is_some() { 0 } else { visible_rows };
-        let visible_rows = if whole.is_some() { self.matching.len() } else { visible_rows };
-        rows.extend(whole.into_iter().flatten());
-        for (offset, index) in self.matching.iter().enumerate().skip(first).take(in_rows) {
-            let item = &self.items[*index];
-            let (row, is_whole) = self.row(offset, item, label_width, width, theme);
-            if visible_rows == 1 && !is_whole {
-                // No other item needs the rows.
-                let room = height.saturating_sub(rows.len() + 1).max(1);
-                rows.extend(self.item_rows(offset, item, width, theme).into_iter().take(room));
-                continue;
-            }
-            rows.push(row);
-            if offset == self.cursor && !is_whole {
-                let label = match text_width(&item.label) <= label_width {
-                    true => "",
-                    false => &item.label,
-                };
-                cut_short = Some(format!("{label}  {}", item.detail));
-            }
-        }
-        if self.matching.is_empty() {
-            let reason = match &self.search_status {
-                _ if self.items.is_empty() => &self.empty,
-                Some(_) => "no match so far",
-                None => "no match",
-            };
-            rows.push(Line::styled(format!("  {reason}"), theme.secondary));
-        }
-        if let Some(text) = cut_short {
-            // Show the whole text if at least its start fits.
-            let text = Line::styled(format!("  {}", text.trim()), theme.secondary);
-            let room = height.saturating_sub(rows.len() + 1);
-            rows.extend(first_rows(wrap(&text, width, &[Span::raw("  ")]), room, width));
-        }
-        self.push_footer(&mut rows, width, height, visible_rows, theme);
-        let mut rows: Vec<Line> = rows.into_iter().map(|row| truncate_row(row, width)).collect();
-        // Empty rows above the list and above the hint, if both fit.
-        if rows.len() + 2 <= height {
-            rows.insert(rows.len() - 1, Line::EMPTY);
-            rows.insert(head, Line::EMPTY);
-            cursor = cursor.map(|(column, row)| (column, row + usize::from(row >= head)));
-        }
-        // An empty row below the title if text follows.
-        if !self.intro.is_empty() && rows.len() < height {
-            rows.insert(title, Line::EMPTY);
-            cursor = cursor.map(|(column, row)| (column, row + usize::from(row >= title)));
-        }
-        DialogView { rows, cursor }
-    }
-
-    /// Returns the rows above the list that fit; the others are shown page by page.
-    fn intro_rows(&self, width: usize, height: usize, theme: &Theme) -> Vec<Line> {
-        let rows: Vec<Line> = self.intro.iter().flat_map(|line| wrap(line, width, &[])).collect();
-        let search = usize::from(self.search.is_some());
-        let room =
-            |items: usize| height.saturating_sub(self.matching.len().clamp(1, items) + search + 1);
-        if rows.is_empty() || rows.len() < room(3) {
-            self.intro_page.set((0, 0));
-            return rows;
-        }
-        // If space is scarce, one visible item is enough.
-        let room = if room(3) > 3 { room(3) - 1 } else { room(1).max(1) };
-        let page = room.saturating_sub(1).max(1);
-        let last = rows.len().saturating_sub(page);
-        self.intro_page.set((page, last));
-        let (at, count) = (self.intro_at.min(last), rows.len());
-        let mut shown: Vec<Line> = rows.into_iter().skip(at).take(page).collect();
-        let text =
-            format!("… rows {} to {} of {count}: page up, page down", at + 1, at + shown.len());
-        let report = Line::styled(truncate_text(&text, width), theme.warning);
-        match room {
-            // The first page shows that there are more.
-            1 if at == 0 => shown = vec![report],
-            1 => {}
-            _ => shown.push(report),
-        }
-        shown
-    }
-
-    /// Returns the rows of a numbered list with wrapped items, if they fit.
-    fn wrapped_rows(
-        &self,
-        label_width: usize,
-        width: usize,
-        room: usize,
-        theme: &Theme,
-    ) -> Option<Vec<Line>> {
-        if self.search.is_some() || self.matching.len() > MAX_SHOWN {
-            return None;
-        }
-        let items = || self.matching.iter().map(|index| &self.items[*index]).enumerate();
-        let is_whole = |(at, item)| self.row(at, item, label_width, width, theme).1;
-        if items().all(is_whole) {
-            return None;
-        }
-        // All details are below their labels, so that the items look alike.
-        let rows: Vec<Line> =
-            items().flat_map(|(at, item)| self.item_rows(at, item, width, theme)).collect();
-        (rows.len() <= room).then_some(rows)
-    }
-
-    /// Returns an item with its whole text.
-    fn item_rows(&self, offset: usize, item: &ListItem, width: usize, theme: &Theme) -> Vec<Line> {
-        let (lead, style) = self.row_prefix(offset, item, theme);
-        let hang = [Span::raw(" ".repeat(lead.width()))];
-        let room = width.saturating_sub(text_width(NO_POINTER));
-        let mut rows = wrap(&lead.with_span(item.label.clone(), style), room, &hang);
-        if !item.detail.is_empty() {
-            let remaining = room.saturating_sub(hang[0].width()).max(8);
-            let detail = wrap(&Line::styled(item.detail.clone(), theme.secondary), remaining, &[]);
-            rows.extend(detail.into_iter().map(|row| with_prefix(&hang, row)));
-        }
-        self.with_marker(rows, offset, width, theme)
-    }
-
-    fn first_visible(&self, visible_rows: usize) -> usize {
-        let last_first = self.matching.len().saturating_sub(visible_rows);
-        self.cursor.saturating_sub(visible_rows / 2).min(last_first)
-    }
-
-    /// Returns the columns of labels: all that details do not need, and at least three fifths.
-    fn label_width(&self, width: usize) -> usize {
-        let widest = |of: fn(&ListItem) -> &String| {
-            self.matching.iter().map(|index| text_width(of(&self.items[*index]))).max().unwrap_or(0)
-        };
-        let room = width.saturating_sub(8).max(8);
-        let beside = room.saturating_sub(widest(|item| &item.detail));
-        widest(|item| &item.label).min(beside.max(room * 3 / 5))
-    }
-
-    /// Returns the rows of an item with the marker before the first; the selected item is
-    /// highlighted.
-    fn with_marker(
-        &self,
-        rows: Vec<Line>,
-        offset: usize,
-        width: usize,
-        theme: &Theme,
-    ) -> Vec<Line> {
-        let selected = offset == self.cursor;
-        selectable_rows(rows, selected, width, theme)
-    }
-
-    /// Returns the number before an item's label, and the label's style.
-    fn row_prefix(&self, offset: usize, item: &ListItem, theme: &Theme) -> (Line, Style) {
-        let label = if item.disabled.is_some() { theme.secondary } else { theme.text };
-        let number = match self.search {
-            Some(_) if self.shows_digits() => match offset {
-                0..9 => format!("{}. ", offset + 1),
-                _ => "   ".to_owned(),
-            },
-            Some(_) => String::new(),
-            None => {
-                let digits = self.matching.len().to_string().len();
-                format!("{:>digits$}. ", offset + 1)
-            }
-        };
-        (Line::styled(number, label), label)
-    }
-
-    /// Returns an item's row and whether it shows the whole text.
-    fn row(
-        &self,
-        offset: usize,
-        item: &ListItem,
-        label_width: usize,
-        width: usize,
-        theme: &Theme,
-    ) -> (Line, bool) {
-        let (lead, label) = self.row_prefix(offset, item, theme);
-        let room = width.saturating_sub(lead.width() + text_width(NO_POINTER));
-        // In a narrow window the label alone is more useful than truncated label and detail.
-        let (label_limit, label_width) = match item.detail.is_empty() || width < NARROW {
-            true => (room, room),
-            false => (label_width, label_width),
-        };
-        let text = truncate_text(&item.label, label_limit);
-        let mut is_whole = text == item.label;
-        let pad = label_width.saturating_sub(text_width(&text)) + 2;
-        let remaining = room.saturating_sub(text_width(&text) + pad);
-        let mut line = lead.with_span(text, label);
-        if !item.detail.is_empty() {
-            let detail =
-                if remaining > 4 { truncate_text(&item.detail, remaining) } else { String::new() };
-            is_whole &= detail == item.detail;
-            if !detail.is_empty() {
-                line.push(Span::raw(" ".repeat(pad)));
-                line.push(Span::styled(detail, theme.secondary));
-            }
-        }
-        (selectable(line, offset == self.cursor, width, theme), is_whole)
-    }
-
-    /// Returns the number of rows that the foot always needs.
-    fn footer_row_count(&self) -> usize {
-        2 + usize::from(self.search_status.is_some())
-    }
-
-    fn push_footer(
-        &self,
-        rows: &mut Vec<Line>,
-        width: usize,
-        height: usize,
-        visible_rows: usize,
-        theme: &Theme,
-    ) {
-        if let Some(item) = self.current() {
-            let room = height.saturating_sub(rows.len() + self.footer_row_count());
-            let preview = self.result_row(&item.id).into_iter().chain(&item.preview);
-            let wrapped: Vec<Line> = preview.flat_map(|line| wrap(line, width, &[])).collect();
-            let wrapped = first_rows(wrapped, room.saturating_sub(1), width);
-            if !wrapped.is_empty() {
-                rows.push(Line::styled("─".repeat(width), theme.border));
-                rows.extend(wrapped);
-            }
-        }
-        if let Some(under_way) = &self.search_status {
-            rows.push(Line::styled(format!("  {under_way}"), theme.secondary));
-        }
-        if let Some(notice) = &self.notice {
-            rows.extend(wrap(&Line::styled(notice.clone(), theme.warning), width, &[]));
-        }
-        let mut hint = self.hint.clone();
-        if self.matching.len() > visible_rows {
-            hint = format!("{} of {} · {hint}", self.cursor + 1, self.matching.len());
-        }
-        rows.push(Line::styled(hint_row(&hint, width), theme.secondary));
-    }
-}
-
-/// Returns the first rows; the last one says whether there are more.
-fn first_rows(mut rows: Vec<Line>, room: usize, width: usize) -> Vec<Line> {
-    let is_cut = rows.len() > room;
-    rows.truncate(room);
-    if let Some(last) = rows.last_mut().filter(|_| is_cut) {
-        let style = last.spans.last().map(|span| span.style).unwrap_or_default();
-        let text = std::mem::take(last);
-        *last = truncate_row(text, width.saturating_sub(1)).with_span("…", style);
-    }
-    rows
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A panel of text pages: a row of tab titles, and the rows of the open page.
+//! A panel of text pages: the tabs, a search, and the rows of the open page.
 
 use std::cell::Cell;
 
@@ -9,6 +9,7 @@ use super::{DialogKey, DialogView, Response, tabs};
 use crate::layout::{hint_row, truncate_with_mark};
 use crate::markdown::{RenderOptions, render};
 use crate::theme::Theme;
+use crate::tokens::{CURRENT, DONE, FAILED, IDLE, LOW};
 
 /// Minimum number of text rows before empty rows are added around them.
 const AIRY: usize = 12;
@@ -23,7 +24,7 @@ pub(crate) enum PanelText {
 /// A panel of text pages.
 #[derive(Debug, Clone)]
 pub(crate) struct Panel {
-    /// What the pages are about, if their titles do not say it.
+    /// What the pages are about.
     title: &'static str,
     pages: Vec<(String, PanelText)>,
     page: usize,
@@ -31,12 +32,12 @@ pub(crate) struct Panel {
     first: usize,
     /// The number of rows shown last, and the maximum of `first`.
     shown_rows: Cell<(usize, usize)>,
-    /// The search field; only rows with all its words are shown.
-    search: Option<Field>,
+    /// Only rows with all its words are shown.
+    search: Field,
 }
 
 impl Panel {
-    pub(crate) fn new(mut pages: Vec<(String, PanelText)>) -> Self {
+    pub(crate) fn new(title: &'static str, mut pages: Vec<(String, PanelText)>) -> Self {
         for (title, text) in &mut pages {
             // The tab is the heading.
             if let PanelText::Rows(rows) = text
@@ -46,53 +47,44 @@ impl Panel {
                 rows.remove(0);
             }
         }
-        Self { title: "", pages, page: 0, first: 0, shown_rows: Cell::default(), search: None }
+        let (shown_rows, search) = (Cell::default(), Field::default());
+        Self { title, pages, page: 0, first: 0, shown_rows, search }
     }
 
-    /// Says what the pages are about.
-    #[must_use]
-    pub(crate) fn with_title(mut self, title: &'static str) -> Self {
-        self.title = title;
-        self
+    /// Whether there is something to choose with the tabs.
+    fn has_tabs(&self) -> bool {
+        self.pages.len() > 1
     }
 
-    /// Returns the row with the title and the tabs. A single tab cannot be changed.
-    fn head(&self, width: usize, theme: &Theme) -> Line {
+    /// Returns the title and the tabs. A single tab cannot be changed, so it is part of the title;
+    /// in low windows, tabs are the title.
+    fn head(&self, width: usize, height: usize, theme: &Theme) -> Vec<Line> {
         let titles: Vec<&str> = self.pages.iter().map(|(title, _)| title.as_str()).collect();
-        if self.title.is_empty() {
-            return tabs::row(&titles, self.page, width, theme);
+        let mut title = Line::styled(self.title, theme.accent.bold());
+        if let [only] = titles.as_slice()
+            && *only != self.title
+        {
+            title.push(Span::styled(format!(" · {only}"), theme.secondary));
         }
-        let title = Line::styled(self.title, theme.accent.bold());
-        match titles.as_slice() {
-            [] => title,
-            [only] => {
-                truncate_with_mark(title.with_span(format!(" · {only}"), theme.secondary), width)
-            }
-            titles => {
-                let remaining = width.saturating_sub(title.width() + 1);
-                let mut row = title.with_span(" ", theme.text);
-                row.spans.extend(tabs::row(titles, self.page, remaining, theme).spans);
-                row
+        let mut rows = vec![truncate_with_mark(title, width)];
+        if self.has_tabs() {
+            let open = self.search_words().is_empty().then_some(self.page);
+            rows.push(tabs::row(&titles, open, width, theme));
+            if height < LOW {
+                rows.remove(0);
             }
         }
-    }
-
-    /// Whether letters are typed as text.
-    pub(crate) fn is_typing(&self) -> bool {
-        self.search.is_some()
+        rows
     }
 
     pub(crate) fn paste(&mut self, text: &str) {
-        if let Some(search) = &mut self.search {
-            search.insert(text);
-            self.first = 0;
-        }
+        self.search.insert(text);
+        self.first = 0;
     }
 
     /// Returns the words that are searched for.
     fn search_words(&self) -> Vec<String> {
-        let typed = self.search.as_ref().map(|search| search.text().to_lowercase());
-        typed.unwrap_or_default().split_whitespace().map(str::to_owned).collect()
+        self.search.text().to_lowercase().split_whitespace().map(str::to_owned).collect()
     }
 
     /// Returns the rows of all pages that contain all words, below the titles of the pages.
@@ -103,9 +95,10 @@ impl Panel {
         };
         let mut found: Vec<Line> = Vec::new();
         for page in &self.pages {
-            let entries = entries(page_rows(page, width, theme)).into_iter();
+            let is_markdown = matches!(page.1, PanelText::Markdown(_));
+            let entries = entries(page_rows(page, width, theme), is_markdown).into_iter();
             let mut rows = entries.filter(finds).flatten().peekable();
-            if rows.peek().is_some() && self.pages.len() > 1 {
+            if rows.peek().is_some() && self.has_tabs() {
                 if !found.is_empty() {
                     found.push(Line::EMPTY);
                 }
@@ -117,34 +110,32 @@ impl Panel {
     }
 
     pub(crate) fn key(&mut self, key: DialogKey, raw: Key) -> Response {
-        if let Some(search) = &mut self.search {
-            match key {
-                DialogKey::Cancel => {
-                    (self.search, self.first) = (None, 0);
-                    return Response::Stay;
-                }
-                DialogKey::Other(_) | DialogKey::Left | DialogKey::Right => {
-                    search.key(raw);
-                    self.first = 0;
-                    return Response::Stay;
-                }
-                _ => {}
-            }
-        }
+        let is_searching = !self.search.text().is_empty();
         let (visible_rows, last) = self.shown_rows.get();
         let page = visible_rows.saturating_sub(1).max(1);
         let count = self.pages.len().max(1);
         self.first = self.first.min(last);
         match key {
+            DialogKey::Cancel if is_searching => {
+                (self.search, self.first) = (Field::default(), 0);
+            }
             DialogKey::Cancel | DialogKey::Confirm => return Response::Closed,
-            DialogKey::Other(key) => match key.character() {
-                Some('q') => return Response::Closed,
-                Some('/') => (self.search, self.first) = (Some(Field::default()), 0),
-                Some('j') => return self.key(DialogKey::Down, raw),
-                Some('k') => return self.key(DialogKey::Up, raw),
-                Some(' ') => return self.key(DialogKey::PageDown, raw),
-                _ => {}
-            },
+            // Habit: a search begins with `/`, and a space turns the page.
+            DialogKey::Other(key) if !is_searching && key.character() == Some('/') => {}
+            DialogKey::Other(key) if !is_searching && key.character() == Some(' ') => {
+                self.first += page;
+            }
+            DialogKey::Other(_) => {
+                if self.search.key(raw) {
+                    self.first = 0;
+                }
+            }
+            // While searching, they move the cursor in the search text.
+            DialogKey::Left | DialogKey::Right if is_searching => {
+                self.search.key(raw);
+            }
+            // A search covers all pages.
+            DialogKey::Next | DialogKey::Previous if is_searching => {}
             DialogKey::Left | DialogKey::Previous => {
                 (self.page, self.first) = ((self.page + count - 1) % count, 0);
             }
@@ -162,17 +153,17 @@ impl Panel {
     }
 
     pub(crate) fn view(&self, width: usize, height: usize, theme: &Theme) -> DialogView {
-        let head = self.head(width, theme);
-        let text = match self.search_words().as_slice() {
+        let mut rows = self.head(width, height, theme);
+        let words = self.search_words();
+        let text = match words.as_slice() {
             [] => self
                 .pages
                 .get(self.page)
                 .map_or_else(Vec::new, |page| page_rows(page, width, theme)),
-            // A search covers all pages.
-            wanted => self.matching_rows(wanted, width, theme),
+            words => self.matching_rows(words, width, theme),
         };
-        // The title, the hint, and the search row; empty rows if there is space.
-        let used_rows = 2 + usize::from(self.search.is_some());
+        // The head, the search row, and the hint; empty rows if there is space.
+        let used_rows = rows.len() + 2;
         let air = if height > text.len().min(AIRY) + used_rows + 2 { 2 } else { 0 };
         let visible_rows = height.saturating_sub(used_rows + air).max(1).min(text.len());
         let last = text.len() - visible_rows;
@@ -180,53 +171,35 @@ impl Panel {
         let first = self.first.min(last);
         let place = match last {
             0 => String::new(),
-            _ => format!("{}-{} of {} · ", first + 1, first + visible_rows, text.len()),
+            _ => format!("{}-{} of {}", first + 1, first + visible_rows, text.len()),
         };
-        let pages = if self.pages.len() > 1 { "←→ other pages · " } else { "" };
-        let keys = match &self.search {
-            Some(_) => "↑↓ scroll · esc end search",
-            None => "↑↓ scroll · / search · esc close",
-        };
-        let hint = hint_row(&format!("{place}{pages}{keys}"), width);
-        let mut rows = vec![head];
-        let mut cursor = None;
-        if let Some(search) = &self.search {
-            let (row, column) = search_row(search, width, theme);
-            cursor = Some((column, rows.len()));
-            rows.push(row);
-        }
+        let (search, column) = search_row(&self.search, &place, width, theme);
+        let cursor = Some((column, rows.len()));
+        rows.push(search);
         if air > 0 {
             rows.push(Line::EMPTY);
         }
-        if text.is_empty() && self.search.is_some() {
+        if text.is_empty() && !words.is_empty() {
             rows.push(Line::styled("  no match", theme.secondary));
         }
         rows.extend(text.into_iter().skip(first).take(visible_rows));
         if air > 0 {
             rows.push(Line::EMPTY);
         }
-        rows.push(Line::styled(hint, theme.secondary));
+        let hint = tabs::hint("↑↓ scroll · esc close", self.has_tabs(), !words.is_empty());
+        rows.push(Line::styled(hint_row(&hint, width), theme.secondary));
         rows.truncate(height.max(1));
         DialogView { rows, cursor }
     }
 }
 
-/// Returns rows together with the continuation rows below them, which are indented further.
-fn entries(rows: Vec<Line>) -> Vec<Vec<Line>> {
-    /// More than the indentation of a list in a list.
-    const CONTINUED: usize = 4;
-    let indent = |row: &Line| {
-        let text = row.text();
-        text.len() - text.trim_start().len()
-    };
+/// Returns rows together with the rows that belong to them.
+fn entries(rows: Vec<Line>, is_markdown: bool) -> Vec<Vec<Line>> {
     let mut entries: Vec<Vec<Line>> = Vec::new();
     for row in rows {
         match entries.last_mut() {
             Some(entry)
-                if row.width() > 0
-                    && entry.first().is_some_and(|first| {
-                        first.width() > 0 && indent(&row) >= indent(first) + CONTINUED
-                    }) =>
+                if entry.first().is_some_and(|first| belongs_to(first, &row, is_markdown)) =>
             {
                 entry.push(row);
             }
@@ -234,6 +207,28 @@ fn entries(rows: Vec<Line>) -> Vec<Vec<Line>> {
         }
     }
     entries
+}
+
+/// Whether a row belongs to the one that begins an entry: its text continues there, or it is a
+/// description below a name.
+fn belongs_to(first: &Line, row: &Line, is_markdown: bool) -> bool {
+    /// More than the indentation of a list in a list.
+    const CONTINUED: usize = 4;
+    /// The indentation of a description below a name.
+    const DESCRIBED: usize = 2;
+    let text = first.text();
+    if text.is_empty() || row.width() == 0 {
+        return false;
+    }
+    let indent = |text: &str| text.len() - text.trim_start().len();
+    let (before, own) = (indent(&text), indent(&row.text()));
+    let has_marker = [DONE, FAILED, IDLE, CURRENT].iter().any(|marker| text.starts_with(marker));
+    match before {
+        // What is further to the right are lists, such as the tools of a server.
+        0 if has_marker => (DESCRIBED..CONTINUED).contains(&own),
+        DESCRIBED.. if !is_markdown => own >= before + DESCRIBED,
+        _ => own >= before + CONTINUED,
+    }
 }
 
 fn page_rows((_, text): &(String, PanelText), width: usize, theme: &Theme) -> Vec<Line> {
@@ -262,54 +257,101 @@ mod tests {
 
     fn panel() -> Panel {
         let rows = |name: &str| (0..9).map(|at| Line::raw(format!("{name}{at}"))).collect();
-        Panel::new(vec![
+        let pages = vec![
             ("One".to_owned(), PanelText::Rows(rows("a"))),
             ("Two".to_owned(), PanelText::Markdown("# Title\n\n**bold**\n")),
-        ])
+        ];
+        Panel::new("Pages", pages)
     }
 
     #[test]
     fn pages_are_turned_and_scrolled() {
         let mut panel = panel();
-        assert_eq!(texts(&panel, 5)[..4], [" One   Two ", "a0", "a1", "a2"]);
+        // A low window shows the tabs without the title.
+        assert_eq!(texts(&panel, 6)[..5], [" One   Two ", &place("1-3 of 9"), "a0", "a1", "a2"]);
         press(&mut panel, KeyCode::PageDown);
-        assert_eq!(texts(&panel, 5)[1..4], ["a2", "a3", "a4"]);
+        assert_eq!(texts(&panel, 6)[2..5], ["a2", "a3", "a4"]);
+        press(&mut panel, KeyCode::Char(' '));
+        assert_eq!(texts(&panel, 6)[2..5], ["a4", "a5", "a6"]);
         press(&mut panel, KeyCode::End);
         press(&mut panel, KeyCode::Down);
-        assert_eq!(texts(&panel, 5)[1..4], ["a6", "a7", "a8"]);
-        assert!(texts(&panel, 5)[4].starts_with("7-9 of 9 · "), "{:?}", texts(&panel, 5));
+        assert_eq!(texts(&panel, 6)[1..5], [&place("7-9 of 9"), "a6", "a7", "a8"]);
         press(&mut panel, KeyCode::Tab);
-        assert_eq!(texts(&panel, 6)[1..4], ["Title", "", "bold"]);
+        assert_eq!(texts(&panel, 7)[2..5], ["Title", "", "bold"]);
         press(&mut panel, KeyCode::Left);
-        assert_eq!(texts(&panel, 5)[1], "a0");
-        assert_eq!(press(&mut panel, KeyCode::Char('q')), Response::Closed);
+        assert_eq!(
+            texts(&panel, 14)[..5],
+            ["Pages", " One   Two ", "⌕ Type to search", "a0", "a1"]
+        );
+        assert_eq!(
+            texts(&panel, 14).last().map(String::as_str),
+            Some("←→ group · ↑↓ scroll · esc close")
+        );
+    }
+
+    /// Returns the row of an empty search with a position at its end.
+    fn place(place: &str) -> String {
+        format!("⌕ Type to search{place:>23}")
     }
 
     #[test]
     fn found_rows_are_shown_with_the_rest_of_their_entries() {
         let rows = ["  /undo [TURN]", "         Undo the changes", "         of a turn", "  /vim"];
         let rows = rows.iter().map(|row| Line::raw(*row)).collect();
-        let mut panel = Panel::new(vec![("One".to_owned(), PanelText::Rows(rows))]);
+        let mut panel = Panel::new("Help", vec![("One".to_owned(), PanelText::Rows(rows))]);
         for key in "/undo turn".chars() {
             press(&mut panel, KeyCode::Char(key));
         }
         assert_eq!(
-            texts(&panel, 20)[3..6],
-            ["  /undo [TURN]", "         Undo the changes", "         of a turn"]
+            texts(&panel, 20)[..6],
+            [
+                "Help · One",
+                "⌕ undo turn",
+                "",
+                "  /undo [TURN]",
+                "         Undo the changes",
+                "         of a turn"
+            ]
         );
     }
 
     #[test]
-    fn panel_search_filters_rows() {
-        let mut panel = panel();
-        for key in ['/', 'a', '3'] {
-            press(&mut panel, KeyCode::Char(key));
+    fn description_is_found_with_its_name() {
+        let found = |rows: &[&'static str], typed: &str| -> Vec<String> {
+            let rows = rows.iter().map(|row| Line::raw(*row)).collect();
+            let mut panel = Panel::new("Tools", vec![("All".to_owned(), PanelText::Rows(rows))]);
+            for key in typed.chars() {
+                press(&mut panel, KeyCode::Char(key));
+            }
+            let rows = texts(&panel, 30);
+            rows[3..rows.len() - 2].to_vec()
+        };
+        let tools = ["  glob", "    Finds files", "  replace", "    Replaces text", "    in files"];
+        assert_eq!(found(&tools, "text"), ["  replace", "    Replaces text", "    in files"]);
+        let server = ["✓ one · ready", "  stdio: node", "  Tools:", "    search", "    create"];
+        assert_eq!(found(&server, "node"), ["✓ one · ready", "  stdio: node", "  Tools:"]);
+        assert_eq!(found(&server, "create"), ["    create"]);
+    }
+
+    #[test]
+    fn typing_searches_all_pages_with_or_without_a_slash() {
+        for typed in ["/a3", "a3"] {
+            let mut panel = panel();
+            press(&mut panel, KeyCode::Right);
+            for key in typed.chars() {
+                press(&mut panel, KeyCode::Char(key));
+            }
+            let rows = texts(&panel, 20);
+            assert_eq!(rows[1..6], [" One   Two ", "⌕ a3", "", "One", "a3"]);
+            assert_eq!(rows.last().map(String::as_str), Some("↑↓ scroll · esc clear search"));
+            // No group is open while all are searched.
+            let tabs = &panel.view(40, 20, &Theme::default()).rows[1];
+            assert!(tabs.spans.iter().all(|span| span.style != Theme::default().selected));
+            press(&mut panel, KeyCode::Char('q'));
+            assert!(texts(&panel, 20).contains(&"  no match".to_owned()));
+            assert_eq!(press(&mut panel, KeyCode::Escape), Response::Stay);
+            assert_eq!(texts(&panel, 20)[4], "Title", "the page stays");
+            assert_eq!(press(&mut panel, KeyCode::Escape), Response::Closed);
         }
-        assert_eq!(texts(&panel, 20)[1..4], ["⌕ a3", "", "One"]);
-        press(&mut panel, KeyCode::Char('q'));
-        assert!(texts(&panel, 20).contains(&"  no match".to_owned()));
-        assert_eq!(press(&mut panel, KeyCode::Escape), Response::Stay);
-        assert_eq!(texts(&panel, 20)[2], "a0");
-        assert_eq!(press(&mut panel, KeyCode::Escape), Response::Closed);
     }
 }

@@ -181,9 +181,9 @@ impl TerminalFrontEnd {
             } else {
                 TaskbarProgress::None
             })),
-            Effect::Notify(text) => {
+            Effect::Notify { title, text } => {
                 let method = self.app.settings.notifications;
-                drop(self.screen.notify(crate::notify::method(method), "Parallax", &text));
+                drop(self.screen.notify(crate::notify::method(method), &title, &text));
             }
             Effect::Suspend => {
                 if self.screen.suspend().is_ok() {

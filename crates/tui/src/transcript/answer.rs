@@ -232,6 +232,9 @@ fn with_answer_sign(rows: Vec<Line>, first: bool, draw: &ItemRenderer<'_>) -> Ve
 }
 
 fn interruption_line(draw: &ItemRenderer<'_>) -> Line {
-    let sign = if draw.options.screen_reader { "" } else { "↻ " };
-    Line::styled(format!("{sign}{BROKEN}"), draw.theme.warning)
+    let text = match draw.options.screen_reader {
+        true => BROKEN.to_owned(),
+        false => format!("{} {BROKEN}", crate::tokens::RETRY),
+    };
+    Line::styled(text, draw.theme.warning)
 }

@@ -225,14 +225,16 @@ impl From<LocalItem> for Item {
                 label: "Model changed:",
                 text: format!("Responding with {model}").into(),
             },
-            LocalItem::Read(names) => {
-                Self::Remark { sign: "↳", label: "Read:", text: read_text(&names).into() }
-            }
+            LocalItem::Read(names) => Self::Remark {
+                sign: crate::tokens::ATTACHED,
+                label: "Read:",
+                text: read_text(&names).into(),
+            },
             LocalItem::Sources(sources) => Self::Sources(sources.into()),
             LocalItem::TurnEnd(text) => Self::TurnEnd(text.into()),
             LocalItem::Announcement(text) => Self::Announcement(text.into()),
             LocalItem::Hint(text) => {
-                Self::Remark { sign: "↳", label: "Hint:", text: text.into() }
+                Self::Remark { sign: crate::tokens::ATTACHED, label: "Hint:", text: text.into() }
             }
         }
     }

@@ -131,7 +131,12 @@ impl Shown {
             text.push_str(&format!(" · not shown: {}", sanitize::one_row(problem)));
         }
         let style = draw.theme.secondary;
-        draw.hanging_rows(draw.sign("↳", "Picture:"), draw.theme.symbol, &text, style)
+        draw.hanging_rows(
+            draw.sign(crate::tokens::ATTACHED, "Picture:"),
+            draw.theme.symbol,
+            &text,
+            style,
+        )
     }
 
     /// Returns all rows, including the picture the first time.

@@ -159,7 +159,7 @@ impl Transcript {
             if Shape::needs_blank_row(shape_before, Shape::Notice) {
                 rows.push(Line::EMPTY);
             }
-            let sign = draw.sign("↻", "Retry:");
+            let sign = draw.sign(crate::tokens::RETRY, "Retry:");
             rows.extend(draw.hanging_rows(sign, theme.warning, &text, theme.warning));
         }
         if rows.len() > max_rows {

@@ -151,7 +151,7 @@ fn hint(failure: &Failure) -> Option<&'static str> {
         FailureKind::Blocked => "Rephrase the request.",
         FailureKind::InvalidStream => "Send the prompt again.",
         FailureKind::Api if failure.status.is_some_and(|status| status >= 500) => {
-            "The service is having problems. Try again later."
+            "Try again later, or choose another model with /model."
         }
         _ if failure.status == Some(400) => REFUSED,
         _ => return None,

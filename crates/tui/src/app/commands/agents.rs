@@ -26,23 +26,26 @@ pub(crate) fn list(app: &mut App) {
     warnings(app, &set);
 }
 
-/// Opens the subagents in a panel. If the project has new ones, asks whether to accept them instead.
+/// Opens the subagents in a panel, with those that the user has not accepted on their own page.
 pub(crate) fn panel(app: &mut App) {
-    let Some(agents) = session_agents(app) else { return };
-    let set = agents.set();
-    if app.settings.screen_reader || !set.unacknowledged.is_empty() {
+    if app.settings.screen_reader {
         return list(app);
     }
+    let Some(agents) = session_agents(app) else { return };
+    let set = agents.set();
     let rows = |disabled: bool| -> Vec<Line> {
         let listed = set.agents.iter().filter(|agent| agent.disabled == disabled);
         listed.flat_map(|agent| agent_rows(app, agent, true)).collect()
     };
-    let pages = [("Enabled", rows(false)), ("Disabled", rows(true))];
+    let waiting = set.unacknowledged.iter().flat_map(|agent| agent_rows(app, agent, false));
+    let pages =
+        [("Enabled", rows(false)), ("Disabled", rows(true)), ("Not accepted", waiting.collect())];
     let pages: Vec<_> = pages.into_iter().filter(|(_, rows)| !rows.is_empty()).collect();
     match pages.is_empty() {
         true => app.info("No agents. A Markdown file in `.parallax/agents` defines one."),
         false => info::show_pages(app, "Subagents", pages),
     }
+    accept::notify_waiting(app, &set);
     warnings(app, &set);
 }
 

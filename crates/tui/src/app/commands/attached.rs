@@ -111,9 +111,11 @@ fn target(command: SlashCommand, arguments: &str) -> CommandTarget {
         | SlashCommand::MemoryList
         | SlashCommand::ModelWhy
         | SlashCommand::Policies
+        | SlashCommand::PoliciesPanel
         | SlashCommand::Skills
         | SlashCommand::SkillsPanel
         | SlashCommand::Tools
+        | SlashCommand::ToolsPanel
         | SlashCommand::ToolsDescriptions => CommandTarget::Session,
         SlashCommand::Restore if !has_arguments => CommandTarget::Session,
         SlashCommand::Permissions if !has_arguments => CommandTarget::Session,

@@ -1,8 +1,11 @@
 //! Commands that show information: version, help, diffs, memory, rules, tools, statistics.
 
+use parallax_protocol::built_in_tools::built_in_tool;
+use parallax_protocol::policy::{ApprovalMode, Decision};
 use parallax_screen::{Drawing, Graphics, Line, Span, wrap};
 use parallax_sdk::OpenSession;
-use parallax_sdk::about::About;
+use parallax_sdk::RuleRow;
+use parallax_sdk::about::{About, ToolRow};
 use parallax_sdk::agents::GUIDE;
 
 use crate::app::App;
@@ -12,13 +15,19 @@ use crate::components::dialog_stack::{Overlay, Purpose};
 use crate::dialog::{ListDialog, ListItem, Panel, PanelText};
 use crate::keymap::KeyCommand;
 use crate::layout::{plain_rows, two_columns};
+use crate::sanitize::sanitize;
 use crate::stats_view;
 use crate::status_line::mode_name;
+use crate::theme::Theme;
 
 /// Maximum number of turns plotted at exit.
 const LAST_PLOTTED: usize = 8;
 /// Columns of names on the first help page.
 const BASIC_COLUMNS: usize = 14;
+/// The pages of the panel of tools.
+const BUILT_IN: &str = "Built in";
+const MCP_SERVERS: &str = "MCP servers";
+const OTHER: &str = "Other";
 /// Rows of the conversation to keep visible above the exit summary, if possible.
 const SAID: usize = 8;
 
@@ -151,7 +160,7 @@ pub(crate) fn help(app: &mut App) {
         ("About", version_rows(app)),
     ];
     let pages = pages.map(|(title, rows)| (title.to_owned(), PanelText::Rows(rows))).into();
-    app.open(Overlay::panel(Purpose::Help, Panel::new(pages)));
+    app.open(Overlay::panel(Purpose::Help, Panel::new("Help", pages)));
 }
 
 /// The commands of the first help page.
@@ -253,7 +262,7 @@ pub(crate) fn docs_page(app: &mut App, name: &str) {
         return app.error(format!("Unknown page `{name}`; `/docs` lists the pages."));
     };
     let page = vec![((*path).to_owned(), PanelText::Markdown(text))];
-    app.open(Overlay::panel(Purpose::DocsPage, Panel::new(page)));
+    app.open(Overlay::panel(Purpose::DocsPage, Panel::new("Documentation", page)));
 }
 
 pub(crate) fn memory(app: &mut App, whole: bool) {
@@ -279,27 +288,44 @@ pub(crate) fn memory(app: &mut App, whole: bool) {
     });
 }
 
+/// Prints the rules in effect, grouped by mode.
 pub(crate) fn policies(app: &mut App) {
     app.ask(parallax_sdk::policy_rules, |app, groups| {
         let mut rows = Vec::new();
         for (mode, rules) in groups {
-            let title = mode.map_or("In all modes", mode_name);
-            rows.push(Line::styled(title.to_owned(), app.theme.accent.bold()));
-            for rule in rules {
-                let (word, style) = match rule.decision {
-                    parallax_protocol::policy::Decision::Allow => ("allow", app.theme.success),
-                    parallax_protocol::policy::Decision::Ask => ("ask  ", app.theme.warning),
-                    parallax_protocol::policy::Decision::Deny => ("deny ", app.theme.error),
-                };
-                rows.push(
-                    Line::styled(format!("  {:>7} ", rule.priority), app.theme.secondary)
-                        .with_span(format!("{word} "), style)
-                        .with_span(rule.rule, app.theme.text),
-                );
-            }
+            rows.push(Line::styled(mode_title(mode), app.theme.accent.bold()));
+            rows.extend(rules.into_iter().map(|rule| rule_row(rule, &app.theme)));
         }
         app.show_wrapped_rows(rows);
     });
+}
+
+/// Opens the rules in effect in a panel with a page for each mode.
+pub(crate) fn policies_panel(app: &mut App) {
+    if app.settings.screen_reader {
+        return policies(app);
+    }
+    app.ask(parallax_sdk::policy_rules, |app, groups| {
+        let pages = groups.into_iter().map(|(mode, rules)| {
+            let rows = rules.into_iter().map(|rule| rule_row(rule, &app.theme)).collect();
+            (mode_title(mode), rows)
+        });
+        let pages = pages.collect();
+        show_pages(app, "Rules", pages);
+    });
+}
+
+fn mode_title(mode: Option<ApprovalMode>) -> &'static str {
+    mode.map_or("all modes", mode_name)
+}
+
+fn rule_row(rule: RuleRow, theme: &Theme) -> Line {
+    let (word, style) = match rule.decision {
+        Decision::Allow => ("allow", theme.success),
+        Decision::Ask => ("ask  ", theme.warning),
+        Decision::Deny => ("deny ", theme.error),
+    };
+    Line::styled(format!("  {word} "), style).with_span(rule.rule, theme.text)
 }
 
 /// Shows pages of rows in a panel, or one after the other for screen readers.
@@ -310,17 +336,13 @@ pub(crate) fn show_pages(
 ) {
     if app.settings.screen_reader {
         for (page, rows) in pages {
-            let head = match title {
-                "" => page.to_owned(),
-                title => format!("{title}: {page}"),
-            };
-            let head = Line::styled(head, app.theme.text.bold());
+            let head = Line::styled(format!("{title}: {page}"), app.theme.text.bold());
             app.show_wrapped_rows(std::iter::once(head).chain(rows).collect());
         }
         return;
     }
     let pages = pages.into_iter().map(|(title, rows)| (title.to_owned(), PanelText::Rows(rows)));
-    let panel = Panel::new(pages.collect()).with_title(title);
+    let panel = Panel::new(title, pages.collect());
     app.open(Overlay::panel(Purpose::Pages, panel));
 }
 
@@ -350,7 +372,7 @@ pub(crate) fn stats_panel(app: &mut App) {
             let rows = |part| stats_view::rows(app.session.stats(), part, stats_look(app));
             let mut pages: Vec<_> = parts.map(|(title, part)| (title, rows(part))).into();
             pages.push(("All sessions", plain_rows(&all)));
-            show_pages(app, "", pages);
+            show_pages(app, "Statistics", pages);
         },
     );
 }
@@ -362,20 +384,62 @@ fn stats_look(app: &App) -> stats_view::StatsOptions<'_> {
     stats_view::StatsOptions { width, theme, plain, plotted, session, auth }
 }
 
+/// Prints the tools of the model.
 pub(crate) fn tools(app: &mut App, described: bool) {
     app.ask_session(OpenSession::tools, move |app, tools| {
         let mut rows = Vec::new();
         for tool in tools {
-            rows.push(
-                Line::styled(format!("  {}", tool.display_name), app.theme.accent)
-                    .with_span(format!(" ({})", tool.name), app.theme.secondary),
-            );
+            rows.push(tool_name_row(&tool, &app.theme));
             if described {
                 rows.extend(plain_rows(&tool.description));
             }
         }
         app.show_wrapped_rows(rows);
     });
+}
+
+/// Opens the tools of the model in a panel with a page for each origin, each tool with the first
+/// sentence of its description.
+pub(crate) fn tools_panel(app: &mut App) {
+    if app.settings.screen_reader {
+        return tools(app, false);
+    }
+    app.ask_session(OpenSession::tools, |app, tools| {
+        let mut pages = [BUILT_IN, MCP_SERVERS, OTHER].map(|origin| (origin, Vec::new()));
+        for tool in &tools {
+            let what = format!("    {}", first_sentence(&tool.description));
+            let rows = [tool_name_row(tool, &app.theme), Line::styled(what, app.theme.text)];
+            let origin = tool_origin(&tool.name);
+            for (_, page) in pages.iter_mut().filter(|(title, _)| *title == origin) {
+                page.extend(rows.clone());
+            }
+        }
+        let pages = pages.into_iter().filter(|(_, rows)| !rows.is_empty()).collect();
+        show_pages(app, "Tools", pages);
+    });
+}
+
+/// Returns where a tool comes from: a page of the panel of tools.
+fn tool_origin(name: &str) -> &'static str {
+    match built_in_tool(name) {
+        Some(_) => BUILT_IN,
+        None if name.starts_with("mcp_") => MCP_SERVERS,
+        // Subagents, and tools that a command of the project lists.
+        None => OTHER,
+    }
+}
+
+fn tool_name_row(tool: &ToolRow, theme: &Theme) -> Line {
+    Line::styled(format!("  {}", sanitize(&tool.display_name)), theme.accent)
+        .with_span(format!(" ({})", sanitize(&tool.name)), theme.secondary)
+}
+
+/// Returns the first sentence of a description, in one line.
+fn first_sentence(text: &str) -> String {
+    let paragraph = text.trim().split("\n\n").next().unwrap_or_default();
+    let words = paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
+    let end = words.find(". ").map_or(words.len(), |end| end + 1);
+    sanitize(words.get(..end).unwrap_or(&words))
 }
 
 /// Returns the exit statistics. The plot is shortened so that the end of the conversation stays
@@ -402,7 +466,7 @@ fn last_stats(app: &App) -> Vec<Line> {
 pub(crate) fn exit_summary(app: &mut App, deleted: bool) -> Vec<Line> {
     let mut rows = Vec::new();
     if !app.session.id().is_empty() {
-        rows.push(Line::styled("Agent powering down. Goodbye!", app.theme.accent));
+        rows.push(Line::styled("Goodbye!", app.theme.accent));
     }
     let kept = |id: &&String| {
         let id = parallax_protocol::ids::SessionId::new((*id).clone());

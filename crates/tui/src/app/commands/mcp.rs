@@ -9,6 +9,7 @@ use crate::app::commands::{completions, info};
 use crate::app::effect::{Effect, JobContinuation};
 use crate::sanitize::sanitize;
 use crate::theme::Theme;
+use crate::tokens::{CURRENT, DONE, FAILED, IDLE};
 
 /// Maximum number of names listed per kind.
 const MAX_SHOWN: usize = 60;
@@ -198,10 +199,10 @@ pub(crate) fn servers_changed(app: &mut App, resources: Vec<(String, String)>) {
 
 fn server_rows(row: &McpRow, detail: Detail, theme: &Theme) -> Vec<Line> {
     let (sign, style) = match row.state {
-        McpState::Ready => ("●", theme.success),
-        McpState::Starting => ("◌", theme.warning),
-        McpState::Down => ("●", theme.error),
-        McpState::Off => ("○", theme.secondary),
+        McpState::Ready => (DONE, theme.success),
+        McpState::Starting => (CURRENT, theme.warning),
+        McpState::Down => (FAILED, theme.error),
+        McpState::Off => (IDLE, theme.secondary),
     };
     let count = |items: &[McpItem], one: &str| match items.len() {
         0 => None,
@@ -315,7 +316,7 @@ mod tests {
         };
         assert_eq!(
             text(Detail::Names),
-            "● s (from e) · disconnected · 1 tool\n  it ended at once\n  last output: no \
+            "✕ s (from e) · disconnected · 1 tool\n  it ended at once\n  last output: no \
              module    x\n  Tools:\n    t"
         );
         let schemas = text(Detail::Schemas);

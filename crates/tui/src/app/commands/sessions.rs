@@ -49,12 +49,6 @@ pub(crate) fn sort(app: &mut App, reverse: bool) {
     refresh(app);
 }
 
-/// Ctrl+O: shows or hides one-shot headless runs.
-pub(crate) fn toggle_one_shots(app: &mut App) {
-    app.browser.toggle_one_shots();
-    refresh(app);
-}
-
 fn refresh(app: &mut App) {
     if let Some(list) = app.dialogs.list_for(&Purpose::Sessions) {
         app.browser.refresh(list);

@@ -199,11 +199,16 @@ pub(crate) fn model_dialog(app: &mut App) {
         })
         .collect();
     let known = launch.provider_manager().models_without_request();
-    items.extend(known.iter().filter(|it| it.provider != "gemini").map(model_item));
+    // The names of all providers, in the order of their tabs.
+    let mut providers = vec!["gemini".to_owned()];
+    for model in known.iter().filter(|it| it.provider != "gemini") {
+        items.push(model_item_of(model, &mut providers));
+    }
     let list = ListDialog::new("Select a model", items.clone())
         .with_search()
+        .with_tabs(provider_tabs(&providers))
         .with_digits()
-        .hint("enter use now · ctrl+s use now and in later sessions · esc back")
+        .hint("enter use now · ctrl+s use now and in later sessions · esc close")
         .at(&app.status_data.model);
     app.open(Overlay::list(Purpose::Model, list));
     app.ask(
@@ -215,12 +220,34 @@ pub(crate) fn model_dialog(app: &mut App) {
             let listed = listings.iter().filter_map(|it| it.models.as_ref().ok()).flatten();
             for model in listed {
                 if !items.iter().any(|item| item.id == model.name) {
-                    items.push(model_item(model));
+                    items.push(model_item_of(model, &mut providers));
                 }
             }
-            list.replace(items);
+            list.replace_with_tabs(items, provider_tabs(&providers));
         },
     );
+}
+
+/// Returns the item of a model, in the tab of its provider.
+fn model_item_of(model: &KnownModel, providers: &mut Vec<String>) -> ListItem {
+    let known = providers.iter().position(|provider| *provider == model.provider);
+    let tab = known.unwrap_or_else(|| {
+        providers.push(model.provider.clone());
+        providers.len() - 1
+    });
+    ListItem { tab, ..model_item(model) }
+}
+
+/// Returns the titles of the tabs of providers.
+fn provider_tabs(providers: &[String]) -> Vec<String> {
+    let title = |provider: &String| match provider.as_str() {
+        "gemini" => "Gemini".to_owned(),
+        name => {
+            let display_name = hosted_providers().find(|(hosted, _)| *hosted == name);
+            display_name.map_or_else(|| one_line(name).into_owned(), |(_, title)| title.to_owned())
+        }
+    };
+    providers.iter().map(title).collect()
 }
 
 /// Returns the price of a million tokens that are sent and received.
@@ -231,7 +258,7 @@ fn price(price: Price) -> String {
     };
     match price.short_prompts {
         rates if rates.input == 0.0 && rates.output == 0.0 => "free".to_owned(),
-        rates => format!("{}↑ {}↓ per 1M", dollars(rates.input), dollars(rates.output)),
+        rates => format!("{} in, {} out per 1M", dollars(rates.input), dollars(rates.output)),
     }
 }
 

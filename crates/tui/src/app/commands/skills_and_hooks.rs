@@ -215,14 +215,23 @@ pub(crate) fn hooks_dialog(app: &mut App) {
                 app.dialogs.close();
                 return app.info("No hooks.");
             }
-            let items: Vec<ListItem> = hooks.iter().map(|hook| hook_item(app, hook)).collect();
+            let mut sources: Vec<&String> = hooks.iter().map(|hook| &hook.source).collect();
+            sources.sort();
+            sources.dedup();
+            let item = |hook: &HookInfo| {
+                let tab = sources.iter().position(|source| **source == hook.source);
+                ListItem { tab: tab.unwrap_or(0), ..hook_item(app, hook) }
+            };
+            let items: Vec<ListItem> = hooks.iter().map(item).collect();
+            let tabs: Vec<String> = sources.into_iter().map(|source| capitalize(source)).collect();
             // After a change in the dialog, keep the cursor position.
             if let Some(list) = app.dialogs.list_for(&Purpose::Hooks) {
-                return list.replace(items);
+                return list.replace_with_tabs(items, tabs);
             }
             let list = ListDialog::new("Hooks", items)
                 .with_search()
-                .hint("enter enable or disable · esc back");
+                .with_tabs(tabs)
+                .hint("enter enable or disable · esc close");
             app.open(Overlay::list(Purpose::Hooks, list));
         },
     );
@@ -249,17 +258,25 @@ pub(crate) fn trace_hooks(app: &mut App) {
     );
 }
 
+/// Returns a word as the title of a tab.
+fn capitalize(word: &str) -> String {
+    let mut chars = word.chars();
+    chars
+        .next()
+        .map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect::<String>())
+}
+
 fn hook_item(app: &App, hook: &HookInfo) -> ListItem {
     let detail = format!("{} · {} · {}", hook.event, hook.source, hook.state());
     let line = |text: String| Line::styled(text, app.theme.secondary);
-    let mut preview = vec![line(format!("  $ {}", sanitize(&hook.shown_command)))];
+    let mut preview = vec![line(format!("$ {}", sanitize(&hook.shown_command)))];
     if !hook.matcher.is_empty() {
-        preview.push(line(format!("  for: {}", sanitize(&hook.matcher))));
+        preview.push(line(format!("for: {}", sanitize(&hook.matcher))));
     }
     if !hook.description.is_empty() {
-        preview.push(line(format!("  {}", sanitize(&hook.description))));
+        preview.push(line(sanitize(&hook.description)));
     }
-    preview.push(line(format!("  {}", hook.file.display())));
+    preview.push(line(format!("in {}", hook.file.display())));
     ListItem::new(hook.title.clone(), sanitize(&hook.title), detail).with_preview(preview)
 }
 

@@ -4,6 +4,8 @@ use parallax_screen::{Line, text_width};
 
 use super::ListDialog;
 use crate::dialog::DialogView;
+use crate::dialog::field::search_row;
+use crate::dialog::tabs::hint;
 use crate::theme::Theme;
 use crate::tokens::{SEARCH, pointer};
 
@@ -16,7 +18,7 @@ impl ListDialog {
         let mut rows = vec![Line::raw(self.title.clone())];
         rows.extend(self.intro.iter().cloned());
         if self.shows_tab() {
-            let title = self.tabs.get(self.tab).copied().unwrap_or_default();
+            let title = self.tabs.get(self.tab).cloned().unwrap_or_default();
             rows.push(Line::raw(format!("Tab {} of {}: {title}", self.tab + 1, self.tabs.len())));
         }
         if !self.search_text().is_empty() {
@@ -31,22 +33,26 @@ impl ListDialog {
             let Some(item) = self.items.get(*index) else { continue };
             let number = self.row_prefix(offset, item, theme).0.text();
             let mut text = format!("{}{}", number.trim_start(), item.label);
-            if !item.detail.is_empty() {
-                let detail = if item.detail == UNSET { "not set" } else { &item.detail };
-                text.push_str(&format!(": {detail}"));
+            let detail = self.detail(item);
+            if !detail.is_empty() {
+                text.push_str(&format!(": {}", if detail == UNSET { "not set" } else { &detail }));
             }
             let row = Line::raw(format!("{}{text}", pointer(offset == self.cursor)));
             rows.push(row);
         }
         if let Some(item) = self.current() {
+            if !item.description.is_empty() {
+                rows.push(Line::raw(item.description.clone()));
+            }
             rows.extend(self.result_row(&item.id).into_iter().chain(&item.preview).cloned());
         }
         let notes = self.search_status.iter().chain(&self.notice);
         rows.extend(notes.map(|note| Line::raw(note.clone())));
-        rows.push(Line::raw(self.hint.clone()));
+        let is_searching = !self.search_text().is_empty();
+        rows.push(Line::raw(hint(&self.hint, self.shows_tab(), is_searching)));
         let mut cursor = None;
         if let Some(search) = &self.search {
-            let (row, column) = super::search_row(search, width, theme);
+            let (row, column) = search_row(search, "", width, theme);
             let text = row.text();
             let text = text.strip_prefix(SEARCH).unwrap_or(&text);
             let word = "search: ";

@@ -1,6 +1,7 @@
 //! Tests of lists with keys and in windows of all sizes.
 
 use super::*;
+use crate::theme::Theme;
 
 fn list(count: usize) -> ListDialog {
     let items =
@@ -64,7 +65,7 @@ fn spoken_list_has_all_items_in_words() {
     };
     let rows = spoken(&list);
     assert_eq!(rows[..4], ["Items", "Tab 1 of 2: All", "❯ item 1", "  item 2: not set"]);
-    assert_eq!(rows[31..], ["  item 30", "esc back", "search: Type to search"]);
+    assert_eq!(rows[31..], ["  item 30", "←→ group · esc back", "search: Type to search"]);
     press(&mut list, KeyCode::Char('9'));
     assert_eq!(spoken(&list)[1], "3 matches");
 }
@@ -199,7 +200,9 @@ fn tabs_show_their_items_and_a_search_shows_all() {
     assert_eq!(press(&mut list, KeyCode::Right), Response::Moved("carrot".into()));
     assert_eq!(render(&list)[3], "❯ carrot");
     press(&mut list, KeyCode::Char('p'));
-    assert_eq!(render(&list)[1..4], ["⌕ p", "❯ apple", "  pear"]);
+    let rows = render(&list);
+    assert_eq!(rows[1..4], [" Fruit   Roots", "⌕ p", "❯ apple  Fruit"], "{rows:?}");
+    assert_eq!(rows.last().map(String::as_str), Some("enter choose · esc clear search"));
     assert_eq!(press(&mut list, KeyCode::Escape), Response::Stay);
     assert_eq!(render(&list)[3], "❯ carrot", "the tab stays");
 }
@@ -217,4 +220,91 @@ fn digits_choose_only_until_something_is_searched_for() {
     }
     assert!(render(&digits).contains(&"❯ item 1".to_owned()), "{:?}", render(&digits));
     assert_eq!(press(&mut digits, KeyCode::Enter), Response::Chosen("1".into()));
+}
+
+#[test]
+fn search_begins_with_or_without_a_slash() {
+    for typed in ["/12", "12"] {
+        let mut list = list(30).with_search();
+        for char in typed.chars() {
+            press(&mut list, KeyCode::Char(char));
+        }
+        assert_eq!((list.search_text().as_str(), list.matching.len()), ("12", 1), "{typed}");
+    }
+}
+
+#[test]
+fn list_with_a_single_group_has_no_tabs() {
+    let list = list(3).with_search().with_tabs(vec!["All"]);
+    let rows: Vec<String> =
+        list.view(40, 20, &Theme::default()).rows.iter().filter_map(text).collect();
+    assert_eq!(rows[..2], ["Items", "⌕ Type to search"]);
+    assert_eq!(rows.last().map(String::as_str), Some("enter choose · esc back"));
+}
+
+#[test]
+fn current_item_opens_its_tab() {
+    let item = |id: &str, tab| ListItem { tab, ..ListItem::new(id, id, "") };
+    let list = ListDialog::new("x", vec![item("a", 0), item("b", 1), item("c", 1)])
+        .with_search()
+        .with_tabs(vec!["One", "Two"])
+        .at("c");
+    assert_eq!(list.current().map(|item| item.id.as_str()), Some("c"));
+    assert_eq!(list.tab, 1);
+}
+
+#[test]
+fn every_item_has_its_description_and_the_selected_one_all_of_it() {
+    let long = "of a cart and everything that it carries, and of the road it takes";
+    let item = |id: &str, tab| {
+        let item = ListItem::new(id, id, "true").with_description(format!("{id} {long}"));
+        ListItem {
+            tab, ..item.with_preview(vec![Line::raw(format!("key.{id} · default: false"))])
+        }
+    };
+    let items = vec![item("Horse", 0), item("Wheel", 0), item("Axle", 1)];
+    let mut list = ListDialog::new("Parts", items).with_search().with_tabs(vec!["Front", "Rear"]);
+    let render = |list: &ListDialog, height| -> Vec<String> {
+        list.view(46, height, &Theme::default()).rows.iter().filter_map(text).collect()
+    };
+    assert_eq!(
+        render(&list, 20)[3..9],
+        [
+            "❯ Horse  true",
+            "    Horse of a cart and everything that it",
+            "    carries, and of the road it takes",
+            "    key.Horse · default: false",
+            "  Wheel  true",
+            "    Wheel of a cart and everything that it ca…"
+        ]
+    );
+    press(&mut list, KeyCode::Down);
+    let rows = render(&list, 20);
+    assert_eq!(rows[3..5], ["  Horse  true", "    Horse of a cart and everything that it ca…"]);
+    assert_eq!(rows[8], "    key.Wheel · default: false");
+    // A search shows the group of each item.
+    press(&mut list, KeyCode::Char('a'));
+    press(&mut list, KeyCode::Char('x'));
+    assert_eq!(render(&list, 20)[4], "    Rear · Axle of a cart and everything that");
+    // Rows never exceed the window, and the selected label stays visible.
+    press(&mut list, KeyCode::Escape);
+    for height in 5..30 {
+        let rows = list.view(46, height, &Theme::default()).rows;
+        assert!(rows.len() <= height, "{height}: {}", rows.len());
+        assert!(rows.iter().any(|row| row.text().starts_with('❯')), "{height}");
+    }
+}
+
+#[test]
+fn whole_text_of_a_cut_item_has_space_in_a_low_window() {
+    let detail = "current · Older · 1.0M tokens · $1.25 in, $10 out per 1M";
+    let items = (1..=13).map(|number| ListItem::new(number.to_string(), "gemini-2.5-pro", detail));
+    let list = ListDialog::new("Models", items.collect()).with_search();
+    for height in 7..20 {
+        let rows: Vec<String> =
+            list.view(49, height, &Theme::default()).rows.iter().filter_map(text).collect();
+        let words: Vec<&str> = rows.iter().flat_map(|row| row.split_whitespace()).collect();
+        assert!(words.join(" ").contains("$10 out per 1M"), "{height}: {rows:#?}");
+        assert!(rows.len() <= height, "{height}");
+    }
 }
