@@ -17,10 +17,14 @@ use crate::diff_view::first_change;
 use crate::hunks::Hunks;
 
 mod amount;
+mod body;
 mod choices;
+mod danger;
+mod excerpt;
 mod low;
 #[cfg(test)]
 mod tests;
+mod url_warning;
 mod view;
 
 /// The result of a key.
@@ -250,14 +254,7 @@ impl QuestionDialog {
 
     /// Whether an answer would save the displayed rule.
     fn saves_rules(&self) -> bool {
-        self.choices.iter().any(|choice| {
-            matches!(
-                choice,
-                Choice::AllowForSession
-                    | Choice::Save
-                    | Choice::ToolResult(ApprovalResponse::ProceedAlwaysTool)
-            )
-        })
+        self.choices.iter().any(|choice| choice.saves_rule())
     }
 
     /// Whether the displayed rule can be edited.

@@ -29,6 +29,18 @@ pub(super) enum Choice {
     No,
 }
 
+impl Choice {
+    /// Whether the answer applies a rule to later calls.
+    pub(super) fn saves_rule(&self) -> bool {
+        matches!(
+            self,
+            Self::AllowForSession
+                | Self::Save
+                | Self::ToolResult(ApprovalResponse::ProceedAlwaysTool)
+        )
+    }
+}
+
 /// Returns the answers to a request, in order.
 pub(super) fn choices(ask: &ApprovalRequest) -> Vec<Choice> {
     let has = |outcome| ask.outcomes.contains(&outcome);
@@ -85,13 +97,7 @@ pub(super) fn choices(ask: &ApprovalRequest) -> Vec<Choice> {
 impl QuestionDialog {
     /// Returns the whole rule that an answer would save, if its label does not say it already.
     pub(super) fn rule_detail(&self, choice: Choice) -> Option<String> {
-        let keeps = matches!(
-            choice,
-            Choice::AllowForSession
-                | Choice::Save
-                | Choice::ToolResult(ApprovalResponse::ProceedAlwaysTool)
-        );
-        let rule = self.selected_rule().filter(|_| keeps)?;
+        let rule = self.selected_rule().filter(|_| choice.saves_rule())?;
         let words = rule_text::words(rule);
         let words = match self.runs_unnamed_programs(rule) {
             true => format!("{words}; the other commands need no rule"),

@@ -4,7 +4,8 @@
 use parallax_protocol::tool::Preview;
 use parallax_screen::{Line, Span, text_width};
 
-use super::QuestionDialog;
+use super::body::Body;
+use super::{QuestionDialog, url_warning};
 use crate::dialog::DialogView;
 use crate::layout::{pad_row, truncate_text, truncate_with_mark};
 use crate::theme::Theme;
@@ -12,64 +13,97 @@ use crate::tokens::LOW;
 
 /// Minimum columns to show the names of keys.
 const NAMES_KEYS: usize = 50;
+/// Minimum columns for the whole question and the beginning of the name of the file.
+const NAMES_FILE: usize = 40;
 
 impl QuestionDialog {
     /// Returns at most `height` rows. `head` begins with the request itself.
     pub(super) fn compact_view(
         &self,
         mut head: Vec<Line>,
-        body: Vec<Line>,
+        body: Body,
         (width, height): (usize, usize),
         theme: &Theme,
     ) -> DialogView {
         let title = head.first().map(Line::text).unwrap_or_default();
-        let change = match self.first_change(&body) {
+        let change = match self.first_change(&body.rows) {
             0 => 0,
             row => row + head.len().saturating_sub(1),
         };
         let reason = if self.shows_rule { self.reason_rows(width, theme) } else { Vec::new() };
         let change = if self.shows_rule { 0 } else { change };
-        let mut body: Vec<Line> =
-            reason.into_iter().chain(head.drain(..).skip(1)).chain(body).collect();
+        let reason_rows = reason.len();
+        let above: Vec<Line> = reason.into_iter().chain(head.drain(..).skip(1)).collect();
+        let warnings = match self.has_warning() {
+            true => reason_rows..above.len(),
+            false => 0..0,
+        };
+        let important = body.important.into_iter().map(|row| row + above.len());
+        let important = warnings.chain(important).collect();
+        let rows = above.into_iter().chain(body.rows).collect();
+        let mut body = Body { rows, important };
+        let length = body.rows.len();
         // The keys, in windows that are not the lowest.
         let hint = self.hint(width, theme).filter(|_| height >= LOW);
         let rest = height.saturating_sub(1 + usize::from(hint.is_some()));
         let answers = self.choices.len();
         let chosen = self.chosen_rows(width, theme).len();
         // The body gets half of it, but the selected answer is shown in full.
-        let limit = rest.saturating_sub(usize::from(!body.is_empty())).max(1);
-        let half = body.len().min(rest.div_ceil(2));
+        let limit = rest.saturating_sub(usize::from(length > 0)).max(1);
+        let half = length.min(rest.div_ceil(2));
         let room = rest.saturating_sub(half).max(chosen).clamp(1, limit);
         let foot = self.answers_within(width, room.min(answers - 1 + chosen), theme);
-        let visible_rows = rest.saturating_sub(foot.len()).min(body.len());
-        let from = self.turn_to(body.len(), visible_rows, change);
-        let place = match body.len() - visible_rows {
-            0 => String::new(),
-            _ if width < NAMES_KEYS => {
-                format!(" {}-{}/{}", from + 1, from + visible_rows, body.len())
+        let visible_rows = rest.saturating_sub(foot.len()).min(length);
+        let (shown, place) = match self.excerpt(&body, visible_rows, theme) {
+            Some(excerpt) if width < NAMES_KEYS => {
+                (excerpt.rows, format!(" {}/{length}", excerpt.shown))
             }
-            _ => {
-                format!(" · {}-{} of {} · page up/down", from + 1, from + visible_rows, body.len())
+            Some(excerpt) => {
+                (excerpt.rows, format!(" · {} of {length} rows · page up/down", excerpt.shown))
+            }
+            None => {
+                let from = self.turn_to(length, visible_rows, change);
+                let to = from + visible_rows;
+                let place = match length - visible_rows {
+                    0 => String::new(),
+                    _ if width < NAMES_KEYS => format!(" {}-{to}/{length}", from + 1),
+                    _ => format!(" · {}-{to} of {length} · page up/down", from + 1),
+                };
+                (body.rows.drain(from..to).collect(), place)
             }
         };
         let question =
-            truncate_text(&self.with_file(&title), width.saturating_sub(text_width(&place)));
+            truncate_text(&self.with_file(&title, width), width.saturating_sub(text_width(&place)));
         let mut rows =
             vec![Line::styled(question, theme.text.bold()).with_span(place, theme.secondary)];
-        rows.extend(body.drain(from..from + visible_rows));
+        rows.extend(shown);
         rows.extend(foot);
         rows.extend(hint);
         rows.truncate(height.max(1));
         DialogView { rows, cursor: None }
     }
 
+    /// Whether the rows below the question warn of something.
+    fn has_warning(&self) -> bool {
+        let is_warned_of = match &self.ask.preview {
+            Some(Preview::Urls { urls, .. }) => {
+                urls.iter().any(|url| url_warning::warning(url).is_some())
+            }
+            _ => false,
+        };
+        is_warned_of || !self.ask.policy_decision.sensitive.is_empty()
+    }
+
     /// Returns the request with the name of the file that would change.
-    fn with_file(&self, question: &str) -> String {
+    fn with_file(&self, question: &str, width: usize) -> String {
         match &self.ask.preview {
             Some(Preview::Diff(diff)) => {
                 let name = diff.file_path.file_name().unwrap_or_default().to_string_lossy();
                 let name = crate::sanitize::one_row(&name).into_owned();
-                question.replacen("? ", &format!("? {name}: "), 1)
+                match width < NAMES_FILE {
+                    true => question.replacen("? ", &format!("? {name}: "), 1),
+                    false => format!("{question} {name}"),
+                }
             }
             _ => question.to_owned(),
         }

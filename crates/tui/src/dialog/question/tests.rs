@@ -10,6 +10,8 @@ use parallax_screen::KeyCode;
 use super::*;
 use crate::theme::Theme;
 
+mod in_view;
+
 fn plain(char: char) -> Key {
     Key::plain(KeyCode::Char(char))
 }
@@ -236,7 +238,14 @@ fn only_active_keys_are_shown() {
     server.rules.clear();
     server.outcomes = vec![ApprovalResponse::ProceedOnce, ApprovalResponse::Cancel];
     assert!(!text(&QuestionDialog::new(server)).contains("edit the rule"));
-    assert!(text(&QuestionDialog::new(ask())).contains("e edit the rule"));
+    // The answer under the cursor allows the call once.
+    let mut dialog = QuestionDialog::new(ask());
+    assert!(!text(&dialog).contains("edit the rule") && !text(&dialog).contains("broader"));
+    press(&mut dialog, Key::plain(KeyCode::Down));
+    assert!(text(&dialog).contains("←→ narrower or broader · e edit the rule"));
+    assert!(!text(&dialog).contains("tab all projects"));
+    press(&mut dialog, Key::plain(KeyCode::Down));
+    assert!(text(&dialog).contains("tab all projects"), "{}", text(&dialog));
 }
 
 #[test]

@@ -2,17 +2,16 @@
 
 use parallax_protocol::event::Question;
 use parallax_protocol::tool::Preview;
-use parallax_screen::{Line, Span, spelled_out, text_width};
-use unicode_segmentation::UnicodeSegmentation;
+use parallax_screen::{Line, Span};
 
+use super::body::{Body, wrap};
 use super::choices::Choice;
-use super::{QuestionDialog, RenderedBody, Typing};
+use super::danger::{highlighted, places};
+use super::excerpt::{Excerpt, excerpt};
+use super::{BodyPage, QuestionDialog, Typing, url_warning};
 use crate::dialog::{DialogView, rule_text};
-use crate::diff_view::{self, DiffOptions};
-use crate::highlight::{self, is_loaded, shell_line};
 use crate::layout::truncate_with_mark;
-use crate::layout::{count, hint_row, truncate_text, with_prefix};
-use crate::markdown::{RenderOptions, render};
+use crate::layout::{count, hint_row, truncate_text};
 use crate::sanitize;
 use crate::theme::Theme;
 use crate::tokens::{selectable, selectable_rows};
@@ -22,10 +21,6 @@ use crate::transcript::{display_name, without_verb};
 const LEAST: usize = 4;
 /// Minimum visible body rows before empty rows are added between the parts.
 const AIRY_BODY: usize = 8;
-/// Maximum number of commands that a command in one row shows by itself.
-const SHOWN_RUNS: usize = 2;
-/// Columns before a command.
-const MARKS: usize = 4;
 /// Columns of the marker before an answer.
 const MARKER: usize = 2;
 
@@ -44,12 +39,13 @@ impl QuestionDialog {
         }
         let mut head = self.head(width, waiting, theme);
         let mut body = self.body(width, theme);
+        let length = body.rows.len();
         let (choices, cursor) = self.render_footer(width, theme);
         let hint = self.hint(width, theme);
         let foot: Vec<Line> = choices.iter().cloned().chain(hint.clone()).collect();
         let mut reason = self.reason_rows(width, theme);
         let needs = |rows: &[&Vec<Line>]| rows.iter().map(|rows| rows.len()).sum::<usize>();
-        let is_low = needs(&[&head, &foot]) + body.len().min(LEAST) > height;
+        let is_low = needs(&[&head, &foot]) + length.min(LEAST) > height;
         if is_low && self.typing.is_none() && self.hunks.is_none() {
             return self.compact_view(head, body, (width, height), theme);
         }
@@ -58,34 +54,22 @@ impl QuestionDialog {
             head.truncate(height.saturating_sub(foot.len()).max(1));
         }
         // Priority: the answers, then the body, then the reason.
-        if needs(&[&head, &reason, &foot]) + body.len().min(LEAST) > height {
-            reason.truncate(height.saturating_sub(needs(&[&head, &foot]) + body.len().min(LEAST)));
+        if needs(&[&head, &reason, &foot]) + length.min(LEAST) > height {
+            reason.truncate(height.saturating_sub(needs(&[&head, &foot]) + length.min(LEAST)));
         }
         let parts = needs(&[&head, &reason, &foot]);
-        let spare = height.saturating_sub(parts + body.len().min(AIRY_BODY));
-        let has_body = head.len() > 1 || !body.is_empty();
+        let spare = height.saturating_sub(parts + length.min(AIRY_BODY));
+        let has_body = head.len() > 1 || length > 0;
         let air = Spacing::within(spare, has_body, !reason.is_empty(), hint.is_some());
         let room = height.saturating_sub(parts + air.rows());
         let mut rows = head;
         if air.title {
             rows.insert(1, Line::EMPTY);
         }
-        if body.len() <= room {
-            rows.append(&mut body);
+        if length <= room {
+            rows.append(&mut body.rows);
         } else if room > 0 {
-            let visible_rows = room.saturating_sub(1).max(1);
-            let scroll = self.turn_to(body.len(), visible_rows, self.first_change(&body));
-            let below = body.len() - visible_rows - scroll;
-            rows.extend(body.into_iter().skip(scroll).take(visible_rows));
-            if room > visible_rows {
-                let above = (scroll > 0).then(|| format!("↑ {scroll} more · "));
-                let below = (below > 0).then(|| format!("↓ {below} more · "));
-                let place = [above, below].into_iter().flatten().collect::<String>();
-                let hint = format!("  {place}page up/down");
-                let line = Line::styled(hint, theme.secondary);
-                let longer = self.with_part_counts(line.clone(), theme);
-                rows.push(if longer.width() <= width { longer } else { line });
-            }
+            self.push_part(&mut rows, body, room, width, theme);
         }
         if air.reason {
             rows.push(Line::EMPTY);
@@ -104,6 +88,50 @@ impl QuestionDialog {
         DialogView { rows, cursor: cursor.map(|(column, row)| (column, row + at)) }
     }
 
+    /// Adds the part of the body that fits, and a row with what else there is.
+    fn push_part(
+        &self,
+        rows: &mut Vec<Line>,
+        body: Body,
+        room: usize,
+        width: usize,
+        theme: &Theme,
+    ) {
+        let visible_rows = room.saturating_sub(1).max(1);
+        let length = body.rows.len();
+        let place = match self.excerpt(&body, visible_rows, theme) {
+            Some(excerpt) => {
+                rows.extend(excerpt.rows);
+                format!("{} not shown · ", count(length - excerpt.shown, "row"))
+            }
+            None => {
+                let scroll = self.turn_to(length, visible_rows, self.first_change(&body.rows));
+                let below = length - visible_rows - scroll;
+                rows.extend(body.rows.into_iter().skip(scroll).take(visible_rows));
+                let above = (scroll > 0).then(|| format!("↑ {scroll} more · "));
+                let below = (below > 0).then(|| format!("↓ {below} more · "));
+                [above, below].into_iter().flatten().collect()
+            }
+        };
+        if room > visible_rows {
+            let line = Line::styled(format!("  {place}page up/down"), theme.secondary);
+            let longer = self.with_part_counts(line.clone(), theme);
+            rows.push(if longer.width() <= width { longer } else { line });
+        }
+    }
+
+    /// Returns the beginning of the body and what must be in view, until the user scrolls.
+    pub(super) fn excerpt(&self, body: &Body, room: usize, theme: &Theme) -> Option<Excerpt> {
+        if self.scroll.is_some() {
+            return None;
+        }
+        let start = self.first_change(&body.rows);
+        let excerpt = excerpt(body, start, room, theme)?;
+        let last = body.rows.len().saturating_sub(room);
+        self.body_page.set(BodyPage { first: start, shown_rows: excerpt.beginning, last });
+        Some(excerpt)
+    }
+
     /// Returns the reason, the rule if shown, and why no permanent answer is available.
     pub(super) fn reason_rows(&self, width: usize, theme: &Theme) -> Vec<Line> {
         let policy_decision = &self.ask.policy_decision;
@@ -113,7 +141,11 @@ impl QuestionDialog {
         // The question itself gives the reason.
         let mut rows = match self.ask.question {
             Question::ExitPlanMode => Vec::new(),
-            _ => wrap(&with_names(&with_period(&reason), theme), width, &[]),
+            _ => {
+                let line = with_names(&with_period(&reason), theme);
+                let marked = places(&line.text(), &policy_decision.destructive);
+                wrap(&highlighted(line, &marked, theme.error.bold()), width, &[])
+            }
         };
         if self.shows_rule {
             let rule = Line::styled(format!("Rule: {}", policy_decision.rule), theme.secondary);
@@ -238,6 +270,15 @@ impl QuestionDialog {
         if let Some(Preview::Plan { .. }) = &self.ask.preview {
             return rows;
         }
+        if let Some(Preview::Urls { urls, .. }) = &self.ask.preview {
+            let mut warnings: Vec<String> =
+                urls.iter().filter_map(|url| url_warning::warning(url)).collect();
+            warnings.dedup();
+            for warning in warnings {
+                let warning = Line::styled(warning, theme.error.bold());
+                rows.extend(wrap(&warning, width, &[Span::raw("  ")]));
+            }
+        }
         if matches!(self.ask.question, Question::Fallback | Question::Budget | Question::Loop) {
             if let Some(agent) = &self.ask.agent {
                 rows.push(Line::styled(format!("  for subagent {agent}"), theme.secondary));
@@ -257,176 +298,6 @@ impl QuestionDialog {
             rows.extend(wrap(&what, width, &[Span::raw("  ")]));
         }
         rows
-    }
-
-    fn body(&self, width: usize, theme: &Theme) -> Vec<Line> {
-        let mut rows = Vec::new();
-        let hang = [Span::raw("    ")];
-        match &self.ask.preview {
-            Some(Preview::Command { command, directory }) => {
-                let mut text = Vec::new();
-                let mut highlighter = highlight::shell();
-                for (index, line) in without_gaps(command).into_iter().enumerate() {
-                    let sign = if index == 0 { "  $ " } else { "    " };
-                    let line = match line {
-                        Ok(line) => {
-                            let text = theme.text.bold();
-                            let line = shell_line(&mut highlighter, &tabs(line), text, theme);
-                            let line = self.with_danger_style(line, theme);
-                            with_prefix(&[Span::styled(sign, theme.accent)], line)
-                        }
-                        Err(count) => Line::styled(sign, theme.accent)
-                            .with_span(format!("({count} empty lines)"), theme.secondary),
-                    };
-                    text.extend(wrap(&line, width, &hang));
-                }
-                let place = format!("  in {}", directory.display());
-                text.extend(wrap(&Line::styled(place, theme.secondary), width, &hang));
-                rows.append(&mut text);
-                self.parts(&mut rows, width, theme);
-            }
-            Some(Preview::Diff(diff)) => {
-                let look = DiffOptions { plain: self.plain, ..DiffOptions::new(theme, width) };
-                rows.extend(self.cached_rows(width, theme, || diff_view::rows(diff, &look)));
-            }
-            Some(Preview::Urls { prompt, urls }) => {
-                for url in urls {
-                    let line = Line::styled("  ", theme.text).with_span(url.clone(), theme.link);
-                    rows.extend(wrap(&line, width, &hang));
-                    if !url.is_ascii() || url.contains("xn--") {
-                        let warning = "    the URL contains letters that look like other letters";
-                        rows.extend(wrap(&Line::styled(warning, theme.warning), width, &hang));
-                    }
-                }
-                let line = Line::styled(format!("  {}", tabs(prompt)), theme.secondary);
-                rows.extend(wrap(&line, width, &hang));
-            }
-            Some(Preview::Mcp { server, tool, description, arguments }) => {
-                let of = Line::styled(format!("  {}", tabs(tool)), theme.text.bold())
-                    .with_span(format!(" of the MCP server {}", tabs(server)), theme.secondary);
-                rows.extend(wrap(&of, width, &hang));
-                for line in description.lines() {
-                    let line = Line::styled(format!("  {}", tabs(line)), theme.secondary);
-                    rows.extend(wrap(&line, width, &hang));
-                }
-                for (name, value) in arguments {
-                    let line = Line::styled(format!("  {}: ", tabs(name)), theme.accent)
-                        .with_span(tabs(&value.to_string()), theme.text);
-                    rows.extend(wrap(&line, width, &hang));
-                }
-            }
-            Some(Preview::Skill { description, folder, files }) => {
-                for line in description.lines() {
-                    let line = Line::styled(format!("  {}", tabs(line)), theme.text);
-                    rows.extend(wrap(&line, width, &hang));
-                }
-                let place = format!("  files in {}:", folder.display());
-                rows.extend(wrap(&Line::styled(place, theme.secondary), width, &hang));
-                for file in files {
-                    let line = Line::styled(format!("    {}", tabs(file)), theme.text);
-                    rows.extend(wrap(&line, width, &hang));
-                }
-            }
-            Some(Preview::Plan { text, .. }) => {
-                rows = self
-                    .cached_rows(width, theme, || render(text, &RenderOptions::new(theme, width)));
-            }
-            // These have their own dialogs.
-            Some(Preview::Questions { .. } | Preview::Budget(_)) | None => {}
-        }
-        if let Some(hunks) = &self.hunks {
-            rows = hunks.rows(width, theme);
-        }
-        let leave = self.ask.permissions.describe();
-        if !leave.is_empty() {
-            let line =
-                Line::styled("  requires ", theme.warning).with_span(leave, theme.warning.bold());
-            rows.extend(wrap(&line, width, &hang));
-        }
-        for what in &self.ask.not_undoable {
-            let line = Line::styled(format!("  cannot be undone: {what}"), theme.error);
-            rows.extend(wrap(&line, width, &hang));
-        }
-        rows
-    }
-
-    /// Returns cached rows for a width and a theme.
-    fn cached_rows(
-        &self,
-        width: usize,
-        theme: &Theme,
-        rows: impl FnOnce() -> Vec<Line>,
-    ) -> Vec<Line> {
-        let mut cache = self.rendered_body.borrow_mut();
-        let is_coloured = is_loaded();
-        let fits = cache.width == width && cache.theme == theme.name && !cache.rows.is_empty();
-        if !fits || cache.is_coloured != is_coloured {
-            *cache = RenderedBody { width, theme: theme.name.clone(), is_coloured, rows: rows() };
-        }
-        cache.rows.clone()
-    }
-
-    /// Adds the parts of a compound command: what it runs and writes.
-    fn parts(&self, rows: &mut Vec<Line>, width: usize, theme: &Theme) {
-        for part in self.unshown_parts(width) {
-            let style = if part.starts_with("runs") { theme.secondary } else { theme.warning };
-            let line = Line::styled("  · ", theme.border).with_span(tabs(part), style);
-            let line = self.with_danger_style(line, theme);
-            rows.extend(wrap(&line, width, &[Span::raw("    ")]));
-        }
-    }
-
-    /// Returns the parts that the command and the required permission do not show already.
-    fn unshown_parts(&self, width: usize) -> impl Iterator<Item = &String> {
-        let command = match &self.ask.preview {
-            Some(Preview::Command { command, .. }) => command.trim(),
-            _ => "",
-        };
-        let parts = &self.ask.policy_decision.parts;
-        let runs = parts.iter().filter_map(|part| part.strip_prefix("runs "));
-        let is_short = !command.contains('\n')
-            && text_width(command) + MARKS <= width
-            && runs.clone().count() <= SHOWN_RUNS
-            && runs.clone().all(|run| command.contains(run));
-        let leave = self.ask.permissions.describe();
-        parts.iter().filter(move |part| match part.split_once(" to ") {
-            _ if part.starts_with("runs ") => !is_short,
-            Some(("writes" | "appends", file)) => !leave.contains(&format!("to write {file}")),
-            _ => true,
-        })
-    }
-
-    /// Shows commands that destroy data in the color of danger.
-    fn with_danger_style(&self, line: Line, theme: &Theme) -> Line {
-        let text = line.text();
-        let places: Vec<_> = self
-            .ask
-            .policy_decision
-            .destructive
-            .iter()
-            .map(|source| tabs(source))
-            .filter(|source| !source.is_empty())
-            .filter_map(|source| text.find(&source).map(|offset| offset..offset + source.len()))
-            .collect();
-        if places.is_empty() {
-            return line;
-        }
-        let mut marked = Line { spans: Vec::new(), ..line.clone() };
-        let mut at = 0;
-        for span in line.spans {
-            for cluster in span.text.graphemes(true) {
-                let is_danger = places.iter().any(|place| place.contains(&at));
-                let style = if is_danger { theme.error.bold() } else { span.style };
-                at += cluster.len();
-                match marked.spans.last_mut() {
-                    Some(last) if last.style == style => last.text.to_mut().push_str(cluster),
-                    _ => {
-                        marked.push(Span { style, text: cluster.to_owned().into(), ..span.clone() })
-                    }
-                }
-            }
-        }
-        marked
     }
 
     fn render_footer(&self, width: usize, theme: &Theme) -> (Vec<Line>, Option<(usize, usize)>) {
@@ -472,11 +343,13 @@ impl QuestionDialog {
         if self.hunks.is_some() || self.typing.is_some() {
             return None;
         }
-        let widens = self.saves_rules() && self.ask.rules.len() > 1;
+        // Only what changes the answer under the cursor.
+        let saves = self.choices.get(self.cursor).is_some_and(|choice| choice.saves_rule());
+        let widens = saves && self.ask.rules.len() > 1;
         let widen = if widens { "←→ narrower or broader · " } else { "" };
-        let edit = if self.can_edit() { "e edit the rule · " } else { "" };
+        let edit = if saves && self.can_edit() { "e edit the rule · " } else { "" };
         let rule = if self.shows_rule { "? hide the rule" } else { "? why" };
-        let scope = match self.choices.contains(&Choice::Save) {
+        let scope = match self.choices.get(self.cursor) == Some(&Choice::Save) {
             false => "",
             true if self.saves_for_all_projects => "tab this project only · ",
             true => "tab all projects · ",
@@ -533,30 +406,4 @@ fn with_names(text: &str, theme: &Theme) -> Line {
 fn with_period(text: &str) -> String {
     let text = text.trim_end();
     if text.ends_with(['.', '!', '?']) { text.to_owned() } else { format!("{text}.") }
-}
-
-/// Splits a command into lines. Runs of empty lines are replaced by their count, because they would
-/// push the rest out of view.
-fn without_gaps(command: &str) -> Vec<Result<&str, usize>> {
-    let mut lines: Vec<Result<&str, usize>> = Vec::new();
-    for line in command.split('\n') {
-        let is_empty = line.trim().is_empty();
-        match lines.last_mut() {
-            Some(Err(count)) if is_empty => *count += 1,
-            Some(last @ Ok("")) if is_empty => *last = Err(2),
-            _ if is_empty => lines.push(Ok("")),
-            _ => lines.push(Ok(line)),
-        }
-    }
-    lines
-}
-
-/// Replaces tabs with spaces; the screen handles other control characters.
-/// Wraps a line, in which nothing stays hidden.
-fn wrap(line: &Line, columns: usize, indent: &[Span]) -> Vec<Line> {
-    parallax_screen::wrap(&spelled_out(line), columns, indent)
-}
-
-fn tabs(text: &str) -> String {
-    text.replace('\t', "    ")
 }

@@ -1,0 +1,61 @@
+//! Parts of a text in the color of danger.
+
+use std::ops::Range;
+
+use parallax_screen::{Line, Span, Style};
+use unicode_segmentation::UnicodeSegmentation;
+
+/// Addresses that hand out credentials of a machine in a cloud.
+const METADATA: [&str; 3] = ["169.254.169.254", "metadata.google.internal", "fd00:ec2::254"];
+
+/// Returns where a text contains one of the sources, or the address of a metadata service.
+pub(super) fn places(text: &str, sources: &[String]) -> Vec<Range<usize>> {
+    let sources = sources.iter().map(|source| source.trim()).chain(METADATA);
+    let sources = sources.filter(|source| !source.is_empty());
+    sources
+        .flat_map(|source| {
+            text.match_indices(source).map(|(offset, found)| offset..offset + found.len())
+        })
+        .collect()
+}
+
+/// Returns a line with the places in this style.
+pub(super) fn highlighted(line: Line, places: &[Range<usize>], style: Style) -> Line {
+    if places.is_empty() {
+        return line;
+    }
+    let mut marked = Line { spans: Vec::new(), ..line.clone() };
+    let mut offset = 0;
+    for span in line.spans {
+        for cluster in span.text.graphemes(true) {
+            let is_marked = places.iter().any(|place| place.contains(&offset));
+            let style = if is_marked { style } else { span.style };
+            offset += cluster.len();
+            match marked.spans.last_mut() {
+                Some(last) if last.style == style => last.text.to_mut().push_str(cluster),
+                _ => marked.push(Span { style, text: cluster.to_owned().into(), ..span.clone() }),
+            }
+        }
+    }
+    marked
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_highlighted_across_spans() {
+        let line = Line::raw("cd /; rm").with_span(" -rf / && ls", Style::PLAIN);
+        let found = places(&line.text(), &["rm -rf /".to_owned()]);
+        assert_eq!(found.first(), Some(&(6..14)));
+        let line = highlighted(line, &found, Style::PLAIN.bold());
+        let bold: String = (line.spans.iter())
+            .filter(|span| span.style == Style::PLAIN.bold())
+            .map(|span| span.text.as_ref())
+            .collect();
+        assert_eq!((line.text().as_str(), bold.as_str()), ("cd /; rm -rf / && ls", "rm -rf /"));
+        let found = places("curl http://169.254.169.254/latest", &[]);
+        assert_eq!(found.first(), Some(&(12..27)));
+    }
+}
