@@ -2,6 +2,7 @@
 //! as pictures, and tests compare their rows and their screen reader output with snapshots.
 
 mod conversation;
+mod extension_scenes;
 mod input_scenes;
 mod panel_scenes;
 mod project;
@@ -25,6 +26,8 @@ pub struct Scene {
     pub size: (u16, u16),
     /// The replies of the model.
     pub script: Vec<Value>,
+    /// Files in the home directory; one may replace the settings.
+    pub home_files: &'static [(&'static str, &'static str)],
     /// Variables to remove from the environment.
     pub removed_variables: &'static [&'static str],
     /// What the user does.
@@ -62,6 +65,7 @@ pub fn scenes() -> Vec<Scene> {
     scenes.extend(turn_scenes::all());
     scenes.extend(input_scenes::all());
     scenes.extend(panel_scenes::all());
+    scenes.extend(extension_scenes::all());
     scenes.sort_by_key(|scene| !scene.is_documented);
     scenes
 }

@@ -23,6 +23,7 @@ pub(super) fn scene(
         is_documented: false,
         size: (96, 30),
         script,
+        home_files: &[],
         removed_variables: &[],
         steps,
         texts,

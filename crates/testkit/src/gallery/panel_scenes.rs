@@ -80,7 +80,12 @@ fn settings() -> Scene {
     let steps =
         [prompts("/settings"), wait_for_text("General"), vec![Step::Press(Key::Right)]].concat();
     let steps = [steps, wait_for_text("Theme")].concat();
-    scene("settings", Vec::new(), steps, &["Appearance", "Theme name or file", "ui.theme"])
+    scene(
+        "settings",
+        Vec::new(),
+        steps,
+        &["Appearance", "Name of a theme, or path of a theme file", "ui.theme"],
+    )
 }
 
 fn settings_search() -> Scene {

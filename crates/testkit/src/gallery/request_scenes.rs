@@ -8,7 +8,16 @@ use super::conversation::{
 use super::{Scene, Step};
 
 pub(super) fn all() -> Vec<Scene> {
-    vec![first_run(), trust(), shell_question(), edit_question(), user_question()]
+    vec![
+        first_run(),
+        trust(),
+        shell_question(),
+        edit_question(),
+        user_question(),
+        destructive_question(),
+        web_question(),
+        plan_question(),
+    ]
 }
 
 fn first_run() -> Scene {
@@ -86,4 +95,50 @@ fn user_question() -> Scene {
         "What most clients do",
     ];
     Scene { size: (96, 24), ..scene("user-question", vec![calls(&[ask], 9_120, 0)], steps, texts) }
+}
+
+/// A long command, of which the user sees the part that destroys data at once.
+fn destructive_question() -> Scene {
+    let mut lines: Vec<String> =
+        (1..=36).map(|number| format!("cp src/part{number}.rs build/part{number}.rs")).collect();
+    lines.insert(0, "mkdir -p build".to_owned());
+    lines.extend(["rm -rf /".to_owned(), "ls build".to_owned()]);
+    let script = vec![calls(&[shell(&lines.join("\n"), "Collects the parts")], 9_120, 0)];
+    let steps = [prompts("Build it"), wait_for_text("Allow execution of this command?")].concat();
+    let texts = &["Allow execution of this command?", "mkdir -p build", "rm -rf /", "ls build"];
+    scene("destructive-question", script, steps, texts)
+}
+
+fn web_question() -> Scene {
+    let prompt = "Compare http://169.254.169.254/latest/meta-data/ with https://example.com/docs";
+    let fetch = json!({"name": "web_fetch", "args": {"prompt": prompt}});
+    let steps = [prompts("Look it up"), wait_for_text("Allow this web request?")].concat();
+    let texts = &[
+        "Allow this web request?",
+        "Address of a cloud's metadata, which contains credentials",
+        "http://169.254.169.254/latest/meta-data/",
+        "https://example.com/docs",
+    ];
+    scene("web-question", vec![calls(&[fetch], 9_120, 0)], steps, texts)
+}
+
+fn plan_question() -> Scene {
+    let plan = "# Wait between attempts\n\n1. Sleep for `delay`, at most ten seconds\n2. Test \
+                that the second attempt waits\n";
+    let write = json!({"name": "write_file",
+        "args": {"file_path": "plans/retry.md", "content": plan}});
+    let leave = json!({"name": "exit_plan_mode", "args": {"plan_filename": "retry.md"}});
+    let script = vec![calls(&[write], 9_120, 0), calls(&[leave], 9_300, 9_000)];
+    let steps = [
+        prompts("/plan make it wait"),
+        wait_for_text("Start working on this plan?"),
+        wait_for_text("waits"),
+    ]
+    .concat();
+    let texts = &["Start working on this plan?", "Sleep for delay", "1. Yes", "No, keep planning"];
+    let home_files = &[(
+        ".gemini/settings.json",
+        r#"{"model":{"name":"gemini-2.5-pro"},"general":{"plan":{"directory":"plans"}}}"#,
+    )];
+    Scene { home_files, ..scene("plan-question", script, steps, texts) }
 }

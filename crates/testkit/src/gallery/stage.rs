@@ -100,6 +100,9 @@ impl SceneRun {
             .map_err(|error| error.to_string())?;
         let home = TestHome::new().map_err(plain)?;
         home.write_home(".gemini/settings.json", SETTINGS).map_err(plain)?;
+        for (path, text) in scene.home_files {
+            home.write_home(path, text).map_err(plain)?;
+        }
         let project = Project::new(options.parent.unwrap_or(home.root())).map_err(plain)?;
         let mut environment = home.env(&server.url());
         environment.retain(|(name, _)| {

@@ -38,6 +38,7 @@ fn info_commands_print_their_output() {
         ("/stats", "Tokens by turn"),
         ("/about", "sign-in"),
         ("/tools", "(run_shell_command)"),
+        ("/policies list", "allow reading and searching"),
         ("/help", "Basics   Commands   Subcommands   Keys   About"),
         ("/privacy", "rivacy"),
         ("/docs", "Documentation"),
@@ -46,7 +47,7 @@ fn info_commands_print_their_output() {
         seat.prompts(command);
         seat.has_seen(says);
         // Close panels.
-        if matches!(command, "/help" | "/docs" | "/stats") {
+        if matches!(command, "/help" | "/docs" | "/stats" | "/tools") {
             seat.press(Key::Esc);
         }
     }
@@ -65,7 +66,7 @@ fn context_view_shows_usage_and_drops_a_result() {
     seat.wait_for_text("It is long.");
     seat.is_idle();
     seat.prompts("/context");
-    seat.wait_for_text("Tool results in the context");
+    seat.wait_for_text("compacted at");
     seat.wait_for_text("system prompt");
     seat.wait_for_text("read_file {");
     seat.type_text("p");
@@ -96,7 +97,7 @@ fn result_too_short_to_drop_is_reported() {
     seat.wait_for_text("read_file {");
     seat.type_text("x");
     seat.wait_for_text("already short");
-    seat.wait_for_text("Tool results in the context");
+    seat.wait_for_text("compacted at");
 }
 
 #[test]
@@ -162,7 +163,7 @@ fn cleared_session_resets_counters_and_hides_the_old_transcript() {
     seat.wait_for_text(COMPOSER);
     // The hint at the end names the session to resume.
     seat.prompts("/quit");
-    seat.has_seen("Agent powering down. Goodbye!");
+    seat.has_seen("Goodbye!");
     seat.has_seen("To resume it, run: parallax --resume");
 }
 
@@ -265,7 +266,7 @@ fn session_settings_survive_a_reload() {
     seat.prompts("/model why");
     seat.wait_for_text("`gemini-2.5-flash` is selected;");
     seat.prompts("/budget");
-    seat.wait_for_text("$0.0000 of $7.00");
+    seat.wait_for_text("$0.00 of $7.00");
     seat.prompts("/dir show");
     seat.wait_for_text(&format!("  {}", folder.display()));
     seat.prompts("/debug");

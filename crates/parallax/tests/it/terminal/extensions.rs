@@ -37,8 +37,8 @@ fn mcp_servers_are_shown_toggled_and_usable() {
     seat.press(Key::Esc);
     seat.press(Key::Ctrl('u'));
     seat.prompts("/mcp");
-    seat.has_seen("● test · ready");
-    seat.has_seen("● gone · disconnected");
+    seat.has_seen("✓ test · ready");
+    seat.has_seen("✕ gone · disconnected");
     seat.press(Key::Esc);
     seat.wait_for_text(COMPOSER);
     seat.prompts("/mcp desc");
@@ -376,7 +376,7 @@ fn server_requests_end_with_their_call() {
     seat.has_seen("the end");
     seat.is_idle();
     seat.press(Key::Enter);
-    seat.has_seen("● test · ready");
+    seat.has_seen("✓ test · ready");
     assert!(!seat.window().contains("asks"), "{}", seat.window());
 }
 

@@ -42,6 +42,7 @@ pub(super) fn constant_rows(rows: &[String], root: &Path) -> String {
     // Whether there is a sandbox may be known only after a screen reader was greeted.
     let window = window.replace(" Commands run without a sandbox.", "");
     let rows = window.lines().map(without_spinner).map(|row| without_time(&row));
+    let rows = rows.map(|row| without_duration(&row));
     rows.map(|row| without_statistics(&row)).collect::<Vec<_>>().join("\n")
 }
 
@@ -84,6 +85,19 @@ fn without_spinner(row: &str) -> String {
     }
     let keys = keys.join(" · ").replacen("cancel", "cancel, TIME", 1);
     format!("⠋{what} ({})", keys.trim_end_matches(')'))
+}
+
+/// Removes the seconds from the row of a tool call, which are there only if it took long.
+fn without_duration(row: &str) -> String {
+    let call = row.strip_prefix("│ ").unwrap_or(row);
+    let is_seconds =
+        |word: &str| word.strip_suffix('s').is_some_and(|digits| digits.parse::<u32>().is_ok());
+    match row.rsplit_once(' ') {
+        Some((rest, last)) if call.starts_with(['✓', '✕']) && is_seconds(last) => {
+            rest.trim_end().to_owned()
+        }
+        _ => row.to_owned(),
+    }
 }
 
 /// Removes the duration and the time from the row that ends a turn.
