@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
+use parallax_commands::{Expander, FileSearch};
+use parallax_protocol::event::Failure;
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::session_view::SessionView;
 use parallax_protocol::store::Record;
 use parallax_sessions::session_stats::SessionStats;
 
 use crate::session_config::SessionConfig;
+use crate::session_settings;
 
 /// What the journal of a running session contains.
 #[derive(Debug, Clone)]
@@ -33,5 +36,19 @@ impl SessionConfig {
         let price = |name: &str| table.price(name).filter(|_| !view.scripted);
         let stats = SessionStats::from_records(&records, price);
         RunningSessionRecords { records: records.into(), stats }
+    }
+
+    /// Returns the files of a session that runs in another process, for completion. Blocking.
+    ///
+    /// # Errors
+    /// Returns an error if the directory of the session cannot be used.
+    pub fn running_session_files(&self, id: &SessionId) -> Result<Expander, Failure> {
+        let artifacts = self.dirs().artifacts(&self.options.directory, id);
+        let workspace = session_settings::workspace(self, artifacts.root(), Vec::new())?;
+        let files = Expander::new(&Arc::new(workspace), &Arc::default(), None);
+        Ok(files.with_search(FileSearch {
+            recursive: self.config.settings.flag("context.fileFiltering.enableRecursiveFileSearch"),
+            is_fuzzy: self.config.settings.flag("context.fileFiltering.enableFuzzySearch"),
+        }))
     }
 }

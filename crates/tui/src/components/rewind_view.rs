@@ -65,6 +65,20 @@ impl RewindView {
         Ok(Some(Overlay::list(Purpose::Rewind, list)))
     }
 
+    /// Returns the files that the turns from `turn` on changed, without their differences.
+    pub(crate) fn changed_files(&self, turn: u64) -> Vec<FileRestore> {
+        let mut files: Vec<FileRestore> = Vec::new();
+        for path in
+            self.prompts.iter().filter(|prompt| prompt.turn >= turn).flat_map(|it| &it.files)
+        {
+            if !files.iter().any(|file| file.path == *path) {
+                let (path, kind) = (path.clone(), ChangeKind::Changed);
+                files.push(FileRestore { path, kind, skip_reason: None, diff: None });
+            }
+        }
+        files
+    }
+
     /// Returns the dialog that asks what to rewind, with previews of what would change.
     pub(crate) fn choices(
         &self,

@@ -6,6 +6,8 @@ use parallax_sdk::EventReader;
 
 use super::session::{Session, SessionProcess};
 use super::{ExitReason, TerminalFrontEnd};
+use crate::app::commands::completions;
+use crate::app::effect::ResultSender;
 use crate::app::opened_session::OpenedSession;
 use crate::attached::AttachedUpdate;
 use crate::layout::plain_rows;
@@ -43,6 +45,7 @@ impl TerminalFrontEnd {
             return;
         };
         let running = launch.running_session(&attached.id, view);
+        let files = launch.running_session_files(&attached.id);
         let opened = OpenedSession::attached(attached.id.as_str(), view.scripted, running);
         let session = Session::attached(events, attached.ops.clone(), attached.commands.clone());
         if self.session.replace(session).is_some() {
@@ -52,6 +55,10 @@ impl TerminalFrontEnd {
         }
         self.app.handle_opened_session(opened);
         self.app.status_data.trusted = view.is_trusted;
+        // Without the directory, only the completion of names is missing.
+        if let Ok(files) = files {
+            completions::find_files(&mut self.app, files, ResultSender(self.jobs.clone()));
+        }
         if view.is_truncated {
             self.app.info("The beginning of the running turn is too long to be shown here.");
         }

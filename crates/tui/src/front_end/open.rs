@@ -299,7 +299,7 @@ impl TerminalFrontEnd {
                 extensions::update_automatically(&mut self.app);
                 completions::find_files(
                     &mut self.app,
-                    &open,
+                    open.expander.clone(),
                     crate::app::effect::ResultSender(self.jobs.clone()),
                 );
                 let starts_devtools = open.launch().settings_manager().starts_devtools();

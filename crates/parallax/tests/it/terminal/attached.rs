@@ -124,6 +124,17 @@ fn request_is_answered_in_the_view() {
     view.key(Key::Char('1')).expect("the program listens");
     wait(&view, "all done");
     assert!(world.home.project().join("made.txt").exists());
+    text(&view, "/rewind");
+    wait(&view, "Rewind");
+    view.key(Key::Enter).expect("the program listens");
+    wait(&view, "Conversation and files");
+    wait(&view, "made.txt");
+    view.key(Key::Enter).expect("the program listens");
+    wait_until("the file is removed", || !world.home.project().join("made.txt").exists());
+    wait(&view, "Rewound the conversation");
+    // The prompt is in the composer again.
+    view.key(Key::Ctrl('c')).expect("the program listens");
+    wait(&view, COMPOSER);
     text(&view, "/quit");
     end(&view);
     until_state(&world, &id, "done");
@@ -159,8 +170,12 @@ fn commands_run_in_the_session_or_are_refused() {
     wait(&view, "/clear is not available in an attached session");
     text(&view, "/nothing");
     wait(&view, "Unknown command `/nothing`");
-    // The session reads the file.
-    text(&view, "more about @note.txt");
+    // Names of files are completed, and the session reads the file.
+    view.text("more about @no").expect("the program listens");
+    wait(&view, "note.txt");
+    view.key(Key::Tab).expect("the program listens");
+    wait(&view, "more about @note.txt");
+    view.key(Key::Enter).expect("the program listens");
     wait(&view, "more done");
     let body = String::from_utf8_lossy(&world.server.requests().last().expect("a request").body)
         .into_owned();

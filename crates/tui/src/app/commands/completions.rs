@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use parallax_commands::{Expander, FileSearch};
 use parallax_screen::Key;
-use parallax_sdk::OpenSession;
 
 use crate::app::App;
 use crate::app::effect::JobContinuation;
@@ -59,11 +58,11 @@ pub(crate) fn key(app: &mut App, key: Key) -> bool {
 /// Starts the file search of the session that was opened.
 pub(crate) fn find_files(
     app: &mut App,
-    open: &OpenSession,
+    expander: Expander,
     deliver: crate::app::effect::ResultSender,
 ) {
-    let root = open.expander.root();
-    let source = Arc::new(SessionFiles(open.expander.clone()));
+    let root = expander.root();
+    let source = Arc::new(SessionFiles(expander));
     let report = move |found: FinderResults| {
         let then: JobContinuation = Box::new(move |app| {
             app.completion.receive(found);

@@ -33,8 +33,9 @@ pub(crate) fn show(app: &mut App, prompts: &[PromptEntry]) {
 pub(crate) fn ask_rewind_scope(app: &mut App, turn: u64) {
     app.dialogs.close();
     if app.session.is_attached() {
-        let reason = "the files are not shown in an attached session".to_owned();
-        return show_choices(app, turn, Err(reason));
+        // Without the checkpoints, only the names are known.
+        let files = app.rewind.changed_files(turn);
+        return show_choices(app, turn, Ok(files));
     }
     app.effect(Effect::AskSession(Box::new(move |session| {
         let back = session.rewind_preview();
