@@ -28,6 +28,9 @@ const HISTORY: usize = 1_000;
 /// Maximum number of prompts shown of a resumed session; the number of older ones is printed.
 const SHOWN_PROMPTS: usize = 50;
 
+/// Maximum columns of the first prompt in the report about another session.
+const RESUMED_COLUMNS: usize = 60;
+
 /// Returns the transcript options for the settings, keeping those toggled by keys.
 pub(super) fn view_options(settings: &UiSettings, now: ViewOptions) -> ViewOptions {
     ViewOptions {
@@ -118,7 +121,7 @@ impl App {
         if let Some(launch) = &self.launch {
             self.settings.custom_themes = launch.settings_manager().ui().custom_themes;
         }
-        if opened.is_scripted && !was_shown {
+        if opened.is_scripted && !was_shown && self.session.reports_script() {
             self.info("The model's answers are scripted.");
         }
         // In full screen, all of it can be scrolled and only visible rows are rendered; rows for
@@ -143,6 +146,7 @@ impl App {
             self.status_data.routed_model.clone_from(&self.session.stats().before.model);
             self.status_data.quota = None;
             self.summary(&opened, was_prompted);
+            self.report_resumed(&items, was_prompted);
             // An attached session reports its use by itself.
             if !items.is_empty() && !opened.is_attached {
                 // The footer shows the context usage.
@@ -160,6 +164,18 @@ impl App {
         agents::adopt_session(self);
         self.catalog.adopt_session(inputs.commands);
         custom_commands::load(self);
+    }
+
+    /// Reports that what follows belongs to another session than the prompts above.
+    fn report_resumed(&mut self, items: &[RecordedItem], was_prompted: bool) {
+        let first = items.iter().find_map(|item| match item {
+            RecordedItem::User { text, .. } => Some(crate::sanitize::one_row(text).into_owned()),
+            _ => None,
+        });
+        if let Some(first) = first.filter(|_| was_prompted) {
+            let first = crate::layout::truncate_text(&first, RESUMED_COLUMNS);
+            self.info(format!("You are now in the session that began with: {first}"));
+        }
     }
 
     /// Prints a row with the authentication and the inputs of the session besides prompts. If

@@ -26,9 +26,6 @@ const AIRY: usize = 18;
 const AIRY_DIALOG: usize = 4;
 /// Minimum rows of the window for labels above the items of the status line.
 const LABELED: usize = 24;
-/// Columns of the input's rules that have the color of the approval mode: enough to be visible, few
-/// enough to be cheap to repaint.
-const RULE_TELLS: usize = 12;
 
 /// The rows below the transcript.
 #[derive(Debug, Default)]
@@ -230,9 +227,7 @@ impl App {
             ApprovalMode::Default => self.theme.border,
             mode => status_line::mode(mode, &self.theme).1,
         };
-        let (report, rest) = (width.min(RULE_TELLS), width.saturating_sub(RULE_TELLS));
-        let rule = Line::styled("─".repeat(report), rule_style)
-            .with_span("─".repeat(rest), self.theme.border);
+        let rule = Line::styled("─".repeat(width), rule_style);
         if self.shell.has_focus() {
             let row = focus_row(&self.keymap, width, &self.theme);
             let rows = if low { vec![row] } else { vec![rule.clone(), row, rule] };

@@ -22,6 +22,8 @@ pub(crate) struct CurrentSession {
     typed_prompts: Vec<String>,
     /// Whether YOLO mode was explained in this session.
     is_yolo_explained: bool,
+    /// Whether the user knows that the answers are scripted.
+    is_script_reported: bool,
     /// Whether the session runs in another process.
     is_attached: bool,
     /// The last summary shown of the sign-in method and the context files.
@@ -74,6 +76,11 @@ impl CurrentSession {
     /// Whether YOLO mode is to be explained now: once per session.
     pub(crate) fn explains_yolo(&mut self) -> bool {
         !std::mem::replace(&mut self.is_yolo_explained, true)
+    }
+
+    /// Whether it is to be reported now that the answers are scripted: once per program.
+    pub(crate) fn reports_script(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_script_reported, true)
     }
 
     /// Records that no session accepts operations.

@@ -282,7 +282,7 @@ fn auth_items(listings: &[ProviderListing], own: &[ProviderCredential]) -> Vec<L
         ListItem::new("demo", "Try it without a key", "an offline tour with scripted answers"),
     ];
     items.extend(hosted_providers().map(|(provider, name)| {
-        let detail = format!("for models with the prefix `{provider}:`");
+        let detail = format!("for models with the prefix {provider}:");
         ListItem::new(format!("key:{provider}"), format!("Enter an {name} API key"), detail)
     }));
     for listing in listings {
