@@ -15,6 +15,9 @@ use crate::rpc::{RpcError, text};
 const API_KEY: &str = "gemini-api-key";
 const VERTEX_AI: &str = "vertex-ai";
 const GATEWAY: &str = "gateway";
+/// The sign-in of Gemini CLI with a Google account, which its clients name. Here, the configured
+/// credentials are used instead.
+const GOOGLE_ACCOUNT: &str = "oauth-personal";
 const SELECTED: &str = "security.auth.selectedType";
 
 /// How a client authenticated, for the sessions that it opens afterwards.
@@ -30,8 +33,16 @@ pub struct Authentication {
 pub(crate) enum AuthRequest {
     GeminiKey(Option<Secret>),
     VertexAi(Option<Secret>),
-    Gateway { base_url: String, headers: Vec<(String, String)> },
-    Provider { name: String, key: Option<Secret> },
+    Gateway {
+        base_url: String,
+        headers: Vec<(String, String)>,
+    },
+    Provider {
+        name: String,
+        key: Option<Secret>,
+    },
+    /// What is configured: nothing is selected or stored.
+    Configured,
 }
 
 /// Returns the methods for the result of `initialize`.
@@ -45,6 +56,8 @@ pub(crate) fn methods(providers: &[String], sets_up: bool) -> Value {
         json!({"id": GATEWAY, "name": "Gateway",
             "description": "Use a gateway that implements the Gemini API",
             "_meta": {"gateway": {"protocol": "google", "restartRequired": "false"}}}),
+        json!({"id": GOOGLE_ACCOUNT, "name": "Configured credentials",
+            "description": "Use the credentials of the settings and the environment"}),
     ];
     for name in providers {
         methods.push(json!({"id": name, "name": format!("API key for {name}"),
@@ -76,6 +89,7 @@ pub(crate) fn read(params: &Object) -> Result<AuthRequest, RpcError> {
         API_KEY => Ok(AuthRequest::GeminiKey(key)),
         VERTEX_AI => Ok(AuthRequest::VertexAi(key)),
         GATEWAY => read_gateway(meta.get("gateway")),
+        GOOGLE_ACCOUNT => Ok(AuthRequest::Configured),
         "setup" => Err(RpcError::invalid_params(
             "the method `setup` runs in a terminal: start `parallax --setup`",
         )),
@@ -138,7 +152,7 @@ impl AuthRequest {
                 }
             }
             // The prefix of the model selects the provider.
-            Self::Provider { .. } => Authentication::default(),
+            Self::Provider { .. } | Self::Configured => Authentication::default(),
         }
     }
 
@@ -168,6 +182,14 @@ impl AuthRequest {
             Self::Provider { name, key: None } => {
                 return launch.provider_manager().require_provider_key(name);
             }
+            Self::Configured => {
+                return match launch.provider_manager().credential() {
+                    Credential::Missing { reason } => {
+                        Err(Failure { kind: FailureKind::Auth, message: reason, status: None })
+                    }
+                    _ => Ok(()),
+                };
+            }
             Self::GeminiKey(None) | Self::VertexAi(None) | Self::Gateway { .. } => {}
         }
         if let Credential::Missing { reason } = launch.provider_manager().gemini_credential() {
@@ -180,7 +202,7 @@ impl AuthRequest {
         match self {
             Self::GeminiKey(_) => select(API_KEY),
             Self::VertexAi(_) => select(VERTEX_AI),
-            Self::Gateway { .. } | Self::Provider { .. } => Ok(()),
+            Self::Gateway { .. } | Self::Provider { .. } | Self::Configured => Ok(()),
         }
     }
 }

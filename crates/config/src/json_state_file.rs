@@ -46,7 +46,7 @@ pub fn rewrite(
 
 /// Reads the file under a lock and replaces it with the result of `change` if that differs.
 /// `change` also receives the resolved path of the file.
-fn rewrite_as(
+pub(crate) fn rewrite_as(
     path: &Path,
     change: impl FnOnce(&Path, &str) -> Result<String, ConfigError>,
 ) -> Result<(), ConfigError> {

@@ -27,7 +27,11 @@ fn secret_name(provider: &str) -> SecretName {
 
 fn entries(dirs: &UserDirs) -> Result<Object, ConfigError> {
     let path = provider_keys_file(dirs);
-    let Some(fields) = jsonc::read_object(&path)? else { return Ok(Object::new()) };
+    let fields = jsonc::read_object(&path)?;
+    fields.map_or_else(|| Ok(Object::new()), |fields| keys_in(fields, path))
+}
+
+fn keys_in(fields: Object, path: PathBuf) -> Result<Object, ConfigError> {
     if fields.get("version") != Some(&json!(1)) {
         let reason = "`version` is not 1".to_owned();
         return Err(ConfigError::Credentials { path, reason });
@@ -38,9 +42,16 @@ fn entries(dirs: &UserDirs) -> Result<Object, ConfigError> {
     }
 }
 
-fn write(dirs: &UserDirs, keys: Object) -> Result<(), ConfigError> {
-    let text = format!("{:#}\n", json!({"version": 1, "keys": keys}));
-    json_state_file::rewrite(&provider_keys_file(dirs), |_| Ok(text.clone()))
+/// Changes the keys. Nothing else changes them in the meantime.
+fn change(dirs: &UserDirs, change: impl FnOnce(&mut Object)) -> Result<(), ConfigError> {
+    json_state_file::rewrite_as(&provider_keys_file(dirs), |path, text| {
+        let mut keys = match text.trim() {
+            "" => Object::new(),
+            text => keys_in(jsonc::parse_object(path, text)?, path.to_owned())?,
+        };
+        change(&mut keys);
+        Ok(format!("{:#}\n", json!({"version": 1, "keys": keys})))
+    })
 }
 
 /// Returns the names of the providers with a stored key. Blocking.
@@ -88,15 +99,15 @@ pub fn store_provider_key(
     provider: &str,
     key: &Secret,
 ) -> Result<bool, ConfigError> {
-    let mut keys = entries(dirs)?;
+    // An invalid file must not be noticed only after the keychain has the key.
+    entries(dirs)?;
     let label = format!("Parallax: API key of {provider}");
     let in_keychain = store_in_keychain(keychain, secret_name(provider), &label, key);
     let entry = match in_keychain {
         true => json!({"keychain": true}),
         false => json!({"key": key.expose()}),
     };
-    keys.insert(provider.to_owned(), entry);
-    write(dirs, keys)?;
+    change(dirs, |keys| drop(keys.insert(provider.to_owned(), entry)))?;
     Ok(in_keychain)
 }
 
@@ -109,14 +120,14 @@ pub fn remove_provider_key(
     keychain: &Keychain,
     provider: &str,
 ) -> Result<bool, ConfigError> {
-    let mut keys = entries(dirs)?;
-    let Some(entry) = keys.shift_remove(provider) else { return Ok(false) };
+    let keys = entries(dirs)?;
+    let Some(entry) = keys.get(provider) else { return Ok(false) };
     if entry.get("keychain") == Some(&Value::Bool(true))
         && let Err(error) = keychain.delete(secret_name(provider))
     {
         let (path, reason) = (provider_keys_file(dirs), error.to_string());
         return Err(ConfigError::Credentials { path, reason });
     }
-    write(dirs, keys)?;
+    change(dirs, |keys| drop(keys.shift_remove(provider)))?;
     Ok(true)
 }

@@ -12,6 +12,7 @@ use parallax_protocol::store::{Record, SpendingRecord};
 use tokio::task::JoinHandle;
 
 pub use self::ledger::Ledger;
+pub(crate) use self::ledger::total_tokens;
 
 use crate::history::{History, now};
 

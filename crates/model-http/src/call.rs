@@ -267,6 +267,7 @@ impl HttpCall {
                 CallPhase::Reading(reader) => match reader.next().await {
                     Ok(None) if self.continuation.advance() => {
                         self.phase = CallPhase::Attempt(1);
+                        return Some(Ok(StreamEvent::NextHop));
                     }
                     Ok(None) if self.pause.is_paused => self.continue_paused_turn(),
                     Ok(None) => {

@@ -105,6 +105,12 @@ impl Transport {
         Self { options, client: OnceCell::new(), plain, local: is_loopback(base), contact }
     }
 
+    /// Whether the server is on this machine and has not answered yet.
+    pub(crate) fn is_unknown_local_server(&self) -> bool {
+        // Only one attempt: the server is configured as one on this machine.
+        self.options.connect_attempts == 1 && !self.contact.is_known()
+    }
+
     /// The client, built on first use and off the async threads.
     ///
     /// # Errors

@@ -1,6 +1,9 @@
 //! An answer that comes in several hops: a response ends with a token, and the next request
 //! continues it. Tokens inside a response are checkpoints, from which a cut response is resumed.
 
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
 use parallax_protocol::content::{Part, PartView};
 use parallax_protocol::model::{Chunk, FinishReason, Usage};
 
@@ -12,8 +15,6 @@ const RECONNECTIONS: u32 = 3;
 pub(crate) struct Continuation {
     /// The newest token.
     token: Option<String>,
-    /// The token that the current hop began with.
-    start_token: Option<String>,
     /// The visible text since the newest token.
     text_since_token: String,
     /// Whether something else than text was received since then.
@@ -26,6 +27,10 @@ pub(crate) struct Continuation {
     reconnections: u32,
     /// The hop ended, and the next one follows.
     has_next_hop: bool,
+    /// Whether the current hop had a piece of the answer.
+    has_piece: bool,
+    /// Hashes of the tokens that hops began with.
+    earlier_tokens: HashSet<u64>,
 }
 
 /// What to do with a chunk.
@@ -40,7 +45,8 @@ pub(crate) enum Tracked {
 impl Continuation {
     /// Continues an answer that was received in part, up to the token.
     pub(crate) fn from_token(token: Option<String>) -> Self {
-        Self { start_token: token.clone(), token, ..Self::default() }
+        let earlier_tokens = token.as_deref().map(hash).into_iter().collect();
+        Self { token, earlier_tokens, ..Self::default() }
     }
 
     /// The token that a request continues from.
@@ -70,10 +76,11 @@ impl Continuation {
         }
         if !chunk.parts.is_empty() {
             self.reconnections = 0;
+            self.has_piece = true;
         }
         let ends = chunk.finish.as_ref().is_some_and(|it| it.reason == FinishReason::Continue);
         if let Some(token) = &chunk.continuation {
-            if ends && self.start_token.as_ref() == Some(token) {
+            if ends && self.earlier_tokens.contains(&hash(token)) {
                 return Tracked::Incompatible(
                     "the service returned the same continuation token twice",
                 );
@@ -83,6 +90,14 @@ impl Continuation {
             self.has_more_than_text = false;
         }
         if ends && self.token.is_some() {
+            if !self.has_piece {
+                self.reconnections += 1;
+            }
+            if self.reconnections > RECONNECTIONS {
+                return Tracked::Incompatible(
+                    "the service continues it without sending more of it",
+                );
+            }
             self.has_next_hop = true;
             chunk.finish = None;
         }
@@ -183,8 +198,9 @@ impl Continuation {
     }
 
     fn begin(&mut self) {
-        self.start_token.clone_from(&self.token);
         self.text_since_token.clear();
+        self.has_piece = false;
+        self.earlier_tokens.extend(self.token.as_deref().map(hash));
         if self.hop.is_some() {
             self.previous_usage = Some(self.total());
             self.hop = None;
@@ -195,6 +211,12 @@ impl Continuation {
     pub(crate) fn reconnections(&self) -> u32 {
         self.reconnections
     }
+}
+
+fn hash(token: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    token.hash(&mut hasher);
+    hasher.finish()
 }
 
 #[cfg(test)]
@@ -242,6 +264,30 @@ mod tests {
         assert!(answer.advance());
         let again = answer.track(chunk("b", Some("t"), Some("CONTINUATION")));
         assert!(text(again).contains("twice"));
+    }
+
+    #[test]
+    fn hops_without_an_end_are_stopped() {
+        let mut answer = Continuation::default();
+        let mut ends = |text: &str, token: &str| {
+            let tracked = answer.track(chunk(text, Some(token), Some("CONTINUATION")));
+            answer.advance();
+            super::tests::text(tracked)
+        };
+        // Tokens that alternate, with text each time.
+        assert_eq!((ends("a", "t1").as_str(), ends("b", "t2").as_str()), ("a", "b"));
+        assert!(ends("c", "t1").contains("twice"));
+        // New tokens, without anything else.
+        let mut answer = Continuation::default();
+        answer.track(chunk("a", Some("t"), Some("CONTINUATION")));
+        answer.advance();
+        for number in 0..RECONNECTIONS {
+            let empty = chunk("", Some(&format!("e{number}")), Some("CONTINUATION"));
+            assert!(!text(answer.track(empty)).contains("broken"));
+            assert!(answer.advance());
+        }
+        let last = answer.track(chunk("", Some("last"), Some("CONTINUATION")));
+        assert!(text(last).contains("without sending more"));
     }
 
     #[test]

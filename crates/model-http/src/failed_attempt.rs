@@ -84,8 +84,14 @@ impl FailureClassifier<'_> {
             let status = payload.code.unwrap_or(if is_path { 404 } else { 500 });
             return self.evaluate(ErrorResponse { status, payload: *payload, retry_after: None });
         }
-        let (class, retryable) = self.transience(&failure);
-        let message = self.describe(&failure);
+        let (class, retryable) = match self.is_another_service(&failure) {
+            true => (UNREACHABLE, true),
+            false => self.transience(&failure),
+        };
+        let mut message = self.describe(&failure);
+        if let ReadFailure::Network(Failure { kind: FailureKind::Tls, .. }) = failure {
+            message.push_str("; if the server has no TLS, its base URL begins with `http://`");
+        }
         let retry_message = match class {
             UNREACHABLE => format!("{}: {message}", self.host()),
             _ => message.clone(),
@@ -107,6 +113,15 @@ impl FailureClassifier<'_> {
             message: retry_message,
         });
         FailedAttempt { error, retry, rejected: None }
+    }
+
+    /// Whether a server on this machine that has never answered seems to be another service, or to
+    /// need another scheme: waiting does not help.
+    fn is_another_service(&self, failure: &ReadFailure) -> bool {
+        let is_broken =
+            |kind| matches!(kind, FailureKind::Tls | FailureKind::Connection | FailureKind::Other);
+        self.transport.is_unknown_local_server()
+            && matches!(failure, ReadFailure::Network(failure) if is_broken(failure.kind))
     }
 
     /// A failure after the first chunk.
@@ -144,7 +159,7 @@ impl FailureClassifier<'_> {
     pub fn transience(&self, failure: &ReadFailure) -> (&'static str, bool) {
         let unclear = self.transport.options.retry_fetch_errors;
         match failure {
-            ReadFailure::Silent(_) => (TIMEOUT, true),
+            ReadFailure::Silent(_) | ReadFailure::NoContent(_) => (TIMEOUT, true),
             ReadFailure::Incomplete | ReadFailure::NotJson => ("incomplete", unclear),
             ReadFailure::TooLarge(_) | ReadFailure::Refused(_) | ReadFailure::Document(_) => {
                 ("server", false)
@@ -165,6 +180,9 @@ impl FailureClassifier<'_> {
     pub fn describe(&self, failure: &ReadFailure) -> String {
         let text = match failure {
             ReadFailure::Silent(idle) => format!("no data for {} s", idle.as_secs_f32()),
+            ReadFailure::NoContent(idle) => {
+                format!("nothing but keep-alive messages for {} s", idle.as_secs_f32())
+            }
             ReadFailure::Incomplete => {
                 "incomplete JSON segment at the end of the stream".to_owned()
             }

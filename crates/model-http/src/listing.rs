@@ -24,7 +24,7 @@ impl HttpModel {
         let Some((url, headers)) = self.wire().listing() else { return Ok(Vec::new()) };
         let client = self.transport().client().await?;
         let value = self.get(client.get(url).headers(headers), limit).await?;
-        let mut models = self.wire().read_listing(&value);
+        let mut models = self.read_models(&value);
         models.retain(|model| !model.id.is_empty());
         Ok(models)
     }
@@ -41,8 +41,18 @@ impl HttpModel {
         let Some((url, headers)) = self.wire().description(id) else { return Ok(None) };
         let client = self.transport().client().await?;
         let value = self.get(client.get(url).headers(headers), limit).await?;
-        let models = self.wire().read_listing(&serde_json::json!({"data": [value]}));
+        let models = self.read_models(&serde_json::json!({"data": [value]}));
         Ok(models.into_iter().next().map(|model| ListedModel { id: id.to_owned(), ..model }))
+    }
+
+    /// Reads a listing. Services that do not know a limit state 0.
+    fn read_models(&self, listing: &Value) -> Vec<ListedModel> {
+        let mut models = self.wire().read_listing(listing);
+        for model in &mut models {
+            model.context_window = model.context_window.filter(|tokens| *tokens > 0);
+            model.max_output = model.max_output.filter(|tokens| *tokens > 0);
+        }
+        models
     }
 
     async fn get(&self, request: RequestBuilder, limit: Duration) -> Result<Value, ModelError> {

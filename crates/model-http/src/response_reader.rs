@@ -19,6 +19,9 @@ const MAX_BYTES: u64 = 512 << 20;
 /// Content types of streams. A response of another type may still be one.
 const STREAMS: [&str; 4] = ["event-stream", "ndjson", "jsonl", "json-seq"];
 
+/// How many times longer a stream may send only signs of life than it may be silent.
+const SIGNS_OF_LIFE: u32 = 5;
+
 /// Why reading stopped.
 #[derive(Debug)]
 pub(crate) enum ReadFailure {
@@ -28,6 +31,8 @@ pub(crate) enum ReadFailure {
     Network(Failure),
     /// Nothing was received for that long.
     Silent(Duration),
+    /// Only signs of life were received for that long.
+    NoContent(Duration),
     /// The stream ended inside a chunk.
     Incomplete,
     /// A chunk is not JSON.
@@ -65,8 +70,10 @@ pub(crate) struct ResponseReader {
     document: Option<String>,
     bytes: u64,
     idle: Duration,
-    /// When the stream counts as silent; comments and empty events do not extend it.
+    /// When the stream counts as silent.
     deadline: Instant,
+    /// The same for a stream that sends only signs of life, such as comments and pings.
+    content_deadline: Instant,
     observed_chunks: TappedChunks,
 }
 
@@ -94,6 +101,7 @@ impl ResponseReader {
             bytes: 0,
             idle,
             deadline: Instant::now() + idle,
+            content_deadline: Instant::now() + idle * SIGNS_OF_LIFE,
             observed_chunks,
         }
     }
@@ -118,7 +126,7 @@ impl ResponseReader {
         loop {
             if let Some(chunk) = self.chunks.pop_front() {
                 if has_content(&chunk) {
-                    self.deadline = Instant::now() + self.idle;
+                    self.content_deadline = Instant::now() + self.idle * SIGNS_OF_LIFE;
                 }
                 return Ok(Some(chunk));
             }
@@ -141,10 +149,17 @@ impl ResponseReader {
                 continue;
             }
             let Some(response) = &mut self.response else { return Ok(None) };
-            match tokio::time::timeout_at(self.deadline, response.chunk()).await {
+            let deadline = self.deadline.min(self.content_deadline);
+            match tokio::time::timeout_at(deadline, response.chunk()).await {
+                Err(_) if deadline < self.deadline => {
+                    self.stop(ReadFailure::NoContent(self.idle * SIGNS_OF_LIFE));
+                }
                 Err(_) => self.stop(ReadFailure::Silent(self.idle)),
                 Ok(Err(error)) => self.stop(ReadFailure::Network(error.into())),
-                Ok(Ok(Some(bytes))) => self.push_bytes(&bytes),
+                Ok(Ok(Some(bytes))) => {
+                    self.deadline = Instant::now() + self.idle;
+                    self.push_bytes(&bytes);
+                }
                 Ok(Ok(None)) => self.end(),
             }
         }

@@ -28,6 +28,8 @@ pub(crate) struct ModelFacts {
     pub(crate) lacks_tools: bool,
     pub(crate) lacks_thinking: bool,
     pub(crate) lacks_vision: bool,
+    /// Whether a router of llama.cpp has not loaded it yet, so that nothing else is known.
+    pub(crate) is_loading: bool,
 }
 
 /// The queries that a server supports.
@@ -45,6 +47,12 @@ struct QueriedModel {
     /// Whether it was queried again after the first response.
     is_loaded: bool,
     is_warned: bool,
+}
+
+impl QueriedModel {
+    fn new(facts: ModelFacts) -> Self {
+        Self { facts, ..Self::default() }
+    }
 }
 
 /// A local server and its information, by model.
@@ -79,15 +87,15 @@ impl LocalServer {
             Some(client) => self.ask(&client, model).await,
             None => ModelFacts::default(),
         };
-        self.models().insert(model.to_owned(), QueriedModel { facts, ..QueriedModel::default() });
+        self.models().insert(model.to_owned(), QueriedModel::new(facts));
     }
 
     /// Queries the window in use once the model is loaded. Returns it if it was unknown before.
     pub(crate) async fn inspect_loaded(&self, model: &str) -> Option<u64> {
-        if self.kind == ServerKind::OpenAi {
-            return None;
-        }
-        let is_loaded = |asked: &mut QueriedModel| std::mem::replace(&mut asked.is_loaded, true);
+        let is_loaded = |asked: &mut QueriedModel| {
+            let is_complete = self.kind == ServerKind::OpenAi && !asked.facts.is_loading;
+            std::mem::replace(&mut asked.is_loaded, true) || is_complete
+        };
         if self.models().get_mut(model).is_none_or(is_loaded) {
             return None;
         }
@@ -123,18 +131,27 @@ impl LocalServer {
             ServerKind::LmStudio => {
                 get(client, beside("api/v0/models")).await.map(|it| parse_lm_studio(&it, model))
             }
-            ServerKind::OpenAi => {
-                get(client, beside("props")).await.map(|it| parse_llama_properties(&it))
-            }
+            ServerKind::OpenAi => match get(client, beside("props")).await {
+                Some(properties) if properties["role"] == "router" => {
+                    let mut url = beside("props");
+                    url.query_pairs_mut().append_pair("model", model);
+                    // The router loads the model, which may take longer than a query.
+                    let loaded = get(client, url).await.map(|it| parse_llama_properties(&it));
+                    Some(loaded.unwrap_or(ModelFacts { is_loading: true, ..ModelFacts::default() }))
+                }
+                properties => properties.map(|it| parse_llama_properties(&it)),
+            },
         };
-        match answer {
+        let facts = match answer {
             Some(facts) => facts,
             None if self.kind == ServerKind::Ollama => ModelFacts::default(),
             None => {
                 let models = get(client, url_with_path(&self.base, "models")).await;
                 models.map(|it| parse_models(&it, model)).unwrap_or_default()
             }
-        }
+        };
+        // Servers that do not know the window state 0.
+        ModelFacts { context: facts.context.filter(|context| *context > 0), ..facts }
     }
 
     /// Returns the warning that a model has a small window, once. For Ollama, the warning waits
@@ -212,6 +229,7 @@ fn parse_ollama_show(response: &Value) -> ModelFacts {
         lacks_tools: lacks("tools"),
         lacks_thinking: lacks("thinking"),
         lacks_vision: lacks("vision"),
+        ..ModelFacts::default()
     }
 }
 

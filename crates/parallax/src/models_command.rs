@@ -81,10 +81,7 @@ pub(crate) async fn run(arguments: ModelsArguments) -> Result<(String, ExitCode)
                 // The models are those of the Gemini API; Vertex AI has no list.
                 Some("vertex") => {
                     known.retain(|it| it.provider == "gemini");
-                    for model in &mut known {
-                        model.name.insert_str(0, "vertex:");
-                    }
-                    list(known, Vec::new())
+                    list(known.iter().map(KnownModel::of_vertex).collect(), Vec::new())
                 }
                 Some(provider) => {
                     launch.provider_manager().require_provider(provider)?;

@@ -205,6 +205,9 @@ pub struct Chunk {
 pub enum StreamEvent {
     /// A piece of the response.
     Chunk(Box<Chunk>),
+    /// The response ended, and the next request, which is not sent before this event is read,
+    /// continues the answer.
+    NextHop,
     /// The request failed before any chunk and will be sent again.
     Retry(Retry),
     /// The provider changed how it sends requests; a message for the user.

@@ -124,6 +124,17 @@ impl ProviderManager {
         self.auth_of(None)
     }
 
+    /// Whether Vertex AI can be used with a project, although models without a prefix are those of
+    /// another service.
+    pub(crate) fn has_vertex_besides(&self) -> bool {
+        let is_project =
+            |found: Result<(Auth, _), _>| matches!(found, Ok((Auth::VertexProject { .. }, _)));
+        // The variables are checked first, because the other check may read a key from a keychain.
+        self.config.environment.get("GOOGLE_CLOUD_PROJECT").is_some()
+            && is_project(self.auth_of(Some(AuthKind::VertexAi.as_str())))
+            && !is_project(self.auth())
+    }
+
     /// Like [`ProviderManager::auth`], but for this method instead of the selected one.
     pub(crate) fn auth_of(
         &self,
@@ -232,7 +243,7 @@ pub fn model_failure(error: ModelError) -> Failure {
 pub fn method_name(method: &str) -> &'static str {
     match method {
         word if word == AuthKind::ApiKey.as_str() => "Gemini API key",
-        word if word == AuthKind::VertexAi.as_str() => "Vertex AI (express mode)",
+        word if word == AuthKind::VertexAi.as_str() => "Vertex AI",
         word if word == AuthKind::Gateway.as_str() => "gateway",
         "provider-key" => "API key of the provider",
         _ => "unknown",

@@ -93,7 +93,12 @@ impl ProviderManager {
                 matches!(it.source, KeySource::Variable(_) | KeySource::Command | KeySource::Stored)
             })
         };
-        self.model_table().provider_model_names(with_key)
+        let mut names = self.model_table().provider_model_names(with_key);
+        if self.has_vertex_besides() {
+            let of_vertex = self.models_without_request().into_iter();
+            names.extend(of_vertex.filter(|it| it.provider == "vertex").map(|it| it.name));
+        }
+        names
     }
 
     /// Returns the name of the requested model with aliases resolved.

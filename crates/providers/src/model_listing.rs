@@ -35,6 +35,14 @@ pub struct KnownModel {
     pub abilities: Abilities,
 }
 
+impl KnownModel {
+    /// Returns the same model of Vertex AI.
+    pub fn of_vertex(&self) -> Self {
+        let name = format!("vertex:{}", self.name);
+        Self { name, provider: "vertex".to_owned(), ..self.clone() }
+    }
+}
+
 /// The models of a provider, or why they could not be listed.
 #[derive(Debug)]
 pub struct ProviderListing {
@@ -55,6 +63,12 @@ impl ProviderManager {
             .into_iter()
             .filter(|it| it.name == it.model)
             .map(|choice| self.to_known_model("gemini", choice.name, choice.doc, None));
+        let google: Vec<KnownModel> = google.collect();
+        // Vertex AI has no list; it offers the models of the Gemini API.
+        let of_vertex: Vec<KnownModel> = match self.has_vertex_besides() {
+            true => google.iter().map(KnownModel::of_vertex).collect(),
+            false => Vec::new(),
+        };
         let of_settings = table.providers().iter().flat_map(|provider| {
             provider.models.iter().map(|model| {
                 let listed = ListedModel {
@@ -66,7 +80,7 @@ impl ProviderManager {
                 self.to_known_model(&provider.name, name, String::new(), Some(&listed))
             })
         });
-        google.chain(of_settings).collect()
+        google.into_iter().chain(of_vertex).chain(of_settings).collect()
     }
 
     /// Returns the thinking levels of a model; none if they are unknown.

@@ -234,7 +234,7 @@ impl RecordedStream {
                 }
                 return next;
             }
-            Some(Ok(StreamEvent::Notice(_))) => return next,
+            Some(Ok(StreamEvent::Notice(_) | StreamEvent::NextHop)) => return next,
             Some(Err(error)) => call.error = Some(RecordedError::from(error)),
             None => {}
         }

@@ -230,6 +230,7 @@ pub(crate) async fn drain(model: &dyn Model, request: Request) -> Got {
             Ok(StreamEvent::Chunk(chunk)) => received.answer.push(*chunk),
             Ok(StreamEvent::Retry(retry)) => received.retries.push(retry),
             Ok(StreamEvent::Notice(notice)) => received.notices.push(notice),
+            Ok(StreamEvent::NextHop) => {}
             Err(error) => received.end = Err(error),
         }
     }

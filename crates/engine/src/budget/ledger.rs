@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use parallax_protocol::budget::{BudgetKind, BudgetScope, BudgetUse, ExhaustedBudget};
 use parallax_protocol::event::ModelCall;
+use parallax_protocol::model::Usage;
 use parallax_protocol::requests::{self, Requests};
 use parallax_protocol::store::RequestRecord;
 use tokio::sync::Notify;
@@ -61,6 +62,12 @@ impl LedgerState {
     }
 }
 
+/// Returns the tokens of a request. Some services omit the total.
+pub(crate) fn total_tokens(usage: &Usage) -> u64 {
+    let parts = [usage.prompt, usage.output, usage.thought, usage.tool_prompt];
+    usage.total.max(parts.into_iter().fold(0, u64::saturating_add))
+}
+
 /// Counts spending and holds the limits.
 #[derive(Debug, Clone, Default)]
 pub struct Ledger {
@@ -106,10 +113,7 @@ impl Ledger {
     /// Counts a request under a role. `details` contains what `call` lacks.
     pub(crate) fn count_as(&self, call: &ModelCall, role: &str, details: RequestRecord) {
         let cost = call.cost.map_or(0.0, |cost| cost.total());
-        // Some services omit the total.
-        let usage = &call.usage;
-        let sum = usage.prompt + usage.output + usage.thought + usage.tool_prompt;
-        let tokens = match usage.total.max(sum) {
+        let tokens = match total_tokens(&call.usage) {
             // Some omit all counts.
             0 if call.error.is_none() => tokens::estimate_request(call.request_bytes),
             tokens => tokens,
@@ -142,6 +146,19 @@ impl Ledger {
     /// Returns what the session has spent so far.
     pub fn session(&self) -> Spending {
         self.change(|accounts| accounts.session.spent)
+    }
+
+    /// Whether this much more reaches a limit of cost or tokens.
+    #[expect(clippy::cast_precision_loss, reason = "token counts stay below 2^52")]
+    pub(crate) fn would_exceed(&self, cost: f64, tokens: u64) -> bool {
+        self.budget_uses().into_iter().any(|BudgetUse { kind, limit, used, .. }| {
+            let more = match kind {
+                BudgetKind::Cost => cost,
+                BudgetKind::Tokens => tokens as f64,
+                BudgetKind::Time => return false,
+            };
+            limit.is_some_and(|limit| used + more >= limit)
+        })
     }
 
     /// Returns all limits with their use: those of the session, then those of the prompt.

@@ -23,6 +23,8 @@ pub(crate) enum RetryAction {
     ReplaceSignatures,
     /// The request is too long: compact once.
     Compact(Failure),
+    /// Send it again at once: what prevented it no longer does.
+    SendAgain,
     /// Stop.
     Fail(Failure),
 }

@@ -16,6 +16,7 @@ use super::ResponseReceiver;
 use super::attempt::{Attempt, text_of};
 use super::response_builder::StreamedText;
 use crate::agents::SUBAGENT;
+use crate::budget::total_tokens;
 use crate::event_bus::SentRequest;
 use crate::hooks::ResponseView;
 use crate::part_text::{replace_text, visible};
@@ -29,6 +30,8 @@ pub(crate) enum StreamEnd {
     Complete,
     RepetitionDetected,
     Cancelled,
+    /// The answer would continue with another request, but a budget is used up.
+    OutOfBudget,
     /// A hook stopped it.
     Stopped(EndReason),
     Failed(ModelError),
@@ -98,6 +101,11 @@ impl ResponseReceiver<'_> {
                     // The wait does not count towards the next request's latency.
                     attempt.sent_at = Instant::now() + Duration::from_millis(retry.delay_ms);
                     self.bus.send(EventBody::Retry(retry));
+                }
+                Some(Ok(StreamEvent::NextHop)) => {
+                    if self.is_out_of_budget(&model, attempt) {
+                        return StreamEnd::OutOfBudget;
+                    }
                 }
                 Some(Ok(StreamEvent::Notice(text))) => self.inbox.notice(Level::Warning, &text),
                 Some(Ok(StreamEvent::Chunk(mut chunk))) => {
@@ -243,7 +251,10 @@ impl ResponseReceiver<'_> {
             error: match ended {
                 StreamEnd::Failed(error) => Some(error_class(error)),
                 StreamEnd::Cancelled => Some("cancelled".into()),
-                StreamEnd::Complete | StreamEnd::RepetitionDetected | StreamEnd::Stopped(_) => None,
+                StreamEnd::Complete
+                | StreamEnd::RepetitionDetected
+                | StreamEnd::OutOfBudget
+                | StreamEnd::Stopped(_) => None,
             },
         };
         let status = match ended {
@@ -269,6 +280,13 @@ impl ResponseReceiver<'_> {
     }
 
     /// Counts a request in the budget.
+    /// Whether a budget is used up if the attempt, which is not counted yet, ends here.
+    fn is_out_of_budget(&self, model: &str, attempt: &Attempt) -> bool {
+        let usage = attempt.answer.usage.unwrap_or_default();
+        let cost = cost_of(self.client.catalog().price(model), &usage);
+        self.ledger.would_exceed(cost.map_or(0.0, |cost| cost.total()), total_tokens(&usage))
+    }
+
     fn count_request(&self, call: &ModelCall, details: RequestRecord) {
         // A subagent's requests do not count for the session's own model.
         let role = if self.environment.role.is_some() { SUBAGENT } else { call.role.as_str() };

@@ -183,6 +183,9 @@ impl Session {
                 }
                 return Err(EndReason::Cancelled);
             }
+            StreamEnd::OutOfBudget => {
+                return self.pause_for_budget(state, attempt, cancel).await.map(Err);
+            }
             StreamEnd::RepetitionDetected => {
                 state.unfinished_answer = None;
                 self.receiver().commit_partial(attempt, &state.model);
@@ -224,6 +227,34 @@ impl Session {
         };
         self.retract(state, attempt);
         Ok(Err(FailedAttempt { action, max_attempts, fallback_cause, rejects }))
+    }
+
+    /// Handles an answer whose next request would exceed a budget. If the user raises the limit, or
+    /// another process resumes the session, it is continued.
+    ///
+    /// # Errors
+    /// Returns the end reason if the limit stays.
+    async fn pause_for_budget(
+        &mut self,
+        state: &mut RequestState,
+        mut attempt: Attempt,
+        cancel: &CancellationToken,
+    ) -> Result<FailedAttempt, EndReason> {
+        state.unfinished_answer = self.receiver().take_resumable(&mut attempt, &state.model);
+        let model = state.model.clone();
+        let checked = self.check_budget(&model, cancel).await;
+        if checked.is_err() && state.unfinished_answer.is_some() {
+            state.shown_bytes = usize::MAX;
+            self.receiver().finish_resumable(attempt);
+        } else {
+            self.receiver().discard_output(&mut attempt);
+        }
+        checked.map(|()| FailedAttempt {
+            action: RetryAction::SendAgain,
+            max_attempts: ATTEMPTS,
+            fallback_cause: None,
+            rejects: false,
+        })
     }
 
     /// Returns what another process can continue of an answer that was interrupted. If the user
@@ -279,6 +310,7 @@ impl Session {
                 let Some(cause) = fallback_cause else { return Err(EndReason::Failed(failure)) };
                 self.fall_back(state, cause, failure, cancel).await?;
             }
+            RetryAction::SendAgain => state.number = 0,
             RetryAction::ReplaceSignatures => {
                 let text = "The service rejected thought signatures of this session (from another \
                     model, key, or endpoint), so they were replaced";

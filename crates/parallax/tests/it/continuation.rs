@@ -55,6 +55,22 @@ fn long_answer_is_joined_over_several_requests() {
 }
 
 #[test]
+fn budget_is_checked_between_the_requests_of_an_answer() {
+    let world = create_world(&json!([
+        {"chunks": [counted(chunk("one ", Some("T1"), Some("CONTINUATION")), 100, 10)]},
+        {"chunks": [counted(chunk("two ", Some("T2"), Some("CONTINUATION")), 100, 200)]},
+        {"chunks": [counted(chunk("three", None, Some("STOP")), 100, 30)]},
+    ]));
+    let output = world.run(&["-m", "gemini-4-argon", "--max-tokens", "300", "-p", "go"]);
+    assert_eq!(output.code(), 57, "{}", output.err());
+    assert_eq!(output.stdout().trim(), "one two");
+    assert_eq!(tokens(&world), [Value::Null, json!("T1")]);
+    // The answer is continued once there is a budget.
+    let output = world.run_well(&["-m", "gemini-4-argon", "-r", "latest", "-p", "go on"]);
+    assert!(output.stdout().contains("three"), "{}", output.stdout());
+}
+
+#[test]
 fn cut_answer_is_resumed_from_its_checkpoint() {
     let world = create_world(&json!([
         {"chunks": [chunk("one ", Some("T1"), None), chunk("two ", None, None), {"cut": "reset"}]},

@@ -1,5 +1,6 @@
 //! Model servers on the same machine: Ollama, and servers with their own rules.
 
+use std::io::Write as _;
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
@@ -7,7 +8,7 @@ use testkit::WireFormat;
 use testkit::measure::Finished;
 
 use crate::providers::WireWorld;
-use crate::support::finish;
+use crate::support::{World, finish};
 
 #[test]
 fn local_server_that_is_not_running_is_named_at_once() {
@@ -19,6 +20,34 @@ fn local_server_that_is_not_running_is_named_at_once() {
     assert_eq!(output.code(), 1, "{}", output.err());
     assert!(output.err().contains("127.0.0.1:9"), "{}", output.err());
     assert!(started_at.elapsed().as_secs() < 2);
+}
+
+#[test]
+fn local_server_of_another_protocol_is_named_at_once() {
+    let it = WireWorld::new(WireFormat::Chat, &json!([]));
+    let serve = |bytes: &'static [u8]| {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("an address");
+        std::thread::spawn(move || {
+            for mut stream in listener.incoming().flatten() {
+                // Fails if the client has closed it already.
+                let _ = stream.write_all(bytes);
+            }
+        });
+        address
+    };
+    let plain = format!("https://{}", serve(b"HTTP/1.1 400 Bad Request\r\n\r\n"));
+    let other = format!("http://{}", serve(b"SSH-2.0-OpenSSH_9.6\r\n"));
+    let closing = format!("http://{}", serve(b""));
+    let tls = "begins with `http://`";
+    for (address, hint) in [(plain, tls), (other, "cannot reach"), (closing, "cannot reach")] {
+        let mut command = it.world.command(&["-m", "llamacpp:x", "-p", "hi"]);
+        command.env("LLAMACPP_BASE_URL", format!("{address}/v1")).env_remove("GEMINI_API_KEY");
+        let output = finish(command);
+        let host = address.split("//").nth(1).unwrap_or_default();
+        assert!(output.err().contains(host) && output.err().contains(hint), "{}", output.err());
+        assert!(!output.err().contains("retrying"), "{}", output.err());
+    }
 }
 
 #[test]
@@ -52,6 +81,67 @@ fn run_ollama(shown: Value, loaded: Value) -> (WireWorld, Finished) {
     command.env("OLLAMA_HOST", it.world.server.url()).env_remove("GEMINI_API_KEY");
     let output = finish(command);
     (it, output)
+}
+
+#[test]
+fn keys_that_are_added_at_once_are_all_stored() {
+    let world = World::new("[]");
+    let wire = |name: &str| {
+        (name.to_owned(), json!({"wire": "openai-chat", "baseUrl": "http://127.0.0.1:9/v1"}))
+    };
+    let names: Vec<String> = (0..6).map(|number| format!("gateway{number}")).collect();
+    let providers: serde_json::Map<_, _> = names.iter().map(|name| wire(name)).collect();
+    let settings = json!({"providers": providers}).to_string();
+    world.home.write_home(".parallax/settings.json", &settings).expect("settings");
+    let add = |name: &str| {
+        let mut command = world.command(&["auth", "add", name]);
+        command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::null());
+        let mut child = command.spawn().expect("started");
+        let mut stdin = child.stdin.take().expect("stdin");
+        stdin.write_all(format!("sk-{name}\n").as_bytes()).expect("written");
+        drop(stdin);
+        assert!(child.wait().expect("ended").success());
+    };
+    std::thread::scope(|scope| {
+        for name in &names {
+            scope.spawn(|| add(name));
+        }
+    });
+    let file = world.home.parallax().join("provider-keys.json");
+    let stored = std::fs::read_to_string(file).expect("the keys");
+    for name in &names {
+        assert!(stored.contains(&format!("sk-{name}")), "{name}: {stored}");
+    }
+}
+
+/// Runs a prompt that reads a file with llama.cpp in router mode.
+fn run_router(properties: Value) -> Finished {
+    let loaded = json!({"/props": {"role": "router", "default_generation_settings": {"n_ctx": 0}},
+        "/props?model=tiny": properties});
+    let read = json!({"calls": [{"name": "read_file", "args": {"file_path": "a.txt"}}]});
+    let script = json!({"documents": loaded, "replies": [read, {"text": "hello"}]});
+    let it = WireWorld::new(WireFormat::Chat, &script);
+    it.world.home.write_home(".parallax/settings.json", "{}").expect("settings");
+    it.world.home.write("a.txt", "text").expect("written");
+    let mut command = it.world.command(&["-m", "llamacpp:tiny", "-p", "go"]);
+    command.env("LLAMACPP_BASE_URL", format!("{}/v1", it.world.server.url()));
+    command.env_remove("GEMINI_API_KEY");
+    finish(command)
+}
+
+#[test]
+fn llama_router_describes_the_model() {
+    let known = json!({"default_generation_settings": {"n_ctx": 8192}});
+    let output = run_router(known);
+    assert_eq!(output.stdout(), "hello\n", "{}", output.err());
+    assert!(output.err().contains("only 8192 tokens"), "{}", output.err());
+    // A window of 0 is unknown.
+    let output = run_router(json!({"default_generation_settings": {"n_ctx": 0}}));
+    assert_eq!(output.stdout(), "hello\n", "{}", output.err());
+    assert!(!output.err().contains("context window"), "{}", output.err());
+    // The template of this model has no tools.
+    let without = json!({"chat_template_caps": {"supports_tools": false}});
+    assert!(run_router(without).err().contains("tools"));
 }
 
 fn chat_bodies(it: &WireWorld) -> Vec<Value> {

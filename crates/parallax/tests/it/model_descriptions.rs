@@ -188,6 +188,14 @@ fn gemini_models_are_those_that_the_service_lists() {
     let output = world.run(&["models", "refresh", "vertex"]);
     assert_eq!(output.code(), 42, "{}", output.err());
     assert!(world.run_well(&["models", "list", "vertex"]).stdout().contains("vertex:gemini-"));
+    // With a project, Vertex AI can be used beside the Gemini API.
+    let listed = |variables: &[(&str, &str)]| {
+        let mut command = world.command(&["models", "list"]);
+        command.envs(variables.iter().copied());
+        finish(command).stdout()
+    };
+    let project = [("GOOGLE_CLOUD_PROJECT", "p"), ("GOOGLE_CLOUD_LOCATION", "global")];
+    assert!(listed(&project).contains("vertex:gemini-") && !listed(&[]).contains("vertex:"));
 }
 
 #[test]

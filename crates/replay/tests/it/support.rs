@@ -50,7 +50,7 @@ pub(crate) async fn drain(model: &dyn Model, request: Request) -> Got {
                 received.text.push_str(&Content::model(chunk.parts).visible_text());
             }
             Ok(StreamEvent::Retry(retry)) => received.retries.push(retry),
-            Ok(StreamEvent::Notice(_)) => {}
+            Ok(StreamEvent::Notice(_) | StreamEvent::NextHop) => {}
             Err(error) => received.end = Err(error),
         }
     }

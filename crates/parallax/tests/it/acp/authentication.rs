@@ -22,12 +22,44 @@ fn methods_include_configured_providers_and_a_terminal_only_where_offered() {
     let params = json!({"protocolVersion": 1, "clientCapabilities": offered});
     let answer = editor.call("initialize", params);
     let found = ids(&answer);
-    for id in ["gemini-api-key", "vertex-ai", "gateway", "openai", "anthropic", "mine", "setup"] {
+    for id in [
+        "gemini-api-key",
+        "vertex-ai",
+        "gateway",
+        "oauth-personal",
+        "openai",
+        "anthropic",
+        "mine",
+        "setup",
+    ] {
         assert!(found.iter().any(|it| it == id), "{id}: {found:?}");
     }
     let mut plain = Editor::start(&world, &[]);
     let answer = plain.call("initialize", json!({"protocolVersion": 1}));
     assert!(!ids(&answer).contains(&"setup".to_owned()));
+}
+
+#[test]
+fn clients_that_name_the_google_account_use_the_configured_credentials() {
+    let world = World::new(r#"[{"text":"fine"}]"#);
+    let mut editor = Editor::start(&world, &[]);
+    editor.call("initialize", json!({"protocolVersion": 1}));
+    let params = json!({"methodId": "oauth-personal"});
+    assert_eq!(editor.call("authenticate", params.clone())["result"], json!({}));
+    let session = editor.open(&world);
+    let id = editor.prompt(&session, "go");
+    assert_eq!(editor.answer(id)["result"]["stopReason"], "end_turn");
+    // Nothing is selected for other sessions.
+    assert!(!world.home.parallax().join("settings.json").exists());
+    let mut command = world.command(&["--acp"]);
+    for name in ["GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GEMINI_BASE_URL"] {
+        command.env_remove(name);
+    }
+    let mut editor = Editor::spawn(command);
+    editor.call("initialize", json!({"protocolVersion": 1}));
+    let refused = editor.call("authenticate", params);
+    assert_eq!(refused["error"]["code"], -32000, "{refused}");
+    assert!(refused.to_string().contains("GEMINI_API_KEY"), "{refused}");
 }
 
 #[test]
