@@ -4,6 +4,7 @@ mod http_transport;
 mod stdio_transport;
 
 use std::collections::HashMap;
+use std::hash::{BuildHasher as _, RandomState};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,6 +27,10 @@ pub(crate) const CONNECT_TIME: Duration = Duration::from_secs(2);
 const MAX_EVENT_BYTES: usize = 32 * 1024 * 1024;
 /// How long opening a diff may take.
 const DIFF_TIME: Duration = Duration::from_secs(600);
+/// How long a server may take for a ping before its responses count as lost.
+const PING_TIME: Duration = Duration::from_millis(250);
+/// How long a second connection may take.
+const SECOND_CONNECTION_TIME: Duration = Duration::from_millis(500);
 
 /// Pending requests by id.
 #[derive(Debug, Default)]
@@ -84,6 +89,8 @@ pub(crate) struct CompanionClient {
     transport: Transport,
     messages: MessageSink,
     next_id: AtomicU64,
+    /// The address and the program's version, for a second connection.
+    origin: (ServerAddress, String),
     /// Cancelled when the connection has ended.
     pub(crate) disconnected: CancellationToken,
     /// Whether the editor shows diffs.
@@ -104,6 +111,21 @@ impl CompanionClient {
         version: &str,
         incoming: mpsc::Sender<Value>,
     ) -> Result<Self, RequestError> {
+        let mut client = Self::initialize(address, options, version, incoming).await?;
+        if let Transport::Http(http) = &client.transport {
+            http.listen(client.messages.clone(), client.disconnected.clone()).await?;
+        }
+        client.can_diff = client.offers_diffs().await;
+        Ok(client)
+    }
+
+    /// Connects without listening for notifications.
+    async fn initialize(
+        address: &ServerAddress,
+        options: &DiscoveryOptions,
+        version: &str,
+        incoming: mpsc::Sender<Value>,
+    ) -> Result<Self, RequestError> {
         let messages = MessageSink { pending: Arc::default(), incoming };
         let disconnected = CancellationToken::new();
         let transport = match address {
@@ -116,8 +138,18 @@ impl CompanionClient {
                 Transport::Stdio(starting.await?)
             }
         };
-        let mut client =
-            Self { transport, messages, next_id: AtomicU64::new(1), disconnected, can_diff: false };
+        let first_id = match &transport {
+            Transport::Http(_) => random_id(),
+            Transport::Stdio(_) => 1,
+        };
+        let mut client = Self {
+            transport,
+            messages,
+            next_id: AtomicU64::new(first_id),
+            origin: (address.clone(), version.to_owned()),
+            disconnected,
+            can_diff: false,
+        };
         let hello = json!({
             "protocolVersion": PROTOCOL_VERSION,
             "capabilities": {},
@@ -128,17 +160,16 @@ impl CompanionClient {
             http.set_protocol_version(result.get("protocolVersion").and_then(Value::as_str));
         }
         client.notify("notifications/initialized", json!({})).await?;
-        if let Transport::Http(http) = &client.transport {
-            http.listen(client.messages.clone(), client.disconnected.clone()).await?;
-        }
-        client.can_diff = client.offers_diffs().await;
         Ok(client)
     }
 
     /// Whether the server has the tools that open and close diffs. A server without tools is fine.
+    /// A response that does not come counts as yes: it may have gone to a later client, and the
+    /// user can decide in the terminal too.
     async fn offers_diffs(&self) -> bool {
-        let Ok(result) = self.request("tools/list", json!({}), CONNECT_TIME).await else {
-            return false;
+        let result = match self.request("tools/list", json!({}), CONNECT_TIME).await {
+            Ok(result) => result,
+            Err(error) => return matches!(error, RequestError::TimedOut { .. }),
         };
         let tools = result.get("tools").and_then(Value::as_array).cloned().unwrap_or_default();
         let has = |name| tools.iter().any(|tool| tool.get("name") == Some(&Value::from(name)));
@@ -149,6 +180,30 @@ impl CompanionClient {
     pub(crate) async fn open_diff(&self, path: &Path, text: &str) -> Result<(), RequestError> {
         let arguments = json!({"filePath": path.to_string_lossy(), "newContent": text});
         self.call("openDiff", arguments, DIFF_TIME).await.map(drop)
+    }
+
+    /// Closes a diff like [`CompanionClient::close_diff`], and makes sure that the response
+    /// arrives: the extension for VS Code sends all responses to the client that connected last.
+    /// If a ping is not answered, a second connection is used.
+    pub(crate) async fn close_diff_reliably(
+        &self,
+        options: &DiscoveryOptions,
+        path: &Path,
+        limit: Duration,
+    ) -> Result<Option<String>, RequestError> {
+        if let Err(RequestError::TimedOut { .. }) = self.request("ping", json!({}), PING_TIME).await
+            && matches!(self.transport, Transport::Http(_))
+        {
+            let (incoming, _) = mpsc::channel(1);
+            let (address, version) = &self.origin;
+            let second = Self::initialize(address, options, version, incoming);
+            match tokio::time::timeout(SECOND_CONNECTION_TIME, second).await {
+                Ok(Ok(second)) => return second.close_diff(path, limit).await,
+                Ok(Err(error)) => tracing::debug!(%error, "cannot connect to the companion again"),
+                Err(_) => tracing::debug!("the companion accepts no second connection in time"),
+            }
+        }
+        self.close_diff(path, limit).await
     }
 
     /// Closes a diff, without a notification. Returns the text that the editor has for the file,
@@ -257,6 +312,12 @@ impl Drop for PendingGuard<'_> {
     fn drop(&mut self) {
         self.pending.with(|pending| pending.remove(&self.id));
     }
+}
+
+/// Returns a random id for the first request: a response that a server sends to the wrong client
+/// must not answer another request there.
+fn random_id() -> u64 {
+    RandomState::new().hash_one(()) >> 33
 }
 
 fn connection_lost() -> RequestError {

@@ -15,7 +15,9 @@ mod open_files;
 mod port_file;
 mod process_chain;
 
-pub use companion::{Companion, CompanionSnapshot, CompanionStatus, DiffDecision, OpenDiff};
+pub use companion::{
+    ClosedText, Companion, CompanionSnapshot, CompanionStatus, DiffDecision, OpenDiff,
+};
 pub use context_message::CompanionContext;
 pub use discovery::{DiscoveryOptions, host_editor};
 pub use doctor::{Diagnosis, diagnose, diagnose_blocking};

@@ -11,8 +11,8 @@ use crate::options::LaunchOptions;
 use crate::session_config::failure;
 
 pub use parallax_ide::{
-    Companion, CompanionSnapshot, CompanionStatus, Diagnosis, DiffDecision, DisconnectReason,
-    HostEditor, OpenDiff,
+    ClosedText, Companion, CompanionSnapshot, CompanionStatus, Diagnosis, DiffDecision,
+    DisconnectReason, HostEditor, OpenDiff,
 };
 
 /// The companion extension for editors based on VS Code.

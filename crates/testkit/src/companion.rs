@@ -66,7 +66,8 @@ impl CompanionSetup {
 
 /// The token that clients must send.
 const TOKEN: &str = "companion-token";
-const SESSION: &str = "companion-session";
+/// The id of a client's session is this with its number.
+const SESSION: &str = "companion-session-";
 
 #[derive(Debug, Default)]
 struct EditorState {
@@ -79,6 +80,15 @@ struct EditorState {
     violations: Vec<String>,
     requests: usize,
     streams: usize,
+    /// The number of clients that have connected. Like the extension, this sends all responses to
+    /// the last one.
+    clients: usize,
+}
+
+impl EditorState {
+    fn last_session(&self) -> String {
+        format!("{SESSION}{}", self.clients)
+    }
 }
 
 struct CompanionServer {
@@ -205,6 +215,11 @@ impl TestCompanion {
         self.server.emit("ide/diffRejected", json!({"filePath": path}));
     }
 
+    /// Simulates that another client connects, which gets all responses from then on.
+    pub fn connect_later_client(&self) {
+        self.server.state().clients += 1;
+    }
+
     /// Waits until a condition holds; returns `false` after the time limit.
     pub async fn wait(&self, limit: Duration, holds: impl Fn(&Self) -> bool) -> bool {
         let mut changed = self.server.changed.subscribe();
@@ -299,7 +314,7 @@ impl CompanionServer {
             return Some((404, "Not found"));
         }
         let is_first = String::from_utf8_lossy(&request.body).contains("\"initialize\"");
-        if !is_first && header("mcp-session-id") != Some(SESSION) {
+        if !is_first && session(request).is_none() {
             return Some((400, "Bad Request: No valid session ID provided"));
         }
         None
@@ -307,8 +322,7 @@ impl CompanionServer {
 
     async fn stream(&self, mut connection: Connection) -> io::Result<()> {
         let mut events = self.events.subscribe();
-        let session = [("mcp-session-id".to_owned(), SESSION.to_owned())];
-        connection.respond_chunked(200, &session, "text/event-stream").await?;
+        connection.respond_chunked(200, &[], "text/event-stream").await?;
         self.state().streams += 1;
         let update = json!({"jsonrpc": "2.0", "method": "ide/contextUpdate",
             "params": self.context_update()});
@@ -341,11 +355,15 @@ impl CompanionServer {
         };
         let params = message.get("params").cloned().unwrap_or_default();
         let result = match message.get("method").and_then(Value::as_str) {
-            Some("initialize") => json!({
-                "protocolVersion": params.get("protocolVersion"),
-                "capabilities": {"logging": {}, "tools": {"listChanged": true}},
-                "serverInfo": {"name": "gemini-cli-companion-mcp-server", "version": "1.0.0"},
-            }),
+            Some("initialize") => {
+                self.state().clients += 1;
+                json!({
+                    "protocolVersion": params.get("protocolVersion"),
+                    "capabilities": {"logging": {}, "tools": {"listChanged": true}},
+                    "serverInfo": {"name": "gemini-cli-companion-mcp-server", "version": "1.0.0"},
+                })
+            }
+            Some("ping") => json!({}),
             Some("tools/list") if self.fault == CompanionFault::HasNoTools => {
                 return self.reply_error(connection, &id, "Method not found").await;
             }
@@ -363,6 +381,13 @@ impl CompanionServer {
             }
             _ => return self.reply_error(connection, &id, "Method not found").await,
         };
+        let is_last = {
+            let last = self.state().last_session();
+            session(request).is_none_or(|session| session == last)
+        };
+        if !is_last {
+            std::future::pending::<()>().await;
+        }
         let reply = json!({"jsonrpc": "2.0", "id": id, "result": result});
         self.reply(connection, &reply).await
     }
@@ -407,11 +432,17 @@ impl CompanionServer {
 
     /// Responds with an event stream of one event, like the extension does.
     async fn reply(&self, connection: &mut Connection, reply: &Value) -> io::Result<()> {
-        let session = [("mcp-session-id".to_owned(), SESSION.to_owned())];
+        let session = [("mcp-session-id".to_owned(), self.state().last_session())];
         connection.respond_chunked(200, &session, "text/event-stream").await?;
         write_event(connection, &reply.to_string()).await?;
         connection.write(b"0\r\n\r\n").await
     }
+}
+
+/// Returns the id of a client's session.
+fn session(request: &HttpRequest) -> Option<&str> {
+    let header = request.headers.iter().find(|(key, _)| key == "mcp-session-id");
+    header.map(|(_, value)| value.as_str()).filter(|value| value.starts_with(SESSION))
 }
 
 async fn write_event(connection: &mut Connection, json: &str) -> io::Result<()> {

@@ -8,9 +8,12 @@ use tokio::sync::{broadcast, oneshot};
 
 use super::{Companion, CompanionState};
 use crate::client::CompanionClient;
+use crate::error::RequestError;
 
-/// How long the editor may take to close a diff when its text is needed.
+/// How long the editor may take to close a diff.
 const CLOSE_TIME: Duration = Duration::from_millis(700);
+/// How long closing may take in all, with a second connection.
+const TAKE_TIME: Duration = Duration::from_millis(1_600);
 
 /// Result of a diff in the editor.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,8 +32,19 @@ pub enum DiffDecision {
     },
 }
 
+/// What the editor has for a file when its diff is closed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ClosedText {
+    /// The text, which the user may have changed.
+    Text(String),
+    /// There is no diff in the editor.
+    NotOpen,
+    /// The editor did not respond: what the user changed there is not known.
+    Unknown,
+}
+
 /// Receives the editor's text when a diff is closed.
-type CloseReply = oneshot::Sender<Option<String>>;
+type CloseReply = oneshot::Sender<ClosedText>;
 
 /// A diff that is open in the editor or queued. Dropping it closes it.
 #[derive(Debug)]
@@ -39,12 +53,17 @@ pub struct OpenDiff {
 }
 
 impl OpenDiff {
-    /// Closes the diff and returns the editor's text, which the user may have changed; `None` if
-    /// the editor does not respond in time.
-    pub async fn take_text(mut self) -> Option<String> {
+    /// Closes the diff and returns the editor's text, which the user may have changed.
+    pub async fn take_text(mut self) -> ClosedText {
         let (reply, text) = oneshot::channel();
-        self.close.take()?.send(reply).ok()?;
-        tokio::time::timeout(CLOSE_TIME, text).await.ok()?.ok()?
+        // Nothing receives this after the decision.
+        if self.close.take().is_none_or(|close| close.send(reply).is_err()) {
+            return ClosedText::NotOpen;
+        }
+        match tokio::time::timeout(TAKE_TIME, text).await {
+            Ok(text) => text.unwrap_or(ClosedText::NotOpen),
+            Err(_) => ClosedText::Unknown,
+        }
     }
 }
 
@@ -87,19 +106,14 @@ async fn show(
     let lost =
         || DiffDecision::Unavailable { reason: "the connection to the editor was lost".into() };
     let Some(client) = state.client() else { return Some(lost()) };
+    // Decisions count as soon as the request is sent: its response may come late or never, for
+    // example if the editor sends it to another client.
     let mut decisions = state.decisions.subscribe();
-    let opened = tokio::select! {
-        opened = client.open_diff(path, &text) => opened,
-        reply = &mut closing => {
-            close(&client, path, reply.ok()).await;
-            return None;
-        }
-    };
-    if let Err(error) = opened {
-        return Some(DiffDecision::Unavailable { reason: error.to_string() });
-    }
+    let mut opening = std::pin::pin!(client.open_diff(path, &text));
+    let mut is_opening = true;
     loop {
         tokio::select! {
+            biased;
             decision = decisions.recv() => match decision {
                 Ok((at, decision)) if is_same(&at, path) => return Some(decision),
                 Ok(_) | Err(broadcast::error::RecvError::Lagged(_)) => {}
@@ -107,22 +121,39 @@ async fn show(
             },
             () = client.disconnected.cancelled() => return Some(lost()),
             reply = &mut closing => {
-                close(&client, path, reply.ok()).await;
+                close(state, &client, path, reply.ok()).await;
                 return None;
             }
+            opened = &mut opening, if is_opening => match opened {
+                Ok(()) | Err(RequestError::TimedOut { .. }) => is_opening = false,
+                Err(error) => {
+                    return Some(DiffDecision::Unavailable { reason: error.to_string() });
+                }
+            },
         }
     }
 }
 
-async fn close(client: &CompanionClient, path: &Path, reply: Option<CloseReply>) {
-    match client.close_diff(path, CLOSE_TIME).await {
-        Ok(text) => {
-            if let Some(reply) = reply {
-                // Fails only if the caller stopped waiting.
-                let _ = reply.send(text);
-            }
+async fn close(
+    state: &CompanionState,
+    client: &CompanionClient,
+    path: &Path,
+    reply: Option<CloseReply>,
+) {
+    let closed = match reply {
+        Some(_) => client.close_diff_reliably(&state.options, path, CLOSE_TIME).await,
+        None => client.close_diff(path, CLOSE_TIME).await,
+    };
+    let text = match closed {
+        Ok(text) => text.map_or(ClosedText::NotOpen, ClosedText::Text),
+        Err(error) => {
+            tracing::debug!(%error, "the editor did not close a diff");
+            ClosedText::Unknown
         }
-        Err(error) => tracing::debug!(%error, "the editor did not close a diff"),
+    };
+    if let Some(reply) = reply {
+        // Fails only if the caller stopped waiting.
+        let _ = reply.send(text);
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use parallax_ide::{
-    Companion, CompanionContext, CompanionSnapshot, CompanionStatus, DiffDecision,
+    ClosedText, Companion, CompanionContext, CompanionSnapshot, CompanionStatus, DiffDecision,
     DisconnectReason, DiscoveryOptions, diagnose,
 };
 use parallax_protocol::context::EditorContext as _;
@@ -121,7 +121,7 @@ async fn diffs_are_decided_in_the_editor() {
     editor.accept_diff(&path);
     let decided = tokio::time::timeout(LIMIT, decision).await.expect("in time");
     assert_eq!(decided, Ok(DiffDecision::Accepted { text: "edited\n".into() }));
-    assert_eq!(diff.take_text().await, None, "it is decided");
+    assert_eq!(diff.take_text().await, ClosedText::NotOpen, "it is decided");
     let name = other.display().to_string();
     assert!(editor.wait(LIMIT, |editor| editor.diffs().contains_key(&name)).await);
     editor.reject_diff(&other);
@@ -141,11 +141,45 @@ async fn terminal_decision_uses_the_text_of_the_editor() {
     let (diff, _decision) = companion.open_diff(&path, "new\n".into()).expect("diffs");
     assert!(editor.wait(LIMIT, |editor| editor.diffs().contains_key(&name)).await);
     editor.edits(&path, "edited\n");
-    assert_eq!(diff.take_text().await.as_deref(), Some("edited\n"));
+    assert_eq!(diff.take_text().await, ClosedText::Text("edited\n".into()));
     let (diff, _decision) = companion.open_diff(&path, "new\n".into()).expect("diffs");
     assert!(editor.wait(LIMIT, |editor| editor.diffs().contains_key(&name)).await);
     drop(diff);
     assert!(editor.wait(LIMIT, |editor| editor.diffs().is_empty()).await, "it is closed");
+}
+
+#[tokio::test]
+async fn diffs_are_decided_although_another_client_gets_the_responses() {
+    let project = TestProject::new();
+    let editor = TestCompanion::start(project.setup()).await.expect("a companion");
+    let companion = project.connect();
+    wait(&companion, CompanionSnapshot::is_connected).await;
+    let later = project.connect();
+    wait(&later, CompanionSnapshot::is_connected).await;
+    let path = project.path("project").join("a.txt");
+    let name = path.display().to_string();
+    for accepts in [true, false] {
+        let (_diff, decision) = companion.open_diff(&path, "new\n".into()).expect("diffs");
+        assert!(editor.wait(LIMIT, |editor| editor.diffs().contains_key(&name)).await);
+        editor.edits(&path, "edited\n");
+        let expected = match accepts {
+            true => {
+                editor.accept_diff(&path);
+                DiffDecision::Accepted { text: "edited\n".into() }
+            }
+            false => {
+                editor.reject_diff(&path);
+                DiffDecision::Rejected
+            }
+        };
+        let decided = tokio::time::timeout(LIMIT, decision).await.expect("in time");
+        assert_eq!(decided, Ok(expected));
+    }
+    let (diff, _decision) = companion.open_diff(&path, "new\n".into()).expect("diffs");
+    assert!(editor.wait(LIMIT, |editor| editor.diffs().contains_key(&name)).await);
+    editor.edits(&path, "edited\n");
+    assert_eq!(diff.take_text().await, ClosedText::Text("edited\n".into()));
+    assert_eq!(editor.violations(), Vec::<String>::new());
 }
 
 #[tokio::test]
@@ -160,7 +194,7 @@ async fn dead_editor_ends_its_diff() {
     editor.stop_abruptly();
     let decided = tokio::time::timeout(LIMIT, decision).await.expect("in time");
     assert!(matches!(decided, Ok(DiffDecision::Unavailable { .. })), "{decided:?}");
-    assert_eq!(diff.take_text().await, None);
+    assert_eq!(diff.take_text().await, ClosedText::NotOpen);
     wait(&companion, |snapshot| matches!(reason(snapshot), Some(DisconnectReason::Lost { .. })))
         .await;
     assert_eq!(companion.snapshot().files.files.len(), 0);
@@ -181,7 +215,7 @@ async fn hanging_editor_adds_no_text_and_causes_only_a_short_delay() {
     let (diff, _decision) = companion.open_diff(&path, "new\n".into()).expect("diffs");
     assert!(editor.wait(LIMIT, |editor| !editor.diffs().is_empty()).await);
     let since = Instant::now();
-    assert_eq!(diff.take_text().await, None);
+    assert_eq!(diff.take_text().await, ClosedText::Unknown);
     assert!(since.elapsed() < Duration::from_secs(2), "{:?}", since.elapsed());
 }
 

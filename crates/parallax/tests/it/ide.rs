@@ -148,11 +148,22 @@ const EDIT: &str = r#"[
 
 /// Starts a terminal with a connected editor, in which a change of `a.txt` requires approval.
 fn request_change(fault: CompanionFault) -> (Seat, TestCompanion, PathBuf) {
+    request_change_with(fault, false)
+}
+
+/// With `other_client`, another session has connected to the same editor window before.
+fn request_change_with(
+    fault: CompanionFault,
+    other_client: bool,
+) -> (Seat, TestCompanion, PathBuf) {
     let world = create_world(EDIT);
     world.home.write("a.txt", "one\ntwo\nthree\n").expect("file");
     let companion = companion(&world, setup(&world).with_fault(fault));
     let seat = Seat::started(world, &Start::sized(100, 40));
     seat.wait_for_text("2 open files");
+    if other_client {
+        companion.connect_later_client();
+    }
     seat.prompts("go");
     seat.wait_for_text("Apply this change?");
     let path = seat.world.home.project().join("a.txt");
@@ -220,6 +231,26 @@ fn change_accepted_in_the_terminal_includes_editor_edits() {
 }
 
 #[test]
+fn edits_in_the_editor_are_used_although_another_session_gets_its_responses() {
+    let (seat, companion, path) = request_change_with(CompanionFault::None, true);
+    companion.edits(&path, "one\nTwo, edited\nthree\n");
+    companion.accept_diff(&path);
+    seat.wait_for_text("That is all.");
+    assert_eq!(seat.world.read("a.txt"), "one\nTwo, edited\nthree\n");
+    let (seat, companion, path) = request_change_with(CompanionFault::None, true);
+    companion.edits(&path, "one\nTwo, edited\nthree\n");
+    seat.wait_for_request_delay();
+    seat.type_text("1");
+    seat.wait_for_text("That is all.");
+    assert_eq!(seat.world.read("a.txt"), "one\nTwo, edited\nthree\n");
+    let (seat, companion, path) = request_change_with(CompanionFault::None, true);
+    companion.reject_diff(&path);
+    seat.wait_until_gone("Apply this change?");
+    seat.is_idle();
+    assert_eq!(seat.world.read("a.txt"), "one\ntwo\nthree\n");
+}
+
+#[test]
 fn change_rejected_in_the_terminal_closes_the_editor_diff() {
     let (seat, companion, _) = request_change(CompanionFault::None);
     seat.wait_for_request_delay();
@@ -249,6 +280,7 @@ fn change_can_be_decided_when_the_editor_hangs() {
     seat.wait_for_text("That is all.");
     assert!(since.elapsed() < Duration::from_secs(3), "{:?}", since.elapsed());
     assert_eq!(seat.world.read("a.txt"), "one\nTWO\nthree\n");
+    seat.has_seen("without edits made in the editor");
 }
 
 #[test]

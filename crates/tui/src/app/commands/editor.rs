@@ -6,7 +6,8 @@ use parallax_protocol::ids::ApprovalId;
 use parallax_protocol::op::{ApprovalResponse, Decide, Op};
 use parallax_sdk::SessionConfig;
 use parallax_sdk::ide::{
-    CompanionSnapshot, CompanionStatus, DiffDecision, DisconnectReason, diagnosis_text, status_text,
+    ClosedText, CompanionSnapshot, CompanionStatus, DiffDecision, DisconnectReason, diagnosis_text,
+    status_text,
 };
 use parallax_sdk::settings::SettingScope;
 use parallax_sdk::trust::TrustAnswer;
@@ -234,6 +235,17 @@ pub(crate) fn take_text(app: &mut App, ask: Box<ApprovalRequest>, decide: Box<De
             if !app.editor.take_awaited(&ask.id) {
                 return;
             }
+            let text = match text {
+                ClosedText::Text(text) => Some(text),
+                ClosedText::NotOpen => None,
+                ClosedText::Unknown => {
+                    app.warn(
+                        "The editor did not respond when its diff was closed: the change was \
+                         applied as shown here, without edits made in the editor.",
+                    );
+                    None
+                }
+            };
             let plain = decide.clone();
             let decide = match with_text(app, &ask, *decide, text.as_deref()) {
                 Ok(decide) => Box::new(decide),
