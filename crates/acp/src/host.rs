@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use parallax_protocol::editor_files::SessionEditor;
 use parallax_protocol::event::Failure;
-use parallax_protocol::op::{Op, Prompt};
+use parallax_protocol::op::Op;
+use parallax_protocol::typed_input::ExpandInput;
 use parallax_protocol::{BoxFuture, Object};
 use parallax_sdk::mcp_view::Asker;
 use parallax_sdk::{EventReader, OpenSession, SessionConfig};
@@ -88,10 +89,7 @@ pub trait Host: Send + Sync + 'static {
 
     /// Returns a function that converts a text to a prompt: it reads referenced files and expands
     /// custom commands.
-    fn expand(
-        &self,
-        session: &OpenSession,
-    ) -> Arc<dyn Fn(String) -> BoxFuture<'static, Result<Prompt, Failure>> + Send + Sync>;
+    fn expand(&self, session: &OpenSession) -> ExpandInput;
 
     /// Runs a built-in slash command.
     fn slash<'a>(

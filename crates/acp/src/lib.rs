@@ -10,6 +10,7 @@ mod client_files;
 mod client_terminal;
 mod clients;
 mod connection;
+mod consent;
 mod dispatch;
 mod history;
 mod host;

@@ -87,6 +87,11 @@ pub(crate) fn decision(ask: &ApprovalRequest, answer: &Result<Value, RpcError>) 
     decide
 }
 
+/// Returns whether the client's answer allows what was requested.
+pub(crate) fn is_allowed(ask: &ApprovalRequest, answer: &Value) -> bool {
+    decision(ask, &Ok(answer.clone())).outcome != ApprovalResponse::Cancel
+}
+
 /// The ending of the name of the field for an answer that is not among the options.
 const OTHER: &str = "_other";
 

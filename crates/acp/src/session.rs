@@ -18,6 +18,7 @@ use parallax_protocol::model::Usage;
 use parallax_protocol::op::{ApprovalResponse, Decide, Op, Prompt};
 use parallax_protocol::similar_texts::merge_similar;
 use parallax_protocol::store::Record;
+use parallax_protocol::typed_input::CurrentMode;
 use parallax_sdk::mcp_view::{McpUpdate, McpUpdates, PendingSignIn};
 use parallax_sdk::{EventReader, OpenSession};
 use serde_json::{Value, json};
@@ -29,6 +30,7 @@ use crate::client_files::{CallTerminals, ClientFiles};
 use crate::client_terminal::terminal_content;
 use crate::clients::SessionClients;
 use crate::connection::ClientConnection;
+use crate::consent::{self, ConsentRequests};
 use crate::history::RecordedCalls;
 use crate::host::{CommandReply, Host};
 use crate::options::SessionChoices;
@@ -135,6 +137,10 @@ pub(crate) struct EditorSession {
     was_stored: bool,
     /// Whether the user agreed to what the pending command does; it cannot be cancelled then.
     has_consent: Arc<AtomicBool>,
+    /// Asks for consent that no tool call waits for.
+    consents: ConsentRequests,
+    /// The mode, with changes that the session has not confirmed yet.
+    mode: CurrentMode,
     /// Set if the session has to be opened again.
     reopening: Option<Reopening>,
     /// The prompt that replaces the one being cancelled.
@@ -167,8 +173,11 @@ impl EditorSession {
         let directory = launch.options().directory.clone();
         let choices = SessionChoices::new(launch);
         let (decision_sender, decisions) = mpsc::channel(DECISIONS);
+        let id = open.id.to_string();
         Self {
-            id: open.id.to_string(),
+            consents: ConsentRequests::new(clients.clone(), id.clone()),
+            mode: CurrentMode::new(open.mode),
+            id,
             updates: UpdateBuilder::new(directory, features, open.mode, open.model.clone()),
             open,
             events,
@@ -277,6 +286,7 @@ impl EditorSession {
         if let Some(preparing) = self.pending_input.take() {
             preparing.abort();
         }
+        self.consents.cancel().await;
         self.answer(Ok(json!("cancelled"))).await;
         if let Some((from, _)) = self.queued.take() {
             from.respond(Ok(json!({"stopReason": "cancelled"}))).await;
@@ -408,6 +418,9 @@ impl EditorSession {
         if mode != self.updates.mode {
             self.announce_options().await;
         }
+        if let EventBody::StateChanged { mode, .. } = &event.body {
+            self.mode.confirm(*mode);
+        }
         match event.body {
             EventBody::ItemDone { done: ItemDone::Notice { text, .. }, .. }
                 if text == TRUNCATED =>
@@ -459,12 +472,11 @@ impl EditorSession {
         let (clients, decided) = (self.clients.clone(), self.decision_sender.clone());
         let form = permission::elicitation(&self.id, &ask);
         let offers_form = self.features.elicitation;
-        let request = permission::request(
-            &self.id,
-            &ask,
-            ask.call.as_str(),
-            &self.updates.locations(&ask.call),
-        );
+        // A request about the session itself belongs to no call.
+        let own_id = ask.call.as_str().is_empty().then(consent::new_id);
+        let call = own_id.as_deref().unwrap_or(ask.call.as_str());
+        let request = permission::request(&self.id, &ask, call, &self.updates.locations(&ask.call));
+        let consents = self.consents.clone();
         tokio::spawn(async move {
             let decide = match form {
                 Some(form) if offers_form => {
@@ -477,7 +489,13 @@ impl EditorSession {
                 // The client cannot show questions.
                 Some(_) => Decide::new(ask.id.clone(), ApprovalResponse::Cancel),
                 None => {
-                    let answer = clients.request("session/request_permission", request).await;
+                    let answer = match own_id {
+                        Some(id) => {
+                            let is_agreed = |answer: &Value| permission::is_allowed(&ask, answer);
+                            consents.request(id, request, is_agreed).await
+                        }
+                        None => clients.request("session/request_permission", request).await,
+                    };
                     if is_disconnected(&answer) {
                         return;
                     }
@@ -490,6 +508,7 @@ impl EditorSession {
     }
 
     async fn turn_ended(&mut self, reason: EndReason) {
+        self.consents.cancel().await;
         let (stop, text) = match reason {
             EndReason::Done if self.running.as_ref().is_some_and(|it| it.is_truncated) => {
                 ("max_tokens", None)

@@ -1,13 +1,17 @@
 //! A command with its arguments, before it is expanded to a prompt.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use parallax_protocol::CancellationToken;
 use parallax_protocol::content::{Part, PartView};
-use parallax_protocol::event::{Failure, FailureKind};
-use parallax_protocol::op::{Prompt, TurnOverrides};
+use parallax_protocol::event::{ApprovalRequest, Failure, FailureKind, Question};
+use parallax_protocol::ids::ApprovalId;
+use parallax_protocol::op::{ApprovalResponse, Prompt, TurnOverrides};
 use parallax_protocol::policy::ApprovalMode;
+use parallax_protocol::tool::{Preview, ToolKind};
+use parallax_protocol::typed_input::CommandApprover;
 use parallax_tools::activate_skill::{SkillEntry, activation};
 use tokio::time::{Instant, timeout_at};
 
@@ -160,6 +164,73 @@ impl PreparedCommand {
                 agreed.insert(evaluated.text.clone());
             }
             evaluated.needs_approval = false;
+        }
+    }
+
+    /// Asks the user about each shell command that needs approval.
+    ///
+    /// # Errors
+    /// Returns an error if the user denies one.
+    pub async fn ask(&mut self, approver: &CommandApprover) -> Result<(), Failure> {
+        while let Some(request) = self.next_request() {
+            let for_session = match approver(request.clone()).await {
+                ApprovalResponse::ProceedOnce => false,
+                ApprovalResponse::ProceedAlways => true,
+                _ => {
+                    return Err(Failure::new(
+                        FailureKind::Input,
+                        format!(
+                            "`/{}`: its shell command `{}` was not approved; nothing was sent",
+                            self.name, request.title
+                        ),
+                    ));
+                }
+            };
+            self.approve_command(&request.title, for_session);
+        }
+        Ok(())
+    }
+
+    /// Returns the approval request for the next shell command that needs approval; its title is
+    /// the command.
+    fn next_request(&self) -> Option<ApprovalRequest> {
+        static LAST_REQUEST: AtomicU64 = AtomicU64::new(0);
+        let evaluated = self.shell().find(|evaluated| evaluated.needs_approval)?;
+        let number = LAST_REQUEST.fetch_add(1, Ordering::Relaxed) + 1;
+        let request = ApprovalRequest::for_session(
+            ApprovalId::new(format!("command-{number}")),
+            "run_shell_command",
+            evaluated.text.clone(),
+            evaluated.policy_decision.clone(),
+            Question::Exec,
+            vec![
+                ApprovalResponse::ProceedOnce,
+                ApprovalResponse::ProceedAlways,
+                ApprovalResponse::Cancel,
+            ],
+        );
+        Some(ApprovalRequest {
+            kind: ToolKind::Execute,
+            preview: Some(Preview::Command {
+                command: evaluated.text.clone(),
+                directory: self.shared.workspace.root().to_owned(),
+            }),
+            ..request
+        })
+    }
+
+    fn approve_command(&mut self, text: &str, for_session: bool) {
+        if for_session {
+            let mut agreed =
+                self.shared.approved_commands.lock().unwrap_or_else(PoisonError::into_inner);
+            agreed.insert(text.to_owned());
+        }
+        for step in &mut self.steps {
+            if let ExpansionStep::Shell(evaluated) = step
+                && evaluated.text == text
+            {
+                evaluated.needs_approval = false;
+            }
         }
     }
 

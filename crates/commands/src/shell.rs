@@ -18,7 +18,7 @@ use crate::ExpansionContext;
 pub(crate) struct CheckedCommand {
     /// The command line.
     pub(crate) text: String,
-    policy_decision: PolicyDecision,
+    pub(crate) policy_decision: PolicyDecision,
     /// Whether the user still has to approve it.
     pub(crate) needs_approval: bool,
 }

@@ -48,6 +48,6 @@ pub use sanitize::{Sanitizer, one_line};
 pub use schema::OutputSchema;
 pub use signals::Signals;
 pub use slash::{Slash, classify};
-pub use stream_input::{ConversationSession, Expand, run_stream_input};
+pub use stream_input::{ConversationSession, run_stream_input};
 pub use stream_schema::stream_schema;
 pub use wire::json_document;

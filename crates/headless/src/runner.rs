@@ -206,6 +206,11 @@ impl Runner {
         }
     }
 
+    /// Prints an event that is not one of the session.
+    pub(crate) fn print_event(&mut self, event: &Event) {
+        self.formatter.event(event, &mut self.output.pending);
+    }
+
     /// Reports a line of the input that cannot be carried out.
     pub(crate) fn reject_line(&mut self, number: u64, problem: &str) {
         self.formatter.rejected_line(number, problem, &mut self.output.pending);

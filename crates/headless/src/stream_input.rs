@@ -1,52 +1,48 @@
 //! A conversation over one process: reads operations as JSON lines from stdin and writes events as
 //! stream-json.
 
+mod command_approvals;
 mod lines;
+mod orders;
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::Duration;
 
+use parallax_protocol::BoxFuture;
 use parallax_protocol::event::{
-    ApprovalRequest, Compaction, CompactionCause, Event, EventBody, Failure, ItemStart, Question,
+    ApprovalRequest, Compaction, CompactionCause, Event, EventBody, Failure, ItemStart,
 };
-use parallax_protocol::ids::SteerId;
-use parallax_protocol::op::{ApprovalResponse, Decide, Op, Prompt, Steer};
+use parallax_protocol::op::{ApprovalResponse, Decide, Op, Prompt};
 use parallax_protocol::policy::ApprovalMode;
-use parallax_protocol::{BoxFuture, Object};
+use parallax_protocol::typed_input::{CurrentMode, ExpandInput};
 use parallax_sdk::{EventReader, OpSender, OpenSession};
-use serde_json::Value;
 use tokio::io::AsyncRead;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until};
 
+use self::command_approvals::CommandApprovals;
 use self::lines::{LineSource, NumberedLine, read_lines};
 use crate::answer_schema::{AnswerCheck, AnswerSchema};
 use crate::command_output::print_between_turns;
 use crate::exit::ExitCode;
 use crate::failure::RunOutcome;
-use crate::info_commands::{self, CommandOutput, engine_answer, engine_request};
-use crate::input_line::{DecideLine, InputLine};
+use crate::info_commands::{CommandOutput, engine_answer};
 use crate::options::{Io, OutputFormat, RunOptions};
 use crate::runner::{InterruptionCause, Runner, RunnerStep};
 use crate::signals::Signals;
-use crate::slash::{Slash, classify};
 
 /// How long the session may take to turn a late steering message into a prompt.
 const STEER_GRACE: Duration = Duration::from_secs(1);
 /// How often to check, after the end of the input, whether stdout still has a reader.
 const READER_CHECK: Duration = Duration::from_millis(250);
 
-/// Converts the text of a message to a prompt: reads referenced files and expands custom commands.
-pub type Expand = Arc<dyn Fn(String) -> BoxFuture<'static, Result<Prompt, Failure>> + Send + Sync>;
-
 /// The session of a conversation, for input that is not sent to the model.
 pub struct ConversationSession<'a> {
     /// Runs commands.
     pub session: &'a OpenSession,
     /// Prepares prompts.
-    pub expand: Expand,
+    pub expand: ExpandInput,
 }
 
 /// Maximum number of lines waiting for the running turn.
@@ -124,6 +120,11 @@ struct Conversation<'a> {
     continues: VecDeque<u64>,
     /// The command that the engine has not answered yet.
     requested: Option<String>,
+    /// Requests for the shell commands of the prompt that is being prepared.
+    command_approvals: CommandApprovals,
+    /// Lines that arrived while a command waited for approval.
+    waiting: VecDeque<NumberedLine>,
+    mode: CurrentMode,
     /// Operations that the session has not accepted yet.
     outbox: VecDeque<Op>,
     running: bool,
@@ -148,8 +149,12 @@ struct Conversation<'a> {
 
 impl<'a> Conversation<'a> {
     fn new(lines: LineSource, session: Option<ConversationSession<'a>>) -> Self {
+        let mode = session.as_ref().map_or(ApprovalMode::Default, |it| it.session.mode);
         Self {
             session,
+            command_approvals: CommandApprovals::new(),
+            waiting: VecDeque::new(),
+            mode: CurrentMode::new(mode),
             lines: lines.receiver,
             reader: lines.task,
             input_ended: false,
@@ -173,7 +178,10 @@ impl<'a> Conversation<'a> {
     }
 
     fn is_idle(&self) -> bool {
-        self.is_between_turns() && self.queued.is_empty() && self.pending_prompt.is_none()
+        self.is_between_turns()
+            && self.queued.is_empty()
+            && self.waiting.is_empty()
+            && self.pending_prompt.is_none()
     }
 
     /// Returns whether the session is idle.
@@ -220,7 +228,13 @@ impl<'a> Conversation<'a> {
             if runner.is_interrupted() {
                 // Drop queued lines.
                 self.queued.clear();
+                self.waiting.clear();
                 self.pending_prompt = None;
+            }
+            while self.pending_prompt.is_none()
+                && let Some(incoming) = self.waiting.pop_front()
+            {
+                self.order(incoming, runner);
             }
             self.hand_over(runner, events).await;
             if runner.is_interrupted() && self.is_idle() {
@@ -235,7 +249,7 @@ impl<'a> Conversation<'a> {
                 self.steer_deadline = None;
             }
             let listens = self.outbox.is_empty()
-                && self.pending_prompt.is_none()
+                && (self.pending_prompt.is_none() || self.command_approvals.has_open())
                 && !self.input_ended
                 && !runner.is_interrupted();
             // Not biased, so that a flood of events or of lines cannot block the other.
@@ -256,10 +270,20 @@ impl<'a> Conversation<'a> {
                     }
                     RunnerStep::Continue
                 }
+                announced = self.command_approvals.next() => {
+                    runner.print_event(&announced);
+                    if self.input_ended {
+                        self.deny_commands(runner);
+                    }
+                    RunnerStep::Continue
+                }
                 line = self.lines.recv(), if listens => {
                     match line {
                         Some(incoming) => self.order(incoming, runner),
-                        None => self.end_of_input(),
+                        None => {
+                            self.end_of_input();
+                            self.deny_commands(runner);
+                        }
                     }
                     RunnerStep::Continue
                 }
@@ -332,6 +356,7 @@ impl<'a> Conversation<'a> {
                     self.pending_steering.swap_remove(index);
                 }
             }
+            EventBody::StateChanged { mode, .. } => self.mode.confirm(mode),
             EventBody::ApprovalRequested(ask) => {
                 self.pending_approvals.push(*ask);
                 if self.input_ended {
@@ -402,178 +427,6 @@ impl<'a> Conversation<'a> {
             })));
         }
     }
-
-    /// Handles one line.
-    fn order(&mut self, incoming: NumberedLine, runner: &mut Runner) {
-        let number = incoming.number;
-        if let Err(problem) = incoming.order.and_then(|line| self.handle_other(line, number)) {
-            runner.reject_line(number, &problem);
-        }
-    }
-
-    /// Queues a prompt after earlier lines.
-    fn prompt(&mut self, mut prompt: Prompt) {
-        if let Some(schema) = &self.schema {
-            schema.add_instructions(&mut prompt);
-        }
-        self.queued.push_back(QueuedLine::Prompt(prompt));
-    }
-
-    /// Runs a typed text if it is a built-in command; otherwise prepares a prompt.
-    fn handle_typed(&mut self, text: String, number: u64) -> Result<(), String> {
-        if text.trim().is_empty() {
-            return Err("the message is empty".to_owned());
-        }
-        if self.queued.len() >= MAX_QUEUED {
-            return Err(format!("{MAX_QUEUED} lines are waiting for the running turn"));
-        }
-        let command = classify(text.trim_end());
-        let Some(ConversationSession { session, expand }) = &self.session else {
-            if let Slash::Command { name, .. } = command {
-                return Err(unknown_command(name));
-            }
-            self.prompt(Prompt { text, ..Prompt::default() });
-            return Ok(());
-        };
-        if let Slash::Command { name, arguments } = command {
-            self.outbox.push_back(Op::RecordCommand(name.to_owned()));
-            if let Some(op) = engine_request(session, name, arguments) {
-                self.queued.push_back(QueuedLine::Request { typed_line: text, op });
-                return Ok(());
-            }
-            // Reads files and probes the kernel, which takes a few milliseconds.
-            let output =
-                tokio::task::block_in_place(|| info_commands::run(session, name, arguments));
-            if let Some(output) = output.transpose().map_err(|failure| failure.message)? {
-                self.queued.push_back(QueuedLine::CommandOutput { typed_line: text, output });
-                return Ok(());
-            }
-        }
-        self.pending_prompt = Some(PreparingPrompt { number, prompt: expand(text) });
-        Ok(())
-    }
-
-    /// Sends an operation that an event answers.
-    fn handle_context_op(&mut self, op: Op) {
-        self.expected_answers += 1;
-        self.outbox.push_back(op);
-    }
-
-    fn handle_other(&mut self, line: InputLine, number: u64) -> Result<(), String> {
-        match line {
-            InputLine::Message { content } => return self.handle_typed(content, number),
-            InputLine::Steer { content } if content.trim().is_empty() => {
-                return Err("the message is empty".to_owned());
-            }
-            InputLine::Steer { content } => {
-                if self.is_idle() {
-                    self.prompt(Prompt { text: content, ..Prompt::default() });
-                } else {
-                    self.pending_steering.push(content.clone());
-                    let id = SteerId::new(format!("line-{number}"));
-                    let prompt = Prompt { text: content, ..Prompt::default() };
-                    self.outbox.push_back(Op::Steer(Steer { id, prompt }));
-                }
-            }
-            InputLine::Interrupt if !self.running && self.expected_turns > 0 => {
-                self.interrupts_next_turn = true;
-            }
-            InputLine::Interrupt => self.outbox.push_back(Op::Interrupt),
-            InputLine::Continue if !self.is_idle() => {
-                return Err("a turn is running, so there is nothing to continue".to_owned());
-            }
-            InputLine::Continue => {
-                self.continues.push_back(number);
-                self.expected_turns += 1;
-                self.outbox.push_back(Op::Continue);
-            }
-            InputLine::Undo { turn, force } => {
-                self.expected_undos += 1;
-                self.outbox.push_back(Op::Undo { prompt: turn, force });
-            }
-            InputLine::Compact { focus } => self.handle_context_op(Op::Compact { focus }),
-            InputLine::UndoCompaction => self.handle_context_op(Op::UndoCompaction),
-            InputLine::Context => self.handle_context_op(Op::DescribeContext),
-            InputLine::LeaveOut { places } => self.handle_context_op(Op::DropResults(places)),
-            // Has no answer.
-            InputLine::Pin { place, on } => self.outbox.push_back(Op::Pin { place, on }),
-            InputLine::Decide(line) => {
-                let DecideLine {
-                    id,
-                    outcome,
-                    feedback,
-                    rule,
-                    scope,
-                    arguments,
-                    broader_permissions,
-                } = *line;
-                let Some(ask) = self.pending_approvals.iter().find(|ask| ask.id.as_str() == id)
-                else {
-                    return Err(format!("no pending request with the id `{id}`"));
-                };
-                if !ask.outcomes.contains(&outcome) {
-                    return Err(format!("outcome not offered by the request `{id}`"));
-                }
-                let ask = ask.id.clone();
-                let decide = Decide {
-                    ask,
-                    outcome,
-                    feedback,
-                    rule,
-                    scope,
-                    arguments,
-                    increase: None,
-                    answers: None,
-                    broader_permissions,
-                    ends_turn: false,
-                };
-                self.outbox.push_back(Op::Decide(Box::new(decide)));
-            }
-            InputLine::Answer { id, value } => {
-                let Some(ask) = self.pending_approvals.iter().find(|ask| ask.id.as_str() == id)
-                else {
-                    return Err(format!("no pending question with the id `{id}`"));
-                };
-                if ask.question != Question::AskUser {
-                    return Err(format!(
-                        "`{id}` is an approval request: answer it with type decide"
-                    ));
-                }
-                let answers = answers_of(value);
-                let outcome = match answers {
-                    Some(_) => ApprovalResponse::ProceedOnce,
-                    None => ApprovalResponse::Cancel,
-                };
-                let decide = Decide { answers, ..Decide::new(ask.id.clone(), outcome) };
-                self.outbox.push_back(Op::Decide(Box::new(decide)));
-            }
-            InputLine::Command { text } => match classify(text.trim_end()) {
-                Slash::Command { .. } => return self.handle_typed(text, number),
-                Slash::Text => {
-                    return Err(format!(
-                        "`{}` is not a command: commands begin with `/`",
-                        crate::sanitize::one_line(&text)
-                    ));
-                }
-            },
-            InputLine::SetModel { model } if model.trim().is_empty() => {
-                return Err("the name of the model is empty".to_owned());
-            }
-            InputLine::SetModel { model } => self.outbox.push_back(Op::SetModel(model)),
-            InputLine::SetMode { mode } => {
-                let mode = ApprovalMode::parse(&mode).ok_or_else(|| {
-                    let mode = crate::sanitize::one_line(&mode);
-                    format!("unknown mode `{mode}`: use default, auto_edit, plan, or yolo")
-                })?;
-                let session = self.session.as_ref().map(|it| it.session);
-                if let Some(reason) = session.and_then(|it| it.launch().mode_refusal(mode)) {
-                    return Err(reason);
-                }
-                self.outbox.push_back(Op::SetMode(mode));
-            }
-        }
-        Ok(())
-    }
 }
 
 /// Waits for the prepared prompt.
@@ -586,32 +439,13 @@ async fn wait_for_prompt(
     }
 }
 
-/// Reports an invalid line.
-fn unknown_command(name: &str) -> String {
-    let name = crate::sanitize::one_line(name);
-    format!(
-        "unknown command `/{name}`; to send a message that begins with `/`, put a space before it"
-    )
-}
-
-/// Returns the answers of a line by question index.
-fn answers_of(value: Value) -> Option<Object> {
-    match value {
-        Value::Null => None,
-        Value::Object(mut answers) => match answers.shift_remove("answers") {
-            Some(Value::Object(answers)) => Some(answers),
-            _ => Some(answers),
-        },
-        answer => Some([("0".to_owned(), answer)].into_iter().collect()),
-    }
-}
-
 /// Returns whether this loop must handle the event itself.
 fn needs_reaction(body: &EventBody) -> bool {
     matches!(
         body,
         EventBody::TurnStarted { .. }
             | EventBody::ItemStarted { start: ItemStart::User { .. }, .. }
+            | EventBody::StateChanged { .. }
             | EventBody::ApprovalRequested(_)
             | EventBody::ApprovalClosed { .. }
             | EventBody::Undone(_)

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use parallax_acp::{Host, ManagementCommand, OpenRequest, SlashReply};
 use parallax_commands::TABLE;
-use parallax_headless::{ExitCode, Expand, Signals};
+use parallax_headless::{ExitCode, Signals};
 use parallax_protocol::event::Failure;
+use parallax_protocol::typed_input::ExpandInput;
 use parallax_sdk::trust::{PreparedConfig, TrustAnswer};
 use parallax_sdk::{EventReader, OpenSession, SessionConfig};
 use parallax_sessions::SessionChoice;
@@ -74,7 +75,7 @@ impl Host for Editor {
         launch.map(|launch| launch.provider_manager().providers_with_keys()).unwrap_or_default()
     }
 
-    fn expand(&self, session: &OpenSession) -> Expand {
+    fn expand(&self, session: &OpenSession) -> ExpandInput {
         start::expand(session)
     }
 

@@ -6,12 +6,13 @@ use std::collections::VecDeque;
 use parallax_background::{
     InitialState, LiveFeed, PromptCounter, ViewerHandle, ViewerLine, ViewerRequest,
 };
-use parallax_headless::{Expand, Slash, classify, info_commands};
+use parallax_headless::{Slash, classify, info_commands};
 use parallax_protocol::BoxFuture;
 use parallax_protocol::event::{Failure, Level, SessionReady};
 use parallax_protocol::ids::SteerId;
 use parallax_protocol::op::{Op, Prompt, Steer};
 use parallax_protocol::store::Record;
+use parallax_protocol::typed_input::{ExpandInput, TypedInput};
 use parallax_sdk::{OpSender, OpenSession};
 use tokio::sync::mpsc;
 
@@ -59,7 +60,7 @@ pub(crate) fn feed(session: &OpenSession) -> (LiveFeed, RequestChannel) {
 /// What requests of front ends need.
 pub(crate) struct ViewerInputs<'a> {
     pub(crate) session: &'a OpenSession,
-    pub(crate) expand: Expand,
+    pub(crate) expand: ExpandInput,
     pub(crate) ops: OpSender,
     pub(crate) counter: PromptCounter,
 }
@@ -103,11 +104,11 @@ impl ViewerInputs<'_> {
                 let Prompt { text, typed_command, .. } = prompt;
                 let is_command = matches!(classify(&text), Slash::Command { .. });
                 let typed_command = typed_command.or_else(|| is_command.then(|| text.clone()));
-                let prompt = (self.expand)(text);
+                let prompt = self.expand(text);
                 return Some(Expansion { prompt, typed_command, steer: None, viewer });
             }
             ViewerLine::Op(Op::Steer(steer)) if steer.prompt.text.contains('@') => {
-                let prompt = (self.expand)(steer.prompt.text);
+                let prompt = self.expand(steer.prompt.text);
                 let steer = Some(steer.id);
                 return Some(Expansion { prompt, typed_command: None, steer, viewer });
             }
@@ -117,6 +118,11 @@ impl ViewerInputs<'_> {
             },
         }
         None
+    }
+
+    /// Expands a text. Shell commands that need approval are denied.
+    fn expand(&self, text: String) -> BoxFuture<'static, Result<Prompt, Failure>> {
+        (self.expand)(TypedInput { text, mode: self.session.mode, approver: None })
     }
 
     /// Returns why a front end may not send an operation.

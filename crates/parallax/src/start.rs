@@ -9,10 +9,11 @@ use parallax_commands::{
     Commands, ExpandedCommand, PreparedCommand, built_in_names, strip_parallax_prefix,
 };
 use parallax_headless::info_commands::{self, CommandOutput, EngineAnswer, plans};
-use parallax_headless::{Expand, OutputFormat, Slash, classify, one_line};
+use parallax_headless::{OutputFormat, Slash, classify, one_line};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::op::{Op, Prompt};
 use parallax_protocol::policy::ApprovalMode;
+use parallax_protocol::typed_input::{CommandApprover, ExpandInput, TypedInput};
 use parallax_protocol::{CancellationToken, Object};
 use parallax_sdk::{EventReader, LaunchOptions, OpenSession, SessionConfig};
 use parallax_sessions::SessionEntry;
@@ -105,11 +106,12 @@ pub(crate) fn start(launch: SessionConfig) -> Result<StartedSession, Failure> {
 
 /// Returns a function that expands typed prompts: it includes the files named with `@` and expands
 /// custom commands.
-pub(crate) fn expand(session: &OpenSession) -> Expand {
+pub(crate) fn expand(session: &OpenSession) -> ExpandInput {
     let input_context = InputContext::for_session(session);
     let ledger = session.ledger();
-    Arc::new(move |text| {
+    Arc::new(move |TypedInput { text, mode, approver }| {
         let (input_context, ledger) = (input_context.clone(), ledger.clone());
+        let input_context = InputContext { mode, approver, ..input_context };
         Box::pin(async move {
             let expanded = ledger.run_within(input_context.expand(text)).await;
             let expanded = expanded.map_err(|spent| input(spent.to_string()))??;
@@ -207,13 +209,16 @@ struct InputContext {
     expander: Expander,
     commands: Commands,
     mode: ApprovalMode,
+    /// Asks about shell commands of custom commands.
+    approver: Option<CommandApprover>,
     launch: SessionConfig,
 }
 
 impl InputContext {
     fn for_session(session: &OpenSession) -> Self {
         let (expander, commands) = (session.expander.clone(), session.commands.clone());
-        Self { expander, commands, mode: session.mode, launch: session.launch().clone() }
+        let (mode, launch) = (session.mode, session.launch().clone());
+        Self { expander, commands, mode, approver: None, launch }
     }
 
     async fn expand(self, text: String) -> Result<ExpandedCommand, Failure> {
@@ -238,7 +243,7 @@ impl InputContext {
     }
 
     async fn expand_text(self, text: String) -> Result<ExpandedCommand, Failure> {
-        let Self { expander, commands, mode, launch } = self;
+        let Self { expander, commands, mode, approver, launch } = self;
         if classify(&text) == Slash::Text {
             let reading = tokio::task::spawn_blocking(move || expander.prompt(text));
             let prompt = reading.await.map_err(|error| internal(&error.to_string()))??;
@@ -255,12 +260,15 @@ impl InputContext {
             commands.prepare(&text, mode).map(TypedLine::Command)
         });
         let read = preparing.await.map_err(|error| internal(&error.to_string()))??;
-        let prepared = match read {
+        let mut prepared = match read {
             TypedLine::Prompt(prompt) => {
                 return Ok(ExpandedCommand { prompt, notices: Vec::new() });
             }
             TypedLine::Command(prepared) => prepared,
         };
+        if let Some(approver) = approver {
+            prepared.ask(&approver).await?;
+        }
         // Dropping the future stops the commands of an abandoned expansion.
         prepared.run(&CancellationToken::new()).await
     }

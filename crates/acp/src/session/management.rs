@@ -5,12 +5,11 @@ use std::sync::atomic::Ordering;
 
 use parallax_protocol::event::UndoResult;
 use parallax_protocol::op::Op;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
 
 use super::reopening::Reopening;
 use super::{EditorSession, PreparedInput, PreparingInput};
-use crate::clients::SessionClients;
 use crate::host::{CommandReply, ManagementCommand};
 use crate::tool_updates;
 use crate::updates::chunk;
@@ -21,7 +20,7 @@ type ConsentRequest = (String, oneshot::Sender<bool>);
 impl EditorSession {
     /// Runs a command. Without its task, every consent is refused.
     pub(super) fn manage(&self, line: String, command: ManagementCommand) -> PreparingInput {
-        let (clients, id) = (self.clients.clone(), self.id.clone());
+        let consents = self.consents.clone();
         self.has_consent.store(false, Ordering::Release);
         let has_consent = self.has_consent.clone();
         tokio::spawn(async move {
@@ -42,7 +41,9 @@ impl EditorSession {
                         };
                     }
                     Some((text, reply)) = requested.recv() => {
-                        let is_agreed = consent(&clients, &id, &line, &text).await;
+                        let call = json!({"title": line, "kind": "other",
+                            "content": [tool_updates::text_content(&text)]});
+                        let is_agreed = consents.agree(call, "Agree", "Cancel").await;
                         has_consent.store(is_agreed, Ordering::Release);
                         // Fails only if the command has ended.
                         let _ = reply.send(is_agreed);
@@ -94,19 +95,4 @@ impl EditorSession {
             self.next_prompt().await;
         }
     }
-}
-
-/// Asks the user to agree to a text. A client that cannot answer refuses.
-async fn consent(clients: &SessionClients, id: &str, line: &str, text: &str) -> bool {
-    let request = json!({
-        "sessionId": id,
-        "toolCall": {"toolCallId": format!("consent-{line}"), "title": line, "kind": "other",
-            "status": "pending", "content": [tool_updates::text_content(text)]},
-        "options": [
-            {"optionId": "proceed_once", "name": "Agree", "kind": "allow_once"},
-            {"optionId": "cancel", "name": "Cancel", "kind": "reject_once"},
-        ],
-    });
-    let answer = clients.request("session/request_permission", request).await;
-    answer.is_ok_and(|it: Value| it["outcome"]["optionId"] == json!("proceed_once"))
 }

@@ -2,15 +2,19 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::op::{Op, Prompt};
+use parallax_protocol::typed_input::{CommandApprover, TypedInput};
 use serde_json::{Value, json};
 
 use super::{
     EditorSession, MAX_TITLE, PendingReply, PreparedInput, PreparingInput, RunningPrompt, quota,
 };
+use crate::consent::{self, ConsentRequests};
+use crate::permission;
 use crate::prompt_blocks::{self, ConvertedPrompt};
 use crate::rpc::RpcError;
 use crate::updates::chunk;
@@ -94,31 +98,23 @@ impl EditorSession {
     /// Expands the files that a prompt references. Files outside the workspace require the user's
     /// consent.
     pub(super) fn prepare(&self, read: ConvertedPrompt) -> PreparingInput {
-        let (clients, id) = (self.clients.clone(), self.id.clone());
+        let (consents, id, mode) = (self.consents.clone(), self.id.clone(), self.mode.get());
         let expander = self.open.expander.clone();
         let expand = self.host.expand(&self.open);
         tokio::spawn(async move {
             for path in expander.outside(&read.text) {
-                let title = format!("Read {}", path.display());
-                let request = json!({
-                    "sessionId": id,
-                    "toolCall": {"toolCallId": format!("read-{}", path.display()), "title": title,
-                        "kind": "read", "status": "pending", "locations": [{"path": path}]},
-                    "options": [
-                        {"optionId": "proceed_once", "name": "Allow", "kind": "allow_once"},
-                        {"optionId": "cancel", "name": "Reject", "kind": "reject_once"},
-                    ],
-                });
-                let answer = clients.request("session/request_permission", request).await;
-                let is_allowed =
-                    answer.is_ok_and(|it| it["outcome"]["optionId"] == json!("proceed_once"));
-                if is_allowed {
+                let call = json!({"title": format!("Read {}", path.display()), "kind": "read",
+                    "locations": [{"path": path}]});
+                if consents.agree(call, "Allow", "Reject").await {
                     expander.allow(&path);
                 }
             }
             let mut prompt = match read.text.trim().is_empty() {
                 true => Prompt::default(),
-                false => expand(read.text).await?,
+                false => {
+                    let approver = Some(command_approver(consents, id));
+                    expand(TypedInput { text: read.text, mode, approver }).await?
+                }
             };
             prompt.attachments.extend(read.attachments);
             Ok(PreparedInput::Prompt(prompt))
@@ -184,6 +180,7 @@ impl EditorSession {
         if let Some(preparing) = self.pending_input.take() {
             preparing.abort();
         }
+        self.consents.cancel().await;
         self.answer(Ok(json!("cancelled"))).await;
         self.next_prompt().await;
     }
@@ -201,4 +198,18 @@ impl EditorSession {
             Box::pin(self.prompt(from, blocks)).await;
         }
     }
+}
+
+/// Asks the clients whether shell commands of a custom command may run.
+fn command_approver(consents: ConsentRequests, session: String) -> CommandApprover {
+    Arc::new(move |ask| {
+        let (consents, session) = (consents.clone(), session.clone());
+        Box::pin(async move {
+            let id = consent::new_id();
+            let request = permission::request(&session, &ask, &id, &json!([]));
+            let is_allowed = |answer: &Value| permission::is_allowed(&ask, answer);
+            let answer = consents.request(id, request, is_allowed).await;
+            permission::decision(&ask, &answer).outcome
+        })
+    })
 }

@@ -92,8 +92,8 @@ impl EditorSession {
         };
         // What the user chose stays.
         options.session_rules = self.open.session_rules();
-        if self.updates.mode != self.open.mode {
-            options.approval_mode = Some(self.updates.mode);
+        if self.mode.get() != self.open.mode {
+            options.approval_mode = Some(self.mode.get());
         }
         if self.updates.model != self.open.model {
             options.model = Some(self.updates.model.clone());

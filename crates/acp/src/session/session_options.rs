@@ -63,6 +63,7 @@ impl EditorSession {
         let mode = self.choices.mode(id).ok_or_else(|| {
             RpcError::invalid_params(format!("the mode `{id}` is unknown or disabled"))
         })?;
+        self.mode.request(mode);
         self.send(Op::SetMode(mode)).await;
         Ok(mode)
     }

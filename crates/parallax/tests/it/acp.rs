@@ -1,6 +1,7 @@
 //! ACP: editors as clients over stdin and stdout.
 
 mod authentication;
+mod command_approvals;
 mod management;
 mod sessions;
 mod terminal;

@@ -182,3 +182,57 @@ fn program_ends_during_a_turn_when_input_and_output_are_closed() {
     drop((stdin, lines));
     wait_until("the end of the program", || child.try_wait().expect("a state").is_some());
 }
+
+#[test]
+fn shell_command_of_a_custom_command_is_announced_and_decided() {
+    let world = World::new(r#"[{"text":"one"},{"text":"two"},{"text":"three"}]"#);
+    let command = "prompt = 'Look: !{touch made; echo created}'";
+    world.home.write_home(".parallax/commands/make.toml", command).expect("written");
+    let made = world.home.project().join("made");
+    let mut face = Conversation::start(&world, &[]);
+    face.prompt("/make");
+    let ask = face.next("ask");
+    assert_eq!(ask["tool_name"], "run_shell_command");
+    assert_eq!(ask["preview"]["command"], "touch made; echo created", "{ask}");
+    face.send(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_always_and_save"}));
+    assert!(face.next("error")["message"].to_string().contains("not offered"));
+    face.send(&json!({"type": "decide", "id": ask["id"], "outcome": "cancel"}));
+    assert_eq!(face.next("ask_closed")["outcome"], "cancel");
+    assert!(face.next("error")["message"].to_string().contains("was not approved"));
+    assert!(!made.exists());
+
+    // A message after it waits, so that the order of the lines stays.
+    face.prompt("/make");
+    let ask = face.next("ask");
+    face.prompt("AFTER-THE-COMMAND");
+    face.send(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_once"}));
+    assert_eq!(face.next("result")["status"], "success");
+    assert_eq!(face.next("result")["status"], "success");
+    assert!(made.exists());
+    let sent =
+        |index: usize| String::from_utf8_lossy(&world.server.requests()[index].body).into_owned();
+    assert!(sent(0).contains("Look: created") && !sent(0).contains("AFTER-THE-COMMAND"));
+    assert!(sent(1).contains("AFTER-THE-COMMAND"));
+
+    face.prompt("/make");
+    face.next("ask");
+    face.send(&json!({"type": "interrupt"}));
+    assert!(face.next("error")["message"].to_string().contains("interrupted"));
+    std::fs::remove_file(&made).expect("removed");
+    face.send(&json!({"type": "set_mode", "mode": "yolo"}));
+    face.prompt("/make");
+    assert_eq!(face.next("result")["status"], "success");
+    assert!(made.exists());
+    assert_eq!(face.end(), Some(0));
+}
+
+#[test]
+fn shell_command_of_a_custom_command_is_denied_at_the_end_of_the_input() {
+    let world = World::new(r#"[{"text":"one"}]"#);
+    let command = "prompt = 'Look: !{touch made; echo created}'";
+    world.home.write_home(".parallax/commands/make.toml", command).expect("written");
+    let mut face = Conversation::start(&world, &[]);
+    face.prompt("/make");
+    assert_eq!(face.end(), Some(0));
+    assert!(!world.home.project().join("made").exists());
+}

@@ -275,6 +275,44 @@ fn clients_of_one_session_see_the_same_and_either_answers() {
 }
 
 #[test]
+fn consent_given_by_one_client_is_resolved_for_the_others() {
+    let world = World::new(&json!([{"text": "one"}, {"text": "two"}]).to_string());
+    let command = "prompt = 'Look: !{touch made}'";
+    world.home.write_home(".parallax/commands/make.toml", command).expect("written");
+    let server = TestServer::start(&world);
+    let mut one = Client::open(&server);
+    one.call(1, "initialize", json!({"protocolVersion": 1}));
+    let opened = one.call(2, "session/new", json!({"cwd": world.home.project(), "mcpServers": []}));
+    let session = opened["result"]["sessionId"].clone();
+    let prompt =
+        |text: &str| json!({"sessionId": session, "prompt": [{"type": "text", "text": text}]});
+    one.call(3, "session/prompt", prompt("hello"));
+    let mut other = Client::open(&server);
+    other.call(1, "initialize", json!({"protocolVersion": 1}));
+    let params = json!({"sessionId": session, "cwd": world.home.project(), "mcpServers": []});
+    other.call(2, "session/load", params);
+    let make = prompt("/make");
+    one.send(&json!({"jsonrpc": "2.0", "id": 4, "method": "session/prompt", "params": make}));
+    let request = loop {
+        let message = other.next();
+        if message["method"] == "session/request_permission" {
+            break message;
+        }
+    };
+    let outcome = json!({"outcome": {"outcome": "selected", "optionId": "proceed_once"}});
+    other.send(&json!({"jsonrpc": "2.0", "id": request["id"], "result": outcome}));
+    let call = &request["params"]["toolCall"]["toolCallId"];
+    let update = loop {
+        let message = one.next();
+        assert_ne!(message["id"], 4, "the update comes before the answer");
+        if message["params"]["update"]["sessionUpdate"] == "tool_call_update" {
+            break message["params"]["update"].clone();
+        }
+    };
+    assert_eq!((&update["toolCallId"], &update["status"]), (call, &json!("completed")));
+}
+
+#[test]
 fn client_that_joins_later_can_answer_and_strangers_can_end_nothing() {
     let call = json!({"name": "run_shell_command", "args": {"command": "touch made"}});
     let world = World::new(&json!([{"calls": [call]}, {"text": "done"}]).to_string());
