@@ -7,6 +7,7 @@
 
 use std::collections::HashSet;
 use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
@@ -73,8 +74,24 @@ pub(crate) struct ProcessTable {
 }
 
 impl ProcessTable {
-    /// Takes a snapshot. Blocks for a few milliseconds.
-    pub(crate) fn read() -> Self {
+    /// Takes a snapshot that begins after this call. Callers that wait for another one to be complete
+    /// share the next. Blocks for a few milliseconds.
+    pub(crate) fn read() -> Arc<Self> {
+        static LATEST: Mutex<Option<(Instant, Arc<ProcessTable>)>> = Mutex::new(None);
+        let called_at = Instant::now();
+        let mut latest = LATEST.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((began_at, table)) = &*latest
+            && *began_at >= called_at
+        {
+            return Arc::clone(table);
+        }
+        let began_at = Instant::now();
+        let table = Arc::new(Self::scan());
+        *latest = Some((began_at, Arc::clone(&table)));
+        table
+    }
+
+    fn scan() -> Self {
         let own_pid = rustix::process::getpid().as_raw_nonzero().get();
         let processes = std::fs::read_dir("/proc")
             .map(|entries| {
@@ -200,13 +217,13 @@ impl ProcessTree {
 pub(crate) fn kill_marked(name: &str, value: &str) {
     // Repeat, because processes may be created between the snapshot and the kill.
     for _ in 0..20 {
-        let ProcessTable { processes, own_pid } = ProcessTable::read();
-        let marked = processes.into_iter().filter(|process| {
+        let table = ProcessTable::read();
+        let marked = table.processes.iter().filter(|process| {
             !process.is_zombie
-                && process.member.pid != own_pid
+                && process.member.pid != table.own_pid
                 && has_variable(process.member.pid, name, value)
         });
-        let marked: Vec<Process> = marked.collect();
+        let marked: Vec<Process> = marked.copied().collect();
         if marked.is_empty() {
             return;
         }

@@ -70,6 +70,17 @@ struct RegistryState {
     trees: HashMap<i32, ProcessTree>,
     controls: HashMap<i32, Control>,
     history: BackgroundHistory,
+    broker_looks: BrokerLooks,
+}
+
+/// Whether a task looks for network brokers that ended.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum BrokerLooks {
+    #[default]
+    None,
+    Running,
+    /// A command ended meanwhile, so they are repeated.
+    Repeated,
 }
 
 impl RegistryShared {
@@ -281,19 +292,40 @@ impl Processes {
             found = self.search(tree.clone()).await;
         }
         // It may end a moment later, or may not have been adopted yet.
-        self.reap_broker(tree.clone());
+        self.reap_brokers(tree.clone());
         found.roots
     }
 
-    /// Reaps the network broker of a finished command when it has ended.
-    fn reap_broker(&self, tree: ProcessTree) {
+    /// Reaps the network brokers of finished commands when they have ended. One task does it for all
+    /// commands, because each look reads all processes of the system.
+    fn reap_brokers(&self, tree: ProcessTree) {
+        {
+            let looks = &mut self.shared.state().broker_looks;
+            if *looks != BrokerLooks::None {
+                *looks = BrokerLooks::Repeated;
+                return;
+            }
+            *looks = BrokerLooks::Running;
+        }
         let processes = self.without_owner();
         self.spawn(async move {
-            // The broker of another command may run for hours.
-            for delay in BROKER_ENDS.map(Duration::from_millis) {
-                let closing = processes.shared.closing.cancelled();
-                let over = tokio::time::timeout(delay, closing).await.is_ok();
-                if over || !processes.search(tree.clone()).await.has_broker {
+            loop {
+                // The broker of another command may run for hours.
+                for delay in BROKER_ENDS.map(Duration::from_millis) {
+                    let closing = processes.shared.closing.cancelled();
+                    if tokio::time::timeout(delay, closing).await.is_ok() {
+                        return;
+                    }
+                    if !processes.search(tree.clone()).await.has_broker {
+                        break;
+                    }
+                }
+                let looks = &mut processes.shared.state().broker_looks;
+                *looks = match looks {
+                    BrokerLooks::Repeated => BrokerLooks::Running,
+                    BrokerLooks::Running | BrokerLooks::None => BrokerLooks::None,
+                };
+                if *looks == BrokerLooks::None {
                     return;
                 }
             }
