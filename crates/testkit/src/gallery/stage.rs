@@ -84,6 +84,10 @@ impl SceneRun {
     pub fn play(scene: &Scene, options: &StageOptions<'_>) -> Result<Self, String> {
         let stage = Self::start(scene, options)?;
         stage.take_steps(&scene.steps)?;
+        if options.waits_for_grammars {
+            // What is shown last gets its colors.
+            std::thread::sleep(LOADING);
+        }
         Ok(stage)
     }
 
