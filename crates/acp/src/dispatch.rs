@@ -76,7 +76,7 @@ pub async fn serve_shared(
     output: impl AsyncWrite + Send + Unpin + 'static,
     stopped: impl Future<Output = ()>,
 ) {
-    let (connection, writer) = ClientConnection::new(output);
+    let (connection, mut writer) = ClientConnection::new(output);
     let mut agent = AcpDispatcher {
         host,
         connection,
@@ -91,6 +91,8 @@ pub async fn serve_shared(
         let line = tokio::select! {
             line = read_line(&mut input) => line,
             () = &mut stopped => None,
+            // The client reads no more answers.
+            _ = &mut writer => break,
         };
         match line {
             None => break,
@@ -103,7 +105,9 @@ pub async fn serve_shared(
     }
     agent.close().await;
     // The last output may wait for a client that no longer reads.
-    let _ = tokio::time::timeout(Duration::from_millis(200), writer).await;
+    if !writer.is_finished() {
+        let _ = tokio::time::timeout(Duration::from_millis(200), writer).await;
+    }
 }
 
 /// How many sessions may be open in one process. Each needs about half a megabyte.

@@ -7,7 +7,7 @@ use parallax_protocol::editor_files::SessionEditor;
 use parallax_protocol::event::Failure;
 use parallax_protocol::op::Op;
 use parallax_protocol::typed_input::ExpandInput;
-use parallax_protocol::{BoxFuture, Object};
+use parallax_protocol::{BoxFuture, CancellationToken, Object};
 use parallax_sdk::mcp_view::Asker;
 use parallax_sdk::{EventReader, OpenSession, SessionConfig};
 use parallax_sessions::SessionChoice;
@@ -71,10 +71,12 @@ pub enum CommandReply {
     Turn(Op),
 }
 
-/// A command that changes what sessions use. It blocks. The parameter asks the user to agree to a
-/// text, and returns whether they do.
-pub type ManagementCommand =
-    Box<dyn FnOnce(&mut dyn FnMut(&str) -> bool) -> Result<CommandReply, Failure> + Send>;
+/// A command that changes what sessions use. It blocks. The first parameter asks the user to agree
+/// to a text, and returns whether they do; the second is cancelled when the command has to end.
+pub type ManagementCommand = Box<
+    dyn FnOnce(&mut dyn FnMut(&str) -> bool, CancellationToken) -> Result<CommandReply, Failure>
+        + Send,
+>;
 
 /// What the embedding program provides.
 pub trait Host: Send + Sync + 'static {

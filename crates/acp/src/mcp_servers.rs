@@ -23,16 +23,44 @@ pub(crate) fn read(params: &Object) -> Result<Object, RpcError> {
 
 fn entry(server: &Object) -> Result<Value, RpcError> {
     match server.get("type").and_then(Value::as_str) {
-        Some("http") => Ok(json!({"httpUrl": rpc::text(server, "url")?,
+        Some("http") => Ok(json!({"httpUrl": address(server)?,
             "headers": pairs(server, "headers")?})),
-        Some("sse") => Ok(json!({"url": rpc::text(server, "url")?, "type": "sse",
+        Some("sse") => Ok(json!({"url": address(server)?, "type": "sse",
             "headers": pairs(server, "headers")?})),
         None | Some("stdio") => Ok(json!({"command": rpc::text(server, "command")?,
-            "args": rpc::list(server, "args")?, "env": pairs(server, "env")?})),
+            "args": arguments(server)?, "env": variables(server)?})),
         Some(other) => {
             let message = format!("MCP servers of the type `{other}` are not supported");
             Err(RpcError::invalid_params(message))
         }
+    }
+}
+
+fn address(server: &Object) -> Result<&str, RpcError> {
+    let address = rpc::text(server, "url")?;
+    let rest = ["https://", "http://"].iter().find_map(|scheme| address.strip_prefix(scheme));
+    match rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/')) {
+        true => Ok(address),
+        false => Err(RpcError::invalid_params(format!("`{address}` is not an HTTP URL"))),
+    }
+}
+
+fn arguments(server: &Object) -> Result<&[Value], RpcError> {
+    let arguments = rpc::list(server, "args")?;
+    match arguments.iter().all(Value::is_string) {
+        true => Ok(arguments),
+        false => Err(RpcError::invalid_params("each item of `args` must be a string")),
+    }
+}
+
+fn variables(server: &Object) -> Result<Object, RpcError> {
+    let variables = pairs(server, "env")?;
+    match variables.keys().find(|name| name.is_empty() || name.contains(['=', '\0'])) {
+        Some(name) => {
+            let message = format!("`{name}` is not a name of an environment variable");
+            Err(RpcError::invalid_params(message))
+        }
+        None => Ok(variables),
     }
 }
 
@@ -61,7 +89,15 @@ mod tests {
         let servers = read(params.as_object().expect("an object")).expect("servers");
         assert_eq!(servers["a"], json!({"command": "npx", "args": ["-y"], "env": {"K": "v"}}));
         assert_eq!(servers["b"], json!({"httpUrl": "https://x", "headers": {}}));
-        let invalid = json!({"mcpServers": [{"command": "npx"}]});
-        assert!(read(invalid.as_object().expect("an object")).is_err());
+        for invalid in [
+            json!({"command": "npx"}),
+            json!({"name": "a", "command": "npx", "args": [1]}),
+            json!({"name": "a", "command": "npx", "env": [{"name": "A=B", "value": "v"}]}),
+            json!({"type": "http", "name": "b", "url": "nowhere"}),
+            json!({"type": "sse", "name": "b", "url": "http://"}),
+        ] {
+            let params = json!({"mcpServers": [invalid]});
+            assert!(read(params.as_object().expect("an object")).is_err(), "{params}");
+        }
     }
 }

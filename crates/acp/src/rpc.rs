@@ -118,7 +118,9 @@ pub(crate) fn parse(line: &[u8]) -> Result<Incoming, (Value, RpcError)> {
         Some(Value::String(method)) => method,
         Some(_) => return refused(id, "`method` must be a string"),
         None => {
-            let error = message.remove("error").map(|error| RpcError {
+            // Some libraries send the field that does not apply as null.
+            let error = message.remove("error").filter(|error| !error.is_null());
+            let error = error.map(|error| RpcError {
                 code: error["code"].as_i64().unwrap_or(INTERNAL),
                 message: error["message"].as_str().unwrap_or("no message").to_owned(),
             });

@@ -25,6 +25,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::{JoinError, JoinHandle, JoinSet};
 
+use self::management::RunningCommands;
 use self::reopening::Reopening;
 use crate::client_files::{CallTerminals, ClientFiles};
 use crate::client_terminal::terminal_content;
@@ -137,6 +138,7 @@ pub(crate) struct EditorSession {
     was_stored: bool,
     /// Whether the user agreed to what the pending command does; it cannot be cancelled then.
     has_consent: Arc<AtomicBool>,
+    running_commands: RunningCommands,
     /// Asks for consent that no tool call waits for.
     consents: ConsentRequests,
     /// The mode, with changes that the session has not confirmed yet.
@@ -190,6 +192,7 @@ impl EditorSession {
             is_unsaved: false,
             was_stored: false,
             has_consent: Arc::default(),
+            running_commands: RunningCommands::new(),
             reopening: None,
             queued: None,
             decision_sender,
@@ -292,6 +295,10 @@ impl EditorSession {
             from.respond(Ok(json!({"stopReason": "cancelled"}))).await;
         }
         self.send(Op::Interrupt).await;
+        let commands = self.running_commands.wait();
+        if tokio::time::timeout(FAREWELL, commands).await.is_err() {
+            tracing::warn!("a command of the session `{}` did not end in time", self.id);
+        }
         for report in self.open.close_with_limit(tokio::time::sleep(FAREWELL)).await {
             tracing::warn!("{report}");
         }

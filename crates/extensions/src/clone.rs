@@ -1,12 +1,16 @@
 //! Clones Git repositories without running anything from them: no hooks, templates, filters,
 //! submodules, or remote helpers.
 
+use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use parallax_exec::program::output;
+use parallax_exec::shell::quote_word;
+use parallax_exec::{Ending, PipedCommand, Processes};
+use parallax_protocol::CancellationToken;
 
 /// Timeout of a clone.
 const TIME: Duration = Duration::from_secs(180);
@@ -31,6 +35,18 @@ const HARMLESS: [&str; 12] = [
     "fetch.recurseSubmodules=no",
 ];
 
+/// How git runs.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct GitOptions<'a> {
+    /// Sent to GitHub.
+    pub(crate) token: Option<&'a str>,
+    /// Ends git and everything it started. Such a git has no terminal, so it cannot ask for a
+    /// passphrase.
+    pub(crate) cancel: Option<&'a CancellationToken>,
+    /// The environment variables of the process.
+    pub(crate) variables: &'a [(OsString, OsString)],
+}
+
 /// Returns whether a text is a Git URL.
 pub(crate) fn is_git_address(source: &str) -> bool {
     let schemes = ["https://", "http://", "ssh://", "git://", "file://", "git@"];
@@ -46,12 +62,12 @@ pub(crate) fn clone(
     address: &str,
     reference: Option<&str>,
     folder: &Path,
-    token: Option<&str>,
+    options: GitOptions<'_>,
 ) -> Result<String, String> {
     let repository = folder.join("repository");
     std::fs::create_dir_all(&repository).map_err(|error| error.to_string())?;
     let git =
-        |arguments: &[&str], time: Duration| run(arguments, &repository, address, token, time);
+        |arguments: &[&str], time: Duration| run(arguments, &repository, address, options, time);
     let failed =
         |what: &str| format!("{what} of `{address}` failed: run `git clone {address}` to see why");
     git(&["init", "--quiet"], LOOK).ok_or("failed to start git: install it")?;
@@ -74,7 +90,7 @@ pub(crate) fn clone(
 pub(crate) fn remote_commit(
     address: &str,
     reference: Option<&str>,
-    token: Option<&str>,
+    options: GitOptions<'_>,
 ) -> Result<String, String> {
     let requested = reference.unwrap_or("HEAD");
     // A commit id needs no lookup.
@@ -83,7 +99,7 @@ pub(crate) fn remote_commit(
     }
     let here = std::env::temp_dir();
     let output =
-        run(&["ls-remote", "--quiet", "--", address, requested], &here, address, token, LOOK)
+        run(&["ls-remote", "--quiet", "--", address, requested], &here, address, options, LOOK)
             .ok_or_else(|| {
                 format!(
                     "failed to query `{address}`: run `git ls-remote {address}` to \
@@ -105,7 +121,7 @@ fn run(
     arguments: &[&str],
     folder: &Path,
     address: &str,
-    token: Option<&str>,
+    options: GitOptions<'_>,
     time: Duration,
 ) -> Option<Vec<u8>> {
     let mut variables = vec![
@@ -115,7 +131,8 @@ fn run(
         ("GCM_INTERACTIVE", "never"),
     ];
     // Passed as an environment variable, so that process lists do not show it.
-    let header = token
+    let header = options
+        .token
         .filter(|_| address.starts_with("https://github.com/"))
         .map(|token| BASE64_STANDARD.encode(format!("x-access-token:{token}")))
         .map(|secret| format!("Authorization: Basic {secret}"));
@@ -127,5 +144,36 @@ fn run(
         ]);
     }
     let all = HARMLESS.iter().chain(arguments);
-    output("git", all, folder, &variables, SAID, time)
+    match options.cancel {
+        None => output("git", all, folder, &variables, SAID, time),
+        Some(cancel) => {
+            let words: Vec<String> = all.map(|word| quote_word(word)).collect();
+            let added = variables.iter().map(|(name, value)| (name.into(), value.into()));
+            let command = PipedCommand {
+                text: format!("exec git {}", words.join(" ")),
+                directory: folder.to_owned(),
+                environment: options.variables.iter().cloned().chain(added).collect(),
+                input: Vec::new(),
+                timeout: time,
+                max_bytes: SAID as usize,
+                sandbox: None,
+                allows_background: false,
+            };
+            run_cancellable(command, cancel)
+        }
+    }
+}
+
+/// Runs a command, and ends everything it started when `cancel` is cancelled. Returns the output if
+/// it succeeded.
+fn run_cancellable(command: PipedCommand, cancel: &CancellationToken) -> Option<Vec<u8>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
+    let processes = Processes::new(std::env::temp_dir());
+    let ended = runtime.block_on(async {
+        let ended = processes.run_piped(command, cancel).await;
+        processes.shutdown().await;
+        ended
+    });
+    let ended = ended.ok()?;
+    (ended.ending == Some(Ending::Exited { code: 0 })).then_some(ended.stdout)
 }

@@ -13,7 +13,7 @@ use crate::ExtensionManager;
 use crate::github::{GithubClient, ReleaseQuery};
 use crate::review::{Review, review};
 use crate::source::{ExtensionSource, source_of};
-use crate::temporary_tree::TemporaryTree;
+use crate::staging::{FETCHED, StagingDirectory};
 use crate::{forbidden, input_failure, unreachable_failure};
 
 /// Options for fetching an extension.
@@ -38,7 +38,7 @@ pub struct FetchedExtension {
     pub metadata: InstallMetadata,
     pub(crate) folder: PathBuf,
     pub(crate) commit: Option<String>,
-    _temporary: Option<TemporaryTree>,
+    _temporary: Option<StagingDirectory>,
 }
 
 /// The files of an extension and their origin.
@@ -48,7 +48,7 @@ pub(crate) struct ExtensionFiles {
     source: String,
     commit: Option<String>,
     release_tag: Option<String>,
-    temporary: Option<TemporaryTree>,
+    temporary: Option<StagingDirectory>,
 }
 
 impl ExtensionManager<'_> {
@@ -175,7 +175,7 @@ impl ExtensionManager<'_> {
             &address,
             options.reference.as_deref(),
             temporary.path(),
-            token.as_deref(),
+            self.git_options(token.as_deref()),
         )
         .map_err(unreachable_failure)?;
         let folder = temporary.path().join("repository");
@@ -252,9 +252,8 @@ fn review_files(
     Ok(FetchedExtension { manifest, review, metadata, folder, commit, _temporary: temporary })
 }
 
-fn temporary() -> Result<TemporaryTree, String> {
-    let created = tempfile::Builder::new().prefix("parallax-extension-").tempdir();
-    created.map(TemporaryTree::new).map_err(|error| error.to_string())
+fn temporary() -> Result<StagingDirectory, String> {
+    StagingDirectory::new(&std::env::temp_dir(), FETCHED).map_err(|error| error.to_string())
 }
 
 /// Returns the top directory of unpacked files. Many archives contain a single directory with all

@@ -41,6 +41,7 @@ impl ExtensionManager<'_> {
     /// Removes leftovers of interrupted installations. Blocking.
     pub fn tidy_extensions(&self) {
         remove_stale(&self.config.extension_home());
+        remove_stale(&std::env::temp_dir());
     }
 
     /// Installs a fetched extension. Blocking.

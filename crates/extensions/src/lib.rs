@@ -25,6 +25,7 @@ use parallax_config::extensions::ExtensionChoice;
 use parallax_config::skills::{Skill, SkillTier, read_skill, skill_files};
 use parallax_config::{Config, similar_names};
 use parallax_http::ClientOptions;
+use parallax_protocol::CancellationToken;
 use parallax_protocol::event::{Failure, FailureKind};
 
 /// Website that lists extensions.
@@ -59,6 +60,8 @@ pub struct ExtensionManager<'a> {
     pub client: ClientOptions,
     /// The environment variables of the process.
     pub variables: &'a [(OsString, OsString)],
+    /// Ends a running fetch with everything it started.
+    pub cancel: Option<&'a CancellationToken>,
 }
 
 impl ExtensionManager<'_> {
@@ -95,6 +98,11 @@ impl ExtensionManager<'_> {
                 format!("Unknown extension `{name}`{meant}")
             })
             .collect()
+    }
+
+    /// Returns how git runs.
+    fn git_options<'b>(&'b self, token: Option<&'b str>) -> clone::GitOptions<'b> {
+        clone::GitOptions { token, cancel: self.cancel, variables: self.variables }
     }
 
     /// Returns whether the files of an extension match the hash recorded at installation, or `None`

@@ -9,7 +9,7 @@ use parallax_config::skills::{
 use parallax_files::archive::{ArchiveLimits, unpack};
 use parallax_protocol::event::{Failure, FailureKind};
 
-use crate::clone::{clone, is_git_address};
+use crate::clone::{GitOptions, clone, is_git_address};
 use parallax_config::{Config, SettingScope};
 
 /// Maximum number of files in a skill.
@@ -74,7 +74,7 @@ pub fn fetch_skills(
         true => {
             let folder = tempfile::Builder::new().prefix("parallax-skills-").tempdir();
             let folder = folder.map_err(|error| input_failure(error.to_string()))?;
-            clone(source, None, folder.path(), None).map_err(input_failure)?;
+            clone(source, None, folder.path(), GitOptions::default()).map_err(input_failure)?;
             (folder.path().join("repository"), Some(folder))
         }
         false => (config.cwd.join(config.expand_home(Path::new(source))), None),

@@ -12,32 +12,40 @@ use parallax_exec::create_private_folder;
 /// Name prefixes of the directories of new and of removed extensions.
 pub(crate) const COMES: &str = ".staging-";
 pub(crate) const GOES: &str = ".removed-";
+/// Name prefix of directories with fetched files.
+pub(crate) const FETCHED: &str = "parallax-extension-";
 /// Lock file next to the extensions, held while they are changed.
 const LOCK: &str = ".lock";
 /// Lock file in a staging directory, held while its process lives.
 const HELD: &str = ".held";
-/// Age after which a directory is removed although its process may be alive.
+/// Age after which a directory without a lock file is removed.
 const LEFT: Duration = Duration::from_secs(3600);
-/// Age before which a directory is kept although it is not locked, because its process may not have
-/// locked it yet.
-const YOUNG: Duration = Duration::from_secs(10);
+/// Name prefix of a directory that is not locked yet.
+const UNLOCKED: &str = ".unlocked-";
 
 /// A staging directory, removed on drop.
+#[derive(Debug)]
 pub(crate) struct StagingDirectory {
     folder: TemporaryTree,
     _held: File,
 }
 
 impl StagingDirectory {
-    /// Creates a staging directory.
+    /// Creates a staging directory. It gets its name when it is locked, so that a directory of this
+    /// name that is not locked belongs to a process that has ended.
     ///
     /// # Errors
     /// Returns an error if the directory cannot be created or locked.
     pub(crate) fn new(home: &Path, prefix: &str) -> io::Result<Self> {
-        let folder = TemporaryTree::new(tempfile::Builder::new().prefix(prefix).tempdir_in(home)?);
-        let held = File::create(folder.path().join(HELD))?;
+        let unlocked = tempfile::Builder::new().prefix(UNLOCKED).tempdir_in(home)?;
+        let held = File::create(unlocked.path().join(HELD))?;
         held.lock()?;
-        Ok(Self { folder, _held: held })
+        let name = unlocked.path().file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let path = home.join(name.replacen(UNLOCKED, prefix, 1));
+        std::fs::rename(unlocked.path(), &path)?;
+        // It has another name now.
+        let _ = unlocked.keep();
+        Ok(Self { folder: TemporaryTree::at(path), _held: held })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -81,24 +89,26 @@ pub(crate) fn remove_stale(home: &Path) {
     for entry in fs::read_dir(home).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let name = name.to_string_lossy();
-        if ![COMES, GOES].iter().any(|prefix| name.starts_with(prefix)) {
+        if ![COMES, GOES, FETCHED, UNLOCKED].iter().any(|prefix| name.starts_with(prefix)) {
             continue;
         }
         let path = entry.path();
         let changed = entry.metadata().and_then(|it| it.modified());
         let age = changed.ok().and_then(|at| at.elapsed().ok()).unwrap_or_default();
-        let limit = if is_abandoned(&path) { YOUNG } else { LEFT };
-        if age > limit
-            && let Err(error) = parallax_files::remove_tree(&path)
-        {
+        let is_stale = match is_locked(&path) {
+            Some(is_locked) => !is_locked && !name.starts_with(UNLOCKED),
+            None => age > LEFT,
+        };
+        if is_stale && let Err(error) = parallax_files::remove_tree(&path) {
             tracing::debug!(%error, %name, "failed to remove the remains of an installation");
         }
     }
 }
 
-/// Returns whether the process that created the directory has ended.
-fn is_abandoned(folder: &Path) -> bool {
-    File::open(folder.join(HELD)).is_ok_and(|held| held.try_lock().is_ok())
+/// Returns whether a process holds the lock of a directory; `None` if it has no readable lock file.
+fn is_locked(folder: &Path) -> Option<bool> {
+    let held = File::open(folder.join(HELD)).ok()?;
+    Some(matches!(held.try_lock(), Err(TryLockError::WouldBlock)))
 }
 
 #[cfg(test)]
@@ -115,7 +125,10 @@ mod tests {
             file.set_modified(SystemTime::now() - age).expect("a time");
         };
         let living = StagingDirectory::new(home.path(), COMES).expect("made");
-        aged(living.path(), YOUNG * 2);
+        aged(living.path(), LEFT * 2);
+        let fetched = home.path().join("parallax-extension-dead");
+        fs::create_dir(&fetched).expect("made");
+        File::create(fetched.join(HELD)).expect("made");
         let dead = home.path().join(".staging-dead");
         let old = home.path().join(".removed-old");
         let new = home.path().join(".removed-new");
@@ -123,12 +136,10 @@ mod tests {
             fs::create_dir(folder).expect("made");
         }
         File::create(dead.join(HELD)).expect("made");
-        aged(&dead, YOUNG * 2);
         aged(&old, LEFT * 2);
-        aged(&new, YOUNG * 2);
         remove_stale(home.path());
         assert!(living.path().exists() && new.exists());
-        assert!(!dead.exists() && !old.exists());
+        assert!(!dead.exists() && !old.exists() && !fetched.exists());
         let path = living.path().to_owned();
         drop(living);
         assert!(!path.exists());

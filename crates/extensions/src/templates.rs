@@ -141,6 +141,7 @@ mod tests {
             loaded_extensions: &OnceLock::new(),
             client: ClientOptions::default(),
             variables: &[],
+            cancel: None,
         };
         for template in std::iter::once(None).chain(TEMPLATES.map(Some)) {
             let name = format!("my-{}", template.unwrap_or("bare"));

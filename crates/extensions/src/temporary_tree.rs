@@ -1,21 +1,20 @@
 //! A temporary directory for untrusted files.
 
-use std::path::Path;
-
-use tempfile::TempDir;
+use std::path::{Path, PathBuf};
 
 /// A temporary directory that is removed with everything in it, at any depth. The standard
 /// library's function is recursive, and an archive may have any number of levels.
 #[derive(Debug)]
-pub(crate) struct TemporaryTree(TempDir);
+pub(crate) struct TemporaryTree(PathBuf);
 
 impl TemporaryTree {
-    pub(crate) fn new(directory: TempDir) -> Self {
+    /// Takes over an existing directory.
+    pub(crate) fn at(directory: PathBuf) -> Self {
         Self(directory)
     }
 
     pub(crate) fn path(&self) -> &Path {
-        self.0.path()
+        &self.0
     }
 }
 
@@ -33,7 +32,7 @@ mod tests {
 
     #[test]
     fn deep_directories_are_removed_without_recursion() {
-        let tree = TemporaryTree::new(tempfile::tempdir().expect("a directory"));
+        let tree = TemporaryTree::at(tempfile::tempdir().expect("a directory").keep());
         let path = tree.path().to_owned();
         let script = "p=$(printf 'd/%.0s' $(seq 1500)); mkdir -p $p && cd $p && mkdir -p $p";
         let time = std::time::Duration::from_secs(60);

@@ -132,9 +132,9 @@ impl ExtensionManager<'_> {
                 };
                 let token = self.net().token;
                 let reference = install.reference.as_deref();
-                let remote_commit =
-                    crate::clone::remote_commit(&address, reference, token.as_deref())
-                        .map_err(unreachable_failure)?;
+                let git = self.git_options(token.as_deref());
+                let remote_commit = crate::clone::remote_commit(&address, reference, git)
+                    .map_err(unreachable_failure)?;
                 let installed_commit = match extension.home {
                     ExtensionHome::Parallax => find_entry(&self.config.dirs, extension.name())
                         .and_then(|locked| locked.commit),

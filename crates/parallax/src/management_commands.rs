@@ -7,6 +7,7 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser};
 use parallax_acp::{CommandReply, ManagementCommand};
 use parallax_commands::{ParsedLine, SlashCommand, parse};
 use parallax_extensions::GALLERY;
+use parallax_headless::one_line;
 use parallax_protocol::event::Failure;
 use parallax_protocol::op::Op;
 use parallax_sdk::rewind_preview::RewindPreview;
@@ -19,8 +20,12 @@ use crate::extensions_command::{self, EditorPrompter, ExtensionsAction};
 pub(crate) fn command(session: &OpenSession, line: &str) -> Option<ManagementCommand> {
     let catalog = session.commands.catalog();
     let others: Vec<String> = catalog.commands().iter().map(|it| it.name.clone()).collect();
-    let ParsedLine::Command(spec, arguments) = parse(line.trim_end(), &others) else {
-        return None;
+    let (spec, arguments) = match parse(line.trim_end(), &others) {
+        ParsedLine::Command(spec, arguments) => (spec, arguments),
+        ParsedLine::UnknownArgument { command, word, near } => {
+            return refuse_word(&command, &word, &near);
+        }
+        _ => return None,
     };
     let arguments = arguments.trim().to_owned();
     let launch = session.launch().clone();
@@ -28,7 +33,7 @@ pub(crate) fn command(session: &OpenSession, line: &str) -> Option<ManagementCom
         SlashCommand::MemoryReload => reload("Reloaded the context files.", "/memory list"),
         SlashCommand::ExtensionsReload => reload("Reloaded the extensions.", "/extensions list"),
         // They are not ready yet.
-        SlashCommand::McpReload => Box::new(|_| {
+        SlashCommand::McpReload => Box::new(|_, _| {
             let text = "Restarted the MCP servers; `/mcp` lists them.".to_owned();
             Ok(CommandReply::Reopen { text, then: None })
         }),
@@ -36,9 +41,9 @@ pub(crate) fn command(session: &OpenSession, line: &str) -> Option<ManagementCom
         SlashCommand::AgentsReload => reload("Reloaded the subagents.", "/agents list"),
         SlashCommand::CommandsReload => reload("Reloaded the commands.", "/commands list"),
         SlashCommand::ExtensionsExplore => {
-            Box::new(|_| Ok(CommandReply::Text(format!("Extension gallery: {GALLERY}"))))
+            Box::new(|_, _| Ok(CommandReply::Text(format!("Extension gallery: {GALLERY}"))))
         }
-        SlashCommand::MemoryAdd => Box::new(move |_| add_memory(&launch, &arguments)),
+        SlashCommand::MemoryAdd => Box::new(move |_, _| add_memory(&launch, &arguments)),
         SlashCommand::ExtensionsInstall
         | SlashCommand::ExtensionsLink
         | SlashCommand::ExtensionsUninstall
@@ -46,18 +51,39 @@ pub(crate) fn command(session: &OpenSession, line: &str) -> Option<ManagementCom
         | SlashCommand::ExtensionsEnable
         | SlashCommand::ExtensionsDisable => {
             let verb = spec.name;
-            Box::new(move |ask| change_extensions(&launch, verb, &arguments, ask))
+            Box::new(move |ask, cancel| {
+                change_extensions(&launch.with_cancellation(cancel), verb, &arguments, ask)
+            })
         }
         SlashCommand::Restore if !matches!(arguments.as_str(), "" | "list") => {
             let preview = session.rewind_preview();
-            Box::new(move |_| restore(&preview, &arguments))
+            Box::new(move |_, _| restore(&preview, &arguments))
         }
         _ => return None,
     })
 }
 
+/// The commands whose words are checked here: others are commands of the terminal.
+const CHECKED: [&str; 7] =
+    ["agents", "commands", "extensions", "mcp", "memory", "restore", "skills"];
+
+/// Refuses a word that a command does not take. `near` are the words that it takes.
+fn refuse_word(command: &str, word: &str, near: &[String]) -> Option<ManagementCommand> {
+    if !CHECKED.contains(&command.split(' ').next().unwrap_or_default()) {
+        return None;
+    }
+    let word = one_line(word);
+    let text = match near {
+        [] => {
+            format!("`/{command}` takes no arguments, but `{word}` follows. Nothing was changed.")
+        }
+        near => format!("`/{command}` has no `{word}`. Available: {}.", near.join(", ")),
+    };
+    Some(Box::new(move |_, _| Err(input_failure(text))))
+}
+
 fn reload(text: &'static str, then: &'static str) -> ManagementCommand {
-    Box::new(move |_| Ok(CommandReply::Reopen { text: format!("{text}\n\n"), then: Some(then) }))
+    Box::new(move |_, _| Ok(CommandReply::Reopen { text: format!("{text}\n\n"), then: Some(then) }))
 }
 
 fn add_memory(launch: &SessionConfig, fact: &str) -> Result<CommandReply, Failure> {
@@ -87,7 +113,8 @@ fn change_extensions(
     let mut words = shell_words::split(arguments)
         .map_err(|error| input_failure(format!("`{arguments}` cannot be read: {error}")))?;
     // As in the terminal: `/extensions disable NAME workspace`.
-    if matches!(verb, "enable" | "disable") && words.len() == 2 {
+    let has_flag = words.iter().any(|word| word.starts_with('-'));
+    if matches!(verb, "enable" | "disable") && words.len() == 2 && !has_flag {
         words.insert(1, "--scope".to_owned());
     }
     if let (Some(source), "install" | "link") = (words.first_mut(), verb) {

@@ -125,4 +125,9 @@ impl Backend for Sessions {
             parallax_acp::serve_shared(host, &shared, input, output, stopped.cancelled()).await;
         })
     }
+
+    fn commands(&self) -> Vec<(&'static str, &'static str)> {
+        let commands = parallax_acp::Host::commands(self.editor.as_ref()).into_iter();
+        commands.map(|(name, description, _)| (name, description)).collect()
+    }
 }

@@ -69,6 +69,7 @@ impl SessionConfig {
             loaded_extensions: &self.extensions,
             client: self.client_options(),
             variables: &self.options.variables,
+            cancel: self.cancel.as_ref(),
         }
     }
 

@@ -10,9 +10,11 @@ use parallax_exec::program_sandbox::{ProgramSandbox, choose};
 use parallax_files::SensitivePathIndex;
 use parallax_hooks::RunningHook;
 use parallax_mcp::{Asker, Sampling};
+use parallax_protocol::CancellationToken;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::policy::ApprovalMode;
+use parallax_sessions::SessionChoice;
 
 use crate::options::LaunchOptions;
 
@@ -49,6 +51,8 @@ pub struct SessionConfig {
     pub sandbox: ProgramSandbox,
     /// Warnings for the user, one line each.
     pub warnings: Vec<String>,
+    /// Ends running downloads of extensions.
+    pub(crate) cancel: Option<CancellationToken>,
 }
 
 impl SessionConfig {
@@ -86,6 +90,7 @@ impl SessionConfig {
             extensions,
             running_hooks: Arc::default(),
             prompter: None,
+            cancel: None,
             sampling: None,
             sandbox,
             warnings,
@@ -128,6 +133,20 @@ impl SessionConfig {
     #[must_use]
     pub fn with_user_prompter(mut self, asker: Arc<dyn Asker>) -> Self {
         self.prompter = Some(asker);
+        self
+    }
+
+    /// Returns this configuration for opening a session, without reading the settings again.
+    #[must_use]
+    pub fn with_session(mut self, session: SessionChoice) -> Self {
+        self.options.session = session;
+        self
+    }
+
+    /// Returns this configuration with a token that ends running downloads of extensions.
+    #[must_use]
+    pub fn with_cancellation(mut self, cancel: CancellationToken) -> Self {
+        self.cancel = Some(cancel);
         self
     }
 

@@ -16,6 +16,9 @@ pub trait Backend: Send + Sync + 'static {
         output: Box<dyn AsyncWrite + Send + Unpin>,
         stopped: CancellationToken,
     ) -> BoxFuture<'static, ()>;
+
+    /// Returns the built-in slash commands: names and descriptions.
+    fn commands(&self) -> Vec<(&'static str, &'static str)>;
 }
 
 /// Runs agents for clients; they end with the connections of the server.

@@ -71,6 +71,9 @@ pub fn open(library: &SessionLibrary<'_>, choice: &SessionChoice) -> Result<Resu
         }
         SessionChoice::Fork { from, keep_contents } => {
             let entry = find_session(library, from)?;
+            if library.is_exact && entry.id != *from {
+                return Err(input(format_args!("unknown session `{from}`")));
+            }
             let mut loaded = load_session(library, &entry)?;
             if let Some(keep) = keep_contents {
                 loaded.truncate(*keep);

@@ -3,6 +3,7 @@
 
 use std::sync::atomic::Ordering;
 
+use parallax_protocol::CancellationToken;
 use parallax_protocol::event::UndoResult;
 use parallax_protocol::op::Op;
 use serde_json::json;
@@ -14,6 +15,27 @@ use crate::host::{CommandReply, ManagementCommand};
 use crate::tool_updates;
 use crate::updates::chunk;
 
+/// The commands that run on threads. Each has a clone of the sender.
+pub(super) struct RunningCommands {
+    sender: mpsc::Sender<()>,
+    ended: mpsc::Receiver<()>,
+}
+
+impl RunningCommands {
+    pub(super) fn new() -> Self {
+        let (sender, ended) = mpsc::channel(1);
+        Self { sender, ended }
+    }
+
+    /// Waits until all commands have ended.
+    pub(super) async fn wait(self) {
+        let Self { sender, mut ended } = self;
+        drop(sender);
+        // Nothing is sent.
+        let _ = ended.recv().await;
+    }
+}
+
 /// A text that the user has to agree to, and where the answer goes.
 type ConsentRequest = (String, oneshot::Sender<bool>);
 
@@ -23,14 +45,20 @@ impl EditorSession {
         let consents = self.consents.clone();
         self.has_consent.store(false, Ordering::Release);
         let has_consent = self.has_consent.clone();
+        let running = self.running_commands.sender.clone();
         tokio::spawn(async move {
+            let cancel = CancellationToken::new();
+            // Aborting this task ends what the command started.
+            let _guard = cancel.clone().drop_guard();
             let (requests, mut requested) = mpsc::channel::<ConsentRequest>(1);
             let mut running = tokio::task::spawn_blocking(move || {
-                command(&mut |text| {
+                let _running = running;
+                let mut ask = |text: &str| {
                     let (reply, answer) = oneshot::channel();
                     let is_sent = requests.blocking_send((text.to_owned(), reply)).is_ok();
                     is_sent && answer.blocking_recv().unwrap_or(false)
-                })
+                };
+                command(&mut ask, cancel)
             });
             loop {
                 tokio::select! {

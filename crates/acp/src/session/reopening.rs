@@ -2,6 +2,7 @@
 
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::op::Op;
+use parallax_protocol::typed_input::CurrentMode;
 use parallax_sdk::SessionConfig;
 use parallax_sessions::SessionChoice;
 use serde_json::json;
@@ -18,8 +19,9 @@ pub(super) struct Reopening {
 }
 
 impl EditorSession {
-    /// Closes the session and opens it again, with its mode, its model, and its clients. Returns
-    /// `None` if it could not be opened; its clients have to load it then.
+    /// Closes the session and opens it again, with its mode, its model, and its clients. If that
+    /// fails, it is opened with the previous configuration. Returns `None` if that fails, too; its
+    /// clients have to load it then.
     pub(super) async fn reopen(mut self, reopening: Reopening) -> Option<Self> {
         let launch = match self.changed_launch().await {
             Ok(launch) => launch,
@@ -31,14 +33,24 @@ impl EditorSession {
         self.sign_ins.abort_all();
         let running = self.running.take();
         let is_stored = self.open.is_resumable();
+        let previous = self.open.launch().clone().with_session(self.own_choice());
         let mut text = reopening.text;
         // For example, that background commands were ended.
         for report in self.open.close_with_limit(tokio::time::sleep(FAREWELL)).await {
             text = format!("{report}\n\n{text}");
         }
-        let opened = tokio::task::spawn_blocking(move || launch.open()).await;
-        match opened.unwrap_or_else(|error| Err(internal_failure(&error))) {
-            Ok((open, events)) => (self.open, self.events) = (open, events),
+        let opened = tokio::task::spawn_blocking(move || {
+            launch.open().map(|opened| (opened, None)).or_else(|failure| {
+                // Its directories or credentials may work only as they were.
+                previous.open().map(|opened| (opened, Some(failure.clone()))).map_err(|_| failure)
+            })
+        });
+        let opened = opened.await.unwrap_or_else(|error| Err(internal_failure(&error)));
+        let failed = match opened {
+            Ok(((open, events), failed)) => {
+                (self.open, self.events) = (open, events);
+                failed
+            }
             Err(failure) => {
                 let text = format!(
                     "the session could not be opened again, so it is closed; load it to continue: {}",
@@ -49,8 +61,18 @@ impl EditorSession {
                 }
                 return None;
             }
-        }
+        };
         self.running = running;
+        if let Some(failure) = failed {
+            text.push_str(&format!(
+                "The session could not be opened with the changed configuration, so it continues \
+                 with the previous one: {}",
+                failure.message
+            ));
+            self.mode = CurrentMode::new(self.open.mode);
+            self.updates.mode = self.open.mode;
+            self.updates.model.clone_from(&self.open.model);
+        }
         self.choices = SessionChoices::new(self.open.launch());
         if !is_stored {
             // The journal of a session without a prompt does not contain the level.
@@ -77,6 +99,14 @@ impl EditorSession {
         !self.is_unsaved && (!self.was_stored || self.open.is_resumable())
     }
 
+    /// Returns what opens this session again.
+    fn own_choice(&self) -> SessionChoice {
+        match self.open.is_resumable() {
+            true => SessionChoice::Resume(self.id.clone()),
+            false => SessionChoice::WithId(self.id.clone()),
+        }
+    }
+
     /// Reads the settings again. The session stays as it is.
     async fn changed_launch(&self) -> Result<SessionConfig, Failure> {
         if !self.is_saved() {
@@ -86,10 +116,16 @@ impl EditorSession {
         }
         let launch = self.open.launch().clone();
         let mut options = launch.options().clone();
-        options.session = match self.open.is_resumable() {
-            true => SessionChoice::Resume(self.id.clone()),
-            false => SessionChoice::WithId(self.id.clone()),
-        };
+        options.session = self.own_choice();
+        let directories = options.include_directories.iter().chain([&options.directory]);
+        if let Some(missing) = directories.into_iter().find(|directory| !directory.is_dir()) {
+            let text = format!(
+                "The directory `{}` does not exist any more, so the session cannot be opened \
+                 again. It continues as it was; what you changed is used in the next session.",
+                missing.display()
+            );
+            return Err(Failure::new(FailureKind::Input, text));
+        }
         // What the user chose stays.
         options.session_rules = self.open.session_rules();
         if self.mode.get() != self.open.mode {

@@ -26,8 +26,12 @@ pub(super) fn restore_points(session: &OpenSession) -> Result<CommandOutput, Fai
         .iter()
         .rev()
         .map(|point| json!({"name": point.name, "tool": point.tool, "files": point.files}));
-    Ok(CommandOutput {
-        text: lines_or(rows.collect(), "No changes to restore yet."),
-        data: data.collect(),
-    })
+    let none = match session.launch().options().editor.files() {
+        Some(_) => {
+            "No changes to restore yet. Files that the editor writes for the agent have no \
+             checkpoints: undo them in the editor."
+        }
+        None => "No changes to restore yet.",
+    };
+    Ok(CommandOutput { text: lines_or(rows.collect(), none), data: data.collect() })
 }

@@ -122,7 +122,9 @@ impl Editor {
         let request = self.wait_for_message(|it| it["method"] == "session/request_permission");
         let outcome = json!({"outcome": {"outcome": "selected", "optionId": option}});
         let id = &request["id"];
-        self.write(&json!({"jsonrpc": "2.0", "id": id, "result": outcome}).to_string());
+        // Some libraries send the field that does not apply as null.
+        let answer = json!({"jsonrpc": "2.0", "id": id, "result": outcome, "error": null});
+        self.write(&answer.to_string());
         request
     }
 

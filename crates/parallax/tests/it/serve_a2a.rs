@@ -349,6 +349,8 @@ fn invalid_requests_have_the_codes_of_the_protocol() {
 fn routes_of_the_older_server_work() {
     let world = World::new("[]");
     let server = TestServer::start(&world);
+    let listed = ask(&server, "GET", "/listCommands", "", &Value::Null).json();
+    assert!(listed.to_string().contains("extensions install"), "{listed}");
     let created = ask(&server, "POST", "/tasks", "", &json!({"agentSettings": {}}));
     assert_eq!(created.status, 201);
     let id = created.json().as_str().expect("a bare id").to_owned();
@@ -359,6 +361,13 @@ fn routes_of_the_older_server_work() {
     assert_eq!((output.status, &output.json()["name"]), (200, &json!("about")), "{}", output.body);
     let listed = ask(&server, "GET", "/listCommands", "", &Value::Null).json();
     assert!(listed["commands"].as_array().is_some_and(|it| !it.is_empty()), "{listed}");
+    let manifest = json!({"name": "ext", "version": "1.0.0"}).to_string();
+    world.home.write("ext/gemini-extension.json", &manifest).expect("written");
+    let install = json!({"command": "extensions", "args": ["install", "./ext"]});
+    let refused = ask(&server, "POST", "/executeCommand", "", &install);
+    assert_eq!(refused.status, 409, "{}", refused.body);
+    assert!(refused.body.contains("consent"), "{}", refused.body);
+    assert!(!world.home.parallax().join("extensions/ext").exists());
     let unknown = json!({"command": "nothing-of-this-name"});
     assert_eq!(ask(&server, "POST", "/executeCommand", "", &unknown).status, 404);
 }

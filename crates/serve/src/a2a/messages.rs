@@ -27,6 +27,11 @@ pub(super) fn client_message(params: &Value) -> Result<ClientMessage, A2aError> 
     let message = params.get("message").and_then(Value::as_object);
     let message = message.ok_or_else(|| invalid("`message` is missing"))?;
     let text = |name: &str| message.get(name).and_then(Value::as_str).filter(|it| !it.is_empty());
+    for name in ["messageId", "taskId", "contextId", "role"] {
+        if message.get(name).is_some_and(|value| !value.is_string() && !value.is_null()) {
+            return Err(invalid(&format!("`message.{name}` must be a string")));
+        }
+    }
     if text("role").is_some_and(|role| role.to_ascii_lowercase().ends_with("agent")) {
         return Err(invalid("`message.role` must be `ROLE_USER`"));
     }

@@ -389,9 +389,9 @@ async fn all(tasks: &Arc<A2aTasks>) -> Result<Value, A2aError> {
     Ok(Value::Array(held.map(|task| metadata(&task)).collect()))
 }
 
-/// `GET /listCommands`: known once a session is open.
+/// `GET /listCommands`: the built-in commands; those of a project are known once a session is open.
 fn commands(tasks: &Arc<A2aTasks>) -> Response<ReplyBody> {
-    let commands = tasks.commands().into_iter().map(|command| {
+    let commands = tasks.known_commands().into_iter().map(|command| {
         json!({
             "name": command.get("name"), "description": command.get("description"),
             "arguments": [], "subCommands": [],
@@ -438,6 +438,14 @@ async fn execute(tasks: &Arc<A2aTasks>, body: &Value) -> Result<Response<ReplyBo
     tasks.send(&message).await?;
     wait_until_over(&task).await;
     let snapshot = task.snapshot();
+    if snapshot.state == TaskState::InputRequired {
+        tasks.cancel(&snapshot.id).await?;
+        let reason = format!(
+            "`/{line}` needs the user's consent, which this route cannot request: send the command \
+             as a message of a task and answer there"
+        );
+        return Ok(json_reply(StatusCode::CONFLICT, &json!({"error": reason})));
+    }
     let output = snapshot.message.map_or(Value::Null, |output| match output.parts.first() {
         Some(super::task::TaskPart::Text(text)) => json!(text),
         _ => Value::Null,

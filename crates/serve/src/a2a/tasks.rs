@@ -294,7 +294,22 @@ impl A2aTasks {
         Ok(task)
     }
 
-    /// The slash commands.
+    /// The slash commands, also before a session has announced them.
+    pub(super) fn known_commands(&self) -> Vec<Value> {
+        let announced = self.commands();
+        match announced.is_empty() {
+            true => self
+                .host
+                .backend
+                .commands()
+                .into_iter()
+                .map(|(name, description)| json!({"name": name, "description": description}))
+                .collect(),
+            false => announced,
+        }
+    }
+
+    /// The slash commands that sessions have announced.
     pub(super) fn commands(&self) -> Vec<Value> {
         self.commands.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -190,3 +190,86 @@ fn change_is_restored_and_reviewed_again() {
     let text = run(&mut editor, &session, "/memory refresh");
     assert!(text.contains("Reloaded"), "{text}");
 }
+
+/// Waits until the peer of a connection closes it.
+fn wait_until_closed(mut connection: std::net::TcpStream) {
+    use std::io::Read as _;
+    let limit = Some(std::time::Duration::from_secs(10));
+    connection.set_read_timeout(limit).expect("a limit");
+    let mut buffer = [0; 4096];
+    loop {
+        match connection.read(&mut buffer) {
+            Ok(0) => return,
+            Ok(_) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => return,
+            Err(error) => panic!("the connection stays open: {error}"),
+        }
+    }
+}
+
+#[test]
+fn cancelled_download_ends_git_and_so_does_the_end_of_the_program() {
+    let world = World::new("[]");
+    let server = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = server.local_addr().expect("an address");
+    let mut editor = Editor::ready(&world, &[]);
+    let session = editor.open(&world);
+    let install = format!("/extensions install http://{address}/ext.git");
+    let id = editor.prompt(&session, &install);
+    let (connection, _) = server.accept().expect("git connects");
+    editor.notify("session/cancel", json!({"sessionId": session}));
+    assert_eq!(editor.answer(id)["result"]["stopReason"], "cancelled");
+    wait_until_closed(connection);
+    editor.prompt(&session, &install);
+    let (connection, _) = server.accept().expect("git connects");
+    assert_eq!(editor.end().0, 0);
+    wait_until_closed(connection);
+}
+
+#[test]
+fn remains_of_an_interrupted_installation_are_removed_by_the_next_one() {
+    let world = World::new("[]");
+    let manifest = json!({"name": "ext", "version": "1.0.0"}).to_string();
+    world.home.write("ext/gemini-extension.json", &manifest).expect("written");
+    let remains = world.home.parallax().join("extensions/.staging-dead");
+    std::fs::create_dir_all(&remains).expect("created");
+    std::fs::write(remains.join(".held"), "").expect("written");
+    let mut editor = Editor::ready(&world, &[]);
+    let session = editor.open(&world);
+    let id = editor.prompt(&session, "/extensions install ./ext");
+    editor.permit("proceed_once");
+    assert!(reply(&mut editor, id).contains("ext 1.0.0"));
+    assert!(!remains.exists());
+    let text = run(&mut editor, &session, "/extensions disable ext --scope=workspace");
+    assert!(text.contains("disabled for this project"), "{text}");
+}
+
+#[test]
+fn word_that_a_command_does_not_take_is_refused_truthfully() {
+    let world = World::new("[]");
+    let mut editor = Editor::ready(&world, &[]);
+    let session = editor.open(&world);
+    for line in ["/memory refresh now", "/mcp reload github", "/extensions restart good"] {
+        let text = run(&mut editor, &session, line);
+        assert!(text.contains("takes no arguments"), "{line}: {text}");
+    }
+    let text = run(&mut editor, &session, "/extensions frobnicate");
+    assert!(text.contains("has no `frobnicate`") && text.contains("install"), "{text}");
+}
+
+#[test]
+fn session_continues_if_a_directory_is_gone_when_it_is_reloaded() {
+    let world = World::new(r#"[{"text":"one"},{"text":"two"}]"#);
+    let other = world.home.root().join("other");
+    std::fs::create_dir(&other).expect("created");
+    let mut editor = Editor::ready(&world, &[]);
+    let params = json!({"cwd": world.home.project(), "mcpServers": [],
+        "additionalDirectories": [other]});
+    let answer = editor.call("session/new", params);
+    let session = answer["result"]["sessionId"].as_str().expect("an id").to_owned();
+    assert_eq!(run(&mut editor, &session, "question one"), "one");
+    std::fs::remove_dir(&other).expect("removed");
+    let text = run(&mut editor, &session, "/memory refresh");
+    assert!(text.contains("does not exist any more"), "{text}");
+    assert_eq!(run(&mut editor, &session, "question two"), "two");
+}
