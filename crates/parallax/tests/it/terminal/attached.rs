@@ -65,6 +65,11 @@ fn attached_session_streams_takes_prompts_and_continues_after_detaching() {
     // The text of the running turn so far, and what is streamed later.
     wait(&view, "> go");
     wait(&view, "first part,");
+    let other = attach(&world, &id);
+    wait(&other, "first part,");
+    other.key(Key::Ctrl('d')).expect("the program listens");
+    let left = end(&other);
+    assert!(left.contains("keeps running") && left.contains("parallax attach"), "{left}");
     world.server.open_gate("held");
     wait(&view, "first part, second part");
     wait(&view, COMPOSER);
@@ -72,7 +77,7 @@ fn attached_session_streams_takes_prompts_and_continues_after_detaching() {
     wait(&view, "more done");
     view.key(Key::Ctrl('d')).expect("the program listens");
     let left = end(&view);
-    assert!(left.contains("keeps running") && left.contains("parallax attach"), "{left}");
+    assert!(left.contains("Detached") && left.contains("parallax --resume"), "{left}");
     until_state(&world, &id, "done");
     // The session had nothing left to do.
     let refused = world.run(&["attach", &id]);
@@ -182,7 +187,7 @@ fn commands_run_in_the_session_or_are_refused() {
     assert!(body.contains("a note for the model"), "{body}");
     text(&view, "/detach");
     let left = end(&view);
-    assert!(left.contains("keeps running"), "{left}");
+    assert!(left.contains("Detached"), "{left}");
 }
 
 #[test]

@@ -493,15 +493,20 @@ pub(crate) fn exit_summary(app: &mut App, deleted: bool) -> Vec<Line> {
 pub(crate) fn detach_summary(app: &App, end: Option<&str>) -> Vec<Line> {
     let id = app.session.id();
     let mut rows = unsent_rows(app);
-    let (what, how) = match end {
-        Some(end) => (format!("The session {id} {end}."), format!("parallax --resume {id}")),
-        None => {
-            (format!("Detached. The session {id} keeps running."), format!("parallax attach {id}"))
-        }
-    };
-    let hint = match end {
-        Some(_) => format!("To resume it, run: {how}"),
-        None => format!("To attach again, run: {how}"),
+    let (what, hint) = match end {
+        Some(end) => (
+            format!("The session {id} {end}."),
+            format!("To resume it, run: parallax --resume {id}"),
+        ),
+        None if app.is_busy() => (
+            format!("Detached. The session {id} keeps running."),
+            format!("To attach again, run: parallax attach {id}"),
+        ),
+        // It has nothing left to do.
+        None => (
+            format!("Detached. The session {id} ends, unless another terminal is attached to it."),
+            format!("To continue it, run: parallax --resume {id}"),
+        ),
     };
     rows.push(Line::styled(what, app.theme.accent));
     rows.push(Line::styled(hint, app.theme.secondary));
