@@ -187,21 +187,11 @@ impl LiveFeed {
 
 #[cfg(test)]
 mod tests {
-    use parallax_protocol::approval_mode::ApprovalMode;
-    use parallax_protocol::event::SessionReady;
-    use parallax_protocol::ids::SessionId;
-
     use super::*;
+    use crate::retained_events::tests::initial;
 
     fn feed() -> LiveFeed {
-        let ready = SessionReady {
-            session: SessionId::from("s"),
-            model: "m".to_owned(),
-            mode: ApprovalMode::Default,
-            resumed: false,
-            scripted: true,
-        };
-        LiveFeed::new(InitialState { ready, initial_records: 0, last_turn: 0, is_trusted: true })
+        LiveFeed::new(initial())
     }
 
     fn send(feed: &LiveFeed, body: EventBody) {

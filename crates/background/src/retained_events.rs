@@ -317,14 +317,14 @@ impl RetainedEvents {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use parallax_protocol::approval_mode::ApprovalMode;
     use parallax_protocol::event::{EndReason, ItemStart, TurnEnded};
     use parallax_protocol::ids::SessionId;
 
     use super::*;
 
-    fn initial() -> InitialState {
+    pub(crate) fn initial() -> InitialState {
         let ready = SessionReady {
             session: SessionId::from("s"),
             model: "m".to_owned(),

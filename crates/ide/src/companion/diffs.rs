@@ -37,7 +37,7 @@ pub enum DiffDecision {
 pub enum ClosedText {
     /// The text, which the user may have changed.
     Text(String),
-    /// There is no diff in the editor.
+    /// The editor shows no diff of it.
     NotOpen,
     /// The editor did not respond: what the user changed there is not known.
     Unknown,

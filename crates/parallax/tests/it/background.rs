@@ -8,13 +8,14 @@ use serde_json::{Value, json};
 
 use crate::support::{World, wait_until};
 
-const CALL: &str = r#"[
+pub(crate) const CALL: &str = r#"[
     {"match": {"promptContains": "go"}, "calls": [{"name": "run_shell_command",
         "args": {"command": "touch made.txt"}}]},
     {"match": {"lastToolResultContains": ""}, "text": "all done"},
     {"match": {"promptContains": "more"}, "repeat": 0, "text": "more done"}]"#;
 
-fn start(world: &World, arguments: &[&str]) -> String {
+/// Starts a background session, and returns its id.
+pub(crate) fn start(world: &World, arguments: &[&str]) -> String {
     let done = world.run_well(&[&["--bg", "-o", "json"], arguments].concat());
     let output: Value = serde_json::from_str(&done.stdout()).expect("JSON");
     output["session_id"].as_str().expect("an id").to_owned()

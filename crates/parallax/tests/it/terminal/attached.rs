@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use testkit::pty::{Key, Terminal};
 
 use super::seat::{COMPOSER, Seat, Start};
+use crate::background::{CALL, start};
 use crate::support::{World, wait_until};
 
 const HELD: &str = r#"[
@@ -14,18 +15,6 @@ const HELD: &str = r#"[
         {"candidates": [{"content": {"role": "model", "parts": [{"text": "second part"}]},
             "finishReason": "STOP"}]}]},
     {"match": {"promptContains": "more"}, "repeat": 0, "text": "more done"}]"#;
-
-const CALL: &str = r#"[
-    {"match": {"promptContains": "go"}, "calls": [{"name": "run_shell_command",
-        "args": {"command": "touch made.txt"}}]},
-    {"match": {"lastToolResultContains": ""}, "text": "all done"},
-    {"match": {"promptContains": "more"}, "repeat": 0, "text": "more done"}]"#;
-
-fn start(world: &World, arguments: &[&str]) -> String {
-    let done = world.run_well(&[&["--bg", "-o", "json"], arguments].concat());
-    let output: Value = serde_json::from_str(&done.stdout()).expect("JSON");
-    output["session_id"].as_str().expect("an id").to_owned()
-}
 
 fn until_state(world: &World, id: &str, state: &str) {
     wait_until(state, || {
