@@ -1,4 +1,6 @@
-//! Undo from outside a session: reverts file changes of the last session of a project.
+//! Undo from outside a session: reverts file changes of a session of a project.
+
+mod session_choice;
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -8,10 +10,11 @@ use parallax_protocol::event::{Failure, FailureKind, UndoResult};
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::store::PromptMark;
 pub use parallax_store::{ChangeKind, FileChange, TurnChanges};
-use parallax_store::{Checkpoints, LoadError, latest_session};
+use parallax_store::{CheckpointError, Checkpoints, LoadError, SessionOrigin};
 
 use crate::checkpoint_manager;
 use parallax_sessions::encrypted_sessions;
+pub use session_choice::UndoSession;
 
 /// The checkpoints of a session. All functions block.
 pub struct Undo {
@@ -22,49 +25,33 @@ pub struct Undo {
     prompts: Result<Vec<PromptMark>, String>,
 }
 
-/// Describes that no session of the project changed a file, and names a parent directory where one
-/// did.
-fn no_session(checkpoints: &Path, directory: &Path) -> String {
-    let changed = |above: &&Path| {
-        latest_session(checkpoints, &parallax_store::project_folder(above)).is_some()
-    };
-    let nothing = "nothing to undo: no session of this project changed a file";
-    match directory.ancestors().skip(1).find(changed) {
-        Some(above) => {
-            format!("{nothing}; a session that started in `{}` did: undo it there", above.display())
-        }
-        None => nothing.to_owned(),
-    }
-}
-
 impl Undo {
-    /// Opens the checkpoints of a session of the project in `directory`, or of the one that changed
-    /// files last. Project settings are read only if the session is encrypted.
+    /// Opens the checkpoints of a session of the project in `directory`. Project settings are read
+    /// only if the session is encrypted.
     ///
     /// # Errors
-    /// Returns an error if the home directory is unknown or no session of the project changed a file.
+    /// Returns an error if the home directory is unknown or no session of the project matches.
     pub fn open_project(
         directory: &Path,
         variables: Vec<(OsString, OsString)>,
-        session: Option<&str>,
+        session: UndoSession<'_>,
     ) -> Result<Self, Failure> {
         let environment = Environment::new(variables.clone());
         let dirs = UserDirs::find(&environment, directory)
             .map_err(|error| Failure::new(FailureKind::Config, error.to_string()))?;
         let dirs = parallax_store::SessionDirs::new(dirs.parallax, dirs.gemini);
-        let project = parallax_store::project_folder(directory);
-        let folder = dirs.parallax.join("checkpoints");
-        let session = match session {
-            Some(id) => SessionId::from(id),
-            None => latest_session(&folder, &project)
-                .ok_or_else(|| Failure::new(FailureKind::Input, no_session(&folder, directory)))?,
-        };
+        let session = session_choice::find(&dirs, directory, session)?;
         let roots = vec![directory.to_owned()];
         let store = checkpoint_manager::open(&dirs, directory, session.clone(), roots, None, None);
         // Reading errors are reported by the undo itself.
         let _ = store.add_recorded_roots();
         let prompts = prompts(&dirs, directory, &session, variables);
         Ok(Self { session, store, prompts })
+    }
+
+    /// Returns a prefix of the session's id that is almost always unique.
+    pub fn short_id(&self) -> String {
+        parallax_store::short_id(self.session.as_str(), SessionOrigin::Parallax)
     }
 
     /// Returns the changes of all turns in order, each with the number of its prompt, or `None` if
@@ -111,8 +98,7 @@ impl Undo {
     }
 
     fn undo_turn(&self, turn: Option<u64>, force: bool) -> Result<UndoResult, Failure> {
-        let undone = self.store.undo(turn, force);
-        let undone = undone.map_err(|error| Failure::new(FailureKind::Input, error.to_string()))?;
+        let undone = self.store.undo(turn, force).map_err(|error| self.failure(&error))?;
         Ok(UndoResult { prompt: self.number(undone.turn), ..undone })
     }
 
@@ -121,9 +107,18 @@ impl Undo {
     /// # Errors
     /// Returns an error if nothing was undone or the records are invalid.
     pub fn redo(&self, force: bool) -> Result<UndoResult, Failure> {
-        let redone = self.store.redo(force);
-        let redone = redone.map_err(|error| Failure::new(FailureKind::Input, error.to_string()))?;
+        let redone = self.store.redo(force).map_err(|error| self.failure(&error))?;
         Ok(UndoResult { prompt: self.number(redone.turn), ..redone })
+    }
+
+    fn failure(&self, error: &CheckpointError) -> Failure {
+        let message = match error {
+            CheckpointError::NothingToUndo => {
+                format!("nothing to undo in session `{}`", self.short_id())
+            }
+            error => error.to_string(),
+        };
+        Failure::new(FailureKind::Input, message)
     }
 }
 

@@ -239,7 +239,8 @@ pub(crate) struct UndoArguments {
     #[arg(long, conflicts_with_all = ["prompt", "list"])]
     pub(crate) redo: bool,
 
-    /// Session to use [default: the last one that changed a file of this project]
+    /// Session to use: an id, the beginning of an id, a number of the list, or `latest` [default:
+    /// the last one that changed a file of this project]
     #[arg(long, value_name = "ID")]
     pub(crate) session: Option<String>,
 

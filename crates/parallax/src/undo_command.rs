@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, IsTerminal, Write};
 
-use parallax_checkpoints::undo::{ChangeKind, TurnChanges, Undo, local_time};
+use parallax_checkpoints::undo::{ChangeKind, TurnChanges, Undo, UndoSession, local_time};
 use parallax_headless::{ExitCode, OutputFormat, json_document, one_line};
 use parallax_protocol::event::{Failure, FailureKind, UndoResult};
 
@@ -25,11 +25,12 @@ pub(crate) fn run(arguments: &UndoArguments) -> Result<ExitCode, Failure> {
         message: format!("Failed to read the current directory: {error}"),
         status: None,
     })?;
-    let undo = Undo::open_project(
-        &directory,
-        std::env::vars_os().collect(),
-        arguments.session.as_deref(),
-    )?;
+    let session = match &arguments.session {
+        Some(selector) => UndoSession::Selected(selector),
+        None if arguments.redo => UndoSession::LastUndo,
+        None => UndoSession::LastChange,
+    };
+    let undo = Undo::open_project(&directory, std::env::vars_os().collect(), session)?;
     if arguments.list {
         let turns = undo.list()?;
         return Ok(print_text(&match format(arguments) {
@@ -40,8 +41,8 @@ pub(crate) fn run(arguments: &UndoArguments) -> Result<ExitCode, Failure> {
     if arguments.redo {
         let redone = undo.redo(arguments.force)?;
         print_text(&match format(arguments) {
-            OutputFormat::Text => format_result(&redone, "--redo --force"),
-            _ => to_pretty_json(serde_json::to_value(&redone)),
+            OutputFormat::Text => format_result(&redone, &undo, arguments),
+            _ => to_pretty_json(result_json(&redone, &undo)),
         });
         return Ok(if redone.skipped.is_empty() { ExitCode::SUCCESS } else { ExitCode::GENERAL });
     }
@@ -54,8 +55,8 @@ pub(crate) fn run(arguments: &UndoArguments) -> Result<ExitCode, Failure> {
         undone.force_helps = false;
     }
     print_text(&match format(arguments) {
-        OutputFormat::Text => format_result(&undone, "--force"),
-        _ => to_pretty_json(serde_json::to_value(&undone)),
+        OutputFormat::Text => format_result(&undone, &undo, arguments),
+        _ => to_pretty_json(result_json(&undone, &undo)),
     });
     // Skipped files make the exit code a failure.
     Ok(if undone.skipped.is_empty() { ExitCode::SUCCESS } else { ExitCode::GENERAL })
@@ -96,8 +97,18 @@ fn turn_json(
 ) -> serde_json::Result<Value> {
     let mut json = serde_json::to_value(turn)?;
     if let Some(object) = json.as_object_mut() {
+        object.insert("session".to_owned(), json!(undo.session));
         object.insert("turn".to_owned(), json!(number));
         object.insert("prompt".to_owned(), json!(undo.prompt(turn.turn)));
+    }
+    Ok(json)
+}
+
+/// Returns the JSON object of a result, with the session.
+fn result_json(undone: &UndoResult, undo: &Undo) -> serde_json::Result<Value> {
+    let mut json = serde_json::to_value(undone)?;
+    if let Some(object) = json.as_object_mut() {
+        object.insert("session".to_owned(), json!(undo.session));
     }
     Ok(json)
 }
@@ -111,7 +122,7 @@ fn list(turns: &[(Option<u64>, TurnChanges)], undo: &Undo) -> String {
     if turns.is_empty() {
         return "Nothing to undo.\n".to_owned();
     }
-    let mut text = String::new();
+    let mut text = format!("Session {}\n", undo.short_id());
     for (number, turn) in turns {
         let prompt = match undo.prompt(turn.turn) {
             Some(prompt) => format!(": {}", shorten_prompt(prompt)),
@@ -153,8 +164,10 @@ fn shorten_prompt(prompt: &str) -> String {
     }
 }
 
-fn format_result(undone: &UndoResult, by_force: &str) -> String {
-    let mut text = format!("{}: {} restored", heading(undone.prompt), count(undone.restored.len()));
+fn format_result(undone: &UndoResult, undo: &Undo, arguments: &UndoArguments) -> String {
+    let (turn, session) = (heading(undone.prompt), undo.short_id());
+    let mut text =
+        format!("{turn} of session {session}: {} restored", count(undone.restored.len()));
     if !undone.skipped.is_empty() {
         text.push_str(&format!(", {} skipped", count(undone.skipped.len())));
     }
@@ -171,11 +184,27 @@ fn format_result(undone: &UndoResult, by_force: &str) -> String {
     }
     if undone.force_helps {
         text.push_str(&format!(
-            "Use `parallax undo {by_force}` to also revert files that changed since, discarding \
-             their current contents.\n"
+            "Use `{}` to also revert files that changed since, discarding their current \
+             contents.\n",
+            forced_command(arguments)
         ));
     }
     text
+}
+
+/// Returns the command that repeats this one with `--force`.
+fn forced_command(arguments: &UndoArguments) -> String {
+    let mut command = "parallax undo".to_owned();
+    if let Some(prompt) = arguments.prompt {
+        command.push_str(&format!(" {prompt}"));
+    }
+    if let Some(session) = &arguments.session {
+        command.push_str(&format!(" --session {}", one_line(session)));
+    }
+    if arguments.redo {
+        command.push_str(" --redo");
+    }
+    command + " --force"
 }
 
 fn count(files: usize) -> String {

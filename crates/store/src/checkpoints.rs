@@ -20,6 +20,7 @@ mod git;
 mod git_index;
 mod history;
 mod journal;
+mod latest_session;
 mod listing;
 mod missing;
 mod moved_folders;
@@ -53,6 +54,7 @@ pub use command_mark::CommandMark;
 pub use crash_recovery::Unfinished;
 pub use edit::EditMark;
 pub use error::CheckpointError;
+pub use latest_session::{latest_session, latest_undo_session};
 pub use pending_restore::{AbandonedChanges, PendingRestore};
 pub use protected::is_in_lost_repository;
 pub use repositories::MovedRepository;
@@ -417,19 +419,4 @@ fn kind_of(before: &PathState, after: Option<&PathState>) -> ChangeKind {
 fn time_text(nanoseconds: i64) -> String {
     let time = jiff::Timestamp::from_nanosecond(i128::from(nanoseconds)).unwrap_or_default();
     format!("{time:.3}")
-}
-
-/// Returns the session of a project that changed files most recently.
-pub fn latest_session(folder: &Path, project: &str) -> Option<SessionId> {
-    let files = std::fs::read_dir(folder.join(project)).ok()?.flatten();
-    let sessions = files.filter_map(|file| {
-        let name = file.file_name().into_string().ok()?;
-        let id = name.strip_suffix(".jsonl").filter(|id| SessionId::is_valid(id));
-        let id = id
-            .map(SessionId::from)
-            .or_else(|| crash_recovery::interrupted_session(&file.path()))?;
-        let metadata = file.metadata().ok().filter(std::fs::Metadata::is_file)?;
-        Some((metadata.modified().ok()?, id))
-    });
-    sessions.max_by_key(|(modified, _)| *modified).map(|(_, id)| id)
 }

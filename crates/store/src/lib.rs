@@ -36,7 +36,7 @@ pub use checkpoints::{
     AbandonedChanges, BlobReader, ChangeKind, ChangedBy, Changes, CheckpointError,
     CheckpointOptions, Checkpoints, CleanupResult, CommandMark, Edit, EditMark, FileChange,
     IGNORED_DIRECTORIES, MovedRepository, PendingRestore, RestorePreview, TurnChanges, Unfinished,
-    is_in_lost_repository, latest_session,
+    is_in_lost_repository, latest_session, latest_undo_session,
 };
 pub use cipher::CipherError;
 pub use import::{import, is_context};
@@ -44,7 +44,7 @@ pub use inputs::{forget_inputs, input_history, remember_input, remember_shell, s
 pub use journal::{Journal, OpenError, record_line};
 pub use keys::{KeyError, KeyPlace, Keys};
 pub use lines::JournalTail;
-pub use list::{SessionEntry, has_id, list, list_all, memory_directories};
+pub use list::{SessionEntry, has_id, list, list_all, memory_directories, short_id};
 pub use load::{LoadedSession, PendingBatch, PendingCall, load};
 pub use load_error::LoadError;
 pub use moving::{MoveError, move_project_files, move_session};

@@ -88,7 +88,7 @@ impl SessionEntry {
 }
 
 /// Returns a prefix of the ID that is almost always unique.
-pub(crate) fn short_id(id: &str, origin: SessionOrigin) -> String {
+pub fn short_id(id: &str, origin: SessionOrigin) -> String {
     let is_marked = origin == SessionOrigin::GeminiCli && id.starts_with(ELSEWHERE);
     let marked = if is_marked { ELSEWHERE.len() } else { 0 };
     id.chars().take(SHORT_ID + marked).collect()

@@ -146,6 +146,54 @@ fn turns_are_undone_by_the_numbers_of_their_prompts() {
     assert_eq!(output.code(), 42, "{}", output.stdout());
     assert!(output.err().contains("unknown prompt 3: the last one is 2"), "{}", output.err());
     let output = world.run(&["undo", "2"]);
-    assert!(output.stdout().starts_with("Turn 2: 1 file restored"), "{}", output.stdout());
+    assert!(
+        output.stdout().starts_with("Turn 2 of session s: 1 file restored"),
+        "{}",
+        output.stdout()
+    );
     assert_eq!((world.read("one").as_str(), world.read("two").as_str()), ("made", ""));
+}
+
+#[test]
+fn undo_applies_to_the_session_that_changed_files_last() {
+    let write = |name: &str| {
+        let args = json!({"file_path": name, "content": "made"});
+        json!({"calls": [{"name": "write_file", "args": args}]})
+    };
+    let text = json!({"text": "done"});
+    let script = json!([write("one"), text, write("two"), text, write("three"), text]);
+    let world = World::new(&script.to_string());
+    let (first, second) = ("aaaaaaaa-1111-4111-8111-111111111111", "bbbbbbbb-2222");
+    for (session, prompt) in [(first, "one"), (second, "two"), (second, "three")] {
+        let flag = if prompt == "three" { "-r" } else { "--session-id" };
+        world.run_well(&["-p", prompt, "-y", flag, session]);
+    }
+    let undo = |args: &[&str]| {
+        let output = world.run(&[&["undo"], args].concat());
+        (output.code(), output.stdout() + &output.err())
+    };
+
+    // The beginning of an id selects a session.
+    let (code, text) = undo(&["--session", "AAAAAAAA"]);
+    assert!(code == 0 && text.starts_with("Turn 1 of session aaaaaaaa: 1 file"), "{text}");
+    // A redo applies to the session that was undone last, an undo to the one with the last change.
+    let (code, text) = undo(&["--redo"]);
+    assert!(code == 0 && text.starts_with("Turn 1 of session aaaaaaaa: 1 file"), "{text}");
+    let (_, text) = undo(&["--list"]);
+    assert!(text.starts_with("Session bbbbbbbb\nTurn 1 ("), "{text}");
+    let (code, text) = undo(&[]);
+    assert!(code == 0 && text.starts_with("Turn 2 of session bbbbbbbb: 1 file"), "{text}");
+    let (_, text) = undo(&["--session", "latest", "--json"]);
+    assert!(text.contains(&format!("\"session\": \"{second}\"")), "{text}");
+    let (code, text) = undo(&[]);
+    assert!(code == 42 && text.contains("nothing to undo in session `bbbbbbbb`"), "{text}");
+
+    let (code, text) = undo(&["--session", "cccc"]);
+    assert!(code == 42 && text.contains("session `cccc` not found in this project"), "{text}");
+    std::fs::create_dir(world.home.project().join("other")).expect("a folder");
+    let mut command = world.command(&["undo", "--session", "aaaa"]);
+    command.current_dir(world.home.project().join("other"));
+    let text = finish(command).err();
+    assert!(text.contains("session `aaaaaaaa` belongs to another project"), "{text}");
+    assert_eq!(world.read("one"), "made");
 }

@@ -11,7 +11,7 @@ use super::record::Record;
 use crate::private_files::create_private_dir;
 
 /// Maximum length of a line in bytes; longer lines are skipped.
-const MAX_LINE: u64 = 256 * 1024 * 1024;
+pub(super) const MAX_LINE: u64 = 256 * 1024 * 1024;
 
 /// The journal of the changes of one session.
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use parallax_files::SensitivePathIndex;
 use parallax_protocol::checkpoint::WriteScope;
 use parallax_store::{
     BlobReader, ChangeKind, Changes, CheckpointError, CheckpointOptions, Checkpoints,
-    latest_session,
+    latest_session, latest_undo_session,
 };
 
 mod abandoned;
@@ -80,6 +80,13 @@ impl Fixture {
 
     pub fn checkpoints(&self) -> Checkpoints {
         Checkpoints::open(self.options())
+    }
+
+    /// The checkpoints of another session.
+    fn checkpoints_of(&self, session: &str) -> Checkpoints {
+        let mut options = self.options();
+        options.session = session.into();
+        Checkpoints::open(options)
     }
 
     pub fn path(&self, name: &str) -> PathBuf {

@@ -34,6 +34,25 @@ fn edits_are_undone_turn_by_turn_across_processes() {
 }
 
 #[test]
+fn latest_session_is_the_one_that_changed_files_last() {
+    let fixture = Fixture::new();
+    let store = fixture.folder.path().join("checkpoints");
+    let latest = || {
+        let project = "work-12345678";
+        (latest_session(&store, project), latest_undo_session(&store, project))
+    };
+    assert_eq!(latest(), (None, None));
+    let (first, second) = (fixture.checkpoints_of("s1"), fixture.checkpoints_of("s2"));
+    fixture.edit(&first, 1, "a.txt", "one");
+    fixture.edit(&second, 1, "b.txt", "two");
+    assert_eq!(latest(), (Some("s2".into()), Some("s2".into())));
+    first.undo(None, false).expect("undo");
+    assert_eq!(latest(), (Some("s2".into()), Some("s1".into())));
+    fixture.edit(&first, 2, "a.txt", "three");
+    assert_eq!(latest(), (Some("s1".into()), Some("s1".into())));
+}
+
+#[test]
 fn user_changes_are_kept_unless_forced() {
     let fixture = Fixture::new();
     fixture.write("a", "old");
