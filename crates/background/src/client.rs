@@ -4,6 +4,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
+use parallax_files::ShortSocketPath;
 use serde_json::{Value, json};
 
 use crate::directory::{BackgroundSession, file_error};
@@ -30,7 +31,8 @@ impl Client {
         record: &SessionRecord,
     ) -> Result<Self, BackgroundError> {
         let path = session.file("socket");
-        let stream = UnixStream::connect(&path)
+        let stream = ShortSocketPath::new(&path)
+            .and_then(|address| UnixStream::connect(address.path()))
             .map_err(|_| BackgroundError::NotRunning(record.id.clone()))?;
         stream.set_read_timeout(Some(TIME)).map_err(file_error(&path))?;
         Ok(Self { stream: BufReader::new(stream), session: session.clone() })

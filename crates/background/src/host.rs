@@ -5,6 +5,7 @@ use std::fs::File;
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, Instant};
 
+use parallax_files::ShortSocketPath;
 use serde_json::{Value, json};
 use tokio::io::{
     AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, duplex,
@@ -116,7 +117,8 @@ impl Host {
         let socket = session.file("socket");
         // Remove the socket of a crashed process.
         let _ = std::fs::remove_file(&socket);
-        let listener = UnixListener::bind(&socket).map_err(file_error(&socket))?;
+        let address = ShortSocketPath::new(&socket).map_err(file_error(&socket))?;
+        let listener = UnixListener::bind(address.path()).map_err(file_error(&socket))?;
         std::fs::set_permissions(&socket, std::fs::Permissions::from_mode(0o600))
             .map_err(file_error(&socket))?;
         session.write(&record, true)?;

@@ -4,6 +4,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
+use parallax_files::ShortSocketPath;
 use serde_json::{Value, json};
 
 use crate::directory::{BackgroundSession, file_error};
@@ -32,8 +33,9 @@ pub async fn attach_viewer(
     record: &SessionRecord,
 ) -> Result<(FeedReader, ViewerWriter), BackgroundError> {
     let path = session.file("socket");
-    let stream = UnixStream::connect(&path).await;
-    let stream = stream.map_err(|_| BackgroundError::NotRunning(record.id.clone()))?;
+    let not_running = |_| BackgroundError::NotRunning(record.id.clone());
+    let address = ShortSocketPath::new(&path).map_err(not_running)?;
+    let stream = UnixStream::connect(address.path()).await.map_err(not_running)?;
     let (reader, mut writer) = stream.into_split();
     let mut reader = BufReader::new(reader);
     let first = format!("{}\n", json!({"type": "view", "version": VIEW_VERSION}));

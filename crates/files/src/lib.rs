@@ -25,6 +25,8 @@ mod real_path;
 mod remove_tree;
 mod seen_files;
 mod sensitive_path_index;
+#[cfg(unix)]
+mod short_socket_path;
 mod tree;
 mod walk;
 mod whole_file;
@@ -46,6 +48,8 @@ pub use real_path::{link_targets, real_path};
 pub use remove_tree::{remove_tree, remove_tree_at, remove_tree_until};
 pub use seen_files::{Freshness, Hash, SeenFiles, Snapshot, hash};
 pub use sensitive_path_index::{SensitivePathIndex, SensitivePaths, outermost};
+#[cfg(unix)]
+pub use short_socket_path::ShortSocketPath;
 pub use tree::{folder_tree, folder_tree_of};
 pub use walk::{SkippedEntries, WalkOptions, walk};
 pub use whole_file::{read_capped, read_head};

@@ -37,8 +37,8 @@ impl TapConnection {
     pub async fn open(dirs: &SessionDirs, session: &SessionId) -> Result<Self, TapError> {
         let directory = socket::directory(dirs, session).ok_or(TapError::NotRunning)?;
         let connect = async {
-            let (path, _opened) = socket::address(&directory)?;
-            let mut stream = UnixStream::connect(path).await?;
+            let address = socket::address(&directory)?;
+            let mut stream = UnixStream::connect(address.path()).await?;
             stream.write_all(socket::ATTACH).await?;
             Ok(stream)
         };

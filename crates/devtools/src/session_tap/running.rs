@@ -38,9 +38,9 @@ pub fn running_sessions(dirs: &SessionDirs) -> Vec<RunningSession> {
 
 fn running_session(directory: &Path) -> Option<RunningSession> {
     let name = directory.file_name()?.to_str().filter(|name| SessionId::is_valid(name))?;
-    let (path, _opened) = socket::address(directory).ok()?;
+    let address = socket::address(directory).ok()?;
     // A process that was killed left its socket.
-    std::os::unix::net::UnixStream::connect(path).ok()?;
+    std::os::unix::net::UnixStream::connect(address.path()).ok()?;
     let file = fs::File::open(directory.join(socket::PROJECT)).ok()?;
     let started = file.metadata().ok()?.modified().ok()?;
     let mut project = Vec::new();

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use parallax_files::ShortSocketPath;
 use parallax_protocol::ids::SessionId;
 use parallax_store::SessionDirs;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -37,17 +38,9 @@ pub(super) fn directory(dirs: &SessionDirs, id: &SessionId) -> Option<PathBuf> {
     SessionId::is_valid(id.as_str()).then(|| dirs.parallax.join("live").join(id.as_str()))
 }
 
-/// The path of the socket in a directory. On Linux it goes through the open directory, since
-/// addresses of sockets are limited to about 100 bytes.
-pub(super) fn address(directory: &Path) -> io::Result<(PathBuf, Option<fs::File>)> {
-    let path = directory.join(NAME);
-    if !cfg!(target_os = "linux") || path.as_os_str().len() < 100 {
-        return Ok((path, None));
-    }
-    use std::os::fd::AsRawFd as _;
-    let opened = fs::File::open(directory)?;
-    let path = PathBuf::from(format!("/proc/self/fd/{}/{NAME}", opened.as_raw_fd()));
-    Ok((path, Some(opened)))
+/// The path of the socket in a directory.
+pub(super) fn address(directory: &Path) -> io::Result<ShortSocketPath> {
+    ShortSocketPath::new(&directory.join(NAME))
 }
 
 /// The socket of a session; it is removed at the end.
@@ -124,14 +117,14 @@ fn bind(directory: &Path, project: &Path) -> io::Result<UnixListener> {
     // An older process may have created it with other permissions.
     fs::set_permissions(directory, fs::Permissions::from_mode(0o700))?;
     fs::write(directory.join(PROJECT), project.as_os_str().as_bytes())?;
-    let (path, _opened) = address(directory)?;
-    match fs::remove_file(&path) {
+    let address = address(directory)?;
+    match fs::remove_file(address.path()) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         // A process that was killed left it, or there is none.
         _ => {}
     }
-    let listener = UnixListener::bind(&path)?;
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o600))?;
+    let listener = UnixListener::bind(address.path())?;
+    fs::set_permissions(address.path(), fs::Permissions::from_mode(0o600))?;
     Ok(listener)
 }
 
@@ -142,8 +135,8 @@ fn remove_stale(all: &Path, own_socket: &Path) {
         if directory == own_socket {
             continue;
         }
-        let is_dead = address(&directory).is_ok_and(|(path, _opened)| {
-            let connected = std::os::unix::net::UnixStream::connect(path);
+        let is_dead = address(&directory).is_ok_and(|address| {
+            let connected = std::os::unix::net::UnixStream::connect(address.path());
             connected.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
         });
         if is_dead {

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
-use crate::support::{World, wait_until};
+use crate::support::{World, finish, wait_until};
 
 pub(crate) const CALL: &str = r#"[
     {"match": {"promptContains": "go"}, "calls": [{"name": "run_shell_command",
@@ -60,6 +60,27 @@ fn request_is_answered_from_another_process() {
     let directory = world.home.parallax().join("background").join(&id);
     let mode = directory.metadata().expect("a directory").permissions().mode();
     assert_eq!(mode & 0o777, 0o700);
+}
+
+#[test]
+fn session_in_a_long_home_directory_is_reached() {
+    let world = World::new(CALL);
+    let home = world.home.root().join("h".repeat(120));
+    std::fs::create_dir(&home).expect("a directory");
+    let run = |args: &[&str]| {
+        let mut command = world.command(args);
+        command.env("HOME", &home).env("GEMINI_CLI_HOME", &home);
+        let output = finish(command);
+        assert_eq!(output.code(), 0, "{args:?}: {}", output.err());
+        output.stdout()
+    };
+    let output = run(&["--bg", "-o", "json", "-p", "go"]);
+    let output: Value = serde_json::from_str(&output).expect("JSON");
+    let id = output["session_id"].as_str().expect("an id");
+    assert!(home.join(".parallax/background").join(id).exists());
+    wait_until("the request", || run(&["ps"]).contains("awaiting approval"));
+    run(&["answer", id, "allow"]);
+    wait_until("the end", || run(&["logs", id]).ends_with("all done\n"));
 }
 
 #[test]
