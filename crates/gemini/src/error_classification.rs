@@ -283,7 +283,7 @@ mod tests {
         let class = classify(&refusal);
         assert!(
             refusal
-                .into_error("m", class, "the key")
+                .into_error(Some("m"), class, "the key")
                 .to_string()
                 .contains("https://verify.example")
         );
@@ -304,7 +304,7 @@ mod tests {
             r#"{"@type":"google.rpc.QuotaFailure","violations":[{"quotaId":"PerDay"}]}"#,
         );
         let class = classify(&refusal);
-        let text = refusal.into_error("m", class, "the key").to_string();
+        let text = refusal.into_error(Some("m"), class, "the key").to_string();
         assert!(
             text.contains("daily") && text.contains("429") && text.contains("midnight"),
             "{text}"

@@ -93,7 +93,7 @@ impl Gemini {
             _ if inner.endpoint.is_custom() && matches!(status.as_u16(), 404 | 405 | 501) => {
                 Ok(KeyCheck::Unsupported(status.as_u16()))
             }
-            class => Err(refusal.into_error(COUNTED_BY, class, CREDENTIALS)),
+            class => Err(refusal.into_error(Some(COUNTED_BY), class, CREDENTIALS)),
         }
     }
 

@@ -89,16 +89,26 @@ impl ErrorResponse {
         line
     }
 
-    /// The error for the engine when no retry follows. `credentials` says what to check when the
-    /// service rejects them.
-    pub fn into_error(self, model: &str, class: ErrorClass, credentials: &str) -> ModelError {
+    /// The error when no retry follows. `model` is the one of the request; requests for the list of
+    /// models have none. `credentials` says what to check when the service rejects them.
+    pub fn into_error(
+        self,
+        model: Option<&str>,
+        class: ErrorClass,
+        credentials: &str,
+    ) -> ModelError {
         let description = self.description();
         match class {
             ErrorClass::Retry { delay, is_guess, class } => ModelError::Unavailable {
                 status: Some(self.status),
                 delay: delay.filter(|_| !is_guess),
                 class,
-                message: format!("the service is not available for `{model}` now ({description})"),
+                message: match model {
+                    Some(model) => {
+                        format!("the service is not available for `{model}` now ({description})")
+                    }
+                    None => format!("the service is not available now ({description})"),
+                },
             },
             ErrorClass::Quota { daily, retry_after } => {
                 quota_error(self.status, model, &description, daily, retry_after)
@@ -118,11 +128,22 @@ impl ErrorResponse {
                     None => format!("the account must be verified first ({description})"),
                 },
             },
-            ErrorClass::NotFound => ModelError::ModelNotFound {
-                model: model.to_owned(),
-                message: format!(
-                    "the service does not know the model `{model}` ({description}); choose another with `--model`, and check the base URL if one is set"
-                ),
+            ErrorClass::NotFound => match model {
+                Some(model) => ModelError::ModelNotFound {
+                    model: model.to_owned(),
+                    message: format!(
+                        "the service does not know the model `{model}` ({description}); choose \
+                         another with `--model`, and check the base URL if one is set"
+                    ),
+                },
+                None => ModelError::BadRequest {
+                    status: self.status,
+                    code: self.payload.status.clone(),
+                    message: format!(
+                        "the service offers no list of models ({description}); check the base URL \
+                         if one is set"
+                    ),
+                },
             },
             ErrorClass::Bad => ModelError::BadRequest {
                 status: self.status,
@@ -135,7 +156,7 @@ impl ErrorResponse {
 
 fn quota_error(
     status: u16,
-    model: &str,
+    model: Option<&str>,
     description: &str,
     daily: bool,
     wait: Option<Duration>,
@@ -150,11 +171,12 @@ fn quota_error(
         Some(reset) => format!(", available again {reset}"),
         None => String::new(),
     };
+    let of_model = model.map(|model| format!(" of `{model}`")).unwrap_or_default();
     ModelError::Quota {
         daily,
         status,
         message: format!(
-            "quota exhausted: the {kind} of `{model}` is used up{until} ({description}); use another model (`--model`) or another key"
+            "quota exhausted: the {kind}{of_model} is used up{until} ({description}); use another model (`--model`) or another key"
         ),
         reset,
     }

@@ -68,7 +68,7 @@ impl FailureClassifier<'_> {
         };
         let rejected = retry.is_none().then(|| Box::new(response.clone()));
         let hint = self.wire.credentials_hint();
-        let error = response.into_error(self.model, class, &hint);
+        let error = response.into_error(Some(self.model), class, &hint);
         FailedAttempt { error, retry, rejected }
     }
 

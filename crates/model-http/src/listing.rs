@@ -23,7 +23,7 @@ impl HttpModel {
     pub async fn list(&self, limit: Duration) -> Result<Vec<ListedModel>, ModelError> {
         let Some((url, headers)) = self.wire().listing() else { return Ok(Vec::new()) };
         let client = self.transport().client().await?;
-        let value = self.get(client.get(url).headers(headers), limit).await?;
+        let value = self.get(client.get(url).headers(headers), None, limit).await?;
         let mut models = self.read_models(&value);
         models.retain(|model| !model.id.is_empty());
         Ok(models)
@@ -40,7 +40,7 @@ impl HttpModel {
     ) -> Result<Option<ListedModel>, ModelError> {
         let Some((url, headers)) = self.wire().description(id) else { return Ok(None) };
         let client = self.transport().client().await?;
-        let value = self.get(client.get(url).headers(headers), limit).await?;
+        let value = self.get(client.get(url).headers(headers), Some(id), limit).await?;
         let models = self.read_models(&serde_json::json!({"data": [value]}));
         Ok(models.into_iter().next().map(|model| ListedModel { id: id.to_owned(), ..model }))
     }
@@ -55,7 +55,13 @@ impl HttpModel {
         models
     }
 
-    async fn get(&self, request: RequestBuilder, limit: Duration) -> Result<Value, ModelError> {
+    /// Sends a request for one model, or for the list.
+    async fn get(
+        &self,
+        request: RequestBuilder,
+        model: Option<&str>,
+        limit: Duration,
+    ) -> Result<Value, ModelError> {
         let read = async {
             let mut response = request.send().await.map_err(Failure::from)?;
             let status = response.status().as_u16();
@@ -87,7 +93,7 @@ impl HttpModel {
             payload.message = self.transport().redact(payload.message);
             let response = ErrorResponse { status, payload, retry_after: None };
             let class = self.wire().classify(&response);
-            return Err(response.into_error("", class, &self.wire().credentials_hint()));
+            return Err(response.into_error(model, class, &self.wire().credentials_hint()));
         }
         serde_json::from_slice(&body).map_err(|_| unavailable("the answer is not JSON".to_owned()))
     }

@@ -235,7 +235,9 @@ pub fn model_failure(error: ModelError) -> Failure {
         ModelError::Unavailable { status, message, .. } => {
             Failure { kind: FailureKind::Api, message, status }
         }
-        other => failure(FailureKind::Api, other.to_string()),
+        other => {
+            Failure { kind: FailureKind::Api, status: other.status(), message: other.to_string() }
+        }
     }
 }
 

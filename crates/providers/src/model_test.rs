@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 
 use crate::credential::model_failure;
 use crate::model_listing::KnownModel;
+use crate::provider_models::invalid_name;
 use crate::{ProviderManager, ProviderModels, failure};
 
 /// Timeout of one request. A local server may have to load the model first.
@@ -175,18 +176,20 @@ impl ProviderManager {
     pub async fn describe_model(&self, name: &str, limit: Duration) -> Result<KnownModel, Failure> {
         let table = self.checked_model_table()?;
         let name = table.resolve(name);
+        if let Some(reason) = invalid_name(&table, &name) {
+            return Err(failure(FailureKind::Input, reason));
+        }
         let Some((provider, _)) = table.providers().split(&name) else {
-            if let Some(prefix) = table.providers().unknown_prefix(&name) {
-                self.require_provider(prefix)?;
-            }
             return Ok(self.to_known_model("gemini", name, String::new(), None));
         };
         let of_settings = self.models_without_request().into_iter().find(|it| it.name == name);
         let listed = self.list_models(Some(&provider.name), limit).await.pop();
         let listed = match listed.map(|it| it.models) {
             Some(Ok(models)) => models.into_iter().find(|it| it.name == name),
+            // A service without a list has models nevertheless.
             Some(Err(failure))
-                if of_settings.is_none()
+                if failure.status != Some(404)
+                    && of_settings.is_none()
                     && !table.is_discovered(&name)
                     && !table.is_listed(&name) =>
             {

@@ -350,7 +350,8 @@ impl Model for ProviderModels {
     }
 }
 
-/// Returns the error for a model name without a provider that exists, or without a model.
+/// Returns the error for a model name without a provider that exists, or without a model, which
+/// every request would have.
 pub(crate) fn invalid_name(table: &ModelTable, name: &str) -> Option<String> {
     let providers = table.providers();
     if let Some(prefix) = providers.unknown_prefix(name).filter(|_| !table.is_known_name(name)) {
@@ -358,6 +359,12 @@ pub(crate) fn invalid_name(table: &ModelTable, name: &str) -> Option<String> {
         return Some(format!(
             "unknown provider `{prefix}` in the model name `{name}`: use one of {known}, or define \
              `providers.{prefix}` in the settings"
+        ));
+    }
+    if providers.get(name).is_some() && !table.is_known_name(name) {
+        return Some(format!(
+            "`{name}` is a provider: name one of its models as `{name}:MODEL`; `parallax models list \
+             {name}` lists them"
         ));
     }
     let (provider, id) = match providers.split(name) {

@@ -1,6 +1,6 @@
 //! Model servers on the same machine: Ollama, and servers with their own rules.
 
-use std::io::Write as _;
+use std::io::{BufRead as _, Write as _};
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
@@ -47,6 +47,58 @@ fn local_server_of_another_protocol_is_named_at_once() {
         let host = address.split("//").nth(1).unwrap_or_default();
         assert!(output.err().contains(host) && output.err().contains(hint), "{}", output.err());
         assert!(!output.err().contains("retrying"), "{}", output.err());
+    }
+}
+
+#[test]
+fn server_without_a_list_of_models_is_named_without_a_model() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}/v1", listener.local_addr().expect("an address"));
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let mut lines = std::io::BufReader::new(&stream).lines();
+            while lines.next().is_some_and(|line| line.is_ok_and(|line| !line.is_empty())) {}
+            let response =
+                "HTTP/1.1 404 Not Found\r\ncontent-length: 4\r\nconnection: close\r\n\r\nnone";
+            // Fails if the client has closed it already.
+            let _ = (&stream).write_all(response.as_bytes());
+        }
+    });
+    let it = WireWorld::new(WireFormat::Chat, &json!([]));
+    let run = |args: &[&str]| {
+        let mut command = it.world.command(args);
+        command.env("LLAMACPP_BASE_URL", &url).env_remove("GEMINI_API_KEY");
+        let output = finish(command);
+        assert!(!output.err().contains("``"), "{args:?}: {}", output.err());
+        (output.code(), output.stdout() + &output.err())
+    };
+    for action in ["list", "refresh"] {
+        let (code, text) = run(&["models", action, "llamacpp"]);
+        assert!(code == 1 && text.contains("offers no list of models (404: none)"), "{text}");
+    }
+    let (code, text) = run(&["models", "show", "llamacpp:m"]);
+    assert!(code == 0 && text.contains("(assumed: set it in `providers`)"), "{text}");
+    let (_, text) = run(&["models", "test", "llamacpp:m"]);
+    assert!(text.contains("does not know the model `llamacpp:m` (404: none)"), "{text}");
+    // A provider alone is not a model.
+    for args in [
+        &["models", "test", "llamacpp"],
+        &["models", "show", "llamacpp"],
+        &["-mllamacpp", "-p", "go"][..],
+    ] {
+        let (code, text) = run(args);
+        assert!(
+            code == 42 && text.contains("name one of its models as `llamacpp:MODEL`"),
+            "{text}"
+        );
+    }
+    for args in [
+        &["models", "test", "llamacpp:"],
+        &["models", "show", "llamacpp:"],
+        &["-mllamacpp:", "-p", "go"][..],
+    ] {
+        let (code, text) = run(args);
+        assert!(code == 42 && text.contains("the model is missing in `llamacpp:`"), "{text}");
     }
 }
 
