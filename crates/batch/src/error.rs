@@ -32,6 +32,9 @@ pub enum BatchError {
         /// Why.
         source: io::Error,
     },
+    /// A file exists that must not be replaced.
+    #[error("`{}` already exists with other contents; choose another name, or replace it with `--force`", .0.display())]
+    Exists(PathBuf),
     /// Another process runs a batch with the same directory.
     #[error("Another batch is running with `{}`; wait for it, or use another `--out`", .0.display())]
     Busy(PathBuf),

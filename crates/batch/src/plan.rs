@@ -146,8 +146,16 @@ impl Plan {
     /// A file that cannot be read, or that is not a plan.
     pub fn load(file: &Path) -> Result<Self, BatchError> {
         let text = if file.is_dir() { read_parts(file)? } else { read_text(file)? };
+        Self::parse(file, &text)
+    }
+
+    /// Reads the text of a plan that is, or will be, in this file.
+    ///
+    /// # Errors
+    /// Returns an error if the plan is invalid or names a file that cannot be read.
+    pub fn parse(file: &Path, text: &str) -> Result<Self, BatchError> {
         let is_toml = file.extension().is_some_and(|extension| extension == "toml");
-        let raw = if is_toml { RawPlan::from_toml(&text) } else { RawPlan::from_json_lines(&text) };
+        let raw = if is_toml { RawPlan::from_toml(text) } else { RawPlan::from_json_lines(text) };
         let invalid = |message: String| BatchError::Plan { file: file.to_owned(), message };
         let directory = match file.parent() {
             _ if file.is_dir() => file.to_owned(),

@@ -24,7 +24,7 @@ pub use case::{Case, CaseLimits, Judge, find_cases};
 pub use check::Check;
 pub use comparison::Comparison;
 pub use error::EvalError;
-pub use page::page;
+pub use page::{is_report, page};
 pub use report::{Report, RunGroup};
 pub use results::{CheckResult, RunResult, WrongStep, read_results};
 pub use suite::{AnswerSource, Suite};

@@ -30,6 +30,14 @@ impl Display for PageText<'_> {
     }
 }
 
+/// The beginning of the title of a report.
+const TITLE: &str = "<title>Evaluation: ";
+
+/// Returns whether a page that begins like this is a report.
+pub fn is_report(start: &str) -> bool {
+    start.contains(TITLE)
+}
+
 /// Returns the page. `style` is the style sheet of DevTools; `sessions` maps session IDs to the
 /// paths of exported session pages, relative to this page.
 pub fn page(results: &[RunResult], style: &str, sessions: &BTreeMap<String, String>) -> String {
@@ -41,7 +49,7 @@ pub fn page(results: &[RunResult], style: &str, sessions: &BTreeMap<String, Stri
         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
             <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src \
             'unsafe-inline'; base-uri 'none'; form-action 'none'\">\n\
-            <title>Evaluation: {} of {} runs passed</title>\n<style>{style}{STYLE}</style>\n</head>\n\
+            {TITLE}{} of {} runs passed</title>\n<style>{style}{STYLE}</style>\n</head>\n\
             <body class=\"evaluation\">\n",
         report.total.passed, report.total.runs
     );

@@ -201,9 +201,13 @@ pub(crate) struct PlanArguments {
     #[arg(long, value_name = "COMMAND")]
     pub(crate) check: Vec<String>,
 
-    /// Write the plan into this file
+    /// Write the plan into this file, which must not exist yet with other contents
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
+
+    /// Replace an existing file with other contents
+    #[arg(long, requires = "out")]
+    pub(crate) force: bool,
 }
 
 /// Bytes: a number with `K`, `M`, or `G`.

@@ -216,14 +216,32 @@ fn plan_of(arguments: PlanArguments) -> Result<ExitCode, BatchError> {
     match arguments.out {
         None => print(&lines),
         Some(file) => {
-            std::fs::write(&file, &lines)
-                .map_err(|source| BatchError::Write { file: file.clone(), source })?;
-            // What was written must be a plan: the time, for example, may be wrong.
-            let plan = Plan::load(&file)?;
+            // It must be a plan: the time, for example, may be wrong.
+            let plan = Plan::parse(&file, &lines)?;
+            write_plan(&file, &lines, arguments.force)?;
             print_line(&format!("Wrote {} tasks to {}", plan.tasks.len(), file.display()));
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Writes a plan. Without `force`, a file with other contents is not replaced: it may be another plan,
+/// or the list that this one is made of.
+fn write_plan(file: &Path, lines: &str, force: bool) -> Result<(), BatchError> {
+    let failed = |source| BatchError::Write { file: file.to_owned(), source };
+    if force {
+        return std::fs::write(file, lines).map_err(failed);
+    }
+    match std::fs::File::create_new(file) {
+        Ok(mut created) => created.write_all(lines.as_bytes()).map_err(failed),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            match std::fs::read(file).is_ok_and(|existing| existing == lines.as_bytes()) {
+                true => Ok(()),
+                false => Err(BatchError::Exists(file.to_owned())),
+            }
+        }
+        Err(error) => Err(failed(error)),
+    }
 }
 
 fn apply(dir: &Path, ids: &[String], form: ApplyForm) -> Result<ExitCode, BatchError> {

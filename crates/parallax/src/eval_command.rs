@@ -2,14 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use parallax_devtools::STYLE;
 use parallax_evals::{
-    AnswerSource, Comparison, EvalError, Report, RunResult, Suite, find_cases, page, read_results,
+    AnswerSource, Comparison, EvalError, Report, RunResult, Suite, find_cases, is_report, page,
+    read_results,
 };
 use parallax_exec::{Ending, PipedChild};
 use parallax_headless::{ExitCode, Sanitizer, Signals, json_document, one_line};
@@ -23,6 +24,9 @@ const JOBS: usize = 4;
 const EXPORT_LIMIT: Duration = Duration::from_secs(120);
 /// Maximum number of output bytes kept.
 const MAX_OUTPUT: usize = 64 << 10;
+
+/// Number of bytes at the beginning of a page that name it.
+const REPORT_START: u64 = 4 << 10;
 
 /// `parallax eval`.
 #[derive(Debug, PartialEq, Args)]
@@ -52,11 +56,11 @@ pub(crate) struct EvalArguments {
     min: Option<f64>,
 
     /// Write the result of each run to this file, one JSON object per line; an existing file is
-    /// renamed to FILE.previous
+    /// renamed to FILE.previous, FILE.previous-2, and so on
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 
-    /// Write a report page, and a page of each session next to it
+    /// Write a report page, and a page of each session next to it; replaces only an earlier report
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 
@@ -122,6 +126,9 @@ pub(crate) async fn run(arguments: EvalArguments) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     let (suite, paths) = suite(&arguments)?;
+    if let Some(file) = &paths.html {
+        require_report(file)?;
+    }
     if let Some(directory) = &paths.atif {
         fs::create_dir_all(directory).map_err(|error| failed_to_write(directory, &error))?;
     }
@@ -247,9 +254,7 @@ fn progress(result: &RunResult, done: usize, total: usize) -> String {
 /// Creates the file of results. Earlier results, which may have cost money, stay next to it.
 fn create(path: &Path) -> Result<(PathBuf, fs::File), Failure> {
     if fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.len() > 0) {
-        let mut previous = path.as_os_str().to_owned();
-        previous.push(".previous");
-        let previous = PathBuf::from(previous);
+        let previous = previous_name(path);
         fs::rename(path, &previous).map_err(|error| failed_to_write(&previous, &error))?;
         // The results count even if the note cannot be printed.
         let _ = writeln!(
@@ -261,6 +266,40 @@ fn create(path: &Path) -> Result<(PathBuf, fs::File), Failure> {
     }
     let file = fs::File::create(path).map_err(|error| failed_to_write(path, &error))?;
     Ok((path.to_owned(), file))
+}
+
+/// Returns a name for earlier results that no file has yet.
+fn previous_name(path: &Path) -> PathBuf {
+    let with = |ending: &str| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(ending);
+        PathBuf::from(name)
+    };
+    let numbered = (2..).map(|number| with(&format!(".previous-{number}")));
+    let mut names = std::iter::once(with(".previous")).chain(numbered);
+    let is_free = |name: &PathBuf| fs::symlink_metadata(name).is_err();
+    names.find(is_free).unwrap_or_else(|| with(".previous"))
+}
+
+/// Requires that a report page may be written to a path, before the runs cost something.
+fn require_report(file: &Path) -> Result<(), Failure> {
+    let start = match fs::File::open(file) {
+        Ok(opened) => {
+            let mut start = Vec::new();
+            let read = opened.take(REPORT_START).read_to_end(&mut start);
+            read.map_err(|error| failed_to_write(file, &error))?;
+            start
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(failed_to_write(file, &error)),
+    };
+    match start.is_empty() || is_report(&String::from_utf8_lossy(&start)) {
+        true => Ok(()),
+        false => Err(input(EvalError::Usage(format!(
+            "`{}` already exists and is not a report of `parallax eval`: choose another name",
+            file.display()
+        )))),
+    }
 }
 
 fn write_result(file: &mut fs::File, result: &RunResult) -> io::Result<()> {

@@ -399,6 +399,27 @@ fn plan_for_each_item_runs_task_by_task() {
 }
 
 #[test]
+fn plan_replaces_no_file_with_other_contents() {
+    let world = repository(&json!([]));
+    let plan = |prompt: &str, more: &[&str]| {
+        let args = ["plan", "--for-each", "git ls-files", "--prompt", prompt, "--out", "p.jsonl"];
+        batch(&world, &[&args, more].concat())
+    };
+    let invalid = plan("Look at {item}", &["--timeout", "soon"]);
+    assert!(invalid.code() == 42 && !world.home.project().join("p.jsonl").exists());
+    for _ in 0..2 {
+        assert_eq!(plan("Look at {item}", &[]).code(), 0, "the same plan may be written again");
+    }
+    let written = world.read("p.jsonl");
+    let refused = plan("Improve {item}", &[]);
+    assert_eq!(refused.code(), 42, "{}", refused.err());
+    assert!(refused.err().contains("`p.jsonl` already exists"), "{}", refused.err());
+    assert_eq!(world.read("p.jsonl"), written);
+    assert_eq!(plan("Improve {item}", &["--force"]).code(), 0);
+    assert!(world.read("p.jsonl").contains("Improve"));
+}
+
+#[test]
 fn invalid_plans_are_input_errors() {
     let world = repository(&json!([]));
     world.home.write("plan.jsonl", "{\"id\": \"a\", \"promt\": \"x\"}\n").expect("a plan");

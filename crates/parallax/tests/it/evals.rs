@@ -121,8 +121,10 @@ fn failed_checks_fail_the_run_and_say_why() {
     );
     world.server.assert_clean();
     // Later results do not overwrite earlier ones.
-    let done = finish(world.command(&["eval", "cases", "--out", "out.jsonl"]));
-    assert!(done.err().contains("now in out.jsonl.previous"), "{}", done.err());
+    for previous in ["out.jsonl.previous", "out.jsonl.previous-2"] {
+        let done = finish(world.command(&["eval", "cases", "--out", "out.jsonl"]));
+        assert!(done.err().contains(&format!("now in {previous}\n")), "{}", done.err());
+    }
     let before = &rows(&world.home.project().join("out.jsonl.previous"))[0];
     assert_eq!((&before["checks"], &before["session_id"]), (&row["checks"], &row["session_id"]));
 }
@@ -171,6 +173,21 @@ fn broken_case_names_its_first_wrong_step_and_a_devtools_link() {
     let output = finish(failed.command(&["eval", "cases"]));
     assert!(output.err().contains("first wrong step: 1, the answer: "), "{}", output.err());
     assert!(output.err().contains("DevTools: parallax devtools "), "{}", output.err());
+}
+
+#[test]
+fn report_replaces_only_a_report() {
+    let world = create_world(&edit("new\n"), EDIT);
+    world.home.write("index.html", "<title>My site</title>").expect("written");
+    let run = |page: &str| finish(world.command(&["eval", "cases", "--html", page]));
+    let refused = run("index.html");
+    assert_eq!(refused.code(), 42, "{}", refused.err());
+    assert!(refused.err().contains("`index.html` already exists"), "{}", refused.err());
+    assert!(world.server.requests().is_empty(), "no run was started");
+    assert!(world.read("index.html").contains("My site"));
+    for _ in 0..2 {
+        assert_eq!(run("report.html").code(), 0);
+    }
 }
 
 #[test]
