@@ -220,7 +220,7 @@ impl AcpDispatcher {
             "authenticate" => self.authenticate(id, &params),
             "logout" => {
                 self.answer_from_settings(id, None, |launch| {
-                    launch.provider_manager().forget_key().map(|_| json!({}))
+                    launch.provider_manager().forget_key(None).map(|_| json!({}))
                 });
                 Ok(())
             }

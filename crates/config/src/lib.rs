@@ -60,7 +60,8 @@ mod user_dirs;
 pub mod worktrees;
 
 pub use credentials::{
-    KeyKind, StoredKey, credentials_file, forget_key, key_of_reference, store_key, stored_key,
+    KeyKind, StoredKey, credentials_file, forget_key, forget_keys, key_of_reference, store_key,
+    stored_key, stored_kinds,
 };
 pub use definition_warnings::DefinitionWarnings;
 pub use dialog::{SettingRow, setting_rows};

@@ -111,7 +111,17 @@ async fn add_google(
             let _ = writeln!(text, "The key was not checked: {}", one_line(&reason));
         }
     }
-    launch.provider_manager().store_key(kind, &key)?;
+    let manager = launch.provider_manager();
+    manager.store_key(kind, &key)?;
+    // With two keys, which one is used must not be a surprise.
+    if manager.stored_key_kinds()?.len() > 1 {
+        let other = if kind == KeyKind::GeminiApi { "vertex" } else { "gemini" };
+        let _ = writeln!(
+            text,
+            "Models without a provider in their name now use it; the key for `{other}` is kept (the \
+             setting `security.auth.selectedType` selects one)"
+        );
+    }
     Ok((text, json!({"provider": provider, "stored": true, "checked": checked})))
 }
 
@@ -228,7 +238,7 @@ fn words(it: &ProviderCredential) -> String {
 
 fn remove(launch: &SessionConfig, provider: &str) -> Result<(String, Value), Failure> {
     let removed = match google_kind(provider) {
-        Some(_) => launch.provider_manager().forget_key()?,
+        Some(kind) => launch.provider_manager().forget_key(Some(kind))?,
         None => {
             let removed = launch.provider_manager().remove_provider_key(provider)?;
             // A key of a provider that the settings no longer have can still be removed.

@@ -1,6 +1,6 @@
 //! API keys: where they come from, verifying them, and storing them.
 
-use parallax_config::{ConfigError, StoredKey, key_of_reference, stored_key};
+use parallax_config::{ConfigError, StoredKey, key_of_reference, stored_key, stored_kinds};
 use parallax_gemini::{Auth, AuthError, AuthKind, Gemini, GeminiOptions, resolve_auth};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::model::ModelError;
@@ -96,8 +96,9 @@ impl ProviderManager {
         gemini.check().await.map(drop).map_err(model_failure)
     }
 
-    /// Stores the key for this and later sessions, replacing a stored key. It is used if the
-    /// environment has none. Blocking.
+    /// Stores the key for this and later sessions, replacing a stored key of its kind. It is used if
+    /// the environment has none. Of two stored keys, the one stored last is used for models without
+    /// a provider, unless the settings select the other. Blocking.
     ///
     /// # Errors
     /// Returns an error if the file cannot be written.
@@ -105,17 +106,29 @@ impl ProviderManager {
         require_valid_key(key)?;
         let stored = StoredKey { kind, key: key.clone() };
         parallax_config::store_key(&self.config.dirs, &self.config.keychain, &stored)
-            .map_err(|error| failure(FailureKind::Config, error.to_string()))
+            .map_err(config_failure)
     }
 
-    /// Deletes the stored key and returns whether there was one. Environment variables are not
-    /// changed. Blocking.
+    /// Deletes the stored key of a kind, or all of them without one, and returns whether there was
+    /// one. Environment variables are not changed. Blocking.
     ///
     /// # Errors
     /// Returns an error if the file cannot be removed.
-    pub fn forget_key(&self) -> Result<bool, Failure> {
-        parallax_config::forget_key(&self.config.dirs, &self.config.keychain)
-            .map_err(|error| failure(FailureKind::Config, error.to_string()))
+    pub fn forget_key(&self, kind: Option<KeyKind>) -> Result<bool, Failure> {
+        let (dirs, keychain) = (&self.config.dirs, &self.config.keychain);
+        let forgotten = match kind {
+            Some(kind) => parallax_config::forget_key(dirs, keychain, kind),
+            None => parallax_config::forget_keys(dirs, keychain),
+        };
+        forgotten.map_err(config_failure)
+    }
+
+    /// Returns the kinds of the stored keys, the one that was stored last first. Blocking.
+    ///
+    /// # Errors
+    /// Returns an error if the file cannot be read.
+    pub fn stored_key_kinds(&self) -> Result<Vec<KeyKind>, Failure> {
+        stored_kinds(&self.config.dirs).map_err(config_failure)
     }
 
     /// Returns the credentials of a session from the environment and settings, or the stored key if
@@ -155,38 +168,43 @@ impl ProviderManager {
         if output.as_ref().is_ok_and(|auth| auth.key().is_some()) {
             return with_source(output, CredentialSource::Environment);
         }
-        let stored_key = match self.has_key_variable() {
-            true => None,
-            false => self
-                .stored_key()
-                .map_err(|error| failure(FailureKind::Config, error.to_string()))?,
-        };
-        let Some(stored_key) = stored_key else {
+        if self.has_key_variable() {
             return with_source(output, CredentialSource::Environment);
-        };
-        let with_kept = |name: &str| match (stored_key.kind, name) {
-            (KeyKind::GeminiApi, "GEMINI_API_KEY") | (KeyKind::VertexExpress, "GOOGLE_API_KEY") => {
-                Some(stored_key.key.expose().to_owned())
-            }
-            (KeyKind::VertexExpress, "GOOGLE_GENAI_USE_VERTEXAI") => Some("true".to_owned()),
-            _ => env(name),
-        };
-        let with_kept = resolve(&with_kept);
-        match with_kept.as_ref().is_ok_and(|auth| auth.key().is_some()) {
-            true => with_source(with_kept, CredentialSource::Stored),
-            // The stored key does not fit the selected method.
-            false => with_source(output, CredentialSource::Environment),
         }
+        for kind in self.stored_or_reference_kinds().map_err(config_failure)? {
+            let stored = self.stored_key(kind).map_err(config_failure)?;
+            let Some(StoredKey { kind, key }) = stored else { continue };
+            let with_kept = resolve(&|name: &str| match (kind, name) {
+                (KeyKind::GeminiApi, "GEMINI_API_KEY")
+                | (KeyKind::VertexExpress, "GOOGLE_API_KEY") => Some(key.expose().to_owned()),
+                (KeyKind::VertexExpress, "GOOGLE_GENAI_USE_VERTEXAI") => Some("true".to_owned()),
+                _ => env(name),
+            });
+            if with_kept.as_ref().is_ok_and(|auth| auth.key().is_some()) {
+                return with_source(with_kept, CredentialSource::Stored);
+            }
+        }
+        // No stored key fits the selected method.
+        with_source(output, CredentialSource::Environment)
+    }
+
+    /// Returns the kinds of the keys stored by Parallax or, if there are none, of the one that Gemini
+    /// CLI may have stored.
+    fn stored_or_reference_kinds(&self) -> Result<Vec<KeyKind>, ConfigError> {
+        let kinds = stored_kinds(&self.config.dirs)?;
+        Ok(if kinds.is_empty() { vec![KeyKind::GeminiApi] } else { kinds })
     }
 
     /// Returns the key stored by Parallax, or else by Gemini CLI. The system keychain is accessed
     /// for the latter only if Gemini CLI's settings select an API key.
-    fn stored_key(&self) -> Result<Option<StoredKey>, ConfigError> {
+    fn stored_key(&self, kind: KeyKind) -> Result<Option<StoredKey>, ConfigError> {
         let keychain = &self.config.keychain;
-        let ours = stored_key(&self.config.dirs, keychain)?;
+        if let Some(ours) = stored_key(&self.config.dirs, keychain, kind)? {
+            return Ok(Some(ours));
+        }
         let selected = self.config.settings.auth_selected_type();
         let is_kept = selected.as_deref() == Some(KeyKind::GeminiApi.as_str());
-        Ok(ours.or_else(|| key_of_reference(keychain, is_kept)))
+        Ok(key_of_reference(keychain, is_kept))
     }
 
     fn has_key_variable(&self) -> bool {
@@ -197,10 +215,11 @@ impl ProviderManager {
     /// Returns all API keys of the program, to redact them from texts.
     pub fn own_keys(&self) -> Vec<String> {
         // An unused stored key is not loaded.
-        let stored_key = match self.has_key_variable() {
-            true => None,
-            false => self.stored_key().ok().flatten(),
+        let kinds = match self.has_key_variable() {
+            true => Vec::new(),
+            false => self.stored_or_reference_kinds().unwrap_or_default(),
         };
+        let stored = kinds.into_iter().filter_map(|kind| self.stored_key(kind).ok().flatten());
         let table = self.model_table();
         let of_providers = table
             .providers()
@@ -211,9 +230,14 @@ impl ProviderManager {
             .chain(of_providers.map(String::as_str))
             .filter_map(|name| self.config.environment.get(name))
             .map(str::to_owned)
-            .chain(stored_key.map(|stored_key| stored_key.key.expose().to_owned()))
+            .chain(stored.map(|stored| stored.key.expose().to_owned()))
             .collect()
     }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is the argument of `map_err`")]
+fn config_failure(error: ConfigError) -> Failure {
+    failure(FailureKind::Config, error.to_string())
 }
 
 fn with_source(

@@ -57,6 +57,38 @@ fn variables_that_configuration_turns_into_secrets_reach_no_command() {
 }
 
 #[test]
+fn google_keys_are_stored_beside_each_other() {
+    let world = World::new("[]");
+    let run = |args: &[&str], stdin: &str| {
+        let mut command = world.command(args);
+        command.env_remove("GEMINI_API_KEY");
+        let output = testkit::measure::run(command, Some(stdin.as_bytes()), crate::support::LIMIT);
+        output.expect("run").stdout()
+    };
+    let sources = || {
+        let list: Value =
+            serde_json::from_str(&run(&["auth", "list", "--json"], "")).expect("json");
+        let rows = list["providers"].as_array().expect("rows").clone();
+        let source = |name: &str| {
+            let row = rows.iter().find(|row| row["provider"] == name);
+            row.expect("a row")["source"].as_str().expect("a source").to_owned()
+        };
+        (source("gemini"), source("vertex"))
+    };
+    let (stored, missing) = ("stored".to_owned(), "missing".to_owned());
+    let text = run(&["auth", "add", "gemini", "--no-check"], "g\n");
+    assert_eq!(text, "Stored the key for `gemini`\n");
+    let text = run(&["auth", "add", "vertex", "--no-check"], "v\n");
+    assert!(text.contains("the key for `gemini` is kept"), "{text}");
+    assert_eq!(sources(), (stored.clone(), stored.clone()));
+    let text = run(&["auth", "remove", "vertex"], "");
+    assert_eq!(text, "Removed the stored key for `vertex`\n");
+    assert_eq!(sources(), (stored, missing));
+    let text = run(&["auth", "remove", "vertex"], "");
+    assert_eq!(text, "No stored key for `vertex`\n");
+}
+
+#[test]
 fn keys_are_stored_listed_and_removed() {
     let it = WireWorld::new(WireFormat::Responses, &json!([{"text": "hello"}]));
     let run = |args: &[&str], stdin: &str| {

@@ -114,7 +114,12 @@ fn saved_key_is_used_without_an_environment_key() {
     launch.provider_manager().store_key(KeyKind::VertexExpress, &Secret::new("k")).expect("stored");
     assert_eq!(with(&[]), found("vertex-ai", kept));
     assert_eq!(with(&vertex), found("vertex-ai", kept));
-    assert!(launch.provider_manager().forget_key().expect("forgotten"));
+    // The other key is still there.
+    let manager = launch.provider_manager();
+    assert!(manager.forget_key(Some(KeyKind::VertexExpress)).expect("forgotten"));
+    assert!(!manager.forget_key(Some(KeyKind::VertexExpress)).expect("nothing left"));
+    assert_eq!(with(&[]), found("gemini-api-key", kept));
+    assert!(manager.forget_key(None).expect("forgotten"));
     assert!(matches!(with(&[]), Credential::Missing { .. }));
     let scripted = LaunchOptions { answers: Answers::Fake("x".into()), ..world.trusted() };
     let scripted = SessionConfig::prepare(scripted).expect("prepared");

@@ -207,7 +207,7 @@ fn scroll_away(app: &mut App) {
 
 fn sign_out(app: &mut App) {
     app.ask(
-        |launch| launch.provider_manager().forget_key(),
+        |launch| launch.provider_manager().forget_key(None),
         |app, forgotten| match forgotten {
             Ok(true) => sign_in::open(app, Some("API key deleted.")),
             Ok(false) => {
