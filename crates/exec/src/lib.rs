@@ -19,6 +19,7 @@ mod process;
 mod process_tree;
 pub mod program;
 pub mod program_sandbox;
+mod pseudo_terminal;
 mod redactor;
 mod registry;
 mod screen;
@@ -32,6 +33,7 @@ mod terminal;
 mod terminal_size;
 pub mod text;
 pub mod user_program;
+mod waiter;
 
 pub use command::{
     Command, CommandOutcome, Control, DetachedCommand, FinishedCommand, Limits, Mode, StopReason,

@@ -15,7 +15,8 @@ use crate::output::OutputSink;
 use crate::process_tree::{self, ProcessTree};
 use crate::registry::{Guard, Processes};
 use crate::screen::LiveOutput;
-use crate::start::{OutputSource, StartedShell, Waiter, start};
+use crate::start::{OutputSource, StartedShell, start};
+use crate::waiter::Waiter;
 use crate::{Ending, StartError, terminal};
 
 /// Buffer size for reads in bytes.

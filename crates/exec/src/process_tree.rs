@@ -6,7 +6,7 @@
 //! is known.
 
 use std::collections::HashSet;
-use std::io;
+use std::io::{self, Read as _};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -345,8 +345,12 @@ pub(crate) fn hide_from_children() {
 }
 
 fn read_process(pid: i32) -> Option<Process> {
-    let stat = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
-    parse_stat(pid, &String::from_utf8_lossy(&stat))
+    // A line has about 400 bytes, and one call returns it whole. A look at all processes takes half
+    // as long as with a buffer that grows.
+    let mut buffer = [0; 2048];
+    let mut file = std::fs::File::open(format!("/proc/{pid}/stat")).ok()?;
+    let length = file.read(&mut buffer).ok()?;
+    parse_stat(pid, &String::from_utf8_lossy(buffer.get(..length)?))
 }
 
 /// Parses a `stat` line. The name in parentheses may contain any character, so fields are counted

@@ -51,12 +51,11 @@ impl SharedNamespaces {
 pub(crate) fn wrap(
     mut plan: Plan,
     cell: &SharedNamespaces,
-    with_terminal: bool,
     program: &Path,
     arguments: &[OsString],
 ) -> Result<(OsString, Vec<OsString>), StartError> {
     plan.parent = i32::try_from(std::process::id()).unwrap_or_default();
-    plan.session = !with_terminal;
+    plan.session = true;
     if plan.confine {
         plan.cell = cell.get().map(|cell| cell.pid());
     }

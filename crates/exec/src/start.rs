@@ -6,14 +6,16 @@ use std::sync::Arc;
 
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 
 use crate::command::{Command, Mode};
 use crate::shared_sandbox::{self, SharedNamespaces};
 use crate::shell::{Shell, arguments_for};
-use crate::spawn_request::SpawnRequest;
+use crate::spawn_request::{SessionLeader, SpawnRequest};
+use crate::terminal::CommandTerminal;
 use crate::terminal_size::TerminalSize;
-use crate::{Ending, StartError, process_tree, terminal};
+use crate::waiter::Waiter;
+use crate::{StartError, process_tree, terminal};
 
 /// A running shell.
 pub(crate) struct StartedShell {
@@ -48,23 +50,6 @@ impl OutputSource {
     }
 }
 
-/// How to wait for the end of the shell.
-pub(crate) enum Waiter {
-    Child(tokio::process::Child),
-    Thread(oneshot::Receiver<Ending>),
-}
-
-impl Waiter {
-    /// Waits for the end. Cancel-safe.
-    pub(crate) async fn wait(&mut self) -> Ending {
-        let lost = Ending::Exited { code: -1 };
-        match self {
-            Self::Child(child) => child.wait().await.map_or(lost, Ending::from),
-            Self::Thread(ended) => ended.await.unwrap_or(lost),
-        }
-    }
-}
-
 /// Starts the shell with a command and marks its descendants.
 pub(crate) async fn start(
     command: &mut Command,
@@ -93,51 +78,25 @@ pub(crate) async fn start(
     let (program, arguments, leader) = match command.sandbox.take() {
         None => (shell.program.clone().into(), arguments, SessionLeader::from_helper(helper)),
         Some(plan) => {
-            let with_terminal = matches!(command.mode, Mode::Terminal(_));
             let inner = shell.program.clone();
             let wrapping = tokio::task::spawn_blocking(move || {
-                shared_sandbox::wrap(plan, &cell, with_terminal, &inner, &arguments)
+                shared_sandbox::wrap(plan, &cell, &inner, &arguments)
             });
             let (program, arguments) =
                 wrapping.await.map_err(|error| StartError::Sandbox(error.to_string()))??;
             // The supervisor of the command also leads its session.
-            (program, arguments, SessionLeader::Watcher)
+            (program, arguments, SessionLeader::Supervisor)
         }
     };
-    let mut spawn = SpawnRequest { program, arguments, directory, environment };
-
-    let mut opened = None;
-    if let Mode::Terminal(size) = command.mode {
-        let (given_back, result) = tokio::task::spawn_blocking(move || {
-            let result = terminal::start(&spawn, size);
-            (spawn, result)
-        })
-        .await
-        .map_err(|error| StartError::Spawn {
-            program: shell.program.display().to_string(),
-            source: std::io::Error::other(error),
-        })?;
-        spawn = given_back;
-        match result {
-            Ok(terminal) => opened = Some((terminal, size)),
-            Err(problem) => tracing::warn!(problem, "no terminal for a command, a pipe instead"),
-        }
+    let spawn = SpawnRequest { program, arguments, directory, environment };
+    let mode = command.mode;
+    let failed =
+        |source| StartError::Spawn { program: shell.program.display().to_string(), source };
+    let starting = tokio::task::spawn_blocking(move || start_in_mode(&spawn, &leader, mode));
+    match starting.await {
+        Ok(started) => started.map_err(failed),
+        Err(error) => Err(failed(std::io::Error::other(error))),
     }
-
-    Ok(match opened {
-        Some((terminal, size)) => StartedShell {
-            root: terminal.pid,
-            waiter: Waiter::Thread(terminal.end_receiver),
-            source: OutputSource::Terminal(terminal.output),
-            terminal: Some((terminal.handle, size)),
-        },
-        None => {
-            let (child, source) = start_in_pipe(spawn, &leader)?;
-            let root = child.id().and_then(|pid| i32::try_from(pid).ok()).unwrap_or_default();
-            let (waiter, source) = (Waiter::Child(child), OutputSource::Pipe(source));
-            StartedShell { root, waiter, source, terminal: None }
-        }
-    })
 }
 
 /// Returns a program that creates a session without a terminal, so that nothing can prompt the user
@@ -146,56 +105,42 @@ pub(crate) fn session_helper() -> Option<PathBuf> {
     ["/usr/bin/setsid", "/bin/setsid"].map(PathBuf::from).into_iter().find(|file| file.is_file())
 }
 
-/// Which process creates the session of a command without a terminal.
-enum SessionLeader {
-    /// The supervisor of the sandboxed command.
-    Watcher,
-    /// A helper program.
-    Helper(PathBuf),
-    /// No session: the command only leads a process group.
-    GroupOnly,
-}
-
-impl SessionLeader {
-    fn from_helper(helper: Option<PathBuf>) -> Self {
-        helper.map_or(Self::GroupOnly, Self::Helper)
-    }
-}
-
-fn start_in_pipe(
-    spawn: SpawnRequest,
-    leader: &SessionLeader,
-) -> Result<(tokio::process::Child, pipe::Receiver), StartError> {
-    let program = spawn.program.to_string_lossy().into_owned();
-    let failed = |source| StartError::Spawn { program: program.clone(), source };
-    let (reader, writer) = std::io::pipe().map_err(failed)?;
-    let second = writer.try_clone().map_err(failed)?;
-    #[expect(clippy::disallowed_methods, reason = "this is where commands are started")]
-    let mut command = match leader {
-        SessionLeader::Helper(helper) => {
-            let mut command = tokio::process::Command::new(helper);
-            command.arg(&spawn.program);
-            command
-        }
-        SessionLeader::Watcher | SessionLeader::GroupOnly => {
-            tokio::process::Command::new(&spawn.program)
-        }
-    };
-    if matches!(leader, SessionLeader::GroupOnly) {
-        command.process_group(0);
-    }
-    command
-        .args(&spawn.arguments)
-        .current_dir(&spawn.directory)
-        .env_clear()
-        .envs(spawn.environment)
-        .stdin(Stdio::null())
-        .stdout(writer)
-        .stderr(second);
-    let child = command.spawn().map_err(failed)?;
+/// Starts the command with a pipe for its output. Blocks until its program is loaded; the thread
+/// must belong to a runtime.
+fn start_in_pipe(spawn: &SpawnRequest, leader: &SessionLeader) -> std::io::Result<StartedShell> {
+    let (reader, writer) = std::io::pipe()?;
+    let second = writer.try_clone()?;
+    let mut command = leader.command(spawn);
+    command.stdin(Stdio::null()).stdout(writer).stderr(second);
+    let child = command.spawn()?;
     // Dropping the command drops its copies of the write end of the pipe, so the output ends when
     // the last child closes its own.
     drop(command);
-    let receiver = pipe::Receiver::from_owned_fd(reader.into()).map_err(failed)?;
-    Ok((child, receiver))
+    Ok(StartedShell {
+        root: child.id().and_then(|pid| i32::try_from(pid).ok()).unwrap_or_default(),
+        waiter: Waiter::Child(child),
+        source: OutputSource::Pipe(pipe::Receiver::from_owned_fd(reader.into())?),
+        terminal: None,
+    })
+}
+
+/// Starts the command in a terminal, or with a pipe if there is none. Blocking.
+fn start_in_mode(
+    spawn: &SpawnRequest,
+    leader: &SessionLeader,
+    mode: Mode,
+) -> std::io::Result<StartedShell> {
+    let Mode::Terminal(size) = mode else { return start_in_pipe(spawn, leader) };
+    match terminal::start(spawn, leader, size) {
+        Ok(CommandTerminal { pid, waiter, output, handle }) => Ok(StartedShell {
+            root: pid,
+            waiter,
+            source: OutputSource::Terminal(output),
+            terminal: Some((handle, size)),
+        }),
+        Err(error) => {
+            tracing::warn!(%error, "no terminal for a command, a pipe instead");
+            start_in_pipe(spawn, leader)
+        }
+    }
 }

@@ -94,7 +94,7 @@ impl Processes {
             None => (found.into_os_string(), arguments),
             Some(plan) => {
                 let cell = self.cell();
-                let wrapping = move || shared_sandbox::wrap(plan, &cell, false, &found, &arguments);
+                let wrapping = move || shared_sandbox::wrap(plan, &cell, &found, &arguments);
                 let wrapped = tokio::task::spawn_blocking(wrapping).await;
                 wrapped.map_err(|error| StartError::Sandbox(error.to_string()))??
             }

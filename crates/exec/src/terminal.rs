@@ -1,20 +1,19 @@
 //! A pseudo-terminal for a command, and the emulator that reads its screen.
 
-use std::io::{Read, Write};
 use std::num::NonZeroU16;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 
-use portable_pty::{CommandBuilder, MasterPty, PtySize};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::mpsc;
 use vt100::capture::{
     BasicFormattedCaptureRange, BasicFormattedCaptureState, RowContents, basic_formatted_to_plain,
 };
 
-use crate::Ending;
 use crate::capture::TailBuffer;
+use crate::pseudo_terminal::{self, ControllingSide, OutputReader, StartedInTerminal};
 use crate::screen::screen_of;
-use crate::spawn_request::SpawnRequest;
+use crate::spawn_request::{SessionLeader, SpawnRequest};
 use crate::terminal_size::TerminalSize;
+use crate::waiter::Waiter;
 use parallax_protocol::shell::Screen;
 
 const CHUNK: usize = 16 * 1024;
@@ -26,65 +25,37 @@ const INPUTS: usize = 64;
 /// A command that runs in a terminal.
 pub(crate) struct CommandTerminal {
     pub(crate) pid: i32,
+    pub(crate) waiter: Waiter,
     pub(crate) output: mpsc::Receiver<Vec<u8>>,
-    pub(crate) end_receiver: oneshot::Receiver<Ending>,
     pub(crate) handle: TerminalHandle,
 }
 
-/// The master side of the terminal.
+/// The terminal of a running command.
 pub(crate) struct TerminalHandle {
-    master: Box<dyn MasterPty + Send>,
+    side: ControllingSide,
     input: Option<SyncSender<Vec<u8>>>,
 }
 
-/// Opens a terminal and starts the command in it, as the leader of its own session. Blocking.
-pub(crate) fn start(spawn: &SpawnRequest, size: TerminalSize) -> Result<CommandTerminal, String> {
-    let pair = portable_pty::native_pty_system().openpty(pty_size(size)).map_err(words)?;
-    let mut command = CommandBuilder::new(&spawn.program);
-    command.args(&spawn.arguments);
-    command.cwd(&spawn.directory);
-    command.env_clear();
-    for (name, value) in &spawn.environment {
-        command.env(name, value);
-    }
-    let reader = pair.master.try_clone_reader().map_err(words)?;
-    let mut child = pair.slave.spawn_command(command).map_err(words)?;
-    drop(pair.slave);
-    let pid = child.process_id().and_then(|pid| i32::try_from(pid).ok()).unwrap_or_default();
-
+/// Opens a terminal and starts the command in it, as the leader of its own session. Blocking; the
+/// thread must belong to a runtime.
+pub(crate) fn start(
+    spawn: &SpawnRequest,
+    leader: &SessionLeader,
+    size: TerminalSize,
+) -> std::io::Result<CommandTerminal> {
+    let StartedInTerminal { pid, waiter, side, reader } =
+        pseudo_terminal::start(spawn, leader, size)?;
     let (chunks, output) = mpsc::channel(CHUNKS);
-    // Both threads end with the command: when it is dead and every process has closed its terminal,
-    // which the registry ensures.
+    // Ends with the command: when it is dead and every process has closed its terminal, which the
+    // registry ensures.
     std::thread::Builder::new()
         .name("terminal-reader".into())
-        .spawn(move || read_all(reader, &chunks))
-        .map_err(words)?;
-    let (tell, end_receiver) = oneshot::channel();
-    std::thread::Builder::new()
-        .name("terminal-waiter".into())
-        .spawn(move || {
-            let ending = match child.as_any_mut().downcast_mut::<std::process::Child>() {
-                Some(child) => child.wait().ok().map(Ending::from),
-                None => child.wait().ok().map(|status| Ending::Exited {
-                    code: i32::try_from(status.exit_code()).unwrap_or(i32::MAX),
-                }),
-            };
-            let _ = tell.send(ending.unwrap_or(Ending::Exited { code: -1 }));
-        })
-        .map_err(words)?;
-    Ok(CommandTerminal {
-        pid,
-        output,
-        end_receiver,
-        handle: TerminalHandle { master: pair.master, input: None },
-    })
+        .spawn(move || read_all(reader, &chunks))?;
+    let handle = TerminalHandle { side, input: None };
+    Ok(CommandTerminal { pid, waiter, output, handle })
 }
 
-fn words(error: impl std::fmt::Display) -> String {
-    error.to_string()
-}
-
-fn read_all(mut reader: Box<dyn Read + Send>, chunks: &mpsc::Sender<Vec<u8>>) {
+fn read_all(mut reader: OutputReader, chunks: &mpsc::Sender<Vec<u8>>) {
     let mut buffer = vec![0; CHUNK];
     loop {
         match reader.read(&mut buffer) {
@@ -104,7 +75,7 @@ fn read_all(mut reader: Box<dyn Read + Send>, chunks: &mpsc::Sender<Vec<u8>>) {
 impl TerminalHandle {
     pub(crate) fn resize(&mut self, size: TerminalSize) {
         // Fails only if the command is gone, when there is nothing to resize.
-        drop(self.master.resize(pty_size(size)));
+        drop(self.side.resize(size));
     }
 
     /// Passes input to the writer thread. If the command does not read for a long time, input that
@@ -122,7 +93,7 @@ impl TerminalHandle {
     }
 
     fn start_writer(&mut self) -> Option<SyncSender<Vec<u8>>> {
-        let mut writer = self.master.take_writer().ok()?;
+        let mut writer = self.side.writer().ok()?;
         let (sender, receiver) = sync_channel::<Vec<u8>>(INPUTS);
         std::thread::Builder::new()
             .name("terminal-writer".into())
@@ -136,10 +107,6 @@ impl TerminalHandle {
             .ok()?;
         Some(sender)
     }
-}
-
-fn pty_size(size: TerminalSize) -> PtySize {
-    PtySize { rows: size.rows.get(), cols: size.columns.get(), pixel_width: 0, pixel_height: 0 }
 }
 
 /// Converts what a program draws to the text that a user would have read. Rows are captured when

@@ -113,6 +113,7 @@ pub(crate) fn launch(invocation: Invocation, startup: StartupFacts) -> ExitCode 
             ),
         },
         invocation => {
+            parallax_sandbox::close_inherited_on_exec();
             let runtime = tokio::runtime::Builder::new_multi_thread()
                 .worker_threads(workers(&invocation))
                 .enable_all()

@@ -11,7 +11,7 @@ mod failure;
 mod filtered;
 pub(crate) mod host_environment;
 mod identity;
-mod kernel;
+pub(crate) mod kernel;
 mod layout;
 mod listening;
 mod mounts;

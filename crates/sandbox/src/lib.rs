@@ -31,6 +31,13 @@ pub use standard_output::stdout_was_closed;
 pub use supervisor_error::{REFUSED, SupervisorError};
 pub use support::{MechanismSupport, Support};
 
+/// Keeps open files that this process inherited away from the programs that it starts. Does nothing
+/// where the kernel cannot do this at once.
+pub fn close_inherited_on_exec() {
+    #[cfg(target_os = "linux")]
+    let _ = inside::kernel::close_on_exec_from(3);
+}
+
 /// The name of the process that runs the network broker of a command. It may live slightly longer
 /// than the supervisor, and as long as any process that the command left behind.
 pub const KEEPER: &str = "parallax-gate";

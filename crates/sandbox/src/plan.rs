@@ -150,7 +150,8 @@ pub struct Plan {
     pub cell: Option<i32>,
     /// The process whose end kills everything.
     pub parent: i32,
-    /// Whether the supervisor leads its own session (not with a pty).
+    /// Whether the supervisor leads its own session. A terminal that is its standard input becomes
+    /// the terminal of the session.
     pub session: bool,
     /// The tier.
     pub tier: Tier,

@@ -41,6 +41,30 @@ async fn terminal_has_a_size_and_follows_changes() {
 }
 
 #[tokio::test]
+async fn command_controls_its_terminal_and_inherits_no_other_file() {
+    parallax_sandbox::close_inherited_on_exec();
+    let project = TestProject::new();
+    let files = if cfg!(target_os = "linux") { "/proc/$$/fd" } else { "/dev/null" };
+    let text = format!("read x; echo there > /dev/tty; ls {files}; true");
+    let mut running = Vec::new();
+    for _ in 0..4 {
+        running.push(project.processes.start(in_terminal(&project, &text)).await.unwrap());
+    }
+    for command in running {
+        command.control().write_input(b"\r".to_vec());
+        let done = finished(command.follow(&CancellationToken::new(), None, &mut |_| {}).await);
+        let shown = done.output.captured.head;
+        let lines: Vec<&str> = shown.lines().filter(|line| !line.is_empty()).collect();
+        let (first, rest) = lines.split_first().expect("lines");
+        assert_eq!(*first, "there", "{shown}");
+        let numbers = rest.iter().flat_map(|line| line.split_whitespace());
+        // `bash` keeps its terminal open as file 255.
+        let numbers: Vec<&str> = numbers.filter(|number| *number != "255").collect();
+        assert!(cfg!(not(target_os = "linux")) || numbers == ["0", "1", "2"], "{shown}");
+    }
+}
+
+#[tokio::test]
 async fn terminal_input_reaches_the_program() {
     let project = TestProject::new();
     let text = "stty -echo; printf 'name? '; read name; echo \"hello $name\"";

@@ -27,9 +27,10 @@ use crate::supervisor_error::{REFUSED, refuse};
 /// this process ends itself with the same signal.
 pub(crate) fn supervise(plan: &Plan, program: &OsStr, args: &[OsString]) -> ExitCode {
     kernel::hold_signals();
-    if plan.session {
-        // Fails if this process already leads a process group, which is sufficient.
-        let _ = rustix::process::setsid();
+    // Fails if this process already leads a process group, which is sufficient.
+    if plan.session && rustix::process::setsid().is_ok() {
+        // Fails if standard input is not a terminal.
+        let _ = rustix::process::ioctl_tiocsctty(std::io::stdin());
     }
     let Some(parent) =
         kernel::process(plan.parent).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok())

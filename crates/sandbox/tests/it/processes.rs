@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 
 use parallax_sandbox::{Plan, Tier};
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 
 use crate::test_project::{
@@ -112,6 +113,30 @@ fn command_gets_its_own_session_when_requested() {
         assert_eq!(rustix::process::getsid(Some(pid)), Ok(pid));
         drop(child.stdin.take());
         child.wait().unwrap();
+    }
+}
+
+#[test]
+fn session_takes_the_terminal_that_is_its_input() {
+    use portable_pty::{PtySize, native_pty_system};
+
+    let project = TestProject::new();
+    for mut plan in all(&project) {
+        plan.session = true;
+        let pair = native_pty_system().openpty(PtySize::default()).unwrap();
+        let name = pair.master.tty_name().unwrap();
+        let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let terminal = fs::File::from(rustix::fs::open(name, flags, Mode::empty()).unwrap());
+        let mut command = project.command(&plan, &["sh", "-c", "echo there > /dev/tty"]);
+        command.stdin(terminal.try_clone().unwrap()).stdout(terminal.try_clone().unwrap());
+        let mut child = command.stderr(terminal).spawn().unwrap();
+        drop((command, pair.slave));
+        let mut output = pair.master.try_clone_reader().unwrap();
+        let mut said = Vec::new();
+        // Reading from a terminal whose last user has closed it fails.
+        let _ = output.read_to_end(&mut said);
+        assert!(child.wait().unwrap().success());
+        assert_eq!(String::from_utf8_lossy(&said), "there\r\n", "{:?}", plan.tier);
     }
 }
 
