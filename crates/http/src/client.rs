@@ -90,14 +90,22 @@ pub(crate) fn builder(options: &ClientOptions) -> Result<reqwest::ClientBuilder,
     if !options.user_agent.is_empty() {
         builder = builder.user_agent(&options.user_agent);
     }
+    let ports = proxy::port_exceptions();
     match &options.proxy {
         _ if proxy::are_disabled() => builder = builder.no_proxy(),
         Some(address) => {
             let through = Proxy::all(address.as_str())
                 .map_err(|error| HttpError::Proxy { reason: error_chain(&error.without_url()) })?;
-            builder = builder.no_proxy().proxy(through.no_proxy(proxy::exceptions()));
+            let through = match proxy::parse_address(address) {
+                Some(address) if !ports.is_empty() => proxy::proxy_with(ports, Some(address)),
+                _ => through.no_proxy(proxy::exceptions()),
+            };
+            builder = builder.no_proxy().proxy(through);
         }
         None if !options.system_proxy => builder = builder.no_proxy(),
+        None if !ports.is_empty() => {
+            builder = builder.no_proxy().proxy(proxy::proxy_with(ports, None));
+        }
         None => {}
     }
     let through_tls_proxy = options.proxy.as_deref().is_some_and(|p| p.starts_with("https:"))

@@ -1,7 +1,8 @@
 //! Selects the proxy of a request by environment and settings.
 
 use hyper_util::client::proxy::matcher::Matcher;
-use reqwest::NoProxy;
+use reqwest::{NoProxy, Proxy};
+use url::Url;
 
 use crate::client_options::ClientOptions;
 
@@ -27,10 +28,83 @@ pub(crate) fn exceptions() -> Option<NoProxy> {
     NoProxy::from_string(&no_proxy_hosts()?)
 }
 
+/// An entry `host:port` of `NO_PROXY`. The HTTP library ignores such entries.
+pub(crate) struct PortException {
+    /// Finds a proxy for all hosts but this one.
+    others: Matcher,
+    port: u16,
+}
+
+impl PortException {
+    fn parse(entry: &str) -> Option<Self> {
+        let (host, port) = entry.trim().rsplit_once(':')?;
+        let port = port.parse().ok()?;
+        let is_bracketed = host.starts_with('[') && host.ends_with(']');
+        // An IPv6 address without brackets has no port.
+        if host.is_empty() || host.contains(':') && !is_bracketed {
+            return None;
+        }
+        let others = Matcher::builder()
+            .all("http://proxy.invalid")
+            .no(host.trim_matches(['[', ']']))
+            .build();
+        Some(Self { others, port })
+    }
+
+    fn matches(&self, url: &Url) -> bool {
+        url.port_or_known_default() == Some(self.port)
+            && url.as_str().parse().is_ok_and(|uri| self.others.intercept(&uri).is_none())
+    }
+}
+
+/// Returns the entries of `NO_PROXY` with a port.
+pub(crate) fn port_exceptions() -> Vec<PortException> {
+    let hosts = no_proxy_hosts().unwrap_or_default();
+    hosts.split(',').filter_map(PortException::parse).collect()
+}
+
+/// Returns the proxy for requests except those to hosts and ports of the exceptions: the given one,
+/// or the system's.
+pub(crate) fn proxy_with(exceptions: Vec<PortException>, proxy: Option<Url>) -> Proxy {
+    let through = Proxy::custom(move |url| {
+        if exceptions.iter().any(|exception| exception.matches(url)) {
+            return None;
+        }
+        match &proxy {
+            Some(proxy) => Some(proxy.clone()),
+            None => system_proxy(url.scheme()),
+        }
+    });
+    through.no_proxy(self::exceptions())
+}
+
+/// Returns the system's proxy for a scheme.
+fn system_proxy(scheme: &str) -> Option<Url> {
+    let is_script = std::env::var_os("REQUEST_METHOD").is_some();
+    let names: &[&str] = match scheme {
+        "https" => &["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"],
+        // A client of a CGI script can set `HTTP_PROXY`.
+        _ if is_script => &["http_proxy", "ALL_PROXY", "all_proxy"],
+        _ => &["HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"],
+    };
+    let value = |name: &&str| std::env::var(name).ok().filter(|value| !value.trim().is_empty());
+    parse_address(&names.iter().find_map(value)?)
+}
+
+/// Parses the address of a proxy: `proxy.example:3128` is one, too.
+pub(crate) fn parse_address(address: &str) -> Option<Url> {
+    let address = address.trim();
+    match address.contains("://") {
+        true => Url::parse(address).ok(),
+        false => Url::parse(&format!("http://{address}")).ok(),
+    }
+}
+
 /// Returns the proxy for a request to the URL, without user name and password:
 /// `http://proxy.example:3128`. `None`: a direct connection.
 pub fn proxy_of(options: &ClientOptions, address: &str) -> Option<String> {
-    if are_disabled() {
+    let is_direct = |url: &Url| port_exceptions().iter().any(|exception| exception.matches(url));
+    if are_disabled() || Url::parse(address).is_ok_and(|url| is_direct(&url)) {
         return None;
     }
     let matcher = match &options.proxy {
@@ -50,10 +124,7 @@ pub fn proxy_of(options: &ClientOptions, address: &str) -> Option<String> {
 /// proxy.
 pub fn invalid_proxies(env: &dyn Fn(&str) -> Option<String>) -> Vec<&'static str> {
     let is_invalid = |address: &str| {
-        // `proxy.example:3128` is an address, too.
-        let full =
-            if address.contains("://") { address.to_owned() } else { format!("http://{address}") };
-        !url::Url::parse(&full).is_ok_and(|url| {
+        !parse_address(address).is_some_and(|url| {
             url.has_host()
                 && matches!(
                     url.scheme(),
@@ -82,6 +153,26 @@ mod tests {
         }
         for hosts in [None, Some(""), Some("*.example"), Some("localhost,10.0.0.0/8")] {
             assert!(!covers_all_hosts(hosts), "{hosts:?}");
+        }
+    }
+
+    #[test]
+    fn exception_with_a_port_applies_to_that_port() {
+        for (entry, address, is_direct) in [
+            ("127.0.0.1:8080", "http://127.0.0.1:8080/x", true),
+            ("127.0.0.1:8080", "http://127.0.0.1:8081/x", false),
+            (" intern.example:443 ", "https://intern.example/", true),
+            ("intern.example:443", "https://a.intern.example/", true),
+            ("intern.example:443", "https://other.example/", false),
+            ("[::1]:8080", "http://[::1]:8080/", true),
+            ("10.0.0.0/8:80", "http://10.1.2.3/", true),
+        ] {
+            let exception = PortException::parse(entry).expect(entry);
+            let url = Url::parse(address).expect("a URL");
+            assert_eq!(exception.matches(&url), is_direct, "{entry} {address}");
+        }
+        for entry in ["", "*", "localhost", "::1", "fe80::1:80", "host:", ":80", "host:name"] {
+            assert!(PortException::parse(entry).is_none(), "{entry}");
         }
     }
 
