@@ -152,21 +152,29 @@ pub(crate) fn review(folder: &Path, manifest: &Manifest) -> Result<Review, Strin
     let mut review = Review { notes: manifest.notes.clone(), ..Review::default() };
     servers(&manifest.servers, None, &mut review)?;
     let (files, mut problems) = manifest.context_paths(folder);
+    let mut ignored = Vec::new();
     // The value of a variable is only known when the extension is used.
     for name in manifest.variable_context_files() {
-        problems.retain(|problem| *problem != format!("its context file `{name}` does not exist"));
+        let outside = format!("its context file `{name}` is outside its directory");
+        let missing = format!("its context file `{name}` does not exist");
+        problems.retain(|problem| *problem != missing);
         if name.starts_with("${workspacePath}") {
-            let note = format!("its context file `{name}` is outside its directory and is ignored");
-            review.notes.push(note);
+            // Gemini CLI ignores it, too.
+            problems.retain(|problem| *problem != outside);
+            ignored.push(format!("{outside} and is ignored"));
             continue;
         }
-        review.lines.push(format!("context: `{name}` is included in every session"));
+        review.lines.push(format!(
+            "context: `{name}` is included in every session, if its variables lead to a file in its \
+             directory"
+        ));
     }
     if let Some(problem) = problems.iter().find(|problem| {
         !problem.ends_with("does not exist") && !problem.ends_with("is a directory")
     }) {
         return Err(problem.clone());
     }
+    problems.extend(ignored);
     review.notes.extend(problems.iter().cloned());
     review.missing = problems;
     for file in files {
@@ -392,6 +400,32 @@ mod tests {
             ]
         );
         assert_eq!(review.notes, Vec::<String>::new());
+    }
+
+    #[test]
+    fn context_files_outside_are_ignored_only_in_the_workspace() {
+        let review = |names: &str| {
+            let manifest =
+                format!(r#"{{"name": "a", "version": "1", "contextFileName": {names}}}"#);
+            review_of(&[("gemini-extension.json", &manifest), ("docs/C.md", "text")])
+        };
+        let found = review(r#"["${extensionPath}/docs/../docs/C.md", "${workspacePath}/W.md"]"#);
+        let found = found.expect("reviewed");
+        assert_eq!(found.lines, ["context: `docs/C.md` is included in every session"]);
+        let ignored =
+            "its context file `${workspacePath}/W.md` is outside its directory and is ignored";
+        assert_eq!((&found.notes, &found.missing), (&found.missing, &vec![ignored.to_owned()]));
+        let found = review(r#""$HOME/H.md""#).expect("reviewed");
+        assert!(found.lines[0].contains("if its variables lead to a file"), "{:?}", found.lines);
+        for (names, reason) in [
+            (r#""docs/../../x""#, "is outside its directory"),
+            (r#""/docs/C.md""#, "is outside its directory"),
+            ("5", "`contextFileName` must be a string or a list of strings"),
+            (r#"["docs/C.md", {}]"#, "`contextFileName` must be a string or a list of strings"),
+        ] {
+            let error = review(names).expect_err(names);
+            assert!(error.contains(reason), "{error}");
+        }
     }
 
     #[test]

@@ -193,7 +193,9 @@ impl Manifest {
         manifest.context_files = match object.get("contextFileName") {
             None | Some(Value::Null) => None,
             Some(Value::String(name)) => Some(vec![name.clone()]),
-            Some(value) => Some(texts(value, "contextFileName")?),
+            Some(value) => Some(texts(value, "contextFileName").map_err(|_| {
+                "`contextFileName` must be a string or a list of strings".to_owned()
+            })?),
         };
         if let Some(value) = object.get("excludeTools").filter(|value| !value.is_null()) {
             manifest.exclude_tools = texts(value, "excludeTools")?;
@@ -319,6 +321,21 @@ pub fn is_name(name: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
 }
 
+/// Whether a relative path leads out of its directory nowhere.
+fn stays_inside(relative: &Path) -> bool {
+    let mut depth = 0_usize;
+    relative.components().all(|part| {
+        let next = match part {
+            Component::Normal(_) => depth.checked_add(1),
+            Component::CurDir => Some(depth),
+            Component::ParentDir => depth.checked_sub(1),
+            Component::RootDir | Component::Prefix(_) => None,
+        };
+        depth = next.unwrap_or_default();
+        next.is_some()
+    })
+}
+
 fn inside(folder: &Path, names: &[String]) -> (Vec<PathBuf>, Vec<String>) {
     let (mut paths, mut problems) = (Vec::new(), Vec::new());
     let root = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
@@ -326,9 +343,7 @@ fn inside(folder: &Path, names: &[String]) -> (Vec<PathBuf>, Vec<String>) {
         // Names are relative to the extension directory anyway.
         let own = name.strip_prefix("${extensionPath}").map(|rest| rest.trim_start_matches('/'));
         let relative = Path::new(own.unwrap_or(name));
-        let is_plain = relative
-            .components()
-            .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+        let is_plain = stays_inside(relative);
         let display_name = one_line(name, 100);
         if name.trim().is_empty() {
             problems.push("`contextFileName` has an empty name".to_owned());
