@@ -70,7 +70,7 @@ impl Catalog {
         let mut plain: HashSet<&str> = HashSet::new();
         for file in &files.commands {
             let is_broken = catalog.broken.contains_key(&file.name);
-            let is_reserved = is_reserved_for(file);
+            let is_reserved = is_reserved(&file.name);
             let contested = is_reserved || is_broken || count.get(file.name.as_str()) > Some(&1);
             // A command of an extension can always be called with the extension's name as well.
             let of_extension = matches!(file.source, CommandSource::Extension(_));
@@ -207,13 +207,6 @@ fn file_errors(files: &CommandFiles) -> HashMap<String, String> {
     broken
 }
 
-/// Returns whether the file's name is reserved for a built-in command. Aliases of built-in commands
-/// are reserved only against extensions.
-fn is_reserved_for(file: &CommandFile) -> bool {
-    let is_extension = matches!(file.source, CommandSource::Extension(_));
-    is_reserved(&file.name) || (is_extension && is_alias(&file.name))
-}
-
 /// Builds the error for an unclosed block in a template, with its position in the file.
 fn open_block(file: &CommandFile, open: &UnclosedBlock) -> CommandProblem {
     let before: String = file.prompt.chars().take(open.index).collect();
@@ -267,7 +260,7 @@ fn unique_name(name: &str, used: &mut HashSet<String>) -> String {
 
 fn rename_notice(file: &CommandFile, name: &str) -> String {
     let path = file.path.display();
-    match is_reserved_for(file) {
+    match is_reserved(&file.name) {
         true => {
             format!("`/{}` is a built-in command: `{path}` is available as `/{name}`", file.name)
         }
@@ -370,6 +363,21 @@ mod tests {
         assert_eq!(catalog.find("diff").map(|it| it.template.as_str()), Some("u"));
         assert_eq!(catalog.find("commit:pr").map(|it| it.template.as_str()), Some("p"));
         let report = "`/diff` is `/x/diff.toml`; the built-in command is `/parallax:diff`";
+        assert!(catalog.notices().iter().any(|notice| notice == report), "{:?}", catalog.notices());
+    }
+
+    #[test]
+    fn command_of_an_extension_overrides_only_an_alias() {
+        let extension = |name: &str| file(name, CommandSource::Extension("sec".to_owned()), "e");
+        let catalog = catalog(vec![extension("usage"), extension("help")]);
+        for (name, is_its) in
+            [("usage", true), ("sec:usage", true), ("help", false), ("sec:help", true)]
+        {
+            assert_eq!(catalog.find(name).is_some(), is_its, "{name}");
+        }
+        assert_eq!(catalog.conflicts().len(), 1, "{:?}", catalog.conflicts());
+        let report =
+            "`/usage` runs `/x/usage.toml` instead of the built-in command with this alias";
         assert!(catalog.notices().iter().any(|notice| notice == report), "{:?}", catalog.notices());
     }
 

@@ -30,8 +30,8 @@ pub fn is_parallax_only(name: &str) -> bool {
     names(true).any(|known| known == name) || OWN_ALIASES.contains(&name)
 }
 
-/// Returns whether this is only an alias of a built-in command that Gemini CLI has too. A file of
-/// the user or the project can override it, because the command also has its main name.
+/// Returns whether this is only an alias of a built-in command that Gemini CLI has too. A file can
+/// override it, because the command also has its main name.
 pub fn is_alias(name: &str) -> bool {
     let is_known = TABLE.iter().any(|command| command.aliases.contains(&name));
     is_known && !is_parallax_only(name) && !is_reserved(name)
