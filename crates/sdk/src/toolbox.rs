@@ -8,8 +8,10 @@ use std::time::{Duration, Instant};
 
 use parallax_engine::EventBus;
 use parallax_exec::Processes;
+use parallax_exec::background::BackgroundState;
 use parallax_files::{SeenFiles, Workspace, remove_tree, remove_tree_until};
 use parallax_protocol::event::{EventBody, ItemDone, Level};
+use parallax_protocol::excerpt;
 use parallax_protocol::model::Model;
 use parallax_protocol::shell::{BackgroundCompletion, Shell};
 use parallax_protocol::tool::Tool;
@@ -118,6 +120,22 @@ impl Toolbox {
         task.await.unwrap_or(false)
     }
 
+    /// Returns a notice that names the commands that still run in the background and end with the
+    /// session, if there are any.
+    pub(crate) async fn ending_commands(&self) -> Option<String> {
+        let processes = self.processes.clone();
+        let listing = tokio::task::spawn_blocking(move || processes.background());
+        let all = listing.await.unwrap_or_default();
+        let mut running: Vec<String> = all
+            .iter()
+            .filter(|process| process.state == BackgroundState::Running)
+            .map(|process| short_command(&process.command))
+            .collect();
+        // One command may have left several processes.
+        running.dedup();
+        ending_notice(&running)
+    }
+
     /// Ends all remaining processes. Returns a notice about files they replaced, if any.
     pub(crate) async fn close(self) -> Option<String> {
         self.processes.shutdown().await;
@@ -134,6 +152,32 @@ impl Toolbox {
         });
         clearing.await.unwrap_or_default()
     }
+}
+
+/// Returns the beginning of a command in one line.
+fn short_command(command: &str) -> String {
+    const MAX_LENGTH: usize = 60;
+    let line = excerpt::one_line(command);
+    match excerpt::truncate(&line, MAX_LENGTH) {
+        whole if whole.len() == line.len() => line,
+        start => format!("{start}…"),
+    }
+}
+
+fn ending_notice(commands: &[String]) -> Option<String> {
+    /// Maximum number of commands to name.
+    const NAMED: usize = 3;
+    let [named @ .., last] = commands else { return None };
+    if named.is_empty() {
+        return Some(format!("Ended the background command `{last}`."));
+    }
+    let shown: Vec<String> =
+        commands.iter().take(NAMED).map(|command| format!("`{command}`")).collect();
+    let more = match commands.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(", and {more} more"),
+    };
+    Some(format!("Ended {} background commands: {}{more}.", commands.len(), shown.join(", ")))
 }
 
 /// Removes a directory of commands, including subdirectories without permissions, which commands
@@ -305,5 +349,26 @@ pub(crate) fn redaction(launch: &SessionConfig) -> parallax_exec::environment::R
         blocked: set.blocked,
         credentials: set.credentials,
         dotenv_names: launch.config.environment.names_of_project().map(str::to_owned).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ended_background_commands_are_named_briefly() {
+        let notice = |commands: &[&str]| {
+            let commands: Vec<String> = commands.iter().map(|it| short_command(it)).collect();
+            ending_notice(&commands)
+        };
+        assert_eq!(notice(&[]), None);
+        assert_eq!(notice(&["a\n b"]).unwrap(), "Ended the background command `a b`.");
+        assert_eq!(
+            notice(&["a", "b", "c", "d", "e"]).unwrap(),
+            "Ended 5 background commands: `a`, `b`, `c`, and 2 more."
+        );
+        let long = notice(&[&"x".repeat(100)]).unwrap();
+        assert_eq!(long, format!("Ended the background command `{}…`.", "x".repeat(60)));
     }
 }
