@@ -69,19 +69,29 @@ function clock(ms) {
 }
 
 const plural = (value, word) => `${count(value)} ${word}${value === 1 ? '' : 's'}`;
-const percent = (part, whole) => (whole ? `${Math.round((100 * part) / whole)} %` : '–');
+
+function percent(part, whole) {
+  if (!whole) return '–';
+  const share = (100 * part) / whole;
+  return share > 0 && share < 0.5 ? '< 1 %' : `${Math.round(share)} %`;
+}
 
 function firstLine(text, limit = 160) {
   const line = clean(text).split('\n').find((one) => one.trim()) ?? '';
   return line.length > limit ? `${line.slice(0, limit)}…` : line;
 }
 
-/** A list that only has the elements of the rows that can be seen. Arrow keys move the selection. */
+/**
+ * A list that only has the elements of the rows that can be seen. Arrow keys move the selection.
+ * `state(item)` is all of an item that can change: rows with the same state are not made again.
+ */
 class VirtualList {
-  constructor({ label, height = 36, head, row, select }) {
+  constructor({ label, height = 36, head, row, select, state = () => '' }) {
     this.rowHeight = height;
     this.row = row;
     this.select = select;
+    this.state = state;
+    this.shown = new Map();
     this.items = [];
     this.selected = -1;
     this.space = h('div.rows', { role: 'presentation' });
@@ -135,17 +145,30 @@ class VirtualList {
   draw() {
     const first = Math.max(0, Math.floor(this.body.scrollTop / this.rowHeight) - 6);
     const shown = Math.ceil((this.body.clientHeight || 600) / this.rowHeight) + 12;
+    const before = this.shown;
+    this.shown = new Map();
     const rows = this.items.slice(first, first + shown).map((item, offset) => {
       const at = first + offset;
-      const row = h('div.row', {
-        role: 'option', 'data-at': at, id: `${this.body.id || 'row'}-${at}`, 'aria-selected': String(at === this.selected),
-        'aria-setsize': this.items.length, 'aria-posinset': at + 1,
-      }, this.row(item, at));
-      row.style.top = `${at * this.rowHeight}px`;
-      row.style.height = `${this.rowHeight}px`;
+      const state = this.state(item);
+      const known = before.get(at);
+      const row = known?.item === item && known.state === state ? known.row : this.make(item, at);
+      this.shown.set(at, { item, state, row });
+      const isSelected = String(at === this.selected);
+      if (row.getAttribute('aria-selected') !== isSelected) row.setAttribute('aria-selected', isSelected);
+      const size = String(this.items.length);
+      if (row.getAttribute('aria-setsize') !== size) row.setAttribute('aria-setsize', size);
       return row;
     });
+    const { children } = this.space;
+    if (children.length === rows.length && rows.every((row, at) => row === children[at])) return;
     this.space.replaceChildren(...rows);
+  }
+
+  make(item, at) {
+    const row = h('div.row', { role: 'option', 'data-at': at, id: `${this.body.id || 'row'}-${at}`, 'aria-posinset': at + 1 }, this.row(item, at));
+    row.style.top = `${at * this.rowHeight}px`;
+    row.style.height = `${this.rowHeight}px`;
+    return row;
   }
 }
 

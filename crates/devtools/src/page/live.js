@@ -2,7 +2,7 @@
 // while they run, runs of hooks, notices.
 
 /** Characters of bodies that are kept. */
-const BODIES = 32e6;
+const BODIES = 16e6;
 /** Milliseconds by which the times of a journal and a tap may differ. */
 const NEAR = 1500;
 const CHUNKS = 2000;
@@ -10,8 +10,9 @@ const CHUNKS = 2000;
 // The tap names the agent of a subagent's request, the journal only says that it is one.
 const isOfRole = (role, wire) => role === wire || role === 'subagent';
 
-/** Items are numbered in each agent. */
-const liveKey = ({ agents, item }) => [...(agents ?? []), item].join('/');
+/** Items are numbered in each run of an agent: `runs` are the items of the calls that started it. */
+const runKey = ({ runs, agents }) => (runs ?? agents ?? []).join('/');
+const liveKey = (call) => [runKey(call), call.item].filter(Boolean).join('/');
 
 /** The bodies of one process. Most are kept as differences to an earlier one. */
 class Bodies {
@@ -68,7 +69,7 @@ Object.assign(Session.prototype, {
     this.bodies ??= new Bodies();
     this.bodies.add(sent.body);
     const recorded = this.requests.slice(-2000).findLast((one) => !one.wire && isOfRole(one.role, sent.role) && Math.abs(one.start - time) < NEAR && (!one.bytes || one.bytes === sent.size));
-    const request = recorded ?? this.addRequest({ start: time, model: sent.model, role: sent.role, usage: {}, bytes: sent.size, isRunning: true, isLive: true });
+    const request = recorded ?? this.addRequest({ start: time, turn: this.turnAt(time), model: sent.model, role: sent.role, usage: {}, bytes: sent.size, isRunning: true, isLive: true });
     request.wire = { id: sent.id, attempt: sent.attempt, method: sent.method, url: sent.url, headers: sent.headers, body: sent.body.key, bytes: sent.body.bytes, sent: time, bodies: this.bodies };
     if (!recorded && sent.role === 'main') Object.assign(request, { base: this.contents, sent: this.contents.length, compacted: this.compacted });
     this.live.set(sent.id, request);
@@ -128,10 +129,13 @@ Object.assign(Session.prototype, {
   live_call(call, time) {
     const key = liveKey(call);
     if (call.agents.length) {
-      const server = this.serverOf(call.name);
-      const nested = { agent: call.agents.at(-1), item: call.item, name: call.name, args: call.args, asked: time, start: time, states: [], status: 'running', server };
+      const agent = call.agents.at(-1);
+      const facts = { item: call.item, args: call.args, states: [], outer: this.liveCalls.get(runKey(call)) };
+      const recorded = this.recordedAgentCall(agent, call.name, time);
+      facts.outer ??= recorded?.outer;
+      const nested = Object.assign(recorded ?? { agent, name: call.name, asked: time, start: time, turn: this.turnAt(time), status: 'running', server: this.serverOf(call.name) }, facts);
       this.liveCalls.set(key, nested);
-      this.addCall(nested);
+      if (!recorded) this.addCall(nested);
       return;
     }
     const facts = { item: call.item, states: [], liveTime: time, index: call.index };
@@ -139,27 +143,46 @@ Object.assign(Session.prototype, {
     this.liveCalls.set(key, known ? Object.assign(known, facts) : { name: call.name, isWaiting: true, ...facts });
   },
 
+  /** Remembers a call of a subagent that so far only the journal has. */
+  expectReport(call) {
+    const key = `${call.agent}/${call.name}`;
+    const waiting = this.unreported.get(key);
+    if (waiting) waiting.push(call);
+    else this.unreported.set(key, [call]);
+  },
+
+  /** The call of a subagent, if the journal had it before the tap. */
+  recordedAgentCall(agent, name, time) {
+    const waiting = this.unreported.get(`${agent}/${name}`) ?? [];
+    const at = waiting.findIndex((call) => Math.abs(call.asked - time) < NEAR);
+    return at < 0 ? undefined : waiting.splice(at, 1)[0];
+  },
+
   /** What the tap knew of a call before the journal. */
   reportedCall(name, index) {
-    for (const call of this.liveCalls.values()) {
-      if (!call.isWaiting || call.name !== name || call.index !== index) continue;
+    const from = (this.turn?.start ?? 0) - NEAR;
+    for (const [key, call] of this.liveCalls) {
+      if (!call.isWaiting || call.name !== name || call.index !== index || call.liveTime < from) continue;
       call.isWaiting = false;
+      if (call.isEnded) this.liveCalls.delete(key);
       return call;
     }
     return undefined;
   },
 
-  live_call_state({ agents, item, phase, title }, time) {
-    const call = this.liveCalls.get(liveKey({ agents, item }));
+  live_call_state(state, time) {
+    const call = this.liveCalls.get(liveKey(state));
     if (!call) return;
-    call.states.push({ phase, at: time });
-    call.title ??= title ?? undefined;
+    call.states.push({ phase: state.phase, at: time });
+    call.title ??= state.title ?? undefined;
   },
 
   live_call_end(end) {
     const call = this.liveCalls.get(liveKey(end));
     if (!call) return;
-    this.liveCalls.delete(liveKey(end));
+    // The journal may not have it yet.
+    if (call.isWaiting) call.isEnded = true;
+    else this.liveCalls.delete(liveKey(end));
     call.ran = end.arguments ?? undefined;
     call.data = end.data ?? undefined;
     if (call.agent && end.tool !== end.name) Object.assign(call, { requested: end.name, name: end.tool });
@@ -194,7 +217,7 @@ Object.assign(Session.prototype, {
   live_hook(hook, time) {
     const run = { name: hook.name, event: hook.event, start: time, end: time + hook.duration, success: hook.success };
     this.hooks.push(run);
-    this.turns.findLast((turn) => turn.start - NEAR <= time)?.hooks.push(run);
+    this.turnAt(time)?.hooks.push(run);
     this.note(hook.success ? 'info' : 'warning', 'hook', `${hook.event}: ${hook.name} ${hook.success ? 'ran' : 'failed'} in ${duration(hook.duration)}${hook.exit_code === null ? '' : `, exit code ${hook.exit_code}`}`, time, hook);
   },
 

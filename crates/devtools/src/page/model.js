@@ -1,6 +1,7 @@
 // The session as data: records of the journal, and what a running session reports.
 
 const KINDS = ['system and tools', 'memory and context', 'prompts', 'answers', 'tool calls', 'tool results', 'summaries'];
+const SUMMARY = 6;
 const millis = (time) => {
   const parsed = typeof time === 'number' ? time : Date.parse(time);
   return Number.isNaN(parsed) ? undefined : parsed;
@@ -38,7 +39,7 @@ class Session {
     Object.assign(this, {
       head: {}, title: '', contents: [], turns: [], requests: [], calls: [], items: [], log: [], compactions: [],
       compacted: null, spent: null, budgets: [], open: [], waiting: [], last: undefined, live: new Map(), liveCalls: new Map(),
-      hooks: [], window: undefined, dropped: 0, servers: new Map(), approvals: [], messages: [],
+      hooks: [], window: undefined, dropped: 0, servers: new Map(), approvals: [], messages: [], unreported: new Map(),
     });
   }
 
@@ -60,6 +61,16 @@ class Session {
 
   get turn() {
     return this.turns.at(-1);
+  }
+
+  /** The turn that something happened in, which may be reported long after. */
+  turnAt(time) {
+    const at = this.turns.findLastIndex((turn) => turn.start <= time);
+    const turn = this.turns[at];
+    const next = this.turns[at + 1];
+    // Hooks run before the journal has the prompt.
+    const isBetween = !turn || turn.end < time;
+    return isBetween && next && next.start - time < NEAR ? next : turn ?? this.turn;
   }
 
   on_session(head) {
@@ -135,6 +146,13 @@ class Session {
     call.turn?.calls.push(call);
   }
 
+  /** A call can be reported before the journal has the prompt of its turn. */
+  moveCall(call, turn) {
+    if (call.turn) call.turn.calls = call.turn.calls.filter((one) => one !== call);
+    call.turn = turn;
+    turn?.calls.push(call);
+  }
+
   /** The MCP server of a tool, by its name. */
   serverOf(tool) {
     const names = [...this.servers.keys(), ...this.calls.map((call) => call.server).filter(Boolean)];
@@ -144,16 +162,21 @@ class Session {
   /** The calls of a subagent, which the result of its call lists. */
   agentCalls(outer, progress) {
     if (!Array.isArray(progress?.steps)) return;
-    const reported = this.calls.slice(-2000).filter((call) => call.agent === progress.agent && !call.outer);
+    const reported = this.calls.slice(-2000).filter((call) => call.agent === progress.agent && !call.isRecorded && (!call.outer || call.outer === outer));
     outer.steps = progress.steps.map((step) => {
       const asked = step.started ?? outer.start;
-      const at = reported.findIndex((call) => call.name === step.name && Math.abs(call.asked - asked) < NEAR);
+      const at = reported.findIndex((call) => (call.requested ?? call.name) === step.name && Math.abs(call.asked - asked) < NEAR);
       const call = at < 0 ? { agent: progress.agent, name: step.name, asked, start: asked, turn: outer.turn } : reported.splice(at, 1)[0];
-      Object.assign(call, { outer, title: step.title, status: step.status ?? 'cancelled', server: call.server ?? this.serverOf(step.name) });
+      Object.assign(call, { outer, isRecorded: true, title: step.title, status: step.status ?? 'cancelled', server: call.server ?? this.serverOf(step.name) });
       call.duration ??= step.durationMs;
       call.end ??= asked + (step.durationMs ?? 0);
       call.output ??= step.error;
-      if (at < 0) this.addCall(call);
+      if (at < 0) {
+        this.addCall(call);
+        this.expectReport(call);
+      } else if (call.turn !== outer.turn) {
+        this.moveCall(call, outer.turn);
+      }
       return call;
     });
   }
@@ -208,7 +231,7 @@ class Session {
   addRequest(facts) {
     const request = { number: this.requests.length + 1, retries: 0, turn: this.turn, chunks: [], ...facts };
     this.requests.push(request);
-    this.turn?.requests.push(request);
+    request.turn?.requests.push(request);
     return request;
   }
 
@@ -263,14 +286,18 @@ function bodyOf(request) {
   const { base = [], sent = 0, compacted } = request;
   const later = base.slice(0, sent);
   if (!compacted || compacted.at > sent) return later;
-  const made = (wire) => {
+  const content = (wire, kind) => {
     const parts = wire.parts ?? [];
     const size = sizes(parts);
-    return { role: wire.role, parts, kind: 6, size, chars: size.text + size.call + size.result + size.context, key: wire };
+    return { role: wire.role, parts, kind, size, chars: size.text + size.call + size.result + size.context, key: wire };
   };
   const pieces = compacted.pieces.flatMap((piece) => {
     if (piece.kept) return compacted.base.slice(piece.kept[0], piece.kept[1]);
-    return [made((piece.changed ?? piece.made).wire)];
+    if (piece.made) return [content(piece.made.wire, SUMMARY)];
+    // A content that became shorter is still what it was.
+    const { wire } = piece.changed;
+    const isResult = wire.parts?.some((part) => part.functionResponse);
+    return [content(wire, wire.role === 'model' ? 3 : isResult ? 5 : 2)];
   });
   return [...pieces, ...later.slice(compacted.at)];
 }
@@ -288,17 +315,39 @@ function difference(session, request) {
   return { body, shared, earlier, sharedSize: size(body.slice(0, shared)), addedSize: size(body.slice(shared)) };
 }
 
+/** The kind of most of a content. */
+function mainKind({ kind, size }) {
+  if (kind === SUMMARY) return kind;
+  const sums = [[size.text, kind === 5 ? 2 : kind], [size.context, 1], [size.call, 4], [size.result, 5]];
+  return sums.reduce((most, one) => (one[0] > most[0] ? one : most))[1];
+}
+
+/** What was computed of requests that ended: they are drawn often. */
+const breakdowns = new WeakMap();
+
 /** Tokens of a request by kind: shares of its size, and the rest of the service's count. */
 function breakdown(request) {
+  const total = request.usage?.promptTokenCount || 0;
+  const known = breakdowns.get(request);
+  if (known?.total === total && known.sent === request.sent) return known.sums;
+  const sums = computeBreakdown(request, total);
+  breakdowns.set(request, { total, sent: request.sent, sums });
+  return sums;
+}
+
+function computeBreakdown(request, total) {
   const sums = [0, 0, 0, 0, 0, 0, 0];
   for (const content of bodyOf(request)) {
     const { text, call, result, context } = content.size;
+    if (content.kind === SUMMARY) {
+      sums[SUMMARY] += content.chars / 4;
+      continue;
+    }
     sums[1] += context / 4;
     sums[content.kind === 5 ? 2 : content.kind] += text / 4;
     sums[4] += call / 4;
     sums[5] += result / 4;
   }
-  const total = request.usage?.promptTokenCount || 0;
   const estimated = sums.reduce((sum, value) => sum + value, 0);
   if (total > estimated) {
     sums[0] = total - estimated;

@@ -105,7 +105,7 @@ class ConsoleView {
     const levels = ['debug', 'info', 'warning', 'error'];
     const least = levels.indexOf(this.level.value);
     const words = this.search.value.toLowerCase();
-    const lines = log.filter((line) => levels.indexOf(line.level) >= least && (!this.target.value || line.target.split('.')[0] === this.target.value) && (!words || `${line.target} ${line.text}`.toLowerCase().includes(words)));
+    const lines = least === 0 && !words && !this.target.value ? log : log.filter((line) => levels.indexOf(line.level) >= least && (!this.target.value || line.target.split('.')[0] === this.target.value) && (!words || `${line.target} ${line.text}`.toLowerCase().includes(words)));
     this.found.textContent = plural(lines.length, 'line');
     this.list.set(lines, true);
   }
@@ -253,6 +253,7 @@ class McpView {
       label: 'MCP messages',
       row: (call) => [h('span.muted', clock(call.asked)), h('span', { title: call.server }, call.server), h('span.text', call.isMessage ? `${call.sent ? '→' : '←'} ${call.name}` : call.agent ? `${call.agent}: ${call.name}` : call.name), h('span', call.isNotification ? pill('calm', 'notification') : pill({ success: 'good', error: 'bad', running: 'run' }[call.status] ?? 'warn', call.status)), h('span.right', call.isNotification ? '' : duration(call.duration))],
       select: (call) => this.detail(call),
+      state: (call) => [call.status, call.duration].join(),
     });
     this.list.element.classList.add('mcp');
     this.element = h('div.fill', this.servers, split(this.list.element, this.details));
@@ -261,12 +262,13 @@ class McpView {
   show() {
     const calls = this.session.calls.filter((call) => call.server);
     const servers = new Map([...this.session.servers.keys()].map((name) => [name, []]));
-    for (const call of calls) servers.set(call.server, [...(servers.get(call.server) ?? []), call]);
-    this.servers.replaceChildren(...[...servers].map(([name, list]) => {
-      const failed = list.filter((call) => call.status === 'error').length;
-      const sum = list.reduce((total, call) => total + (call.duration ?? 0), 0);
-      return h('section.card', h('h3', name), h('p.muted', `${plural(list.length, 'call')} · ${failed ? `${failed} failed` : 'no errors'} · ${list.length ? `${duration(sum / list.length)} on average` : 'not called'}`));
-    }), servers.size ? '' : empty('No MCP server was called in this session.'));
+    for (const call of calls) {
+      if (servers.has(call.server)) servers.get(call.server).push(call);
+      else servers.set(call.server, [call]);
+    }
+    const state = JSON.stringify([calls.length, calls.reduce((sum, call) => sum + (call.duration ?? 0), 0), [...servers.keys()]]);
+    if (state !== this.state) this.cards(servers);
+    this.state = state;
     const { messages } = this.session;
     const rows = messages.length ? [...calls, ...messages].sort((one, other) => one.asked - other.asked) : calls;
     this.list.element.parentElement.hidden = !rows.length;
@@ -275,6 +277,14 @@ class McpView {
     if (selected) this.list.selected = rows.indexOf(selected);
     if (this.list.selected < 0 && rows.length) this.list.choose(0);
     else this.list.draw();
+  }
+
+  cards(servers) {
+    this.servers.replaceChildren(...[...servers].map(([name, list]) => {
+      const failed = list.filter((call) => call.status === 'error').length;
+      const sum = list.reduce((total, call) => total + (call.duration ?? 0), 0);
+      return h('section.card', h('h3', name), h('p.muted', `${plural(list.length, 'call')} · ${failed ? `${failed} failed` : 'no errors'} · ${list.length ? `${duration(sum / list.length)} on average` : 'not called'}`));
+    }), servers.size ? '' : empty('No MCP server was called in this session.'));
   }
 
   message(message) {

@@ -7,6 +7,9 @@ let session = new Session();
 let views = new Map();
 let current = 'Requests';
 let planned = false;
+let drawnAt = 0;
+/** Milliseconds between two drawings of what arrives. */
+const PAUSE = 40;
 
 function view(name) {
   if (!views.has(name)) views.set(name, new (VIEWS.find(([one]) => one === name)[1])(session));
@@ -15,6 +18,7 @@ function view(name) {
 
 function draw() {
   planned = false;
+  drawnAt = performance.now();
   const { head, requests, turns, calls } = session;
   const title = session.title || head.sessionId || 'A session';
   $('title').textContent = clean(title);
@@ -23,15 +27,32 @@ function draw() {
   const cached = requests.reduce((sum, one) => sum + cachedOf(one), 0);
   const cost = session.spent?.cost ?? (requests.some((one) => one.cost !== undefined) ? requests.reduce((sum, one) => sum + (one.cost ?? 0), 0) : undefined);
   const facts = [['Turns', count(turns.length)], ['Requests', count(requests.length)], ['Tool calls', count(calls.length)], ['Input tokens', tokens(input)], ['Cached', percent(cached, input)], ['Output tokens', tokens(requests.reduce((sum, one) => sum + outputTokens(one), 0))], ['Cost', dollars(cost)], ['Project', head.project ?? '–'], ['Started', head.startTime ? new Date(head.startTime).toLocaleString() : '–']];
-  $('facts').replaceChildren(...facts.map(([name, value]) => h('div', h('dt', name), h('dd', { title: value }, value))));
+  showFacts(facts);
   view(current).show();
 }
 
-/** Draws with the next frame, once for all that arrives until then. */
+/** Only what changed is written: each of them costs a layout. */
+function showFacts(facts) {
+  const shown = $('facts').querySelectorAll('dd');
+  if (shown.length !== facts.length) {
+    $('facts').replaceChildren(...facts.map(([name, value]) => h('div', h('dt', name), h('dd', { title: value }, value))));
+    return;
+  }
+  facts.forEach(([, value], at) => {
+    const text = clean(value);
+    if (shown[at].textContent === text) return;
+    shown[at].textContent = text;
+    shown[at].title = value;
+  });
+}
+
+/** Draws soon, once for all that arrives until then. */
 function plan() {
   if (planned) return;
   planned = true;
-  requestAnimationFrame(draw);
+  const wait = drawnAt + PAUSE - performance.now();
+  if (wait > 0) setTimeout(() => requestAnimationFrame(draw), wait);
+  else requestAnimationFrame(draw);
 }
 
 function open(name, isUser) {

@@ -10,6 +10,8 @@ const statusOf = (request) => {
 };
 const inputOf = (request) => request.usage?.promptTokenCount ?? 0;
 const outputTokens = (request) => (request.usage?.candidatesTokenCount ?? 0) + (request.usage?.thoughtsTokenCount ?? 0);
+/** What fails costs nothing that is known. */
+const costOf = (request) => (request.error && !request.cost ? undefined : request.cost);
 const cachedOf = (request) => request.usage?.cachedContentTokenCount ?? 0;
 
 function section(title, ...children) {
@@ -32,9 +34,11 @@ class RequestsView {
         h('span.c0', clock(request.start)), h('span.c1', { title: request.model }, request.model), h('span.c2', request.role), h('span.c3', statusOf(request)),
         h('span.c4', request.retries ? String(request.retries) : '0'), h('span.c5', duration(request.first)),
         h('span.c6', `${request.isEstimate ? '≈ ' : ''}${duration(request.latency ?? Date.now() - request.start)}`),
-        h('span.c7', tokens(inputOf(request))), h('span.c8', tokens(cachedOf(request))), h('span.c9', tokens(outputTokens(request))), h('span.c10', dollars(request.cost)),
+        h('span.c7', tokens(inputOf(request))), h('span.c8', tokens(cachedOf(request))), h('span.c9', tokens(outputTokens(request))), h('span.c10', dollars(costOf(request))),
       ],
       select: (request) => this.detail(request),
+      // The duration of one that runs grows.
+      state: (request) => [request.retries, request.isRunning ? Date.now() : request.latency, request.first, inputOf(request), outputTokens(request), request.cost, request.error, request.status, request.model, request.role, request.start].join(),
     });
     this.list.element.classList.add('requests');
     this.element = split(this.list.element, this.details);
@@ -44,6 +48,25 @@ class RequestsView {
     this.list.set(this.session.requests, true);
     if (this.list.selected < 0 && this.session.requests.length) this.list.choose(0);
     else if (this.shown && this.drawn !== this.stateOf(this.shown)) this.detail(this.shown);
+    else if (this.shown && this.chunks !== this.shown.chunks.length) this.progress(this.shown);
+  }
+
+  /** Draws the chunks that arrived. */
+  progress(request) {
+    this.chunks = request.chunks.length;
+    for (const [part, made] of [['facts', this.factsOf(request)], ['stream', this.timeline(request)]]) {
+      this.parts[part].replaceWith(made);
+      this.parts[part] = made;
+    }
+  }
+
+  factsOf(request) {
+    return pairs([
+      ['Model', request.model], ['Purpose', request.role], ['Status', statusOf(request)], ['Retries', String(request.retries ?? 0)],
+      ['Started', clock(request.start)], ['Time to first token', duration(request.first)], ['Duration', `${request.isEstimate ? '≈ ' : ''}${duration(request.latency)}`],
+      ['Input tokens', count(inputOf(request))], ['Cached', `${count(cachedOf(request))} (${percent(cachedOf(request), inputOf(request))})`],
+      ['Output tokens', count(outputTokens(request))], ['Cost', dollars(costOf(request))], request.bytes ? ['Size', bytes(request.bytes)] : null,
+    ]);
   }
 
   /** Selects a request of the main agent by its number among those that were answered. */
@@ -62,12 +85,8 @@ class RequestsView {
     this.drawn = this.stateOf(request);
     const { body, shared, earlier, sharedSize, addedSize } = difference(this.session, request);
     const isMain = request.role === 'main';
-    const facts = pairs([
-      ['Model', request.model], ['Purpose', request.role], ['Status', statusOf(request)], ['Retries', String(request.retries ?? 0)],
-      ['Started', clock(request.start)], ['Time to first token', duration(request.first)], ['Duration', `${request.isEstimate ? '≈ ' : ''}${duration(request.latency)}`],
-      ['Input tokens', count(inputOf(request))], ['Cached', `${count(cachedOf(request))} (${percent(cachedOf(request), inputOf(request))})`],
-      ['Output tokens', count(outputTokens(request))], ['Cost', dollars(request.cost)], request.bytes ? ['Size', bytes(request.bytes)] : null,
-    ]);
+    this.chunks = request.chunks.length;
+    this.parts = { facts: this.factsOf(request), stream: this.timeline(request) };
     const change = isMain && request.base ? section('What changed',
       earlier
         ? h('p', `The same as request ${earlier.number} up to content ${shared}: ${plural(shared, 'content')}, ${bytes(sharedSize)}. New: ${plural(body.length - shared, 'content')}, ${bytes(addedSize)}.`)
@@ -76,8 +95,8 @@ class RequestsView {
       this.contents(body, shared)) : null;
     const answer = request.content;
     this.details.replaceChildren(...[
-      h('h2', `Request ${request.number}`), facts,
-      this.timeline(request), change, ...wireSections(this.session, request, (shared, added) => this.meter(shared, added)),
+      h('h2', `Request ${request.number}`), this.parts.facts,
+      this.parts.stream, change, ...wireSections(this.session, request, (shared, added) => this.meter(shared, added)),
       answer ? section('Response', answer.thoughts?.map((text) => h('details.branch', h('summary', 'Thought: ', firstLine(text)), prose(text))), answer.parts?.map((part, at) => tree(part, at, 'all'))) : null,
     ].filter(Boolean));
     [...this.details.querySelectorAll('details')].forEach((one, at) => {
@@ -86,9 +105,9 @@ class RequestsView {
     if (opened.length) this.details.scrollTop = scrollTop;
   }
 
-  /** What of a request may have changed since it was drawn. */
+  /** What of a request may have changed since it was drawn, beside chunks. */
   stateOf(request) {
-    return [request.isRunning, request.latency, request.chunks.length, request.wire?.status, request.wire?.retry?.attempt, request.content ? 1 : 0, request.error].join();
+    return [request.isRunning, request.latency, request.wire?.status, request.wire?.retry?.attempt, request.content ? 1 : 0, request.error].join();
   }
 
   meter(shared, added) {
@@ -118,7 +137,7 @@ class RequestsView {
   timeline(request) {
     const { chunks } = request;
     const total = request.latency ?? chunks.at(-1)?.at ?? 0;
-    if (!total) return null;
+    if (!total) return h('span');
     const chart = svg('svg', { class: 'timeline', viewBox: '0 0 600 44', preserveAspectRatio: 'none', role: 'img', 'aria-label': 'When chunks arrived' });
     const x = (value) => (600 * value) / total;
     if (request.first !== undefined) {
@@ -126,7 +145,9 @@ class RequestsView {
     } else {
       chart.append(svg('rect', { x: 0, y: 14, width: 600, height: 16, class: request.error || request.isRunning ? 'wait' : 'stream' }));
     }
-    for (const chunk of chunks.slice(0, 1500)) chart.append(svg('rect', { x: x(chunk.at), y: 6, width: 1.5, height: 32, class: 'chunk' }));
+    // One element, however many chunks there are.
+    const places = new Set(chunks.map((chunk) => x(chunk.at).toFixed(1)));
+    if (places.size) chart.append(svg('path', { d: [...places].map((place) => `M${place} 6h1.5v32h-1.5z`).join(''), class: 'chunk' }));
     const words = [
       request.first === undefined ? null : `first token after ${duration(request.first)}`, `total ${duration(total)}`,
       chunks.length ? `${plural(chunks.length, 'chunk')}, ${bytes(request.wire?.received ?? 0)}` : null,
@@ -136,6 +157,24 @@ class RequestsView {
 }
 
 const busyFrom = (row) => row.busy ?? row.start;
+
+/** The call whose agent made a request, if only one of these can have. */
+function agentOf(calls, request) {
+  if (request.role !== 'subagent') return undefined;
+  const running = calls.filter((call) => (call.start ?? call.asked) - 2 <= request.start && request.start <= (call.end ?? Infinity));
+  return running.length === 1 ? running[0] : undefined;
+}
+
+/** Puts what an agent did below the call that started it. */
+function nest(rows) {
+  const known = new Set(rows.map((row) => row.call).filter(Boolean));
+  const inner = Map.groupBy(rows, (row) => (known.has(row.outer) ? row.outer : undefined));
+  const below = (call, depth) => (inner.get(call) ?? []).flatMap((row) => {
+    row.depth = depth;
+    return row.call && row.call !== call ? [row, ...below(row.call, depth + 1)] : [row];
+  });
+  return below(undefined, 0);
+}
 
 /** Marks the critical path: from the end, always what ended last before what is marked already. */
 function markCritical(rows) {
@@ -156,8 +195,22 @@ class TurnsView {
       row: (turn) => [h('span.turn', h('b', String(turn.number)), h('span.text', firstLine(turn.prompt) || '(no text)')),
         h('span.muted', `${duration((turn.end ?? this.session.last) - turn.start)} · ${plural(turn.requests.length, 'request')} · ${plural(turn.calls.length, 'tool call')}${turn.reason && turn.reason !== 'done' ? ` · ${turn.reason}` : turn.end ? '' : ' · running'}`)],
       select: (turn) => this.detail(turn),
+      state: (turn) => [turn.end ?? this.session.last, turn.requests.length, turn.calls.length, turn.reason].join(),
     });
     this.list.element.classList.add('turns');
+    this.waterfall = new VirtualList({
+      label: 'Waterfall', height: 34,
+      row: (row) => {
+        const name = h('span.name', { title: row.note }, h(`i.dot.${row.kind}`), row.name, h('span.muted', row.note && ` ${firstLine(row.note, 70)}`));
+        if (row.depth) name.style.paddingInlineStart = `${Math.min(row.depth, 3)}rem`;
+        return [
+          name,
+          h('span.track', row.pieces.map(([kind, start, end]) => this.place(h(`i.bar.${kind}`), start, end))),
+          h('span.time', row.isBad ? pill('bad', 'failed') : null, row.isCritical ? h('span.critical', { title: 'On the critical path' }, '◆ ') : null, duration(row.end - busyFrom(row))),
+        ];
+      },
+    });
+    this.waterfall.element.classList.add('waterfall');
     this.details = h('div.details', { tabindex: 0, role: 'region', 'aria-label': 'Waterfall of the turn' }, empty('Select a turn.'));
     this.element = split(this.list.element, this.details);
   }
@@ -166,17 +219,30 @@ class TurnsView {
     const { turns } = this.session;
     this.list.set(turns, true);
     if (this.list.selected < 0 && turns.length) this.list.choose(turns.length - 1);
-    else if (this.shown && !this.shown.isDrawnAsEnded) this.detail(this.shown);
+    else if (this.shown && (this.shown.end === undefined || this.drawn !== this.stateOf(this.shown))) this.detail(this.shown);
+  }
+
+  /** What of a turn that ended can still be reported. */
+  stateOf({ end, requests, calls, hooks }) {
+    return [end, requests.length, calls.length, hooks.length, calls.reduce((sum, call) => sum + (call.states?.length ?? 0), 0)].join();
+  }
+
+  place(element, start, end) {
+    const { from, to } = this;
+    element.style.left = `${(100 * (start - from)) / (to - from)}%`;
+    element.style.width = `max(2px, ${(100 * Math.max(0, end - start)) / (to - from)}%)`;
+    return element;
   }
 
   bars(turn) {
     const rows = [];
+    const agents = [...new Set(turn.calls.map((call) => call.outer).filter(Boolean))];
     for (const request of turn.requests) {
       const end = request.end ?? this.session.now();
       // Journals of earlier versions do not say when the first token came.
       const isWaiting = request.error || request.isRunning || request.isLive;
       const pieces = request.first === undefined ? [[isWaiting ? 'wait' : 'stream', request.start, end]] : [['wait', request.start, request.start + request.first], ['stream', request.start + request.first, end]];
-      rows.push({ start: request.start, end, name: `Request ${request.number}`, note: request.role === 'main' ? request.model : `${request.role}, ${request.model}`, pieces, kind: 'request', isBad: request.error });
+      rows.push({ start: request.start, end, name: `Request ${request.number}`, note: request.role === 'main' ? request.model : `${request.role}, ${request.model}`, pieces, kind: 'request', isBad: request.error, outer: agentOf(agents, request) });
     }
     for (const call of turn.calls) {
       const end = call.end ?? this.session.now();
@@ -194,34 +260,26 @@ class TurnsView {
       }
       // Waiting for calls before it is not time that the call took.
       const busy = Math.min(end, call.states?.length ? call.states[0].at : ran);
-      rows.push({ start, busy, end, name: call.name, note: [call.agent, call.title, call.sandbox ? `sandbox ${duration(call.sandbox.before + call.sandbox.after)}` : null].filter(Boolean).join(': '), pieces, kind: call.server ? 'mcp' : 'tool', isBad: call.status === 'error', status: call.status });
+      rows.push({ start, busy, end, name: call.name, note: [call.agent, call.title, call.sandbox ? `sandbox ${duration(call.sandbox.before + call.sandbox.after)}` : null].filter(Boolean).join(': '), pieces, kind: call.server ? 'mcp' : 'tool', isBad: call.status === 'error', status: call.status, call, outer: call.outer });
     }
     for (const hook of turn.hooks) rows.push({ start: hook.start, end: hook.end, name: `Hook ${hook.name}`, note: hook.event, pieces: [['hook', hook.start, hook.end]], kind: 'hook', isBad: !hook.success });
-    return rows.sort((one, other) => one.start - other.start);
+    return nest(rows.sort((one, other) => one.start - other.start));
   }
 
   detail(turn) {
     if (!turn) return;
+    if (this.shown !== turn) {
+      this.waterfall.selected = -1;
+      this.waterfall.body.scrollTop = 0;
+    }
     this.shown = turn;
-    turn.isDrawnAsEnded = turn.end !== undefined;
+    this.drawn = this.stateOf(turn);
     const rows = this.bars(turn);
-    const from = Math.min(turn.start, ...rows.slice(0, 50).map((row) => row.start));
-    const to = Math.max(turn.end ?? 0, ...rows.slice(-50).map((row) => row.end), from + 1);
+    const from = rows.reduce((first, row) => Math.min(first, row.start), turn.start);
+    const to = rows.reduce((last, row) => Math.max(last, row.end), Math.max(turn.end ?? 0, from + 1));
     markCritical(rows);
-    const place = (element, start, end) => {
-      element.style.left = `${(100 * (start - from)) / (to - from)}%`;
-      element.style.width = `max(2px, ${(100 * Math.max(0, end - start)) / (to - from)}%)`;
-      return element;
-    };
-    const list = new VirtualList({
-      label: 'Waterfall', height: 34,
-      row: (row) => [
-        h('span.name', { title: row.note }, h(`i.dot.${row.kind}`), row.name, h('span.muted', row.note && ` ${firstLine(row.note, 70)}`)),
-        h('span.track', row.pieces.map(([kind, start, end]) => place(h(`i.bar.${kind}`), start, end))),
-        h('span.time', row.isBad ? pill('bad', 'failed') : null, row.isCritical ? h('span.critical', { title: 'On the critical path' }, '◆ ') : null, duration(row.end - busyFrom(row))),
-      ],
-    });
-    list.element.classList.add('waterfall');
+    Object.assign(this, { from, to });
+    const list = this.waterfall;
     const model = turn.requests.reduce((sum, one) => sum + (one.latency ?? 0), 0);
     const tools = turn.calls.reduce((sum, one) => sum + (one.duration ?? 0), 0);
     const hooks = turn.hooks.reduce((sum, one) => sum + (one.end - one.start), 0);
@@ -313,19 +371,19 @@ class ContextView {
     const sums = breakdown(request);
     const total = sums.reduce((one, other) => one + other, 0);
     const window = request.window ?? this.session.window;
-    const rows = sums.map((value, kind) => h('tr', h('th', { scope: 'row' }, h(`i.swatch.k${kind}`), KINDS[kind]), h('td', count(value)), h('td', percent(value, total))));
-    if (window) rows.push(h('tr', h('th', { scope: 'row' }, h('i.swatch.free'), 'free'), h('td', count(Math.max(0, window - total))), h('td', percent(Math.max(0, window - total), window))));
+    const rows = sums.map((value, kind) => h('tr', h('th', { scope: 'row' }, h(`i.swatch.k${kind}`), KINDS[kind]), h('td', count(value)), h('td', percent(value, total)), window ? h('td', percent(value, window)) : null));
+    if (window) rows.push(h('tr', h('th', { scope: 'row' }, h('i.swatch.free'), 'free'), h('td', count(Math.max(0, window - total))), h('td', ''), h('td', percent(Math.max(0, window - total), window))));
     const body = bodyOf(request);
     const list = new VirtualList({
       label: 'Contents', height: 34,
-      row: (content, at) => [h('span.muted', String(at + 1)), h('span', h(`i.swatch.k${content.kind}`), KINDS[content.kind]), h('span.muted', `≈ ${tokens(content.chars / 4)}`), h('span.text', firstLine(textOf(content.parts) || content.parts?.map((part) => part.functionCall?.name ?? part.functionResponse?.name ?? '').join(' ')))],
+      row: (content, at) => [h('span.muted', String(at + 1)), h('span', h(`i.swatch.k${mainKind(content)}`), KINDS[mainKind(content)]), h('span.muted', `≈ ${tokens(content.chars / 4)}`), h('span.text', firstLine(textOf(content.parts) || content.parts?.map((part) => part.functionCall?.name ?? part.functionResponse?.name ?? '').join(' ')))],
       select: (content, _, isUser) => isUser && opened.replaceChildren(...content.parts.map((part, at) => tree(part, at, true))),
     });
     list.element.classList.add('context-list');
     const opened = h('div.contents');
     this.details.replaceChildren(
       h('h2', `Context of request ${request.number}`),
-      h('div.columns', h('table.numbers', h('thead', h('tr', h('th', 'Part'), h('th', 'Tokens'), h('th', 'Share'))), h('tbody', rows), h('tfoot', h('tr', h('th', 'Total'), h('td', count(total)), h('td', window ? `${percent(total, window)} of ${tokens(window)}` : '')))), h('div', list.element, opened)),
+      h('div.columns', h('table.numbers', h('thead', h('tr', h('th', 'Part'), h('th', 'Tokens'), h('th', 'Of request'), window ? h('th', `Of ${tokens(window)}`) : null)), h('tbody', rows), h('tfoot', h('tr', h('th', 'Total'), h('td', count(total)), h('td', percent(total, total)), window ? h('td', percent(total, window)) : null))), h('div', list.element, opened)),
     );
     list.element.style.setProperty('--rows', String(Math.min(body.length, 12)));
     list.set(body);

@@ -155,12 +155,18 @@ fn agents(scope: &EventScope) -> Vec<&str> {
     scope.subagents.iter().map(|subagent| subagent.name.as_str()).collect()
 }
 
+/// The items of the calls that started these agents: several agents can have the same name.
+fn runs(scope: &EventScope) -> Vec<&str> {
+    scope.subagents.iter().map(|subagent| subagent.item.as_str()).collect()
+}
+
 /// What a call of an MCP server was sent and what it returned; of other calls the arguments.
 fn call_end(scope: &EventScope, end: &CallEnd<'_>) -> Value {
     let done = end.done;
     json!({
         "time": now(),
         "agents": agents(scope),
+        "runs": runs(scope),
         "item": end.item.as_str(),
         "name": done.name,
         "tool": end.tool,
@@ -183,6 +189,7 @@ fn event_message(scope: &EventScope, event: &EventBody) -> Option<(&'static str,
             json!({
                 "time": time,
                 "agents": agents(scope),
+                "runs": runs(scope),
                 "item": item.as_str(),
                 "index": start.index,
                 "name": start.name,
@@ -194,6 +201,7 @@ fn event_message(scope: &EventScope, event: &EventBody) -> Option<(&'static str,
             json!({
                 "time": time,
                 "agents": agents(scope),
+                "runs": runs(scope),
                 "item": state.item.as_str(),
                 "phase": state.phase,
                 "title": state.title,
