@@ -82,7 +82,7 @@ impl AgentProcess {
         };
         let mut done = log.run;
         done.duration = started_at.elapsed();
-        done.cost = log.cost.filter(|_| !log.has_unknown_cost);
+        done.cost = (!log.has_unknown_cost).then_some(log.cost);
         done.error = failed.or(log.error);
         done
     }
@@ -176,7 +176,7 @@ async fn tail(mut stream: impl AsyncRead + Unpin) -> String {
 #[derive(Default)]
 struct Log {
     run: AgentRun,
-    cost: Option<f64>,
+    cost: f64,
     has_unknown_cost: bool,
     error: Option<String>,
     is_over: bool,
@@ -238,7 +238,9 @@ impl Log {
                 let total = event.pointer("/tokens/total").and_then(Value::as_u64);
                 self.run.tokens = self.run.tokens.saturating_add(total.unwrap_or_default());
                 match event.get("cost_usd").and_then(Value::as_f64) {
-                    Some(cost) => *self.cost.get_or_insert(0.0) += cost,
+                    Some(cost) => self.cost += cost,
+                    // What failed without an answer costs nothing.
+                    None if total.unwrap_or_default() == 0 && event.get("error").is_some() => {}
                     None => self.has_unknown_cost = true,
                 }
             }
@@ -304,13 +306,24 @@ mod tests {
             assert_eq!(log.event(&event), None);
         }
         assert_eq!((log.run.answer.as_str(), log.run.tokens), ("It is 7.", 15));
-        assert_eq!(log.cost, Some(0.75));
+        assert!((log.cost - 0.75).abs() < 1e-9 && !log.has_unknown_cost);
         let call = &log.run.calls[0];
         assert_eq!((call.tool.as_str(), call.step), ("read_file", 1));
         assert_eq!(call.error.as_deref(), Some("no such file"));
         let ask = json!({"type": "ask", "id": "a", "kind": "approval"});
         assert_eq!(log.event(&ask).expect("a reply")["outcome"], "cancel");
         assert!(log.is_complete() && log.error.is_none());
+    }
+
+    #[test]
+    fn cost_is_unknown_only_if_an_answer_has_no_price() {
+        let mut log = Log::default();
+        let failed =
+            json!({"type": "usage", "role": "main", "tokens": {"total": 0}, "error": "server"});
+        log.event(&failed);
+        assert!(!log.has_unknown_cost, "no request was answered");
+        log.event(&json!({"type": "usage", "role": "main", "tokens": {"total": 9}}));
+        assert!(log.has_unknown_cost);
     }
 
     #[tokio::test]

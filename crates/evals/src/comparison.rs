@@ -10,6 +10,8 @@ use crate::statistics::{Proportion, difference, sign_test};
 
 /// The significance level.
 const LEVEL: f64 = 0.05;
+/// Cases that must change in the same direction for the sign test to reach that level.
+const MIN_CHANGED: usize = 6;
 
 /// The differences between two result files.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -135,8 +137,8 @@ impl Comparison {
                 };
                 let _ = writeln!(
                     text,
-                    "B − A: {:+.1} percentage points (95 % interval {:+.1} to {:+.1}), {p_text}, \
-                     over {cases} in both",
+                    "B − A: {:+.1} percentage points (95 % interval over runs {:+.1} to {:+.1}); \
+                     sign test over cases: {p_text}; over {cases} in both",
                     difference * 100.0,
                     interval.0 * 100.0,
                     interval.1 * 100.0,
@@ -150,6 +152,14 @@ impl Comparison {
                     (true, true) => "B is better.\n",
                     (true, false) => "A is better.\n",
                 });
+                if excludes_zero && !is_clear {
+                    let _ = writeln!(
+                        text,
+                        "The interval takes all runs as independent. Over cases, the changes can \
+                         be chance ({p_text}); at least {MIN_CHANGED} cases must change in the \
+                         same direction to show a difference.",
+                    );
+                }
             }
             _ => text.push_str("No case is in both files: the results cannot be compared.\n"),
         }
@@ -218,6 +228,7 @@ mod tests {
             duration_ms: 1,
             tool_calls: 0,
             checks: Vec::new(),
+            judge: None,
             session_id: None,
             tags: Vec::new(),
             wrong_step: None,
@@ -235,12 +246,22 @@ mod tests {
         };
         let clear = Comparison::new(&all(false), &all(true));
         assert!(clear.p_value < Some(0.001) && clear.text().contains("B is better."));
-        assert!(clear.text().contains("p < 0.001, over the 20 cases in both"), "{}", clear.text());
+        assert!(clear.text().contains("p < 0.001; over the 20 cases in both"), "{}", clear.text());
         let one = Comparison::new(
             &results(&[("a", true), ("b", false)]),
             &results(&[("a", true), ("b", true)]),
         );
         assert!(one.text().contains("do not show") && one.text().contains("+ b  0 % → 100 %"));
+        let all_three = |pass: bool| results(&[("a", pass), ("b", pass), ("c", pass)]);
+        let few = Comparison::new(&all_three(true), &all_three(false));
+        let text = few.text();
+        assert!(few.interval.is_some_and(|(_, high)| high < 0.0), "{text}");
+        assert!(
+            text.contains("do not show") && text.contains("can be chance (p = 0.250)"),
+            "{text}"
+        );
+        assert!(sign_test(MIN_CHANGED as u64, 0) < LEVEL);
+        assert!(sign_test(MIN_CHANGED as u64 - 1, 0) > LEVEL);
         let other = Comparison::new(&results(&[("a", true)]), &results(&[("z", true)]));
         assert_eq!(other.unpaired_cases, ["a", "z"]);
         assert_eq!((other.common_cases, other.difference, other.p_value), (0, None, None));

@@ -60,6 +60,11 @@ pub fn page(results: &[RunResult], style: &str, sessions: &BTreeMap<String, Stri
             95 % interval.</p>",
         report.total.passed, report.total.runs
     );
+    if let Some(judges) = &report.judges {
+        let (tokens, cost) = (grouped(judges.tokens), dollars(judges.cost));
+        let _ =
+            writeln!(page, "<p class=\"muted\">Judges used {tokens} more tokens, cost {cost}.</p>");
+    }
     groups(&mut page, "Models", &report.models, &report);
     groups(&mut page, "Tags", &report.tags, &report);
     runs(&mut page, results, sessions);
@@ -238,6 +243,7 @@ mod tests {
             duration_ms: 1500,
             tool_calls: 2,
             checks: vec![check],
+            judge: None,
             session_id: Some("id".to_owned()),
             tags: vec!["\"t".to_owned()],
             wrong_step: Some(WrongStep {

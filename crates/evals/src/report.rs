@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use crate::results::RunResult;
+use crate::results::{JudgeUse, RunResult};
 use crate::statistics::{Proportion, all_pass};
 
 /// The aggregated results of several runs.
@@ -44,6 +44,8 @@ pub struct Report {
     pub tags: Vec<RunGroup>,
     /// The largest number of runs of one case with one model.
     pub runs_per_case: u64,
+    /// What all judges used, if there were any. It is not part of the runs.
+    pub judges: Option<JudgeUse>,
 }
 
 impl Report {
@@ -68,6 +70,7 @@ impl Report {
             models: groups(models),
             tags: groups(tags),
             runs_per_case,
+            judges: judges(results),
         }
     }
 
@@ -108,8 +111,21 @@ impl Report {
             rows("models", &self.models);
         }
         rows("tags", &self.tags);
+        if let Some(judges) = &self.judges {
+            let cost = judges.cost.map_or_else(|| "–".to_owned(), |cost| format!("${cost:.4}"));
+            let _ = writeln!(text, "Judges used {} more tokens, cost {cost}.", judges.tokens);
+        }
         text
     }
+}
+
+/// Adds up what judges used.
+fn judges(results: &[RunResult]) -> Option<JudgeUse> {
+    let used = results.iter().filter_map(|result| result.judge);
+    used.reduce(|one, other| JudgeUse {
+        tokens: one.tokens.saturating_add(other.tokens),
+        cost: one.cost.zip(other.cost).map(|(one, other)| one + other),
+    })
 }
 
 #[expect(clippy::cast_precision_loss, reason = "no run takes 2^52 ms")]
@@ -170,6 +186,7 @@ mod tests {
             duration_ms: 1000,
             tool_calls: 1,
             checks: Vec::new(),
+            judge: None,
             session_id: None,
             tags: vec!["t".to_owned()],
             wrong_step: None,
@@ -192,6 +209,20 @@ mod tests {
         assert!((report.total.all_runs_pass - 0.5).abs() < 1e-9, "b passes always, a does not");
         assert_eq!(report.tags[0].name, "t");
         let table = report.table();
+        assert_eq!(report.judges, None);
         assert!(table.contains("pass^2") && table.contains("3/4") && table.contains("$2.0000"));
+    }
+
+    #[test]
+    fn judges_are_counted_apart_from_the_runs() {
+        let judged =
+            |cost| RunResult { judge: Some(JudgeUse { tokens: 7, cost }), ..result("a", 1, true) };
+        let report = Report::from_results(&[judged(Some(0.25)), judged(Some(0.5))]);
+        assert_eq!((report.total.tokens, report.total.cost), (20, Some(1.0)));
+        assert_eq!(report.judges, Some(JudgeUse { tokens: 14, cost: Some(0.75) }));
+        let table = report.table();
+        assert!(table.contains("Judges used 14 more tokens, cost $0.7500."), "{table}");
+        let report = Report::from_results(&[judged(Some(0.25)), judged(None)]);
+        assert!(report.table().contains("cost –."));
     }
 }

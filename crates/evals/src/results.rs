@@ -21,9 +21,9 @@ pub struct RunResult {
     pub run: u32,
     /// Whether every check passed.
     pub pass: bool,
-    /// Tokens of all requests together.
+    /// Tokens of all requests of the run together, without those of the judge.
     pub tokens: u64,
-    /// The cost in US dollars; `None` if a price is unknown.
+    /// The cost of the run in US dollars; `None` if a price is unknown.
     pub cost: Option<f64>,
     /// How long the agent worked, in milliseconds.
     pub duration_ms: u64,
@@ -31,6 +31,9 @@ pub struct RunResult {
     pub tool_calls: u64,
     /// The checks, in the order of the case.
     pub checks: Vec<CheckResult>,
+    /// What the judge used, if the case has one and it was asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub judge: Option<JudgeUse>,
     /// The session ID, which DevTools can open; `None` if no session started.
     pub session_id: Option<String>,
     /// The tags of the case.
@@ -45,6 +48,15 @@ pub struct RunResult {
     /// Why the run did not complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+}
+
+/// What a judge used to judge a run.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct JudgeUse {
+    /// Tokens of all its requests together.
+    pub tokens: u64,
+    /// Their cost in US dollars; `None` if the price is unknown.
+    pub cost: Option<f64>,
 }
 
 /// The first step of a run that went wrong.

@@ -14,7 +14,7 @@ use crate::case_outcome::CaseOutcome;
 use crate::error::EvalError;
 use crate::judge::judge;
 use crate::recording;
-use crate::results::{CheckResult, RunResult};
+use crate::results::{CheckResult, JudgeUse, RunResult};
 use crate::workspace::CaseWorkspace;
 use crate::wrong_step::first_wrong_step;
 
@@ -152,6 +152,7 @@ impl Suite {
             duration_ms: 0,
             tool_calls: 0,
             checks: Vec::new(),
+            judge: None,
             session_id: None,
             tags: case.tags.clone(),
             wrong_step: None,
@@ -167,7 +168,7 @@ impl Suite {
         };
         let mut workspace = workspace;
         match self.measure(&job, &workspace, cancel).await {
-            Ok((conversation, checks)) => {
+            Ok((conversation, checks, judge)) => {
                 let calls = conversation.calls.len();
                 result.tool_calls = u64::try_from(calls).unwrap_or(u64::MAX);
                 result.wrong_step = first_wrong_step(&conversation, &case.checks, &checks);
@@ -184,6 +185,7 @@ impl Suite {
                 result.error = conversation.error;
                 result.pass = result.error.is_none() && checks.iter().all(|check| check.pass);
                 result.checks = checks;
+                result.judge = judge;
                 let id = result.session_id.as_ref().filter(|_| !result.pass);
                 result.devtools = id.map(|id| format!("parallax devtools {id}"));
             }
@@ -206,7 +208,7 @@ impl Suite {
         job: &ScheduledRun,
         workspace: &CaseWorkspace,
         cancel: &CancellationToken,
-    ) -> Result<(AgentRun, Vec<CheckResult>), String> {
+    ) -> Result<(AgentRun, Vec<CheckResult>, Option<JudgeUse>), String> {
         let case = &job.case;
         tokio::select! {
             () = cancel.cancelled() => return Err(CANCELED.to_owned()),
@@ -221,7 +223,7 @@ impl Suite {
             directory: workspace.path().to_owned(),
             timeout: case.limits.timeout.unwrap_or(LIMIT),
         };
-        let mut conversation = agent.run_prompts(&case.prompts, cancel).await;
+        let conversation = agent.run_prompts(&case.prompts, cancel).await;
         if cancel.is_cancelled() {
             return Err(CANCELED.to_owned());
         }
@@ -239,6 +241,7 @@ impl Suite {
             () = cancel.cancelled() => return Err(CANCELED.to_owned()),
             checks = outcome.check() => checks,
         };
+        let mut used = None;
         if let Some(by) = &case.judge
             && conversation.error.is_none()
         {
@@ -254,11 +257,10 @@ impl Suite {
                 return Err(CANCELED.to_owned());
             }
             self.store_recording(workspace, "new-judge.jsonl", &stored)?;
-            conversation.tokens += output.tokens;
-            conversation.cost = conversation.cost.zip(output.cost).map(|(one, other)| one + other);
+            used = Some(JudgeUse { tokens: output.tokens, cost: output.cost });
             checks.push(found);
         }
-        Ok((conversation, checks))
+        Ok((conversation, checks, used))
     }
 
     fn arguments(&self, case: &Case, model: Option<&String>) -> Vec<String> {
