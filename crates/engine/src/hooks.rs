@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use parallax_protocol::event::EventBody;
 use parallax_protocol::hooks::{HookCall, HookEvent, HookOutcome, Hooks};
+use parallax_protocol::observer::SpanOf;
 use parallax_protocol::{CancellationToken, Object};
 use serde_json::Value;
 use tokio::task::JoinSet;
@@ -58,7 +59,7 @@ impl HookRunner {
     /// Runs the hooks of an event and shows their messages to the user.
     async fn run(
         &self,
-        call: HookCall,
+        mut call: HookCall,
         inbox: &mut Inbox,
         cancel: &CancellationToken,
     ) -> HookOutcome {
@@ -66,6 +67,7 @@ impl HookRunner {
         if !hooks.has_subscriber(call.event, call.chunk) {
             return HookOutcome::default();
         }
+        call.traceparent = call.traceparent.or_else(|| self.bus.traceparent(SpanOf::Turn));
         let (names, event) = (hooks.titles(&call), call.event);
         let running = with_status(&self.bus, names, hooks.run(call, cancel.clone()));
         let outcome = inbox.while_receiving(running).await;

@@ -243,6 +243,15 @@ impl Hooks for SessionHooks {
     }
 }
 
+/// What hooks run for.
+#[derive(Clone)]
+struct Trigger {
+    /// The text that matchers are applied to.
+    subject: String,
+    /// The trace context for their processes.
+    traceparent: Option<String>,
+}
+
 impl HookContext {
     /// Runs the matching hooks: in parallel, or one after another if any of them is sequential.
     /// Sequential hooks receive the input as changed by earlier ones.
@@ -251,14 +260,16 @@ impl HookContext {
         if !matching.is_empty() {
             self.transcript.update().await;
         }
+        let turn = || self.observer.as_ref()?.traceparent(&EventScope::default(), SpanOf::Turn);
+        let traceparent = call.traceparent.or_else(turn);
+        let trigger = Trigger { subject: call.matcher_subject, traceparent };
         let sequential =
             matching.iter().any(|index| self.hooks.get(*index).is_some_and(|hook| hook.sequential));
         let mut singles = Vec::with_capacity(matching.len());
         if sequential {
             let mut input = call.input;
             for index in matching {
-                let single =
-                    self.run_hook(index, &call.matcher_subject, input.clone(), cancel).await;
+                let single = self.run_hook(index, &trigger, input.clone(), cancel).await;
                 into_input(&mut input, call.event, &single);
                 let ends = single.stops_sequence();
                 singles.push(single);
@@ -270,9 +281,9 @@ impl HookContext {
             let mut running = tokio::task::JoinSet::new();
             for (order, index) in matching.into_iter().enumerate() {
                 let (shared, input) = (Arc::clone(&self), call.input.clone());
-                let (cancel, subject) = (cancel.clone(), call.matcher_subject.clone());
+                let (cancel, trigger) = (cancel.clone(), trigger.clone());
                 running.spawn(async move {
-                    (order, shared.run_hook(index, &subject, input, &cancel).await)
+                    (order, shared.run_hook(index, &trigger, input, &cancel).await)
                 });
             }
             let mut done: Vec<(usize, HookResult)> = running.join_all().await;
@@ -317,7 +328,7 @@ impl HookContext {
     async fn run_hook(
         &self,
         index: usize,
-        subject: &str,
+        trigger: &Trigger,
         input: Object,
         cancel: &CancellationToken,
     ) -> HookResult {
@@ -325,8 +336,8 @@ impl HookContext {
         let (started_at, started) = (Instant::now(), SystemTime::now());
         let observer = self.observer.as_ref().filter(|observer| observer.is_active());
         let read = observer.map(|_| self.input(&hook, input.clone()));
-        let mut single = self.run_program(index, &hook, subject, input, cancel).await;
-        self.trace.note(&hook, subject, started_at.elapsed(), &single).await;
+        let mut single = self.run_program(index, &hook, trigger, input, cancel).await;
+        self.trace.note(&hook, &trigger.subject, started_at.elapsed(), &single).await;
         let end = single.end.take();
         if let (Some(observer), Some(read)) = (observer, read) {
             let run = observed_run(&hook, started, started_at.elapsed(), read, &single, end);
@@ -339,7 +350,7 @@ impl HookContext {
         &self,
         index: usize,
         hook: &Hook,
-        subject: &str,
+        trigger: &Trigger,
         input: Object,
         cancel: &CancellationToken,
     ) -> HookResult {
@@ -362,11 +373,13 @@ impl HookContext {
                 let input = self.input(hook, input);
                 return self.write_log(hook, file.as_deref(), input).await;
             }
-            HookKind::Notify(words) => return own::notification_result(hook, words, subject),
+            HookKind::Notify(words) => {
+                return own::notification_result(hook, words, &trigger.subject);
+            }
             HookKind::Invalid(reason) => return HookResult::from_failure(hook, reason),
         }
         let watch = self.watch(hook).await;
-        let fed = self.feed(hook, input, cancel).await;
+        let fed = self.feed(hook, trigger, input, cancel).await;
         let note = match watch {
             Some(watch) => {
                 let text = hook.command.clone();
@@ -430,6 +443,7 @@ impl HookContext {
     async fn feed(
         &self,
         hook: &Hook,
+        trigger: &Trigger,
         input: Object,
         cancel: &CancellationToken,
     ) -> Result<(PipedOutput, Vec<String>), String> {
@@ -437,7 +451,7 @@ impl HookContext {
         let cannot = |reason: String| format!("failed to start: {reason}");
         if hook.kind == HookKind::Process {
             let start = async || {
-                let environment = self.environment(hook);
+                let environment = self.environment(hook, trigger);
                 let (sandbox, environment) = self.confine(hook, environment).await?;
                 let (text, folder) = (quote_variables(&hook.command), self.project.clone());
                 let started =
@@ -448,7 +462,7 @@ impl HookContext {
         }
         let mut bytes = serde_json::to_vec(&input).map_err(|error| error.to_string())?;
         bytes.push(b'\n');
-        let environment = self.environment(hook);
+        let environment = self.environment(hook, trigger);
         let (sandbox, environment) = self.confine(hook, environment).await.map_err(cannot)?;
         let command = PipedCommand {
             text: quote_variables(&hook.command),
@@ -467,7 +481,11 @@ impl HookContext {
 
     /// Returns the environment of a hook: the user's variables without secrets (in the sandbox,
     /// those that commands receive), the variables for all hooks, and the hook's own.
-    fn environment(&self, hook: &Hook) -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
+    fn environment(
+        &self,
+        hook: &Hook,
+        trigger: &Trigger,
+    ) -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
         let of_user = matches!(hook.source, HookSource::User | HookSource::System);
         let mut environment = match hook.sandbox {
             true => self.shell.environment().variables,
@@ -485,8 +503,7 @@ impl HookContext {
             ("GEMINI_PLANS_DIR".into(), self.plans.clone().into()),
             ("GEMINI_SESSION_ID".into(), self.session.clone().into()),
         ];
-        let trace = self.observer.as_ref();
-        let trace = trace.and_then(|it| it.traceparent(&EventScope::default(), SpanOf::Turn));
+        let trace = trigger.traceparent.clone();
         set.extend(trace.map(|trace| ("TRACEPARENT".into(), trace.into())));
         set.extend(hook.env.iter().map(|(name, value)| (name.clone(), value.into())));
         for (name, value) in set {

@@ -152,12 +152,14 @@ pub struct HookCall {
     pub input: Object,
     /// For `AfterModel`: whether this is one chunk of an answer.
     pub chunk: bool,
+    /// The W3C trace context of what the hook runs for, for its process.
+    pub traceparent: Option<String>,
 }
 
 impl HookCall {
     /// Creates the input of a hook.
     pub fn new(event: HookEvent, subject: impl Into<String>, input: Object) -> Self {
-        Self { event, matcher_subject: subject.into(), input, chunk: false }
+        Self { event, matcher_subject: subject.into(), input, chunk: false, traceparent: None }
     }
 }
 

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use parallax_protocol::event::{ApprovalRequest, Level};
 use parallax_protocol::hooks::{HookCall, HookDecision, HookEvent};
+use parallax_protocol::observer::SpanOf;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::{FileDiff, ToolError, ToolErrorKind, ToolResult};
 use parallax_protocol::{CancellationToken, Object};
@@ -39,6 +40,11 @@ pub(crate) struct AfterTool<'a> {
 }
 
 impl HookRunner {
+    /// Makes a hook part of a call's span.
+    fn of_call(&self, call: &ToolCall, hook: HookCall) -> HookCall {
+        HookCall { traceparent: self.bus.traceparent(SpanOf::Call(&call.item())), ..hook }
+    }
+
     /// Runs the `BeforeTool` hooks.
     ///
     /// # Errors
@@ -53,7 +59,7 @@ impl HookRunner {
         let mut input = registry.tool_input(call);
         input.insert("tool_input".to_owned(), Value::Object(call.args.clone().unwrap_or_default()));
         let subject = registry.declared_name(&call.name);
-        let hook = HookCall::new(HookEvent::BeforeTool, subject, input);
+        let hook = self.of_call(call, HookCall::new(HookEvent::BeforeTool, subject, input));
         let outcome = self.run(hook, inbox, cancel).await;
         if let Some(stop) = &outcome.stop {
             let message = format!("{STOP_PREFIX}{}", outcome.with_hook_names(stop));
@@ -95,7 +101,7 @@ impl HookRunner {
         let subject = registry.declared_name(&call.name);
         let response = tool_response(outcome, &subject, is_build_file);
         input.insert("tool_response".to_owned(), Value::Object(response));
-        let hook = HookCall::new(HookEvent::AfterTool, subject, input);
+        let hook = self.of_call(call, HookCall::new(HookEvent::AfterTool, subject, input));
         let hooked = self.run(hook, inbox, cancel).await;
         if let Some(stop) = &hooked.stop {
             // As with a denial, the tool's output is not used.
