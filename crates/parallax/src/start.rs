@@ -11,7 +11,7 @@ use parallax_commands::{
 use parallax_headless::info_commands::{self, CommandOutput, EngineAnswer, plans};
 use parallax_headless::{OutputFormat, Slash, classify, one_line};
 use parallax_protocol::event::{Failure, FailureKind};
-use parallax_protocol::op::{Op, Prompt};
+use parallax_protocol::op::Prompt;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::typed_input::{CommandApprover, ExpandInput, TypedInput};
 use parallax_protocol::{CancellationToken, Object};
@@ -156,8 +156,11 @@ pub(crate) async fn engine_command(
     text: &str,
 ) -> Result<Option<EngineAnswer>, Failure> {
     let Slash::Command { name, arguments } = classify(text.trim_end()) else { return Ok(None) };
-    // A session that has ended records nothing.
-    let _ = session.ops().send(Op::RecordCommand(name.to_owned())).await;
+    // The first time, files of commands are read.
+    if let Some(op) = tokio::task::block_in_place(|| session.command_record(name)) {
+        // A session that has ended records nothing.
+        let _ = session.ops().send(op).await;
+    }
     info_commands::ask_engine(session, events, name, arguments).await.transpose()
 }
 

@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use parallax_agents::{SessionAgents, SessionSkills};
 use parallax_checkpoints::CheckpointManager;
-use parallax_commands::Commands;
-use parallax_commands::Expander;
+use parallax_commands::{Commands, Expander, built_in_names, strip_parallax_prefix};
 use parallax_context_files::{ContextFile, NestedContext};
 use parallax_devtools::TapSocket;
 use parallax_engine::{EventBus, EventReader, Ledger, SessionHandle, SharedPolicyEngine};
@@ -71,6 +70,15 @@ pub struct OpenSession {
 }
 
 impl OpenSession {
+    /// Returns the operation that records the use of a slash command. Other words behind a slash
+    /// are contents: they are not recorded. Blocking the first time, for files of commands are read.
+    pub fn command_record(&self, name: &str) -> Option<Op> {
+        let plain = strip_parallax_prefix(name).unwrap_or(name);
+        let is_known =
+            built_in_names().any(|known| known == plain) || self.commands.has_command(name);
+        is_known.then(|| Op::RecordCommand(name.to_owned()))
+    }
+
     /// Returns the usage before the session was opened, to continue counting.
     pub fn initial_stats(&self) -> SessionStats {
         let table = self.launch.provider_manager().model_table();

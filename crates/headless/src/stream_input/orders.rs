@@ -114,7 +114,7 @@ impl Conversation<'_> {
             return Ok(());
         };
         if let Slash::Command { name, arguments } = command {
-            self.outbox.push_back(Op::RecordCommand(name.to_owned()));
+            self.outbox.extend(tokio::task::block_in_place(|| session.command_record(name)));
             if let Some(op) = engine_request(session, name, arguments) {
                 self.queued.push_back(QueuedLine::Request { typed_line: text, op });
                 return Ok(());
