@@ -59,6 +59,7 @@ pub(crate) struct MessagesDecoder {
     finish: Option<Finish>,
     finish_message: Option<String>,
     response_id: Option<String>,
+    model: Option<String>,
     finished: bool,
 }
 
@@ -72,6 +73,7 @@ impl MessagesDecoder {
             finish: None,
             finish_message: None,
             response_id: None,
+            model: None,
             finished: false,
         }
     }
@@ -213,6 +215,7 @@ impl MessagesDecoder {
             finish_message: self.finish_message.take(),
             usage: Some(self.usage),
             response_id: self.response_id.take(),
+            model_version: self.model.take(),
             ..Chunk::default()
         });
     }
@@ -234,6 +237,8 @@ impl Decoder for MessagesDecoder {
                 }
                 let id = message.get("id").and_then(Value::as_str);
                 self.response_id = id.map(str::to_owned);
+                let model = message.get("model").and_then(Value::as_str);
+                self.model = model.map(str::to_owned);
             }
             "content_block_start" => {
                 self.start_block(index, event.object("content_block"), &mut chunk);

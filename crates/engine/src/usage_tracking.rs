@@ -112,6 +112,7 @@ impl Model for UsageTrackingModel {
                     .as_ref()
                     .map(|finish| finish.provider_reason.clone()),
                 id: answer.metadata.response_id.as_deref(),
+                model: answer.metadata.model_version.as_deref(),
                 first_chunk_ms: None,
             });
             let status = answer.as_ref().err().and_then(ModelError::status);

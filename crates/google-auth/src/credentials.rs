@@ -99,6 +99,21 @@ impl CredentialSource {
         text(&file, "quota_project_id").ok()
     }
 
+    /// Returns the project of the credentials.
+    pub(crate) async fn project(&self, client: &Client) -> Option<String> {
+        let Some(file) = self.file().await.ok()? else {
+            let path = "computeMetadata/v1/project/project-id";
+            let url = Url::parse(&format!("http://{}/{path}", self.machine)).ok()?;
+            let request = client.get(url).header("Metadata-Flavor", "Google").timeout(MACHINE);
+            let project = response_text(request).await.ok()?;
+            return Some(project.trim().to_owned()).filter(|project| !project.is_empty());
+        };
+        match text(&file, "project_id") {
+            Ok(project) => Some(project),
+            Err(_) => self.quota_project().await,
+        }
+    }
+
     /// Returns the credentials in the file; `None` if there is no file.
     async fn file(&self) -> Result<Option<Value>, String> {
         let (named, path) = match (&self.named, &self.default_file) {

@@ -144,6 +144,13 @@ impl TokenSource {
         }
     }
 
+    /// Returns the project of the credentials: the one that the file names, otherwise the one to be
+    /// billed. Without a file, the metadata server names it.
+    pub async fn project(&self) -> Option<String> {
+        let client = self.client().await.ok()?;
+        self.inner.source.project(client).await
+    }
+
     async fn client(&self) -> Result<&Client, String> {
         let build = || async {
             let options = self.inner.http.clone();

@@ -172,6 +172,24 @@ async fn metadata_server_provides_a_token() {
 }
 
 #[tokio::test]
+async fn project_is_that_of_the_file_or_the_machine() {
+    let service = Service::start(&[(200, json!(4711))]).await;
+    let folder = tempfile::tempdir().expect("a folder");
+    for (credentials, project) in [
+        (json!({"type": "service_account", "project_id": "own", "quota_project_id": "x"}), "own"),
+        (user(), "payer"),
+    ] {
+        let named = file(&folder, &credentials);
+        let google = google(&service, scopes(), &[("GOOGLE_APPLICATION_CREDENTIALS", named)]);
+        assert_eq!(google.project().await.as_deref(), Some(project));
+    }
+    let host = service.base.trim_start_matches("http://").to_owned();
+    let google = google(&service, scopes(), &[("GCE_METADATA_HOST", host)]);
+    assert_eq!(google.project().await.as_deref(), Some("4711"));
+    assert!(service.requests()[0].starts_with("GET /computeMetadata/v1/project/project-id "));
+}
+
+#[tokio::test]
 async fn unavailable_service_is_retried() {
     let token = json!({"access_token": "ya29.a", "expires_in": 3600});
     let service = Service::start(&[(503, json!({})), (429, json!({})), (200, token)]).await;

@@ -250,6 +250,8 @@ impl Decoder for ChatDecoder {
         if chunk.finish.is_some() {
             let id = fields.get("id").and_then(Value::as_str);
             chunk.response_id = id.map(str::to_owned);
+            let model = fields.get("model").and_then(Value::as_str);
+            chunk.model_version = model.map(str::to_owned);
         }
         if !chunk.parts.is_empty() || chunk.finish.is_some() || chunk.usage.is_some() {
             chunks.push_back(chunk);

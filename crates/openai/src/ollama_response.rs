@@ -63,6 +63,8 @@ impl Decoder for OllamaDecoder {
                 _ => FinishReason::Stop,
             };
             chunk.finish = Some(Finish::new(reason, word));
+            let model = event.get("model").and_then(Value::as_str);
+            chunk.model_version = model.map(str::to_owned);
             let count = |key: &str| event.get(key).and_then(Value::as_u64).unwrap_or(0);
             let (prompt, output) = (count("prompt_eval_count"), count("eval_count"));
             let total = prompt.saturating_add(output);

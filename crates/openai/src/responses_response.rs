@@ -41,6 +41,7 @@ struct ResponsesEvent<'a> {
 #[serde(default)]
 struct WholeResponse<'a> {
     id: Option<String>,
+    model: Option<String>,
     usage: Option<Value>,
     incomplete_details: Option<Value>,
     error: Option<Value>,
@@ -146,6 +147,7 @@ impl ResponsesDecoder {
         chunk.finish = Some(Finish::new(reason, word));
         chunk.usage = response.usage.as_ref().and_then(usage);
         chunk.response_id = response.id;
+        chunk.model_version = response.model;
         Ok(())
     }
 }

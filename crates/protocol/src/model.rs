@@ -194,7 +194,7 @@ pub struct Chunk {
     pub page_reads: Option<PageReads>,
     /// A token from which the service can continue the answer.
     pub continuation: Option<String>,
-    /// The model that answered.
+    /// The model that answered, as the service names it.
     pub model_version: Option<String>,
     /// The service's id of the response.
     pub response_id: Option<String>,

@@ -85,6 +85,8 @@ pub struct ResponseFacts<'a> {
     pub finish: Option<String>,
     /// The response id of the service.
     pub id: Option<&'a str>,
+    /// The model that answered, as the service names it.
+    pub model: Option<&'a str>,
     /// Milliseconds from sending the request to the first chunk.
     pub first_chunk_ms: Option<u64>,
 }

@@ -23,7 +23,7 @@ use crate::options::TelemetryOptions;
 use crate::record::{AttributeSet, LogRecord};
 use crate::spans::{Span, SpanKind};
 use crate::trace_context::TraceContext;
-use request::OpenRequest;
+use request::{OpenRequest, bare_name};
 
 /// Calls and requests that are remembered while they run; of more there are no spans.
 const MAX_OPEN: usize = 4096;
@@ -312,7 +312,7 @@ impl Fold {
                     "gen_ai.provider.name",
                     turn.model.as_deref().map(|it| self.provider(it)),
                 )
-                .with_optional("gen_ai.request.model", turn.model.clone())
+                .with_optional("gen_ai.request.model", turn.model.as_deref().map(bare_name))
                 .with_optional("error.type", error.as_ref().map(|_| word))
                 .into_object();
             let name = format!("invoke_agent {agent}");

@@ -62,6 +62,8 @@ pub(crate) struct EndedRequest {
     pub(crate) parts: Vec<Part>,
     pub(crate) finish: Option<String>,
     pub(crate) response_id: Option<String>,
+    /// The model that answered, as the service names it.
+    pub(crate) answered_by: Option<String>,
     pub(crate) first_chunk: Option<Duration>,
     pub(crate) status: Option<u16>,
     pub(crate) server: Option<ServerAddress>,
@@ -92,6 +94,7 @@ impl InputKind {
                     parts: response.map_or_else(Vec::new, |response| response.parts.to_vec()),
                     finish: response.and_then(|response| response.finish.clone()),
                     response_id: response.and_then(|response| response.id.map(str::to_owned)),
+                    answered_by: response.and_then(|response| response.model.map(str::to_owned)),
                     first_chunk: response
                         .and_then(|response| response.first_chunk_ms)
                         .map(Duration::from_millis),

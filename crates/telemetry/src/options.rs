@@ -34,7 +34,7 @@ pub struct TelemetryOptions {
     pub version: &'static str,
     /// `OTEL_SERVICE_NAME`.
     pub service_name: Option<String>,
-    /// `OTEL_RESOURCE_ATTRIBUTES`.
+    /// `OTEL_RESOURCE_ATTRIBUTES`, and the project for the target `gcp`, if a variable names it.
     pub resource: Vec<(String, String)>,
     /// The trace that the session is part of (`TRACEPARENT`).
     pub parent: Option<TraceContext>,

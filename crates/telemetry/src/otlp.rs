@@ -10,18 +10,18 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use parallax_google_auth::TokenSource;
 use parallax_http::ClientOptions;
-use parallax_http::reqwest::StatusCode;
 use parallax_http::reqwest::header::{AUTHORIZATION, CONTENT_TYPE, RETRY_AFTER};
+use parallax_http::reqwest::{Response, StatusCode};
 use parallax_protocol::Object;
 use parallax_protocol::observer::EventScope;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{OnceCell, mpsc, oneshot};
 
 use crate::delivery::DeliveryState;
 use crate::error::TelemetryError;
 use crate::input::{InputKind, TelemetryInput};
 use crate::metrics::Metrics;
 use crate::options::OtlpOptions;
-use crate::otlp_messages::Program;
+use crate::otlp_messages::{PartialSuccess, Program, export_request};
 use crate::record::LogRecord;
 use crate::spans::Span;
 
@@ -33,11 +33,18 @@ const ATTEMPTS: u32 = 3;
 const RETRY_DELAY: Duration = Duration::from_millis(500);
 /// The longest such wait.
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(10);
+/// Bytes of a response that are read.
+const MAX_RESPONSE: usize = 64 * 1024;
+/// Characters of a collector's explanation that are shown.
+const MAX_EXPLANATION: usize = 200;
+/// The resource attribute that Google Cloud requires.
+pub(crate) const GOOGLE_PROJECT: &str = "gcp.project_id";
 /// How often records that wait are sent.
 const TICK: Duration = Duration::from_secs(5);
 
 enum ExportJob {
     Send {
+        /// Without the resource.
         body: Vec<u8>,
         /// The number of records in it.
         records: u64,
@@ -75,6 +82,8 @@ impl Exporter {
         let client = parallax_http::client(&http)?;
         let sender = Arc::new(Sender {
             client,
+            resource,
+            project: OnceCell::new(),
             headers: options.headers,
             google: options.google,
             is_explicit: options.is_explicit,
@@ -92,7 +101,7 @@ impl Exporter {
         let (traces, metrics) = (signal(options.traces), signal(options.metrics));
         let logs = signal(options.logs);
         tokio::spawn(tick(thread));
-        Ok(Self { program: Program { version, resource }, traces, metrics, logs, delivery })
+        Ok(Self { program: Program { version }, traces, metrics, logs, delivery })
     }
 
     pub(crate) fn spans(&self, spans: &[Span]) {
@@ -142,6 +151,10 @@ async fn tick(thread: mpsc::WeakSender<TelemetryInput>) {
 
 struct Sender {
     client: parallax_http::reqwest::Client,
+    /// Who sends.
+    resource: Object,
+    /// The project of the Google Cloud credentials.
+    project: OnceCell<Option<String>>,
     headers: Vec<(String, String)>,
     google: Option<TokenSource>,
     is_explicit: bool,
@@ -158,23 +171,28 @@ impl Sender {
                 ExportJob::Flush(done) => drop(done),
                 ExportJob::Send { body, records } => {
                     let sent = self.send(&url, body).await;
-                    if let Err(reason) = &sent {
-                        tracing::debug!("telemetry was not sent to {url}: {reason}");
-                        self.has_failed.store(true, Ordering::Relaxed);
-                    }
+                    let lost = match &sent {
+                        // A request with metrics counts as one record, whatever is in it.
+                        Ok(rejected) => (*rejected).min(records),
+                        Err(reason) => {
+                            tracing::debug!("telemetry was not sent to {url}: {reason}");
+                            self.has_failed.store(true, Ordering::Relaxed);
+                            records
+                        }
+                    };
                     // The default collector need not exist.
-                    match sent.is_ok() || !self.is_explicit {
-                        true => self.delivery.deliver(records),
-                        false => self.delivery.lose(records),
-                    }
+                    let lost = if self.is_explicit { lost } else { 0 };
+                    self.delivery.deliver(records - lost);
+                    self.delivery.lose(lost);
                 }
             }
         }
     }
 
-    async fn send(&self, url: &str, body: Vec<u8>) -> Result<(), String> {
+    /// Returns the number of records that the collector did not take.
+    async fn send(&self, url: &str, body: Vec<u8>) -> Result<u64, String> {
         let attempts = if self.has_failed.load(Ordering::Relaxed) { 1 } else { ATTEMPTS };
-        let body = Bytes::from(body);
+        let body = Bytes::from(self.with_resource(body).await);
         let mut number = 1;
         loop {
             let mut request = self
@@ -204,7 +222,7 @@ impl Sender {
             })?;
             let status = response.status();
             if status.is_success() {
-                return Ok(());
+                return Ok(self.rejected(url, response).await);
             }
             let is_busy = matches!(
                 status,
@@ -224,6 +242,45 @@ impl Sender {
             tokio::time::sleep(delay.min(MAX_RETRY_DELAY)).await;
             number += 1;
         }
+    }
+
+    /// Adds who sends to encoded items. For Google Cloud that includes the project.
+    async fn with_resource(&self, body: Vec<u8>) -> Vec<u8> {
+        let google = self.google.as_ref();
+        let Some(google) = google.filter(|_| !self.resource.contains_key(GOOGLE_PROJECT)) else {
+            return export_request(&self.resource, body);
+        };
+        // Without a token, there is nothing to ask the machine for.
+        let find = async || match google.token().await {
+            Ok(_) => google.project().await,
+            Err(_) => None,
+        };
+        let mut resource = self.resource.clone();
+        if let Some(project) = self.project.get_or_init(find).await {
+            resource.insert(GOOGLE_PROJECT.to_owned(), project.clone().into());
+        }
+        export_request(&resource, body)
+    }
+
+    /// Returns how many records a collector rejected that took the others.
+    async fn rejected(&self, url: &str, mut response: Response) -> u64 {
+        let mut body = Vec::new();
+        // A response that breaks off was a success.
+        while let Ok(Some(chunk)) = response.chunk().await
+            && body.len() + chunk.len() <= MAX_RESPONSE
+        {
+            body.extend_from_slice(&chunk);
+        }
+        let PartialSuccess { rejected, message } = PartialSuccess::of_response(&body);
+        let rejected = u64::try_from(rejected).unwrap_or(0);
+        if rejected > 0 {
+            let words: Vec<&str> =
+                message.split(|it: char| it.is_whitespace() || it.is_control()).collect();
+            let message: String = words.join(" ").trim().chars().take(MAX_EXPLANATION).collect();
+            let message = if message.is_empty() { String::new() } else { format!(": {message}") };
+            self.fail(url, &format!("it rejected them{message}"));
+        }
+        rejected
     }
 
     fn fail(&self, url: &str, reason: &str) {

@@ -76,22 +76,8 @@ struct InstrumentationScope {
     version: String,
 }
 
-macro_rules! envelope {
-    ($request:ident $of_resource:ident $of_scope:ident $item:ident) => {
-        #[derive(Clone, PartialEq, Message)]
-        struct $request {
-            #[prost(message, repeated, tag = "1")]
-            of_resources: Vec<$of_resource>,
-        }
-
-        #[derive(Clone, PartialEq, Message)]
-        struct $of_resource {
-            #[prost(message, optional, tag = "1")]
-            resource: Option<Resource>,
-            #[prost(message, repeated, tag = "2")]
-            of_scopes: Vec<$of_scope>,
-        }
-
+macro_rules! of_scope {
+    ($of_scope:ident $item:ident) => {
         #[derive(Clone, PartialEq, Message)]
         struct $of_scope {
             #[prost(message, optional, tag = "1")]
@@ -100,21 +86,64 @@ macro_rules! envelope {
             items: Vec<$item>,
         }
 
-        impl $request {
-            fn of(program: &Program, items: Vec<$item>) -> Vec<u8> {
-                let scope = Some(program.scope());
-                let of_scopes = vec![$of_scope { scope, items }];
-                let resource = Some(Resource { attributes: key_values(&program.resource) });
-                let of_resources = vec![$of_resource { resource, of_scopes }];
-                Self { of_resources }.encode_to_vec()
+        impl $of_scope {
+            fn of(program: Program, items: Vec<$item>) -> Vec<u8> {
+                Self { scope: Some(program.scope()), items }.encode_to_vec()
             }
         }
     };
 }
 
-envelope!(TraceRequest ResourceSpans ScopeSpans SpanMessage);
-envelope!(LogsRequest ResourceLogs ScopeLogs LogMessage);
-envelope!(MetricsRequest ResourceMetrics ScopeMetrics MetricMessage);
+of_scope!(ScopeSpans SpanMessage);
+of_scope!(ScopeLogs LogMessage);
+of_scope!(ScopeMetrics MetricMessage);
+
+/// An export request: those of all signals have the same fields. The resource is known later than
+/// what it did.
+#[derive(Clone, PartialEq, Message)]
+struct ExportRequest {
+    #[prost(message, optional, tag = "1")]
+    of_resource: Option<OfResource>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct OfResource {
+    #[prost(message, optional, tag = "1")]
+    resource: Option<Resource>,
+    /// An encoded message.
+    #[prost(bytes = "vec", tag = "2")]
+    of_scope: Vec<u8>,
+}
+
+/// An export request of encoded items.
+pub(crate) fn export_request(resource: &Object, of_scope: Vec<u8>) -> Vec<u8> {
+    let resource = Some(Resource { attributes: key_values(resource) });
+    ExportRequest { of_resource: Some(OfResource { resource, of_scope }) }.encode_to_vec()
+}
+
+/// The response to an export request: those of all signals have the same fields.
+#[derive(Clone, PartialEq, Message)]
+struct ExportResponse {
+    #[prost(message, optional, tag = "1")]
+    partial_success: Option<PartialSuccess>,
+}
+
+/// What the collector did not take.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct PartialSuccess {
+    #[prost(int64, tag = "1")]
+    pub(crate) rejected: i64,
+    #[prost(string, tag = "2")]
+    pub(crate) message: String,
+}
+
+impl PartialSuccess {
+    /// Reads the body of a successful response. Any other body rejects nothing.
+    pub(crate) fn of_response(body: &[u8]) -> Self {
+        let response = ExportResponse::decode(body).unwrap_or_default();
+        response.partial_success.unwrap_or_default()
+    }
+}
 
 #[derive(Clone, PartialEq, Message)]
 struct SpanMessage {
@@ -243,19 +272,18 @@ struct HistogramPoint {
 }
 
 /// Who sends.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Program {
     pub(crate) version: &'static str,
-    pub(crate) resource: Object,
 }
 
 impl Program {
-    fn scope(&self) -> InstrumentationScope {
+    fn scope(self) -> InstrumentationScope {
         InstrumentationScope { name: "parallax".to_owned(), version: self.version.to_owned() }
     }
 
-    /// An `ExportTraceServiceRequest`.
-    pub(crate) fn spans(&self, spans: &[Span]) -> Vec<u8> {
+    /// A `ScopeSpans`.
+    pub(crate) fn spans(self, spans: &[Span]) -> Vec<u8> {
         let message = |span: &Span| SpanMessage {
             trace_id: span.context.trace.to_vec(),
             span_id: span.context.span.to_vec(),
@@ -274,11 +302,11 @@ impl Program {
                 .map(|error| SpanStatus { message: truncate(error), code: ERROR }),
             flags: span.context.flags().into(),
         };
-        TraceRequest::of(self, spans.iter().map(message).collect())
+        ScopeSpans::of(self, spans.iter().map(message).collect())
     }
 
-    /// An `ExportLogsServiceRequest`.
-    pub(crate) fn logs(&self, records: &[LogRecord]) -> Vec<u8> {
+    /// A `ScopeLogs`.
+    pub(crate) fn logs(self, records: &[LogRecord]) -> Vec<u8> {
         let message = |record: &LogRecord| LogMessage {
             time: nanos(record.time),
             severity: INFO,
@@ -290,11 +318,11 @@ impl Program {
             observed: nanos(record.time),
             event_name: record.name.to_owned(),
         };
-        LogsRequest::of(self, records.iter().map(message).collect())
+        ScopeLogs::of(self, records.iter().map(message).collect())
     }
 
-    /// An `ExportMetricsServiceRequest`.
-    pub(crate) fn metrics(&self, metrics: &Metrics) -> Vec<u8> {
+    /// A `ScopeMetrics`.
+    pub(crate) fn metrics(self, metrics: &Metrics) -> Vec<u8> {
         let (start, now) = (nanos(metrics.start_time()), nanos(SystemTime::now()));
         let items = metrics.read().map(|(instrument, points)| MetricMessage {
             name: instrument.name.to_owned(),
@@ -302,7 +330,7 @@ impl Program {
             unit: instrument.unit.to_owned(),
             data: Some(data(instrument, &points, start, now)),
         });
-        MetricsRequest::of(self, items.collect())
+        ScopeMetrics::of(self, items.collect())
     }
 }
 

@@ -12,6 +12,7 @@ use parallax_http::url::Url;
 use parallax_protocol::ids::SessionId;
 use serde_json::Value;
 
+use crate::otlp::GOOGLE_PROJECT;
 use crate::{OtlpOptions, Telemetry, TelemetryOptions, TraceContext};
 
 /// Default address of a local OTLP collector over HTTP.
@@ -100,8 +101,17 @@ impl TelemetrySettings<'_> {
             .process_variable("GEMINI_CLI_INTEGRATION_TEST")
             .is_some_and(|value| value == "1" || value.eq_ignore_ascii_case("true"));
         let parent = environment.process_variable("TRACEPARENT").and_then(TraceContext::parse);
+        let otlp = self.otlp(outfile.is_some(), warnings);
+        let mut resource = environment.get("OTEL_RESOURCE_ATTRIBUTES").map_or_else(Vec::new, pairs);
+        let has_project = resource.iter().any(|(name, _)| name == GOOGLE_PROJECT);
+        if otlp.as_ref().is_some_and(|otlp| otlp.google.is_some()) && !has_project {
+            let project = ["OTLP_GOOGLE_CLOUD_PROJECT", "GOOGLE_CLOUD_PROJECT"]
+                .into_iter()
+                .find_map(|name| environment.get(name).filter(|value| !value.is_empty()));
+            resource.extend(project.map(|value| (GOOGLE_PROJECT.to_owned(), value.to_owned())));
+        }
         TelemetryOptions {
-            otlp: self.otlp(outfile.is_some(), warnings),
+            otlp,
             outfile,
             project,
             log_prompts: is_test || self.flag("GEMINI_TELEMETRY_LOG_PROMPTS", "logPrompts"),
@@ -112,7 +122,7 @@ impl TelemetrySettings<'_> {
             auth_type: (self.auth_type)(),
             version: self.version,
             service_name: environment.get("OTEL_SERVICE_NAME").map(str::to_owned),
-            resource: environment.get("OTEL_RESOURCE_ATTRIBUTES").map_or_else(Vec::new, pairs),
+            resource,
             parent,
         }
     }

@@ -12,6 +12,8 @@ use std::time::Duration;
 pub enum Conduct {
     /// Accepts them.
     Accept,
+    /// Accepts all but two records of each request, because they are `bad`.
+    AcceptPartly,
     /// Responds with this status.
     Status(u16),
     /// Responds after this delay.
@@ -19,6 +21,9 @@ pub enum Conduct {
     /// Reads requests but never responds.
     Mute,
 }
+
+/// An export response with `partial_success`: 2 rejected records and the message `bad`.
+const PARTIAL_SUCCESS: &[u8] = b"\x0a\x07\x08\x02\x12\x03bad";
 
 /// A received request.
 #[derive(Debug, Clone)]
@@ -111,11 +116,15 @@ fn serve(stream: TcpStream, conduct: Conduct, requests: &Mutex<Vec<Received>>) -
                 std::thread::sleep(delay);
                 200
             }
-            Conduct::Accept => 200,
+            Conduct::Accept | Conduct::AcceptPartly => 200,
             Conduct::Status(status) => status,
         };
-        let answer = format!("HTTP/1.1 {status} X\r\ncontent-length: 0\r\n\r\n");
-        stream.get_mut().write_all(answer.as_bytes()).ok()?;
+        let body = match conduct {
+            Conduct::AcceptPartly => PARTIAL_SUCCESS,
+            _ => b"",
+        };
+        let answer = format!("HTTP/1.1 {status} X\r\ncontent-length: {}\r\n\r\n", body.len());
+        stream.get_mut().write_all(&[answer.as_bytes(), body].concat()).ok()?;
     }
 }
 

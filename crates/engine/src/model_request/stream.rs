@@ -237,7 +237,7 @@ impl ResponseReceiver<'_> {
         let answer = &attempt.answer;
         let usage = answer.usage.unwrap_or_default();
         let call = ModelCall {
-            model: answer.model_version.clone().unwrap_or_else(|| model.to_owned()),
+            model: answered_model(model, answer.model_version.as_deref()),
             role: "main".into(),
             usage,
             // A version of a model costs what the requested model costs. A gateway without usage
@@ -272,6 +272,7 @@ impl ResponseReceiver<'_> {
             parts: answer.parts(),
             finish: answer.finish.as_ref().map(|finish| finish.provider_reason.clone()),
             id: answer.response_id.as_deref(),
+            model: answer.model_version.as_deref(),
             first_chunk_ms: attempt.first_chunk_ms,
         });
         let server = self.client.model().server_address(model);
@@ -291,5 +292,14 @@ impl ResponseReceiver<'_> {
         // A subagent's requests do not count for the session's own model.
         let role = if self.environment.role.is_some() { SUBAGENT } else { call.role.as_str() };
         self.ledger.count_as(call, role, details);
+    }
+}
+
+/// The model that a request is counted for. Names with a provider stay as they were requested: what
+/// such a provider answers lacks its prefix.
+fn answered_model(requested: &str, version: Option<&str>) -> String {
+    match version {
+        Some(version) if !requested.contains(':') => version.to_owned(),
+        _ => requested.to_owned(),
     }
 }

@@ -208,7 +208,7 @@ fn keys_in_urls_are_rejected_and_a_closed_port_is_reported_at_once() {
 
 #[test]
 fn key_command_provides_the_key_and_a_project_cannot_redirect_it() {
-    let mut it = WireWorld::new(WireFormat::Chat, &json!([{"text": "one"}]));
+    let it = WireWorld::new(WireFormat::Chat, &json!([{"text": "one"}]));
     it.write_settings(json!({}));
     let path = it.world.home.parallax().join("settings.json");
     let text = std::fs::read_to_string(&path).expect("settings");

@@ -33,12 +33,12 @@ impl WireWorld {
 
     pub(crate) fn with_settings(wire: WireFormat, script: &Value, settings: Value) -> Self {
         let world = World::new(&script.to_string());
-        let mut it = Self { world, wire };
+        let it = Self { world, wire };
         it.write_settings(settings);
         it
     }
 
-    pub(crate) fn write_settings(&mut self, mut settings: Value) {
+    pub(crate) fn write_settings(&self, mut settings: Value) {
         let url = self.world.server.url();
         settings["providers"] = json!({
             "chat": {"wire": "openai-chat", "baseUrl": format!("{url}/v1"), "apiKeyEnv": "WIRE_KEY"},
@@ -351,7 +351,7 @@ fn session_moves_between_providers_and_back_to_gemini() {
 #[test]
 fn resumed_session_continues_with_its_model_unless_a_flag_selects_another() {
     let script = json!([{"text": "1"}, {"text": "2"}, {"text": "3"}, {"text": "4"}]);
-    let mut it = WireWorld::new(WireFormat::Chat, &script);
+    let it = WireWorld::new(WireFormat::Chat, &script);
     let run = |it: &WireWorld, args: &[&str]| {
         let mut command = it.world.command(args);
         command.env("WIRE_KEY", KEY);

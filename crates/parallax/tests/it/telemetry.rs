@@ -9,7 +9,9 @@ use testkit::otlp::{Collector, Conduct, WireMessage};
 
 use crate::hooks::hook_group;
 use crate::mcp::stdio;
-use crate::support::World;
+use crate::providers::on_every_wire;
+use crate::support::{World, finish};
+use crate::vertex::{KEY, TokenService};
 
 /// Returns the records of the file, which programs split between a line with `}` and one with `{`.
 fn records(world: &World) -> Vec<Value> {
@@ -191,6 +193,19 @@ fn slash_commands_are_recorded_by_name() {
     let commands = named(&world, "gemini_cli.slash_command");
     let names: Vec<&Value> = commands.iter().map(|command| &command["command"]).collect();
     assert_eq!(names, ["about", "compress"]);
+    // What is not a command is content.
+    finish(world.command(&["-p", "/hunter2 is my password"]));
+    let mut command = world.command(&["--input-format", "stream-json", "-o", "stream-json"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::null());
+    let mut child = command.spawn().expect("start");
+    let line = json!({"type": "command", "text": "/hunter2 is my password"});
+    writeln!(child.stdin.take().expect("stdin"), "{line}").expect("write");
+    child.wait().expect("the end");
+    assert!(!world.read(".gemini/telemetry.log").contains("hunter2"));
+    world.home.write(".gemini/commands/greet.toml", "prompt = \"Say hi\"").expect("a command");
+    world.run_well(&["-p", "/greet"]);
+    let commands = named(&world, "gemini_cli.slash_command");
+    assert_eq!(commands.last().expect("a command")["command"], "greet");
     assert!(!world.read(".gemini/telemetry.log").contains("a secret focus"));
 }
 
@@ -386,7 +401,10 @@ fn collector_gets_the_spans_of_a_turn_with_a_subagent_and_an_mcp_server() {
     world.run_well(&["agents", "accept"]);
     let more = json!({
         "mcpServers": {"test": stdio(&world, "")},
-        "hooks": {"BeforeAgent": hook_group("cat > /dev/null; echo $TRACEPARENT > hook.txt")},
+        "hooks": {
+            "BeforeAgent": hook_group("cat > /dev/null; echo $TRACEPARENT > hook.txt"),
+            "AfterTool": hook_group("grep -q run_shell && echo $TRACEPARENT > tool.txt"),
+        },
     });
     set(
         &world,
@@ -439,6 +457,7 @@ fn collector_gets_the_spans_of_a_turn_with_a_subagent_and_an_mcp_server() {
     let shell = find(&spans, "execute_tool run_shell_command");
     assert_eq!(world.read("shell.txt").trim(), format!("00-{trace}-{}-01", hex(&shell.id)));
     assert_eq!(world.read("hook.txt").trim(), format!("00-{trace}-{}-01", hex(&turn.id)));
+    assert_eq!(world.read("tool.txt"), world.read("shell.txt"), "the hook is part of the call");
 
     let resource = collector.resource();
     assert_eq!(attribute(&resource, "service.name"), "parallax");
@@ -579,6 +598,74 @@ fn failing_collector_delays_nothing() {
     set(&world, &json!({"enabled": true}), &Value::Null);
     let output = world.run_well(&["-p", "go"]);
     assert!(!output.err().contains("telemetry"), "{}", output.err());
+}
+
+#[test]
+fn records_that_a_collector_rejects_are_reported() {
+    let world = World::new(r#"[{"text":"hi", "repeat": 0}]"#);
+    let collector = Collector::start(Conduct::AcceptPartly).expect("a collector");
+    set(&world, &json!({"enabled": true, "otlpEndpoint": collector.url()}), &Value::Null);
+    let notice = world.run_well(&["-p", "go"]).err();
+    // Two spans and two log records, and the request with metrics, which counts as one.
+    assert!(
+        notice.contains("telemetry: 5 of ") && notice.contains("rejected them: bad"),
+        "{notice}"
+    );
+}
+
+#[test]
+fn requests_of_every_provider_have_its_names() {
+    on_every_wire(json!([{"text": "hi"}]), |it| {
+        let collector = Collector::start(Conduct::Accept).expect("a collector");
+        it.write_settings(json!({"telemetry": {"enabled": true, "otlpEndpoint": collector.url()}}));
+        it.run_well(&["-p", "go"]);
+        let spans = spans(&collector);
+        let chat = find(&spans, "chat test-model");
+        let named = |name: &str| attribute(&chat.attributes, name);
+        assert_eq!(named("gen_ai.request.model"), "test-model");
+        assert_eq!(named("gen_ai.response.model"), "scripted");
+        let turn = find(&spans, "invoke_agent parallax");
+        assert_eq!(attribute(&turn.attributes, "gen_ai.request.model"), "test-model");
+        let logs = collector.items("/v1/logs");
+        assert!(!logs.is_empty());
+        for log in logs {
+            assert_eq!(attribute(&log.attributes(6), "auth_type"), "provider-key");
+        }
+    });
+}
+
+#[test]
+fn google_cloud_gets_the_project_of_the_credentials() {
+    let world = World::new(r#"[{"text":"hi", "repeat": 0}]"#);
+    let service = TokenService::start(3600);
+    let file = world.home.root().join("account.json");
+    let account = json!({"type": "service_account", "client_email": "a@my-project",
+        "private_key": KEY, "private_key_id": "k", "token_uri": service.url,
+        "project_id": "my-project"});
+    std::fs::write(&file, account.to_string()).expect("written");
+    let projects = [
+        ("gcp", vec![], "my-project"),
+        ("gcp", vec![("GOOGLE_CLOUD_PROJECT", "of-variable")], "of-variable"),
+        (
+            "gcp",
+            vec![("GOOGLE_CLOUD_PROJECT", "x"), ("OTLP_GOOGLE_CLOUD_PROJECT", "of-otlp")],
+            "of-otlp",
+        ),
+        ("gcp", vec![("OTEL_RESOURCE_ATTRIBUTES", "gcp.project_id=own")], "own"),
+        ("local", vec![("GOOGLE_CLOUD_PROJECT", "of-variable")], ""),
+    ];
+    for (target, variables, project) in projects {
+        let collector = Collector::start(Conduct::Accept).expect("a collector");
+        let telemetry = json!({"enabled": true, "target": target, "otlpEndpoint": collector.url()});
+        set(&world, &telemetry, &Value::Null);
+        let mut command = world.command(&["-p", "go"]);
+        command.env("GOOGLE_APPLICATION_CREDENTIALS", &file).envs(variables);
+        let output = finish(command);
+        assert_eq!((output.code(), output.err().as_str()), (0, ""));
+        let resource = collector.resource();
+        let found = resource.iter().find(|(name, _)| name == "gcp.project_id");
+        assert_eq!(found.map_or("", |(_, value)| value), project, "{target}");
+    }
 }
 
 #[test]

@@ -10,16 +10,16 @@ use testkit::measure::Finished;
 
 use crate::support::{World, finish};
 
-const KEY: &str = include_str!("../../../../tests/mcp/service_account_key.pem");
+pub(crate) const KEY: &str = include_str!("../../../../tests/mcp/service_account_key.pem");
 
 /// A token service that returns a new token for each request.
-struct TokenService {
-    url: String,
+pub(crate) struct TokenService {
+    pub(crate) url: String,
     requests: Arc<Mutex<Vec<String>>>,
 }
 
 impl TokenService {
-    fn start(seconds: u64) -> Self {
+    pub(crate) fn start(seconds: u64) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let url = format!("http://{}/token", listener.local_addr().expect("an address"));
         let requests = Arc::new(Mutex::new(Vec::new()));

@@ -38,6 +38,7 @@ use super::OpenSession;
 use super::setup::{ModelSetup, PromptInputs, RuntimeSources, ToolSetup, WorkspaceSetup};
 use crate::agent_environment::{IsolationInputs, SessionEnvironment};
 use crate::command_sources::SkillCommands;
+use crate::credential::Credential;
 use crate::discovery::CombinedToolSource;
 
 use crate::session_config::SessionConfig;
@@ -199,7 +200,11 @@ impl SessionBuilder {
             return None;
         }
         let manager = self.launch.provider_manager();
-        let auth_type = || manager.auth().ok().map(|(auth, _)| auth.kind().as_str().to_owned());
+        let auth_type = || match manager.credential() {
+            Credential::Found { method, .. } => Some(method.to_owned()),
+            Credential::NotNeeded => Some("none".to_owned()),
+            Credential::Missing { .. } => None,
+        };
         let settings = TelemetrySettings {
             config: &self.launch.config,
             project: &self.launch.options.directory,

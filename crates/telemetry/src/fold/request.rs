@@ -32,6 +32,13 @@ fn role(scope: &EventScope, role: &str) -> String {
     }
 }
 
+impl EndedRequest {
+    /// The model that answered; the requested one, if the service does not say.
+    fn response_model(&self) -> &str {
+        self.answered_by.as_deref().unwrap_or_else(|| bare_name(&self.call.model))
+    }
+}
+
 impl Fold {
     pub(super) fn request_started(
         &mut self,
@@ -71,6 +78,10 @@ impl Fold {
         let identifier = |text: &mut String| *text = contents.identifier(text).to_owned();
         if ended.call.model != requested_model {
             identifier(&mut ended.call.model);
+        }
+        let is_other = |model: &String| model.as_str() != bare_name(&requested_model);
+        if ended.answered_by.as_ref().is_some_and(is_other) {
+            ended.answered_by.iter_mut().for_each(identifier);
         }
         ended.finish.iter_mut().chain(&mut ended.response_id).for_each(identifier);
         let role =
@@ -114,7 +125,7 @@ impl Fold {
         self.span(Span {
             context,
             parent,
-            name: format!("chat {requested_model}"),
+            name: format!("chat {}", bare_name(&requested_model)),
             kind: SpanKind::Client,
             start,
             end: time,
@@ -182,7 +193,7 @@ impl Fold {
             .with("gen_ai.operation.name", "chat")
             .with("gen_ai.provider.name", self.provider(requested_model))
             .with("gen_ai.request.model", bare_name(requested_model))
-            .with("gen_ai.response.model", bare_name(&call.model));
+            .with("gen_ai.response.model", ended.response_model());
         for (kind, tokens) in [("input", prompt), ("output", output + thought)] {
             if tokens > 0 {
                 let typed = shared.clone().with("gen_ai.token.type", kind);
@@ -211,7 +222,7 @@ impl Fold {
             .with("gen_ai.operation.name", "chat")
             .with("gen_ai.provider.name", self.provider(requested_model))
             .with("gen_ai.request.model", bare_name(requested_model))
-            .with("gen_ai.response.model", bare_name(&call.model))
+            .with("gen_ai.response.model", ended.response_model())
             .with_optional("gen_ai.response.id", ended.response_id.clone())
             .with_optional("gen_ai.response.finish_reasons", reasons)
             .with("gen_ai.usage.input_tokens", usage.prompt)
@@ -236,7 +247,7 @@ impl Fold {
 }
 
 /// The model's name for its provider: `gen_ai.provider.name` has our prefix.
-fn bare_name(model: &str) -> &str {
+pub(super) fn bare_name(model: &str) -> &str {
     match model.split_once(':') {
         Some((prefix, name)) if prefix != "script" => name,
         _ => model,

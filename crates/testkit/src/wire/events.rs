@@ -137,8 +137,8 @@ impl WireEvents {
                 self.push(
                     &mut events,
                     &json!({"message": {"role": "assistant", "content": ""},
-                    "done": true, "done_reason": reason, "prompt_eval_count": prompt,
-                    "eval_count": output}),
+                    "model": "scripted", "done": true, "done_reason": reason,
+                    "prompt_eval_count": prompt, "eval_count": output}),
                 );
             }
         }
