@@ -15,7 +15,7 @@ use crate::real_path::real_path;
 const MAX_IGNORE_FILE: u64 = 1024 * 1024;
 /// Maximum total size of git's ignore files whose rules are known at the same time: a megabyte of
 /// patterns takes seconds to compile. Further files count as empty.
-const MAX_GIT_IGNORE_BYTES: u64 = 2 * 1024 * 1024;
+const MAX_GIT_IGNORE_BYTES: u64 = MAX_IGNORE_FILE;
 
 /// Which ignore files are used (`context.fileFiltering`).
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -105,6 +105,9 @@ struct ParsedIgnoreFiles {
 struct ParsedIgnoreFile {
     stamp: IgnoreFileStamp,
     rules: Option<Arc<Gitignore>>,
+    /// The part of [`MAX_GIT_IGNORE_BYTES`] that it uses. Patterns that could not be compiled took as
+    /// long as others.
+    git_bytes: u64,
 }
 
 /// Size, modification time, and inode of a file.
@@ -133,20 +136,20 @@ impl IgnoreCache {
         if files.by_path.len() > 4096 {
             *files = ParsedIgnoreFiles::default();
         }
-        let bytes = |parsed: &ParsedIgnoreFile| match (source, &parsed.rules) {
-            (RuleSource::Git, Some(_)) => parsed.stamp.0.min(MAX_IGNORE_FILE),
+        let replaced = files.by_path.remove(&key).map_or(0, |parsed| parsed.git_bytes);
+        files.git_bytes = files.git_bytes.saturating_sub(replaced);
+        let length = match source {
+            RuleSource::Git => metadata.len().min(MAX_IGNORE_FILE),
             _ => 0,
         };
-        let replaced = files.by_path.remove(&key).as_ref().map_or(0, bytes);
-        files.git_bytes = files.git_bytes.saturating_sub(replaced);
-        let added = files.git_bytes.saturating_add(metadata.len().min(MAX_IGNORE_FILE));
-        let fits = source != RuleSource::Git || added <= MAX_GIT_IGNORE_BYTES;
+        let fits = files.git_bytes.saturating_add(length) <= MAX_GIT_IGNORE_BYTES;
         if !fits {
             tracing::warn!("`{}` is not used: too many ignore rules", file.display());
         }
         let rules = fits.then(|| parse(base, file)).flatten().map(Arc::new);
-        let parsed = ParsedIgnoreFile { stamp, rules: rules.clone() };
-        files.git_bytes = files.git_bytes.saturating_add(bytes(&parsed));
+        let git_bytes = if fits { length } else { 0 };
+        files.git_bytes = files.git_bytes.saturating_add(git_bytes);
+        let parsed = ParsedIgnoreFile { stamp, rules: rules.clone(), git_bytes };
         files.by_path.insert(key, parsed);
         rules
     }
@@ -371,4 +374,33 @@ fn excludes_file() -> Option<PathBuf> {
 fn git_folder(folder: &Path) -> Option<PathBuf> {
     let git = git_directory(folder)?;
     Some(if git == folder.join(".git") { git } else { common_directory(&git) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ignore_files_that_cannot_be_compiled_use_up_the_limit() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let cache = IgnoreCache::default();
+        // The crate that compiles patterns rejects so many.
+        let pattern = |number: usize| format!("**/a*{number}*b?[c-x]*{number}*z\n");
+        let text: String = (0..30_000).map(pattern).collect();
+        let text = text.get(..MAX_GIT_IGNORE_BYTES as usize * 2 / 3).expect("long");
+        let load = |name: &str, text: &str| {
+            let file = folder.path().join(name);
+            std::fs::write(&file, text).expect("written");
+            cache.load(RuleSource::Git, folder.path(), &file, false).is_some()
+        };
+        load("first", text);
+        assert_eq!(cache.files.lock().expect("a lock").git_bytes, text.len() as u64);
+        // Only the first was read.
+        assert!(!load("second", text) && !load("third", text));
+        assert_eq!(cache.files.lock().expect("a lock").git_bytes, text.len() as u64);
+        assert!(load("small", "*.log\n"));
+        // An emptied file leaves room for another.
+        assert!(!load("first", ""));
+        assert_eq!(cache.files.lock().expect("a lock").git_bytes, 6);
+    }
 }
