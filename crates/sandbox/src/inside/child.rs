@@ -109,19 +109,16 @@ fn confine(
             rules::restrict_all(plan)?;
             let gated =
                 network_broker::install_filter_and_wait(plan, &wires.sync, *broker_calls, None)?;
-            filter_beside_others(plan, gated && broker_calls.processes)?;
+            let checked = if gated { *broker_calls } else { NotifiedCalls::none() };
+            filter_beside_others(plan, checked)?;
             Ok(Some(overmounts::temporary_folder(plan)?))
         }
         Confinement::Seccomp => {
             privileges::drop_all_but_files(true)?;
             rustix::thread::set_no_new_privs(true).unsupported("no_new_privs")?;
-            network_broker::install_filter_and_wait(
-                plan,
-                &wires.sync,
-                NotifiedCalls::for_plan(plan),
-                None,
-            )?;
-            filter_beside_others(plan, false)?;
+            let checked = NotifiedCalls::for_plan(plan);
+            network_broker::install_filter_and_wait(plan, &wires.sync, checked, None)?;
+            filter_beside_others(plan, checked)?;
             Ok(Some(overmounts::temporary_folder(plan)?))
         }
         Confinement::Nothing => Ok(None),
@@ -145,12 +142,17 @@ fn filter_in_view(
 }
 
 /// Sets the filters of a command that shares its process and IPC namespaces with the user.
-fn filter_beside_others(plan: &Plan, gated: bool) -> SandboxResult<()> {
+/// `checked`: the calls that a broker checks.
+fn filter_beside_others(plan: &Plan, checked: NotifiedCalls) -> SandboxResult<()> {
     syscalls::filter(Filters {
-        sockets: Sockets::without_namespace(plan),
+        sockets: Sockets::without_namespace(plan, checked.addresses),
         has_broker: network_broker::is_needed(plan),
-        group_bit_told: gated,
-        neighbors: if gated { ProcessVisibility::Gated } else { ProcessVisibility::Visible },
+        group_bit_told: checked.processes,
+        neighbors: if checked.processes {
+            ProcessVisibility::Gated
+        } else {
+            ProcessVisibility::Visible
+        },
     })
 }
 

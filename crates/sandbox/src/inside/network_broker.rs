@@ -51,7 +51,7 @@ pub(crate) fn is_needed(plan: &Plan) -> bool {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NotifiedCalls {
     /// Calls with addresses.
-    addresses: bool,
+    pub(crate) addresses: bool,
     /// Calls that change metadata, which Landlock does not control.
     metadata: bool,
     /// Calls that set the set-group-ID bit, which directories may have.
@@ -61,9 +61,14 @@ pub(crate) struct NotifiedCalls {
 }
 
 impl NotifiedCalls {
+    /// Returns no calls.
+    pub(crate) fn none() -> Self {
+        Self { addresses: false, metadata: false, group_bit: false, processes: false }
+    }
+
     /// Returns the calls that the plan's network requires.
     pub(crate) fn for_plan(plan: &Plan) -> Self {
-        Self { addresses: is_needed(plan), metadata: false, group_bit: false, processes: false }
+        Self { addresses: is_needed(plan), ..Self::none() }
     }
 
     /// Returns the calls for a command with its own view of files and processes. Calls with
@@ -73,8 +78,7 @@ impl NotifiedCalls {
         if !can_take() {
             return Self::for_plan(plan);
         }
-        let has_sockets = plan.network == Network::Isolated && bound::SocketTable::open().is_some();
-        let addresses = is_needed(plan) || has_sockets;
+        let addresses = is_needed(plan) || bound::SocketTable::open().is_some();
         Self { addresses, metadata: false, group_bit: true, processes: false }
     }
 
@@ -83,8 +87,14 @@ impl NotifiedCalls {
         if !can_take() {
             return Self::for_plan(plan);
         }
-        // The metadata calls include all calls that change modes.
-        Self { metadata: true, processes: true, ..Self::for_plan(plan) }
+        Self {
+            // Without a broker, the command could not create unix sockets.
+            addresses: is_needed(plan) || !plan.sockets.is_empty(),
+            // These include all calls that change modes.
+            metadata: true,
+            group_bit: false,
+            processes: true,
+        }
     }
 
     /// Whether there are none.

@@ -104,13 +104,15 @@ pub(crate) enum Sockets {
 }
 
 impl Sockets {
-    /// Returns the restriction that replaces the network namespace if there is none.
-    pub(crate) fn without_namespace(plan: &Plan) -> Self {
-        match (plan.network == Network::Isolated, plan.sockets.is_empty()) {
-            (false, true) => Self::Internet,
-            (false, false) => Self::InternetAndUnix,
-            (true, false) => Self::Unix,
-            (true, true) => Self::None,
+    /// Returns the restriction that replaces the network namespace if there is none. Unix sockets
+    /// need a broker that checks their addresses: no other mechanism tells one from another.
+    pub(crate) fn without_namespace(plan: &Plan, checks_addresses: bool) -> Self {
+        let unix = checks_addresses && !plan.sockets.is_empty();
+        match (plan.network == Network::Isolated, unix) {
+            (false, false) => Self::Internet,
+            (false, true) => Self::InternetAndUnix,
+            (true, true) => Self::Unix,
+            (true, false) => Self::None,
         }
     }
 

@@ -77,6 +77,58 @@ fn sockets_of_the_machine_are_out_of_reach_unless_named() {
 }
 
 #[test]
+fn permission_for_one_socket_opens_no_other() {
+    for tier in tiers() {
+        for network in [Network::Isolated, Network::Host, Network::External] {
+            let project = TestProject::new();
+            // A server that starts later is not covered.
+            let mut plan = Plan { network, ..project.plan(tier) };
+            let [agent, other] = ["agent.sock", "other.sock"].map(|name| project.home.join(name));
+            let _servers = [&agent, &other].map(|path| {
+                // A relative name is not known to be a path of the home directory.
+                let folder = std::fs::File::open(&project.home).unwrap();
+                let name = path.file_name().unwrap().to_str().unwrap();
+                UnixListener::bind(format!("/proc/self/fd/{}/{name}", folder.as_raw_fd())).unwrap()
+            });
+            plan.sockets.push(agent.clone());
+            project.works(&plan, &["unix", text(&agent)]);
+            let output = project.output_in_sandbox(&plan, &["unix", text(&other)]);
+            assert!(output.starts_with("refused"), "{tier:?} {network:?}: {output}");
+            plan.sockets.clear();
+            let output = project.output_in_sandbox(&plan, &["unix", text(&other)]);
+            assert!(output.starts_with("refused"), "{tier:?} {network:?}: {output}");
+        }
+    }
+}
+
+#[test]
+fn own_abstract_sockets_are_reachable_and_others_are_not() {
+    use std::os::linux::net::SocketAddrExt as _;
+    use std::os::unix::net::SocketAddr;
+
+    let script = "import socket, sys\n\
+        server = socket.socket(socket.AF_UNIX)\n\
+        server.bind('\\0own-' + sys.argv[1])\n\
+        server.listen()\n\
+        socket.socket(socket.AF_UNIX).connect('\\0own-' + sys.argv[1])\n\
+        print('own')\n\
+        try: socket.socket(socket.AF_UNIX).connect('\\0' + sys.argv[1])\n\
+        except OSError: print('refused')\n";
+    for tier in viewed() {
+        for network in [Network::Isolated, Network::Host, Network::External] {
+            let project = TestProject::new();
+            let name = format!("parallax-test-{}-{tier:?}-{network:?}", std::process::id());
+            let address = SocketAddr::from_abstract_name(&name).unwrap();
+            let _server = UnixListener::bind_addr(&address).unwrap();
+            let plan = Plan { network, ..project.plan(tier) };
+            let output = project.output(&plan, &["/usr/bin/python3", "-c", script, &name]);
+            let output = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert_eq!(output, "own\nrefused\n", "{tier:?} {network:?}");
+        }
+    }
+}
+
+#[test]
 fn servers_of_the_machine_in_the_workspace_are_out_of_reach() {
     for tier in viewed() {
         let project = TestProject::new();

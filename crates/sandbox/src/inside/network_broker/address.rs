@@ -14,8 +14,8 @@ pub(super) enum Address {
     Internet { host: IpAddr, port: u16, scope: u32 },
     /// A unix socket with a path.
     Path(Vec<u8>),
-    /// An abstract unix socket of the host.
-    Abstract,
+    /// An abstract unix socket, with the NUL byte before its name.
+    Abstract(Vec<u8>),
     /// The kernel, through netlink.
     Kernel,
     /// `AF_UNSPEC`, which dissolves an association.
@@ -38,7 +38,7 @@ impl Address {
                 _ => Self::Other,
             },
             libc::AF_UNIX => match rest.split_first() {
-                None | Some((0, _)) => Self::Abstract,
+                None | Some((0, _)) => Self::Abstract(rest.to_vec()),
                 Some(_) => Self::Path(rest.split(|b| *b == 0).next().unwrap_or(&[]).to_vec()),
             },
             _ => Self::Other,
@@ -203,7 +203,10 @@ mod tests {
             Address::read(&bytes(libc::AF_UNIX, b"/run/x\0rest")),
             Address::Path(b"/run/x".to_vec())
         );
-        assert_eq!(Address::read(&bytes(libc::AF_UNIX, b"\0bus")), Address::Abstract);
+        assert_eq!(
+            Address::read(&bytes(libc::AF_UNIX, b"\0bus")),
+            Address::Abstract(b"\0bus".to_vec())
+        );
         assert_eq!(Address::read(&bytes(libc::AF_NETLINK, &[0; 10])), Address::Kernel);
         assert_eq!(
             Address::read(&bytes(libc::AF_NETLINK, &[0, 0, 1, 0, 0, 0, 0, 0, 0, 0])),

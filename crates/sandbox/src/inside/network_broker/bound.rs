@@ -73,6 +73,21 @@ impl SocketTable {
 
     /// Returns the inodes of the sockets that wait at the file: at most one.
     pub(super) fn listeners_at(&self, place: FileIdentity) -> Result<Vec<u64>, Errno> {
+        self.listeners(|attribute, value| {
+            attribute == OF_FILE
+                && u32_at(value, 0) == Some(place.number)
+                && u32_at(value, 4) == Some(place.device)
+        })
+    }
+
+    /// Returns the inodes of the sockets that wait at the abstract name, which begins with a NUL
+    /// byte.
+    pub(super) fn listeners_named(&self, name: &[u8]) -> Result<Vec<u64>, Errno> {
+        self.listeners(|attribute, value| attribute == NAME && value == name)
+    }
+
+    /// Returns the inodes of the waiting sockets with an attribute for which `is_it` returns true.
+    fn listeners(&self, is_it: impl Fn(u16, &[u8]) -> bool) -> Result<Vec<u64>, Errno> {
         const DONE: u16 = 3;
         const ERROR: u16 = 2;
         // Only one listing at a time.
@@ -87,7 +102,7 @@ impl SocketTable {
                 match kind {
                     DONE => return Ok(found),
                     ERROR => return Err(Errno::NOTSUP),
-                    _ => found.extend(waits_at(body, place)),
+                    _ => found.extend(waits_at(body, &is_it)),
                 }
                 rest = behind;
             }
@@ -98,20 +113,20 @@ impl SocketTable {
     }
 }
 
-/// Returns a request for all sockets, each with the file that it is bound to.
+/// Returns a request for all sockets, each with its name and the file that it is bound to.
 fn question() -> Vec<u8> {
     const LENGTH: u32 = 40;
     const BY_FAMILY: u16 = 20;
     /// NLM_F_REQUEST and NLM_F_DUMP.
     const FLAGS: u16 = 0x1 | 0x300;
     const ALL_STATES: u32 = u32::MAX;
-    const SHOW_FILE: u32 = 0x2;
+    const SHOW_NAME_AND_FILE: u32 = 0x1 | 0x2;
     let mut bytes = LENGTH.to_ne_bytes().to_vec();
     bytes.extend([BY_FAMILY.to_ne_bytes(), FLAGS.to_ne_bytes()].concat());
     // Sequence number and port ID.
     bytes.extend([0; 8]);
     bytes.extend([u8::try_from(libc::AF_UNIX).unwrap_or(1), 0, 0, 0]);
-    for word in [ALL_STATES, 0, SHOW_FILE, u32::MAX, u32::MAX] {
+    for word in [ALL_STATES, 0, SHOW_NAME_AND_FILE, u32::MAX, u32::MAX] {
         bytes.extend(word.to_ne_bytes());
     }
     bytes
@@ -126,12 +141,15 @@ fn message(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
     Some((u16_at(bytes, 4)?, body, behind))
 }
 
-/// Returns the inode of the socket if it is bound to the file and others can connect or send to it.
-/// An accepted connection is also listed with the file of its server, in the namespace of the
+/// Attributes of a socket in the table: its name, and the file that it is bound to.
+const NAME: u16 = 0;
+const OF_FILE: u16 = 1;
+
+/// Returns the inode of the socket if it has the attribute and others can connect or send to it. An
+/// accepted connection is also listed with the name and file of its server, in the namespace of the
 /// client, but does not count.
-fn waits_at(entry: &[u8], place: FileIdentity) -> Option<u64> {
+fn waits_at(entry: &[u8], is_it: impl Fn(u16, &[u8]) -> bool) -> Option<u64> {
     const HEAD: usize = 16;
-    const OF_FILE: u16 = 1;
     const PACKETS: u8 = 2;
     const LISTENS: u8 = 10;
     const NO_PEER: u8 = 7;
@@ -142,9 +160,8 @@ fn waits_at(entry: &[u8], place: FileIdentity) -> Option<u64> {
     let mut rest = entry.get(HEAD..)?;
     while let (Some(length), Some(kind)) = (u16_at(rest, 0), u16_at(rest, 2)) {
         let length = usize::from(length);
-        if kind == OF_FILE {
-            let at = FileIdentity { number: u32_at(rest, 4)?, device: u32_at(rest, 8)? };
-            return (at == place).then_some(u64::from(u32_at(entry, 4)?));
+        if is_it(kind, rest.get(4..length)?) {
+            return Some(u64::from(u32_at(entry, 4)?));
         }
         rest = rest.get(length.next_multiple_of(4).max(4)..)?;
     }
@@ -175,7 +192,8 @@ pub(super) fn name_of(file: &OwnedFd) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
+    use std::os::linux::net::SocketAddrExt;
+    use std::os::unix::net::{SocketAddr, UnixDatagram, UnixListener, UnixStream};
     use std::path::Path;
 
     use super::*;
@@ -204,6 +222,13 @@ mod tests {
         drop(server);
         // The accepted connection is still listed with this file.
         assert!(table.listeners_at(file_identity(&two)).unwrap().is_empty());
+        let name = format!("parallax-{}", std::process::id());
+        let address = <SocketAddr as SocketAddrExt>::from_abstract_name(&name).unwrap();
+        let named = UnixListener::bind_addr(&address).unwrap();
+        let name = format!("\0{name}");
+        assert_eq!(table.listeners_named(name.as_bytes()).unwrap().len(), 1);
+        drop(named);
+        assert!(table.listeners_named(name.as_bytes()).unwrap().is_empty());
         let address = |path: &Path| {
             let path = path.to_str().unwrap().as_bytes();
             [&1u16.to_ne_bytes()[..], path, &[0]].concat()
@@ -225,10 +250,7 @@ mod tests {
         let whole = question();
         for length in 0..whole.len() {
             assert!(message(whole.get(..length).unwrap()).is_none(), "{length}");
-            assert_eq!(
-                waits_at(whole.get(..length).unwrap(), FileIdentity { device: 0, number: 0 }),
-                None
-            );
+            assert_eq!(waits_at(whole.get(..length).unwrap(), |_, _| true), None);
         }
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fs::{FileType, Mode, OFlags, fstat, open, openat};
+use rustix::fs::{FileType, Mode, OFlags, fstat, open, openat, readlinkat};
 use rustix::io::Errno;
 use rustix::net::AddressFamily;
 use rustix::net::sockopt::socket_domain;
@@ -45,9 +45,12 @@ pub(crate) struct NetworkBroker {
     network: Network,
     session: SessionProcesses,
     name_servers: Vec<IpAddr>,
-    /// Paths where unix sockets may be connected to. `None`: the sockets in the view of files that
-    /// `allowed_sockets` or one of the tables allows.
-    sockets: Option<Vec<PathBuf>>,
+    /// Whether the command has its own view of files. Its unix sockets are then evaluated by the
+    /// process that answers.
+    has_own_view: bool,
+    /// Paths on the host where unix sockets may be connected to if the command has the host's view of
+    /// files or its network.
+    socket_places: Vec<PathBuf>,
     /// Sockets of the host that the plan allows.
     allowed_sockets: Vec<PathBuf>,
     /// Sockets bound in the session's own network, all of which belong to the session.
@@ -90,14 +93,19 @@ impl NetworkBroker {
                     closed: plan.read_only.clone(),
                 }
             },
-            sockets: (!mounts).then(|| {
-                let real = open.filter_map(|path| path.canonicalize().ok());
-                real.chain([plan.temporary.join("tmp")]).collect()
-            }),
+            has_own_view: mounts,
+            socket_places: open
+                .filter_map(|path| path.canonicalize().ok())
+                .chain((!mounts).then(|| plan.temporary.join("tmp")))
+                .collect(),
             allowed_sockets: plan.sockets.clone(),
             // Set later, from inside the network of the session.
             own_sockets: None,
-            machine: (mounts && super::is_needed(plan)).then(SocketTable::open).flatten(),
+            machine: if mounts && plan.network == Network::Isolated {
+                None
+            } else {
+                SocketTable::open()
+            },
             waiting_calls: AtomicUsize::new(0),
         })
     }
@@ -292,14 +300,19 @@ impl NetworkBroker {
     fn check_access(&self, caller: &Caller, address: &Address) -> Result<(), Errno> {
         match address {
             // The network contains only the session.
-            _ if self.network == Network::Isolated => Ok(()),
+            _ if self.has_own_view && self.network == Network::Isolated => Ok(()),
             Address::Internet { host, port, scope } => {
                 let around = CallerEnvironment { network_broker: self, caller };
                 address::check_access(self.network, *host, *port, *scope, &around)
             }
             Address::Kernel | Address::None => Ok(()),
-            // Programs of the host listen there, and no file permissions restrict access.
-            Address::Abstract => Err(Errno::CONNREFUSED),
+            // Programs of the host listen there, too, and no file permissions restrict access.
+            Address::Abstract(name) => {
+                let Some(machine) = &self.machine else { return Err(Errno::CONNREFUSED) };
+                let found = machine.listeners_named(name)?;
+                let is_own = self.session.owns_sockets(&self.proc, caller.number, found);
+                if is_own { Ok(()) } else { Err(Errno::CONNREFUSED) }
+            }
             Address::Path(_) | Address::Other => Err(Errno::ACCESS),
         }
     }
@@ -312,13 +325,13 @@ impl NetworkBroker {
         reach: impl FnOnce(&[u8]) -> Result<i64, Errno>,
     ) -> Result<i64, Errno> {
         let path = Path::new(OsStr::from_bytes(path));
-        if let Some(sockets) = &self.sockets {
+        if !self.has_own_view {
             // Hold the file open during the check, and connect through the descriptor.
             let flags = OFlags::PATH | OFlags::CLOEXEC;
             let file = openat(caller.folder(), path, flags, Mode::empty())?;
             let handle = format!("/proc/self/fd/{}", file.as_raw_fd());
             let real = std::fs::read_link(&handle).map_err(|_| Errno::ACCESS)?;
-            if !sockets.iter().any(|open| real.starts_with(open)) {
+            if !self.socket_places.iter().any(|open| real.starts_with(open)) {
                 return Err(Errno::ACCESS);
             }
             return reach(&unix_address(handle.as_bytes()));
@@ -347,8 +360,7 @@ impl NetworkBroker {
     /// Checks whether the server of the open socket file belongs to the session or is allowed by
     /// the plan.
     fn is_open(&self, caller: &Caller, file: &OwnedFd, name: &[u8]) -> Result<(), Errno> {
-        let knows = self.own_sockets.is_some() || self.machine.is_some();
-        if !knows || self.network == Network::Host {
+        if self.own_sockets.is_none() && self.machine.is_none() {
             return Ok(());
         }
         let stat = fstat(file)?;
@@ -361,6 +373,14 @@ impl NetworkBroker {
         };
         if self.allowed_sockets.iter().any(same) {
             return Ok(());
+        }
+        if self.network == Network::Host {
+            let name = bound::name_of(file);
+            let seen = readlinkat(&self.proc, name, Vec::new()).map_err(|_| Errno::ACCESS)?;
+            let seen = Path::new(OsStr::from_bytes(seen.as_bytes()));
+            if self.socket_places.iter().any(|place| seen.starts_with(place)) {
+                return Ok(());
+            }
         }
         let place = FileIdentity::for_file(&self.proc, file)?;
         let at = |table: &Option<SocketTable>| match table {
