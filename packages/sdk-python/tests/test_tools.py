@@ -7,7 +7,7 @@ import time
 import unittest
 
 from base import NUMBERS, WithProgram, add
-from parallax_sdk import ModelVisibleError, ToolError, TurnCancelledError, skill_dir, tool
+from parallax_sdk import InputRejectedError, ModelVisibleError, ToolError, TurnCancelledError, skill_dir, tool
 from scripted import answer, call
 
 
@@ -284,6 +284,15 @@ class Approvals(WithProgram):
         with self.assertRaisesRegex(Exception, "perhaps"):
             await asyncio.wait_for(session.send("go"), 20)
         self.assertEqual(os.listdir(model.project), [])
+
+    async def test_answer_without_an_outcome_denies_the_call_and_is_raised(self):
+        for given in [{"feedback": "no"}, {"approved": False}, {}, [], [False], {"outcome": None}, 5, 0, object()]:
+            with self.subTest(given=given):
+                model, session = self.writing(on_approval=lambda ask: given)
+                with self.assertRaises(InputRejectedError):
+                    await asyncio.wait_for(session.send("go"), 20)
+                self.assertEqual(os.listdir(model.project), [])
+                self.assertEqual((await session.send("again")).text, "done")
 
     async def test_interrupt_ends_a_callback_that_waits(self):
         waiting = asyncio.Event()

@@ -1,8 +1,10 @@
 // Answers to the approval requests and questions of the program.
 import { realpathSync } from "node:fs";
 import { join, sep } from "node:path";
+import { InputRejectedError } from "./errors.js";
 
 const NO_CALLBACK = "The program that runs this session does not approve tool calls.";
+const MALFORMED = "`onApproval` must return true, false, one of the outcomes, or an object with an `outcome`";
 
 // The line that answers the request. `servesTools`: the program uses the tool server of the session.
 // Throws what the callback throws.
@@ -11,16 +13,19 @@ export async function answer(agent, ask, signal, servesTools) {
     const value = agent.onQuestion ? await agent.onQuestion(ask, signal) : undefined;
     return { type: "answer", id: ask.id, value: value ?? null };
   }
-  return { type: "decide", id: ask.id, ...(await decision(agent, ask, signal, servesTools)) };
+  return { ...(await decision(agent, ask, signal, servesTools)), type: "decide", id: ask.id };
 }
 
 async function decision(agent, ask, signal, servesTools) {
   if (isOwn(agent, ask, servesTools)) return { outcome: "proceed_once" };
   if (!agent.onApproval) return { outcome: "cancel", feedback: NO_CALLBACK };
   const given = await agent.onApproval(ask, signal);
-  if (typeof given === "object" && given !== null) return { outcome: "proceed_once", ...given };
+  if (given === true) return { outcome: "proceed_once" };
+  if (given === false || given === undefined || given === null) return { outcome: "cancel" };
   if (typeof given === "string") return { outcome: given };
-  return { outcome: given === true ? "proceed_once" : "cancel" };
+  // Never approve what was not said clearly.
+  if (typeof given !== "object" || typeof given.outcome !== "string") throw new InputRejectedError(MALFORMED);
+  return given;
 }
 
 // Whether it is about something that the agent itself brought: a tool, or a skill of its directories.

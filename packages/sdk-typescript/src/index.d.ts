@@ -13,8 +13,16 @@ import type {
 
 export * from "./events.js";
 
-/** True: run it. False or nothing: do not. A string: one of `outcomes`. An object: the fields of a `decide` line. */
-export type ApprovalAnswer = boolean | AskOutcome | Partial<Omit<DecideLine, "id">> | undefined | null;
+/**
+ * True: run it. False or nothing: do not. A string: one of `outcomes`. An object: the fields of a `decide` line, with its
+ * `outcome`. Anything else denies the call and ends the turn with an `InputRejectedError`.
+ */
+export type ApprovalAnswer =
+  | boolean
+  | AskOutcome
+  | (Pick<DecideLine, "outcome"> & Partial<Omit<DecideLine, "id">>)
+  | undefined
+  | null;
 
 export interface AgentOptions {
   /** Text that is appended to the system prompt, or a function of the session that returns it. */

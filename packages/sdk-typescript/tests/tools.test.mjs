@@ -301,6 +301,17 @@ describe("approvals", { skip, timeout: 60_000 }, () => {
     });
   });
 
+  for (const given of [{ feedback: "no" }, { approved: false }, {}, [], { outcome: null }, { outcome: true }, 5]) {
+    test(`answer without an outcome denies: ${JSON.stringify(given)}`, async () => {
+      await withModel(writing, async (model) => {
+        const session = model.session({ onApproval: () => given });
+        await assert.rejects(session.send("go"), InputRejectedError);
+        assert.ok(!isWritten(model));
+        assert.equal((await session.send("again")).text, "done");
+      });
+    });
+  }
+
   test("interrupt aborts a callback that waits", async () => {
     await withModel(writing, async (model) => {
       let session;

@@ -54,6 +54,8 @@ export async function main(): Promise<void> {
   session.write({ type: "pin", place: { content: 1, part: 0 }, on: true });
   // @ts-expect-error: not a mode
   await session.setMode("fast");
+  // @ts-expect-error: no outcome
+  agent({ onApproval: () => ({ feedback: "No." }) });
   // @ts-expect-error: not an option
   agent({ modle: "x" });
 }

@@ -18,8 +18,9 @@ class Agent:
     """Opens sessions. Every field is optional, except that tools and skills do nothing without a model.
 
     `on_approval` gets each `ask` event for a tool call that needs approval and returns true (run
-    it), false (do not), one of its `outcomes`, or an object with the fields of a `decide` line.
-    Without it, such calls are denied. `on_question` gets each question of the model and returns
+    it), false (do not), one of its `outcomes`, or an object with the fields of a `decide` line and
+    its `outcome`. Anything else denies the call and raises `InputRejectedError`. Without the
+    callback, such calls are denied. `on_question` gets each question of the model and returns
     the answer, or `None`.
     """
 

@@ -3,12 +3,14 @@ import inspect
 import os
 from typing import TYPE_CHECKING, Any, Dict, Optional
 
+from .errors import InputRejectedError
 from .events import AskEvent
 
 if TYPE_CHECKING:
     from .agent import Agent
 
 NO_CALLBACK = "The program that runs this session does not approve tool calls."
+MALFORMED = "`on_approval` must return True, False, one of the outcomes, or an object with an `outcome`"
 
 
 async def answer(agent: "Agent", ask: AskEvent, serves_tools: bool) -> Dict[str, Any]:
@@ -23,7 +25,7 @@ async def answer(agent: "Agent", ask: AskEvent, serves_tools: bool) -> Dict[str,
             if inspect.isawaitable(value):
                 value = await value
         return {"type": "answer", "id": ask["id"], "value": value}
-    return {"type": "decide", "id": ask["id"], **await decision(agent, ask, serves_tools)}
+    return {**await decision(agent, ask, serves_tools), "type": "decide", "id": ask["id"]}
 
 
 async def decision(agent: "Agent", ask: AskEvent, serves_tools: bool) -> Dict[str, Any]:
@@ -34,11 +36,16 @@ async def decision(agent: "Agent", ask: AskEvent, serves_tools: bool) -> Dict[st
     given = agent.on_approval(ask)
     if inspect.isawaitable(given):
         given = await given
-    if isinstance(given, dict):
-        return {"outcome": "proceed_once", **given}
+    if given is True:
+        return {"outcome": "proceed_once"}
+    if given is False or given is None:
+        return {"outcome": "cancel"}
     if isinstance(given, str):
         return {"outcome": given}
-    return {"outcome": "proceed_once" if given else "cancel"}
+    # Never approve what was not said clearly.
+    if not isinstance(given, dict) or not isinstance(given.get("outcome"), str):
+        raise InputRejectedError(MALFORMED)
+    return given
 
 
 def is_own(agent: "Agent", ask: AskEvent, serves_tools: bool) -> bool:
