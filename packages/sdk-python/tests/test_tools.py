@@ -294,6 +294,20 @@ class Approvals(WithProgram):
                 self.assertEqual(os.listdir(model.project), [])
                 self.assertEqual((await session.send("again")).text, "done")
 
+    async def test_unknown_outcome_for_a_command_is_raised(self):
+        for given in ["perhaps", ""]:
+            with self.subTest(given=given):
+                model = self.model(answer("done"))
+                session = self.session(self.agent(model, on_approval=lambda ask: given))
+                commands = os.path.join(model.root, "home/.parallax/commands")
+                os.makedirs(commands)
+                with open(os.path.join(commands, "make.toml"), "w", encoding="utf-8") as file:
+                    file.write("prompt = '!{touch made}'")
+                with self.assertRaises(InputRejectedError):
+                    await asyncio.wait_for(session.command("/make"), 20)
+                self.assertEqual(os.listdir(model.project), [])
+                self.assertEqual((await session.send("again")).text, "done")
+
     async def test_interrupt_ends_a_callback_that_waits(self):
         waiting = asyncio.Event()
 

@@ -312,6 +312,20 @@ describe("approvals", { skip, timeout: 60_000 }, () => {
     });
   }
 
+  for (const outcome of ["perhaps", ""]) {
+    test(`unknown outcome for a command is thrown: ${JSON.stringify(outcome)}`, async () => {
+      await withModel([answer("done")], async (model) => {
+        const commands = join(model.root, "home/.parallax/commands");
+        mkdirSync(commands, { recursive: true });
+        writeFileSync(join(commands, "make.toml"), "prompt = '!{touch made}'");
+        const session = model.session({ onApproval: () => outcome });
+        await assert.rejects(session.command("/make"), InputRejectedError);
+        assert.deepEqual(readdirSync(model.project), []);
+        assert.equal((await session.send("again")).text, "done");
+      });
+    });
+  }
+
   test("interrupt aborts a callback that waits", async () => {
     await withModel(writing, async (model) => {
       let session;

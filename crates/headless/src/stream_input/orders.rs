@@ -34,6 +34,8 @@ impl Conversation<'_> {
         let is_for_command =
             |line: &DecideLine| self.command_approvals.find(line.id.as_str()).is_some();
         let handled = match incoming.order {
+            // It begins nothing, and its sender may wait for the error before it answers.
+            Err(problem) => Err(problem),
             Ok(InputLine::Decide(line)) if is_for_command(&line) => {
                 self.decide_about_command(*line, runner)
             }

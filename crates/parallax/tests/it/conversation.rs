@@ -196,6 +196,11 @@ fn shell_command_of_a_custom_command_is_announced_and_decided() {
     assert_eq!(ask["preview"]["command"], "touch made; echo created", "{ask}");
     face.send(&json!({"type": "decide", "id": ask["id"], "outcome": "proceed_always_and_save"}));
     assert!(face.next("error")["message"].to_string().contains("not offered"));
+    // The request stays open, and an invalid answer is rejected at once.
+    for outcome in [json!("nonsense"), json!(""), json!(5), json!(null)] {
+        face.send(&json!({"type": "decide", "id": ask["id"], "outcome": outcome}));
+        assert_eq!(face.next("error")["severity"], "error");
+    }
     face.send(&json!({"type": "decide", "id": ask["id"], "outcome": "cancel"}));
     assert_eq!(face.next("ask_closed")["outcome"], "cancel");
     assert!(face.next("error")["message"].to_string().contains("was not approved"));
