@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncWrite, AsyncWriteExt as _};
@@ -10,11 +10,15 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 use crate::rpc::RpcError;
+use crate::updates::ClientFeatures;
 
 /// Maximum bytes of a message.
 const MAX_LINE: usize = 64 * 1024 * 1024;
 /// Maximum number of messages queued for a slow client. After that, sessions wait.
 const WAITING: usize = 256;
+
+/// An extension notification: a turn that another client of the session began or that ended.
+const TURN: &str = "_parallax/turn";
 
 type AnswerSender = oneshot::Sender<Result<Value, RpcError>>;
 
@@ -26,6 +30,8 @@ pub(crate) struct ClientConnection {
     next_id: Arc<AtomicU64>,
     /// Set when the client disconnected.
     is_disconnected: Arc<AtomicBool>,
+    /// Set by `initialize`.
+    features: Arc<OnceLock<ClientFeatures>>,
 }
 
 impl ClientConnection {
@@ -53,6 +59,7 @@ impl ClientConnection {
             pending: Arc::default(),
             next_id: Arc::default(),
             is_disconnected: Arc::default(),
+            features: Arc::default(),
         };
         (connection, writer)
     }
@@ -60,6 +67,17 @@ impl ClientConnection {
     /// Returns whether both are the same client.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.pending, &other.pending)
+    }
+
+    /// Returns what the client offers.
+    pub(crate) fn features(&self) -> ClientFeatures {
+        self.features.get().copied().unwrap_or_default()
+    }
+
+    /// Remembers what the client offered first.
+    pub(crate) fn set_features(&self, features: ClientFeatures) {
+        // Open sessions rely on it, so that it does not change.
+        let _ = self.features.set(features);
     }
 
     /// Sends a message. Returns `false` if the client disconnected.
@@ -79,6 +97,13 @@ impl ClientConnection {
 
     pub(crate) async fn notify(&self, method: &str, params: Value) {
         self.send(&json!({"jsonrpc": "2.0", "method": method, "params": params})).await;
+    }
+
+    /// Reports that another client's turn began or ended, if the client follows turns.
+    pub(crate) async fn notify_turn(&self, params: Value) {
+        if self.features().follows_turns {
+            self.notify(TURN, params).await;
+        }
     }
 
     /// Sends an update of a session.

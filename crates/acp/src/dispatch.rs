@@ -244,6 +244,7 @@ impl AcpDispatcher {
             _ => parallax_sdk::hosted_providers().map(|(name, _)| name.to_owned()).collect(),
         };
         self.features = Some(offers);
+        self.connection.set_features(offers);
         Ok(json!({
             "protocolVersion": 1,
             "agentInfo": {"name": "parallax", "title": "Parallax", "version": self.host.version()},

@@ -406,6 +406,9 @@ impl EditorSession {
                 from.client.update(&self.id, update).await;
             }
         }
+        if self.running.is_some() {
+            from.client.notify_turn(self.turn_started()).await;
+        }
         self.clients.add(from.client.clone());
         from.respond(Ok(self.state_json())).await;
     }

@@ -34,6 +34,8 @@ pub(crate) struct ClientFeatures {
     pub(crate) runs_commands: bool,
     pub(crate) reads_files: bool,
     pub(crate) writes_files: bool,
+    /// Whether the client follows the turns that other clients begin.
+    pub(crate) follows_turns: bool,
 }
 
 impl ClientFeatures {
@@ -52,6 +54,7 @@ impl ClientFeatures {
                 || offers(&capabilities["_meta"]["terminal-auth"]),
             supports_forks: offers(&capabilities["session"]["fork"]),
             runs_commands: offers(&capabilities["terminal"]),
+            follows_turns: offers(&capabilities["_meta"]["parallax/turns"]),
         }
     }
 }

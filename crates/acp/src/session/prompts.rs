@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use super::{
     EditorSession, MAX_TITLE, PendingReply, PreparedInput, PreparingInput, RunningPrompt, quota,
 };
+use crate::clients::SessionClients;
 use crate::consent::{self, ConsentRequests};
 use crate::permission;
 use crate::prompt_blocks::{self, ConvertedPrompt};
@@ -37,6 +38,7 @@ impl EditorSession {
         }
         let typed = chunk("user_message_chunk", &read.text);
         self.clients.update_others(&from.client, &self.id, typed).await;
+        self.clients.notify_turn(&from.client, self.turn_started()).await;
         self.running = Some(RunningPrompt {
             reply: from,
             is_started: false,
@@ -188,15 +190,38 @@ impl EditorSession {
     /// Answers the running prompt with a stop reason or an error.
     pub(super) async fn answer(&mut self, result: Result<Value, RpcError>) {
         let Some(running) = self.running.take() else { return };
-        let result = result
-            .map(|reason| json!({"stopReason": reason, "_meta": {"quota": quota(&running.usage)}}));
-        running.reply.respond(result).await;
+        running.respond(&self.clients, &self.id, result).await;
+    }
+
+    /// Returns the notification for clients other than the one that began the turn.
+    pub(super) fn turn_started(&self) -> Value {
+        json!({"sessionId": self.id, "state": "started"})
     }
 
     pub(super) async fn next_prompt(&mut self) {
         if let Some((from, blocks)) = self.queued.take() {
             Box::pin(self.prompt(from, blocks)).await;
         }
+    }
+}
+
+impl RunningPrompt {
+    /// Responds to the prompt, and tells the other clients that its turn ended.
+    pub(super) async fn respond(
+        self,
+        clients: &SessionClients,
+        session: &str,
+        result: Result<Value, RpcError>,
+    ) {
+        let mut turn = json!({"sessionId": session, "state": "ended"});
+        match &result {
+            Ok(reason) => turn["stopReason"] = reason.clone(),
+            Err(error) => turn["error"] = error.to_json(),
+        }
+        clients.notify_turn(&self.reply.client, turn).await;
+        let result = result
+            .map(|reason| json!({"stopReason": reason, "_meta": {"quota": quota(&self.usage)}}));
+        self.reply.respond(result).await;
     }
 }
 

@@ -57,7 +57,8 @@ impl EditorSession {
                     failure.message
                 );
                 if let Some(running) = running {
-                    running.reply.respond(Err(Failure::new(failure.kind, text).into())).await;
+                    let error = Failure::new(failure.kind, text).into();
+                    running.respond(&self.clients, &self.id, Err(error)).await;
                 }
                 return None;
             }

@@ -71,12 +71,12 @@ impl Drop for TestServer {
 }
 
 /// A client of `/acp`.
-struct Client {
+pub(crate) struct Client {
     stream: BufReader<TcpStream>,
 }
 
 impl Client {
-    fn open(server: &TestServer) -> Self {
+    pub(crate) fn open(server: &TestServer) -> Self {
         let mut stream = server.connect();
         let (host, token) = (server.own_host(), &server.token);
         let head = format!(
@@ -96,7 +96,7 @@ impl Client {
     }
 
     /// Sends a frame with a zero mask.
-    fn send(&mut self, message: &Value) {
+    pub(crate) fn send(&mut self, message: &Value) {
         self.send_text(&message.to_string());
     }
 
@@ -109,7 +109,7 @@ impl Client {
         self.stream.get_mut().write_all(&frame).expect("send");
     }
 
-    fn next(&mut self) -> Value {
+    pub(crate) fn next(&mut self) -> Value {
         let mut head = [0; 2];
         self.stream.read_exact(&mut head).expect("a frame");
         assert_eq!(head[0], 0x81, "a whole text message");
@@ -131,7 +131,7 @@ impl Client {
         serde_json::from_slice(&text).expect("JSON")
     }
 
-    fn call(&mut self, id: u64, method: &str, params: Value) -> Value {
+    pub(crate) fn call(&mut self, id: u64, method: &str, params: Value) -> Value {
         self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
         loop {
             let message = self.next();

@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use serde_json::{Value, json};
 
 use crate::acp::Editor;
-use crate::serve::TestServer;
+use crate::serve::{Client, TestServer};
 use crate::support::World;
 
 /// A response: its status, its lowercase head, and its body.
@@ -252,6 +252,38 @@ fn approval_is_answered_by_the_next_message() {
     assert!(!world.home.project().join("made").exists());
     let again = rpc(&server, "1.0", "CancelTask", json!({"id": id})).json();
     assert_eq!(again["error"]["code"], -32002);
+}
+
+#[test]
+fn turn_of_another_client_is_approved_and_its_end_ends_the_task() {
+    let call = json!({"name": "run_shell_command", "args": {"command": "touch made"}});
+    let script = json!([{"text": "hello"}, {"calls": [call]}, {"text": "done"}, {"text": "more"}]);
+    let world = World::new(&script.to_string());
+    let server = TestServer::start(&world);
+    let reply = rpc(&server, "1.0", "SendMessage", text_message("hi", None)).json();
+    let task = reply["result"]["task"]["id"].as_str().expect("an id").to_owned();
+    let mut client = Client::open(&server);
+    client.call(1, "initialize", json!({"protocolVersion": 1}));
+    let params = json!({"sessionId": task, "cwd": world.home.project(), "mcpServers": []});
+    assert!(client.call(2, "session/load", params)["error"].is_null());
+    let prompt = json!({"sessionId": task, "prompt": [{"type": "text", "text": "go"}]});
+    client.send(&json!({"jsonrpc": "2.0", "id": 3, "method": "session/prompt", "params": prompt}));
+    while client.next()["method"] != "session/request_permission" {}
+    let state = || {
+        let got = ask(&server, "GET", &format!("/tasks/{task}"), "1.0", &Value::Null).json();
+        got["status"]["state"].clone()
+    };
+    crate::support::wait_until("the request for approval", || {
+        state() == "TASK_STATE_INPUT_REQUIRED"
+    });
+    let reply = rpc(&server, "1.0", "SendMessage", text_message("Allow", Some(&task))).json();
+    let status = &reply["result"]["task"]["status"];
+    assert_eq!(status["state"], "TASK_STATE_COMPLETED", "{reply}");
+    assert_eq!(status["message"]["parts"][0]["text"], "done");
+    assert!(world.home.project().join("made").exists());
+    while client.next()["id"] != json!(3) {}
+    let reply = rpc(&server, "1.0", "SendMessage", text_message("and now", Some(&task))).json();
+    assert_eq!(reply["result"]["task"]["status"]["state"], "TASK_STATE_COMPLETED", "{reply}");
 }
 
 #[test]

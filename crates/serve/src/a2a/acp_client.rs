@@ -55,7 +55,8 @@ impl AcpClient {
         tasks.spawn(backend.serve_acp(input, Box::new(agent_output), stopped));
         let client = Self { lines, pending_requests: Arc::default(), ids: Arc::default() };
         // The first line, before any request. Its answer is of no interest.
-        let params = json!({"protocolVersion": 1, "clientCapabilities": {}});
+        let capabilities = json!({"_meta": {"parallax/turns": true}});
+        let params = json!({"protocolVersion": 1, "clientCapabilities": capabilities});
         let first = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
         // The queue is empty.
         let _ = client.lines.try_send(first.to_string());

@@ -112,6 +112,10 @@ impl PendingApproval {
 
 struct Inner {
     snapshot: TaskSnapshot,
+    /// Whether a message of this protocol is being answered.
+    runs_own_turn: bool,
+    /// Whether another client of the session, such as an editor, began a turn.
+    runs_other_turn: bool,
     /// What the agent has said in this turn.
     text: String,
     /// The first is the one that clients see.
@@ -159,6 +163,8 @@ impl Task {
         };
         let inner = Inner {
             snapshot,
+            runs_own_turn: false,
+            runs_other_turn: false,
             text: String::new(),
             pending: VecDeque::new(),
             messages: 0,
@@ -192,6 +198,7 @@ impl Task {
             return false;
         }
         inner.text.clear();
+        inner.runs_own_turn = true;
         let message = TaskMessage {
             id: id.to_owned(),
             is_agent: false,
@@ -204,9 +211,29 @@ impl Task {
         true
     }
 
-    /// Sets the state of a loaded session. A failed one says so.
+    /// Another client of the session began a turn.
+    pub(super) fn begin_elsewhere(&self) {
+        let mut inner = self.lock();
+        inner.runs_other_turn = true;
+        if !inner.runs_own_turn {
+            inner.text.clear();
+            self.enter(&mut inner, TaskState::Working, None);
+        }
+    }
+
+    /// The turn of another client ended.
+    pub(super) fn end_elsewhere(&self, state: TaskState, problem: Option<String>) {
+        let mut inner = self.lock();
+        inner.runs_other_turn = false;
+        self.end_turn(&mut inner, state, problem);
+    }
+
+    /// Sets the state of a loaded session, unless a turn is running. A failed one says so.
     pub(super) fn restore(&self, ended: &EndedTurn) {
         let mut inner = self.lock();
+        if inner.runs_other_turn || !inner.pending.is_empty() {
+            return;
+        }
         let state = ended.state;
         inner.snapshot.state = state;
         if let Some(time) = &ended.time {
@@ -326,15 +353,24 @@ impl Task {
     /// Ends the turn; `problem` replaces the answer.
     pub(super) fn end(&self, state: TaskState, problem: Option<String>) {
         let mut inner = self.lock();
+        inner.runs_own_turn = false;
+        self.end_turn(&mut inner, state, problem);
+    }
+
+    /// Ends a turn. If the next one has replaced it already, the task continues to work.
+    fn end_turn(&self, inner: &mut Inner, mut state: TaskState, problem: Option<String>) {
         inner.pending.clear();
         let answer = std::mem::take(&mut inner.text);
         let text = problem.unwrap_or(answer);
-        let message = (!text.is_empty()).then(|| {
-            let message = Self::agent_message(&mut inner, vec![TaskPart::Text(text)]);
+        let mut message = (!text.is_empty()).then(|| {
+            let message = Self::agent_message(inner, vec![TaskPart::Text(text)]);
             inner.snapshot.history.push(message.clone());
             message
         });
-        self.enter(&mut inner, state, message);
+        if inner.runs_own_turn || inner.runs_other_turn {
+            (state, message) = (TaskState::Working, None);
+        }
+        self.enter(inner, state, message);
     }
 
     fn enter(&self, inner: &mut Inner, state: TaskState, message: Option<TaskMessage>) {

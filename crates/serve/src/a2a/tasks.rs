@@ -261,13 +261,10 @@ impl A2aTasks {
         let running = Arc::clone(&task);
         self.host.connections.tasks.spawn(async move {
             match client.request("session/prompt", params).await {
-                Ok(result) => match result.get("stopReason").and_then(Value::as_str) {
-                    Some("cancelled") => running.end(TaskState::Cancelled, None),
-                    Some("refusal") => {
-                        running.end(TaskState::Failed, Some("the request was rejected".to_owned()));
-                    }
-                    _ => running.end(TaskState::Completed, None),
-                },
+                Ok(result) => {
+                    let (state, problem) = stopped_state(&result);
+                    running.end(state, problem);
+                }
                 Err(error) => running.end(TaskState::Failed, Some(internal(&error).to_string())),
             }
         });
@@ -379,6 +376,9 @@ async fn receive(
             AgentMessage::Notification { method, params } if method == "session/update" => {
                 update(&all, &params);
             }
+            AgentMessage::Notification { method, params } if method == "_parallax/turn" => {
+                follow_turn(&all, &params);
+            }
             AgentMessage::Notification { .. } => {}
             // The request may be given up.
             AgentMessage::Answer { to, answer } => drop(to.send(answer)),
@@ -395,6 +395,28 @@ async fn receive(
             }
         }
     }
+}
+
+/// The state after a turn, by its stop reason, and what replaces the answer.
+fn stopped_state(result: &Value) -> (TaskState, Option<String>) {
+    match result.get("stopReason").and_then(Value::as_str) {
+        Some("cancelled") => (TaskState::Cancelled, None),
+        Some("refusal") => (TaskState::Failed, Some("the request was rejected".to_owned())),
+        _ => (TaskState::Completed, None),
+    }
+}
+
+/// Follows a turn of the session of a task that another client began, for example an editor.
+fn follow_turn(all: &A2aTasks, turn: &Value) {
+    let Some(task) = turn["sessionId"].as_str().and_then(|id| all.get(id)) else { return };
+    if turn["state"] == "started" {
+        return task.begin_elsewhere();
+    }
+    let (state, problem) = match turn.get("error") {
+        Some(error) => (TaskState::Failed, Some(internal(error).to_string())),
+        None => stopped_state(turn),
+    };
+    task.end_elsewhere(state, problem);
 }
 
 fn update(all: &A2aTasks, params: &Value) {
