@@ -8,7 +8,9 @@ use tokio::sync::broadcast;
 use tokio::task::JoinSet;
 
 use crate::connection::ClientConnection;
+use crate::elicitation_answer::is_answer;
 use crate::rpc::RpcError;
+use crate::updates::ClientFeatures;
 
 /// How long one of several clients may delay the others before it is removed.
 const SLOW: Duration = Duration::from_secs(2);
@@ -95,9 +97,14 @@ impl SessionClients {
         }
     }
 
-    /// Sends a notification to all clients.
-    pub(crate) async fn notify(&self, method: &str, params: Value) {
-        for client in self.all() {
+    /// Sends a notification to the clients that offer something.
+    pub(crate) async fn notify(
+        &self,
+        method: &str,
+        params: Value,
+        offers: fn(ClientFeatures) -> bool,
+    ) {
+        for client in self.all().into_iter().filter(|client| offers(client.features())) {
             client.notify(method, params.clone()).await;
         }
     }
@@ -112,10 +119,33 @@ impl SessionClients {
         method: &'static str,
         params: Value,
     ) -> Result<Value, RpcError> {
+        self.request_from(method, params, |_| true, |_| true).await
+    }
+
+    /// Shows a question to the user of each client that offers this kind, like
+    /// [`Self::request`]. A malformed answer counts as an error.
+    ///
+    /// # Errors
+    /// Returns an error if no client can show the question.
+    pub(crate) async fn elicit(
+        &self,
+        params: Value,
+        offers: fn(ClientFeatures) -> bool,
+    ) -> Result<Value, RpcError> {
+        self.request_from("elicitation/create", params, offers, is_answer).await
+    }
+
+    async fn request_from(
+        &self,
+        method: &'static str,
+        params: Value,
+        offers: fn(ClientFeatures) -> bool,
+        is_valid: fn(&Value) -> bool,
+    ) -> Result<Value, RpcError> {
         let mut joined = self.new_clients.subscribe();
         let (mut questions, mut known) = (JoinSet::new(), Vec::<ClientConnection>::new());
         let mut ask = |asked: &mut JoinSet<_>, client: ClientConnection| {
-            if known.iter().any(|known| known.is_same(&client)) {
+            if !offers(client.features()) || known.iter().any(|known| known.is_same(&client)) {
                 return;
             }
             known.push(client.clone());
@@ -123,17 +153,31 @@ impl SessionClients {
             asked.spawn(async move { client.request(method, params).await });
         };
         self.all().into_iter().for_each(|client| ask(&mut questions, client));
-        let mut error = RpcError::disconnected();
+        let mut error = None;
         loop {
             tokio::select! {
                 answer = questions.join_next() => match answer {
-                    Some(Ok(Ok(answer))) => return Ok(answer),
-                    Some(Ok(Err(refused))) => error = refused,
-                    Some(Err(_)) => {}
-                    None => return Err(error),
+                    Some(Ok(Ok(answer))) if is_valid(&answer) => return Ok(answer),
+                    Some(Ok(Ok(_))) => {
+                        error = Some(RpcError::internal("a client sent a malformed answer"));
+                    }
+                    Some(Ok(Err(refused))) if !refused.is_disconnected() => error = Some(refused),
+                    Some(_) => {}
+                    None => match joined.try_recv() {
+                        Ok(client) => ask(&mut questions, client),
+                        Err(_) => return Err(error.unwrap_or_else(|| self.no_answer())),
+                    },
                 },
                 Ok(client) = joined.recv() => ask(&mut questions, client),
             }
+        }
+    }
+
+    /// Why no client has answered.
+    fn no_answer(&self) -> RpcError {
+        match self.all().iter().all(ClientConnection::is_disconnected) {
+            true => RpcError::disconnected(),
+            false => RpcError::internal("no client of the session can answer this request"),
         }
     }
 }

@@ -12,6 +12,7 @@ mod clients;
 mod connection;
 mod consent;
 mod dispatch;
+mod elicitation_answer;
 mod history;
 mod host;
 mod mcp_servers;

@@ -8,8 +8,8 @@ use parallax_protocol::tool::Preview;
 use parallax_sdk::mcp_view::UserResponse;
 use serde_json::{Value, json};
 
+use crate::elicitation_answer::read_answer;
 use crate::rpc::RpcError;
-use crate::server_questions::read_answer;
 use crate::tool_updates;
 
 /// The "always allow" options in display order.

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use parallax_protocol::{BoxFuture, Object};
+use parallax_protocol::BoxFuture;
 use parallax_sdk::mcp_view::{Asker, McpView, UserRequest, UserResponse};
 use serde_json::{Value, json};
 
 use crate::client_files::ClientFiles;
 use crate::clients::SessionClients;
 use crate::connection::ClientConnection;
+use crate::elicitation_answer::read_answer;
 use crate::updates::ClientFeatures;
 
 /// Sends the questions of MCP servers to a client.
@@ -76,19 +77,6 @@ impl ClientAsker {
     }
 }
 
-/// Reads the action, which is a field of the answer, or an object that also contains the content.
-pub(crate) fn read_answer(answer: &Value) -> UserResponse {
-    let action = &answer["action"];
-    let content = answer.get("content").or_else(|| action.get("content"));
-    match action.as_str().or_else(|| action["action"].as_str()) {
-        Some("accept") => UserResponse::Accept(
-            content.and_then(Value::as_object).cloned().unwrap_or_else(Object::new),
-        ),
-        Some("decline") => UserResponse::Decline,
-        _ => UserResponse::Cancel,
-    }
-}
-
 /// Lets the client open the URL of a sign-in.
 pub(crate) async fn sign_in(
     view: McpView,
@@ -104,11 +92,15 @@ pub(crate) async fn sign_in(
         let request = url_request(&session, &elicitation, &message, url);
         let clients = clients_of_server.clone();
         // The sign-in ends by the redirect of the browser, not by the client's answer.
-        tokio::spawn(async move { clients.request("elicitation/create", request).await });
+        tokio::spawn(async move { clients.elicit(request, |offers| offers.opens_urls).await });
     };
     let signing = tokio::task::spawn_blocking(move || view.sign_in_by_url(&server, show));
     match signing.await {
-        Ok(Ok(_)) => clients.notify("elicitation/complete", json!({"elicitationId": id})).await,
+        Ok(Ok(_)) => {
+            let params = json!({"elicitationId": id});
+            let opens_urls = |offers: ClientFeatures| offers.opens_urls;
+            clients.notify("elicitation/complete", params, opens_urls).await;
+        }
         Ok(Err(failure)) => tracing::warn!("{}", failure.message),
         Err(error) => tracing::warn!("{error}"),
     }

@@ -490,7 +490,7 @@ impl EditorSession {
         tokio::spawn(async move {
             let decide = match form {
                 Some(form) if offers_form => {
-                    let answer = clients.request("elicitation/create", form).await;
+                    let answer = clients.elicit(form, |offers| offers.elicitation).await;
                     if is_disconnected(&answer) {
                         return;
                     }

@@ -313,6 +313,55 @@ fn consent_given_by_one_client_is_resolved_for_the_others() {
 }
 
 #[test]
+fn question_goes_to_clients_that_offer_it_and_a_malformed_answer_dismisses_nothing() {
+    let questions = json!([{"question": "Which color?", "header": "Color", "type": "text"}]);
+    let call = json!({"name": "ask_user", "args": {"questions": questions}});
+    let script = json!([{"text": "one"}, {"calls": [call]}, {"text": "done"}]);
+    let world = World::new(&script.to_string());
+    let server = TestServer::start(&world);
+    let offers = json!({"elicitation": {"form": {}}});
+    let start = json!({"protocolVersion": 1, "clientCapabilities": offers});
+    let mut place = json!({"cwd": world.home.project(), "mcpServers": []});
+    let mut one = Client::open(&server);
+    one.call(1, "initialize", start.clone());
+    let session = one.call(2, "session/new", place.clone())["result"]["sessionId"].clone();
+    let prompt =
+        |text: &str| json!({"sessionId": session, "prompt": [{"type": "text", "text": text}]});
+    one.call(3, "session/prompt", prompt("hello"));
+    place["sessionId"] = session.clone();
+    let [mut malformed, mut plain] = [start, json!({"protocolVersion": 1})].map(|start| {
+        let mut client = Client::open(&server);
+        client.call(1, "initialize", start);
+        client.call(2, "session/load", place.clone());
+        client
+    });
+    one.send(
+        &json!({"jsonrpc": "2.0", "id": 4, "method": "session/prompt", "params": prompt("ask")}),
+    );
+    let question = |client: &mut Client| loop {
+        let message = client.next();
+        if message["method"] == "elicitation/create" {
+            break message["id"].clone();
+        }
+    };
+    let id = question(&mut malformed);
+    malformed.send(&json!({"jsonrpc": "2.0", "id": id, "result": {}}));
+    let id = question(&mut one);
+    std::thread::sleep(Duration::from_millis(300));
+    let answer = json!({"action": "accept", "content": {"0": "ultramarine"}});
+    one.send(&json!({"jsonrpc": "2.0", "id": id, "result": answer}));
+    while one.next()["id"] != json!(4) {}
+    let answers = crate::support::answers(&world.server).join("\n");
+    assert!(answers.contains("ultramarine"), "{answers}");
+    let mut seen = String::new();
+    while !seen.contains("done") {
+        let message = plain.next();
+        assert_ne!(message["method"], "elicitation/create", "{message}");
+        seen.push_str(&message.to_string());
+    }
+}
+
+#[test]
 fn client_that_joins_later_can_answer_and_strangers_can_end_nothing() {
     let call = json!({"name": "run_shell_command", "args": {"command": "touch made"}});
     let world = World::new(&json!([{"calls": [call]}, {"text": "done"}]).to_string());
