@@ -21,6 +21,7 @@ use parallax_protocol::store::Record;
 use parallax_protocol::typed_input::CurrentMode;
 use parallax_sdk::mcp_view::{McpUpdate, McpUpdates, PendingSignIn};
 use parallax_sdk::{EventReader, OpenSession};
+use parallax_sessions::recorded_items::RecordedItem;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::{JoinError, JoinHandle, JoinSet};
@@ -213,7 +214,7 @@ impl EditorSession {
 
     /// Returns the session's records as updates.
     pub(crate) fn history(&self) -> Vec<Value> {
-        self.replay_updates(&self.open.initial_records())
+        self.replay_updates(&self.open.initial_records(), false)
     }
 
     /// Returns how the last turn of a loaded session ended: `none` without a turn, `cut_off` if its
@@ -222,12 +223,20 @@ impl EditorSession {
         parallax_sessions::last_turn(&self.open.initial_records(), self.open.is_cut_off())
     }
 
-    fn replay_updates(&self, records: &[Record]) -> Vec<Value> {
+    /// Returns records as updates. Open calls of a running turn are left out: they have other ids.
+    fn replay_updates(&self, records: &[Record], is_running: bool) -> Vec<Value> {
         let items = parallax_sessions::recorded_items::items(records);
+        let is_prompt = |item: &RecordedItem| matches!(item, RecordedItem::User { .. });
+        let turn = items.iter().rposition(is_prompt).filter(|_| is_running);
+        let is_open = |number: usize, item: &RecordedItem| {
+            turn.is_some_and(|turn| number > turn)
+                && matches!(item, RecordedItem::Tool { status: None, .. })
+        };
         let kinds = self.open.tools().into_iter().map(|tool| (tool.name, tool.kind));
         let directory = &self.open.launch().options().directory;
         let history = RecordedCalls { kinds: kinds.collect(), directory };
-        items.iter().enumerate().filter_map(|(number, item)| history.update(item, number)).collect()
+        let past = items.iter().enumerate().filter(|(number, item)| !is_open(*number, item));
+        past.filter_map(|(number, item)| history.update(item, number)).collect()
     }
 
     /// Returns modes, models, and options for the result of opening the session.
@@ -402,9 +411,13 @@ impl EditorSession {
         if with_history {
             let reading = tokio::task::spawn_blocking(self.open.journal_reader());
             let records = reading.await.unwrap_or_default();
-            for update in self.replay_updates(&records) {
+            for update in self.replay_updates(&records, self.running.is_some()) {
                 from.client.update(&self.id, update).await;
             }
+        }
+        for mut update in self.updates.open_calls() {
+            self.restore_terminal(&mut update);
+            from.client.update(&self.id, update).await;
         }
         if self.running.is_some() {
             from.client.notify_turn(self.turn_started()).await;

@@ -70,7 +70,10 @@ enum ItemInProgress {
 struct OpenCall {
     name: String,
     arguments: Object,
-    is_announced: bool,
+    /// What the clients were told about it, with its present status.
+    announced: Option<Value>,
+    /// Its place among the announced calls.
+    number: u64,
     output: String,
     sent_at: Option<Instant>,
 }
@@ -81,6 +84,8 @@ pub(crate) struct UpdateBuilder {
     features: ClientFeatures,
     items: HashMap<ItemId, ItemInProgress>,
     calls: HashMap<CallId, OpenCall>,
+    /// The number of announced calls so far.
+    announced: u64,
     pub(crate) mode: ApprovalMode,
     pub(crate) model: String,
     /// US dollars, as far as prices are known.
@@ -106,6 +111,7 @@ impl UpdateBuilder {
             features,
             items: HashMap::new(),
             calls: HashMap::new(),
+            announced: 0,
             mode,
             model,
             cost: None,
@@ -120,6 +126,20 @@ impl UpdateBuilder {
             || json!([]),
             |call| tool_updates::locations(&call.arguments, &self.directory),
         )
+    }
+
+    /// Returns the announced calls that have not ended, as they are now, for a client that joins.
+    pub(crate) fn open_calls(&self) -> Vec<Value> {
+        let mut calls: Vec<&OpenCall> = self.calls.values().collect();
+        calls.sort_by_key(|call| call.number);
+        let known = calls.into_iter().filter_map(|call| {
+            let mut update = call.announced.clone()?;
+            if !call.output.is_empty() {
+                update["content"] = json!([tool_updates::text_content(&call.output)]);
+            }
+            Some(update)
+        });
+        known.collect()
     }
 
     /// Returns the updates for an event.
@@ -164,7 +184,8 @@ impl UpdateBuilder {
                 let call = OpenCall {
                     name: tool.name.clone(),
                     arguments: tool.args.clone(),
-                    is_announced: false,
+                    announced: None,
+                    number: 0,
                     output: String::new(),
                     sent_at: None,
                 };
@@ -196,7 +217,7 @@ impl UpdateBuilder {
                     call.output = tail.to_owned();
                 }
                 let is_due = call.sent_at.is_none_or(|at| at.elapsed() >= OUTPUT_INTERVAL);
-                if !call.is_announced || !is_due {
+                if call.announced.is_none() || !is_due {
                     return Vec::new();
                 }
                 call.sent_at = Some(Instant::now());
@@ -212,7 +233,7 @@ impl UpdateBuilder {
         let Some(ItemInProgress::Call(id)) = self.items.get(item) else { return Vec::new() };
         let Some(call) = self.calls.get_mut(id) else { return Vec::new() };
         // Its end comes with the result of the call.
-        if !call.is_announced || progress.end.is_some() {
+        if call.announced.is_none() || progress.end.is_some() {
             return Vec::new();
         }
         let text = tool_updates::progress_text(progress);
@@ -262,15 +283,18 @@ impl UpdateBuilder {
         kind: Option<&str>,
     ) -> Vec<Value> {
         let directory = &self.directory;
-        let Some(call) = self.calls.get_mut(id).filter(|call| !call.is_announced) else {
+        let Some(call) = self.calls.get_mut(id).filter(|call| call.announced.is_none()) else {
             return Vec::new();
         };
-        call.is_announced = true;
+        self.announced += 1;
+        call.number = self.announced;
         let title = tool_updates::title(title.unwrap_or_default(), &call.name);
-        vec![json!({"sessionUpdate": "tool_call", "toolCallId": id.as_str(), "title": title,
+        let update = json!({"sessionUpdate": "tool_call", "toolCallId": id.as_str(), "title": title,
             "kind": kind.unwrap_or("other"), "status": status, "content": [],
             "locations": tool_updates::locations(&call.arguments, directory),
-            "rawInput": call.arguments})]
+            "rawInput": call.arguments});
+        call.announced = Some(update.clone());
+        vec![update]
     }
 
     fn call_state(
@@ -291,6 +315,9 @@ impl UpdateBuilder {
         let announced = self.announce(id, status, title, kind);
         if !announced.is_empty() || phase == CallPhase::Validating {
             return announced;
+        }
+        if let Some(known) = self.calls.get_mut(id).and_then(|call| call.announced.as_mut()) {
+            known["status"] = json!(status);
         }
         vec![json!({"sessionUpdate": "tool_call_update", "toolCallId": id.as_str(),
             "status": status})]

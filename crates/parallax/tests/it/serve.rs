@@ -381,12 +381,20 @@ fn client_that_joins_later_can_answer_and_strangers_can_end_nothing() {
         "params": {"sessionId": session}}));
     let params = json!({"sessionId": session, "cwd": world.home.project(), "mcpServers": []});
     other.send(&json!({"jsonrpc": "2.0", "id": 3, "method": "session/load", "params": params}));
+    // It sees the call as it is, under the id that its request and its later updates have.
+    let mut calls = Vec::new();
     let request = loop {
         let message = other.next();
         if message["method"] == "session/request_permission" {
             break message;
         }
+        if message["params"]["update"]["sessionUpdate"] == "tool_call" {
+            calls.push(message["params"]["update"].clone());
+        }
     };
+    let call = request["params"]["toolCall"]["toolCallId"].clone();
+    assert_eq!(calls.len(), 1, "{calls:?}");
+    assert_eq!((&calls[0]["toolCallId"], &calls[0]["status"]), (&call, &json!("pending")));
     // The session continues for the second client when the first one closes it.
     assert!(one.call(4, "session/close", json!({"sessionId": session}))["result"].is_object());
     let outcome = json!({"outcome": {"outcome": "selected", "optionId": "proceed_once"}});
