@@ -154,6 +154,11 @@ impl Worktree {
             base,
         };
         let lock = write_record(&project, &record)?;
+        if let Err(failure) = check_branch(&git, &record.branch) {
+            // The branch is not part of the worktree that failed.
+            let _ = manage::remove_record(&record);
+            return Err(failure);
+        }
         let working_directory = record.path.join(&checkout.relative);
         let mut worktree = Self { record, lock, working_directory };
         if let Err(failure) = worktree.fill(&git, request.include_changes) {
@@ -169,13 +174,6 @@ impl Worktree {
     /// Creates the worktree with git and copies additional files.
     fn fill(&self, git: &Git, carry: bool) -> Result<(), Failure> {
         let WorktreeRecord { path, branch, base, .. } = &self.record;
-        let reference = format!("refs/heads/{branch}");
-        if git.line(&["rev-parse", "--verify", "--quiet", &reference]).is_ok() {
-            return Err(failure(format!(
-                "The branch `{branch}` already exists; choose another name, or delete it with \
-                 `git branch -D {branch}`"
-            )));
-        }
         let common = git.directory().join(git.line(&["rev-parse", "--git-common-dir"])?);
         special_files::remove_of_project(&common, path.parent().unwrap_or(path))?;
         let path = path.to_string_lossy();
@@ -275,6 +273,18 @@ impl Worktree {
         // `worktrees prune` removes what is left.
         let _ = manage::delete(&self.record);
         drop(self.lock);
+    }
+}
+
+/// Checks that the branch of a new worktree does not exist.
+fn check_branch(git: &Git, branch: &str) -> Result<(), Failure> {
+    let reference = format!("refs/heads/{branch}");
+    match git.line(&["rev-parse", "--verify", "--quiet", &reference]) {
+        Ok(_) => Err(failure(format!(
+            "The branch `{branch}` already exists; choose another name, or delete it with \
+             `git branch -D {branch}`"
+        ))),
+        Err(_) => Ok(()),
     }
 }
 

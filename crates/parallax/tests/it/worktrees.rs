@@ -155,6 +155,16 @@ fn changed_worktree_is_kept_and_removed_on_request() {
 }
 
 #[test]
+fn existing_branch_is_refused_and_stays() {
+    let world = repository(&json!([{"text": "done"}]));
+    git(&world, &["branch", "parallax/mine"]);
+    let output = world.run(&["-w=mine", "-p", "work", "-y"]);
+    assert!(output.code() != 0 && output.err().contains("already exists"), "{}", output.err());
+    assert_eq!(git(&world, &["branch", "--list", "parallax/*"]), "parallax/mine");
+    assert!(worktree_list(&world).is_empty());
+}
+
+#[test]
 fn changes_and_listed_files_are_copied_to_the_worktree() {
     let world =
         repository(&shell("cat a.txt new.txt key.local; git log --format=%s; ls other.local"));
