@@ -14,7 +14,7 @@ use parallax_protocol::event::Failure;
 use crate::git::Git;
 use crate::ignored_files::IgnoredFiles;
 use crate::nested_repositories::{self, NestedRepositories};
-use crate::{carry, failure, special_files};
+use crate::{carry, failure, lock, special_files};
 
 /// Identity for commits if git has none configured.
 pub(super) const IDENTITY: [&str; 4] =
@@ -331,13 +331,18 @@ impl<'r> Contents<'r> {
 
     /// Removes the worktree and its directory in the repository.
     pub(super) fn remove(&self) -> Result<(), Failure> {
-        for path in std::iter::once(&self.record.path).chain(&self.worktree_directory) {
-            match parallax_files::remove_tree(path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(failure(format!("Failed to remove `{}`: {error}", path.display())));
-                }
-                _ => {}
+        let remove = |path: &Path| match parallax_files::remove_tree(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(failure(format!("Failed to remove `{}`: {error}", path.display())))
             }
+            _ => Ok(()),
+        };
+        remove(&self.record.path)?;
+        if let Some(own) = &self.worktree_directory {
+            lock::unlock(own).map_err(|error| {
+                failure(format!("Failed to unlock `{}`: {error}", own.display()))
+            })?;
+            remove(own)?;
         }
         self.git.run(&["worktree", "prune"])
     }

@@ -7,6 +7,7 @@ mod carry;
 mod contents;
 mod git;
 mod ignored_files;
+mod lock;
 mod manage;
 mod nested_repositories;
 mod review_diff;
@@ -176,8 +177,11 @@ impl Worktree {
         let WorktreeRecord { path, branch, base, .. } = &self.record;
         let common = git.directory().join(git.line(&["rev-parse", "--git-common-dir"])?);
         special_files::remove_of_project(&common, path.parent().unwrap_or(path))?;
-        let path = path.to_string_lossy();
-        git.run(&["worktree", "add", "--quiet", "--no-track", "-b", branch, &path, base])?;
+        let text = path.to_string_lossy();
+        let add = ["worktree", "add", "--quiet", "--lock", "--reason", lock::REASON];
+        let what = ["--no-track", "-b", branch, &text, base];
+        git.run(&[add.as_slice(), &what].concat())?;
+        lock::lock_all(&common, path.parent().unwrap_or(path));
         if carry {
             carry::changes(git, &self.record)?;
         }
@@ -330,6 +334,8 @@ pub fn access(dirs: &UserDirs, folder: &Path) -> Option<WorktreeAccess> {
     if own.parent() != Some(&common.join("worktrees")) {
         return None;
     }
+    // An earlier version may have created it.
+    lock::lock(&own).ok()?;
     let refs = [common.join("refs/heads/parallax"), common.join("logs/refs/heads/parallax")];
     // Only what exists can be protected. Git reads it only if the repository says so.
     let configuration = own.join("config.worktree");
@@ -337,7 +343,8 @@ pub fn access(dirs: &UserDirs, folder: &Path) -> Option<WorktreeAccess> {
         File::create_new(&configuration).ok()?;
     }
     // Files that could redirect to another repository are protected in every mode.
-    let links = ["commondir", "gitdir", "config.worktree"].map(|name| own.join(name));
+    // The lock keeps sessions elsewhere from removing the directory.
+    let links = ["commondir", "gitdir", "config.worktree", "locked"].map(|name| own.join(name));
     let mut read_only: Vec<PathBuf> = links.into_iter().filter(|link| link.exists()).collect();
     read_only.push(path.join(".git"));
     // It can name other directories with objects.

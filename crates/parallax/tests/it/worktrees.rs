@@ -155,6 +155,31 @@ fn changed_worktree_is_kept_and_removed_on_request() {
 }
 
 #[test]
+fn git_in_the_main_checkout_does_not_prune_the_worktrees_of_sessions() {
+    let run =
+        |line: &str| json!({"calls": [{"name": "run_shell_command", "args": {"command": line}}]});
+    let script = json!([
+        run("echo two > b.txt; git add -A"),
+        {"text": "done"},
+        run("git worktree prune -v; echo pruned"),
+        {"text": "done", "repeat": 0},
+    ]);
+    let world = repository(&script);
+    world.run_well(&["-w=fix", "-p", "work", "-y"]);
+    let own = world.home.project().join(".git/worktrees/fix");
+    world.run_well(&["-p", "clean up", "-y"]);
+    let outputs = crate::support::answers(&world.server).join("\n");
+    assert!(outputs.contains("pruned") && own.join("index").exists(), "{outputs}");
+
+    // Earlier versions did not lock worktrees.
+    std::fs::remove_file(own.join("locked")).expect("the lock");
+    world.run_well(&["-w=other", "-p", "look", "-y"]);
+    assert!(own.join("locked").exists());
+    world.run_well(&["worktrees", "remove", "--force", "fix"]);
+    assert_eq!(git(&world, &["worktree", "list"]).lines().count(), 1);
+}
+
+#[test]
 fn existing_branch_is_refused_and_stays() {
     let world = repository(&json!([{"text": "done"}]));
     git(&world, &["branch", "parallax/mine"]);
