@@ -13,7 +13,7 @@ pub(crate) struct BatchBudget {
     limit: Option<f64>,
     /// By tasks that ended.
     spent: f64,
-    /// The most that a task has cost.
+    /// The most that a task has cost, with all attempts.
     largest: f64,
     /// Whether a task has ended.
     has_ended: bool,
@@ -115,6 +115,8 @@ impl BatchBudget {
     /// Counts the earlier attempts of a task that runs again.
     pub(crate) fn add_earlier(&mut self, id: &str, cost: f64) {
         self.spent += cost;
+        // Another attempt may cost as much.
+        self.largest = self.largest.max(cost);
         self.earlier.insert(id.to_owned(), cost);
     }
 
@@ -190,6 +192,19 @@ mod tests {
         budget.end("a", 2.8);
         assert!((budget.total() - 2.8).abs() < 1e-9);
         assert_eq!(budget.allow(&task("b", None), 1), BudgetDecision::Spent);
+    }
+
+    #[test]
+    fn another_attempt_is_expected_to_cost_what_the_earlier_ones_did() {
+        let mut budget = BatchBudget::new(Some(0.05));
+        for id in ["a", "b", "c"] {
+            budget.add_earlier(id, 0.014);
+        }
+        assert_eq!(budget.allow(&task("a", None), 1), BudgetDecision::Spent);
+        let mut budget = BatchBudget::new(Some(3.0));
+        budget.add_earlier("a", 2.8);
+        assert_eq!(budget.allow(&task("a", None), 1), BudgetDecision::Spent);
+        assert!(matches!(budget.allow(&task("a", Some(0.2)), 1), BudgetDecision::Start(_)));
     }
 
     #[test]

@@ -10,8 +10,9 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::BatchError;
+use crate::events::EventReader;
 use crate::plan::{PlannedTask, is_valid_id};
-use crate::result::{Attempt, TaskResult, TaskState};
+use crate::result::{Attempt, AttemptUsage, TaskResult, TaskState};
 
 /// Bytes of a JSON file that are read.
 pub(crate) const MAX_JSON_BYTES: u64 = 64 * 1024 * 1024;
@@ -223,6 +224,28 @@ impl TaskDirectory {
 
     pub(crate) fn attempt(&self) -> Option<Attempt> {
         read_json(&self.file("attempt.json"))
+    }
+
+    /// What the attempts of exactly this task have used so far, also those that have no result
+    /// because their process was killed; `None` without an attempt. Blocking.
+    pub(crate) fn usage_of(&self, task: &PlannedTask) -> Option<AttemptUsage> {
+        let hash = task.input_hash();
+        let result = self.result_of(task);
+        let result = result.map(|result| AttemptUsage { tokens: result.tokens, cost: result.cost });
+        let attempt = self.attempt().filter(|attempt| attempt.input_hash == hash);
+        let attempt = attempt.map(|attempt| {
+            let mut events = EventReader::new(&self.file("events.jsonl"));
+            // What can be read counts.
+            let _ = events.read_new();
+            let mut usage = attempt.earlier;
+            usage += AttemptUsage { tokens: events.summary.tokens, cost: events.summary.cost };
+            usage
+        });
+        // The attempt contains those before it; its own events may be deleted already.
+        match (result, attempt) {
+            (Some(result), Some(attempt)) if attempt.cost < result.cost => Some(result),
+            (result, attempt) => attempt.or(result),
+        }
     }
 
     pub(crate) fn write_attempt(&self, attempt: &Attempt) -> Result<(), BatchError> {

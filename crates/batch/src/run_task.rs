@@ -20,7 +20,7 @@ use crate::error::BatchError;
 use crate::events::{EventEnd, EventReader, EventSummary};
 use crate::membership;
 use crate::plan::PlannedTask;
-use crate::result::{Attempt, AttemptStage, AttemptUsage, TaskResult, TaskState};
+use crate::result::{Attempt, AttemptStage, TaskResult, TaskState};
 use crate::serial::Serial;
 use crate::task_update::TaskUpdate;
 use crate::workspace::{self, TaskWorkspace};
@@ -105,7 +105,7 @@ impl TaskRunner {
 
     /// US dollars of the earlier attempts of a task that has to run. Blocking.
     pub(crate) fn earlier_cost(&self, task: &PlannedTask) -> Option<f64> {
-        self.directory.task(&task.id).result_of(task).map(|result| result.cost)
+        self.directory.task(&task.id).usage_of(task).map(|usage| usage.cost)
     }
 
     fn repositories(&self) -> PathBuf {
@@ -308,16 +308,7 @@ impl TaskAttempt<'_> {
         let same = previous.filter(|previous| previous.input_hash == hash);
         let attempts = result.as_ref().map(|result| result.attempts);
         let attempts = attempts.or_else(|| same.as_ref().map(|same| same.attempts));
-        let earlier = match (&result, same) {
-            (Some(result), _) => AttemptUsage { tokens: result.tokens, cost: result.cost },
-            (None, Some(same)) => {
-                let summary = self.read_events();
-                let mut earlier = same.earlier;
-                earlier += AttemptUsage { tokens: summary.tokens, cost: summary.cost };
-                earlier
-            }
-            (None, None) => AttemptUsage::default(),
-        };
+        let earlier = self.files.usage_of(self.task).unwrap_or_default();
         let attempt = Attempt {
             input_hash: hash,
             session_id: new_session(),

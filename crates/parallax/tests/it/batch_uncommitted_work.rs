@@ -227,5 +227,5 @@ fn cost_of_failed_attempts_counts() {
     }
     let result = result(&world, "t");
     let cost = result["cost"].as_f64().expect("a cost");
-    assert!(cost <= 0.3 + 1e-9 && cost > 0.1, "{result}");
+    assert!(cost <= 0.2 + 1e-9 && cost > 0.1, "{result}");
 }
