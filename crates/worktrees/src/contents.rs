@@ -14,6 +14,7 @@ use parallax_protocol::event::Failure;
 use crate::git::Git;
 use crate::ignored_files::IgnoredFiles;
 use crate::nested_repositories::{self, NestedRepositories};
+use crate::regular_file::open_regular;
 use crate::{carry, failure, lock, special_files};
 
 /// Identity for commits if git has none configured.
@@ -528,16 +529,5 @@ fn have_equal_contents(one: File, other: File) -> io::Result<bool> {
         }
         one.consume(count);
         other.consume(count);
-    }
-}
-
-/// Opens a file unless it is a link or something else.
-fn open_regular(file: &Path) -> io::Result<File> {
-    let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
-    let flags = i32::try_from(flags.bits()).unwrap_or(0);
-    let opened = OpenOptions::new().read(true).custom_flags(flags).open(file)?;
-    match opened.metadata()?.is_file() {
-        true => Ok(opened),
-        false => Err(io::ErrorKind::InvalidInput.into()),
     }
 }

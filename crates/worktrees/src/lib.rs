@@ -10,6 +10,7 @@ mod ignored_files;
 mod lock;
 mod manage;
 mod nested_repositories;
+mod regular_file;
 mod review_diff;
 mod special_files;
 mod subagent;
