@@ -2,12 +2,16 @@
 
 use serde_json::Value;
 
-use parallax_protocol::excerpt::one_line;
+use parallax_protocol::code_text::{code_text, prose_text};
+use parallax_protocol::excerpt::truncate;
 
 /// Maximum number of characters of a tool call's arguments.
 const ARGUMENTS: usize = 120;
+/// Maximum length of a message in bytes.
+const MAX_MESSAGE: usize = 2000;
 
-/// Converts stream-json lines to text, escaping control characters.
+/// Converts stream-json lines to text, in which characters that control a terminal or hide text are
+/// visible.
 #[derive(Debug, Default)]
 pub struct LogView {
     /// Whether the last line of an answer is incomplete.
@@ -28,17 +32,17 @@ impl LogView {
             "message" => format!("> {}", safe(text("content")).trim_end().replace('\n', "\n> ")),
             "tool_use" => {
                 let arguments = line.get("parameters").map(Value::to_string).unwrap_or_default();
-                let arguments: String = one_line(&arguments).chars().take(ARGUMENTS).collect();
-                format!("• {} {arguments}", one_line(text("tool_name")))
+                let arguments: String = arguments.chars().take(ARGUMENTS).collect();
+                format!("• {} {}", code_text(text("tool_name")), code_text(&arguments))
             }
             "tool_result" if text("status") == "error" => {
                 let reason = line.pointer("/error/message").and_then(Value::as_str);
-                format!("  failed: {}", one_line(reason.unwrap_or_default()))
+                format!("  failed: {}", message(reason.unwrap_or_default()))
             }
-            "ask" => format!("? {}", one_line(text("title"))),
-            "error" => format!("{}: {}", text("severity"), one_line(text("message"))),
+            "ask" => format!("? {}", code_text(text("title"))),
+            "error" => format!("{}: {}", text("severity"), message(text("message"))),
             "result" => match line.pointer("/error/message").and_then(Value::as_str) {
-                Some(reason) => format!("error: {}", one_line(reason)),
+                Some(reason) => format!("error: {}", message(reason)),
                 None => return self.close(),
             },
             _ => return String::new(),
@@ -52,15 +56,22 @@ impl LogView {
     }
 }
 
-/// Returns a multi-line text with control characters escaped.
+/// Returns a message in one line.
+fn message(text: &str) -> String {
+    let lines = truncate(text, MAX_MESSAGE).lines().map(str::trim).filter(|line| !line.is_empty());
+    prose_text(&lines.collect::<Vec<_>>().join(" ")).into_owned()
+}
+
+/// Returns a text of several lines.
 fn safe(text: &str) -> String {
-    text.chars()
-        .map(|char| match char {
-            '\n' | '\t' => char,
-            char if char.is_control() => '\u{fffd}',
-            char => char,
-        })
-        .collect()
+    let shown = text.split_inclusive(['\n', '\t']).map(|part| {
+        let (part, end) = match part.char_indices().next_back() {
+            Some((at, '\n' | '\t')) => part.split_at(at),
+            _ => (part, ""),
+        };
+        prose_text(part.strip_suffix('\r').unwrap_or(part)).into_owned() + end
+    });
+    shown.collect()
 }
 
 #[cfg(test)]
@@ -79,6 +90,20 @@ mod tests {
             r#"{"type":"result","status":"success"}"#,
         ];
         let text: String = lines.iter().map(|line| view.line(line)).collect();
-        assert_eq!(text, "> go\n> on\nLooking \u{fffd}[2J\n• read_file {\"a\":1}\nDone\n");
+        assert_eq!(text, "> go\n> on\nLooking ␛[2J\n• read_file {\"a\":1}\nDone\n");
+    }
+    #[test]
+    fn hidden_characters_are_visible() {
+        let mut view = LogView::default();
+        let lines = [
+            r#"{"type":"ask","title":"echo ok\u001b]0;x\u0007\u202eab"}"#,
+            r#"{"type":"tool_use","tool_name":"a\u200b","parameters":{"a":"\u202e"}}"#,
+            r#"{"type":"error","severity":"warning","message":"one\n two\u001b\u202e"}"#,
+            r#"{"type":"message","role":"assistant","content":"a\tb\r\n\u202ec\u200b"}"#,
+        ];
+        let text: String = lines.iter().map(|line| view.line(line)).collect();
+        let expected = "? echo ok␛]0;x␇\\u{202e}ab\n• a\\u{200b} {\"a\":\"\\u{202e}\"}\n\
+            warning: one two␛\\u{202e}\na\tb\n\\u{202e}c\\u{200b}";
+        assert_eq!(text, expected);
     }
 }

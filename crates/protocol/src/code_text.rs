@@ -96,7 +96,7 @@ pub fn is_deceptive(char: char) -> bool {
     char.is_control()
         || is_bidi(char)
         || matches!(char,
-            '\u{200b}' | '\u{2028}' | '\u{2029}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
+            '\u{ad}' | '\u{180e}' | '\u{200b}' | '\u{2028}' | '\u{2029}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
             | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e00ff}'
             // The range between these two contains the selectors of ideographic variants.
             | '\u{e01f0}'..='\u{e0fff}')
