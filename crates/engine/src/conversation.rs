@@ -1,6 +1,7 @@
 //! The conversation of a session: the history with its journal, the prompts, and the ids of items
 //! and calls. Only the owner of this state appends to the history.
 
+mod ended_processes;
 mod resume;
 mod rewind;
 

@@ -201,6 +201,7 @@ impl Session {
             },
         );
         self.context.resume_folder_context(self.conversation.history());
+        self.conversation.record_ended_processes();
         loop {
             self.run_queued_ops().await;
             let Some(QueuedInput { input, interrupted, steer }) = self.inbox.next_input() else {

@@ -139,8 +139,8 @@ fn unknown(pid: &str) -> ToolError {
     ToolError::new(
         ToolErrorKind::ExecutionFailed,
         format!(
-            "background process {pid} was not started in this session: see \
-             `list_background_processes`"
+            "background process {pid} was not started since the session was opened; processes from \
+             before have ended: see `list_background_processes`"
         ),
     )
 }

@@ -61,3 +61,20 @@ fn session_directories_are_restored_on_resume() {
     let output = world.run(&["-p", "three", "-r", "wide"]);
     assert!(output.err().contains("`/directory add") && output.code() == 0, "{}", output.err());
 }
+
+#[test]
+fn model_learns_after_a_resume_that_background_commands_ended() {
+    let start = json!({"name": "run_shell_command",
+        "args": {"command": "sleep 60", "is_background": true}});
+    let script = json!([{"calls": [start]}, {"text": "a"}, {"text": "b"}, {"text": "c"}]);
+    let world = World::new(&script.to_string());
+    world.run_well(&["-p", "one", "-y", "--session-id", "long"]);
+    world.run_well(&["-p", "two", "-r", "long"]);
+    world.run_well(&["-p", "three", "-r", "long"]);
+    let requests = world.server.requests();
+    let sent = raw_contents(&requests[3]).concat();
+    assert_eq!(sent.matches(" have ended: PID ").count(), 1, "{sent}");
+    assert!(!raw_contents(&requests[1]).concat().contains("have ended"));
+    let shown = world.run_well(&["sessions", "show", "long"]).stdout();
+    assert!(shown.contains("> two") && !shown.contains("have ended"), "{shown}");
+}
