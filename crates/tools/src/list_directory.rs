@@ -131,7 +131,7 @@ impl Call {
         }
         let rules = self.workspace.ignore_rules(self.flags);
         let mut rows = Vec::new();
-        let mut ignored = 0;
+        let (mut ignored, mut inaccessible) = (0, 0);
         for entry in &listing.entries {
             if cancel.is_cancelled() {
                 return Err(ToolError::new(
@@ -140,8 +140,11 @@ impl Call {
                 ));
             }
             let path = self.target.path().join(&entry.name);
-            // Entries that no tool may access are omitted silently and not counted.
-            let Ok(place) = self.workspace.confine(&path, Access::Read) else { continue };
+            // Entries that no tool may access are omitted.
+            let Ok(place) = self.workspace.confine(&path, Access::Read) else {
+                inaccessible += 1;
+                continue;
+            };
             if self.is_excluded(entry) || rules.ignored_by(&path).is_some() {
                 ignored += 1;
                 continue;
@@ -171,6 +174,11 @@ impl Call {
         if ignored > 0 {
             text.push_str(&format!("\n\n({ignored} ignored)"));
             summary.push_str(&format!(" ({ignored} ignored)"));
+        }
+        // Beside other entries, `.git` and the like are nothing new; alone, they would be missed.
+        if rows.is_empty() && inaccessible > 0 {
+            text.push_str(&format!("\n\n({inaccessible} not accessible to tools)"));
+            summary.push_str(&format!(" ({inaccessible} not accessible to tools)"));
         }
         let found = summary.replacen("Listed", "Found", 1);
         let files = rows.iter().take(MAX_SHOWN).map(|row| match row.is_folder {

@@ -28,6 +28,15 @@ fn listing_shows_directories_first_and_omits_protected_files() {
 }
 
 #[test]
+fn directory_of_inaccessible_entries_does_not_look_empty() {
+    let project = TestProject::new();
+    project.write_file("keys/.env", "");
+    project.write_file("keys/.git/HEAD", "");
+    let text = project.output("list_directory", json!({"dir_path": "keys"}));
+    assert!(text.ends_with("keys:\n\n(2 not accessible to tools)"), "{text}");
+}
+
+#[test]
 fn listing_a_non_directory_fails() {
     let project = TestProject::new();
     project.write_file("file", "");
