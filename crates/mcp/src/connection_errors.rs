@@ -155,7 +155,10 @@ fn http_status(status: u16) -> String {
 fn http_error(text: &str) -> Option<String> {
     const MAX_LENGTH: usize = 300;
     let (status, body) = text.split_once(": ").filter(|(status, _)| status.starts_with("HTTP "))?;
-    let json = serde_json::from_str::<serde_json::Value>(body.trim()).ok();
+    // Some servers send their errors as events.
+    let event = body.lines().find_map(|line| line.trim().strip_prefix("data:"));
+    let body = event.unwrap_or(body).trim();
+    let json = serde_json::from_str::<serde_json::Value>(body).ok();
     let message = json.as_ref().and_then(|json| {
         let places = ["/error/message", "/message", "/error_description", "/error", "/detail"];
         places.iter().find_map(|place| json.pointer(place)?.as_str())
@@ -233,6 +236,9 @@ mod tests {
             let expected = format!("HTTP 403 Forbidden: {expected}");
             assert_eq!(http_error(text), Some(expected), "{text}");
         }
+        let event =
+            "HTTP 400 Bad Request: event: message\ndata: {\"error\":{\"message\":\"no\"}}\n\n";
+        assert_eq!(http_error(event).as_deref(), Some("HTTP 400 Bad Request: no"));
         let page = "HTTP 404 Not Found: <!doctype html><p>gone";
         assert_eq!(http_error(page).as_deref(), Some("HTTP 404 Not Found"));
         let long = format!("HTTP 400 Bad Request: {}", "x".repeat(10_000));

@@ -366,11 +366,19 @@ fn describe_error(text: &str) -> String {
     }
 }
 
+/// The beginning of the library's error for JSON that is not a message.
+const UNRECOGNIZED: &str = "unrecognized JSON-RPC message";
+
 /// Describes an error of the JSON parser.
 pub(crate) fn no_json(error: &str) -> String {
     match error.starts_with("recursion limit") {
         true => "it is nested too deeply".to_owned(),
         false if error.contains("did not match any variant") => NEITHER.to_owned(),
+        // It is JSON, such as an array of messages.
+        false if error.starts_with(UNRECOGNIZED) => {
+            let body = error.trim_start_matches(UNRECOGNIZED).trim_start_matches(':').trim();
+            format!("it is not a JSON-RPC message: {body}")
+        }
         false => format!("it is not valid JSON: {error}"),
     }
 }

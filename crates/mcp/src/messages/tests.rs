@@ -239,3 +239,10 @@ fn response_completes_its_request() {
     open.record_sent(&serde_json::from_value(given_up).expect("a notice"));
     assert!(open.ids().is_empty());
 }
+
+#[test]
+fn json_other_than_a_message_is_not_called_invalid_json() {
+    let error = r#"unrecognized JSON-RPC message: [{"error": {"message": "no"}}]"#;
+    let expected = r#"it is not a JSON-RPC message: [{"error": {"message": "no"}}]"#;
+    assert_eq!(no_json(error), expected);
+}
