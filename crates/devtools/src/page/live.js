@@ -139,7 +139,7 @@ Object.assign(Session.prototype, {
       return;
     }
     const facts = { item: call.item, states: [], liveTime: time, index: call.index };
-    const known = this.calls.slice(-500).findLast((one) => !one.item && (one.requested ?? one.name) === call.name && Math.abs(one.asked - time) < NEAR);
+    const known = this.calls.slice(-500).findLast((one) => !one.item && !one.agent && (one.requested ?? one.name) === call.name && Math.abs(one.asked - time) < NEAR);
     this.liveCalls.set(key, known ? Object.assign(known, facts) : { name: call.name, isWaiting: true, ...facts });
   },
 
