@@ -88,6 +88,11 @@ impl Continuation {
             self.token = Some(token.clone());
             self.text_since_token.clear();
             self.has_more_than_text = false;
+            // More was shown than this token covers: text that is stored with it would come twice
+            // when another process continues from it.
+            if !self.skip.is_empty() {
+                chunk.continuation = None;
+            }
         }
         if ends && self.token.is_some() {
             if !self.has_piece {
@@ -180,7 +185,9 @@ impl Continuation {
         }
         self.reconnections += 1;
         self.has_next_hop = false;
-        let received = std::mem::take(&mut self.text_since_token);
+        let mut received = std::mem::take(&mut self.text_since_token);
+        // What this response had still to repeat was shown, too.
+        received.push_str(&self.skip);
         self.begin();
         self.skip = received;
         true
@@ -304,6 +311,31 @@ mod tests {
             text(answer.track(chunk("shown and other", None, None))),
             "broken: the resumed answer differs from what was received before"
         );
+    }
+
+    #[test]
+    fn response_that_is_cut_while_it_repeats_text_resumes_without_printing_text_twice() {
+        for token in [None, Some("t2")] {
+            let mut answer = Continuation::default();
+            answer.track(chunk("a ", Some("t1"), None));
+            answer.track(chunk("b c d ", None, None));
+            assert!(answer.resume());
+            let repeated = answer.track(chunk("b ", token, None));
+            // A token before text that was shown is not one that the text can be stored with.
+            assert!(matches!(repeated, Tracked::Skip), "{repeated:?}");
+            assert!(answer.resume());
+            let rest = if token.is_some() { "c d e" } else { "b c d e" };
+            assert_eq!(answer.token(), token.or(Some("t1")));
+            assert_eq!(text(answer.track(chunk(rest, None, Some("STOP")))), "e");
+        }
+        // A hop that ends there.
+        let mut answer = Continuation::default();
+        answer.track(chunk("a ", Some("t1"), None));
+        answer.track(chunk("b c d ", None, None));
+        assert!(answer.resume());
+        assert_eq!(text(answer.track(chunk("b ", Some("t2"), Some("CONTINUATION")))), "");
+        assert!(answer.advance() && answer.resume());
+        assert_eq!(text(answer.track(chunk("c d e", None, Some("STOP")))), "e");
     }
 
     #[test]
