@@ -304,7 +304,8 @@ impl Builder {
             }
             // The user did not choose to end the turn for these reasons.
             Record::TurnEnd { reason, .. } => {
-                self.turn_ended = !matches!(reason.as_str(), "error" | "max_turns" | "shutdown");
+                self.turn_ended =
+                    !matches!(reason.as_str(), "budget" | "error" | "max_turns" | "shutdown");
                 self.shut_down = reason == "shutdown";
             }
             Record::Name(_)

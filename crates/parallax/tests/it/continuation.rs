@@ -66,8 +66,9 @@ fn budget_is_checked_between_the_requests_of_an_answer() {
     assert_eq!(output.stdout().trim(), "one two");
     assert_eq!(tokens(&world), [Value::Null, json!("T1")]);
     // The answer is continued once there is a budget.
-    let output = world.run_well(&["-m", "gemini-4-argon", "-r", "latest", "-p", "go on"]);
+    let output = world.run_well(&["-m", "gemini-4-argon", "-r", "latest"]);
     assert!(output.stdout().contains("three"), "{}", output.stdout());
+    assert_eq!(tokens(&world), [Value::Null, json!("T1"), json!("T2")]);
 }
 
 #[test]
