@@ -7,8 +7,9 @@ use parallax_http::reqwest::header::HeaderMap;
 use parallax_http::url::Url;
 use parallax_model_http::{
     BaseUrlError, DeclarationCache, Decoder, Delivery, Dialogue, ErrorClass, ErrorResponse,
-    HeaderError, HttpModel, HttpRequest, ListedModel, Recovery, RejectedSettings, RequestHeaders,
-    SendAttempt, TransportOptions, Wire, model_id, parse_base, url_with_path,
+    HeaderError, HttpModel, HttpRequest, ListedModel, OpaqueFormat, Recovery, RejectedSettings,
+    RequestHeaders, SendAttempt, TransportOptions, Wire, model_id, parse_base, secret_values,
+    url_with_path,
 };
 use parallax_protocol::Object;
 use parallax_protocol::model::{ModelCatalog, ModelError, Request};
@@ -56,6 +57,7 @@ pub fn model(
     let base = parse_base(&options.base_url, &options.base_url_source)?;
     let mut transport = options.transport.clone();
     transport.secrets.extend(options.key.clone());
+    transport.secrets.extend(secret_values(&options.headers));
     let wire = AnthropicWire {
         options,
         base,
@@ -126,7 +128,7 @@ impl Wire for AnthropicWire {
         let model = model_id(&request.model);
         let rejected = self.rejected();
         let headers = self.headers(model)?;
-        let dialogue = Dialogue::new(&request.contents, &request.model)
+        let dialogue = Dialogue::new(&request.contents, &request.model, OpaqueFormat::Messages)
             .reading(|mime| self.catalog.accepts_mime(&request.model, mime));
         let format = RequestFormat {
             model,

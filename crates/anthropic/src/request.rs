@@ -1,7 +1,8 @@
 //! Builds requests of the Messages API.
 
 use parallax_model_http::{
-    Declaration, Declarations, Dialogue, Media, ModelPiece, ToolResult, Turn, UserPiece, wire_name,
+    Declaration, Declarations, Dialogue, Media, ModelPiece, OpaqueFormat, ToolResult, Turn,
+    UserPiece, wire_name,
 };
 use parallax_protocol::Object;
 use parallax_protocol::content::Role;
@@ -193,10 +194,14 @@ fn placeholder() -> WireMessage {
 /// data.
 pub(crate) fn media(request: &Request, rejected: &Rejected) -> Vec<((usize, usize), String)> {
     let mut found = Vec::new();
-    for (at, message) in
-        messages(request, Dialogue::new(&request.contents, &request.model), rejected, false)
-            .into_iter()
-            .enumerate()
+    for (at, message) in messages(
+        request,
+        Dialogue::new(&request.contents, &request.model, OpaqueFormat::Messages),
+        rejected,
+        false,
+    )
+    .into_iter()
+    .enumerate()
     {
         for (index, block) in message.content.into_iter().enumerate() {
             let Block::Parallax(mut block) = block else { continue };

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use parallax_protocol::secret::SecretVariables;
+use parallax_protocol::secret::{Secret, SecretRecipient, SecretVariables};
 
 /// A snapshot of the process environment and the variables that a `.env` file added. The
 /// environment of the process itself is never changed.
@@ -98,6 +98,18 @@ impl Environment {
     /// processes do not inherit them.
     pub fn secrets(&self) -> &SecretVariables {
         &self.secrets
+    }
+
+    /// Returns the values of the variables that `recipient` gets as secrets, such as those in
+    /// `headers`.
+    pub fn secret_values(&self, recipient: SecretRecipient) -> Vec<Secret> {
+        let secrets = self.secrets.snapshot();
+        let names = self.process.keys().chain(self.dotenv.keys());
+        names
+            .filter(|name| secrets.get(&name.to_uppercase()) == Some(&recipient))
+            .filter_map(|name| self.get(name))
+            .map(Secret::new)
+            .collect()
     }
 
     /// Moves the registered variables to the registry of another environment and uses that one.

@@ -11,7 +11,8 @@ use parallax_http::reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use parallax_http::url::Url;
 use parallax_model_http::{
     Decoder, Delivery, ErrorClass, ErrorResponse, EventError, HttpModel, HttpRequest, ListedModel,
-    Recovery, RejectedSettings, SendAttempt, Transport, TransportOptions, Wire, user_agent,
+    Recovery, RejectedSettings, SendAttempt, Transport, TransportOptions, Wire, secret_values,
+    user_agent,
 };
 use parallax_models::{ModelTable, is_utility};
 use parallax_protocol::model::{
@@ -193,6 +194,7 @@ impl Gemini {
         )?;
         let mut transport = options.transport.clone();
         transport.secrets.extend(options.auth.key().cloned());
+        transport.secrets.extend(secret_values(&options.custom_headers));
         let models = options.models.clone();
         let tokens = matches!(options.auth, Auth::VertexProject { .. }).then(|| {
             let http = ClientOptions {

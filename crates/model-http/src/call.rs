@@ -28,6 +28,10 @@ use crate::wire::{Delivery, Recovery, SendAttempt, Wire};
 /// Maximum bytes of an error response.
 const MAX_ERROR_BYTES: usize = 1 << 20;
 
+/// Attempts and the wait between them for a server on this machine that may be another service.
+const BRIEF_ATTEMPTS: u32 = 2;
+const BRIEF_WAIT: Duration = Duration::from_millis(300);
+
 /// How often a wire may change a request that the service rejected.
 const RECOVERIES: u32 = 3;
 
@@ -147,9 +151,12 @@ impl HttpCall {
                     Err(failed) => failed,
                 };
                 match &failed.retry {
-                    Some(retry) if attempt < self.max_attempts(retry.class) => {
+                    Some(retry) if attempt < self.max_attempts(retry) => {
                         let backoff = self.transport.options.backoff;
-                        let wait = backoff.wait(attempt, retry.delay, retry.is_guess);
+                        let wait = match retry.is_brief {
+                            true => BRIEF_WAIT,
+                            false => backoff.wait(attempt, retry.delay, retry.is_guess),
+                        };
                         self.observed_request.retry(&self.retry(
                             attempt,
                             self.attempts,
@@ -191,7 +198,7 @@ impl HttpCall {
         if attempt == 1
             && let Some(questions) = self.wire.before_request(&self.request)
         {
-            questions.await;
+            self.transport.note_asked(questions.await);
         }
         let mut reader = self.open(attempt).await?;
         let mut answer = Answer::default();
@@ -238,7 +245,7 @@ impl HttpCall {
                     self.set_waiting(true);
                     if attempt == 1 {
                         if let Some(questions) = self.wire.before_request(&self.request) {
-                            questions.await;
+                            self.transport.note_asked(questions.await);
                         }
                         if let Some(notice) = self.wire.notice(&self.request) {
                             self.set_waiting(false);
@@ -332,6 +339,7 @@ impl HttpCall {
         let plan = RetryPlan {
             delay: None,
             is_guess: false,
+            is_brief: false,
             class,
             status: None,
             message: format!("{}; continuing the answer", self.failures().describe(&failure)),
@@ -368,7 +376,7 @@ impl HttpCall {
         let short = self.request.has_fallback && retry.class == CAPACITY;
         let max_attempts = match short {
             true => self.attempts.min(CAPACITY_ATTEMPTS),
-            false => self.max_attempts(retry.class),
+            false => self.max_attempts(&retry),
         };
         // An answer of the service is retried as usual; a broken connection has no response.
         let max_attempts = match self.continuation.attempts_left() {
@@ -380,6 +388,7 @@ impl HttpCall {
         }
         let backoff = self.transport.options.backoff;
         let wait = match short {
+            _ if retry.is_brief => BRIEF_WAIT,
             true => backoff.short_wait(attempt, retry.delay),
             false if self.is_paced(&retry) => backoff.paced_wait(attempt),
             false => backoff.wait(attempt, retry.delay, retry.is_guess),
@@ -403,10 +412,13 @@ impl HttpCall {
     }
 
     /// If connecting fails, waiting longer rarely helps.
-    fn max_attempts(&self, class: &str) -> u32 {
+    fn max_attempts(&self, plan: &RetryPlan) -> u32 {
+        let class = plan.class;
         let few = self.transport.options.connect_attempts;
         // A server on this machine that is silent until the time limit stays silent.
-        if class == UNREACHABLE || (class == TIMEOUT && few == 1) {
+        if plan.is_brief {
+            self.attempts.min(BRIEF_ATTEMPTS)
+        } else if class == UNREACHABLE || (class == TIMEOUT && few == 1) {
             self.attempts.min(few)
         } else {
             self.attempts

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parallax_http::reqwest;
@@ -95,20 +96,45 @@ pub struct Transport {
     local: bool,
     /// Whether the server is known to answer.
     pub(crate) contact: Arc<ServerContact>,
+    /// Whether the server was asked about its models, and whether it answered.
+    is_asked: AtomicBool,
+    is_found: AtomicBool,
 }
 
 impl Transport {
     /// The transport to a base URL.
     pub fn new(options: TransportOptions, base: &Url) -> Self {
         let plain = base.scheme() == "http";
-        let contact = Arc::default();
-        Self { options, client: OnceCell::new(), plain, local: is_loopback(base), contact }
+        let local = is_loopback(base);
+        Self {
+            options,
+            client: OnceCell::new(),
+            plain,
+            local,
+            contact: Arc::default(),
+            is_asked: AtomicBool::new(false),
+            is_found: AtomicBool::new(false),
+        }
     }
 
     /// Whether the server is on this machine and has not answered yet.
     pub(crate) fn is_unknown_local_server(&self) -> bool {
         // Only one attempt: the server is configured as one on this machine.
-        self.options.connect_attempts == 1 && !self.contact.is_known()
+        self.options.connect_attempts == 1
+            && !self.contact.is_known()
+            && !self.is_found.load(Ordering::Relaxed)
+    }
+
+    /// Notes whether the server answered a question about its models. It is not yet known to
+    /// answer requests, for which it may have to load a model.
+    pub(crate) fn note_asked(&self, is_found: bool) {
+        self.is_asked.store(true, Ordering::Relaxed);
+        self.is_found.fetch_or(is_found, Ordering::Relaxed);
+    }
+
+    /// Whether the server was asked about its models before a request.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.is_asked.load(Ordering::Relaxed)
     }
 
     /// The client, built on first use and off the async threads.

@@ -10,6 +10,8 @@ use parallax_protocol::content::{Content, FunctionCall, Part, PartView, Role, Se
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::opaque_format::OpaqueFormat;
+
 /// The result of a call that has none: the program was interrupted.
 const CANCELLED: &str = "The call was cancelled and has no result.";
 /// Sent when the conversation would begin or end with the model's turn.
@@ -127,8 +129,9 @@ struct PendingCall {
 }
 
 impl Dialogue {
-    /// Reads the contents of a request to `model`. Opaque data is kept only if this model made it.
-    pub fn new(contents: &[Sealed], model: &str) -> Self {
+    /// Reads the contents of a request to `model`. Opaque data is kept only if this model made it,
+    /// through the same API.
+    pub fn new(contents: &[Sealed], model: &str, format: OpaqueFormat) -> Self {
         let mut conversation = Self::default();
         let mut pending = VecDeque::new();
         for (index, sealed) in contents.iter().enumerate() {
@@ -137,7 +140,9 @@ impl Dialogue {
             match content.role {
                 Role::Model => {
                     conversation.answer(std::mem::take(&mut pending));
-                    let opaque = sealed.origin().filter(|origin| origin.model == model);
+                    let opaque = sealed
+                        .origin()
+                        .filter(|origin| origin.model == model && format.is_format_of(origin));
                     pending = conversation.model(content, index, opaque);
                 }
                 Role::User => conversation.user(content, std::mem::take(&mut pending)),
@@ -372,7 +377,7 @@ mod tests {
 
     fn conversation(contents: &[&str]) -> Dialogue {
         let contents: Vec<Sealed> = contents.iter().map(|json| sealed(json)).collect();
-        Dialogue::new(&contents, "p:m")
+        Dialogue::new(&contents, "p:m", OpaqueFormat::Chat)
     }
 
     fn results(turn: &Turn) -> Vec<(&str, &str)> {
@@ -430,12 +435,20 @@ mod tests {
     }
 
     #[test]
-    fn opaque_data_is_returned_only_to_its_model() {
+    fn opaque_data_is_returned_only_to_its_model_and_api() {
         let data = RawValue::from_string("{\"k\": 1}".to_owned()).expect("json");
         let content = Content::model(vec![Part::opaque_thought(data), Part::text("t")]);
-        for (model, count) in [("p:m", 2), ("p:other", 1), ("q:m", 1)] {
+        let chat = OpaqueFormat::Chat;
+        for (model, format, count) in [
+            ("p:m", chat, 2),
+            ("p:other", chat, 1),
+            ("q:m", chat, 1),
+            ("p:m", OpaqueFormat::Responses, 1),
+            ("p:m", OpaqueFormat::Messages, 1),
+            ("p:m", OpaqueFormat::None, 1),
+        ] {
             let contents = [content.seal_for("p:m")];
-            let whole = Dialogue::new(&contents, model);
+            let whole = Dialogue::new(&contents, model, format);
             let pieces = whole.turns.iter().find_map(|turn| match turn {
                 Turn::Model(pieces) => Some(pieces.len()),
                 Turn::User { .. } => None,

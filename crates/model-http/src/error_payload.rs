@@ -17,6 +17,8 @@ pub struct ErrorPayload {
     pub status: Option<String>,
     /// `error.type` (`invalid_request_error`, `overloaded_error`).
     pub kind: Option<String>,
+    /// `error.param`: the field of the request that the error is about (`reasoning.effort`).
+    pub param: Option<String>,
     /// The message on one line; empty if there was none.
     pub message: String,
     /// `error.details`, with repaired `@type` keys.
@@ -96,6 +98,9 @@ impl ErrorPayload {
         }
         if let Some(kind) = error.get("type").and_then(Value::as_str) {
             self.kind = Some(one_line(kind));
+        }
+        if let Some(param) = error.get("param").and_then(Value::as_str) {
+            self.param = Some(one_line(param));
         }
         if let Some(message) = error.get("message") {
             self.message = match message {

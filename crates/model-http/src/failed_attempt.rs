@@ -30,6 +30,9 @@ pub(crate) struct FailedAttempt {
 pub(crate) struct RetryPlan {
     pub delay: Option<Duration>,
     pub is_guess: bool,
+    /// Whether it is the only other attempt, without much of a wait: the server may be starting,
+    /// or it may be another service, which must be reported soon.
+    pub is_brief: bool,
     pub class: &'static str,
     pub status: Option<u16>,
     pub message: String,
@@ -60,6 +63,7 @@ impl FailureClassifier<'_> {
             ErrorClass::Retry { delay, is_guess, class } => Some(RetryPlan {
                 delay: *delay,
                 is_guess: *is_guess,
+                is_brief: false,
                 class,
                 status: Some(response.status),
                 message: response.description(),
@@ -84,10 +88,21 @@ impl FailureClassifier<'_> {
             let status = payload.code.unwrap_or(if is_path { 404 } else { 500 });
             return self.evaluate(ErrorResponse { status, payload: *payload, retry_after: None });
         }
-        let (class, retryable) = match self.is_another_service(&failure) {
-            true => (UNREACHABLE, true),
-            false => self.transience(&failure),
-        };
+        let (mut class, mut retryable) = self.transience(&failure);
+        let mut is_brief = false;
+        if let ReadFailure::Network(network) = &failure
+            && self.transport.is_unknown_local_server()
+        {
+            match network.kind {
+                FailureKind::Connection if !self.transport.is_asked() => is_brief = true,
+                // It seems to be another service, or to need another scheme: waiting does not
+                // help.
+                FailureKind::Connection | FailureKind::Tls | FailureKind::Other => {
+                    (class, retryable) = (UNREACHABLE, true);
+                }
+                _ => {}
+            }
+        }
         let mut message = self.describe(&failure);
         if let ReadFailure::Network(Failure { kind: FailureKind::Tls, .. }) = failure {
             message.push_str("; if the server has no TLS, its base URL begins with `http://`");
@@ -108,20 +123,12 @@ impl FailureClassifier<'_> {
         let retry = retryable.then_some(RetryPlan {
             delay: None,
             is_guess: false,
+            is_brief,
             class,
             status: None,
             message: retry_message,
         });
         FailedAttempt { error, retry, rejected: None }
-    }
-
-    /// Whether a server on this machine that has never answered seems to be another service, or to
-    /// need another scheme: waiting does not help.
-    fn is_another_service(&self, failure: &ReadFailure) -> bool {
-        let is_broken =
-            |kind| matches!(kind, FailureKind::Tls | FailureKind::Connection | FailureKind::Other);
-        self.transport.is_unknown_local_server()
-            && matches!(failure, ReadFailure::Network(failure) if is_broken(failure.kind))
     }
 
     /// A failure after the first chunk.

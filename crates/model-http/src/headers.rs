@@ -35,6 +35,20 @@ fn header_name(text: &str) -> Option<&str> {
     (!name.is_empty() && name.bytes().all(token)).then_some(name)
 }
 
+/// Returns the values of headers that hold a secret by their names, without the scheme before it
+/// (`Bearer`).
+pub fn secret_values(headers: &[(String, String)]) -> impl Iterator<Item = Secret> {
+    const WORDS: [&str; 6] = ["auth", "key", "token", "secret", "password", "cookie"];
+    let is_secret = |name: &str| {
+        let name = name.to_ascii_lowercase();
+        WORDS.iter().any(|word| name.contains(word))
+    };
+    headers.iter().filter(move |(name, _)| is_secret(name)).map(|(_, value)| {
+        let value = value.trim();
+        Secret::new(value.split_once(' ').map_or(value, |(_, secret)| secret))
+    })
+}
+
 /// A key that cannot be sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HeaderError;

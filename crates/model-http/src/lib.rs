@@ -17,6 +17,7 @@ mod headers;
 mod listed_model;
 mod listing;
 mod model;
+mod opaque_format;
 mod parts;
 mod paused_turn;
 mod rejected_settings;
@@ -36,9 +37,12 @@ pub use client::{Transport, TransportOptions};
 pub use dialogue::{Dialogue, Media, ModelPiece, ToolResult, Turn, UserPiece};
 pub use error_class::{CAPACITY, ErrorClass, ErrorResponse, MAX_WAIT};
 pub use error_payload::ErrorPayload;
-pub use headers::{HeaderError, RequestHeaders, node_platform, parse_custom_headers, user_agent};
+pub use headers::{
+    HeaderError, RequestHeaders, node_platform, parse_custom_headers, secret_values, user_agent,
+};
 pub use listed_model::ListedModel;
 pub use model::HttpModel;
+pub use opaque_format::OpaqueFormat;
 pub use parts::{function_call, thought};
 pub use rejected_settings::RejectedSettings;
 pub use sse::{SseDecoder, SseError};

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use parallax_protocol::model::{
-    Answer, Model, ModelCatalog, ModelError, Request, ServerAddress, StreamEvent,
+    Answer, Model, ModelCatalog, ModelError, Request, ServerAddress, StreamEvent, ToolSet,
 };
-use parallax_protocol::{BoxFuture, BoxStream, CancellationToken};
+use parallax_protocol::{BoxFuture, BoxStream, CancellationToken, Object};
 
 use crate::backoff::UTILITY_ATTEMPTS;
 use crate::call::HttpCall;
@@ -34,6 +34,27 @@ impl HttpModel {
             Delivery::Whole => UTILITY_ATTEMPTS,
         };
         HttpCall::new(self.wire.clone(), self.transport.clone(), request, delivery, attempts)
+    }
+
+    /// Asks the service about a model, as before its first request: the catalog gets what a local
+    /// server states, such as the context window.
+    pub async fn inspect(&self, model: &str) {
+        let request = Request {
+            model: model.to_owned(),
+            system: "".into(),
+            contents: Vec::new(),
+            tools: ToolSet::None,
+            generation: Object::new(),
+            role: String::new(),
+            alias: String::new(),
+            max_attempts: None,
+            has_fallback: false,
+            is_retry: false,
+            continuation: None,
+        };
+        if let Some(questions) = self.wire.before_request(&request) {
+            self.transport.note_asked(questions.await);
+        }
     }
 
     pub(crate) fn wire(&self) -> &dyn Wire {

@@ -58,7 +58,13 @@ impl RejectedSettings {
         let message = &response.payload.message;
         let mut sent = settings.clone();
         self.filter(model, &mut sent);
-        let named = named_settings(message, &sent);
+        // The message may only contain the value. A parameter with an index is one of the
+        // conversation.
+        let param = response.payload.param.as_deref().filter(|param| !param.contains('['));
+        let named = match param {
+            Some(param) => named_settings(&format!("{message} {param}"), &sent),
+            None => named_settings(message, &sent),
+        };
         let mut rejected = self.lock();
         let new: Vec<String> = named
             .into_iter()
@@ -183,6 +189,21 @@ mod tests {
         ];
         for (message, settings, expected) in table {
             assert_eq!(remaining(message, settings), expected, "{message}");
+        }
+    }
+
+    #[test]
+    fn setting_that_only_the_parameter_of_an_error_names_is_omitted() {
+        let Value::Object(settings) = json!({"thinkingConfig": {"thinkingLevel": "HIGH"}}) else {
+            return;
+        };
+        for (param, is_learned) in
+            [("reasoning.effort", true), ("messages[1].reasoning", false), ("input", false)]
+        {
+            let mut response = response(400, "Unsupported value: 'high' is not supported");
+            response.payload.param = Some(param.to_owned());
+            let learned = RejectedSettings::default().learn(&response, "m", &settings);
+            assert_eq!(learned.is_some(), is_learned, "{param}");
         }
     }
 

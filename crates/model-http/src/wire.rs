@@ -111,8 +111,8 @@ pub trait Wire: Send + Sync + 'static {
     }
 
     /// Asks the service about the model before a request is sent, as a local server about its
-    /// window.
-    fn before_request<'a>(&'a self, _request: &'a Request) -> Option<BoxFuture<'a, ()>> {
+    /// window. Returns whether the service is known to run, because it answered.
+    fn before_request<'a>(&'a self, _request: &'a Request) -> Option<BoxFuture<'a, bool>> {
         None
     }
 

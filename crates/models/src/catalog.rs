@@ -7,6 +7,7 @@ use parallax_protocol::model::{HostedTools, Limits, ModelCatalog, Request};
 use parallax_protocol::price::Price;
 use parallax_protocol::routing::{FallbackModel, Routes};
 
+use crate::abilities::ThinkingControl;
 use crate::provider_models::accepts_mime;
 use crate::providers::WireKind;
 use crate::settings::merge;
@@ -49,6 +50,14 @@ impl ModelCatalog for ModelTable {
 
     fn accepts_mime(&self, model: &str, mime: &str) -> bool {
         self.providers.split(model).is_none() || accepts_mime(&self.abilities(model).input, mime)
+    }
+
+    fn thinks(&self, model: &str) -> Option<bool> {
+        match self.abilities(model).thinking {
+            ThinkingControl::Unknown => None,
+            ThinkingControl::Off => Some(false),
+            ThinkingControl::Budget | ThinkingControl::Levels(_) => Some(true),
+        }
     }
 
     fn note_context(&self, model: &str, tokens: u64) {

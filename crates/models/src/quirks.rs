@@ -46,7 +46,7 @@ pub struct Quirks {
     pub echo_reasoning: Option<bool>,
     /// The field in which reasoning is sent back. When receiving, all fields are recognized.
     pub reasoning_field: Option<ReasoningField>,
-    /// Whether function schemas are sent as strict.
+    /// Whether function schemas that fulfill the rules of strict mode are sent as strict.
     pub strict_schemas: Option<bool>,
     /// The value of `parallel_tool_calls`, if it is sent.
     pub parallel_tool_calls: Option<bool>,

@@ -159,6 +159,19 @@ impl ModelTable {
         self.providers.split(model).is_some() && self.discovered.get(model).is_some()
     }
 
+    /// Returns the context window that a server stated for its model when it was asked.
+    pub fn reported_window(&self, model: &str) -> Option<u64> {
+        let windows = self.reported_windows.lock().unwrap_or_else(PoisonError::into_inner);
+        windows.get(model).copied()
+    }
+
+    /// Whether the service described the model with its context window.
+    pub fn has_discovered_window(&self, model: &str) -> bool {
+        let described = self.discovered.get(model);
+        self.providers.split(model).is_some()
+            && described.is_some_and(|described| described.context_window.is_some())
+    }
+
     /// Returns the other providers.
     pub fn providers(&self) -> &std::sync::Arc<Providers> {
         &self.providers
@@ -378,7 +391,9 @@ impl ModelTable {
         if input.is_empty() {
             input = listed.map(|row| owned(&mut row.input())).unwrap_or_default();
         }
+        let is_off = self.definition(model).is_some_and(|it| it.thinking == Some(false));
         let thinking = match (stated.thinking, listed) {
+            _ if is_off => ThinkingControl::Off,
             (levels, _) if !levels.is_empty() => ThinkingControl::Levels(levels),
             (_, Some(row)) if row.levels().next().is_none() => ThinkingControl::Off,
             (_, Some(row)) => ThinkingControl::Levels(owned(&mut row.levels())),

@@ -9,6 +9,7 @@ use parallax_protocol::model::{Request, ToolSet};
 use serde_json::{Value, json};
 
 use crate::generation::Generation;
+use crate::strict_schema::is_strict;
 
 /// The inputs of a request body besides the request.
 pub(crate) struct ChatFormat<'a> {
@@ -43,7 +44,7 @@ pub(crate) fn body(request: &Request, dialogue: Dialogue, format: &ChatFormat<'_
         let tools = format.declarations.list.iter().map(|it| {
             let mut function = json!({"name": it.name, "description": it.description,
                 "parameters": it.schema});
-            if quirks.strict_schemas == Some(true) {
+            if quirks.strict_schemas == Some(true) && is_strict(&it.schema) {
                 function["strict"] = json!(true);
             }
             json!({"type": "function", "function": function})
@@ -89,7 +90,7 @@ fn add_generation(body: &mut Value, format: &ChatFormat<'_>) {
     if let Some(schema) = &generation.schema {
         body["response_format"] = json!({"type": "json_schema", "json_schema": {
             "name": "answer", "schema": schema,
-            "strict": format.quirks.strict_schemas == Some(true)}});
+            "strict": format.quirks.strict_schemas == Some(true) && is_strict(schema)}});
     } else if generation.json {
         body["response_format"] = json!({"type": "json_object"});
     }

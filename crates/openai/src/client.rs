@@ -8,8 +8,9 @@ use parallax_http::reqwest::header::HeaderMap;
 use parallax_http::url::Url;
 use parallax_model_http::{
     BaseUrlError, DeclarationCache, Decoder, Delivery, Dialogue, ErrorClass, ErrorResponse,
-    HeaderError, HttpModel, HttpRequest, ListedModel, Recovery, RejectedSettings, RequestHeaders,
-    SendAttempt, TransportOptions, Wire, model_id, parse_base, url_with_path,
+    HeaderError, HttpModel, HttpRequest, ListedModel, OpaqueFormat, Recovery, RejectedSettings,
+    RequestHeaders, SendAttempt, TransportOptions, Wire, model_id, parse_base, secret_values,
+    url_with_path,
 };
 use parallax_models::{MaxTokensField, Quirks};
 use parallax_protocol::model::{ModelCatalog, ModelError, Request, ToolSet};
@@ -25,6 +26,7 @@ use crate::listing;
 use crate::local_server::{LocalServer, ModelFacts, ServerKind};
 use crate::ollama_request::{self, OllamaFormat};
 use crate::ollama_response::OllamaDecoder;
+use crate::rejected_fields::RejectedFields;
 use crate::responses_request::{self, ResponsesFormat};
 use crate::responses_response::ResponsesDecoder;
 
@@ -81,6 +83,7 @@ pub fn model(
     let base = parse_base(&options.base_url, &options.base_url_source)?;
     let mut transport = options.transport.clone();
     transport.secrets.extend(options.key.clone());
+    transport.secrets.extend(secret_values(&options.headers));
     let is_openai = base.host_str() == Some("api.openai.com");
     let kind = match (options.api, options.provider.as_str()) {
         (Api::Ollama, _) => ServerKind::Ollama,
@@ -98,6 +101,7 @@ pub fn model(
         no_stream_options: AtomicBool::new(false),
         other_max_tokens: AtomicBool::new(false),
         rejected_settings: RejectedSettings::default(),
+        rejected_fields: RejectedFields::default(),
         has_responses: AtomicBool::new(false),
         rejected_reasoning: Mutex::default(),
         options,
@@ -120,6 +124,8 @@ struct OpenAiWire {
     other_max_tokens: AtomicBool,
     /// Generation settings that models do not accept.
     rejected_settings: RejectedSettings,
+    /// Fields of the default request that models do not accept.
+    rejected_fields: RejectedFields,
     /// Whether the Responses API answered.
     has_responses: AtomicBool,
     /// Hashes of reasoning that the service rejected.
@@ -132,6 +138,15 @@ impl OpenAiWire {
             Api::Responses if self.uses_chat.load(Ordering::Relaxed) => Api::Chat,
             api => api,
         }
+    }
+
+    fn dialogue(&self, request: &Request) -> Dialogue {
+        let format = match self.api() {
+            Api::Responses => OpaqueFormat::Responses,
+            Api::Chat => OpaqueFormat::Chat,
+            Api::Ollama => OpaqueFormat::None,
+        };
+        Dialogue::new(&request.contents, &request.model, format)
     }
 
     fn quirks(&self) -> Quirks {
@@ -154,7 +169,7 @@ impl OpenAiWire {
 
     /// Leaves the reasoning of this request out of later ones. `None` if there is none.
     fn reject_reasoning(&self, request: &Request) -> Option<Recovery> {
-        let dialogue = Dialogue::new(&request.contents, &request.model);
+        let dialogue = self.dialogue(request);
         let mut rejected = self.rejected_reasoning();
         let known = rejected.len();
         rejected.extend(responses_request::reasoning(&dialogue));
@@ -207,13 +222,13 @@ impl OpenAiWire {
             generation.effort = None;
         }
         let declarations = self.declarations.get(&request.tools);
-        let dialogue = Dialogue::new(&request.contents, &request.model).reading(|mime| {
+        let dialogue = self.dialogue(request).reading(|mime| {
             let is_seen = !(facts.lacks_vision && mime.starts_with("image/"));
             is_seen && self.catalog.accepts_mime(&request.model, mime)
         });
         let cache_key = self.options.cache_key.as_deref();
         let cache_key = cache_key.filter(|_| quirks.cache_key != Some(false));
-        let body = match self.api() {
+        let mut body = match self.api() {
             Api::Responses => {
                 let rejected = self.rejected_reasoning();
                 return responses_request::body(
@@ -225,6 +240,8 @@ impl OpenAiWire {
                         generation: &generation,
                         declarations: &declarations,
                         cache_key,
+                        lacks_reasoning: self.catalog.thinks(&request.model) == Some(false),
+                        rejected: &self.rejected_fields,
                     },
                 );
             }
@@ -253,6 +270,9 @@ impl OpenAiWire {
                 },
             ),
         };
+        if let Value::Object(fields) = &mut body {
+            self.rejected_fields.filter(&request.model, fields);
+        }
         // Values cannot fail to serialize into memory.
         serde_json::to_vec(&body).unwrap_or_default()
     }
@@ -300,11 +320,11 @@ impl Wire for OpenAiWire {
         })
     }
 
-    fn before_request<'a>(&'a self, request: &'a Request) -> Option<BoxFuture<'a, ()>> {
+    fn before_request<'a>(&'a self, request: &'a Request) -> Option<BoxFuture<'a, bool>> {
         let local = self.local.as_ref()?;
         Some(Box::pin(async move {
             let model = model_id(&request.model);
-            local.inspect(model).await;
+            let is_found = local.inspect(model).await;
             if let Some(tokens) = local.facts(model).context {
                 // Ollama allocates memory for the requested window, so large windows are limited.
                 let limit = self.catalog.limits(&request.model).context;
@@ -314,6 +334,7 @@ impl Wire for OpenAiWire {
                     if is_asked { tokens.min(limit) } else { tokens },
                 );
             }
+            is_found
         }))
     }
 
@@ -368,6 +389,12 @@ impl Wire for OpenAiWire {
         };
         let names_model = message.contains("model")
             || response.payload.status.as_deref() == Some("model_not_found");
+        // Before the next check: an error about encrypted content may be one about all of it.
+        if matches!(response.status, 400 | 422)
+            && let Some(recovery) = self.rejected_fields.learn(response, &request.model)
+        {
+            return Some(recovery);
+        }
         if self.api() == Api::Responses
             && matches!(response.status, 400 | 404)
             && errors::rejects_reasoning(response)

@@ -13,8 +13,10 @@ mod listing;
 mod local_server;
 mod ollama_request;
 mod ollama_response;
+mod rejected_fields;
 mod responses_request;
 mod responses_response;
+mod strict_schema;
 mod tagged_thought;
 mod usage;
 

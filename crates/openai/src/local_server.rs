@@ -44,15 +44,11 @@ pub(crate) enum ServerKind {
 #[derive(Default)]
 struct QueriedModel {
     facts: ModelFacts,
+    /// Whether the server answered.
+    is_found: bool,
     /// Whether it was queried again after the first response.
     is_loaded: bool,
     is_warned: bool,
-}
-
-impl QueriedModel {
-    fn new(facts: ModelFacts) -> Self {
-        Self { facts, ..Self::default() }
-    }
 }
 
 /// A local server and its information, by model.
@@ -78,16 +74,21 @@ impl LocalServer {
         self.models().get(model).map(|entry| entry.facts.clone()).unwrap_or_default()
     }
 
-    /// Queries a model once. If the server does not answer, nothing is known.
-    pub(crate) async fn inspect(&self, model: &str) {
-        if self.models().contains_key(model) {
-            return;
+    /// Queries a model once. If the server does not answer, nothing is known. Returns whether it
+    /// answered.
+    pub(crate) async fn inspect(&self, model: &str) -> bool {
+        if let Some(known) = self.models().get(model) {
+            return known.is_found;
         }
-        let facts = match client(&self.base) {
+        let answer = match client(&self.base) {
             Some(client) => self.ask(&client, model).await,
-            None => ModelFacts::default(),
+            None => None,
         };
-        self.models().insert(model.to_owned(), QueriedModel::new(facts));
+        let is_found = answer.is_some();
+        let queried =
+            QueriedModel { facts: answer.unwrap_or_default(), is_found, ..Default::default() };
+        self.models().insert(model.to_owned(), queried);
+        is_found
     }
 
     /// Queries the window in use once the model is loaded. Returns it if it was unknown before.
@@ -105,7 +106,7 @@ impl LocalServer {
                 let loaded = get(&client, url_with_path(&self.base, "api/ps")).await?;
                 loaded_window(&loaded, model)
             }
-            _ => self.ask(&client, model).await.context,
+            _ => self.ask(&client, model).await?.context,
         }?;
         if let Some(entry) = self.models().get_mut(model) {
             entry.facts.context = Some(context);
@@ -113,7 +114,8 @@ impl LocalServer {
         Some(context)
     }
 
-    async fn ask(&self, client: &Client, model: &str) -> ModelFacts {
+    /// Queries a model; `None` if the server does not answer.
+    async fn ask(&self, client: &Client, model: &str) -> Option<ModelFacts> {
         let beside = |path: &str| {
             let mut root = self.base.clone();
             if let Ok(mut segments) = root.path_segments_mut() {
@@ -144,14 +146,14 @@ impl LocalServer {
         };
         let facts = match answer {
             Some(facts) => facts,
-            None if self.kind == ServerKind::Ollama => ModelFacts::default(),
+            None if self.kind == ServerKind::Ollama => return None,
             None => {
                 let models = get(client, url_with_path(&self.base, "models")).await;
-                models.map(|it| parse_models(&it, model)).unwrap_or_default()
+                models.map(|it| parse_models(&it, model))?
             }
         };
         // Servers that do not know the window state 0.
-        ModelFacts { context: facts.context.filter(|context| *context > 0), ..facts }
+        Some(ModelFacts { context: facts.context.filter(|context| *context > 0), ..facts })
     }
 
     /// Returns the warning that a model has a small window, once. For Ollama, the warning waits

@@ -14,6 +14,8 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
 use crate::generation::Generation;
+use crate::rejected_fields::RejectedFields;
+use crate::strict_schema::is_strict;
 
 /// The inputs of a request body besides the request.
 pub(crate) struct ResponsesFormat<'a> {
@@ -23,6 +25,10 @@ pub(crate) struct ResponsesFormat<'a> {
     pub(crate) generation: &'a Generation,
     pub(crate) declarations: &'a Declarations,
     pub(crate) cache_key: Option<&'a str>,
+    /// Whether the model is known not to reason; such models reject fields about it.
+    pub(crate) lacks_reasoning: bool,
+    /// What the service rejected before.
+    pub(crate) rejected: &'a RejectedFields,
 }
 
 #[derive(Serialize)]
@@ -47,8 +53,12 @@ pub(crate) fn body(request: &Request, dialogue: Dialogue, format: &ResponsesForm
 
 fn settings(request: &Request, format: &ResponsesFormat<'_>) -> Object {
     let (quirks, generation) = (format.quirks, format.generation);
-    let mut body = json!({"model": format.model, "stream": true, "store": false,
-        "include": ["reasoning.encrypted_content"]});
+    let mut body = json!({"model": format.model, "stream": true, "store": false});
+    let mut reasoning = Object::new();
+    if !format.lacks_reasoning {
+        body["include"] = json!(["reasoning.encrypted_content"]);
+        reasoning.insert("summary".to_owned(), json!("auto"));
+    }
     if let Some(key) = format.cache_key {
         body["prompt_cache_key"] = json!(key);
     }
@@ -59,7 +69,7 @@ fn settings(request: &Request, format: &ResponsesFormat<'_>) -> Object {
         .iter()
         .map(|it| {
             json!({"type": "function", "name": it.name, "description": it.description,
-                "parameters": it.schema, "strict": strict})
+                "parameters": it.schema, "strict": strict && is_strict(&it.schema)})
         })
         .collect();
     if matches!(request.tools, ToolSet::WebSearch) {
@@ -78,21 +88,21 @@ fn settings(request: &Request, format: &ResponsesFormat<'_>) -> Object {
             body[key] = value.clone();
         }
     }
-    let mut reasoning = json!({"summary": "auto"});
     if let Some(effort) = &generation.effort {
-        reasoning["effort"] = json!(effort);
+        reasoning.insert("effort".to_owned(), json!(effort));
     }
-    body["reasoning"] = reasoning;
+    if !reasoning.is_empty() {
+        body["reasoning"] = Value::Object(reasoning);
+    }
     if let Some(schema) = &generation.schema {
         body["text"] = json!({"format": {"type": "json_schema", "name": "answer",
-            "schema": schema, "strict": strict}});
+            "schema": schema, "strict": strict && is_strict(schema)}});
     } else if generation.json {
         body["text"] = json!({"format": {"type": "json_object"}});
     }
-    match body {
-        Value::Object(fields) => fields,
-        _ => Object::new(),
-    }
+    let Value::Object(mut fields) = body else { return Object::new() };
+    format.rejected.filter(&request.model, &mut fields);
+    fields
 }
 
 /// Returns the hashes of the reasoning in a dialogue.

@@ -492,6 +492,11 @@ pub trait ModelCatalog: Send + Sync {
         true
     }
 
+    /// Whether a model thinks; `None` if it is unknown.
+    fn thinks(&self, _model: &str) -> Option<bool> {
+        None
+    }
+
     /// Records the context window of a model that a service stated, in tokens.
     fn note_context(&self, _model: &str, _tokens: u64) {}
 

@@ -4,7 +4,7 @@ use parallax_config::{ConfigError, StoredKey, key_of_reference, stored_key, stor
 use parallax_gemini::{Auth, AuthError, AuthKind, Gemini, GeminiOptions, resolve_auth};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::model::ModelError;
-use parallax_protocol::secret::Secret;
+use parallax_protocol::secret::{Secret, SecretRecipient};
 
 use crate::key_validation::require_valid_key;
 use crate::{ProviderManager, failure};
@@ -230,6 +230,7 @@ impl ProviderManager {
             .chain(of_providers.map(String::as_str))
             .filter_map(|name| self.config.environment.get(name))
             .map(str::to_owned)
+            .chain(self.header_secrets())
             .chain(stored.map(|stored| stored.key.expose().to_owned()))
             .collect()
     }
@@ -238,6 +239,14 @@ impl ProviderManager {
 #[expect(clippy::needless_pass_by_value, reason = "it is the argument of `map_err`")]
 fn config_failure(error: ConfigError) -> Failure {
     failure(FailureKind::Config, error.to_string())
+}
+
+impl ProviderManager {
+    /// Returns the values of variables in headers, for providers and the web search.
+    fn header_secrets(&self) -> Vec<String> {
+        let values = self.config.environment.secret_values(SecretRecipient::Provider);
+        values.iter().map(|value| value.expose().to_owned()).collect()
+    }
 }
 
 fn with_source(

@@ -17,7 +17,7 @@ use parallax_protocol::ids::SessionId;
 use parallax_protocol::model::{
     Answer, Model, ModelCatalog, ModelError, Request, ServerAddress, StreamEvent,
 };
-use parallax_protocol::secret::Secret;
+use parallax_protocol::secret::{Secret, SecretRecipient};
 use parallax_protocol::{BoxFuture, BoxStream, CancellationToken, Object};
 use tokio_util::task::AbortOnDropHandle;
 
@@ -130,6 +130,8 @@ impl ProviderModels {
         if let Some(timeout) = settings.stream_idle_timeout() {
             transport.idle_timeout = timeout;
         }
+        let values = self.manager.config.environment.secret_values(SecretRecipient::Provider);
+        transport.secrets.extend(values);
         transport.tap = self.tap.clone().map(|tap| tap as Arc<dyn WireTap>);
         transport
     }

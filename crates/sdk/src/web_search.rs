@@ -2,6 +2,7 @@
 //! `tools.webSearch`.
 
 use parallax_protocol::model::Model;
+use parallax_protocol::secret::SecretRecipient;
 use parallax_tools::google_web_search::HttpSearch;
 use serde_json::Value;
 
@@ -22,7 +23,9 @@ pub(crate) fn configured_search(launch: &SessionConfig) -> Result<Option<HttpSea
         headers.map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect();
     let headers = headers.ok_or("`tools.webSearch.headers` must be an object of strings")?;
     let body = settings.get("tools.webSearch.body").cloned();
-    HttpSearch::new(&url, &headers, body, launch.client_options()).map(Some)
+    let secrets = launch.config.environment.secret_values(SecretRecipient::Provider);
+    HttpSearch::new(&url, &headers, body, launch.client_options())
+        .map(|search| Some(search.redacting(secrets)))
 }
 
 /// Returns what to tell the user about the search of a new session with a model.

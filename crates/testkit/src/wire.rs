@@ -50,7 +50,9 @@ impl WireFormat {
         let code = error.get("status").and_then(Value::as_str).unwrap_or_default();
         match self {
             Self::Chat | Self::Responses => {
-                json!({"error": {"message": message, "type": "error", "code": code}})
+                let param = error.get("param").cloned().unwrap_or_default();
+                json!({"error": {"message": message, "type": "error", "param": param,
+                    "code": code}})
             }
             Self::Messages => {
                 let kind = match status {

@@ -63,7 +63,7 @@ fn sent(contents: Vec<Sealed>) -> Value {
         rejected: &Rejected::default(),
         resumes_pause: false,
     };
-    let dialogue = Dialogue::new(&request.contents, &request.model);
+    let dialogue = Dialogue::new(&request.contents, &request.model, OpaqueFormat::Messages);
     serde_json::from_slice(&body(&request, dialogue, format)).unwrap_or_default()
 }
 

@@ -52,6 +52,7 @@ mod plan;
 mod privacy;
 mod protected_names;
 mod protected_places;
+mod provider_deviations;
 mod provider_keys;
 mod providers;
 mod redaction;

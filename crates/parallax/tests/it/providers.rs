@@ -495,7 +495,10 @@ fn web_search_is_declared_if_the_provider_has_one() {
 }
 
 /// Answers every request with a status and a body; returns the address and what was received.
-fn service(status: &'static str, body: String) -> (String, std::sync::mpsc::Receiver<String>) {
+pub(crate) fn service(
+    status: &'static str,
+    body: String,
+) -> (String, std::sync::mpsc::Receiver<String>) {
     use std::io::{Read as _, Write as _};
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = format!("http://{}", listener.local_addr().expect("an address"));

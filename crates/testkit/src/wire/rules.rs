@@ -164,6 +164,13 @@ fn responses(body: &Value, found: &mut Vec<String>) -> BTreeSet<String> {
     if body["store"] != false {
         found.push("`store` is not false".to_owned());
     }
+    let model = body["model"].as_str().unwrap_or_default();
+    if ["gpt-3", "gpt-4"].iter().any(|family| model.starts_with(family)) {
+        // The service refuses these fields for models that do not reason.
+        for key in ["include", "reasoning"].into_iter().filter(|key| !body[*key].is_null()) {
+            found.push(format!("`{key}` is not supported with the model `{model}`"));
+        }
+    }
     for (index, item) in list(body, "input", found).iter().enumerate() {
         let id = || item["call_id"].as_str().unwrap_or_default().to_owned();
         match item["type"].as_str() {

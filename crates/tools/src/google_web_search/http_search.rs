@@ -9,6 +9,7 @@ use parallax_http::reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName
 use parallax_http::reqwest::{Client, Response};
 use parallax_http::url::{Url, form_urlencoded};
 use parallax_http::{ClientOptions, Redirects, client, error_chain};
+use parallax_protocol::secret::Secret;
 use serde_json::Value;
 
 use crate::web_fetch::html;
@@ -30,6 +31,9 @@ const MAX_ERROR: usize = 300;
 /// Maximum depth at which a list of results is looked for.
 const MAX_DEPTH: usize = 6;
 
+/// Shorter secrets are not redacted: they would occur in ordinary text.
+const MIN_SECRET: usize = 8;
+
 /// A configured search service.
 pub struct HttpSearch {
     url: String,
@@ -37,6 +41,7 @@ pub struct HttpSearch {
     body: Option<Value>,
     options: ClientOptions,
     client: OnceLock<Result<Client, String>>,
+    secrets: Vec<Secret>,
 }
 
 impl HttpSearch {
@@ -74,7 +79,22 @@ impl HttpSearch {
         }
         let options =
             ClientOptions { redirects: Redirects::SameHost(5), timeout: Some(DEADLINE), ..options };
-        Ok(Self { url: url.to_owned(), headers: map, body, options, client: OnceLock::new() })
+        Ok(Self {
+            url: url.to_owned(),
+            headers: map,
+            body,
+            options,
+            client: OnceLock::new(),
+            secrets: Vec::new(),
+        })
+    }
+
+    /// Removes secrets, such as those in the headers, from what the service answers.
+    #[must_use]
+    pub fn redacting(mut self, mut secrets: Vec<Secret>) -> Self {
+        secrets.retain(|secret| secret.expose().len() >= MIN_SECRET);
+        self.secrets = secrets;
+        self
     }
 
     /// Searches. Returns the numbered results and their number.
@@ -99,7 +119,12 @@ impl HttpSearch {
         let mut response = sent.map_err(|error| format!("{host}: {}", chain(error)))?;
         let status = response.status();
         let bytes = read(&mut response).await.map_err(|reason| format!("{host}: {reason}"))?;
-        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let mut text = String::from_utf8_lossy(&bytes).into_owned();
+        for secret in &self.secrets {
+            if text.contains(secret.expose()) {
+                text = text.replace(secret.expose(), "[secret]");
+            }
+        }
         if !status.is_success() {
             let text: String = one_line(&text).chars().take(MAX_ERROR).collect();
             return Err(format!("{host} answered {status}: {text}"));

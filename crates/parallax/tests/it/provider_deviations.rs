@@ -1,0 +1,95 @@
+//! Providers that change their API, or that reject parts of a request.
+
+use serde_json::json;
+use testkit::WireFormat;
+
+use crate::providers::{KEY, WireWorld, call, contains_text, service};
+use crate::support::finish;
+
+#[test]
+fn session_continues_when_its_provider_changes_its_api() {
+    let calls = json!({"chunks": [{"candidates": [{"content": {"parts": [
+        {"text": "I look first.", "thought": true, "thoughtSignature": "U0lHTkVE"},
+        {"functionCall": {"name": "read_file", "args": {"file_path": "a.txt"}}}]},
+        "finishReason": "STOP"}]}]});
+    let apis = ["openai-responses", "openai-chat", "anthropic"];
+    for (first, second) in
+        apis.into_iter().flat_map(|one| apis.into_iter().map(move |two| (one, two)))
+    {
+        let it = WireWorld::new(WireFormat::Chat, &json!([calls, {"text": "1"}, {"text": "2"}]));
+        it.world.home.write("a.txt", "hello from the file\n").expect("file");
+        for (wire, args) in
+            [(first, ["-p", "a"].as_slice()), (second, &["-r", "latest", "-p", "b"])]
+        {
+            let url = it.world.server.url();
+            let url = if wire == "anthropic" { url } else { format!("{url}/v1") };
+            let entry = json!({"wire": wire, "baseUrl": url, "apiKeyEnv": "WIRE_KEY"});
+            let settings = json!({"providers": {"gateway": entry}}).to_string();
+            it.world.home.write_home(".parallax/settings.json", &settings).expect("settings");
+            let output = it.run_as("gateway:m", args);
+            assert_eq!(output.code(), 0, "{first}, {second}: {}", output.err());
+        }
+        it.world.server.assert_clean();
+        assert!(it.body(2).contains("hello from the file"), "{}", it.body(2));
+    }
+}
+
+#[test]
+fn session_continues_when_a_gateway_loses_the_responses_api() {
+    let read = call("read_file", json!({"file_path": "a.txt"}));
+    let missing = json!({"error": {"code": 404, "message": "no such path"}});
+    let it = WireWorld::new(
+        WireFormat::Responses,
+        &json!([read, {"text": "1"}, missing, {"text": "by chat"}]),
+    );
+    it.world.home.write("a.txt", "hello from the file\n").expect("file");
+    it.run_well(&["-p", "read"]);
+    assert_eq!(it.run_well(&["-r", "latest", "-p", "again"]).trim(), "by chat");
+}
+
+#[test]
+fn default_fields_that_the_service_rejects_are_omitted() {
+    let error = |message: &str, param: &str| json!({"error": {"code": 400, "message": message, "param": param}});
+    let script = json!([
+        error("Encrypted content is not supported with this model.", "include"),
+        error("Your organization must be verified to generate summaries.", "reasoning.summary"),
+        {"text": "done"}]);
+    let it = WireWorld::new(WireFormat::Responses, &script);
+    let output = it.run(&["-p", "go"]);
+    assert_eq!((output.code(), output.stdout().trim()), (0, "done"), "{}", output.err());
+    for name in ["does not accept `include`", "does not accept `reasoning.summary`"] {
+        assert_eq!(output.err().matches(name).count(), 1, "{}", output.err());
+    }
+    let (first, last) =
+        (it.world.server.requests()[0].json(), it.world.server.requests()[2].json());
+    assert!(!first["include"].is_null() && !first["reasoning"].is_null());
+    assert!(last["include"].is_null() && last["reasoning"].is_null(), "{last}");
+}
+
+#[test]
+fn model_without_reasoning_is_not_asked_for_it() {
+    let it = WireWorld::new(WireFormat::Responses, &json!([{"text": "done"}]));
+    let mut command = it.world.command(&["-m", "openai:gpt-4.1", "-p", "go"]);
+    let url = format!("{}/v1", it.world.server.url());
+    command.env("OPENAI_BASE_URL", url).env("OPENAI_API_KEY", KEY);
+    let output = finish(command);
+    assert_eq!((output.code(), output.stdout().trim()), (0, "done"), "{}", output.err());
+    it.world.server.assert_clean();
+}
+
+#[test]
+fn variable_in_the_headers_of_the_search_is_redacted_from_its_results() {
+    let search = call("google_web_search", json!({"query": "q"}));
+    let echo = json!({"results": [{"title": "T", "url": "http://x/", "content": KEY}]});
+    let (address, _received) = service("200 OK", echo.to_string());
+    let settings = json!({"tools": {"webSearch": {"url": format!("{address}/?q={{query}}"),
+        "headers": {"X-T": "$SEARCH_KEY"}}}});
+    let script = json!([search, {"text": "done"}]);
+    let it = WireWorld::with_settings(WireFormat::Ollama, &script, settings);
+    let mut command = it.world.command(&["-m", "ollama:m", "-y", "-p", "go"]);
+    command.env_remove("GEMINI_API_KEY").env("WIRE_KEY", "another-key").env("SEARCH_KEY", KEY);
+    let output = finish(command);
+    assert_eq!(output.code(), 0, "{}", output.err());
+    assert!(it.body(1).contains("[secret]") && !it.body(1).contains(KEY), "{}", it.body(1));
+    assert!(!contains_text(&it.world.home.parallax(), KEY));
+}
