@@ -109,7 +109,7 @@ impl ProviderManager {
             context_is_known: window.is_some()
                 || provider == "gemini"
                 || table.is_listed(&name)
-                || table.is_discovered(&name),
+                || table.has_discovered_window(&name),
             max_output: listed.and_then(|it| it.max_output).unwrap_or(limits.output),
             price: table.price(&name),
             abilities: table.abilities(&name),

@@ -61,8 +61,12 @@ type Switch = (&'static str, bool);
 
 /// Switches that a request without a history may need.
 const QUIRKS_OF_PROMPTS: [Switch; 2] = [("usageInStream", false), ("developerRole", true)];
+/// Switches that a request with tools may need.
+const QUIRKS_OF_TOOLS: [Switch; 3] =
+    [("parallelToolCalls", false), QUIRKS_OF_PROMPTS[0], QUIRKS_OF_PROMPTS[1]];
 /// Switches that the results of tools may need.
-const QUIRKS_OF_RESULTS: [Switch; 4] = [
+const QUIRKS_OF_RESULTS: [Switch; 5] = [
+    ("echoReasoning", true),
     ("nonNullAssistantContent", true),
     ("toolResultName", true),
     ("assistantAfterToolResult", true),
@@ -179,7 +183,7 @@ impl ProviderManager {
         if let Some(reason) = invalid_name(&table, &name) {
             return Err(failure(FailureKind::Input, reason));
         }
-        let Some((provider, _)) = table.providers().split(&name) else {
+        let Some((provider, id)) = table.providers().split(&name) else {
             return Ok(self.to_known_model("gemini", name, String::new(), None));
         };
         let of_settings = self.models_without_request().into_iter().find(|it| it.name == name);
@@ -198,7 +202,25 @@ impl ProviderManager {
             _ => None,
         };
         let unknown = || self.to_known_model(&provider.name, name.clone(), String::new(), None);
-        Ok(of_settings.or(listed).unwrap_or_else(unknown))
+        let mut known = of_settings.or(listed).unwrap_or_else(unknown);
+        let is_stated = provider.model(id).is_some_and(|it| it.context_window.is_some());
+        if provider.is_local() && !is_stated {
+            // The list of a local server may not contain the window that it serves.
+            let clients = ProviderModels::new(
+                self.clone(),
+                Arc::new(table.clone()),
+                &SessionId(String::new()),
+            );
+            let owned = provider.clone();
+            let opening = tokio::task::spawn_blocking(move || clients.http_model(&owned));
+            if let Ok(Ok(Ok(Some(client)))) = tokio::time::timeout(limit, opening).await {
+                client.inspect(&name).await;
+            }
+            if let Some(window) = table.reported_window(&name) {
+                (known.context_window, known.context_is_known) = (window, true);
+            }
+        }
+        Ok(known)
     }
 
     /// Sends a few small requests to a model, and calls `on_step` with each result. Where one fails,
@@ -247,7 +269,7 @@ impl ProviderManager {
             .map_err(|error| failure(FailureKind::Internal, error.to_string()))?;
         let prompt = "Call the tool `report_color` with the color `blue`.";
         let request = probe.request(prompt, Some(tool), TOOL_TOKENS);
-        let called = probe.try_patiently(request.clone(), &QUIRKS_OF_PROMPTS, TOOL_TOKENS).await;
+        let called = probe.try_patiently(request.clone(), &QUIRKS_OF_TOOLS, TOOL_TOKENS).await;
         add(TestStep {
             name: "tools",
             passed: called

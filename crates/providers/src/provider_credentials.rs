@@ -117,7 +117,11 @@ impl ProviderManager {
         credentials
     }
 
-    fn credential_of(&self, provider: &Provider, stored: &[String]) -> ProviderCredential {
+    pub(crate) fn credential_of(
+        &self,
+        provider: &Provider,
+        stored: &[String],
+    ) -> ProviderCredential {
         let variables: Vec<String> =
             provider.key_variables.iter().chain(&provider.token_variables).cloned().collect();
         let is_set = |name: &&String| {

@@ -43,8 +43,8 @@ const IDLE_LIMIT: Duration = Duration::from_secs(300);
 /// The models of all providers.
 #[derive(Clone)]
 pub struct ProviderModels {
-    manager: ProviderManager,
-    table: Arc<ModelTable>,
+    pub(crate) manager: ProviderManager,
+    pub(crate) table: Arc<ModelTable>,
     /// Identifies the session for prompt caches.
     session: String,
     open: Arc<Mutex<BTreeMap<String, Arc<dyn Model>>>>,
@@ -119,6 +119,12 @@ impl ProviderModels {
             None if model.starts_with(VERTEX_PREFIX) => VERTEX,
             None => GEMINI,
         }
+    }
+
+    /// Closes the client for a model, so that the next request reads the key again.
+    pub(crate) fn close(&self, model: &str) {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.remove(self.provider_key(model));
     }
 
     fn transport(&self) -> TransportOptions {
@@ -295,7 +301,7 @@ impl ProviderModels {
 
     /// Returns the client for a request. It is opened on a blocking thread, because getting the key
     /// may need a keychain or a command.
-    async fn client(
+    pub(crate) async fn client(
         self,
         name: String,
         cancel: &CancellationToken,
@@ -319,14 +325,7 @@ impl Model for ProviderModels {
         request: Request,
         cancel: CancellationToken,
     ) -> BoxStream<'static, Result<StreamEvent, ModelError>> {
-        let models = self.clone();
-        let events = async move {
-            match models.client(request.model.clone(), &cancel).await {
-                Ok(model) => model.stream(request, cancel),
-                Err(error) => futures_util::stream::iter([Err(error)]).boxed(),
-            }
-        };
-        events.into_stream().flatten().boxed()
+        self.clone().stream_renewing_key(request, cancel).into_stream().flatten().boxed()
     }
 
     fn generate(
@@ -334,11 +333,7 @@ impl Model for ProviderModels {
         request: Request,
         cancel: CancellationToken,
     ) -> BoxFuture<'static, Result<Answer, ModelError>> {
-        let models = self.clone();
-        Box::pin(async move {
-            let model = models.client(request.model.clone(), &cancel).await?;
-            model.generate(request, cancel).await
-        })
+        Box::pin(self.clone().generate_renewing_key(request, cancel))
     }
 
     fn catalog(&self) -> &dyn ModelCatalog {

@@ -329,3 +329,80 @@ fn model_test_prints_the_required_server_settings() {
     let quirks = &value["settings"]["providers"]["p"]["quirks"];
     assert_eq!(*quirks, json!({"nonNullAssistantContent": true}));
 }
+
+#[test]
+fn model_test_finds_switches_for_reasoning_and_parallel_calls() {
+    let text = json!({"text": "ready"});
+    let error = json!({"error": {"code": 400, "message": "not like this"}});
+    let color = json!({"functionCall": {"name": "report_color", "args": {"color": "blue"}}});
+    let thought = json!({"text": "hm", "thought": true});
+    let call = json!({"chunks": [{"candidates": [{"content": {"parts": [thought, color]},
+        "finishReason": "STOP"}]}]});
+    let object = json!({"text": "{\"color\":\"blue\"}"});
+    for (replies, expected) in [
+        (json!([text, error, call, text, object]), json!({"parallelToolCalls": false})),
+        (json!([text, call, error, text, object]), json!({"echoReasoning": true})),
+    ] {
+        let it = WireWorld::new(WireFormat::Chat, &replies);
+        let output = it.run(&["models", "test", "chat:m", "--json"]);
+        let value: Value = serde_json::from_str(&output.stdout()).expect("JSON");
+        assert_eq!(value["settings"]["providers"]["chat"]["quirks"], expected, "{value}");
+        it.world.server.assert_clean();
+    }
+}
+
+#[test]
+fn window_that_a_local_server_states_is_shown_and_another_is_not_known() {
+    let list = json!({"object": "list", "data": [{"id": "tiny", "object": "model"}]});
+    let properties = json!({"default_generation_settings": {"n_ctx": 8192}});
+    for (documents, window, is_known) in [
+        (json!({"/v1/models": list, "/props": properties}), 8192, true),
+        (json!({"/v1/models": list}), 32_768, false),
+    ] {
+        let script = json!({"documents": documents, "replies": []});
+        let it = WireWorld::new(WireFormat::Chat, &script);
+        let mut command = it.world.command(&["models", "show", "llamacpp:tiny", "--json"]);
+        command.env("LLAMACPP_BASE_URL", format!("{}/v1", it.world.server.url()));
+        let output = finish(command);
+        let value: Value = serde_json::from_str(&output.stdout()).expect("JSON");
+        assert_eq!(value["contextWindow"], window, "{value}");
+        assert_eq!(value["contextWindowKnown"], is_known, "{value}");
+    }
+}
+
+#[test]
+fn local_server_that_answered_and_loses_a_connection_is_asked_again() {
+    use std::io::Read as _;
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    std::thread::spawn(move || {
+        let mut is_first = true;
+        for mut connection in listener.incoming().flatten() {
+            let mut request = vec![0; 1 << 20];
+            let length = connection.read(&mut request).unwrap_or_default();
+            let is_model = request[..length].starts_with(b"POST");
+            if is_model && std::mem::take(&mut is_first) {
+                continue;
+            }
+            let body = match is_model {
+                true => {
+                    "data: {\"choices\":[{\"delta\":{\"content\":\"hello\"},\
+                    \"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n"
+                }
+                false => "{\"default_generation_settings\":{\"n_ctx\":32768}}",
+            };
+            let kind = if is_model { "text/event-stream" } else { "application/json" };
+            let answer = format!(
+                "HTTP/1.1 200 X\r\ncontent-type: {kind}\r\ncontent-length: {}\r\n\
+                    connection: close\r\n\r\n{body}",
+                body.len()
+            );
+            let _ = connection.write_all(answer.as_bytes());
+        }
+    });
+    let it = WireWorld::new(WireFormat::Chat, &json!([]));
+    let mut command = it.world.command(&["-m", "llamacpp:m", "-p", "go"]);
+    command.env("LLAMACPP_BASE_URL", format!("http://{address}/v1"));
+    let output = finish(command);
+    assert_eq!((output.code(), output.stdout().trim()), (0, "hello"), "{}", output.err());
+}

@@ -207,6 +207,53 @@ fn keys_in_urls_are_rejected_and_a_closed_port_is_reported_at_once() {
 }
 
 #[test]
+fn key_command_runs_again_when_its_key_has_expired() {
+    let expired = json!({"error": {"code": 401, "message": "the token has expired"}});
+    let script = json!([{"calls": [{"name": "list_directory", "args": {"dir_path": "."}}]},
+        expired, {"text": "done"}, expired, expired]);
+    let it = WireWorld::new(WireFormat::Chat, &script);
+    it.write_settings(json!({}));
+    let path = it.world.home.parallax().join("settings.json");
+    let text = std::fs::read_to_string(&path).expect("settings");
+    let count = it.world.home.parallax().join("count");
+    let command = format!("echo x >> '{0}'; echo KEY-$(wc -l < '{0}')", count.display());
+    let command = format!("\"apiKeyCommand\":{}", Value::String(command));
+    let text = text.replace("\"apiKeyEnv\":\"WIRE_KEY\"", &command);
+    std::fs::write(&path, text).expect("settings");
+    let run = || {
+        let mut command = it.world.command(&["-m", "chat:m", "-p", "go"]);
+        command.env_remove("GEMINI_API_KEY");
+        finish(command)
+    };
+    let output = run();
+    assert_eq!((output.code(), output.stdout().trim()), (0, "done"), "{}", output.err());
+    // A key that is rejected again ends the run.
+    assert_eq!(run().code(), 41);
+    let requests = it.world.server.requests();
+    let keys: Vec<_> = requests.iter().filter_map(|it| it.header("authorization")).collect();
+    let expected = ["KEY-1", "KEY-1", "KEY-2", "KEY-3", "KEY-4"].map(|it| format!("Bearer {it}"));
+    assert_eq!(keys, expected);
+}
+
+#[test]
+fn variables_in_headers_are_redacted_from_what_services_answer() {
+    let error = format!("refused: X-Key: {KEY}");
+    let script = json!([{"error": {"code": 401, "message": error}}]);
+    let it = WireWorld::new(WireFormat::Chat, &script);
+    it.write_settings(json!({}));
+    let path = it.world.home.parallax().join("settings.json");
+    let text = std::fs::read_to_string(&path).expect("settings");
+    let headers = "\"headers\":{\"X-Key\":\"Bearer ${MY_HEADER}\"}";
+    std::fs::write(&path, text.replace("\"apiKeyEnv\":\"WIRE_KEY\"", headers)).expect("settings");
+    let mut command = it.world.command(&["-m", "chat:m", "-p", "go"]);
+    command.env_remove("GEMINI_API_KEY").env("MY_HEADER", KEY);
+    let output = finish(command);
+    assert_eq!(output.code(), 41, "{}", output.err());
+    assert!(output.err().contains("refused: X-Key: [secret]"), "{}", output.err());
+    assert!(!crate::providers::contains_text(&it.world.home.parallax(), KEY));
+}
+
+#[test]
 fn key_command_provides_the_key_and_a_project_cannot_redirect_it() {
     let it = WireWorld::new(WireFormat::Chat, &json!([{"text": "one"}]));
     it.write_settings(json!({}));
