@@ -49,7 +49,12 @@ fn unreadable_responses_fail_their_calls() {
     for (how, kind, r#do, wanted) in [
         ("--http", "http", "garbled", ["not UTF-8", letter, deep, text, shape]),
         ("--sse", "sse", "garbled", [letter, letter, deep, text, shape]),
-        ("--http", "http", "garbled,json,shallow", [text, text, deep, text, text]),
+        (
+            "--http",
+            "http",
+            "garbled,json,shallow",
+            [text, text, deep, text, "not a JSON-RPC message"],
+        ),
     ] {
         let world = World::new(&json!(calls).to_string());
         let remote = Remote::start(&world, how, r#do);
