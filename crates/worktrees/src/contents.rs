@@ -207,8 +207,9 @@ impl<'r> Contents<'r> {
         let words = ["add", "--all", "--sparse", "--", ":/"].map(OsString::from);
         // A commit would contain only the name of their commit, and without one, git fails.
         let known = |path: &PathBuf| paths.contains(path);
-        let foreign = self.untracked_repositories()?.into_iter().filter(|path| !known(path));
-        let excluded = foreign.map(|path| {
+        let mut foreign = self.untracked_repositories()?;
+        foreign.retain(|path| !known(path));
+        let excluded = self.without_ignored(foreign)?.into_iter().map(|path| {
             let mut word = OsString::from(":(top,exclude,literal)");
             word.push(path);
             word
@@ -225,6 +226,25 @@ impl<'r> Contents<'r> {
             }
         }
         Ok(())
+    }
+
+    /// Returns the untracked directories without those that are ignored: git adds none of these, but
+    /// fails if it is given one, even to exclude it.
+    fn without_ignored(&self, paths: Vec<PathBuf>) -> Result<Vec<PathBuf>, Failure> {
+        let mut listed = Vec::new();
+        for some in paths.chunks(PATHS_AT_ONCE) {
+            let words = ["ls-files", "-z", "--others", "--exclude-standard", "--directory", "--"];
+            let literal = some.iter().map(|path| {
+                let mut word = OsString::from(":(top,literal)");
+                word.push(path);
+                word
+            });
+            let words = words.map(OsString::from).into_iter().chain(literal);
+            listed.extend(self.git.paths(&words.collect::<Vec<_>>())?);
+        }
+        let is_listed =
+            |path: &PathBuf| listed.iter().any(|it| it.starts_with(path) || path.starts_with(it));
+        Ok(paths.into_iter().filter(is_listed).collect())
     }
 
     /// Returns the submodules in the index, with their commits.

@@ -196,6 +196,29 @@ fn repository_in_an_ignored_directory_fails_the_task() {
     run_task(&world, &json!({}), &[]);
     let worktree = retained_worktree(&world, "t");
     assert!(worktree.join("d.local/own/it").exists());
+    // The rest of the work is in the patch, also without another directory that is excluded.
+    let line = "mkdir build; echo '*' > build/.gitignore; git init -q build/own; echo x > build/own/it; \
+                git init -q other; echo x > other/it; echo precious > top";
+    let world = task_world(line);
+    run_task(&world, &json!({}), &[]);
+    let result = result(&world, "t");
+    let reason = result["reason"].as_str().unwrap_or_default();
+    assert!(reason.contains("`build/own`, `other`"), "{result}");
+    assert_eq!(result["files_changed"], json!(["top"]), "{result}");
+    assert!(world.read("plan-results/results/t/patch.diff").contains("precious"));
+}
+
+#[test]
+fn repository_that_setup_clones_into_an_ignored_directory_does_not_fail_the_task() {
+    let world = task_world("echo new > top");
+    let setup = "git init -q d.local/dep; echo it > d.local/dep/it";
+    let result = run_task(&world, &json!({"setup": [setup]}), &[]);
+    assert_eq!(
+        (&result["state"], &result["files_changed"]),
+        (&json!("succeeded"), &json!(["top"])),
+        "{result}"
+    );
+    assert_no_worktrees(&world);
 }
 
 #[test]
