@@ -179,7 +179,7 @@ impl Worktree {
         let common = git.directory().join(git.line(&["rev-parse", "--git-common-dir"])?);
         special_files::remove_of_project(&common, path.parent().unwrap_or(path))?;
         let text = path.to_string_lossy();
-        let add = ["worktree", "add", "--quiet", "--lock", "--reason", lock::REASON];
+        let add = ["worktree", "add", "--quiet", "--lock"];
         let what = ["--no-track", "-b", branch, &text, base];
         git.run(&[add.as_slice(), &what].concat())?;
         lock::lock_all(&common, path.parent().unwrap_or(path));

@@ -9,13 +9,22 @@ use std::path::Path;
 /// Name of the file in the directory of the worktree in the repository.
 const FILE: &str = "locked";
 /// What git prints about it.
-pub(super) const REASON: &str = "Parallax manages it; remove it with `parallax worktrees remove`";
+const REASON: &str = "Parallax manages it; remove it with `parallax worktrees remove`";
 
-/// Locks a worktree, which may be locked already.
+/// What git writes for `git worktree add --lock`; `--reason` needs git 2.34.
+const REASON_OF_GIT: &str = "added with --lock";
+
+/// Locks a worktree with a reason. Keeps the reason that it may have already.
 pub(super) fn lock(own: &Path) -> io::Result<()> {
-    match File::create_new(own.join(FILE)) {
+    let file = own.join(FILE);
+    match File::create_new(&file) {
         Ok(mut file) => writeln!(file, "{REASON}"),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            match fs::read_to_string(&file)?.trim() == REASON_OF_GIT {
+                true => fs::write(file, format!("{REASON}\n")),
+                false => Ok(()),
+            }
+        }
         Err(error) => Err(error),
     }
 }
