@@ -257,7 +257,10 @@ impl OpenSession {
         }
         trim_outputs(&self.launch, &self.id).await;
         let had_background = self.toolbox.had_background().await;
-        notes.extend(self.toolbox.ending_commands().await.map(ClosingNotice::info));
+        // The end of a run without a user ends its commands as expected.
+        if self.launch.options.interactive {
+            notes.extend(self.toolbox.ending_commands().await.map(ClosingNotice::info));
+        }
         let replaced = self.toolbox.close().await;
         let (dirs, directory) = (self.launch.dirs(), self.launch.options.directory.clone());
         let id = self.id.clone();
