@@ -189,8 +189,8 @@ impl AgentState {
             !answer.state.is_some_and(RemoteTaskState::is_final)
         };
         let (version, schemes) = (card.version, &card.credentials);
-        let trace = task.traceparent.as_deref();
-        let request = card.send(message, card.is_streaming).with_traceparent(trace);
+        let trace = task.trace.as_ref();
+        let request = card.send(message, card.is_streaming).with_trace(trace);
         let streams = card.is_streaming;
         let sent = self
             .transport
@@ -210,7 +210,7 @@ impl AgentState {
             };
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(MAX_PAUSE);
-            let request = card.get_task(&id).with_traceparent(trace);
+            let request = card.get_task(&id).with_trace(trace);
             let item = |item| add(answer, item);
             self.transport.results(&request, version, schemes, false, item).await?;
         }

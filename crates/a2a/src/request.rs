@@ -2,6 +2,7 @@
 
 use parallax_http::reqwest::Method;
 use parallax_http::url::Url;
+use parallax_protocol::trace_headers::TraceHeaders;
 use serde_json::{Value, json};
 
 use crate::card::{AgentCard, Binding, Version};
@@ -12,13 +13,13 @@ pub(crate) struct A2aRequest {
     pub(crate) method: Method,
     pub(crate) url: Url,
     pub(crate) body: Option<Value>,
-    /// The W3C trace context that is passed on.
-    pub(crate) traceparent: Option<String>,
+    /// The trace context that is passed on.
+    pub(crate) trace: Option<TraceHeaders>,
 }
 
 impl A2aRequest {
     fn new(method: Method, url: Url, body: Option<Value>) -> Self {
-        Self { method, url, body, traceparent: None }
+        Self { method, url, body, trace: None }
     }
 
     /// Fetches a document.
@@ -27,8 +28,8 @@ impl A2aRequest {
     }
 
     /// Passes a trace context on.
-    pub(crate) fn with_traceparent(mut self, traceparent: Option<&str>) -> Self {
-        self.traceparent = traceparent.map(str::to_owned);
+    pub(crate) fn with_trace(mut self, trace: Option<&TraceHeaders>) -> Self {
+        self.trace = trace.cloned();
         self
     }
 }

@@ -5,6 +5,7 @@ use parallax_http::reqwest::{Client, Response};
 use parallax_http::url::Url;
 use parallax_http::{ClientOptions, Redirects, client, error_chain};
 use parallax_model_http::SseDecoder;
+use parallax_protocol::trace_headers::TraceHeaders;
 use serde_json::Value;
 use tokio::sync::OnceCell;
 
@@ -22,7 +23,6 @@ const ERROR: usize = 500;
 /// Requests that are repeated with new credentials.
 const NEW_CREDENTIALS: u32 = 2;
 const EVENTS: &str = "text/event-stream";
-const TRACE_HEADER: &str = "traceparent";
 const VERSION_HEADER: &str = "A2A-Version";
 
 /// The HTTP side of one agent.
@@ -119,8 +119,8 @@ impl A2aTransport {
             if version == Version::V10 {
                 sending = sending.header(VERSION_HEADER, "1.0");
             }
-            if let Some(traceparent) = &request.traceparent {
-                sending = sending.header(TRACE_HEADER, traceparent);
+            for (name, value) in request.trace.iter().flat_map(TraceHeaders::fields) {
+                sending = sending.header(name, value);
             }
             if let Some(body) = &request.body {
                 sending = sending.json(body);

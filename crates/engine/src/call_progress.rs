@@ -7,6 +7,7 @@ use parallax_protocol::ids::ItemId;
 use parallax_protocol::observer::SpanOf;
 use parallax_protocol::shell::{ProcessControl, Screen};
 use parallax_protocol::tool::{Advance, Progress};
+use parallax_protocol::trace_headers::TraceHeaders;
 
 use crate::event_bus::EventBus;
 use crate::running_processes::RunningProcesses;
@@ -32,12 +33,12 @@ impl Progress for CallProgress {
         self.bus.send(EventBody::Aside { text: text.to_owned() });
     }
 
-    fn traceparent(&self) -> Option<String> {
-        self.bus.traceparent(SpanOf::Call(&self.item))
+    fn trace_headers(&self) -> Option<TraceHeaders> {
+        self.bus.trace_headers(SpanOf::Call(&self.item))
     }
 
-    fn traceparent_of_mcp_request(&self) -> Option<String> {
-        self.bus.traceparent(SpanOf::McpRequest(&self.item))
+    fn trace_headers_of_mcp_request(&self) -> Option<TraceHeaders> {
+        self.bus.trace_headers(SpanOf::McpRequest(&self.item))
     }
 
     fn screen(&self, screen: Screen) {

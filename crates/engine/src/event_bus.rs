@@ -14,6 +14,7 @@ use parallax_protocol::model::{Request, ServerAddress};
 use parallax_protocol::observer::{
     EventScope, Observation, Observer, RequestEnd, ResponseFacts, SpanOf, SubagentScope,
 };
+use parallax_protocol::trace_headers::TraceHeaders;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -137,14 +138,14 @@ impl EventBus {
         active.for_each(|observer| observer.observe(&scope, observation));
     }
 
-    /// Returns the `traceparent` that names a span, if an observer traces.
-    pub(crate) fn traceparent(&self, span: SpanOf<'_>) -> Option<String> {
+    /// Returns the trace context that names a span, if the session is part of a trace.
+    pub(crate) fn trace_headers(&self, span: SpanOf<'_>) -> Option<TraceHeaders> {
         if self.observers.is_empty() {
             return None;
         }
         let turn = self.lock().turn;
         let scope = EventScope { turn, subagents: Arc::clone(&self.subagents) };
-        self.observers.iter().find_map(|observer| observer.traceparent(&scope, span))
+        self.observers.iter().find_map(|observer| observer.trace_headers(&scope, span))
     }
 
     /// Reports a request to the observers that was sent `ago` earlier. Returns its number.

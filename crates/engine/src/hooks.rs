@@ -67,7 +67,7 @@ impl HookRunner {
         if !hooks.has_subscriber(call.event, call.chunk) {
             return HookOutcome::default();
         }
-        call.traceparent = call.traceparent.or_else(|| self.bus.traceparent(SpanOf::Turn));
+        call.trace = call.trace.or_else(|| self.bus.trace_headers(SpanOf::Turn));
         let (names, event) = (hooks.titles(&call), call.event);
         let running = with_status(&self.bus, names, hooks.run(call, cancel.clone()));
         let outcome = inbox.while_receiving(running).await;

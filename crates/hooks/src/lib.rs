@@ -32,6 +32,7 @@ use parallax_protocol::hooks::{HookCall, HookEvent, HookOutcome, Hooks};
 use parallax_protocol::observer::{EventScope, HookRun, Observation, Observer, SpanOf};
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::ApprovalMode;
+use parallax_protocol::trace_headers::TraceHeaders;
 use parallax_protocol::{BoxFuture, CancellationToken, Object};
 use parallax_tools::ShellOptions;
 use parallax_tools::run_shell_command::{describe_removed_variables, prepare_sandbox};
@@ -249,7 +250,7 @@ struct Trigger {
     /// The text that matchers are applied to.
     subject: String,
     /// The trace context for their processes.
-    traceparent: Option<String>,
+    trace: Option<TraceHeaders>,
 }
 
 impl HookContext {
@@ -260,9 +261,9 @@ impl HookContext {
         if !matching.is_empty() {
             self.transcript.update().await;
         }
-        let turn = || self.observer.as_ref()?.traceparent(&EventScope::default(), SpanOf::Turn);
-        let traceparent = call.traceparent.or_else(turn);
-        let trigger = Trigger { subject: call.matcher_subject, traceparent };
+        let turn = || self.observer.as_ref()?.trace_headers(&EventScope::default(), SpanOf::Turn);
+        let trace = call.trace.or_else(turn);
+        let trigger = Trigger { subject: call.matcher_subject, trace };
         let sequential =
             matching.iter().any(|index| self.hooks.get(*index).is_some_and(|hook| hook.sequential));
         let mut singles = Vec::with_capacity(matching.len());
@@ -503,9 +504,10 @@ impl HookContext {
             ("GEMINI_PLANS_DIR".into(), self.plans.clone().into()),
             ("GEMINI_SESSION_ID".into(), self.session.clone().into()),
         ];
-        let trace = trigger.traceparent.clone();
-        set.extend(trace.map(|trace| ("TRACEPARENT".into(), trace.into())));
         set.extend(hook.env.iter().map(|(name, value)| (name.clone(), value.into())));
+        if let Some(trace) = &trigger.trace {
+            trace.set_variables(&mut environment);
+        }
         for (name, value) in set {
             environment.retain(|(known, _)| *known != *name);
             environment.push((name.into(), value));

@@ -152,9 +152,11 @@ pub(crate) async fn request(
     let Bounds { timeout, cancel, progress } = bounds;
     let started_at = Instant::now();
     let mut options = PeerRequestOptions::no_options();
-    if let Some(traceparent) = progress.as_ref().and_then(|it| it.traceparent_of_mcp_request()) {
+    if let Some(trace) = progress.as_ref().and_then(|it| it.trace_headers_of_mcp_request()) {
         let mut meta = RequestMetaObject::new();
-        meta.insert("traceparent".to_owned(), traceparent.into());
+        for (name, value) in trace.fields() {
+            meta.insert(name.to_owned(), value.into());
+        }
         options.meta = Some(meta);
     }
     let sending = peer.send_request_with_option(request, options);

@@ -15,6 +15,7 @@ use crate::context::FolderContext;
 use crate::notice_level::Level;
 use crate::store::{CompactionRecord, Store};
 use crate::tool::Tool;
+use crate::trace_headers::TraceHeaders;
 use crate::{BoxFuture, CancellationToken, Object};
 
 pub use crate::agent_progress::{AgentEnd, AgentProgress, AgentStep};
@@ -57,8 +58,8 @@ pub struct RemoteTask {
     pub prompt: String,
     /// Receives what the agent reports while it works. Must not block.
     pub status: Box<dyn Fn(String) + Send + Sync>,
-    /// The W3C trace context of the call, to be passed on.
-    pub traceparent: Option<String>,
+    /// The trace context of the call, to be passed on.
+    pub trace: Option<TraceHeaders>,
     /// Ends the task, including at the agent.
     pub cancel: CancellationToken,
 }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::event::{ItemDone, Level};
+use crate::trace_headers::TraceHeaders;
 use crate::{BoxFuture, CancellationToken, Object};
 
 /// The events that hooks can subscribe to.
@@ -152,14 +153,14 @@ pub struct HookCall {
     pub input: Object,
     /// For `AfterModel`: whether this is one chunk of an answer.
     pub chunk: bool,
-    /// The W3C trace context of what the hook runs for, for its process.
-    pub traceparent: Option<String>,
+    /// The trace context of what the hook runs for, for its process.
+    pub trace: Option<TraceHeaders>,
 }
 
 impl HookCall {
     /// Creates the input of a hook.
     pub fn new(event: HookEvent, subject: impl Into<String>, input: Object) -> Self {
-        Self { event, matcher_subject: subject.into(), input, chunk: false, traceparent: None }
+        Self { event, matcher_subject: subject.into(), input, chunk: false, trace: None }
     }
 }
 

@@ -48,6 +48,7 @@ pub mod shell;
 pub mod similar_texts;
 pub mod store;
 pub mod tool;
+pub mod trace_headers;
 pub mod typed_input;
 pub mod untrusted;
 pub mod usage;

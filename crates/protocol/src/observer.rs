@@ -13,6 +13,7 @@ use crate::event::{EventBody, ModelCall, ToolDone};
 use crate::hooks::HookEvent;
 use crate::ids::ItemId;
 use crate::model::{Request, ServerAddress};
+use crate::trace_headers::TraceHeaders;
 
 /// The turn and subagent in which something happened.
 #[derive(Debug, Clone, Default)]
@@ -166,9 +167,9 @@ pub trait Observer: Send + Sync {
     }
     /// Observes something. Called on the task of the session, so it must return immediately.
     fn observe(&self, scope: &EventScope, observation: &Observation<'_>);
-    /// Returns the W3C `traceparent` of a span, for a process or server that works on its behalf;
-    /// `None` if tracing is off.
-    fn traceparent(&self, _scope: &EventScope, _span: SpanOf<'_>) -> Option<String> {
+    /// Returns the trace context of a span, for a process or server that works on its behalf; `None`
+    /// if the session is part of no trace.
+    fn trace_headers(&self, _scope: &EventScope, _span: SpanOf<'_>) -> Option<TraceHeaders> {
         None
     }
 }

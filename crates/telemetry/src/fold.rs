@@ -49,7 +49,7 @@ impl CommonAttributes {
             auth_type: options.auth_type.clone(),
             interactive: options.interactive,
             installation: options.installation.clone(),
-            parent: options.parent,
+            parent: options.parent.as_ref().map(|parent| parent.context),
             seed,
         }
     }

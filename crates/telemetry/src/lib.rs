@@ -13,6 +13,7 @@ mod delivery;
 mod error;
 mod file;
 mod fold;
+mod inherited_trace;
 mod input;
 mod metrics;
 mod options;
@@ -26,6 +27,7 @@ mod thread;
 mod trace_context;
 
 pub use error::TelemetryError;
+pub use inherited_trace::InheritedTrace;
 pub use options::{OtlpOptions, TelemetryOptions};
 pub use settings::TelemetrySettings;
 pub use telemetry::Telemetry;

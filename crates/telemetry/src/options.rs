@@ -6,7 +6,7 @@ use std::time::Duration;
 use parallax_google_auth::TokenSource;
 use parallax_http::ClientOptions;
 
-use crate::trace_context::TraceContext;
+use crate::inherited_trace::InheritedTrace;
 
 /// The telemetry of a session.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ pub struct TelemetryOptions {
     /// `OTEL_RESOURCE_ATTRIBUTES`, and the project for the target `gcp`, if a variable names it.
     pub resource: Vec<(String, String)>,
     /// The trace that the session is part of (`TRACEPARENT`).
-    pub parent: Option<TraceContext>,
+    pub parent: Option<InheritedTrace>,
 }
 
 /// A collector that speaks OTLP over HTTP.

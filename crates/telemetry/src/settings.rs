@@ -13,7 +13,7 @@ use parallax_protocol::ids::SessionId;
 use serde_json::Value;
 
 use crate::otlp::GOOGLE_PROJECT;
-use crate::{OtlpOptions, Telemetry, TelemetryOptions, TraceContext};
+use crate::{InheritedTrace, OtlpOptions, Telemetry, TelemetryOptions};
 
 /// Default address of a local OTLP collector over HTTP.
 const DEFAULT_ENDPOINT: &str = "http://localhost:4318";
@@ -100,7 +100,7 @@ impl TelemetrySettings<'_> {
         let is_test = environment
             .process_variable("GEMINI_CLI_INTEGRATION_TEST")
             .is_some_and(|value| value == "1" || value.eq_ignore_ascii_case("true"));
-        let parent = environment.process_variable("TRACEPARENT").and_then(TraceContext::parse);
+        let parent = InheritedTrace::from_environment(environment);
         let otlp = self.otlp(outfile.is_some(), warnings);
         let mut resource = environment.get("OTEL_RESOURCE_ATTRIBUTES").map_or_else(Vec::new, pairs);
         let has_project = resource.iter().any(|(name, _)| name == GOOGLE_PROJECT);

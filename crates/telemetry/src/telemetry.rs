@@ -7,11 +7,13 @@ use std::time::{Duration, SystemTime};
 use parallax_protocol::event::EventBody;
 use parallax_protocol::ids::ItemId;
 use parallax_protocol::observer::{EventScope, Observation, Observer, SpanOf};
+use parallax_protocol::trace_headers::TraceHeaders;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::delivery::DeliveryState;
 use crate::error::{Problems, TelemetryError};
 use crate::fold::CommonAttributes;
+use crate::inherited_trace::InheritedTrace;
 use crate::input::{InputKind, TelemetryInput};
 use crate::options::TelemetryOptions;
 use crate::thread::{Sinks, TelemetryThread};
@@ -31,7 +33,7 @@ pub struct Telemetry {
     /// The turn of the session that runs, or ran last.
     turn: AtomicU64,
     is_in_turn: AtomicBool,
-    parent: Option<TraceContext>,
+    parent: Option<InheritedTrace>,
     seed: [u8; 16],
 }
 
@@ -44,7 +46,7 @@ impl Telemetry {
     pub fn start(options: TelemetryOptions, seed: [u8; 16]) -> Result<Arc<Self>, TelemetryError> {
         let (sender, receiver) = mpsc::channel(QUEUE);
         let problems: Problems = Arc::new(Mutex::new(Vec::new()));
-        let (parent, attributes) = (options.parent, CommonAttributes::new(&options, seed));
+        let (parent, attributes) = (options.parent.clone(), CommonAttributes::new(&options, seed));
         let delivery = Arc::new(DeliveryState::default());
         let (weak, kept) = (sender.downgrade(), Arc::clone(&delivery));
         let sinks = Sinks::open(options, weak, Arc::clone(&problems), kept)?;
@@ -103,19 +105,29 @@ impl Observer for Telemetry {
         }
     }
 
-    fn traceparent(&self, scope: &EventScope, span: SpanOf<'_>) -> Option<String> {
+    fn trace_headers(&self, scope: &EventScope, span: SpanOf<'_>) -> Option<TraceHeaders> {
+        let traceparent = self.context(scope, span)?.traceparent();
+        let tracestate = self.parent.as_ref().and_then(|parent| parent.state.clone());
+        Some(TraceHeaders { traceparent, tracestate })
+    }
+}
+
+impl Telemetry {
+    /// Returns the span, as the thread that records it will number it.
+    fn context(&self, scope: &EventScope, span: SpanOf<'_>) -> Option<TraceContext> {
+        let parent = self.parent.as_ref().map(|parent| parent.context);
         if scope.subagents.is_empty() && !self.is_in_turn.load(Ordering::Relaxed) {
             let outside =
-                |item: &ItemId| TraceContext::outside_turns(self.parent, &self.seed, item.as_str());
+                |item: &ItemId| TraceContext::outside_turns(parent, &self.seed, item.as_str());
             let context = match span {
-                SpanOf::Turn => self.parent?,
+                SpanOf::Turn => parent?,
                 SpanOf::Call(item) => outside(item),
                 SpanOf::McpRequest(item) => outside(item).mcp_request(),
             };
-            return Some(context.traceparent());
+            return Some(context);
         }
         let turn = self.turn.load(Ordering::Relaxed);
-        let mut context = TraceContext::for_turn(self.parent, &self.seed, turn);
+        let mut context = TraceContext::for_turn(parent, &self.seed, turn);
         let mut subagents = scope.subagents.iter().peekable();
         while let Some(subagent) = subagents.next() {
             // A subagent that has its own subagents is in its first turn, for its last one
@@ -128,6 +140,6 @@ impl Observer for Telemetry {
             SpanOf::Call(item) => context.child(item.as_str()),
             SpanOf::McpRequest(item) => context.child(item.as_str()).mcp_request(),
         };
-        Some(context.traceparent())
+        Some(context)
     }
 }

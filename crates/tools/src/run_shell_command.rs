@@ -587,9 +587,8 @@ impl Invocation for Call {
                     variables.push((name.into(), "true".into()));
                 }
             }
-            if let Some(traceparent) = run.progress.traceparent() {
-                variables.retain(|(name, _)| name != "TRACEPARENT");
-                variables.push(("TRACEPARENT".into(), traceparent.into()));
+            if let Some(trace) = run.progress.trace_headers() {
+                trace.set_variables(&mut variables);
             }
             if let Some(in_editor) = self.in_editor {
                 return in_editor

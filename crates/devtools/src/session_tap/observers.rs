@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use parallax_protocol::observer::{EventScope, Observation, Observer, SpanOf};
+use parallax_protocol::trace_headers::TraceHeaders;
 
 /// Observers that see the same.
 pub struct Observers(pub Vec<Arc<dyn Observer>>);
@@ -18,7 +19,7 @@ impl Observer for Observers {
         }
     }
 
-    fn traceparent(&self, scope: &EventScope, span: SpanOf<'_>) -> Option<String> {
-        self.0.iter().find_map(|observer| observer.traceparent(scope, span))
+    fn trace_headers(&self, scope: &EventScope, span: SpanOf<'_>) -> Option<TraceHeaders> {
+        self.0.iter().find_map(|observer| observer.trace_headers(scope, span))
     }
 }

@@ -116,8 +116,8 @@ impl Invocation for InvokeAgentCall {
 
     fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, ToolResult> {
         let Self { subagents, agent, prompt, resume, item, .. } = *self;
-        let traceparent = run.progress.traceparent();
+        let trace = run.progress.trace_headers();
         let run = SubagentRun::new(subagents, agent, item, resume, run.cancel);
-        Box::pin(run.with_traceparent(traceparent).work(prompt))
+        Box::pin(run.with_trace(trace).work(prompt))
     }
 }

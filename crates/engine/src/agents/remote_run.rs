@@ -26,9 +26,8 @@ impl SubagentRun {
         let status = Box::new(move |report| drop(sender.try_send(report)));
         let cancel = self.cancel.child_token();
         let _end_with_me = cancel.clone().drop_guard();
-        let traceparent = self.traceparent.clone();
-        let mut running =
-            remote.run(RemoteTask { prompt, status, traceparent, cancel: cancel.clone() });
+        let trace = self.trace.clone();
+        let mut running = remote.run(RemoteTask { prompt, status, trace, cancel: cancel.clone() });
         self.progress.count_sent_task();
         self.emit_progress();
         let limit = tokio::time::sleep(self.agent.time);

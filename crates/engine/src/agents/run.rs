@@ -17,6 +17,7 @@ use parallax_protocol::ids::{ApprovalId, ItemId};
 use parallax_protocol::observer::SubagentScope;
 use parallax_protocol::op::{Op, Prompt};
 use parallax_protocol::tool::{Display, ToolError, ToolErrorKind, ToolResult};
+use parallax_protocol::trace_headers::TraceHeaders;
 use serde_json::{Value, json};
 
 use super::deadline::PausableDeadline;
@@ -82,7 +83,7 @@ pub(super) struct SubagentRun {
     /// What it left in its own workspace.
     finished: Option<FinishedWorkspace>,
     /// The trace context of the call, for a remote agent.
-    pub(super) traceparent: Option<String>,
+    pub(super) trace: Option<TraceHeaders>,
 }
 
 impl SubagentRun {
@@ -108,13 +109,13 @@ impl SubagentRun {
             journal: None,
             resume_id: None,
             finished: None,
-            traceparent: None,
+            trace: None,
         }
     }
 
     /// Sets the trace context of the call.
-    pub(super) fn with_traceparent(mut self, traceparent: Option<String>) -> Self {
-        self.traceparent = traceparent;
+    pub(super) fn with_trace(mut self, trace: Option<TraceHeaders>) -> Self {
+        self.trace = trace;
         self
     }
 

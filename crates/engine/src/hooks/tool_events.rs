@@ -42,7 +42,7 @@ pub(crate) struct AfterTool<'a> {
 impl HookRunner {
     /// Makes a hook part of a call's span.
     fn of_call(&self, call: &ToolCall, hook: HookCall) -> HookCall {
-        HookCall { traceparent: self.bus.traceparent(SpanOf::Call(&call.item())), ..hook }
+        HookCall { trace: self.bus.trace_headers(SpanOf::Call(&call.item())), ..hook }
     }
 
     /// Runs the `BeforeTool` hooks.

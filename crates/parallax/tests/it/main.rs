@@ -73,6 +73,7 @@ mod stdin;
 mod support;
 mod telemetry;
 mod terminal;
+mod trace_context;
 mod trust;
 mod turn_undo;
 mod vertex;

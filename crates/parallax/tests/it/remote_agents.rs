@@ -10,11 +10,11 @@ use testkit::canned::{CannedResponse, ResponsePiece, Server, data, head, stream,
 use crate::serve::TestServer;
 use crate::support::{World, wait_until};
 
-fn invoke(prompt: &str) -> Value {
+pub(crate) fn invoke(prompt: &str) -> Value {
     json!({"calls": [{"name": "invoke_agent", "args": {"agent_name": "far", "prompt": prompt}}]})
 }
 
-fn definition(world: &World, fields: &str) {
+pub(crate) fn definition(world: &World, fields: &str) {
     let text = format!("---\nkind: remote\nname: far\ndescription: Knows more.\n{fields}---\n");
     world.home.write_home(".gemini/agents/far.md", &text).expect("a definition");
 }
@@ -27,13 +27,13 @@ fn result_in_request(world: &World, index: usize) -> String {
 }
 
 /// A server with these responses, of which the first is its card.
-struct Far {
-    server: Server,
+pub(crate) struct Far {
+    pub(crate) server: Server,
     runtime: tokio::runtime::Runtime,
 }
 
 impl Far {
-    fn start(responses: impl FnOnce() -> Vec<CannedResponse>) -> Self {
+    pub(crate) fn start(responses: impl FnOnce() -> Vec<CannedResponse>) -> Self {
         let runtime = tokio::runtime::Runtime::new().expect("a runtime");
         let server = runtime.block_on(Server::start(responses()));
         Self { server, runtime }
@@ -47,16 +47,16 @@ impl Far {
             .collect()
     }
 
-    fn request_headers(&self) -> Vec<String> {
+    pub(crate) fn request_headers(&self) -> Vec<String> {
         self.server.requests().iter().map(|requests| requests.head.to_ascii_lowercase()).collect()
     }
 }
 
-fn json_response(value: &Value) -> CannedResponse {
+pub(crate) fn json_response(value: &Value) -> CannedResponse {
     with_length(200, "Content-Type: application/json\r\n", &value.to_string())
 }
 
-fn card(version: &str, streaming: bool) -> CannedResponse {
+pub(crate) fn card(version: &str, streaming: bool) -> CannedResponse {
     let capabilities = json!({"streaming": streaming});
     json_response(&match version {
         "0.3" => json!({"name": "far", "url": "/rpc", "capabilities": capabilities}),
@@ -227,25 +227,6 @@ fn rejected_credentials_are_fetched_again_or_explained() {
     world.run_well(&["-p", "go", "-y"]);
     let report = result_in_request(&world, 1);
     assert!(report.contains("(401): its definition has no `auth`"), "{report}");
-}
-
-#[test]
-fn trace_context_is_passed_on_to_a_remote_agent() {
-    const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
-    let answer = json!({"kind": "message", "messageId": "m", "parts": [{"text": "in"}]});
-    let far = Far::start(|| vec![card("0.3", false), json_response(&answer)]);
-    let world = World::new(&json!([invoke("x"), {"text": "done"}]).to_string());
-    definition(&world, &format!("agent_card_url: {}/card.json\n", far.server.base));
-    let mut command = world.command(&["-p", "go", "-y"]);
-    command.env("GEMINI_TELEMETRY_ENABLED", "true");
-    command.env("GEMINI_TELEMETRY_OUTFILE", world.home.root().join("telemetry.log"));
-    command.env("TRACEPARENT", format!("00-{TRACE}-00f067aa0ba902b7-01"));
-    assert!(command.output().expect("run").status.success());
-    assert!(
-        far.request_headers()[1].contains(&format!("traceparent: 00-{TRACE}-")),
-        "{:?}",
-        far.request_headers()
-    );
 }
 
 #[test]

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::notice_level::Level;
 use crate::process::{ProcessControl, Screen};
+use crate::trace_headers::TraceHeaders;
 
 /// Receives the live output of a running call. Implementations must be cheap to clone and must not
 /// block; the engine merges and limits the output.
@@ -25,12 +26,12 @@ pub trait Progress: Send + Sync {
     }
     /// Reports the current terminal screen of the call's command.
     fn screen(&self, _screen: Screen) {}
-    /// Returns the W3C `traceparent` of the call, for a process that it starts.
-    fn traceparent(&self) -> Option<String> {
+    /// Returns the trace context of the call, for a process that it starts.
+    fn trace_headers(&self) -> Option<TraceHeaders> {
         None
     }
-    /// Returns the W3C `traceparent` of the request that the call sends to an MCP server.
-    fn traceparent_of_mcp_request(&self) -> Option<String> {
+    /// Returns the trace context of the request that the call sends to an MCP server.
+    fn trace_headers_of_mcp_request(&self) -> Option<TraceHeaders> {
         None
     }
     /// Registers the controls of the call's process. They are valid until the call ends.

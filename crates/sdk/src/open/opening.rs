@@ -32,7 +32,7 @@ use parallax_protocol::store::{NoStore, Record, Store, directories};
 use parallax_sessions::SessionChoice;
 use parallax_sessions::gemini_mirror;
 use parallax_sessions::history::{self, ResumedState};
-use parallax_telemetry::{Telemetry, TelemetrySettings};
+use parallax_telemetry::{InheritedTrace, Telemetry, TelemetrySettings};
 
 use super::OpenSession;
 use super::setup::{ModelSetup, PromptInputs, RuntimeSources, ToolSetup, WorkspaceSetup};
@@ -91,6 +91,7 @@ impl SessionBuilder {
         let observers: Vec<Arc<dyn Observer>> = telemetry
             .clone()
             .map(|telemetry| telemetry as Arc<dyn Observer>)
+            .or_else(|| Some(Arc::new(self.inherited_trace()?)))
             .into_iter()
             .chain(tap.clone().map(|tap| tap as Arc<dyn Observer>))
             .collect();
@@ -192,6 +193,11 @@ impl SessionBuilder {
             tap,
         };
         Ok((session, events))
+    }
+
+    /// Returns the trace that a session without telemetry passes on.
+    fn inherited_trace(&self) -> Option<InheritedTrace> {
+        InheritedTrace::from_environment(&self.launch.config.environment)
     }
 
     /// Starts recording the session if enabled. Invalid options become warnings.
