@@ -21,6 +21,7 @@ use parallax_protocol::routing::Route;
 use parallax_protocol::store::Record;
 use parallax_sessions::encrypted_sessions;
 use parallax_sessions::session_stats::SessionStats;
+use parallax_store::JournalLockHandover;
 use parallax_telemetry::Telemetry;
 
 use crate::closing_notice::ClosingNotice;
@@ -177,6 +178,13 @@ impl OpenSession {
     /// is not.
     pub fn is_resumable(&self) -> bool {
         self.launch.is_resumable(&self.id)
+    }
+
+    /// Keeps other processes from opening the session while it is closed and opened again here,
+    /// until the result is dropped.
+    pub fn begin_lock_handover(&self) -> JournalLockHandover {
+        let directory = &self.launch.options.directory;
+        JournalLockHandover::begin(self.launch.dirs().journal(directory, &self.id))
     }
 
     /// Returns the configuration that opened the session.

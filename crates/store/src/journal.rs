@@ -1,6 +1,7 @@
 //! Writes journals: one line per record, one write per line, one writer per file.
 
 mod file;
+mod lock_handover;
 
 use std::fs::{self, File};
 use std::io;
@@ -11,6 +12,7 @@ use parallax_protocol::store::{Record, SessionHead, Store, StoreError};
 
 pub use file::record_line;
 pub(crate) use file::{is_disk_full, temporary_path};
+pub use lock_handover::JournalLockHandover;
 
 use crate::keys::Keys;
 use crate::load::{Builder, LoadedSession};
@@ -285,6 +287,15 @@ impl Journal {
         inner.new_entry = true;
         inner.notice = Some(notice);
         Ok(())
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner);
+        if let Some(file) = inner.file.take().filter(|_| inner.reserved.is_none()) {
+            lock_handover::give(file.into_locked_file());
+        }
     }
 }
 

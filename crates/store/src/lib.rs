@@ -41,7 +41,7 @@ pub use checkpoints::{
 pub use cipher::CipherError;
 pub use import::{import, is_context};
 pub use inputs::{forget_inputs, input_history, remember_input, remember_shell, shell_history};
-pub use journal::{Journal, OpenError, record_line};
+pub use journal::{Journal, JournalLockHandover, OpenError, record_line};
 pub use keys::{KeyError, KeyPlace, Keys};
 pub use lines::JournalTail;
 pub use list::{SessionEntry, has_id, list, list_all, memory_directories, short_id};

@@ -35,6 +35,7 @@ impl EditorSession {
         let is_stored = self.open.is_resumable();
         let previous = self.open.launch().clone().with_session(self.own_choice());
         let mut text = reopening.text;
+        let lock = self.open.begin_lock_handover();
         // For example, that background commands were ended.
         for report in self.open.close_with_limit(tokio::time::sleep(FAREWELL)).await {
             text = format!("{report}\n\n{text}");
@@ -46,6 +47,7 @@ impl EditorSession {
             })
         });
         let opened = opened.await.unwrap_or_else(|error| Err(internal_failure(&error)));
+        drop(lock);
         let failed = match opened {
             Ok(((open, events), failed)) => {
                 (self.open, self.events) = (open, events);

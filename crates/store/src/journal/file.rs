@@ -9,6 +9,7 @@ use parallax_protocol::store::Record;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 use super::OpenError;
+use super::lock_handover::{self, LockedFile};
 use crate::cipher::Cipher;
 use crate::keys::{KeyError, Keys};
 use crate::lines::JournalReader;
@@ -32,7 +33,7 @@ pub(super) enum ModificationState {
 /// The file, locked.
 #[derive(Debug)]
 pub(super) struct JournalFile {
-    file: File,
+    file: LockedFile,
     /// The cipher, and the number of the next record.
     cipher: Option<(Cipher, u64)>,
     /// Length of the file up to its last complete line, in bytes.
@@ -57,7 +58,7 @@ impl JournalFile {
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let file = match options.open(path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                return open_abandoned_empty(path).map(Self::empty).ok_or(error);
+                return open_abandoned_empty(path).map(LockedFile).map(Self::empty).ok_or(error);
             }
             file => file?,
         };
@@ -66,38 +67,40 @@ impl JournalFile {
         match file.try_lock() {
             // Another process locked it as a leftover empty journal.
             Err(TryLockError::WouldBlock) => Err(io::ErrorKind::AlreadyExists.into()),
-            locked => locked.map_err(io::Error::from).map(|()| Self::empty(file)),
+            locked => locked.map_err(io::Error::from).map(|()| Self::empty(LockedFile(file))),
         }
     }
 
-    fn empty(file: File) -> Self {
-        let mut empty = Self {
+    fn empty(file: LockedFile) -> Self {
+        let mut empty = Self::unread(file);
+        empty.record_modified_time();
+        empty
+    }
+
+    /// A file whose contents are not known yet.
+    fn unread(file: LockedFile) -> Self {
+        Self {
             file,
             cipher: None,
             length: 0,
             written_at: None,
             identity: None,
             is_unwritable: false,
-        };
-        empty.record_modified_time();
-        empty
+        }
     }
 
     /// Opens an existing file to append to it; see [`super::Journal::open_append`].
     pub(super) fn open(path: &Path, keys: &Keys) -> Result<(Self, LoadedSession), OpenError> {
         let failed = |source| OpenError::Io { path: path.to_owned(), source };
-        let file = OpenOptions::new().read(true).append(true).open(path).map_err(failed)?;
-        match lock_unless_in_use(&file) {
-            Ok(()) => {}
+        let mut opened = match lock_unless_in_use(path) {
+            Ok(locked) => Self::unread(locked),
             Err(TryLockError::WouldBlock) => {
                 return Err(OpenError::InUse { path: path.to_owned() });
             }
             Err(TryLockError::Error(source)) => return Err(failed(source)),
-        }
-        let (loaded, cipher) = load_from(&file, path, keys)?;
-        let length = loaded.valid_length;
-        let mut opened =
-            Self { file, cipher, length, written_at: None, identity: None, is_unwritable: false };
+        };
+        let (loaded, cipher) = load_from(&*opened.file, path, keys)?;
+        (opened.cipher, opened.length) = (cipher, loaded.valid_length);
         if loaded.broken {
             return Ok((opened, loaded));
         }
@@ -131,7 +134,7 @@ impl JournalFile {
             created.encrypt(session, keys)?;
             self.file.seek(SeekFrom::Start(0))?;
             let none = Keys::default();
-            let mut lines = JournalReader::new(&self.file, path, &none);
+            let mut lines = JournalReader::new(&*self.file, path, &none);
             while let Some(line) = lines.next().map_err(io::Error::other)? {
                 created.write(line.text)?;
             }
@@ -147,7 +150,7 @@ impl JournalFile {
         let mut created = Self::make(path)?;
         let mut old = self.file.try_clone()?;
         old.seek(SeekFrom::Start(0))?;
-        created.length = io::copy(&mut old.take(self.length), &mut created.file)?;
+        created.length = io::copy(&mut old.take(self.length), &mut *created.file)?;
         created.cipher = self.cipher.as_ref().map(|(cipher, next)| (cipher.clone(), *next));
         created.record_modified_time();
         Ok(created)
@@ -155,6 +158,11 @@ impl JournalFile {
 
     pub(super) fn file(&self) -> &File {
         &self.file
+    }
+
+    /// Ends writing.
+    pub(super) fn into_locked_file(self) -> LockedFile {
+        self.file
     }
 
     /// Whether another process wrote to the file, by its length and modification time.
@@ -171,8 +179,8 @@ impl JournalFile {
     /// Reads the current contents. Writing continues after the last line.
     pub(super) fn read(&self, path: &Path, keys: &Keys) -> Result<LoadedSession, OpenError> {
         let failed = |source| OpenError::Io { path: path.to_owned(), source };
-        (&self.file).seek(SeekFrom::Start(0)).map_err(failed)?;
-        Ok(load_from(&self.file, path, keys)?.0)
+        (&*self.file).seek(SeekFrom::Start(0)).map_err(failed)?;
+        Ok(load_from(&*self.file, path, keys)?.0)
     }
 
     /// Records the modification time; everything written until then counts as our own.
@@ -205,10 +213,10 @@ impl JournalFile {
 
     /// Writes inside the file, which is otherwise only appended to.
     fn write_at(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
-        let flags = fcntl_getfl(&self.file)?;
-        fcntl_setfl(&self.file, flags - OFlags::APPEND)?;
-        let written = std::os::unix::fs::FileExt::write_all_at(&self.file, bytes, at);
-        let restored_flags = fcntl_setfl(&self.file, flags);
+        let flags = fcntl_getfl(&*self.file)?;
+        fcntl_setfl(&*self.file, flags - OFlags::APPEND)?;
+        let written = std::os::unix::fs::FileExt::write_all_at(&*self.file, bytes, at);
+        let restored_flags = fcntl_setfl(&*self.file, flags);
         // The next line would be written at an arbitrary position.
         self.is_unwritable |= restored_flags.is_err();
         restored_flags?;
@@ -284,7 +292,7 @@ impl JournalFile {
     /// Writes a large record without building a copy of the line. A crash during the write leaves a
     /// torn last line, which the reader drops.
     fn write_large(&mut self, record: &Record) -> io::Result<()> {
-        let mut out = BufWriter::with_capacity(64 * 1024, &mut self.file);
+        let mut out = BufWriter::with_capacity(64 * 1024, &mut *self.file);
         let written = serde_json::to_writer(&mut out, record)
             .map_err(io::Error::from)
             .and_then(|()| out.write_all(b"\n"))
@@ -336,24 +344,26 @@ fn open_abandoned_empty(path: &Path) -> Option<File> {
     (file.metadata().is_ok_and(is_empty) && super::is_file_at(&file, path)).then_some(file)
 }
 
-/// Locks a file. Whether it is locked is tested by locking it for a moment, so a lock of another
-/// process counts only if it lasts.
-fn lock_unless_in_use(file: &File) -> Result<(), TryLockError> {
-    for _ in 0..LOCK_ATTEMPTS {
+/// Opens and locks an existing file, or takes it over from the session of this process that was
+/// closed to be opened again. Whether a file is locked is tested by locking it for a moment, so a
+/// lock of another process counts only if it lasts.
+fn lock_unless_in_use(path: &Path) -> Result<LockedFile, TryLockError> {
+    let failed = TryLockError::Error;
+    let file = OpenOptions::new().read(true).append(true).open(path).map_err(failed)?;
+    for attempt in 0..=LOCK_ATTEMPTS {
+        if let Some(mut closed) = lock_handover::take(path) {
+            closed.seek(SeekFrom::Start(0)).map_err(failed)?;
+            return Ok(closed);
+        }
         match file.try_lock() {
-            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_INTERVAL),
-            locked => return locked,
+            Err(TryLockError::WouldBlock) if attempt < LOCK_ATTEMPTS => {
+                std::thread::sleep(LOCK_INTERVAL);
+            }
+            Err(error) => return Err(error),
+            Ok(()) => break,
         }
     }
-    file.try_lock()
-}
-
-impl Drop for JournalFile {
-    fn drop(&mut self) {
-        // Unlock explicitly: a child process that is being started shares the open file, and with
-        // it the lock, until it executes its program.
-        let _ = self.file.unlock();
-    }
+    Ok(LockedFile(file))
 }
 
 /// Returns the path of a temporary file that will replace another file.

@@ -1,8 +1,11 @@
 use std::fs;
+use std::fs::TryLockError::WouldBlock;
 use std::path::Path;
 
 use parallax_protocol::store::{ContentRecord, Record, ResultRecord, Store as _};
-use parallax_store::{Journal, Keys, LoadError, OpenError, create_private_dir};
+use parallax_store::{
+    Journal, JournalLockHandover, Keys, LoadError, OpenError, create_private_dir,
+};
 
 use crate::{content, head, load, result, round, sealed, user};
 
@@ -223,6 +226,44 @@ proptest::proptest! {
             }
         }
     }
+}
+
+#[test]
+fn lock_is_kept_while_the_journal_is_opened_again() {
+    let folder = tempfile::tempdir().expect("tempdir");
+    let path = folder.path().join("s1.jsonl");
+    let is_locked = || {
+        fs::File::open(&path).expect("file").try_lock().is_err_and(|it| matches!(it, WouldBlock))
+    };
+    let first = write(&path, &[user("one")]);
+    let handover = JournalLockHandover::begin(&path);
+    drop(first);
+    assert!(is_locked(), "the closed journal");
+    // A second time, as after settings with which the session does not open.
+    for _ in 0..2 {
+        let (journal, loaded) = Journal::open_append(&path, &Keys::default()).expect("open");
+        assert_eq!(loaded.contents.len(), 1);
+        assert!(matches!(
+            Journal::open_append(&path, &Keys::default()),
+            Err(OpenError::InUse { .. })
+        ));
+        drop(journal);
+        assert!(is_locked(), "the journal closed again");
+    }
+    let (journal, _) = Journal::open_append(&path, &Keys::default()).expect("open");
+    journal.append(&user("two")).expect("append");
+    drop(handover);
+    assert!(is_locked(), "the open journal");
+    drop(journal);
+    assert!(!is_locked());
+    assert_eq!(load(&path).expect("load").contents.len(), 2);
+
+    let handover = JournalLockHandover::begin(&path);
+    let (journal, _) = Journal::open_append(&path, &Keys::default()).expect("open");
+    drop(journal);
+    assert!(is_locked());
+    drop(handover);
+    assert!(!is_locked(), "no session took it over");
 }
 
 #[test]

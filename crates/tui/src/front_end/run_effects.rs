@@ -346,7 +346,9 @@ impl TerminalFrontEnd {
         let set_here = std::mem::take(&mut self.session_changes);
         let is_same = self.app.session.is_shown() && matches!(choice, SessionChoice::New);
         let mut rules = Vec::new();
+        let mut lock = None;
         if let Some(open) = self.session.take().and_then(Session::into_open) {
+            lock = Some(open.begin_lock_handover());
             // The approval mode chosen by the user stays; a mode with more permissions is not
             // restored.
             if mode != open.mode {
@@ -382,6 +384,7 @@ impl TerminalFrontEnd {
             self.options.session_rules = rules;
             self.open_session(before);
         }
+        drop(lock);
         self.options.session_rules.clear();
         self.app.session.set_shown(false);
         if is_same {

@@ -1,8 +1,11 @@
 //! Commands of editors that change what an open session uses.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use serde_json::{Value, json};
 
 use super::Editor;
+use crate::mcp::{set, stdio};
 use crate::support::{World, wait_until};
 
 /// Waits for the answer to a prompt, and returns the agent's last text.
@@ -69,6 +72,37 @@ fn approvals_for_the_session_stay_when_it_is_opened_again() {
         run(&mut editor, &session, "go");
         assert!(world.home.project().join(file).exists(), "{file}");
     }
+}
+
+#[test]
+fn other_process_cannot_load_a_session_while_it_is_opened_again() {
+    let world = World::new(r#"[{"text":"one"},{"text":"two"}]"#);
+    // It does not end by itself, so the session stays closed for a moment.
+    set(&world, &json!({"mcpServers": {"slow": stdio(&world, "stubborn")}}));
+    let mut owner = Editor::ready(&world, &["-y"]);
+    let session = owner.open(&world);
+    assert_eq!(run(&mut owner, &session, "question one"), "one");
+    let mut other = Editor::ready(&world, &[]);
+    let params = json!({"sessionId": session, "cwd": world.home.project(), "mcpServers": []});
+    let is_reloaded = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let attempts = scope.spawn(|| {
+            while !is_reloaded.load(Ordering::Relaxed) {
+                let answer = other.call("session/load", params.clone());
+                let message = answer["error"]["message"].as_str().unwrap_or_default();
+                assert!(message.contains("in use by another process"), "{answer}");
+            }
+        });
+        let id = owner.prompt(&session, "/memory refresh");
+        let answer = owner.answer(id);
+        is_reloaded.store(true, Ordering::Relaxed);
+        assert_eq!(answer["result"]["stopReason"], "end_turn", "{answer}");
+        attempts.join().expect("refused each time");
+    });
+    assert_eq!(run(&mut owner, &session, "question two"), "two");
+    owner.call("session/close", json!({"sessionId": session}));
+    let answer = other.call("session/load", params);
+    assert!(answer["result"].is_object(), "{answer}");
 }
 
 #[test]
