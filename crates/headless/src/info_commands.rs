@@ -156,6 +156,7 @@ fn diagnose_companion(session: &OpenSession) -> Result<CommandOutput, Failure> {
         "editor": diagnosis.editor,
         "servers": servers.map(|(server, result)| json!({"server": server, "result": result}))
             .collect::<Vec<_>>(),
+        "omitted": diagnosis.omitted,
         "fix": diagnosis.fix,
     });
     Ok(CommandOutput { text: format!("{}\n", diagnosis_text(&diagnosis)), data })

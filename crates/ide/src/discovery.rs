@@ -7,8 +7,11 @@ use serde_json::Value;
 
 use crate::editor::{HostEditor, detect, variable};
 use crate::error::DisconnectReason;
-use crate::port_file::{self, PortFile, RejectedFile, StdioCommand, port_of, texts};
+use crate::port_file::{self, PortFile, PortFiles, RejectedFile, StdioCommand, port_of, texts};
 use crate::process_chain::{ProcessChain, is_alive};
+
+/// Maximum number of servers to try.
+pub(crate) const MAX_CANDIDATES: usize = 32;
 
 /// Where companions are searched for.
 #[derive(Debug, Clone)]
@@ -61,6 +64,8 @@ pub(crate) struct Discovered {
     pub(crate) port_directory: PathBuf,
     /// Whether the editor runs outside of this container.
     pub(crate) in_container: bool,
+    /// The number of port files that were not read, because there are too many.
+    pub(crate) unread: usize,
 }
 
 impl Discovered {
@@ -113,13 +118,14 @@ fn discover_for(options: &DiscoveryOptions, own_pid: i32, in_container: bool) ->
     let mut old_names: Vec<i32> = editor_pid.into_iter().collect();
     old_names.extend(chain.0.iter().skip(1).map(|process| process.pid).filter(|pid| *pid > 1));
     old_names.dedup();
-    let (files, rejected) = port_file::read_all(&temporary, &old_names);
+    let PortFiles { files, rejected, unread } = port_file::read_all(&temporary, &old_names);
     let mut result = Discovered {
         editor,
         chain,
         editor_pid,
         port_directory,
         in_container,
+        unread,
         ..Discovered::default()
     };
     let rejected = rejected.into_iter().map(|RejectedFile { path, reason }| RejectedServer {

@@ -3,11 +3,20 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
+use futures_util::future::join_all;
 use tokio::sync::mpsc;
 
 use crate::client::CompanionClient;
-use crate::discovery::{Discovered, DiscoveryOptions, ServerAddress, discover};
+use crate::discovery::{
+    Discovered, DiscoveryOptions, MAX_CANDIDATES, ServerAddress, ServerCandidate, discover,
+};
+
+/// How long all servers together may take.
+const TIME_LIMIT: Duration = Duration::from_secs(4);
+/// Maximum number of unusable servers to list.
+const MAX_REJECTED: usize = 16;
 
 /// Result of a diagnosis. `Display` formats it in several lines.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -22,8 +31,10 @@ pub struct Diagnosis {
     pub port_directory: PathBuf,
     /// The working directory.
     pub directory: PathBuf,
-    /// Each server with what was found out about it.
+    /// The servers with what was found out about them, the best first.
     pub servers: Vec<(String, String)>,
+    /// The number of servers and port files that are not among them, because there are too many.
+    pub omitted: usize,
     /// Whether a connection is possible.
     pub is_reachable: bool,
     /// What to do.
@@ -47,35 +58,22 @@ pub fn diagnose_blocking(options: &DiscoveryOptions, version: &str) -> std::io::
     })
 }
 
-/// Searches for servers and tries each of them.
+/// Searches for servers and tries the best of them, all at the same time.
 pub async fn diagnose(options: &DiscoveryOptions, version: &str) -> Diagnosis {
     let options_copy = options.clone();
     let found =
         tokio::task::spawn_blocking(move || discover(&options_copy)).await.unwrap_or_default();
-    let mut servers = Vec::new();
-    let (mut is_reachable, mut first_error) = (false, None);
-    for candidate in &found.candidates {
-        let (incoming, _received) = mpsc::channel(1);
-        let connecting = CompanionClient::connect(&candidate.address, options, version, incoming);
-        let result = match connecting.await {
-            Ok(client) => {
-                is_reachable = true;
-                let diffs = if client.can_diff { "with diffs" } else { "without diffs" };
-                format!("works, {diffs}")
-            }
-            Err(error) => {
-                let text = error.to_string();
-                first_error.get_or_insert_with(|| text.clone());
-                text
-            }
-        };
-        let address = match &candidate.address {
-            ServerAddress::Http { host, port, .. } => format!("http://{host}:{port}/mcp"),
-            ServerAddress::Stdio(stdio) => format!("`{}`", stdio.command),
-        };
-        servers.push((format!("{address} from {}", candidate.source), result));
-    }
-    servers.extend(found.rejected.iter().map(|it| (it.source.clone(), it.reason.clone())));
+    let tried = found.candidates.iter().take(MAX_CANDIDATES);
+    let results = join_all(tried.map(|candidate| attempt(candidate, options, version))).await;
+    let is_reachable = results.iter().any(|(_, result)| result.is_ok());
+    let first_error = results.iter().find_map(|(_, result)| result.as_ref().err().cloned());
+    let mut servers: Vec<(String, String)> = results
+        .into_iter()
+        .map(|(server, result)| (server, result.unwrap_or_else(|error| error)))
+        .collect();
+    let rejected = found.rejected.iter().take(MAX_REJECTED);
+    servers.extend(rejected.map(|it| (it.source.clone(), it.reason.clone())));
+    let omitted = found.candidates.len() + found.rejected.len() + found.unread - servers.len();
     let fix = fix(&found, is_reachable, first_error.as_deref());
     let processes = found.chain.0.iter();
     Diagnosis {
@@ -85,9 +83,33 @@ pub async fn diagnose(options: &DiscoveryOptions, version: &str) -> Diagnosis {
         port_directory: found.port_directory.clone(),
         directory: options.directory.clone(),
         servers,
+        omitted,
         is_reachable,
         fix,
     }
+}
+
+/// Tries a server. Returns its name for display, and what works or the error.
+async fn attempt(
+    candidate: &ServerCandidate,
+    options: &DiscoveryOptions,
+    version: &str,
+) -> (String, Result<String, String>) {
+    let (incoming, _received) = mpsc::channel(1);
+    let connecting = CompanionClient::connect(&candidate.address, options, version, incoming);
+    let result = match tokio::time::timeout(TIME_LIMIT, connecting).await {
+        Ok(Ok(client)) => {
+            let diffs = if client.can_diff { "with diffs" } else { "without diffs" };
+            Ok(format!("works, {diffs}"))
+        }
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err(format!("no connection within {} s", TIME_LIMIT.as_secs())),
+    };
+    let address = match &candidate.address {
+        ServerAddress::Http { host, port, .. } => format!("http://{host}:{port}/mcp"),
+        ServerAddress::Stdio(stdio) => format!("`{}`", stdio.command),
+    };
+    (format!("{address} from {}", candidate.source), result)
 }
 
 fn fix(found: &Discovered, is_reachable: bool, error: Option<&str>) -> String {
@@ -120,6 +142,13 @@ impl fmt::Display for Diagnosis {
         }
         for (server, result) in &self.servers {
             writeln!(formatter, "Server: {server}: {result}")?;
+        }
+        if self.omitted > 0 {
+            writeln!(
+                formatter,
+                "And {} more, which are not tried. Delete port files of editors that have ended.",
+                self.omitted
+            )?;
         }
         write!(formatter, "{}", self.fix)
     }

@@ -44,8 +44,17 @@ pub(crate) struct RejectedFile {
     pub(crate) reason: String,
 }
 
+/// The port files of a user.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct PortFiles {
+    pub(crate) files: Vec<PortFile>,
+    pub(crate) rejected: Vec<RejectedFile>,
+    /// The number of files that were not read, because there are too many.
+    pub(crate) unread: usize,
+}
+
 /// Reads the port files in `<temporary>/gemini/ide`, and those with the old name for `pids`.
-pub(crate) fn read_all(temporary: &Path, pids: &[i32]) -> (Vec<PortFile>, Vec<RejectedFile>) {
+pub(crate) fn read_all(temporary: &Path, pids: &[i32]) -> PortFiles {
     let directory = temporary.join("gemini").join("ide");
     let mut paths: Vec<PathBuf> =
         pids.iter().map(|pid| temporary.join(format!("{PREFIX}{pid}{SUFFIX}"))).collect();
@@ -63,6 +72,7 @@ pub(crate) fn read_all(temporary: &Path, pids: &[i32]) -> (Vec<PortFile>, Vec<Re
         found.sort();
         paths.extend(found.into_iter().rev().map(|(_, path)| path));
     }
+    let unread = paths.len().saturating_sub(MAX_FILES);
     let (mut files, mut rejected) = (Vec::new(), Vec::new());
     for path in paths.into_iter().take(MAX_FILES) {
         match read(&path) {
@@ -70,7 +80,7 @@ pub(crate) fn read_all(temporary: &Path, pids: &[i32]) -> (Vec<PortFile>, Vec<Re
             Err(reason) => rejected.push(RejectedFile { path, reason }),
         }
     }
-    (files, rejected)
+    PortFiles { files, rejected, unread }
 }
 
 /// Returns the process id in the name of a port file; `None` for other files.
@@ -201,18 +211,18 @@ mod tests {
             .expect("linked");
         std::fs::create_dir(directory.join("gemini-ide-server-13-1.json")).expect("created");
         write(temporary.path(), "gemini-ide-server-7.json", "{\"port\": \"5\"}", 0o600);
-        let (files, rejected) = read_all(temporary.path(), &[6, 7]);
+        let PortFiles { files, rejected, unread } = read_all(temporary.path(), &[6, 7]);
         let ports: Vec<Option<u16>> = files.iter().map(|file| file.port).collect();
         assert_eq!(ports, [Some(5), Some(4000)]);
         let file = files.last().expect("the new form");
         assert_eq!((file.pid, file.token.as_deref()), (7, Some("t")));
         assert_eq!(file.editor, Some(("vscode".into(), "VS Code".into())));
-        assert_eq!(rejected.len(), 6, "{rejected:?}");
+        assert_eq!((rejected.len(), unread), (6, 0), "{rejected:?}");
     }
 
     #[test]
     fn missing_directory_has_no_files() {
         let temporary = tempfile::tempdir().expect("a directory");
-        assert_eq!(read_all(temporary.path(), &[1]), (Vec::new(), Vec::new()));
+        assert_eq!(read_all(temporary.path(), &[1]), PortFiles::default());
     }
 }

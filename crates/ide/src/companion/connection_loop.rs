@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::{CompanionSnapshot, CompanionState, CompanionStatus, DiffDecision};
 use crate::client::CompanionClient;
-use crate::discovery::{Discovered, ServerCandidate, discover};
+use crate::discovery::{Discovered, MAX_CANDIDATES, ServerCandidate, discover};
 use crate::error::DisconnectReason;
 use crate::open_files::OpenFiles;
 
@@ -21,8 +21,6 @@ const RETRY_SECONDS: [u64; 5] = [1, 2, 4, 8, 16];
 const REFRESH_INTERVAL: Duration = Duration::from_secs(5);
 /// Maximum number of waiting messages from the server.
 const INCOMING: usize = 32;
-/// Maximum number of servers to try.
-const MAX_CANDIDATES: usize = 32;
 
 #[derive(Debug)]
 pub(super) enum ConnectionCommand {

@@ -301,6 +301,33 @@ async fn diagnosis_names_each_server() {
 }
 
 #[tokio::test]
+async fn diagnosis_is_quick_and_short_with_many_servers() {
+    let project = TestProject::new();
+    for port in 1..400 {
+        project.stale(std::process::id(), port);
+    }
+    // They accept connections and never respond.
+    let mute: Vec<std::net::TcpListener> =
+        (0..12).map(|_| std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port")).collect();
+    for listener in &mute {
+        project.stale(std::process::id(), listener.local_addr().expect("an address").port());
+    }
+    let options =
+        DiscoveryOptions { directory: project.path("project"), variables: project.variables() };
+    let started_at = Instant::now();
+    let diagnosis = diagnose(&options, "1.0").await;
+    // One after the other, the mute servers alone take 24 seconds.
+    assert!(started_at.elapsed() < LIMIT, "{:?}", started_at.elapsed());
+    let (listed, all) = (diagnosis.servers.len(), diagnosis.servers.len() + diagnosis.omitted);
+    assert!(listed <= 48 && all >= 411, "{listed} of {all}");
+    let text = diagnosis.to_string();
+    assert!(
+        text.contains(&format!("And {} more, which are not tried.", diagnosis.omitted)),
+        "{text}"
+    );
+}
+
+#[tokio::test]
 async fn ide_server_can_be_a_program() {
     let project = TestProject::new();
     let update = json!({"jsonrpc": "2.0", "method": "ide/contextUpdate", "params":
