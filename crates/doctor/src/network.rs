@@ -99,10 +99,11 @@ async fn base_url(launch: &SessionConfig) -> Result<Option<Url>, String> {
     let launch = launch.clone();
     let lookup = tokio::task::spawn_blocking(move || {
         let manager = launch.provider_manager();
+        // Another check reports invalid settings.
+        let Ok(table) = manager.checked_model_table() else { return Ok(None) };
         if let Some(error) = manager.model_error(&launch.model_name()) {
             return Err(error);
         }
-        let table = manager.model_table();
         let name = table.resolve(&launch.model_name());
         if let Some((provider, _)) = table.providers().split(&name) {
             let url = Url::parse(&provider.base_url).ok();

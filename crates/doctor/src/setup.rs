@@ -84,6 +84,10 @@ fn missing_program(launch: &SessionConfig, command: &str) -> Option<String> {
 
 fn settings(launch: &SessionConfig) -> DoctorCheck {
     let check = |status, detail| DoctorCheck::new("settings", status, "Settings", detail);
+    if let Err(failure) = launch.provider_manager().checked_model_table() {
+        return check(CheckStatus::Error, failure.message)
+            .with_fix("Correct the setting: with it, a session cannot be opened.");
+    }
     let mut warnings = launch.warnings.clone();
     warnings.extend(launch.extensions().warnings.iter().cloned());
     match warnings.is_empty() {

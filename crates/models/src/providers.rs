@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use parallax_protocol::Object;
 use parallax_protocol::price::Price;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use crate::prices::PriceText;
@@ -194,13 +195,16 @@ const OTHER_PREFIXES: &[&str] = &["gemini", "vertex", "script"];
 
 /// An entry of `providers`, as in the settings.
 #[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 struct EntryText {
+    /// Read before the other fields.
+    #[serde(rename = "wire")]
+    _wire: IgnoredAny,
     base_url: Option<String>,
     api_key_env: Option<OneOrMany>,
     api_key_command: Option<String>,
     headers: BTreeMap<String, String>,
-    models: Vec<ModelText>,
+    models: Vec<Value>,
     quirks: Quirks,
     provider: Option<Object>,
 }
@@ -213,15 +217,8 @@ enum OneOrMany {
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(untagged)]
-enum ModelText {
-    Id(String),
-    Whole(Box<WholeModel>),
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct WholeModel {
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct ModelText {
     id: String,
     context_window: Option<u64>,
     max_output: Option<u64>,
@@ -232,20 +229,23 @@ struct WholeModel {
     price: Option<PriceText>,
 }
 
-impl From<ModelText> for ProviderModel {
-    fn from(text: ModelText) -> Self {
-        match text {
-            ModelText::Id(id) => Self { id, ..Self::default() },
-            ModelText::Whole(model) => Self {
-                id: model.id,
-                context_window: model.context_window,
-                max_output: model.max_output,
-                input: model.input,
-                thinking: model.thinking,
-                price: model.price.map(Price::from),
-            },
-        }
+/// Reads an entry of `models`: the id of a model, or an object.
+fn read_model(value: &Value) -> Result<ProviderModel, String> {
+    if let Value::String(id) = value {
+        return Ok(ProviderModel { id: id.clone(), ..ProviderModel::default() });
     }
+    if !value.is_object() {
+        return Err("it must be the id of a model or an object with an `id`".to_owned());
+    }
+    let model = ModelText::deserialize(value).map_err(|error| error.to_string())?;
+    Ok(ProviderModel {
+        id: model.id,
+        context_window: model.context_window,
+        max_output: model.max_output,
+        input: model.input,
+        thinking: model.thinking,
+        price: model.price.map(Price::from),
+    })
 }
 
 impl Default for Providers {
@@ -371,12 +371,12 @@ fn key_in_url(url: &str) -> Option<String> {
 }
 
 /// Returns the base URL for `OLLAMA_HOST`, which may be a host name, a port, or a listen address.
+/// As for Ollama, the default port is that of the scheme if there is a scheme, else 11434.
 fn ollama_base(host: &str) -> String {
-    const PORT: &str = "11434";
     let host = host.trim().trim_end_matches('/');
-    let (scheme, rest) = match host.split_once("://") {
-        Some((scheme, rest)) => (scheme, rest),
-        None => ("http", host),
+    let (scheme, rest, default_port) = match host.split_once("://") {
+        Some((scheme, rest)) => (scheme, rest, ""),
+        None => ("http", host, ":11434"),
     };
     let (authority, path) = match rest.split_once('/') {
         Some((authority, path)) => (authority, format!("/{path}")),
@@ -388,10 +388,9 @@ fn ollama_base(host: &str) -> String {
         _ => (authority, ""),
     };
     let name = if matches!(name, "" | "0.0.0.0" | "[::]") { "127.0.0.1" } else { name };
-    let port = match (port, scheme) {
-        ("", "https") => String::new(),
-        ("", _) => format!(":{PORT}"),
-        (port, _) => format!(":{port}"),
+    let port = match port {
+        "" => default_port.to_owned(),
+        port => format!(":{port}"),
     };
     format!("{scheme}://{name}{port}{path}")
 }
@@ -480,6 +479,10 @@ fn read_entry(
         _ => Vec::new(),
     };
     let quirks = Quirks::for_provider(name, &base_url).overridden_by(&text.quirks);
+    let read = |(index, model)| {
+        read_model(model).map_err(|problem| to_error(&format!("models[{index}]"), problem))
+    };
+    let models = text.models.iter().enumerate().map(read).collect::<Result<_, _>>()?;
     Ok(Provider {
         name: name.to_owned(),
         wire,
@@ -490,7 +493,7 @@ fn read_entry(
         token_variables,
         key_command: text.api_key_command,
         headers: text.headers.into_iter().collect(),
-        models: text.models.into_iter().map(ProviderModel::from).collect(),
+        models,
         quirks,
         routing: text.provider,
     })
@@ -546,6 +549,19 @@ mod tests {
                 json!({"gw": {"wire": "openai-chat", "baseUrl": "http://x", "apiKey": "sk-1"}}),
                 vec!["gw.apiKey", "parallax auth add gw"],
             ),
+            (
+                json!({"openai": {"apiKeyEnvironment": "X"}}),
+                vec!["providers.openai", "apiKeyEnvironment", "apiKeyEnv`"],
+            ),
+            (json!({"openai": {"models": ["a", 5]}}), vec!["openai.models[1]", "object"]),
+            (
+                json!({"openai": {"models": [{"id": "a", "contextWindow": "big"}]}}),
+                vec!["openai.models[0]", "big"],
+            ),
+            (
+                json!({"openai": {"models": [{"id": "a", "window": 5}]}}),
+                vec!["openai.models[0]", "window", "contextWindow"],
+            ),
             (json!({"gemini": {"wire": "gemini"}}), vec!["providers.gemini"]),
             (json!({"a:b": {}}), vec!["providers.a:b"]),
             (json!({"gw": 1}), vec!["providers.gw", "object"]),
@@ -576,6 +592,7 @@ mod tests {
             ("box:1", "http://box:1"),
             (":99", "http://127.0.0.1:99"),
             ("https://box.example/x/", "https://box.example/x"),
+            ("http://box.example/", "http://box.example"),
             ("[::1]:7", "http://[::1]:7"),
         ] {
             assert_eq!(ollama_base(host), base, "{host}");

@@ -308,6 +308,12 @@ fn settings_that_requests_ignore_are_errors() {
     assert_eq!(code, 1);
     assert_error(&report, "mcp.empty", "command");
     assert_error(&report, "mcp.number", "object");
+    let text = r#"{"providers": {"mine": {"wire": "openai-chat", "baseUrl": 5}}}"#;
+    world.home.write_home(".gemini/settings.json", text).expect("settings");
+    let (report, code) = examine(world.command(&["--model", "mine:x"]));
+    assert_eq!(code, 1);
+    assert_error(&report, "settings", "providers.mine");
+    assert!(!report.to_string().contains("unknown provider"), "{report}");
 }
 
 #[test]
