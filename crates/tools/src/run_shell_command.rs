@@ -1,6 +1,7 @@
 //! `run_shell_command`: runs a command line in the user's shell, in the foreground until it ends or
 //! in the background.
 
+mod call;
 mod confined;
 mod confinement;
 mod control;
@@ -30,23 +31,22 @@ mod user_shell;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use parallax_exec::environment::{DropReason, DroppedVariable};
 use parallax_exec::shell::strip_wrapper;
-use parallax_exec::{Command, CommandOutcome, LiveOutput, Mode, Processes};
+use parallax_exec::{Mode, Processes};
 pub use parallax_files::GeminiIgnore;
 use parallax_files::{Access, EntryKind, Workspace};
 use parallax_policy::bash::{self, SafeReadRoots, ShellLine};
+use parallax_protocol::Object;
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::protected_links::FindLinkTargets as _;
 use parallax_protocol::tool::{
-    Effects, Invocation, Preview, Run, SandboxOverhead, Scope, Sharing, Tool, ToolError,
-    ToolErrorKind, ToolKind, ToolResult, ToolSpec,
+    Effects, Invocation, Scope, Sharing, Tool, ToolError, ToolErrorKind, ToolKind, ToolSpec,
 };
-use parallax_protocol::{BoxFuture, Object};
 use parallax_sandbox::{Plan, Support, Tier};
 use serde_json::{Value, json};
 
@@ -56,9 +56,9 @@ pub use self::reverted_protected_files::replaced_files;
 pub use self::user_shell::UserShell;
 pub use crate::git_directories::GitDirectories;
 
-use self::confined::{DenialEvidence, StartingCommand};
+use self::call::Call;
+use self::confined::StartingCommand;
 use self::confinement::ConfinedCommand;
-use self::control::{CommandControl, show};
 use self::editor_terminal::EditorTerminalCall;
 use crate::arguments::Arguments;
 use crate::failure::{invalid_params, path_failure};
@@ -506,24 +506,6 @@ fn copy_name(call: &str) -> String {
     format!("run_shell_command_{id}.txt")
 }
 
-struct Call {
-    title: String,
-    /// Where the command runs instead of a process of Parallax.
-    in_editor: Option<EditorTerminalCall>,
-    effects: Effects,
-    command: String,
-    line: ShellLine,
-    roots: Vec<PathBuf>,
-    directory: PathBuf,
-    mode: Mode,
-    detach_after: Option<Duration>,
-    copy: PathBuf,
-    options: Arc<ShellOptions>,
-    processes: Processes,
-    /// In front ends that do not show removed variables, the first command reports them.
-    report_removed_variables: Option<Arc<AtomicBool>>,
-}
-
 /// Describes the variables that are removed from the environment of commands (or of hooks, see
 /// `who`), with the reasons.
 pub fn describe_removed_variables(who: &str, dropped: &[DroppedVariable]) -> Vec<String> {
@@ -542,164 +524,4 @@ pub fn describe_removed_variables(who: &str, dropped: &[DroppedVariable]) -> Vec
         },
     );
     report.collect()
-}
-
-fn milliseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
-impl Invocation for Call {
-    fn title(&self) -> String {
-        self.title.clone()
-    }
-
-    fn effects(&self) -> &Effects {
-        &self.effects
-    }
-
-    fn preview(&self) -> Option<Preview> {
-        Some(Preview::Command { command: self.command.clone(), directory: self.directory.clone() })
-    }
-
-    fn broader_permissions(&self, permissions: &Permissions) -> Permissions {
-        let sandbox = self.options.sandbox.as_ref();
-        sandbox
-            .map(|sandbox| granted_paths::broader_permissions(permissions, &sandbox.home))
-            .unwrap_or_default()
-    }
-
-    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, ToolResult> {
-        Box::pin(async move {
-            let environment = self.options.environment();
-            if self
-                .report_removed_variables
-                .is_some_and(|report| !report.swap(true, Ordering::Relaxed))
-            {
-                for line in describe_removed_variables("commands", &environment.dropped) {
-                    run.progress.emit_aside(&line);
-                }
-            }
-            let mut variables = environment.variables;
-            if self.mode == Mode::Pipe {
-                // An editor without a terminal would wait forever.
-                for name in ["GIT_EDITOR", "GIT_SEQUENCE_EDITOR"] {
-                    variables.retain(|(other, _)| other != name);
-                    variables.push((name.into(), "true".into()));
-                }
-            }
-            if let Some(trace) = run.progress.trace_headers() {
-                trace.set_variables(&mut variables);
-            }
-            if let Some(in_editor) = self.in_editor {
-                return in_editor
-                    .run(&self.command, self.directory, variables, &self.options, &run)
-                    .await;
-            }
-            let entry = StartingCommand {
-                line: self.line.clone(),
-                directory: self.directory.clone(),
-                roots: self.roots,
-                named_directories: self.effects.reads.into_iter().take(64).collect(),
-                layers: false,
-                mode: run.mode,
-                permissions: run.permissions.clone(),
-                requested_writes: run.requested.file_system.write.clone(),
-                environment: variables,
-            };
-            let begun = Instant::now();
-            let (options, processes) = (Arc::clone(&self.options), self.processes.clone());
-            let preparing = tokio::task::spawn_blocking(move || {
-                let sandbox = options.sandbox.as_ref();
-                let confined = sandbox.is_some_and(|sandbox| sandbox.enabled);
-                let layers =
-                    confined && sandbox.is_some_and(has_layers) && processes.has_namespaces();
-                StartingCommand { layers, ..entry }.prepare(sandbox)
-            });
-            let prepared = match preparing.await.map_err(|error| error.to_string()) {
-                Ok(Ok(prepared)) => prepared,
-                Ok(Err(reason)) | Err(reason) => return report::preparation_error(&reason),
-            };
-            let missed = self.processes.missed_network();
-            let is_confined = prepared.plan.is_some();
-            let command = Command {
-                text: self.command.clone(),
-                before: None,
-                directory: self.directory.clone(),
-                environment: prepared.environment,
-                sandbox: prepared.plan.clone(),
-                mode: self.mode,
-                copy: Some(self.copy),
-                redact: self.options.redact.clone(),
-                limits: self.options.limits(),
-                color: self.options.show_color,
-            };
-            let running = match self.processes.start(command).await {
-                Ok(running) => running,
-                Err(error) => {
-                    precreated_path::remove_unused(prepared.precreated).await;
-                    return report::not_started(&error);
-                }
-            };
-            let before = begun.elapsed();
-            let mut after = Duration::ZERO;
-            run.progress.process_group(running.pid());
-            run.progress.control(Arc::new(CommandControl(running.control())));
-            let progress = Arc::clone(&run.progress);
-            let mut live = move |piece: LiveOutput<'_>| show(progress.as_ref(), piece);
-            let outcome = match running.follow(&run.cancel, self.detach_after, &mut live).await {
-                CommandOutcome::Finished(finished) => {
-                    let ended = Instant::now();
-                    let mut outcome = report::finished_result(&finished);
-                    precreated_path::remove_unused(prepared.precreated).await;
-                    if let Some(note) =
-                        self.options.sandbox.as_ref().and_then(|it| replaced_files(&it.temporary))
-                    {
-                        run.progress.emit_aside(&note);
-                    }
-                    if let (Some(plan), Some(sandbox)) = (prepared.plan, &self.options.sandbox) {
-                        let (home, directory) = (sandbox.home.clone(), self.directory);
-                        let missed = self.processes.missed_network() > missed;
-                        let line = self.line;
-                        // Landlock alone cannot hide files in the workspace.
-                        let has_placeholders =
-                            self.processes.has_namespaces() && sandbox.tier != Tier::Landlock;
-                        let hidden = sandbox.hidden_places.clone();
-                        let looking = tokio::task::spawn_blocking(move || {
-                            hidden.update_record();
-                            confined::denied_permissions(
-                                plan,
-                                &line,
-                                &directory,
-                                &home,
-                                &finished,
-                                DenialEvidence { missed_network: missed, has_placeholders },
-                            )
-                        });
-                        let (refused, words) = looking.await.unwrap_or_default();
-                        outcome.for_model.output.push_str(&words);
-                        if sandbox.table.mode(run.mode).allow_overrides {
-                            outcome.denied_permissions = refused;
-                        } else if !refused.is_empty() {
-                            let words = refused.words().join(", ");
-                            outcome.for_model.output.push_str(&format!(
-                                "\n[The sandbox denied this command: {words}. In `{}` mode, no \
-                                 further permissions are granted (`allowOverrides` in `sandbox.toml`)]",
-                                run.mode.as_str()
-                            ));
-                        }
-                    }
-                    after = ended.elapsed();
-                    outcome
-                }
-                CommandOutcome::Detached(detached) => {
-                    report::detached_result(&detached, &self.command, self.detach_after.is_some())
-                }
-            };
-            let sandbox_overhead = is_confined.then(|| SandboxOverhead {
-                before: milliseconds(before),
-                after: milliseconds(after),
-            });
-            ToolResult { write_scope: prepared.write_scope, sandbox_overhead, ..outcome }
-        })
-    }
 }

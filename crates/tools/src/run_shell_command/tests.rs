@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use parallax_files::WorkspaceOptions;
 use parallax_protocol::CancellationToken;
-use parallax_protocol::tool::{Display, Progress};
+use parallax_protocol::tool::{Display, Progress, Run, ToolResult};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
