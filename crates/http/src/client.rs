@@ -202,19 +202,32 @@ fn same_host(from: &url::Url, to: &url::Url) -> bool {
     }
 }
 
-/// Formats an error and its causes on one line, without repetitions.
+/// Formats an error and its causes on one line, without repetitions and numbers of the operating
+/// system.
 pub fn error_chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
+    let mut text = without_number(&error.to_string()).to_owned();
     let mut cause = error.source();
     while let Some(inner) = cause {
         let more = inner.to_string();
-        if !text.contains(&more) {
+        let more = without_number(&more);
+        if !text.contains(more) {
             text.push_str(": ");
-            text.push_str(&more);
+            text.push_str(more);
         }
         cause = inner.source();
     }
     text
+}
+
+/// Returns the text without the number that `std::io::Error` appends, which users cannot use.
+fn without_number(text: &str) -> &str {
+    let is_number = |number: &str| {
+        number.strip_suffix(')').is_some_and(|it| it.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    match text.rsplit_once(" (os error ") {
+        Some((before, number)) if is_number(number) => before,
+        _ => text,
+    }
 }
 
 #[cfg(test)]
@@ -224,6 +237,19 @@ mod tests {
     fn url(text: &str) -> url::Url {
         text.parse().expect("a URL")
     }
+
+    #[test]
+    fn causes_are_named_once_and_without_numbers() {
+        let io = std::io::Error::from_raw_os_error(111);
+        assert_eq!(error_chain(&io), "Connection refused");
+        let wrapped = std::io::Error::other(Wrapped(io));
+        assert_eq!(error_chain(&wrapped), "it failed: Connection refused");
+        assert_eq!(without_number("a (os error x)"), "a (os error x)");
+    }
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("it failed")]
+    struct Wrapped(#[source] std::io::Error);
 
     #[test]
     fn secrets_are_sent_only_to_their_host() {

@@ -15,6 +15,11 @@ const LIBRARY_WORDS: &[&str] = &[
     "client error (SendRequest): ",
     "connection error: ",
     "tcp connect error: ",
+    "dns error: ",
+    "error resolving DNS: ",
+    "failed to lookup address information: ",
+    "error decoding response body: ",
+    "error reading a body from connection: ",
 ];
 
 /// The kind of a failed request.
@@ -63,6 +68,9 @@ impl From<reqwest::Error> for Failure {
         let mut message = error_chain(&error);
         for words in LIBRARY_WORDS {
             message = message.replace(words, "");
+        }
+        if kind == FailureKind::Dns {
+            message = format!("the host name cannot be resolved: {message}");
         }
         if kind == FailureKind::Certificate {
             message.push_str(

@@ -116,7 +116,8 @@ impl FailureClassifier<'_> {
             delay: None,
             class,
             message: format!(
-                "cannot reach the model service at {}, or it does not respond ({message})",
+                "cannot reach the model service at {}, or it does not respond ({message}); \
+                 `parallax doctor` checks the way to it",
                 self.host()
             ),
         };
