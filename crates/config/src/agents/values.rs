@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use parallax_protocol::Object;
 use parallax_protocol::built_in_tools::built_in_tool;
+use parallax_protocol::code_text::code_text;
 use serde_json::Value;
 
 use crate::commands::one_line;
@@ -25,7 +26,7 @@ pub(super) fn checked_name(fields: &Object) -> Result<&str, String> {
     if name.len() > NAME || !name.chars().all(is_name) {
         return Err(format!(
             "its name `{}` must consist of at most {NAME} lower-case letters, digits, `-`, and `_`",
-            one_line(name, NAME)
+            one_line(&code_text(name), NAME)
         ));
     }
     // Rules name tools and agents alike.

@@ -225,15 +225,18 @@ fn list(root: &Path, below: &Path, depth: usize, files: &mut Vec<PathBuf>) -> io
     Ok(())
 }
 
-/// Whether a symlink leads, by its text and by its current target, to a path below `root`.
+/// Whether a symlink leads, by its text and by its current target, to a path below `root`. The text
+/// decides for a copy of the files elsewhere: `..` counts only at its beginning, because after the
+/// name of another link it is not known what it leads to.
 pub fn stays_below(root: &Path, link: &Path) -> bool {
     let Ok(target) = fs::read_link(root.join(link)) else { return false };
     let mut depth = link.components().count().saturating_sub(1);
+    let mut has_name = false;
     for part in target.components() {
         match part {
-            Component::Normal(_) => depth += 1,
+            Component::Normal(_) => has_name = true,
             Component::CurDir => {}
-            Component::ParentDir if depth > 0 => depth -= 1,
+            Component::ParentDir if depth > 0 && !has_name => depth -= 1,
             _ => return false,
         }
     }
@@ -275,7 +278,7 @@ mod tests {
                 content_hash(folder.path())
             };
             assert_ne!(link("a").expect("inside"), one);
-            for out in ["..", "/etc/passwd", "x/../../y"] {
+            for out in ["..", "/etc/passwd", "x/../../y", "x/../y"] {
                 assert!(
                     link(out).expect_err("out").to_string().contains("outside the extension"),
                     "{out}"

@@ -3,6 +3,7 @@
 use std::path::{Component, Path, PathBuf};
 
 use parallax_protocol::Object;
+use parallax_protocol::code_text::code_text;
 use serde_json::Value;
 
 use super::theme_keys::{THEME_GROUPS, THEME_KEYS};
@@ -179,7 +180,7 @@ impl Manifest {
         if !is_name(&manifest.name) {
             return Err(format!(
                 "its name `{}` must consist of letters, digits, and dashes",
-                one_line(&manifest.name, 60)
+                one_line(&code_text(&manifest.name), 60)
             ));
         }
         manifest.version = required_text(object, "version")?;
@@ -506,6 +507,7 @@ mod tests {
             (json!({"version": "1"}), "`name` is missing"),
             (json!({"name": "a"}), "`version` is missing"),
             (json!({"name": "../a", "version": "1"}), "letters, digits, and dashes"),
+            (json!({"name": "a\u{1b}]0;x", "version": "1"}), "`a␛]0;x`"),
             (json!({"name": "a", "version": 1}), "`version` must be a string"),
             (json!({"name": "a", "version": "1", "mcpServers": []}), "`mcpServers`"),
             (json!({"name": "a", "version": "1", "excludeTools": [1]}), "`excludeTools`"),
