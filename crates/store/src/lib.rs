@@ -17,6 +17,7 @@ mod lines;
 mod list;
 mod load;
 mod load_error;
+mod locked_file;
 mod moving;
 mod outputs;
 mod paths;

@@ -21,6 +21,7 @@ use super::listing::EntryKind;
 use super::record::{FileRecord, Record};
 use super::state::{PathState, PathText, Stamp, StoredContent};
 use super::{ChangedBy, CheckpointError, Checkpoints};
+use crate::locked_file::LockedFile;
 use crate::private_files::create_private_dir;
 
 /// Commands that finish within this time leave no file.
@@ -85,7 +86,7 @@ impl Checkpoints {
             let beat = file.metadata().and_then(|metadata| metadata.modified());
             let beat = beat.unwrap_or(UNIX_EPOCH);
             // An incomplete file belongs to a command that had just started.
-            if let Ok(written) = serde_json::from_reader::<_, MarkFile>(BufReader::new(&file))
+            if let Ok(written) = serde_json::from_reader::<_, MarkFile>(BufReader::new(&*file))
                 && self.adopt_mark(written, beat).is_err()
             {
                 continue;
@@ -170,11 +171,12 @@ fn run_watch(mark: &CommandMark, path: &Path, ended: &Receiver<()>) {
 }
 
 /// Writes the file, which stays locked while the program lives.
-fn write(mark: &CommandMark, path: &Path) -> io::Result<File> {
+fn write(mark: &CommandMark, path: &Path) -> io::Result<LockedFile> {
     create_private_dir(path.parent().unwrap_or(Path::new(".")))?;
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.lock()?;
-    let mut out = BufWriter::new(&file);
+    let file = LockedFile(file);
+    let mut out = BufWriter::new(&*file);
     let unseen =
         mark.walk_result.unvisited.iter().map(|location| PathText::from_path(&location.path()));
     let written = MarkFile {
@@ -197,9 +199,10 @@ fn write(mark: &CommandMark, path: &Path) -> io::Result<File> {
 }
 
 /// Opens the file unless the program that wrote it still lives.
-pub(super) fn open_if_abandoned(path: &Path) -> Option<File> {
+pub(super) fn open_if_abandoned(path: &Path) -> Option<LockedFile> {
     let file = File::open(path).ok()?;
-    file.try_lock().is_ok().then_some(file)
+    file.try_lock().ok()?;
+    Some(LockedFile(file))
 }
 
 /// Returns the mark files of the session with this journal.
@@ -244,4 +247,22 @@ pub(super) fn is_older(location: &ConfinedPath, state: &PathState, moment: i64) 
         _ => changed(location),
     };
     report.is_some_and(|changed| changed <= moment)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn file_is_free_although_a_starting_process_still_shares_it() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let path = folder.path().join("s1.5.mark");
+        fs::write(&path, "{}").expect("written");
+        let file = open_if_abandoned(&path).expect("abandoned");
+        assert!(open_if_abandoned(&path).is_none(), "locked");
+        // Like the copy of a child process before it executes its program.
+        let _copy = file.try_clone().expect("a copy");
+        drop(file);
+        assert!(open_if_abandoned(&path).is_some());
+    }
 }

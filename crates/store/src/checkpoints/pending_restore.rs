@@ -2,7 +2,7 @@
 //! killed before it can revert changes, the next session in the project reverts them.
 
 use std::collections::{HashMap, HashSet};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
@@ -18,6 +18,7 @@ use super::crash_recovery::{is_older, open_if_abandoned};
 use super::protected::{is_in_planted_repository, is_instruction, is_protected};
 use super::state::{PathState, PathText, StoredContent};
 use super::{Changes, Checkpoints};
+use crate::locked_file::LockedFile;
 use crate::private_files::create_private_dir;
 
 /// The file name extension, after the session ID and the start time of the command.
@@ -49,7 +50,7 @@ struct Saved {
 pub struct PendingRestore {
     path: PathBuf,
     /// Locked while the program lives.
-    _file: File,
+    _file: LockedFile,
 }
 
 impl Drop for PendingRestore {
@@ -84,7 +85,7 @@ impl Checkpoints {
         let path = self.journal_path().with_extension(format!("{}.{ENDING}", mark.started_at()));
         create_private_dir(path.parent().unwrap_or(Path::new(".")))?;
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
-        let pending = PendingRestore { path, _file: file.try_clone()? };
+        let pending = PendingRestore { path, _file: LockedFile(file.try_clone()?) };
         file.lock()?;
         let protected: HashSet<&Path> = mark.protected().iter().map(PathBuf::as_path).collect();
         let is_protected = |path: &PathText| protected.contains(path.path().as_path());
@@ -121,7 +122,7 @@ impl Checkpoints {
 
     fn read_abandoned(&self, path: PathBuf) -> Option<AbandonedChanges> {
         let file = open_if_abandoned(&path)?;
-        let Ok(saved) = serde_json::from_reader::<_, Saved>(BufReader::new(&file)) else {
+        let Ok(saved) = serde_json::from_reader::<_, Saved>(BufReader::new(&*file)) else {
             // The command had not started: it waits until this file is complete.
             let _ = fs::remove_file(&path);
             return None;

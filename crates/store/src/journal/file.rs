@@ -9,11 +9,12 @@ use parallax_protocol::store::Record;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 use super::OpenError;
-use super::lock_handover::{self, LockedFile};
+use super::lock_handover;
 use crate::cipher::Cipher;
 use crate::keys::{KeyError, Keys};
 use crate::lines::JournalReader;
 use crate::load::{LoadedSession, load_from};
+use crate::locked_file::LockedFile;
 use crate::private_files::{create_private_dir, set_mode};
 
 /// How often a locked file is tried again before it counts as in use.

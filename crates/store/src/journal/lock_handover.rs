@@ -1,38 +1,10 @@
-//! Locked files, and keeping the lock of a journal while this process closes its session and opens
-//! it again.
+//! Keeps the lock of a journal while this process closes its session and opens it again.
 
-use std::fs::File;
-use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use super::is_file_at;
-
-/// A file that this process has locked. It is unlocked on drop.
-#[derive(Debug)]
-pub(super) struct LockedFile(pub(super) File);
-
-impl Deref for LockedFile {
-    type Target = File;
-
-    fn deref(&self) -> &File {
-        &self.0
-    }
-}
-
-impl DerefMut for LockedFile {
-    fn deref_mut(&mut self) -> &mut File {
-        &mut self.0
-    }
-}
-
-impl Drop for LockedFile {
-    fn drop(&mut self) {
-        // Unlock explicitly: a child process that is being started shares the open file, and with
-        // it the lock, until it executes its program.
-        let _ = self.0.unlock();
-    }
-}
+use crate::locked_file::LockedFile;
 
 /// The handovers of this process that have not ended.
 static HANDOVERS: Mutex<Vec<Weak<Handover>>> = Mutex::new(Vec::new());
