@@ -9,20 +9,23 @@ use parallax_protocol::editor_files::EditorFiles;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
+use crate::clients::SessionClients;
 use crate::connection::ClientConnection;
 use crate::rpc::{METHOD_NOT_FOUND, RpcError};
-use crate::updates::ClientFeatures;
 
 /// Timeout of a request to the client.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// The files of a session, as the client sees them.
+/// The files of a session, as the client that opened it sees them. After that client has left, the
+/// next one that offers its files is used.
 pub(crate) struct ClientFiles {
+    /// The client that opened the session.
     pub(crate) connection: ClientConnection,
-    features: ClientFeatures,
     runtime: tokio::runtime::Handle,
     /// Set when the session is open; no requests are sent before.
     pub(crate) session: OnceLock<String>,
+    /// Set with the session.
+    clients: OnceLock<SessionClients>,
     /// Notified when the prompt is cancelled, which abandons requests.
     pub(crate) cancelled: Arc<Notify>,
     /// The terminals of the client that show the output of calls.
@@ -34,22 +37,50 @@ pub(crate) type CallTerminals = Arc<Mutex<HashMap<String, String>>>;
 
 impl ClientFiles {
     /// Creates it for a client connected on this runtime.
-    pub(crate) fn new(connection: ClientConnection, features: ClientFeatures) -> Self {
+    pub(crate) fn new(connection: ClientConnection) -> Self {
         Self {
             connection,
-            features,
             runtime: tokio::runtime::Handle::current(),
             session: OnceLock::new(),
+            clients: OnceLock::new(),
             cancelled: Arc::default(),
             terminals: Arc::default(),
         }
     }
 
-    fn ask(&self, method: &str, mut params: Value) -> Option<Result<Value, RpcError>> {
+    /// Sets what is known once the session is open.
+    pub(crate) fn set_session(&self, id: String, clients: SessionClients) {
+        // Each session has files of its own, so this is the only call.
+        let _ = self.clients.set(clients);
+        let _ = self.session.set(id);
+    }
+
+    /// Whether the client that opened the session still belongs to it.
+    pub(crate) fn has_opener(&self) -> bool {
+        let has_left = self.clients.get().is_some_and(|clients| !clients.has(&self.connection));
+        !has_left && !self.connection.is_disconnected()
+    }
+
+    /// Returns the client whose files are used. Only one at a time: what was read from the unsaved
+    /// changes of one client must not be written by another.
+    fn provider(&self) -> Option<ClientConnection> {
+        let clients = self.clients.get()?;
+        clients.find(|client| {
+            let features = client.features();
+            !client.is_disconnected() && (features.reads_files || features.writes_files)
+        })
+    }
+
+    fn ask(
+        &self,
+        client: &ClientConnection,
+        method: &str,
+        mut params: Value,
+    ) -> Option<Result<Value, RpcError>> {
         params["sessionId"] = json!(self.session.get()?);
         let asking = async {
             tokio::select! {
-                answer = self.connection.request(method, params) => answer,
+                answer = client.request(method, params) => answer,
                 () = self.cancelled.notified() => Err(RpcError::internal("cancelled")),
                 () = tokio::time::sleep(LIMIT) => {
                     let seconds = LIMIT.as_secs();
@@ -64,10 +95,10 @@ impl ClientFiles {
 
 impl EditorFiles for ClientFiles {
     fn read(&self, path: &Path) -> Result<Option<String>, String> {
-        if !self.features.reads_files || self.connection.is_disconnected() {
+        let Some(client) = self.provider().filter(|client| client.features().reads_files) else {
             return Ok(None);
-        }
-        match self.ask("fs/read_text_file", json!({"path": path})) {
+        };
+        match self.ask(&client, "fs/read_text_file", json!({"path": path})) {
             None => Ok(None),
             Some(Ok(answer)) => match answer.get("content").and_then(Value::as_str) {
                 Some(text) => Ok(Some(text.to_owned())),
@@ -80,10 +111,9 @@ impl EditorFiles for ClientFiles {
     }
 
     fn write(&self, path: &Path, text: &str) -> Option<Result<(), String>> {
-        if !self.features.writes_files || self.connection.is_disconnected() {
-            return None;
-        }
-        let answer = self.ask("fs/write_text_file", json!({"path": path, "content": text}))?;
+        let client = self.provider().filter(|client| client.features().writes_files)?;
+        let params = json!({"path": path, "content": text});
+        let answer = self.ask(&client, "fs/write_text_file", params)?;
         if answer.as_ref().is_err_and(RpcError::is_disconnected) {
             return None;
         }

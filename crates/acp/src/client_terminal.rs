@@ -36,7 +36,7 @@ impl ClientTerminal {
 
 impl EditorTerminal for ClientTerminal {
     fn is_connected(&self) -> bool {
-        !self.files.connection.is_disconnected()
+        self.files.has_opener()
     }
 
     fn run(&self, command: TerminalCommand) -> BoxFuture<'static, Result<TerminalExit, String>> {

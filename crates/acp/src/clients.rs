@@ -40,6 +40,14 @@ impl SessionClients {
         self.lock().iter().any(|known| known.is_same(client))
     }
 
+    /// Returns the first client, in the order in which they joined, for which this holds.
+    pub(crate) fn find(
+        &self,
+        holds: impl Fn(&ClientConnection) -> bool,
+    ) -> Option<ClientConnection> {
+        self.lock().iter().find(|client| holds(client)).cloned()
+    }
+
     /// Adds a client. It also receives the requests that are open.
     pub(crate) fn add(&self, client: ClientConnection) {
         self.lock().push(client.clone());

@@ -291,7 +291,7 @@ impl AcpDispatcher {
             SessionChoice::Resume(id) => Some(id.clone()),
             _ => None,
         };
-        let files = Arc::new(ClientFiles::new(self.connection.clone(), offers));
+        let files = Arc::new(ClientFiles::new(self.connection.clone()));
         let additional = rpc::list(params, "additionalDirectories")?;
         let additional = additional.iter().map(|path| {
             let message = "an entry of `additionalDirectories` is not a text";
@@ -346,8 +346,7 @@ impl AcpDispatcher {
             let clients = SessionClients::new(connection.clone());
             let session = EditorSession::new(opened, host, clients.clone(), offers, &files);
             let name = session.id().to_owned();
-            // Set only here.
-            let _ = files.session.set(name.clone());
+            files.set_session(name.clone(), clients.clone());
             if with_history {
                 for update in session.history() {
                     connection.update(&name, update).await;

@@ -407,6 +407,59 @@ fn client_that_joins_later_can_answer_and_strangers_can_end_nothing() {
 }
 
 #[test]
+fn files_of_another_client_are_used_after_the_opener_has_left() {
+    let call = |name: &str, args: Value| json!({"calls": [{"name": name, "args": args}]});
+    let read = || call("read_file", json!({"file_path": "a.txt"}));
+    let done = json!({"text": "done"});
+    let write = call("write_file", json!({"file_path": "b.txt", "content": "new"}));
+    let world = World::new(&json!([read(), done, read(), write, done]).to_string());
+    world.home.write("a.txt", "saved").expect("a file");
+    let server = TestServer::start(&world);
+    let offers = json!({"fs": {"readTextFile": true, "writeTextFile": true}});
+    let start = json!({"protocolVersion": 1, "clientCapabilities": offers});
+    let mut place = json!({"cwd": world.home.project(), "mcpServers": []});
+    let mut opener = Client::open(&server);
+    opener.call(1, "initialize", start.clone());
+    let session = opener.call(2, "session/new", place.clone())["result"]["sessionId"].clone();
+    let mode = json!({"sessionId": session, "modeId": "autoEdit"});
+    opener.call(3, "session/set_mode", mode);
+    place["sessionId"] = session.clone();
+    let [_plain, mut other] = [json!({"protocolVersion": 1}), start].map(|start| {
+        let mut client = Client::open(&server);
+        client.call(1, "initialize", start);
+        client.call(2, "session/load", place.clone());
+        client
+    });
+    let prompt = json!({"sessionId": session, "prompt": [{"type": "text", "text": "go"}]});
+    let turn = json!({"jsonrpc": "2.0", "id": 4, "method": "session/prompt", "params": prompt});
+    let serve_files = |client: &mut Client| {
+        let mut requested = Vec::new();
+        client.send(&turn);
+        loop {
+            let message = client.next();
+            let result = match message["method"].as_str() {
+                Some("fs/read_text_file") => json!({"content": "unsaved"}),
+                Some("fs/write_text_file") => json!({}),
+                _ if message["id"] == json!(4) => return requested,
+                _ => continue,
+            };
+            let path = message["params"]["path"].as_str().unwrap_or_default();
+            requested.push(path.rsplit('/').next().unwrap_or_default().to_owned());
+            client.send(&json!({"jsonrpc": "2.0", "id": message["id"], "result": result}));
+        }
+    };
+    assert_eq!(serve_files(&mut opener), ["a.txt"]);
+    // It stays connected, for example for other sessions.
+    assert!(opener.call(5, "session/close", json!({"sessionId": session}))["result"].is_object());
+    let requested = serve_files(&mut other);
+    assert_eq!(requested.first().map(String::as_str), Some("a.txt"), "{requested:?}");
+    assert!(requested.iter().any(|name| name == "b.txt"), "{requested:?}");
+    assert!(!world.home.project().join("b.txt").exists(), "the client wrote it");
+    let answers = crate::support::answers(&world.server).join("\n");
+    assert_eq!(answers.matches("unsaved").count(), 2, "{answers}");
+}
+
+#[test]
 fn clients_that_load_a_session_at_once_share_it_and_files_outlive_its_opener() {
     let read = json!({"name": "read_file", "args": {"file_path": "a.txt"}});
     let script = json!([{"text": "one"}, {"calls": [read]}, {"text": "done", "repeat": 0}]);
@@ -447,7 +500,7 @@ fn clients_that_load_a_session_at_once_share_it_and_files_outlive_its_opener() {
         assert!(reply["error"].is_null(), "{reply}");
     }
     let [first, mut second] = clients;
-    // One of them opened it; its files are those of the disk when it is gone.
+    // One of them opened it. When it is gone, the files are those of the other one.
     first.stream.get_ref().shutdown(std::net::Shutdown::Both).expect("closed");
     drop(first);
     std::thread::sleep(Duration::from_millis(300));
