@@ -45,8 +45,6 @@ impl PolicySources {
         let settings = &self.config.settings;
         let mut allowed = settings.allowed_tools();
         allowed.extend(self.allowed_tools.iter().cloned());
-        let mut exclude = settings.excluded_tools();
-        exclude.extend(self.exclude_tools.iter().cloned());
         let RuleFiles { mut files, mut warnings } = self.rule_files();
         // The user accepted only the project's own files.
         let workspace_may_allow = self.is_accepted(&files);
@@ -55,7 +53,8 @@ impl PolicySources {
             core: settings.core_tools(),
             core_tools_need_approval: self.config.core_tools_need_approval,
             allowed,
-            exclude,
+            exclude: settings.excluded_tools(),
+            excluded_in_session: self.exclude_tools.clone(),
             excluded_by: self.extensions.excluded_tools(),
             confirmation_required: settings.confirmation_required(),
             trusted_servers: allows.trusted_servers,

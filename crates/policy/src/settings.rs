@@ -29,8 +29,10 @@ pub struct PolicyOptions {
     pub core_tools_need_approval: bool,
     /// `tools.allowed` and `--allowed-tools`: tools that need no approval.
     pub allowed: Vec<String>,
-    /// `tools.exclude` and `--exclude-tools`: tools that are not available.
+    /// `tools.exclude`: tools that are not available.
     pub exclude: Vec<String>,
+    /// Tools that are not available in this session, for example by `--exclude-tools`.
+    pub excluded_in_session: Vec<String>,
     /// Tools that extensions exclude (`excludeTools`), by extension name.
     pub excluded_by: Vec<(String, Vec<String>)>,
     /// `tools.confirmationRequired`: tools that always need approval.
@@ -89,19 +91,20 @@ pub(crate) fn rules(options: &PolicyOptions) -> (Vec<Rule>, Vec<String>) {
     let mut rules = Vec::new();
 
     let exclude = read(&options.exclude, "tools.exclude", true, &mut notices);
-    rules.extend(exclude.rules("excluded", "tools.exclude", 4400, Decision::Deny));
+    rules.extend(exclude.denials("excluded", "tools.exclude", "The setting `tools.exclude`"));
+
+    let exclude = read(&options.excluded_in_session, "--exclude-tools", true, &mut notices);
+    for mut rule in exclude.denials("excluded", "--exclude-tools", "This session") {
+        rule.source = RuleSource::Session;
+        rules.push(rule);
+    }
 
     for (extension, tools) in &options.excluded_by {
         let output = format!("excludeTools` of the extension `{extension}");
         let exclude = read(tools, &output, true, &mut notices);
         let what = format!("excluded by the extension `{extension}`");
-        let whose = format!("The extension `{extension}`");
-        for mut rule in exclude.rules(&what, "excludeTools", 4400, Decision::Deny) {
-            let message = rule.deny_message.take();
-            rule.deny_message =
-                message.map(|text| text.replacen("The setting `excludeTools`", &whose, 1));
-            rules.push(rule);
-        }
+        let owner = format!("The extension `{extension}`");
+        rules.extend(exclude.denials(&what, "excludeTools", &owner));
     }
 
     for (servers, what, key, priority) in [
@@ -231,12 +234,26 @@ impl SettingEntries {
         self.tools.iter().any(|tool| ToolPattern::parse(tool).matches(&[SHELL]))
     }
 
+    /// Returns the rules that deny these, with messages that name who excludes them.
+    fn denials(&self, what: &str, key: &'static str, owner: &str) -> Vec<Rule> {
+        let mut rules = self.rules(what, key, 4400, Decision::Deny);
+        for rule in &mut rules {
+            rule.deny_message = Some(match rule.conditions.commands {
+                Commands::Any => format!("{owner} excludes this tool"),
+                _ => format!(
+                    "{owner} excludes commands that begin with {}",
+                    join_commands(&self.commands)
+                ),
+            });
+        }
+        rules
+    }
+
     fn rules(&self, what: &str, key: &'static str, priority: u32, decision: Decision) -> Vec<Rule> {
         let mut rules = Vec::new();
         for tool in &self.tools {
             let mut rule = settings_rule(&format!("`{tool}` {what}"), key, priority, decision);
             rule.conditions.tools = vec![ToolPattern::parse(tool)];
-            rule.deny_message = Some(format!("The setting `{key}` excludes this tool"));
             rules.push(rule);
         }
         if !self.commands.is_empty() {
@@ -246,10 +263,6 @@ impl SettingEntries {
             rule.conditions.commands = Commands::Prefixes(
                 self.commands.iter().map(|prefix| CommandPrefix::parse(prefix)).collect(),
             );
-            rule.deny_message = Some(format!(
-                "The setting `{key}` excludes commands that begin with {}",
-                join_commands(&self.commands)
-            ));
             rules.push(rule);
         }
         rules

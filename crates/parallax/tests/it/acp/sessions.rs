@@ -91,6 +91,18 @@ fn prompt_response(editor: &mut Editor, session: &str, line: &str) -> String {
 }
 
 #[test]
+fn question_of_the_model_is_denied_without_naming_a_setting() {
+    let questions = json!([{"question": "Which color?", "header": "Color", "type": "text"}]);
+    let call = json!({"name": "ask_user", "args": {"questions": questions}});
+    let world = World::new(&json!([{"calls": [call]}, {"text": "done"}]).to_string());
+    let mut editor = Editor::ready(&world, &[]);
+    let session = editor.open(&world);
+    assert_eq!(prompt_response(&mut editor, &session, "go"), "done");
+    let answers = crate::support::answers(&world.server).join("\n");
+    assert!(answers.contains("This session excludes this tool"), "{answers}");
+}
+
+#[test]
 fn changes_to_restore_are_listed() {
     let world = World::new(
         r#"[{"calls":[{"name":"write_file","args":{"file_path":"b.txt","content":"new\n"}}]},
