@@ -108,7 +108,7 @@ impl EditorSession {
     pub(super) async fn restored(&mut self, undone: UndoResult) {
         let mut text = match &undone.problem {
             Some(problem) => format!("Restore failed: {problem}"),
-            None => "Reverted to before the change:".to_owned(),
+            None => undone.restore_summary().to_owned(),
         };
         for path in &undone.restored {
             text.push_str(&format!("\n- {}", path.display()));

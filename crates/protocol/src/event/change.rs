@@ -29,6 +29,16 @@ pub struct UndoResult {
     pub problem: Option<String>,
 }
 
+impl UndoResult {
+    /// Describes a restore that was done, before the lists of files.
+    pub fn restore_summary(&self) -> &'static str {
+        match self.restored.is_empty() && !self.skipped.is_empty() {
+            true => "No file was reverted; the change is tried again",
+            false => "Reverted to before the change; it requires approval again",
+        }
+    }
+}
+
 /// The result of a [`crate::op::Steer`].
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SteeringResult {

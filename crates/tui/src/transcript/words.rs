@@ -199,7 +199,7 @@ pub(super) fn describe_restore(undone: &UndoResult) -> (Level, String) {
     if let Some(problem) = &undone.problem {
         return (Level::Warning, format!("Restore failed: {problem}"));
     }
-    append_files("Reverted to before the change; it requires approval again".to_owned(), undone)
+    append_files(undone.restore_summary().to_owned(), undone)
 }
 
 /// Describes the result of a compaction.

@@ -225,6 +225,29 @@ fn change_is_restored_and_reviewed_again() {
     assert!(text.contains("Reloaded"), "{text}");
 }
 
+#[test]
+fn restore_that_reverts_no_file_does_not_claim_to() {
+    let world = World::new(
+        r#"[{"calls":[{"name":"write_file","args":{"file_path":"b.txt","content":"new\n"}}]},
+        {"text":"Done"},{"text":"Done again"}]"#,
+    );
+    let settings = json!({"general": {"checkpointing": {"enabled": true}}});
+    world.home.write_home(".parallax/settings.json", &settings.to_string()).expect("settings");
+    let mut editor = Editor::ready(&world, &[]);
+    let session = editor.open(&world);
+    let id = editor.prompt(&session, "write it");
+    editor.permit("proceed_once");
+    reply(&mut editor, id);
+    let listed = run(&mut editor, &session, "/restore list");
+    world.home.write("b.txt", "work of the user").expect("written");
+    let name = listed.split(' ').next().expect("a name");
+    assert_eq!(run(&mut editor, &session, &format!("/restore {name}")), "Done again");
+    let texts = editor.updates("agent_message_chunk");
+    let text = texts[texts.len() - 2]["content"]["text"].to_string();
+    assert!(text.contains("No file was reverted") && text.contains("skipped"), "{text}");
+    assert!(!text.contains("Reverted to"), "{text}");
+}
+
 /// Waits until the peer of a connection closes it.
 fn wait_until_closed(mut connection: std::net::TcpStream) {
     use std::io::Read as _;
