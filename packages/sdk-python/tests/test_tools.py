@@ -7,7 +7,7 @@ import time
 import unittest
 
 from base import NUMBERS, WithProgram, add
-from parallax_sdk import InputRejectedError, ModelVisibleError, ToolError, TurnCancelledError, skill_dir, tool
+from parallax_sdk import InputRejectedError, ModelVisibleError, ParallaxError, ToolError, TurnCancelledError, skill_dir, tool
 from scripted import answer, call
 
 
@@ -293,6 +293,31 @@ class Approvals(WithProgram):
                     await asyncio.wait_for(session.send("go"), 20)
                 self.assertEqual(os.listdir(model.project), [])
                 self.assertEqual((await session.send("again")).text, "done")
+
+    async def test_rejected_answer_of_a_closed_session_raises_nothing(self):
+        def approve(ask):
+            raise RuntimeError("no terminal")
+
+        model = self.model(answer("done"))
+        session = self.session(self.agent(model, on_approval=approve))
+        commands = os.path.join(model.root, "home/.parallax/commands")
+        os.makedirs(commands)
+        with open(os.path.join(commands, "make.toml"), "w", encoding="utf-8") as file:
+            file.write("prompt = '!{touch made}'")
+        write = session.write
+
+        def close_after(line):
+            number = write(line)
+            if line.get("outcome") == "cancel":
+                # The program rejects the line, because the request has ended.
+                session._fail(ParallaxError("the session is closed"))
+            return number
+
+        session.write = close_after
+        with self.assertRaisesRegex(RuntimeError, "no terminal"):
+            await asyncio.wait_for(session.command("/make"), 20)
+        await session.close()
+        self.assertIsNone(session._reading.exception())
 
     async def test_unknown_outcome_for_a_command_is_raised(self):
         for given in ["perhaps", ""]:

@@ -234,9 +234,9 @@ export class Session {
     if (index !== -1) {
       this.#waiters.splice(index, 1)[0].reject(error);
     } else if (ask !== undefined) {
-      // The request is still open.
+      // The request is still open, unless the session has ended.
       this.#answers.delete(number);
-      this.write(denial(ask));
+      if (this.#failure === undefined) this.write(denial(ask));
       this._failTurn(error);
     } else if (this.#turn?.lineNumber === number) {
       this.#turn.end(error);

@@ -254,8 +254,9 @@ class Session:
                 return True
         ask = self._answers.pop(number, None)
         if ask is not None:
-            # The request is still open.
-            self.write(approvals.denial(ask))
+            # The request is still open, unless the session has ended.
+            if self._failure is None:
+                self.write(approvals.denial(ask))
             self._fail_turn(error)
             return True
         if self._turn is not None and self._turn.line_number == number:
