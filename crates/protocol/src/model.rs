@@ -316,13 +316,40 @@ impl Limits {
 }
 
 /// Whether an error of a service says that a request is too long for its model, judged by its error
-/// code or its message.
+/// code or its message. Other lengths (of an id, a name, a list, the output) do not count.
 pub fn is_context_overflow(code: Option<&str>, message: &str) -> bool {
     const CODES: &[&str] = &["context_length_exceeded", "exceed_context_size_error"];
-    const WORDS: &[&str] = &["context length", "context size", "context window", "too long"];
+    const WORDS: &[&str] = &[
+        "context length",
+        "context size",
+        "context window",
+        "context limit",
+        "prompt is too long",
+        "prompt too long",
+        "input is too long",
+        "input too long",
+        "request is too long",
+        "conversation is too long",
+        "messages too long",
+        "maximum prompt length",
+        "reduce the length of the messages",
+        "input length exceed",
+        "token limit",
+    ];
+    const OF_OUTPUT: &[&str] = &[
+        "output token",
+        "completion token",
+        "max_tokens",
+        "max_output_tokens",
+        "max_completion_tokens",
+        "maxoutputtokens",
+    ];
     let lower = message.to_lowercase();
+    let has_any = |words: &[&str]| words.iter().any(|words| lower.contains(words));
+    let counted = lower.contains("token") && has_any(&["exceed", "maximum", "too many"]);
     code.is_some_and(|code| CODES.contains(&code))
-        || WORDS.iter().any(|words| lower.contains(words))
+        || has_any(WORDS)
+        || (counted && !has_any(OF_OUTPUT))
 }
 
 /// An error of a model request, classified by who can act.
@@ -543,3 +570,39 @@ pub trait ModelCatalog: Send + Sync {
 
 /// Token counts of a session by model, as the JSON output prints them.
 pub type UsageByModel = BTreeMap<String, Usage>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_length_of_the_whole_request_is_an_overflow() {
+        for message in [
+            "prompt is too long: 200001 tokens > 200000 maximum",
+            "input length and `max_tokens` exceed context limit: 190000 + 20000 > 200000",
+            "the request exceeds the available context size, try increasing it",
+            "This model's maximum context length is 4096 tokens. However, you requested 5000 \
+             tokens (4000 in the messages, 1000 in the completion).",
+            "The input token count (1048577) exceeds the maximum number of tokens allowed",
+            "Input is too long for requested model.",
+            "Please reduce the length of the messages or completion.",
+            "Your request exceeded model token limit: 128000",
+            "prompt token count of 130000 exceeds the limit of 128000",
+            "too many tokens: total number of tokens in the prompt cannot exceed 4081",
+        ] {
+            assert!(is_context_overflow(None, message), "{message}");
+        }
+        for message in [
+            "Invalid 'input[1].call_id': string too long. Expected a string with maximum length 64",
+            "tools[3].function.name: string too long",
+            "Invalid 'tools': array too long. Expected an array with maximum length 128",
+            "max_tokens: 200000 > 64000, which is the maximum allowed number of output tokens",
+            "maxOutputTokens exceeds the maximum of 8192 tokens",
+            "max_completion_tokens is too large: 65536. This model supports at most 16384 \
+             completion tokens, whereas you provided 65536.",
+        ] {
+            assert!(!is_context_overflow(None, message), "{message}");
+        }
+        assert!(is_context_overflow(Some("context_length_exceeded"), "no"));
+    }
+}

@@ -71,10 +71,7 @@ pub(crate) fn context_full() -> RetryAction {
 /// Whether the service rejected a request for its length.
 fn is_overflow(error: &ModelError) -> bool {
     let ModelError::BadRequest { message, status, code } = error else { return false };
-    let lower = message.to_lowercase();
-    let counted =
-        lower.contains("token") && (lower.contains("exceed") || lower.contains("maximum"));
-    *status == 413 || counted || is_context_overflow(code.as_deref(), message)
+    *status == 413 || is_context_overflow(code.as_deref(), message)
 }
 
 fn failure_from(error: &ModelError) -> Failure {
