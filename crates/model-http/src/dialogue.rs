@@ -14,6 +14,8 @@ use crate::opaque_format::OpaqueFormat;
 
 /// The result of a call that has none: the program was interrupted.
 const CANCELLED: &str = "The call was cancelled and has no result.";
+/// Longest id of a call that all services accept.
+const MAX_CALL_ID: usize = 64;
 /// Sent when the conversation would begin or end with the model's turn.
 const CONTINUE: &str = "Continue.";
 
@@ -206,8 +208,11 @@ impl Dialogue {
                 PartView::Call(call) => {
                     let wire_id = call.id.map(str::to_owned);
                     let position = call_id(index, pending.len());
-                    // Some servers begin again with every response.
-                    let id = wire_id.clone().filter(|id| self.ids.insert(id.clone()));
+                    // Some servers begin again with every response, and services refuse ids that
+                    // are empty or longer than their own.
+                    let is_valid = |id: &String| (1..=MAX_CALL_ID).contains(&id.len());
+                    let id = wire_id.clone().filter(is_valid);
+                    let id = id.filter(|id| self.ids.insert(id.clone()));
                     let id = id.unwrap_or(position);
                     let (name, arguments) = (call.name.to_owned(), arguments(&part, &call));
                     pending.push_back(PendingCall { id: id.clone(), wire_id, name: name.clone() });
@@ -416,6 +421,21 @@ mod tests {
         let whole = conversation(&[call, answer, call, answer]);
         assert_eq!(results(&whole.turns[2]), [("0", "o")]);
         assert_eq!(results(&whole.turns[4]), [("call_000000020000", "o")]);
+    }
+
+    #[test]
+    fn ids_that_services_refuse_are_replaced() {
+        for (id, sent) in [("i".repeat(64), None), ("i".repeat(65), Some("call_000000000000"))] {
+            let call = format!(
+                r#"{{"role":"model","parts":[{{"functionCall":{{"id":"{id}","name":"a","args":{{}}}}}}]}}"#
+            );
+            let answer = format!(
+                r#"{{"role":"user","parts":[{{"functionResponse":{{"id":"{id}","name":"a","response":{{"output":"o"}}}}}}]}}"#
+            );
+            let whole = conversation(&[&call, &answer]);
+            let last = whole.turns.last().expect("a turn");
+            assert_eq!(results(last), [(sent.unwrap_or(&id), "o")]);
+        }
     }
 
     #[test]
