@@ -6,6 +6,7 @@ use parallax_protocol::Object;
 use parallax_protocol::model::{HostedTools, Limits, ModelCatalog, Request};
 use parallax_protocol::price::Price;
 use parallax_protocol::routing::{FallbackModel, Routes};
+use serde_json::Value;
 
 use crate::abilities::ThinkingControl;
 use crate::provider_models::accepts_mime;
@@ -36,6 +37,13 @@ impl ModelCatalog for ModelTable {
             && let Some(model) = provider.model(id)
         {
             model.drop_unlisted_level(&mut settings);
+        }
+        // The settings may fit another model, and services refuse a larger number.
+        let set = settings.get("maxOutputTokens").and_then(Value::as_u64);
+        if let (Some(set), Some(limit)) = (set, self.known_output(&request.model))
+            && set > limit
+        {
+            settings.insert("maxOutputTokens".to_owned(), limit.into());
         }
         settings
     }

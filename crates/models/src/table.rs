@@ -301,6 +301,17 @@ impl ModelTable {
         split.is_some_and(|(provider, id)| listed_model(&provider.name, id).is_some())
     }
 
+    /// Returns the maximum output of a model of another provider, if it is known.
+    pub(crate) fn known_output(&self, model: &str) -> Option<u64> {
+        let (provider, id) = self.providers.split(model)?;
+        let defined = self.definition(model).and_then(|definition| definition.output);
+        let stated = provider.model(id).and_then(|model| model.max_output);
+        let described = || self.discovered.get(model)?.max_output;
+        let listed = || listed_model(&provider.name, id).map(|listed| listed.output);
+        let known = defined.or(stated).or_else(described).or_else(listed);
+        known.filter(|output| *output > 0)
+    }
+
     /// Returns the limits of the model.
     pub fn limits(&self, model: &str) -> Limits {
         let family = self.family(model);
@@ -318,9 +329,7 @@ impl ModelTable {
             let described = self.discovered.get(model).unwrap_or_default();
             let window = self.configs.context_window(model).or(defined).or(stated).or(noted);
             limits.context = window.or(described.context_window).unwrap_or(limits.context);
-            let output = definition.and_then(|definition| definition.output);
-            let stated = provider.model(id).and_then(|model| model.max_output);
-            limits.output = output.or(stated).or(described.max_output).unwrap_or(limits.output);
+            limits.output = self.known_output(model).unwrap_or(limits.output);
             return limits;
         }
         let described = self.discovered_gemini.get(model).unwrap_or_default();
