@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use parallax_model_http::ListedModel;
-use parallax_models::{Abilities, Provider, ThinkingControl};
+use parallax_models::{Abilities, ModelTable, Provider, ThinkingControl};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::price::Price;
@@ -62,7 +62,7 @@ impl ProviderManager {
             .choices()
             .into_iter()
             .filter(|it| it.name == it.model)
-            .map(|choice| self.to_known_model("gemini", choice.name, choice.doc, None));
+            .map(|choice| to_known_model(&table, "gemini", choice.name, choice.doc, None));
         let google: Vec<KnownModel> = google.collect();
         // Vertex AI has no list; it offers the models of the Gemini API.
         let of_vertex: Vec<KnownModel> = match self.has_vertex_besides() {
@@ -77,7 +77,7 @@ impl ProviderManager {
                     ..ListedModel::default()
                 };
                 let name = format!("{}:{}", provider.name, model.id);
-                self.to_known_model(&provider.name, name, String::new(), Some(&listed))
+                to_known_model(&table, &provider.name, name, String::new(), Some(&listed))
             })
         });
         google.into_iter().chain(of_vertex).chain(of_settings).collect()
@@ -89,31 +89,6 @@ impl ProviderManager {
         match table.abilities(&table.resolve(model)).thinking {
             ThinkingControl::Levels(levels) => levels,
             ThinkingControl::Unknown | ThinkingControl::Off | ThinkingControl::Budget => Vec::new(),
-        }
-    }
-
-    pub(crate) fn to_known_model(
-        &self,
-        provider: &str,
-        name: String,
-        description: String,
-        listed: Option<&ListedModel>,
-    ) -> KnownModel {
-        let table = self.model_table();
-        let limits = table.limits(&name);
-        let window = listed.and_then(|it| it.context_window);
-        KnownModel {
-            provider: provider.to_owned(),
-            description,
-            context_window: window.unwrap_or(limits.context),
-            context_is_known: window.is_some()
-                || provider == "gemini"
-                || table.is_listed(&name)
-                || table.has_discovered_window(&name),
-            max_output: listed.and_then(|it| it.max_output).unwrap_or(limits.output),
-            price: table.price(&name),
-            abilities: table.abilities(&name),
-            name,
         }
     }
 
@@ -162,10 +137,12 @@ impl ProviderManager {
                     return None;
                 }
                 let models = models.map(|models| {
+                    // With what was just cached.
+                    let table = self.model_table();
                     let known = models.into_iter().map(|it| {
                         let name = format!("{}:{}", provider.name, it.id);
                         let description = it.name.clone().unwrap_or_default();
-                        self.to_known_model(&provider.name, name, description, Some(&it))
+                        to_known_model(&table, &provider.name, name, description, Some(&it))
                     });
                     known.collect()
                 });
@@ -203,9 +180,10 @@ impl ProviderManager {
             let _ = tokio::task::spawn_blocking(caching).await;
         }
         let models = listed.map(|models| {
+            let table = self.model_table();
             let known = models.into_iter().map(|it| {
                 let description = it.name.clone().unwrap_or_default();
-                self.to_known_model("gemini", it.id.clone(), description, Some(&it))
+                to_known_model(&table, "gemini", it.id.clone(), description, Some(&it))
             });
             known.collect()
         });
@@ -220,6 +198,31 @@ impl ProviderManager {
         let keeping = move || drop(discovered_models::cache_models(&dirs, &provider, &listed));
         // A failure is logged.
         let _ = tokio::task::spawn_blocking(keeping).await;
+    }
+}
+
+/// Describes a model. `listed`: what its provider reported.
+pub(crate) fn to_known_model(
+    table: &ModelTable,
+    provider: &str,
+    name: String,
+    description: String,
+    listed: Option<&ListedModel>,
+) -> KnownModel {
+    let limits = table.limits(&name);
+    let window = listed.and_then(|it| it.context_window);
+    KnownModel {
+        provider: provider.to_owned(),
+        description,
+        context_window: window.unwrap_or(limits.context),
+        context_is_known: window.is_some()
+            || provider == "gemini"
+            || table.is_listed(&name)
+            || table.has_discovered_window(&name),
+        max_output: listed.and_then(|it| it.max_output).unwrap_or(limits.output),
+        price: table.price(&name),
+        abilities: table.abilities(&name),
+        name,
     }
 }
 

@@ -13,7 +13,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
 use crate::credential::model_failure;
-use crate::model_listing::KnownModel;
+use crate::model_listing::{KnownModel, to_known_model};
 use crate::provider_models::invalid_name;
 use crate::{ProviderManager, ProviderModels, failure};
 
@@ -184,7 +184,7 @@ impl ProviderManager {
             return Err(failure(FailureKind::Input, reason));
         }
         let Some((provider, id)) = table.providers().split(&name) else {
-            return Ok(self.to_known_model("gemini", name, String::new(), None));
+            return Ok(to_known_model(&table, "gemini", name, String::new(), None));
         };
         let of_settings = self.models_without_request().into_iter().find(|it| it.name == name);
         let listed = self.list_models(Some(&provider.name), limit).await.pop();
@@ -201,7 +201,7 @@ impl ProviderManager {
             }
             _ => None,
         };
-        let unknown = || self.to_known_model(&provider.name, name.clone(), String::new(), None);
+        let unknown = || to_known_model(&table, &provider.name, name.clone(), String::new(), None);
         let mut known = of_settings.or(listed).unwrap_or_else(unknown);
         let is_stated = provider.model(id).is_some_and(|it| it.context_window.is_some());
         if provider.is_local() && !is_stated {
