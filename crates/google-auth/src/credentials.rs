@@ -17,6 +17,8 @@ use crate::{AccessToken, CLOUD_PLATFORM, RESPONSE_LIMIT, text};
 
 /// Maximum size of a credentials file, in bytes.
 const LIMIT: u64 = 1024 * 1024;
+/// Default lifetime of the token of an impersonated account, in seconds.
+const LIFETIME: u64 = 3_600;
 /// Timeout of the metadata server: short, because most machines have none.
 const MACHINE: Duration = Duration::from_secs(3);
 /// Maximum size of a response, in bytes.
@@ -183,7 +185,7 @@ impl CredentialSource {
         // The token of the impersonated account gets the requested scopes; this one only requests
         // it.
         let scope = if impersonates { CLOUD_PLATFORM.to_owned() } else { scopes.join(" ") };
-        let form = vec![
+        let mut form = vec![
             ("grant_type", "urn:ietf:params:oauth:grant-type:token-exchange".to_owned()),
             ("requested_token_type", "urn:ietf:params:oauth:token-type:access_token".to_owned()),
             ("audience", text(file, "audience")?),
@@ -195,11 +197,16 @@ impl CredentialSource {
             Some(_) => text(file, "token_url")?,
             None => self.services.sts.clone(),
         };
+        let client_login = text(file, "client_id").ok().zip(text(file, "client_secret").ok());
+        // A user of a workforce pool belongs to no project: the request names the one that pays.
+        if let (None, Ok(project)) = (&client_login, text(file, "workforce_pool_user_project")) {
+            form.push(("options", json!({"userProject": project}).to_string()));
+        }
         let mut request = client
             .post(safe(&to)?)
             .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
             .body(form_body(form));
-        if let (Ok(id), Ok(secret)) = (text(file, "client_id"), text(file, "client_secret")) {
+        if let Some((id, secret)) = &client_login {
             request = request.basic_auth(id, Some(secret));
         }
         let token = parse_token(&response(request).await?)?;
@@ -218,11 +225,15 @@ impl CredentialSource {
         scopes: &[String],
     ) -> Result<AccessToken, String> {
         let url = safe(&text(file, "service_account_impersonation_url")?)?;
-        let body = json!({"scope": scopes, "lifetime": "3600s",
+        let seconds = file
+            .pointer("/service_account_impersonation/token_lifetime_seconds")
+            .and_then(Value::as_u64)
+            .unwrap_or(LIFETIME);
+        let body = json!({"scope": scopes, "lifetime": format!("{seconds}s"),
             "delegates": file.get("delegates").cloned().unwrap_or_else(|| json!([]))});
         let request = client.post(url).bearer_auth(&acting.text).json(&body);
         let response = response(request).await?;
-        Ok(AccessToken::with_lifetime(text(&response, "accessToken")?, 3_600))
+        Ok(AccessToken::with_lifetime(text(&response, "accessToken")?, seconds))
     }
 
     /// Returns a token for the credentials of a user or a service account.

@@ -268,6 +268,32 @@ async fn external_account_exchanges_its_subject_token() {
         super::tests::google(&service, scopes(), &[("GOOGLE_APPLICATION_CREDENTIALS", named)]);
     assert_eq!(google.token().await.as_deref(), Ok("direct"));
     assert!(service.requests()[0].contains("subject_token=from-file"));
+    assert!(!service.requests()[0].contains("options="));
+}
+
+#[tokio::test]
+async fn workforce_pool_names_the_project_and_impersonation_its_lifetime() {
+    let answers = [
+        (200, json!({"access_token": "exchanged"})),
+        (200, json!({"accessToken": "impersonated"})),
+    ];
+    let service = Service::start(&answers).await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let subject = folder.path().join("subject");
+    std::fs::write(&subject, "user").expect("written");
+    let account = json!({"type": "external_account", "subject_token_type": "t",
+        "audience": "//iam.googleapis.com/locations/global/workforcePools/p/providers/x",
+        "workforce_pool_user_project": "my-project",
+        "token_url": format!("{}/sts", service.base), "credential_source": {"file": subject},
+        "service_account_impersonation_url": format!("{}/impersonate", service.base),
+        "service_account_impersonation": {"token_lifetime_seconds": 600}});
+    let named = file(&folder, &account);
+    let google = google(&service, scopes(), &[("GOOGLE_APPLICATION_CREDENTIALS", named)]);
+    assert_eq!(google.token().await.as_deref(), Ok("impersonated"));
+    let requests = service.requests();
+    let options = "options=%7B%22userProject%22%3A%22my-project%22%7D";
+    assert!(requests[0].contains(options), "{}", requests[0]);
+    assert!(requests[1].contains("\"lifetime\":\"600s\""), "{}", requests[1]);
 }
 
 #[tokio::test]
