@@ -13,7 +13,7 @@ use parallax_protocol::model::{
 use parallax_protocol::{BoxStream, CancellationToken};
 
 use crate::backoff::{CAPACITY_ATTEMPTS, MAX_ATTEMPTS, parse_retry_after};
-use crate::client::Transport;
+use crate::client::{Transport, TransportOptions};
 use crate::continuation::{Continuation, Tracked};
 use crate::error_class::{CAPACITY, ErrorResponse};
 use crate::error_payload::ErrorPayload;
@@ -413,15 +413,18 @@ impl HttpCall {
 
     /// If connecting fails, waiting longer rarely helps.
     fn max_attempts(&self, plan: &RetryPlan) -> u32 {
-        let class = plan.class;
         let few = self.transport.options.connect_attempts;
-        // A server on this machine that is silent until the time limit stays silent.
-        if plan.is_brief {
-            self.attempts.min(BRIEF_ATTEMPTS)
-        } else if class == UNREACHABLE || (class == TIMEOUT && few == 1) {
-            self.attempts.min(few)
-        } else {
-            self.attempts
+        let is_local = few == 1;
+        match plan.class {
+            _ if plan.is_brief => self.attempts.min(BRIEF_ATTEMPTS),
+            // A server that answered before may be starting again.
+            UNREACHABLE if is_local && self.transport.contact.is_known() => {
+                self.attempts.min(TransportOptions::default().connect_attempts)
+            }
+            UNREACHABLE => self.attempts.min(few),
+            // A server on this machine that is silent until the time limit stays silent.
+            TIMEOUT if is_local => self.attempts.min(few),
+            _ => self.attempts,
         }
     }
 

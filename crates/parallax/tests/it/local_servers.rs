@@ -2,6 +2,7 @@
 
 use std::io::{BufRead as _, Write as _};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use testkit::WireFormat;
@@ -405,4 +406,61 @@ fn local_server_that_answered_and_loses_a_connection_is_asked_again() {
     command.env("LLAMACPP_BASE_URL", format!("http://{address}/v1"));
     let output = finish(command);
     assert_eq!((output.code(), output.stdout().trim()), (0, "hello"), "{}", output.err());
+}
+
+#[test]
+fn local_server_that_restarts_during_a_run_is_waited_for() {
+    use std::io::Read as _;
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let call = json!({"choices": [{"finish_reason": "tool_calls", "delta": {"tool_calls": [{
+        "index": 0, "id": "c".repeat(80), "type": "function",
+        "function": {"name": "list_directory", "arguments": "{\"dir_path\": \".\"}"}}]}}]});
+    let text = json!({"choices": [{"finish_reason": "stop", "delta": {"content": "hello"}}]});
+    let seen = Arc::new(Mutex::new(String::new()));
+    let requests = Arc::clone(&seen);
+    std::thread::spawn(move || {
+        let mut listener = Some(listener);
+        let mut answers = [call, text].into_iter();
+        loop {
+            let bound = listener.take().or_else(|| std::net::TcpListener::bind(address).ok());
+            let Some(current) = bound else { continue };
+            let Ok((mut connection, _)) = current.accept() else { break };
+            listener = Some(current);
+            let mut request = vec![0; 1 << 20];
+            let length = connection.read(&mut request).unwrap_or_default();
+            let is_model = request[..length].starts_with(b"POST");
+            let (kind, body) = match is_model {
+                true => {
+                    let Some(answer) = answers.next() else { break };
+                    let mut seen = requests.lock().expect("the requests");
+                    seen.push_str(&String::from_utf8_lossy(&request[..length]));
+                    ("text/event-stream", format!("data: {answer}\n\ndata: [DONE]\n\n"))
+                }
+                false => (
+                    "application/json",
+                    json!({"default_generation_settings": {"n_ctx": 32768}}).to_string(),
+                ),
+            };
+            let head = format!(
+                "HTTP/1.1 200 X\r\ncontent-type: {kind}\r\ncontent-length: {}\r\n\
+                    connection: close\r\n\r\n",
+                body.len()
+            );
+            let _ = connection.write_all((head + &body).as_bytes());
+            if is_model {
+                // The port is refused for a moment.
+                drop((connection, listener.take()));
+                std::thread::sleep(Duration::from_millis(150));
+            }
+        }
+    });
+    let it = WireWorld::new(WireFormat::Chat, &json!([]));
+    let mut command = it.world.command(&["-m", "llamacpp:m", "-p", "go"]);
+    command.env("LLAMACPP_BASE_URL", format!("http://{address}/v1"));
+    command.env("PARALLAX_RETRY_BASE_MS", "400");
+    let output = finish(command);
+    assert_eq!((output.code(), output.stdout().trim()), (0, "hello"), "{}", output.err());
+    let seen = seen.lock().expect("the requests");
+    assert!(!seen.contains(&"c".repeat(80)), "ids that services refuse are replaced");
 }
