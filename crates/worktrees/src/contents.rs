@@ -3,18 +3,19 @@
 //! its own, and changes no reference but the branch of the worktree.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufRead as _, Read as _};
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use parallax_config::worktrees::WorktreeRecord;
+use parallax_files::git_files::git_directory;
 use parallax_protocol::event::Failure;
 
 use crate::git::Git;
 use crate::ignored_files::IgnoredFiles;
 use crate::nested_repositories::{self, NestedRepositories};
-use crate::regular_file::open_regular;
+use crate::regular_file::{have_equal_contents, open_regular};
 use crate::{carry, failure, lock, special_files};
 
 /// Identity for commits if git has none configured.
@@ -128,7 +129,7 @@ impl<'r> Contents<'r> {
         // It reports files that need no update, too.
         let _ = self.git.run(&["update-index", "-q", "--refresh"]);
         // Git would run in submodules, with their configuration.
-        if !self.nested_repositories()?.is_empty() {
+        if !self.nested_repositories()?.is_empty() || !self.submodule_git_directories().is_empty() {
             return Ok(true);
         }
         let plain = ["--quiet", "--no-ext-diff", "--ignore-submodules=all"];
@@ -291,17 +292,64 @@ impl<'r> Contents<'r> {
         Ok(found.into_iter().filter(|path| !is_copied(path)).collect())
     }
 
-    /// Returns the state of each repository in the worktree.
+    /// Returns the git directories of all submodules that were checked out here, relative to the
+    /// worktree's own git directory. Removing the worktree removes these, too, with commits and
+    /// stashes that may be nowhere else.
+    fn submodule_git_directories(&self) -> Vec<PathBuf> {
+        let own = self.worktree_directory.as_deref();
+        own.map(nested_repositories::submodule_git_directories).unwrap_or_default()
+    }
+
+    /// Returns the state of each repository in the worktree, and of each git directory of a submodule
+    /// (as `.git/modules/NAME`).
     pub(super) fn nested_repository_states(&self) -> Result<NestedRepositories, Failure> {
         self.prepare_index(&self.head())?;
         let with_state = |path: PathBuf| Some((self.nested_repository_state(&path)?, path));
-        let states = self.nested_repositories()?.into_iter().filter_map(with_state);
+        let repositories = self.nested_repositories()?;
+        let states = repositories.into_iter().chain(self.named_submodules()).filter_map(with_state);
         Ok(states.map(|(state, path)| (path, state)).collect())
     }
 
-    /// Returns the state of a repository in the worktree; `None` if it cannot be read completely.
-    pub(super) fn nested_repository_state(&self, path: &Path) -> Option<u64> {
-        nested_repositories::state(&self.record.path.join(path)).ok()
+    /// Returns the git directories of submodules under the names that they have in a main checkout.
+    fn named_submodules(&self) -> impl Iterator<Item = PathBuf> {
+        self.submodule_git_directories().into_iter().map(|path| Path::new(".git").join(path))
+    }
+
+    /// Returns the state of a repository in the worktree, or of a git directory of a submodule;
+    /// `None` if it cannot be read completely.
+    fn nested_repository_state(&self, path: &Path) -> Option<u64> {
+        nested_repositories::state(&self.nested_path(path)).ok()
+    }
+
+    fn nested_path(&self, path: &Path) -> PathBuf {
+        match (path.strip_prefix(".git"), &self.worktree_directory) {
+            (Ok(module), Some(own)) => own.join(module),
+            _ => self.record.path.join(path),
+        }
+    }
+
+    /// Returns which of these repositories, and of the git directories of submodules that are not
+    /// checked out in one of them, are not in a known state.
+    pub(super) fn changed_repositories(
+        &self,
+        repositories: Vec<PathBuf>,
+        known: &NestedRepositories,
+    ) -> Vec<PathBuf> {
+        let used: Vec<PathBuf> = repositories
+            .iter()
+            .filter_map(|path| git_directory(&self.record.path.join(path))?.canonicalize().ok())
+            .collect();
+        let is_unused = |path: &PathBuf| {
+            let git = self.nested_path(path).canonicalize();
+            git.map_or(true, |git| !used.contains(&git))
+        };
+        let mut changed = repositories;
+        changed.extend(self.named_submodules().filter(is_unused));
+        changed.retain(|path| {
+            let before = known.get(path);
+            before.is_none() || before != self.nested_repository_state(path).as_ref()
+        });
+        changed
     }
 
     /// Whether a directory of the worktree is its own repository.
@@ -530,24 +578,4 @@ fn read_line(file: &Path) -> Option<OsString> {
     open_regular(file).ok()?.take(MAX_LINK_BYTES).read_to_end(&mut bytes).ok()?;
     let line = bytes.split(|byte| *byte == b'\n').next()?;
     Some(OsStr::from_bytes(line).to_owned())
-}
-
-/// Whether two files have the same bytes.
-fn have_equal_contents(one: File, other: File) -> io::Result<bool> {
-    if one.metadata()?.len() != other.metadata()?.len() {
-        return Ok(false);
-    }
-    let (mut one, mut other) = (io::BufReader::new(one), io::BufReader::new(other));
-    loop {
-        let (left, right) = (one.fill_buf()?, other.fill_buf()?);
-        let count = left.len().min(right.len());
-        if left.get(..count) != right.get(..count) {
-            return Ok(false);
-        }
-        if count == 0 {
-            return Ok(left.len() == right.len());
-        }
-        one.consume(count);
-        other.consume(count);
-    }
 }

@@ -55,19 +55,53 @@ pub(super) fn find(top: &Path, paths: Vec<PathBuf>) -> Vec<PathBuf> {
     found
 }
 
+/// Finds the git directories of submodules in `modules` of a git directory, by their paths from it.
+/// Those of nested submodules belong to the outer ones. What is not a git directory counts as one if
+/// it contains files.
+pub(super) fn submodule_git_directories(git: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut open = vec![PathBuf::from("modules")];
+    let mut entries = 0;
+    while let Some(path) = open.pop().filter(|_| entries < MAX_ENTRIES) {
+        entries += 1;
+        let full = git.join(&path);
+        if !full.symlink_metadata().is_ok_and(|data| data.is_dir()) {
+            continue;
+        }
+        let listed: Vec<_> = std::fs::read_dir(&full).into_iter().flatten().flatten().collect();
+        let is_directory =
+            |entry: &std::fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+        // The name of a submodule may contain slashes.
+        if listed.iter().all(is_directory) {
+            open.extend(listed.iter().map(|entry| path.join(entry.file_name())));
+        } else {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
+
 /// Returns a hash of the files of a repository and of its git directory. It contains no times: those
 /// of a file change with its hard links, and git links the objects of local clones. Another binary
 /// may compute another hash for the same files.
 pub(super) fn state(repository: &Path) -> io::Result<u64> {
     let mut hash = DefaultHasher::new();
-    let mut directories = vec![(repository.to_owned(), false)];
-    // That of a submodule is elsewhere.
-    let elsewhere = git_directory(repository).filter(|git| !git.starts_with(repository));
+    let repository = repository.canonicalize()?;
+    let mut directories = vec![(repository.clone(), false)];
+    // That of a submodule is elsewhere; its `.git` names it by a path from the submodule.
+    let git = git_directory(&repository).map(|git| git.canonicalize()).transpose()?;
+    let elsewhere = git.filter(|git| !git.starts_with(&repository));
     directories.extend(elsewhere.map(|git| (git, false)));
+    let mut files = 0;
     while let Some((directory, has_objects)) = directories.pop() {
         let entries: Result<Vec<_>, _> = std::fs::read_dir(&directory)?.collect();
         let mut paths: Vec<PathBuf> = entries?.into_iter().map(|entry| entry.path()).collect();
         paths.sort();
+        files += paths.len();
+        if files > MAX_ENTRIES {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
         // `git status` updates the index.
         let is_git = directory.join("HEAD").is_file() && directory.join("objects").is_dir();
         for path in paths {

@@ -1,7 +1,7 @@
 //! Opens files that commands may have replaced by links or pipes.
 
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, BufRead as _, BufReader};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
@@ -13,5 +13,25 @@ pub(super) fn open_regular(file: &Path) -> io::Result<File> {
     match opened.metadata()?.is_file() {
         true => Ok(opened),
         false => Err(io::ErrorKind::InvalidInput.into()),
+    }
+}
+
+/// Whether two files have the same bytes.
+pub(super) fn have_equal_contents(one: File, other: File) -> io::Result<bool> {
+    if one.metadata()?.len() != other.metadata()?.len() {
+        return Ok(false);
+    }
+    let (mut one, mut other) = (BufReader::new(one), BufReader::new(other));
+    loop {
+        let (left, right) = (one.fill_buf()?, other.fill_buf()?);
+        let count = left.len().min(right.len());
+        if left.get(..count) != right.get(..count) {
+            return Ok(false);
+        }
+        if count == 0 {
+            return Ok(left.len() == right.len());
+        }
+        one.consume(count);
+        other.consume(count);
     }
 }

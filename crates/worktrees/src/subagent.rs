@@ -7,7 +7,7 @@ use parallax_config::worktrees::is_valid_name;
 use parallax_protocol::event::Failure;
 
 use crate::contents::Contents;
-use crate::{Checkout, IgnoredFiles, Worktree, WorktreeRequest, dirs, manage};
+use crate::{Checkout, IgnoredFiles, NestedRepositories, Worktree, WorktreeRequest, dirs, manage};
 
 /// Characters of the agent in the name of its worktree.
 const AGENT: usize = 40;
@@ -83,6 +83,8 @@ impl Worktree {
             None => Vec::new(),
         };
         let nested_repositories = contents.nested_repositories()?;
+        let nested_repositories =
+            contents.changed_repositories(nested_repositories, &NestedRepositories::new());
         Ok(SubagentEnd::Retained(SubagentChanges { commit, files, nested_repositories }))
     }
 

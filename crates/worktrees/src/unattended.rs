@@ -149,12 +149,9 @@ impl Worktree {
     ) -> Result<WorktreeChanges, Failure> {
         let contents = Contents::read(&self.record)?;
         let head = contents.commit(message)?;
-        let mut nested_repositories = contents.nested_repositories()?;
+        let nested_repositories = contents.nested_repositories()?;
         let ignored_files = contents.ignored_files(&nested_repositories)?;
-        nested_repositories.retain(|path| {
-            let before = known.get(path);
-            before.is_none() || before != contents.nested_repository_state(path).as_ref()
-        });
+        let nested_repositories = contents.changed_repositories(nested_repositories, known);
         let git = contents.git();
         let base = self.record.base.as_str();
         let output = format!("--output={}", patch.display());

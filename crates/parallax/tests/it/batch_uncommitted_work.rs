@@ -74,6 +74,41 @@ fn worktree_with_work_in_a_submodule_is_kept() {
 }
 
 #[test]
+fn worktree_with_hidden_work_in_a_submodule_is_kept() {
+    const BACK: &str = "git -c user.name=x -c user.email=x@y commit -qam x && git checkout -q -";
+    let branch = format!("cd lib && git checkout -qb feat && echo precious >> lib.c && {BACK}");
+    let tag = "cd lib && git checkout -q --detach && echo precious >> lib.c && git -c user.name=x -c \
+               user.email=x@y commit -qam x && git tag it && git checkout -q -";
+    let stash = "cd lib && echo precious >> lib.c && git -c user.name=x -c user.email=x@y stash -q";
+    let removed = format!("{branch} && cd .. && rm -rf lib && mkdir lib");
+    let tasks = [
+        ("stash", stash),
+        ("branch", &branch),
+        ("tag", tag),
+        ("removed", &removed),
+        ("none", "rm -rf lib; mkdir lib; echo t > t.txt"),
+    ];
+    let world = repository(&commands(&tasks));
+    let setup = add_submodule(&world);
+    let ids: Vec<String> = tasks.iter().map(|(id, _)| (*id).to_owned()).collect();
+    let plan = plan(&world, &ids, &json!({"setup": [setup]}));
+    let output = batch(&world, &[plan, "--jobs", "2"]);
+    assert_eq!(output.code(), 1, "{}", output.err());
+    for (id, name) in [
+        ("stash", "`lib`"),
+        ("branch", "`lib`"),
+        ("tag", "`lib`"),
+        ("removed", "`.git/modules/lib`"),
+    ] {
+        retained_worktree(&world, id);
+        let reason = result(&world, id)["reason"].to_string();
+        assert!(reason.contains(&format!("repositories {name} in")), "{reason}");
+    }
+    assert_eq!(result(&world, "none")["state"], json!("succeeded"));
+    assert_eq!(git(&world, &["worktree", "list"]).lines().count(), 5);
+}
+
+#[test]
 fn worktree_with_work_in_a_nested_repository_is_kept() {
     let tasks = [
         (
