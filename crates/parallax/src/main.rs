@@ -55,6 +55,7 @@ mod other_agents;
 mod policy_command;
 mod program_name;
 mod prompt_text;
+mod repository_variables;
 mod review_command;
 mod sandbox_command;
 mod scope_option;
@@ -122,7 +123,10 @@ fn main() -> std::process::ExitCode {
         }
     }
     let code = match Invocation::read(&argv, &startup) {
-        Ok(invocation) => launch::launch(invocation, startup),
+        Ok(invocation) => {
+            repository_variables::remove(&invocation);
+            launch::launch(invocation, startup)
+        }
         Err(refusal) => refuse(&refusal, &argv),
     };
     code.into()

@@ -334,6 +334,8 @@ pub(crate) fn shell_options(launch: &SessionConfig, artifacts: PathBuf) -> Shell
     let pairs = environment.user_file_variables();
     options.user_variables = pairs.map(|(name, value)| (name.into(), value.into())).collect();
     options.trusted_folder = launch.config.trust.trusted;
+    let (dirs, directory) = (&launch.config.dirs, &launch.options.directory);
+    options.in_own_worktree = parallax_config::worktrees::worktree_of(dirs, directory).is_some();
     options.sandbox = sandbox;
     options.block_substitution =
         settings.command_substitution() == parallax_config::CommandSubstitution::Block;

@@ -30,6 +30,7 @@ pub mod read_background_output;
 pub mod read_file;
 pub mod read_many_files;
 pub mod replace;
+mod repository_variables;
 pub mod run_shell_command;
 mod sandbox_options;
 pub mod save_memory;
@@ -46,6 +47,7 @@ pub mod write_file;
 pub mod write_todos;
 
 pub use change::file_diff;
+pub use repository_variables::is_repository_variable;
 pub use run_shell_command::UserShell;
 pub use sandbox_options::{SandboxOptions, WorktreeAccess};
 pub use shell_options::{RedactionOptions, ShellOptions};

@@ -15,6 +15,7 @@ use parallax_exec::environment::{
 use parallax_protocol::secret::{Redact, SecretVariables};
 use parallax_protocol::shell::BackgroundCompletion;
 
+use crate::repository_variables::is_repository_variable;
 use crate::sandbox_options::SandboxOptions;
 
 /// The settings `tools.shell.*`, `tools.truncateToolOutputThreshold`, and
@@ -50,6 +51,9 @@ pub struct ShellOptions {
     /// Whether the directory is trusted; if not, git runs without the user's configuration and
     /// without programs of the repository.
     pub trusted_folder: bool,
+    /// Whether the directory is a worktree that Parallax created: variables of this process that
+    /// make git use another repository are then removed from the environment of commands.
+    pub in_own_worktree: bool,
     /// The session's directory for complete copies of long outputs. The model must be allowed to
     /// read it.
     pub output_dir: PathBuf,
@@ -104,6 +108,7 @@ impl ShellOptions {
             dotenv_names: Vec::new(),
             user_variables: Vec::new(),
             trusted_folder: true,
+            in_own_worktree: false,
             output_dir,
             block_substitution: false,
             sandbox: None,
@@ -135,14 +140,19 @@ impl ShellOptions {
 
     /// Returns the variables of this process and those of the user's `.env`.
     fn variables(&self) -> Vec<(OsString, OsString)> {
-        std::env::vars_os().chain(self.user_variables.iter().cloned()).collect()
+        self.process_variables().chain(self.user_variables.iter().cloned()).collect()
+    }
+
+    fn process_variables(&self) -> impl Iterator<Item = (OsString, OsString)> {
+        let is_kept = |name: &OsString| !(self.in_own_worktree && is_repository_variable(name));
+        std::env::vars_os().filter(move |(name, _)| is_kept(name))
     }
 
     /// Returns the environment of a command that the user types: all variables of the process, but
     /// none of the `.env` files, because the model reads the output.
     pub(crate) fn user_command_environment(&self) -> Vec<(OsString, OsString)> {
         let own = pass(self.user_variables.iter().cloned(), &self.redaction()).variables;
-        user_command_environment(std::env::vars_os().chain(own), &self.pager)
+        user_command_environment(self.process_variables().chain(own), &self.pager)
     }
 
     fn redaction(&self) -> Redaction {

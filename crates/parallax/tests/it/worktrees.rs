@@ -365,3 +365,29 @@ fn branch_that_another_process_moved_is_named_with_the_last_commit() {
         "{output}"
     );
 }
+
+#[test]
+fn variables_of_a_git_hook_do_not_reach_a_worktree() {
+    let line = "git rev-parse --git-dir; echo x > x; git add x; git -c user.name=x -c user.email=x@y commit -qm own";
+    let world = repository(&shell(line));
+    let git_directory = world.home.project().join(".git");
+    let variables =
+        [("GIT_DIR", git_directory.clone()), ("GIT_INDEX_FILE", git_directory.join("index"))];
+    let mut command = world.command(&["-w=fix", "-p", "work", "-y"]);
+    command.envs(variables.clone());
+    let output = finish(command);
+    assert!(output.err().contains("Kept worktree `fix` (1 commit)"), "{}", output.err());
+    let outputs = crate::support::answers(&world.server).join("\n");
+    assert!(outputs.contains(".git/worktrees/fix"), "{outputs}");
+
+    let setup = "git -c user.name=x -c user.email=x@y commit -q --allow-empty -m setup";
+    let task = json!({"id": "t", "prompt": "work", "approval_mode": "yolo", "setup": [setup],
+        "check": ["git rev-parse --git-dir | grep worktrees"]});
+    world.home.write("plan.jsonl", &task.to_string()).expect("a plan");
+    let mut command = world.command(&["batch", "plan.jsonl"]);
+    command.envs(variables);
+    let output = finish(command);
+    assert_eq!(output.code(), 0, "{}", output.err());
+    assert_eq!(git(&world, &["log", "--format=%s", "main"]), "first");
+    assert_eq!(git(&world, &["status", "--porcelain", "--untracked-files=no"]), "");
+}

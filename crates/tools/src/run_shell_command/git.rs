@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::granted_paths::real;
 use super::repository;
+use crate::repository_variables::is_repository_variable;
 use crate::small_files::bytes_of;
 
 mod listing;
@@ -73,19 +74,8 @@ pub(super) fn neutralise(
 /// # Errors
 /// Returns the path of a configuration file that cannot be read.
 pub fn own_git_environment(directory: &Path) -> Result<Vec<(OsString, OsString)>, PathBuf> {
-    const ELSEWHERE: &[&str] = &[
-        "GIT_DIR",
-        "GIT_WORK_TREE",
-        "GIT_INDEX_FILE",
-        "GIT_COMMON_DIR",
-        "GIT_OBJECT_DIRECTORY",
-        "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-        "GIT_NAMESPACE",
-        "GIT_PREFIX",
-        "GIT_EXTERNAL_DIFF",
-    ];
     let mut environment: Vec<(OsString, OsString)> = std::env::vars_os()
-        .filter(|(name, _)| !ELSEWHERE.iter().any(|other| name == other))
+        .filter(|(name, _)| name != "GIT_EXTERNAL_DIFF" && !is_repository_variable(name))
         .collect();
     for (name, value) in [
         ("GIT_TERMINAL_PROMPT", "0"),
