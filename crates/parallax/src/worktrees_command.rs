@@ -134,6 +134,10 @@ impl SessionWorktree {
             ));
         }
         let worktree = Worktree::create(&current_directory()?, request)?;
+        if let Some(warning) = worktree.filter_warning() {
+            // A closed pipe is not an error here.
+            let _ = writeln!(std::io::stderr(), "warning: {warning}");
+        }
         if let Err(error) = std::env::set_current_dir(worktree.directory()) {
             let path = worktree.directory().display().to_string();
             worktree.discard();

@@ -51,7 +51,7 @@ use parallax_sandbox::{Plan, Support, Tier};
 use serde_json::{Value, json};
 
 pub use self::confined::{mounts, write_scope};
-pub use self::git::own_git_environment;
+pub use self::git::{overridden_filters, own_git_environment};
 pub use self::reverted_protected_files::replaced_files;
 pub use self::user_shell::UserShell;
 pub use crate::git_directories::GitDirectories;

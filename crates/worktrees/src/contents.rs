@@ -64,6 +64,16 @@ impl<'r> Contents<'r> {
         &self.git
     }
 
+    /// Returns the checkout that the worktree was created from.
+    pub(super) fn main(&self) -> &Path {
+        &self.record.main
+    }
+
+    /// Returns the commit that the worktree started from.
+    pub(super) fn base(&self) -> &str {
+        &self.record.base
+    }
+
     fn commit_of(&self, name: &str) -> Option<String> {
         let name = format!("{name}^{{commit}}");
         let found = ["rev-parse", "--verify", "--quiet", "--end-of-options", &name];
@@ -180,6 +190,7 @@ impl<'r> Contents<'r> {
         }
         self.unstage_included(&head)?;
         let tree = self.git.line(&["write-tree"])?;
+        self.check_filters(&tree)?;
         let before = self.git.line(&["rev-parse", "--verify", &format!("{head}^{{tree}}")])?;
         let commit = match tree == before {
             true => head,
@@ -466,7 +477,7 @@ impl<'r> Contents<'r> {
 
     /// Copies the index of the worktree, which knows the state of unchanged files; without a usable
     /// one, builds it from the commit.
-    fn prepare_index(&self, head: &str) -> Result<(), Failure> {
+    pub(super) fn prepare_index(&self, head: &str) -> Result<(), Failure> {
         let copied = self
             .worktree_directory
             .as_ref()

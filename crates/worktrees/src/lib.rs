@@ -5,6 +5,7 @@
 mod apply;
 mod carry;
 mod contents;
+mod filters;
 mod git;
 mod ignored_files;
 mod lock;
@@ -265,10 +266,13 @@ impl Worktree {
                 merged = head;
             }
         }
+        let merge = match contents.check_filters_of_files(&merged) {
+            Ok(()) => format!("merge:    git merge {merged}"),
+            Err(failure) => format!("warning:  {}", failure.message),
+        };
         Ok(WorktreeEnd::Retained(format!(
             "Kept worktree `{name}` ({holds}): {}{place}\n  continue: parallax worktrees open \
-             {name}\n  merge:    git merge {merged}\n  remove:   parallax worktrees remove --force \
-             {name}",
+             {name}\n  {merge}\n  remove:   parallax worktrees remove --force {name}",
             path.display()
         )))
     }

@@ -71,7 +71,11 @@ impl Worktree {
         let contents = Contents::read(&self.record)?;
         let commit = match (state.is_on_own_branch(), state.has_changes) {
             (false, _) => None,
-            (true, false) => Some(contents.head()),
+            (true, false) => {
+                let head = contents.head();
+                contents.check_filters(&head)?;
+                Some(head)
+            }
             (true, true) => {
                 let commit = contents.commit(message)?;
                 contents.publish_index()?;

@@ -46,6 +46,12 @@ fn shell(line: &str) -> Value {
     ])
 }
 
+/// The same shell command in each of these sessions.
+fn shell_each(line: &str, sessions: usize) -> Value {
+    let one = shell(line);
+    Value::Array((0..sessions).flat_map(|_| [one[0].clone(), json!({"text": "done"})]).collect())
+}
+
 #[test]
 fn unchanged_worktree_is_removed_at_the_end() {
     let world = repository(&shell("pwd; cat a.txt"));
@@ -390,4 +396,43 @@ fn variables_of_a_git_hook_do_not_reach_a_worktree() {
     assert_eq!(output.code(), 0, "{}", output.err());
     assert_eq!(git(&world, &["log", "--format=%s", "main"]), "first");
     assert_eq!(git(&world, &["status", "--porcelain", "--untracked-files=no"]), "");
+}
+
+#[test]
+fn files_with_a_filter_of_the_repository_are_not_committed_unfiltered() {
+    let world = repository(&shell_each("echo new >> a.sec; echo x > b.txt", 3));
+    for (key, value) in [("clean", "tr a-z b-za"), ("smudge", "tr b-za a-z"), ("required", "true")]
+    {
+        git(&world, &["config", &format!("filter.rot.{key}"), value]);
+    }
+    world.home.write(".gitattributes", "*.sec filter=rot\n").expect("a file");
+    world.home.write("a.sec", "secret\n").expect("a file");
+    git(&world, &["add", "-A"]);
+    git(&world, &["commit", "-qm", "secret"]);
+    let output = world.run_well(&["-w=fix", "-p", "work", "-y"]);
+    let err = output.err();
+    assert!(err.contains("do not run in the worktree: `rot`"), "{err}");
+    assert!(
+        err.contains("(`rot`), which Parallax does not run") && err.contains("`a.sec`"),
+        "{err}"
+    );
+    assert!(!err.contains("git merge"), "{err}");
+
+    let task = json!({"id": "t", "prompt": "work", "approval_mode": "yolo"});
+    world.home.write("plan.jsonl", &task.to_string()).expect("a plan");
+    let output = world.run(&["batch", "plan.jsonl"]);
+    assert_eq!(output.code(), 1, "{}", output.err());
+    let result: Value =
+        serde_json::from_str(&world.read("plan-results/results/t/result.json")).expect("JSON");
+    let reason = result["reason"].as_str().unwrap_or_default();
+    assert!(reason.contains("`a.sec`") && reason.contains("`rot`"), "{reason}");
+    let worktree = std::path::PathBuf::from(result["worktree"].as_str().expect("a worktree"));
+    assert!(std::fs::read_to_string(worktree.join("a.sec")).expect("a file").ends_with("new\n"));
+
+    // The user's own filters run.
+    git(&world, &["config", "--remove-section", "filter.rot"]);
+    let own = "[filter \"rot\"]\n\tclean = tr a-z b-za\n\tsmudge = tr b-za a-z\n";
+    world.home.write_home(".gitconfig", own).expect("a configuration");
+    let output = world.run_well(&["batch", "plan.jsonl", "--retry-failed"]);
+    assert!(world.read("plan-results/results/t/patch.diff").contains("+ofx"), "{}", output.err());
 }

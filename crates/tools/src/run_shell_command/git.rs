@@ -97,6 +97,22 @@ pub fn own_git_environment(directory: &Path) -> Result<Vec<(OsString, OsString)>
     }
 }
 
+/// Returns the names of the filters whose programs turn files into what git stores, but do not run in
+/// `directory`, because the repository configures them. Blocking.
+pub fn overridden_filters(directory: &Path) -> Vec<String> {
+    let mut environment: Vec<(OsString, OsString)> = std::env::vars_os().collect();
+    let directory = repository::resolve_like_git(directory);
+    let (pairs, _) = overrides(&mut environment, &directory, &[]);
+    let name = |(key, _): &(String, String)| {
+        let (name, last) = key.strip_prefix("filter.")?.rsplit_once('.')?;
+        matches!(last, "clean" | "process").then(|| name.to_owned())
+    };
+    let mut names: Vec<String> = pairs.iter().filter_map(name).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
 fn overrides(
     environment: &mut Vec<(OsString, OsString)>,
     directory: &Path,

@@ -1,0 +1,103 @@
+//! Files that git stores through a filter of the repository's own configuration. Parallax does not
+//! run such programs, so a worktree has the stored contents, and a commit would contain what the
+//! filter must change first.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
+
+use parallax_protocol::event::Failure;
+use parallax_protocol::excerpt::one_line;
+use parallax_tools::run_shell_command::overridden_filters;
+
+use crate::contents::Contents;
+use crate::{Worktree, failure};
+
+/// Files that a message names.
+const MAX_NAMES: usize = 20;
+/// Paths of one command line.
+const PATHS_AT_ONCE: usize = 200;
+
+impl Worktree {
+    /// Returns a warning for the user if filters of the repository do not run in the worktree.
+    /// Blocking.
+    pub fn filter_warning(&self) -> Option<String> {
+        let filters = overridden_filters(&self.record.main);
+        (!filters.is_empty()).then(|| {
+            format!(
+                "Filters that the repository configures do not run in the worktree: {}. Files with \
+                 them have their stored contents there, and changes of these files cannot be merged; \
+                 configure the filters with `git config --global` to use them",
+                quoted(filters.iter().map(String::as_str))
+            )
+        })
+    }
+}
+
+impl Contents<'_> {
+    /// Checks that a commit or tree changes no file since the base that has a filter which does not
+    /// run.
+    pub(super) fn check_filters(&self, tree: &str) -> Result<(), Failure> {
+        let filters = overridden_filters(self.main());
+        if filters.is_empty() {
+            return Ok(());
+        }
+        let words = ["diff-tree", "-r", "-z", "--no-renames", "--name-only", "--diff-filter=d"];
+        let words = [words.as_slice(), &[self.base(), tree]].concat();
+        self.check_paths(&self.git().paths(&words)?, &filters)
+    }
+
+    /// Like `check_filters`, also for files that are not committed.
+    pub(super) fn check_filters_of_files(&self, commit: &str) -> Result<(), Failure> {
+        self.check_filters(commit)?;
+        let filters = overridden_filters(self.main());
+        if filters.is_empty() {
+            return Ok(());
+        }
+        self.prepare_index(&self.head())?;
+        let changed = ["ls-files", "-z", "--modified", "--others", "--exclude-standard"];
+        self.check_paths(&self.git().paths(&changed)?, &filters)
+    }
+
+    fn check_paths(&self, paths: &[PathBuf], filters: &[String]) -> Result<(), Failure> {
+        let mut found: BTreeMap<PathBuf, String> = BTreeMap::new();
+        for some in paths.chunks(PATHS_AT_ONCE) {
+            let words = ["check-attr", "-z", "filter", "--"].map(OsString::from);
+            let words = words.into_iter().chain(some.iter().map(|path| path.clone().into()));
+            let output = self.git().bytes(&words.collect::<Vec<_>>())?;
+            let fields: Vec<&[u8]> = output.split(|byte| *byte == 0).collect();
+            for entry in fields.chunks_exact(3) {
+                let [path, _, value] = entry else { continue };
+                let value = String::from_utf8_lossy(value).into_owned();
+                if filters.contains(&value) {
+                    found.insert(PathBuf::from(OsStr::from_bytes(path)), value);
+                }
+            }
+        }
+        if found.is_empty() {
+            return Ok(());
+        }
+        let names: Vec<_> = found.keys().map(|path| path.to_string_lossy()).collect();
+        let mut used: Vec<&str> = found.values().map(String::as_str).collect();
+        used.sort_unstable();
+        used.dedup();
+        Err(failure(format!(
+            "Changed files have a filter that the repository configures ({}), which Parallax does not \
+             run; a commit of them has the wrong contents, so do not merge it: {}",
+            quoted(used.into_iter()),
+            quoted(names.iter().map(AsRef::as_ref))
+        )))
+    }
+}
+
+/// Quotes names for one line; many are truncated.
+fn quoted<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<String> = names.map(|name| format!("`{}`", one_line(name))).collect();
+    let shown = names.get(..names.len().min(MAX_NAMES)).unwrap_or_default();
+    let mut text = shown.join(", ");
+    if names.len() > MAX_NAMES {
+        text.push_str(&format!(", and {} more", names.len() - MAX_NAMES));
+    }
+    text
+}
