@@ -6,7 +6,7 @@ use parallax_worktrees::{PatchEnd, apply_patch, create_branch};
 
 use crate::directory::BatchDirectory;
 use crate::error::BatchError;
-use crate::result::TaskState;
+use crate::result::{TaskState, sha256};
 
 /// How results are brought home.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,6 +76,14 @@ pub fn apply_results(
             continue;
         };
         let patch = files.file("patch.diff");
+        if let Some(expected) = &result.patch_sha256
+            && let Ok(actual) = sha256(&patch)
+            && actual != *expected
+        {
+            let reason = format!("`{}` is not the patch that the task wrote", patch.display());
+            report(id, &ApplyEnd::Failed(reason));
+            continue;
+        }
         let end = match form {
             ApplyForm::Branch => {
                 match create_branch(repository, branch, commit, base, &patch, &result.title) {

@@ -1,13 +1,16 @@
 //! The result of a task: the same object from every executor.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
 
 use parallax_protocol::excerpt::one_line;
 use parallax_worktrees::NestedRepositories;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 
-use crate::plan::{PlannedTask, Repository};
+use crate::error::BatchError;
+use crate::plan::{PlannedTask, Repository, hex};
 
 /// Characters of a title.
 const TITLE_LENGTH: usize = 72;
@@ -228,4 +231,18 @@ pub(crate) enum AttemptStage {
     Setup,
     /// The agent works.
     Agent,
+}
+
+/// The SHA-256 of a file, in hexadecimal. Blocking.
+pub(crate) fn sha256(file: &Path) -> Result<String, BatchError> {
+    let failed = |source| BatchError::Read { file: file.to_owned(), source };
+    let mut opened = std::fs::File::open(file).map_err(failed)?;
+    let mut hash = Sha256::new();
+    let mut buffer = [0; 16 * 1024];
+    loop {
+        match opened.read(&mut buffer).map_err(failed)? {
+            0 => return Ok(hex(&hash.finalize())),
+            count => hash.update(buffer.get(..count).unwrap_or_default()),
+        }
+    }
 }

@@ -1,19 +1,16 @@
 //! The end of a task: changes, checks, and the result.
 
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use parallax_protocol::excerpt::one_line;
 use parallax_protocol::ids::SessionId;
-use sha2::{Digest as _, Sha256};
 
 use super::{TaskAttempt, TaskOutcome, now};
 use crate::blocking::blocking;
 use crate::directory::write_atomically;
 use crate::error::BatchError;
 use crate::events::EventSummary;
-use crate::plan::hex;
-use crate::result::{Attempt, AttemptStage, AttemptUsage, TaskResult, TaskState, title};
+use crate::result::{Attempt, AttemptStage, AttemptUsage, TaskResult, TaskState, sha256, title};
 use crate::workspace::TaskWorkspace;
 
 impl TaskAttempt<'_> {
@@ -179,17 +176,4 @@ fn missing_files(repositories: &[PathBuf], worktree: &Path) -> String {
         names.join(", "),
         worktree.display()
     )
-}
-
-fn sha256(file: &Path) -> Result<String, BatchError> {
-    let failed = |source| BatchError::Read { file: file.to_owned(), source };
-    let mut opened = std::fs::File::open(file).map_err(failed)?;
-    let mut hash = Sha256::new();
-    let mut buffer = [0; 16 * 1024];
-    loop {
-        match opened.read(&mut buffer).map_err(failed)? {
-            0 => return Ok(hex(&hash.finalize())),
-            count => hash.update(buffer.get(..count).unwrap_or_default()),
-        }
-    }
 }

@@ -321,8 +321,18 @@ fn batch_results_are_applied_as_changes_or_branches() {
     let unknown = batch(&world, &["apply", "plan-results", "nothing"]);
     assert_eq!(unknown.code(), 42, "{}", unknown.err());
 
-    // A result without its patch does not keep the others from being applied.
+    // A patch that is not the one of the task is not applied.
     let results = world.home.project().join("plan-results/results");
+    let patch = results.join("t2x/patch.diff");
+    let text = std::fs::read_to_string(&patch).expect("a patch");
+    let whole = text.rfind("diff --git").expect("two files");
+    std::fs::write(&patch, &text[..whole]).expect("a patch");
+    let output = batch(&world, &["apply", "plan-results", "t2x"]);
+    let reason = "t2x: failed, nothing changed: `";
+    assert!(output.code() == 1 && output.stdout().contains(reason), "{}", output.stdout());
+    assert!(output.stdout().contains("is not the patch that the task wrote"));
+
+    // A result without its patch does not keep the others from being applied.
     std::fs::remove_file(results.join("t0x/patch.diff")).expect("a patch");
     let output = batch(&world, &["apply", "plan-results", "t0x", "t1x"]);
     let out = output.stdout();
