@@ -12,9 +12,12 @@ use parallax_headless::{
 };
 use parallax_protocol::content::Part;
 use parallax_protocol::event::{Failure, FailureKind};
+use parallax_protocol::excerpt::one_line;
 use parallax_protocol::op::Prompt;
 use parallax_protocol::policy::ApprovalMode;
-use parallax_review::{Diff, SCHEMA, Severity, findings_of, findings_text, review_prompt, sarif};
+use parallax_review::{
+    Diff, Finding, SCHEMA, Severity, findings_of, findings_text, review_prompt, sarif,
+};
 use parallax_sdk::{LaunchOptions, RunLimits, SessionConfig};
 use parallax_worktrees::{ReviewScope, review_diff};
 use serde_json::{Value, json};
@@ -144,7 +147,8 @@ pub(crate) async fn run(arguments: ReviewArguments) -> Result<ExitCode, Failure>
         true => json!({"findings": []}),
         false => ask(&arguments, &text).await?,
     };
-    let (findings, left_out) = findings_of(&answer, &diff)
+    let top = parallax_worktrees::top_of(Path::new("."));
+    let (findings, others) = findings_of(&answer, &diff, top.as_deref())
         .map_err(|error| input(format!("The model's findings cannot be read: {error}")))?;
     let text = match format {
         ReviewFormat::Text => findings_text(&findings, &diff),
@@ -153,13 +157,22 @@ pub(crate) async fn run(arguments: ReviewArguments) -> Result<ExitCode, Failure>
     };
     // A closed pipe is not an error here.
     let _ = io::stdout().write_all(text.as_bytes());
-    if left_out > 0 {
-        let line = format!("warning: Findings about unchanged files were omitted: {left_out}");
+    let limit = arguments.fail_on.map(FailOn::severity);
+    let fails = |finding: &&Finding| limit.is_some_and(|limit| finding.severity <= limit);
+    if !others.is_empty() {
+        let line = format!("warning: Findings about unchanged files were omitted: {}", others.len());
         let _ = writeln!(io::stderr(), "{line}");
     }
-    let fails = arguments
-        .fail_on
-        .is_some_and(|limit| findings.iter().any(|finding| finding.severity <= limit.severity()));
+    for Finding { file, line, severity, title, .. } in others.iter().filter(fails) {
+        // The model may have named a changed file in another way.
+        let (severity, file, title) = (severity.as_str(), one_line(file), one_line(title));
+        let _ = writeln!(
+            io::stderr(),
+            "error: This finding fails the run, but its file is not among the changes: {severity} \
+             {file}:{line} {title}"
+        );
+    }
+    let fails = findings.iter().chain(&others).any(|finding| fails(&finding));
     Ok(if fails { ExitCode::GENERAL } else { ExitCode::SUCCESS })
 }
 

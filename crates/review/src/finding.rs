@@ -1,5 +1,7 @@
 //! The findings of a review.
 
+use std::path::Path;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -57,25 +59,47 @@ pub struct Finding {
     pub suggestion: String,
 }
 
-/// Returns the findings in a model's answer, most severe first, and the number of findings that
-/// were dropped because the diff does not change their files.
+/// Returns the findings in a model's answer about files that the diff changes, and those about other
+/// files, most severe first. `top`: the top directory of the repository, for absolute paths.
 ///
 /// # Errors
 /// Returns an error if the answer does not match the schema.
-pub fn findings_of(answer: &Value, diff: &Diff) -> Result<(Vec<Finding>, usize), String> {
+pub fn findings_of(
+    answer: &Value,
+    diff: &Diff,
+    top: Option<&Path>,
+) -> Result<(Vec<Finding>, Vec<Finding>), String> {
     let list = answer.get("findings").cloned().unwrap_or_default();
     let all: Vec<Finding> = serde_json::from_value(list).map_err(|error| error.to_string())?;
-    let count = all.len();
-    let mut findings: Vec<Finding> =
-        all.into_iter().filter(|finding| diff.has(&finding.file)).collect();
-    for finding in &mut findings {
+    let (mut findings, mut others) = (Vec::new(), Vec::new());
+    for mut finding in all {
         finding.line = finding.line.max(1);
+        match changed_file(&finding.file, diff, top) {
+            Some(file) => {
+                finding.file = file;
+                findings.push(finding);
+            }
+            None => others.push(finding),
+        }
     }
-    findings.sort_by(|one, other| {
-        (one.severity, &one.file, one.line).cmp(&(other.severity, &other.file, other.line))
-    });
-    let left_out = count - findings.len();
-    Ok((findings, left_out))
+    for list in [&mut findings, &mut others] {
+        list.sort_by(|one, other| {
+            (one.severity, &one.file, one.line).cmp(&(other.severity, &other.file, other.line))
+        });
+    }
+    Ok((findings, others))
+}
+
+/// Returns the changed file that a model means by a path: as in the diff, below the repository, or
+/// with the prefixes of a diff's header.
+fn changed_file(path: &str, diff: &Diff, top: Option<&Path>) -> Option<String> {
+    let path = path.trim();
+    let inside = top.and_then(|top| Path::new(path).strip_prefix(top).ok()?.to_str());
+    let mut candidates: Vec<&str> = inside.into_iter().chain([path]).collect();
+    let plain = path.trim_start_matches("./");
+    candidates.push(plain);
+    candidates.extend(["a/", "b/"].iter().filter_map(|prefix| plain.strip_prefix(prefix)));
+    candidates.into_iter().find(|path| diff.has(path)).map(str::to_owned)
 }
 
 #[cfg(test)]
@@ -93,10 +117,22 @@ mod tests {
         };
         let answer = json!({"findings": [finding("x", 0, "low"), finding("y", 1, "high"),
             finding("x", 2, "critical")]});
-        let (findings, left_out) = findings_of(&answer, &diff).expect("findings");
+        let (findings, others) = findings_of(&answer, &diff, None).expect("findings");
         let seen: Vec<_> = findings.iter().map(|it| (it.severity, it.line)).collect();
         assert_eq!(seen, [(Severity::Critical, 2), (Severity::Low, 1)]);
-        assert_eq!(left_out, 1);
-        assert!(findings_of(&json!({"findings": [{"file": 1}]}), &diff).is_err());
+        assert_eq!(others.len(), 1);
+        assert!(findings_of(&json!({"findings": [{"file": 1}]}), &diff, None).is_err());
+    }
+
+    #[test]
+    fn paths_of_findings_are_those_of_the_diff() {
+        let diff = Diff::parse("--- a/s/x\n+++ b/s/x\n@@ -1 +1 @@\n-a\n+b\n");
+        let top = Some(Path::new("/repo"));
+        for path in ["s/x", "./s/x", "a/s/x", "b/s/x", "./b/s/x", "/repo/s/x", " s/x "] {
+            assert_eq!(changed_file(path, &diff, top).as_deref(), Some("s/x"), "{path}");
+        }
+        for path in ["x", "/other/s/x", "c/s/x", "../s/x", ""] {
+            assert_eq!(changed_file(path, &diff, top), None, "{path}");
+        }
     }
 }

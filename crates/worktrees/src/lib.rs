@@ -87,7 +87,13 @@ struct Checkout {
 
 /// Returns whether a directory is in a working tree of git. Blocking.
 pub fn is_in_working_tree(directory: &Path) -> bool {
-    Git::at(directory).is_ok_and(|git| git.line(&["rev-parse", "--show-toplevel"]).is_ok())
+    top_of(directory).is_some()
+}
+
+/// Returns the top directory of the working tree around a directory. Blocking.
+pub fn top_of(directory: &Path) -> Option<PathBuf> {
+    let top = Git::at(directory).ok()?.line(&["rev-parse", "--show-toplevel"]).ok()?;
+    Some(PathBuf::from(top))
 }
 
 impl Checkout {

@@ -21,7 +21,10 @@ fn changed(findings: &[Value]) -> World {
 #[test]
 fn findings_are_printed_and_can_fail_the_run() {
     let world = changed(&[finding("elsewhere.txt", "critical"), finding("a.txt", "medium")]);
-    let output = world.run_well(&["review", "--fail-on", "high"]);
+    let output = world.run(&["review", "--fail-on", "high"]);
+    let line = "its file is not among the changes: critical elsewhere.txt:1 Wrong number";
+    assert!(output.code() == 1 && output.err().contains(line), "{}", output.err());
+    let output = world.run_well(&["review"]);
     let out = output.stdout();
     assert!(out.starts_with("medium a.txt:1 Wrong number (bug)\n  It says two.\n"), "{out}");
     assert!(out.contains("    -one\n    +two\n") && out.ends_with("Findings: 1 medium\n"), "{out}");
@@ -39,6 +42,23 @@ fn findings_are_printed_and_can_fail_the_run() {
         (&json!("2.1.0"), &json!("warning"))
     );
     assert_eq!(git(&world, &["status", "--porcelain"]), "M a.txt");
+}
+
+#[test]
+fn finding_counts_if_the_model_spells_the_path_differently() {
+    for prefix in ["./", "b/", "/"] {
+        let world = changed(&[]);
+        let path = match prefix {
+            "/" => world.home.project().canonicalize().expect("a path").join("a.txt"),
+            prefix => format!("{prefix}a.txt").into(),
+        };
+        let answer = json!({"findings": [finding(&path.display().to_string(), "critical")]});
+        let script = json!([{"text": answer.to_string(), "repeat": 0}]).to_string();
+        let world = World::in_home(world.home, &script);
+        let output = world.run(&["review", "--fail-on", "high"]);
+        assert_eq!(output.code(), 1, "{path:?}: {}", output.err());
+        assert!(output.stdout().starts_with("critical a.txt:1 "), "{path:?}: {}", output.stdout());
+    }
 }
 
 #[test]
