@@ -160,7 +160,8 @@ pub(crate) async fn run(arguments: ReviewArguments) -> Result<ExitCode, Failure>
     let limit = arguments.fail_on.map(FailOn::severity);
     let fails = |finding: &&Finding| limit.is_some_and(|limit| finding.severity <= limit);
     if !others.is_empty() {
-        let line = format!("warning: Findings about unchanged files were omitted: {}", others.len());
+        let line =
+            format!("warning: Findings about unchanged files were omitted: {}", others.len());
         let _ = writeln!(io::stderr(), "{line}");
     }
     for Finding { file, line, severity, title, .. } in others.iter().filter(fails) {

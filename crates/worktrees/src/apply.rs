@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use parallax_protocol::event::Failure;
 
 use crate::failure;
-use crate::git::Git;
+use crate::git::{Git, no_working_tree};
 
 /// Result of applying a patch.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -132,9 +132,10 @@ fn commit_patch(
 
 /// Returns git for the top directory of the working tree.
 fn git_at_top(directory: &Path) -> Result<Git, Failure> {
-    let top = Git::at(directory)?
-        .line(&["rev-parse", "--show-toplevel"])
-        .map_err(|_| failure(format!("`{}` is not in a git working tree", directory.display())))?;
+    let top = Git::at(directory)?.line(&["rev-parse", "--show-toplevel"]).map_err(|error| {
+        let otherwise = format!("`{}` is not in a git working tree", directory.display());
+        no_working_tree(&error, otherwise)
+    })?;
     Git::at(Path::new(&top))
 }
 

@@ -79,3 +79,17 @@ impl Git {
         Ok(names.map(|name| PathBuf::from(OsStr::from_bytes(name))).collect())
     }
 }
+
+/// Explains why git found no working tree around a directory. `otherwise`: the usual reason.
+pub(crate) fn no_working_tree(error: &Failure, otherwise: String) -> Failure {
+    if !error.message.contains("dubious ownership") {
+        return failure(otherwise);
+    }
+    const REMEDY: &str = "git config --global --add safe.directory ";
+    let path = error.message.split_once(REMEDY).map(|(_, rest)| rest);
+    let path = path.and_then(|rest| rest.split("; ").next()).unwrap_or("PATH").trim();
+    failure(format!(
+        "git does not use this repository, because another user owns it. If you trust it, run \
+         `{REMEDY}{path}`"
+    ))
+}

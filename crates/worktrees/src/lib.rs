@@ -103,12 +103,12 @@ impl Checkout {
             return Ok(Self { top: record.main, relative });
         }
         let git = Git::at(directory)?;
-        let Ok(top) = git.line(&["rev-parse", "--show-toplevel"]) else {
-            return Err(failure(format!(
-                "`{}` is not in a git working tree; worktrees require one",
-                directory.display()
-            )));
-        };
+        let top = git.line(&["rev-parse", "--show-toplevel"]).map_err(|error| {
+            let display = directory.display();
+            let otherwise =
+                format!("`{display}` is not in a git working tree; worktrees require one");
+            git::no_working_tree(&error, otherwise)
+        })?;
         let real = |path: &Path| {
             path.canonicalize()
                 .map_err(|error| failure(format!("Failed to read `{}`: {error}", path.display())))

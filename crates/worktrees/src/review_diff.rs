@@ -4,6 +4,7 @@ use std::path::Path;
 
 use parallax_protocol::event::Failure;
 
+use crate::git::no_working_tree;
 use crate::{Git, failure};
 
 /// The changes to review.
@@ -24,12 +25,12 @@ pub enum ReviewScope {
 /// Returns an error if there is no repository, the commit is unknown, or git fails.
 pub fn review_diff(directory: &Path, scope: &ReviewScope) -> Result<String, Failure> {
     let git = Git::at(directory)?;
-    if git.line(&["rev-parse", "--is-inside-work-tree"]).is_err() {
-        return Err(failure(format!(
-            "`{}` is not in a git working tree; use `--pr PATCH` to review a patch",
-            directory.display()
-        )));
-    }
+    git.line(&["rev-parse", "--is-inside-work-tree"]).map_err(|error| {
+        let display = directory.display();
+        let otherwise =
+            format!("`{display}` is not in a git working tree; use `--pr PATCH` to review a patch");
+        no_working_tree(&error, otherwise)
+    })?;
     let base = match scope {
         ReviewScope::WorkingTree | ReviewScope::Staged => {
             match git.line(&["rev-parse", "--verify", "--quiet", "HEAD"]) {

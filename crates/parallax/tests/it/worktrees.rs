@@ -436,3 +436,15 @@ fn files_with_a_filter_of_the_repository_are_not_committed_unfiltered() {
     let output = world.run_well(&["batch", "plan.jsonl", "--retry-failed"]);
     assert!(world.read("plan-results/results/t/patch.diff").contains("+ofx"), "{}", output.err());
 }
+
+#[test]
+fn repository_of_another_user_is_refused_with_the_remedy_of_git() {
+    let world = repository(&json!([{"text": "done"}]));
+    for arguments in [["-w=fix", "-p", "work"].as_slice(), &["review"], &["worktrees", "list"]] {
+        let mut command = world.command(arguments);
+        command.env("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1");
+        let output = finish(command);
+        let remedy = "git config --global --add safe.directory /";
+        assert!(output.code() != 0 && output.err().contains(remedy), "{}", output.err());
+    }
+}
