@@ -11,22 +11,22 @@ mod ignored_files;
 mod lock;
 mod manage;
 mod nested_repositories;
+mod record;
 mod regular_file;
 mod review_diff;
 mod special_files;
 mod subagent;
 mod unattended;
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use parallax_config::worktrees::{WorktreeRecord, directory, is_valid_name, record_file};
+use parallax_config::worktrees::{WorktreeRecord, directory, is_valid_name};
 use parallax_config::{Environment, UserDirs};
 use parallax_files::git_files::{linked_directory, read_git_file};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_tools::WorktreeAccess;
-use rustix::fs::{FlockOperation, flock};
 
 pub use apply::{PatchEnd, apply_patch, create_branch};
 use git::Git;
@@ -162,7 +162,7 @@ impl Worktree {
             name,
             base,
         };
-        let lock = write_record(&project, &record)?;
+        let lock = record::write(&project, &record)?;
         if let Err(failure) = check_branch(&git, &record.branch) {
             // The branch is not part of the worktree that failed.
             let _ = manage::remove_record(&record);
@@ -301,25 +301,6 @@ fn check_branch(git: &Git, branch: &str) -> Result<(), Failure> {
         ))),
         Err(_) => Ok(()),
     }
-}
-
-/// Writes and locks the record of a new worktree.
-fn write_record(project: &Path, record: &WorktreeRecord) -> Result<File, Failure> {
-    let file = record_file(project, &record.name);
-    let to_error = |error: std::io::Error| match error.kind() {
-        std::io::ErrorKind::AlreadyExists => failure(format!(
-            "The worktree `{0}` already exists; continue with `parallax worktrees open {0}`",
-            record.name
-        )),
-        _ => failure(format!("Failed to write `{}`: {error}", file.display())),
-    };
-    let text = serde_json::to_string(record).map_err(|error| failure(error.to_string()))?;
-    let mut opened =
-        OpenOptions::new().write(true).create_new(true).open(&file).map_err(to_error)?;
-    flock(&opened, FlockOperation::NonBlockingLockExclusive)
-        .map_err(|error| to_error(error.into()))?;
-    opened.write_all(text.as_bytes()).map_err(to_error)?;
-    Ok(opened)
 }
 
 /// Generates a unique name.

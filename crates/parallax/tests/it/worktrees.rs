@@ -438,6 +438,25 @@ fn files_with_a_filter_of_the_repository_are_not_committed_unfiltered() {
 }
 
 #[test]
+fn damaged_record_does_not_block_the_name() {
+    let world = repository(&shell_each("echo x > x", 3));
+    world.run_well(&["-w=first", "-p", "work", "-y"]);
+    let path = std::path::PathBuf::from(worktree_list(&world)[0]["path"].as_str().expect("a path"));
+    let record = path.with_file_name("fix.json");
+    for text in ["", "{\"name\":"] {
+        std::fs::write(&record, text).expect("a record");
+        let output = world.run_well(&["-w=fix", "-p", "work", "-y"]);
+        assert!(output.err().contains("Kept worktree `fix`"), "{}", output.err());
+        world.run_well(&["worktrees", "remove", "--force", "fix"]);
+    }
+    // With a worktree, it may hold work.
+    std::fs::write(path.with_file_name("first.json"), "").expect("a record");
+    let output = world.run(&["-w=first", "-p", "work", "-y"]);
+    assert!(output.code() != 0 && output.err().contains("is damaged"), "{}", output.err());
+    assert!(path.join("x").exists());
+}
+
+#[test]
 fn repository_of_another_user_is_refused_with_the_remedy_of_git() {
     let world = repository(&json!([{"text": "done"}]));
     for arguments in [["-w=fix", "-p", "work"].as_slice(), &["review"], &["worktrees", "list"]] {
