@@ -180,6 +180,24 @@ impl TaskWorkspace {
         .await
     }
 
+    /// Removes the worktrees of subagents whose work the commit contains, or that began with the same
+    /// commit and contain none. Returns the others.
+    pub(crate) async fn remove_merged_children(
+        self,
+        commit: Option<&str>,
+    ) -> Result<(Self, Vec<PathBuf>), BatchError> {
+        let Self { worktree, serial } = self;
+        let one = serial.lock().await?;
+        let commit = commit.unwrap_or(worktree.base()).to_owned();
+        let (worktree, others) = blocking(move || {
+            let others = worktree.remove_merged_children(&commit)?;
+            Ok((worktree, others))
+        })
+        .await?;
+        drop(one);
+        Ok((Self { worktree, serial }, others))
+    }
+
     /// Removes it, and its branch unless that holds a commit.
     pub(crate) async fn remove(self, commit: Option<&str>) -> Result<(), BatchError> {
         let Self { worktree, serial } = self;

@@ -27,6 +27,12 @@ pub struct WorktreeRecord {
     pub branch: String,
     /// The commit from which it was created.
     pub base: String,
+    /// Distinguishes it from earlier ones with the same name; empty in records of earlier versions.
+    #[serde(default)]
+    pub id: String,
+    /// The id of the worktree whose session started the subagent that works here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
 }
 
 /// Returns the directory of all worktrees.
@@ -125,6 +131,8 @@ mod tests {
             main: main.clone(),
             branch: "parallax/fix".to_owned(),
             base: "0".to_owned(),
+            id: String::new(),
+            parent: None,
         };
         let text = serde_json::to_string(&record).expect("a record");
         std::fs::write(record_file(&project, "fix"), text).expect("a file");

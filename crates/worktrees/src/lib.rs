@@ -4,6 +4,7 @@
 
 mod apply;
 mod carry;
+mod children;
 mod contents;
 mod filters;
 mod git;
@@ -130,6 +131,15 @@ impl Worktree {
     /// # Errors
     /// Returns an error if there is no repository or commit, the name is taken, or git fails.
     pub fn create(from: &Path, request: &WorktreeRequest) -> Result<Self, Failure> {
+        Self::create_child(from, request, None)
+    }
+
+    /// Creates a worktree for a session in the worktree with the id `parent`.
+    fn create_child(
+        from: &Path,
+        request: &WorktreeRequest,
+        parent: Option<String>,
+    ) -> Result<Self, Failure> {
         let dirs = dirs(from)?;
         let checkout = Checkout::find(&dirs, from)?;
         let git = Git::at(&checkout.top)?;
@@ -161,6 +171,8 @@ impl Worktree {
             branch: format!("parallax/{name}"),
             name,
             base,
+            id: uuid::Uuid::new_v4().simple().to_string(),
+            parent,
         };
         let lock = record::write(&project, &record)?;
         if let Err(failure) = check_branch(&git, &record.branch) {

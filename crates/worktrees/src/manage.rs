@@ -115,6 +115,15 @@ fn remove_all(path: &Path) -> Result<(), Failure> {
         .map_err(|error| failure(format!("Failed to remove `{}`: {error}", path.display())))
 }
 
+/// Returns the records of a project's worktrees, by name.
+pub(super) fn records(project: &Path) -> Vec<WorktreeRecord> {
+    let entries = fs::read_dir(project).into_iter().flatten().flatten();
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    files.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
+    files.sort();
+    files.iter().filter_map(|file| read_record(file).ok()).collect()
+}
+
 /// Locks a worktree unless a session works in it.
 pub(super) fn claim(file: &Path) -> Option<File> {
     let file = File::open(file).ok()?;
@@ -135,11 +144,7 @@ impl Worktrees {
     }
 
     fn records(&self) -> Vec<WorktreeRecord> {
-        let entries = fs::read_dir(&self.directory).into_iter().flatten().flatten();
-        let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
-        files.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
-        files.sort();
-        files.iter().filter_map(|file| read_record(file).ok()).collect()
+        records(&self.directory)
     }
 
     fn find(&self, name: &str) -> Result<WorktreeRecord, Failure> {

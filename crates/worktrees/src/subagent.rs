@@ -45,8 +45,10 @@ impl Worktree {
         name: Option<String>,
     ) -> Result<Self, Failure> {
         let dirs = dirs(directory)?;
-        let revision = match parallax_config::worktrees::worktree_of(&dirs, directory) {
-            Some((record, _)) => Some(Contents::read(&record)?.head()),
+        let parent = parallax_config::worktrees::worktree_of(&dirs, directory);
+        let parent = parent.map(|(record, _)| record);
+        let revision = match &parent {
+            Some(record) => Some(Contents::read(record)?.head()),
             None => None,
         };
         let id = uuid::Uuid::new_v4().simple().to_string();
@@ -55,7 +57,9 @@ impl Worktree {
         let name = name.or_else(|| is_valid_name(&own).then_some(own));
         // Without a repository, the error names the directory.
         Checkout::find(&dirs, directory)?;
-        Self::create(directory, &WorktreeRequest { name, revision, include_changes: false })
+        let parent = parent.map(|record| record.id).filter(|id| !id.is_empty());
+        let request = WorktreeRequest { name, revision, include_changes: false };
+        Self::create_child(directory, &request, parent)
     }
 
     /// Ends the work of a subagent: removes the worktree if it contains nothing new; else commits

@@ -45,6 +45,11 @@ impl TaskAttempt<'_> {
             return self.record(result, outcome).await;
         }
         result.checks = checks;
+        let (workspace, subagents) =
+            workspace.remove_merged_children(changes.commit.as_deref()).await?;
+        if !subagents.is_empty() {
+            outcome.add_failure(unmerged_subagents(&subagents));
+        }
         if !changes.nested_repositories.is_empty() {
             let worktree = workspace.path().to_owned();
             outcome.add_failure(missing_files(&changes.nested_repositories, &worktree));
@@ -162,6 +167,16 @@ impl TaskOutcome {
         }
         self.reason.push_str(&reason);
     }
+}
+
+/// The failure of a task whose agent did not merge what its subagents did.
+fn unmerged_subagents(worktrees: &[PathBuf]) -> String {
+    let names: Vec<String> =
+        worktrees.iter().map(|path| format!("`{}`", one_line(&path.to_string_lossy()))).collect();
+    format!(
+        "The patch lacks the work of subagents in their worktrees, which were kept: {}",
+        names.join(", ")
+    )
 }
 
 /// The reason for keeping a worktree.

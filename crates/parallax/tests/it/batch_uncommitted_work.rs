@@ -287,3 +287,49 @@ fn cost_of_failed_attempts_counts() {
     let cost = result["cost"].as_f64().expect("a cost");
     assert!(cost <= 0.2 + 1e-9 && cost > 0.1, "{result}");
 }
+
+/// A task whose agent lets a subagent work in its own worktree, then runs a command.
+fn subagent_world(line: &str) -> World {
+    let call = |name: &str, arguments: Value| json!([{"name": name, "args": arguments}]);
+    let worker =
+        |calls: Value| json!({"calls": calls, "match": {"systemContains": "The worker does:"}});
+    let world = repository(&json!([
+        {"calls": call("invoke_agent", json!({"agent_name": "worker", "prompt": "it"}))},
+        worker(call("write_file", json!({"file_path": "new.txt", "content": "precious\n"}))),
+        worker(call("complete_task", json!({"result": "finished"}))),
+        {"calls": call("run_shell_command", json!({"command": line}))},
+        {"text": "done", "repeat": 0},
+    ]));
+    let worker = "---\nname: worker\ndescription: Works.\nisolation: worktree\ntools: \
+                  [write_file]\n---\nThe worker does: ${query}\n";
+    world.home.write_home(".parallax/agents/worker.md", worker).expect("the agent");
+    world
+}
+
+#[test]
+fn worktree_of_a_subagent_is_removed_if_its_work_is_in_the_patch() {
+    const BRANCH: &str = "$(git branch --format='%(refname:short)' --list 'parallax/worker-*')";
+    for line in [format!("git merge -q {BRANCH}"), format!("git show {BRANCH}:new.txt > new.txt")] {
+        let world = subagent_world(&line);
+        let result = run_task(&world, &json!({}), &[]);
+        assert_eq!(
+            (&result["state"], &result["files_changed"]),
+            (&json!("succeeded"), &json!(["new.txt"])),
+            "{result}"
+        );
+        assert_no_worktrees(&world);
+        assert_eq!(git(&world, &["branch", "--list", "parallax/worker-*"]), "");
+    }
+}
+
+#[test]
+fn worktree_of_a_subagent_whose_work_was_not_merged_fails_the_task_and_stays() {
+    let world = subagent_world("echo other > other.txt");
+    let result = run_task(&world, &json!({}), &[]);
+    let reason = result["reason"].as_str().unwrap_or_default();
+    assert_eq!(result["state"], json!("failed"), "{result}");
+    assert_eq!(result["files_changed"], json!(["other.txt"]));
+    let (_, path) = reason.split_once("which were kept: `").expect(reason);
+    let file = std::path::Path::new(path.trim_end_matches('`')).join("new.txt");
+    assert_eq!(std::fs::read_to_string(&file).expect("a file"), "precious\n");
+}
