@@ -131,8 +131,11 @@ impl BackgroundSession {
         let name = name.filter(|name| SessionId::is_valid(name))?;
         let is_alive = self.is_alive();
         let mut text = String::new();
-        let file = File::open(self.file("state.json")).ok()?;
-        file.take(MAX_RECORD_BYTES).read_to_string(&mut text).ok()?;
+        let read = File::open(self.file("state.json"))
+            .and_then(|file| file.take(MAX_RECORD_BYTES).read_to_string(&mut text));
+        if read.is_err() && !is_alive {
+            return None;
+        }
         let record = serde_json::from_str::<SessionRecord>(&text).ok();
         let mut record = record
             .filter(|record| record.id == name)

@@ -81,6 +81,8 @@ pub struct Host {
 enum HostMessage {
     /// A line for the session, and where to report whether the session gets it.
     Line(String, oneshot::Sender<Result<(), String>>),
+    /// A client asks for the record.
+    Record(oneshot::Sender<SessionRecord>),
     /// A client attached.
     Attached,
     /// An attached client disconnected.
@@ -138,6 +140,7 @@ impl Host {
             pending_prompts: 0,
             answered: Vec::new(),
             feed: views.feed.clone(),
+            has_failed: false,
         };
         let feed = views.feed.clone();
         let recorder = tokio::spawn(recorder.run(from_session, received, first.to_string()));
@@ -180,6 +183,8 @@ struct Recorder {
     /// The ids of pending requests whose answer was forwarded.
     answered: Vec<Value>,
     feed: LiveFeed,
+    /// Whether the record could not be written.
+    has_failed: bool,
 }
 
 impl Recorder {
@@ -205,8 +210,8 @@ impl Recorder {
         loop {
             tokio::select! {
                 () = tokio::time::sleep_until((written + WRITE_EVERY).into()), if is_changed => {
-                    self.write();
-                    (written, is_changed) = (Instant::now(), false);
+                    is_changed = !self.write();
+                    written = Instant::now();
                 }
                 // Whether the session ends is checked again below.
                 () = self.feed.turn_ended() => {}
@@ -234,8 +239,8 @@ impl Recorder {
                     // Write state changes and requests immediately, because other processes wait
                     // for them.
                     if before != self.record.state || !self.record.pending_approvals.is_empty() {
-                        self.write();
-                        (written, is_changed) = (Instant::now(), false);
+                        is_changed = !self.write();
+                        written = Instant::now();
                     }
                 }
                 Some(message) = received.recv() => match message {
@@ -246,6 +251,10 @@ impl Recorder {
                         }
                         // The client may be gone.
                         let _ = taken.send(result);
+                    }
+                    HostMessage::Record(taken) => {
+                        // The client may be gone.
+                        let _ = taken.send(self.record.clone());
                     }
                     HostMessage::Attached => self.attached += 1,
                     HostMessage::Detached => self.attached = self.attached.saturating_sub(1),
@@ -261,10 +270,16 @@ impl Recorder {
         }
     }
 
-    fn write(&self) {
-        if let Err(error) = self.session.write(&self.record, false) {
+    /// Writes the record. After a failure, for example on a full disk, it is written again later.
+    fn write(&mut self) -> bool {
+        let result = self.session.write(&self.record, false);
+        if let Err(error) = &result
+            && !self.has_failed
+        {
             tracing::warn!(%error, "the state of the session was not recorded");
         }
+        self.has_failed = result.is_err();
+        result.is_ok()
     }
 
     /// Notes the request that a line answers, so that no other line answers it.
@@ -356,7 +371,14 @@ async fn serve(mut stream: UnixStream, sender: mpsc::Sender<HostMessage>, views:
                 continue;
             }
         };
+        let mut record = None;
         let result = match message {
+            ClientRequest::Record => {
+                let (taken, result) = oneshot::channel();
+                let _ = sender.send(HostMessage::Record(taken)).await;
+                record = result.await.ok();
+                record.is_some().then_some(Ok(()))
+            }
             ClientRequest::Attach => {
                 is_attached = true;
                 sender.send(HostMessage::Attached).await.is_ok().then_some(Ok(()))
@@ -369,6 +391,7 @@ async fn serve(mut stream: UnixStream, sender: mpsc::Sender<HostMessage>, views:
         };
         let is_ending = result.is_none();
         let answer = match result.unwrap_or_else(|| Err("the session is ending".to_owned())) {
+            Ok(()) if record.is_some() => json!({"ok": true, "record": record}),
             Ok(()) => json!({"ok": true}),
             Err(reason) => json!({"ok": false, "error": reason}),
         };
@@ -392,6 +415,7 @@ enum ClientMessage {
 /// A line of a client that gets a response.
 enum ClientRequest {
     Attach,
+    Record,
     Line(String),
 }
 
@@ -403,6 +427,7 @@ fn message_of(line: &str) -> Result<ClientMessage, String> {
         }
         Some("view") => Err("the session was started by another version of Parallax".to_owned()),
         Some("attach") => Ok(ClientMessage::Request(ClientRequest::Attach)),
+        Some("record") => Ok(ClientMessage::Request(ClientRequest::Record)),
         Some(kind) if KINDS.contains(&kind) => {
             Ok(ClientMessage::Request(ClientRequest::Line(value.to_string())))
         }

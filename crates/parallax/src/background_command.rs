@@ -47,8 +47,11 @@ pub(crate) fn run(action: BackgroundAction) -> Result<ExitCode, Failure> {
 }
 
 fn ps(all: &BackgroundDirectory, arguments: &PsArguments) -> Result<ExitCode, BackgroundError> {
-    let mut records: Vec<SessionRecord> =
-        all.list().into_iter().map(|(_, record)| record).collect();
+    let mut records: Vec<SessionRecord> = all
+        .list()
+        .into_iter()
+        .map(|(session, record)| Client::current_record(&session, record))
+        .collect();
     if !arguments.all {
         records.retain(|record| {
             let last = record.ended_at.as_deref().unwrap_or(&record.started);
@@ -173,6 +176,7 @@ fn answer(
     arguments: &AnswerArguments,
 ) -> Result<ExitCode, BackgroundError> {
     let (session, record) = all.find(&arguments.id)?;
+    let record = Client::current_record(&session, record);
     let Some(ask) = record.pending_approvals.first() else {
         let state = record.state.as_str();
         return Err(BackgroundError::Rejected(format!(
@@ -210,7 +214,7 @@ fn attach(all: &BackgroundDirectory, id: &str) -> Result<ExitCode, BackgroundErr
         if !print(&log.read_new()) || !is_alive {
             return Ok(ExitCode::SUCCESS);
         }
-        let record = session.record();
+        let record = client.record().ok().or_else(|| session.record());
         let ask = record.as_ref().and_then(|record| record.pending_approvals.first());
         if let Some(ask) = ask.filter(|ask| shown.as_ref() != Some(ask)) {
             print(&format_request(ask));

@@ -127,17 +127,44 @@ fn one_of_two_answers_is_rejected() {
 }
 
 #[test]
-fn session_with_a_damaged_record_is_listed() {
+fn session_with_a_damaged_record_is_listed_and_answered() {
     let world = World::new(CALL);
     let id = start(&world, &["-p", "go"]);
     until_state(&world, &id, "awaiting approval");
     let directory = world.home.parallax().join("background").join(&id);
     std::fs::write(directory.join("state.json"), "{\"id").expect("written");
     let session = session_json(&world, &id);
-    assert_eq!(session["state"], json!("working"), "{session}");
+    assert_eq!(session["state"], json!("awaiting approval"), "{session}");
     assert!(world.run_well(&["logs", &id]).stdout().contains("touch made.txt"));
-    assert!(world.run_well(&["stop", &id]).stdout().contains(&id));
-    until_state(&world, &id, "stopped");
+    assert!(world.run_well(&["answer", &id]).stdout().contains("touch made.txt"));
+    world.run_well(&["answer", &id, "allow"]);
+    until_state(&world, &id, "done");
+}
+
+#[test]
+fn state_that_could_not_be_written_is_asked_for_and_written_later() {
+    let call =
+        |line: &str| json!({"calls": [{"name": "run_shell_command", "args": {"command": line}}]});
+    let script = json!([call("touch first.txt"), call("touch second.txt"), {"text": "done"}]);
+    let world = World::new(&script.to_string());
+    let id = start(&world, &["-p", "go"]);
+    until_state(&world, &id, "awaiting approval");
+    let directory = world.home.parallax().join("background").join(&id);
+    // As on a full disk.
+    let obstacle = directory.join("state.json.new");
+    std::fs::create_dir(&obstacle).expect("a directory");
+    world.run_well(&["answer", &id, "allow"]);
+    wait_until("the second request", || {
+        session_json(&world, &id)["last_line"] == json!("touch second.txt")
+    });
+    let question = world.run_well(&["answer", &id]).stdout();
+    assert!(question.contains("touch second.txt"), "{question}");
+    let state = || std::fs::read_to_string(directory.join("state.json")).unwrap_or_default();
+    assert!(!state().contains("second.txt"));
+    std::fs::remove_dir(&obstacle).expect("removed");
+    wait_until("the record", || state().contains("second.txt"));
+    world.run_well(&["answer", &id, "allow"]);
+    until_state(&world, &id, "done");
 }
 
 #[test]
