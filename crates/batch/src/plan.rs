@@ -154,6 +154,7 @@ impl Plan {
     /// # Errors
     /// Returns an error if the plan is invalid or names a file that cannot be read.
     pub fn parse(file: &Path, text: &str) -> Result<Self, BatchError> {
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let is_toml = file.extension().is_some_and(|extension| extension == "toml");
         let raw = if is_toml { RawPlan::from_toml(text) } else { RawPlan::from_json_lines(text) };
         let invalid = |message: String| BatchError::Plan { file: file.to_owned(), message };
@@ -243,6 +244,11 @@ impl RawTask {
         let is_name = |name: &String| !name.is_empty() && !name.contains(['=', '\0']);
         if !self.env.iter().flatten().all(is_name) {
             return Err(invalid("`env` must list names of variables"));
+        }
+        let has_nul =
+            |lines: &Option<Vec<String>>| lines.iter().flatten().any(|it| it.contains('\0'));
+        if has_nul(&self.setup) || has_nul(&self.check) {
+            return Err(invalid("`setup` and `check` must not contain NUL characters"));
         }
         let repository = match self.repo {
             Some(repo) if is_url(&repo) => Repository::Url(repo),

@@ -94,3 +94,11 @@ fn clone_addresses_differ_from_paths() {
         assert!(!is_url(path), "{path}");
     }
 }
+
+#[test]
+fn byte_order_mark_is_ignored_and_nul_is_refused() {
+    let task = |more: &str| format!("\u{feff}{{\"id\": \"a\", \"prompt\": \"p\"{more}}}\n");
+    assert_eq!(load("plan.jsonl", &task("")).expect("a plan").tasks.len(), 1);
+    let error = load("plan.jsonl", &task(", \"setup\": [\"a\\u0000b\"]")).expect_err("refused");
+    assert!(error.contains("NUL"), "{error}");
+}
