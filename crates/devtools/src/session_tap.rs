@@ -4,6 +4,7 @@
 //! start. A viewer has a bounded queue; what a slow one
 //! does not read in time is dropped and counted, and never delays the session.
 
+mod answer_text;
 mod body_delta;
 mod client;
 mod messages;
@@ -25,6 +26,7 @@ pub use observers::Observers;
 pub use running::{RunningSession, running_sessions};
 pub use socket::TapSocket;
 
+use answer_text::AnswerText;
 use body_delta::BodyHistory;
 use viewer_queue::ViewerQueue;
 
@@ -48,6 +50,7 @@ pub struct SessionTap {
 struct TapState {
     queues: Vec<Arc<ViewerQueue>>,
     bodies: BodyHistory,
+    answer: AnswerText,
     /// Plain, and as JSON strings.
     secrets: Vec<String>,
     /// How the MCP servers started.
@@ -187,6 +190,16 @@ impl Observer for SessionTap {
                 state.startup.push_back(line);
             }
             return;
+        }
+        if let Observation::Event(event) = observation
+            && scope.subagents.is_empty()
+        {
+            let mut state = self.lock();
+            let TapState { answer, secrets, .. } = &mut *state;
+            if let Some(messages) = answer.messages(event, secrets) {
+                messages.into_iter().for_each(|(kind, value)| state.send(kind, value));
+                return;
+            }
         }
         if let Some((kind, value)) = messages::observation_message(scope, observation) {
             self.send(kind, value);

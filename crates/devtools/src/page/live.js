@@ -90,6 +90,21 @@ Object.assign(Session.prototype, {
     if (request.chunks.length < CHUNKS) request.chunks.push({ at, length });
   },
 
+  live_answer({ item }) {
+    if (item !== this.recordedAnswer) this.streaming = { item, text: '' };
+  },
+
+  live_answer_text({ item, text }) {
+    if (item === this.recordedAnswer) return;
+    // The page may have been opened after its beginning.
+    if (this.streaming?.item !== item) this.streaming = { item, text: '… ' };
+    this.streaming.text += text;
+  },
+
+  live_answer_end({ item, dropped }) {
+    if (dropped && this.streaming?.item === item) this.streaming = undefined;
+  },
+
   live_retry(retry, time) {
     const request = this.live.get(retry.id);
     if (!request) return;
@@ -118,11 +133,7 @@ Object.assign(Session.prototype, {
     // A request beside the conversation is recorded once, whatever it took.
     const others = record.role === 'main' || record.role === 'subagent' ? [found] : rows.filter((one) => one.wire.id === found.wire.id);
     for (const one of others) one.isLive = false;
-    if (found.turn !== this.turn) {
-      if (found.turn) found.turn.requests = found.turn.requests.filter((one) => one !== found);
-      found.turn = this.turn;
-      this.turn?.requests.push(found);
-    }
+    if (found.turn !== this.turn) this.moveRequest(found, this.turn);
     return found;
   },
 

@@ -39,7 +39,7 @@ class Session {
     Object.assign(this, {
       head: {}, title: '', contents: [], turns: [], requests: [], calls: [], items: [], log: [], compactions: [],
       compacted: null, spent: null, budgets: [], open: [], waiting: [], last: undefined, live: new Map(), liveCalls: new Map(),
-      hooks: [], window: undefined, dropped: 0, servers: new Map(), approvals: [], messages: [], unreported: new Map(),
+      hooks: [], window: undefined, streaming: undefined, recordedAnswer: undefined, dropped: 0, servers: new Map(), approvals: [], messages: [], unreported: new Map(),
     });
   }
 
@@ -111,6 +111,10 @@ class Session {
     }
     const turn = { number: this.turns.length + 1, prompt: text, start: time, end: undefined, reason: undefined, requests: [], calls: [], hooks: [] };
     this.turns.push(turn);
+    // A request can be reported before the journal has the prompt.
+    for (const request of this.requests.slice(-50)) {
+      if (request.isLive && request.start >= time - NEAR && (!request.turn || request.turn.end)) this.moveRequest(request, turn);
+    }
     turn.item = { type: 'user', text, time, turn: turn.number };
     this.items.push(turn.item);
     this.title ||= firstLine(text, 90);
@@ -123,6 +127,9 @@ class Session {
       request = this.addRequest({ start, end: time, latency: time - start, isEstimate: true, model: content.model, role: 'main', usage: content.usage ?? {} });
     }
     this.waiting = [];
+    // The journal has what was shown while it streamed.
+    this.recordedAnswer = this.streaming?.item ?? this.recordedAnswer;
+    this.streaming = undefined;
     Object.assign(request, { base: this.contents, sent: this.contents.length, compacted: this.compacted, content: { parts, thoughts: content.thoughts ?? [] } });
     request.isPartial = content.partial;
     for (const text of content.thoughts ?? []) this.items.push({ type: 'thought', text, time });
@@ -144,6 +151,12 @@ class Session {
     call.turn ??= this.turn;
     this.calls.push(call);
     call.turn?.calls.push(call);
+  }
+
+  moveRequest(request, turn) {
+    if (request.turn) request.turn.requests = request.turn.requests.filter((one) => one !== request);
+    request.turn = turn;
+    turn?.requests.push(request);
   }
 
   /** A call can be reported before the journal has the prompt of its turn. */

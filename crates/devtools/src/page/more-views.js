@@ -160,7 +160,8 @@ class SessionView {
     }
     if (open) {
       this.tail ??= h('div.item.text.live');
-      this.tail.replaceChildren(prose(open));
+      // Markdown is parsed again for each piece, which takes too long for a book.
+      this.tail.replaceChildren(open.length > 20000 ? h('pre.block', open) : prose(open));
       this.element.append(this.tail);
     } else {
       this.tail?.remove();

@@ -151,6 +151,8 @@ function follow() {
     say(running ? 'good' : 'calm', running ? 'live' : 'ended');
     plan();
   });
+  // Durations of what runs grow without a message.
+  setInterval(() => session.isRunning && current === 'Turns' && session.turn && !session.turn.end && plan(), 500);
   events.addEventListener('problem', (event) => say('bad', JSON.parse(event.data).message));
   events.addEventListener('error', () => say('warn', 'disconnected'));
 }

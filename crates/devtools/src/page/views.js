@@ -187,15 +187,17 @@ function markCritical(rows) {
   }
 }
 
+const executingSince = (call) => call.states?.find((state) => state.phase === 'executing')?.at;
+
 class TurnsView {
   constructor(session) {
     this.session = session;
     this.list = new VirtualList({
       label: 'Turns', height: 56,
       row: (turn) => [h('span.turn', h('b', String(turn.number)), h('span.text', firstLine(turn.prompt) || '(no text)')),
-        h('span.muted', `${duration((turn.end ?? this.session.last) - turn.start)} · ${plural(turn.requests.length, 'request')} · ${plural(turn.calls.length, 'tool call')}${turn.reason && turn.reason !== 'done' ? ` · ${turn.reason}` : turn.end ? '' : ' · running'}`)],
+        h('span.muted', `${duration(this.endOf(turn) - turn.start)} · ${plural(turn.requests.length, 'request')} · ${plural(turn.calls.length, 'tool call')}${turn.reason && turn.reason !== 'done' ? ` · ${turn.reason}` : turn.end ? '' : ' · running'}`)],
       select: (turn) => this.detail(turn),
-      state: (turn) => [turn.end ?? this.session.last, turn.requests.length, turn.calls.length, turn.reason].join(),
+      state: (turn) => [this.endOf(turn), turn.requests.length, turn.calls.length, turn.reason].join(),
     });
     this.list.element.classList.add('turns');
     this.waterfall = new VirtualList({
@@ -222,6 +224,11 @@ class TurnsView {
     else if (this.shown && (this.shown.end === undefined || this.drawn !== this.stateOf(this.shown))) this.detail(this.shown);
   }
 
+  /** When a turn ended: now, if it runs in a running session. */
+  endOf(turn) {
+    return turn.end ?? (turn === this.session.turn ? this.session.now() : this.session.last);
+  }
+
   /** What of a turn that ended can still be reported. */
   stateOf({ end, requests, calls, hooks }) {
     return [end, requests.length, calls.length, hooks.length, calls.reduce((sum, call) => sum + (call.states?.length ?? 0), 0)].join();
@@ -246,7 +253,7 @@ class TurnsView {
     }
     for (const call of turn.calls) {
       const end = call.end ?? this.session.now();
-      const ran = call.start ?? call.executing ?? end;
+      const ran = call.start ?? executingSince(call) ?? end;
       const start = Math.min(call.asked ?? end, ran);
       const pieces = call.states?.length
         ? call.states.map((state, at) => [{ validating: 'prepare', awaiting_approval: 'approval', executing: 'tool' }[state.phase] ?? 'tool', state.at, call.states[at + 1]?.at ?? end])
@@ -280,8 +287,9 @@ class TurnsView {
     markCritical(rows);
     Object.assign(this, { from, to });
     const list = this.waterfall;
-    const model = turn.requests.reduce((sum, one) => sum + (one.latency ?? 0), 0);
-    const tools = turn.calls.reduce((sum, one) => sum + (one.duration ?? 0), 0);
+    const now = this.session.now();
+    const model = turn.requests.reduce((sum, one) => sum + (one.latency ?? (one.isRunning ? now - one.start : 0)), 0);
+    const tools = turn.calls.reduce((sum, one) => sum + (one.duration ?? (one.status === 'running' ? now - (executingSince(one) ?? now) : 0)), 0);
     const hooks = turn.hooks.reduce((sum, one) => sum + (one.end - one.start), 0);
     const sandbox = turn.calls.reduce((sum, { sandbox: took }) => sum + (took ? took.before + took.after : 0), 0);
     this.details.replaceChildren(
