@@ -19,16 +19,20 @@ impl Fold {
         let contents = self.attributes.contents;
         let tool = contents.identifier(&tool).to_owned();
         let success = result.status == ToolStatus::Success;
-        let decision = result.decision.map(|decision| match decision {
-            CallDecision::Accept => "accept",
-            CallDecision::Reject => "reject",
-            CallDecision::AutoAccept => "auto_accept",
-        });
+        // A call that failed before its decision (an unknown tool, invalid arguments, a hook) counts
+        // as rejected.
+        let decision = match result.decision {
+            Some(CallDecision::Accept) => "accept",
+            Some(CallDecision::Reject) => "reject",
+            Some(CallDecision::AutoAccept) => "auto_accept",
+            None if success => "auto_accept",
+            None => "reject",
+        };
         let tool_type = if server.is_some() { "mcp" } else { "native" };
         let counted = AttributeSet::default()
             .with("function_name", tool.clone())
             .with("success", success)
-            .with_optional("decision", decision)
+            .with("decision", decision)
             .with("tool_type", tool_type);
         self.count(&metrics::TOOL_CALL_COUNT, 1.0, counted);
         let named = AttributeSet::default().with("function_name", tool.clone());
@@ -59,7 +63,7 @@ impl Fold {
             .with("function_args", Self::pretty(arguments.as_ref()))
             .with("duration_ms", result.duration_ms)
             .with("success", success)
-            .with_optional("decision", decision)
+            .with("decision", decision)
             .with_optional("error", error.clone())
             .with_optional("error_type", error_type)
             .with("tool_type", tool_type)
