@@ -148,7 +148,8 @@ impl Suite {
             run: job.number,
             pass: false,
             tokens: 0,
-            cost: None,
+            // Of a run that ended before its first request.
+            cost: Some(0.0),
             duration_ms: 0,
             tool_calls: 0,
             checks: Vec::new(),

@@ -176,6 +176,15 @@ fn broken_case_names_its_first_wrong_step_and_a_devtools_link() {
 }
 
 #[test]
+fn run_whose_setup_fails_costs_nothing() {
+    let world = create_world(&json!([]), &EDIT.replace("tags", "setup = [\"exit 3\"]\ntags"));
+    let output = finish(world.command(&["eval", "cases", "--out", "out.jsonl"]));
+    assert!(output.err().contains("`exit 3` failed"), "{}", output.err());
+    assert!(output.stdout().contains("$0.0000"), "{}", output.stdout());
+    assert_eq!(rows(&world.home.project().join("out.jsonl"))[0]["cost"], 0.0);
+}
+
+#[test]
 fn report_replaces_only_a_report() {
     let world = create_world(&edit("new\n"), EDIT);
     world.home.write("index.html", "<title>My site</title>").expect("written");
