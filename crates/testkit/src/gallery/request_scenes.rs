@@ -128,7 +128,12 @@ fn plan_question() -> Scene {
     let write = json!({"name": "write_file",
         "args": {"file_path": "plans/retry.md", "content": plan}});
     let leave = json!({"name": "exit_plan_mode", "args": {"plan_filename": "retry.md"}});
-    let script = vec![calls(&[write], 9_120, 0), calls(&[leave], 9_300, 9_000)];
+    let mut answer = calls(&[leave], 9_300, 9_000);
+    if let Some(chunks) = answer["chunks"].as_array_mut() {
+        // The written file is shown completely before the question needs its rows.
+        chunks.insert(0, json!({"wait_ms": 400}));
+    }
+    let script = vec![calls(&[write], 9_120, 0), answer];
     let steps = [
         prompts("/plan make it wait"),
         wait_for_text("Start working on this plan?"),
