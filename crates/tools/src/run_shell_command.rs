@@ -60,6 +60,7 @@ use self::call::Call;
 use self::confined::StartingCommand;
 use self::confinement::ConfinedCommand;
 use self::editor_terminal::EditorTerminalCall;
+use self::git_worktree_writes::ChangedFiles;
 use crate::arguments::Arguments;
 use crate::failure::{invalid_params, path_failure};
 use crate::sandbox_options::SandboxOptions;
@@ -298,10 +299,16 @@ impl RunShellCommand {
                 );
             }
         }
-        if scope.mode != ApprovalMode::Yolo && line.unanalyzable_reason.is_none() {
+        if line.unanalyzable_reason.is_none()
+            && let Some(changed) = ChangedFiles::of(line, directory)
+        {
             let roots = self.workspace.roots();
-            let links = &sandbox.closed_names;
-            add_writes(&mut permissions, git_worktree_writes::find(line, directory, &roots, links));
+            if scope.mode != ApprovalMode::Yolo {
+                let links = &sandbox.closed_names;
+                add_writes(&mut permissions, changed.protected(&roots, links));
+            }
+            let outside = changed.outside(&roots, &sandbox.home);
+            add_writes(&mut permissions, outside.into_iter().collect());
         }
         if !permissions.file_system.write.is_empty() {
             let (roots, none) = (self.workspace.roots(), Permissions::default());

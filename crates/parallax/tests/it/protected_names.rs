@@ -376,6 +376,33 @@ fn git_directory_elsewhere_in_the_workspace_is_protected() {
 }
 
 #[test]
+fn checkout_in_a_package_directory_changes_all_files_or_none() {
+    let lines = ["git checkout other", "touch new && git add -A && git commit -qm next"];
+    let world = World::new(&commands(&lines));
+    git(&world, ".", &["init", "-q", "-b", "main"]);
+    git(&world, ".", &["config", "user.name", "A"]);
+    git(&world, ".", &["config", "user.email", "a@b"]);
+    world.home.write("web/page", "one").expect("written");
+    git(&world, ".", &["add", "-A"]);
+    git(&world, ".", &["commit", "-qm", "one"]);
+    git(&world, ".", &["checkout", "-qb", "other"]);
+    world.home.write("web/page", "two").expect("written");
+    world.home.write("root.txt", "two").expect("written");
+    git(&world, ".", &["add", "-A"]);
+    git(&world, ".", &["commit", "-qm", "two"]);
+    git(&world, ".", &["checkout", "-q", "main"]);
+    let mut command = world.command(&["-p", "go", "-y"]);
+    command.current_dir(world.home.project().join("web"));
+    let output = finish(command);
+    assert_eq!(output.code(), 0, "{}", output.err());
+    let answers = answers(&world.server);
+    assert!(answers[0].contains("permissions beyond the sandbox"), "{}", answers[0]);
+    assert_eq!(world.read("web/page"), "one");
+    let listed = crate::worktrees::git(&world, &["show", "--name-only", "--format=%s", "HEAD"]);
+    assert_eq!(listed.split_whitespace().collect::<Vec<_>>(), ["next", "web/new"]);
+}
+
+#[test]
 fn working_trees_next_to_their_bare_repository_are_usable_and_protected() {
     for tier in tiers() {
         let lines = ["sh build", "git -C main commit -qm two --allow-empty", "git worktree list"];

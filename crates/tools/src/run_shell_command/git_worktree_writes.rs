@@ -9,52 +9,69 @@ use parallax_policy::bash::{self, Command, ShellLine};
 use parallax_protocol::protected_links::FindLinkTargets;
 use parallax_protocol::protected_names::{folded_names, protection};
 
+use super::granted_paths;
 use super::tracked::{LIST, QUIET, TIME};
 
 /// Limits: revisions compared, and paths in one approval request.
 const MAX_COUNT: usize = 8;
 
-/// Returns the protected files and directories below `roots` that git commands of the line would
-/// write in the working tree around `directory`, including what protected links lead to. Blocking.
-pub(super) fn find(
-    line: &ShellLine,
-    directory: &Path,
-    roots: &[PathBuf],
-    links: &dyn FindLinkTargets,
-) -> Vec<PathBuf> {
-    let mut found: Vec<PathBuf> = Vec::new();
-    let Some(top) = directory.ancestors().find(|folder| folder.join(".git").exists()) else {
-        return found;
-    };
-    for command in &line.commands {
-        let Some(call) =
-            bash::git_subcommand(command).filter(|call| !call.selects_other_repository)
-        else {
-            continue;
-        };
-        let words: Vec<&str> = call.words.iter().filter_map(|word| word.text.as_deref()).collect();
-        let named = match (call.name, words.first().copied()) {
-            ("submodule", Some("add" | "set-url" | "set-branch")) => vec![top.join(".gitmodules")],
-            ("lfs", Some("track" | "untrack")) => vec![directory.join(".gitattributes")],
-            _ => {
-                let changed = pairs(call.name, &words).into_iter().take(MAX_COUNT);
-                changed.flat_map(|(old, new)| changed_files(top, &old, &new)).collect()
+/// The files that the git commands of a line would change in a working tree.
+pub(super) struct ChangedFiles {
+    /// The top directory of the working tree.
+    top: PathBuf,
+    files: Vec<PathBuf>,
+}
+
+impl ChangedFiles {
+    /// Determines the files for the working tree around `directory`. Blocking.
+    pub(super) fn of(line: &ShellLine, directory: &Path) -> Option<Self> {
+        let top = directory.ancestors().find(|folder| folder.join(".git").exists())?;
+        let mut files = Vec::new();
+        for command in &line.commands {
+            let Some(call) =
+                bash::git_subcommand(command).filter(|call| !call.selects_other_repository)
+            else {
+                continue;
+            };
+            let words: Vec<&str> =
+                call.words.iter().filter_map(|word| word.text.as_deref()).collect();
+            match (call.name, words.first().copied()) {
+                ("submodule", Some("add" | "set-url" | "set-branch")) => {
+                    files.push(top.join(".gitmodules"));
+                }
+                ("lfs", Some("track" | "untrack")) => files.push(directory.join(".gitattributes")),
+                _ => {
+                    let changed = pairs(call.name, &words).into_iter().take(MAX_COUNT);
+                    files.extend(changed.flat_map(|(old, new)| changed_files(top, &old, &new)));
+                }
             }
-        };
-        if named.is_empty() {
-            continue;
         }
+        (!files.is_empty()).then(|| Self { top: top.to_owned(), files })
+    }
+
+    /// Returns the protected files and directories below `roots` among them, including what
+    /// protected links lead to. Blocking.
+    pub(super) fn protected(&self, roots: &[PathBuf], links: &dyn FindLinkTargets) -> Vec<PathBuf> {
         let linked = links.link_targets(roots);
         let protected = |path: &PathBuf| {
             protected_part(path, roots).or_else(|| linked.containing(path).cloned())
         };
-        for path in named.iter().filter_map(protected) {
+        let mut found: Vec<PathBuf> = Vec::new();
+        for path in self.files.iter().filter_map(protected) {
             if !found.contains(&path) && found.len() < MAX_COUNT {
                 found.push(path);
             }
         }
+        found
     }
-    found
+
+    /// Returns the top directory if files outside of `roots` would change, as in a session in a
+    /// directory of a larger repository. Git would change the others, report success, and the next
+    /// commit would undo what could not be written.
+    pub(super) fn outside(&self, roots: &[PathBuf], home: &Path) -> Option<PathBuf> {
+        let is_outside = |path: &PathBuf| !roots.iter().any(|root| path.starts_with(root));
+        self.files.iter().any(is_outside).then(|| granted_paths::exact(&self.top, home))?
+    }
 }
 
 /// Whether the line runs only git, which creates the files that it may write itself and fails if an
@@ -173,7 +190,10 @@ mod tests {
         git("stash -q");
         let found = |line: &str| {
             let links = SensitivePathIndex::default();
-            let found = find(&bash::analyse(line), &root, std::slice::from_ref(&root), &links);
+            let changed = ChangedFiles::of(&bash::analyse(line), &root);
+            let found = changed
+                .map(|changed| changed.protected(std::slice::from_ref(&root), &links))
+                .unwrap_or_default();
             let mut names: Vec<String> = found
                 .iter()
                 .filter_map(|path| path.strip_prefix(&root).ok())
@@ -203,5 +223,15 @@ mod tests {
         ] {
             assert_eq!(found(line), expected, "{line}");
         }
+        let package = root.join("sub");
+        let outside = |line: &str, home: &Path| {
+            let changed = ChangedFiles::of(&bash::analyse(line), &package);
+            changed.and_then(|changed| changed.outside(std::slice::from_ref(&package), home))
+        };
+        let home = Path::new("/nonexistent");
+        assert_eq!(outside("git checkout other", home).as_ref(), Some(&root));
+        assert_eq!(outside("git stash pop", home), None, "only a file of the package");
+        assert_eq!(outside("git checkout -b new", home), None);
+        assert_eq!(outside("git checkout other", &root), None, "a whole home directory");
     }
 }
