@@ -14,7 +14,7 @@ mod trace;
 mod trial;
 
 use std::collections::HashSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
@@ -100,21 +100,26 @@ pub struct HookSession {
     pub observer: Option<Arc<dyn Observer>>,
 }
 
-/// Identifies a hook of an open session.
-#[derive(Debug, PartialEq, Eq)]
+/// A hook of an open session.
+#[derive(Debug)]
 pub struct RunningHook {
-    event: HookEvent,
-    source: HookSource,
-    matcher: String,
-    name: String,
-    command: String,
+    pub(crate) hook: Hook,
+    /// The hash of the files that a hook of the project runs, when the session was opened.
+    hash: Option<String>,
 }
 
 impl RunningHook {
-    /// Identifies a hook.
-    pub fn for_hook(hook: &Hook) -> Self {
-        let Hook { event, source, matcher, name, command, .. } = hook.clone();
-        Self { event, source, matcher, name, command }
+    /// Whether the hook has the same definition, whatever its files contain.
+    pub(crate) fn is_defined_as(&self, hook: &Hook) -> bool {
+        let facts = |hook: &Hook| (hook.event, hook.source);
+        let texts = |hook: &Hook| [&hook.matcher, &hook.name, &hook.command].map(String::clone);
+        facts(&self.hook) == facts(hook) && texts(&self.hook) == texts(hook)
+    }
+
+    /// Whether the session runs the hook in its present form. Blocking.
+    pub(crate) fn runs(&self, hook: &Hook, project: &Path) -> bool {
+        let is_of_project = hook.source == HookSource::Project;
+        self.is_defined_as(hook) && (!is_of_project || self.hash == Some(hook.hash(project)))
     }
 }
 
@@ -162,8 +167,9 @@ pub fn session_hooks(
     hook_session: impl FnOnce() -> HookSession,
 ) -> Result<HookSetup, Failure> {
     let (shared, warnings) = session_hook_runner(config, list, mode, hook_session)?;
+    let pairs = shared.iter().flat_map(|shared| shared.hooks.iter().zip(&shared.hashes));
     let running =
-        shared.iter().flat_map(|shared| &shared.hooks).map(RunningHook::for_hook).collect();
+        pairs.map(|(hook, hash)| RunningHook { hook: hook.clone(), hash: hash.clone() }).collect();
     let hooks = shared.map(|shared| Arc::new(SessionHooks { shared }) as Arc<dyn Hooks>);
     Ok(HookSetup { hooks, running, warnings })
 }
@@ -363,8 +369,9 @@ impl HookContext {
             if !accepted {
                 return HookResult::from_failure(
                     hook,
-                    "it changed since it was accepted and was not run; run `parallax hooks list` \
-                     to see it and `parallax hooks accept` to accept it",
+                    "it changed since the session was opened and was not run; `parallax hooks list` \
+                     shows it, and `/hooks accept` (or `parallax hooks accept` for the next \
+                     session) accepts it",
                 );
             }
         }

@@ -38,11 +38,16 @@ pub struct HookInfo {
     pub accepted: bool,
     /// Whether the open session runs it; `None` if no session is open.
     pub running: Option<bool>,
+    /// Whether no settings file defines it any more: only the session still runs it.
+    pub is_removed: bool,
 }
 
 impl HookInfo {
     /// Describes whether the hook is active, and what is missing if not.
     pub fn state(&self) -> &'static str {
+        if self.is_removed {
+            return "removed; this session still runs it; run `/hooks accept` to end it";
+        }
         match (self.enabled, self.accepted, self.running) {
             (true, false, _) => "not accepted; run `/hooks accept` to accept it",
             (true, true, Some(false)) => {
@@ -130,15 +135,23 @@ impl HookLibrary {
         Ok(file)
     }
 
-    /// Returns the hooks of the current files, with warnings for the user. Blocking.
+    /// Returns the hooks of the current files and those that only the open session still runs, with
+    /// warnings for the user. Blocking.
     ///
     /// # Errors
     /// Returns an error if a settings file is invalid.
     pub fn infos(&self) -> Result<(Vec<HookInfo>, Vec<String>), Failure> {
         let found = (self.reload)()?.list()?;
-        let running = self.running.get();
-        let info = |hook: Hook| HookInfo {
-            running: running.map(|running| running.contains(&RunningHook::for_hook(&hook))),
+        let (running, project) = (self.running.get(), &self.config.project);
+        let runs =
+            |hook: &Hook| running.map(|running| running.iter().any(|one| one.runs(hook, project)));
+        let is_removed =
+            |one: &&RunningHook| !found.hooks.iter().any(|hook| one.is_defined_as(hook));
+        let removed: Vec<Hook> =
+            running.into_iter().flatten().filter(is_removed).map(|one| one.hook.clone()).collect();
+        let info = |hook: Hook, is_removed: bool| HookInfo {
+            running: if is_removed { Some(true) } else { runs(&hook) },
+            is_removed,
             title: hook.title().to_owned(),
             event: hook.event.as_str(),
             source: match &hook.extension {
@@ -153,6 +166,8 @@ impl HookLibrary {
             enabled: !hook.disabled,
             accepted: hook.accepted,
         };
-        Ok((found.hooks.into_iter().map(info).collect(), found.warnings))
+        let removed = removed.into_iter().map(|hook| info(hook, true));
+        let hooks = found.hooks.into_iter().map(|hook| info(hook, false)).chain(removed);
+        Ok((hooks.collect(), found.warnings))
     }
 }

@@ -492,3 +492,50 @@ fn hooks_of_the_project_are_accepted_in_the_session() {
     seat.wait_for_text("Second.");
     assert_eq!(seat.world.read("heard"), "heard\n");
 }
+
+#[test]
+fn hooks_that_changed_elsewhere_are_shown_as_the_session_runs_them() {
+    let world = World::new(r#"[{"text":"First."},{"text":"Second."},{"text":"Third."}]"#);
+    let hook = json!({"name": "listener", "command": "sh $GEMINI_PROJECT_DIR/note.sh"});
+    let settings = json!({"hooks": {"BeforeAgent": [{"hooks": [hook]}]}});
+    world.home.write(".gemini/settings.json", &settings.to_string()).expect("settings");
+    world.home.write("note.sh", "echo heard >> heard\n").expect("a script");
+    world.run_well(&["hooks", "accept"]);
+    let seat = start_terminal(world);
+    let state_is = |state: &str| {
+        seat.prompts("/hooks");
+        seat.wait_for_text(state);
+        seat.press(Key::Esc);
+        seat.wait_until_stable();
+    };
+    state_is("BeforeAgent · project · on");
+    // Its script changes, and is accepted by another process.
+    seat.world.home.write("note.sh", "echo changed >> heard\n").expect("a script");
+    seat.world.run_well(&["hooks", "accept"]);
+    state_is("accepted, not running yet");
+    seat.prompts("one");
+    seat.wait_for_text("First.");
+    seat.is_idle();
+    assert_eq!(seat.world.read("heard"), "");
+    seat.prompts("/hooks accept");
+    seat.has_seen("Accepted 1 hook of the project");
+    seat.wait_for_text(COMPOSER);
+    seat.wait_until_stable();
+    state_is("BeforeAgent · project · on");
+    // It is removed, but the session still runs it.
+    seat.world.home.write(".gemini/settings.json", "{}").expect("settings");
+    state_is("removed; this session still runs it");
+    seat.prompts("two");
+    seat.wait_for_text("Second.");
+    seat.is_idle();
+    assert_eq!(seat.world.read("heard"), "changed\n");
+    seat.prompts("/hooks accept");
+    seat.has_seen("those that were removed end");
+    seat.wait_for_text(COMPOSER);
+    seat.wait_until_stable();
+    state_is("No hooks.");
+    seat.prompts("three");
+    seat.wait_for_text("Third.");
+    seat.is_idle();
+    assert_eq!(seat.world.read("heard"), "changed\n");
+}

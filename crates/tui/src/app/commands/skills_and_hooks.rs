@@ -1,6 +1,7 @@
 //! `/skills`, `/hooks` and `/commands`: lists, enables, and disables user extensions of these
 //! kinds.
 
+use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::op::Op;
 use parallax_screen::Line;
 use parallax_sdk::HookInfo;
@@ -284,15 +285,24 @@ fn hook_item(app: &App, hook: &HookInfo) -> ListItem {
 pub(crate) fn accept_hooks(app: &mut App) {
     let trusted = app.status_data.trusted;
     app.ask(
-        |launch| launch.hook_library().accept(),
-        move |app, done| match done {
-            Ok(0) if !trusted => {
+        |launch| {
+            let library = launch.hook_library();
+            let count = library.accept()?;
+            let (hooks, _) = library.infos()?;
+            Ok((count, hooks.iter().any(|hook| hook.is_removed)))
+        },
+        move |app, done: Result<(usize, bool), Failure>| match done {
+            Ok((0, true)) => {
+                app.info("The project has no hooks now; those that were removed end.");
+                reload_all(app);
+            }
+            Ok((0, _)) if !trusted => {
                 app.error(
                     "The folder is not trusted, so its hooks are ignored (see /permissions).",
                 );
             }
-            Ok(0) => app.info("The project has no hooks."),
-            Ok(count) => {
+            Ok((0, _)) => app.info("The project has no hooks."),
+            Ok((count, _)) => {
                 let hooks = crate::layout::count(count, "hook");
                 app.info(format!("Accepted {hooks} of the project as they are now."));
                 reload_all(app);
@@ -308,6 +318,10 @@ pub(crate) fn hook_chosen(app: &mut App, title: &str) {
     app.ask(
         move |launch| {
             let (hooks, _) = launch.hook_library().infos()?;
+            if !hooks.iter().any(|hook| hook.title == title && !hook.is_removed) {
+                let message = "no settings file defines this hook: `/hooks accept` ends it";
+                return Err(Failure::new(FailureKind::Input, message.to_owned()));
+            }
             let on = hooks.iter().any(|hook| hook.title == title && !hook.enabled);
             launch.hook_library().switch(&title, on, SettingScope::User).map(drop)
         },
@@ -339,7 +353,7 @@ pub(crate) fn switch_hooks(app: &mut App, name: Option<&str>, on: bool) {
         move |launch| {
             let (hooks, _) = launch.hook_library().infos()?;
             let mut switched = Vec::new();
-            for hook in hooks {
+            for hook in hooks.into_iter().filter(|hook| !hook.is_removed) {
                 let is_meant = match &name {
                     Some(name) => hook.title == *name || hook.command == *name,
                     None => hook.enabled != on,
@@ -351,7 +365,7 @@ pub(crate) fn switch_hooks(app: &mut App, name: Option<&str>, on: bool) {
             }
             Ok(switched)
         },
-        move |app, done: Result<Vec<String>, parallax_protocol::event::Failure>| match done {
+        move |app, done: Result<Vec<String>, Failure>| match done {
             Ok(switched) if switched.is_empty() => {
                 app.error("Unknown hook; `/hooks` lists the hooks.")
             }
