@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use parallax_screen::sanitize::without_sequences;
+
 /// A position between two characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Position {
@@ -184,6 +186,7 @@ pub fn sanitize(text: &str) -> std::borrow::Cow<'_, str> {
     if text.chars().all(fits) {
         return text.into();
     }
+    let text = without_sequences(text);
     let mut clean = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();
     while let Some(char) = chars.next() {
@@ -191,11 +194,6 @@ pub fn sanitize(text: &str) -> std::borrow::Cow<'_, str> {
             '\r' => {
                 chars.next_if_eq(&'\n');
                 clean.push('\n');
-            }
-            '\u{1b}' if chars.next_if_eq(&'[').is_some() => {
-                // Parameters, then one final byte; anything else ends the sequence too.
-                while chars.next_if(|char| (' '..='?').contains(char)).is_some() {}
-                chars.next_if(|char| ('@'..='~').contains(char));
             }
             char if fits(char) => clean.push(char),
             _ => {}

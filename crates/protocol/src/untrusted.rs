@@ -3,6 +3,9 @@
 
 use std::borrow::Cow;
 
+use crate::code_text::is_deceptive;
+use crate::control_sequences::without_sequences;
+
 /// The name of the XML element.
 const TAG: &str = "untrusted_context";
 
@@ -25,61 +28,58 @@ pub fn wrap(text: &str) -> String {
 }
 
 /// Removes text that is invisible to users but read by models: terminal control sequences, control
-/// characters, tag characters, bidirectional control characters, and variation selectors that can
-/// hide data.
+/// characters, tag characters, bidirectional control characters, and other characters without a
+/// picture. Joiners and variation selectors are kept where scripts and emoji need them.
 pub fn sanitize(text: &str) -> Cow<'_, str> {
-    if !text.chars().any(is_hidden) {
+    if !text.chars().any(|letter| is_hidden(letter) || is_attached(letter)) {
         return Cow::Borrowed(text);
     }
     let mut clean = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(offset) = rest.find(is_hidden) {
-        let (before, tail) = rest.split_at(offset);
-        clean.push_str(before);
-        rest = tail.get(hidden_length(tail)..).unwrap_or_default();
+    for letter in without_sequences(text).chars() {
+        if !is_hidden(letter) && (!is_attached(letter) || may_follow(&clean, letter)) {
+            clean.push(letter);
+        }
     }
-    clean.push_str(rest);
-    Cow::Owned(clean)
+    match clean == text {
+        true => Cow::Borrowed(text),
+        false => Cow::Owned(clean),
+    }
 }
 
 fn is_hidden(letter: char) -> bool {
-    (letter.is_control() && !matches!(letter, '\n' | '\r' | '\t'))
-        || matches!(letter,
-            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{e0000}'..='\u{e01ef}')
+    match letter {
+        // Line and paragraph separators break lines.
+        '\n' | '\r' | '\t' | '\u{2028}' | '\u{2029}' => false,
+        // Fillers, and the selectors of ideographic variants, which can encode any byte.
+        '\u{34f}'
+        | '\u{115f}'
+        | '\u{1160}'
+        | '\u{17b4}'
+        | '\u{17b5}'
+        | '\u{3164}'
+        | '\u{ffa0}'
+        | '\u{1d173}'..='\u{1d17a}'
+        | '\u{e0100}'..='\u{e01ef}' => true,
+        _ => is_deceptive(letter),
+    }
 }
 
-/// Returns the length in bytes of the control sequence or hidden character at the start of `text`.
-fn hidden_length(text: &str) -> usize {
-    let mut letters = text.char_indices();
-    let Some((_, first)) = letters.next() else { return 0 };
-    let behind = |found: Option<(usize, char)>| {
-        found.map_or(text.len(), |(at, letter)| at + letter.len_utf8())
-    };
-    let introducer = match first {
-        '\u{1b}' => letters.next().map(|(_, letter)| letter),
-        '\u{9b}' => Some('['),
-        '\u{9d}' => Some(']'),
-        '\u{90}' | '\u{98}' | '\u{9e}' | '\u{9f}' => Some('P'),
-        _ => None,
-    };
-    match introducer {
-        Some('[') => behind(letters.find(|(_, letter)| !matches!(letter, ' '..='?'))),
-        Some(']' | 'P' | 'X' | '^' | '_') => {
-            // An unterminated string ends at the line break, so that it does not swallow the
-            // remaining text.
-            let end =
-                letters.find(|(_, letter)| matches!(letter, '\u{7}' | '\u{1b}' | '\u{9c}' | '\n'));
-            match end {
-                Some((at, '\u{1b}')) => {
-                    let st = text.get(at..).is_some_and(|rest| rest.starts_with("\u{1b}\\"));
-                    if st { at + 2 } else { at }
-                }
-                Some((at, '\n')) => at,
-                found => behind(found),
-            }
-        }
-        Some(other) if other.is_ascii_graphic() => 2,
-        _ => first.len_utf8(),
+/// Whether a character changes only how its neighbors are drawn: joiners and variation selectors.
+fn is_attached(letter: char) -> bool {
+    matches!(letter, '\u{200c}' | '\u{200d}' | '\u{180b}'..='\u{180d}' | '\u{fe00}'..='\u{fe0f}')
+}
+
+/// Whether `letter`, a joiner or variation selector, has a purpose behind `before`. Without one it
+/// could encode hidden text: in a run of its kind, or in plain English.
+fn may_follow(before: &str, letter: char) -> bool {
+    let mut previous = before.chars().rev();
+    let is_joiner = |letter| matches!(letter, '\u{200c}' | '\u{200d}');
+    match previous.next() {
+        // Keycaps: 1️⃣.
+        Some('0'..='9' | '#' | '*') => letter == '\u{fe0f}',
+        Some(base) if is_attached(base) => is_joiner(letter) && !is_joiner(base),
+        Some(base) => !base.is_ascii() && !base.is_whitespace(),
+        None => false,
     }
 }
 
@@ -119,12 +119,18 @@ mod tests {
             ("plain\ttext\n", "plain\ttext\n"),
             ("a\u{1b}[31mred\u{1b}[0m b", "ared b"),
             ("a\u{1b}]8;;http://x\u{7}link\u{1b}]8;;\u{1b}\\b", "alinkb"),
-            ("a\u{1b}]open\nb", "a\nb"),
+            ("a\u{1b}]open\nb", "aopen\nb"),
             ("n\0ul \u{8}x", "nul x"),
             ("\u{e0049}\u{e0067}tags", "tags"),
             ("\u{202e}turned\u{202c}", "turned"),
-            ("x\u{9b}2Jy\u{1b}", "xy"),
+            ("x\u{9b}2Jy\u{1b}", "x2Jy"),
+            ("said â\u{80}\u{9c}hello\u{80}\u{9d} to all", "said âhello to all"),
             ("👩\u{200d}🚀 é", "👩\u{200d}🚀 é"),
+            ("1\u{fe0f}\u{20e3} ❤\u{fe0f}\u{200d}🔥", "1\u{fe0f}\u{20e3} ❤\u{fe0f}\u{200d}🔥"),
+            ("می\u{200c}خواهم ক্\u{200d}ষ", "می\u{200c}خواهم ক্\u{200d}ষ"),
+            ("a\u{2062}\u{2064}\u{200b}b\u{3164}\u{115f}\u{180e}c", "abc"),
+            ("❤\u{fe0f}\u{fe00}\u{fe01} a\u{fe02}b\u{200c}c\u{200d}", "❤\u{fe0f} abc"),
+            ("❤\u{200d}\u{200c}\u{200d}\u{fe0f}x\u{fff9}\u{206a}", "❤\u{200d}x"),
         ] {
             assert_eq!(sanitize(text), clean, "{text:?}");
         }

