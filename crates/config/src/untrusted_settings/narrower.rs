@@ -56,6 +56,12 @@ pub(super) fn is_narrower(
             let users = users.or_else(|| default_of(key)?.as_u64());
             value.as_u64().zip(users).is_some_and(|(own, users)| own <= users)
         }
+        "agents.overrides" => value.as_object().is_some_and(|agents| {
+            let users = get_dotted(users, key);
+            agents
+                .iter()
+                .all(|(name, own)| restricts_agent(own, users.and_then(|all| all.get(name))))
+        }),
         // A telemetry file inside the project, which reveals nothing beyond the session itself.
         "telemetry" => value.as_object().is_some_and(|fields| {
             fields.iter().all(|(name, field)| match name.as_str() {
@@ -69,6 +75,30 @@ pub(super) fn is_narrower(
         }),
         _ => false,
     }
+}
+
+/// The smallest limits of built-in agents: values up to these restrict each of them.
+const AGENT_LIMITS: [(&str, u64); 2] = [("maxTurns", 10), ("maxTimeMinutes", 3)];
+
+/// Whether a project's override of an agent only disables it or lowers its limits, compared with the
+/// user's override. Enabling changes nothing unless the user disabled the agent.
+fn restricts_agent(own: &Value, users: Option<&Value>) -> bool {
+    let users_value = |path: &str| users.and_then(|users| users.pointer(path));
+    let is_lower = |(limit, value): (&String, &Value)| {
+        let users = users_value(&format!("/runConfig/{limit}")).and_then(Value::as_u64);
+        let known = AGENT_LIMITS.iter().find(|(name, _)| name == limit);
+        let most = users.or(known.map(|(_, smallest)| *smallest));
+        value.as_u64().zip(most).is_some_and(|(value, most)| value <= most)
+    };
+    own.as_object().is_some_and(|own| {
+        own.iter().all(|(key, value)| match (key.as_str(), value) {
+            ("enabled", Value::Bool(on)) => {
+                !on || users_value("/enabled").is_none_or(|users| *users == Value::Bool(true))
+            }
+            ("runConfig", Value::Object(limits)) => limits.iter().all(is_lower),
+            _ => false,
+        })
+    })
 }
 
 /// Drops directories of the project from the paths that commands may write: they may do so anyway,

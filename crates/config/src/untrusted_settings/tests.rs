@@ -153,6 +153,30 @@ fn only_differences_from_user_settings_count_as_loosening() {
 }
 
 #[test]
+fn agent_overrides_that_only_restrict_need_no_acceptance() {
+    let limits = |name: &str, turns: u64| json!({"agents": {"overrides": {(name): {"runConfig": {"maxTurns": turns}}}}});
+    let enabled = |on: bool| json!({"agents": {"overrides": {"generalist": {"enabled": on}}}});
+    for (project, user, is_loose) in [
+        (enabled(false), json!({}), false),
+        (enabled(true), json!({}), false),
+        (enabled(true), enabled(false), true),
+        (limits("codebase_investigator", 2), json!({}), false),
+        (limits("codebase_investigator", 60), json!({}), true),
+        (limits("mine", 30), limits("mine", 40), false),
+        (limits("mine", 5), limits("mine", 4), true),
+        (
+            json!({"agents": {"overrides": {"mine": {"enabled": false, "tools": ["*"]}}}}),
+            json!({}),
+            true,
+        ),
+        (json!({"agents": {"overrides": {"mine": {"enabled": "yes"}}}}), json!({}), true),
+    ] {
+        let (_, taken) = tightened(&project, &user);
+        assert_eq!(!taken.is_empty(), is_loose, "{project} with {user}");
+    }
+}
+
+#[test]
 fn harmless_settings_need_no_acceptance() {
     let user = json!({
         "context": {"includeDirectories": ["/usr/share/doc", "$HOME/x"]},
