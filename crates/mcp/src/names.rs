@@ -1,5 +1,10 @@
 //! The names under which server tools are declared to the model.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use crate::cache;
+
 /// Maximum length of a name that services accept.
 const MAX_LENGTH: usize = 63;
 /// The characters kept at each end of a longer name.
@@ -14,6 +19,39 @@ pub fn tool_name(server: &str, tool: &str) -> String {
     }
     let (start, end) = (name.get(..MAX_KEPT), name.get(name.len() - MAX_KEPT..));
     format!("{}...{}", start.unwrap_or_default(), end.unwrap_or_default())
+}
+
+/// The length of the mark of a name that another tool has, with its hyphen.
+const MARK: usize = 7;
+
+/// Returns a name for each tool, given as server and tool. Different tools never share a name: a
+/// tool that is called exactly so on its server keeps it, otherwise the first one, and the others
+/// end with a mark, which depends only on server and tool.
+pub(crate) fn unique_names(tools: &[(&str, &str)]) -> Vec<String> {
+    let mut names: Vec<String> =
+        tools.iter().map(|(server, tool)| tool_name(server, tool)).collect();
+    let mut owners: HashMap<String, usize> = HashMap::new();
+    for (index, (name, (_, tool))) in names.iter().zip(tools).enumerate() {
+        let is_exact = |tool: &str| name.ends_with(&format!("_{tool}"));
+        match owners.entry(name.clone()) {
+            Entry::Vacant(free) => drop(free.insert(index)),
+            Entry::Occupied(mut owner) => {
+                let (_, first) = tools.get(*owner.get()).copied().unwrap_or_default();
+                if is_exact(tool) && !is_exact(first) {
+                    owner.insert(index);
+                }
+            }
+        }
+    }
+    for (index, (name, (server, tool))) in names.iter_mut().zip(tools).enumerate() {
+        if owners.get(name.as_str()) != Some(&index) {
+            let hash = cache::key([*server, *tool]);
+            name.truncate(MAX_LENGTH - MARK);
+            name.push('-');
+            name.push_str(hash.get(..MARK - 1).unwrap_or_default());
+        }
+    }
+    names
 }
 
 /// Returns the name without shortening, which rules that specify server and tool refer to.
@@ -36,7 +74,7 @@ pub(crate) fn display_name(name: &str) -> String {
 mod tests {
     use proptest::prelude::*;
 
-    use super::tool_name;
+    use super::{tool_name, unique_names};
 
     #[test]
     fn tool_names_are_sanitized_and_shortened() {
@@ -52,6 +90,31 @@ mod tests {
         let long = tool_name("server", &"x".repeat(90));
         assert_eq!(long, format!("mcp_server_{}...{}", "x".repeat(19), "x".repeat(30)));
         assert_eq!(long.len(), 63);
+    }
+
+    #[test]
+    fn different_tools_never_share_a_name() {
+        let (long_a, long_b) =
+            ("x".repeat(40) + "A" + &"y".repeat(40), "x".repeat(40) + "B" + &"y".repeat(40));
+        let tools = [
+            ("s", "a b"),
+            ("s", "a_b"),
+            ("s", "a/b"),
+            ("a", "b_e"),
+            ("a_b", "e"),
+            ("s", &long_a),
+            ("s", &long_b),
+        ];
+        let names = unique_names(&tools);
+        let mut distinct: Vec<&str> = names.iter().map(String::as_str).collect();
+        distinct.sort_unstable();
+        distinct.dedup();
+        assert_eq!(distinct.len(), tools.len(), "{names:?}");
+        assert_eq!((names[1].as_str(), names[3].as_str()), ("mcp_s_a_b", "mcp_a_b_e"));
+        assert!(names[0].starts_with("mcp_s_a_b-") && names[2].starts_with("mcp_s_a_b-"));
+        assert!(names.iter().all(|name| name.len() <= 63), "{names:?}");
+        // The name of a tool does not depend on what else the server offers, once it has a mark.
+        assert_eq!(unique_names(&[("s", "a_b"), ("s", "a/b")])[1], names[2]);
     }
 
     proptest! {

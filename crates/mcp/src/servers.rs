@@ -2,7 +2,7 @@
 
 mod sign_ins;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,7 +20,9 @@ use tokio::sync::watch;
 use tokio_util::task::TaskTracker;
 
 use crate::cache::Cache;
+use crate::catalog::ToolEntry;
 use crate::connect::{ConfineFn, ServerEnvironment, Watch};
+use crate::names::unique_names;
 use crate::oauth::TokenFiles;
 use crate::sampling::Sampling;
 use crate::schema::SchemaForm;
@@ -376,27 +378,24 @@ impl Servers {
     }
 
     fn make(&self) -> ServerTools {
-        let mut tools: Vec<Arc<McpTool>> = Vec::new();
-        let mut places: HashMap<String, usize> = HashMap::new();
+        let mut offered: Vec<(&Arc<Server>, ToolEntry)> = Vec::new();
         let mut resources = false;
         for server in self.open() {
             let catalog = server.catalog();
             resources |= !catalog.resources.is_empty() || !catalog.templates.is_empty();
-            for entry in
-                catalog.tools.iter().filter(|entry| server.config.includes_tool(&entry.name))
-            {
-                let tool = McpTool::new(Arc::clone(server), entry.clone());
-                let name = tool.spec().name.clone();
-                // If two tools have the same name, the later one is used.
-                match places.get(&name).and_then(|place| tools.get_mut(*place)) {
-                    Some(place) => *place = Arc::new(tool),
-                    None => {
-                        places.insert(name, tools.len());
-                        tools.push(Arc::new(tool));
-                    }
-                }
-            }
+            let tools = catalog.tools.iter().filter(|tool| server.config.includes_tool(&tool.name));
+            offered.extend(tools.map(|tool| (server, tool.clone())));
         }
+        let named: Vec<(&str, &str)> = offered
+            .iter()
+            .map(|(server, tool)| (server.config.name.as_str(), tool.name.as_str()))
+            .collect();
+        let names = unique_names(&named);
+        let mut tools: Vec<Arc<McpTool>> = offered
+            .into_iter()
+            .zip(names)
+            .map(|((server, tool), name)| Arc::new(McpTool::new(Arc::clone(server), tool, name)))
+            .collect();
         let size: usize = tools.iter().map(|tool| tool.size()).sum();
         let tokens = u64::try_from(size).unwrap_or(u64::MAX) / CHARACTERS_OF_TOKEN;
         let too_many = (self.inner.tool_budget)().is_some_and(|budget| tokens > budget);

@@ -21,7 +21,7 @@ use crate::blocks::ResultSource;
 use crate::call::Bounds;
 use crate::catalog::ToolEntry;
 use crate::error::McpError;
-use crate::names::{display_name, full_name, tool_name};
+use crate::names::{display_name, full_name};
 use crate::schema_names::{restore_names, sanitize_schema};
 use crate::server::Server;
 use crate::{bounds, schema, tool_pinning};
@@ -47,9 +47,10 @@ struct ToolShared {
 }
 
 impl McpTool {
-    pub(crate) fn new(server: Arc<Server>, entry: ToolEntry) -> Self {
+    /// Creates a tool that is declared as `name`.
+    pub(crate) fn new(server: Arc<Server>, entry: ToolEntry, name: String) -> Self {
         let of = server.config.name.as_str();
-        let (name, full) = (tool_name(of, &entry.name), full_name(of, &entry.name));
+        let full = full_name(of, &entry.name);
         let spec = ToolSpec {
             // Rules that specify server and tool refer to the long name.
             aliases: if full == name { Vec::new() } else { vec![full] },
