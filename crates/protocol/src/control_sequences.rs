@@ -15,7 +15,7 @@ const ESCAPE: char = '\u{1b}';
 /// Returns the length in bytes of the sequence at the start of `text`, which starts with `ESC`.
 ///
 /// A string (`OSC`, `DCS`, `APC`, `PM`, `SOS`) that does not end within its line and
-/// [`MAX_LENGTH`] is no sequence; then the length is the one of its introducer.
+/// [`MAX_LENGTH`] is text; then the length is the one of its introducer.
 pub fn sequence_length(text: &str) -> usize {
     complete_length(text).unwrap_or_else(|| match is_string(text) {
         true => 2,

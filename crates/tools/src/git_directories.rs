@@ -43,7 +43,9 @@ impl RootRepository {
         let git = root.ancestors().map(|folder| folder.join(".git")).find(|git| git.exists());
         let pointer = git.as_deref().filter(|git| !is_plain_directory(git));
         let roots = [root.to_owned()];
-        let named = pointer.map(|git| proven_by_root(git, &roots)).unwrap_or_default();
+        let mut named = pointer.map(|git| proven_by_root(git, &roots)).unwrap_or_default();
+        let objects: Vec<PathBuf> = named.iter().filter_map(|git| project_objects(git)).collect();
+        named.extend(objects);
         let borrowed = git.iter().chain(&named).flat_map(|git| borrowed_objects(git)).collect();
         Self { git, named, borrowed }
     }
@@ -219,6 +221,17 @@ fn separate_folder(repository: &Path) -> Option<PathBuf> {
     (is_separate && is_own && !serves_others && belongs()).then_some(folder)
 }
 
+/// Returns the objects of a repository that Android's `repo` tool made in a client directory:
+/// `.repo/projects/NAME.git/objects` is a link into `.repo/project-objects`.
+fn project_objects(folder: &Path) -> Option<PathBuf> {
+    let client = folder.ancestors().find(|above| above.ends_with(".repo"))?;
+    let objects = folder.join("objects");
+    let is_link = folder.starts_with(client.join("projects"))
+        && objects.symlink_metadata().is_ok_and(|data| data.is_symlink());
+    let real = objects.canonicalize().ok().filter(|objects| is_link && objects.is_dir())?;
+    real.starts_with(client.join("project-objects")).then_some(real)
+}
+
 /// Whether the directory and the `.git` that names it were created or moved together. The time of
 /// the last change of a file cannot be set.
 fn was_created_with(folder: &Path, repository: &Path) -> bool {
@@ -376,6 +389,29 @@ mod tests {
             let found = known.for_roots(&roots);
             found.iter().flat_map(|git| known.for_repository(git, &roots)).collect()
         }
+    }
+
+    #[test]
+    fn client_of_the_repo_tool_includes_its_project_objects() {
+        let scratch = Scratch::new();
+        let client = scratch.top.join("client");
+        fs::create_dir_all(client.join(".repo/projects")).expect("a folder");
+        fs::create_dir_all(client.join(".repo/project-objects")).expect("a folder");
+        fs::create_dir(client.join("foo")).expect("a folder");
+        let repository = client.join(".repo/projects/foo.git");
+        git(&scratch.top, &["clone", "-q", "--bare", "main", "client/.repo/projects/foo.git"]);
+        git(&repository, &["config", "core.bare", "false"]);
+        let objects = client.join(".repo/project-objects/foo.git");
+        fs::rename(repository.join("objects"), &objects).expect("moved");
+        symlink("../../project-objects/foo.git", repository.join("objects")).expect("a link");
+        symlink("../.repo/projects/foo.git", client.join("foo/.git")).expect("a link");
+        git(&client.join("foo"), &["checkout", "-qf"]);
+        let found = scratch.folders(&GitDirectories::default(), "client/foo");
+        assert_eq!(found, [repository.clone(), objects]);
+        // A link to anything else opens nothing.
+        fs::remove_file(repository.join("objects")).expect("removed");
+        symlink(scratch.top.join("main/.git/objects"), repository.join("objects")).expect("a link");
+        assert_eq!(scratch.folders(&GitDirectories::default(), "client/foo"), [repository]);
     }
 
     #[test]

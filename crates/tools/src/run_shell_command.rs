@@ -2,6 +2,7 @@
 //! in the background.
 
 mod call;
+mod concealed;
 mod confined;
 mod confinement;
 mod control;

@@ -10,6 +10,7 @@ use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_sandbox::{Network, Plan, SupervisorError, Support, Tier};
 
+use super::concealed;
 use super::confinement::{self, BuiltPlan, ConfinedCommand};
 use super::denial_evidence;
 use super::denied_access::{Confinement as _, DeniedAccess, SandboxRun};
@@ -361,27 +362,10 @@ pub(super) fn denied_permissions(
         words.push_str(LINKED_ALTERNATE);
     }
     if code != 0 && signs.has_placeholders && missing.is_empty() && words.is_empty() {
-        let named = predicted_permissions::written_paths(line, &places, home);
-        if let Some(path) = named.iter().find(|path| is_hidden_below_tmp(path, &ran, &output)) {
-            words = format!(
-                "\n[Commands have a private `/tmp`, in which `{}` of this machine does not exist: \
-                 ask the user to copy it into the workspace]",
-                path.display()
-            );
-        }
+        let missed = concealed::missed_path(line, &places, home, &ran, &output);
+        words = missed.map(|path| concealed::note(&path)).unwrap_or_default();
     }
     (missing, words)
-}
-
-/// Whether a command missed a file that exists only in the machine's `/tmp`.
-fn is_hidden_below_tmp(path: &Path, ran: &SandboxRun, output: &str) -> bool {
-    let missed =
-        |line: &str| line.contains("No such file") && line.contains(&path.display().to_string());
-    let open = ran.plan.readable.iter().chain(&ran.plan.writable).chain(&ran.plan.overlays);
-    ["/tmp", "/var/tmp"].iter().any(|tmp| path.starts_with(tmp))
-        && !open.into_iter().any(|open| path.starts_with(open))
-        && output.lines().any(missed)
-        && path.symlink_metadata().is_ok()
 }
 
 #[cfg(test)]

@@ -79,6 +79,19 @@ pub(super) fn folders(folder: &Path) -> Vec<PathBuf> {
     std::iter::once(folder).chain(common).collect()
 }
 
+/// Returns the directories of the repository around `folder` and the targets of the links in them.
+pub(super) fn linked_parts(folder: &Path) -> Vec<PathBuf> {
+    const MAX_LINKS: usize = 64;
+    let folders = folders(folder);
+    let entries = folders.iter().filter_map(|folder| folder.read_dir().ok()).flatten().flatten();
+    let links = entries.filter_map(|entry| {
+        let target = std::fs::read_link(entry.path()).ok()?;
+        Some(entry.path().parent()?.join(target))
+    });
+    let links: Vec<PathBuf> = links.take(MAX_LINKS).collect();
+    folders.into_iter().chain(links).collect()
+}
+
 /// Returns the remotes of the repository around `folder` that are directories on this machine,
 /// existing or not.
 pub(super) fn local_remotes(folder: &Path) -> Vec<PathBuf> {

@@ -1,0 +1,72 @@
+//! Finds what a failed command missed because commands have a private `/tmp`.
+
+use std::path::{Path, PathBuf};
+
+use parallax_policy::bash::{self, ShellLine};
+
+use super::denied_access::SandboxRun;
+use super::{predicted_permissions, repository};
+
+/// The variable that names the repository for git.
+const GIT_DIRECTORY: &str = "GIT_DIR";
+/// Maximum number of paths in the output that are examined.
+const MAX_QUOTED: usize = 16;
+
+/// Returns the path of this machine that the command missed according to its output.
+pub(super) fn missed_path(
+    line: &ShellLine,
+    places: &[PathBuf],
+    home: &Path,
+    ran: &SandboxRun,
+    output: &str,
+) -> Option<PathBuf> {
+    let names = |path: &Path| {
+        let path = path.display().to_string();
+        output.lines().any(|line| line.contains("No such file") && line.contains(&path))
+    };
+    let written = predicted_permissions::written_paths(line, places, home).into_iter();
+    let is_written = written.filter(|path| names(path));
+    let repositories = match bash::uses_git(line) && misses_repository(output) {
+        true => repository_paths(places, output),
+        false => Vec::new(),
+    };
+    is_written.chain(repositories).find(|path| is_concealed(path, ran))
+}
+
+/// Returns the note for the model about such a path.
+pub(super) fn note(path: &Path) -> String {
+    format!(
+        "\n[Commands have a private `/tmp`, in which `{}` of this machine does not exist: ask the \
+         user to copy it into the workspace or to move it out of `/tmp`]",
+        path.display()
+    )
+}
+
+/// Whether git did not find a repository.
+fn misses_repository(output: &str) -> bool {
+    ["not a git repository", "does not appear to be a git repository"]
+        .iter()
+        .any(|message| output.contains(message))
+}
+
+/// Returns the paths of the repositories that the command may have meant: quoted in the output,
+/// named by the environment, the parts of the repositories around it, and their remotes.
+fn repository_paths(places: &[PathBuf], output: &str) -> Vec<PathBuf> {
+    let quoted = output.split('\'').skip(1).step_by(2).take(MAX_QUOTED).map(PathBuf::from);
+    let named: Vec<PathBuf> =
+        quoted.chain(std::env::var_os(GIT_DIRECTORY).map(PathBuf::from)).collect();
+    let of_place = |place: &PathBuf| {
+        let parts = repository::linked_parts(place);
+        let named: Vec<PathBuf> = named.iter().map(|path| place.join(path)).collect();
+        named.into_iter().chain(parts).chain(repository::local_remotes(place))
+    };
+    places.iter().flat_map(of_place).filter_map(|path| path.canonicalize().ok()).collect()
+}
+
+/// Whether the path exists only in the machine's `/tmp`.
+fn is_concealed(path: &Path, ran: &SandboxRun) -> bool {
+    let open = ran.plan.readable.iter().chain(&ran.plan.writable).chain(&ran.plan.overlays);
+    ["/tmp", "/var/tmp"].iter().any(|tmp| path.starts_with(tmp))
+        && !open.into_iter().any(|open| path.starts_with(open))
+        && path.symlink_metadata().is_ok()
+}
