@@ -100,7 +100,7 @@ impl ToolSource for Servers {
         }
         (!words.is_empty()).then(|| {
             format!(
-                "MCP servers with problems:\n  {}\n`/mcp` and `parallax mcp list` show their state.",
+                "MCP servers with problems:\n  {}\n(`/mcp` and `parallax mcp list` show their state)",
                 words.join("\n  ")
             )
         })

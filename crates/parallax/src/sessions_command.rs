@@ -299,6 +299,8 @@ fn export(
     output: Option<&Path>,
 ) -> Result<CommandResult, Failure> {
     let entry = launch.session_library().any_session(selector)?;
+    // As for other programs, `-` is the standard output.
+    let output = output.filter(|file| *file != Path::new("-"));
     let form = match (form, output) {
         (Some(form), _) => form,
         (None, Some(file)) if file.extension().is_some() => ExportForm::from_path(file)

@@ -229,8 +229,9 @@ impl App {
         self.transcript.push(LocalItem::Rows(rows));
     }
 
+    /// Says that a command needs the session, which is still opening or waits for a model.
     pub(crate) fn too_early(&mut self) {
-        self.toast("not available before the session is open");
+        self.toast("the session is not open yet; if no model is connected, use /auth");
     }
 
     /// Whether the pager is open.

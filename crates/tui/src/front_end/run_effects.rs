@@ -103,7 +103,7 @@ impl TerminalFrontEnd {
             Effect::AskSession(ask) => match self.session.as_ref().map(Session::own) {
                 Some(Some(own)) => ask(&own.open)(&mut self.app),
                 Some(None) => self.app.toast("not available in an attached session"),
-                None => self.app.toast("the session is not open"),
+                None => self.app.too_early(),
             },
             Effect::AskOtherProcess(command) => self.ask_other_process(command),
             Effect::Run(job) => self.run(job),
@@ -218,7 +218,7 @@ impl TerminalFrontEnd {
             None => false,
         };
         if !sent {
-            self.app.toast("the session is not open");
+            self.app.too_early();
         }
     }
 
@@ -286,7 +286,7 @@ impl TerminalFrontEnd {
     /// Starts the page of the session, and shows a link to it.
     pub(super) fn open_devtools(&mut self, browser: bool) {
         let Some(launch) = self.app.launch.clone().filter(|_| self.session.is_some()) else {
-            return self.app.toast("the session is not open");
+            return self.app.too_early();
         };
         let id = SessionId::from(self.app.session.id());
         let (pages, jobs) = (Arc::clone(&self.devtools), self.jobs.clone());

@@ -20,7 +20,7 @@ use crate::dialog::{Field, FieldDialog, ListDialog, ListItem};
 
 /// What the sign-in dialog does not offer.
 const OTHER_WAYS: &str = "Login with Google is not available. To use a Vertex AI project or a \
-                          gateway, set environment variables; see docs/models-and-keys.md.";
+                          gateway, set environment variables; see `/docs models-and-keys`.";
 
 /// The first prompt of the tour.
 const TOUR: &str = "Show me around";
