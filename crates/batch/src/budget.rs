@@ -20,6 +20,7 @@ pub(crate) struct BatchBudget {
     running: BTreeMap<String, RunningCost>,
     /// What earlier attempts of tasks that run again cost; part of `spent`.
     earlier: BTreeMap<String, f64>,
+    is_closed: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -48,6 +49,7 @@ impl BatchBudget {
             has_ended: false,
             running: BTreeMap::new(),
             earlier: BTreeMap::new(),
+            is_closed: false,
         }
     }
 
@@ -56,20 +58,36 @@ impl BatchBudget {
         self.spent + self.running.values().map(|running| running.running_usd).sum::<f64>()
     }
 
+    /// What ended tasks and earlier attempts of running ones have cost.
+    pub(crate) fn spent(&self) -> f64 {
+        self.spent
+    }
+
+    /// No more tasks may start: the rest of the budget does not cover the request of one.
+    pub(crate) fn close(&mut self) {
+        self.is_closed = true;
+    }
+
+    /// Whether no more tasks may start because a request of one did not fit.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed
+    }
+
     /// Whether more is spent than may be.
     pub(crate) fn is_exceeded(&self) -> bool {
         self.limit.is_some_and(|limit| self.total() > limit + ROUNDING)
     }
 
-    /// What a task may cost, where `jobs` run at a time. A task is expected to cost what it may,
-    /// or what the most expensive one has cost.
-    pub(crate) fn allow(&self, task: &PlannedTask, jobs: usize) -> BudgetDecision {
+    /// What a task may cost. A task is expected to cost what it may, or what the most expensive one
+    /// has cost. All tasks may cost the same rest: a request reserves what it may cost.
+    pub(crate) fn allow(&self, task: &PlannedTask) -> BudgetDecision {
         let Some(limit) = self.limit else { return BudgetDecision::Start(None) };
         let reserved: f64 =
             self.running.values().map(|cost| (cost.expected - cost.running_usd).max(0.0)).sum();
         let remaining = limit - self.total() - reserved;
         let expected = self.expected_cost(task);
-        if remaining <= ROUNDING || remaining < expected - ROUNDING {
+        let is_too_little = remaining <= ROUNDING || remaining < expected - ROUNDING;
+        if self.is_closed || is_too_little {
             return if self.running.is_empty() {
                 BudgetDecision::Spent
             } else {
@@ -80,10 +98,7 @@ impl BatchBudget {
         if expected == 0.0 && !self.has_ended && !self.running.is_empty() {
             return BudgetDecision::Wait;
         }
-        // Of models without prices, nothing is known: each task gets its share.
-        let is_alone = expected > 0.0 || !self.has_ended;
-        let shares = if is_alone { 1 } else { jobs.saturating_sub(self.running.len()).max(1) };
-        BudgetDecision::Start(Some(remaining / shares as f64))
+        BudgetDecision::Start(Some(remaining))
     }
 
     fn expected_cost(&self, task: &PlannedTask) -> f64 {
@@ -160,24 +175,24 @@ mod tests {
     #[test]
     fn task_does_not_start_when_the_remaining_budget_is_too_small() {
         let mut budget = BatchBudget::new(Some(1.0));
-        assert_eq!(budget.allow(&task("a", None), 4), BudgetDecision::Start(Some(1.0)));
+        assert_eq!(budget.allow(&task("a", None)), BudgetDecision::Start(Some(1.0)));
         budget.start(&task("a", None), Some(1.0));
         budget.update("a", 0.1);
         // Its cost is unknown, so no other one starts next to it.
-        assert_eq!(budget.allow(&task("b", None), 4), BudgetDecision::Wait);
+        assert_eq!(budget.allow(&task("b", None)), BudgetDecision::Wait);
         budget.end("a", 0.3);
         // Now a task is expected to cost 0.3.
-        let BudgetDecision::Start(Some(remaining)) = budget.allow(&task("b", None), 4) else {
+        let BudgetDecision::Start(Some(remaining)) = budget.allow(&task("b", None)) else {
             panic!("b")
         };
         assert!((remaining - 0.7).abs() < 1e-9);
         budget.start(&task("b", None), Some(remaining));
         budget.start(&task("c", None), Some(0.4));
-        assert_eq!(budget.allow(&task("d", None), 4), BudgetDecision::Wait);
+        assert_eq!(budget.allow(&task("d", None)), BudgetDecision::Wait);
         budget.end("b", 0.3);
         budget.end("c", 0.3);
-        assert_eq!(budget.allow(&task("d", None), 4), BudgetDecision::Spent);
-        assert!(matches!(budget.allow(&task("e", Some(0.1)), 4), BudgetDecision::Start(_)));
+        assert_eq!(budget.allow(&task("d", None)), BudgetDecision::Spent);
+        assert!(matches!(budget.allow(&task("e", Some(0.1))), BudgetDecision::Start(_)));
         assert!(!budget.is_exceeded());
     }
 
@@ -185,13 +200,13 @@ mod tests {
     fn earlier_attempts_count_once() {
         let mut budget = BatchBudget::new(Some(3.0));
         budget.add_earlier("a", 1.4);
-        assert!(matches!(budget.allow(&task("a", None), 1), BudgetDecision::Start(Some(_))));
+        assert!(matches!(budget.allow(&task("a", None)), BudgetDecision::Start(Some(_))));
         budget.start(&task("a", None), Some(1.6));
         budget.update("a", 2.0);
         assert!((budget.total() - 2.0).abs() < 1e-9);
         budget.end("a", 2.8);
         assert!((budget.total() - 2.8).abs() < 1e-9);
-        assert_eq!(budget.allow(&task("b", None), 1), BudgetDecision::Spent);
+        assert_eq!(budget.allow(&task("b", None)), BudgetDecision::Spent);
     }
 
     #[test]
@@ -200,21 +215,21 @@ mod tests {
         for id in ["a", "b", "c"] {
             budget.add_earlier(id, 0.014);
         }
-        assert_eq!(budget.allow(&task("a", None), 1), BudgetDecision::Spent);
+        assert_eq!(budget.allow(&task("a", None)), BudgetDecision::Spent);
         let mut budget = BatchBudget::new(Some(3.0));
         budget.add_earlier("a", 2.8);
-        assert_eq!(budget.allow(&task("a", None), 1), BudgetDecision::Spent);
-        assert!(matches!(budget.allow(&task("a", Some(0.2)), 1), BudgetDecision::Start(_)));
+        assert_eq!(budget.allow(&task("a", None)), BudgetDecision::Spent);
+        assert!(matches!(budget.allow(&task("a", Some(0.2))), BudgetDecision::Start(_)));
     }
 
     #[test]
     fn costs_are_summed_exactly() {
         let mut budget = BatchBudget::new(Some(0.3));
         for id in ["a", "b", "c"] {
-            assert!(matches!(budget.allow(&task(id, None), 1), BudgetDecision::Start(_)), "{id}");
+            assert!(matches!(budget.allow(&task(id, None)), BudgetDecision::Start(_)), "{id}");
             budget.start(&task(id, None), None);
             budget.end(id, 0.1);
         }
-        assert_eq!(budget.allow(&task("d", None), 1), BudgetDecision::Spent);
+        assert_eq!(budget.allow(&task("d", None)), BudgetDecision::Spent);
     }
 }

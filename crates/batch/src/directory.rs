@@ -5,6 +5,7 @@ use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use parallax_store::SharedBudgetFile;
 use rustix::fs::{FlockOperation, flock};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -35,6 +36,8 @@ pub struct BatchLock {
     pub(crate) agents: PathBuf,
     /// The pace of requests that the agents share.
     pub(crate) pace_file: PathBuf,
+    /// The budget that they share.
+    pub(crate) budget: SharedBudgetFile,
     /// The lock for changes of repositories.
     pub serial: PathBuf,
     _batch: Option<File>,
@@ -176,7 +179,8 @@ impl BatchDirectory {
         let agents = locks.join("agents");
         drop(open_lock(&agents).map_err(failed)?);
         let (pace_file, serial) = (locks.join("pace"), locks.join("git"));
-        Ok(BatchLock { file, agents, pace_file, serial, _batch: batch, _own: lock })
+        let budget = SharedBudgetFile::new(locks.join("budget"));
+        Ok(BatchLock { file, agents, pace_file, budget, serial, _batch: batch, _own: lock })
     }
 }
 

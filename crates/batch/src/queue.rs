@@ -89,6 +89,10 @@ pub async fn run_queue(
             }
         }
     }
+    runner.reset_budget().await?;
+    if let Some(limit) = options.max_cost {
+        runner.limit_cost(limit, budget.spent()).await?;
+    }
     let (updates, mut received) = mpsc::channel(UPDATES);
     let mut running: JoinSet<FinishedTask> = JoinSet::new();
     let mut failure = None;
@@ -99,7 +103,7 @@ pub async fn run_queue(
             && failure.is_none()
             && running.len() < options.jobs
             && let Some(task) = waiting.last().copied()
-            && let BudgetDecision::Start(allowance) = budget.allow(task, options.jobs)
+            && let BudgetDecision::Start(allowance) = budget.allow(task)
         {
             waiting.pop();
             budget.start(task, allowance);
@@ -116,6 +120,12 @@ pub async fn run_queue(
                 None => break,
                 Some(Ok((id, Ok(result)))) => {
                     budget.end(&id, result.cost);
+                    if result.state == TaskState::Cancelled && !stop.is_cancelled() {
+                        budget.close();
+                    }
+                    if let Some(limit) = options.max_cost {
+                        runner.limit_cost(limit, budget.spent()).await?;
+                    }
                     all_succeeded &= result.state == TaskState::Succeeded;
                     report(QueueEvent::Ended(Box::new(result)));
                 }
@@ -142,7 +152,7 @@ pub async fn run_queue(
     let has_waiting = !waiting.is_empty();
     let drained = drain.is_cancelled();
     Ok(BatchEnd {
-        budget_spent: !drained && (has_waiting || budget.is_exceeded()),
+        budget_spent: !drained && (has_waiting || budget.is_closed() || budget.is_exceeded()),
         was_drained: drained && (has_waiting || !all_succeeded),
         all_succeeded: all_succeeded && !has_waiting,
         cost: budget.total(),

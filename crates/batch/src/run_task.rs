@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use parallax_exec::agent_process::MemoryLimits;
 use parallax_protocol::ids::SessionId;
+use parallax_store::SharedBudgetFile;
 use parallax_worktrees::{NestedRepositories, SessionProgress, Worktree, is_in_working_tree};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -111,6 +112,26 @@ impl TaskRunner {
     fn repositories(&self) -> PathBuf {
         let repositories_file = || self.directory.file("repositories");
         self.repositories.clone().unwrap_or_else(repositories_file)
+    }
+
+    /// Limits what the tasks of the batch may cost together, of which `spent` is spent by ended
+    /// tasks and earlier attempts, in US dollars. Before a task runs with an allowance, this must be
+    /// called.
+    ///
+    /// # Errors
+    /// When the budget that the tasks share cannot be written.
+    pub async fn limit_cost(&self, limit: f64, spent: f64) -> Result<(), BatchError> {
+        let budget = self.lock.budget.clone();
+        blocking(move || budget.set_limit(limit, spent).map_err(budget_error)).await
+    }
+
+    /// Forgets what earlier runs spent, except for their results. Call it when no task runs.
+    ///
+    /// # Errors
+    /// When the budget that the tasks share cannot be removed.
+    pub(crate) async fn reset_budget(&self) -> Result<(), BatchError> {
+        let budget = self.lock.budget.clone();
+        blocking(move || budget.reset().map_err(budget_error)).await
     }
 
     /// Clones the repository of a task, if it is a URL, so that the task needs no access to it.
@@ -369,13 +390,11 @@ impl TaskAttempt<'_> {
         events
             .read_new()
             .map_err(|source| BatchError::Read { file: self.files.file("events.jsonl"), source })?;
-        // An earlier process may have stopped after the agent.
-        if let Some(end) = events.summary.end.as_ref().filter(|end| !end.is_cancelled()) {
-            let code = match (end.is_success, end.is_budget()) {
-                (true, _) => 0,
-                (false, true) => BUDGET_CODE,
-                (false, false) => 1,
-            };
+        // An earlier process may have stopped after the agent. The budget may be larger now.
+        if let Some(end) =
+            events.summary.end.as_ref().filter(|end| !end.is_cancelled() && !end.is_budget())
+        {
+            let code = if end.is_success { 0 } else { 1 };
             let outcome = self.evaluate(Stop::Exited(code), &events.summary);
             return Ok((outcome, events));
         }
@@ -392,17 +411,24 @@ impl TaskAttempt<'_> {
         };
         self.files.write_attempt(attempt)?;
         let spent = events.summary.cost;
-        let limits = [self.task.max_cost.map(|cost| cost - spent), allowance];
-        let max_cost = limits.into_iter().flatten().reduce(f64::min);
+        let own = self.task.max_cost.map(|cost| cost - spent);
+        let max_cost = [own, allowance].into_iter().flatten().reduce(f64::min);
         if max_cost.is_some_and(|cost| cost <= 0.0) {
             let reason = format!("The task has used its budget (${spent:.2})");
             return Ok((TaskOutcome::new(TaskState::OverBudget, None, reason), events));
+        }
+        let budget = allowance.map(|_| self.runner.lock.budget.clone());
+        self.release_budget(budget.as_ref()).await?;
+        let mut variables = membership::variables(&self.runner.lock);
+        if let Some(budget) = &budget {
+            let shared = budget.variables(&self.task.id);
+            variables.extend(shared.map(|(name, value)| (name.into(), value)));
         }
         let process = agent::start(agent::AgentCommand {
             program: self.runner.program.clone(),
             arguments: self.arguments(session, &attempt.session_id, max_cost),
             directory: workspace.directory().to_owned(),
-            variables: membership::variables(&self.runner.lock),
+            variables,
             stdin: (progress == SessionProgress::NotStarted).then(|| self.files.file("prompt.md")),
             stdout: self.files.file("events.jsonl"),
             stderr: self.files.file("log.txt"),
@@ -416,8 +442,24 @@ impl TaskAttempt<'_> {
         let signals = (self.drain, &self.runner.stop_tools);
         let (stop, events) =
             agent::follow(process, events, self.task.timeout, signals, &reporter).await?;
-        let outcome = self.evaluate(stop, &events.summary);
+        let is_refused = self.release_budget(budget.as_ref()).await?;
+        let mut outcome = self.evaluate(stop, &events.summary);
+        let is_batch_limit = allowance.is_some_and(|limit| own.is_none_or(|own| limit < own));
+        if outcome.state == TaskState::OverBudget && (is_refused || is_batch_limit) {
+            let reason = "The budget of the batch is used up; a run with a higher `--max-cost` \
+                continues the task";
+            outcome = TaskOutcome::new(TaskState::Cancelled, outcome.exit_code, reason);
+        }
         Ok((outcome, events))
+    }
+
+    /// Releases what processes of the task reserved of the batch's budget, which have ended;
+    /// returns whether it did not cover a request of them.
+    async fn release_budget(&self, budget: Option<&SharedBudgetFile>) -> Result<bool, BatchError> {
+        let Some(budget) = budget.cloned() else { return Ok(false) };
+        let id = self.task.id.clone();
+        blocking(move || budget.end_task(&id).map(|left| left.is_refused).map_err(budget_error))
+            .await
     }
 
     fn arguments(&self, session: &str, id: &str, max_cost: Option<f64>) -> Vec<OsString> {
@@ -468,6 +510,10 @@ impl TaskAttempt<'_> {
             }
         }
     }
+}
+
+fn budget_error(error: std::io::Error) -> BatchError {
+    BatchError::Input(format!("Failed to use the budget of the batch: {error}"))
 }
 
 impl EventEnd {

@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use parallax_store::SharedBudgetFile;
 use tokio_util::sync::CancellationToken;
 
 use crate::blocking::blocking;
@@ -76,7 +77,8 @@ pub async fn run_slurm(
     let directory = runner.directory.clone();
     let indexes: Vec<usize> = waiting.keys().copied().collect();
     let script = script(runner, plan, options, slurm, &indexes)?;
-    let (job, submitted) = blocking(move || submit(&directory, &script)).await?;
+    let budget = runner.lock.budget.clone();
+    let (job, submitted) = blocking(move || submit(&directory, &budget, &script)).await?;
     let mut gone = 0;
     let mut is_cancelled = false;
     while gone < GONE {
@@ -204,7 +206,11 @@ fn ranges(indexes: &[usize]) -> String {
 
 /// Submits the script, unless the job of an earlier run is there; its id, and when it was
 /// submitted.
-fn submit(directory: &BatchDirectory, script: &str) -> Result<(String, String), BatchError> {
+fn submit(
+    directory: &BatchDirectory,
+    budget: &SharedBudgetFile,
+    script: &str,
+) -> Result<(String, String), BatchError> {
     let folder = directory.file("slurm");
     fs::create_dir_all(&folder)
         .map_err(|source| BatchError::Write { file: folder.clone(), source })?;
@@ -215,6 +221,8 @@ fn submit(directory: &BatchDirectory, script: &str) -> Result<(String, String), 
     {
         return Ok((job.to_owned(), submitted.to_owned()));
     }
+    // No task runs.
+    budget.reset().map_err(|source| BatchError::Write { file: folder.clone(), source })?;
     let file: PathBuf = folder.join("job.sh");
     write_atomically(&file, script.as_bytes())?;
     let submitted = crate::run_task::now();

@@ -1,18 +1,21 @@
 //! The budget of a session and its spending: cost, tokens, and time.
 
 mod ledger;
+mod open_reservations;
+mod reservation;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parallax_protocol::CancellationToken;
-use parallax_protocol::budget::{BudgetKind, BudgetUse, ExhaustedBudget};
+use parallax_protocol::budget::{BudgetKind, BudgetUse, ExhaustedBudget, SharedBudget};
 use parallax_protocol::requests::Requests;
 use parallax_protocol::store::{Record, SpendingRecord};
 use tokio::task::JoinHandle;
 
 pub use self::ledger::Ledger;
 pub(crate) use self::ledger::total_tokens;
+pub(crate) use self::reservation::{RequestPrice, Reservation, ReservationError, max_output};
 
 use crate::history::{History, now};
 
@@ -66,6 +69,13 @@ impl Budget {
     pub fn with_earlier_spending(self, total: Spending, requests: Vec<Requests>) -> Self {
         self.ledger.set_total(total, requests.clone());
         Self { saved_requests: requests, ..self }
+    }
+
+    /// Also limits cost by a budget that other processes share.
+    #[must_use]
+    pub fn with_shared_budget(mut self, budget: Arc<dyn SharedBudget>) -> Self {
+        self.ledger.share(budget);
+        self
     }
 
     /// Sets whether the user can be asked to raise a spent budget, so that the turn can continue.

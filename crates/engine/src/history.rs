@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use parallax_protocol::content::{Content, Part, PartView, Role, Sealed};
 use parallax_protocol::context::ResultPlace;
@@ -31,6 +32,18 @@ impl ContentMetadata {
     }
 }
 
+/// How long providers keep a prompt in their caches, at least.
+const CACHE_TIME: Duration = Duration::from_secs(5 * 60);
+
+/// Prompt tokens that a provider had in its cache.
+struct CachedPrompt {
+    model: String,
+    tokens: u64,
+    /// When the request ended.
+    time: Instant,
+    epoch: u64,
+}
+
 pub(crate) struct History {
     contents: Vec<Sealed>,
     /// The view that is sent.
@@ -42,6 +55,8 @@ pub(crate) struct History {
     epoch: u64,
     /// The service's token count of a request with this many contents.
     counted_tokens: Option<(usize, u64)>,
+    /// What the provider read from its cache for the last request.
+    cached: Option<CachedPrompt>,
     store: Arc<dyn Store>,
     /// The first storage error, until it is reported.
     storage_error: Option<String>,
@@ -62,6 +77,7 @@ impl History {
             pins,
             epoch: 0,
             counted_tokens: None,
+            cached: None,
             store,
             storage_error: None,
             storage_error_reported: false,
@@ -261,6 +277,23 @@ impl History {
         if prompt_tokens > 0 {
             self.counted_tokens = Some((contents, prompt_tokens));
         }
+    }
+
+    /// Sets how many prompt tokens of the last request the provider read from its cache.
+    pub(crate) fn set_cached(&mut self, model: &str, tokens: u64) {
+        let (model, time, epoch) = (model.to_owned(), Instant::now(), self.epoch);
+        self.cached = Some(CachedPrompt { model, tokens, time, epoch });
+    }
+
+    /// Returns how many prompt tokens of the next request the provider probably reads from its
+    /// cache: those of the last one, if it was a moment ago and has the same beginning.
+    pub(crate) fn cached_tokens(&self, model: &str) -> u64 {
+        let is_same = |cached: &&CachedPrompt| {
+            cached.model == model
+                && cached.epoch == self.epoch
+                && cached.time.elapsed() < CACHE_TIME
+        };
+        self.cached.as_ref().filter(is_same).map_or(0, |cached| cached.tokens)
     }
 
     /// Returns the estimated tokens of the next request, including `fixed` (system prompt and

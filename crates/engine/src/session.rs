@@ -5,6 +5,7 @@ mod changed_definitions;
 mod current_turn;
 mod model_step;
 mod queued_ops;
+mod reserved_cost;
 mod steps;
 mod turn;
 mod user_messages;

@@ -12,7 +12,7 @@ use parallax_protocol::observer::ResponseFacts;
 use parallax_protocol::price::{Cost, Price};
 use parallax_protocol::{BoxFuture, BoxStream, CancellationToken};
 
-use crate::budget::Ledger;
+use crate::budget::{Ledger, RequestPrice, Reservation, ReservationError, max_output};
 use crate::event_bus::{EventBus, SentRequest};
 use crate::tokens;
 
@@ -53,6 +53,33 @@ pub(crate) fn cost_of(price: Option<Price>, usage: &Usage) -> Option<Cost> {
     }
 }
 
+/// Reserves what a request may cost, and limits its output to what a budget covers.
+async fn reserve(
+    ledger: &Ledger,
+    catalog: &dyn ModelCatalog,
+    request: &mut Request,
+    cancel: &CancellationToken,
+) -> Result<Option<Reservation>, ModelError> {
+    let Some(price) = catalog.price(&request.model) else { return Ok(None) };
+    let prompt = tokens::estimate_request(request.bytes());
+    let price = RequestPrice::new(price, prompt, 0, max_output(catalog, request));
+    let reserved = tokio::select! {
+        biased;
+        () = cancel.cancelled() => return Err(ModelError::Cancelled),
+        reserved = ledger.reserve(price) => reserved,
+    };
+    let refused =
+        |message| ModelError::Unavailable { status: None, delay: None, class: "budget", message };
+    let reservation = reserved.map_err(|error| match error {
+        ReservationError::Exhausted(budget) => refused(budget.to_string()),
+        ReservationError::Unavailable(message) => refused(message),
+    })?;
+    if let Some((tokens, _)) = reservation.as_ref().and_then(Reservation::output_limit) {
+        request.generation.insert("maxOutputTokens".to_owned(), tokens.into());
+    }
+    Ok(reservation)
+}
+
 /// Returns the error class for statistics.
 pub(crate) fn error_class(error: &ModelError) -> String {
     match error {
@@ -78,15 +105,17 @@ impl Model for UsageTrackingModel {
 
     fn generate(
         &self,
-        request: Request,
+        mut request: Request,
         cancel: CancellationToken,
     ) -> BoxFuture<'static, Result<Answer, ModelError>> {
         let (bus, ledger, asked) = (self.bus.clone(), self.ledger.clone(), Arc::clone(&self.model));
-        let (model, role) = (request.model.clone(), request.role.clone());
-        let request_bytes = request.bytes();
-        let id = bus.observe_request(&request, Duration::ZERO);
-        let answer = self.model.generate(request, cancel);
         Box::pin(async move {
+            // It is released when the request is counted.
+            let _reservation = reserve(&ledger, asked.catalog(), &mut request, &cancel).await?;
+            let (model, role) = (request.model.clone(), request.role.clone());
+            let request_bytes = request.bytes();
+            let id = bus.observe_request(&request, Duration::ZERO);
+            let answer = asked.generate(request, cancel);
             let started_at = Instant::now();
             let answer = answer.await;
             let meta = answer.as_ref().ok().map(|answer| &answer.metadata);

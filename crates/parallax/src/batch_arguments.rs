@@ -43,7 +43,7 @@ pub(crate) struct RunArguments {
     #[arg(short, long, value_name = "N")]
     pub(crate) jobs: Option<NonZeroUsize>,
 
-    /// Start no more tasks when their total cost reaches this many US dollars
+    /// US dollars that all tasks may cost together
     #[arg(long, value_name = "USD", value_parser = dollars)]
     pub(crate) max_cost: Option<f64>,
 
@@ -142,7 +142,7 @@ pub(crate) struct RunTaskArguments {
     #[arg(long, value_name = "N")]
     pub(crate) index: usize,
 
-    /// Exit with 57 when the total cost of all tasks reaches this many US dollars
+    /// US dollars that all tasks of the plan may cost together
     #[arg(long, value_name = "USD", value_parser = dollars)]
     pub(crate) max_cost: Option<f64>,
 

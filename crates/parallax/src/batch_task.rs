@@ -64,6 +64,8 @@ pub(crate) async fn run(arguments: RunTaskArguments) -> Result<ExitCode, Failure
                 ));
                 return Ok(ExitCode::BUDGET);
             }
+            let limited = runner.limit_cost(limit, spent).await;
+            limited.map_err(|error| failure(&error))?;
             Some(limit - spent)
         }
     };
@@ -116,6 +118,9 @@ fn code_of(result: &TaskResult, signal: Option<u8>) -> ExitCode {
         result.exit_code.and_then(|code| u8::try_from(code).ok()).filter(|code| *code != 0);
     match result.state {
         TaskState::Succeeded => ExitCode::SUCCESS,
+        TaskState::Cancelled if signal.is_none() && agent_code == Some(ExitCode::BUDGET.0) => {
+            ExitCode::BUDGET
+        }
         TaskState::Cancelled => ExitCode::signal(signal.unwrap_or(15)),
         TaskState::OverBudget => ExitCode::BUDGET,
         TaskState::Failed | TaskState::Timeout => agent_code.map_or(ExitCode::GENERAL, ExitCode),

@@ -43,7 +43,14 @@ impl std::fmt::Display for ExhaustedBudget {
             BudgetScope::Prompt => "one prompt",
         };
         let (limit, used) = (self.format_amount(self.limit), self.format_amount(self.used));
-        write!(f, "the budget of {whose} ({limit}) is used up")?;
+        if self.used < self.limit {
+            write!(
+                f,
+                "the budget of {whose} ({limit}) may not cover another request ({used} used)"
+            )?;
+        } else {
+            write!(f, "the budget of {whose} ({limit}) is used up")?;
+        }
         if self.used > self.limit {
             write!(f, " ({used})")?;
         }
@@ -134,6 +141,41 @@ pub enum BudgetScope {
     Session,
     /// One prompt.
     Prompt,
+}
+
+/// What other processes did with a cost budget that this process shares with them, in US dollars.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct SharedSpending {
+    /// The limit for all processes.
+    pub limit: f64,
+    /// What was spent, without this process.
+    pub spent: f64,
+    /// What running requests of other processes may cost.
+    pub reserved: f64,
+}
+
+/// What a process did with a cost budget that it shares with others, in US dollars.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct ProcessSpending {
+    /// What it has spent since it began.
+    pub spent: f64,
+    /// What its running requests may cost.
+    pub reserved: f64,
+    /// Whether it does not send a request because the budget does not cover it.
+    pub is_refused: bool,
+}
+
+/// A cost budget that several processes share.
+pub trait SharedBudget: Send + Sync {
+    /// Replaces what this process has spent and reserved; no other process changes the budget
+    /// meanwhile. Blocking.
+    ///
+    /// # Errors
+    /// When the budget cannot be read or written.
+    fn update(
+        &self,
+        change: &mut dyn FnMut(&SharedSpending) -> ProcessSpending,
+    ) -> std::io::Result<()>;
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The budget of a session from flags and settings.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use parallax_engine::{Budget, BudgetLimits, Spending};
@@ -34,6 +35,12 @@ pub(crate) fn session_budget(
         before,
         usage_totals::requests(records, |name| model.catalog().price(name)),
     );
+    let environment = &launch.config.environment;
+    let variable = |name: &str| environment.process_variable(name).map(str::to_owned);
+    let budget = match parallax_store::shared_budget(&variable) {
+        Some(shared) => budget.with_shared_budget(Arc::new(shared)),
+        None => budget,
+    };
     let ledger = budget.ledger();
     for record in records {
         let Record::Budget(BudgetRecord { kind, scope, limit, .. }) = record else { continue };

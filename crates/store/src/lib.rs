@@ -30,6 +30,7 @@ mod search;
 mod select;
 mod session_files;
 mod session_origin;
+mod shared_budget;
 mod title;
 
 pub use chats::{ChatError, SavedChat, delete_chat, find_chat, save_chat, saved_chats};
@@ -68,6 +69,7 @@ pub use search::{
 pub use select::{DeleteError, FindError, delete, find, find_listed, has_prefix};
 pub use session_files::{MIRROR_KEY, claim_gemini_folder, delete_mirrors, gemini_folder};
 pub use session_origin::SessionOrigin;
+pub use shared_budget::{SharedBudgetFile, TaskBudget, shared_budget};
 
 /// Returns the current time in the journal format: RFC 3339, UTC, milliseconds.
 pub fn timestamp() -> String {

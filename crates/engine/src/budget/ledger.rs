@@ -4,13 +4,17 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use parallax_protocol::budget::{BudgetKind, BudgetScope, BudgetUse, ExhaustedBudget};
+use parallax_protocol::budget::{
+    BudgetKind, BudgetScope, BudgetUse, ExhaustedBudget, ProcessSpending, SharedBudget,
+    SharedSpending,
+};
 use parallax_protocol::event::ModelCall;
 use parallax_protocol::model::Usage;
 use parallax_protocol::requests::{self, Requests};
 use parallax_protocol::store::RequestRecord;
 use tokio::sync::Notify;
 
+use super::open_reservations::OpenReservations;
 use super::{BudgetLimits, Spending};
 use crate::tokens;
 
@@ -25,7 +29,7 @@ struct BudgetAccount {
 }
 
 #[derive(Debug, Default)]
-struct LedgerState {
+pub(super) struct LedgerState {
     session: BudgetAccount,
     prompt: BudgetAccount,
     /// Cost and tokens of the whole session, regardless of when the limits were set.
@@ -40,9 +44,36 @@ struct LedgerState {
     declined_increase: bool,
     /// The time limit that the prompt itself sets.
     turn_limit: Option<Duration>,
+    /// What running requests may cost.
+    pub(super) reservations: OpenReservations,
+    /// What the session had cost when this process began to share a budget.
+    shared_from: f64,
+    /// Whether the shared budget did not cover a request.
+    pub(super) is_refused: bool,
 }
 
 impl LedgerState {
+    /// What this process did with a budget that it shares.
+    fn process_spending(&self) -> ProcessSpending {
+        ProcessSpending {
+            spent: self.shared_spending(),
+            reserved: self.reservations.total(),
+            is_refused: self.is_refused,
+        }
+    }
+
+    pub(super) fn shared_spending(&self) -> f64 {
+        self.total.cost - self.shared_from
+    }
+
+    /// The limits of cost, with what is spent.
+    pub(super) fn cost_limits(&self) -> impl Iterator<Item = (BudgetScope, f64, f64)> {
+        let accounts = [(BudgetScope::Session, self.session), (BudgetScope::Prompt, self.prompt)];
+        accounts
+            .into_iter()
+            .filter_map(|(scope, account)| Some((scope, account.limits.cost?, account.spent.cost)))
+    }
+
     /// Both budgets, including the time of the running turn.
     fn now(&self) -> [(BudgetScope, BudgetAccount); 2] {
         let running = self.started.map_or(Duration::ZERO, |started_at| started_at.elapsed());
@@ -69,10 +100,17 @@ pub(crate) fn total_tokens(usage: &Usage) -> u64 {
 }
 
 /// Counts spending and holds the limits.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct Ledger {
     accounts: Arc<Mutex<LedgerState>>,
-    changed: Arc<Notify>,
+    pub(super) changed: Arc<Notify>,
+    pub(super) shared: Option<Arc<dyn SharedBudget>>,
+}
+
+impl std::fmt::Debug for Ledger {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ledger").field("accounts", &self.accounts).finish_non_exhaustive()
+    }
 }
 
 impl Ledger {
@@ -88,6 +126,12 @@ impl Ledger {
 
     pub(super) fn set_total(&self, total: Spending, requests: Vec<Requests>) {
         self.change(|accounts| (accounts.total, accounts.requests) = (total, requests));
+    }
+
+    /// Also limits cost by a budget that other processes share.
+    pub(super) fn share(&mut self, budget: Arc<dyn SharedBudget>) {
+        self.change(|accounts| accounts.shared_from = accounts.total.cost);
+        self.shared = Some(budget);
     }
 
     /// Returns the requests of the session in all its processes, by model and role.
@@ -216,9 +260,7 @@ impl Ledger {
 
     /// Whether cost is limited.
     pub(crate) fn limits_cost(&self) -> bool {
-        self.change(|accounts| {
-            accounts.session.limits.cost.or(accounts.prompt.limits.cost).is_some()
-        })
+        self.shared.is_some() || self.change(|accounts| accounts.cost_limits().next().is_some())
     }
 
     /// Starts a prompt.
@@ -320,7 +362,7 @@ impl Ledger {
             changed.as_mut().enable();
             let is_spent = |entry: &BudgetUse| {
                 (entry.kind, entry.scope) == (spent.kind, spent.scope)
-                    && entry.limit.is_some_and(|limit| entry.used >= limit)
+                    && entry.limit.is_some_and(|limit| limit <= spent.limit.max(entry.used))
             };
             if !self.budget_uses().iter().any(is_spent) {
                 return;
@@ -329,7 +371,26 @@ impl Ledger {
         }
     }
 
-    fn change<T>(&self, change: impl FnOnce(&mut LedgerState) -> T) -> T {
+    /// Changes this process's part of the shared budget. Blocking.
+    ///
+    /// # Errors
+    /// When the shared budget cannot be read or written.
+    pub(super) fn update_shared<T>(
+        &self,
+        budget: &dyn SharedBudget,
+        mut change: impl FnMut(&mut LedgerState, &SharedSpending) -> T,
+    ) -> std::io::Result<Option<T>> {
+        let mut changed = None;
+        budget.update(&mut |others| {
+            self.change(|state| {
+                changed = Some(change(state, others));
+                state.process_spending()
+            })
+        })?;
+        Ok(changed)
+    }
+
+    pub(super) fn change<T>(&self, change: impl FnOnce(&mut LedgerState) -> T) -> T {
         change(&mut self.accounts.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

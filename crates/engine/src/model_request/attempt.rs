@@ -6,6 +6,8 @@ use parallax_protocol::content::{Content, PartView};
 use parallax_protocol::ids::ItemId;
 use parallax_protocol::store::{UnfinishedAnswer, UnfinishedRecord};
 
+use crate::budget::Reservation;
+
 use super::response_builder::ResponseBuilder;
 use super::unjournaled_parts::UnjournaledParts;
 
@@ -31,6 +33,8 @@ pub(crate) struct Attempt {
     pub(super) observed: u64,
     /// Milliseconds until its first chunk.
     pub(super) first_chunk_ms: Option<u64>,
+    /// What it may cost, while it is running.
+    pub(crate) reservation: Option<Reservation>,
 }
 
 impl Attempt {
@@ -49,6 +53,7 @@ impl Attempt {
             request_bytes,
             observed: 0,
             first_chunk_ms: None,
+            reservation: None,
         }
     }
 

@@ -130,6 +130,11 @@ impl ResponseBuilder {
         reason == Some(FinishReason::ContextFull) && !self.has_calls()
     }
 
+    /// Whether it ended because it reached the output limit.
+    pub(crate) fn is_out_of_output(&self) -> bool {
+        self.finish.as_ref().is_some_and(|finish| finish.reason == FinishReason::MaxTokens)
+    }
+
     /// Whether any text is visible: zero-width characters, HTML comments, and whitespace do not
     /// count.
     pub(crate) fn has_visible_text(&self) -> bool {

@@ -103,7 +103,7 @@ impl ResponseReceiver<'_> {
                     self.bus.send(EventBody::Retry(retry));
                 }
                 Some(Ok(StreamEvent::NextHop)) => {
-                    if self.is_out_of_budget(&model, attempt) {
+                    if self.is_out_of_budget(&model, attempt).await {
                         return StreamEnd::OutOfBudget;
                     }
                 }
@@ -280,14 +280,22 @@ impl ResponseReceiver<'_> {
         self.bus.send_model_call(call, request);
     }
 
-    /// Counts a request in the budget.
-    /// Whether a budget is used up if the attempt, which is not counted yet, ends here.
-    fn is_out_of_budget(&self, model: &str, attempt: &Attempt) -> bool {
+    /// Whether the attempt, which is not counted yet, has used up a budget, or a budget does not
+    /// cover the next request of its answer.
+    async fn is_out_of_budget(&self, model: &str, attempt: &mut Attempt) -> bool {
         let usage = attempt.answer.usage.unwrap_or_default();
         let cost = cost_of(self.client.catalog().price(model), &usage);
-        self.ledger.would_exceed(cost.map_or(0.0, |cost| cost.total()), total_tokens(&usage))
+        let cost = cost.map_or(0.0, |cost| cost.total());
+        if self.ledger.would_exceed(cost, total_tokens(&usage)) {
+            return true;
+        }
+        match &mut attempt.reservation {
+            Some(reservation) => !reservation.extend(cost).await,
+            None => false,
+        }
     }
 
+    /// Counts a request in the budget.
     fn count_request(&self, call: &ModelCall, details: RequestRecord) {
         // A subagent's requests do not count for the session's own model.
         let role = if self.environment.role.is_some() { SUBAGENT } else { call.role.as_str() };

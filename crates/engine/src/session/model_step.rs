@@ -4,6 +4,7 @@
 use std::time::{Duration, Instant};
 
 use parallax_protocol::CancellationToken;
+use parallax_protocol::budget::ExhaustedBudget;
 use parallax_protocol::event::{EndReason, Failure, Level};
 use parallax_protocol::model::Request;
 use parallax_protocol::routing::FallbackCause;
@@ -137,6 +138,10 @@ impl Session {
         let request_view = self.hooks.request_view(&request, self.client.catalog());
         let sent = self.conversation.history().len();
         let mut attempt = Attempt::new(started_at, request.bytes());
+        if hooked.is_none() {
+            let is_continuation = state.unfinished_answer.is_some();
+            attempt.reservation = self.reserve_cost(&mut request, is_continuation, cancel).await?;
+        }
         let mut receiver = self.receiver();
         if let Some(unfinished) = &state.unfinished_answer {
             request.continuation = Some(unfinished.token.clone());
@@ -148,6 +153,7 @@ impl Session {
         };
         let mut ended = receiver.stream(request, played, &mut attempt, cancel).await;
         receiver.report_request(&state.model, &attempt, &ended);
+        let output_limit = attempt.reservation.take().and_then(|it| it.output_limit());
         self.budget.save_requests(self.conversation.history_mut());
         if let (StreamEnd::Complete | StreamEnd::RepetitionDetected, Some(request_view)) =
             (&ended, &request_view)
@@ -160,6 +166,7 @@ impl Session {
             && !state.has_nudged
         {
             self.conversation.history_mut().set_token_count(sent, usage.prompt);
+            self.conversation.history_mut().set_cached(&state.model, usage.cached);
         }
         let fallback_cause = match &ended {
             StreamEnd::Failed(error) => cause(error),
@@ -194,6 +201,12 @@ impl Session {
             StreamEnd::Stopped(reason) => {
                 self.retract(state, attempt);
                 return Err(reason);
+            }
+            StreamEnd::Complete
+                if let Some((_, budget)) = output_limit
+                    && attempt.answer.is_out_of_output() =>
+            {
+                return self.end_at_output_limit(state, attempt, budget, cancel).await.map(Err);
             }
             StreamEnd::Complete => match unusable_action(state, &attempt) {
                 None => {
@@ -250,6 +263,34 @@ impl Session {
             self.receiver().discard_output(&mut attempt);
         }
         checked.map(|()| FailedAttempt {
+            action: RetryAction::SendAgain,
+            max_attempts: ATTEMPTS,
+            fallback_cause: None,
+            rejects: false,
+        })
+    }
+
+    /// Handles an answer that was cut off because a budget did not cover a longer one. If the user
+    /// raises the limit, the request is sent again.
+    ///
+    /// # Errors
+    /// Returns the end reason if the limit stays.
+    async fn end_at_output_limit(
+        &mut self,
+        state: &mut RequestState,
+        attempt: Attempt,
+        budget: ExhaustedBudget,
+        cancel: &CancellationToken,
+    ) -> Result<FailedAttempt, EndReason> {
+        let raised = self.raise_budget(budget, cancel).await;
+        if raised.is_err() && self.environment.interactive {
+            // The user has seen it.
+            self.receiver().commit_partial(attempt, &state.model);
+        } else {
+            // The session can be resumed with the request.
+            self.retract(state, attempt);
+        }
+        raised.map(|()| FailedAttempt {
             action: RetryAction::SendAgain,
             max_attempts: ATTEMPTS,
             fallback_cause: None,

@@ -277,6 +277,46 @@ fn budget_ends_the_batch_at_the_cent() {
 }
 
 #[test]
+fn tasks_that_run_together_do_not_exceed_the_budget_and_continue_with_a_higher_one() {
+    let ids = ids(6);
+    let shell = |line: &str| json!({"functionCall": {"name": "run_shell_command", "args": {"command": line}}});
+    // The first task is cheap, so that the others start at the same time.
+    let script = [
+        (json!({"promptContains": "do t0x."}), json!({"text": "done"})),
+        (json!({"promptContains": "do t"}), shell("echo one")),
+        (json!({"lastToolResultContains": "one"}), shell("echo two")),
+        (json!({"lastToolResultContains": "two"}), json!({"text": "done"})),
+    ];
+    let script = script.into_iter().map(|(condition, part)| {
+        let mut answer = ten_cents("");
+        answer["match"] = condition;
+        // Ten cents, too, of which the budget cannot know before.
+        answer["chunks"][0]["usageMetadata"] = json!({"promptTokenCount": 2_000,
+            "candidatesTokenCount": 8_000, "totalTokenCount": 10_000});
+        answer["chunks"][0]["candidates"][0]["content"]["parts"] = json!([part]);
+        answer
+    });
+    let world = repository(&Value::Array(script.collect()));
+    let plan = plan(&world, &ids, &json!({"model": "gemini-3-pro-preview"}));
+    let cost_at_the_end = |limit: &str| {
+        let options = [plan, "--jobs", "5", "--max-cost", limit, "-o", "stream-json"];
+        let output = batch(&world, &options);
+        let lines = output.stdout();
+        let last: Value =
+            serde_json::from_str(lines.lines().last().expect("a line")).expect("JSON");
+        (output.code(), last["cost"].as_f64().expect("a cost"))
+    };
+    let (code, cost) = cost_at_the_end("0.91");
+    assert!(code == 57 && cost < 0.911, "{code} {cost}");
+    let count = world.server.requests().len();
+    assert!((6..10).contains(&count), "{count}");
+    assert_eq!(states(&world, &ids[..1]), ["succeeded"]);
+    let (code, cost) = cost_at_the_end("9");
+    assert!(code == 0 && (cost - 1.6).abs() < 1e-6, "{code} {cost}");
+    assert_eq!(world.server.requests().len(), 16);
+}
+
+#[test]
 fn rate_limit_slows_all_tasks_down_together() {
     let ids = ids(8);
     let limit = json!({"error": {"code": 429, "message": "slow", "status": "RESOURCE_EXHAUSTED"},

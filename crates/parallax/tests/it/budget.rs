@@ -28,7 +28,7 @@ fn list(usages: &[Value]) -> String {
 #[test]
 fn cost_limit_ends_a_run_that_can_be_resumed() {
     // Two dollars per million input tokens, twelve per million output tokens.
-    let world = World::new(&list(&[usage(100_000, 0, 0), usage(100_000, 50_000, 10_000)]));
+    let world = World::new(&list(&[usage(50_000, 0, 0), usage(50_000, 25_000, 10_000)]));
     let args = ["-m", "gemini-3-pro-preview", "-o", "json"];
     let done = world.run(&[&args[..], &["-p", "go", "--max-cost", "0.3"]].concat());
     assert_eq!(done.code(), 57, "{}", done.err());
@@ -41,13 +41,34 @@ fn cost_limit_ends_a_run_that_can_be_resumed() {
     assert!(message.contains("$0.30") && message.contains("--max-cost"), "{message}");
     assert_eq!(
         output["stats"]["cost"],
-        json!({"usd": 0.43, "inputUsd": 0.3, "cachedUsd": 0.01, "outputUsd": 0.12, "cachedShare": 0.25})
+        json!({"usd": 0.275, "inputUsd": 0.15, "cachedUsd": 0.005, "outputUsd": 0.12, "cachedShare": 0.25})
     );
     assert_eq!(output["stats"]["tools"]["totalSuccess"], 2);
     let done = world.run_well(&[&args[..], &["-p", "on", "-r", "--max-cost", "0.3"]].concat());
     let output: Value = serde_json::from_str(&done.stdout()).expect("json");
     assert_eq!(output["response"], "done");
     assert_eq!(output["stats"]["cost"]["usd"], json!(0.0032));
+}
+
+#[test]
+fn output_of_a_request_is_limited_to_what_the_budget_covers() {
+    let text = json!({"text": "half an ans"});
+    let mut cut = reply(&text, &usage(10_000, 0, 10_000));
+    cut["chunks"][0]["candidates"][0]["finishReason"] = json!("MAX_TOKENS");
+    let world = World::new(&json!([cut, reply(&text, &usage(10_000, 0, 100))]).to_string());
+    let args = ["-m", "gemini-3-pro-preview", "-o", "json"];
+    let done = world.run(&[&args[..], &["-p", "go", "--max-cost", "0.2"]].concat());
+    assert_eq!(done.code(), 57, "{}", done.err());
+    let output: Value = serde_json::from_str(&done.stdout()).expect("json");
+    let message = output["error"]["message"].as_str().expect("text");
+    assert!(message.contains("may not cover another request"), "{message}");
+    let sent = world.server.requests()[0].json();
+    let limit = sent["generationConfig"]["maxOutputTokens"].as_u64().expect("a limit");
+    // Without input, the budget covers 16,666 tokens.
+    assert!((8_000..16_667).contains(&limit), "{limit}");
+    world.run_well(&[&args[..], &["-p", "go on", "-r", "--max-cost", "9"]].concat());
+    let sent = world.server.requests()[1].json();
+    assert_eq!(sent["generationConfig"].get("maxOutputTokens"), None);
 }
 
 #[test]

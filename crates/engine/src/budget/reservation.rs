@@ -1,0 +1,424 @@
+//! What a request may cost is reserved before it is sent, so that requests under way cannot exceed
+//! a limit together.
+
+use std::time::{Duration, Instant};
+
+use parallax_protocol::budget::{BudgetKind, BudgetScope, ExhaustedBudget, SharedSpending};
+use parallax_protocol::model::{ModelCatalog, Request, Usage};
+use parallax_protocol::price::Price;
+
+use super::ledger::{Ledger, LedgerState};
+
+/// The output in tokens that a request must be able to have; with less, its input would be paid for
+/// nothing.
+const MIN_OUTPUT: u64 = 1_024;
+/// Rounding of sums of US dollars.
+const ROUNDING: f64 = 1e-9;
+/// How often a request looks whether other processes have released their reservations.
+const POLL: Duration = Duration::from_millis(100);
+/// How long a request waits for other requests. A process that was killed with its machine never
+/// releases its reservation.
+const MAX_WAIT: Duration = Duration::from_secs(30 * 60);
+
+/// Returns the most output tokens of a request.
+pub(crate) fn max_output(catalog: &dyn ModelCatalog, request: &Request) -> u64 {
+    let settings = catalog.generation(request);
+    let set = settings.get("maxOutputTokens").and_then(serde_json::Value::as_u64);
+    set.filter(|tokens| *tokens > 0).unwrap_or_else(|| catalog.limits(&request.model).output)
+}
+
+/// What a request may cost.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct RequestPrice {
+    /// US dollars of the input.
+    input: f64,
+    /// US dollars of a million output tokens.
+    output_rate: f64,
+    /// The most output tokens.
+    max_output: u64,
+    /// Whether the request can be sent with a lower output limit.
+    is_limitable: bool,
+}
+
+impl RequestPrice {
+    /// Creates it for an estimated number of prompt tokens, of which the provider has so many in
+    /// its cache, and the largest output.
+    pub(crate) fn new(price: Price, prompt: u64, cached: u64, max_output: u64) -> Self {
+        let cached = cached.min(prompt);
+        let usage = Usage { prompt, cached, ..Usage::default() };
+        let written = Usage { cache_write: prompt - cached, ..usage };
+        let million = Usage { prompt, output: 1_000_000, ..Usage::default() };
+        let input = |usage| {
+            let cost = price.cost(&usage);
+            cost.input + cost.cached
+        };
+        Self {
+            input: input(usage).max(input(written)),
+            output_rate: price.cost(&million).output,
+            max_output,
+            is_limitable: true,
+        }
+    }
+
+    /// Of a request whose settings must not change.
+    #[must_use]
+    pub(crate) fn with_fixed_output(self) -> Self {
+        Self { is_limitable: false, ..self }
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "token counts stay below 2^52")]
+    fn with_output(&self, tokens: u64) -> f64 {
+        self.input + tokens as f64 * self.output_rate / 1e6
+    }
+
+    fn most(&self) -> f64 {
+        self.with_output(self.max_output)
+    }
+
+    fn least(&self) -> f64 {
+        match self.is_limitable {
+            true => self.with_output(self.max_output.min(MIN_OUTPUT)),
+            false => self.most(),
+        }
+    }
+
+    /// The output that an amount pays for.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "not negative; the cast saturates"
+    )]
+    fn output_for(&self, amount: f64) -> u64 {
+        let tokens = (amount + ROUNDING - self.input).max(0.0) / self.output_rate * 1e6;
+        (tokens as u64).min(self.max_output)
+    }
+}
+
+/// Whether a request may be sent.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Decision {
+    /// It may cost this much, because of this limit if it could cost more.
+    Send(f64, Option<ExhaustedBudget>),
+    /// Not before others have ended.
+    Wait(ExhaustedBudget),
+    /// A limit does not cover it.
+    Refuse(ExhaustedBudget),
+}
+
+/// A limit, what is left of it, and whether requests under way may leave more.
+struct Remainder {
+    limit: ExhaustedBudget,
+    remaining: f64,
+    may_grow: bool,
+    is_shared: bool,
+}
+
+impl LedgerState {
+    fn remainders(&self, shared: Option<&SharedSpending>) -> Vec<Remainder> {
+        let reserved = self.reservations.total();
+        let remainder = |scope, limit: f64, used: f64, reserved: f64| Remainder {
+            limit: ExhaustedBudget { kind: BudgetKind::Cost, scope, limit, used },
+            remaining: limit - used - reserved,
+            may_grow: reserved > 0.0,
+            is_shared: false,
+        };
+        let own =
+            self.cost_limits().map(|(scope, limit, used)| remainder(scope, limit, used, reserved));
+        let shared = shared.map(|shared| {
+            let used = shared.spent + self.shared_spending();
+            let reserved = shared.reserved + reserved;
+            let remainder = remainder(BudgetScope::Session, shared.limit, used, reserved);
+            Remainder { is_shared: true, ..remainder }
+        });
+        own.chain(shared).collect()
+    }
+
+    /// Reserves what a request may cost, if the limits cover it.
+    fn reserve(&mut self, price: &RequestPrice, shared: Option<&SharedSpending>) -> Decision {
+        let (mut amount, mut limited_by) = (price.most(), None);
+        let remainders = self.remainders(shared);
+        // What only gets less limits the output; what may get more is waited for.
+        for fixed in remainders.iter().filter(|remainder| !remainder.may_grow) {
+            if fixed.remaining + ROUNDING < amount {
+                (amount, limited_by) = (fixed.remaining, Some(fixed));
+            }
+        }
+        if let Some(fixed) = limited_by
+            && amount + ROUNDING < price.least()
+        {
+            self.is_refused |= fixed.is_shared;
+            return Decision::Refuse(fixed.limit);
+        }
+        let lacks = |remainder: &&Remainder| remainder.remaining + ROUNDING < amount;
+        if let Some(growing) = remainders.iter().find(lacks) {
+            return Decision::Wait(growing.limit);
+        }
+        self.reservations.add(amount);
+        Decision::Send(amount, limited_by.map(|fixed| fixed.limit))
+    }
+}
+
+/// Why a request is not sent.
+#[derive(Debug)]
+pub(crate) enum ReservationError {
+    /// A limit does not cover it.
+    Exhausted(ExhaustedBudget),
+    /// The budget that is shared with other processes cannot be used; the message says why.
+    Unavailable(String),
+}
+
+/// What a running request may cost. It is released when this is dropped; count the request before.
+#[derive(Debug)]
+pub(crate) struct Reservation {
+    ledger: Ledger,
+    price: RequestPrice,
+    amount: f64,
+    limited_by: Option<ExhaustedBudget>,
+}
+
+impl Reservation {
+    /// The most output tokens, if they are fewer than the request could have, and the budget that
+    /// limits them.
+    pub(crate) fn output_limit(&self) -> Option<(u64, ExhaustedBudget)> {
+        Some((self.price.output_for(self.amount), self.limited_by?))
+    }
+
+    /// Whether the budget also covers another request that continues the answer, which has cost
+    /// this much so far.
+    pub(crate) async fn extend(&mut self, cost: f64) -> bool {
+        let more = cost + self.price.most() - self.amount;
+        let price = RequestPrice { input: more, max_output: 0, ..self.price };
+        match self.ledger.try_reserve(price).await {
+            Ok(Decision::Send(..)) => {
+                self.amount += more;
+                // Both are released as one.
+                self.ledger.change(|state| state.reservations.join());
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.ledger.change(|state| state.reservations.remove(self.amount));
+        self.ledger.changed.notify_waiters();
+        let Some(shared) = self.ledger.shared.clone() else { return };
+        let ledger = self.ledger.clone();
+        let publish = move || {
+            if let Err(error) = ledger.update_shared(&*shared, |_, _| ()) {
+                tracing::warn!(%error, "failed to release a reservation of the shared budget");
+            }
+        };
+        match tokio::runtime::Handle::try_current() {
+            // If the program ends before, the batch that started it releases the reservation.
+            Ok(runtime) => drop(runtime.spawn_blocking(publish)),
+            Err(_) => publish(),
+        }
+    }
+}
+
+impl Ledger {
+    /// Reserves what a request may cost. While other requests are running, it waits until they
+    /// leave enough for the largest output. `None`: nothing limits its cost.
+    ///
+    /// # Errors
+    /// Returns why the request must not be sent.
+    pub(crate) async fn reserve(
+        &self,
+        price: RequestPrice,
+    ) -> Result<Option<Reservation>, ReservationError> {
+        if !self.limits_cost() || price.most() <= 0.0 {
+            return Ok(None);
+        }
+        let began = Instant::now();
+        loop {
+            let mut changed = std::pin::pin!(self.changed.notified());
+            // From here on no change is missed.
+            changed.as_mut().enable();
+            match self.try_reserve(price).await? {
+                Decision::Send(amount, limited_by) => {
+                    return Ok(Some(Reservation {
+                        ledger: self.clone(),
+                        price,
+                        amount,
+                        limited_by,
+                    }));
+                }
+                Decision::Refuse(limit) => return Err(ReservationError::Exhausted(limit)),
+                Decision::Wait(limit) if began.elapsed() > MAX_WAIT => {
+                    return Err(ReservationError::Exhausted(limit));
+                }
+                Decision::Wait(_) if self.shared.is_some() => {
+                    // Either way, the rest of the budget is looked up again.
+                    let _ = tokio::time::timeout(POLL, changed).await;
+                }
+                Decision::Wait(_) => changed.await,
+            }
+        }
+    }
+
+    async fn try_reserve(&self, price: RequestPrice) -> Result<Decision, ReservationError> {
+        let Some(shared) = self.shared.clone() else {
+            return Ok(self.change(|state| state.reserve(&price, None)));
+        };
+        let ledger = self.clone();
+        let reserve = move || {
+            ledger.update_shared(&*shared, |state, others| state.reserve(&price, Some(others)))
+        };
+        let unavailable = |reason: String| {
+            ReservationError::Unavailable(format!("cannot read the budget of the batch: {reason}"))
+        };
+        match tokio::task::spawn_blocking(reserve).await {
+            Ok(Ok(Some(decision))) => Ok(decision),
+            Ok(Ok(None)) => Err(unavailable("it was not changed".to_owned())),
+            Ok(Err(error)) => Err(unavailable(error.to_string())),
+            Err(error) => Err(unavailable(error.to_string())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use parallax_protocol::budget::{ProcessSpending, SharedBudget};
+    use parallax_protocol::event::ModelCall;
+    use parallax_protocol::price::{Cost, Rates};
+
+    use super::*;
+    use crate::budget::{Budget, BudgetLimits, Spending};
+
+    /// One dollar for a million tokens of input, ten for a million of output.
+    const PRICE: Price = Price { short_prompts: Rates::new(1.0, 0.1, 10.0), long_prompts: None };
+
+    fn budget(limit: f64) -> Budget {
+        let limits = BudgetLimits { cost: Some(limit), ..BudgetLimits::default() };
+        Budget::new(limits, BudgetLimits::default(), Spending::default())
+    }
+
+    /// Ten cents of input, and at most forty of output.
+    fn request() -> RequestPrice {
+        RequestPrice::new(PRICE, 100_000, 0, 40_000)
+    }
+
+    fn count(ledger: &Ledger, cost: f64) {
+        ledger.count(&ModelCall {
+            model: "m".into(),
+            role: "main".into(),
+            usage: Usage::default(),
+            cost: Some(Cost { input: cost, ..Cost::default() }),
+            latency_ms: 1,
+            request_bytes: 0,
+            error: None,
+        });
+    }
+
+    async fn reserve(ledger: &Ledger, price: RequestPrice) -> Result<Option<Reservation>, String> {
+        ledger.reserve(price).await.map_err(|error| match error {
+            ReservationError::Exhausted(budget) => budget.to_string(),
+            ReservationError::Unavailable(message) => message,
+        })
+    }
+
+    #[test]
+    fn price_of_input_depends_on_the_cache_and_on_writing_to_it() {
+        let input = |price, cached| RequestPrice::new(price, 100_000, cached, 0).most();
+        assert!((input(PRICE, 0) - 0.1).abs() < ROUNDING);
+        assert!((input(PRICE, 50_000) - 0.055).abs() < ROUNDING);
+        let rates = Rates { cache_write: 2.0, ..PRICE.short_prompts };
+        let written = Price { short_prompts: rates, long_prompts: None };
+        assert!((input(written, 50_000) - 0.105).abs() < ROUNDING);
+    }
+
+    #[tokio::test]
+    async fn request_that_the_rest_of_a_budget_may_not_cover_is_limited_or_refused() {
+        let budget = budget(1.0);
+        let ledger = budget.ledger();
+        let whole = reserve(&ledger, request()).await.expect("covered").expect("limited");
+        assert_eq!(whole.output_limit(), None);
+        count(&ledger, 0.7);
+        drop(whole);
+        // Ten cents are left for the input, twenty for the output.
+        let part = reserve(&ledger, request()).await.expect("covered").expect("limited");
+        let (tokens, budget) = part.output_limit().expect("a limit");
+        assert_eq!((tokens, budget.limit), (20_000, 1.0));
+        drop(part);
+        let fixed = reserve(&ledger, request().with_fixed_output()).await.expect_err("refused");
+        assert!(fixed.contains("may not cover another request ($0.70 used)"), "{fixed}");
+        count(&ledger, 0.195);
+        assert!(reserve(&ledger, request()).await.is_err(), "only 500 tokens of output are left");
+        ledger.set(BudgetKind::Cost, BudgetScope::Session, None);
+        assert!(reserve(&ledger, request()).await.expect("no limit").is_none());
+    }
+
+    #[tokio::test]
+    async fn request_waits_while_others_may_leave_more_for_it() {
+        let ledger = budget(0.8).ledger();
+        let first = reserve(&ledger, request()).await.expect("covered");
+        let waiting = reserve(&ledger, request());
+        tokio::pin!(waiting);
+        let early = tokio::time::timeout(Duration::from_millis(20), &mut waiting).await;
+        assert!(early.is_err(), "thirty cents would be left");
+        count(&ledger, 0.2);
+        drop(first);
+        let second = waiting.await.expect("covered").expect("limited");
+        assert_eq!(second.output_limit(), None);
+    }
+
+    #[tokio::test]
+    async fn answer_of_several_requests_reserves_each_of_them() {
+        let ledger = budget(1.0).ledger();
+        let mut answer = reserve(&ledger, request()).await.expect("covered").expect("limited");
+        assert!(answer.extend(0.5).await);
+        assert!(!answer.extend(1.0).await);
+        count(&ledger, 0.3);
+        drop(answer);
+        let next = reserve(&ledger, request()).await.expect("covered").expect("limited");
+        assert_eq!(next.output_limit(), None, "nothing else is reserved");
+    }
+
+    /// A budget of one dollar, and what the processes have published.
+    #[derive(Clone, Default)]
+    struct TestBudget {
+        other: Arc<Mutex<SharedSpending>>,
+        own: Arc<Mutex<ProcessSpending>>,
+    }
+
+    impl SharedBudget for TestBudget {
+        fn update(
+            &self,
+            change: &mut dyn FnMut(&SharedSpending) -> ProcessSpending,
+        ) -> std::io::Result<()> {
+            let others = *self.other.lock().expect("others");
+            *self.own.lock().expect("own") = change(&SharedSpending { limit: 1.0, ..others });
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn other_processes_are_waited_for_and_then_counted() {
+        let shared = TestBudget::default();
+        let none = BudgetLimits::default();
+        let budget = Budget::new(none, none, Spending { cost: 5.0, ..Spending::default() });
+        let ledger = budget.with_shared_budget(Arc::new(shared.clone())).ledger();
+        assert!(ledger.limits_cost());
+        count(&ledger, 0.2);
+        shared.other.lock().expect("others").reserved = 0.5;
+        let waiting = reserve(&ledger, request());
+        tokio::pin!(waiting);
+        let early = tokio::time::timeout(Duration::from_millis(20), &mut waiting).await;
+        assert!(early.is_err());
+        *shared.other.lock().expect("others") =
+            SharedSpending { spent: 0.4, ..SharedSpending::default() };
+        let limited = waiting.await.expect("covered").expect("limited");
+        assert_eq!(limited.output_limit().map(|(tokens, _)| tokens), Some(30_000));
+        let own = *shared.own.lock().expect("own");
+        assert!((own.spent - 0.2).abs() < ROUNDING && (own.reserved - 0.4).abs() < ROUNDING);
+        shared.other.lock().expect("others").spent = 0.79;
+        drop(limited);
+        assert!(reserve(&ledger, request()).await.is_err());
+        assert!(shared.own.lock().expect("own").is_refused);
+    }
+}
