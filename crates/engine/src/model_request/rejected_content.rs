@@ -179,11 +179,26 @@ fn quote_names(names: &[String]) -> String {
     names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the index of the declaration that a message names: `function_declarations[17]`.
+/// Returns the index of the declaration that a message names, as the services write it:
+/// `function_declarations[17]` or `function_declarations.17` (Gemini), `tools.17.custom` (Anthropic),
+/// `tools[17].function` or `tools[17].parameters` (OpenAI).
 fn declaration_index(message: &str) -> Option<usize> {
     let lower = message.to_lowercase().replace('_', "");
-    let (_, rest) = lower.split_once("functiondeclarations[")?;
-    rest.split_once(']')?.0.parse().ok()
+    if let Some((_, rest)) = lower.split_once("functiondeclarations") {
+        return index_at_start(rest).map(|(index, _)| index);
+    }
+    let (_, rest) = lower.split_once("tools")?;
+    let (index, rest) = index_at_start(rest)?;
+    let of_tool = [".custom", ".inputschema", ".function", ".parameters"];
+    of_tool.iter().any(|key| rest.starts_with(key)).then_some(index)
+}
+
+/// Returns the index in `[17]` or `.17` at the start of a text, and the text behind it.
+fn index_at_start(text: &str) -> Option<(usize, &str)> {
+    let digits = text.strip_prefix(['[', '.'])?;
+    let end = digits.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(digits.len());
+    let (number, rest) = digits.split_at(end);
+    Some((number.parse().ok()?, rest.strip_prefix(']').unwrap_or(rest)))
 }
 
 /// Whether a message contains a name as a word.
@@ -285,4 +300,25 @@ fn with_note(response: Option<&Value>, note: String) -> Object {
     let output = if output.is_empty() { note } else { format!("{output}\n{note}") };
     object.insert("output".into(), Value::String(output));
     object
+}
+
+#[cfg(test)]
+mod tests {
+    use super::declaration_index;
+
+    #[test]
+    fn rejected_declaration_is_found_by_its_index() {
+        for (message, index) in [
+            ("GenerateContentRequest.tools[0].function_declarations[17].parameters: bad", Some(17)),
+            ("tools.0.functionDeclarations.18.parameters_json_schema: invalid", Some(18)),
+            ("tools.3.custom.input_schema: JSON schema is invalid", Some(3)),
+            ("Invalid type for 'tools[4].function.parameters'", Some(4)),
+            ("Invalid 'tools[5].parameters': too deep", Some(5)),
+            ("tools[0]: too many of them", None),
+            ("The schema has too many states.", None),
+            ("function_declarations[x]", None),
+        ] {
+            assert_eq!(declaration_index(message), index, "{message}");
+        }
+    }
 }
