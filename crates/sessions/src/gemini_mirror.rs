@@ -48,7 +48,8 @@ impl Store for MirroredJournal {
         // The session itself is saved; a failed mirror is only reported.
         if let Some(error) = failed {
             *mirror = None;
-            *self.problem.lock().unwrap_or_else(PoisonError::into_inner) = Some(problem(&error));
+            *self.problem.lock().unwrap_or_else(PoisonError::into_inner) =
+                Some(write_problem(&error));
         }
         Ok(())
     }
@@ -59,7 +60,8 @@ impl Store for MirroredJournal {
     }
 }
 
-/// Returns the journal, mirrored if the settings enable it and sessions are not encrypted.
+/// Returns the journal, mirrored if the settings enable it. Encrypted sessions are not mirrored, and
+/// the user is told.
 pub fn mirror(
     sessions: &SessionLibrary<'_>,
     journal: Arc<dyn Store>,
@@ -69,23 +71,25 @@ pub fn mirror(
         return journal;
     }
     let dirs = sessions.dirs();
-    if dirs.keys.is_enabled() {
-        tracing::warn!("`{SETTING}` was turned off: sessions are encrypted");
-        return journal;
-    }
     let folder = parallax_store::gemini_folder(&dirs, sessions.directory);
-    let claimed = parallax_store::claim_gemini_folder(&folder, sessions.directory);
-    let error = claimed.err().map(|error| format!("`{}`: {error}", folder.display()));
+    let problem = match dirs.keys.is_enabled() {
+        true => {
+            Some(format!("`{SETTING}` is off: sessions are encrypted, and a mirror would not be"))
+        }
+        false => parallax_store::claim_gemini_folder(&folder, sessions.directory)
+            .err()
+            .map(|error| write_problem(&format!("`{}`: {error}", folder.display()))),
+    };
     let chats = TranscriptTarget::Chats(folder.join("chats"));
-    let mirror = error.is_none().then(|| TranscriptConverter::new(path, dirs.keys, chats));
+    let mirror = problem.is_none().then(|| TranscriptConverter::new(path, dirs.keys, chats));
     Arc::new(MirroredJournal {
         journal,
         updated: Mutex::default(),
         mirror: Mutex::new(mirror),
-        problem: Mutex::new(error.map(|error| problem(&error))),
+        problem: Mutex::new(problem),
     })
 }
 
-fn problem(error: &dyn std::fmt::Display) -> String {
+fn write_problem(error: &dyn std::fmt::Display) -> String {
     format!("`{SETTING}` is off for this session: failed to write its mirror: {error}")
 }

@@ -339,6 +339,19 @@ fn mirror_that_cannot_be_written_is_reported() {
 }
 
 #[test]
+fn encrypted_sessions_are_not_mirrored_and_the_user_is_told() {
+    let world = World::new(ANSWER);
+    let settings = json!({
+        "general": {"sessionEncryption": "file"}, "sessions": {"mirror": "gemini"}
+    });
+    world.home.write_home(".parallax/settings.json", &settings.to_string()).expect("written");
+    let output = world.run_well(&["-p", "one"]);
+    let warning = "`sessions.mirror` is off: sessions are encrypted";
+    assert!(output.err().contains(warning), "{}", output.err());
+    assert!(!world.home.gemini().join("tmp").exists());
+}
+
+#[test]
 fn project_cannot_enable_the_mirror() {
     let world = World::new(ANSWER);
     let settings = r#"{"sessions": {"mirror": "gemini"}}"#;
