@@ -38,11 +38,11 @@ impl ApprovalReason {
     }
 }
 
-/// Returns descriptions of everything that requires approval even in yolo mode: the rows of the
-/// table of destructive commands, and writes outside the workspace.
-pub fn yolo_reasons() -> Vec<&'static str> {
-    let destructive = bash::LossKind::ALL.into_iter().map(bash::LossKind::name);
-    destructive.chain(["writes outside the workspace"]).collect()
+/// Returns everything that requires approval even in yolo mode as words of a sentence: the rows of
+/// the table of destructive commands, and writes outside the workspace.
+pub fn yolo_reasons() -> String {
+    let destructive = bash::LossKind::ALL.map(bash::LossKind::name).join(", ");
+    format!("{destructive}, and writes outside the workspace")
 }
 
 /// Context that the checks need besides the call.

@@ -120,8 +120,11 @@ pub(crate) fn open_workspace(
         directories::restored_directories(launch, &resumed.records, &additional);
     additional.extend(restored);
     if !missing.is_empty() {
-        let paths: Vec<String> =
+        let mut paths: Vec<String> =
             missing.iter().map(|path| format!("`{}`", path.display())).collect();
+        // Several layers may name one directory in different ways.
+        paths.sort();
+        paths.dedup();
         notices
             .push(format!("`context.includeDirectories`: not a directory: {}", paths.join(", ")));
     }

@@ -430,7 +430,7 @@ impl App {
     /// first prompt.
     fn explain_yolo(&mut self) {
         if self.status_data.mode == ApprovalMode::Yolo && self.session.explains_yolo() {
-            let reasons = parallax_sdk::yolo_reasons().join(", ");
+            let reasons = parallax_sdk::yolo_reasons();
             self.warn(format!("YOLO mode approves all actions, except {reasons}."));
         }
     }
