@@ -54,6 +54,7 @@ pub mod trust;
 mod trust_preview;
 pub mod trust_state;
 mod ui;
+mod unknown_settings;
 mod unsupported_settings;
 mod untrusted_settings;
 mod user_dirs;
@@ -103,6 +104,7 @@ pub use suggestions::similar_names;
 pub use trust::{Trust, TrustReason};
 pub use trust_preview::{PreviewedHook, PreviewedServer, TrustPreview, inspect};
 pub use ui::{FooterItem, InlineImages, LoadingPhrases, NotificationMethod, TitleMode, UiSettings};
+pub use unknown_settings::UnknownSetting;
 pub use untrusted_settings::{
     Acceptance, LooseSettings, accept_settings, decline_settings, loose_settings,
 };

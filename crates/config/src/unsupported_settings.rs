@@ -28,6 +28,11 @@ const KEYS: &[(&str, &str, &str)] = &[
     ("ui.terminalBackgroundPollingInterval", "", "the terminal is always queried at startup"),
 ];
 
+/// Whether the key is one of these settings.
+pub(crate) fn is_unsupported(key: &str) -> bool {
+    KEYS.iter().any(|(known, _, _)| *known == key)
+}
+
 /// Returns a one-line notice about such keys in one file; `None` if there are none.
 pub(crate) fn notice(values: &Object, path: &Path) -> Option<String> {
     let set = |(key, idle, reason): &(&str, &str, &str)| {

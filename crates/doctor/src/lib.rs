@@ -91,9 +91,17 @@ fn platform() -> String {
     format!("{} {}", std::env::consts::OS, std::env::consts::ARCH)
 }
 
+/// Finds problems of settings that only the terminal interface interprets, one sentence each.
+/// Blocking.
+pub type InterfaceCheck = fn(&SessionConfig) -> Vec<String>;
+
 /// Runs all checks. `name` is the name under which the program was called. Must be called on a
 /// tokio runtime.
-pub async fn examine(options: LaunchOptions, name: &str) -> DoctorReport {
+pub async fn examine(
+    options: LaunchOptions,
+    name: &str,
+    interface: InterfaceCheck,
+) -> DoctorReport {
     let options = LaunchOptions { is_read_only: true, ..options };
     let version = options.version.to_owned();
     let platform = platform();
@@ -107,7 +115,9 @@ pub async fn examine(options: LaunchOptions, name: &str) -> DoctorReport {
     match preparing.await {
         Ok(Ok(launch)) => {
             let setting_up = launch.clone();
-            let setup = tokio::task::spawn_blocking(move || setup::checks(&setting_up));
+            let setup = tokio::task::spawn_blocking(move || {
+                setup::checks(&setting_up, &interface(&setting_up))
+            });
             let (setup, network, servers) =
                 tokio::join!(setup, network::checks(&launch), setup::servers(&launch));
             checks.extend(

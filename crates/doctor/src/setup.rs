@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use parallax_config::UnknownSetting;
 use parallax_exec::program_sandbox::ProgramSandbox;
 use parallax_sandbox::{Support, Tier};
 
@@ -20,14 +21,61 @@ const ENGINE_LIMIT: Duration = Duration::from_secs(10);
 const ENGINE_OUTPUT: u64 = 1024 * 1024;
 
 /// Runs the checks that need no network. Blocking.
-pub(crate) fn checks(launch: &SessionConfig) -> Vec<DoctorCheck> {
-    let mut checks = vec![settings(launch), trust(launch), credentials(launch)];
+pub(crate) fn checks(launch: &SessionConfig, interface: &[String]) -> Vec<DoctorCheck> {
+    let mut checks = vec![settings(launch, interface)];
+    checks.extend(unknown_settings(launch));
+    checks.extend([trust(launch), credentials(launch)]);
     checks.extend(other_keys(launch));
     checks.push(sandbox(launch));
     checks.extend(policies(launch));
     checks.extend(hooks(launch));
+    checks.extend(definitions(launch));
     checks.extend(companion(launch));
     checks
+}
+
+/// Finds settings without an effect, which may be misspelled.
+fn unknown_settings(launch: &SessionConfig) -> Option<DoctorCheck> {
+    let line = |unknown: UnknownSetting| match unknown.suggestion {
+        Some(known) => format!("`{}` is not known; did you mean `{known}`?", unknown.key),
+        None => format!("`{}` is not known", unknown.key),
+    };
+    let (misspelled, others): (Vec<_>, Vec<_>) = launch
+        .config()
+        .settings
+        .unknown()
+        .into_iter()
+        .partition(|unknown| unknown.suggestion.is_some());
+    // Settings of other programs and versions in the same file are harmless.
+    let status = match misspelled.is_empty() {
+        true => CheckStatus::Info,
+        false => CheckStatus::Warning,
+    };
+    let lines: Vec<String> = misspelled.into_iter().chain(others).map(line).collect();
+    (!lines.is_empty()).then(|| {
+        let check =
+            DoctorCheck::new("settings.unknown", status, "Unknown settings", lines.join("\n"));
+        check.with_fix("They have no effect: correct or remove them.")
+    })
+}
+
+/// Reads the files that define commands, skills, and agents.
+fn definitions(launch: &SessionConfig) -> Option<DoctorCheck> {
+    let commands = parallax_commands::catalog(launch.config(), &launch.extensions());
+    let (_, skills) = launch.skill_library().infos();
+    let agents = launch.agent_library().agents();
+    let mut problems: Vec<String> = commands
+        .problems()
+        .chain(commands.conflicts().iter().map(String::as_str))
+        .map(str::to_owned)
+        .collect();
+    problems.extend(skills);
+    problems.extend(agents.warnings.all().cloned());
+    (!problems.is_empty()).then(|| {
+        let title = "Commands, skills, agents";
+        DoctorCheck::new("definitions", CheckStatus::Warning, title, problems.join("\n"))
+            .with_fix("Correct the listed files.")
+    })
 }
 
 /// Checks the rule files.
@@ -82,7 +130,7 @@ fn missing_program(launch: &SessionConfig, command: &str) -> Option<String> {
     (!exists).then(|| word.to_owned())
 }
 
-fn settings(launch: &SessionConfig) -> DoctorCheck {
+fn settings(launch: &SessionConfig, interface: &[String]) -> DoctorCheck {
     let check = |status, detail| DoctorCheck::new("settings", status, "Settings", detail);
     if let Err(failure) = launch.provider_manager().checked_model_table() {
         return check(CheckStatus::Error, failure.message)
@@ -90,6 +138,7 @@ fn settings(launch: &SessionConfig) -> DoctorCheck {
     }
     let mut warnings = launch.warnings.clone();
     warnings.extend(launch.extensions().warnings.iter().cloned());
+    warnings.extend(interface.iter().cloned());
     match warnings.is_empty() {
         true => check(CheckStatus::Ok, "no problems".to_owned()),
         false => {

@@ -7,6 +7,7 @@ use parallax_doctor::{self, CheckStatus, DoctorReport};
 use parallax_headless::{ExitCode, json_document, one_line};
 use parallax_sdk::LaunchOptions;
 
+use crate::extension_commands;
 use crate::program_name::called_name;
 use crate::session_flags::SessionFlags;
 use crate::start;
@@ -27,8 +28,9 @@ pub(crate) struct DoctorArguments {
 pub(crate) async fn run(arguments: DoctorArguments) -> (String, ExitCode) {
     let report = match start::options(&SessionFlags::default()) {
         Ok(options) => {
-            let options = LaunchOptions { model: arguments.model, ..options };
-            parallax_doctor::examine(options, &called_name()).await
+            let skip_trust = extension_commands::skips_trust();
+            let options = LaunchOptions { model: arguments.model, skip_trust, ..options };
+            parallax_doctor::examine(options, &called_name(), parallax_tui::setting_problems).await
         }
         Err(failure) => {
             parallax_doctor::without_directory(env!("CARGO_PKG_VERSION"), &failure.message)

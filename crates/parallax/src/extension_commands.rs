@@ -150,6 +150,11 @@ pub(crate) fn skip_trust() {
     SKIPS_TRUST.store(true, Ordering::Relaxed);
 }
 
+/// Whether the folder is trusted for this run.
+pub(crate) fn skips_trust() -> bool {
+    SKIPS_TRUST.load(Ordering::Relaxed)
+}
+
 /// Whether `--debug` was given and the log has not started yet.
 static LOGS: AtomicBool = AtomicBool::new(false);
 
@@ -167,7 +172,7 @@ pub(crate) fn launch_options() -> Result<LaunchOptions, Failure> {
         variables: std::env::vars_os().collect(),
         is_read_only: true,
         ephemeral: true,
-        skip_trust: SKIPS_TRUST.load(Ordering::Relaxed),
+        skip_trust: skips_trust(),
         version: env!("CARGO_PKG_VERSION"),
         highlighter: Some(parallax_tui::code_pieces),
         ..LaunchOptions::default()

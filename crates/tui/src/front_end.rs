@@ -9,6 +9,8 @@ mod open;
 mod run_effects;
 mod session;
 
+pub use self::open::setting_problems;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -73,6 +73,11 @@ impl Keymap {
         Self { platform, keys, commands, user_bindings, warnings }
     }
 
+    /// Returns the invalid entries of `keybindings.json` and its conflicts, one sentence each.
+    pub fn problems(&self) -> Vec<String> {
+        self.warnings.iter().cloned().chain(self.conflicts()).collect()
+    }
+
     /// The problems in `keybindings.json`, one sentence each.
     pub fn warnings(&self) -> &[String] {
         &self.warnings

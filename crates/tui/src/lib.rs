@@ -40,7 +40,7 @@ mod welcome;
 
 pub use attached::{AttachedSession, AttachedUpdate};
 pub use code_pieces::code_pieces;
-pub use front_end::{ExitReason, TerminalOptions, run};
+pub use front_end::{ExitReason, TerminalOptions, run, setting_problems};
 pub use parallax_screen::{emergency_restore, theme};
 
 pub use parallax_composer as composer;

@@ -70,6 +70,38 @@ fn missing_key_and_unusable_settings_are_errors() {
 }
 
 #[test]
+fn settings_and_definitions_without_an_effect_are_reported() {
+    let world = World::new("[]");
+    let home = &world.home;
+    let settings = json!({"general": {"vimMod": true}, "ui": {"theme": "Nope"}, "mine": 1});
+    for (path, text) in [
+        (".gemini/settings.json", settings.to_string().as_str()),
+        (".gemini/keybindings.json", "{ bad"),
+        (".gemini/commands/broken.toml", "prompt ="),
+        (".gemini/skills/untitled/SKILL.md", "no front matter"),
+        (".gemini/agents/untitled.md", "no front matter"),
+    ] {
+        home.write_home(path, text).expect("written");
+    }
+    let (report, _) = examine(world.command(&[]));
+    let found = |id: &str, status: &str, words: &[&str]| {
+        let check = check(&report, id);
+        assert_eq!(check["status"], status, "{check}");
+        let detail = check["detail"].as_str().unwrap_or_default();
+        for word in words {
+            assert!(detail.contains(word), "{word}: {check}");
+        }
+    };
+    found("settings", "warning", &["keybindings.json", "Nope"]);
+    found("settings.unknown", "warning", &["did you mean `general.vimMode`", "`mine`"]);
+    found("definitions", "warning", &["broken.toml", "skills/untitled", "agents/untitled.md"]);
+    let mut command = world.command(&[]);
+    command.arg("--skip-trust");
+    let (report, _) = examine(command);
+    assert_eq!(check(&report, "trust")["status"], "ok");
+}
+
+#[test]
 fn network_path_is_checked_step_by_step() {
     let world = World::new("[]");
     let with = |name: &str, value: &str| {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use parallax_protocol::BoxFuture;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::similar_texts::merge_similar;
-use parallax_screen::{Input, Line, Mode, Screen, ScreenOptions, Span, wrap};
+use parallax_screen::{ColorDepth, Input, Line, Mode, Screen, ScreenOptions, Span, wrap};
 use parallax_sdk::credential::Credential;
 use parallax_sdk::ide::Companion;
 use parallax_sdk::mcp_view::{Asker, PendingSignIn, UserRequest, UserResponse};
@@ -33,6 +33,16 @@ use crate::dialog::{ListDialog, ListItem};
 use crate::keymap::{Keymap, Platform};
 use crate::theme::Theme;
 use crate::theme_choice::TerminalColors;
+
+/// Returns the problems of the settings of the terminal interface: the theme and the keys, one
+/// sentence each. Blocking.
+pub fn setting_problems(config: &SessionConfig) -> Vec<String> {
+    let colors = TerminalColors { background: None, depth: ColorDepth::True };
+    let (_, theme) = crate::theme_choice::choose(&config.settings_manager().ui(), colors);
+    let keys = Keymap::load(Platform::HERE, &config.facts().keybindings()).problems();
+    let keys = keys.into_iter().map(|problem| format!("keybindings.json: {problem}"));
+    theme.into_iter().chain(keys).collect()
+}
 
 impl TerminalFrontEnd {
     /// Opens the terminal and creates the initial state; nothing is drawn yet.
@@ -87,8 +97,7 @@ impl TerminalFrontEnd {
         for warning in options.warnings.iter().cloned().chain(problem) {
             app.warn_once(warning);
         }
-        let warnings: Vec<String> =
-            app.keymap.warnings().iter().cloned().chain(app.keymap.conflicts()).collect();
+        let warnings = app.keymap.problems();
         for warning in warnings.iter().take(KEY_WARNINGS) {
             app.warn(format!("keybindings.json: {warning}"));
         }
