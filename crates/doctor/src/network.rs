@@ -384,6 +384,13 @@ async fn key(launch: &SessionConfig) -> DoctorCheck {
             of(CheckStatus::Error, "a web page answered instead of the service".to_owned())
                 .with_fix("Sign in to the network in a browser, or correct the base URL.")
         }
+        // The service knows the key: another one of the same project would be refused, too.
+        Err(failure) if failure.kind == FailureKind::Auth && failure.status == Some(403) => {
+            check("key", CheckStatus::Error, "Key", failure.message).with_fix(
+                "The key is known but may not do this: enable the API for its project, or correct \
+                 the restrictions of the key.",
+            )
+        }
         Err(failure) if failure.kind == FailureKind::Auth => {
             let provider = provider(launch).unwrap_or_else(|| "gemini".to_owned());
             check("key", CheckStatus::Error, "Key", failure.message).with_fix(format!(

@@ -153,6 +153,10 @@ fn rejected_key_and_a_wrong_clock_are_errors() {
     assert_eq!(code, 1);
     assert_error(&report, "network.key", "API key not valid");
     assert_error(&report, "network.clock", "ahead of the clock of the provider");
+    let mut command = world.command(&[]);
+    command.env("GOOGLE_GEMINI_BASE_URL", service("403 Forbidden", ""));
+    let remedy = check(&examine(command).0, "network.key")["remedy"].to_string();
+    assert!(remedy.contains("enable the API"), "{remedy}");
 }
 
 #[test]
