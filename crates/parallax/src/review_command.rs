@@ -153,7 +153,7 @@ pub(crate) async fn run(arguments: ReviewArguments) -> Result<ExitCode, Failure>
     let text = match format {
         ReviewFormat::Text => findings_text(&findings, &diff),
         ReviewFormat::Json => json_document(&findings),
-        ReviewFormat::Sarif => json_document(&sarif(&findings, env!("CARGO_PKG_VERSION"))),
+        ReviewFormat::Sarif => json_document(&sarif(&findings, &diff, env!("CARGO_PKG_VERSION"))),
     };
     // A closed pipe is not an error here.
     let _ = io::stdout().write_all(text.as_bytes());

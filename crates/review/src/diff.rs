@@ -15,6 +15,9 @@ pub struct Diff {
 pub struct DiffFile {
     /// Its path after the change; for a deleted file, the path before it.
     pub path: String,
+    is_deleted: bool,
+    /// The bytes of a path that is not UTF-8.
+    bytes: Option<Vec<u8>>,
     hunks: Vec<Hunk>,
 }
 
@@ -51,11 +54,20 @@ impl Diff {
                 old = path_of(path, &prefixes.old);
             } else if let Some(path) = line.strip_prefix("+++ ") {
                 let new = path_of(path, &prefixes.new);
-                add(&mut files, if new == "/dev/null" { std::mem::take(&mut old) } else { new });
+                let is_deleted = new == "/dev/null";
+                add(&mut files, if is_deleted { std::mem::take(&mut old) } else { new });
+                if let Some(file) = files.last_mut() {
+                    file.is_deleted |= is_deleted;
+                    file.bytes = unusual_bytes(path, &prefixes.new);
+                }
             } else if let Some(both) = line.strip_prefix("diff --git ") {
                 if let Some((found, path)) = split_header(both) {
                     prefixes = found;
                     add(&mut files, path);
+                }
+            } else if line.starts_with("deleted file mode ") {
+                if let Some(file) = files.last_mut() {
+                    file.is_deleted = true;
                 }
             } else if let Some(path) =
                 line.strip_prefix("rename to ").or_else(|| line.strip_prefix("copy to "))
@@ -75,6 +87,17 @@ impl Diff {
     /// Whether the diff changes the file.
     pub fn has(&self, path: &str) -> bool {
         self.files.iter().any(|file| file.path == path)
+    }
+
+    /// Returns the bytes of a path as the file system has them.
+    pub fn path_bytes<'a>(&'a self, path: &'a str) -> &'a [u8] {
+        let file = self.files.iter().find(|file| file.path == path);
+        file.and_then(|file| file.bytes.as_deref()).unwrap_or(path.as_bytes())
+    }
+
+    /// Whether the diff deletes the file.
+    pub fn deletes(&self, path: &str) -> bool {
+        self.files.iter().any(|file| file.path == path && file.is_deleted)
     }
 
     /// Returns the changed lines around a line of a file, as in the diff; empty if nothing changed
@@ -106,7 +129,7 @@ impl Diff {
 /// Adds a file, unless an earlier line of its header did.
 fn add(files: &mut Vec<DiffFile>, path: String) {
     if files.last().is_none_or(|last| last.path != path || !last.hunks.is_empty()) {
-        files.push(DiffFile { path, hunks: Vec::new() });
+        files.push(DiffFile { path, ..DiffFile::default() });
     }
 }
 
@@ -153,9 +176,20 @@ fn split_header(both: &str) -> Option<(Prefixes, String)> {
 
 /// Returns a path without the quotes and escapes with which git writes unusual ones.
 fn unquote(text: &str) -> String {
-    let Some(inner) = text.strip_prefix('"').and_then(|text| text.strip_suffix('"')) else {
-        return text.to_owned();
-    };
+    unquoted_bytes(text)
+        .map_or_else(|| text.to_owned(), |bytes| String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Returns the bytes of a path in a line `+++ b/path` if they are not UTF-8.
+fn unusual_bytes(text: &str, prefix: &str) -> Option<Vec<u8>> {
+    let bytes = unquoted_bytes(text.trim_end_matches('\t'))?;
+    let bytes = bytes.strip_prefix(prefix.as_bytes()).unwrap_or(&bytes);
+    std::str::from_utf8(bytes).is_err().then(|| bytes.to_vec())
+}
+
+/// Returns the bytes of a quoted path; `None`: it is not quoted.
+fn unquoted_bytes(text: &str) -> Option<Vec<u8>> {
+    let inner = text.strip_prefix('"').and_then(|text| text.strip_suffix('"'))?;
     let mut bytes = Vec::new();
     let mut rest = inner.bytes().peekable();
     while let Some(byte) = rest.next() {
@@ -186,7 +220,7 @@ fn unquote(text: &str) -> String {
             None => {}
         }
     }
-    String::from_utf8_lossy(&bytes).into_owned()
+    Some(bytes)
 }
 
 /// Returns the path in a line `--- a/path` or `+++ b/path`.
@@ -263,6 +297,9 @@ mod tests {
         let paths: Vec<&str> = diff.files.iter().map(|file| file.path.as_str()).collect();
         assert_eq!(paths, ["x.rs", "gone"]);
         assert!(diff.has("x.rs") && !diff.has("y.rs"));
+        assert!(diff.deletes("gone") && !diff.deletes("x.rs"));
+        let empty = "diff --git a/e b/e\ndeleted file mode 100644\nindex e69de29..0000000\n";
+        assert!(Diff::parse(empty).deletes("e"));
         assert_eq!(diff.excerpt("x.rs", 3, 1), ["-two", "+2", "+--- no header", " three"]);
         assert_eq!(diff.excerpt("x.rs", 21, 1), ["-old", "+new"]);
         assert!(diff.excerpt("x.rs", 500, 2).is_empty());

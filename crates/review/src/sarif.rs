@@ -5,10 +5,11 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
+use crate::diff::Diff;
 use crate::finding::{Finding, Severity};
 
 /// Returns the document. `version` is the version of Parallax.
-pub fn sarif(findings: &[Finding], version: &str) -> Value {
+pub fn sarif(findings: &[Finding], diff: &Diff, version: &str) -> Value {
     let mut rules: BTreeMap<String, Value> = BTreeMap::new();
     for finding in findings {
         let id = rule_id(finding);
@@ -16,7 +17,7 @@ pub fn sarif(findings: &[Finding], version: &str) -> Value {
         rules.entry(id).or_insert(rule);
     }
     let ids: Vec<String> = rules.keys().cloned().collect();
-    let results: Vec<Value> = findings.iter().map(|finding| result(finding, &ids)).collect();
+    let results: Vec<Value> = findings.iter().map(|finding| result(finding, diff, &ids)).collect();
     json!({
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",
@@ -32,7 +33,7 @@ pub fn sarif(findings: &[Finding], version: &str) -> Value {
     })
 }
 
-fn result(finding: &Finding, rules: &[String]) -> Value {
+fn result(finding: &Finding, diff: &Diff, rules: &[String]) -> Value {
     let id = rule_id(finding);
     let mut text = format!("{}\n\n{}", finding.title, finding.explanation);
     if !finding.suggestion.is_empty() {
@@ -43,6 +44,13 @@ fn result(finding: &Finding, rules: &[String]) -> Value {
     let input = format!("{}\0{}\0{}", finding.file, finding.category, finding.title);
     let hash: String =
         Sha256::digest(input).iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    let mut location = json!({
+        "artifactLocation": {"uri": uri(diff.path_bytes(&finding.file)), "uriBaseId": "%SRCROOT%"},
+    });
+    // A deleted file has no lines.
+    if !diff.deletes(&finding.file) {
+        location["region"] = json!({"startLine": finding.line});
+    }
     json!({
         "ruleId": id,
         "ruleIndex": rules.iter().position(|rule| *rule == id),
@@ -52,10 +60,7 @@ fn result(finding: &Finding, rules: &[String]) -> Value {
             Severity::Low | Severity::Info => "note",
         },
         "message": {"text": text},
-        "locations": [{"physicalLocation": {
-            "artifactLocation": {"uri": uri(&finding.file), "uriBaseId": "%SRCROOT%"},
-            "region": {"startLine": finding.line},
-        }}],
+        "locations": [{"physicalLocation": location}],
         "partialFingerprints": {"parallaxFinding/v1": hash},
         "properties": {"severity": finding.severity, "category": finding.category},
     })
@@ -72,9 +77,9 @@ fn rule_id(finding: &Finding) -> String {
 }
 
 /// Converts a relative path to a URI reference.
-fn uri(path: &str) -> String {
+fn uri(path: &[u8]) -> String {
     let mut uri = String::new();
-    for byte in path.bytes() {
+    for &byte in path {
         if byte.is_ascii_alphanumeric() || b"/-._~".contains(&byte) {
             uri.push(char::from(byte));
         } else {
@@ -99,7 +104,8 @@ mod tests {
             explanation: "e".to_owned(),
             suggestion: String::new(),
         };
-        let document = sarif(&[finding], "1.0");
+        let changed = "--- a/a b.rs\n+++ b/a b.rs\n@@ -7 +7 @@\n-a\n+b\n";
+        let document = sarif(std::slice::from_ref(&finding), &Diff::parse(changed), "1.0");
         let run = &document["runs"][0];
         assert_eq!(run["tool"]["driver"]["rules"][0]["id"], "memory-safety");
         let result = &run["results"][0];
@@ -107,6 +113,21 @@ mod tests {
         let place = &result["locations"][0]["physicalLocation"];
         assert_eq!(place["artifactLocation"]["uri"], "a%20b.rs");
         assert_eq!(place["region"]["startLine"], 7);
-        assert_eq!(sarif(&[], "1.0")["runs"][0]["results"], json!([]));
+        assert_eq!(sarif(&[], &Diff::default(), "1.0")["runs"][0]["results"], json!([]));
+        let deleted = Diff::parse("--- a/a b.rs\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n");
+        let document = sarif(&[finding], &deleted, "1.0");
+        let place = &document["runs"][0]["results"][0]["locations"][0]["physicalLocation"];
+        assert_eq!(place["artifactLocation"]["uri"], "a%20b.rs");
+        assert_eq!(place.get("region"), None);
+    }
+
+    #[test]
+    fn uri_of_a_name_that_is_not_utf8_has_its_bytes() {
+        let diff = Diff::parse(
+            "diff --git \"a/lat\\351n\" \"b/lat\\351n\"\n--- \"a/lat\\351n\"\n\
+             +++ \"b/lat\\351n\"\n@@ -1 +1 @@\n-a\n+b\n",
+        );
+        assert_eq!(uri(diff.path_bytes("lat\u{fffd}n")), "lat%E9n");
+        assert_eq!(uri(diff.path_bytes("ü")), "%C3%BC");
     }
 }
