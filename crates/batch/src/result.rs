@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use parallax_protocol::excerpt::one_line;
-use parallax_worktrees::NestedRepositories;
+use parallax_worktrees::{NestedRepositories, without_credentials};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -130,7 +130,7 @@ impl TaskResult {
             title: title(task),
             repo: match &task.repository {
                 Repository::Directory(path) => path.display().to_string(),
-                Repository::Url(url) => url.clone(),
+                Repository::Url(url) => without_credentials(url),
             },
             input_hash: task.input_hash(),
             question_hash: task.question_hash(),

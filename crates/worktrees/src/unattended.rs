@@ -11,6 +11,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::contents::Contents;
 use crate::git::Git;
+use crate::repository_url::without_credentials;
 use crate::{
     Checkout, IgnoredFiles, NestedRepositories, Worktree, dirs, failure, manage, special_files,
 };
@@ -282,7 +283,7 @@ fn delete_branch(git: &Git, branch: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Clones a repository without checking out files, or fetches if `reference` is not in the existing
+/// Clones a repository without checking out files, without credentials of its URL, or fetches if `reference` is not in the existing
 /// clone. Returns the commit of the reference. Blocking.
 ///
 /// # Errors
@@ -292,14 +293,22 @@ pub fn clone_repository(
     directory: &Path,
     reference: Option<&str>,
 ) -> Result<String, Failure> {
+    let shown = without_credentials(address);
     let unknown =
-        || failure(format!("`{}` is not a commit of `{address}`", reference.unwrap_or("HEAD")));
+        || failure(format!("`{}` is not a commit of `{shown}`", reference.unwrap_or("HEAD")));
+    // Agents can read the configuration of the clone.
+    let hide_credentials = |git: &Git| match shown == address {
+        true => Ok(()),
+        false => git.run(&["remote", "set-url", "origin", &shown]),
+    };
     if directory.join(".git").is_dir() {
         let git = Git::at(directory)?;
+        hide_credentials(&git)?;
         if let Some(commit) = remote_commit(&git, reference) {
             return Ok(commit);
         }
-        git.run(&["fetch", "--quiet", "--tags", "origin"])?;
+        let branches = "+refs/heads/*:refs/remotes/origin/*";
+        git.run(&["fetch", "--quiet", "--tags", "--", address, branches])?;
         return remote_commit(&git, reference).ok_or_else(unknown);
     }
     let parent = directory.parent().unwrap_or(directory);
@@ -311,6 +320,7 @@ pub fn clone_repository(
     }
     let to = part.to_string_lossy();
     Git::at(parent)?.run(&["clone", "--quiet", "--no-checkout", "--", address, &to])?;
+    hide_credentials(&Git::at(&part)?)?;
     std::fs::rename(&part, directory)
         .map_err(|error| failure(format!("Failed to rename `{}`: {error}", part.display())))?;
     remote_commit(&Git::at(directory)?, reference).ok_or_else(unknown)
