@@ -134,7 +134,8 @@ impl SessionWorktree {
             ));
         }
         let worktree = Worktree::create(&current_directory()?, request)?;
-        if let Some(warning) = worktree.filter_warning() {
+        let carried = request.include_changes.then(|| worktree.carry_warning()).flatten();
+        for warning in worktree.filter_warning().into_iter().chain(carried) {
             // A closed pipe is not an error here.
             let _ = writeln!(std::io::stderr(), "warning: {warning}");
         }

@@ -8,14 +8,42 @@ use std::path::{Component, Path, PathBuf};
 
 use parallax_config::worktrees::WorktreeRecord;
 use parallax_protocol::event::Failure;
+use parallax_protocol::excerpt::one_line;
 
-use crate::failure;
 use crate::git::Git;
+use crate::{Worktree, failure};
 
 /// Files in which a project lists ignored files to copy, in `.gitignore` syntax.
 const LISTS: [&str; 2] = [".parallax/worktree-include", ".worktreeinclude"];
 /// Maximum number of copied files.
 const MAX_FILES: usize = 20_000;
+/// Directories that a message names.
+const MAX_NAMES: usize = 20;
+
+impl Worktree {
+    /// Returns a warning for the user if untracked directories of the main checkout were not copied
+    /// with its uncommitted changes: git does not list the files of other repositories. Blocking.
+    pub fn carry_warning(&self) -> Option<String> {
+        let git = Git::at(&self.record.main).ok()?;
+        let names: Vec<String> = untracked(&git)
+            .ok()?
+            .iter()
+            .filter(|path| path.as_os_str().as_encoded_bytes().ends_with(b"/"))
+            .map(|path| format!("`{}`", one_line(&path.to_string_lossy())))
+            .collect();
+        let more = names.len().saturating_sub(MAX_NAMES);
+        let mut list = names.get(..MAX_NAMES).unwrap_or(&names).join(", ");
+        if more > 0 {
+            list.push_str(&format!(", and {more} more"));
+        }
+        (!names.is_empty())
+            .then(|| format!("Untracked repositories were not copied into the worktree: {list}"))
+    }
+}
+
+fn untracked(git: &Git) -> Result<Vec<PathBuf>, Failure> {
+    git.paths(&["ls-files", "-z", "--others", "--exclude-standard"])
+}
 
 /// Copies the uncommitted changes of tracked files and the untracked files from the main checkout.
 pub(super) fn changes(git: &Git, record: &WorktreeRecord) -> Result<(), Failure> {
@@ -34,8 +62,7 @@ pub(super) fn changes(git: &Git, record: &WorktreeRecord) -> Result<(), Failure>
         let _ = fs::remove_file(&file);
         applied?;
     }
-    let new = git.paths(&["ls-files", "-z", "--others", "--exclude-standard"])?;
-    copy(&new, record)
+    copy(&untracked(git)?, record)
 }
 
 /// Copies the ignored files that the project lists.

@@ -207,7 +207,11 @@ fn changes_and_listed_files_are_copied_to_the_worktree() {
     write("key.local", "included\n");
     write("other.local", "not included\n");
     write(".worktreeinclude", "key.local\n");
+    git(&world, &["init", "-q", "nested"]);
+    write("nested/file", "in another repository\n");
     let output = world.run_well(&["-w", "--carry", "-p", "look", "-y"]);
+    let warning = "Untracked repositories were not copied into the worktree: `nested/`";
+    assert!(output.err().contains(warning), "{}", output.err());
     assert!(output.err().contains("uncommitted changes"), "{}", output.err());
     let outputs = crate::support::answers(&world.server).join("\n");
     for word in ["changed", "untracked", "included", "first", "No such file"] {
