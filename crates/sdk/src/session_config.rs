@@ -1,11 +1,11 @@
 //! The configuration of a session before it opens: reading settings, checking trust, and applying
 //! flags. Nothing here needs an async runtime or the network.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use parallax_config::extensions::Extensions;
-use parallax_config::{Config, OuterSettings, OutputFormat};
+use parallax_config::{Config, OutputFormat};
 use parallax_exec::program_sandbox::{ProgramSandbox, choose};
 use parallax_files::SensitivePathIndex;
 use parallax_hooks::RunningHook;
@@ -64,7 +64,7 @@ impl SessionConfig {
     pub fn prepare(options: LaunchOptions) -> Result<Self, Failure> {
         let config = Self::load(&options)?;
         if !config.trust.trusted && !options.is_read_only {
-            return Err(untrusted_failure(&options.directory, &config.outer));
+            return Err(untrusted_failure(&options.directory, &config));
         }
         Self::from_config(options, config)
     }
@@ -292,20 +292,28 @@ fn approval_mode(
     Ok(mode)
 }
 
-/// Reports that the directory is untrusted and what it would add, when the user cannot be asked.
-fn untrusted_failure(directory: &Path, outer: &OuterSettings) -> Failure {
+/// Reports that the directory is untrusted and what it would add, when the user cannot be asked. A
+/// worktree is trusted as its main checkout is.
+fn untrusted_failure(directory: &Path, config: &Config) -> Failure {
     // The preview lists names only. Nothing of the directory is expanded, followed, or run.
-    let brings = match parallax_config::inspect(directory, outer).summary() {
+    let brings = match parallax_config::inspect(directory, &config.outer).summary() {
         Some(summary) => format!("it contains {summary} (see `parallax trust show`)"),
         None => "it contains no settings or commands".to_owned(),
+    };
+    let project = parallax_config::worktrees::project_of(&config.dirs, directory);
+    // Without a slash at the end.
+    let project: PathBuf = project.components().collect();
+    let folder = match project == directory {
+        true => String::new(),
+        false => format!(" {}", project.display()),
     };
     failure(
         FailureKind::Untrusted,
         format!(
             "the folder `{}` is not trusted, so its configuration is ignored; {brings}; trust it \
-             with `parallax trust add`, or for one run with `--skip-trust` or \
+             with `parallax trust add{folder}`, or for one run with `--skip-trust` or \
              `GEMINI_CLI_TRUST_WORKSPACE=true`",
-            directory.display()
+            project.display()
         ),
     )
 }
