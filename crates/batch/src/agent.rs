@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::blocking::blocking;
 use crate::error::BatchError;
 use crate::events::{EventReader, EventSummary};
+use crate::log_limit::limit_log;
 use crate::task_update::TaskUpdate;
 
 /// How often the events of an agent are read.
@@ -100,6 +101,7 @@ pub(crate) async fn follow(
     timeout: Option<Duration>,
     (drain, hurry): (&CancellationToken, &CancellationToken),
     reporter: &Reporter,
+    log: &Path,
 ) -> Result<(Stop, EventReader), BatchError> {
     let started = Instant::now();
     let mut stopped: Option<(Stop, Instant)> = None;
@@ -112,6 +114,7 @@ pub(crate) async fn follow(
                 stopped = Some((Stop::Drained, Instant::now() + DRAIN_TIME));
             }
         }
+        limit_log(log.to_owned()).await?;
         let (reader, changed) = read(events).await?;
         events = reader;
         if changed {
@@ -157,21 +160,33 @@ pub(crate) fn code(ending: Ending) -> i32 {
     }
 }
 
-/// Waits for a command to end.
+/// Waits for a command to end, whose output goes to `log`.
 pub(crate) async fn wait(
     mut process: AgentProcess,
     timeout: Duration,
     drain: &CancellationToken,
-) -> Stop {
-    let stop = tokio::select! {
-        ending = process.wait() => return Stop::Exited(code(ending)),
-        () = tokio::time::sleep(timeout) => Stop::TimedOut,
-        () = drain.cancelled() => Stop::Drained,
+    log: &Path,
+) -> Result<Stop, BatchError> {
+    let end = Instant::now() + timeout;
+    let stop = loop {
+        tokio::select! {
+            ending = process.wait() => {
+                limit_log(log.to_owned()).await?;
+                return Ok(Stop::Exited(code(ending)));
+            }
+            () = drain.cancelled() => break Stop::Drained,
+            () = tokio::time::sleep(POLL) => {}
+        }
+        limit_log(log.to_owned()).await?;
+        if Instant::now() > end {
+            break Stop::TimedOut;
+        }
     };
     process.terminate();
     if tokio::time::timeout(END_TIME, process.wait()).await.is_err() {
         process.kill();
         process.wait().await;
     }
-    stop
+    limit_log(log.to_owned()).await?;
+    Ok(stop)
 }

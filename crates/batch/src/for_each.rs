@@ -28,11 +28,37 @@ pub struct PlanTemplate {
     pub fields: Map<String, Value>,
 }
 
+/// What a command printed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ItemList {
+    /// Its lines, in order.
+    pub items: Vec<String>,
+    /// Lines that are not UTF-8, which a plan cannot contain, with replacements.
+    pub skipped: Vec<String>,
+}
+
+impl ItemList {
+    fn parse(output: &[u8]) -> Self {
+        // Lists such as that of `git ls-files -z` end each item with a NUL.
+        let separator = if output.contains(&0) { 0 } else { b'\n' };
+        let mut list = Self::default();
+        for line in output.split(|byte| *byte == separator) {
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            match std::str::from_utf8(line) {
+                Ok(text) if text.trim().is_empty() => {}
+                Ok(text) => list.items.push(text.to_owned()),
+                Err(_) => list.skipped.push(String::from_utf8_lossy(line).into_owned()),
+            }
+        }
+        list
+    }
+}
+
 /// Runs a command of the user in `directory`; the lines that it prints. Blocking.
 ///
 /// # Errors
 /// A command that fails, or prints nothing.
-pub fn items(command: &str, directory: &Path) -> Result<Vec<String>, BatchError> {
+pub fn items(command: &str, directory: &Path) -> Result<ItemList, BatchError> {
     let environment: Vec<_> = std::env::vars_os().collect();
     let done = parallax_exec::program::capture(
         "/bin/sh",
@@ -49,17 +75,14 @@ pub fn items(command: &str, directory: &Path) -> Result<Vec<String>, BatchError>
         let reason = parallax_protocol::excerpt::one_line(stderr.trim());
         return Err(BatchError::Input(format!("`{command}` failed: {reason}")));
     }
-    let text = String::from_utf8(done.stdout)
-        .map_err(|_| BatchError::Input(format!("`{command}` printed text that is not UTF-8")))?;
-    // Lists such as that of `git ls-files -z` end each item with a NUL.
-    let separator = if text.contains('\0') { '\0' } else { '\n' };
-    let lines = text.split(separator).map(|line| line.strip_suffix('\r').unwrap_or(line));
-    let items: Vec<String> =
-        lines.filter(|line| !line.trim().is_empty()).map(str::to_owned).collect();
-    if items.is_empty() {
-        return Err(BatchError::Input(format!("`{command}` printed nothing")));
+    let list = ItemList::parse(&done.stdout);
+    match (list.items.is_empty(), list.skipped.is_empty()) {
+        (false, _) => Ok(list),
+        (true, true) => Err(BatchError::Input(format!("`{command}` printed nothing"))),
+        (true, false) => {
+            Err(BatchError::Input(format!("`{command}` printed text that is not UTF-8")))
+        }
     }
-    Ok(items)
 }
 
 /// The plan as JSON Lines.
@@ -147,6 +170,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn lines_that_are_not_utf8_are_skipped() {
+        let list = ItemList::parse(b"a b\r\n\n lat\xe9n\nc");
+        assert_eq!((list.items, list.skipped.len()), (vec!["a b".to_owned(), "c".to_owned()], 1));
+        let list = ItemList::parse(b"a\nb\0\xff\0");
+        assert_eq!((list.items, list.skipped.len()), (vec!["a\nb".to_owned()], 1));
+    }
+
+    #[test]
     fn items_become_tasks_with_different_ids() {
         let items = ["src/a b.py", "src/a/b.py", "SRC/a-b.py", "…"].map(str::to_owned);
         let mut fields = Map::new();
@@ -188,8 +219,8 @@ mod tests {
         let failed = items("echo why >&2; exit 3", Path::new("/")).expect_err("an error");
         assert!(failed.to_string().contains("why"), "{failed}");
         assert!(items("true", Path::new("/")).is_err());
-        assert_eq!(items("printf 'a\\n\\nb\\n'", Path::new("/")).expect("items"), ["a", "b"]);
+        assert_eq!(items("printf 'a\\n\\nb\\n'", Path::new("/")).expect("items").items, ["a", "b"]);
         let odd = items("printf 'a\\nb\\000\"c\"\\000'", Path::new("/")).expect("items");
-        assert_eq!(odd, ["a\nb", "\"c\""]);
+        assert_eq!(odd.items, ["a\nb", "\"c\""]);
     }
 }

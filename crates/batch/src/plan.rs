@@ -370,6 +370,10 @@ fn read_parts(directory: &Path) -> Result<String, BatchError> {
     let entries = std::fs::read_dir(directory).map_err(failed)?.flatten();
     let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     files.retain(|file| file.extension().is_some_and(|extension| extension == "jsonl"));
+    if files.is_empty() {
+        let message = "it is a directory without files `*.jsonl`".to_owned();
+        return Err(BatchError::Plan { file: directory.to_owned(), message });
+    }
     files.sort();
     let mut text = String::new();
     for file in files {

@@ -440,8 +440,9 @@ impl TaskAttempt<'_> {
             earlier_cost: attempt.earlier.cost,
         };
         let signals = (self.drain, &self.runner.stop_tools);
+        let log = self.files.file("log.txt");
         let (stop, events) =
-            agent::follow(process, events, self.task.timeout, signals, &reporter).await?;
+            agent::follow(process, events, self.task.timeout, signals, &reporter, &log).await?;
         let is_refused = self.release_budget(budget.as_ref()).await?;
         let mut outcome = self.evaluate(stop, &events.summary);
         let is_batch_limit = allowance.is_some_and(|limit| own.is_none_or(|own| limit < own));

@@ -159,7 +159,7 @@ fn script(
     let mut text = "#!/bin/sh\n".to_owned();
     for line in lines {
         // Writing to a string cannot fail.
-        let _ = writeln!(text, "#SBATCH {line}");
+        let _ = writeln!(text, "#SBATCH {}", quote_value(&line));
     }
     let _ = write!(
         text,
@@ -181,6 +181,18 @@ fn script(
     }
     text.push('\n');
     Ok(text)
+}
+
+/// An option of sbatch, whose value is quoted if it has spaces and no quotes of the user.
+fn quote_value(option: &str) -> String {
+    match option.split_once('=') {
+        Some((name, value))
+            if !name.contains(' ') && value.contains(' ') && !value.contains(['"', '\'', '\\']) =>
+        {
+            format!("{name}=\"{value}\"")
+        }
+        _ => option.to_owned(),
+    }
 }
 
 /// A word of a shell line.
@@ -267,6 +279,19 @@ fn slurm_program(program: &str, arguments: &[&str]) -> Result<String, BatchError
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn values_of_options_with_spaces_are_quoted_once() {
+        for (option, line) in [
+            ("--comment=two words", "--comment=\"two words\""),
+            ("--comment='two words'", "--comment='two words'"),
+            ("--comment=\"two words\"", "--comment=\"two words\""),
+            ("--partition=gpu", "--partition=gpu"),
+            ("--partition gpu --time=1", "--partition gpu --time=1"),
+        ] {
+            assert_eq!(quote_value(option), line);
+        }
+    }
 
     #[test]
     fn numbers_become_ranges_and_words_are_quoted() {

@@ -211,8 +211,13 @@ fn plan_of(arguments: PlanArguments) -> Result<ExitCode, BatchError> {
             fields.insert(key.to_owned(), values.into());
         }
     }
-    let items = items(&arguments.for_each, &directory)?;
-    let lines = plan_lines(&items, &PlanTemplate { prompt: arguments.prompt, fields })?;
+    let list = items(&arguments.for_each, &directory)?;
+    for name in &list.skipped {
+        let name = one_line(name);
+        // A closed pipe is not an error here.
+        let _ = writeln!(std::io::stderr(), "warning: Skipped `{name}`, which is not UTF-8");
+    }
+    let lines = plan_lines(&list.items, &PlanTemplate { prompt: arguments.prompt, fields })?;
     match arguments.out {
         None => print(&lines),
         Some(file) => {

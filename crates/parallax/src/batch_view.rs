@@ -13,14 +13,19 @@ pub(crate) struct BatchView {
     progress: BatchProgress,
     format: Format,
     is_live: bool,
-    /// Rows of the view on the terminal.
-    rows: usize,
+    /// The widths of the rows that are on the terminal.
+    row_widths: Vec<usize>,
 }
 
 impl BatchView {
     /// For this many tasks.
     pub(crate) fn new(tasks: usize, format: Format) -> Self {
-        Self { progress: BatchProgress::new(tasks), format, is_live: is_live(format), rows: 0 }
+        Self {
+            progress: BatchProgress::new(tasks),
+            format,
+            is_live: is_live(format),
+            row_widths: Vec::new(),
+        }
     }
 
     /// Counts and prints an event.
@@ -53,20 +58,19 @@ impl BatchView {
         if !self.is_live {
             return;
         }
-        let columns = rustix::termios::tcgetwinsize(io::stderr());
-        let columns = columns.map_or(80, |size| usize::from(size.ws_col).max(20));
-        let rows = self.progress.rows(columns);
+        let rows = self.progress.rows(columns());
         self.clear();
-        self.rows = rows.len();
+        self.row_widths = rows.iter().map(|row| row.chars().count()).collect();
         line(&mut io::stderr(), &rows.join("\n"));
     }
 
     /// Removes the view.
     pub(crate) fn clear(&mut self) {
-        if self.rows > 0 {
+        let lines = wrapped_lines(&self.row_widths, columns());
+        if lines > 0 {
             // A terminal that is gone needs no view.
-            let _ = write!(io::stderr(), "\r\x1b[{}A\x1b[J", self.rows);
-            self.rows = 0;
+            let _ = write!(io::stderr(), "\r\x1b[{lines}A\x1b[J");
+            self.row_widths.clear();
         }
     }
 
@@ -104,6 +108,17 @@ impl BatchView {
     }
 }
 
+/// The columns of the terminal.
+fn columns() -> usize {
+    let size = rustix::termios::tcgetwinsize(io::stderr());
+    size.map_or(80, |size| usize::from(size.ws_col).max(20))
+}
+
+/// The lines that rows of these widths take. A terminal that became narrower has wrapped them.
+fn wrapped_lines(widths: &[usize], columns: usize) -> usize {
+    widths.iter().map(|width| width.div_ceil(columns).max(1)).sum()
+}
+
 /// Writes a line. A closed pipe is not an error here.
 fn line(to: &mut impl io::Write, text: &str) {
     let _ = to.write_all(format!("{text}\n").as_bytes()).and_then(|()| to.flush());
@@ -114,4 +129,17 @@ fn is_live(format: Format) -> bool {
     let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
     let is_ci = std::env::var_os("CI").is_some_and(|value| !value.is_empty());
     format == Format::Text && io::stderr().is_terminal() && !is_dumb && !is_ci
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_that_a_narrower_terminal_wrapped_are_all_removed() {
+        assert_eq!(wrapped_lines(&[80, 80, 12, 0], 80), 4);
+        assert_eq!(wrapped_lines(&[80, 80, 12, 0], 40), 6);
+        assert_eq!(wrapped_lines(&[80, 80, 12, 0], 30), 8);
+        assert_eq!(wrapped_lines(&[], 30), 0);
+    }
 }

@@ -102,3 +102,10 @@ fn byte_order_mark_is_ignored_and_nul_is_refused() {
     let error = load("plan.jsonl", &task(", \"setup\": [\"a\\u0000b\"]")).expect_err("refused");
     assert!(error.contains("NUL"), "{error}");
 }
+
+#[test]
+fn directory_without_parts_of_a_plan_is_named() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let error = Plan::load(folder.path()).expect_err("not a plan").to_string();
+    assert!(error.contains("a directory without files `*.jsonl`"), "{error}");
+}

@@ -107,7 +107,7 @@ impl TaskAttempt<'_> {
             limits: self.runner.limits.clone(),
         })?;
         let time = self.task.timeout.unwrap_or(COMMAND_TIME);
-        Ok(agent::wait(process, time, self.drain).await)
+        agent::wait(process, time, self.drain, &self.files.file("log.txt")).await
     }
 
     pub(super) fn log(&self, text: &str) -> Result<(), BatchError> {

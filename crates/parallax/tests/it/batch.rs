@@ -533,3 +533,43 @@ fn array_job_of_slurm_runs_every_task() {
     batch_well(&world, &[plan, "--on", "slurm"]);
     assert_eq!(home("submitted").expect("a file").lines().count(), 1);
 }
+
+#[test]
+fn credentials_of_a_url_are_neither_in_the_clone_nor_in_the_result() {
+    let world = repository(&json!([{"text": "done", "repeat": 0}]));
+    git(&world, &["clone", "-q", "--bare", ".", "../bare.git"]);
+    let bare = world.home.project().join("../bare.git").display().to_string();
+    let base = "https://user:hidden-value@git.example/";
+    world
+        .home
+        .write_home(".gitconfig", &format!("[url \"{bare}\"]\n\tinsteadOf = {base}a.git\n"))
+        .expect("the configuration");
+    let task = json!({"id": "a", "prompt": "x", "repo": format!("{base}a.git"), "ref": "main"});
+    world.home.write("plan.jsonl", &task.to_string()).expect("a plan");
+    batch_well(&world, &["plan.jsonl"]);
+    assert_eq!(result(&world, "a")["repo"], "https://git.example/a.git");
+    let clones = world.home.project().join("plan-results/repositories");
+    let clone = std::fs::read_dir(clones).expect("clones").next().expect("one").expect("read");
+    let config = std::fs::read_to_string(clone.path().join(".git/config")).expect("a file");
+    assert!(!config.contains("hidden-value"), "{config}");
+    // What is new there can be fetched nevertheless.
+    git(&world, &["commit", "-q", "--allow-empty", "-m", "second"]);
+    git(&world, &["push", "-q", "../bare.git", "HEAD:refs/heads/new"]);
+    world.home.write("plan.jsonl", &task.to_string().replace("main", "new")).expect("a plan");
+    batch_well(&world, &["plan.jsonl"]);
+    assert_eq!(result(&world, "a")["base"], git(&world, &["rev-parse", "HEAD"]));
+}
+
+#[test]
+fn untrusted_task_names_the_repository_and_not_its_worktree() {
+    let world = repository(&json!([]));
+    let plan = plan(&world, &ids(1), &json!({}));
+    let mut command = world.command(&["batch", plan]);
+    command.env_remove("GEMINI_CLI_TRUST_WORKSPACE");
+    let output = run(command, None, LIMIT).expect("run");
+    assert_eq!(output.code(), 1, "{}", output.err());
+    let reason = result(&world, "t0x")["reason"].as_str().expect("a reason").to_owned();
+    let project = world.home.project().canonicalize().expect("a path");
+    let named = format!("`parallax trust add {}`", project.display());
+    assert!(reason.contains(&named) && !reason.contains("worktrees"), "{reason}");
+}
