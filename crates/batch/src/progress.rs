@@ -103,9 +103,9 @@ impl BatchProgress {
         each.checked_mul(u32::try_from(remaining).ok()?)
     }
 
-    /// The view of a terminal with this many columns: the total first, then a row for each task that
-    /// runs.
-    pub fn rows(&self, columns: usize) -> Vec<String> {
+    /// The view of a terminal: the total first, then a row for each task that runs. Rows may be
+    /// wider than the terminal.
+    pub fn rows(&self) -> Vec<String> {
         let done = self.done();
         let filled = (done * BAR).checked_div(self.total).unwrap_or(BAR).min(BAR);
         let bar = format!("{}{}", "█".repeat(filled), "░".repeat(BAR - filled));
@@ -122,7 +122,7 @@ impl BatchProgress {
         if self.running.len() > MAX_ROWS {
             rows.push(format!("  and {} more", self.running.len() - MAX_ROWS));
         }
-        rows.iter().map(|row| row.chars().take(columns.max(20) - 1).collect()).collect()
+        rows
     }
 
     /// The whole in one line.

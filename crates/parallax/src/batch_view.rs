@@ -4,6 +4,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 
 use parallax_batch::{BatchDirectory, BatchEnd, BatchProgress, QueueEvent, Summary};
 use parallax_headless::{ExitCode, json_document};
+use parallax_screen::{char_width, text_width};
 use serde_json::json;
 
 use crate::argument_values::Format;
@@ -58,15 +59,18 @@ impl BatchView {
         if !self.is_live {
             return;
         }
-        let rows = self.progress.rows(columns());
+        let (columns, lines) = terminal_size();
+        // What scrolls out of the terminal cannot be removed.
+        let rows = self.progress.rows().into_iter().take(lines - 1);
+        let rows: Vec<String> = rows.map(|row| cut(row, columns - 1)).collect();
         self.clear();
-        self.row_widths = rows.iter().map(|row| row.chars().count()).collect();
+        self.row_widths = rows.iter().map(|row| text_width(row)).collect();
         line(&mut io::stderr(), &rows.join("\n"));
     }
 
     /// Removes the view.
     pub(crate) fn clear(&mut self) {
-        let lines = wrapped_lines(&self.row_widths, columns());
+        let lines = wrapped_lines(&self.row_widths, terminal_size().0);
         if lines > 0 {
             // A terminal that is gone needs no view.
             let _ = write!(io::stderr(), "\r\x1b[{lines}A\x1b[J");
@@ -108,10 +112,21 @@ impl BatchView {
     }
 }
 
-/// The columns of the terminal.
-fn columns() -> usize {
+/// The columns and lines of the terminal, at least two.
+fn terminal_size() -> (usize, usize) {
     let size = rustix::termios::tcgetwinsize(io::stderr());
-    size.map_or(80, |size| usize::from(size.ws_col).max(20))
+    size.map_or((80, 24), |size| (usize::from(size.ws_col).max(2), usize::from(size.ws_row).max(2)))
+}
+
+/// Cuts a row to this many columns.
+fn cut(mut row: String, columns: usize) -> String {
+    let mut width = 0;
+    let end = row.char_indices().find(|(_, char)| {
+        width += char_width(*char);
+        width > columns
+    });
+    row.truncate(end.map_or(row.len(), |(offset, _)| offset));
+    row
 }
 
 /// The lines that rows of these widths take. A terminal that became narrower has wrapped them.
@@ -134,6 +149,13 @@ fn is_live(format: Format) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_are_cut_by_the_width_of_their_characters() {
+        assert_eq!(cut("ab日本".to_owned(), 5), "ab日");
+        assert_eq!(cut("ab日本".to_owned(), 6), "ab日本");
+        assert_eq!(cut("abc".to_owned(), 0), "");
+    }
 
     #[test]
     fn rows_that_a_narrower_terminal_wrapped_are_all_removed() {
