@@ -72,6 +72,27 @@ fn output_of_a_request_is_limited_to_what_the_budget_covers() {
 }
 
 #[test]
+fn parallel_subagents_share_the_budget_with_their_requests_under_way() {
+    // Ten cents each.
+    let cost = usage(2_000, 0, 8_000);
+    let call = |name: &str, args: Value| json!({"functionCall": {"name": name, "args": args}});
+    let invoke = |task: &str| call("invoke_agent", json!({"agent_name": "worker", "prompt": task}));
+    let mut first = reply(&invoke("one"), &cost);
+    first["chunks"][0]["candidates"][0]["content"]["parts"] =
+        json!([invoke("one"), invoke("two"), invoke("three")]);
+    let mut worker = reply(&call("complete_task", json!({"result": "done"})), &cost);
+    worker["match"] = json!({"systemContains": "The worker does"});
+    worker["repeat"] = json!(0);
+    let world = World::new(&json!([first, worker]).to_string());
+    let text = "---\nname: worker\ndescription: Works.\n---\nThe worker does: ${query}\n";
+    world.home.write_home(".parallax/agents/worker.md", text).expect("the agent");
+    let args = ["-m", "gemini-3-pro-preview", "-y", "-p", "go", "--max-cost", "0.21"];
+    let done = world.run(&args);
+    assert_eq!(done.code(), 57, "{}", done.err());
+    assert_eq!(world.server.requests().len(), 2);
+}
+
+#[test]
 fn budget_setting_applies_to_the_session_and_prices_are_configurable() {
     let world = World::new(&list(&[usage(100_000, 0, 0)]));
     let settings = r#"{"budget": {"session": {"maxCost": 5}},
