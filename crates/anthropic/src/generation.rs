@@ -47,13 +47,20 @@ pub(crate) fn fields(model: &str, settings: &Object, output_limit: u64) -> Objec
         }
         (ThinkingKind::Budget, Some(level)) => {
             let max_budget = (output_limit / 2).clamp(MIN_BUDGET, MAX_BUDGET);
-            let budget = level.budget().clamp(MIN_BUDGET, max_budget);
+            let mut budget = level.budget().clamp(MIN_BUDGET, max_budget);
             // The thinking budget is part of the output limit.
             if max_tokens <= budget {
-                max_tokens = budget.saturating_add(max_tokens);
+                match set {
+                    None => max_tokens = budget.saturating_add(max_tokens),
+                    // What is set may be all that a cost budget pays for.
+                    Some(limit) => budget = limit / 2,
+                }
             }
-            fields
-                .insert("thinking".to_owned(), json!({"type": "enabled", "budget_tokens": budget}));
+            let thinking = match budget < MIN_BUDGET {
+                true => json!({"type": "disabled"}),
+                false => json!({"type": "enabled", "budget_tokens": budget}),
+            };
+            fields.insert("thinking".to_owned(), thinking);
         }
     }
     let schema = settings.get("responseJsonSchema").or_else(|| settings.get("responseSchema"));
@@ -233,7 +240,21 @@ mod tests {
                 "claude-sonnet-4",
                 json!({"thinkingConfig": {"thinkingBudget": 1}, "maxOutputTokens": 500})
             ),
-            json!({"thinking": {"type": "enabled", "budget_tokens": 1024}, "max_tokens": 1524})
+            json!({"thinking": {"type": "disabled"}, "max_tokens": 500})
+        );
+        assert_eq!(
+            generation_config(
+                "claude-sonnet-4",
+                json!({"thinkingConfig": {"thinkingBudget": 9000}, "maxOutputTokens": 6000})
+            ),
+            json!({"thinking": {"type": "enabled", "budget_tokens": 3000}, "max_tokens": 6000})
+        );
+        assert_eq!(
+            generation_config(
+                "claude-sonnet-4",
+                json!({"thinkingConfig": {"thinkingBudget": 20000}})
+            ),
+            json!({"thinking": {"type": "enabled", "budget_tokens": 20000}, "max_tokens": 36000})
         );
         assert_eq!(
             generation_config(
