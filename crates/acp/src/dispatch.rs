@@ -23,7 +23,7 @@ use crate::clients::SessionClients;
 use crate::connection::{ClientConnection, ClientLine, read_line};
 use crate::host::{Host, OpenRequest};
 use crate::mcp_servers;
-use crate::rpc::{self, Incoming, RpcError, text};
+use crate::rpc::{self, IncomingMessage, RpcError, text};
 use crate::server_questions;
 use crate::session::{ClientOperation, EditorSession, PendingReply};
 use crate::updates::ClientFeatures;
@@ -130,9 +130,13 @@ impl AcpDispatcher {
     async fn line(&mut self, line: &[u8]) {
         match rpc::parse(line) {
             Err((id, error)) => self.connection.respond(id, Err(error)).await,
-            Ok(Incoming::Response { id, result }) => self.connection.handle_response(id, result),
-            Ok(Incoming::Notification { method, params }) => self.notification(&method, &params),
-            Ok(Incoming::Request { id, method, params }) => {
+            Ok(IncomingMessage::Response { id, result }) => {
+                self.connection.handle_response(id, result)
+            }
+            Ok(IncomingMessage::Notification { method, params }) => {
+                self.notification(&method, &params)
+            }
+            Ok(IncomingMessage::Request { id, method, params }) => {
                 if let Err(error) = self.request(id.clone(), &method, params).await {
                     self.connection.respond(id, Err(error)).await;
                 }

@@ -8,7 +8,7 @@ use parallax_protocol::event::Failure;
 use parallax_protocol::op::Op;
 use parallax_protocol::typed_input::ExpandInput;
 use parallax_protocol::{BoxFuture, CancellationToken, Object};
-use parallax_sdk::mcp_view::Asker;
+use parallax_sdk::mcp_view::UserRequestHandler;
 use parallax_sdk::{EventReader, OpenSession, SessionConfig};
 use parallax_sessions::SessionChoice;
 
@@ -29,7 +29,7 @@ pub struct OpenRequest {
     /// The client's files.
     pub editor: SessionEditor,
     /// Asks the client's user on behalf of MCP servers.
-    pub prompter: Option<Arc<dyn Asker>>,
+    pub prompter: Option<Arc<dyn UserRequestHandler>>,
     /// How the client authenticated.
     pub authentication: Authentication,
 }

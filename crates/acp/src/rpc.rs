@@ -18,7 +18,7 @@ const AUTH_REQUIRED: i64 = -32000;
 
 /// A message from the client.
 #[derive(Debug, PartialEq)]
-pub(crate) enum Incoming {
+pub(crate) enum IncomingMessage {
     Request {
         id: Value,
         method: String,
@@ -93,7 +93,7 @@ impl From<Failure> for RpcError {
 }
 
 /// Parses a line. For an invalid line, returns the id to respond to and the error.
-pub(crate) fn parse(line: &[u8]) -> Result<Incoming, (Value, RpcError)> {
+pub(crate) fn parse(line: &[u8]) -> Result<IncomingMessage, (Value, RpcError)> {
     let parsed = serde_json::from_slice(line).or_else(|error| {
         let text = str::from_utf8(line).map(repair_json);
         text.ok().and_then(|text| serde_json::from_str(&text).ok()).ok_or(error)
@@ -131,7 +131,7 @@ pub(crate) fn parse(line: &[u8]) -> Result<Incoming, (Value, RpcError)> {
             };
             // A response without a known id belongs to no request.
             let id = id.and_then(|id| id.as_u64()).unwrap_or(u64::MAX);
-            return Ok(Incoming::Response { id, result });
+            return Ok(IncomingMessage::Response { id, result });
         }
     };
     let params = match message.remove("params") {
@@ -140,9 +140,9 @@ pub(crate) fn parse(line: &[u8]) -> Result<Incoming, (Value, RpcError)> {
         Some(_) => return refused(id, "`params` must be an object"),
     };
     Ok(match id {
-        None => Incoming::Notification { method, params },
+        None => IncomingMessage::Notification { method, params },
         Some(id @ (Value::String(_) | Value::Number(_) | Value::Null)) => {
-            Incoming::Request { id, method, params }
+            IncomingMessage::Request { id, method, params }
         }
         Some(_) => return refused(None, "`id` must be a string or a number"),
     })
@@ -184,13 +184,16 @@ mod tests {
     #[test]
     fn requests_responses_and_notifications_are_distinguished() {
         let request = parse(br#"{"jsonrpc":"2.0","id":"a","method":"m","params":{}}"#);
-        let expected =
-            Incoming::Request { id: json!("a"), method: "m".to_owned(), params: Object::new() };
+        let expected = IncomingMessage::Request {
+            id: json!("a"),
+            method: "m".to_owned(),
+            params: Object::new(),
+        };
         assert_eq!(request, Ok(expected));
         let response = parse(br#"{"jsonrpc":"2.0","id":3,"result":{"a":1}}"#);
-        assert_eq!(response, Ok(Incoming::Response { id: 3, result: Ok(json!({"a": 1})) }));
+        assert_eq!(response, Ok(IncomingMessage::Response { id: 3, result: Ok(json!({"a": 1})) }));
         let note = parse(br#"{"jsonrpc":"2.0","method":"m"}"#);
-        assert!(matches!(note, Ok(Incoming::Notification { .. })));
+        assert!(matches!(note, Ok(IncomingMessage::Notification { .. })));
     }
 
     #[test]

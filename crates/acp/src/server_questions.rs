@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parallax_protocol::BoxFuture;
-use parallax_sdk::mcp_view::{Asker, McpView, UserRequest, UserResponse};
+use parallax_sdk::mcp_view::{McpView, UserRequest, UserRequestHandler, UserResponse};
 use serde_json::{Value, json};
 
 use crate::client_files::ClientFiles;
@@ -14,7 +14,7 @@ use crate::elicitation_answer::read_answer;
 use crate::updates::ClientFeatures;
 
 /// Sends the questions of MCP servers to a client.
-struct ClientAsker {
+struct ClientRequestHandler {
     connection: ClientConnection,
     features: ClientFeatures,
     files: Arc<ClientFiles>,
@@ -25,13 +25,15 @@ pub(crate) fn create_prompter(
     connection: ClientConnection,
     features: ClientFeatures,
     files: &Arc<ClientFiles>,
-) -> Option<Arc<dyn Asker>> {
+) -> Option<Arc<dyn UserRequestHandler>> {
     let files = files.clone();
-    (features.elicitation || features.opens_urls)
-        .then(|| Arc::new(ClientAsker { connection, features, files }) as Arc<dyn Asker>)
+    (features.elicitation || features.opens_urls).then(|| {
+        Arc::new(ClientRequestHandler { connection, features, files })
+            as Arc<dyn UserRequestHandler>
+    })
 }
 
-impl Asker for ClientAsker {
+impl UserRequestHandler for ClientRequestHandler {
     fn ask(&self, server: &str, question: UserRequest) -> BoxFuture<'static, UserResponse> {
         let request = self.files.session.get().and_then(|id| self.request(id, server, &question));
         let connection = self.connection.clone();
@@ -45,7 +47,7 @@ impl Asker for ClientAsker {
     }
 }
 
-impl ClientAsker {
+impl ClientRequestHandler {
     /// Returns the parameters of the request; `None` if the client cannot show the question.
     fn request(&self, session: &str, server: &str, question: &UserRequest) -> Option<Value> {
         let form = |message: String, schema: Value| {

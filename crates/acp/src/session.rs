@@ -27,7 +27,7 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::{JoinError, JoinHandle, JoinSet};
 
 use self::management::RunningCommands;
-use self::reopening::Reopening;
+use self::reopening::ReopenNotice;
 use crate::client_files::{CallTerminals, ClientFiles};
 use crate::client_terminal::terminal_content;
 use crate::clients::SessionClients;
@@ -119,7 +119,7 @@ type PreparingInput = JoinHandle<Result<PreparedInput, Failure>>;
 /// Why a session serves its clients no longer.
 enum SessionEnd {
     Closed(Option<oneshot::Sender<()>>),
-    Reopen(Reopening),
+    Reopen(ReopenNotice),
 }
 
 pub(crate) struct EditorSession {
@@ -145,7 +145,7 @@ pub(crate) struct EditorSession {
     /// The mode, with changes that the session has not confirmed yet.
     mode: CurrentMode,
     /// Set if the session has to be opened again.
-    reopening: Option<Reopening>,
+    reopening: Option<ReopenNotice>,
     /// The prompt that replaces the one being cancelled.
     queued: Option<(PendingReply, Vec<Value>)>,
     decision_sender: mpsc::Sender<Decide>,

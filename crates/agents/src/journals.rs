@@ -8,7 +8,7 @@ use std::time::SystemTime;
 
 use parallax_protocol::agent::{AgentJournal, InterruptedRun};
 use parallax_protocol::ids::SessionId;
-use parallax_protocol::store::SessionHead;
+use parallax_protocol::store::JournalHeader;
 use parallax_store::{Journal, Keys};
 
 /// Maximum number of journals per session. The oldest are removed.
@@ -64,7 +64,7 @@ impl Journals {
         self.delete_oldest();
         let fresh = |number: usize| {
             let id = format!("{agent}-{number}");
-            let head = SessionHead {
+            let head = JournalHeader {
                 version: 1,
                 session_id: SessionId::new(id.clone()),
                 project: self.project.clone(),

@@ -12,8 +12,8 @@ use parallax_files::{SeenFiles, Workspace};
 use parallax_mcp::Servers;
 use parallax_policy::RuleFile;
 use parallax_protocol::agent::{
-    AgentDefinition, AgentJournal, AgentKit, AgentResult, AgentTask, AgentWorkspace, Agents,
-    CloseAgent, InterruptedRun, RemoteAgent, SessionTools,
+    AgentDefinition, AgentJournal, AgentResult, AgentTask, AgentWorkspace, Agents, CloseAgent,
+    InterruptedRun, RemoteAgent, SessionTools, SubagentResources,
 };
 use parallax_protocol::event::{Failure, FailureKind, Level};
 use parallax_protocol::tool::{Tool, ToolSource as _};
@@ -414,13 +414,13 @@ impl Agents for SessionAgents {
         task: AgentTask<'_>,
         mut tools: SessionTools,
         result: AgentResult,
-    ) -> Result<AgentKit, String> {
+    ) -> Result<SubagentResources, String> {
         let set = self.set();
         let found = set.agents.iter().find(|known| known.name == agent.name);
         // The definition was removed after it was listed.
         let Some(found) = found else {
             let tools: Vec<Arc<dyn Tool>> = vec![Arc::new(CompleteTask::new(None, result))];
-            return Ok(AgentKit {
+            return Ok(SubagentResources {
                 tools,
                 system: Arc::from(""),
                 preface: None,
@@ -517,7 +517,7 @@ impl Agents for SessionAgents {
             memory: &memory.system,
         };
         let system = prompt::system(found, task.prompt, &extras);
-        Ok(AgentKit {
+        Ok(SubagentResources {
             tools,
             system: system.into(),
             preface: memory.preface,

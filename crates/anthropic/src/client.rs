@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use parallax_http::reqwest::header::HeaderMap;
 use parallax_http::url::Url;
 use parallax_model_http::{
-    BaseUrlError, DeclarationCache, Decoder, Delivery, Dialogue, ErrorClass, ErrorResponse,
-    HeaderError, HttpModel, HttpRequest, ListedModel, OpaqueFormat, Recovery, RejectedSettings,
-    RequestHeaders, SendAttempt, TransportOptions, Wire, model_id, parse_base, secret_values,
-    url_with_path,
+    BaseUrlError, DeclarationCache, Decoder, Dialogue, ErrorClass, ErrorResponse, HeaderError,
+    HttpModel, HttpRequest, ImmediateRetry, ListedModel, OpaqueFormat, RejectedSettings,
+    RequestHeaders, ResponseMode, SendAttempt, TransportOptions, Wire, model_id, parse_base,
+    secret_values, url_with_path,
 };
 use parallax_protocol::Object;
 use parallax_protocol::model::{ModelCatalog, ModelError, Request};
@@ -18,8 +18,8 @@ use serde_json::Value;
 
 use crate::errors;
 use crate::generation;
-use crate::rejected::Rejected;
-use crate::request::{self, RequestFormat};
+use crate::rejected::OmittedContent;
+use crate::request::{self, MessagesRequestContext};
 use crate::response::MessagesDecoder;
 
 /// The version of the API.
@@ -76,7 +76,7 @@ struct AnthropicWire {
     catalog: Arc<dyn ModelCatalog>,
     declarations: DeclarationCache,
     /// The features that the service rejected before.
-    rejected: Mutex<Rejected>,
+    rejected: Mutex<OmittedContent>,
     /// Whether the notice about sampling was shown.
     has_reported_sampling: AtomicBool,
     /// Generation settings that models do not accept.
@@ -122,7 +122,7 @@ impl Wire for AnthropicWire {
     fn http_request(
         &self,
         request: &Request,
-        _delivery: Delivery,
+        _delivery: ResponseMode,
         attempt: SendAttempt<'_>,
     ) -> Result<HttpRequest, ModelError> {
         let model = model_id(&request.model);
@@ -130,7 +130,7 @@ impl Wire for AnthropicWire {
         let headers = self.headers(model)?;
         let dialogue = Dialogue::new(&request.contents, &request.model, OpaqueFormat::Messages)
             .reading(|mime| self.catalog.accepts_mime(&request.model, mime));
-        let format = RequestFormat {
+        let format = MessagesRequestContext {
             model,
             generation: self.generation(request, &rejected),
             declarations: &self.declarations.get(&request.tools),
@@ -183,7 +183,7 @@ impl Wire for AnthropicWire {
         items.into_iter().flatten().map(model).collect()
     }
 
-    fn decoder(&self, request: &Request, _delivery: Delivery) -> Box<dyn Decoder> {
+    fn decoder(&self, request: &Request, _delivery: ResponseMode) -> Box<dyn Decoder> {
         Box::new(MessagesDecoder::new(self.declarations.get(&request.tools)))
     }
 
@@ -206,12 +206,12 @@ impl Wire for AnthropicWire {
         })
     }
 
-    fn recover(&self, response: &ErrorResponse, request: &mut Request) -> Option<Recovery> {
+    fn recover(&self, response: &ErrorResponse, request: &mut Request) -> Option<ImmediateRetry> {
         let declarations = self.declarations.get(&request.tools);
         let mut rejected = self.rejected();
         let generation = self.generation(request, &rejected);
         if let Some(notice) = rejected.learn(response, request, &declarations, &generation) {
-            return Some(Recovery { notice: Some(notice) });
+            return Some(ImmediateRetry { notice: Some(notice) });
         }
         let settings = self.catalog.configured_generation(request);
         self.rejected_settings.learn(response, &request.model, &settings)
@@ -219,12 +219,12 @@ impl Wire for AnthropicWire {
 }
 
 impl AnthropicWire {
-    fn rejected(&self) -> MutexGuard<'_, Rejected> {
+    fn rejected(&self) -> MutexGuard<'_, OmittedContent> {
         self.rejected.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the generation fields of a request, without those that the model does not accept.
-    fn generation(&self, request: &Request, rejected: &Rejected) -> Object {
+    fn generation(&self, request: &Request, rejected: &OmittedContent) -> Object {
         let model = model_id(&request.model);
         let mut settings = self.catalog.configured_generation(request);
         self.rejected_settings.filter(&request.model, &mut settings);

@@ -70,7 +70,7 @@ impl OptionalField {
 
 /// What is omitted from requests.
 #[derive(Debug, Default)]
-pub(crate) struct Rejected {
+pub(crate) struct OmittedContent {
     /// Hashes of provider data: thinking whose signature is invalid.
     pub(crate) thoughts: HashSet<u64>,
     /// Hashes of images and documents.
@@ -81,7 +81,7 @@ pub(crate) struct Rejected {
     pub(crate) fields: BTreeSet<(String, OptionalField)>,
 }
 
-impl Rejected {
+impl OmittedContent {
     pub(crate) fn has_thought(&self, data: &RawValue) -> bool {
         !self.thoughts.is_empty() && self.thoughts.contains(&hash(data.get()))
     }

@@ -4,10 +4,10 @@ use parallax_model_http::{Declarations, ErrorResponse, model_id};
 use parallax_protocol::Object;
 use parallax_protocol::model::Request;
 
-use crate::rejected::{OptionalField, Rejected, hash};
+use crate::rejected::{OmittedContent, OptionalField, hash};
 use crate::request;
 
-impl Rejected {
+impl OmittedContent {
     /// Learns from a rejected request. Returns a notice for the user, or `None` if the same request
     /// would be sent again.
     pub(crate) fn learn(

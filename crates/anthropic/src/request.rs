@@ -1,8 +1,8 @@
 //! Builds requests of the Messages API.
 
 use parallax_model_http::{
-    Declaration, Declarations, Dialogue, Media, ModelPiece, OpaqueFormat, ToolResult, Turn,
-    UserPiece, wire_name,
+    Declaration, Declarations, Dialogue, Media, ModelPart, OpaqueFormat, ToolResult, Turn,
+    UserPart, wire_name,
 };
 use parallax_protocol::Object;
 use parallax_protocol::content::Role;
@@ -11,19 +11,19 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::rejected::{OptionalField, Rejected};
+use crate::rejected::{OmittedContent, OptionalField};
 
 /// Image types that the API accepts.
 const IMAGES: &[&str] = &["image/jpeg", "image/png", "image/gif", "image/webp"];
 
 /// The inputs of a request body besides the request.
-pub(crate) struct RequestFormat<'a> {
+pub(crate) struct MessagesRequestContext<'a> {
     /// The model id at the provider.
     pub(crate) model: &'a str,
     /// The fields of the generation settings.
     pub(crate) generation: Object,
     pub(crate) declarations: &'a Declarations,
-    pub(crate) rejected: &'a Rejected,
+    pub(crate) rejected: &'a OmittedContent,
     /// Whether the request continues a turn that the service paused.
     pub(crate) resumes_pause: bool,
 }
@@ -73,7 +73,7 @@ impl Block {
 pub(crate) fn body(
     request: &Request,
     dialogue: Dialogue,
-    mut format: RequestFormat<'_>,
+    mut format: MessagesRequestContext<'_>,
 ) -> Vec<u8> {
     let mut messages = messages(request, dialogue, format.rejected, format.resumes_pause);
     let declared = format.declarations.list.iter();
@@ -144,7 +144,7 @@ fn continues_without_thinking(messages: &[WireMessage]) -> bool {
 fn messages(
     request: &Request,
     dialogue: Dialogue,
-    rejected: &Rejected,
+    rejected: &OmittedContent,
     resumes_pause: bool,
 ) -> Vec<WireMessage> {
     let mut turns = dialogue.turns;
@@ -192,7 +192,7 @@ fn placeholder() -> WireMessage {
 
 /// Returns the images and documents of a request: the indices of the message and its block, and the
 /// data.
-pub(crate) fn media(request: &Request, rejected: &Rejected) -> Vec<((usize, usize), String)> {
+pub(crate) fn media(request: &Request, rejected: &OmittedContent) -> Vec<((usize, usize), String)> {
     let mut found = Vec::new();
     for (at, message) in messages(
         request,
@@ -219,17 +219,17 @@ pub(crate) fn media(request: &Request, rejected: &Rejected) -> Vec<((usize, usiz
     found
 }
 
-fn assistant_blocks(pieces: Vec<ModelPiece>, rejected: &Rejected) -> Vec<Block> {
+fn assistant_blocks(pieces: Vec<ModelPart>, rejected: &OmittedContent) -> Vec<Block> {
     let mut blocks: Vec<Block> = Vec::new();
     for piece in pieces {
         match piece {
-            ModelPiece::Opaque(data) if rejected.has_thought(&data) => {}
-            ModelPiece::Opaque(data) => blocks.push(Block::Verbatim(data)),
-            ModelPiece::Text { text, .. } if text.trim().is_empty() => {}
-            ModelPiece::Text { text, .. } => {
+            ModelPart::Opaque(data) if rejected.has_thought(&data) => {}
+            ModelPart::Opaque(data) => blocks.push(Block::Verbatim(data)),
+            ModelPart::Text { text, .. } if text.trim().is_empty() => {}
+            ModelPart::Text { text, .. } => {
                 blocks.push(Block::Parallax(json!({"type": "text", "text": text})));
             }
-            ModelPiece::Call { id, name, arguments, .. } => {
+            ModelPart::Call { id, name, arguments, .. } => {
                 let input = match serde_json::from_str::<Value>(&arguments) {
                     Ok(input @ Value::Object(_)) => input,
                     // The API accepts only objects; this way the model sees what it wrote.
@@ -252,12 +252,12 @@ fn wire_id(id: &str) -> String {
     wire_name(id)
 }
 
-fn tool_result(result: ToolResult, rejected: &Rejected) -> Value {
+fn tool_result(result: ToolResult, rejected: &OmittedContent) -> Value {
     let content = match result.media.is_empty() {
         true => json!(result.text),
         false => {
-            let text = (!result.text.is_empty()).then_some(UserPiece::Text(result.text));
-            let media = result.media.into_iter().map(UserPiece::Media);
+            let text = (!result.text.is_empty()).then_some(UserPart::Text(result.text));
+            let media = result.media.into_iter().map(UserPart::Media);
             let pieces = text.into_iter().chain(media);
             Value::Array(pieces.filter_map(|piece| user_block(piece, rejected)).collect())
         }
@@ -270,16 +270,16 @@ fn tool_result(result: ToolResult, rejected: &Rejected) -> Value {
     block
 }
 
-fn user_block(piece: UserPiece, rejected: &Rejected) -> Option<Value> {
+fn user_block(piece: UserPart, rejected: &OmittedContent) -> Option<Value> {
     match piece {
         // The API rejects blank text.
-        UserPiece::Text(text) if text.trim().is_empty() => None,
-        UserPiece::Text(text) => Some(json!({"type": "text", "text": text})),
-        UserPiece::Media(media) => Some(media_block(&media, rejected)),
+        UserPart::Text(text) if text.trim().is_empty() => None,
+        UserPart::Text(text) => Some(json!({"type": "text", "text": text})),
+        UserPart::Media(media) => Some(media_block(&media, rejected)),
     }
 }
 
-fn media_block(media: &Media, rejected: &Rejected) -> Value {
+fn media_block(media: &Media, rejected: &OmittedContent) -> Value {
     let mime = match media.mime.as_str() {
         "image/jpg" => "image/jpeg",
         mime => mime,

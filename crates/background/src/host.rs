@@ -58,7 +58,7 @@ pub struct SessionStreams {
 
 /// What attached front ends need: events, and a receiver of their lines.
 #[derive(Debug, Clone)]
-pub struct Views {
+pub struct AttachChannels {
     /// The events of the session.
     pub feed: LiveFeed,
     /// Where the lines of front ends go.
@@ -113,7 +113,7 @@ impl Host {
         session: BackgroundSession,
         record: SessionRecord,
         prompt: Option<&str>,
-        views: Views,
+        views: AttachChannels,
     ) -> Result<(Self, SessionStreams), BackgroundError> {
         let lock = session.lock()?;
         let socket = session.file("socket");
@@ -318,7 +318,7 @@ impl Recorder {
 async fn listen(
     listener: UnixListener,
     sender: mpsc::Sender<HostMessage>,
-    views: Views,
+    views: AttachChannels,
     stop: CancellationToken,
 ) {
     let mut clients = tokio::task::JoinSet::new();
@@ -343,7 +343,7 @@ async fn listen(
 }
 
 /// Forwards the lines of a client and responds to each. A front end takes the connection over.
-async fn serve(mut stream: UnixStream, sender: mpsc::Sender<HostMessage>, views: Views) {
+async fn serve(mut stream: UnixStream, sender: mpsc::Sender<HostMessage>, views: AttachChannels) {
     let (reader, mut writer) = stream.split();
     let mut reader = BufReader::new(reader);
     let mut is_attached = false;

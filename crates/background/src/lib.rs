@@ -18,7 +18,7 @@ mod viewer_connection;
 pub use client::Client;
 pub use directory::{BackgroundDirectory, BackgroundSession};
 pub use error::BackgroundError;
-pub use host::{Host, PromptCounter, SessionStreams, Views};
+pub use host::{AttachChannels, Host, PromptCounter, SessionStreams};
 pub use live_feed::LiveFeed;
 pub use log_view::LogView;
 pub use record::{SessionRecord, SessionState};

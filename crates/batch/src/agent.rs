@@ -40,7 +40,7 @@ pub(crate) struct AgentCommand {
 
 /// How it ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stop {
+pub(crate) enum AgentExit {
     /// By itself, with this code (128 plus the number of a signal).
     Exited(i32),
     /// It was out of time.
@@ -102,16 +102,16 @@ pub(crate) async fn follow(
     (drain, hurry): (&CancellationToken, &CancellationToken),
     reporter: &Reporter,
     log: &Path,
-) -> Result<(Stop, EventReader), BatchError> {
+) -> Result<(AgentExit, EventReader), BatchError> {
     let started = Instant::now();
-    let mut stopped: Option<(Stop, Instant)> = None;
+    let mut stopped: Option<(AgentExit, Instant)> = None;
     let code = loop {
         tokio::select! {
             ending = process.wait() => break code(ending),
             () = tokio::time::sleep(POLL) => {}
             () = drain.cancelled(), if stopped.is_none() => {
                 process.terminate();
-                stopped = Some((Stop::Drained, Instant::now() + DRAIN_TIME));
+                stopped = Some((AgentExit::Drained, Instant::now() + DRAIN_TIME));
             }
         }
         limit_log(log.to_owned()).await?;
@@ -124,11 +124,11 @@ pub(crate) async fn follow(
         match stopped {
             Some((_, end)) if Instant::now() > end => process.kill(),
             // A second signal ends its tool calls, too.
-            Some((Stop::TimedOut, _)) => process.terminate(),
+            Some((AgentExit::TimedOut, _)) => process.terminate(),
             Some(_) if hurry.is_cancelled() => process.terminate(),
             None if is_late => {
                 process.terminate();
-                stopped = Some((Stop::TimedOut, Instant::now() + END_TIME));
+                stopped = Some((AgentExit::TimedOut, Instant::now() + END_TIME));
             }
             _ => {}
         }
@@ -138,7 +138,7 @@ pub(crate) async fn follow(
     let stop = match stopped {
         // It may have finished before it noticed.
         Some((stop, _)) if code != 0 => stop,
-        _ => Stop::Exited(code),
+        _ => AgentExit::Exited(code),
     };
     Ok((stop, events))
 }
@@ -166,20 +166,20 @@ pub(crate) async fn wait(
     timeout: Duration,
     drain: &CancellationToken,
     log: &Path,
-) -> Result<Stop, BatchError> {
+) -> Result<AgentExit, BatchError> {
     let end = Instant::now() + timeout;
     let stop = loop {
         tokio::select! {
             ending = process.wait() => {
                 limit_log(log.to_owned()).await?;
-                return Ok(Stop::Exited(code(ending)));
+                return Ok(AgentExit::Exited(code(ending)));
             }
-            () = drain.cancelled() => break Stop::Drained,
+            () = drain.cancelled() => break AgentExit::Drained,
             () = tokio::time::sleep(POLL) => {}
         }
         limit_log(log.to_owned()).await?;
         if Instant::now() > end {
-            break Stop::TimedOut;
+            break AgentExit::TimedOut;
         }
     };
     process.terminate();

@@ -10,7 +10,7 @@ use crate::result::{TaskState, sha256};
 
 /// How results are brought home.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ApplyForm {
+pub enum ApplyMode {
     /// As changes of the working tree.
     Patch,
     /// As a branch for each task.
@@ -47,7 +47,7 @@ pub enum ApplyEnd {
 pub fn apply_results(
     directory: &BatchDirectory,
     repository: &Path,
-    form: ApplyForm,
+    form: ApplyMode,
     ids: &[String],
     mut report: impl FnMut(&str, &ApplyEnd),
 ) -> Result<(), BatchError> {
@@ -85,13 +85,13 @@ pub fn apply_results(
             continue;
         }
         let end = match form {
-            ApplyForm::Branch => {
+            ApplyMode::Branch => {
                 match create_branch(repository, branch, commit, base, &patch, &result.title) {
                     Ok(()) => ApplyEnd::Branch(branch.clone()),
                     Err(failure) => ApplyEnd::Conflict(failure.message),
                 }
             }
-            ApplyForm::Patch => match apply_patch(repository, &patch) {
+            ApplyMode::Patch => match apply_patch(repository, &patch) {
                 Err(failure) => ApplyEnd::Failed(failure.message),
                 Ok(PatchEnd::Conflict(reason)) => ApplyEnd::Conflict(reason),
                 Ok(end) => ApplyEnd::Applied {

@@ -39,7 +39,7 @@ pub(crate) struct EventSummary {
     /// Requests that the service rejected because of its rate limit.
     pub(crate) rate_limited: u64,
     /// The last `result` line since the last start.
-    pub(crate) end: Option<EventEnd>,
+    pub(crate) end: Option<SessionResultLine>,
     /// What the agent does.
     pub(crate) activity: String,
     /// Whether a turn began.
@@ -48,7 +48,7 @@ pub(crate) struct EventSummary {
 
 /// The last line of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct EventEnd {
+pub(crate) struct SessionResultLine {
     /// Whether the turn succeeded.
     pub(crate) is_success: bool,
     /// Why it did not.
@@ -209,7 +209,11 @@ impl EventSummary {
             EventLine::Result { status, error } => {
                 let (error_type, message) =
                     error.map(|error| (error.r#type, error.message)).unwrap_or_default();
-                self.end = Some(EventEnd { is_success: status == "success", message, error_type });
+                self.end = Some(SessionResultLine {
+                    is_success: status == "success",
+                    message,
+                    error_type,
+                });
             }
             EventLine::Other => {}
         }

@@ -29,7 +29,7 @@ mod summary;
 mod task_update;
 mod workspace;
 
-pub use apply::{ApplyEnd, ApplyForm, apply_results};
+pub use apply::{ApplyEnd, ApplyMode, apply_results};
 pub use compare::{ComparedResult, ComparedTask, ModelComparison, ModelTotal};
 pub use directory::{BatchDirectory, BatchLock, TaskDirectory};
 pub use error::BatchError;
@@ -42,7 +42,7 @@ pub use queue::{BatchEnd, QueueEvent, QueueOptions, run_queue};
 pub use result::{CheckResult, TaskResult, TaskState, TokenCounts};
 pub use result_log::print_results;
 pub use run_task::{FinishedBranches, TaskRunner};
-pub use serial::Serial;
+pub use serial::ProcessLock;
 pub use slurm::{SlurmOptions, run_slurm};
 pub use summary::{Summary, SummaryRow};
 pub use task_update::TaskUpdate;

@@ -14,15 +14,15 @@ use parallax_worktrees::{NestedRepositories, SessionProgress, Worktree, is_in_wo
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::agent::{self, Reporter, Stop};
+use crate::agent::{self, AgentExit, Reporter};
 use crate::blocking::blocking;
 use crate::directory::{BatchDirectory, BatchLock, TaskDirectory};
 use crate::error::BatchError;
-use crate::events::{EventEnd, EventReader, EventSummary};
+use crate::events::{EventReader, EventSummary, SessionResultLine};
 use crate::membership;
 use crate::plan::PlannedTask;
 use crate::result::{Attempt, AttemptStage, TaskResult, TaskState};
-use crate::serial::Serial;
+use crate::serial::ProcessLock;
 use crate::task_update::TaskUpdate;
 use crate::workspace::{self, TaskWorkspace};
 
@@ -55,7 +55,7 @@ pub struct TaskRunner {
     /// Limits of every agent and command.
     pub limits: MemoryLimits,
     /// Keeps changes of one repository apart.
-    pub serial: Arc<Serial>,
+    pub serial: Arc<ProcessLock>,
     /// Ends running tool calls of a batch that is stopped.
     pub stop_tools: CancellationToken,
     /// The branches of the tasks that this process finished.
@@ -395,7 +395,7 @@ impl TaskAttempt<'_> {
             events.summary.end.as_ref().filter(|end| !end.is_cancelled() && !end.is_budget())
         {
             let code = if end.is_success { 0 } else { 1 };
-            let outcome = self.evaluate(Stop::Exited(code), &events.summary);
+            let outcome = self.evaluate(AgentExit::Exited(code), &events.summary);
             return Ok((outcome, events));
         }
         let progress = workspace.session_progress(&SessionId::new(attempt.session_id.clone()))?;
@@ -479,17 +479,17 @@ impl TaskAttempt<'_> {
     }
 
     /// What the end of the agent means.
-    fn evaluate(&self, stop: Stop, summary: &EventSummary) -> TaskOutcome {
+    fn evaluate(&self, stop: AgentExit, summary: &EventSummary) -> TaskOutcome {
         let code = match stop {
-            Stop::Drained => {
+            AgentExit::Drained => {
                 return TaskOutcome::new(TaskState::Cancelled, None, "The batch was stopped");
             }
-            Stop::TimedOut => {
+            AgentExit::TimedOut => {
                 let time = self.task.timeout.unwrap_or_default().as_secs_f64();
                 let reason = format!("The agent took longer than {time} s");
                 return TaskOutcome::new(TaskState::Timeout, None, reason);
             }
-            Stop::Exited(code) => code,
+            AgentExit::Exited(code) => code,
         };
         let message = summary.end.as_ref().map(|end| end.message.clone()).unwrap_or_default();
         let reason = |otherwise: String| if message.is_empty() { otherwise } else { message };
@@ -517,7 +517,7 @@ fn budget_error(error: std::io::Error) -> BatchError {
     BatchError::Input(format!("Failed to use the budget of the batch: {error}"))
 }
 
-impl EventEnd {
+impl SessionResultLine {
     fn is_cancelled(&self) -> bool {
         self.error_type == "FatalCancellationError"
     }

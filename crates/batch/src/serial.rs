@@ -12,25 +12,25 @@ use crate::error::BatchError;
 
 /// A lock within this process and between processes.
 #[derive(Debug)]
-pub struct Serial {
+pub struct ProcessLock {
     lock: Mutex<()>,
     file: PathBuf,
 }
 
 /// Held while it is locked.
 #[derive(Debug)]
-pub(crate) struct SerialGuard<'a> {
+pub(crate) struct ProcessLockGuard<'a> {
     _own: MutexGuard<'a, ()>,
     _file: File,
 }
 
-impl Serial {
+impl ProcessLock {
     /// One whose processes share `file`.
     pub fn new(file: PathBuf) -> Self {
         Self { lock: Mutex::new(()), file }
     }
 
-    pub(crate) async fn lock(&self) -> Result<SerialGuard<'_>, BatchError> {
+    pub(crate) async fn lock(&self) -> Result<ProcessLockGuard<'_>, BatchError> {
         let own = self.lock.lock().await;
         let path = self.file.clone();
         let file = blocking(move || {
@@ -40,6 +40,6 @@ impl Serial {
             flock(&file, FlockOperation::LockExclusive).map_err(|error| failed(error.into()))?;
             Ok(file)
         });
-        Ok(SerialGuard { _own: own, _file: file.await? })
+        Ok(ProcessLockGuard { _own: own, _file: file.await? })
     }
 }

@@ -13,7 +13,7 @@ use crate::blocking::blocking;
 use crate::directory::BatchDirectory;
 use crate::error::BatchError;
 use crate::plan::{PlannedTask, Repository, hex};
-use crate::serial::Serial;
+use crate::serial::ProcessLock;
 
 /// Characters of a task's id in the name of its branch.
 const ID_LENGTH: usize = 50;
@@ -22,7 +22,7 @@ const ID_LENGTH: usize = 50;
 #[derive(Debug)]
 pub(crate) struct TaskWorkspace {
     worktree: Worktree,
-    serial: Arc<Serial>,
+    serial: Arc<ProcessLock>,
 }
 
 /// The name of a task's worktree, the same in every run of the batch.
@@ -42,7 +42,7 @@ pub(crate) async fn available_name(
     checkout: &Path,
     first: String,
     finished: Option<String>,
-    serial: &Arc<Serial>,
+    serial: &Arc<ProcessLock>,
 ) -> Result<String, BatchError> {
     let _one = serial.lock().await?;
     let checkout = checkout.to_owned();
@@ -64,7 +64,7 @@ pub(crate) async fn available_name(
 pub(crate) async fn checkout(
     clones: &Path,
     task: &PlannedTask,
-    serial: &Arc<Serial>,
+    serial: &Arc<ProcessLock>,
 ) -> Result<(PathBuf, Option<String>), BatchError> {
     match &task.repository {
         Repository::Directory(path) => Ok((path.clone(), task.reference.clone())),
@@ -92,7 +92,7 @@ impl TaskWorkspace {
         checkout: &Path,
         name: &str,
         reference: Option<&str>,
-        serial: &Arc<Serial>,
+        serial: &Arc<ProcessLock>,
     ) -> Result<Self, BatchError> {
         let _one = serial.lock().await?;
         let from = checkout.to_owned();
@@ -109,7 +109,7 @@ impl TaskWorkspace {
     pub(crate) async fn reopen(
         checkout: &Path,
         name: &str,
-        serial: &Arc<Serial>,
+        serial: &Arc<ProcessLock>,
     ) -> Result<Option<Self>, BatchError> {
         let (from, name) = (checkout.to_owned(), name.to_owned());
         let worktree = blocking(move || Ok(Worktree::reopen(&from, &name)?)).await?;

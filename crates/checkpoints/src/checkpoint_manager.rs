@@ -19,13 +19,13 @@ use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::protected_links::FindLinkTargets;
 use parallax_protocol::tool::Effects;
 use parallax_store::{
-    BlobReader, CheckpointError, CheckpointOptions, CommandMark, EditMark, IGNORED_DIRECTORIES,
-    PendingRestore, Unfinished,
+    BlobReader, CheckpointError, CheckpointOptions, CommandSnapshot, EditSnapshot,
+    IGNORED_DIRECTORIES, PendingRestore, UnfinishedCommandGuard,
 };
 
 use crate::protected_changes::{
-    Allowance, disallowed_changes, may_change_protected, remove_set_id, restore_repositories,
-    revert, unsearched_directories,
+    AllowedProtectedWrites, disallowed_changes, may_change_protected, remove_set_id,
+    restore_repositories, revert, unsearched_directories,
 };
 
 /// Timeout of reading one file from git.
@@ -50,7 +50,7 @@ struct CommandTracker {
     shown_notices: Mutex<HashSet<String>>,
     /// The workspace before the first command. Changes of protected files by background processes
     /// are detected against it when the session ends.
-    baseline: Mutex<Option<CommandMark>>,
+    baseline: Mutex<Option<CommandSnapshot>>,
     /// Protected paths that were changed with permission.
     open: Mutex<HashSet<PathBuf>>,
     /// Whether a confined MCP server runs for the whole session.
@@ -69,7 +69,7 @@ struct CommandTracker {
 #[derive(Default)]
 struct RunningCommands {
     running: usize,
-    waiting_watches: Vec<Watch>,
+    waiting_watches: Vec<WorkspaceWatch>,
 }
 
 /// A running command; it counts as ended when this is dropped.
@@ -97,7 +97,7 @@ impl CommandTracker {
     }
 
     /// Returns the watches that waited for commands, if no command is running.
-    fn waiting(&self) -> Vec<Watch> {
+    fn waiting(&self) -> Vec<WorkspaceWatch> {
         let mut commands = lock(&self.commands);
         match commands.running {
             0 => std::mem::take(&mut commands.waiting_watches),
@@ -208,7 +208,8 @@ impl CheckpointManager {
         let mut changes = self.store.end_program(&baseline, &WriteScope::default());
         changes.moved_repositories.retain(|moved| self.shared.may_write(&moved.path));
         let open: HashSet<PathBuf> = lock(&self.shared.open).iter().cloned().collect();
-        let mut closed = disallowed_changes(&changes, &Allowance::from_effects(None, &granted));
+        let mut closed =
+            disallowed_changes(&changes, &AllowedProtectedWrites::from_effects(None, &granted));
         closed.retain(|path| !open.contains(path) && self.shared.may_write(path));
         // In an interactive session, the user may have changed such files as well.
         if serves && has_user && !background {
@@ -238,7 +239,7 @@ impl CheckpointManager {
         let mut done = RevertedFiles::default();
         for abandoned in self.store.abandoned_changes() {
             // An unreadable entry allows nothing.
-            let allowance: Allowance =
+            let allowance: AllowedProtectedWrites =
                 serde_json::from_value(abandoned.allowed.clone()).unwrap_or_default();
             let closed = disallowed_changes(&abandoned.changes, &allowance);
             let reverted = revert(&self.store, &abandoned.changes, &closed);
@@ -254,9 +255,9 @@ impl CheckpointManager {
 
     /// Records the workspace before a confined program that is not a command runs: a hook, a
     /// discovery command, or a call to an MCP server. Blocking.
-    pub fn watch(&self) -> Option<Watch> {
+    pub fn watch(&self) -> Option<WorkspaceWatch> {
         let mark = self.store.begin_command(0).ok()?;
-        Some(Watch {
+        Some(WorkspaceWatch {
             store: Arc::clone(&self.store),
             shared: Arc::clone(&self.shared),
             mark,
@@ -376,10 +377,10 @@ fn to_write(paths: Vec<PathBuf>) -> Permissions {
 }
 
 /// The workspace before a program ran.
-pub struct Watch {
+pub struct WorkspaceWatch {
     store: Arc<parallax_store::Checkpoints>,
     shared: Arc<CommandTracker>,
-    mark: CommandMark,
+    mark: CommandSnapshot,
     /// The command that ran.
     command: String,
     permissions: Permissions,
@@ -387,7 +388,7 @@ pub struct Watch {
     is_server: bool,
 }
 
-impl Watch {
+impl WorkspaceWatch {
     /// Sets the paths that an MCP server ([`serve`](CheckpointManager::serve)) may write.
     pub fn with_writable_paths(self, paths: Vec<PathBuf>) -> Self {
         Self { permissions: to_write(paths), is_server: true, ..self }
@@ -417,7 +418,7 @@ impl Watch {
         let effects = Effects { runs: vec![self.command.clone()], ..Effects::default() };
         let mut closed = disallowed_changes(
             &changes,
-            &Allowance::from_effects(Some(&effects), &self.permissions),
+            &AllowedProtectedWrites::from_effects(Some(&effects), &self.permissions),
         );
         closed.retain(|path| could_write(path));
         let open: HashSet<PathBuf> = lock(&self.shared.open).iter().cloned().collect();
@@ -430,7 +431,7 @@ impl Watch {
 
 struct EditGuard {
     store: Arc<parallax_store::Checkpoints>,
-    mark: EditMark,
+    mark: EditSnapshot,
     not_undoable: Vec<String>,
 }
 
@@ -455,13 +456,13 @@ impl CheckpointGuard for EditGuard {
 
 struct CommandGuard {
     store: Arc<parallax_store::Checkpoints>,
-    mark: CommandMark,
+    mark: CommandSnapshot,
     not_undoable: Vec<String>,
     running: CommandWatch,
     /// Dropped when protected files have been reverted.
     pending: Option<PendingRestore>,
     /// Dropped when the end has been recorded.
-    _unfinished: Unfinished,
+    _unfinished: UnfinishedCommandGuard,
 }
 
 impl CheckpointGuard for CommandGuard {
@@ -473,7 +474,7 @@ impl CheckpointGuard for CommandGuard {
         if effects.may_change_files || may_change_protected(granted, mode) {
             return;
         }
-        let allowance = Allowance::from_effects(Some(effects), granted);
+        let allowance = AllowedProtectedWrites::from_effects(Some(effects), granted);
         let saved = serde_json::to_value(allowance).map_err(std::io::Error::from);
         let saved = saved.and_then(|allowed| self.store.save_protected(&self.mark, allowed));
         match saved {
@@ -494,7 +495,7 @@ impl CheckpointGuard for CommandGuard {
         note(&shared.write_scopes, write_scope);
         let done = end_command(&store, &shared, mark, effects, granted, mode, write_scope);
         drop((running, pending, _unfinished));
-        let waiting = shared.waiting().into_iter().map(Watch::revert);
+        let waiting = shared.waiting().into_iter().map(WorkspaceWatch::revert);
         waiting.fold(done, RevertedFiles::combine)
     }
 }
@@ -503,7 +504,7 @@ impl CheckpointGuard for CommandGuard {
 fn end_command(
     store: &parallax_store::Checkpoints,
     shared: &CommandTracker,
-    mark: CommandMark,
+    mark: CommandSnapshot,
     effects: &Effects,
     granted: &Permissions,
     mode: ApprovalMode,
@@ -526,7 +527,10 @@ fn end_command(
             let repositories = restore_repositories(&changes, granted);
             (
                 repositories,
-                disallowed_changes(&changes, &Allowance::from_effects(Some(effects), granted)),
+                disallowed_changes(
+                    &changes,
+                    &AllowedProtectedWrites::from_effects(Some(effects), granted),
+                ),
             )
         }
     };

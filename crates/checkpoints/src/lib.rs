@@ -7,4 +7,4 @@ mod checkpoint_manager;
 mod protected_changes;
 pub mod undo;
 
-pub use checkpoint_manager::{CheckpointManager, Watch, open};
+pub use checkpoint_manager::{CheckpointManager, WorkspaceWatch, open};

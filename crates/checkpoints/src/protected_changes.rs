@@ -36,7 +36,7 @@ pub(crate) fn may_change_protected(granted: &Permissions, mode: ApprovalMode) ->
 /// saved in clear text and the session may be encrypted.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub(crate) struct Allowance {
+pub(crate) struct AllowedProtectedWrites {
     permissions: Permissions,
     /// Whether all changes are what git does when it creates a repository.
     #[serde(rename = "makes_repositories")]
@@ -47,7 +47,7 @@ pub(crate) struct Allowance {
     rebases: bool,
 }
 
-impl Allowance {
+impl AllowedProtectedWrites {
     /// Without effects, it is unknown which program made the changes.
     pub(crate) fn from_effects(effects: Option<&Effects>, granted: &Permissions) -> Self {
         Self {
@@ -103,8 +103,11 @@ pub(crate) fn revert(
 }
 
 /// Returns the changed protected paths that the program was not allowed to change.
-pub(crate) fn disallowed_changes(changes: &Changes, allowance: &Allowance) -> Vec<PathBuf> {
-    let Allowance {
+pub(crate) fn disallowed_changes(
+    changes: &Changes,
+    allowance: &AllowedProtectedWrites,
+) -> Vec<PathBuf> {
+    let AllowedProtectedWrites {
         permissions: granted,
         allows_new_repositories,
         moves_worktrees: moves,

@@ -8,7 +8,7 @@ use std::path::Path;
 use parallax_config::{Environment, LoadOptions, UserDirs};
 use parallax_protocol::event::{Failure, FailureKind, UndoResult};
 use parallax_protocol::ids::SessionId;
-use parallax_protocol::store::PromptMark;
+use parallax_protocol::store::RewindTarget;
 pub use parallax_store::{ChangeKind, FileChange, TurnChanges};
 use parallax_store::{CheckpointError, Checkpoints, LoadError, SessionOrigin};
 
@@ -22,7 +22,7 @@ pub struct Undo {
     pub session: SessionId,
     store: Checkpoints,
     /// The prompts in the session, or why they cannot be read.
-    prompts: Result<Vec<PromptMark>, String>,
+    prompts: Result<Vec<RewindTarget>, String>,
 }
 
 impl Undo {
@@ -72,7 +72,7 @@ impl Undo {
     }
 
     fn number(&self, turn: u64) -> Option<u64> {
-        PromptMark::number(self.prompts.as_deref().ok()?, turn)
+        RewindTarget::number(self.prompts.as_deref().ok()?, turn)
     }
 
     /// Reverts files to their contents before the turn of this prompt, or before the last turn that
@@ -82,7 +82,7 @@ impl Undo {
     /// Returns an error if the prompt is unknown, there is nothing to undo, or the records are invalid.
     pub fn undo(&self, prompt: Option<u64>, force: bool) -> Result<UndoResult, Failure> {
         let turn = prompt.map(|number| match &self.prompts {
-            Ok(marks) => PromptMark::find_by_number(marks, number).map(|mark| mark.turn),
+            Ok(marks) => RewindTarget::find_by_number(marks, number).map(|mark| mark.turn),
             Err(reason) => Err(format!("failed to count the prompts: {reason}")),
         });
         let turn = turn.transpose().map_err(|reason| Failure::new(FailureKind::Input, reason))?;
@@ -137,7 +137,7 @@ fn prompts(
     directory: &Path,
     session: &SessionId,
     variables: Vec<(OsString, OsString)>,
-) -> Result<Vec<PromptMark>, String> {
+) -> Result<Vec<RewindTarget>, String> {
     let journal = dirs.journal(directory, session);
     let loaded = match parallax_store::load(&journal, &dirs.keys) {
         Err(LoadError::Encrypted { .. }) => {

@@ -163,12 +163,12 @@ impl Quotes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use parallax_config::commands::CommandForm;
-    use parallax_config::commands::template::{TemplatePiece, parse};
+    use parallax_config::commands::CommandFormat;
+    use parallax_config::commands::template::{TemplateSegment, parse};
 
     fn filled(template: &str, all: &str) -> Result<String, String> {
-        let pieces = parse(&format!("!{{{template}}}"), CommandForm::Markdown).expect("parsed");
-        let [TemplatePiece::Shell(bits)] = pieces.as_slice() else { panic!("{pieces:?}") };
+        let pieces = parse(&format!("!{{{template}}}"), CommandFormat::Markdown).expect("parsed");
+        let [TemplateSegment::Shell(bits)] = pieces.as_slice() else { panic!("{pieces:?}") };
         fill_command(bits, all, &words(all))
     }
 

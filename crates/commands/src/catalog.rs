@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
 use parallax_config::commands::{
-    CommandArgument, CommandFile, CommandFiles, CommandForm, CommandOverrides, CommandProblem,
+    CommandArgument, CommandFile, CommandFiles, CommandFormat, CommandOverrides, CommandProblem,
     CommandSource,
 };
 
@@ -32,7 +32,7 @@ pub struct CommandInfo {
     /// The file.
     pub path: PathBuf,
     /// The format of the file.
-    pub form: CommandForm,
+    pub form: CommandFormat,
     /// Fields of the file that Parallax ignores.
     pub ignored_fields: Vec<String>,
     /// The name of its file, if another command has that name.
@@ -284,7 +284,7 @@ mod tests {
             name: name.to_owned(),
             source,
             path: PathBuf::from(format!("/x/{name}.toml")),
-            form: CommandForm::Toml,
+            form: CommandFormat::Toml,
             description: String::new(),
             argument_hint: String::new(),
             arguments: Vec::new(),

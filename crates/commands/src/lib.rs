@@ -47,7 +47,7 @@ pub use names::{
     other_agent_hint, strip_parallax_prefix,
 };
 pub use new_command::new_command;
-pub use parallax_config::commands::{CommandArgument, CommandForm, CommandSource};
+pub use parallax_config::commands::{CommandArgument, CommandFormat, CommandSource};
 pub use prepared::{ExpandedCommand, PreparedCommand};
 pub use prompts::PromptCommand;
 pub use skill_commands::SkillCommand;

@@ -11,7 +11,7 @@ use crate::arguments::{fill, fill_command, words};
 use crate::catalog::{Catalog, CommandInfo};
 use crate::expansion_step::ExpansionStep;
 use crate::shell;
-use parallax_config::commands::template::{TemplatePiece, TextPart, parse, takes_arguments};
+use parallax_config::commands::template::{TemplateSegment, TextPart, parse, takes_arguments};
 
 /// Maximum depth of nested command calls.
 const DEPTH: usize = 5;
@@ -60,16 +60,16 @@ impl<'a> CommandPreparation<'a> {
         let mut steps = Vec::new();
         for piece in &pieces {
             match piece {
-                TemplatePiece::Text(bits) => {
+                TemplateSegment::Text(bits) => {
                     steps.push(ExpansionStep::Text(fill(bits, arguments, &positions)))
                 }
-                TemplatePiece::File(bits) => {
+                TemplateSegment::File(bits) => {
                     steps.push(ExpansionStep::File(fill(bits, arguments, &positions)))
                 }
-                TemplatePiece::Command(bits) => {
+                TemplateSegment::Command(bits) => {
                     steps.extend(self.expand_call(&fill(bits, arguments, &positions))?);
                 }
-                TemplatePiece::Shell(bits) => {
+                TemplateSegment::Shell(bits) => {
                     self.reject_file_references(bits)?;
                     let text = fill_command(bits, arguments, &positions)?;
                     if text.trim().is_empty() {

@@ -13,7 +13,7 @@ use super::undo::{MergeRule, Undo};
 
 /// The last command, as far as it affects the next one.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) enum Last {
+pub(super) enum LastCommand {
     #[default]
     Other,
     Kill,
@@ -32,7 +32,7 @@ pub struct Buffer {
     pub(super) undo: Undo,
     pub(super) pastes: Pastes,
     pub(super) kill_ring: KillRing,
-    pub(super) last: Last,
+    pub(super) last: LastCommand,
     version: u64,
 }
 
@@ -46,7 +46,7 @@ impl Default for Buffer {
             undo: Undo::default(),
             pastes: Pastes::default(),
             kill_ring: KillRing::default(),
-            last: Last::Other,
+            last: LastCommand::Other,
             version: 0,
         }
     }
@@ -98,7 +98,7 @@ impl Buffer {
     pub(super) fn set_cursor_keeping_column(&mut self, position: Position) {
         self.cursor = self.snap(position);
         self.undo.close();
-        self.last = Last::Other;
+        self.last = LastCommand::Other;
         self.version += 1;
     }
 
@@ -154,7 +154,7 @@ impl Buffer {
         }
         self.cursor = self.snap(after);
         self.preferred = None;
-        self.last = Last::Other;
+        self.last = LastCommand::Other;
         self.version += 1;
     }
 

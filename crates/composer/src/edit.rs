@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::buffer::{Buffer, Last};
+use super::buffer::{Buffer, LastCommand};
 use super::kill_ring::Side;
 use super::pastes::Pastes;
 use super::text::{Position, sanitize};
@@ -87,14 +87,14 @@ impl Buffer {
     }
 
     fn kill(&mut self, range: Range<Position>, side: Side) {
-        let joined = self.last == Last::Kill;
+        let joined = self.last == LastCommand::Kill;
         let text = self.text.slice(range.clone());
         if text.is_empty() {
             return;
         }
         self.change(range, "", MergeRule::Nothing);
         self.kill_ring.push(text, side, joined);
-        self.last = Last::Kill;
+        self.last = LastCommand::Kill;
     }
 
     /// Inserts the text deleted last. Returns `false` if there is none.
@@ -105,7 +105,7 @@ impl Buffer {
     /// Directly after [`yank`](Self::yank), replaces the inserted text with the one deleted before
     /// it, if any. Returns `false` at other times, when the key may have another meaning.
     pub fn yank_pop(&mut self) -> bool {
-        let Last::Yank(range, back) = self.last.clone() else { return false };
+        let LastCommand::Yank(range, back) = self.last.clone() else { return false };
         !self.kill_ring.has_several() || self.yank_back(range, back + 1)
     }
 
@@ -113,7 +113,7 @@ impl Buffer {
         let Some(text) = self.kill_ring.get(back).map(str::to_owned) else { return false };
         let start = range.start;
         self.change(range, &text, MergeRule::Nothing);
-        self.last = Last::Yank(start..start.advance_by(&text), back);
+        self.last = LastCommand::Yank(start..start.advance_by(&text), back);
         true
     }
 }

@@ -66,7 +66,7 @@ enum PendingInput {
 
 /// The command typed so far.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-struct Pending {
+struct PendingCommand {
     count: Option<usize>,
     /// The operator and its count.
     operator: Option<(Operator, Option<usize>)>,
@@ -76,7 +76,7 @@ struct Pending {
     keys: String,
 }
 
-impl Pending {
+impl PendingCommand {
     /// The product of the counts of operator and motion.
     fn total(&self) -> Option<usize> {
         match (self.operator.and_then(|(_, count)| count), self.count) {
@@ -104,7 +104,7 @@ struct Insertion {
 #[derive(Debug, Clone, Default)]
 pub struct Vim {
     mode: VimMode,
-    pending: Pending,
+    pending: PendingCommand,
     registers: Registers,
     /// The last `f`, `F`, `t`, or `T` with its character.
     find: Option<(char, char)>,
@@ -144,7 +144,7 @@ impl Vim {
 
     /// Cancels pending commands after the text was replaced.
     pub fn text_changed(&mut self, buffer: &mut Buffer) {
-        self.pending = Pending::default();
+        self.pending = PendingCommand::default();
         (self.insertion, self.overwritten) = (None, None);
         buffer.end_group();
         if self.mode != VimMode::Insert {
@@ -178,7 +178,7 @@ impl Vim {
             return true;
         }
         let Some(char) = self.char_of(key) else {
-            let was_pending = self.pending != Pending::default();
+            let was_pending = self.pending != PendingCommand::default();
             self.reset();
             // An unfinished command is cancelled; other keys are passed on.
             return was_pending && key.code == KeyCode::Enter;
@@ -217,7 +217,7 @@ impl Vim {
             self.leave_insert(buffer);
             return true;
         }
-        let idle = self.pending == Pending::default() && self.mode == VimMode::Normal;
+        let idle = self.pending == PendingCommand::default() && self.mode == VimMode::Normal;
         self.reset();
         self.mode = VimMode::Normal;
         self.clamp_cursor(buffer);
@@ -225,7 +225,7 @@ impl Vim {
     }
 
     fn reset(&mut self) {
-        self.pending = Pending::default();
+        self.pending = PendingCommand::default();
         self.selected = None;
     }
 

@@ -47,7 +47,7 @@ pub struct CommandFolder {
 
 /// The file format of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CommandForm {
+pub enum CommandFormat {
     /// A TOML table with a `prompt` key.
     Toml,
     /// Markdown with front matter.
@@ -118,7 +118,7 @@ pub struct CommandFile {
     /// The file.
     pub path: PathBuf,
     /// Its format.
-    pub form: CommandForm,
+    pub form: CommandFormat,
     /// One line for lists.
     pub description: String,
     /// The argument hint shown in lists; empty if missing.
@@ -279,10 +279,10 @@ fn read_file(
         }
         Err(ReadError::Io(error)) => return Err(problem(nowhere, error.to_string())),
     };
-    let form = form_for(path).unwrap_or(CommandForm::Toml);
+    let form = form_for(path).unwrap_or(CommandFormat::Toml);
     let read = match form {
-        CommandForm::Toml => toml_form::read(&text),
-        CommandForm::Markdown => markdown_form::read(&text),
+        CommandFormat::Toml => toml_form::read(&text),
+        CommandFormat::Markdown => markdown_form::read(&text),
     };
     let written =
         read.map_err(|failure| problem((failure.line, failure.column), failure.message))?;
@@ -333,10 +333,10 @@ struct CommandParseError {
     message: String,
 }
 
-fn form_for(path: &Path) -> Option<CommandForm> {
+fn form_for(path: &Path) -> Option<CommandFormat> {
     match path.extension()?.to_str()? {
-        "toml" => Some(CommandForm::Toml),
-        "md" => Some(CommandForm::Markdown),
+        "toml" => Some(CommandFormat::Toml),
+        "md" => Some(CommandFormat::Markdown),
         _ => None,
     }
 }

@@ -79,12 +79,12 @@ pub use memory::{
     collect_upwards, load_memory, project_memory_file, project_top, user_memory_file,
 };
 pub use outer_settings::OuterSettings;
-pub use prompt_files::{PromptFiles, PromptPlaces, default_prompt_file, prompt_files};
+pub use prompt_files::{PromptFileSources, PromptFiles, default_prompt_file, prompt_files};
 pub use provider_keys::{
     provider_keys_file, remove_provider_key, store_provider_key, stored_provider_key,
     stored_providers,
 };
-pub use rules::{RuleFiles, RulePlaces, policy_files, sandbox_files};
+pub use rules::{RuleFileSources, RuleFiles, policy_files, sandbox_files};
 pub use rules_integrity::{
     RulesChange, accept_workspace_rules, save_accepted_rules, workspace_rules_changed,
     workspace_rules_may_allow,
@@ -106,6 +106,6 @@ pub use trust_preview::{PreviewedHook, PreviewedServer, TrustPreview, inspect};
 pub use ui::{FooterItem, InlineImages, LoadingPhrases, NotificationMethod, TitleMode, UiSettings};
 pub use unknown_settings::UnknownSetting;
 pub use untrusted_settings::{
-    Acceptance, LooseSettings, accept_settings, decline_settings, loose_settings,
+    Acceptance, IgnoredSettings, accept_settings, decline_settings, loose_settings,
 };
 pub use user_dirs::UserDirs;

@@ -17,7 +17,7 @@ use crate::migrate;
 use crate::outer_settings::OuterSettings;
 use crate::settings::Settings;
 use crate::trust::{self, Trust, TrustFiles};
-use crate::untrusted_settings::{self, LooseSettings};
+use crate::untrusted_settings::{self, IgnoredSettings};
 use crate::user_dirs::UserDirs;
 use crate::worktrees;
 
@@ -57,7 +57,7 @@ pub struct Config {
     pub keychain: Keychain,
     /// Project settings that do not apply, because they loosen security and the user has not
     /// accepted them.
-    pub loosening_settings: Vec<LooseSettings>,
+    pub loosening_settings: Vec<IgnoredSettings>,
     /// The `mcp.allowed` servers whose tools are exempt from approval; `None` for all of them.
     pub exempt_servers: Option<Vec<String>>,
     /// Whether only the project sets `tools.core`, so that it selects the available tools but does

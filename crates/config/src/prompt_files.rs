@@ -18,7 +18,7 @@ const APPEND: &str = "system.append.md";
 
 /// Where to look for prompt files.
 #[derive(Debug, Clone, Copy)]
-pub struct PromptPlaces<'a> {
+pub struct PromptFileSources<'a> {
     /// The variables (`GEMINI_SYSTEM_MD`, `GEMINI_WRITE_SYSTEM_MD`).
     pub environment: &'a Environment,
     /// The user's directories.
@@ -58,7 +58,7 @@ enum PromptVariable {
 /// # Errors
 /// Returns an error if `GEMINI_SYSTEM_MD` names a file that does not exist or cannot be read.
 /// Falling back to another prompt would be unexpected.
-pub fn prompt_files(places: &PromptPlaces<'_>) -> Result<PromptFiles, ConfigError> {
+pub fn prompt_files(places: &PromptFileSources<'_>) -> Result<PromptFiles, ConfigError> {
     let mut found = PromptFiles::default();
     let standard = default_prompt_file(places.cwd);
     let file = match read_variable(places, "GEMINI_SYSTEM_MD") {
@@ -134,7 +134,7 @@ pub fn default_prompt_file(cwd: &Path) -> PathBuf {
 fn sections_of(
     folder: &Path,
     root: Option<&Path>,
-    places: &PromptPlaces<'_>,
+    places: &PromptFileSources<'_>,
     found: &mut PromptFiles,
 ) {
     if !folder.is_dir() {
@@ -188,7 +188,7 @@ fn unreadable_error(path: PathBuf, error: ReadError) -> ConfigError {
     }
 }
 
-fn read_variable(places: &PromptPlaces<'_>, variable: &str) -> PromptVariable {
+fn read_variable(places: &PromptFileSources<'_>, variable: &str) -> PromptVariable {
     let value = places.environment.get(variable).unwrap_or_default().trim();
     match value.to_ascii_lowercase().as_str() {
         "" | "0" | "false" => PromptVariable::Off,
@@ -212,7 +212,7 @@ mod tests {
             gemini: folder.join("home/.gemini"),
             parallax: folder.join("home/.parallax"),
         };
-        let places = PromptPlaces {
+        let places = PromptFileSources {
             environment: &environment,
             dirs: &dirs,
             cwd: &folder.join("work"),

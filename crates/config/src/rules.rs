@@ -18,7 +18,7 @@ const SANDBOX: &str = "sandbox.toml";
 
 /// Where to look for rules.
 #[derive(Debug, Clone)]
-pub struct RulePlaces<'a> {
+pub struct RuleFileSources<'a> {
     /// The user's directories.
     pub dirs: &'a UserDirs,
     /// The working directory.
@@ -35,7 +35,7 @@ pub struct RulePlaces<'a> {
     pub admin: &'a [PathBuf],
 }
 
-impl<'a> RulePlaces<'a> {
+impl<'a> RuleFileSources<'a> {
     /// Returns the places of a trusted directory, without extensions and flags.
     pub fn for_trusted(dirs: &'a UserDirs, cwd: &'a Path) -> Self {
         Self { dirs, cwd, trusted: true, extensions: &[], user_replacement: &[], admin: &[] }
@@ -53,7 +53,7 @@ pub struct RuleFiles {
 }
 
 /// Finds and reads the rule files. Blocking; a missing directory costs one lookup.
-pub fn policy_files(places: &RulePlaces<'_>) -> RuleFiles {
+pub fn policy_files(places: &RuleFileSources<'_>) -> RuleFiles {
     find(places, &system_folders(), 0)
 }
 
@@ -86,7 +86,7 @@ fn system_folders() -> Vec<PathBuf> {
 }
 
 /// Finds the rule files. `administrator` is the user ID that must own files of the admin tier.
-fn find(places: &RulePlaces<'_>, system: &[PathBuf], administrator: u32) -> RuleFiles {
+fn find(places: &RuleFileSources<'_>, system: &[PathBuf], administrator: u32) -> RuleFiles {
     let mut found = RuleFiles::default();
     for folder in places.extensions {
         found.files.extend(folder_files(Tier::Extension, folder, LinkPolicy::Refuse));
@@ -132,7 +132,7 @@ fn find(places: &RulePlaces<'_>, system: &[PathBuf], administrator: u32) -> Rule
 
 /// Whether the working directory is the home directory, where the project's directory is the
 /// user's.
-fn is_home(places: &RulePlaces<'_>) -> bool {
+fn is_home(places: &RuleFileSources<'_>) -> bool {
     let real = |path: &Path| std::fs::canonicalize(path).ok();
     real(places.cwd).is_some_and(|cwd| Some(cwd) == real(&places.dirs.user))
 }
@@ -284,7 +284,7 @@ mod tests {
 
     use parallax_policy::{RuleFile, Tier};
 
-    use super::{RulePlaces, find, sandbox_files};
+    use super::{RuleFileSources, find, sandbox_files};
     use crate::user_dirs::UserDirs;
 
     struct World {
@@ -315,8 +315,8 @@ mod tests {
             std::fs::write(path, text).expect("write");
         }
 
-        fn find<'a>(&'a self, change: impl FnOnce(&mut RulePlaces<'a>)) -> super::RuleFiles {
-            let mut places = RulePlaces::for_trusted(&self.dirs, &self.project);
+        fn find<'a>(&'a self, change: impl FnOnce(&mut RuleFileSources<'a>)) -> super::RuleFiles {
+            let mut places = RuleFileSources::for_trusted(&self.dirs, &self.project);
             change(&mut places);
             let administrator = rustix::process::getuid().as_raw();
             find(&places, &[self.path("etc/policies")], administrator)

@@ -26,7 +26,7 @@ use narrower::{drop_own_directory, is_narrower};
 
 /// Settings of a project file that do not apply.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LooseSettings {
+pub struct IgnoredSettings {
     /// The file.
     pub file: PathBuf,
     /// The keys that loosen security.
@@ -131,7 +131,7 @@ pub(crate) fn close(
     dirs: &UserDirs,
     cwd: &Path,
     warnings: &mut Vec<String>,
-) -> Vec<LooseSettings> {
+) -> Vec<IgnoredSettings> {
     let mut loose = Vec::new();
     for file in project {
         for key in THE_USERS {
@@ -171,7 +171,7 @@ pub(crate) fn close(
              trust add --settings` to accept the file as it is now",
             file.path.display()
         ));
-        loose.push(LooseSettings { file: file.path.clone(), keys, acceptance });
+        loose.push(IgnoredSettings { file: file.path.clone(), keys, acceptance });
     }
     loose
 }
@@ -193,7 +193,7 @@ pub fn accept_settings(
     dirs: &UserDirs,
     outer: &OuterSettings,
     cwd: &Path,
-) -> Result<Vec<LooseSettings>, ConfigError> {
+) -> Result<Vec<IgnoredSettings>, ConfigError> {
     remember(dirs, outer, cwd, Acceptance::Accepted)
 }
 
@@ -206,7 +206,7 @@ pub fn decline_settings(
     dirs: &UserDirs,
     outer: &OuterSettings,
     cwd: &Path,
-) -> Result<Vec<LooseSettings>, ConfigError> {
+) -> Result<Vec<IgnoredSettings>, ConfigError> {
     remember(dirs, outer, cwd, Acceptance::Declined)
 }
 
@@ -219,11 +219,11 @@ pub fn loose_settings(
     dirs: &UserDirs,
     outer: &OuterSettings,
     cwd: &Path,
-) -> Result<Vec<LooseSettings>, ConfigError> {
+) -> Result<Vec<IgnoredSettings>, ConfigError> {
     let found = loosening_files(dirs, outer, cwd)?.into_iter();
     let state = |(file, keys): (LayerFile, Vec<String>)| {
         let acceptance = acceptance(dirs, &file, &keys)?;
-        Ok(LooseSettings { file: file.path, keys, acceptance })
+        Ok(IgnoredSettings { file: file.path, keys, acceptance })
     };
     found.map(state).collect()
 }
@@ -233,13 +233,13 @@ fn remember(
     outer: &OuterSettings,
     cwd: &Path,
     acceptance: Acceptance,
-) -> Result<Vec<LooseSettings>, ConfigError> {
+) -> Result<Vec<IgnoredSettings>, ConfigError> {
     let mut found = Vec::new();
     for (file, keys) in loosening_files(dirs, outer, cwd)? {
         let hash = hash(&file, &keys);
         let declined = acceptance == Acceptance::Declined;
         record_decision(dirs, &file, if declined { format!("{DECLINED}{hash}") } else { hash })?;
-        found.push(LooseSettings { file: file.path, keys, acceptance });
+        found.push(IgnoredSettings { file: file.path, keys, acceptance });
     }
     Ok(found)
 }
@@ -459,7 +459,7 @@ fn exempt_servers(outer: &[LayerFile]) -> Vec<String> {
 /// Returns the servers whose tools stay exempt from approval, if a project adds servers that the
 /// user did not accept.
 pub(crate) fn exempt_servers_for(
-    loose: &[LooseSettings],
+    loose: &[IgnoredSettings],
     outer: &[LayerFile],
 ) -> Option<Vec<String>> {
     let adds = loose.iter().any(|file| file.keys.iter().any(|key| key == SERVERS));

@@ -13,7 +13,7 @@ use parallax_config::{
     session_context,
 };
 use parallax_files::{RuleSource, Workspace, folder_tree, folder_tree_of};
-use parallax_protocol::content::Sealed;
+use parallax_protocol::content::SealedContent;
 use parallax_protocol::context::Source;
 
 use crate::ContextSources;
@@ -166,7 +166,7 @@ fn today() -> Date {
 pub fn build_context(
     sources: &ContextSources,
     workspace: &Arc<Workspace>,
-    contents: &[Sealed],
+    contents: &[SealedContent],
 ) -> InitialContext {
     let settings = &sources.config.settings;
     let cwd = &sources.config.cwd;
@@ -235,8 +235,8 @@ fn source(sources: &ContextSources, tier: MemoryScope, file: &MemoryFile) -> Sou
 }
 
 /// Returns the context blocks in the contents, oldest first.
-fn sent_contexts(contents: &[Sealed]) -> Vec<String> {
-    let holds = |content: &&Sealed| content.json().contains("<session_context>");
+fn sent_contexts(contents: &[SealedContent]) -> Vec<String> {
+    let holds = |content: &&SealedContent| content.json().contains("<session_context>");
     let mut known = Vec::new();
     for content in contents.iter().filter(holds).filter_map(|content| content.open().ok()) {
         for part in content.parts {

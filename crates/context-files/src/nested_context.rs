@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use parallax_config::{MemoryFile, collect_upwards};
 use parallax_files::Workspace;
-use parallax_protocol::content::Sealed;
+use parallax_protocol::content::SealedContent;
 use parallax_protocol::context::FolderContext;
 
 use crate::initial_context::{OutsideFiles, with_options};
@@ -109,7 +109,7 @@ impl FolderContext for NestedContext {
         (!blocks.is_empty()).then(|| format!("\n\n{BEGIN}\n{}\n{END}", blocks.join("\n\n")))
     }
 
-    fn retain_sent(&self, contents: &[Sealed]) {
+    fn retain_sent(&self, contents: &[SealedContent]) {
         let cwd = &self.sources.config.cwd;
         self.lock_files().retain(|file| {
             // The heading as it appears in JSON, without quotes.
@@ -133,11 +133,11 @@ impl FolderContext for NestedContext {
         })
     }
 
-    fn resume(&self, contents: &[Sealed]) {
+    fn resume(&self, contents: &[SealedContent]) {
         // Files found by an earlier process are identified by their headings; only contents with
         // the marker are searched.
-        let has_start = |content: &&Sealed| content.json().contains(BEGIN);
-        let texts: Vec<&str> = contents.iter().filter(has_start).map(Sealed::json).collect();
+        let has_start = |content: &&SealedContent| content.json().contains(BEGIN);
+        let texts: Vec<&str> = contents.iter().filter(has_start).map(SealedContent::json).collect();
         let cwd = &self.sources.config.cwd;
         for path in texts.iter().flat_map(|text| headings(text)) {
             let path = parallax_files::lexical(cwd, Path::new(&path));

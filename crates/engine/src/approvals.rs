@@ -308,13 +308,13 @@ impl ApprovalState {
 
 #[cfg(test)]
 mod tests {
-    use parallax_protocol::tool::Sharing;
+    use parallax_protocol::tool::Concurrency;
 
     use super::*;
     use crate::test_parts::{TestTool, approvals};
 
     fn evaluate(approvals: &mut ApprovalState, effects: &Effects) -> EvaluatedCall {
-        let tool = TestTool::new("replace", ToolKind::Edit, Sharing::Exclusive);
+        let tool = TestTool::new("replace", ToolKind::Edit, Concurrency::Exclusive);
         let input =
             PolicyInput { args: Object::new(), workspace: Vec::new(), created_paths: Vec::new() };
         approvals.evaluate(&tool, effects, &input, ApprovalMode::Default)

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use parallax_protocol::event::{EventBody, ItemDone, Level};
 use parallax_protocol::ids::ItemId;
-use parallax_protocol::observer::SpanOf;
+use parallax_protocol::observer::SpanSubject;
 use parallax_protocol::shell::{ProcessControl, Screen};
-use parallax_protocol::tool::{Advance, Progress};
+use parallax_protocol::tool::{Progress, ProgressUpdate};
 use parallax_protocol::trace_headers::TraceHeaders;
 
 use crate::event_bus::EventBus;
@@ -24,7 +24,7 @@ impl Progress for CallProgress {
         self.bus.send(EventBody::ItemDelta { item: self.item.clone(), text: text.to_owned() });
     }
 
-    fn advance(&self, advance: &Advance) {
+    fn advance(&self, advance: &ProgressUpdate) {
         let (item, advance) = (self.item.clone(), advance.clone());
         self.bus.send(EventBody::ItemAdvanced { item, advance });
     }
@@ -34,11 +34,11 @@ impl Progress for CallProgress {
     }
 
     fn trace_headers(&self) -> Option<TraceHeaders> {
-        self.bus.trace_headers(SpanOf::Call(&self.item))
+        self.bus.trace_headers(SpanSubject::Call(&self.item))
     }
 
     fn trace_headers_of_mcp_request(&self) -> Option<TraceHeaders> {
-        self.bus.trace_headers(SpanOf::McpRequest(&self.item))
+        self.bus.trace_headers(SpanSubject::McpRequest(&self.item))
     }
 
     fn screen(&self, screen: Screen) {

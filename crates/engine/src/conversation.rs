@@ -10,12 +10,14 @@ use std::path::{Path, PathBuf};
 
 use parallax_protocol::Object;
 use parallax_protocol::agent::InterruptedRun;
-use parallax_protocol::content::{Content, FunctionCall, Part, Role, SYNTHETIC_SIGNATURE, Sealed};
+use parallax_protocol::content::{
+    Content, FunctionCall, Part, Role, SYNTHETIC_SIGNATURE, SealedContent,
+};
 use parallax_protocol::event::{Level, NOT_SAVED};
 use parallax_protocol::ids::{CallId, ItemId};
 use parallax_protocol::session_selection::SelectionRecord;
 use parallax_protocol::store::{
-    DirectoriesRecord, PromptMark, Record, ResultRecord, StepRecord, UnfinishedAnswer,
+    DirectoriesRecord, Record, ResultRecord, RewindTarget, StepRecord, UnfinishedAnswer,
     assemble_round,
 };
 use parallax_protocol::tool::FileDiff;
@@ -100,7 +102,7 @@ impl Conversation {
     }
 
     /// Returns the prompts in the history, oldest first.
-    pub(crate) fn prompts(&self) -> &[PromptMark] {
+    pub(crate) fn prompts(&self) -> &[RewindTarget] {
         self.prompts.marks()
     }
 
@@ -407,7 +409,7 @@ fn lost_result(call: &(Option<String>, String), more: Option<&str>) -> Option<Bo
 }
 
 /// Returns the content with synthetic signatures.
-fn with_synthetic_signatures(content: &Sealed) -> Sealed {
+fn with_synthetic_signatures(content: &SealedContent) -> SealedContent {
     if !content.json().contains("thoughtSignature") {
         return content.clone();
     }

@@ -12,7 +12,7 @@ use parallax_protocol::event::{Event, EventBody, ModelCall};
 use parallax_protocol::ids::ApprovalId;
 use parallax_protocol::model::{Request, ServerAddress};
 use parallax_protocol::observer::{
-    EventScope, Observation, Observer, RequestEnd, ResponseFacts, SpanOf, SubagentScope,
+    EventScope, Observation, Observer, RequestEnd, ResponseInfo, SpanSubject, SubagentScope,
 };
 use parallax_protocol::trace_headers::TraceHeaders;
 use tokio::sync::Notify;
@@ -84,7 +84,7 @@ impl UserWaitTimer {
 pub(crate) struct SentRequest<'a> {
     /// The number that [`EventBus::observe_request`] returned.
     pub(crate) id: u64,
-    pub(crate) response: Option<ResponseFacts<'a>>,
+    pub(crate) response: Option<ResponseInfo<'a>>,
     /// The HTTP status of a failure.
     pub(crate) status: Option<u16>,
     pub(crate) server: Option<ServerAddress>,
@@ -139,7 +139,7 @@ impl EventBus {
     }
 
     /// Returns the trace context that names a span, if the session is part of a trace.
-    pub(crate) fn trace_headers(&self, span: SpanOf<'_>) -> Option<TraceHeaders> {
+    pub(crate) fn trace_headers(&self, span: SpanSubject<'_>) -> Option<TraceHeaders> {
         if self.observers.is_empty() {
             return None;
         }

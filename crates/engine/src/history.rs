@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use parallax_protocol::content::{Content, Part, PartView, Role, Sealed};
-use parallax_protocol::context::ResultPlace;
+use parallax_protocol::content::{Content, Part, PartView, Role, SealedContent};
+use parallax_protocol::context::ResultLocation;
 use parallax_protocol::event::CompactionMethod;
 use parallax_protocol::store::{CompactionRecord, ContentRecord, PinRecord, Record, Store};
 
@@ -45,12 +45,12 @@ struct CachedPrompt {
 }
 
 pub(crate) struct History {
-    contents: Vec<Sealed>,
+    contents: Vec<SealedContent>,
     /// The view that is sent.
     view: Vec<ViewEntry>,
     /// The active compactions, oldest first: the newest defines the view.
     compactions: Vec<CompactionRecord>,
-    pins: BTreeSet<ResultPlace>,
+    pins: BTreeSet<ResultLocation>,
     /// Incremented when the view changes other than by appending.
     epoch: u64,
     /// The service's token count of a request with this many contents.
@@ -65,9 +65,9 @@ pub(crate) struct History {
 
 impl History {
     pub(crate) fn new(
-        contents: Vec<Sealed>,
+        contents: Vec<SealedContent>,
         compactions: Vec<CompactionRecord>,
-        pins: BTreeSet<ResultPlace>,
+        pins: BTreeSet<ResultLocation>,
         store: Arc<dyn Store>,
     ) -> Self {
         let mut history = Self {
@@ -150,19 +150,19 @@ impl History {
     }
 
     /// Results that no compaction changes.
-    pub(crate) fn pins(&self) -> &BTreeSet<ResultPlace> {
+    pub(crate) fn pins(&self) -> &BTreeSet<ResultLocation> {
         &self.pins
     }
 
     /// Pins or unpins a result.
-    pub(crate) fn pin(&mut self, position: ResultPlace, on: bool) {
+    pub(crate) fn pin(&mut self, position: ResultLocation, on: bool) {
         let changed = if on { self.pins.insert(position) } else { self.pins.remove(&position) };
         if changed {
             self.record(&Record::Pin(PinRecord { place: position, on }));
         }
     }
 
-    pub(crate) fn contents(&self) -> &[Sealed] {
+    pub(crate) fn contents(&self) -> &[SealedContent] {
         &self.contents
     }
 
@@ -171,12 +171,13 @@ impl History {
     }
 
     pub(crate) fn last_role(&self) -> Option<Role> {
-        self.contents.last().map(Sealed::role)
+        self.contents.last().map(SealedContent::role)
     }
 
     /// Whether the model called tools.
     pub(crate) fn has_calls(&self) -> bool {
-        let calls = |content: &Sealed| content.open().is_ok_and(|it| it.calls().next().is_some());
+        let calls =
+            |content: &SealedContent| content.open().is_ok_and(|it| it.calls().next().is_some());
         self.contents.iter().any(calls)
     }
 
@@ -212,7 +213,7 @@ impl History {
     }
 
     /// Appends a content whose records are already in the journal.
-    pub(crate) fn append(&mut self, content: Sealed) {
+    pub(crate) fn append(&mut self, content: SealedContent) {
         self.view.push(ViewEntry::new(content.clone(), EntryOrigin::Original(self.contents.len())));
         self.contents.push(content);
     }
@@ -246,7 +247,7 @@ impl History {
 
     /// Replaces the contents in memory (a repair that the service required); the journal keeps the
     /// originals.
-    pub(crate) fn replace(&mut self, contents: Vec<Sealed>) {
+    pub(crate) fn replace(&mut self, contents: Vec<SealedContent>) {
         self.contents = contents;
         self.rebuild_view();
     }

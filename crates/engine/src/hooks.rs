@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use parallax_protocol::event::EventBody;
 use parallax_protocol::hooks::{HookCall, HookEvent, HookOutcome, Hooks};
-use parallax_protocol::observer::SpanOf;
+use parallax_protocol::observer::SpanSubject;
 use parallax_protocol::{CancellationToken, Object};
 use serde_json::Value;
 use tokio::task::JoinSet;
@@ -67,7 +67,7 @@ impl HookRunner {
         if !hooks.has_subscriber(call.event, call.chunk) {
             return HookOutcome::default();
         }
-        call.trace = call.trace.or_else(|| self.bus.trace_headers(SpanOf::Turn));
+        call.trace = call.trace.or_else(|| self.bus.trace_headers(SpanSubject::Turn));
         let (names, event) = (hooks.titles(&call), call.event);
         let running = with_status(&self.bus, names, hooks.run(call, cancel.clone()));
         let outcome = inbox.while_receiving(running).await;

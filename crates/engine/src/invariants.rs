@@ -1,24 +1,24 @@
 //! Invariants of the contents of every request.
 
-use parallax_protocol::content::{PartView, Role, Sealed};
+use parallax_protocol::content::{PartView, Role, SealedContent};
 
 /// Returns the first violated rule, or `None` if the contents may be sent.
 ///
 /// The rules: the first and last contents are from the user, roles alternate, no content is empty,
 /// and each content with calls is followed by one content that answers exactly these calls, in
 /// order, before anything else.
-pub fn violation(contents: &[Sealed]) -> Option<String> {
+pub fn violation(contents: &[SealedContent]) -> Option<String> {
     if let Some(broken) = structure(contents) {
         return Some(broken);
     }
-    if contents.last().map(Sealed::role) != Some(Role::User) {
+    if contents.last().map(SealedContent::role) != Some(Role::User) {
         return Some("the last content is not from the user".into());
     }
     None
 }
 
 /// Like [`violation`], but the last content may be the model's.
-pub(crate) fn structure(contents: &[Sealed]) -> Option<String> {
+pub(crate) fn structure(contents: &[SealedContent]) -> Option<String> {
     let mut expected: Vec<(Option<String>, String)> = Vec::new();
     for (index, sealed) in contents.iter().enumerate() {
         let want = if index % 2 == 0 { Role::User } else { Role::Model };

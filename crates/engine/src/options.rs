@@ -8,15 +8,15 @@ use std::time::Duration;
 use parallax_protocol::Object;
 use parallax_protocol::agent::Agents;
 use parallax_protocol::checkpoint::Checkpoints;
-use parallax_protocol::content::Sealed;
-use parallax_protocol::context::{EditorContext, FolderContext, ResultPlace, Source};
+use parallax_protocol::content::SealedContent;
+use parallax_protocol::context::{EditorContext, FolderContext, ResultLocation, Source};
 use parallax_protocol::hooks::Hooks;
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::model::Model;
 use parallax_protocol::policy::{ApprovalMode, RuleStore};
-use parallax_protocol::routing::{FallbackPolicy, Router};
+use parallax_protocol::routing::{FallbackPolicy, RoutingMode};
 use parallax_protocol::shell::Shell;
-use parallax_protocol::store::{CompactionRecord, PromptMark, Store, UnfinishedAnswer};
+use parallax_protocol::store::{CompactionRecord, RewindTarget, Store, UnfinishedAnswer};
 use parallax_protocol::tool::{Tool, ToolSource};
 use serde_json::value::RawValue;
 
@@ -88,7 +88,7 @@ pub struct SessionOptions {
     /// note on what changed since.
     pub preface: Option<String>,
     /// The contents of a resumed session.
-    pub history: Vec<Sealed>,
+    pub history: Vec<SealedContent>,
     /// Whether its newest turn was interrupted: the last content may be a partial response.
     pub was_interrupted: bool,
     /// The unfinished answer of that turn, which the service can continue.
@@ -98,7 +98,7 @@ pub struct SessionOptions {
     /// When the history is compacted, and what stays.
     pub compaction: CompactionOptions,
     /// Results that the user pinned.
-    pub pins: BTreeSet<ResultPlace>,
+    pub pins: BTreeSet<ResultLocation>,
     /// The files that the system prompt and the context were made from.
     pub sources: Vec<Source>,
     /// Finds context files for directories that tools use.
@@ -133,7 +133,7 @@ pub struct SessionOptions {
     /// The number of the session's last prompt before this process, including rewound ones.
     pub turns: u64,
     /// The prompts in `history`.
-    pub prompts: Vec<PromptMark>,
+    pub prompts: Vec<RewindTarget>,
     /// The approved plan of a resumed session.
     pub plan: Option<ApprovedPlan>,
     /// Runs the user's commands; `None`: this session has none.
@@ -164,7 +164,7 @@ impl Default for Approvals {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RoutingOptions {
     /// The routing mode.
-    pub router: Router,
+    pub router: RoutingMode,
     /// Whether plan mode uses the strong model and work on an approved plan the fast one.
     pub plan: bool,
     /// The score, up to 100, from which the strong model is used.
@@ -178,7 +178,7 @@ pub struct RoutingOptions {
 impl Default for RoutingOptions {
     fn default() -> Self {
         Self {
-            router: Router::On,
+            router: RoutingMode::On,
             plan: true,
             threshold: THRESHOLD,
             time_limit: TIMEOUT,

@@ -1,6 +1,6 @@
 //! The prompts of the session and their positions in the history.
 
-use parallax_protocol::store::PromptMark;
+use parallax_protocol::store::RewindTarget;
 use parallax_protocol::tool::FileDiff;
 
 use crate::history::now;
@@ -8,22 +8,22 @@ use crate::history::now;
 /// The prompts in the history, oldest first.
 #[derive(Default)]
 pub(crate) struct Prompts {
-    marks: Vec<PromptMark>,
+    marks: Vec<RewindTarget>,
 }
 
 impl Prompts {
-    pub(crate) fn new(marks: Vec<PromptMark>) -> Self {
+    pub(crate) fn new(marks: Vec<RewindTarget>) -> Self {
         Self { marks }
     }
 
-    pub(crate) fn marks(&self) -> &[PromptMark] {
+    pub(crate) fn marks(&self) -> &[RewindTarget] {
         &self.marks
     }
 
     /// Adds a prompt that becomes the content after the first `at`.
     pub(crate) fn add(&mut self, turn: u64, at: usize, text: &str) {
         let (text, time) = (text.to_owned(), now());
-        self.marks.push(PromptMark { turn, at, text, time, lines_added: 0, lines_removed: 0 });
+        self.marks.push(RewindTarget { turn, at, text, time, lines_added: 0, lines_removed: 0 });
     }
 
     /// Counts the lines of an edit in the running turn.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use parallax_protocol::BoxFuture;
 use parallax_protocol::policy::{ApprovalMode, PolicyEngine};
-use parallax_protocol::tool::{Sharing, Tool, ToolKind, ToolSource, ToolSpec};
+use parallax_protocol::tool::{Concurrency, Tool, ToolKind, ToolSource, ToolSpec};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -187,7 +187,7 @@ impl Registry {
 
     /// Whether calls of the tool run alone.
     fn is_exclusive(&self, name: &str) -> bool {
-        self.get(name).is_some_and(|tool| tool.spec().sharing == Sharing::Exclusive)
+        self.get(name).is_some_and(|tool| tool.spec().sharing == Concurrency::Exclusive)
     }
 
     /// Whether the call runs alone: its tool is exclusive, or it asks to wait for previous calls.
@@ -272,7 +272,7 @@ fn distance(left: &str, right: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use parallax_protocol::tool::{Sharing, ToolKind, ToolSpec};
+    use parallax_protocol::tool::{Concurrency, ToolKind, ToolSpec};
     use serde_json::{Value, json};
 
     use super::ToolDeclaration;
@@ -284,7 +284,7 @@ mod tests {
             description: String::new(),
             parameters,
             kind: ToolKind::Think,
-            sharing: Sharing::Shared,
+            sharing: Concurrency::Shared,
             aliases: Vec::new(),
         }
     }

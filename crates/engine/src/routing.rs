@@ -14,7 +14,7 @@ use parallax_protocol::CancellationToken;
 use parallax_protocol::event::{EndReason, EventBody};
 use parallax_protocol::model::{Model, ModelCatalog};
 use parallax_protocol::policy::ApprovalMode;
-use parallax_protocol::routing::{Route, RouteSource, Router, Routes, Scale};
+use parallax_protocol::routing::{ClassifierAnswerFormat, Route, RouteSource, Routes, RoutingMode};
 use parallax_protocol::store::{Record, RouteRecord};
 
 use self::availability::ModelAvailability;
@@ -102,8 +102,8 @@ impl ModelRouter {
     fn routes_for(&self, model: &str) -> Option<Routes> {
         match self.options.router {
             // The name then means the strong model.
-            Router::Off => None,
-            Router::On | Router::Rules => self.catalog().routes(model),
+            RoutingMode::Off => None,
+            RoutingMode::On | RoutingMode::Rules => self.catalog().routes(model),
         }
     }
 
@@ -237,7 +237,7 @@ impl ModelRouter {
                 RouteSource::Default,
                 "it is too short for a classifier request",
             ),
-            PromptSize::Unclear if self.options.router == Router::Rules => RouteDecision::new(
+            PromptSize::Unclear if self.options.router == RoutingMode::Rules => RouteDecision::new(
                 true,
                 RouteSource::Default,
                 "no rule matches, and the classifier is disabled (`model.routing`)",
@@ -272,8 +272,8 @@ impl ModelRouter {
             text: classifier::text(conversation.history().contents(), prompt, routes.scale),
         };
         let source = match routes.scale {
-            Scale::Choice => RouteSource::Classifier,
-            Scale::Score => RouteSource::NumericalClassifier,
+            ClassifierAnswerFormat::Choice => RouteSource::Classifier,
+            ClassifierAnswerFormat::Score => RouteSource::NumericalClassifier,
         };
         let classification = classifier::ask(question, cancel.child_token());
         let output = async {
@@ -308,7 +308,7 @@ mod tests {
     use crate::test_parts::{TestModel, conversation, inbox};
 
     fn router() -> ModelRouter {
-        let options = RoutingOptions { router: Router::Rules, ..RoutingOptions::default() };
+        let options = RoutingOptions { router: RoutingMode::Rules, ..RoutingOptions::default() };
         ModelRouter::new(options, Arc::new(TestModel), EventBus::new(), Ledger::default())
     }
 

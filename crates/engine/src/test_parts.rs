@@ -11,10 +11,10 @@ use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::{
     ApprovalMode, Decision, PolicyDecision, PolicyEngine, Query, SuggestedRule,
 };
-use parallax_protocol::routing::{AutoFallback, FallbackModel, Routes, Scale};
+use parallax_protocol::routing::{AutoFallback, ClassifierAnswerFormat, FallbackModel, Routes};
 use parallax_protocol::store::NoStore;
 use parallax_protocol::tool::{
-    Invocation, Scope, Sharing, Tool, ToolError, ToolErrorKind, ToolKind, ToolSpec,
+    Concurrency, Invocation, Scope, Tool, ToolError, ToolErrorKind, ToolKind, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, BoxStream, CancellationToken, Object};
 use serde_json::json;
@@ -36,7 +36,7 @@ use crate::shared_policy::SharedPolicyEngine;
 pub(crate) struct TestTool(ToolSpec);
 
 impl TestTool {
-    pub(crate) fn new(name: &str, kind: ToolKind, sharing: Sharing) -> Self {
+    pub(crate) fn new(name: &str, kind: ToolKind, sharing: Concurrency) -> Self {
         Self(ToolSpec {
             name: name.to_owned(),
             display_name: name.to_owned(),
@@ -121,7 +121,7 @@ impl ModelCatalog for TestModel {
             strong_model: "strong".to_owned(),
             fast: "fast".to_owned(),
             classifier: "small".to_owned(),
-            scale: Scale::Score,
+            scale: ClassifierAnswerFormat::Score,
         })
     }
 

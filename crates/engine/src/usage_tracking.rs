@@ -8,7 +8,7 @@ use parallax_protocol::event::ModelCall;
 use parallax_protocol::model::{
     Answer, Model, ModelCatalog, ModelError, Request, ServerAddress, StreamEvent, Usage,
 };
-use parallax_protocol::observer::ResponseFacts;
+use parallax_protocol::observer::ResponseInfo;
 use parallax_protocol::price::{Cost, Price};
 use parallax_protocol::{BoxFuture, BoxStream, CancellationToken};
 
@@ -133,7 +133,7 @@ impl Model for UsageTrackingModel {
                 error: answer.as_ref().err().map(error_class),
             };
             ledger.count(&call);
-            let response = answer.as_ref().ok().map(|answer| ResponseFacts {
+            let response = answer.as_ref().ok().map(|answer| ResponseInfo {
                 parts: &answer.parts,
                 finish: answer
                     .metadata

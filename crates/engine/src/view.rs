@@ -1,8 +1,8 @@
 //! The view of the history that is sent: the contents themselves, or the compacted form of the
 //! first ones and what followed.
 
-use parallax_protocol::content::Sealed;
-use parallax_protocol::store::{CompactionRecord, Piece};
+use parallax_protocol::content::SealedContent;
+use parallax_protocol::store::{CompactedEntry, CompactionRecord};
 
 use crate::invariants;
 use crate::tokens;
@@ -31,14 +31,14 @@ impl EntryOrigin {
 /// An entry of the view.
 #[derive(Debug, Clone)]
 pub(crate) struct ViewEntry {
-    pub(crate) content: Sealed,
+    pub(crate) content: SealedContent,
     pub(crate) origin: EntryOrigin,
     /// Its estimated tokens.
     pub(crate) tokens: u64,
 }
 
 impl ViewEntry {
-    pub(crate) fn new(content: Sealed, origin: EntryOrigin) -> Self {
+    pub(crate) fn new(content: SealedContent, origin: EntryOrigin) -> Self {
         let tokens = tokens::estimate_content(content.json());
         Self { content, origin, tokens }
     }
@@ -50,7 +50,7 @@ pub(crate) fn tokens_of(entries: &[ViewEntry]) -> u64 {
 }
 
 /// Returns the contents of entries.
-pub(crate) fn contents_of(entries: &[ViewEntry]) -> Vec<Sealed> {
+pub(crate) fn contents_of(entries: &[ViewEntry]) -> Vec<SealedContent> {
     entries.iter().map(|entry| entry.content.clone()).collect()
 }
 
@@ -58,13 +58,15 @@ pub(crate) fn contents_of(entries: &[ViewEntry]) -> Vec<Sealed> {
 /// journal).
 pub(crate) fn compacted_view(
     compaction: &CompactionRecord,
-    contents: &[Sealed],
+    contents: &[SealedContent],
 ) -> Option<Vec<ViewEntry>> {
     let mut view = Vec::new();
     let mut next = 0;
     for piece in &compaction.pieces {
         match piece {
-            Piece::Unchanged(from, to) if *from >= next && *to <= compaction.at && from < to => {
+            CompactedEntry::Unchanged(from, to)
+                if *from >= next && *to <= compaction.at && from < to =>
+            {
                 next = *to;
                 let kept = contents.get(*from..*to)?.iter().cloned();
                 view.extend(
@@ -72,14 +74,14 @@ pub(crate) fn compacted_view(
                         .map(|(content, at)| ViewEntry::new(content, EntryOrigin::Original(at))),
                 );
             }
-            Piece::Changed { at, wire } if *at >= next && *at < compaction.at => {
+            CompactedEntry::Changed { at, wire } if *at >= next && *at < compaction.at => {
                 next = at + 1;
                 view.push(ViewEntry::new(wire.clone(), EntryOrigin::Edited(*at)));
             }
-            Piece::Created { wire } => {
+            CompactedEntry::Created { wire } => {
                 view.push(ViewEntry::new(wire.clone(), EntryOrigin::Generated))
             }
-            Piece::Unchanged(..) | Piece::Changed { .. } => return None,
+            CompactedEntry::Unchanged(..) | CompactedEntry::Changed { .. } => return None,
         }
     }
     let since = contents.get(compaction.at..)?.iter().cloned();
@@ -93,17 +95,19 @@ pub(crate) fn compacted_view(
 }
 
 /// Returns a view as the pieces of a record.
-pub(crate) fn pieces_of(view: &[ViewEntry]) -> Vec<Piece> {
+pub(crate) fn pieces_of(view: &[ViewEntry]) -> Vec<CompactedEntry> {
     let mut pieces = Vec::new();
     for entry in view {
         match (entry.origin, pieces.last_mut()) {
-            (EntryOrigin::Original(at), Some(Piece::Unchanged(_, to))) if *to == at => *to = at + 1,
-            (EntryOrigin::Original(at), _) => pieces.push(Piece::Unchanged(at, at + 1)),
+            (EntryOrigin::Original(at), Some(CompactedEntry::Unchanged(_, to))) if *to == at => {
+                *to = at + 1
+            }
+            (EntryOrigin::Original(at), _) => pieces.push(CompactedEntry::Unchanged(at, at + 1)),
             (EntryOrigin::Edited(at), _) => {
-                pieces.push(Piece::Changed { at, wire: entry.content.clone() });
+                pieces.push(CompactedEntry::Changed { at, wire: entry.content.clone() });
             }
             (EntryOrigin::Generated, _) => {
-                pieces.push(Piece::Created { wire: entry.content.clone() })
+                pieces.push(CompactedEntry::Created { wire: entry.content.clone() })
             }
         }
     }

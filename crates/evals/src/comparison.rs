@@ -17,9 +17,9 @@ const MIN_CHANGED: usize = 6;
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Comparison {
     /// The first file.
-    pub before: Share,
+    pub before: PassRate,
     /// The second file.
-    pub after: Share,
+    pub after: PassRate,
     /// The number of cases that are in both files.
     pub common_cases: usize,
     /// The second pass rate minus the first, over the cases that are in both files; `None` if there
@@ -39,7 +39,7 @@ pub struct Comparison {
 
 /// The runs of one file.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Share {
+pub struct PassRate {
     /// Passed runs.
     pub passed: u64,
     /// All runs.
@@ -198,11 +198,11 @@ fn proportion<'a>(results: impl Iterator<Item = &'a RunResult>) -> Proportion {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "no sum reaches 2^52")]
-fn share(results: &[RunResult]) -> Share {
+fn share(results: &[RunResult]) -> PassRate {
     let proportion = proportion(results.iter());
     let runs = results.len().max(1) as f64;
     let cost: Option<f64> = results.iter().map(|result| result.cost).sum();
-    Share {
+    PassRate {
         passed: proportion.passed,
         runs: proportion.total,
         pass_rate: proportion.rate(),

@@ -26,5 +26,5 @@ pub use comparison::Comparison;
 pub use error::EvalError;
 pub use page::{is_report, page};
 pub use report::{Report, RunGroup};
-pub use results::{CheckResult, JudgeUse, RunResult, WrongStep, read_results};
+pub use results::{CheckResult, FailedStep, JudgeUse, RunResult, read_results};
 pub use suite::{AnswerSource, Suite};

@@ -217,7 +217,7 @@ fn time(milliseconds: u64) -> String {
 mod tests {
     use super::*;
     use crate::results::CheckResult;
-    use crate::results::WrongStep;
+    use crate::results::FailedStep;
 
     #[test]
     fn thousands_are_separated() {
@@ -246,7 +246,7 @@ mod tests {
             judge: None,
             session_id: Some("id".to_owned()),
             tags: vec!["\"t".to_owned()],
-            wrong_step: Some(WrongStep {
+            wrong_step: Some(FailedStep {
                 step: 2,
                 call: Some(3),
                 tool: Some("<b>".to_owned()),

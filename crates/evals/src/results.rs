@@ -41,7 +41,7 @@ pub struct RunResult {
     pub tags: Vec<String>,
     /// The first step that went wrong; `None` if the run passed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub wrong_step: Option<WrongStep>,
+    pub wrong_step: Option<FailedStep>,
     /// The command that opens a failed run in DevTools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub devtools: Option<String>,
@@ -61,7 +61,7 @@ pub struct JudgeUse {
 
 /// The first step of a run that went wrong.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct WrongStep {
+pub struct FailedStep {
     /// The step, from 1: a model request and its tool calls.
     pub step: u64,
     /// The number of the tool call in the session, from 1; `None` if the answer is wrong.
@@ -74,7 +74,7 @@ pub struct WrongStep {
     pub problem: String,
 }
 
-impl WrongStep {
+impl FailedStep {
     /// Returns the part of a DevTools address that opens this step.
     pub fn fragment(&self) -> String {
         match self.call {

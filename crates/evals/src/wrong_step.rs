@@ -2,16 +2,16 @@
 
 use crate::agent::AgentRun;
 use crate::check::Check;
-use crate::results::{CheckResult, WrongStep};
+use crate::results::{CheckResult, FailedStep};
 
 /// Maximum number of characters of a problem.
 const MAX_PROBLEM: usize = 300;
 
 /// The step of a tool call.
-fn step_of_call(run: &AgentRun, index: usize, problem: &str) -> Option<WrongStep> {
+fn step_of_call(run: &AgentRun, index: usize, problem: &str) -> Option<FailedStep> {
     let call = run.calls.get(index)?;
     let number = u64::try_from(index).unwrap_or(u64::MAX).saturating_add(1);
-    Some(WrongStep {
+    Some(FailedStep {
         step: call.step,
         call: Some(number),
         tool: Some(call.tool.clone()),
@@ -20,11 +20,11 @@ fn step_of_call(run: &AgentRun, index: usize, problem: &str) -> Option<WrongStep
 }
 
 /// The answer, which the last step gave or failed to give.
-fn step_of_answer(run: &AgentRun, problem: &str) -> WrongStep {
+fn step_of_answer(run: &AgentRun, problem: &str) -> FailedStep {
     let problem = problem.chars().take(MAX_PROBLEM).collect();
     // A request that failed is not among the completed steps.
     let step = run.steps.saturating_add(u64::from(run.error.is_some()));
-    WrongStep { step: step.max(1), call: None, tool: None, problem }
+    FailedStep { step: step.max(1), call: None, tool: None, problem }
 }
 
 /// Returns the first wrong step: the first tool call that failed or that a failed check is about, or
@@ -33,7 +33,7 @@ pub(crate) fn first_wrong_step(
     run: &AgentRun,
     checks: &[Check],
     results: &[CheckResult],
-) -> Option<WrongStep> {
+) -> Option<FailedStep> {
     let failed_call = run.calls.iter().position(|call| call.error.is_some()).and_then(|index| {
         let problem = run.calls.get(index)?.error.clone()?;
         step_of_call(run, index, &format!("it failed: {problem}"))

@@ -21,7 +21,7 @@ pub(crate) type OutputReader = Box<dyn Read + Send>;
 pub(crate) type InputWriter = Box<dyn Write + Send>;
 
 /// A command that was started in a pseudo-terminal, as the leader of its session.
-pub(crate) struct StartedInTerminal {
+pub(crate) struct TerminalChild {
     pub(crate) pid: i32,
     pub(crate) waiter: Waiter,
     pub(crate) side: ControllingSide,

@@ -70,12 +70,12 @@ struct RegistryState {
     trees: HashMap<i32, ProcessTree>,
     controls: HashMap<i32, Control>,
     history: BackgroundHistory,
-    broker_looks: BrokerLooks,
+    broker_looks: BrokerScanState,
 }
 
 /// Whether a task looks for network brokers that ended.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum BrokerLooks {
+enum BrokerScanState {
     #[default]
     None,
     Running,
@@ -301,11 +301,11 @@ impl Processes {
     fn reap_brokers(&self, tree: ProcessTree) {
         {
             let looks = &mut self.shared.state().broker_looks;
-            if *looks != BrokerLooks::None {
-                *looks = BrokerLooks::Repeated;
+            if *looks != BrokerScanState::None {
+                *looks = BrokerScanState::Repeated;
                 return;
             }
-            *looks = BrokerLooks::Running;
+            *looks = BrokerScanState::Running;
         }
         let processes = self.without_owner();
         self.spawn(async move {
@@ -322,10 +322,10 @@ impl Processes {
                 }
                 let looks = &mut processes.shared.state().broker_looks;
                 *looks = match looks {
-                    BrokerLooks::Repeated => BrokerLooks::Running,
-                    BrokerLooks::Running | BrokerLooks::None => BrokerLooks::None,
+                    BrokerScanState::Repeated => BrokerScanState::Running,
+                    BrokerScanState::Running | BrokerScanState::None => BrokerScanState::None,
                 };
-                if *looks == BrokerLooks::None {
+                if *looks == BrokerScanState::None {
                     return;
                 }
             }

@@ -9,7 +9,7 @@ use vt100::capture::{
 };
 
 use crate::capture::TailBuffer;
-use crate::pseudo_terminal::{self, ControllingSide, OutputReader, StartedInTerminal};
+use crate::pseudo_terminal::{self, ControllingSide, OutputReader, TerminalChild};
 use crate::screen::screen_of;
 use crate::spawn_request::{SessionLeader, SpawnRequest};
 use crate::terminal_size::TerminalSize;
@@ -43,8 +43,7 @@ pub(crate) fn start(
     leader: &SessionLeader,
     size: TerminalSize,
 ) -> std::io::Result<CommandTerminal> {
-    let StartedInTerminal { pid, waiter, side, reader } =
-        pseudo_terminal::start(spawn, leader, size)?;
+    let TerminalChild { pid, waiter, side, reader } = pseudo_terminal::start(spawn, leader, size)?;
     let (chunks, output) = mpsc::channel(CHUNKS);
     // Ends with the command: when it is dead and every process has closed its terminal, which the
     // registry ensures.

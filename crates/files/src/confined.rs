@@ -109,7 +109,7 @@ pub struct Listing {
 /// A path inside the allowed directories. It can only be opened in ways that links created
 /// after the check cannot redirect.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Confined {
+pub struct AllowedPath {
     display_path: PathBuf,
     path: PathBuf,
     anchor: PathBuf,
@@ -121,7 +121,7 @@ pub struct Confined {
     editor: SessionEditor,
 }
 
-impl Confined {
+impl AllowedPath {
     /// Creates a confined path. Returns `None` if the path is not below the anchor.
     pub(crate) fn new(display_path: PathBuf, path: PathBuf, anchor: PathBuf) -> Option<Self> {
         let relative = path.strip_prefix(&anchor).ok()?.to_path_buf();

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::confined::Confined;
+use crate::confined::AllowedPath;
 use crate::error::FileError;
 use crate::in_editor::{is_plain_text, unsaved_metadata};
 use crate::seen_files::{Snapshot, hash};
@@ -14,7 +14,7 @@ const MAX_WRITTEN: u64 = 64 * 1024 * 1024;
 
 /// Writes through the editor. Returns `None` if the file must be written to disk.
 pub(crate) fn write_in_editor(
-    target: &Confined,
+    target: &AllowedPath,
     bytes: &[u8],
     expected: ExpectedState,
 ) -> Option<Result<WriteResult, FileError>> {

@@ -19,7 +19,7 @@ const MAX_GIT_IGNORE_BYTES: u64 = MAX_IGNORE_FILE;
 
 /// Which ignore files are used (`context.fileFiltering`).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Filtering {
+pub struct IgnoreFileOptions {
     /// `.gitignore`, `.git/info/exclude`, and `core.excludesFile`.
     pub respect_git_ignore: bool,
     /// `.geminiignore` in the root of each workspace directory.
@@ -28,7 +28,7 @@ pub struct Filtering {
     pub custom_ignore_files: Vec<PathBuf>,
 }
 
-impl Default for Filtering {
+impl Default for IgnoreFileOptions {
     fn default() -> Self {
         Self {
             respect_git_ignore: true,
@@ -54,7 +54,7 @@ impl IgnoreFlags {
     pub const NONE: Self = Self { git: false, gemini: false, custom: false };
 
     /// Returns the flags according to the settings.
-    pub fn from_settings(filtering: &Filtering) -> Self {
+    pub fn from_settings(filtering: &IgnoreFileOptions) -> Self {
         Self {
             git: filtering.respect_git_ignore,
             gemini: filtering.respect_gemini_ignore,
@@ -208,7 +208,7 @@ impl IgnoreRules {
         static CACHE: OnceLock<Arc<IgnoreCache>> = OnceLock::new();
         let cache = Arc::clone(CACHE.get_or_init(Arc::default));
         let flags = IgnoreFlags { gemini: true, ..IgnoreFlags::NONE };
-        let rules = Self::new(cache, roots.to_vec(), &Filtering::default(), flags);
+        let rules = Self::new(cache, roots.to_vec(), &IgnoreFileOptions::default(), flags);
         let any = rules.custom_rules.iter().any(|(_, rules)| !rules.is_empty());
         any.then_some(rules)
     }
@@ -216,7 +216,7 @@ impl IgnoreRules {
     pub(crate) fn new(
         cache: Arc<IgnoreCache>,
         roots: Vec<PathBuf>,
-        filtering: &Filtering,
+        filtering: &IgnoreFileOptions,
         flags: IgnoreFlags,
     ) -> Self {
         let main = roots.first().cloned().unwrap_or_default();

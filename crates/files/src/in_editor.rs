@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::confined::{Confined, EntryKind, FileMetadata};
+use crate::confined::{AllowedPath, EntryKind, FileMetadata};
 use crate::error::FileError;
 
 const BYTE_ORDER_MARK: char = '\u{feff}';
@@ -12,7 +12,7 @@ type ReadFile = (Vec<u8>, FileMetadata);
 /// Returns the content in the editor instead of the one on disk, for text files. Content of more than
 /// `limit` bytes is an error: that on disk may be another.
 pub(crate) fn replace_by_editor(
-    path: &Confined,
+    path: &AllowedPath,
     limit: u64,
     on_disk: Result<ReadFile, FileError>,
 ) -> Result<ReadFile, FileError> {

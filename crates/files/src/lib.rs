@@ -34,13 +34,13 @@ mod workspace;
 mod write;
 mod write_state;
 
-pub use confined::{Confined, DirectoryEntry, EntryKind, FileMetadata, Listing};
+pub use confined::{AllowedPath, DirectoryEntry, EntryKind, FileMetadata, Listing};
 pub use encoding::{Decoded, EncodeError, SHOWN_NUL, Splice, TextEncoding, decode, looks_binary};
 pub use error::{FileError, PathError};
 pub use exchange::exchange;
 pub use gemini_ignore::GeminiIgnore;
 pub use hidden_file_tracker::{HiddenFileTracker, TrackedPaths};
-pub use ignore_rules::{Filtering, IgnoreFlags, IgnoreRules, IgnoredBy, RuleSource};
+pub use ignore_rules::{IgnoreFileOptions, IgnoreFlags, IgnoreRules, IgnoredBy, RuleSource};
 pub use lines::{LineRange, TextLines, lines_from_bytes, read_lines};
 pub use parallax_protocol::paths::lexical;
 pub use protected_names::{is_protected_name, is_secret_file};

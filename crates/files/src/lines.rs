@@ -2,7 +2,7 @@
 
 use std::io::Read;
 
-use crate::confined::{Confined, FileMetadata};
+use crate::confined::{AllowedPath, FileMetadata};
 use crate::encoding::{EncodingSniffer, TextEncoding};
 use crate::error::FileError;
 use crate::seen_files::{HASHED_SIZE, Hasher, Snapshot};
@@ -62,7 +62,7 @@ impl TextLines {
 /// # Errors
 /// Returns an error if the file cannot be read, or the caller cancelled.
 pub fn read_lines(
-    path: &Confined,
+    path: &AllowedPath,
     range: LineRange,
     cancelled: &dyn Fn() -> bool,
 ) -> Result<TextLines, FileError> {

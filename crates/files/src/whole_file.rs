@@ -2,7 +2,7 @@
 
 use std::io::Read as _;
 
-use crate::confined::{Confined, FileMetadata};
+use crate::confined::{AllowedPath, FileMetadata};
 use crate::error::FileError;
 use crate::in_editor::replace_by_editor;
 
@@ -10,12 +10,12 @@ use crate::in_editor::replace_by_editor;
 ///
 /// # Errors
 /// Returns an error if it cannot be read or is larger.
-pub fn read_capped(path: &Confined, limit: u64) -> Result<(Vec<u8>, FileMetadata), FileError> {
+pub fn read_capped(path: &AllowedPath, limit: u64) -> Result<(Vec<u8>, FileMetadata), FileError> {
     replace_by_editor(path, limit, read_from_disk(path, limit))
 }
 
 pub(crate) fn read_from_disk(
-    path: &Confined,
+    path: &AllowedPath,
     limit: u64,
 ) -> Result<(Vec<u8>, FileMetadata), FileError> {
     let (file, metadata) = path.open()?;
@@ -39,7 +39,7 @@ pub(crate) fn read_from_disk(
 ///
 /// # Errors
 /// Returns an error if it cannot be read.
-pub fn read_head(path: &Confined, limit: u64) -> Result<(Vec<u8>, FileMetadata), FileError> {
+pub fn read_head(path: &AllowedPath, limit: u64) -> Result<(Vec<u8>, FileMetadata), FileError> {
     let (file, metadata) = path.open()?;
     let mut bytes = Vec::new();
     file.take(limit)

@@ -8,10 +8,10 @@ use std::sync::{Arc, RwLock};
 
 use parallax_protocol::paths::lexical;
 
-use crate::confined::Confined;
+use crate::confined::AllowedPath;
 use crate::error::PathError;
 use crate::hidden_file_tracker::{HiddenFileTracker, MovedFiles};
-use crate::ignore_rules::{Filtering, IgnoreCache, IgnoreFlags, IgnoreRules, IgnoredBy};
+use crate::ignore_rules::{IgnoreCache, IgnoreFileOptions, IgnoreFlags, IgnoreRules, IgnoredBy};
 use crate::protected_names::{is_protected_name, is_secret_file};
 use crate::real_path::real_path;
 
@@ -36,7 +36,7 @@ pub struct WorkspaceOptions {
     /// Whether access to `node_modules` is allowed.
     pub allow_node_modules: bool,
     /// Which ignore files are used.
-    pub filtering: Filtering,
+    pub filtering: IgnoreFileOptions,
     /// Hidden files, which stay inaccessible after they are moved.
     pub hidden_files: HiddenFileTracker,
     /// The editor that reads and writes the text files of the workspace directories.
@@ -78,7 +78,7 @@ pub struct Workspace {
     writable_files: Vec<ResolvedDirectory>,
     denied: Vec<PathBuf>,
     allow_node_modules: bool,
-    filtering: Filtering,
+    filtering: IgnoreFileOptions,
     hidden_files: HiddenFileTracker,
     editor: SessionEditor,
     ignore_cache: Arc<IgnoreCache>,
@@ -156,7 +156,7 @@ impl Workspace {
     }
 
     /// Returns which ignore files are used.
-    pub fn filtering(&self) -> &Filtering {
+    pub fn filtering(&self) -> &IgnoreFileOptions {
         &self.filtering
     }
 
@@ -185,7 +185,7 @@ impl Workspace {
     /// # Errors
     /// Returns an error if it is empty, outside, protected from tools, or a hidden file that was
     /// moved.
-    pub fn resolve(&self, text: &str, access: Access) -> Result<Confined, PathError> {
+    pub fn resolve(&self, text: &str, access: Access) -> Result<AllowedPath, PathError> {
         let cleaned = text.replace('\0', "");
         if cleaned.is_empty() {
             return Err(PathError::Empty);
@@ -199,7 +199,7 @@ impl Workspace {
     ///
     /// # Errors
     /// Returns an error if it is outside, protected from tools, or a hidden file that was moved.
-    pub fn confine(&self, path: &Path, access: Access) -> Result<Confined, PathError> {
+    pub fn confine(&self, path: &Path, access: Access) -> Result<AllowedPath, PathError> {
         let display_path = lexical(&self.root, path);
         let real = real_path(&display_path)
             .ok_or_else(|| PathError::Loop { path: display_path.clone() })?;
@@ -246,7 +246,7 @@ impl Workspace {
         let anchor = anchor.ok_or_else(outside)?;
         let is_session_directory =
             self.temp.iter().chain(&self.notes).any(|place| place.resolved == anchor);
-        let confined = Confined::new(display_path.clone(), real, anchor).ok_or_else(outside)?;
+        let confined = AllowedPath::new(display_path.clone(), real, anchor).ok_or_else(outside)?;
         let editor = match self.contains(confined.path()) {
             true => self.editor.clone(),
             false => SessionEditor::default(),

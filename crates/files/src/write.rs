@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{AtFlags, FlockOperation, Gid, Mode, OFlags, Uid, flock};
 use rustix::io::Errno;
 
-use crate::confined::{Confined, FileMetadata};
+use crate::confined::{AllowedPath, FileMetadata};
 use crate::editor_write::write_in_editor;
 use crate::error::FileError;
 use crate::open::open_leaf;
@@ -37,7 +37,7 @@ const MAX_NAMES: u32 = 16;
 /// Returns an error if the file is not in the expected state, or an I/O operation fails. The old
 /// content is then unchanged, and nothing is left behind.
 pub fn atomic_write(
-    target: &Confined,
+    target: &AllowedPath,
     bytes: &[u8],
     expected: ExpectedState,
 ) -> Result<WriteResult, FileError> {
@@ -104,7 +104,7 @@ impl From<FileError> for TemporaryFileError {
 }
 
 struct WriteJob<'a> {
-    target: &'a Confined,
+    target: &'a AllowedPath,
     folder: &'a OwnedFd,
     name: &'a OsString,
     bytes: &'a [u8],

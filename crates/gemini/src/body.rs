@@ -5,7 +5,7 @@
 
 use parallax_models::{ModelTable, Thinking, add_sampling, is_utility, merge, supports_minimal};
 use parallax_protocol::Object;
-use parallax_protocol::content::{Content, Part, PartView, SYNTHETIC_SIGNATURE, Sealed};
+use parallax_protocol::content::{Content, Part, PartView, SYNTHETIC_SIGNATURE, SealedContent};
 use parallax_protocol::model::{Request, ToolSet};
 use serde_json::{Value, json};
 
@@ -94,7 +94,7 @@ pub(crate) fn body_with_settings(
 
 /// Converts a content of another provider for the Gemini API, which requires signatures on calls
 /// and valid JSON arguments. Returns `None` if no conversion is needed.
-fn convert_foreign(content: &Sealed) -> Option<Content> {
+fn convert_foreign(content: &SealedContent) -> Option<Content> {
     content.origin()?;
     let mut opened = content.open().ok()?;
     let mut is_signed = false;
@@ -232,7 +232,7 @@ mod tests {
         let mut request = request("gemini-3-pro-preview", "main", json!({"seed": 7}));
         let odd = r#"{"role":"model", "parts":[{"functionCall":{"name":"x","args":{"n":1.0}},"thoughtSignature":"s"}]}"#;
         let raw = RawValue::from_string(odd.into()).expect("json");
-        request.contents.push(Sealed::from_json(raw).expect("a content"));
+        request.contents.push(SealedContent::from_json(raw).expect("a content"));
         let tools = RawValue::from_string(r#"[{"name":"x"}]"#.into()).expect("json");
         request.tools = ToolSet::Functions(tools.into());
         let body = String::from_utf8(request_body(&request, &ModelTable::default())).expect("text");

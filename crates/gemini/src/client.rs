@@ -10,9 +10,9 @@ use parallax_http::ClientOptions;
 use parallax_http::reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use parallax_http::url::Url;
 use parallax_model_http::{
-    Decoder, Delivery, ErrorClass, ErrorResponse, EventError, HttpModel, HttpRequest, ListedModel,
-    Recovery, RejectedSettings, SendAttempt, Transport, TransportOptions, Wire, secret_values,
-    user_agent,
+    Decoder, ErrorClass, ErrorResponse, EventError, HttpModel, HttpRequest, ImmediateRetry,
+    ListedModel, RejectedSettings, ResponseMode, SendAttempt, Transport, TransportOptions, Wire,
+    secret_values, user_agent,
 };
 use parallax_models::{ModelTable, is_utility};
 use parallax_protocol::model::{
@@ -266,7 +266,7 @@ impl Gemini {
                 continue;
             }
             let retry_request = replacement.is_some().then(|| request.clone());
-            let call = self.model.call(request, Delivery::Whole);
+            let call = self.model.call(request, ResponseMode::Whole);
             match (call.collect(&cancel).await, replacement, retry_request) {
                 (Err(ModelError::ModelNotFound { .. }), Some(other), Some(mut retry_request)) => {
                     tracing::info!(%model, %other, "the model does not exist, another one is used");
@@ -316,7 +316,7 @@ impl Wire for GeminiWire {
     fn http_request(
         &self,
         request: &Request,
-        delivery: Delivery,
+        delivery: ResponseMode,
         attempt: SendAttempt<'_>,
     ) -> Result<HttpRequest, ModelError> {
         let options = &self.0.options;
@@ -335,8 +335,8 @@ impl Wire for GeminiWire {
                 .to_owned(),
         })?;
         let method = match delivery {
-            Delivery::Stream => endpoint::Method::Stream,
-            Delivery::Whole => endpoint::Method::Generate,
+            ResponseMode::Stream => endpoint::Method::Stream,
+            ResponseMode::Whole => endpoint::Method::Generate,
         };
         let mut settings = generation_settings(request, &options.models, is_retry);
         self.0.rejected.filter(&request.model, &mut settings);
@@ -377,7 +377,7 @@ impl Wire for GeminiWire {
         listing::read(response)
     }
 
-    fn decoder(&self, _request: &Request, _delivery: Delivery) -> Box<dyn Decoder> {
+    fn decoder(&self, _request: &Request, _delivery: ResponseMode) -> Box<dyn Decoder> {
         Box::new(GeminiDecoder)
     }
 
@@ -385,7 +385,7 @@ impl Wire for GeminiWire {
         classify(response)
     }
 
-    fn recover(&self, response: &ErrorResponse, request: &mut Request) -> Option<Recovery> {
+    fn recover(&self, response: &ErrorResponse, request: &mut Request) -> Option<ImmediateRetry> {
         let settings = generation_settings(request, &self.0.options.models, request.is_retry);
         self.0.rejected.learn(response, &request.model, &settings)
     }

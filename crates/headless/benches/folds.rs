@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use parallax_engine::EventBus;
-use parallax_headless::{Io, OutputFormat, RunOptions, run_prompt};
+use parallax_headless::{OutputFormat, OutputWriters, RunOptions, run_prompt};
 use parallax_protocol::event::{EndReason, EventBody, ItemDone, ItemStart, TurnEnded};
 use parallax_protocol::ids::ItemId;
 use parallax_protocol::op::Prompt;
@@ -52,7 +52,7 @@ async fn run(format: OutputFormat) {
         let end = TurnEnded { reason: EndReason::Done, duration_ms: 1, is_removed: false };
         hub.send(EventBody::TurnEnded(end));
     });
-    let io = Io { stdout: Box::new(Sink), stderr: Box::new(Sink) };
+    let io = OutputWriters { stdout: Box::new(Sink), stderr: Box::new(Sink) };
     let options = RunOptions { format, ..RunOptions::default() };
     run_prompt(io, ops, &mut events, Prompt::default(), "x".into(), options).await;
     let _ = session.await;

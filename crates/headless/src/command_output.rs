@@ -9,7 +9,7 @@ use parallax_sdk::{EventReader, OpSender};
 use crate::exit::ExitCode;
 use crate::failure::RunOutcome;
 use crate::info_commands::CommandOutput;
-use crate::options::{Io, OutputFormat, RunOptions};
+use crate::options::{OutputFormat, OutputWriters, RunOptions};
 use crate::runner::Runner;
 use crate::signals::Signals;
 
@@ -48,7 +48,7 @@ pub(crate) async fn print_between_turns(
 /// Prints the output of a command as an answer, after the events that came before it. In the JSON
 /// formats, its data is printed as `structured`. `typed` is the line with the command.
 pub async fn print_command_output(
-    io: Io,
+    io: OutputWriters,
     ops: OpSender,
     events: &mut EventReader,
     (output, before): (CommandOutput, Vec<Event>),

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::exit::ExitCode;
 use crate::options::OutputFormat;
-use crate::output::{MessageStyle, Pending};
+use crate::output::{MessageStyle, PendingOutput};
 use crate::timestamp::TimestampFormatter;
 use crate::wire;
 use parallax_sessions::stats::Stats;
@@ -218,7 +218,7 @@ pub fn report_error(
     stderr: &mut dyn Write,
 ) {
     let session_id = session_id.map_or("", SessionId::as_str);
-    let mut pending = Pending::default();
+    let mut pending = PendingOutput::default();
     match format {
         OutputFormat::Text => {
             // The message may have a hint on a separate line.
@@ -272,7 +272,7 @@ pub fn report_error(
 
 /// Appends the error document to stderr.
 pub(crate) fn push_error_document(
-    pending: &mut Pending,
+    pending: &mut PendingOutput,
     session_id: &str,
     error: &ErrorObject,
     format: OutputFormat,

@@ -16,7 +16,7 @@ use parallax_protocol::tool::{Display, ToolErrorKind, ToolKind};
 use tokio::io::AsyncWrite;
 use tokio::sync::mpsc;
 
-use crate::options::{Io, OutputFormat, RunOptions};
+use crate::options::{OutputFormat, OutputWriters, RunOptions};
 use crate::signals::Signals;
 
 /// How stdout behaves.
@@ -419,7 +419,7 @@ fn play(script: SessionScript, input: Option<String>) -> HarnessResult {
         let (ops, orders) = mpsc::channel(4);
         let session = tokio::spawn(session(script.turns, bus, orders));
         let (stdout, stderr) = (Buffer::default(), Buffer::default());
-        let io = Io {
+        let io = OutputWriters {
             stdout: match script.stdout {
                 Stdout::Good => Box::new(stdout.clone()),
                 Stdout::Broken => Box::new(FailingWriter(Some(io::ErrorKind::BrokenPipe))),

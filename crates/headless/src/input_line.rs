@@ -1,7 +1,7 @@
 //! The lines of the input stream.
 
 use parallax_protocol::Object;
-use parallax_protocol::context::ResultPlace;
+use parallax_protocol::context::ResultLocation;
 use parallax_protocol::lenient::repair_json;
 use parallax_protocol::op::ApprovalResponse;
 use parallax_protocol::policy::{RuleScope, SuggestedRule};
@@ -50,12 +50,12 @@ pub(crate) enum InputLine {
     /// Replaces tool results in the context by short notes.
     LeaveOut {
         /// Places of the results, as in a `context` line.
-        places: Vec<ResultPlace>,
+        places: Vec<ResultLocation>,
     },
     /// Pins or unpins a tool result, so that it stays in the context.
     Pin {
         /// Place of the result.
-        place: ResultPlace,
+        place: ResultLocation,
         /// Whether to pin it.
         #[serde(default = "default_true")]
         on: bool,

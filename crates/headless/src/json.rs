@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::answer::{TextItems, TextStep};
 use crate::failure::{ErrorObject, RunOutcome};
 use crate::options::RunOptions;
-use crate::output::Pending;
+use crate::output::PendingOutput;
 use crate::output_formatter::{FlushState, OutputFormatter, Summary, retry_words};
 use crate::repeated_notices::RepeatedNotices;
 use crate::wire;
@@ -82,9 +82,9 @@ struct TranscriptTail<'a> {
 }
 
 impl OutputFormatter for JsonFormatter {
-    fn begin(&mut self, _summary: &Summary, _pending: &mut Pending) {}
+    fn begin(&mut self, _summary: &Summary, _pending: &mut PendingOutput) {}
 
-    fn event(&mut self, event: &Event, pending: &mut Pending) {
+    fn event(&mut self, event: &Event, pending: &mut PendingOutput) {
         match &event.body {
             EventBody::ItemDone { done: ItemDone::Notice { level, text, kind }, .. } => {
                 self.notice(*level, kind.as_deref(), text, pending);
@@ -102,7 +102,13 @@ impl OutputFormatter for JsonFormatter {
         }
     }
 
-    fn notice(&mut self, level: Level, kind: Option<&str>, text: &str, _pending: &mut Pending) {
+    fn notice(
+        &mut self,
+        level: Level,
+        kind: Option<&str>,
+        text: &str,
+        _pending: &mut PendingOutput,
+    ) {
         if level == Level::Error || self.repetitions.should_report(kind, text) {
             self.warn(text.to_owned());
         }
@@ -112,7 +118,7 @@ impl OutputFormatter for JsonFormatter {
         &mut self,
         outcome: &RunOutcome,
         summary: &Summary,
-        pending: &mut Pending,
+        pending: &mut PendingOutput,
     ) -> FlushState {
         let out = &mut pending.stdout;
         let answer = summary.answer_text();

@@ -70,14 +70,14 @@ impl RunOptions {
 }
 
 /// The output streams of a run.
-pub struct Io {
+pub struct OutputWriters {
     /// Receives the answer.
     pub stdout: Box<dyn AsyncWrite + Send + Unpin>,
     /// Receives messages for the user, or the error object.
     pub stderr: Box<dyn AsyncWrite + Send + Unpin>,
 }
 
-impl Io {
+impl OutputWriters {
     /// Returns the process's own streams.
     pub fn standard() -> Self {
         Self { stdout: Box::new(tokio::io::stdout()), stderr: Box::new(tokio::io::stderr()) }

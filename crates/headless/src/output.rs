@@ -4,12 +4,12 @@ use std::io;
 
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 
-use crate::options::Io;
+use crate::options::OutputWriters;
 use crate::sanitize::one_line;
 
 /// Output that the formats have produced and that is not written yet.
 #[derive(Debug, Default)]
-pub(crate) struct Pending {
+pub(crate) struct PendingOutput {
     /// For stdout.
     pub(crate) stdout: Vec<u8>,
     /// For stderr.
@@ -24,7 +24,7 @@ pub(crate) enum MessageStyle {
     Error,
 }
 
-impl Pending {
+impl PendingOutput {
     /// Writes one message line to stderr; `text` may be untrusted.
     pub(crate) fn write_message(&mut self, tone: MessageStyle, color: bool, text: &str) {
         let (label, paint) = match tone {
@@ -64,7 +64,7 @@ impl Stream {
 
 /// The two streams and their pending output.
 pub(crate) struct OutputStreams {
-    pub(crate) pending: Pending,
+    pub(crate) pending: PendingOutput,
     stdout: Stream,
     stderr: Stream,
     /// Whether both are the same terminal, file, or pipe.
@@ -85,9 +85,9 @@ enum LineState {
 
 impl OutputStreams {
     /// `are_same`: both streams are the same terminal, file, or pipe.
-    pub(crate) fn new(io: Io, are_same: bool) -> Self {
+    pub(crate) fn new(io: OutputWriters, are_same: bool) -> Self {
         Self {
-            pending: Pending::default(),
+            pending: PendingOutput::default(),
             stdout: Stream { writer: io.stdout, written_bytes: 0 },
             stderr: Stream { writer: io.stderr, written_bytes: 0 },
             are_same,
@@ -154,7 +154,8 @@ mod tests {
     /// Returns what the two streams receive for pieces flushed one after another.
     async fn written(shared: bool, pieces: &[(&str, &str)]) -> (String, String) {
         let (stdout, stderr) = (Buffer::default(), Buffer::default());
-        let io = Io { stdout: Box::new(stdout.clone()), stderr: Box::new(stderr.clone()) };
+        let io =
+            OutputWriters { stdout: Box::new(stdout.clone()), stderr: Box::new(stderr.clone()) };
         let mut output = OutputStreams::new(io, shared);
         for (out, err) in pieces {
             output.pending.stdout.extend_from_slice(out.as_bytes());

@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::answer::LastAnswer;
 use crate::failure::RunOutcome;
 use crate::options::{OutputFormat, RunOptions};
-use crate::output::Pending;
+use crate::output::PendingOutput;
 use parallax_sessions::stats::Stats;
 
 /// Data about the run for the end of the output.
@@ -61,21 +61,25 @@ pub(crate) enum FlushState {
 /// An output format, which converts events to bytes.
 pub(crate) trait OutputFormatter: Send {
     /// Called before the first event.
-    fn begin(&mut self, summary: &Summary, pending: &mut Pending);
+    fn begin(&mut self, summary: &Summary, pending: &mut PendingOutput);
     /// Called for each event.
-    fn event(&mut self, event: &Event, pending: &mut Pending);
+    fn event(&mut self, event: &Event, pending: &mut PendingOutput);
     /// Called for a notice, of an event or not. `kind`: see [`ItemDone::Notice`].
     ///
     /// [`ItemDone::Notice`]: parallax_protocol::event::ItemDone::Notice
-    fn notice(&mut self, level: Level, kind: Option<&str>, text: &str, pending: &mut Pending);
+    fn notice(&mut self, level: Level, kind: Option<&str>, text: &str, pending: &mut PendingOutput);
     /// Reports a line of the input, counted from 1, that cannot be carried out.
-    fn rejected_line(&mut self, number: u64, problem: &str, pending: &mut Pending) {
+    fn rejected_line(&mut self, number: u64, problem: &str, pending: &mut PendingOutput) {
         self.notice(Level::Error, None, &format!("line {number}: {problem}"), pending);
     }
     /// Called at the end of the run, or of a turn of a conversation. Called again while it returns
     /// [`FlushState::Yes`], so that a long answer is never in memory twice.
-    fn end(&mut self, outcome: &RunOutcome, summary: &Summary, pending: &mut Pending)
-    -> FlushState;
+    fn end(
+        &mut self,
+        outcome: &RunOutcome,
+        summary: &Summary,
+        pending: &mut PendingOutput,
+    ) -> FlushState;
 }
 
 /// Describes a retry.

@@ -7,7 +7,7 @@ use parallax_sdk::{EventReader, OpSender};
 use crate::answer_schema::{AnswerCheck, AnswerSchema};
 use crate::exit::ExitCode;
 use crate::failure::RunOutcome;
-use crate::options::{Io, RunOptions};
+use crate::options::{OutputWriters, RunOptions};
 use crate::runner::{Runner, RunnerStep};
 use crate::signals::Signals;
 
@@ -18,7 +18,7 @@ use crate::signals::Signals;
 /// output that the format requires is still printed. If the reader of stdout goes away, the turn is
 /// interrupted and the exit code is 0.
 pub async fn run_prompt(
-    io: Io,
+    io: OutputWriters,
     ops: OpSender,
     events: &mut EventReader,
     prompt: Prompt,
@@ -30,7 +30,7 @@ pub async fn run_prompt(
 
 /// Like [`run_prompt`], but resumes an interrupted turn.
 pub async fn run_on(
-    io: Io,
+    io: OutputWriters,
     ops: OpSender,
     events: &mut EventReader,
     options: RunOptions,
@@ -40,7 +40,7 @@ pub async fn run_on(
 
 pub(crate) async fn run_with(
     signals: Signals,
-    io: Io,
+    io: OutputWriters,
     ops: OpSender,
     events: &mut EventReader,
     prompt: Prompt,
@@ -52,7 +52,7 @@ pub(crate) async fn run_with(
 
 async fn run_first(
     signals: Signals,
-    io: Io,
+    io: OutputWriters,
     ops: OpSender,
     events: &mut EventReader,
     first: Op,

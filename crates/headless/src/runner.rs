@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use crate::exit::ExitCode;
 use crate::failure::{RunOutcome, push_error_document};
 use crate::formats::create_formatter;
-use crate::options::{Io, OutputFormat, RunOptions};
+use crate::options::{OutputFormat, OutputWriters, RunOptions};
 use crate::output::{MessageStyle, OutputStreams};
 use crate::output_formatter::{FlushState, OutputFormatter, Summary};
 use crate::signals::Signals;
@@ -79,7 +79,7 @@ pub(crate) struct Runner {
 
 impl Runner {
     pub(crate) fn new(
-        io: Io,
+        io: OutputWriters,
         ops: OpSender,
         signals: Signals,
         options: &RunOptions,

@@ -28,7 +28,7 @@ use crate::command_output::print_between_turns;
 use crate::exit::ExitCode;
 use crate::failure::RunOutcome;
 use crate::info_commands::{CommandOutput, engine_answer};
-use crate::options::{Io, OutputFormat, RunOptions};
+use crate::options::{OutputFormat, OutputWriters, RunOptions};
 use crate::runner::{InterruptionCause, Runner, RunnerStep};
 use crate::signals::Signals;
 
@@ -53,7 +53,7 @@ const MAX_QUEUED: usize = 256;
 /// the last turn. An invalid line results in an `error` event. Approval requests and questions that
 /// are open when the input ends are denied.
 pub async fn run_stream_input(
-    io: Io,
+    io: OutputWriters,
     ops: OpSender,
     events: &mut EventReader,
     input: impl AsyncRead + Send + Unpin + 'static,
@@ -65,7 +65,7 @@ pub async fn run_stream_input(
 
 pub(crate) async fn run_with(
     signals: Signals,
-    io: Io,
+    io: OutputWriters,
     ops: OpSender,
     events: &mut EventReader,
     input: impl AsyncRead + Send + Unpin + 'static,

@@ -12,14 +12,14 @@ use parallax_protocol::event::{
 };
 use parallax_protocol::ids::ItemId;
 use parallax_protocol::routing::RouteSource;
-use parallax_protocol::tool::{Advance, Display, ToolErrorKind};
+use parallax_protocol::tool::{Display, ProgressUpdate, ToolErrorKind};
 use serde::Serialize;
 
 use crate::answer::{TextItems, TextStep};
 use crate::continuation::Continuation;
 use crate::failure::RunOutcome;
 use crate::options::RunOptions;
-use crate::output::Pending;
+use crate::output::PendingOutput;
 use crate::output_formatter::{FlushState, OutputFormatter, SCRIPTED, Summary, retry_words};
 use crate::repeated_notices::RepeatedNotices;
 use crate::stream_lines::{
@@ -80,7 +80,7 @@ struct StampedLine<'a, T> {
 }
 
 impl LineWriter {
-    fn push(&mut self, pending: &mut Pending, r#type: &'static str, body: impl Serialize) {
+    fn push(&mut self, pending: &mut PendingOutput, r#type: &'static str, body: impl Serialize) {
         let line = StampedLine { r#type, timestamp: self.clock.now(), body };
         wire::push_line(&mut pending.stdout, &line);
     }
@@ -105,29 +105,29 @@ impl StreamJsonFormatter {
         }
     }
 
-    fn problem(&mut self, severity: &'static str, message: &str, pending: &mut Pending) {
+    fn problem(&mut self, severity: &'static str, message: &str, pending: &mut PendingOutput) {
         self.lines.push(pending, "error", NoticeLine { severity, message, line: None });
     }
 
-    fn user(&mut self, content: &str, pending: &mut Pending) {
+    fn user(&mut self, content: &str, pending: &mut PendingOutput) {
         self.lines.push(pending, "message", MessageLine { role: "user", content, delta: false });
     }
 
     /// Skips the item of the prompt itself, but not of steering messages.
-    fn user_item(&mut self, text: &str, pending: &mut Pending) {
+    fn user_item(&mut self, text: &str, pending: &mut PendingOutput) {
         if self.prompt_item.take().is_none_or(|prompt| prompt != text) {
             self.user(text, pending);
         }
     }
 
-    fn assistant(&mut self, content: &str, pending: &mut Pending) {
+    fn assistant(&mut self, content: &str, pending: &mut PendingOutput) {
         if !content.is_empty() {
             let message = MessageLine { role: "assistant", content, delta: true };
             self.lines.push(pending, "message", message);
         }
     }
 
-    fn text(&mut self, event: &Event, pending: &mut Pending) {
+    fn text(&mut self, event: &Event, pending: &mut PendingOutput) {
         match self.items.read(event) {
             TextStep::Other => {}
             TextStep::Begin => self.sent_chars = 0,
@@ -155,7 +155,7 @@ impl StreamJsonFormatter {
         }
     }
 
-    fn tool_start(&mut self, item: &ItemId, start: &ToolStart, pending: &mut Pending) {
+    fn tool_start(&mut self, item: &ItemId, start: &ToolStart, pending: &mut PendingOutput) {
         let seq = self.tools.next_seq;
         self.tools.next_seq += 1;
         let id = start.call.as_str();
@@ -169,7 +169,7 @@ impl StreamJsonFormatter {
         self.lines.push(pending, "tool_use", tool_use);
     }
 
-    fn tool_done(&mut self, item: &ItemId, done: &ToolDone, pending: &mut Pending) {
+    fn tool_done(&mut self, item: &ItemId, done: &ToolDone, pending: &mut PendingOutput) {
         let open = self.tools.open.iter().position(|open| open.item == *item);
         let seq = open.map(|at| self.tools.open.swap_remove(at).seq);
         let result = ToolResultLine {
@@ -193,7 +193,7 @@ impl StreamJsonFormatter {
         }
     }
 
-    fn release_results(&mut self, pending: &mut Pending) {
+    fn release_results(&mut self, pending: &mut PendingOutput) {
         let mut held = std::mem::take(&mut self.tools.pending_results);
         held.sort_by_key(|(index, _)| *index);
         for (_, result) in held {
@@ -205,8 +205,8 @@ impl StreamJsonFormatter {
         &mut self,
         item: &ItemId,
         output: &str,
-        advance: Option<&Advance>,
-        pending: &mut Pending,
+        advance: Option<&ProgressUpdate>,
+        pending: &mut PendingOutput,
     ) {
         if let Some(open) = self.tools.open.iter().find(|open| open.item == *item) {
             let line = ProgressLine { tool_id: &open.id, output, advance };
@@ -214,7 +214,7 @@ impl StreamJsonFormatter {
         }
     }
 
-    fn usage(&mut self, call: &ModelCall, pending: &mut Pending) {
+    fn usage(&mut self, call: &ModelCall, pending: &mut PendingOutput) {
         let line = UsageLine {
             model: &call.model,
             role: &call.role,
@@ -226,7 +226,7 @@ impl StreamJsonFormatter {
         self.lines.push(pending, "usage", line);
     }
 
-    fn session(&mut self, ready: &SessionReady, pending: &mut Pending) {
+    fn session(&mut self, ready: &SessionReady, pending: &mut PendingOutput) {
         let line = SessionLine {
             session_id: ready.session.as_str(),
             model: &ready.model,
@@ -236,7 +236,7 @@ impl StreamJsonFormatter {
         self.lines.push(pending, "session", line);
     }
 
-    fn ask(&mut self, ask: &ApprovalRequest, pending: &mut Pending) {
+    fn ask(&mut self, ask: &ApprovalRequest, pending: &mut PendingOutput) {
         let line = ApprovalRequestLine {
             id: ask.id.as_str(),
             // Determines whether the response is a line of type `answer` or `decide`.
@@ -260,7 +260,7 @@ impl StreamJsonFormatter {
     }
 
     /// Handles events that only version 2 prints.
-    fn version_2(&mut self, event: &Event, pending: &mut Pending) {
+    fn version_2(&mut self, event: &Event, pending: &mut PendingOutput) {
         match &event.body {
             EventBody::SessionReady(ready) => self.session(ready, pending),
             EventBody::StateChanged { model, mode } => {
@@ -303,7 +303,7 @@ impl StreamJsonFormatter {
 }
 
 impl OutputFormatter for StreamJsonFormatter {
-    fn begin(&mut self, summary: &Summary, pending: &mut Pending) {
+    fn begin(&mut self, summary: &Summary, pending: &mut PendingOutput) {
         let init =
             Init { session_id: &self.session_id, model: &self.model, scripted: summary.scripted };
         self.lines.push(pending, "init", init);
@@ -315,7 +315,7 @@ impl OutputFormatter for StreamJsonFormatter {
         }
     }
 
-    fn event(&mut self, event: &Event, pending: &mut Pending) {
+    fn event(&mut self, event: &Event, pending: &mut PendingOutput) {
         self.text(event, pending);
         match &event.body {
             EventBody::TurnStarted { prompt } => {
@@ -354,7 +354,13 @@ impl OutputFormatter for StreamJsonFormatter {
         }
     }
 
-    fn notice(&mut self, level: Level, kind: Option<&str>, text: &str, pending: &mut Pending) {
+    fn notice(
+        &mut self,
+        level: Level,
+        kind: Option<&str>,
+        text: &str,
+        pending: &mut PendingOutput,
+    ) {
         match level {
             Level::Info => {}
             Level::Warning if !self.repetitions.should_report(kind, text) => {}
@@ -363,7 +369,7 @@ impl OutputFormatter for StreamJsonFormatter {
         }
     }
 
-    fn rejected_line(&mut self, number: u64, problem: &str, pending: &mut Pending) {
+    fn rejected_line(&mut self, number: u64, problem: &str, pending: &mut PendingOutput) {
         let message = &format!("line {number}: {problem}");
         let notice = NoticeLine { severity: "error", message, line: Some(number) };
         self.lines.push(pending, "error", notice);
@@ -373,7 +379,7 @@ impl OutputFormatter for StreamJsonFormatter {
         &mut self,
         outcome: &RunOutcome,
         summary: &Summary,
-        pending: &mut Pending,
+        pending: &mut PendingOutput,
     ) -> FlushState {
         self.message.finish();
         self.release_results(pending);

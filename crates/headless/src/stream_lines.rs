@@ -5,7 +5,7 @@ use parallax_protocol::event::Question;
 use parallax_protocol::op::ApprovalResponse;
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::SuggestedRule;
-use parallax_protocol::tool::{Advance, Preview, ToolKind};
+use parallax_protocol::tool::{Preview, ProgressUpdate, ToolKind};
 use parallax_sessions::stats::{StreamStats, Tokens};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -123,7 +123,7 @@ pub(crate) struct ProgressLine<'a> {
     /// New output.
     pub(crate) output: &'a str,
     #[serde(flatten)]
-    pub(crate) advance: Option<&'a Advance>,
+    pub(crate) advance: Option<&'a ProgressUpdate>,
 }
 
 /// A request to a model, with its tokens (version 2).

@@ -8,7 +8,7 @@ use crate::answer::{TextItems, TextStep};
 use crate::continuation::Continuation;
 use crate::failure::RunOutcome;
 use crate::options::RunOptions;
-use crate::output::{MessageStyle, Pending};
+use crate::output::{MessageStyle, PendingOutput};
 use crate::output_formatter::{FlushState, OutputFormatter, SCRIPTED, Summary, retry_words};
 use crate::repeated_notices::RepeatedNotices;
 use crate::sanitize::Sanitizer;
@@ -52,13 +52,13 @@ impl TextFormatter {
         }
     }
 
-    fn write_message(&self, tone: MessageStyle, text: &str, pending: &mut Pending) {
+    fn write_message(&self, tone: MessageStyle, text: &str, pending: &mut PendingOutput) {
         if tone == MessageStyle::Error || !self.quiet {
             pending.write_message(tone, self.color, text);
         }
     }
 
-    fn piece(&mut self, text: &str, pending: &mut Pending) {
+    fn piece(&mut self, text: &str, pending: &mut PendingOutput) {
         if self.hold_output || text.is_empty() {
             return;
         }
@@ -75,7 +75,7 @@ impl TextFormatter {
     }
 
     /// Prints what was held back of the streamed message, which is complete.
-    fn finish_piece(&mut self, pending: &mut Pending) {
+    fn finish_piece(&mut self, pending: &mut PendingOutput) {
         self.sanitized.clear();
         self.sanitizer.finish(&mut self.sanitized);
         self.shown_text.clear();
@@ -84,7 +84,7 @@ impl TextFormatter {
     }
 
     /// Prints a complete message, which may be large, without copying it.
-    fn print_message(&mut self, text: String, pending: &mut Pending) {
+    fn print_message(&mut self, text: String, pending: &mut PendingOutput) {
         if self.hold_output {
             return;
         }
@@ -98,7 +98,7 @@ impl TextFormatter {
         }
     }
 
-    fn print_shown(&mut self, pending: &mut Pending) {
+    fn print_shown(&mut self, pending: &mut PendingOutput) {
         if let Some(last) = self.shown_text.as_bytes().last() {
             self.at_line_start = *last == b'\n';
             pending.stdout.extend_from_slice(self.shown_text.as_bytes());
@@ -106,7 +106,7 @@ impl TextFormatter {
     }
 
     /// Ends the message, so that what follows starts on its own line.
-    fn finish_message(&mut self, pending: &mut Pending) {
+    fn finish_message(&mut self, pending: &mut PendingOutput) {
         self.message.finish();
         if !self.at_line_start {
             pending.stdout.push(b'\n');
@@ -114,7 +114,7 @@ impl TextFormatter {
         }
     }
 
-    fn tool_done(&self, done: &ToolDone, pending: &mut Pending) {
+    fn tool_done(&self, done: &ToolDone, pending: &mut PendingOutput) {
         if let Some(line) = tool_error(done) {
             // Output of programs may be colored.
             self.write_message(MessageStyle::Note, &Sanitizer::sanitize(&line), pending);
@@ -132,7 +132,7 @@ fn tool_error(done: &ToolDone) -> Option<String> {
 }
 
 impl OutputFormatter for TextFormatter {
-    fn begin(&mut self, summary: &Summary, pending: &mut Pending) {
+    fn begin(&mut self, summary: &Summary, pending: &mut PendingOutput) {
         for warning in merge_similar(std::mem::take(&mut self.warnings)) {
             self.write_message(MessageStyle::Warning, &warning, pending);
         }
@@ -141,7 +141,7 @@ impl OutputFormatter for TextFormatter {
         }
     }
 
-    fn event(&mut self, event: &Event, pending: &mut Pending) {
+    fn event(&mut self, event: &Event, pending: &mut PendingOutput) {
         match self.items.read(event) {
             TextStep::Other => {}
             TextStep::Boundary => self.finish_message(pending),
@@ -186,7 +186,13 @@ impl OutputFormatter for TextFormatter {
         }
     }
 
-    fn notice(&mut self, level: Level, kind: Option<&str>, text: &str, pending: &mut Pending) {
+    fn notice(
+        &mut self,
+        level: Level,
+        kind: Option<&str>,
+        text: &str,
+        pending: &mut PendingOutput,
+    ) {
         if level == Level::Warning && !self.repetitions.should_report(kind, text) {
             return;
         }
@@ -202,7 +208,7 @@ impl OutputFormatter for TextFormatter {
         &mut self,
         outcome: &RunOutcome,
         summary: &Summary,
-        pending: &mut Pending,
+        pending: &mut PendingOutput,
     ) -> FlushState {
         if let Some(structured) = &summary.structured {
             wire::push_pretty(&mut pending.stdout, structured);

@@ -29,7 +29,7 @@ use parallax_exec::{Ending, PipedCommand, PipedOutput, Processes};
 use parallax_protocol::code_text::code_text;
 use parallax_protocol::event::{Failure, FailureKind, Level};
 use parallax_protocol::hooks::{HookCall, HookEvent, HookOutcome, Hooks};
-use parallax_protocol::observer::{EventScope, HookRun, Observation, Observer, SpanOf};
+use parallax_protocol::observer::{EventScope, HookRun, Observation, Observer, SpanSubject};
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::trace_headers::TraceHeaders;
@@ -42,7 +42,7 @@ pub use library::{HookInfo, HookLibrary};
 use matcher::Matcher;
 use merge::{into_input, merge};
 pub use migrate::{MigratedHooks, migrate_hooks};
-use parallax_checkpoints::{CheckpointManager, Watch};
+use parallax_checkpoints::{CheckpointManager, WorkspaceWatch};
 use parallax_sessions::transcript::TranscriptFile;
 use persistent_hooks::PersistentHooks;
 use quoting::quote_variables;
@@ -267,7 +267,8 @@ impl HookContext {
         if !matching.is_empty() {
             self.transcript.update().await;
         }
-        let turn = || self.observer.as_ref()?.trace_headers(&EventScope::default(), SpanOf::Turn);
+        let turn =
+            || self.observer.as_ref()?.trace_headers(&EventScope::default(), SpanSubject::Turn);
         let trace = call.trace.or_else(turn);
         let trigger = Trigger { subject: call.matcher_subject, trace };
         let sequential =
@@ -414,7 +415,7 @@ impl HookContext {
     }
 
     /// Watches protected files while a sandboxed hook runs, as for commands.
-    async fn watch(&self, hook: &Hook) -> Option<Watch> {
+    async fn watch(&self, hook: &Hook) -> Option<WorkspaceWatch> {
         let checkpoint_manager = self.checkpoint_manager.clone();
         let checkpoint_manager =
             checkpoint_manager.filter(|_| hook.sandbox && self.mode != ApprovalMode::Yolo)?;

@@ -49,7 +49,7 @@ pub(crate) struct RejectedServer {
 
 /// Result of a search.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Discovered {
+pub(crate) struct DiscoveryResult {
     pub(crate) candidates: Vec<ServerCandidate>,
     pub(crate) rejected: Vec<RejectedServer>,
     /// The editor according to the environment variables.
@@ -68,7 +68,7 @@ pub(crate) struct Discovered {
     pub(crate) unread: usize,
 }
 
-impl Discovered {
+impl DiscoveryResult {
     /// Returns why there is nothing to connect to.
     pub(crate) fn reason(&self) -> DisconnectReason {
         let name = || self.editor.as_ref().map_or("the editor", |editor| &editor.name).to_owned();
@@ -102,11 +102,11 @@ pub fn host_editor(options: &DiscoveryOptions) -> Option<HostEditor> {
 }
 
 /// Searches for servers.
-pub(crate) fn discover(options: &DiscoveryOptions) -> Discovered {
+pub(crate) fn discover(options: &DiscoveryOptions) -> DiscoveryResult {
     discover_for(options, rustix::process::getpid().as_raw_nonzero().get(), in_container(options))
 }
 
-fn discover_for(options: &DiscoveryOptions, own_pid: i32, in_container: bool) -> Discovered {
+fn discover_for(options: &DiscoveryOptions, own_pid: i32, in_container: bool) -> DiscoveryResult {
     let get = |name: &str| variable(&options.variables, name).and_then(OsStr::to_str);
     let chain = ProcessChain::for_process(own_pid);
     let configured: Option<i32> = get("GEMINI_CLI_IDE_PID").and_then(|pid| pid.trim().parse().ok());
@@ -119,14 +119,14 @@ fn discover_for(options: &DiscoveryOptions, own_pid: i32, in_container: bool) ->
     old_names.extend(chain.0.iter().skip(1).map(|process| process.pid).filter(|pid| *pid > 1));
     old_names.dedup();
     let PortFiles { files, rejected, unread } = port_file::read_all(&temporary, &old_names);
-    let mut result = Discovered {
+    let mut result = DiscoveryResult {
         editor,
         chain,
         editor_pid,
         port_directory,
         in_container,
         unread,
-        ..Discovered::default()
+        ..DiscoveryResult::default()
     };
     let rejected = rejected.into_iter().map(|RejectedFile { path, reason }| RejectedServer {
         source: path.display().to_string(),
@@ -141,7 +141,7 @@ fn discover_for(options: &DiscoveryOptions, own_pid: i32, in_container: bool) ->
     result
 }
 
-impl Discovered {
+impl DiscoveryResult {
     fn add_files(&mut self, files: Vec<PortFile>, directory: &Path, wanted_port: Option<u16>) {
         let mut matching = Vec::new();
         for file in files {
@@ -338,7 +338,7 @@ mod tests {
             self.variables.push((name.into(), value.into()));
         }
 
-        fn discover(&self) -> Discovered {
+        fn discover(&self) -> DiscoveryResult {
             let directory = self.path("project/sub");
             let options = DiscoveryOptions { directory, variables: self.variables.clone() };
             let own_pid = rustix::process::getpid().as_raw_nonzero().get();

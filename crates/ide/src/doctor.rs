@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 use crate::client::CompanionClient;
 use crate::discovery::{
-    Discovered, DiscoveryOptions, MAX_CANDIDATES, ServerAddress, ServerCandidate, discover,
+    DiscoveryOptions, DiscoveryResult, MAX_CANDIDATES, ServerAddress, ServerCandidate, discover,
 };
 
 /// How long all servers together may take.
@@ -112,7 +112,7 @@ async fn attempt(
     (format!("{address} from {}", candidate.source), result)
 }
 
-fn fix(found: &Discovered, is_reachable: bool, error: Option<&str>) -> String {
+fn fix(found: &DiscoveryResult, is_reachable: bool, error: Option<&str>) -> String {
     match (is_reachable, error) {
         (true, _) => "Nothing to fix: a companion is reachable. Connect with /ide enable.".into(),
         (false, Some(_)) => "Reload the editor window, so that the companion starts its server \

@@ -10,7 +10,7 @@ use pulldown_cmark::{
     Tag, TagEnd,
 };
 
-use super::code::{Codes, code_rows};
+use super::code::{CodeBlockCache, code_rows};
 use super::inline::Inline;
 use super::numbers::Numbers;
 use super::{mermaid, table};
@@ -87,7 +87,7 @@ impl<'input> BrokenLinkCallback<'input> for DefinitionLookup<'_> {
 /// What rendering needs besides the text.
 pub(super) struct RenderContext<'c> {
     pub(super) options: &'c RenderOptions<'c>,
-    pub(super) codes: &'c mut Codes,
+    pub(super) codes: &'c mut CodeBlockCache,
 }
 
 /// Renders complete blocks. `flow` is the state after the previous text and is updated; labels that

@@ -59,13 +59,13 @@ pub fn code_spans(text: &str, pieces: &Pieces, look: &RenderOptions<'_>) -> Vec<
 
 /// The code blocks of a growing text that is rendered repeatedly.
 #[derive(Debug, Default)]
-pub(super) struct Codes {
-    blocks: Vec<CachedCode>,
+pub(super) struct CodeBlockCache {
+    blocks: Vec<CachedCodeBlock>,
     next: usize,
 }
 
 #[derive(Debug)]
-struct CachedCode {
+struct CachedCodeBlock {
     language: String,
     /// All lines as they were last rendered.
     lines: Vec<(String, Pieces)>,
@@ -74,7 +74,7 @@ struct CachedCode {
     highlighter: Highlighter,
 }
 
-impl Codes {
+impl CodeBlockCache {
     /// Starts a rendering with the first block of the text.
     pub(super) fn begin(&mut self) {
         self.next = 0;
@@ -92,7 +92,7 @@ impl Codes {
         self.next += 1;
         if self.blocks.get(at).is_none_or(|known| known.language != language) {
             self.blocks.truncate(at);
-            self.blocks.push(CachedCode {
+            self.blocks.push(CachedCodeBlock {
                 language: language.to_owned(),
                 lines: Vec::new(),
                 highlighted: 0,
@@ -105,7 +105,7 @@ impl Codes {
     }
 }
 
-impl CachedCode {
+impl CachedCodeBlock {
     fn update(&mut self, code: &str) {
         let settled = self.lines.iter().take(self.highlighted);
         let same = settled.zip(code.lines()).take_while(|(old, new)| old.0 == *new).count();

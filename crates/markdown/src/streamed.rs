@@ -18,7 +18,7 @@ use std::collections::VecDeque;
 use parallax_screen::Line;
 
 use super::block::{self, BlockContext, Definitions, MarkdownBlock, RenderContext};
-use super::code::{Codes, code_rows};
+use super::code::{CodeBlockCache, code_rows};
 use super::open_block::{self, Fence, Leaf};
 use super::{mermaid, raw};
 use crate::highlight::Highlighter;
@@ -51,7 +51,7 @@ pub struct StreamedMarkdown {
     code: Option<OpenCode>,
     flow: BlockContext,
     definitions: Definitions,
-    codes: Codes,
+    codes: CodeBlockCache,
     /// The size of `open` when it was last parsed without result.
     parsed_size: usize,
     /// The size of `open` from which it is worth looking for finished lines of a paragraph.
@@ -94,7 +94,7 @@ impl StreamedMarkdown {
             code: None,
             flow: BlockContext::START,
             definitions: Definitions::default(),
-            codes: Codes::default(),
+            codes: CodeBlockCache::default(),
             parsed_size: 0,
             next_lines_size: 0,
             next_split_size: LONG_PARAGRAPH,

@@ -2,7 +2,7 @@ use parallax_screen::Line;
 use proptest::prelude::*;
 
 use super::block::{self, BlockContext, Definitions, RenderContext};
-use super::code::Codes;
+use super::code::CodeBlockCache;
 use super::{RenderOptions, StreamedMarkdown, render};
 use crate::highlight::wait_until_loaded;
 use crate::streamed::{OPEN_LINES, RELEASED_LINES};
@@ -18,7 +18,7 @@ fn rendered(text: &str, width: usize) -> Vec<String> {
 
 /// Renders the text as one piece.
 fn parsed_whole(text: &str, options: &RenderOptions<'_>) -> Vec<Line> {
-    let mut codes = Codes::default();
+    let mut codes = CodeBlockCache::default();
     let mut context = RenderContext { options, codes: &mut codes };
     block::render(text, &mut context, &mut BlockContext::START.clone(), &mut Definitions::default())
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use parallax_protocol::CancellationToken;
 use parallax_protocol::event::Level;
-use parallax_protocol::tool::{Advance, Progress};
+use parallax_protocol::tool::{Progress, ProgressUpdate};
 use rmcp::Peer;
 use rmcp::RoleClient;
 use rmcp::model::{
@@ -115,10 +115,10 @@ impl Drop for ListenerGuard {
 }
 
 /// Converts a progress notification; `None` if it contains nothing that can be shown.
-fn advance(report: &ProgressNotificationParam) -> Option<Advance> {
+fn advance(report: &ProgressNotificationParam) -> Option<ProgressUpdate> {
     let message = report.message.as_deref().unwrap_or_default();
     let message = message.split_whitespace().collect::<Vec<_>>().join(" ");
-    Some(Advance {
+    Some(ProgressUpdate {
         progress: Some(report.progress).filter(|progress| progress.is_finite())?,
         total: report.total.filter(|total| *total > 0.0 && total.is_finite()),
         message: message.chars().take(MESSAGE).collect(),

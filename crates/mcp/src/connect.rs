@@ -21,7 +21,7 @@ use rmcp::{RoleClient, ServiceExt};
 
 use crate::connection_errors::initialization_error;
 use crate::error::McpError;
-use crate::google::Google;
+use crate::google::GoogleTokenProvider;
 use crate::handler::Handler;
 use crate::lines::MAX_BYTES;
 use crate::oauth::{self, Bearer, TokenFiles};
@@ -241,9 +241,12 @@ impl ServerEnvironment {
             return Ok((custom, None));
         }
         let scopes = &server.oauth.scopes;
-        let Some(google) =
-            Google::from_provider(&server.provider, scopes, &self.variables, &self.http)
-        else {
+        let Some(google) = GoogleTokenProvider::from_provider(
+            &server.provider,
+            scopes,
+            &self.variables,
+            &self.http,
+        ) else {
             let manager = oauth::stored_manager(&self.tokens, server, url, &self.http).await;
             return Ok((custom, manager.map(|manager| (manager, CredentialKind::SignIn))));
         };

@@ -9,14 +9,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 /// The running calls of a server, and its open request.
-pub(crate) struct Asking {
+pub(crate) struct ElicitationState {
     running: watch::Sender<BTreeSet<u64>>,
     next: AtomicU64,
     permit: Arc<Semaphore>,
     refuse_all: AtomicBool,
 }
 
-impl Default for Asking {
+impl Default for ElicitationState {
     fn default() -> Self {
         Self {
             running: watch::channel(BTreeSet::new()).0,
@@ -29,7 +29,7 @@ impl Default for Asking {
 
 /// A call, registered as running until this value is dropped.
 pub(crate) struct RunningCall {
-    requests: Arc<Asking>,
+    requests: Arc<ElicitationState>,
     number: u64,
 }
 
@@ -41,7 +41,7 @@ impl Drop for RunningCall {
     }
 }
 
-impl Asking {
+impl ElicitationState {
     /// Registers a call.
     pub(crate) fn call(self: &Arc<Self>) -> RunningCall {
         let number = self.next.fetch_add(1, Ordering::Relaxed);

@@ -13,9 +13,9 @@ use crate::oauth::BoxedResult;
 
 /// Provides tokens for the requests to one server. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Google(TokenSource);
+pub(crate) struct GoogleTokenProvider(TokenSource);
 
-impl Google {
+impl GoogleTokenProvider {
     /// Creates the token source for a server with this provider; `None` if it does not use Google
     /// credentials. `variables` locate the credentials.
     pub(crate) fn from_provider(
@@ -49,7 +49,7 @@ impl Google {
 }
 
 /// The library requests the token before each request; nothing is stored.
-impl CredentialStore for Google {
+impl CredentialStore for GoogleTokenProvider {
     fn load<'a, 'b>(&'a self) -> BoxedResult<'b, Option<StoredCredentials>>
     where
         'a: 'b,

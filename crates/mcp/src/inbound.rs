@@ -6,10 +6,10 @@ use std::sync::Arc;
 use tokio::sync::Notify;
 
 use crate::call::Listeners;
-use crate::elicitation_queue::Asking;
-use crate::sampling::{Allowance, Sampling};
+use crate::elicitation_queue::ElicitationState;
+use crate::sampling::{Sampling, SamplingBudget};
 use crate::stderr_tail::StderrTail;
-use crate::user_requests::Asker;
+use crate::user_requests::UserRequestHandler;
 
 /// What the requests and notifications of one server need.
 pub(crate) struct Inbound {
@@ -18,13 +18,13 @@ pub(crate) struct Inbound {
     /// Returns the workspace directories that the server may learn of.
     pub(crate) roots: Arc<dyn Fn() -> Vec<PathBuf> + Send + Sync>,
     /// Asks the user, if possible.
-    pub(crate) prompter: Option<Arc<dyn Asker>>,
+    pub(crate) prompter: Option<Arc<dyn UserRequestHandler>>,
     /// Answers its sampling requests, if they are allowed.
     pub(crate) sampling: Option<Sampling>,
     /// The tokens and approvals of its sampling requests.
-    pub(crate) allowance: Allowance,
+    pub(crate) allowance: SamplingBudget,
     /// Its elicitation requests to the user.
-    pub(crate) requests: Arc<Asking>,
+    pub(crate) requests: Arc<ElicitationState>,
     /// The requests that receive its progress reports.
     pub(crate) listeners: Listeners,
     /// Its log messages.

@@ -3,7 +3,7 @@
 //! them; tool calls and their results; sign-in.
 //!
 //! `config` reads which servers exist, the policy engine decides whether a call may run, and the
-//! front end asks the user through an [`Asker`].
+//! front end asks the user through an [`UserRequestHandler`].
 
 mod blocks;
 mod bounds;
@@ -57,11 +57,11 @@ pub use names::tool_name;
 pub use oauth::{SignIn, TokenFiles, sign_in};
 pub use prompts::{PromptArguments, parse_prompt_line};
 pub use sampling::Sampling;
-pub use schema::SchemaForm;
+pub use schema::SchemaFormat;
 pub use search_tool::SEARCH_TOOLS;
 pub use servers::{ChangeNotifier, PendingSignIn, Servers, ServersOptions, ToolBudget};
 pub use status::{ServerStatus, Status};
-pub use user_requests::{Asker, UserRequest, UserResponse};
+pub use user_requests::{UserRequest, UserRequestHandler, UserResponse};
 
 /// The name of this client, as reported to servers.
 pub(crate) const CLIENT_NAME: &str = "parallax";

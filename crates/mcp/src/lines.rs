@@ -12,7 +12,7 @@ const PER_SECOND: u32 = 2_000;
 
 /// The line is too long to be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct TooLong;
+pub(crate) struct LineTooLong;
 
 /// Splits a stream into lines. Cancel-safe.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ impl<R: AsyncBufRead + Unpin> LineSplitter<R> {
     ///
     /// # Errors
     /// Returns an error if the line is too long. The stream cannot be read any further.
-    pub(crate) async fn next(&mut self) -> Result<Option<Vec<u8>>, TooLong> {
+    pub(crate) async fn next(&mut self) -> Result<Option<Vec<u8>>, LineTooLong> {
         loop {
             // A read error is treated as the end of the stream.
             let Ok(bytes) = self.reader.fill_buf().await else { return Ok(self.remaining_bytes()) };
@@ -42,7 +42,7 @@ impl<R: AsyncBufRead + Unpin> LineSplitter<R> {
             let end = bytes.iter().position(|byte| *byte == b'\n');
             let length = end.unwrap_or(bytes.len());
             if self.line.len() + length > self.longest {
-                return Err(TooLong);
+                return Err(LineTooLong);
             }
             self.line.extend_from_slice(bytes.get(..length).unwrap_or_default());
             self.reader.consume(end.map_or(length, |end| end + 1));
@@ -139,7 +139,7 @@ mod tests {
         }
         let mut lines = LineSplitter { longest: 3, ..LineSplitter::new(&b"abc\nabcd\n"[..]) };
         assert_eq!(lines.next().await.expect("short").as_deref(), Some(&b"abc"[..]));
-        assert_eq!(lines.next().await, Err(TooLong));
+        assert_eq!(lines.next().await, Err(LineTooLong));
     }
 
     #[tokio::test(start_paused = true)]

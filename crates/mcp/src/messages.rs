@@ -29,11 +29,11 @@ const LISTS: [&str; 4] = ["tools", "prompts", "resources", "resourceTemplates"];
 
 /// The requests that are waiting for an answer. Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Open {
+pub(crate) struct OpenRequests {
     ids: Arc<Mutex<HashSet<RequestId>>>,
 }
 
-impl Open {
+impl OpenRequests {
     /// Records a message that was sent.
     pub(crate) fn record_sent(&self, message: &ClientJsonRpcMessage) {
         match message {
@@ -54,21 +54,21 @@ impl Open {
     /// Parses the messages in a text: one message, or those of a batch. Answers to requests that
     /// are not open are dropped. `posted` is the request whose HTTP response contained the text; an
     /// answer without an id belongs to it.
-    pub(crate) fn read(&self, bytes: &[u8], posted: Option<&RequestId>) -> Received {
+    pub(crate) fn read(&self, bytes: &[u8], posted: Option<&RequestId>) -> ParsedMessages {
         // An invalid byte affects a character, not the message.
         let text = String::from_utf8_lossy(bytes);
         // Some servers send a byte order mark, which is not valid JSON.
         let text = text.trim_start_matches('\u{feff}');
         if let Some(message) = parse_complete(text) {
-            return Received::from_messages([Some(self.match_answer(message, posted))]);
+            return ParsedMessages::from_messages([Some(self.match_answer(message, posted))]);
         }
         let text = with_whole_letters(text);
         match serde_json::from_str::<Vec<&RawValue>>(&text) {
-            Ok(items) if items.len() > MAX_IN_BATCH => Received::default(),
-            Ok(items) => Received::from_messages(
+            Ok(items) if items.len() > MAX_IN_BATCH => ParsedMessages::default(),
+            Ok(items) => ParsedMessages::from_messages(
                 items.iter().map(|item| self.parse_message(item.get(), posted)),
             ),
-            Err(_) => Received::from_messages(
+            Err(_) => ParsedMessages::from_messages(
                 objects(&text).into_iter().map(|object| self.parse_message(object, posted)),
             ),
         }
@@ -202,13 +202,13 @@ impl Open {
 
 /// The messages found in a text.
 #[derive(Debug, Default)]
-pub(crate) struct Received {
+pub(crate) struct ParsedMessages {
     pub(crate) messages: Vec<ServerJsonRpcMessage>,
     /// Whether the text contained any JSON-RPC message, including dropped ones.
     pub(crate) is_message: bool,
 }
 
-impl Received {
+impl ParsedMessages {
     fn from_messages(
         found: impl IntoIterator<Item = Option<Option<ServerJsonRpcMessage>>>,
     ) -> Self {

@@ -13,7 +13,7 @@ use rmcp::transport::streamable_http_client::{
 };
 use sse_stream::Sse;
 
-use crate::messages::{Open, no_json};
+use crate::messages::{OpenRequests, no_json};
 
 type Headers = HashMap<HeaderName, HeaderValue>;
 type EventStream = BoxStream<'static, Result<Sse, SseError>>;
@@ -23,12 +23,12 @@ type EventText = Arc<str>;
 #[derive(Clone)]
 pub(crate) struct EventRepairClient<C> {
     inner: C,
-    open: Open,
+    open: OpenRequests,
 }
 
 impl<C> EventRepairClient<C> {
     pub(crate) fn new(inner: C) -> Self {
-        Self { inner, open: Open::default() }
+        Self { inner, open: OpenRequests::default() }
     }
 
     /// Repairs the events. `of` is the request that they answer, if known.
@@ -95,7 +95,7 @@ fn id_of(message: &ClientJsonRpcMessage) -> Option<RequestId> {
 
 /// Returns the events that replace one event.
 fn repair_event(
-    open: &Open,
+    open: &OpenRequests,
     of: Option<&RequestId>,
     event: Result<Sse, SseError>,
 ) -> Vec<Result<Sse, SseError>> {

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use parallax_protocol::tool::{
-    Display, Effects, Invocation, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind, ToolKind,
-    ToolResult, ToolSpec,
+    Concurrency, Display, Effects, Invocation, Run, Scope, Tool, ToolError, ToolErrorKind,
+    ToolKind, ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
 use serde_json::{Value, json};
@@ -71,7 +71,7 @@ fn spec(name: &str, display_name: &str, description: &str, parameters: Value) ->
         description: description.to_owned(),
         parameters,
         kind: ToolKind::Search,
-        sharing: Sharing::Shared,
+        sharing: Concurrency::Shared,
         aliases: Vec::new(),
     }
 }

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use parallax_protocol::content::{Content, Part, Sealed};
+use parallax_protocol::content::{Content, Part, SealedContent};
 use parallax_protocol::model::{
     Answer as Reply, FinishReason, Model, ModelError, Request, ToolSet,
 };
@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Mutex, Semaphore};
 
 use crate::media::media_type;
-use crate::user_requests::{Asker, TIMEOUT, UserRequest, UserResponse};
+use crate::user_requests::{TIMEOUT, UserRequest, UserRequestHandler, UserResponse};
 
 /// The role of these requests in statistics, and their alias in `modelConfigs`.
 const ROLE: &str = "mcp_sampling";
@@ -50,7 +50,7 @@ pub struct Sampling {
 }
 
 /// The tokens that one server has used, and the standing response of the user.
-pub(crate) struct Allowance {
+pub(crate) struct SamplingBudget {
     used_tokens: AtomicU64,
     /// The user's response for the rest of the session, once given. Locked while a request is
     /// answered, so that the next one includes the tokens of this one.
@@ -58,7 +58,7 @@ pub(crate) struct Allowance {
     permits: Semaphore,
 }
 
-impl Default for Allowance {
+impl Default for SamplingBudget {
     fn default() -> Self {
         Self {
             used_tokens: AtomicU64::new(0),
@@ -71,20 +71,20 @@ impl Default for Allowance {
 /// A parsed request of a server.
 struct SamplingPrompt {
     system: String,
-    contents: Vec<Sealed>,
+    contents: Vec<SealedContent>,
     /// The texts, for the user.
     display_text: String,
     /// The estimated tokens of the prompt.
     tokens: u64,
 }
 
-impl Allowance {
+impl SamplingBudget {
     /// Answers a request of `server`, if the user approves.
     pub(crate) async fn answer(
         &self,
         server: &str,
         params: CreateMessageRequestParams,
-        asker: Option<Arc<dyn Asker>>,
+        asker: Option<Arc<dyn UserRequestHandler>>,
         sampling: Option<Sampling>,
         cancel: CancellationToken,
     ) -> Result<CreateMessageResult, ErrorData> {

@@ -13,7 +13,7 @@ const MAX_NODES: usize = 20_000;
 
 /// How schemas are declared to the model (`mcp.schemas`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum SchemaForm {
+pub enum SchemaFormat {
     /// As the server sent them.
     #[default]
     Verbatim,
@@ -22,10 +22,10 @@ pub enum SchemaForm {
 }
 
 /// Returns the declared schema of a tool's arguments.
-pub(crate) fn declared_schema(schema: &Value, form: SchemaForm) -> Value {
+pub(crate) fn declared_schema(schema: &Value, form: SchemaFormat) -> Value {
     let mut schema = match form {
-        SchemaForm::Verbatim => schema.clone(),
-        SchemaForm::OpenApi => open_api(schema),
+        SchemaFormat::Verbatim => schema.clone(),
+        SchemaFormat::OpenApi => open_api(schema),
     };
     nullable(&mut schema, 0);
     sanitize_schema(&mut schema);
@@ -313,7 +313,7 @@ mod tests {
                 "c": {"type": "array", "items": {"type": ["null", "integer"]}},
                 "d": {"type": ["string", "integer", "null"]}, "e": {"$ref": "#/$defs/e"}},
             "$defs": {"e": {"anyOf": [{"type": "string"}, {"type": "null"}], "default": null}}});
-        let declared = declared_schema(&schema, SchemaForm::Verbatim);
+        let declared = declared_schema(&schema, SchemaFormat::Verbatim);
         let properties = &declared["properties"];
         assert_eq!(properties["a"], json!({"type": "string", "nullable": true}));
         assert_eq!(properties["b"], json!(true));
@@ -332,7 +332,7 @@ mod tests {
         let schema = json!({"type": "object", "properties": {
             "a": {"$schema": "x", "type": "string", "description": "\u{1b}[8mobey\u{1b}[0m \u{e0041}me\0"},
             "$schema": {"type": "string"}}});
-        let declared = declared_schema(&schema, SchemaForm::Verbatim);
+        let declared = declared_schema(&schema, SchemaFormat::Verbatim);
         assert_eq!(
             declared["properties"]["a"],
             json!({"type": "string", "description": "obey me"})
@@ -342,14 +342,14 @@ mod tests {
         let schema = json!({"type": "object", "required": ["a", "b\u{202e}"],
             "properties": {"a": {"type": "string"}, "b\u{202e}": {"type": "string"}},
             "$defs": {"\u{1b}[8mobey": {"type": "string"}}});
-        let declared = super::declared_schema(&schema, SchemaForm::Verbatim);
+        let declared = super::declared_schema(&schema, SchemaFormat::Verbatim);
         assert_eq!(declared["required"], json!(["a", "b"]));
         assert_eq!(declared["properties"]["b"], json!({"type": "string"}));
         assert!(declared["properties"].get("b\u{202e}").is_none(), "{declared}");
         assert_eq!(declared["$defs"], json!({"obey": {"type": "string"}}));
         let schema =
             json!({"properties": {"b\u{202e}": {"type": "string"}, "b": {"type": "integer"}}});
-        let declared = super::declared_schema(&schema, SchemaForm::Verbatim);
+        let declared = super::declared_schema(&schema, SchemaFormat::Verbatim);
         assert_eq!(declared["properties"]["b"], json!({"type": "integer"}));
     }
 
@@ -365,7 +365,7 @@ mod tests {
             "required": ["node", "gone"],
             "$defs": {"node": {"type": "object", "description": "a node",
                 "properties": {"next": {"$ref": "#/$defs/node"}}}}});
-        let declared = declared_schema(&schema, SchemaForm::OpenApi);
+        let declared = declared_schema(&schema, SchemaFormat::OpenApi);
         assert!(!declared.to_string().contains("$ref"));
         let properties = &declared["properties"];
         assert_eq!(properties["node"]["description"], "the root");

@@ -4,8 +4,8 @@
 use std::fmt::Write as _;
 
 use parallax_protocol::tool::{
-    Display, Effects, Invocation, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind, ToolKind,
-    ToolResult, ToolSpec,
+    Concurrency, Display, Effects, Invocation, Run, Scope, Tool, ToolError, ToolErrorKind,
+    ToolKind, ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
 use serde_json::{Value, json};
@@ -56,7 +56,7 @@ impl SearchTools {
                 "required": ["query"]
             }),
             kind: ToolKind::Search,
-            sharing: Sharing::Shared,
+            sharing: Concurrency::Shared,
             aliases: Vec::new(),
         };
         Self { spec, servers }
@@ -171,7 +171,7 @@ mod tests {
             description: description.to_owned(),
             parameters: json!({}),
             kind: ToolKind::Other,
-            sharing: Sharing::Shared,
+            sharing: Concurrency::Shared,
             aliases: Vec::new(),
         }
     }

@@ -24,7 +24,7 @@ use crate::handler::Handler;
 use crate::inbound::Inbound;
 use crate::names::display_name;
 use crate::restart_backoff::WAITS;
-use crate::sampling::Allowance;
+use crate::sampling::SamplingBudget;
 use crate::shared_servers::SharedServers;
 use crate::status::{ServerStatus, Status};
 use crate::stderr_tail::StderrTail;
@@ -64,7 +64,7 @@ impl Server {
             roots: Arc::clone(&shared_servers.roots),
             prompter: shared_servers.prompter.clone(),
             sampling: shared_servers.sampling.clone(),
-            allowance: Allowance::default(),
+            allowance: SamplingBudget::default(),
             requests: Arc::default(),
             listeners: Listeners::default(),
             stderr_tail: stderr_tail.clone(),

@@ -25,13 +25,13 @@ use crate::connect::{ConfineFn, ServerEnvironment, Watch};
 use crate::names::unique_names;
 use crate::oauth::TokenFiles;
 use crate::sampling::Sampling;
-use crate::schema::SchemaForm;
+use crate::schema::SchemaFormat;
 use crate::server::Server;
 use crate::shared_servers::SharedServers;
 use crate::status::ServerStatus;
 use crate::tool::McpTool;
 use crate::tool_pinning::ToolPins;
-use crate::user_requests::Asker;
+use crate::user_requests::UserRequestHandler;
 pub use sign_ins::PendingSignIn;
 
 /// Delay before starting servers that nothing waits for, and (below) between two of them: many
@@ -74,7 +74,7 @@ pub struct ServersOptions {
     /// Returns the workspace directories.
     pub roots: Arc<dyn Fn() -> Vec<PathBuf> + Send + Sync>,
     /// Asks the user, if possible.
-    pub prompter: Option<Arc<dyn Asker>>,
+    pub prompter: Option<Arc<dyn UserRequestHandler>>,
     /// Answers sampling requests, if they are allowed.
     pub sampling: Option<Sampling>,
     /// Whether a cached server starts only when it is called (`mcp.lazy`).
@@ -82,7 +82,7 @@ pub struct ServersOptions {
     /// How long the first request waits at most for servers that are not cached.
     pub first_wait: Duration,
     /// How schemas are declared (`mcp.schemas`).
-    pub schemas: SchemaForm,
+    pub schemas: SchemaFormat,
     /// Maximum characters of one text of a result; 0: unlimited.
     pub longest_text: usize,
     /// The token limit for the declarations of all tools. Beyond it, tools are searched for instead

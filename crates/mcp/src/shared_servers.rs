@@ -11,9 +11,9 @@ use crate::cache::Cache;
 use crate::catalog::Catalog;
 use crate::connect::ServerEnvironment;
 use crate::sampling::Sampling;
-use crate::schema::SchemaForm;
+use crate::schema::SchemaFormat;
 use crate::tool_pinning::ToolPins;
-use crate::user_requests::Asker;
+use crate::user_requests::UserRequestHandler;
 
 /// The state that all servers share.
 pub(crate) struct SharedServers {
@@ -21,9 +21,9 @@ pub(crate) struct SharedServers {
     pub(crate) cache: Cache,
     pub(crate) pins: ToolPins,
     pub(crate) roots: Arc<dyn Fn() -> Vec<PathBuf> + Send + Sync>,
-    pub(crate) prompter: Option<Arc<dyn Asker>>,
+    pub(crate) prompter: Option<Arc<dyn UserRequestHandler>>,
     pub(crate) sampling: Option<Sampling>,
-    pub(crate) schemas: SchemaForm,
+    pub(crate) schemas: SchemaFormat,
     pub(crate) longest_text: usize,
     pub(crate) version: AtomicU64,
     pub(crate) change_sender: watch::Sender<()>,

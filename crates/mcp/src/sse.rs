@@ -17,7 +17,7 @@ use url::Url;
 use crate::connection_errors::plain;
 use crate::error::McpError;
 use crate::lines::{MAX_BYTES, ReadRateLimit};
-use crate::messages::Open;
+use crate::messages::OpenRequests;
 use crate::oauth::Bearer;
 
 type ByteStream = BoxStream<'static, Result<bytes::Bytes, parallax_http::reqwest::Error>>;
@@ -30,7 +30,7 @@ pub(crate) struct Sse {
     bearer: Option<Bearer>,
     events: SseReader,
     pace: ReadRateLimit,
-    open: Open,
+    open: OpenRequests,
     batch: VecDeque<ServerJsonRpcMessage>,
 }
 
@@ -76,7 +76,7 @@ impl Sse {
                     bearer,
                     events,
                     pace: ReadRateLimit::new(),
-                    open: Open::default(),
+                    open: OpenRequests::default(),
                     batch: VecDeque::new(),
                 });
             }

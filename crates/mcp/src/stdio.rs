@@ -15,7 +15,7 @@ use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 
 use crate::lines::{FloodDetector, LineSplitter, ReadRateLimit};
-use crate::messages::Open;
+use crate::messages::OpenRequests;
 use crate::spread::SpreadObject;
 use crate::stderr_tail::StderrTail;
 
@@ -39,7 +39,7 @@ pub(crate) struct Stdio {
     skipped: FloodDetector,
     /// Lines that are not messages, but may be one together.
     partial_object: SpreadObject,
-    open: Open,
+    open: OpenRequests,
     batch: VecDeque<ServerJsonRpcMessage>,
     process: Option<StdioServer>,
     stderr_tail: StderrTail,
@@ -67,7 +67,7 @@ impl Stdio {
             pace: ReadRateLimit::new(),
             skipped: FloodDetector::new(),
             partial_object: SpreadObject::default(),
-            open: Open::default(),
+            open: OpenRequests::default(),
             batch: VecDeque::new(),
             process: Some(process),
             stderr_tail,

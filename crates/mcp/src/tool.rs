@@ -9,8 +9,8 @@ use parallax_protocol::coerce::coerce;
 use parallax_protocol::event::Level;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::{
-    Effects, Invocation, McpOrigin, Preview, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind,
-    ToolKind, ToolResult, ToolSpec,
+    Concurrency, Effects, Invocation, McpOrigin, Preview, Run, Scope, Tool, ToolError,
+    ToolErrorKind, ToolKind, ToolResult, ToolSpec,
 };
 use parallax_protocol::untrusted::{sanitize, wrap};
 use parallax_protocol::{BoxFuture, Object};
@@ -59,7 +59,7 @@ impl McpTool {
             description: sanitize(&entry.description).into_owned(),
             parameters: schema::declared_schema(&entry.schema, server.shared_servers.schemas),
             kind: ToolKind::Other,
-            sharing: Sharing::Shared,
+            sharing: Concurrency::Shared,
         };
         let origin = McpOrigin {
             server: of.to_owned(),

@@ -1,5 +1,5 @@
 //! Requests of servers to the user: forms, URLs to open, and sampling requests. A front end that
-//! can show them provides an [`Asker`]; without one, servers are informed that elicitation is not
+//! can show them provides an [`UserRequestHandler`]; without one, servers are informed that elicitation is not
 //! supported.
 
 use std::time::Duration;
@@ -63,7 +63,7 @@ pub enum UserResponse {
 }
 
 /// Shows requests of servers to the user.
-pub trait Asker: Send + Sync {
+pub trait UserRequestHandler: Send + Sync {
     /// Asks the user. `server` is the name of the server that asks.
     fn ask(&self, server: &str, question: UserRequest) -> BoxFuture<'static, UserResponse>;
 }

@@ -14,7 +14,7 @@ use parallax_protocol::{BoxStream, CancellationToken};
 
 use crate::backoff::{CAPACITY_ATTEMPTS, MAX_ATTEMPTS, parse_retry_after};
 use crate::client::{Transport, TransportOptions};
-use crate::continuation::{Continuation, Tracked};
+use crate::continuation::{ChunkAction, Continuation};
 use crate::error_class::{CAPACITY, ErrorResponse};
 use crate::error_payload::ErrorPayload;
 use crate::failed_attempt::{FailedAttempt, FailureClassifier, RetryPlan, TIMEOUT, UNREACHABLE};
@@ -23,7 +23,7 @@ use crate::response_reader::{ReadFailure, ResponseReader};
 use crate::shared_pace::KnownLimits;
 use crate::silence::{self, SilenceSignal};
 use crate::tapped_request::TappedRequest;
-use crate::wire::{Delivery, Recovery, SendAttempt, Wire};
+use crate::wire::{ImmediateRetry, ResponseMode, SendAttempt, Wire};
 
 /// Maximum bytes of an error response.
 const MAX_ERROR_BYTES: usize = 1 << 20;
@@ -47,7 +47,7 @@ pub struct HttpCall {
     wire: Arc<dyn Wire>,
     transport: Arc<Transport>,
     request: Request,
-    delivery: Delivery,
+    delivery: ResponseMode,
     attempts: u32,
     recoveries: u32,
     continuation: Continuation,
@@ -65,7 +65,7 @@ impl HttpCall {
         wire: Arc<dyn Wire>,
         transport: Arc<Transport>,
         request: Request,
-        delivery: Delivery,
+        delivery: ResponseMode,
         attempts: u32,
     ) -> Self {
         let attempts = request.max_attempts.unwrap_or(attempts).clamp(1, MAX_ATTEMPTS);
@@ -263,10 +263,10 @@ impl HttpCall {
                             }
                         }
                         Err(failed) => match self.recover(&failed) {
-                            Some(Recovery { notice: Some(notice) }) => {
+                            Some(ImmediateRetry { notice: Some(notice) }) => {
                                 return Some(Ok(StreamEvent::Notice(notice)));
                             }
-                            Some(Recovery { notice: None }) => {}
+                            Some(ImmediateRetry { notice: None }) => {}
                             None => return Some(self.after_failure(attempt, failed)),
                         },
                     }
@@ -300,9 +300,9 @@ impl HttpCall {
             self.pause.track(&mut chunk);
         }
         match self.continuation.track(chunk) {
-            Tracked::Emit(chunk) => Some(Ok(StreamEvent::Chunk(chunk))),
-            Tracked::Skip => None,
-            Tracked::Incompatible(reason) => Some(Err(ModelError::Broken {
+            ChunkAction::Emit(chunk) => Some(Ok(StreamEvent::Chunk(chunk))),
+            ChunkAction::Skip => None,
+            ChunkAction::Incompatible(reason) => Some(Err(ModelError::Broken {
                 status: None,
                 message: format!("the answer cannot be continued: {reason}"),
                 retryable: true,
@@ -350,7 +350,7 @@ impl HttpCall {
     }
 
     /// Lets the wire change a request that the service rejected.
-    fn recover(&mut self, failed: &FailedAttempt) -> Option<Recovery> {
+    fn recover(&mut self, failed: &FailedAttempt) -> Option<ImmediateRetry> {
         let response = failed.rejected.as_deref()?;
         if self.recoveries >= RECOVERIES {
             return None;
@@ -443,8 +443,8 @@ impl HttpCall {
     async fn open(&mut self, attempt: u32) -> Result<ResponseReader, FailedAttempt> {
         // A response that is not streamed is silent until it is complete.
         let idle = match self.delivery {
-            Delivery::Stream => self.transport.options.idle_timeout,
-            Delivery::Whole => self.transport.options.idle_timeout.saturating_mul(2),
+            ResponseMode::Stream => self.transport.options.idle_timeout,
+            ResponseMode::Whole => self.transport.options.idle_timeout.saturating_mul(2),
         };
         let mut response = self.send(attempt, idle).await?;
         let wire = Arc::clone(&self.wire);

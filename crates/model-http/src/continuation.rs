@@ -35,7 +35,7 @@ pub(crate) struct Continuation {
 
 /// What to do with a chunk.
 #[derive(Debug)]
-pub(crate) enum Tracked {
+pub(crate) enum ChunkAction {
     Emit(Box<Chunk>),
     Skip,
     /// The response cannot be joined to what was received before.
@@ -55,13 +55,13 @@ impl Continuation {
     }
 
     /// Takes a chunk of the current hop.
-    pub(crate) fn track(&mut self, mut chunk: Chunk) -> Tracked {
+    pub(crate) fn track(&mut self, mut chunk: Chunk) -> ChunkAction {
         if let Some(usage) = chunk.usage {
             self.hop = Some(usage);
             chunk.usage = Some(self.total());
         }
         if !self.skip.is_empty() && !self.skip_repeated(&mut chunk) {
-            return Tracked::Incompatible(
+            return ChunkAction::Incompatible(
                 "the resumed answer differs from what was received before",
             );
         }
@@ -81,7 +81,7 @@ impl Continuation {
         let ends = chunk.finish.as_ref().is_some_and(|it| it.reason == FinishReason::Continue);
         if let Some(token) = &chunk.continuation {
             if ends && self.earlier_tokens.contains(&hash(token)) {
-                return Tracked::Incompatible(
+                return ChunkAction::Incompatible(
                     "the service returned the same continuation token twice",
                 );
             }
@@ -99,7 +99,7 @@ impl Continuation {
                 self.reconnections += 1;
             }
             if self.reconnections > RECONNECTIONS {
-                return Tracked::Incompatible(
+                return ChunkAction::Incompatible(
                     "the service continues it without sending more of it",
                 );
             }
@@ -113,7 +113,7 @@ impl Continuation {
             && chunk.blocked.is_none()
             && chunk.citations.is_empty()
             && chunk.grounding.is_none();
-        if is_empty { Tracked::Skip } else { Tracked::Emit(Box::new(chunk)) }
+        if is_empty { ChunkAction::Skip } else { ChunkAction::Emit(Box::new(chunk)) }
     }
 
     /// Removes text that was received before the connection was cut; `false` when the text differs.
@@ -241,11 +241,11 @@ mod tests {
         }
     }
 
-    fn text(tracked: Tracked) -> String {
+    fn text(tracked: ChunkAction) -> String {
         match tracked {
-            Tracked::Emit(chunk) => Content::model(chunk.parts).visible_text(),
-            Tracked::Skip => String::new(),
-            Tracked::Incompatible(reason) => format!("broken: {reason}"),
+            ChunkAction::Emit(chunk) => Content::model(chunk.parts).visible_text(),
+            ChunkAction::Skip => String::new(),
+            ChunkAction::Incompatible(reason) => format!("broken: {reason}"),
         }
     }
 
@@ -258,7 +258,7 @@ mod tests {
         assert!(answer.advance() && answer.token() == Some("t1"));
         let mut second = chunk(" two", None, Some("STOP"));
         second.usage = Some(Usage { prompt: 170, output: 7, total: 177, ..Usage::default() });
-        let Tracked::Emit(second) = answer.track(second) else { unreachable!("a chunk") };
+        let ChunkAction::Emit(second) = answer.track(second) else { unreachable!("a chunk") };
         let usage = second.usage.expect("counts");
         assert_eq!((usage.prompt, usage.output, usage.total), (100, 12, 112));
         assert!(second.finish.is_some() && !answer.advance());
@@ -322,7 +322,7 @@ mod tests {
             assert!(answer.resume());
             let repeated = answer.track(chunk("b ", token, None));
             // A token before text that was shown is not one that the text can be stored with.
-            assert!(matches!(repeated, Tracked::Skip), "{repeated:?}");
+            assert!(matches!(repeated, ChunkAction::Skip), "{repeated:?}");
             assert!(answer.resume());
             let rest = if token.is_some() { "c d e" } else { "b c d e" };
             assert_eq!(answer.token(), token.or(Some("t1")));

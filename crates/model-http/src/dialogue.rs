@@ -6,7 +6,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use parallax_protocol::Object;
-use parallax_protocol::content::{Content, FunctionCall, Part, PartView, Role, Sealed};
+use parallax_protocol::content::{Content, FunctionCall, Part, PartView, Role, SealedContent};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -36,15 +36,15 @@ pub enum Turn {
         /// The results of the calls of the turn before, in their order.
         results: Vec<ToolResult>,
         /// What else there is.
-        pieces: Vec<UserPiece>,
+        pieces: Vec<UserPart>,
     },
     /// The model.
-    Model(Vec<ModelPiece>),
+    Model(Vec<ModelPart>),
 }
 
 /// A piece of a user's turn.
 #[derive(Debug, Clone, PartialEq)]
-pub enum UserPiece {
+pub enum UserPart {
     /// Text.
     Text(String),
     /// An image, a PDF file, or another file.
@@ -99,7 +99,7 @@ pub struct ToolResult {
 
 /// A piece of a model's turn.
 #[derive(Debug)]
-pub enum ModelPiece {
+pub enum ModelPart {
     /// Text; never empty.
     Text {
         /// The text.
@@ -133,7 +133,7 @@ struct PendingCall {
 impl Dialogue {
     /// Reads the contents of a request to `model`. Opaque data is kept only if this model made it,
     /// through the same API.
-    pub fn new(contents: &[Sealed], model: &str, format: OpaqueFormat) -> Self {
+    pub fn new(contents: &[SealedContent], model: &str, format: OpaqueFormat) -> Self {
         let mut conversation = Self::default();
         let mut pending = VecDeque::new();
         for (index, sealed) in contents.iter().enumerate() {
@@ -152,10 +152,10 @@ impl Dialogue {
         }
         conversation.answer(pending);
         if !matches!(conversation.turns.last(), Some(Turn::User { .. })) {
-            conversation.user_turn().1.push(UserPiece::Text(CONTINUE.to_owned()));
+            conversation.user_turn().1.push(UserPart::Text(CONTINUE.to_owned()));
         }
         if let Some(Turn::Model(_)) = conversation.turns.first() {
-            let pieces = vec![UserPiece::Text(CONTINUE.to_owned())];
+            let pieces = vec![UserPart::Text(CONTINUE.to_owned())];
             conversation.turns.insert(0, Turn::User { results: Vec::new(), pieces });
         }
         conversation
@@ -178,10 +178,10 @@ impl Dialogue {
                 }
             }
             for piece in pieces {
-                if let UserPiece::Media(media) = piece
+                if let UserPart::Media(media) = piece
                     && !can_read(&media.mime)
                 {
-                    *piece = UserPiece::Text(media.placeholder_text());
+                    *piece = UserPart::Text(media.placeholder_text());
                 }
             }
         }
@@ -196,9 +196,9 @@ impl Dialogue {
     ) -> VecDeque<PendingCall> {
         let mut pieces = Vec::new();
         let mut pending = VecDeque::new();
-        let before = |at: usize, pieces: &mut Vec<ModelPiece>| {
+        let before = |at: usize, pieces: &mut Vec<ModelPart>| {
             let data = origin.into_iter().flat_map(|origin| origin.standalone_before(at));
-            pieces.extend(data.map(|data| ModelPiece::Opaque(data.to_owned())));
+            pieces.extend(data.map(|data| ModelPart::Opaque(data.to_owned())));
         };
         let count = content.parts.len();
         for (at, part) in content.parts.into_iter().enumerate() {
@@ -216,10 +216,10 @@ impl Dialogue {
                     let id = id.unwrap_or(position);
                     let (name, arguments) = (call.name.to_owned(), arguments(&part, &call));
                     pending.push_back(PendingCall { id: id.clone(), wire_id, name: name.clone() });
-                    pieces.push(ModelPiece::Call { id, name, arguments, opaque });
+                    pieces.push(ModelPart::Call { id, name, arguments, opaque });
                 }
                 PartView::Text(text) if !text.is_empty() => {
-                    pieces.push(ModelPiece::Text { text: text.to_owned(), opaque });
+                    pieces.push(ModelPart::Text { text: text.to_owned(), opaque });
                 }
                 _ => {}
             }
@@ -256,24 +256,24 @@ impl Dialogue {
                     }
                     // A result without a call is still worth reading.
                     None => {
-                        rest.push(UserPiece::Text(format!("{}: {}", result.name, result.text)));
-                        rest.extend(result.media.into_iter().map(UserPiece::Media));
+                        rest.push(UserPart::Text(format!("{}: {}", result.name, result.text)));
+                        rest.extend(result.media.into_iter().map(UserPart::Media));
                     }
                 }
                 continue;
             }
             match part.view() {
                 PartView::Text(text) if !text.is_empty() => {
-                    rest.push(UserPiece::Text(text.to_owned()));
+                    rest.push(UserPart::Text(text.to_owned()));
                 }
                 PartView::Inline { mime_type, data } => {
-                    rest.push(UserPiece::Media(Media {
+                    rest.push(UserPart::Media(Media {
                         mime: mime_type.to_owned(),
                         data: data.to_owned(),
                     }));
                 }
                 PartView::File { uri } if !uri.is_empty() => {
-                    rest.push(UserPiece::Text(format!("[file: {uri}]")));
+                    rest.push(UserPart::Text(format!("[file: {uri}]")));
                 }
                 _ => {}
             }
@@ -293,7 +293,7 @@ impl Dialogue {
     }
 
     /// The user's turn that is open, or a new one.
-    fn user_turn(&mut self) -> (&mut Vec<ToolResult>, &mut Vec<UserPiece>) {
+    fn user_turn(&mut self) -> (&mut Vec<ToolResult>, &mut Vec<UserPart>) {
         if !matches!(self.turns.last(), Some(Turn::User { .. })) {
             self.turns.push(Turn::User { results: Vec::new(), pieces: Vec::new() });
         }
@@ -376,12 +376,13 @@ fn result_text(fields: &Object) -> (String, bool) {
 mod tests {
     use super::*;
 
-    fn sealed(json: &str) -> Sealed {
-        Sealed::from_json(RawValue::from_string(json.to_owned()).expect("json")).expect("content")
+    fn sealed(json: &str) -> SealedContent {
+        SealedContent::from_json(RawValue::from_string(json.to_owned()).expect("json"))
+            .expect("content")
     }
 
     fn conversation(contents: &[&str]) -> Dialogue {
-        let contents: Vec<Sealed> = contents.iter().map(|json| sealed(json)).collect();
+        let contents: Vec<SealedContent> = contents.iter().map(|json| sealed(json)).collect();
         Dialogue::new(&contents, "p:m", OpaqueFormat::Chat)
     }
 
@@ -404,7 +405,7 @@ mod tests {
             {"functionResponse":{"name":"a","response":{"output":"one"}}},{"text":"go on"}]}"#;
         let whole = conversation(&[r#"{"role":"user","parts":[{"text":"hi"}]}"#, CALLS, answer]);
         let [_, Turn::Model(pieces), last] = whole.turns.as_slice() else { unreachable!("turns") };
-        let ModelPiece::Call { id, arguments, .. } = &pieces[1] else { unreachable!("a call") };
+        let ModelPart::Call { id, arguments, .. } = &pieces[1] else { unreachable!("a call") };
         assert_eq!((id.as_str(), arguments.as_str()), ("i2", "{bad"));
         assert_eq!(results(last), [("call_000000010000", "one"), ("i2", "no")]);
         let cut = conversation(&[CALLS]);
@@ -451,7 +452,7 @@ mod tests {
         let whole = conversation(&[orphan]);
         let Turn::User { results, pieces } = &whole.turns[0] else { unreachable!("a user turn") };
         assert!(results.is_empty());
-        assert_eq!(pieces, &[UserPiece::Text("x: o".into())]);
+        assert_eq!(pieces, &[UserPart::Text("x: o".into())]);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use parallax_protocol::{BoxFuture, BoxStream, CancellationToken, Object};
 use crate::backoff::UTILITY_ATTEMPTS;
 use crate::call::HttpCall;
 use crate::client::{Transport, TransportOptions};
-use crate::wire::{Delivery, Wire};
+use crate::wire::{ResponseMode, Wire};
 
 /// A provider's wire as a model. Cheap to create and to clone.
 #[derive(Clone)]
@@ -28,10 +28,10 @@ impl HttpModel {
     }
 
     /// A call that is not sent yet.
-    pub fn call(&self, request: Request, delivery: Delivery) -> HttpCall {
+    pub fn call(&self, request: Request, delivery: ResponseMode) -> HttpCall {
         let attempts = match delivery {
-            Delivery::Stream => self.transport.options.max_attempts,
-            Delivery::Whole => UTILITY_ATTEMPTS,
+            ResponseMode::Stream => self.transport.options.max_attempts,
+            ResponseMode::Whole => UTILITY_ATTEMPTS,
         };
         HttpCall::new(self.wire.clone(), self.transport.clone(), request, delivery, attempts)
     }
@@ -73,7 +73,7 @@ impl Model for HttpModel {
         request: Request,
         cancel: CancellationToken,
     ) -> BoxStream<'static, Result<StreamEvent, ModelError>> {
-        self.call(request, Delivery::Stream).into_stream(cancel)
+        self.call(request, ResponseMode::Stream).into_stream(cancel)
     }
 
     fn generate(
@@ -81,7 +81,7 @@ impl Model for HttpModel {
         request: Request,
         cancel: CancellationToken,
     ) -> BoxFuture<'static, Result<Answer, ModelError>> {
-        let call = self.call(request, Delivery::Whole);
+        let call = self.call(request, ResponseMode::Whole);
         Box::pin(async move { call.collect(&cancel).await })
     }
 

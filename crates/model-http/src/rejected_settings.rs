@@ -9,7 +9,7 @@ use parallax_protocol::generation::{THINKING, THOUGHT_SUMMARY};
 use serde_json::Value;
 
 use crate::error_class::ErrorResponse;
-use crate::wire::Recovery;
+use crate::wire::ImmediateRetry;
 
 /// Settings for the sampling of tokens.
 const SAMPLING: [&str; 3] = ["temperature", "topP", "topK"];
@@ -51,7 +51,7 @@ impl RejectedSettings {
         response: &ErrorResponse,
         model: &str,
         settings: &Object,
-    ) -> Option<Recovery> {
+    ) -> Option<ImmediateRetry> {
         if !matches!(response.status, 400 | 422) {
             return None;
         }
@@ -71,7 +71,7 @@ impl RejectedSettings {
             .filter(|key| rejected.insert((model.to_owned(), key.clone())))
             .collect();
         let names: Vec<String> = new.iter().map(|key| format!("`{key}`")).collect();
-        (!names.is_empty()).then(|| Recovery {
+        (!names.is_empty()).then(|| ImmediateRetry {
             notice: Some(format!(
                 "`{model}` does not accept {} ({message}), so the setting is not sent",
                 names.join(", ")

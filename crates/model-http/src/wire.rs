@@ -15,7 +15,7 @@ use crate::listed_model::ListedModel;
 
 /// How a response is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Delivery {
+pub enum ResponseMode {
     /// As a stream of events.
     Stream,
     /// As a whole.
@@ -58,7 +58,7 @@ pub enum EventError {
 
 /// The provider changed something, so the request is sent again at once.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Recovery {
+pub struct ImmediateRetry {
     /// A message for the user.
     pub notice: Option<String>,
 }
@@ -92,7 +92,7 @@ pub trait Wire: Send + Sync + 'static {
     fn http_request(
         &self,
         request: &Request,
-        delivery: Delivery,
+        delivery: ResponseMode,
         attempt: SendAttempt<'_>,
     ) -> Result<HttpRequest, ModelError>;
 
@@ -148,7 +148,7 @@ pub trait Wire: Send + Sync + 'static {
     }
 
     /// A decoder for the response to a request.
-    fn decoder(&self, request: &Request, delivery: Delivery) -> Box<dyn Decoder>;
+    fn decoder(&self, request: &Request, delivery: ResponseMode) -> Box<dyn Decoder>;
 
     /// What an error response means.
     fn classify(&self, response: &ErrorResponse) -> ErrorClass;
@@ -158,7 +158,7 @@ pub trait Wire: Send + Sync + 'static {
 
     /// Changes the request, or what this wire knows of the service, so that an error does not occur
     /// again; `None` when nothing can be changed. It is called at most three times for a request.
-    fn recover(&self, _response: &ErrorResponse, _request: &mut Request) -> Option<Recovery> {
+    fn recover(&self, _response: &ErrorResponse, _request: &mut Request) -> Option<ImmediateRetry> {
         None
     }
 }

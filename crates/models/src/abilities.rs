@@ -4,7 +4,7 @@ use crate::families::Thinking;
 
 /// What a model accepts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Abilities {
+pub struct ModelCapabilities {
     /// The kinds of input (`text`, `image`, `pdf`, `audio`, `video`); empty: unknown.
     pub input: Vec<String>,
     /// How its thinking is controlled.
@@ -25,7 +25,7 @@ pub enum ThinkingControl {
     Levels(Vec<String>),
 }
 
-impl Abilities {
+impl ModelCapabilities {
     /// Returns the abilities of a model of the Gemini API.
     pub(crate) fn for_gemini(model: &str, thinking: Thinking) -> Self {
         let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();

@@ -18,7 +18,7 @@ mod settings;
 mod table;
 mod utility_requests;
 
-pub use abilities::{Abilities, ThinkingControl, supports_minimal};
+pub use abilities::{ModelCapabilities, ThinkingControl, supports_minimal};
 pub use discovered::{DiscoveredModel, DiscoveredModels, ReadDiscovered};
 pub use families::{Family, Thinking};
 pub use providers::{

@@ -68,7 +68,7 @@ const PRICES: &[(&str, &[PriceRow])] = &[
 /// A price in the settings, in US dollars per million tokens.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct PriceText {
+pub(crate) struct PriceSetting {
     #[serde(deserialize_with = "deserialize_price")]
     input: f64,
     #[serde(deserialize_with = "deserialize_price")]
@@ -76,12 +76,12 @@ pub(crate) struct PriceText {
     /// Without it, cached tokens have the input price.
     #[serde(default, deserialize_with = "deserialize_optional_price")]
     cached: Option<f64>,
-    long_context: Option<LongText>,
+    long_context: Option<LongContextPrice>,
 }
 
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct LongText {
+struct LongContextPrice {
     #[serde(rename = "above")]
     threshold: u64,
     #[serde(deserialize_with = "deserialize_price")]
@@ -107,8 +107,8 @@ fn deserialize_optional_price<'de, D: Deserializer<'de>>(
     deserialize_price(source).map(Some)
 }
 
-impl From<PriceText> for Price {
-    fn from(text: PriceText) -> Self {
+impl From<PriceSetting> for Price {
+    fn from(text: PriceSetting) -> Self {
         let own =
             |input, cached: Option<f64>, output| rates(input, cached.unwrap_or(input), output);
         Self {
@@ -122,7 +122,7 @@ impl From<PriceText> for Price {
 
 /// Returns the price of a model: the user's price for its name or prefix, otherwise the built-in
 /// one.
-pub(crate) fn price(model: &str, overrides: &BTreeMap<String, PriceText>) -> Option<Price> {
+pub(crate) fn price(model: &str, overrides: &BTreeMap<String, PriceSetting>) -> Option<Price> {
     let name = model.rsplit('/').next().unwrap_or(model).to_ascii_lowercase();
     let longest = overrides
         .iter()
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn negative_price_is_rejected() {
-        let read = |text: &str| serde_json::from_str::<PriceText>(text);
+        let read = |text: &str| serde_json::from_str::<PriceSetting>(text);
         assert!(read(r#"{"input": 0, "output": 1, "cached": 0}"#).is_ok());
         for text in [r#"{"input": -5, "output": 1}"#, r#"{"input": 5, "output": 1, "cached": -1}"#]
         {
@@ -184,7 +184,7 @@ mod tests {
     fn user_price_has_precedence() {
         let text = r#"{"gemini-3": {"input": 9, "output": 9}, "gemini-3-pro": {"input": 1,
             "cached": 0.5, "output": 2, "longContext": {"above": 7, "input": 3, "output": 4}}}"#;
-        let overrides: BTreeMap<String, PriceText> = serde_json::from_str(text).expect("prices");
+        let overrides: BTreeMap<String, PriceSetting> = serde_json::from_str(text).expect("prices");
         let pro = price("gemini-3-pro-preview", &overrides).expect("a price");
         assert_eq!(pro.short_prompts, rates(1.0, 0.5, 2.0));
         assert_eq!(pro.long_prompts, Some((7, rates(3.0, 3.0, 4.0))));

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use crate::prices::PriceText;
+use crate::prices::PriceSetting;
 use crate::quirks::Quirks;
 
 /// The protocol of a provider.
@@ -111,7 +111,7 @@ pub struct Providers {
 }
 
 /// A built-in provider.
-struct BuiltIn {
+struct BuiltInProvider {
     name: &'static str,
     /// The name of the service, as its users write it.
     title: &'static str,
@@ -123,8 +123,12 @@ struct BuiltIn {
     needs_key: bool,
 }
 
-const fn local(name: &'static str, base_url: &'static str, base_variable: &'static str) -> BuiltIn {
-    BuiltIn {
+const fn local(
+    name: &'static str,
+    base_url: &'static str,
+    base_variable: &'static str,
+) -> BuiltInProvider {
+    BuiltInProvider {
         name,
         title: name,
         wire: WireKind::OpenAiChat,
@@ -136,8 +140,8 @@ const fn local(name: &'static str, base_url: &'static str, base_variable: &'stat
     }
 }
 
-const BUILT_IN: &[BuiltIn] = &[
-    BuiltIn {
+const BUILT_IN: &[BuiltInProvider] = &[
+    BuiltInProvider {
         name: "openai",
         title: "OpenAI",
         wire: WireKind::OpenAiResponses,
@@ -147,7 +151,7 @@ const BUILT_IN: &[BuiltIn] = &[
         token_variables: &[],
         needs_key: true,
     },
-    BuiltIn {
+    BuiltInProvider {
         name: "anthropic",
         title: "Anthropic",
         wire: WireKind::Anthropic,
@@ -157,7 +161,7 @@ const BUILT_IN: &[BuiltIn] = &[
         token_variables: &["ANTHROPIC_AUTH_TOKEN"],
         needs_key: true,
     },
-    BuiltIn {
+    BuiltInProvider {
         name: "openrouter",
         title: "OpenRouter",
         wire: WireKind::OpenAiChat,
@@ -167,7 +171,7 @@ const BUILT_IN: &[BuiltIn] = &[
         token_variables: &[],
         needs_key: true,
     },
-    BuiltIn {
+    BuiltInProvider {
         name: "ollama",
         title: "Ollama",
         wire: WireKind::Ollama,
@@ -196,7 +200,7 @@ const OTHER_PREFIXES: &[&str] = &["gemini", "vertex", "script"];
 /// An entry of `providers`, as in the settings.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
-struct EntryText {
+struct ProviderSetting {
     /// Read before the other fields.
     #[serde(rename = "wire")]
     _wire: IgnoredAny,
@@ -218,7 +222,7 @@ enum OneOrMany {
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct ModelText {
+struct ModelSetting {
     id: String,
     context_window: Option<u64>,
     max_output: Option<u64>,
@@ -226,7 +230,7 @@ struct ModelText {
     input: Vec<String>,
     #[serde(default)]
     thinking: Vec<String>,
-    price: Option<PriceText>,
+    price: Option<PriceSetting>,
 }
 
 /// Reads an entry of `models`: the id of a model, or an object.
@@ -237,7 +241,7 @@ fn read_model(value: &Value) -> Result<ProviderModel, String> {
     if !value.is_object() {
         return Err("it must be the id of a model or an object with an `id`".to_owned());
     }
-    let model = ModelText::deserialize(value).map_err(|error| error.to_string())?;
+    let model = ModelSetting::deserialize(value).map_err(|error| error.to_string())?;
     Ok(ProviderModel {
         id: model.id,
         context_window: model.context_window,
@@ -436,7 +440,8 @@ fn read_entry(
             to_error("wire", format!("unknown value {value}: use one of {}", wires()))
         })?,
     };
-    let text = EntryText::deserialize(value).map_err(|error| to_error("", error.to_string()))?;
+    let text =
+        ProviderSetting::deserialize(value).map_err(|error| to_error("", error.to_string()))?;
     let (base_url, base_url_source) = match (text.base_url, built_in) {
         (Some(url), _) => (url.trim().to_owned(), format!("`providers.{name}.baseUrl`")),
         (None, Some(provider)) => (provider.base_url.clone(), provider.base_url_source.clone()),

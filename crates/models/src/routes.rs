@@ -1,6 +1,8 @@
 //! The models that `auto` chooses from, and the fallback chains.
 
-use parallax_protocol::routing::{AutoFallback, FallbackCause, FallbackModel, Routes, Scale};
+use parallax_protocol::routing::{
+    AutoFallback, ClassifierAnswerFormat, FallbackCause, FallbackModel, Routes,
+};
 
 use crate::fallback_chains::ChainEntry;
 use crate::families::{ModelVersion, version};
@@ -54,7 +56,8 @@ impl ModelTable {
             false => (self.resolve("flash"), self.resolve("flash-lite")),
         };
         let classifier = self.set_utility("classifier").unwrap_or(classifier);
-        let scale = if old { Scale::Choice } else { Scale::Score };
+        let scale =
+            if old { ClassifierAnswerFormat::Choice } else { ClassifierAnswerFormat::Score };
         // The user's alias `auto` may mean a single model.
         (kind(&strong_model) == Some(ModelTier::Pro)).then_some(Routes {
             strong_model,
@@ -180,11 +183,14 @@ mod tests {
         let routes = table.routes("auto").expect("routes");
         assert_eq!(
             (routes.strong_model.as_str(), routes.scale),
-            ("gemini-3.1-pro-preview", Scale::Score)
+            ("gemini-3.1-pro-preview", ClassifierAnswerFormat::Score)
         );
         assert_eq!(routes.fast, "gemini-3.8-flash");
         let old = table.routes("auto-gemini-2.5").expect("routes");
-        assert_eq!((old.strong_model.as_str(), old.scale), ("gemini-2.5-pro", Scale::Choice));
+        assert_eq!(
+            (old.strong_model.as_str(), old.scale),
+            ("gemini-2.5-pro", ClassifierAnswerFormat::Choice)
+        );
         for name in ["pro", "flash", "gemini-3-pro-preview", "local"] {
             assert_eq!(table.routes(name), None, "{name}");
         }

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::fallback_chains::ChainEntry;
-use crate::prices::PriceText;
+use crate::prices::PriceSetting;
 use crate::utility_requests::utility_name;
 
 /// Maximum length of an `extends` chain.
@@ -43,7 +43,7 @@ pub(crate) struct ModelConfigs {
     /// Fallback chains by name.
     pub(crate) chains: BTreeMap<String, Vec<ChainEntry>>,
     /// Prices by name or name prefix.
-    pub(crate) prices: BTreeMap<String, PriceText>,
+    pub(crate) prices: BTreeMap<String, PriceSetting>,
     /// The context windows, for all models or by name.
     windows: BTreeMap<String, u64>,
     window: Option<u64>,
@@ -84,7 +84,7 @@ struct OverrideMatch {
 /// A model defined by the user.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct DefinitionText {
+struct DefinitionSetting {
     family: Option<String>,
     features: Features,
     context_window: Option<u64>,
@@ -109,8 +109,8 @@ pub(crate) struct Definition {
     pub(crate) output: Option<u64>,
 }
 
-impl From<DefinitionText> for Definition {
-    fn from(text: DefinitionText) -> Self {
+impl From<DefinitionSetting> for Definition {
+    fn from(text: DefinitionSetting) -> Self {
         // "custom" has no version: it uses the row of other models anyway.
         Self {
             family: text.family,
@@ -144,7 +144,7 @@ impl ModelConfigs {
                 + u8::from(override_scope.is_some())
                 + u8::from(is_retry.is_some())
         });
-        let definitions: BTreeMap<String, DefinitionText> = take(settings, "modelDefinitions")?;
+        let definitions: BTreeMap<String, DefinitionSetting> = take(settings, "modelDefinitions")?;
         let (window, windows) = match settings.get("contextWindow") {
             Some(Value::Number(number)) => (number.as_u64(), BTreeMap::new()),
             _ => (None, take(settings, "contextWindow")?),

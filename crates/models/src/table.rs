@@ -9,7 +9,7 @@ use parallax_protocol::model::{Limits, Request};
 use parallax_protocol::price::Price;
 use serde_json::{Value, json};
 
-use crate::abilities::{Abilities, ThinkingControl};
+use crate::abilities::{ModelCapabilities, ThinkingControl};
 use crate::discovered::{DescriptionCache, DiscoveredModels, ReadDiscovered};
 use crate::families::{Family, ModelVersion, Thinking, builtin_family, version};
 use crate::listed_models::{listed_ids, listed_model};
@@ -384,9 +384,9 @@ impl ModelTable {
     }
 
     /// Returns what the model accepts: from the settings, the service, or the built-in table.
-    pub fn abilities(&self, model: &str) -> Abilities {
+    pub fn abilities(&self, model: &str) -> ModelCapabilities {
         let Some((provider, id)) = self.providers.split(model) else {
-            return Abilities::for_gemini(model, self.family(model).thinking);
+            return ModelCapabilities::for_gemini(model, self.family(model).thinking);
         };
         let listed = listed_model(&provider.name, id);
         let stated = provider.model(id).cloned().unwrap_or_default();
@@ -408,7 +408,7 @@ impl ModelTable {
             (_, Some(row)) => ThinkingControl::Levels(owned(&mut row.levels())),
             (_, None) => ThinkingControl::Unknown,
         };
-        Abilities { input, thinking }
+        ModelCapabilities { input, thinking }
     }
 
     /// Whether a retry may need a different body than the first attempt.

@@ -1,7 +1,7 @@
 //! Builds requests of the Chat Completions API.
 
 use parallax_model_http::{
-    Declarations, Dialogue, Media, ModelPiece, ToolResult, Turn, UserPiece, wire_name,
+    Declarations, Dialogue, Media, ModelPart, ToolResult, Turn, UserPart, wire_name,
 };
 use parallax_models::{MaxTokensField, Quirks, ReasoningField};
 use parallax_protocol::Object;
@@ -12,7 +12,7 @@ use crate::generation::Generation;
 use crate::strict_schema::is_strict;
 
 /// The inputs of a request body besides the request.
-pub(crate) struct ChatFormat<'a> {
+pub(crate) struct ChatRequestContext<'a> {
     /// The model id at the provider.
     pub(crate) model: &'a str,
     pub(crate) quirks: &'a Quirks,
@@ -27,10 +27,14 @@ pub(crate) struct ChatFormat<'a> {
 }
 
 /// Returns the body of a request.
-pub(crate) fn body(request: &Request, dialogue: Dialogue, format: &ChatFormat<'_>) -> Value {
+pub(crate) fn body(
+    request: &Request,
+    dialogue: Dialogue,
+    format: &ChatRequestContext<'_>,
+) -> Value {
     let quirks = format.quirks;
     let has_calls = dialogue.turns.iter().any(|turn| match turn {
-        Turn::Model(pieces) => pieces.iter().any(|it| matches!(it, ModelPiece::Call { .. })),
+        Turn::Model(pieces) => pieces.iter().any(|it| matches!(it, ModelPart::Call { .. })),
         Turn::User { .. } => false,
     });
     let mut body = json!({"model": format.model, "stream": true});
@@ -67,7 +71,7 @@ pub(crate) fn body(request: &Request, dialogue: Dialogue, format: &ChatFormat<'_
     body
 }
 
-fn add_generation(body: &mut Value, format: &ChatFormat<'_>) {
+fn add_generation(body: &mut Value, format: &ChatRequestContext<'_>) {
     let generation = format.generation;
     let max_tokens = match format.quirks.max_tokens_field {
         Some(MaxTokensField::MaxCompletionTokens) => "max_completion_tokens",
@@ -96,7 +100,7 @@ fn add_generation(body: &mut Value, format: &ChatFormat<'_>) {
     }
 }
 
-fn messages(request: &Request, dialogue: Dialogue, format: &ChatFormat<'_>) -> Vec<Value> {
+fn messages(request: &Request, dialogue: Dialogue, format: &ChatRequestContext<'_>) -> Vec<Value> {
     let quirks = format.quirks;
     let mut messages = Vec::new();
     if !request.system.is_empty() {
@@ -118,14 +122,14 @@ fn messages(request: &Request, dialogue: Dialogue, format: &ChatFormat<'_>) -> V
     messages
 }
 
-fn assistant(pieces: Vec<ModelPiece>, in_loop: bool, format: &ChatFormat<'_>) -> Value {
+fn assistant(pieces: Vec<ModelPart>, in_loop: bool, format: &ChatRequestContext<'_>) -> Value {
     let quirks = format.quirks;
     let mut message = json!({"role": "assistant"});
     let (mut text, mut calls) = (String::new(), Vec::new());
     for piece in pieces {
         match piece {
-            ModelPiece::Text { text: more, .. } => text.push_str(&more),
-            ModelPiece::Call { id, name, arguments, opaque } => {
+            ModelPart::Text { text: more, .. } => text.push_str(&more),
+            ModelPart::Call { id, name, arguments, opaque } => {
                 let mut call = json!({"id": id, "type": "function",
                     "function": {"name": wire_name(&name), "arguments": arguments}});
                 let extra = opaque.and_then(|data| serde_json::from_str::<Object>(data.get()).ok());
@@ -134,7 +138,7 @@ fn assistant(pieces: Vec<ModelPiece>, in_loop: bool, format: &ChatFormat<'_>) ->
                 }
                 calls.push(call);
             }
-            ModelPiece::Opaque(data) => {
+            ModelPart::Opaque(data) => {
                 let Ok(Value::Object(fields)) = serde_json::from_str(data.get()) else { continue };
                 for (key, value) in fields {
                     match key.as_str() {
@@ -165,8 +169,8 @@ fn assistant(pieces: Vec<ModelPiece>, in_loop: bool, format: &ChatFormat<'_>) ->
 
 fn user(
     results: Vec<ToolResult>,
-    pieces: Vec<UserPiece>,
-    format: &ChatFormat<'_>,
+    pieces: Vec<UserPart>,
+    format: &ChatRequestContext<'_>,
     messages: &mut Vec<Value>,
 ) {
     let has_results = !results.is_empty();
@@ -185,8 +189,8 @@ fn user(
         }
         messages.push(message);
     }
-    let media = media.into_iter().map(UserPiece::Media);
-    let pieces: Vec<UserPiece> = media.chain(pieces).collect();
+    let media = media.into_iter().map(UserPart::Media);
+    let pieces: Vec<UserPart> = media.chain(pieces).collect();
     if pieces.is_empty() {
         return;
     }
@@ -197,14 +201,14 @@ fn user(
 }
 
 /// Returns a string if there is only text, because some servers accept nothing else.
-fn user_content(pieces: Vec<UserPiece>, format: &ChatFormat<'_>) -> Value {
+fn user_content(pieces: Vec<UserPart>, format: &ChatRequestContext<'_>) -> Value {
     let mut items: Vec<Value> = Vec::new();
     let mut only_text = true;
     let mut texts: Vec<String> = Vec::new();
     for piece in pieces {
         let text = match piece {
-            UserPiece::Text(text) => text,
-            UserPiece::Media(media) => match media_item(&media, format.accepts_files) {
+            UserPart::Text(text) => text,
+            UserPart::Media(media) => match media_item(&media, format.accepts_files) {
                 Some(item) => {
                     only_text = false;
                     items.push(item);

@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use parallax_http::reqwest::header::HeaderMap;
 use parallax_http::url::Url;
 use parallax_model_http::{
-    BaseUrlError, DeclarationCache, Decoder, Delivery, Dialogue, ErrorClass, ErrorResponse,
-    HeaderError, HttpModel, HttpRequest, ListedModel, OpaqueFormat, Recovery, RejectedSettings,
-    RequestHeaders, SendAttempt, TransportOptions, Wire, model_id, parse_base, secret_values,
-    url_with_path,
+    BaseUrlError, DeclarationCache, Decoder, Dialogue, ErrorClass, ErrorResponse, HeaderError,
+    HttpModel, HttpRequest, ImmediateRetry, ListedModel, OpaqueFormat, RejectedSettings,
+    RequestHeaders, ResponseMode, SendAttempt, TransportOptions, Wire, model_id, parse_base,
+    secret_values, url_with_path,
 };
 use parallax_models::{MaxTokensField, Quirks};
 use parallax_protocol::model::{ModelCatalog, ModelError, Request, ToolSet};
@@ -18,16 +18,16 @@ use parallax_protocol::secret::Secret;
 use parallax_protocol::{BoxFuture, Object};
 use serde_json::Value;
 
-use crate::chat_request::{self, ChatFormat};
+use crate::chat_request::{self, ChatRequestContext};
 use crate::chat_response::ChatDecoder;
 use crate::errors;
 use crate::generation::Generation;
 use crate::listing;
-use crate::local_server::{LocalServer, ModelFacts, ServerKind};
-use crate::ollama_request::{self, OllamaFormat};
+use crate::local_server::{LocalModelInfo, LocalServer, ServerKind};
+use crate::ollama_request::{self, OllamaRequestContext};
 use crate::ollama_response::OllamaDecoder;
 use crate::rejected_fields::RejectedFields;
-use crate::responses_request::{self, ResponsesFormat};
+use crate::responses_request::{self, ResponsesRequestContext};
 use crate::responses_response::ResponsesDecoder;
 
 /// The API of a service.
@@ -168,12 +168,12 @@ impl OpenAiWire {
     }
 
     /// Leaves the reasoning of this request out of later ones. `None` if there is none.
-    fn reject_reasoning(&self, request: &Request) -> Option<Recovery> {
+    fn reject_reasoning(&self, request: &Request) -> Option<ImmediateRetry> {
         let dialogue = self.dialogue(request);
         let mut rejected = self.rejected_reasoning();
         let known = rejected.len();
         rejected.extend(responses_request::reasoning(&dialogue));
-        (rejected.len() > known).then(|| Recovery {
+        (rejected.len() > known).then(|| ImmediateRetry {
             notice: Some(
                 "The service cannot read the reasoning of earlier answers (for example, from \
                  another account), so it is not sent again"
@@ -192,7 +192,7 @@ impl OpenAiWire {
         }
     }
 
-    fn facts(&self, model: &str) -> ModelFacts {
+    fn facts(&self, model: &str) -> LocalModelInfo {
         self.local.as_ref().map(|local| local.facts(model)).unwrap_or_default()
     }
 
@@ -234,7 +234,7 @@ impl OpenAiWire {
                 return responses_request::body(
                     request,
                     responses_request::without_reasoning(dialogue, &rejected),
-                    &ResponsesFormat {
+                    &ResponsesRequestContext {
                         model,
                         quirks: &quirks,
                         generation: &generation,
@@ -248,7 +248,7 @@ impl OpenAiWire {
             Api::Chat => chat_request::body(
                 request,
                 dialogue,
-                &ChatFormat {
+                &ChatRequestContext {
                     model,
                     quirks: &quirks,
                     accepts_files: self.is_openai || self.options.provider == "openrouter",
@@ -261,7 +261,7 @@ impl OpenAiWire {
             Api::Ollama => ollama_request::body(
                 request,
                 dialogue,
-                &OllamaFormat {
+                &OllamaRequestContext {
                     model,
                     generation: &generation,
                     declarations: &declarations,
@@ -286,7 +286,7 @@ impl Wire for OpenAiWire {
     fn http_request(
         &self,
         request: &Request,
-        _delivery: Delivery,
+        _delivery: ResponseMode,
         _attempt: SendAttempt<'_>,
     ) -> Result<HttpRequest, ModelError> {
         let options = &self.options;
@@ -361,7 +361,7 @@ impl Wire for OpenAiWire {
         listing::read(response)
     }
 
-    fn decoder(&self, request: &Request, _delivery: Delivery) -> Box<dyn Decoder> {
+    fn decoder(&self, request: &Request, _delivery: ResponseMode) -> Box<dyn Decoder> {
         let declarations = self.declarations.get(&request.tools);
         match self.api() {
             Api::Responses => {
@@ -381,11 +381,11 @@ impl Wire for OpenAiWire {
         self.options.credentials_hint.clone()
     }
 
-    fn recover(&self, response: &ErrorResponse, request: &mut Request) -> Option<Recovery> {
+    fn recover(&self, response: &ErrorResponse, request: &mut Request) -> Option<ImmediateRetry> {
         let message = response.payload.message.to_lowercase();
         // A flag that is already set did not help.
         let set = |flag: &AtomicBool, notice: Option<String>| {
-            (!flag.swap(true, Ordering::Relaxed)).then_some(Recovery { notice })
+            (!flag.swap(true, Ordering::Relaxed)).then_some(ImmediateRetry { notice })
         };
         let names_model = message.contains("model")
             || response.payload.status.as_deref() == Some("model_not_found");

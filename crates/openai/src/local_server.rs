@@ -21,7 +21,7 @@ const SMALL_WINDOW: u64 = 16_384;
 
 /// What is known about a model.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct ModelFacts {
+pub(crate) struct LocalModelInfo {
     /// The context window in tokens.
     pub(crate) context: Option<u64>,
     /// Whether tools would be dropped without an error, or rejected.
@@ -43,7 +43,7 @@ pub(crate) enum ServerKind {
 
 #[derive(Default)]
 struct QueriedModel {
-    facts: ModelFacts,
+    facts: LocalModelInfo,
     /// Whether the server answered.
     is_found: bool,
     /// Whether it was queried again after the first response.
@@ -70,7 +70,7 @@ impl LocalServer {
     }
 
     /// Returns what is known about a model.
-    pub(crate) fn facts(&self, model: &str) -> ModelFacts {
+    pub(crate) fn facts(&self, model: &str) -> LocalModelInfo {
         self.models().get(model).map(|entry| entry.facts.clone()).unwrap_or_default()
     }
 
@@ -115,7 +115,7 @@ impl LocalServer {
     }
 
     /// Queries a model; `None` if the server does not answer.
-    async fn ask(&self, client: &Client, model: &str) -> Option<ModelFacts> {
+    async fn ask(&self, client: &Client, model: &str) -> Option<LocalModelInfo> {
         let beside = |path: &str| {
             let mut root = self.base.clone();
             if let Ok(mut segments) = root.path_segments_mut() {
@@ -139,7 +139,10 @@ impl LocalServer {
                     url.query_pairs_mut().append_pair("model", model);
                     // The router loads the model, which may take longer than a query.
                     let loaded = get(client, url).await.map(|it| parse_llama_properties(&it));
-                    Some(loaded.unwrap_or(ModelFacts { is_loading: true, ..ModelFacts::default() }))
+                    Some(loaded.unwrap_or(LocalModelInfo {
+                        is_loading: true,
+                        ..LocalModelInfo::default()
+                    }))
                 }
                 properties => properties.map(|it| parse_llama_properties(&it)),
             },
@@ -153,7 +156,7 @@ impl LocalServer {
             }
         };
         // Servers that do not know the window state 0.
-        Some(ModelFacts { context: facts.context.filter(|context| *context > 0), ..facts })
+        Some(LocalModelInfo { context: facts.context.filter(|context| *context > 0), ..facts })
     }
 
     /// Returns the warning that a model has a small window, once. For Ollama, the warning waits
@@ -215,7 +218,7 @@ async fn read(request: RequestBuilder) -> Option<Value> {
 }
 
 /// Parses `/api/show` of Ollama. Older servers state no capabilities.
-fn parse_ollama_show(response: &Value) -> ModelFacts {
+fn parse_ollama_show(response: &Value) -> LocalModelInfo {
     let capabilities = response.get("capabilities").and_then(Value::as_array);
     let lacks = |name: &str| {
         capabilities.is_some_and(|list| !list.iter().any(|it| it.as_str() == Some(name)))
@@ -226,12 +229,12 @@ fn parse_ollama_show(response: &Value) -> ModelFacts {
         let mut lengths = info.iter().filter(|(key, _)| key.ends_with(".context_length"));
         lengths.next()?.1.as_u64()
     });
-    ModelFacts {
+    LocalModelInfo {
         context,
         lacks_tools: lacks("tools"),
         lacks_thinking: lacks("thinking"),
         lacks_vision: lacks("vision"),
-        ..ModelFacts::default()
+        ..LocalModelInfo::default()
     }
 }
 
@@ -248,31 +251,31 @@ fn loaded_window(loaded: &Value, model: &str) -> Option<u64> {
 }
 
 /// Parses `/api/v0/models` of LM Studio. The window of a model that is not loaded is unknown.
-fn parse_lm_studio(models: &Value, model: &str) -> ModelFacts {
+fn parse_lm_studio(models: &Value, model: &str) -> LocalModelInfo {
     let list = models.get("data").and_then(Value::as_array);
     let entry = list.and_then(|list| list.iter().find(|entry| entry["id"] == model));
     let kind = entry.and_then(|entry| entry.get("type")).and_then(Value::as_str);
-    ModelFacts {
+    LocalModelInfo {
         context: entry.and_then(|entry| entry.get("loaded_context_length")?.as_u64()),
         lacks_vision: kind == Some("llm"),
-        ..ModelFacts::default()
+        ..LocalModelInfo::default()
     }
 }
 
 /// Parses `/props` of llama.cpp.
-fn parse_llama_properties(properties: &Value) -> ModelFacts {
+fn parse_llama_properties(properties: &Value) -> LocalModelInfo {
     let context = properties.pointer("/default_generation_settings/n_ctx");
     let flag = |pointer: &str| properties.pointer(pointer).and_then(Value::as_bool);
-    ModelFacts {
+    LocalModelInfo {
         context: context.and_then(Value::as_u64),
         lacks_tools: flag("/chat_template_caps/supports_tools") == Some(false),
         lacks_vision: flag("/modalities/vision") == Some(false),
-        ..ModelFacts::default()
+        ..LocalModelInfo::default()
     }
 }
 
 /// Parses `/models` of vLLM.
-fn parse_models(models: &Value, model: &str) -> ModelFacts {
+fn parse_models(models: &Value, model: &str) -> LocalModelInfo {
     let list = models.get("data").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let entry = list.iter().find(|entry| entry["id"] == model).or(match list {
         // A server with one model accepts every name.
@@ -280,7 +283,7 @@ fn parse_models(models: &Value, model: &str) -> ModelFacts {
         _ => None,
     });
     let context = entry.and_then(|entry| entry.get("max_model_len")?.as_u64());
-    ModelFacts { context, ..ModelFacts::default() }
+    LocalModelInfo { context, ..LocalModelInfo::default() }
 }
 
 #[cfg(test)]
@@ -293,7 +296,7 @@ mod tests {
             "chat_template_caps": {"supports_tools": false}});
         let facts = parse_llama_properties(&llama);
         assert_eq!((facts.context, facts.lacks_tools), (Some(8192), true));
-        assert_eq!(parse_llama_properties(&json!({"x": 1})), ModelFacts::default());
+        assert_eq!(parse_llama_properties(&json!({"x": 1})), LocalModelInfo::default());
 
         let vllm = json!({"data": [{"id": "m", "max_model_len": 4096}]});
         assert_eq!(parse_models(&vllm, "other").context, Some(4096));
@@ -307,7 +310,7 @@ mod tests {
         let facts = parse_ollama_show(&response);
         assert_eq!((facts.context, facts.lacks_tools), (Some(40_960), false));
         assert!(facts.lacks_thinking && facts.lacks_vision);
-        assert_eq!(parse_ollama_show(&json!({"license": "x"})), ModelFacts::default());
+        assert_eq!(parse_ollama_show(&json!({"license": "x"})), LocalModelInfo::default());
 
         let loaded = json!({"models": [{"name": "qwen3:latest", "context_length": 4096}, 7]});
         assert_eq!(loaded_window(&loaded, "qwen3"), Some(4096));

@@ -1,6 +1,6 @@
 //! Builds requests of Ollama's own chat API.
 
-use parallax_model_http::{Declarations, Dialogue, ModelPiece, Turn, UserPiece, wire_name};
+use parallax_model_http::{Declarations, Dialogue, ModelPart, Turn, UserPart, wire_name};
 use parallax_protocol::Object;
 use parallax_protocol::model::Request;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::generation::Generation;
 
 /// The inputs of a request body besides the request.
-pub(crate) struct OllamaFormat<'a> {
+pub(crate) struct OllamaRequestContext<'a> {
     /// The model id at the provider.
     pub(crate) model: &'a str,
     pub(crate) generation: &'a Generation,
@@ -20,7 +20,11 @@ pub(crate) struct OllamaFormat<'a> {
 }
 
 /// Returns the body of a request.
-pub(crate) fn body(request: &Request, dialogue: Dialogue, format: &OllamaFormat<'_>) -> Value {
+pub(crate) fn body(
+    request: &Request,
+    dialogue: Dialogue,
+    format: &OllamaRequestContext<'_>,
+) -> Value {
     let generation = format.generation;
     let mut options = json!({"num_ctx": format.context});
     for (key, value) in [
@@ -71,7 +75,7 @@ fn messages(request: &Request, dialogue: Dialogue) -> Vec<Value> {
                 for result in results {
                     messages.push(json!({"role": "tool", "tool_name": wire_name(&result.name),
                         "content": result.text}));
-                    media.extend(result.media.into_iter().map(UserPiece::Media));
+                    media.extend(result.media.into_iter().map(UserPart::Media));
                 }
                 media.extend(pieces);
                 messages.extend(user(media));
@@ -81,16 +85,16 @@ fn messages(request: &Request, dialogue: Dialogue) -> Vec<Value> {
     messages
 }
 
-fn user(pieces: Vec<UserPiece>) -> Option<Value> {
+fn user(pieces: Vec<UserPart>) -> Option<Value> {
     if pieces.is_empty() {
         return None;
     }
     let (mut texts, mut images) = (Vec::new(), Vec::new());
     for piece in pieces {
         match piece {
-            UserPiece::Text(text) => texts.push(text),
-            UserPiece::Media(media) if media.is_image() => images.push(media.data),
-            UserPiece::Media(media) => texts.push(media.placeholder_text()),
+            UserPart::Text(text) => texts.push(text),
+            UserPart::Media(media) if media.is_image() => images.push(media.data),
+            UserPart::Media(media) => texts.push(media.placeholder_text()),
         }
     }
     let mut message = json!({"role": "user", "content": texts.join("\n\n")});
@@ -100,16 +104,16 @@ fn user(pieces: Vec<UserPiece>) -> Option<Value> {
     Some(message)
 }
 
-fn assistant(pieces: Vec<ModelPiece>) -> Value {
+fn assistant(pieces: Vec<ModelPart>) -> Value {
     let (mut text, mut calls) = (String::new(), Vec::new());
     for piece in pieces {
         match piece {
-            ModelPiece::Text { text: more, .. } => text.push_str(&more),
-            ModelPiece::Call { name, arguments, .. } => {
+            ModelPart::Text { text: more, .. } => text.push_str(&more),
+            ModelPart::Call { name, arguments, .. } => {
                 let arguments: Object = serde_json::from_str(&arguments).unwrap_or_default();
                 calls.push(json!({"function": {"name": wire_name(&name), "arguments": arguments}}));
             }
-            ModelPiece::Opaque(_) => {}
+            ModelPart::Opaque(_) => {}
         }
     }
     let mut message = json!({"role": "assistant", "content": text});

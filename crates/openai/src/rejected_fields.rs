@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use parallax_model_http::{ErrorResponse, Recovery};
+use parallax_model_http::{ErrorResponse, ImmediateRetry};
 use parallax_protocol::Object;
 use serde_json::Value;
 
@@ -73,7 +73,7 @@ impl RejectedFields {
     }
 
     /// Learns from an error response. Returns `None` if the same request would be sent again.
-    pub(crate) fn learn(&self, response: &ErrorResponse, model: &str) -> Option<Recovery> {
+    pub(crate) fn learn(&self, response: &ErrorResponse, model: &str) -> Option<ImmediateRetry> {
         let named = DefaultField::ALL.into_iter().filter(|field| field.is_named(response));
         let mut rejected = self.lock();
         let new: Vec<&str> = named
@@ -81,7 +81,7 @@ impl RejectedFields {
             .map(DefaultField::name)
             .collect();
         let names: Vec<String> = new.iter().map(|name| format!("`{name}`")).collect();
-        (!names.is_empty()).then(|| Recovery {
+        (!names.is_empty()).then(|| ImmediateRetry {
             notice: Some(format!(
                 "`{model}` does not accept {} ({}), so it is not sent",
                 names.join(", "),

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use parallax_model_http::{
-    Declarations, Dialogue, Media, ModelPiece, ToolResult, Turn, UserPiece, wire_name,
+    Declarations, Dialogue, Media, ModelPart, ToolResult, Turn, UserPart, wire_name,
 };
 use parallax_models::Quirks;
 use parallax_protocol::Object;
@@ -18,7 +18,7 @@ use crate::rejected_fields::RejectedFields;
 use crate::strict_schema::is_strict;
 
 /// The inputs of a request body besides the request.
-pub(crate) struct ResponsesFormat<'a> {
+pub(crate) struct ResponsesRequestContext<'a> {
     /// The model id at the provider.
     pub(crate) model: &'a str,
     pub(crate) quirks: &'a Quirks,
@@ -41,7 +41,11 @@ struct ResponsesBody<'a> {
 }
 
 /// Returns the body of a request.
-pub(crate) fn body(request: &Request, dialogue: Dialogue, format: &ResponsesFormat<'_>) -> Vec<u8> {
+pub(crate) fn body(
+    request: &Request,
+    dialogue: Dialogue,
+    format: &ResponsesRequestContext<'_>,
+) -> Vec<u8> {
     let body = ResponsesBody {
         settings: settings(request, format),
         instructions: &request.system,
@@ -51,7 +55,7 @@ pub(crate) fn body(request: &Request, dialogue: Dialogue, format: &ResponsesForm
     serde_json::to_vec(&body).unwrap_or_default()
 }
 
-fn settings(request: &Request, format: &ResponsesFormat<'_>) -> Object {
+fn settings(request: &Request, format: &ResponsesRequestContext<'_>) -> Object {
     let (quirks, generation) = (format.quirks, format.generation);
     let mut body = json!({"model": format.model, "stream": true, "store": false});
     let mut reasoning = Object::new();
@@ -114,8 +118,8 @@ pub(crate) fn reasoning(dialogue: &Dialogue) -> Vec<u64> {
     pieces.filter_map(reasoning_of).collect()
 }
 
-fn reasoning_of(piece: &ModelPiece) -> Option<u64> {
-    let ModelPiece::Opaque(data) = piece else { return None };
+fn reasoning_of(piece: &ModelPart) -> Option<u64> {
+    let ModelPart::Opaque(data) = piece else { return None };
     let item: Object = serde_json::from_str(data.get()).ok()?;
     (item.get("type").and_then(Value::as_str) == Some("reasoning")).then(|| {
         let mut hasher = DefaultHasher::new();
@@ -139,8 +143,8 @@ pub(crate) fn without_reasoning(mut dialogue: Dialogue, rejected: &HashSet<u64>)
         }
         for piece in pieces {
             match piece {
-                ModelPiece::Text { opaque, .. } | ModelPiece::Call { opaque, .. } => *opaque = None,
-                ModelPiece::Opaque(_) => {}
+                ModelPart::Text { opaque, .. } | ModelPart::Call { opaque, .. } => *opaque = None,
+                ModelPart::Opaque(_) => {}
             }
         }
     }
@@ -164,15 +168,15 @@ fn input(dialogue: Dialogue) -> Vec<Box<RawValue>> {
             Turn::Model(pieces) => {
                 for piece in pieces {
                     match piece {
-                        ModelPiece::Opaque(data) => items.push(data),
-                        ModelPiece::Text { text, opaque } => {
+                        ModelPart::Opaque(data) => items.push(data),
+                        ModelPart::Text { text, opaque } => {
                             let content =
                                 json!([{"type": "output_text", "text": text, "annotations": []}]);
                             let item =
                                 json!({"type": "message", "role": "assistant", "content": content});
                             push(&mut items, &with_fields(item, opaque.as_deref()));
                         }
-                        ModelPiece::Call { id, name, arguments, opaque } => {
+                        ModelPart::Call { id, name, arguments, opaque } => {
                             let item = json!({"type": "function_call", "call_id": id,
                                 "name": wire_name(&name), "arguments": arguments});
                             push(&mut items, &with_fields(item, opaque.as_deref()));
@@ -198,18 +202,18 @@ fn output_item(result: ToolResult) -> Value {
     let output = match result.media.is_empty() {
         true => json!(result.text),
         false => {
-            let text = (!result.text.is_empty()).then_some(UserPiece::Text(result.text));
-            let media = result.media.into_iter().map(UserPiece::Media);
+            let text = (!result.text.is_empty()).then_some(UserPart::Text(result.text));
+            let media = result.media.into_iter().map(UserPart::Media);
             Value::Array(text.into_iter().chain(media).map(user_item).collect())
         }
     };
     json!({"type": "function_call_output", "call_id": result.id, "output": output})
 }
 
-fn user_item(piece: UserPiece) -> Value {
+fn user_item(piece: UserPart) -> Value {
     match piece {
-        UserPiece::Text(text) => json!({"type": "input_text", "text": text}),
-        UserPiece::Media(media) => media_item(&media),
+        UserPart::Text(text) => json!({"type": "input_text", "text": text}),
+        UserPart::Media(media) => media_item(&media),
     }
 }
 

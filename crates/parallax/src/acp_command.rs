@@ -17,7 +17,7 @@ use crate::start;
 
 /// Serves until stdin ends or a signal arrives.
 pub(crate) async fn run(flags: SessionFlags) -> ExitCode {
-    let host = Arc::new(Editor { flags });
+    let host = Arc::new(AcpHost { flags });
     let mut signals = Signals::listen();
     let (stopped, mut signal) = tokio::sync::oneshot::channel();
     let stopping = async move {
@@ -30,11 +30,11 @@ pub(crate) async fn run(flags: SessionFlags) -> ExitCode {
 }
 
 /// Opens the sessions of an editor.
-pub(crate) struct Editor {
+pub(crate) struct AcpHost {
     pub(crate) flags: SessionFlags,
 }
 
-impl Host for Editor {
+impl Host for AcpHost {
     fn version(&self) -> &str {
         env!("CARGO_PKG_VERSION")
     }

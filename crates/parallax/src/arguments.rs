@@ -14,7 +14,7 @@ use parallax_protocol::routing::FallbackPolicy;
 use crate::argument_values::{
     Format, InputFormat, SANDBOXES, approval_modes, dollars, fallbacks, tiers, time, work_modes,
 };
-use crate::extension_commands::Extending;
+use crate::extension_commands::ExtensionCommand;
 
 /// A terminal AI agent.
 #[derive(Debug, Default, Parser)]
@@ -113,15 +113,15 @@ pub(crate) enum CliCommand {
     /// Print a JSON Schema for programs that drive Parallax
     Schema {
         #[command(subcommand)]
-        of: SchemaOf,
+        of: SchemaKind,
     },
     #[command(flatten)]
-    Extending(Extending),
+    Extending(ExtensionCommand),
 }
 
 /// `parallax schema`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Subcommand)]
-pub(crate) enum SchemaOf {
+pub(crate) enum SchemaKind {
     /// The lines of stream-json: output, and input as the definition `InputLine`
     Events,
     /// The report of `parallax doctor --json`

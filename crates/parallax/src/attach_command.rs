@@ -19,9 +19,9 @@ use tokio::sync::mpsc;
 
 use crate::background_arguments::{BackgroundAction, SessionArgument};
 use crate::background_session::all;
-use crate::devtools_pages::OwnDevTools;
+use crate::devtools_pages::DevToolsServers;
 use crate::session_flags::SessionFlags;
-use crate::startup_info::StartupFacts;
+use crate::startup_info::StartupInfo;
 use crate::{background_command, log, start};
 
 /// Maximum number of operations, commands, and updates that wait.
@@ -37,7 +37,7 @@ const POLL: Duration = Duration::from_millis(20);
 /// Returns an error if the session is unknown or not running.
 pub(crate) async fn run(
     argument: SessionArgument,
-    startup: &StartupFacts,
+    startup: &StartupInfo,
 ) -> Result<ExitCode, Failure> {
     if !(startup.stdin_is_terminal && startup.stdout_is_terminal) || is_dumb() {
         return use_lines(argument).await;
@@ -69,7 +69,7 @@ pub(crate) async fn run(
         screen_reader: false,
         warnings: Vec::new(),
         log: book,
-        devtools: Arc::new(OwnDevTools::default()),
+        devtools: Arc::new(DevToolsServers::default()),
         attached: Some(connect(session, &record, reader, writer)),
         process_start: Instant::now(),
     };

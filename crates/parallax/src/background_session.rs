@@ -7,10 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use parallax_background::{BackgroundDirectory, BackgroundSession, Host, SessionRecord, Views};
+use parallax_background::{
+    AttachChannels, BackgroundDirectory, BackgroundSession, Host, SessionRecord,
+};
 use parallax_headless::{
-    ConversationSession, ExitCode, Io, OutputFormat, RunOptions, json_document, one_line,
-    run_stream_input,
+    ConversationSession, ExitCode, OutputFormat, OutputWriters, RunOptions, json_document,
+    one_line, run_stream_input,
 };
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_sdk::{EventReader, OpSender, SessionConfig};
@@ -21,7 +23,7 @@ use crate::background_views;
 use crate::prompt_text::{StdinText, assemble, read_stdin};
 use crate::session_flags::SessionFlags;
 use crate::start;
-use crate::startup_info::StartupFacts;
+use crate::startup_info::StartupInfo;
 
 /// The variable that marks this process as the session's.
 const VARIABLE: &str = "PARALLAX_BACKGROUND";
@@ -62,7 +64,7 @@ pub(crate) async fn start(
     prompt: Option<String>,
     flags: &SessionFlags,
     format: Option<OutputFormat>,
-    startup: StartupFacts,
+    startup: StartupInfo,
 ) -> Result<ExitCode, Failure> {
     let launch = SessionConfig::prepare(start::options(flags)?)?;
     let is_enclosed = parallax_sdk::sandboxed_program(&launch, Vec::new(), false)?.is_some();
@@ -157,7 +159,7 @@ pub(crate) async fn host(
     let record = SessionRecord::new(&id, &project);
     let prompt = std::fs::read_to_string(session.file("prompt.md")).ok();
     let (feed, requests) = background_views::feed(conversation.session);
-    let views = Views { feed, requests: requests.sender };
+    let views = AttachChannels { feed, requests: requests.sender };
     let (host, streams) = Host::start(session, record, prompt.as_deref(), views)
         .map_err(|error| input(error.to_string()))?;
     let viewers = background_views::ViewerInputs {
@@ -168,7 +170,8 @@ pub(crate) async fn host(
     };
     options.stream_version = 2;
     options.is_reader_gone = None;
-    let io = Io { stdout: Box::new(streams.output), stderr: Box::new(tokio::io::stderr()) };
+    let io =
+        OutputWriters { stdout: Box::new(streams.output), stderr: Box::new(tokio::io::stderr()) };
     let code = tokio::select! {
         code = run_stream_input(io, ops, events, streams.input, conversation, options) => code,
         () = viewers.serve(requests.receiver) => ExitCode::GENERAL,

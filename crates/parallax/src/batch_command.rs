@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parallax_batch::{
-    ApplyEnd, ApplyForm, BatchDirectory, BatchEnd, BatchError, ModelComparison, Plan, PlanTemplate,
+    ApplyEnd, ApplyMode, BatchDirectory, BatchEnd, BatchError, ModelComparison, Plan, PlanTemplate,
     QueueEvent, QueueOptions, SlurmOptions, Summary, apply_results, items, plan_lines,
     run_kubernetes, run_queue, run_slurm,
 };
@@ -176,7 +176,7 @@ fn results(action: BatchAction) -> Result<ExitCode, BatchError> {
     match action {
         BatchAction::Plan(typed) => plan_of(typed),
         BatchAction::Apply { dir, ids, branch, patch: _ } => {
-            let form = if branch { ApplyForm::Branch } else { ApplyForm::Patch };
+            let form = if branch { ApplyMode::Branch } else { ApplyMode::Patch };
             apply(&dir, &ids, form)
         }
         BatchAction::Compare { dir, json } => {
@@ -249,7 +249,7 @@ fn write_plan(file: &Path, lines: &str, force: bool) -> Result<(), BatchError> {
     }
 }
 
-fn apply(dir: &Path, ids: &[String], form: ApplyForm) -> Result<ExitCode, BatchError> {
+fn apply(dir: &Path, ids: &[String], form: ApplyMode) -> Result<ExitCode, BatchError> {
     let directory = BatchDirectory::open(dir)?;
     let mut conflicts = 0;
     apply_results(&directory, Path::new("."), form, ids, |id, end| {

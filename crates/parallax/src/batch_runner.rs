@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parallax_batch::{BatchDirectory, BatchLock, Serial, TaskRunner};
+use parallax_batch::{BatchDirectory, BatchLock, ProcessLock, TaskRunner};
 use parallax_exec::agent_process::MemoryLimits;
 use parallax_protocol::CancellationToken;
 use parallax_protocol::event::Failure;
@@ -28,7 +28,7 @@ pub(crate) fn runner(
             address_space: typed.memory.map(std::num::NonZeroU64::get),
             cgroup: None,
         },
-        serial: Arc::new(Serial::new(lock.serial.clone())),
+        serial: Arc::new(ProcessLock::new(lock.serial.clone())),
         lock: Arc::new(lock),
         stop_tools: CancellationToken::new(),
         branches: Default::default(),

@@ -50,7 +50,7 @@ const SUBCOMMANDS: &[&str] = &[
 /// [`Arguments`] without subcommands.
 #[derive(Debug, Parser)]
 #[command(name = "parallax", disable_version_flag = true, args_override_self = true)]
-struct PromptLine {
+struct TopLevelArguments {
     /// The prompt; words are joined with spaces
     #[arg(value_name = "PROMPT")]
     words: Vec<String>,
@@ -74,7 +74,7 @@ struct PromptLine {
 pub(crate) fn parser(argv: &[OsString]) -> Command {
     match names_subcommand(argv) {
         true => Arguments::command(),
-        false => PromptLine::command(),
+        false => TopLevelArguments::command(),
     }
 }
 
@@ -84,9 +84,9 @@ pub(crate) fn parser(argv: &[OsString]) -> Command {
 /// Returns the error or the help of the complete parser.
 pub(crate) fn parse(argv: &[OsString]) -> Result<Arguments, clap::Error> {
     if !names_subcommand(argv)
-        && let Ok(line) = PromptLine::try_parse_from(argv)
+        && let Ok(line) = TopLevelArguments::try_parse_from(argv)
     {
-        let PromptLine { words, session, printing, doubles, version } = line;
+        let TopLevelArguments { words, session, printing, doubles, version } = line;
         return Ok(Arguments { words, command: None, session, printing, doubles, version });
     }
     Arguments::try_parse_from(argv)
@@ -120,11 +120,11 @@ mod tests {
             let placed = command.get_arguments().map(|argument| argument.clone().display_order(0));
             placed.map(|argument| format!("{argument:?}")).collect()
         };
-        assert_eq!(arguments(PromptLine::command()), arguments(Arguments::command()));
+        assert_eq!(arguments(TopLevelArguments::command()), arguments(Arguments::command()));
         let settings = |command: Command| {
             (command.is_args_override_self(), command.is_disable_version_flag_set())
         };
-        assert_eq!(settings(PromptLine::command()), settings(Arguments::command()));
+        assert_eq!(settings(TopLevelArguments::command()), settings(Arguments::command()));
     }
 
     #[test]

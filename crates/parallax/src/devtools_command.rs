@@ -12,7 +12,7 @@ use parallax_sdk::SessionConfig;
 use parallax_serve::{DevToolsFiles, DevToolsServer};
 use parallax_sessions::SessionEntry;
 
-use crate::devtools_source::{InspectedSession, ShownSession};
+use crate::devtools_source::{InspectedSession, JournalLocation};
 use crate::extension_commands::launch;
 use crate::serve_command::new_token;
 
@@ -62,7 +62,7 @@ pub(crate) async fn run(arguments: DevToolsArguments) -> Result<ExitCode, Failur
 
 /// Finds a session by its id, or else the latest session of this project. A session that runs may
 /// not be saved yet, because it had no prompt.
-fn find_session(launch: &SessionConfig, id: Option<&str>) -> Result<ShownSession, Failure> {
+fn find_session(launch: &SessionConfig, id: Option<&str>) -> Result<JournalLocation, Failure> {
     let saved = launch.session_library().any_session(id.unwrap_or("latest"));
     let mut running = running_sessions(&launch.dirs()).into_iter();
     let unsaved = match id {
@@ -76,8 +76,8 @@ fn find_session(launch: &SessionConfig, id: Option<&str>) -> Result<ShownSession
         }),
     };
     match unsaved {
-        Some(session) => Ok(ShownSession::Running(session.project, session.id)),
-        None => Ok(ShownSession::Saved(Box::new(saved?))),
+        Some(session) => Ok(JournalLocation::Running(session.project, session.id)),
+        None => Ok(JournalLocation::Saved(Box::new(saved?))),
     }
 }
 
@@ -88,7 +88,7 @@ fn find_session(launch: &SessionConfig, id: Option<&str>) -> Result<ShownSession
 pub(crate) async fn bind(
     port: u16,
     launch: SessionConfig,
-    session: ShownSession,
+    session: JournalLocation,
 ) -> Result<DevToolsServer, String> {
     let files = DevToolsFiles { document: PAGE, style: STYLE, script: SCRIPT };
     let source = Arc::new(InspectedSession::new(launch, session));

@@ -10,22 +10,22 @@ use parallax_serve::DevToolsLinks;
 use parallax_tui::devtools::{DevToolsLink, DevToolsPages};
 
 use crate::devtools_command::{bind, random_token};
-use crate::devtools_source::ShownSession;
+use crate::devtools_source::JournalLocation;
 
 /// The servers that run, by session. They end with it.
 #[derive(Default)]
-pub(crate) struct OwnDevTools {
+pub(crate) struct DevToolsServers {
     running: Mutex<BTreeMap<String, DevToolsLinks>>,
     stop: CancellationToken,
 }
 
-impl Drop for OwnDevTools {
+impl Drop for DevToolsServers {
     fn drop(&mut self) {
         self.stop.cancel();
     }
 }
 
-impl OwnDevTools {
+impl DevToolsServers {
     async fn links(
         &self,
         launch: SessionConfig,
@@ -35,7 +35,7 @@ impl OwnDevTools {
         if let Some(links) = running().get(session.as_str()).cloned() {
             return Ok(links);
         }
-        let session_view = ShownSession::Running(launch.directory().to_owned(), session.clone());
+        let session_view = JournalLocation::Running(launch.directory().to_owned(), session.clone());
         let server = bind(0, launch, session_view).await?;
         let links = server.links();
         running().insert(session.as_str().to_owned(), links.clone());
@@ -45,7 +45,7 @@ impl OwnDevTools {
     }
 }
 
-impl DevToolsPages for OwnDevTools {
+impl DevToolsPages for DevToolsServers {
     fn link(
         &self,
         launch: SessionConfig,

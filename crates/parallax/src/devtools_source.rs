@@ -26,14 +26,14 @@ const BATCH: usize = 512 << 10;
 
 /// Where the journal of a session is.
 #[derive(Clone)]
-pub(crate) enum ShownSession {
+pub(crate) enum JournalLocation {
     /// Any session of the user.
     Saved(Box<SessionEntry>),
     /// A session that runs in this directory.
     Running(PathBuf, SessionId),
 }
 
-impl ShownSession {
+impl JournalLocation {
     fn id(&self) -> SessionId {
         match self {
             Self::Saved(entry) => SessionId::from(entry.id.as_str()),
@@ -58,7 +58,7 @@ impl ShownSession {
 /// The session that is shown.
 pub(crate) struct InspectedSession {
     launch: Arc<SessionConfig>,
-    session: ShownSession,
+    session: JournalLocation,
     messages: Arc<LiveMessages>,
     /// Started with the first page: without one, no viewer is attached.
     attached: OnceLock<()>,
@@ -66,7 +66,7 @@ pub(crate) struct InspectedSession {
 }
 
 impl InspectedSession {
-    pub(crate) fn new(launch: SessionConfig, session: ShownSession) -> Self {
+    pub(crate) fn new(launch: SessionConfig, session: JournalLocation) -> Self {
         Self {
             launch: Arc::new(launch),
             session,
@@ -187,7 +187,7 @@ async fn attach(launch: Arc<SessionConfig>, id: SessionId, live: Arc<LiveMessage
 /// Sends the records, and those that are added until the page is gone.
 async fn follow(
     launch: Arc<SessionConfig>,
-    session: ShownSession,
+    session: JournalLocation,
     live: Arc<LiveMessages>,
     sender: mpsc::Sender<DevToolsMessage>,
 ) {

@@ -17,7 +17,7 @@ use crate::hooks_command::{self, HooksAction};
 use crate::skills_command::{self, SkillsAction};
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum Extending {
+pub(crate) enum ExtensionCommand {
     /// Install and manage extensions
     #[command(alias = "extension")]
     Extensions {
@@ -70,7 +70,7 @@ pub(crate) struct Json {
     debug: bool,
 }
 
-impl Extending {
+impl ExtensionCommand {
     /// Runs the subcommand, prints its result, and returns the exit code.
     ///
     /// # Errors

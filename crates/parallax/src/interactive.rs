@@ -10,7 +10,7 @@ use parallax_sessions::SessionChoice;
 use parallax_tui::debug_console::LogBook;
 use parallax_tui::{ExitReason, TerminalOptions};
 
-use crate::devtools_pages::OwnDevTools;
+use crate::devtools_pages::DevToolsServers;
 use crate::session_flags::SessionFlags;
 use crate::{log, start};
 
@@ -61,7 +61,7 @@ pub(crate) async fn run(
         screen_reader: typed.screen_reader,
         warnings: typed.warnings,
         log: book,
-        devtools: Arc::new(OwnDevTools::default()),
+        devtools: Arc::new(DevToolsServers::default()),
         attached: None,
         process_start,
     };

@@ -18,7 +18,7 @@ use self::output_flags::output_options;
 use self::session_flags::session_flags;
 use crate::argument_values::{Format, InputFormat};
 use crate::arguments::{
-    Arguments, CliCommand, PolicyAction, SandboxAction, SchemaOf, SessionArguments, TrustAction,
+    Arguments, CliCommand, PolicyAction, SandboxAction, SchemaKind, SessionArguments, TrustAction,
     UndoArguments,
 };
 use crate::auth_command::AuthArguments;
@@ -29,14 +29,14 @@ use crate::completion_shell::CompletionShell;
 use crate::devtools_command::DevToolsArguments;
 use crate::doctor_command::DoctorArguments;
 use crate::eval_command::EvalArguments;
-use crate::extension_commands::{Extending, enable_log};
+use crate::extension_commands::{ExtensionCommand, enable_log};
 use crate::mcp_arguments::McpAction;
 use crate::models_command::ModelsArguments;
 use crate::review_command::ReviewArguments;
 use crate::serve_command::ServeArguments;
 use crate::session_flags::SessionFlags;
 use crate::sessions_arguments::SessionsArguments;
-use crate::startup_info::StartupFacts;
+use crate::startup_info::StartupInfo;
 use crate::stats_command::StatsArguments;
 use crate::usage::{self, Usage};
 use crate::worktrees_command::{self, WorktreesAction};
@@ -80,7 +80,7 @@ pub(crate) enum Invocation {
     /// List and check policy rules.
     Policy(PolicyAction),
     /// List and manage extensions, commands, skills, agents, and hooks.
-    Extending(Extending),
+    Extending(ExtensionCommand),
     Sessions(SessionsArguments),
     /// Manage the keys of providers.
     Auth(AuthArguments),
@@ -150,7 +150,7 @@ impl Invocation {
     ///
     /// # Errors
     /// Returns the reason if the command line is invalid.
-    pub(crate) fn read(argv: &[OsString], startup: &StartupFacts) -> Result<Self, InvocationError> {
+    pub(crate) fn read(argv: &[OsString], startup: &StartupInfo) -> Result<Self, InvocationError> {
         if let Some(usage) = usage::flag_as_prompt(argv) {
             return Err(usage.into());
         }
@@ -181,7 +181,7 @@ impl Invocation {
     }
 }
 
-fn understand(arguments: Arguments, startup: &StartupFacts) -> Result<Invocation, InvocationError> {
+fn understand(arguments: Arguments, startup: &StartupInfo) -> Result<Invocation, InvocationError> {
     if arguments.version {
         return Ok(Invocation::Version);
     }
@@ -226,9 +226,9 @@ fn understand(arguments: Arguments, startup: &StartupFacts) -> Result<Invocation
         Some(CliCommand::Doctor(doctor)) => return Ok(Invocation::Doctor(doctor)),
         Some(CliCommand::Schema { of }) => {
             let schema = match of {
-                SchemaOf::Events => parallax_headless::stream_schema(),
-                SchemaOf::Doctor => parallax_doctor::report_schema(),
-                SchemaOf::Settings => parallax_config::settings_schema(),
+                SchemaKind::Events => parallax_headless::stream_schema(),
+                SchemaKind::Doctor => parallax_doctor::report_schema(),
+                SchemaKind::Settings => parallax_config::settings_schema(),
             };
             return Ok(Invocation::Help(parallax_headless::json_document(&schema)));
         }
@@ -249,7 +249,7 @@ fn understand(arguments: Arguments, startup: &StartupFacts) -> Result<Invocation
         return Ok(Invocation::Demo);
     }
     if arguments.session.list_extensions {
-        return Ok(Invocation::Extending(Extending::list_extensions(
+        return Ok(Invocation::Extending(ExtensionCommand::list_extensions(
             arguments.printing.output_format.is_some_and(|format| format != Format::Text),
         )));
     }
@@ -397,7 +397,7 @@ fn understand(arguments: Arguments, startup: &StartupFacts) -> Result<Invocation
 /// Interprets `parallax worktrees`; `open` in a terminal starts a session in that directory.
 fn worktrees_of(
     action: WorktreesAction,
-    startup: &StartupFacts,
+    startup: &StartupInfo,
 ) -> Result<Invocation, InvocationError> {
     let WorktreesAction::Open { name } = &action else {
         return Ok(Invocation::Worktrees(action));

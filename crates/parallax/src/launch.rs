@@ -5,9 +5,9 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::path::PathBuf;
 
 use parallax_headless::{
-    ConversationSession, ErrorObject, ExitCode, Io, OutputFormat, OutputSchema, RunOptions,
-    Signals, print_command_output, report_error, report_failure, report_spent, run_on, run_prompt,
-    run_stream_input,
+    ConversationSession, ErrorObject, ExitCode, OutputFormat, OutputSchema, OutputWriters,
+    RunOptions, Signals, print_command_output, report_error, report_failure, report_spent, run_on,
+    run_prompt, run_stream_input,
 };
 use parallax_protocol::content::Part;
 use parallax_protocol::event::{EventBody, Failure, FailureKind, ItemDone, Level};
@@ -21,7 +21,7 @@ use crate::program_name::with_called_name;
 use crate::prompt_text::{StdinText, assemble, read_stdin};
 use crate::session_flags::SessionFlags;
 use crate::start::{self, StartedSession, delete_session, format_of, list_sessions, start};
-use crate::startup_info::StartupFacts;
+use crate::startup_info::StartupInfo;
 use crate::worktrees_command::{self, SessionWorktree};
 use crate::{
     acp_command, attach_command, auth_command, background_command, background_session,
@@ -51,7 +51,7 @@ fn print_or_fail(text: Result<String, Failure>) -> ExitCode {
 }
 
 /// Runs the invocation and returns the exit code.
-pub(crate) fn launch(invocation: Invocation, startup: StartupFacts) -> ExitCode {
+pub(crate) fn launch(invocation: Invocation, startup: StartupInfo) -> ExitCode {
     match invocation {
         // These start no runtime and open no file.
         Invocation::Help(text) => print(&with_called_name(&text)),
@@ -177,7 +177,7 @@ enum Prompts {
     Hosted(PathBuf),
 }
 
-async fn run(invocation: Invocation, startup: StartupFacts) -> Result<ExitCode, LaunchFailure> {
+async fn run(invocation: Invocation, startup: StartupInfo) -> Result<ExitCode, LaunchFailure> {
     let _file_limit = survive_file_limit();
     let (prompts, flags, output_options) = match invocation {
         Invocation::Help(text) => return Ok(print(&text)),
@@ -327,7 +327,7 @@ async fn worktree_run(
     prompts: Prompts,
     flags: SessionFlags,
     output_options: OutputOptions,
-    startup: StartupFacts,
+    startup: StartupInfo,
 ) -> Result<ExitCode, LaunchFailure> {
     if flags.worktree.is_some() {
         // An untrusted folder gets no worktree.
@@ -345,7 +345,7 @@ async fn headless(
     prompts: Prompts,
     flags: SessionFlags,
     output_options: OutputOptions,
-    startup: StartupFacts,
+    startup: StartupInfo,
 ) -> Result<ExitCode, LaunchFailure> {
     let launch =
         prepare(&flags).map_err(|failure| startup_failure(failure, output_options.format))?;
@@ -492,13 +492,21 @@ async fn run_prompts(
     events: &mut EventReader,
     prompts: Prompts,
     mut options: RunOptions,
-    startup: StartupFacts,
+    startup: StartupInfo,
 ) -> Result<ExitCode, Failure> {
     let prompt = match prompts {
         Prompts::Streamed => {
             let (ops, stdin) = (session.ops(), tokio::io::stdin());
             let session = ConversationSession { session, expand: start::expand(session) };
-            return Ok(run_stream_input(Io::standard(), ops, events, stdin, session, options).await);
+            return Ok(run_stream_input(
+                OutputWriters::standard(),
+                ops,
+                events,
+                stdin,
+                session,
+                options,
+            )
+            .await);
         }
         Prompts::Hosted(directory) => {
             let ops = session.ops();
@@ -519,7 +527,7 @@ async fn run_prompts(
     options.warnings.extend(stdin.warnings);
     // Without a prompt, the interrupted turn is continued.
     if session.is_cut_off() && prompt.is_none() && stdin.text.trim().is_empty() {
-        return Ok(run_on(Io::standard(), session.ops(), events, options).await);
+        return Ok(run_on(OutputWriters::standard(), session.ops(), events, options).await);
     }
     let prompt_text = assemble(&stdin.text, prompt.as_deref())?;
     // Runs concurrently, so that the prompt does not wait for files that it does not use.
@@ -540,9 +548,15 @@ async fn run_prompts(
         drop(signals);
         options.warnings.extend(command_warnings.await.unwrap_or_default());
         let ops = session.ops();
-        return Ok(
-            print_command_output(Io::standard(), ops, events, report, prompt_text, options).await
-        );
+        return Ok(print_command_output(
+            OutputWriters::standard(),
+            ops,
+            events,
+            report,
+            prompt_text,
+            options,
+        )
+        .await);
     }
     let ledger = session.ledger();
     let expanded = tokio::select! {
@@ -563,7 +577,8 @@ async fn run_prompts(
     if let Some(schema) = &options.schema {
         prompt.attachments.push(Part::text(schema.instruction()));
     }
-    Ok(run_prompt(Io::standard(), session.ops(), events, prompt, prompt_text, options).await)
+    Ok(run_prompt(OutputWriters::standard(), session.ops(), events, prompt, prompt_text, options)
+        .await)
 }
 
 /// Handles a signal that arrived before there was a prompt.
@@ -592,7 +607,7 @@ fn options(
     output_options: OutputOptions,
     format: OutputFormat,
     schema: Option<OutputSchema>,
-    startup: StartupFacts,
+    startup: StartupInfo,
 ) -> RunOptions {
     let mut warnings = output_options.warnings;
     warnings.extend(session.warnings.iter().cloned());

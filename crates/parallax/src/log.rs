@@ -32,7 +32,8 @@ pub(crate) fn collect(book: &LogBook, home: Option<&std::path::Path>) {
     let file = home.and_then(|home| open(home.join("logs")));
     let usual = if file.is_some() { "info,parallax_mcp::wire=debug" } else { "warn" };
     let filter = EnvFilter::try_from_env("PARALLAX_LOG").unwrap_or_else(|_| EnvFilter::new(usual));
-    let writers = Writers { book: book.clone(), file: file.map(|file| Arc::new(Mutex::new(file))) };
+    let writers =
+        LogWriterFactory { book: book.clone(), file: file.map(|file| Arc::new(Mutex::new(file))) };
     // This runs once at the start, so there is no other subscriber.
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
@@ -44,12 +45,12 @@ pub(crate) fn collect(book: &LogBook, home: Option<&std::path::Path>) {
 }
 
 /// Creates the writer of a line.
-struct Writers {
+struct LogWriterFactory {
     book: LogBook,
     file: Option<Arc<Mutex<File>>>,
 }
 
-impl<'a> MakeWriter<'a> for Writers {
+impl<'a> MakeWriter<'a> for LogWriterFactory {
     type Writer = LineWriter;
 
     fn make_writer(&'a self) -> LineWriter {

@@ -78,7 +78,7 @@ use std::io;
 use parallax_headless::{ExitCode, report_error, report_failure};
 
 use crate::invocation::{Invocation, InvocationError};
-use crate::startup_info::StartupFacts;
+use crate::startup_info::StartupInfo;
 
 #[cfg(target_env = "musl")]
 #[global_allocator]
@@ -104,7 +104,7 @@ fn main() -> std::process::ExitCode {
     if let Some(code) = completions::answer(&argv) {
         return code.into();
     }
-    let startup = StartupFacts::read();
+    let startup = StartupInfo::read();
     let normalized_args::NormalizedArgs { argv, before_subcommand } =
         normalized_args::normalize(&argv);
     if let Some((subcommand, mut flags)) = before_subcommand {

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use clap::{Args, ValueEnum};
 use parallax_headless::{
-    ExitCode, Io, OutputFormat, OutputSchema, RunOptions, json_document, run_prompt,
+    ExitCode, OutputFormat, OutputSchema, OutputWriters, RunOptions, json_document, run_prompt,
 };
 use parallax_protocol::content::Part;
 use parallax_protocol::event::{Failure, FailureKind};
@@ -229,7 +229,8 @@ async fn ask(arguments: &ReviewArguments, diff: &str) -> Result<Value, Failure> 
     prompt.attachments.push(Part::text(schema.instruction()));
     prompt.typed_command = Some("/review".to_owned());
     let output = CapturedOutput::default();
-    let io = Io { stdout: Box::new(output.clone()), stderr: Box::new(tokio::io::sink()) };
+    let io =
+        OutputWriters { stdout: Box::new(output.clone()), stderr: Box::new(tokio::io::sink()) };
     let options = RunOptions {
         format: OutputFormat::Json,
         quiet: true,

@@ -13,7 +13,7 @@ use parallax_sdk::LaunchOptions;
 use parallax_serve::{Backend, HttpServer, ServeOptions};
 use tokio::io::{AsyncBufRead, AsyncWrite};
 
-use crate::acp_command::Editor;
+use crate::acp_command::AcpHost;
 use crate::session_flags::SessionFlags;
 
 /// The variable that holds the token.
@@ -65,7 +65,7 @@ pub(crate) async fn run(arguments: ServeArguments) -> Result<ExitCode, Failure> 
         LaunchOptions { model: arguments.model, interactive: true, ..LaunchOptions::default() };
     let flags = SessionFlags { options, ..SessionFlags::default() };
     let backend = Arc::new(Sessions {
-        editor: Arc::new(Editor { flags }),
+        editor: Arc::new(AcpHost { flags }),
         shared: SharedSessions::default(),
     });
     let options = ServeOptions {
@@ -109,7 +109,7 @@ fn input(message: String) -> Failure {
 
 /// The sessions of all clients.
 struct Sessions {
-    editor: Arc<Editor>,
+    editor: Arc<AcpHost>,
     shared: SharedSessions,
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
-use parallax_sessions::export::ExportForm;
+use parallax_sessions::export::ExportFormat;
 
 /// `parallax sessions`.
 #[derive(Debug, Args)]
@@ -64,7 +64,7 @@ pub(crate) enum SessionsAction {
         out: Option<PathBuf>,
         /// Export format [default: from the file extension, otherwise Markdown]
         #[arg(long, value_enum)]
-        format: Option<Form>,
+        format: Option<ExportFormatArgument>,
         /// Output file, which must not exist yet [default: stdout]
         #[arg(short = 'f', long, value_name = "FILE")]
         output: Option<PathBuf>,
@@ -105,7 +105,7 @@ pub(crate) enum SessionsAction {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Form {
+pub(crate) enum ExportFormatArgument {
     /// Markdown
     #[value(alias = "markdown")]
     Md,
@@ -125,17 +125,17 @@ pub(crate) enum Form {
     Atif,
 }
 
-impl From<Form> for ExportForm {
-    fn from(form: Form) -> Self {
+impl From<ExportFormatArgument> for ExportFormat {
+    fn from(form: ExportFormatArgument) -> Self {
         match form {
-            Form::Md => Self::Markdown,
-            Form::Json => Self::Json,
-            Form::Jsonl => Self::Jsonl,
-            Form::Html => Self::Html,
-            Form::Claude => Self::Claude,
-            Form::Codex => Self::Codex,
-            Form::GeminiJson => Self::GeminiJson,
-            Form::Atif => Self::Atif,
+            ExportFormatArgument::Md => Self::Markdown,
+            ExportFormatArgument::Json => Self::Json,
+            ExportFormatArgument::Jsonl => Self::Jsonl,
+            ExportFormatArgument::Html => Self::Html,
+            ExportFormatArgument::Claude => Self::Claude,
+            ExportFormatArgument::Codex => Self::Codex,
+            ExportFormatArgument::GeminiJson => Self::GeminiJson,
+            ExportFormatArgument::Atif => Self::Atif,
         }
     }
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use parallax_headless::{ExitCode, OutputFormat, Sanitizer, one_line};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_sdk::SessionConfig;
-use parallax_sessions::export::{ENDINGS, ExportForm};
+use parallax_sessions::export::{ENDINGS, ExportFormat};
 use parallax_sessions::moves::{MoveResult, NewSession};
 use parallax_sessions::recorded_items::RecordedItem;
 use parallax_sessions::retention::CleanupResult;
@@ -40,7 +40,7 @@ pub(crate) fn run(arguments: &SessionsArguments) -> Result<ExitCode, Failure> {
             search(&launch, &SearchRequest { text, project_only, limit, rebuild })?
         }
         SessionsAction::Export { session, format, output, out, .. } => {
-            let form = format.map(ExportForm::from);
+            let form = format.map(ExportFormat::from);
             match (session, out) {
                 (Some(session), _) => export(&launch, session, form, output.as_deref())?,
                 (None, out) => export_all(&launch, form, out.as_deref().unwrap_or(Path::new(".")))?,
@@ -295,7 +295,7 @@ fn search(launch: &SessionConfig, search: &SearchRequest) -> Result<CommandResul
 fn export(
     launch: &SessionConfig,
     selector: &str,
-    form: Option<ExportForm>,
+    form: Option<ExportFormat>,
     output: Option<&Path>,
 ) -> Result<CommandResult, Failure> {
     let entry = launch.session_library().any_session(selector)?;
@@ -303,7 +303,7 @@ fn export(
     let output = output.filter(|file| *file != Path::new("-"));
     let form = match (form, output) {
         (Some(form), _) => form,
-        (None, Some(file)) if file.extension().is_some() => ExportForm::from_path(file)
+        (None, Some(file)) if file.extension().is_some() => ExportFormat::from_path(file)
             .ok_or_else(|| {
                 let ending = file.extension().unwrap_or_default().display();
                 let message = format!(
@@ -312,7 +312,7 @@ fn export(
                 );
                 Failure { kind: FailureKind::Input, message, status: None }
             })?,
-        _ => ExportForm::Markdown,
+        _ => ExportFormat::Markdown,
     };
     let document = launch.session_library().export_document(&entry, form)?;
     let Some(file) = output else {
@@ -332,10 +332,11 @@ fn export(
 /// Exports the sessions of all projects; reports the sessions that cannot be read.
 fn export_all(
     launch: &SessionConfig,
-    form: Option<ExportForm>,
+    form: Option<ExportFormat>,
     out: &Path,
 ) -> Result<CommandResult, Failure> {
-    let done = launch.session_library().export_all(form.unwrap_or(ExportForm::GeminiJson), out)?;
+    let done =
+        launch.session_library().export_all(form.unwrap_or(ExportFormat::GeminiJson), out)?;
     let count = done.files.len();
     let mut text =
         format!("Exported {count} sessions to {}\n", one_line(&out.display().to_string()));

@@ -258,16 +258,16 @@ impl InputContext {
                 && let Some(prompt) =
                     own_prompt(&launch, strip_parallax_prefix(name).unwrap_or(name), arguments)?
             {
-                return Ok(TypedLine::Prompt(prompt));
+                return Ok(StartupInput::Prompt(prompt));
             }
-            commands.prepare(&text, mode).map(TypedLine::Command)
+            commands.prepare(&text, mode).map(StartupInput::Command)
         });
         let read = preparing.await.map_err(|error| internal(&error.to_string()))??;
         let mut prepared = match read {
-            TypedLine::Prompt(prompt) => {
+            StartupInput::Prompt(prompt) => {
                 return Ok(ExpandedCommand { prompt, notices: Vec::new() });
             }
-            TypedLine::Command(prepared) => prepared,
+            StartupInput::Command(prepared) => prepared,
         };
         if let Some(approver) = approver {
             prepared.ask(&approver).await?;
@@ -286,7 +286,7 @@ fn plan_text(text: &str) -> Option<&str> {
 }
 
 /// The interpretation of a line with a command.
-enum TypedLine {
+enum StartupInput {
     /// The prompt of a built-in command.
     Prompt(Prompt),
     /// A custom command of the user.

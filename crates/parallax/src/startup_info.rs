@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 
 /// Facts that are read once at startup.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct StartupFacts {
+pub(crate) struct StartupInfo {
     pub(crate) stdin_is_terminal: bool,
     pub(crate) stdout_is_terminal: bool,
     /// Whether this is a CI run, where no user can answer.
@@ -19,7 +19,7 @@ pub(crate) struct StartupFacts {
     pub(crate) compatible_signals: bool,
 }
 
-impl StartupFacts {
+impl StartupInfo {
     /// Reads the environment.
     pub(crate) fn read() -> Self {
         Self {
@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn ci_runner_is_detected_unless_simulated() {
         let with = |names: &'static [(&str, &str)]| {
-            StartupFacts::from_environment(
+            StartupInfo::from_environment(
                 &move |name| {
                     let found = names.iter().find(|(known, _)| *known == name);
                     found.map(|(_, value)| OsString::from(value))

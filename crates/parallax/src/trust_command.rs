@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use parallax_config::trust::{self, TrustLevel, TrustReason};
 use parallax_config::trust_state::{self, TrustState};
-use parallax_config::{Acceptance, LoadOptions, LooseSettings, RulePlaces, TrustPreview};
+use parallax_config::{Acceptance, IgnoredSettings, LoadOptions, RuleFileSources, TrustPreview};
 use parallax_headless::{json_document, one_line};
 use parallax_protocol::code_text::code_text;
 use parallax_protocol::event::{Failure, FailureKind};
@@ -115,7 +115,7 @@ impl FolderState {
         Ok(matching.flat_map(|file| self.named_keys(file)).collect())
     }
 
-    fn named_keys(&self, file: &LooseSettings) -> Vec<String> {
+    fn named_keys(&self, file: &IgnoredSettings) -> Vec<String> {
         let path = file.file.strip_prefix(&self.folder).unwrap_or(&file.file);
         file.keys.iter().map(|key| format!("{key} ({})", path.display())).collect()
     }
@@ -226,7 +226,7 @@ fn add(mut place: FolderState, level: TrustLevel, settings: bool) -> Result<Trus
     let mut output = status(&place);
     let dirs = &place.trust_state.dirs;
     // The user has seen the current rules, so they are accepted.
-    let rules = parallax_config::policy_files(&RulePlaces::for_trusted(dirs, &place.folder));
+    let rules = parallax_config::policy_files(&RuleFileSources::for_trusted(dirs, &place.folder));
     parallax_config::accept_workspace_rules(dirs, &place.folder, &rules.files)
         .map_err(|error| config(&error))?;
     let mut accepted = Vec::new();

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use parallax_config::{Config, RuleFiles, RulePlaces, RulesChange, Settings};
+use parallax_config::{Config, RuleFileSources, RuleFiles, RulesChange, Settings};
 use parallax_policy::{RuleFile, SandboxTable, Tier};
 
 use crate::PolicySources;
@@ -21,7 +21,7 @@ impl PolicySources {
         let user = chosen(&self.policy_paths, settings.policy_paths());
         let admin = chosen(&self.admin_policy_paths, settings.admin_policy_paths());
         let cwd = &self.config.project;
-        parallax_config::policy_files(&RulePlaces {
+        parallax_config::policy_files(&RuleFileSources {
             dirs: &self.config.dirs,
             cwd,
             trusted: self.config.trust.trusted,

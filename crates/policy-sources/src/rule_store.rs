@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use parallax_config::{
-    RulePlaces, UserDirs, policy_files, save_accepted_rules, save_rule, workspace_rules_may_allow,
+    RuleFileSources, UserDirs, policy_files, save_accepted_rules, save_rule,
+    workspace_rules_may_allow,
 };
 use parallax_policy::{RuleFile, Tier};
 use parallax_protocol::policy::{RuleScope, RuleStore, SuggestedRule};
@@ -47,6 +48,6 @@ impl RuleStore for RuleFileStore {
 
 impl RuleFileStore {
     fn files(&self) -> Vec<RuleFile> {
-        policy_files(&RulePlaces::for_trusted(&self.dirs, &self.project)).files
+        policy_files(&RuleFileSources::for_trusted(&self.dirs, &self.project)).files
     }
 }

@@ -50,7 +50,7 @@ const READERS: &[&str] = &[
     "wc",
 ];
 
-pub(crate) struct QueriedCall<'a> {
+pub(crate) struct CallQuery<'a> {
     pub(crate) query: &'a Query<'a>,
     /// The effective mode; an untrusted folder cannot use the permissive modes.
     pub(crate) mode: ApprovalMode,
@@ -61,7 +61,7 @@ pub(crate) struct QueriedCall<'a> {
     paths: OnceCell<Vec<PathBuf>>,
 }
 
-impl<'a> QueriedCall<'a> {
+impl<'a> CallQuery<'a> {
     pub(crate) fn read(
         query: &'a Query<'a>,
         plans: Option<&'a Path>,

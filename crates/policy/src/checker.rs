@@ -5,7 +5,7 @@ use std::path::{Component, Path};
 use parallax_protocol::policy::Decision;
 use serde_json::Value;
 
-use crate::call::QueriedCall;
+use crate::call::CallQuery;
 use crate::conditions::Conditions;
 use crate::paths;
 use crate::rule::{Priority, RuleSource};
@@ -41,13 +41,13 @@ pub(crate) enum CheckerKind {
 }
 
 /// The reason a checker gives for rejecting a call.
-pub(crate) struct Objection {
+pub(crate) struct CheckerRejection {
     pub(crate) decision: Decision,
     pub(crate) reason: String,
 }
 
 impl Checker {
-    pub(crate) fn applies_to(&self, call: &QueriedCall<'_>) -> bool {
+    pub(crate) fn applies_to(&self, call: &CallQuery<'_>) -> bool {
         // In doubt, the checker applies.
         self.conditions.mismatch(call, Subject::Whole, Decision::Deny).is_none()
     }
@@ -64,9 +64,9 @@ impl Checker {
         }
     }
 
-    pub(crate) fn check(&self, call: &QueriedCall<'_>) -> Option<Objection> {
+    pub(crate) fn check(&self, call: &CallQuery<'_>) -> Option<CheckerRejection> {
         match &self.kind {
-            CheckerKind::External => Some(Objection {
+            CheckerKind::External => Some(CheckerRejection {
                 decision: Decision::Deny,
                 reason: format!(
                     "The external safety checker `{}` is not supported, and a checker that fails \
@@ -117,9 +117,9 @@ fn texts(value: &Value) -> Vec<&str> {
     }
 }
 
-fn object(path: &Path, call: &QueriedCall<'_>) -> Option<Objection> {
+fn object(path: &Path, call: &CallQuery<'_>) -> Option<CheckerRejection> {
     let roots = call.query.workspace;
-    let deny = |reason: String| Some(Objection { decision: Decision::Deny, reason });
+    let deny = |reason: String| Some(CheckerRejection { decision: Decision::Deny, reason });
     let Some(root) = roots.iter().find(|root| path.starts_with(root)) else {
         return deny(format!("`{}` is outside the workspace", path.display()));
     };
@@ -135,7 +135,7 @@ fn object(path: &Path, call: &QueriedCall<'_>) -> Option<Objection> {
     if let Some(name) = names.iter().find(closed) {
         return deny(format!("`{}` is protected because it contains `{name}`", path.display()));
     }
-    names.iter().any(|name| name == ".vscode").then(|| Objection {
+    names.iter().any(|name| name == ".vscode").then(|| CheckerRejection {
         decision: Decision::Ask,
         reason: format!("`{}` contains settings that can run programs", path.display()),
     })

@@ -7,7 +7,7 @@ use regex::Regex;
 use serde_json::Value;
 
 use crate::bash::Command;
-use crate::call::{QueriedCall, ShellCall};
+use crate::call::{CallQuery, ShellCall};
 use crate::command_prefix::{CommandPrefix, is_settled};
 use crate::path_condition::{PathGlob, PathScope};
 use crate::subject::Subject;
@@ -137,7 +137,7 @@ impl Conditions {
     /// subject; for other rules a part, or a possible match, is enough.
     pub(crate) fn mismatch(
         &self,
-        call: &QueriedCall<'_>,
+        call: &CallQuery<'_>,
         subject: Subject,
         decision: Decision,
     ) -> Option<Mismatch> {
@@ -148,7 +148,7 @@ impl Conditions {
             .or_else(|| self.paths_differ(call, decision))
     }
 
-    fn origin_differs(&self, call: &QueriedCall<'_>, decision: Decision) -> Option<Mismatch> {
+    fn origin_differs(&self, call: &CallQuery<'_>, decision: Decision) -> Option<Mismatch> {
         let origin = &call.query.origin;
         // A rule that denies or asks may match more broadly.
         if let (None, Some(server), Decision::Allow) = (&self.server, origin.server, decision) {
@@ -172,12 +172,12 @@ impl Conditions {
         (!annotated).then_some(Mismatch::Annotations)
     }
 
-    fn arguments_differ(&self, call: &QueriedCall<'_>, subject: Subject) -> Option<Mismatch> {
+    fn arguments_differ(&self, call: &CallQuery<'_>, subject: Subject) -> Option<Mismatch> {
         let pattern = self.arguments.as_ref()?;
         (!pattern.is_match(call.arguments(subject))).then_some(Mismatch::Arguments)
     }
 
-    fn paths_differ(&self, call: &QueriedCall<'_>, decision: Decision) -> Option<Mismatch> {
+    fn paths_differ(&self, call: &CallQuery<'_>, decision: Decision) -> Option<Mismatch> {
         if self.path_glob.is_none() && self.path_inside.is_none() {
             return None;
         }
@@ -206,7 +206,7 @@ impl Conditions {
 
     fn commands_differ(
         &self,
-        call: &QueriedCall<'_>,
+        call: &CallQuery<'_>,
         subject: Subject,
         decision: Decision,
     ) -> Option<Mismatch> {

@@ -3,7 +3,7 @@
 use parallax_protocol::tool::ToolKind;
 
 use crate::bash::{Command, Word};
-use crate::call::{QueriedCall, ShellCall};
+use crate::call::{CallQuery, ShellCall};
 use crate::command_prefix::is_settled;
 use crate::names::SHELL;
 use crate::paths;
@@ -14,7 +14,7 @@ const MAX_PREFIXES: usize = 6;
 
 /// Returns the flags that would allow the call, as the end of a sentence that begins with "it
 /// needs".
-pub(crate) fn needs(call: &QueriedCall<'_>) -> String {
+pub(crate) fn needs(call: &CallQuery<'_>) -> String {
     if let Some(shell) = &call.shell {
         return match prefixes(shell) {
             Some(prefixes) => {

@@ -52,7 +52,7 @@ pub use policy_engine::Policy;
 pub use problem::{Problem, ProblemKind, Severity};
 pub use rule::{Priority, Rule, RuleSource};
 pub use rule_file::{RuleFile, Tier};
-pub use sandbox_table::{CommandRow, ModeRow, SandboxTable};
+pub use sandbox_table::{ModePermissions, ProgramPermissions, SandboxTable};
 pub use settings::PolicyOptions;
 pub use suggested_rule_file::{AddError, add_to_file, suggested_rule_toml};
 pub use tool_pattern::ToolPattern;

@@ -7,7 +7,7 @@ use parallax_protocol::policy::ApprovalMode;
 
 use crate::bash::{self, RedirectionKind};
 use crate::build_guard::{BuildFileGuard, is_build_file};
-use crate::call::{QueriedCall, ShellCall, WriteTarget};
+use crate::call::{CallQuery, ShellCall, WriteTarget};
 use crate::{paths, taint};
 
 /// A reason to request approval.
@@ -55,7 +55,7 @@ pub(crate) struct LineContext {
 
 /// Returns all reasons to request approval, the most serious first.
 pub(crate) fn approval_reasons(
-    call: &QueriedCall<'_>,
+    call: &CallQuery<'_>,
     shell: &ShellCall<'_>,
     granted: &Permissions,
     circumstances: &LineContext,
@@ -138,7 +138,7 @@ pub(crate) fn approval_reasons(
     doubts
 }
 
-fn build_files(call: &QueriedCall<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<ApprovalReason>) {
+fn build_files(call: &CallQuery<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<ApprovalReason>) {
     let written = shell.written().iter().filter_map(WriteTarget::path);
     if let Some(path) = written.into_iter().find(|path| is_build_file(path)) {
         doubts.push(ApprovalReason::when_not_allowed(
@@ -162,13 +162,13 @@ fn build_files(call: &QueriedCall<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<A
 }
 
 /// Returns the commands of the line that destroy data, as written.
-pub(crate) fn destructive_commands(call: &QueriedCall<'_>, shell: &ShellCall<'_>) -> Vec<String> {
+pub(crate) fn destructive_commands(call: &CallQuery<'_>, shell: &ShellCall<'_>) -> Vec<String> {
     let mut doubts = Vec::new();
     destruction(call, shell, &mut doubts);
     doubts.into_iter().filter_map(|doubt| doubt.destroyed_by).collect()
 }
 
-fn destruction(call: &QueriedCall<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<ApprovalReason>) {
+fn destruction(call: &CallQuery<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<ApprovalReason>) {
     let own = |word: &bash::Word| match shell.paths_for(word).as_slice() {
         [] => false,
         places => places.iter().all(|place| match place {
@@ -215,7 +215,7 @@ fn destruction(call: &QueriedCall<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<A
 }
 
 fn outside(
-    call: &QueriedCall<'_>,
+    call: &CallQuery<'_>,
     shell: &ShellCall<'_>,
     granted: &Permissions,
     doubts: &mut Vec<ApprovalReason>,
@@ -246,7 +246,7 @@ fn outside(
     }
 }
 
-fn protected(call: &QueriedCall<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<ApprovalReason>) {
+fn protected(call: &CallQuery<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<ApprovalReason>) {
     let roots = call.query.workspace;
     let needs_approval =
         |path: &Path| call.folders.protected.hold(path) || paths::is_agent_rules(path, roots);

@@ -14,7 +14,7 @@ use parallax_protocol::policy::{
 use parallax_protocol::protected_links::FindLinkTargets;
 
 use crate::build_guard::BuildFileGuard;
-use crate::call::{QueriedCall, ShellCall, tool_names};
+use crate::call::{CallQuery, ShellCall, tool_names};
 use crate::line_checks;
 use crate::paths::ProtectedPaths;
 use crate::rule::{Rule, RuleSource};
@@ -110,22 +110,22 @@ impl Policy {
         }
     }
 
-    pub(crate) fn read<'a>(&'a self, query: &'a Query<'a>) -> QueriedCall<'a> {
+    pub(crate) fn read<'a>(&'a self, query: &'a Query<'a>) -> CallQuery<'a> {
         let home = self.home.as_deref();
         let plans = self.plans.as_deref();
         let links = self.links.as_deref();
-        QueriedCall::read(query, plans, &self.temporary, home, links, self.substitutions)
+        CallQuery::read(query, plans, &self.temporary, home, links, self.substitutions)
     }
 
     /// Returns the rule that decides: the first that matches. A rule that may only tighten does not
     /// override a denial by a later rule.
-    fn find(&self, call: &QueriedCall<'_>, subject: Subject, trace: &mut Trace) -> Option<&Rule> {
+    fn find(&self, call: &CallQuery<'_>, subject: Subject, trace: &mut Trace) -> Option<&Rule> {
         self.find_among(call, subject, trace, |_| true)
     }
 
     fn find_among(
         &self,
-        call: &QueriedCall<'_>,
+        call: &CallQuery<'_>,
         subject: Subject,
         trace: &mut Trace,
         counts: impl Fn(&Rule) -> bool,
@@ -153,7 +153,7 @@ impl Policy {
         held
     }
 
-    fn finding(&self, call: &QueriedCall<'_>, rule: Option<&Rule>) -> TentativeDecision {
+    fn finding(&self, call: &CallQuery<'_>, rule: Option<&Rule>) -> TentativeDecision {
         let tool = call.query.tool;
         let Some(rule) = rule else {
             let reason = format!("No rule covers `{tool}`, so it requires approval");
@@ -201,7 +201,7 @@ impl Policy {
         finding
     }
 
-    fn decide(&self, call: &QueriedCall<'_>, trace: &mut Trace) -> TentativeDecision {
+    fn decide(&self, call: &CallQuery<'_>, trace: &mut Trace) -> TentativeDecision {
         if job_credentials::accesses_credentials(call.query) {
             return TentativeDecision::new(
                 Decision::Deny,
@@ -233,7 +233,7 @@ impl Policy {
         paths.iter().any(|path| protected.hold(path))
     }
 
-    fn policy_decision(&self, call: &QueriedCall<'_>, trace: &mut Trace) -> PolicyDecision {
+    fn policy_decision(&self, call: &CallQuery<'_>, trace: &mut Trace) -> PolicyDecision {
         let finding = self.decide(call, trace);
         let mut policy_decision =
             PolicyDecision::new(finding.decision, finding.rule, finding.reason);

@@ -15,7 +15,7 @@ use crate::toml_table::{self, LineNumbers, TypeMismatch, Value, flag, texts};
 
 /// What commands may do in a mode.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ModeRow {
+pub struct ModePermissions {
     /// Whether commands can reach other hosts.
     pub network: bool,
     /// Whether the workspace is read-only, except for approved tools.
@@ -33,7 +33,7 @@ pub struct ModeRow {
 
 /// What a specific program may do.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct CommandRow {
+pub struct ProgramPermissions {
     /// Absolute paths of files and directories that the program may read and write.
     pub allowed_paths: Vec<PathBuf>,
     /// Whether the program can reach other hosts.
@@ -43,11 +43,11 @@ pub struct CommandRow {
 /// The contents of `sandbox.toml`, or the defaults.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SandboxTable {
-    plan: ModeRow,
-    default: ModeRow,
-    accept_edits: ModeRow,
-    yolo: ModeRow,
-    commands: BTreeMap<String, CommandRow>,
+    plan: ModePermissions,
+    default: ModePermissions,
+    accept_edits: ModePermissions,
+    yolo: ModePermissions,
+    commands: BTreeMap<String, ProgramPermissions>,
 }
 
 const READERS: &[&str] =
@@ -56,7 +56,7 @@ const EDITORS: &[&str] = &["sed", "grep", "awk", "perl", "cat", "echo"];
 
 impl Default for SandboxTable {
     fn default() -> Self {
-        let row = |tools: &[&str]| ModeRow {
+        let row = |tools: &[&str]| ModePermissions {
             network: false,
             readonly: false,
             approved_tools: tools.iter().map(|tool| (*tool).to_owned()).collect(),
@@ -65,10 +65,10 @@ impl Default for SandboxTable {
             host_loopback: Some(false),
         };
         Self {
-            plan: ModeRow { readonly: true, ..row(&[]) },
+            plan: ModePermissions { readonly: true, ..row(&[]) },
             default: row(READERS),
             accept_edits: row(EDITORS),
-            yolo: ModeRow { network: true, host_loopback: None, caches: true, ..row(&[]) },
+            yolo: ModePermissions { network: true, host_loopback: None, caches: true, ..row(&[]) },
             commands: BTreeMap::new(),
         }
     }
@@ -76,7 +76,7 @@ impl Default for SandboxTable {
 
 impl SandboxTable {
     /// Returns the row of a mode.
-    pub fn mode(&self, mode: ApprovalMode) -> &ModeRow {
+    pub fn mode(&self, mode: ApprovalMode) -> &ModePermissions {
         match mode {
             ApprovalMode::Plan => &self.plan,
             ApprovalMode::Default => &self.default,
@@ -86,7 +86,7 @@ impl SandboxTable {
     }
 
     /// Returns the row of a mode, for changes by settings.
-    pub fn mode_mut(&mut self, mode: ApprovalMode) -> &mut ModeRow {
+    pub fn mode_mut(&mut self, mode: ApprovalMode) -> &mut ModePermissions {
         match mode {
             ApprovalMode::Plan => &mut self.plan,
             ApprovalMode::Default => &mut self.default,
@@ -96,7 +96,7 @@ impl SandboxTable {
     }
 
     /// Returns the row of a program, by its base name.
-    pub fn command(&self, name: &str) -> Option<&CommandRow> {
+    pub fn command(&self, name: &str) -> Option<&ProgramPermissions> {
         self.commands.get(name)
     }
 
@@ -148,7 +148,7 @@ impl SandboxTable {
     }
 }
 
-impl ModeRow {
+impl ModePermissions {
     /// Whether commands can reach servers on this host.
     pub fn reaches_this_machine(&self) -> bool {
         self.host_loopback.unwrap_or(self.network)
@@ -166,7 +166,7 @@ impl ModeRow {
     }
 }
 
-impl CommandRow {
+impl ProgramPermissions {
     /// Returns the permissions beyond the sandbox.
     pub(crate) fn grants(&self, home: Option<&Path>) -> Permissions {
         let write = self.allowed_paths.iter().map(|path| match (path.strip_prefix("~"), home) {
@@ -271,7 +271,7 @@ impl SandboxTableParser<'_> {
         }
     }
 
-    fn mode(&mut self, row: &mut ModeRow, table: &DeTable<'_>) {
+    fn mode(&mut self, row: &mut ModePermissions, table: &DeTable<'_>) {
         for (key, value) in table {
             let key = key.get_ref().as_ref();
             let switch = match key {
@@ -315,7 +315,7 @@ impl SandboxTableParser<'_> {
         }
     }
 
-    fn command(&mut self, row: &mut CommandRow, table: &DeTable<'_>) {
+    fn command(&mut self, row: &mut ProgramPermissions, table: &DeTable<'_>) {
         for (key, value) in table {
             match key.get_ref().as_ref() {
                 "allowed_paths" | "allowedPaths" => match texts(value) {

@@ -7,7 +7,7 @@ use parallax_protocol::policy::{ApprovalMode, SuggestedRule};
 use parallax_protocol::tool::ToolKind;
 
 use crate::bash::{self, Command};
-use crate::call::{QueriedCall, ShellCall, WriteTarget};
+use crate::call::{CallQuery, ShellCall, WriteTarget};
 use crate::command_prefix::{is_settled, quote_word};
 use crate::hint;
 use crate::names::{NARROWED, SHELL};
@@ -121,7 +121,7 @@ const RUN_ANYTHING: &[&str] = &[
 /// Returns the suggested rules for a call that requires approval; `permissions` are the permissions
 /// that the approval request also covers.
 pub(crate) fn suggested_rules(
-    call: &QueriedCall<'_>,
+    call: &CallQuery<'_>,
     permissions: &Permissions,
 ) -> Vec<SuggestedRule> {
     let permissions = permissions.clone().union(&call.query.effects.permissions);
@@ -138,7 +138,7 @@ pub(crate) fn suggested_rules(
     unique
 }
 
-fn base(call: &QueriedCall<'_>, permissions: &Permissions) -> SuggestedRule {
+fn base(call: &CallQuery<'_>, permissions: &Permissions) -> SuggestedRule {
     const MODES: [ApprovalMode; 4] =
         [ApprovalMode::Plan, ApprovalMode::Default, ApprovalMode::AutoEdit, ApprovalMode::Yolo];
     SuggestedRule {
@@ -193,7 +193,7 @@ fn short_source(source: &str) -> String {
 }
 
 /// Returns why there are no suggested rules for the call, for display.
-pub(crate) fn no_rule_message(call: &QueriedCall<'_>) -> String {
+pub(crate) fn no_rule_message(call: &CallQuery<'_>) -> String {
     let of_line = call.shell.as_ref().and_then(|shell| {
         let redirects = shell.redirections().next().is_some();
         no_rule_reason(shell, &commands_to_name(shell, redirects))
@@ -202,7 +202,7 @@ pub(crate) fn no_rule_message(call: &QueriedCall<'_>) -> String {
 }
 
 fn for_line(
-    call: &QueriedCall<'_>,
+    call: &CallQuery<'_>,
     shell: &ShellCall<'_>,
     permissions: &Permissions,
 ) -> Vec<SuggestedRule> {
@@ -355,7 +355,7 @@ fn program(command: &Command) -> Option<String> {
     is_simple.then(|| join_words(&[text]))
 }
 
-fn for_tool(call: &QueriedCall<'_>, permissions: &Permissions) -> Vec<SuggestedRule> {
+fn for_tool(call: &CallQuery<'_>, permissions: &Permissions) -> Vec<SuggestedRule> {
     let query = call.query;
     let talks = matches!(query.kind, ToolKind::Communicate | ToolKind::SwitchMode | ToolKind::Plan);
     if talks || matches!(query.tool, "ask_user" | "enter_plan_mode" | "exit_plan_mode") {
@@ -388,7 +388,7 @@ fn for_tool(call: &QueriedCall<'_>, permissions: &Permissions) -> Vec<SuggestedR
 
 /// Returns one glob for the files that a line with redirections reads and writes, or `None` if no
 /// files can be named.
-fn files_of(call: &QueriedCall<'_>, shell: &ShellCall<'_>) -> Option<String> {
+fn files_of(call: &CallQuery<'_>, shell: &ShellCall<'_>) -> Option<String> {
     let known = shell.written().iter().all(|place| place.path().is_some());
     let mut globs: Vec<String> = Vec::new();
     for path in call.paths() {

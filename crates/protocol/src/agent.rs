@@ -10,7 +10,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::checkpoint::Checkpoints;
-use crate::content::Sealed;
+use crate::content::SealedContent;
 use crate::context::FolderContext;
 use crate::notice_level::Level;
 use crate::store::{CompactionRecord, Store};
@@ -76,7 +76,7 @@ pub struct AgentTask<'a> {
 }
 
 /// The tools, prompts, and resources of a started subagent.
-pub struct AgentKit {
+pub struct SubagentResources {
     /// The tools, including the one that accepts its result.
     pub tools: Vec<Arc<dyn Tool>>,
     /// The system prompt.
@@ -99,7 +99,7 @@ pub struct AgentWorkspace {
     pub checkpoints: Option<Arc<dyn Checkpoints>>,
     /// Context files of its directories.
     pub folder_context: Arc<dyn FolderContext>,
-    /// Ends the work there; must be called after [`AgentKit::close`].
+    /// Ends the work there; must be called after [`SubagentResources::close`].
     pub finish: FinishWorkspace,
 }
 
@@ -137,7 +137,7 @@ pub struct AgentJournal {
     /// The first message to the subagent; `None` for a new run.
     pub task: Option<String>,
     /// The contents so far.
-    pub contents: Vec<Sealed>,
+    pub contents: Vec<SealedContent>,
     /// Compactions that replace the first contents.
     pub compactions: Vec<CompactionRecord>,
     /// The results of an unfinished step, by the index of the call.
@@ -190,7 +190,7 @@ pub trait Agents: Send + Sync {
         task: AgentTask<'_>,
         tools: SessionTools,
         result: AgentResult,
-    ) -> Result<AgentKit, String>;
+    ) -> Result<SubagentResources, String>;
 }
 
 /// The first words of a prompt for coordinator mode, in which the model only coordinates subagents.

@@ -387,18 +387,18 @@ impl Content {
         })
     }
     /// Serializes this content and fixes its bytes.
-    pub fn seal(&self) -> Sealed {
+    pub fn seal(&self) -> SealedContent {
         // Serializing a map of strings and JSON values cannot fail.
         let json =
             serde_json::value::to_raw_value(self).unwrap_or_else(|_| RawValue::NULL.to_owned());
-        Sealed::from_valid_json(self.role, json)
+        SealedContent::from_valid_json(self.role, json)
     }
 }
 
 impl Content {
     /// Fixes the bytes of a model content and stores the provider data next to them. Thoughts are
     /// removed from the JSON; their data is kept. `model` is the full name of the model.
-    pub fn seal_for(&self, model: &str) -> Sealed {
+    pub fn seal_for(&self, model: &str) -> SealedContent {
         if !self.parts.iter().any(|part| part.opaque.is_some() || part.is_thought()) {
             return self.seal().with_origin(model, Vec::new());
         }
@@ -468,20 +468,20 @@ impl Origin {
 /// contents, so that a content is always sent byte for byte as it was first sent, and a request is
 /// built by copying.
 #[derive(Debug, Clone)]
-pub struct Sealed {
+pub struct SealedContent {
     inner: Arc<ContentBytes>,
     /// `None` if the content was produced in the format of the Gemini API and has no provider data.
     origin: Option<Arc<Origin>>,
 }
 
-/// A separate struct, so that cloning a [`Sealed`] shares the bytes.
+/// A separate struct, so that cloning a [`SealedContent`] shares the bytes.
 #[derive(Debug)]
 struct ContentBytes {
     role: Role,
     json: Box<RawValue>,
 }
 
-impl Sealed {
+impl SealedContent {
     /// Creates a sealed content from the JSON of a journal or an import, keeping its bytes.
     ///
     /// # Errors
@@ -531,19 +531,19 @@ impl Sealed {
     }
 }
 
-impl PartialEq for Sealed {
+impl PartialEq for SealedContent {
     fn eq(&self, other: &Self) -> bool {
         self.json() == other.json()
     }
 }
 
-impl Serialize for Sealed {
+impl Serialize for SealedContent {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         self.inner.json.serialize(serializer)
     }
 }
 
-impl<'de> Deserialize<'de> for Sealed {
+impl<'de> Deserialize<'de> for SealedContent {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = Box::<RawValue>::deserialize(deserializer)?;
         Self::from_json(raw).map_err(serde::de::Error::custom)
@@ -627,7 +627,7 @@ mod tests {
     fn sealed_contents_round_trip_byte_equal() {
         let text = r#"{"parts":[{"text":"\u0041 \/"}],"role":"user","extra":[1, 2]}"#;
         let raw = RawValue::from_string(text.to_owned()).expect("json");
-        let sealed = Sealed::from_json(raw).expect("content");
+        let sealed = SealedContent::from_json(raw).expect("content");
         assert_eq!(serde_json::to_string(&sealed).expect("json"), text);
     }
 }

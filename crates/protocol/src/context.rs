@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::content::Sealed;
+use crate::content::SealedContent;
 
 /// A named source at the beginning of the session's context, such as a memory file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,13 +24,13 @@ pub trait FolderContext: Send + Sync {
     fn discover(&self, touched: &[PathBuf]) -> Option<String>;
 
     /// Marks context that is not in `contents`, the new history, as not sent.
-    fn retain_sent(&self, contents: &[Sealed]);
+    fn retain_sent(&self, contents: &[SealedContent]);
 
     /// Returns a new instance for another conversation in the same directories (a subagent).
     fn new_instance(&self) -> Arc<dyn FolderContext>;
 
     /// Marks context that is in `contents`, the resumed history, as sent.
-    fn resume(&self, contents: &[Sealed]);
+    fn resume(&self, contents: &[SealedContent]);
 }
 
 /// The files that the user has open in an editor, as context for the model.
@@ -57,7 +57,7 @@ pub trait EditorContext: Send + Sync {
     Deserialize,
     schemars::JsonSchema,
 )]
-pub struct ResultPlace {
+pub struct ResultLocation {
     /// The index of its content, from 0 over all contents that the session ever had.
     pub content: usize,
     /// The index of the part in that content.
@@ -122,7 +122,7 @@ impl BlockKind {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ContextItem {
     /// The position.
-    pub place: ResultPlace,
+    pub place: ResultLocation,
     /// The tool name.
     pub tool: String,
     /// The arguments of the call, shortened.

@@ -19,7 +19,7 @@ use crate::image::Image;
 use crate::model::{Citation, Retry};
 use crate::process::{BackgroundProcess, Screen};
 use crate::routing::{Fallback, Route};
-use crate::tool::Advance;
+use crate::tool::ProgressUpdate;
 use std::sync::Arc;
 
 pub use self::approval::{ApprovalRequest, Question};
@@ -87,7 +87,7 @@ pub enum EventBody {
         /// The item.
         item: ItemId,
         /// The progress.
-        advance: Advance,
+        advance: ProgressUpdate,
     },
     /// Progress of a subagent. A slow reader receives only the newest report.
     Agent {

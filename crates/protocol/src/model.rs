@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::content::{Part, Sealed};
+use crate::content::{Part, SealedContent};
 use crate::grounding::{Grounding, PageReads};
 use crate::price::Price;
 use crate::routing::{FallbackModel, Routes};
@@ -22,7 +22,7 @@ pub struct Request {
     /// The system prompt; empty = none.
     pub system: std::sync::Arc<str>,
     /// The contents, oldest first.
-    pub contents: Vec<Sealed>,
+    pub contents: Vec<SealedContent>,
     /// The tools that are offered.
     pub tools: ToolSet,
     /// Generation settings of the user or the caller, with wire names (`temperature`,

@@ -70,7 +70,7 @@ pub struct RequestEnd<'a> {
     /// Usage, cost, duration, and error class.
     pub call: &'a ModelCall,
     /// The response; `None` for a failed attempt.
-    pub response: Option<ResponseFacts<'a>>,
+    pub response: Option<ResponseInfo<'a>>,
     /// The HTTP status of a failure, if there was one.
     pub status: Option<u16>,
     /// The address of the service, if it is known.
@@ -79,7 +79,7 @@ pub struct RequestEnd<'a> {
 
 /// A model response.
 #[derive(Debug, Default)]
-pub struct ResponseFacts<'a> {
+pub struct ResponseInfo<'a> {
     /// The parts, merged as in the history.
     pub parts: &'a [Part],
     /// The finish reason, as the provider names it.
@@ -169,14 +169,14 @@ pub trait Observer: Send + Sync {
     fn observe(&self, scope: &EventScope, observation: &Observation<'_>);
     /// Returns the trace context of a span, for a process or server that works on its behalf; `None`
     /// if the session is part of no trace.
-    fn trace_headers(&self, _scope: &EventScope, _span: SpanOf<'_>) -> Option<TraceHeaders> {
+    fn trace_headers(&self, _scope: &EventScope, _span: SpanSubject<'_>) -> Option<TraceHeaders> {
         None
     }
 }
 
 /// The subject of a span.
 #[derive(Debug, Clone, Copy)]
-pub enum SpanOf<'a> {
+pub enum SpanSubject<'a> {
     /// The turn.
     Turn,
     /// The tool call of this item.

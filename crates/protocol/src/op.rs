@@ -9,7 +9,7 @@ use crate::Object;
 use crate::approval_mode::ApprovalMode;
 use crate::budget::{BudgetKind, BudgetScope};
 use crate::content::Part;
-use crate::context::ResultPlace;
+use crate::context::ResultLocation;
 use crate::ids::{ApprovalId, ItemId, SteerId};
 use crate::policy::{RuleScope, SuggestedRule};
 use crate::process::TerminalSize;
@@ -65,14 +65,14 @@ pub enum Op {
     /// Replaces tool results with notes in all later requests. Like a compaction, it happens
     /// immediately between turns or before the next request, and it can be undone. An event reports
     /// the result.
-    DropResults(Vec<ResultPlace>),
+    DropResults(Vec<ResultLocation>),
     /// Replaces the instructions of an activated skill with a note, so that they no longer apply.
     /// Works like [`Op::DropResults`].
     UnloadSkill(String),
     /// Pins or unpins a tool result: compaction neither shortens nor drops pinned results.
     Pin {
         /// The position of the result.
-        place: ResultPlace,
+        place: ResultLocation,
         /// Whether the result is pinned.
         on: bool,
     },

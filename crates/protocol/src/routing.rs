@@ -12,12 +12,12 @@ pub struct Routes {
     /// The model that classifies unclear prompts.
     pub classifier: String,
     /// The form of its answer.
-    pub scale: Scale,
+    pub scale: ClassifierAnswerFormat,
 }
 
 /// The form of a classifier's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scale {
+pub enum ClassifierAnswerFormat {
     /// One of two words.
     Choice,
     /// A number from 1 to 100.
@@ -26,7 +26,7 @@ pub enum Scale {
 
 /// How the model is chosen.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Router {
+pub enum RoutingMode {
     /// By rules, and by a classifier if they do not decide.
     #[default]
     On,

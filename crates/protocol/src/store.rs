@@ -11,8 +11,8 @@ use crate::Object;
 use crate::approval_mode::ApprovalMode;
 use crate::budget::{BudgetKind, BudgetScope, BudgetUse};
 use crate::call_status::CallDecision;
-use crate::content::{Content, OpaqueItem, Part, PartView, Sealed};
-use crate::context::ResultPlace;
+use crate::content::{Content, OpaqueItem, Part, PartView, SealedContent};
+use crate::context::ResultLocation;
 use crate::event::CompactionMethod;
 use crate::ids::{CallId, SessionId};
 use crate::requests::Requests;
@@ -30,7 +30,7 @@ use crate::usage::Usage;
 #[serde(rename_all = "snake_case")]
 pub enum Record {
     /// The first line.
-    Session(SessionHead),
+    Session(JournalHeader),
     /// A final content: a user prompt, a model answer, or a repair.
     Content(ContentRecord),
     /// A piece of an answer that is still being received, up to a token from which the service
@@ -112,13 +112,13 @@ pub struct PlanRecord {
 pub struct PinRecord {
     /// The position of the result.
     #[serde(flatten)]
-    pub place: ResultPlace,
+    pub place: ResultLocation,
     /// Whether the result is pinned and thus never shortened.
     pub on: bool,
 }
 
 /// Returns the results that are pinned after the given records.
-pub fn pins<'a>(records: impl IntoIterator<Item = &'a Record>) -> BTreeSet<ResultPlace> {
+pub fn pins<'a>(records: impl IntoIterator<Item = &'a Record>) -> BTreeSet<ResultLocation> {
     let mut pins = BTreeSet::new();
     for record in records {
         match record {
@@ -254,13 +254,13 @@ pub struct CompactionRecord {
     /// Tokens of the request after the compaction.
     pub after: u64,
     /// The replacement, in order.
-    pub pieces: Vec<Piece>,
+    pub pieces: Vec<CompactedEntry>,
 }
 
 /// A piece of the shorter form.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Piece {
+pub enum CompactedEntry {
     /// Unchanged contents: the range from the first position to before the second.
     #[serde(rename = "kept")]
     Unchanged(usize, usize),
@@ -269,20 +269,20 @@ pub enum Piece {
         /// The position of the original content.
         at: usize,
         /// The content that is sent.
-        wire: Sealed,
+        wire: SealedContent,
     },
     /// A content that was not in the session.
     #[serde(rename = "made")]
     Created {
         /// The content that is sent.
-        wire: Sealed,
+        wire: SealedContent,
     },
 }
 
 /// The first line of a journal.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct SessionHead {
+pub struct JournalHeader {
     /// The format version: 1.
     pub version: u32,
     /// The session id.
@@ -307,7 +307,7 @@ pub struct ContentRecord {
     /// When, RFC 3339.
     pub time: String,
     /// The content as it is sent.
-    pub wire: Sealed,
+    pub wire: SealedContent,
     /// The prompt as typed, if the content contains more (`@` files, context).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display: Option<String>,
@@ -404,7 +404,7 @@ impl UnfinishedAnswer {
 
 impl ContentRecord {
     /// Returns the content with its model and provider data.
-    pub fn to_sealed(&self) -> Sealed {
+    pub fn to_sealed(&self) -> SealedContent {
         match &self.model {
             Some(model) => self.wire.clone().with_origin(model, self.opaque.clone()),
             None => self.wire.clone(),
@@ -414,10 +414,10 @@ impl ContentRecord {
 
 /// A prompt of a session and its position: a target for a rewind.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PromptMark {
+pub struct RewindTarget {
     /// Its turn, counted over all processes of the session. Removed prompts leave gaps, so that
     /// every checkpoint belongs to exactly one turn. For the number that users see, use
-    /// [`PromptMark::number`].
+    /// [`RewindTarget::number`].
     pub turn: u64,
     /// The number of contents before it.
     pub at: usize,
@@ -431,7 +431,7 @@ pub struct PromptMark {
     pub lines_removed: u64,
 }
 
-impl PromptMark {
+impl RewindTarget {
     /// Returns the number by which users refer to the prompt of a turn: its position among the
     /// current prompts, from 1. `None` if the prompt was removed.
     pub fn number(marks: &[Self], turn: u64) -> Option<u64> {
@@ -578,7 +578,7 @@ impl Store for NoStore {
 /// then the parts of the tail (steering messages). Each argument is the JSON array of its record;
 /// an object counts as an array of one element, and anything else is ignored. The raw text is
 /// copied, so that the engine and a reader of the journal get the same bytes.
-pub fn assemble_round(results: &[&RawValue], tail: Option<&RawValue>) -> Sealed {
+pub fn assemble_round(results: &[&RawValue], tail: Option<&RawValue>) -> SealedContent {
     let size: usize = results.iter().map(|raw| raw.get().len()).sum();
     let mut json = String::with_capacity(size + tail.map_or(0, |raw| raw.get().len()) + 32);
     json.push_str(r#"{"role":"user","parts":["#);
@@ -602,7 +602,7 @@ pub fn assemble_round(results: &[&RawValue], tail: Option<&RawValue>) -> Sealed 
     json.push_str("]}");
     // Joining raw JSON values this way yields valid JSON, so this cannot fail.
     let json = RawValue::from_string(json).unwrap_or_else(|_| RawValue::NULL.to_owned());
-    Sealed::from_valid_json(crate::content::Role::User, json)
+    SealedContent::from_valid_json(crate::content::Role::User, json)
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ pub use self::display::{Display, FileDiff, FileTexts, Preview, Todo, TodoStatus}
 pub use self::outcome::{
     HookOutput, ModelOutput, SandboxOverhead, SessionChange, ToolError, ToolErrorKind, ToolResult,
 };
-pub use self::progress::{Advance, NoProgress, Progress};
+pub use self::progress::{NoProgress, Progress, ProgressUpdate};
 
 /// The kind of a tool, with the names that UIs and ACP use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
@@ -71,7 +71,7 @@ pub struct ToolSpec {
     pub kind: ToolKind,
     /// Whether calls run alone: an exclusive call is prepared and run only after all earlier calls
     /// finished, and all later calls wait for it.
-    pub sharing: Sharing,
+    pub sharing: Concurrency,
     /// Other names of the same tool (old names; class-style names of settings such as
     /// `ReadFileTool`). A response carries the name that the model used.
     pub aliases: Vec<String>,
@@ -80,7 +80,7 @@ pub struct ToolSpec {
 /// Whether a call may run concurrently with others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Sharing {
+pub enum Concurrency {
     /// Concurrently with other shared calls.
     Shared,
     /// Alone.

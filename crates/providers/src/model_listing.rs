@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use parallax_model_http::ListedModel;
-use parallax_models::{Abilities, ModelTable, Provider, ThinkingControl};
+use parallax_models::{ModelCapabilities, ModelTable, Provider, ThinkingControl};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::price::Price;
@@ -32,7 +32,7 @@ pub struct KnownModel {
     /// Its list price, if known.
     pub price: Option<Price>,
     /// The kinds of input, and how its thinking is controlled.
-    pub abilities: Abilities,
+    pub abilities: ModelCapabilities,
 }
 
 impl KnownModel {

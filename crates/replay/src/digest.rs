@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::path::Path;
 
-use parallax_protocol::content::{Role, Sealed};
+use parallax_protocol::content::{Role, SealedContent};
 use parallax_protocol::model::Request;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -25,14 +25,14 @@ pub(crate) struct Digest {
     pub(crate) hashes: Vec<String>,
     #[serde(default)]
     pub(crate) last_user_text: String,
-    /// How contents are hashed: see [`DigestForm`]. Earlier versions hashed them as they are.
+    /// How contents are hashed: see [`DigestMode`]. Earlier versions hashed them as they are.
     #[serde(default, skip_serializing_if = "is_exact")]
     pub(crate) form: u32,
 }
 
 /// How contents are hashed.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum DigestForm<'a> {
+pub(crate) enum DigestMode<'a> {
     /// As they are: 0.
     Exact,
     /// Without what differs in every run: 1.
@@ -46,7 +46,7 @@ fn is_exact(form: &u32) -> bool {
 
 impl Digest {
     /// Computes the digest of a request whose responses are recorded without `secrets`.
-    pub(crate) fn for_request(request: &Request, secrets: &Secrets, form: DigestForm<'_>) -> Self {
+    pub(crate) fn for_request(request: &Request, secrets: &Secrets, form: DigestMode<'_>) -> Self {
         let mut whole = Sha256::new();
         let mut hashes = Vec::with_capacity(request.contents.len());
         for content in &request.contents {
@@ -64,8 +64,8 @@ impl Digest {
             hashes,
             last_user_text: truncate(&text, 300).to_owned(),
             form: match form {
-                DigestForm::Exact => 0,
-                DigestForm::Reproducible(_) => 1,
+                DigestMode::Exact => 0,
+                DigestMode::Reproducible(_) => 1,
             },
         }
     }
@@ -75,18 +75,18 @@ impl Digest {
 /// date, paths, and directory tree differ in every session. Secrets are redacted in model contents,
 /// as in the recording.
 pub(crate) fn replayable<'a>(
-    content: &'a Sealed,
+    content: &'a SealedContent,
     secrets: &Secrets,
-    form: DigestForm<'_>,
+    form: DigestMode<'_>,
 ) -> Cow<'a, str> {
     let json = without_session_values(content, secrets);
     match form {
-        DigestForm::Exact => json,
-        DigestForm::Reproducible(volatile) => volatile.replace(json),
+        DigestMode::Exact => json,
+        DigestMode::Reproducible(volatile) => volatile.replace(json),
     }
 }
 
-fn without_session_values<'a>(content: &'a Sealed, secrets: &Secrets) -> Cow<'a, str> {
+fn without_session_values<'a>(content: &'a SealedContent, secrets: &Secrets) -> Cow<'a, str> {
     let json = content.json();
     let may_differ = match content.role() {
         Role::User => json.contains("session_context>"),

@@ -14,7 +14,7 @@ use parallax_protocol::{BoxFuture, BoxStream, CancellationToken};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::digest::{Digest, DigestForm};
+use crate::digest::{Digest, DigestMode};
 use crate::recorded_error::RecordedError;
 use crate::recording_redaction::Secrets;
 use crate::regular_file::special;
@@ -129,7 +129,7 @@ impl RecordingWriter {
 
     /// Returns the digest of a request, in the full format.
     fn digest(&self, request: &Request) -> Option<Digest> {
-        let form = DigestForm::Reproducible(&self.volatile);
+        let form = DigestMode::Reproducible(&self.volatile);
         self.is_full().then(|| Digest::for_request(request, &self.secrets, form))
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use parallax_protocol::model::{ModelError, Request};
 
-use crate::digest::{Digest, DigestForm, replayable};
+use crate::digest::{Digest, DigestMode, replayable};
 use crate::playback::{PlaybackModel, ReplySource};
 use crate::recording_redaction::Secrets;
 use crate::script::{Script, ScriptError, ScriptReply};
@@ -50,7 +50,7 @@ impl ReplySource for RecordedReplies {
         let digest = |form| Digest::for_request(request, &Secrets::default(), form);
         let digests = self
             .strict
-            .then(|| [digest(DigestForm::Exact), digest(DigestForm::Reproducible(&self.volatile))]);
+            .then(|| [digest(DigestMode::Exact), digest(DigestMode::Reproducible(&self.volatile))]);
         let found = self.script.take_reply(method, request, Path::new(""), &|line| match (
             &digests,
             &line.digest,
@@ -91,7 +91,7 @@ impl RecordedReplies {
                 at + 1,
                 now.hashes.len(),
                 then.hashes.len(),
-                truncate(&replayable(content, &Secrets::default(), DigestForm::Exact), 600)
+                truncate(&replayable(content, &Secrets::default(), DigestMode::Exact), 600)
             ),
             None => format!(
                 "{} contents were recorded and {} are sent",

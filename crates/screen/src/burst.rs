@@ -19,7 +19,7 @@ const PIECE: usize = 1 << 20;
 
 /// The keys of the current burst that are not delivered yet.
 #[derive(Debug, Default)]
-pub(crate) struct Burst {
+pub(crate) struct KeyBurst {
     pending_keys: Vec<Key>,
     /// When the newest key of the burst arrived.
     newest: Option<Instant>,
@@ -29,7 +29,7 @@ pub(crate) struct Burst {
     is_paste: bool,
 }
 
-impl Burst {
+impl KeyBurst {
     /// Takes the items decoded at `now` and leaves those that can be delivered now.
     pub fn take(&mut self, decoded: &mut Vec<DecodedInput>, now: Instant) {
         let mut out = Vec::with_capacity(decoded.len());
@@ -128,7 +128,7 @@ mod tests {
     /// Returns what is delivered for pieces of text that arrive at these times (milliseconds).
     fn delivered(pieces: &[(u64, &str)]) -> String {
         let start = Instant::now();
-        let mut burst = Burst::default();
+        let mut burst = KeyBurst::default();
         let mut out = Vec::new();
         for (at, text) in pieces {
             let now = start + Duration::from_millis(*at);
@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn typed_keys_are_delivered_immediately() {
         let now = Instant::now();
-        let mut burst = Burst::default();
+        let mut burst = KeyBurst::default();
         let mut decoded = vec![as_key(Key::plain(KeyCode::Char('a')))];
         burst.take(&mut decoded, now);
         assert_eq!(decoded.len(), 1);
@@ -225,7 +225,7 @@ mod tests {
     #[test]
     fn huge_paste_is_delivered_in_pieces() {
         let now = Instant::now();
-        let mut burst = Burst::default();
+        let mut burst = KeyBurst::default();
         let keys = |count| std::iter::repeat_n(as_key(Key::plain(KeyCode::Char('x'))), count);
         let mut decoded: Vec<DecodedInput> =
             keys(1).chain([as_key(Key::plain(KeyCode::Enter))]).collect();

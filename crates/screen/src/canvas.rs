@@ -49,7 +49,7 @@ pub(crate) struct Canvas {
     pending_live: Option<Live>,
     frames: u64,
     /// The frame whose position has not been reported yet.
-    sent_frame: Option<Sent>,
+    sent_frame: Option<PendingFrame>,
     broken: Option<StaleRows>,
     /// Number of window rows from the cursor's row on, if the terminal reports it.
     rows_below: Option<usize>,
@@ -79,7 +79,7 @@ type Live = (Vec<Line>, Option<(u16, u16)>);
 
 /// A frame whose answer is pending.
 #[derive(Debug)]
-struct Sent {
+struct PendingFrame {
     frame: u64,
     at: Instant,
     size: (u16, u16),
@@ -105,7 +105,7 @@ struct StaleRows {
     scrolled_out_rows: usize,
 }
 
-impl Sent {
+impl PendingFrame {
     /// Returns how many painted rows scrolled out at the top of the window in which this move up
     /// ended.
     fn scrolled_out_rows(&self, place: CursorReply) -> usize {
@@ -288,7 +288,7 @@ impl Canvas {
         let at = Instant::now();
         let frame = self.frames;
         let rows_below = self.rows_below.take();
-        self.sent_frame = Some(Sent {
+        self.sent_frame = Some(PendingFrame {
             frame,
             at,
             size,

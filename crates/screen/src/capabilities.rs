@@ -1,7 +1,7 @@
 //! Terminal capabilities, from the environment and the terminal's answers.
 
 use crate::paint::PaintOptions;
-use crate::picture::Graphics;
+use crate::picture::GraphicsProtocol;
 use crate::sgr::ColorDepth;
 
 /// Terminals with relevant differences.
@@ -143,27 +143,27 @@ impl Capabilities {
     }
 
     /// Returns the graphics protocol, if any.
-    pub fn graphics(&self) -> Option<Graphics> {
+    pub fn graphics(&self) -> Option<GraphicsProtocol> {
         use TerminalKind as T;
         match self.terminal {
             // They draw what they support themselves and hide the rest from the terminal behind
             // them.
-            T::Tmux | T::Screen => self.sixel.then_some(Graphics::Sixel),
+            T::Tmux | T::Screen => self.sixel.then_some(GraphicsProtocol::Sixel),
             T::Dumb | T::LinuxConsole => None,
-            T::Iterm | T::WezTerm => Some(Graphics::Iterm),
-            T::Kitty | T::Ghostty => Some(Graphics::Kitty),
-            _ if self.kitty_graphics => Some(Graphics::Kitty),
+            T::Iterm | T::WezTerm => Some(GraphicsProtocol::Iterm),
+            T::Kitty | T::Ghostty => Some(GraphicsProtocol::Kitty),
+            _ if self.kitty_graphics => Some(GraphicsProtocol::Kitty),
             // Its image add-on supports both, and this one keeps all colors.
-            T::Vscode if self.sixel => Some(Graphics::Iterm),
-            _ => self.sixel.then_some(Graphics::Sixel),
+            T::Vscode if self.sixel => Some(GraphicsProtocol::Iterm),
+            _ => self.sixel.then_some(GraphicsProtocol::Sixel),
         }
     }
 
     /// Whether pictures may be sent with this protocol if the user asks for it: a multiplexer
     /// misreads unknown sequences.
-    pub fn may_send(&self, graphics: Graphics) -> bool {
+    pub fn may_send(&self, graphics: GraphicsProtocol) -> bool {
         match self.terminal {
-            TerminalKind::Tmux | TerminalKind::Screen => graphics == Graphics::Sixel,
+            TerminalKind::Tmux | TerminalKind::Screen => graphics == GraphicsProtocol::Sixel,
             TerminalKind::Dumb | TerminalKind::LinuxConsole => false,
             _ => true,
         }
@@ -318,23 +318,29 @@ mod tests {
     #[test]
     fn image_protocol_follows_the_terminal() {
         let by_name = |name, value| detect(&[(name, value)]).graphics();
-        assert_eq!(by_name("KITTY_WINDOW_ID", "1"), Some(Graphics::Kitty));
-        assert_eq!(by_name("TERM", "xterm-ghostty"), Some(Graphics::Kitty));
-        assert_eq!(by_name("TERM_PROGRAM", "iTerm.app"), Some(Graphics::Iterm));
-        assert_eq!(by_name("TERM_PROGRAM", "WezTerm"), Some(Graphics::Iterm));
+        assert_eq!(by_name("KITTY_WINDOW_ID", "1"), Some(GraphicsProtocol::Kitty));
+        assert_eq!(by_name("TERM", "xterm-ghostty"), Some(GraphicsProtocol::Kitty));
+        assert_eq!(by_name("TERM_PROGRAM", "iTerm.app"), Some(GraphicsProtocol::Iterm));
+        assert_eq!(by_name("TERM_PROGRAM", "WezTerm"), Some(GraphicsProtocol::Iterm));
         for name in ["vscode", "Apple_Terminal", "alacritty", "xyz"] {
             assert_eq!(by_name("TERM_PROGRAM", name), None, "{name}");
         }
         let output = |variables: &[_], kitty, sixel| {
             Capabilities { kitty_graphics: kitty, sixel, ..detect(variables) }.graphics()
         };
-        assert_eq!(output(&[("TERM", "xterm")], false, true), Some(Graphics::Sixel));
-        assert_eq!(output(&[("KONSOLE_VERSION", "230800")], true, true), Some(Graphics::Kitty));
-        assert_eq!(output(&[("TERM_PROGRAM", "vscode")], false, true), Some(Graphics::Iterm));
+        assert_eq!(output(&[("TERM", "xterm")], false, true), Some(GraphicsProtocol::Sixel));
+        assert_eq!(
+            output(&[("KONSOLE_VERSION", "230800")], true, true),
+            Some(GraphicsProtocol::Kitty)
+        );
+        assert_eq!(
+            output(&[("TERM_PROGRAM", "vscode")], false, true),
+            Some(GraphicsProtocol::Iterm)
+        );
         let inside = [("TMUX", "/x"), ("KITTY_WINDOW_ID", "1")];
         assert_eq!(output(&inside, true, false), None);
-        assert_eq!(output(&inside, false, true), Some(Graphics::Sixel));
-        assert!(!detect(&inside).may_send(Graphics::Kitty));
-        assert!(detect(&[("TERM", "xterm")]).may_send(Graphics::Kitty));
+        assert_eq!(output(&inside, false, true), Some(GraphicsProtocol::Sixel));
+        assert!(!detect(&inside).may_send(GraphicsProtocol::Kitty));
+        assert!(detect(&[("TERM", "xterm")]).may_send(GraphicsProtocol::Kitty));
     }
 }

@@ -14,17 +14,17 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use crate::burst::Burst;
+use crate::burst::KeyBurst;
 use crate::decode::{Decoder, DecoderOptions};
 use crate::key::InputEvent;
-use crate::shared::Shared;
+use crate::shared::SharedScreen;
 
 const READ_SIZE: usize = 16 << 10;
 
 /// The receiving end of input events.
 #[derive(Debug)]
 pub struct Input {
-    shared: Arc<Shared>,
+    shared: Arc<SharedScreen>,
     /// Missing outside a tokio runtime: size changes are then noticed when a frame is drawn.
     window_changes: Option<Signal>,
     continues: Option<Signal>,
@@ -33,7 +33,7 @@ pub struct Input {
 }
 
 impl Input {
-    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+    pub(crate) fn new(shared: Arc<SharedScreen>) -> Self {
         let listen =
             |kind| tokio::runtime::Handle::try_current().ok().and_then(|_| signal(kind).ok());
         Self {
@@ -101,13 +101,13 @@ async fn wait_until(deadline: Option<Instant>) {
 /// The reading thread.
 #[derive(Debug)]
 pub(crate) struct InputThread {
-    shared: Arc<Shared>,
+    shared: Arc<SharedScreen>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl InputThread {
     pub fn start(
-        shared: &Arc<Shared>,
+        shared: &Arc<SharedScreen>,
         wakes: OwnedFd,
         options: DecoderOptions,
         early: usize,
@@ -130,10 +130,10 @@ impl Drop for InputThread {
 }
 
 /// Reads until stopped. `early` is how many bytes were typed before raw mode.
-fn read(shared: &Shared, wakes: &OwnedFd, mut decoder: Decoder, mut early: usize) {
+fn read(shared: &SharedScreen, wakes: &OwnedFd, mut decoder: Decoder, mut early: usize) {
     let mut buffer = vec![0; READ_SIZE];
     let mut decoded = Vec::new();
-    let mut burst = Burst::default();
+    let mut burst = KeyBurst::default();
     let mut waiting_since = Instant::now();
     while let Some(may_read) = shared.terminal.wait_for_turn() {
         let now = Instant::now();

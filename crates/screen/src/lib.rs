@@ -40,7 +40,9 @@ pub use line::{Line, Span};
 pub use mode::Mode;
 pub use osc::{Notify, TaskbarProgress};
 pub use paint::PaintOptions;
-pub use picture::{Drawing, Graphics, Picture, PictureError, PictureHead, PictureKind};
+pub use picture::{
+    GraphicsCapabilities, GraphicsProtocol, ImageError, ImageFormat, ImageHeader, TerminalImage,
+};
 pub use region::{Frame, Region};
 pub use screen::{Screen, ScreenOptions};
 pub use sgr::ColorDepth;

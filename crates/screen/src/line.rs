@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::picture::Picture;
+use crate::picture::TerminalImage;
 use crate::style::Style;
 use crate::width::text_width;
 
@@ -43,9 +43,9 @@ pub struct Line {
     pub spans: Vec<Span>,
     /// The style of the rest of the row up to the right edge; `None` leaves it empty.
     pub fill_style: Option<Style>,
-    /// The picture drawn after the spans, over this row and those below it ([`Picture::lines`]).
+    /// The picture drawn after the spans, over this row and those below it ([`TerminalImage::lines`]).
     /// Only finished rows show it.
-    pub picture: Option<Arc<Picture>>,
+    pub picture: Option<Arc<TerminalImage>>,
 }
 
 impl Line {
@@ -98,7 +98,7 @@ impl From<Vec<Span>> for Line {
     }
 }
 
-impl Picture {
+impl TerminalImage {
     /// Returns the rows that the picture occupies, after `indent` blank columns.
     pub fn lines(self: &Arc<Self>, indent: usize) -> Vec<Line> {
         let mut lines = vec![Line::EMPTY; self.size().1];

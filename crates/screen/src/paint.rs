@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::picture::Picture;
+use crate::picture::TerminalImage;
 use crate::row::{Glyph, Row};
 use crate::sgr::{self, ColorDepth, number};
 use crate::style::Style;
@@ -240,7 +240,7 @@ impl Painter {
 
     /// Draws a picture starting at a cell. Its rows exist and are blank, and there is one below
     /// them, so that no terminal scrolls. Returns the cursor to that cell.
-    pub fn draw_picture(&mut self, x: usize, y: usize, picture: &Picture) {
+    pub fn draw_picture(&mut self, x: usize, y: usize, picture: &TerminalImage) {
         self.plain();
         self.move_to(x, y);
         self.output.extend_from_slice(b"\x1b7");

@@ -14,7 +14,7 @@ mod tests;
 
 use thiserror::Error;
 
-pub use read::PictureKind;
+pub use read::ImageFormat;
 
 use pixels::Pixels;
 
@@ -33,7 +33,7 @@ const TRIES: usize = 12;
 
 /// The graphics protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Graphics {
+pub enum GraphicsProtocol {
     /// The kitty graphics protocol.
     Kitty,
     /// iTerm2 inline images (OSC 1337).
@@ -44,9 +44,9 @@ pub enum Graphics {
 
 /// The drawing capabilities of the terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Drawing {
+pub struct GraphicsCapabilities {
     /// The graphics protocol.
-    pub graphics: Graphics,
+    pub graphics: GraphicsProtocol,
     /// The width and height of a cell in pixels.
     pub cell: (u16, u16),
     /// Maximum number of colors in a sixel picture.
@@ -55,9 +55,9 @@ pub struct Drawing {
 
 /// The properties of a picture known before it is decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PictureHead {
+pub struct ImageHeader {
     /// The format.
-    pub kind: PictureKind,
+    pub kind: ImageFormat,
     /// The width in pixels.
     pub width: u32,
     /// The height in pixels.
@@ -66,7 +66,7 @@ pub struct PictureHead {
 
 /// Why a picture is not shown.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum PictureError {
+pub enum ImageError {
     /// Unknown format.
     #[error("not a PNG, JPEG, GIF, or WebP image")]
     Unknown,
@@ -89,25 +89,25 @@ pub enum PictureError {
 
 /// An encoded picture with its size in columns and rows.
 #[derive(PartialEq, Eq)]
-pub struct Picture {
+pub struct TerminalImage {
     columns: usize,
     rows: usize,
     bytes: Vec<u8>,
 }
 
-impl std::fmt::Debug for Picture {
+impl std::fmt::Debug for TerminalImage {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { columns, rows, bytes } = self;
         write!(formatter, "Picture({columns}×{rows}, {} bytes)", bytes.len())
     }
 }
 
-impl Picture {
+impl TerminalImage {
     /// Detects the format and size of a file from its first bytes, without decoding it.
     ///
     /// # Errors
     /// Returns an error if the format is unknown or the size is not supported.
-    pub fn head(bytes: &[u8]) -> Result<PictureHead, PictureError> {
+    pub fn head(bytes: &[u8]) -> Result<ImageHeader, ImageError> {
         read::head(bytes)
     }
 
@@ -118,17 +118,17 @@ impl Picture {
     /// Returns an error if the data is not a picture, or too large to decode.
     pub fn new(
         bytes: &[u8],
-        drawing: &Drawing,
+        drawing: &GraphicsCapabilities,
         (columns, rows): (usize, usize),
-    ) -> Result<Self, PictureError> {
+    ) -> Result<Self, ImageError> {
         let pixels = read::decode(bytes)?;
         let cell = (usize::from(drawing.cell.0.max(1)), usize::from(drawing.cell.1.max(1)));
         let mut max_size = (columns.max(1) * cell.0, rows.max(1) * cell.1);
-        if drawing.graphics == Graphics::Sixel {
+        if drawing.graphics == GraphicsProtocol::Sixel {
             max_size = (max_size.0.min(MAX_SIXEL_SIDE), max_size.1.min(MAX_SIXEL_SIDE));
         }
         match drawing.graphics {
-            Graphics::Sixel => Self::as_sixels(&pixels, cell, max_size, drawing.colors),
+            GraphicsProtocol::Sixel => Self::as_sixels(&pixels, cell, max_size, drawing.colors),
             graphics => Self::as_png(&pixels, cell, max_size, graphics),
         }
     }
@@ -138,8 +138,8 @@ impl Picture {
         pixels: &Pixels,
         cell: (usize, usize),
         max_size: (usize, usize),
-        graphics: Graphics,
-    ) -> Result<Self, PictureError> {
+        graphics: GraphicsProtocol,
+    ) -> Result<Self, ImageError> {
         let size = scale_to_fit(pixels.size(), max_size);
         let (columns, rows) = (size.0.div_ceil(cell.0), size.1.div_ceil(cell.1));
         // Pad with transparent pixels to cell borders, so that nothing is stretched.
@@ -152,7 +152,7 @@ impl Picture {
             let drawn = (drawn.0.min(canvas.0), drawn.1.min(canvas.1));
             let png = send::png(&pixels.scale_down(drawn).on_larger_canvas(canvas))?;
             let bytes = match graphics {
-                Graphics::Iterm => send::iterm(&png, columns, rows),
+                GraphicsProtocol::Iterm => send::iterm(&png, columns, rows),
                 _ => send::kitty(&png, columns, rows),
             };
             if bytes.len() <= MAX_SENT {
@@ -160,7 +160,7 @@ impl Picture {
             }
             share *= 0.7;
         }
-        Err(PictureError::TooMuch)
+        Err(ImageError::TooMuch)
     }
 
     /// Encodes sixels, which are not scaled: if too large, with fewer colors or smaller.
@@ -169,7 +169,7 @@ impl Picture {
         cell: (usize, usize),
         max_size: (usize, usize),
         colors: usize,
-    ) -> Result<Self, PictureError> {
+    ) -> Result<Self, ImageError> {
         let whole = scale_to_fit(pixels.size(), max_size);
         let (mut size, mut colors) = (whole, colors.clamp(2, 256));
         for _ in 0..TRIES {
@@ -184,7 +184,7 @@ impl Picture {
                 false => size = shrink(size, 0.7),
             }
         }
-        Err(PictureError::TooMuch)
+        Err(ImageError::TooMuch)
     }
 
     /// Returns the size in columns and rows.

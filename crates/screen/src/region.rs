@@ -12,7 +12,7 @@ use std::sync::Arc;
 use crate::align::align;
 use crate::line::Line;
 use crate::paint::{PaintOptions, Painter, VerticalMove};
-use crate::picture::Picture;
+use crate::picture::TerminalImage;
 use crate::row::Row;
 
 /// Erases the cursor's row and everything below. The first column is overwritten instead: if the
@@ -171,12 +171,12 @@ impl Region {
 
     /// Returns the pictures of finished rows. Pictures too high or too wide for the window are
     /// omitted; the first row of a high one would scroll out before the last is there.
-    fn placed_pictures<'a>(&self, commit: &'a [Line]) -> Vec<PlacedPicture<'a>> {
+    fn placed_pictures<'a>(&self, commit: &'a [Line]) -> Vec<PositionedImage<'a>> {
         let placed = |(y, line): (usize, &'a Line)| {
             let picture = line.picture.as_deref()?;
             let (x, (columns, rows)) = (line.width(), picture.size());
             let fits = rows < self.height && x + columns <= self.columns;
-            fits.then_some(PlacedPicture { x, y, picture })
+            fits.then_some(PositionedImage { x, y, picture })
         };
         commit.iter().enumerate().filter_map(placed).collect()
     }
@@ -254,7 +254,7 @@ impl Region {
     }
 
     /// More rows than the window has: paints each before it scrolls out at the top.
-    fn stream(&self, painter: &mut Painter, new: &[Arc<Row>], pictures: &[PlacedPicture<'_>]) {
+    fn stream(&self, painter: &mut Painter, new: &[Arc<Row>], pictures: &[PositionedImage<'_>]) {
         let empty = Arc::<Row>::default();
         for (y, row) in new.iter().enumerate() {
             if y >= self.rows.len() {
@@ -347,10 +347,10 @@ impl Region {
 }
 
 /// A picture and the cell of the frame where it begins.
-struct PlacedPicture<'a> {
+struct PositionedImage<'a> {
     x: usize,
     y: usize,
-    picture: &'a Picture,
+    picture: &'a TerminalImage,
 }
 
 /// Rows on the terminal and the cursor in them.

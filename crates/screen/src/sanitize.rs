@@ -17,7 +17,7 @@ pub fn sanitize(text: &str) -> String {
 
 /// A piece of text as a terminal would parse it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TextPiece<'a> {
+pub enum TextSegment<'a> {
     /// Visible characters.
     Text(&'a str),
     /// A complete escape sequence.
@@ -28,18 +28,18 @@ pub enum TextPiece<'a> {
 
 /// Returns the pieces of a text in order. A sequence never extends past the end of its line, so
 /// that the result for a line does not depend on what follows.
-pub fn pieces(text: &str) -> impl Iterator<Item = TextPiece<'_>> {
+pub fn pieces(text: &str) -> impl Iterator<Item = TextSegment<'_>> {
     let mut rest = text;
     std::iter::from_fn(move || {
         let first = rest.chars().next()?;
         let (piece, length) = if first == '\u{1b}' {
             let length = sequence_length(rest);
-            (TextPiece::Sequence(&rest[..length]), length)
+            (TextSegment::Sequence(&rest[..length]), length)
         } else if is_shown(first) {
             let length = rest.find(|char| !is_shown(char)).unwrap_or(rest.len());
-            (TextPiece::Text(&rest[..length]), length)
+            (TextSegment::Text(&rest[..length]), length)
         } else {
-            (TextPiece::Control(first), first.len_utf8())
+            (TextSegment::Control(first), first.len_utf8())
         };
         rest = &rest[length..];
         Some(piece)
@@ -87,9 +87,9 @@ pub fn one_row(text: &str) -> Cow<'_, str> {
     let mut row = String::with_capacity(text.len());
     for piece in pieces(text) {
         match piece {
-            TextPiece::Text(text) => row.push_str(text),
-            TextPiece::Control('\n' | '\t' | '\r') if !row.ends_with(' ') => row.push(' '),
-            TextPiece::Control(_) | TextPiece::Sequence(_) => {}
+            TextSegment::Text(text) => row.push_str(text),
+            TextSegment::Control('\n' | '\t' | '\r') if !row.ends_with(' ') => row.push(' '),
+            TextSegment::Control(_) | TextSegment::Sequence(_) => {}
         }
     }
     Cow::Owned(row)
@@ -103,9 +103,9 @@ pub fn lines(text: &str) -> Cow<'_, str> {
     let mut sanitized = String::with_capacity(text.len());
     for piece in pieces(text) {
         match piece {
-            TextPiece::Text(text) => sanitized.push_str(text),
-            TextPiece::Control(char @ ('\n' | '\t')) => sanitized.push(char),
-            TextPiece::Control(_) | TextPiece::Sequence(_) => {}
+            TextSegment::Text(text) => sanitized.push_str(text),
+            TextSegment::Control(char @ ('\n' | '\t')) => sanitized.push(char),
+            TextSegment::Control(_) | TextSegment::Sequence(_) => {}
         }
     }
     Cow::Owned(sanitized)

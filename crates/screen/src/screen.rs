@@ -12,9 +12,9 @@ use crate::input::{Input, InputThread};
 use crate::line::Line;
 use crate::mode::Mode;
 use crate::osc::{self, Notify, TaskbarProgress};
-use crate::picture::{Drawing, Graphics};
+use crate::picture::{GraphicsCapabilities, GraphicsProtocol};
 use crate::region::{Frame, Region};
-use crate::shared::Shared;
+use crate::shared::SharedScreen;
 use crate::terminal_state::{ASK_BACKGROUND, TerminalState, wake_pipe};
 use crate::tty::{Tty, add_restore_bytes, remove_restore_bytes};
 
@@ -46,7 +46,7 @@ impl Default for ScreenOptions {
 
 /// The terminal in raw mode. Dropping it restores the terminal.
 pub struct Screen {
-    shared: Arc<Shared>,
+    shared: Arc<SharedScreen>,
     options: ScreenOptions,
     had_keyboard: bool,
     /// The progress shown in the terminal's tab or task bar.
@@ -101,7 +101,7 @@ impl Screen {
         let canvas = Canvas::new(options.mode, region);
         let asks = (options.probe, inline);
         let terminal = TerminalState::new(tty, wake, capabilities, asks);
-        let shared = Arc::new(Shared::new(terminal, canvas));
+        let shared = Arc::new(SharedScreen::new(terminal, canvas));
         let early = shared.terminal.tty.raw()?;
         let reader = InputThread::start(&shared, wakes, DecoderOptions { greek, remote }, early);
         let reader = match reader {
@@ -142,7 +142,7 @@ impl Screen {
 
     /// Returns how pictures are drawn, as selected by the user or the terminal, or `None` if
     /// pictures are not available.
-    pub fn drawing(&self, requested: Option<Graphics>) -> Option<Drawing> {
+    pub fn drawing(&self, requested: Option<GraphicsProtocol>) -> Option<GraphicsCapabilities> {
         if self.options.mode != Mode::Inline {
             return None;
         }
@@ -155,7 +155,7 @@ impl Screen {
         }?;
         let cell = self.shared.terminal.tty.cell().or(capabilities.cell).unwrap_or(COMMON_CELL);
         let colors = usize::from(capabilities.sixel_colors.unwrap_or(256)).clamp(2, 256);
-        Some(Drawing { graphics, cell, colors })
+        Some(GraphicsCapabilities { graphics, cell, colors })
     }
 
     /// Returns the background color if the terminal has reported it.

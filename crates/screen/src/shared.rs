@@ -8,12 +8,12 @@ use crate::decode::DecodedInput;
 use crate::terminal_state::TerminalState;
 
 #[derive(Debug)]
-pub(crate) struct Shared {
+pub(crate) struct SharedScreen {
     pub terminal: TerminalState,
     canvas: Mutex<Canvas>,
 }
 
-impl Shared {
+impl SharedScreen {
     pub fn new(terminal: TerminalState, canvas: Canvas) -> Self {
         Self { terminal, canvas: Mutex::new(canvas) }
     }

@@ -11,7 +11,7 @@ use parallax_engine::{
 };
 use parallax_gemini::request_body;
 use parallax_models::ModelTable;
-use parallax_protocol::content::{Content, Part, Role, Sealed};
+use parallax_protocol::content::{Content, Part, Role, SealedContent};
 use parallax_protocol::event::EventBody;
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::model::{
@@ -90,7 +90,7 @@ impl PolicyEngine for Allow {
 }
 
 /// 1,000 turns with a prompt, a tool call with two kilobytes of output, and an answer.
-fn history() -> Vec<Sealed> {
+fn history() -> Vec<SealedContent> {
     let output = "    let x = \\\"naïve\\\"; // line\\n".repeat(70);
     let answer = "The function reads the file **twice**. ".repeat(30);
     let mut contents = Vec::new();
@@ -111,7 +111,7 @@ fn history() -> Vec<Sealed> {
     contents
 }
 
-fn options(model: Arc<dyn Model>, history: Vec<Sealed>) -> SessionOptions {
+fn options(model: Arc<dyn Model>, history: Vec<SealedContent>) -> SessionOptions {
     let system: Arc<str> = "You are an agent.\n".repeat(400).into();
     SessionOptions {
         id: SessionId::from("bench"),

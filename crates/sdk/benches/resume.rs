@@ -5,7 +5,7 @@ use std::path::Path;
 
 use parallax_protocol::content::{Content, Part};
 use parallax_protocol::store::{
-    ContentRecord, Record, ResultRecord, SessionHead, StepRecord, Store as _,
+    ContentRecord, JournalHeader, Record, ResultRecord, StepRecord, Store as _,
 };
 use parallax_sdk::{Answers, LaunchOptions, SessionConfig};
 use parallax_sessions::{SessionChoice, recorded_items};
@@ -36,7 +36,7 @@ fn content(content: Content, display: Option<&str>) -> Record {
 
 /// Writes turns with a prompt, a tool call with two kilobytes of output, and an answer.
 fn fill(dirs: &SessionDirs, project: &Path, id: &str, turns: usize) {
-    let head = SessionHead {
+    let head = JournalHeader {
         version: 1,
         session_id: id.into(),
         project: project.display().to_string(),

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use parallax_protocol::content::{Content, Part};
-use parallax_protocol::store::{ContentRecord, Record, SessionHead, Store as _};
+use parallax_protocol::store::{ContentRecord, JournalHeader, Record, Store as _};
 use parallax_sdk::{LaunchOptions, SessionConfig};
 use parallax_sessions::search::SearchRequest;
 use parallax_store::{Journal, SessionDirs};
@@ -60,7 +60,7 @@ fn fill(home: &Path) {
     for number in 0..SESSIONS {
         let id = format!("session-{number}");
         let project = format!("/home/ada/project-{}", number % 50);
-        let head = SessionHead {
+        let head = JournalHeader {
             version: 1,
             session_id: id.as_str().into(),
             project: project.clone(),

@@ -41,7 +41,7 @@ pub(crate) fn discover(
     processes: Processes,
     checkpoint_manager: Option<Arc<CheckpointManager>>,
     hub: EventBus,
-) -> Option<Arc<Discovered>> {
+) -> Option<Arc<DiscoveredTools>> {
     let settings = &launch.config.settings;
     let words = |key: &str| -> Result<Vec<String>, String> {
         let line = settings.text(key).ok_or_else(|| format!("`{key}` is missing"))?;
@@ -81,7 +81,7 @@ pub(crate) fn discover(
         is_done: false,
     });
     let cancel = CancellationToken::new();
-    let discovered = Arc::new(Discovered {
+    let discovered = Arc::new(DiscoveredTools {
         state: changes,
         is_known,
         started: Instant::now(),
@@ -144,7 +144,7 @@ fn warn(bus: &EventBus, text: String) {
 }
 
 /// Tools from the discovery command.
-pub(crate) struct Discovered {
+pub(crate) struct DiscoveredTools {
     state: watch::Receiver<DiscoveryState>,
     /// Whether cached tools from an earlier session are declared.
     is_known: bool,
@@ -165,7 +165,7 @@ struct DiscoveryState {
     is_done: bool,
 }
 
-impl Discovered {
+impl DiscoveredTools {
     fn tools(&self) -> Vec<Arc<dyn Tool>> {
         self.state.borrow().tools.clone()
     }
@@ -204,7 +204,7 @@ impl Discovered {
     }
 }
 
-impl Drop for Discovered {
+impl Drop for DiscoveredTools {
     fn drop(&mut self) {
         self.cancel.cancel();
     }
@@ -213,7 +213,7 @@ impl Drop for Discovered {
 /// Combines the skill tool, discovered tools, and tools of MCP servers into one source.
 pub(crate) struct CombinedToolSource {
     pub(crate) skills: Arc<SessionSkills>,
-    pub(crate) discovered: Option<Arc<Discovered>>,
+    pub(crate) discovered: Option<Arc<DiscoveredTools>>,
     pub(crate) servers: Option<Servers>,
 }
 

@@ -86,7 +86,7 @@ use parallax_protocol::op::Op;
 #[doc(hidden)]
 pub use policy::{policy, policy_rules};
 #[doc(hidden)]
-pub use session_info::{SessionFacts, ShellHistory};
+pub use session_info::{SessionInfo, ShellHistory};
 
 #[doc(hidden)]
 pub use parallax_providers::{credential, model_listing, model_test, provider_credentials};

@@ -16,7 +16,7 @@ use parallax_devtools::SessionTap;
 use parallax_engine::EventBus;
 use parallax_exec::Processes;
 use parallax_files::Workspace;
-use parallax_mcp::{SchemaForm, Servers, ServersOptions, Status, ToolBudget};
+use parallax_mcp::{SchemaFormat, Servers, ServersOptions, Status, ToolBudget};
 use parallax_protocol::observer::Observer;
 use parallax_tools::SandboxOptions;
 
@@ -143,8 +143,8 @@ pub(crate) fn servers_options(
         lazy: settings.flag("mcp.lazy"),
         first_wait: initial_wait(launch),
         schemas: match settings.text("mcp.schemas").as_deref() {
-            Some("openapi") => SchemaForm::OpenApi,
-            _ => SchemaForm::Verbatim,
+            Some("openapi") => SchemaFormat::OpenApi,
+            _ => SchemaFormat::Verbatim,
         },
         longest_text: settings.truncate_tool_output_threshold().unwrap_or(0),
         tool_budget: tool_budget(launch),

@@ -6,7 +6,7 @@ pub use parallax_exec::program::open_address;
 pub use parallax_mcp::view::{
     McpAccess, McpItem, McpRow, McpState, McpUpdate, McpUpdates, McpView,
 };
-pub use parallax_mcp::{Asker, PendingSignIn, UserRequest, UserResponse};
+pub use parallax_mcp::{PendingSignIn, UserRequest, UserRequestHandler, UserResponse};
 
 use crate::open::OpenSession;
 

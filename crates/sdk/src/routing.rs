@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use parallax_engine::RoutingOptions;
-use parallax_protocol::routing::{FallbackPolicy, Router};
+use parallax_protocol::routing::{FallbackPolicy, RoutingMode};
 
 use crate::session_config::SessionConfig;
 
@@ -23,9 +23,9 @@ pub(crate) fn routing_options(launch: &SessionConfig) -> RoutingOptions {
     let fallback = settings.text("model.fallback").and_then(|word| fallback_policy(&word));
     RoutingOptions {
         router: match settings.text("model.routing").as_deref() {
-            Some("rules") => Router::Rules,
-            Some("off") => Router::Off,
-            _ => Router::On,
+            Some("rules") => RoutingMode::Rules,
+            Some("off") => RoutingMode::Off,
+            _ => RoutingMode::On,
         },
         plan: settings.flag("general.plan.modelRouting"),
         threshold: settings.count("model.routingThreshold").unwrap_or(standard.threshold),

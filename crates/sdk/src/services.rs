@@ -16,7 +16,7 @@ use crate::ide::CompanionManager;
 use crate::mcp::McpManager;
 use crate::options::Answers;
 use crate::session_config::{SessionConfig, script_name};
-use crate::session_info::{SessionFacts, ShellHistory};
+use crate::session_info::{SessionInfo, ShellHistory};
 use crate::settings::SettingsManager;
 use crate::trust::TrustManager;
 
@@ -52,8 +52,8 @@ impl SessionConfig {
     }
 
     /// Returns facts for display.
-    pub fn facts(&self) -> SessionFacts<'_> {
-        SessionFacts { launch: self }
+    pub fn facts(&self) -> SessionInfo<'_> {
+        SessionInfo { launch: self }
     }
 
     /// Returns the shell history of the project.

@@ -9,7 +9,7 @@ use parallax_config::{Config, OutputFormat};
 use parallax_exec::program_sandbox::{ProgramSandbox, choose};
 use parallax_files::SensitivePathIndex;
 use parallax_hooks::RunningHook;
-use parallax_mcp::{Asker, Sampling};
+use parallax_mcp::{Sampling, UserRequestHandler};
 use parallax_protocol::CancellationToken;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
@@ -40,13 +40,13 @@ pub struct SessionConfig {
     /// The hooks of the session that was opened with it.
     pub(crate) running_hooks: Arc<OnceLock<Vec<RunningHook>>>,
     /// Answers elicitation requests of MCP servers.
-    pub(crate) prompter: Option<Arc<dyn Asker>>,
+    pub(crate) prompter: Option<Arc<dyn UserRequestHandler>>,
     /// Answers sampling requests of MCP servers. Set when a session opens.
     pub(crate) sampling: Option<Sampling>,
     /// The protected names of the workspace, and what protected links lead to, for the policy, the
     /// sandbox, and checkpoints.
     pub(crate) closed_names: SensitivePathIndex,
-    /// The requested sandbox. With `BuiltIn`, commands run in the sandbox or not at all; with
+    /// The requested sandbox. With `BuiltInProvider`, commands run in the sandbox or not at all; with
     /// `Off`, they run without one.
     pub sandbox: ProgramSandbox,
     /// Warnings for the user, one line each.
@@ -131,7 +131,7 @@ impl SessionConfig {
 
     /// Returns this configuration with someone who answers elicitation requests of MCP servers.
     #[must_use]
-    pub fn with_user_prompter(mut self, asker: Arc<dyn Asker>) -> Self {
+    pub fn with_user_prompter(mut self, asker: Arc<dyn UserRequestHandler>) -> Self {
         self.prompter = Some(asker);
         self
     }

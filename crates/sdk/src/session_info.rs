@@ -15,11 +15,11 @@ const SHELL_LINES: usize = 100;
 const MAX_KEYS_BYTES: u64 = 1024 * 1024;
 
 /// What an interface shows about a session.
-pub struct SessionFacts<'a> {
+pub struct SessionInfo<'a> {
     pub(crate) launch: &'a SessionConfig,
 }
 
-impl SessionFacts<'_> {
+impl SessionInfo<'_> {
     /// Returns whether a text of the user replaces the whole built-in system prompt. Blocking.
     pub fn has_own_prompt(&self) -> bool {
         system::prompt_files(self.launch).is_ok_and(|files| files.replacement.is_some())

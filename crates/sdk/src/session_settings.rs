@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use parallax_checkpoints::{self as checkpoints, CheckpointManager};
 use parallax_engine::{Approvals, CompactionOptions};
-use parallax_files::{Filtering, SeenFiles, Workspace, WorkspaceOptions};
+use parallax_files::{IgnoreFileOptions, SeenFiles, Workspace, WorkspaceOptions};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
 use parallax_sessions::history::ResumedState;
@@ -153,7 +153,7 @@ pub(crate) fn workspace(
             parallax_store::Keys::file(&launch.config.dirs.parallax),
         ],
         allow_node_modules: false,
-        filtering: Filtering {
+        filtering: IgnoreFileOptions {
             respect_git_ignore: settings.respect_git_ignore(),
             respect_gemini_ignore: settings.respect_gemini_ignore(),
             custom_ignore_files: settings.custom_ignore_files(),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parallax_agents::{SessionAgents, SessionSkills};
-use parallax_config::{PromptFiles, PromptPlaces};
+use parallax_config::{PromptFileSources, PromptFiles};
 use parallax_engine::SystemPrompt;
 use parallax_engine::prompt::{PromptFlags, SectionText, assemble, suffixes};
 use parallax_protocol::event::{Failure, FailureKind};
@@ -254,7 +254,7 @@ pub(crate) fn prompt_files(launch: &SessionConfig) -> Result<PromptFiles, Failur
     let sections: Vec<String> = suffixes().map(str::to_ascii_lowercase).collect();
     let sections: Vec<&str> = sections.iter().map(String::as_str).collect();
     let config = &launch.config;
-    parallax_config::prompt_files(&PromptPlaces {
+    parallax_config::prompt_files(&PromptFileSources {
         environment: &config.environment,
         dirs: &config.dirs,
         cwd: &config.cwd,

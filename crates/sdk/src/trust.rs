@@ -15,7 +15,7 @@ use crate::session_config::{SessionConfig, failure};
 pub use parallax_config::trust::TrustLevel;
 pub use parallax_config::trust_state::TrustState;
 pub use parallax_config::{
-    Acceptance, LooseSettings, PreviewedHook, PreviewedServer, Trust, TrustPreview,
+    Acceptance, IgnoredSettings, PreviewedHook, PreviewedServer, Trust, TrustPreview,
 };
 pub use parallax_policy_sources::PolicyUpdate;
 
@@ -136,7 +136,7 @@ pub struct TrustManager<'a> {
 impl<'a> TrustManager<'a> {
     /// Returns the project settings that are ignored because they grant permissions and were not
     /// accepted.
-    pub fn loose_settings(self) -> &'a [LooseSettings] {
+    pub fn loose_settings(self) -> &'a [IgnoredSettings] {
         &self.config.loosening_settings
     }
 
@@ -145,7 +145,7 @@ impl<'a> TrustManager<'a> {
     ///
     /// # Errors
     /// Returns an error if a file cannot be read or written.
-    pub fn accept_loose_settings(&self) -> Result<Vec<LooseSettings>, Failure> {
+    pub fn accept_loose_settings(&self) -> Result<Vec<IgnoredSettings>, Failure> {
         let (dirs, project) = (&self.config.dirs, &self.config.project);
         parallax_config::accept_settings(dirs, &self.config.outer, project)
             .map_err(|error| config(&error))
@@ -155,7 +155,7 @@ impl<'a> TrustManager<'a> {
     ///
     /// # Errors
     /// Returns an error if a file cannot be read or written.
-    pub fn decline_loose_settings(&self) -> Result<Vec<LooseSettings>, Failure> {
+    pub fn decline_loose_settings(&self) -> Result<Vec<IgnoredSettings>, Failure> {
         let (dirs, project) = (&self.config.dirs, &self.config.project);
         parallax_config::decline_settings(dirs, &self.config.outer, project)
             .map_err(|error| config(&error))

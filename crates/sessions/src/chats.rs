@@ -3,13 +3,13 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use parallax_protocol::content::Sealed;
+use parallax_protocol::content::SealedContent;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
 use parallax_store::LoadedSession;
 
 use crate::SessionLibrary;
-use crate::export::{self, ExportForm};
+use crate::export::{self, ExportFormat};
 use crate::source::SessionSource;
 
 use parallax_store::SavedChat;
@@ -80,9 +80,9 @@ impl SessionLibrary<'_> {
         };
         let path = self.directory.join(file);
         let loaded = self.journal_of(session)?;
-        let text = match ExportForm::from_path(&path) {
+        let text = match ExportFormat::from_path(&path) {
             // Like Gemini CLI: only the contents sent to the model.
-            Some(ExportForm::Json) => contents_json(&loaded.contents),
+            Some(ExportFormat::Json) => contents_json(&loaded.contents),
             Some(form) => self.export_own(session, &loaded, form)?,
             None => {
                 return Err(input(format!("use a file name that ends in {}", export::ENDINGS)));
@@ -93,14 +93,14 @@ impl SessionLibrary<'_> {
     }
 
     /// Writes the complete record of a session in the format of the file extension; unknown
-    /// extensions mean [`ExportForm::Json`]. Blocking.
+    /// extensions mean [`ExportFormat::Json`]. Blocking.
     ///
     /// # Errors
     /// Returns an error if the file exists or cannot be written, or the session is empty.
     pub fn export_session(&self, session: &SessionId, file: &str) -> Result<PathBuf, Failure> {
         let path = self.directory.join(self.config.expand_home(Path::new(file.trim())));
         let loaded = self.journal_of(session)?;
-        let form = ExportForm::from_path(&path).unwrap_or(ExportForm::Json);
+        let form = ExportFormat::from_path(&path).unwrap_or(ExportFormat::Json);
         write_new(&path, &self.export_own(session, &loaded, form)?)?;
         Ok(path)
     }
@@ -109,7 +109,7 @@ impl SessionLibrary<'_> {
         &self,
         session: &SessionId,
         loaded: &LoadedSession,
-        form: ExportForm,
+        form: ExportFormat,
     ) -> Result<String, Failure> {
         export::export(loaded, &self.title_of(session), form, self.highlighter, || {
             SessionSource::for_running(self, self.directory, session).read_new()
@@ -173,7 +173,7 @@ pub(crate) fn write_new(path: &Path, text: &str) -> Result<(), Failure> {
 }
 
 /// Formats the contents byte for byte, one per line.
-fn contents_json(contents: &[Sealed]) -> String {
+fn contents_json(contents: &[SealedContent]) -> String {
     let mut text = String::from("[");
     for (index, content) in contents.iter().enumerate() {
         let _ = write!(text, "{}\n{}", if index > 0 { "," } else { "" }, content.json());

@@ -8,7 +8,7 @@ use parallax_config::Config;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::secret::Redact;
-use parallax_store::{KeyPlace, Keys, SessionDirs};
+use parallax_store::{KeyStorage, Keys, SessionDirs};
 
 use crate::SessionLibrary;
 
@@ -22,8 +22,8 @@ const REDACTION: &str = "general.sessionRedaction";
 pub fn dirs(config: &Config) -> SessionDirs {
     let mut dirs = SessionDirs::new(&config.dirs.parallax, &config.dirs.gemini);
     let new = match config.settings.text(SETTING).as_deref() {
-        Some("keychain") => Some(KeyPlace::Keychain),
-        Some("file") => Some(KeyPlace::File),
+        Some("keychain") => Some(KeyStorage::Keychain),
+        Some("file") => Some(KeyStorage::File),
         _ => None,
     };
     dirs.keys =

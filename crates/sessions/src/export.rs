@@ -21,7 +21,7 @@ use crate::recorded_items;
 use crate::source::SourceError;
 pub(crate) use record::Messages;
 
-pub use colours::{CodePiece, SyntaxHighlighter};
+pub use colours::{SyntaxClass, SyntaxHighlighter};
 pub use markdown::markdown;
 
 /// The file extensions that select a format, for messages.
@@ -29,7 +29,7 @@ pub const ENDINGS: &str = "`.md`, `.json`, `.jsonl` or `.html`";
 
 /// Format of an exported session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ExportForm {
+pub enum ExportFormat {
     /// Markdown with prompts, answers, and tool calls, for reading.
     Markdown,
     /// A single JSON document in Gemini CLI's session format, which both programs can import.
@@ -48,7 +48,7 @@ pub enum ExportForm {
     Atif,
 }
 
-impl ExportForm {
+impl ExportFormat {
     /// Returns the format for a file extension.
     pub fn from_path(path: &Path) -> Option<Self> {
         let ending = path.extension()?.to_str()?.to_ascii_lowercase();
@@ -94,7 +94,7 @@ impl ExportForm {
 pub fn export(
     session: &LoadedSession,
     title: &str,
-    form: ExportForm,
+    form: ExportFormat,
     by: Option<SyntaxHighlighter>,
     read_journal: impl FnOnce() -> Result<String, SourceError>,
 ) -> Result<String, Failure> {
@@ -102,18 +102,18 @@ pub fn export(
         Failure::new(FailureKind::Internal, format!("failed to write the session: {error}"))
     };
     match form {
-        ExportForm::Markdown => Ok(markdown(&recorded_items::items(&session.records))),
-        ExportForm::Html => {
+        ExportFormat::Markdown => Ok(markdown(&recorded_items::items(&session.records))),
+        ExportFormat::Html => {
             let journal = read_journal()
                 .map_err(|error| Failure::new(FailureKind::Input, error.to_string()))?;
             Ok(html::page(session, title, by, &journal))
         }
-        ExportForm::Json => record::document(session, title).map_err(to_error),
-        ExportForm::Jsonl => journal_text(session).map_err(to_error),
-        ExportForm::Claude => Ok(foreign::claude(session)),
-        ExportForm::Codex => Ok(foreign::codex(session)),
-        ExportForm::Atif => atif::trajectory(session).map_err(to_error),
-        ExportForm::GeminiJson => record::lines(session, title).map_err(to_error),
+        ExportFormat::Json => record::document(session, title).map_err(to_error),
+        ExportFormat::Jsonl => journal_text(session).map_err(to_error),
+        ExportFormat::Claude => Ok(foreign::claude(session)),
+        ExportFormat::Codex => Ok(foreign::codex(session)),
+        ExportFormat::Atif => atif::trajectory(session).map_err(to_error),
+        ExportFormat::GeminiJson => record::lines(session, title).map_err(to_error),
     }
 }
 

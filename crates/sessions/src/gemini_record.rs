@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-use parallax_protocol::store::SessionHead;
+use parallax_protocol::store::JournalHeader;
 use serde_json::{Value, json};
 
 /// Number of id characters in a file name.
 const ID: usize = 8;
 
 /// Returns the file name of a session's record: `session-2026-01-31T09-05-1a2b3c4d.jsonl`.
-pub fn record_name(head: &SessionHead) -> String {
+pub fn record_name(head: &JournalHeader) -> String {
     let minute = head.start_time.get(..16).unwrap_or(&head.start_time).replace(':', "-");
     let plain = |letter: &char| letter.is_ascii_alphanumeric() || *letter == '-';
     let minute: String = minute.chars().filter(plain).collect();
@@ -17,7 +17,7 @@ pub fn record_name(head: &SessionHead) -> String {
     format!("session-{minute}-{id}.jsonl")
 }
 
-pub fn head(session: &SessionHead) -> Value {
+pub fn head(session: &JournalHeader) -> Value {
     json!({
         "sessionId": session.session_id,
         "projectHash": parallax_store::project_hash(Path::new(&session.project)),
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn record_is_named_by_minute_and_id() {
-        let head = SessionHead {
+        let head = JournalHeader {
             version: 1,
             session_id: SessionId::from("1a2b3c4d-5e6f"),
             project: "/p".to_owned(),

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use parallax_protocol::content::Sealed;
-use parallax_protocol::context::ResultPlace;
+use parallax_protocol::content::SealedContent;
+use parallax_protocol::context::ResultLocation;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::store::{
-    CompactionRecord, NameRecord, PromptMark, Record, SessionHead, Store as _, UnfinishedAnswer,
-    pins,
+    CompactionRecord, JournalHeader, NameRecord, Record, RewindTarget, Store as _,
+    UnfinishedAnswer, pins,
 };
 use parallax_store::{
     FindError, Journal, LoadError, LoadedSession, OpenError, SessionEntry, SessionOrigin,
@@ -24,11 +24,11 @@ use crate::{SessionChoice, SessionLibrary};
 pub struct ResumedState {
     pub id: SessionId,
     pub journal: Journal,
-    pub contents: Vec<Sealed>,
+    pub contents: Vec<SealedContent>,
     /// Summaries that replace the first contents in requests.
     pub compactions: Vec<CompactionRecord>,
     /// Results that the user pinned.
-    pub pins: BTreeSet<ResultPlace>,
+    pub pins: BTreeSet<ResultLocation>,
     /// All records of its journal, for display.
     pub records: Arc<[Record]>,
     pub pending: BTreeMap<usize, Box<RawValue>>,
@@ -39,7 +39,7 @@ pub struct ResumedState {
     /// The answer that was being received when the turn was cut off.
     pub unfinished_answer: Option<UnfinishedAnswer>,
     /// The prompts in the contents.
-    pub prompts: Vec<PromptMark>,
+    pub prompts: Vec<RewindTarget>,
     pub notices: Vec<String>,
 }
 
@@ -99,7 +99,7 @@ fn project<'a>(library: &SessionLibrary<'a>) -> &'a Path {
 }
 
 fn journal(library: &SessionLibrary<'_>, id: &SessionId, forked_from: Option<String>) -> Journal {
-    let head = SessionHead {
+    let head = JournalHeader {
         version: 1,
         session_id: id.clone(),
         project: project(library).display().to_string(),
@@ -409,7 +409,7 @@ fn fork(
 fn resumed_state(id: SessionId, journal: Journal, loaded: LoadedSession) -> ResumedState {
     let results = loaded.pending.map(|pending| pending.results).unwrap_or_default();
     let records: Arc<[Record]> = loaded.records.into();
-    let head = SessionHead { session_id: id.clone(), ..loaded.head };
+    let head = JournalHeader { session_id: id.clone(), ..loaded.head };
     journal.set_initial_contents(head, Arc::clone(&records));
     ResumedState {
         id,
@@ -429,5 +429,5 @@ fn resumed_state(id: SessionId, journal: Journal, loaded: LoadedSession) -> Resu
 
 /// Returns the number of contents before a prompt.
 pub(crate) fn contents_before(session: &LoadedSession, number: u64) -> Result<usize, Failure> {
-    PromptMark::find_by_number(&session.prompts, number).map(|mark| mark.at).map_err(input)
+    RewindTarget::find_by_number(&session.prompts, number).map(|mark| mark.at).map_err(input)
 }

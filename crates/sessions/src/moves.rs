@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::paths::lexical;
-use parallax_protocol::store::{SessionHead, Store as _};
+use parallax_protocol::store::{JournalHeader, Store as _};
 use parallax_store::{FindError, Journal, LoadedSession, SessionEntry, SessionOrigin};
 use uuid::Uuid;
 
-use crate::export::{self, ExportForm};
+use crate::export::{self, ExportFormat};
 use crate::gemini_record::record_name;
 use crate::history::{contents_before, load_session};
 use crate::recorded_items::{self, RecordedItem};
@@ -148,7 +148,7 @@ impl SessionLibrary<'_> {
     pub fn export_document(
         &self,
         entry: &SessionEntry,
-        form: ExportForm,
+        form: ExportFormat,
     ) -> Result<String, Failure> {
         self.export_loaded(&load_session(self, entry)?, entry, form)
     }
@@ -157,7 +157,7 @@ impl SessionLibrary<'_> {
         &self,
         session: &LoadedSession,
         entry: &SessionEntry,
-        form: ExportForm,
+        form: ExportFormat,
     ) -> Result<String, Failure> {
         export::export(session, &entry.title, form, self.highlighter, || {
             SessionSource::open(self, entry)?.read_new()
@@ -171,7 +171,7 @@ impl SessionLibrary<'_> {
     /// # Errors
     /// Returns an error if the directory cannot be written. Sessions that cannot be read are listed
     /// in the result.
-    pub fn export_all(&self, form: ExportForm, out: &Path) -> Result<ExportResult, Failure> {
+    pub fn export_all(&self, form: ExportFormat, out: &Path) -> Result<ExportResult, Failure> {
         let out = self.directory.join(self.config.expand_home(out));
         let mut done = ExportResult::default();
         let mut names: Vec<(PathBuf, String)> = Vec::new();
@@ -192,11 +192,11 @@ impl SessionLibrary<'_> {
             };
             let folder = out.join(project_name(&mut names, &entry.project));
             let file = match form {
-                ExportForm::GeminiJson => folder.join("chats").join(record_name(&head)),
+                ExportFormat::GeminiJson => folder.join("chats").join(record_name(&head)),
                 form => folder.join(format!("{}.{}", entry.id, form.extension())),
             };
             let prepared = match form {
-                ExportForm::GeminiJson => {
+                ExportFormat::GeminiJson => {
                     parallax_store::claim_gemini_folder(&folder, Path::new(&entry.project))
                 }
                 _ => parallax_store::create_private_dir(&folder),
@@ -255,7 +255,7 @@ impl SessionLibrary<'_> {
         let id = SessionId::new(Uuid::new_v4().to_string());
         let directory = self.directory;
         let path = self.dirs().journal(directory, &id);
-        let head = SessionHead {
+        let head = JournalHeader {
             version: 1,
             session_id: id.clone(),
             project: directory.display().to_string(),

@@ -226,7 +226,7 @@ pub struct ToolStats {
     /// How the calls were approved.
     pub total_decisions: Decisions,
     /// Statistics by tool.
-    pub by_name: ByName,
+    pub by_name: ToolStatsByName,
 }
 
 /// Returns the name of an error class that readers of Gemini CLI's statistics expect. All error
@@ -244,9 +244,9 @@ fn error_type(class: &str) -> String {
 
 /// Statistics by tool, in the order of their first calls.
 #[derive(Debug, Clone, Default)]
-pub struct ByName(pub Vec<(String, NamedToolStats)>);
+pub struct ToolStatsByName(pub Vec<(String, NamedToolStats)>);
 
-impl ByName {
+impl ToolStatsByName {
     fn update(&mut self, name: &str, change: impl FnOnce(&mut NamedToolStats)) {
         if let Some((_, stats)) = self.0.iter_mut().find(|(known, _)| known == name) {
             return change(stats);
@@ -257,7 +257,7 @@ impl ByName {
     }
 }
 
-impl Serialize for ByName {
+impl Serialize for ToolStatsByName {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_map(self.0.iter().map(|(name, stats)| (name, stats)))
     }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use parallax_protocol::content::{Content, Part};
 use parallax_protocol::store::{
-    ContentRecord, Record, ResultRecord, SessionHead, StepRecord, Store as _,
+    ContentRecord, JournalHeader, Record, ResultRecord, StepRecord, Store as _,
 };
 use parallax_store::{Journal, Keys, SessionDirs, list, load};
 use serde_json::value::RawValue;
@@ -13,8 +13,8 @@ fn main() {
     divan::main();
 }
 
-fn head(id: &str) -> SessionHead {
-    SessionHead {
+fn head(id: &str) -> JournalHeader {
+    JournalHeader {
         version: 1,
         session_id: id.into(),
         project: "/project".into(),

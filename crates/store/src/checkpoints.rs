@@ -50,9 +50,9 @@ use parallax_protocol::protected_links::FindLinkTargets;
 use serde::{Deserialize, Serialize};
 
 pub use command::{Changes, IGNORED_DIRECTORIES};
-pub use command_mark::CommandMark;
-pub use crash_recovery::Unfinished;
-pub use edit::EditMark;
+pub use command_mark::CommandSnapshot;
+pub use crash_recovery::UnfinishedCommandGuard;
+pub use edit::EditSnapshot;
 pub use error::CheckpointError;
 pub use latest_session::{latest_session, latest_undo_session};
 pub use pending_restore::{AbandonedChanges, PendingRestore};
@@ -65,7 +65,7 @@ use confined_root::Roots;
 use content_store::ContentStore;
 use journal::Journal;
 use record::Record;
-use state::{ObjectId, PathState, PathText, Stamp};
+use state::{EncodedPath, ObjectId, PathState, Stamp};
 
 /// Reads a git blob, given the root of a working tree and the name of the blob.
 #[derive(Clone)]
@@ -379,7 +379,7 @@ impl Checkpoints {
         let mut journal = lock(&self.journal);
         let path = journal.path().to_path_buf();
         if !requested.iter().all(|root| journal.history.roots.contains(root)) {
-            let roots = requested.iter().map(|root| PathText::from_path(root)).collect();
+            let roots = requested.iter().map(|root| EncodedPath::from_path(root)).collect();
             let record = Record::Roots { roots };
             journal.append(&record).map_err(CheckpointError::io("write", &path))?;
         }

@@ -11,7 +11,7 @@ use parallax_protocol::content::{Content, Part, PartView, SYNTHETIC_SIGNATURE};
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::model::Usage;
 use parallax_protocol::store::{
-    ContentRecord, NameRecord, Record, ResultRecord, SessionHead, StepRecord,
+    ContentRecord, JournalHeader, NameRecord, Record, ResultRecord, StepRecord,
 };
 use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
@@ -129,8 +129,8 @@ pub fn import(path: &Path, keys: &Keys) -> Result<LoadedSession, LoadError> {
     if session.contents.is_empty() { Err(none("it has no messages")) } else { Ok(session) }
 }
 
-fn empty_head() -> SessionHead {
-    SessionHead {
+fn empty_head() -> JournalHeader {
+    JournalHeader {
         version: 1,
         session_id: SessionId::new(""),
         project: String::new(),
@@ -155,7 +155,7 @@ struct ForeignDocument {
 
 /// The contents of a foreign file.
 struct ImportedFile {
-    head: SessionHead,
+    head: JournalHeader,
     /// The name of the session.
     summary: Option<String>,
     messages: Vec<ImportedMessage>,
@@ -248,7 +248,7 @@ fn read_parts(raw: &RawValue) -> Vec<Part> {
 
 /// Builds a session in which roles alternate and every call has exactly one response.
 pub(crate) fn build(
-    head: SessionHead,
+    head: JournalHeader,
     messages: Vec<ImportedMessage>,
     path: &Path,
 ) -> Result<LoadedSession, LoadError> {

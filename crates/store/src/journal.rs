@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use parallax_protocol::store::{Record, SessionHead, Store, StoreError};
+use parallax_protocol::store::{JournalHeader, Record, Store, StoreError};
 
 pub use file::record_line;
 pub(crate) use file::{is_disk_full, temporary_path};
@@ -53,12 +53,12 @@ pub struct Journal {
 #[derive(Debug, Default)]
 struct Inner {
     /// The head, until it is written.
-    head: Option<SessionHead>,
+    head: Option<JournalHeader>,
     /// The file, locked; `None` until the first record.
     file: Option<JournalFile>,
     /// The initial contents of the file; together with the records written since, they allow
     /// writing the file again if another program damages it.
-    initial_contents: Option<(SessionHead, Arc<[Record]>)>,
+    initial_contents: Option<(JournalHeader, Arc<[Record]>)>,
     new_records: Vec<Record>,
     /// Whether the directory entry must still be synced.
     new_entry: bool,
@@ -72,7 +72,7 @@ struct Inner {
 
 impl Journal {
     /// Creates a new journal. Nothing is written until the first record.
-    pub fn create(path: impl Into<PathBuf>, head: SessionHead) -> Self {
+    pub fn create(path: impl Into<PathBuf>, head: JournalHeader) -> Self {
         let inner = Inner { head: Some(head), ..Inner::default() };
         Self { path: path.into(), keys: Keys::default(), inner: Mutex::new(inner) }
     }
@@ -86,7 +86,7 @@ impl Journal {
 
     /// Creates the journal of a session that continues although its file cannot be written. Nothing
     /// is written.
-    pub fn without_file(path: impl Into<PathBuf>, head: SessionHead) -> Self {
+    pub fn without_file(path: impl Into<PathBuf>, head: JournalHeader) -> Self {
         let journal = Self::create(path, head);
         journal.lock().off = true;
         journal
@@ -164,7 +164,7 @@ impl Journal {
 
     /// Sets the initial contents that were read from or copied to the file, in case it has to be
     /// written again. They include everything appended so far.
-    pub fn set_initial_contents(&self, head: SessionHead, records: Arc<[Record]>) {
+    pub fn set_initial_contents(&self, head: JournalHeader, records: Arc<[Record]>) {
         let mut inner = self.lock();
         inner.initial_contents = Some((head, records));
         inner.new_records = Vec::new();
@@ -372,7 +372,7 @@ impl Store for Journal {
 
 /// Returns the comparable form of the session that these records describe; see [`comparable_records`].
 fn comparable_from_records<'a>(
-    head: &SessionHead,
+    head: &JournalHeader,
     records: impl Iterator<Item = &'a Record>,
     path: &Path,
 ) -> Option<Vec<String>> {

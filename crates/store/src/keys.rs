@@ -27,7 +27,7 @@ pub(crate) const KEY: usize = 32;
 
 /// Where a new key is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum KeyPlace {
+pub enum KeyStorage {
     /// In the system keychain.
     Keychain,
     /// In a file in the Parallax home directory that only its owner can read.
@@ -94,7 +94,7 @@ pub enum KeyError {
 pub struct Keys {
     keychain: Keychain,
     home: Option<PathBuf>,
-    preferred_place: Option<KeyPlace>,
+    preferred_place: Option<KeyStorage>,
     redact: Option<Arc<dyn Redact>>,
 }
 
@@ -129,7 +129,7 @@ impl MasterKey {
 impl Keys {
     /// Creates the keys for a Parallax home directory. `preferred_place` is where the key of new sessions is
     /// stored; `None` leaves them unencrypted.
-    pub fn new(keychain: Keychain, home: &Path, preferred_place: Option<KeyPlace>) -> Self {
+    pub fn new(keychain: Keychain, home: &Path, preferred_place: Option<KeyStorage>) -> Self {
         Self { keychain, home: Some(home.to_owned()), preferred_place, redact: None }
     }
 
@@ -181,8 +181,8 @@ impl Keys {
     pub(crate) fn for_new(&self) -> Result<Option<MasterKey>, KeyError> {
         match self.preferred_place {
             None => Ok(None),
-            Some(KeyPlace::Keychain) => self.load_from_keychain().map(Some),
-            Some(KeyPlace::File) => match self.in_file()? {
+            Some(KeyStorage::Keychain) => self.load_from_keychain().map(Some),
+            Some(KeyStorage::File) => match self.in_file()? {
                 Some(key) => Ok(Some(key)),
                 None => self.make_file().map(Some),
             },

@@ -36,15 +36,15 @@ mod title;
 pub use chats::{ChatError, SavedChat, delete_chat, find_chat, save_chat, saved_chats};
 pub use checkpoints::{
     AbandonedChanges, BlobReader, ChangeKind, ChangedBy, Changes, CheckpointError,
-    CheckpointOptions, Checkpoints, CleanupResult, CommandMark, Edit, EditMark, FileChange,
-    IGNORED_DIRECTORIES, MovedRepository, PendingRestore, RestorePreview, TurnChanges, Unfinished,
-    is_in_lost_repository, latest_session, latest_undo_session,
+    CheckpointOptions, Checkpoints, CleanupResult, CommandSnapshot, Edit, EditSnapshot, FileChange,
+    IGNORED_DIRECTORIES, MovedRepository, PendingRestore, RestorePreview, TurnChanges,
+    UnfinishedCommandGuard, is_in_lost_repository, latest_session, latest_undo_session,
 };
 pub use cipher::CipherError;
 pub use import::{import, is_context};
 pub use inputs::{forget_inputs, input_history, remember_input, remember_shell, shell_history};
 pub use journal::{Journal, JournalLockHandover, OpenError, record_line};
-pub use keys::{KeyError, KeyPlace, Keys};
+pub use keys::{KeyError, KeyStorage, Keys};
 pub use lines::JournalTail;
 pub use list::{SessionEntry, has_id, list, list_all, memory_directories, short_id};
 pub use load::{LoadedSession, PendingBatch, PendingCall, load};

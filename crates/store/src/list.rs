@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use parallax_protocol::content::{PartView, Role};
 use parallax_protocol::ids::SessionId;
-use parallax_protocol::store::{ContentRecord, Record, SessionHead};
+use parallax_protocol::store::{ContentRecord, JournalHeader, Record};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -249,7 +249,7 @@ struct EntryInfo<'a> {
 impl<'a> EntryInfo<'a> {
     /// Returns the information in the head of a journal. `is_named`: whether the journal contains a
     /// name.
-    fn from_head(head: &'a SessionHead, title: &'a str, is_named: bool) -> Self {
+    fn from_head(head: &'a JournalHeader, title: &'a str, is_named: bool) -> Self {
         Self {
             id: head.session_id.0.clone(),
             start: &head.start_time,
@@ -314,7 +314,7 @@ fn read_ours(path: &Path, keys: &Keys) -> Option<SessionEntry> {
 /// empty, so it is listed for resuming or inspection.
 fn damaged_entry(
     path: &Path,
-    head: Option<SessionHead>,
+    head: Option<JournalHeader>,
     name: Option<&str>,
 ) -> Option<SessionEntry> {
     let head = head.unwrap_or_else(|| crate::load::head_of_file(path));
@@ -436,7 +436,7 @@ fn prompt_of(record: &ContentRecord) -> Option<String> {
 
 #[derive(Deserialize, Default)]
 #[serde(default, rename_all = "camelCase")]
-struct GeminiHead {
+struct GeminiRecordHeader {
     session_id: Option<String>,
     project_hash: Option<String>,
     start_time: Option<String>,
@@ -445,7 +445,7 @@ struct GeminiHead {
     summary: Option<String>,
     messages: Vec<GeminiMessage>,
     #[serde(rename = "$set")]
-    set: Option<Box<GeminiHead>>,
+    set: Option<Box<GeminiRecordHeader>>,
     #[serde(rename = "type")]
     message_kind: Option<String>,
     content: Value,
@@ -461,7 +461,7 @@ struct GeminiMessage {
 
 /// What is known about a record of Gemini CLI so far.
 #[derive(Default)]
-struct GeminiFacts {
+struct GeminiRecordInfo {
     id: Option<String>,
     start: Option<String>,
     subagent: bool,
@@ -472,8 +472,8 @@ struct GeminiFacts {
     answered: bool,
 }
 
-impl GeminiFacts {
-    fn merge(&mut self, head: GeminiHead) {
+impl GeminiRecordInfo {
+    fn merge(&mut self, head: GeminiRecordHeader) {
         if head.session_id.is_some() && head.project_hash.is_some() {
             self.id = head.session_id;
             self.start = self.start.take().or(head.start_time);
@@ -520,7 +520,7 @@ fn value_text(value: &Value) -> String {
 }
 
 fn read_gemini(path: &Path, project: PathBuf) -> Option<SessionEntry> {
-    let mut facts = GeminiFacts::default();
+    let mut facts = GeminiRecordInfo::default();
     let mut file = File::open(path).ok()?;
     let length = file.metadata().ok()?.len();
     if path.extension().is_some_and(|extension| extension == "json") {
@@ -541,7 +541,7 @@ fn read_gemini(path: &Path, project: PathBuf) -> Option<SessionEntry> {
         let mut tail = Vec::new();
         file.take(TAIL).read_to_end(&mut tail).ok()?;
         for line in tail.split(|byte| *byte == b'\n').skip(usize::from(length > TAIL)) {
-            if let Ok(GeminiHead { set: Some(set), .. }) = serde_json::from_slice(line) {
+            if let Ok(GeminiRecordHeader { set: Some(set), .. }) = serde_json::from_slice(line) {
                 facts.summary = set.summary.or(facts.summary);
                 let updated = set.last_updated.and_then(|time| time.parse().ok());
                 facts.updated = facts.updated.max(updated);

@@ -6,10 +6,10 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use parallax_protocol::content::{Role, Sealed};
+use parallax_protocol::content::{Role, SealedContent};
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::store::{
-    CompactionRecord, ContentRecord, PromptMark, Record, ResultRecord, SessionHead, StepRecord,
+    CompactionRecord, ContentRecord, JournalHeader, Record, ResultRecord, RewindTarget, StepRecord,
     UnfinishedAnswer, assemble_round,
 };
 use parallax_protocol::tool::Display;
@@ -28,9 +28,9 @@ const MAX_NOTICES: usize = 20;
 #[derive(Debug, Clone)]
 pub struct LoadedSession {
     /// The first line, or a replacement derived from the file name if it is lost.
-    pub head: SessionHead,
+    pub head: JournalHeader,
     /// All contents, byte for byte.
-    pub contents: Vec<Sealed>,
+    pub contents: Vec<SealedContent>,
     /// The effective compactions, oldest first: what is sent instead of the first contents.
     pub compactions: Vec<CompactionRecord>,
     /// All effective records in order, except the head: times, prompts as typed, thoughts, models,
@@ -45,7 +45,7 @@ pub struct LoadedSession {
     /// content, unless there is no text yet.
     pub unfinished_answer: Option<UnfinishedAnswer>,
     /// The prompts in the contents, oldest first.
-    pub prompts: Vec<PromptMark>,
+    pub prompts: Vec<RewindTarget>,
     /// The number of the last prompt, including rewound prompts, so that no number is used twice.
     pub turns: u64,
     /// What was skipped or repaired, for the user.
@@ -111,13 +111,13 @@ impl LoadedSession {
 }
 
 /// Whether the conversation waits for an answer of the model.
-fn is_open(contents: &[Sealed], pending: Option<&PendingBatch>) -> bool {
+fn is_open(contents: &[SealedContent], pending: Option<&PendingBatch>) -> bool {
     pending.is_some() || contents.last().is_some_and(|last| last.role() == Role::User)
 }
 
 /// Returns the calls of the last content if it is a model content with calls.
 fn pending_round(
-    contents: &[Sealed],
+    contents: &[SealedContent],
     mut results: BTreeMap<usize, ResultRecord>,
 ) -> Option<PendingBatch> {
     let last = contents.last().filter(|last| last.role() == Role::Model)?;
@@ -205,8 +205,8 @@ struct EscapedRecord {
 /// Assembles a session from records.
 #[derive(Default)]
 pub(crate) struct Builder {
-    head: Option<SessionHead>,
-    contents: Vec<Sealed>,
+    head: Option<JournalHeader>,
+    contents: Vec<SealedContent>,
     /// Each record with the number of contents before it.
     records: Vec<(usize, Record)>,
     /// The answer that is being received.
@@ -214,7 +214,7 @@ pub(crate) struct Builder {
     /// Results of the pending batch: index of the call, index in `records`.
     results: BTreeMap<usize, usize>,
     compactions: Vec<CompactionRecord>,
-    prompts: Vec<PromptMark>,
+    prompts: Vec<RewindTarget>,
     /// The number of the last prompt.
     turns: u64,
     /// Whether the newest turn was ended by the model or the user.
@@ -342,7 +342,7 @@ impl Builder {
 
     /// Handles results without a batch before a content: if the content responds to the calls, it
     /// becomes their result content; otherwise the results become one.
-    fn close_round(&mut self, next: &Sealed) {
+    fn close_round(&mut self, next: &SealedContent) {
         if self.results.is_empty() {
             return;
         }
@@ -385,7 +385,7 @@ impl Builder {
         Some(unfinished)
     }
 
-    fn finish_round(&mut self, round: &StepRecord) -> Sealed {
+    fn finish_round(&mut self, round: &StepRecord) -> SealedContent {
         let results = std::mem::take(&mut self.results);
         if results.len() != round.results {
             let (have, want) = (results.len(), round.results);
@@ -409,7 +409,7 @@ impl Builder {
         let turn = content.turn.unwrap_or(self.turns + 1);
         self.turns = self.turns.max(turn);
         let (at, time) = (self.contents.len(), content.time.clone());
-        self.prompts.push(PromptMark { turn, at, text, time, lines_added: 0, lines_removed: 0 });
+        self.prompts.push(RewindTarget { turn, at, text, time, lines_added: 0, lines_removed: 0 });
     }
 
     /// Adds the changed lines of an edit to those of its prompt.
@@ -491,10 +491,10 @@ impl Builder {
     }
 }
 
-pub(crate) fn head_of_file(path: &Path) -> SessionHead {
+pub(crate) fn head_of_file(path: &Path) -> JournalHeader {
     let stem = path.file_stem().map(|stem| stem.to_string_lossy()).unwrap_or_default();
     let id = if SessionId::is_valid(&stem) { stem.as_ref() } else { "unknown" };
-    SessionHead {
+    JournalHeader {
         version: 1,
         session_id: id.into(),
         project: String::new(),

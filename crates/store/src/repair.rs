@@ -2,7 +2,7 @@
 //! conversation that no service accepts: calls without results, results without calls, or the same
 //! role twice. The repair is applied to a copy.
 
-use parallax_protocol::content::{Content, PartView, Role, Sealed};
+use parallax_protocol::content::{Content, PartView, Role, SealedContent};
 use parallax_protocol::store::Record;
 
 use crate::import::{ImportedMessage, build};
@@ -13,7 +13,7 @@ use std::path::Path;
 /// Whether the contents are valid for a request: the first role is user, roles alternate, no
 /// content is empty, and the content after calls responds to each of them. The last content may
 /// still wait for its response.
-pub fn is_valid(contents: &[Sealed]) -> bool {
+pub fn is_valid(contents: &[SealedContent]) -> bool {
     let mut calls: Vec<(Option<String>, String)> = Vec::new();
     contents.iter().enumerate().all(|(index, sealed)| {
         let want = if index % 2 == 0 { Role::User } else { Role::Model };
@@ -37,7 +37,7 @@ pub fn is_valid(contents: &[Sealed]) -> bool {
 }
 
 /// Whether the content has no parts: a batch whose results are lost.
-fn is_empty(sealed: &Sealed) -> bool {
+fn is_empty(sealed: &SealedContent) -> bool {
     /// Longer contents are not empty.
     const MAX_COUNT: usize = 64;
     sealed.json().len() <= MAX_COUNT && sealed.open().is_ok_and(|content| content.parts.is_empty())

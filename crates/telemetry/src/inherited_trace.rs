@@ -1,7 +1,7 @@
 //! The trace that a session is part of, from the environment.
 
 use parallax_config::Environment;
-use parallax_protocol::observer::{EventScope, Observation, Observer, SpanOf};
+use parallax_protocol::observer::{EventScope, Observation, Observer, SpanSubject};
 use parallax_protocol::trace_headers::TraceHeaders;
 
 use crate::trace_context::TraceContext;
@@ -40,7 +40,7 @@ impl Observer for InheritedTrace {
 
     fn observe(&self, _: &EventScope, _: &Observation<'_>) {}
 
-    fn trace_headers(&self, _: &EventScope, _: SpanOf<'_>) -> Option<TraceHeaders> {
+    fn trace_headers(&self, _: &EventScope, _: SpanSubject<'_>) -> Option<TraceHeaders> {
         Some(TraceHeaders {
             traceparent: self.context.traceparent(),
             tracestate: self.state.clone(),

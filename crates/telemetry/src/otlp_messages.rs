@@ -103,11 +103,11 @@ of_scope!(ScopeMetrics MetricMessage);
 #[derive(Clone, PartialEq, Message)]
 struct ExportRequest {
     #[prost(message, optional, tag = "1")]
-    of_resource: Option<OfResource>,
+    of_resource: Option<ResourceBatch>,
 }
 
 #[derive(Clone, PartialEq, Message)]
-struct OfResource {
+struct ResourceBatch {
     #[prost(message, optional, tag = "1")]
     resource: Option<Resource>,
     /// An encoded message.
@@ -118,7 +118,7 @@ struct OfResource {
 /// An export request of encoded items.
 pub(crate) fn export_request(resource: &Object, of_scope: Vec<u8>) -> Vec<u8> {
     let resource = Some(Resource { attributes: key_values(resource) });
-    ExportRequest { of_resource: Some(OfResource { resource, of_scope }) }.encode_to_vec()
+    ExportRequest { of_resource: Some(ResourceBatch { resource, of_scope }) }.encode_to_vec()
 }
 
 /// The response to an export request: those of all signals have the same fields.

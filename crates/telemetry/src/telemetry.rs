@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use parallax_protocol::event::EventBody;
 use parallax_protocol::ids::ItemId;
-use parallax_protocol::observer::{EventScope, Observation, Observer, SpanOf};
+use parallax_protocol::observer::{EventScope, Observation, Observer, SpanSubject};
 use parallax_protocol::trace_headers::TraceHeaders;
 use tokio::sync::{mpsc, oneshot};
 
@@ -105,7 +105,7 @@ impl Observer for Telemetry {
         }
     }
 
-    fn trace_headers(&self, scope: &EventScope, span: SpanOf<'_>) -> Option<TraceHeaders> {
+    fn trace_headers(&self, scope: &EventScope, span: SpanSubject<'_>) -> Option<TraceHeaders> {
         let traceparent = self.context(scope, span)?.traceparent();
         let tracestate = self.parent.as_ref().and_then(|parent| parent.state.clone());
         Some(TraceHeaders { traceparent, tracestate })
@@ -114,15 +114,15 @@ impl Observer for Telemetry {
 
 impl Telemetry {
     /// Returns the span, as the thread that records it will number it.
-    fn context(&self, scope: &EventScope, span: SpanOf<'_>) -> Option<TraceContext> {
+    fn context(&self, scope: &EventScope, span: SpanSubject<'_>) -> Option<TraceContext> {
         let parent = self.parent.as_ref().map(|parent| parent.context);
         if scope.subagents.is_empty() && !self.is_in_turn.load(Ordering::Relaxed) {
             let outside =
                 |item: &ItemId| TraceContext::outside_turns(parent, &self.seed, item.as_str());
             let context = match span {
-                SpanOf::Turn => parent?,
-                SpanOf::Call(item) => outside(item),
-                SpanOf::McpRequest(item) => outside(item).mcp_request(),
+                SpanSubject::Turn => parent?,
+                SpanSubject::Call(item) => outside(item),
+                SpanSubject::McpRequest(item) => outside(item).mcp_request(),
             };
             return Some(context);
         }
@@ -136,9 +136,9 @@ impl Telemetry {
             context = context.child(subagent.item.as_str()).subagent_turn(turn);
         }
         let context = match span {
-            SpanOf::Turn => context,
-            SpanOf::Call(item) => context.child(item.as_str()),
-            SpanOf::McpRequest(item) => context.child(item.as_str()).mcp_request(),
+            SpanSubject::Turn => context,
+            SpanSubject::Call(item) => context.child(item.as_str()),
+            SpanSubject::McpRequest(item) => context.child(item.as_str()).mcp_request(),
         };
         Some(context)
     }

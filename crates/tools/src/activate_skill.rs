@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use parallax_files::Workspace;
 use parallax_protocol::tool::{
-    Display, Effects, Invocation, Preview, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind,
+    Concurrency, Display, Effects, Invocation, Preview, Run, Scope, Tool, ToolError, ToolErrorKind,
     ToolKind, ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
@@ -88,7 +88,7 @@ impl ActivateSkill {
                 "required": ["name"]
             }),
             kind: ToolKind::Other,
-            sharing: Sharing::Exclusive,
+            sharing: Concurrency::Exclusive,
             aliases: vec!["ActivateSkillTool".into()],
         };
         Self { spec, skills, workspace }

@@ -164,7 +164,7 @@ fn check_value(value: &Value, schema: &Value, path: &str) -> Result<(), String> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use parallax_protocol::tool::{Sharing, ToolKind};
+    use parallax_protocol::tool::{Concurrency, ToolKind};
     use serde_json::json;
 
     fn spec() -> ToolSpec {
@@ -184,7 +184,7 @@ mod tests {
                 "required": ["file_path"],
             }),
             kind: ToolKind::Read,
-            sharing: Sharing::Shared,
+            sharing: Concurrency::Shared,
             aliases: Vec::new(),
         }
     }

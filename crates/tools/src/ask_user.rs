@@ -2,7 +2,7 @@
 
 use parallax_protocol::question::{QuestionKind, UserQuestion};
 use parallax_protocol::tool::{
-    Display, Effects, Invocation, Preview, Run, Scope, Sharing, Tool, ToolError, ToolKind,
+    Concurrency, Display, Effects, Invocation, Preview, Run, Scope, Tool, ToolError, ToolKind,
     ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
@@ -79,7 +79,7 @@ impl AskUser {
                 "required": ["questions"]
             }),
             kind: ToolKind::Communicate,
-            sharing: Sharing::Shared,
+            sharing: Concurrency::Shared,
             aliases: vec!["AskUserTool".into()],
         };
         Self { spec }

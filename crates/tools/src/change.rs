@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use parallax_files::FileError;
 use parallax_files::{
-    Confined, Decoded, ExpectedState, Freshness, SeenFiles, Snapshot, WriteResult, atomic_write,
+    AllowedPath, Decoded, ExpectedState, Freshness, SeenFiles, Snapshot, WriteResult, atomic_write,
     decode, hash, looks_binary, read_capped,
 };
 use parallax_protocol::tool::{Effects, FileDiff, FileTexts, ToolError, ToolErrorKind};
@@ -38,7 +38,7 @@ pub(crate) struct OriginalFile {
 }
 
 /// Reads the file to change; `None` if it does not exist.
-pub(crate) fn load(target: &Confined) -> Result<Option<OriginalFile>, FileError> {
+pub(crate) fn load(target: &AllowedPath) -> Result<Option<OriginalFile>, FileError> {
     match read_capped(target, MAX_EDITED) {
         Ok((bytes, facts)) => {
             let snapshot = Snapshot::from_bytes(facts, &bytes);
@@ -72,7 +72,7 @@ impl UnseenChange {
     /// Returns the change since the model last saw the file, if there is one.
     pub(crate) fn detect(
         seen_files: &SeenFiles,
-        target: &Confined,
+        target: &AllowedPath,
         before: &OriginalFile,
     ) -> Option<Self> {
         let Freshness::Changed(old) = seen_files.compare(target.path(), &before.snapshot) else {
@@ -93,7 +93,7 @@ impl UnseenChange {
     pub(crate) fn refuse(
         self,
         seen_files: &SeenFiles,
-        target: &Confined,
+        target: &AllowedPath,
         before: &OriginalFile,
     ) -> ToolError {
         let display_path = target.display_path().display();
@@ -126,7 +126,7 @@ impl UnseenChange {
 /// Returns an error if the file changed since the model saw it.
 pub(crate) fn check_fresh(
     seen_files: &SeenFiles,
-    target: &Confined,
+    target: &AllowedPath,
     before: &OriginalFile,
 ) -> Result<(), ToolError> {
     match UnseenChange::detect(seen_files, target, before) {
@@ -138,7 +138,7 @@ pub(crate) fn check_fresh(
 /// Writes the bytes if the file is unchanged since `before`, and records the new state as seen.
 pub(crate) fn commit(
     seen_files: &SeenFiles,
-    target: &Confined,
+    target: &AllowedPath,
     before: Option<&OriginalFile>,
     bytes: &[u8],
 ) -> Result<WriteResult, ToolError> {
@@ -149,7 +149,7 @@ pub(crate) fn commit(
 
 /// Like [`commit`], for a file that the model has not seen completely.
 pub(crate) fn commit_unseen(
-    target: &Confined,
+    target: &AllowedPath,
     before: Option<&OriginalFile>,
     bytes: &[u8],
 ) -> Result<WriteResult, ToolError> {

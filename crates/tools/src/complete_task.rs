@@ -2,8 +2,8 @@
 
 use parallax_protocol::agent::{AgentResult, COMPLETE_TASK};
 use parallax_protocol::tool::{
-    Display, Effects, Invocation, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind, ToolKind,
-    ToolResult, ToolSpec,
+    Concurrency, Display, Effects, Invocation, Run, Scope, Tool, ToolError, ToolErrorKind,
+    ToolKind, ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
 use serde_json::{Value, json};
@@ -58,7 +58,7 @@ impl CompleteTask {
             }),
             kind: ToolKind::Other,
             // Other calls of the same batch finish before it ends the run.
-            sharing: Sharing::Exclusive,
+            sharing: Concurrency::Exclusive,
             aliases: Vec::new(),
         };
         Self { spec, output: name, result }

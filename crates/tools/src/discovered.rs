@@ -12,8 +12,8 @@ use parallax_protocol::checkpoint::WriteScope;
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::{
-    Display, Effects, Invocation, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind, ToolKind,
-    ToolResult, ToolSpec,
+    Concurrency, Display, Effects, Invocation, Run, Scope, Tool, ToolError, ToolErrorKind,
+    ToolKind, ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, CancellationToken, Object};
 use parallax_sandbox::{Support, Tier};
@@ -174,7 +174,7 @@ impl DiscoveredTool {
             .to_owned(),
             parameters,
             kind: ToolKind::Other,
-            sharing: Sharing::Exclusive,
+            sharing: Concurrency::Exclusive,
             aliases: Vec::new(),
         };
         Self { spec, command, discovery }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::{
-    Display, Effects, Invocation, Run, Scope, SessionChange, Sharing, Tool, ToolError,
+    Concurrency, Display, Effects, Invocation, Run, Scope, SessionChange, Tool, ToolError,
     ToolErrorKind, ToolKind, ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
@@ -37,7 +37,7 @@ impl EnterPlanMode {
             }),
             kind: ToolKind::Plan,
             // Later calls are checked against the rules of plan mode.
-            sharing: Sharing::Exclusive,
+            sharing: Concurrency::Exclusive,
             aliases: vec!["EnterPlanModeTool".into()],
         };
         Self { spec, plans }

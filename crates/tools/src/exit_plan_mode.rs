@@ -4,11 +4,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parallax_files::{Access, Confined, Workspace, read_capped};
+use parallax_files::{Access, AllowedPath, Workspace, read_capped};
 use parallax_protocol::op::ApprovalResponse;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::{
-    Display, Effects, Invocation, Preview, Run, Scope, SessionChange, Sharing, Tool, ToolError,
+    Concurrency, Display, Effects, Invocation, Preview, Run, Scope, SessionChange, Tool, ToolError,
     ToolErrorKind, ToolKind, ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
@@ -55,14 +55,14 @@ impl ExitPlanMode {
                 "required": ["plan_filename"]
             }),
             kind: ToolKind::Plan,
-            sharing: Sharing::Exclusive,
+            sharing: Concurrency::Exclusive,
             aliases: vec!["ExitPlanModeTool".into()],
         };
         Self { spec, location, workspace }
     }
 
     /// Returns the plan, given by its name or by its path.
-    fn find(&self, name: &str) -> Result<Confined, ToolError> {
+    fn find(&self, name: &str) -> Result<AllowedPath, ToolError> {
         let folder = &self.location.folder;
         if name.trim().is_empty() {
             return Err(invalid_params("`plan_filename` must not be empty"));
@@ -75,7 +75,7 @@ impl ExitPlanMode {
         if !plan.exists() {
             // A path relative to the project root.
             let from_root = resolve(&self.workspace.root().join(name));
-            plan = from_root.ok().filter(Confined::exists).unwrap_or(plan);
+            plan = from_root.ok().filter(AllowedPath::exists).unwrap_or(plan);
         }
         match plan.path().strip_prefix(folder) {
             Ok(rest) if !rest.as_os_str().is_empty() => Ok(plan),

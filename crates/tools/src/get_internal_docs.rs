@@ -1,7 +1,7 @@
 //! `get_internal_docs`: returns Parallax's own documentation, which is embedded in the binary.
 
 use parallax_protocol::tool::{
-    Display, Effects, Invocation, Run, Scope, Sharing, Tool, ToolError, ToolKind, ToolResult,
+    Concurrency, Display, Effects, Invocation, Run, Scope, Tool, ToolError, ToolKind, ToolResult,
     ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
@@ -34,7 +34,7 @@ impl GetInternalDocs {
                 "properties": {"path": {"type": "string", "description": "A page, as listed."}},
             }),
             kind: ToolKind::Think,
-            sharing: Sharing::Shared,
+            sharing: Concurrency::Shared,
             aliases: Vec::new(),
         };
         Self { spec, pages }

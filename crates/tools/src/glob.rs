@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime};
 use globset::{GlobBuilder, GlobMatcher};
 use parallax_files::{WalkOptions, WalkState, Workspace, walk};
 use parallax_protocol::tool::{
-    Display, Effects, Invocation, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind, ToolKind,
-    ToolResult, ToolSpec,
+    Concurrency, Display, Effects, Invocation, Run, Scope, Tool, ToolError, ToolErrorKind,
+    ToolKind, ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
 use serde_json::json;
@@ -17,7 +17,9 @@ use serde_json::json;
 use crate::arguments::Arguments;
 use crate::failure::invalid_params;
 use crate::literal_names;
-use crate::search_place::{NoResult, SearchPlace, Stop, is_inside, printable, run_blocking};
+use crate::search_place::{
+    SearchFailure, SearchScope, StopSignal, is_inside, printable, run_blocking,
+};
 
 /// Maximum number of paths in a result.
 const MAX_PATHS: usize = 2_000;
@@ -52,7 +54,7 @@ impl Glob {
                 "required": ["pattern"]
             }),
             kind: ToolKind::Search,
-            sharing: Sharing::Shared,
+            sharing: Concurrency::Shared,
             aliases: vec!["GlobTool".into()],
         };
         Self { spec, workspace, limit }
@@ -70,7 +72,7 @@ impl Tool for Glob {
         if pattern.trim().is_empty() {
             return Err(invalid_params("The `pattern` parameter must not be empty"));
         }
-        let search_place = SearchPlace::find(&self.workspace, args.optional_text("dir_path"))?;
+        let search_place = SearchScope::find(&self.workspace, args.optional_text("dir_path"))?;
         let is_file = |root: &PathBuf| !root.is_dir();
         if search_place.roots.len() == 1 && search_place.roots.iter().any(is_file) {
             return Err(ToolError::new(
@@ -125,7 +127,7 @@ impl Invocation for Call {
         Box::pin(async move {
             let call = *self;
             let (pattern, limit) = (call.pattern.clone(), call.limit);
-            let work = move |stop: &Stop| {
+            let work = move |stop: &StopSignal| {
                 let mut found = GlobMatches::default();
                 for search in &call.searches {
                     found.merge(search.run(&call.workspace, &call.options, stop));
@@ -136,8 +138,8 @@ impl Invocation for Call {
             };
             match run_blocking(&run.cancel, limit, work).await {
                 Ok(outcome) => outcome,
-                Err(NoResult::Cancelled) => ToolResult::text("Search was cancelled."),
-                Err(NoResult::TimedOut) => ToolResult::failure(ToolError::new(
+                Err(SearchFailure::Cancelled) => ToolResult::text("Search was cancelled."),
+                Err(SearchFailure::TimedOut) => ToolResult::failure(ToolError::new(
                     ToolErrorKind::GlobExecutionError,
                     format!(
                         "Search for \"{pattern}\" took longer than {} s and was stopped; use a \
@@ -145,7 +147,7 @@ impl Invocation for Call {
                         limit.as_secs()
                     ),
                 )),
-                Err(NoResult::Failed) => ToolResult::failure(ToolError::new(
+                Err(SearchFailure::Failed) => ToolResult::failure(ToolError::new(
                     ToolErrorKind::GlobExecutionError,
                     format!("Search for \"{pattern}\" failed"),
                 )),
@@ -226,7 +228,7 @@ impl RootSearch {
         })
     }
 
-    fn run(&self, workspace: &Workspace, options: &WalkOptions, stop: &Stop) -> GlobMatches {
+    fn run(&self, workspace: &Workspace, options: &WalkOptions, stop: &StopSignal) -> GlobMatches {
         let now = SystemTime::now();
         let all = Mutex::new(GlobMatches::default());
         let walker = walk(workspace, std::slice::from_ref(&self.root), options).build_parallel();

@@ -8,8 +8,8 @@ use parallax_protocol::content::{Content, Part};
 use parallax_protocol::model::{Model, ModelError, Request, ToolSet};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::{
-    Display, Effects, Invocation, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind, ToolKind,
-    ToolResult, ToolSpec,
+    Concurrency, Display, Effects, Invocation, Run, Scope, Tool, ToolError, ToolErrorKind,
+    ToolKind, ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
 use serde_json::json;
@@ -54,7 +54,7 @@ impl GoogleWebSearch {
                 "required": ["query"]
             }),
             kind: ToolKind::Search,
-            sharing: Sharing::Shared,
+            sharing: Concurrency::Shared,
             aliases: vec!["WebSearchTool".into(), "GoogleWebSearchTool".into()],
         };
         Self { spec, model, main, http }

@@ -11,15 +11,15 @@ use std::time::Duration;
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use parallax_files::Workspace;
 use parallax_protocol::tool::{
-    Display, Effects, Invocation, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind, ToolKind,
-    ToolResult, ToolSpec,
+    Concurrency, Display, Effects, Invocation, Run, Scope, Tool, ToolError, ToolErrorKind,
+    ToolKind, ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
 use serde_json::json;
 
 use crate::arguments::Arguments;
 use crate::failure::invalid_params;
-use crate::search_place::{NoResult, SearchPlace, Stop, is_inside, run_blocking};
+use crate::search_place::{SearchFailure, SearchScope, StopSignal, is_inside, run_blocking};
 
 mod filter;
 mod lines;
@@ -68,7 +68,7 @@ impl GrepSearch {
                 "required": ["pattern"]
             }),
             kind: ToolKind::Search,
-            sharing: Sharing::Shared,
+            sharing: Concurrency::Shared,
             aliases: ["search_file_content", "GrepTool", "RipGrepTool", "SearchText"]
                 .map(str::to_owned)
                 .to_vec(),
@@ -134,7 +134,7 @@ impl Tool for GrepSearch {
         }
         let case_sensitive = args.flag("case_sensitive").unwrap_or(false);
         let provided = |name| args.optional_text(name).filter(|text| !text.is_empty());
-        let search_place = SearchPlace::find(&self.workspace, provided("dir_path"))?;
+        let search_place = SearchScope::find(&self.workspace, provided("dir_path"))?;
         if provided("dir_path").is_some() {
             search_place.check_hidden_from_agents(&self.workspace)?;
         }
@@ -184,7 +184,7 @@ impl Tool for GrepSearch {
 
 struct Call {
     query: GrepQuery,
-    search_place: SearchPlace,
+    search_place: SearchScope,
     /// A description of the searched place.
     words: String,
     workspace: Arc<Workspace>,
@@ -209,15 +209,15 @@ impl Invocation for Call {
             let failure = |message| {
                 ToolResult::failure(ToolError::new(ToolErrorKind::GrepExecutionError, message))
             };
-            let search = move |stop: &Stop| self.search(stop);
+            let search = move |stop: &StopSignal| self.search(stop);
             match run_blocking(&run.cancel, limit, search).await {
                 Ok(outcome) => outcome,
-                Err(NoResult::Cancelled) => ToolResult::text("Search was cancelled."),
-                Err(NoResult::TimedOut) => failure(format!(
+                Err(SearchFailure::Cancelled) => ToolResult::text("Search was cancelled."),
+                Err(SearchFailure::TimedOut) => failure(format!(
                     "Search for \"{pattern}\" {words} took longer than {} s and was stopped; narrow it with `dir_path` or `include_pattern`",
                     limit.as_secs()
                 )),
-                Err(NoResult::Failed) => {
+                Err(SearchFailure::Failed) => {
                     failure(format!("Search for \"{pattern}\" {words} failed"))
                 }
             }
@@ -226,7 +226,7 @@ impl Invocation for Call {
 }
 
 impl Call {
-    fn search(&self, stop: &Stop) -> ToolResult {
+    fn search(&self, stop: &StopSignal) -> ToolResult {
         let query = &self.query;
         let (mut files, skipped) =
             sweep::search_tree(&self.workspace, &self.search_place.roots, query, stop);

@@ -3,8 +3,8 @@
 
 use parallax_exec::Processes;
 use parallax_protocol::tool::{
-    Display, Effects, Invocation, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind, ToolKind,
-    ToolResult, ToolSpec,
+    Concurrency, Display, Effects, Invocation, Run, Scope, Tool, ToolError, ToolErrorKind,
+    ToolKind, ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
 use serde_json::json;
@@ -36,7 +36,7 @@ impl KillBackgroundProcess {
                     "required": ["pid"]
                 }),
                 kind: ToolKind::Other,
-                sharing: Sharing::Shared,
+                sharing: Concurrency::Shared,
                 aliases: Vec::new(),
             },
             processes,

@@ -3,8 +3,8 @@
 use parallax_exec::background::{BackgroundProcess, BackgroundState};
 use parallax_exec::{Ending, Processes};
 use parallax_protocol::tool::{
-    Display, Effects, Invocation, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind, ToolKind,
-    ToolResult, ToolSpec,
+    Concurrency, Display, Effects, Invocation, Run, Scope, Tool, ToolError, ToolErrorKind,
+    ToolKind, ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
 use serde_json::json;
@@ -33,7 +33,7 @@ impl ListBackgroundProcesses {
                     .into(),
                 parameters: json!({"type": "object", "properties": {}}),
                 kind: ToolKind::Read,
-                sharing: Sharing::Shared,
+                sharing: Concurrency::Shared,
                 aliases: vec!["ListBackgroundProcessesTool".into()],
             },
             processes,

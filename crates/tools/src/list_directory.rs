@@ -4,11 +4,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use parallax_files::{
-    Access, Confined, DirectoryEntry, EntryKind, FileError, IgnoreFlags, Workspace,
+    Access, AllowedPath, DirectoryEntry, EntryKind, FileError, IgnoreFlags, Workspace,
 };
 use parallax_protocol::tool::{
-    Display, Effects, Invocation, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind, ToolKind,
-    ToolResult, ToolSpec,
+    Concurrency, Display, Effects, Invocation, Run, Scope, Tool, ToolError, ToolErrorKind,
+    ToolKind, ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, CancellationToken, Object};
 use serde_json::json;
@@ -52,7 +52,7 @@ impl ListDirectory {
                 "required": ["dir_path"]
             }),
             kind: ToolKind::Search,
-            sharing: Sharing::Shared,
+            sharing: Concurrency::Shared,
             aliases: vec!["LSTool".into()],
         };
         Self { spec, workspace }
@@ -90,7 +90,7 @@ impl Tool for ListDirectory {
 }
 
 struct Call {
-    target: Confined,
+    target: AllowedPath,
     flags: IgnoreFlags,
     patterns: Vec<String>,
     name: PathBuf,
@@ -216,7 +216,7 @@ impl Call {
 }
 
 /// Returns the row of an entry; `None` if it no longer exists.
-fn row(entry: &DirectoryEntry, target: &Confined) -> Option<ListingRow> {
+fn row(entry: &DirectoryEntry, target: &AllowedPath) -> Option<ListingRow> {
     let metadata = target.metadata().ok()?;
     let name = entry.name.to_string_lossy();
     Some(ListingRow {

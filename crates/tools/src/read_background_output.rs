@@ -6,8 +6,8 @@ use std::time::Duration;
 use parallax_exec::Processes;
 use parallax_exec::background::{LogEnd, read_log};
 use parallax_protocol::tool::{
-    Display, Effects, Invocation, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind, ToolKind,
-    ToolResult, ToolSpec,
+    Concurrency, Display, Effects, Invocation, Run, Scope, Tool, ToolError, ToolErrorKind,
+    ToolKind, ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
 use serde_json::json;
@@ -53,7 +53,7 @@ impl ReadBackgroundOutput {
                     "required": ["pid"]
                 }),
                 kind: ToolKind::Read,
-                sharing: Sharing::Shared,
+                sharing: Concurrency::Shared,
                 aliases: vec!["ReadBackgroundOutputTool".into()],
             },
             processes,

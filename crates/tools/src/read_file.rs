@@ -5,9 +5,9 @@ mod content;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use parallax_files::{Access, Confined, SeenFiles, Workspace};
+use parallax_files::{Access, AllowedPath, SeenFiles, Workspace};
 use parallax_protocol::tool::{
-    Effects, Invocation, Run, Scope, Sharing, Tool, ToolError, ToolKind, ToolResult, ToolSpec,
+    Concurrency, Effects, Invocation, Run, Scope, Tool, ToolError, ToolKind, ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, CancellationToken, Object};
 use serde_json::json;
@@ -41,7 +41,7 @@ impl ReadFile {
                 "required": ["file_path"]
             }),
             kind: ToolKind::Read,
-            sharing: Sharing::Shared,
+            sharing: Concurrency::Shared,
             aliases: vec!["ReadFileTool".into()],
         };
         Self { spec, workspace, seen_files }
@@ -104,7 +104,7 @@ fn range_of(args: &Arguments) -> Result<Range, ToolError> {
 }
 
 struct Call {
-    target: Confined,
+    target: AllowedPath,
     range: Range,
     name: PathBuf,
     effects: Effects,

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use parallax_files::{SeenFiles, Workspace};
 use parallax_protocol::content::{Part, PartView};
 use parallax_protocol::tool::{
-    Display, Effects, Invocation, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind, ToolKind,
-    ToolResult, ToolSpec,
+    Concurrency, Display, Effects, Invocation, Run, Scope, Tool, ToolError, ToolErrorKind,
+    ToolKind, ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, CancellationToken, Object};
 use serde_json::json;
@@ -265,7 +265,7 @@ impl ReadManyFiles {
                 "required": ["include"]
             }),
             kind: ToolKind::Read,
-            sharing: Sharing::Shared,
+            sharing: Concurrency::Shared,
             aliases: vec!["ReadManyFilesTool".into()],
         };
         Self { spec, workspace, seen_files, context_names }

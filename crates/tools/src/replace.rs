@@ -14,10 +14,10 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parallax_files::{Access, Confined, EntryKind, FileError, SeenFiles, Workspace};
+use parallax_files::{Access, AllowedPath, EntryKind, FileError, SeenFiles, Workspace};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::{
-    Display, Effects, FileDiff, Invocation, Preview, Run, Scope, Sharing, Tool, ToolError,
+    Concurrency, Display, Effects, FileDiff, Invocation, Preview, Run, Scope, Tool, ToolError,
     ToolErrorKind, ToolKind, ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
@@ -68,7 +68,7 @@ impl Replace {
                 "required": ["file_path", "instruction", "old_string", "new_string"]
             }),
             kind: ToolKind::Edit,
-            sharing: Sharing::Exclusive,
+            sharing: Concurrency::Exclusive,
             aliases: vec!["EditTool".into()],
         };
         Self { spec, workspace, seen_files, plans: PlanFiles::default() }
@@ -82,7 +82,7 @@ impl Replace {
     }
 
     /// Returns the file to change. A missing relative path is looked up as the end of another path.
-    fn target(&self, text: &str, may_guess: bool) -> Result<Confined, ToolError> {
+    fn target(&self, text: &str, may_guess: bool) -> Result<AllowedPath, ToolError> {
         let target =
             self.workspace.resolve(text, Access::Write).map_err(|error| path_failure(&error))?;
         if !may_guess || Path::new(text).is_absolute() || target.exists() {
@@ -205,7 +205,7 @@ impl Tool for Replace {
 impl Replace {
     fn call(
         &self,
-        target: Confined,
+        target: AllowedPath,
         before: Option<OriginalFile>,
         planned: PlannedEdit,
         unseen_change: Option<UnseenChange>,
@@ -357,7 +357,7 @@ fn format_line_ranges(lines: &[(usize, usize)]) -> String {
 }
 
 struct Call {
-    target: Confined,
+    target: AllowedPath,
     before: Option<OriginalFile>,
     planned: PlannedEdit,
     unseen_change: Option<UnseenChange>,

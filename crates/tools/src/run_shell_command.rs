@@ -46,7 +46,7 @@ use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::protected_links::FindLinkTargets as _;
 use parallax_protocol::tool::{
-    Effects, Invocation, Scope, Sharing, Tool, ToolError, ToolErrorKind, ToolKind, ToolSpec,
+    Concurrency, Effects, Invocation, Scope, Tool, ToolError, ToolErrorKind, ToolKind, ToolSpec,
 };
 use parallax_sandbox::{Plan, Support, Tier};
 use serde_json::{Value, json};
@@ -133,7 +133,7 @@ fn spec(options: &ShellOptions) -> ToolSpec {
         description,
         parameters,
         kind: ToolKind::Execute,
-        sharing: Sharing::Shared,
+        sharing: Concurrency::Shared,
         aliases: vec!["ShellTool".into()],
     }
 }

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use parallax_files::{Access, Confined, SeenFiles, Workspace};
+use parallax_files::{Access, AllowedPath, SeenFiles, Workspace};
 use parallax_protocol::tool::{
-    Display, Effects, FileDiff, Invocation, Preview, Run, Scope, Sharing, Tool, ToolError,
+    Concurrency, Display, Effects, FileDiff, Invocation, Preview, Run, Scope, Tool, ToolError,
     ToolKind, ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
@@ -63,7 +63,7 @@ impl SaveMemory {
                 "required": ["fact"]
             }),
             kind: ToolKind::Edit,
-            sharing: Sharing::Exclusive,
+            sharing: Concurrency::Exclusive,
             aliases: vec!["MemoryTool".into(), "SaveMemoryTool".into()],
         };
         Self { spec, files, workspace, seen_files }
@@ -118,7 +118,7 @@ impl Tool for SaveMemory {
 
 struct Call {
     fact: String,
-    target: Confined,
+    target: AllowedPath,
     before: Option<OriginalFile>,
     bytes: Vec<u8>,
     diff: FileDiff,

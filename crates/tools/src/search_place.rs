@@ -14,14 +14,14 @@ use crate::failure::{path_failure, read_failure};
 
 /// The place of a search.
 #[derive(Debug, Clone)]
-pub(crate) struct SearchPlace {
+pub(crate) struct SearchScope {
     /// Directories (or one file), resolved and absolute.
     pub(crate) roots: Vec<PathBuf>,
     /// The directory relative to which files of a single root are named.
     pub(crate) base: Option<PathBuf>,
 }
 
-impl SearchPlace {
+impl SearchScope {
     /// Returns the given directory or file, or all workspace directories.
     ///
     /// # Errors
@@ -103,9 +103,9 @@ pub(crate) fn printable(path: &Path) -> Cow<'_, str> {
 
 /// Signals a search on other threads to stop.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Stop(Arc<AtomicBool>);
+pub(crate) struct StopSignal(Arc<AtomicBool>);
 
-impl Stop {
+impl StopSignal {
     /// Whether to stop.
     pub(crate) fn is_set(&self) -> bool {
         self.0.load(Ordering::Relaxed)
@@ -113,7 +113,7 @@ impl Stop {
 
     /// Returns a guard that sets the flag when it is dropped.
     fn on_drop(&self) -> impl Drop + use<> {
-        struct Guard(Stop);
+        struct Guard(StopSignal);
         impl Drop for Guard {
             fn drop(&mut self) {
                 self.0.0.store(true, Ordering::Relaxed);
@@ -125,7 +125,7 @@ impl Stop {
 
 /// Why a search has no result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NoResult {
+pub(crate) enum SearchFailure {
     /// The call was cancelled.
     Cancelled,
     /// The time limit was reached.
@@ -139,17 +139,17 @@ pub(crate) enum NoResult {
 pub(crate) async fn run_blocking<T: Send + 'static>(
     cancel: &CancellationToken,
     limit: Duration,
-    work: impl FnOnce(&Stop) -> T + Send + 'static,
-) -> Result<T, NoResult> {
-    let stop = Stop::default();
+    work: impl FnOnce(&StopSignal) -> T + Send + 'static,
+) -> Result<T, SearchFailure> {
+    let stop = StopSignal::default();
     let _guard = stop.on_drop();
     let seen = stop.clone();
     let task = tokio::task::spawn_blocking(move || work(&seen));
     tokio::select! {
         biased;
-        () = cancel.cancelled() => Err(NoResult::Cancelled),
-        result = task => result.map_err(|_| NoResult::Failed),
-        () = tokio::time::sleep(limit) => Err(NoResult::TimedOut),
+        () = cancel.cancelled() => Err(SearchFailure::Cancelled),
+        result = task => result.map_err(|_| SearchFailure::Failed),
+        () = tokio::time::sleep(limit) => Err(SearchFailure::TimedOut),
     }
 }
 

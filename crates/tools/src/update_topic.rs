@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use parallax_protocol::tool::{
-    Display, Effects, Invocation, Run, Scope, Sharing, Tool, ToolError, ToolKind, ToolResult,
+    Concurrency, Display, Effects, Invocation, Run, Scope, Tool, ToolError, ToolKind, ToolResult,
     ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
@@ -55,7 +55,7 @@ impl UpdateTopic {
                 "required": ["strategic_intent"]
             }),
             kind: ToolKind::Think,
-            sharing: Sharing::Exclusive,
+            sharing: Concurrency::Exclusive,
             aliases: vec!["UpdateTopicTool".into()],
         };
         Self { spec, title: Arc::default() }

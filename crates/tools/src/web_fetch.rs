@@ -11,7 +11,7 @@ use parallax_http::url::Url;
 use parallax_http::{ClientOptions, GuardedClient, Redirects, guarded_client};
 use parallax_protocol::model::Model;
 use parallax_protocol::tool::{
-    Display, Effects, Invocation, Preview, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind,
+    Concurrency, Display, Effects, Invocation, Preview, Run, Scope, Tool, ToolError, ToolErrorKind,
     ToolKind, ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
@@ -110,7 +110,7 @@ impl WebFetch {
                 "required": [property]
             }),
             kind: ToolKind::Fetch,
-            sharing: Sharing::Shared,
+            sharing: Concurrency::Shared,
             aliases: vec!["WebFetchTool".into()],
         };
         let shared = FetchState {

@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use parallax_files::{Access, Confined, Decoded, FileError, SeenFiles, Workspace};
+use parallax_files::{Access, AllowedPath, Decoded, FileError, SeenFiles, Workspace};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::{
-    Display, Effects, FileDiff, Invocation, Preview, Run, Scope, Sharing, Tool, ToolError,
+    Concurrency, Display, Effects, FileDiff, Invocation, Preview, Run, Scope, Tool, ToolError,
     ToolErrorKind, ToolKind, ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
@@ -63,7 +63,7 @@ impl WriteFile {
                 "required": ["file_path", "content"]
             }),
             kind: ToolKind::Edit,
-            sharing: Sharing::Exclusive,
+            sharing: Concurrency::Exclusive,
             aliases: vec!["WriteFileTool".into()],
         };
         Self { spec, workspace, seen_files, unseen_overwrite, plans: PlanFiles::default() }
@@ -147,7 +147,7 @@ impl Tool for WriteFile {
 }
 
 struct Call {
-    target: Confined,
+    target: AllowedPath,
     before: Option<OriginalFile>,
     text: String,
     bytes: Vec<u8>,

@@ -2,8 +2,8 @@
 //! which is stored only in the session's events.
 
 use parallax_protocol::tool::{
-    Display, Effects, Invocation, Run, Scope, Sharing, Todo, TodoStatus, Tool, ToolError, ToolKind,
-    ToolResult, ToolSpec,
+    Concurrency, Display, Effects, Invocation, Run, Scope, Todo, TodoStatus, Tool, ToolError,
+    ToolKind, ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
 use serde_json::{Value, json};
@@ -64,7 +64,7 @@ impl WriteTodos {
                     "additionalProperties": false
                 }),
                 kind: ToolKind::Other,
-                sharing: Sharing::Shared,
+                sharing: Concurrency::Shared,
                 aliases: vec!["WriteTodosTool".into()],
             },
         }

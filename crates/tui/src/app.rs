@@ -27,7 +27,7 @@ use parallax_screen::{InputEvent, Line, Span, wrap};
 use parallax_sdk::{OpenSession, SessionConfig};
 use parallax_sessions::SessionChoice;
 
-pub(crate) use frame::{Cover, Layout};
+pub(crate) use frame::{FullWindowView, Layout};
 use parallax_sdk::settings::UiSettings;
 
 use crate::app::effect::Effect;
@@ -39,7 +39,7 @@ use crate::components::current_session::CurrentSession;
 use crate::components::dialog_stack::{DialogContext as DialogSurroundings, DialogStack};
 use crate::components::editor_link::EditorLink;
 use crate::components::hints::Hints;
-use crate::components::own_status_line::OwnStatusLine;
+use crate::components::own_status_line::CustomStatusLine;
 use crate::components::prompt_queue::PromptQueue;
 use crate::components::rewind_view::RewindView;
 use crate::components::screen_reader::ScreenReader;
@@ -56,7 +56,7 @@ use crate::composer::Composer;
 use crate::debug_console::DebugConsole;
 use crate::keymap::Keymap;
 use crate::layout::hanging_indent;
-use crate::status::Working;
+use crate::status::AgentActivity;
 use crate::status_line::StatusLineData;
 use crate::theme::Theme;
 use crate::title;
@@ -94,7 +94,7 @@ pub(crate) struct App {
     settings_view: SettingsView,
     screen_reader: ScreenReader,
     /// The status line printed by the user's own command.
-    status_line_command: OwnStatusLine,
+    status_line_command: CustomStatusLine,
     pub(crate) status_data: StatusLineData,
     pub(crate) debug: DebugConsole,
     /// For queries about the project (sessions, models, rules, …).
@@ -141,7 +141,7 @@ impl App {
             editor: EditorLink::default(),
             settings_view: SettingsView::default(),
             screen_reader: ScreenReader::default(),
-            status_line_command: OwnStatusLine::default(),
+            status_line_command: CustomStatusLine::default(),
             status_data: StatusLineData::default(),
             debug: DebugConsole::default(),
             launch: None,
@@ -179,7 +179,7 @@ impl App {
             return None;
         }
         let spins = self.turn.is_animated() || self.transcript.is_animated();
-        let spinner = spins.then_some(Working::tick_ms(self.settings.spinner));
+        let spinner = spins.then_some(AgentActivity::tick_ms(self.settings.spinner));
         let toast = self.hints.remaining_ms(self.clock.now_ms());
         let pause = self.dialogs.writing_left_ms(self.clock.now_ms());
         let has_draft = !self.composer.is_empty();

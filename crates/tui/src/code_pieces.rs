@@ -1,12 +1,12 @@
 //! Syntax highlighting for exported session pages.
 
-use parallax_sessions::export::CodePiece;
+use parallax_sessions::export::SyntaxClass;
 
 use crate::highlight::{Highlighter, Role, wait_until_loaded};
 
 /// Returns the pieces of code, for [`parallax_sdk::LaunchOptions::colourist`]. Waits until the
 /// grammars are loaded.
-pub fn code_pieces(language: &str, code: &str) -> Vec<(usize, CodePiece)> {
+pub fn code_pieces(language: &str, code: &str) -> Vec<(usize, SyntaxClass)> {
     wait_until_loaded();
     let mut highlighter = Highlighter::new(language);
     let mut pieces = Vec::new();
@@ -16,22 +16,22 @@ pub fn code_pieces(language: &str, code: &str) -> Vec<(usize, CodePiece)> {
         let of_line = highlighter.line(text);
         pieces.extend(of_line.into_iter().map(|(end, role)| (start + end, piece(role))));
         start += line.len();
-        pieces.push((start, CodePiece::Plain));
+        pieces.push((start, SyntaxClass::Plain));
     }
     pieces
 }
 
-fn piece(role: Role) -> CodePiece {
+fn piece(role: Role) -> SyntaxClass {
     match role {
-        Role::Plain => CodePiece::Plain,
-        Role::Keyword => CodePiece::Keyword,
-        Role::Text => CodePiece::Text,
-        Role::Number => CodePiece::Number,
-        Role::Comment => CodePiece::Comment,
-        Role::Function => CodePiece::Function,
-        Role::Type => CodePiece::Type,
-        Role::Added => CodePiece::Added,
-        Role::Removed => CodePiece::Removed,
+        Role::Plain => SyntaxClass::Plain,
+        Role::Keyword => SyntaxClass::Keyword,
+        Role::Text => SyntaxClass::Text,
+        Role::Number => SyntaxClass::Number,
+        Role::Comment => SyntaxClass::Comment,
+        Role::Function => SyntaxClass::Function,
+        Role::Type => SyntaxClass::Type,
+        Role::Added => SyntaxClass::Added,
+        Role::Removed => SyntaxClass::Removed,
     }
 }
 
@@ -44,7 +44,7 @@ mod tests {
         let code = "// a\nfn f() {}\n";
         let pieces = code_pieces("rust", code);
         assert!(pieces.windows(2).all(|two| two[0].0 <= two[1].0), "{pieces:?}");
-        assert!(pieces.contains(&(7, CodePiece::Keyword)), "{pieces:?}");
+        assert!(pieces.contains(&(7, SyntaxClass::Keyword)), "{pieces:?}");
         assert_eq!(pieces.last().map(|(end, _)| *end), Some(code.len()));
     }
 }

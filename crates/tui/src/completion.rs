@@ -51,7 +51,7 @@ enum CompletionKind {
 
 /// The text being completed.
 #[derive(Debug, Clone)]
-struct Offer {
+struct CompletionTarget {
     kind: CompletionKind,
     line: usize,
     /// The byte range of the line that a choice replaces.
@@ -69,7 +69,7 @@ pub struct Completion {
     mentioned_agents: Vec<Candidate>,
     mentioned_resources: Vec<Candidate>,
     finder: Option<Finder>,
-    candidates: Option<Offer>,
+    candidates: Option<CompletionTarget>,
     list: List,
     fuzzy: Fuzzy,
     /// The buffer version that was examined last.
@@ -192,7 +192,7 @@ impl Completion {
         {
             let query = line.get(fitting.range.start..cursor.byte).unwrap_or("").to_owned();
             let range = fitting.range;
-            self.candidates = Some(Offer {
+            self.candidates = Some(CompletionTarget {
                 kind: CompletionKind::Command,
                 line: 0,
                 range,
@@ -217,7 +217,8 @@ impl Completion {
         };
         let generation = self.finder.as_mut().map(|finder| finder.ask(question));
         let has_finder = generation.is_some();
-        self.candidates = Some(Offer { kind: CompletionKind::At, line, range, query, generation });
+        self.candidates =
+            Some(CompletionTarget { kind: CompletionKind::At, line, range, query, generation });
         if !has_finder {
             let mentions = self.fitting_mentions();
             self.list.set(mentions, false);
@@ -314,7 +315,7 @@ impl Completion {
                     })
                     .collect();
                 if !candidates.is_empty() {
-                    self.candidates = Some(Offer {
+                    self.candidates = Some(CompletionTarget {
                         kind: CompletionKind::Shell,
                         line: cursor.line,
                         range: word.range,
@@ -328,7 +329,7 @@ impl Completion {
             _ => FinderRequest::Folder(word.text.clone()),
         };
         let generation = self.finder.as_mut().map(|finder| finder.ask(question));
-        self.candidates = Some(Offer {
+        self.candidates = Some(CompletionTarget {
             kind: CompletionKind::Shell,
             line: cursor.line,
             range: word.range,

@@ -25,7 +25,7 @@ use parallax_sdk::{LaunchOptions, SessionConfig};
 use tokio::sync::mpsc;
 
 use crate::app::effect::JobContinuation;
-use crate::app::{App, Cover, Layout};
+use crate::app::{App, FullWindowView, Layout};
 use crate::attached::{AttachedSession, AttachedUpdate};
 use crate::debug_console::LogBook;
 use crate::devtools::DevToolsPages;
@@ -268,7 +268,7 @@ impl TerminalFrontEnd {
             cursor: frame.cursor.map(|(column, row)| (narrow(column), narrow(row))),
         };
         let drawn = match frame.cover {
-            Some(cover) => self.screen.view(rows, cover == Cover::Pager),
+            Some(cover) => self.screen.view(rows, cover == FullWindowView::Pager),
             None => self.screen.frame(rows),
         };
         self.last_frame = Some(Instant::now());

@@ -27,7 +27,7 @@ pub(crate) struct RunningTool {
 
 /// The current work of the agent.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Working {
+pub(crate) struct AgentActivity {
     /// When the turn began, in milliseconds of the app's clock.
     pub(crate) since_ms: u64,
     /// How long it had been running before, in milliseconds.
@@ -71,7 +71,7 @@ pub(crate) struct StatusOptions<'a> {
     pub(crate) keys: &'a [String],
 }
 
-impl Working {
+impl AgentActivity {
     /// Records that a tool call is running.
     pub(crate) fn runs(&mut self, item: &ItemId, title: &str, is_command: bool) {
         self.running.retain(|running| running.item != *item);
@@ -172,7 +172,7 @@ pub(crate) fn spinner(now_ms: u64) -> &'static str {
 
 /// Returns the status row.
 pub(crate) fn row(
-    working: &Working,
+    working: &AgentActivity,
     look: StatusOptions<'_>,
     now_ms: u64,
     width: usize,
@@ -202,7 +202,7 @@ pub(crate) fn row(
 }
 
 /// Returns as many of time, tokens, and keys as fit; the time and the cancel key always stay.
-fn tail(working: &Working, look: StatusOptions<'_>, seconds: u64, room: usize) -> String {
+fn tail(working: &AgentActivity, look: StatusOptions<'_>, seconds: u64, room: usize) -> String {
     let tokens = match working.last_shown.1 {
         0 => String::new(),
         1 => "1 token".to_owned(),
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn status_row_names_running_calls() {
-        let mut working = Working::default();
+        let mut working = AgentActivity::default();
         let (one, two) = (ItemId::new("1"), ItemId::new("2"));
         working.runs(&one, "Read a", false);
         working.runs(&two, "Read b", false);
@@ -256,10 +256,10 @@ mod tests {
 
     #[test]
     fn each_phase_has_its_text() {
-        let text = |working: &Working| {
+        let text = |working: &AgentActivity| {
             row(working, status_options(&[]), 3_000, 80, &Theme::default()).text()
         };
-        let mut working = Working::default();
+        let mut working = AgentActivity::default();
         assert!(text(&working).contains("Thinking… (esc to cancel, 3s)"));
         "the retry".clone_into(&mut working.thought);
         assert!(text(&working).contains("Thinking · the retry (esc to cancel, 3s"));
@@ -290,7 +290,7 @@ mod tests {
     #[test]
     fn key_hints_are_shown_if_they_fit() {
         let title = "for i in $(seq 1 40); do echo $i; sleep 1; done";
-        let mut working = Working::default();
+        let mut working = AgentActivity::default();
         working.runs(&ItemId::new("1"), title, false);
         let text = |look, width| row(&working, look, 3_000, width, &Theme::default()).text();
         let keys = ["enter to steer".to_owned(), "tab to queue".to_owned()];
@@ -309,7 +309,7 @@ mod tests {
 
     #[test]
     fn running_command_has_the_spinner_and_is_not_repeated() {
-        let mut working = Working::default();
+        let mut working = AgentActivity::default();
         working.runs(&ItemId::new("1"), "sleep 4", true);
         let keys = ["enter to steer", "ctrl+b to run it in the background", "tab to queue"];
         let keys = keys.map(str::to_owned);
@@ -320,10 +320,10 @@ mod tests {
 
     #[test]
     fn retry_wait_counts_down() {
-        let working = Working {
+        let working = AgentActivity {
             since_ms: 0,
             retry: Some((12_000, "the service is overloaded; attempt 2 of 10".to_owned())),
-            ..Working::default()
+            ..AgentActivity::default()
         };
         let row = row(&working, status_options(&[]), 9_500, 100, &Theme::default());
         assert!(

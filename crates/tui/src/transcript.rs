@@ -42,7 +42,7 @@ pub use item::{LocalId, LocalItem};
 pub use page::{Anchor, Page};
 pub(crate) use picture::DecodedImage;
 
-use draw::Shape;
+use draw::ItemSpacing;
 use item::Item;
 use page::Memory;
 
@@ -92,7 +92,7 @@ pub struct Transcript {
     /// The first item whose rows were not all returned for the scrollback.
     committed_items: usize,
     /// The last item that returned rows for the scrollback.
-    last_shape: Option<Shape>,
+    last_shape: Option<ItemSpacing>,
     /// Whether a turn is running, so that more calls may follow.
     in_turn: bool,
     /// Whether calls that wait for approval are omitted from [`Self::live`], because a dialog shows

@@ -9,7 +9,7 @@ use parallax_protocol::op::Op;
 use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
 
-use super::reopening::Reopening;
+use super::reopening::ReopenNotice;
 use super::{EditorSession, PreparedInput, PreparingInput};
 use crate::host::{CommandReply, ManagementCommand};
 use crate::tool_updates;
@@ -90,7 +90,7 @@ impl EditorSession {
             }
             // Answered when the session is open again.
             CommandReply::Reopen { text, then } => {
-                self.reopening = Some(Reopening { text, then });
+                self.reopening = Some(ReopenNotice { text, then });
             }
             // Answered at the end of the turn.
             CommandReply::Turn(op) => self.run_turn(op).await,

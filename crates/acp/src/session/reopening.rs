@@ -12,7 +12,7 @@ use crate::options::SessionChoices;
 use crate::updates::chunk;
 
 /// What the user learns when the session is open again.
-pub(super) struct Reopening {
+pub(super) struct ReopenNotice {
     pub(super) text: String,
     /// A command line whose output follows the text.
     pub(super) then: Option<&'static str>,
@@ -22,7 +22,7 @@ impl EditorSession {
     /// Closes the session and opens it again, with its mode, its model, and its clients. If that
     /// fails, it is opened with the previous configuration. Returns `None` if that fails, too; its
     /// clients have to load it then.
-    pub(super) async fn reopen(mut self, reopening: Reopening) -> Option<Self> {
+    pub(super) async fn reopen(mut self, reopening: ReopenNotice) -> Option<Self> {
         let launch = match self.changed_launch().await {
             Ok(launch) => launch,
             Err(failure) => {

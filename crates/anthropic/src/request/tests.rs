@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use parallax_protocol::content::{Content, Part, Sealed};
+use parallax_protocol::content::{Content, Part, SealedContent};
 use proptest::prelude::*;
 use serde_json::value::to_raw_value;
 
@@ -32,7 +32,7 @@ fn any_part() -> impl Strategy<Value = Part> {
     ]
 }
 
-fn any_content() -> impl Strategy<Value = Sealed> {
+fn any_content() -> impl Strategy<Value = SealedContent> {
     let origin = prop_oneof![Just(MODEL), Just("openai:m"), Just("gemini-3-pro")];
     (any::<bool>(), prop::collection::vec(any_part(), 0..5), origin).prop_map(
         |(is_user, parts, origin)| match is_user {
@@ -42,7 +42,7 @@ fn any_content() -> impl Strategy<Value = Sealed> {
     )
 }
 
-fn sent(contents: Vec<Sealed>) -> Value {
+fn sent(contents: Vec<SealedContent>) -> Value {
     let request = Request {
         model: MODEL.to_owned(),
         system: Arc::from("s"),
@@ -56,11 +56,11 @@ fn sent(contents: Vec<Sealed>) -> Value {
         is_retry: false,
         continuation: None,
     };
-    let format = RequestFormat {
+    let format = MessagesRequestContext {
         model: "m",
         generation: Object::new(),
         declarations: &Declarations::default(),
-        rejected: &Rejected::default(),
+        rejected: &OmittedContent::default(),
         resumes_pause: false,
     };
     let dialogue = Dialogue::new(&request.contents, &request.model, OpaqueFormat::Messages);

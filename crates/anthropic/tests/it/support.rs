@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use parallax_anthropic::AnthropicOptions;
 use parallax_model_http::{HttpModel, TransportOptions};
-use parallax_protocol::content::{Content, Part, PartView, Sealed};
+use parallax_protocol::content::{Content, Part, PartView, SealedContent};
 use parallax_protocol::model::{
     Answer, Limits, Model, ModelCatalog, ModelError, Request, Retry, StreamEvent, ToolSet,
 };
@@ -60,11 +60,11 @@ pub(crate) fn model_with(options: AnthropicOptions) -> HttpModel {
     parallax_anthropic::model(options, Arc::new(Catalog)).expect("a good base")
 }
 
-pub(crate) fn user(parts: Vec<Part>) -> Sealed {
+pub(crate) fn user(parts: Vec<Part>) -> SealedContent {
     Content::user(parts).seal()
 }
 
-pub(crate) fn request(contents: Vec<Sealed>) -> Request {
+pub(crate) fn request(contents: Vec<SealedContent>) -> Request {
     Request {
         model: MODEL.into(),
         system: "be brief".into(),
@@ -216,7 +216,7 @@ impl Got {
     }
 
     /// Returns the content as stored in the history.
-    pub(crate) fn sealed(&self) -> Sealed {
+    pub(crate) fn sealed(&self) -> SealedContent {
         Content::model(self.answer.parts.clone()).seal_for(MODEL)
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use parallax_protocol::policy::ApprovalMode;
 
 use super::{TaskAttempt, TaskOutcome};
-use crate::agent::{self, Stop};
+use crate::agent::{self, AgentExit};
 use crate::error::BatchError;
 use crate::membership;
 use crate::result::{CheckResult, TaskState};
@@ -29,16 +29,16 @@ impl TaskAttempt<'_> {
             let arguments = ["batch", "run-command", line].map(Into::into).to_vec();
             let stop = self.command(arguments, workspace, Some(name)).await?;
             let outcome = match stop {
-                Stop::Exited(0) => continue,
-                Stop::Exited(code) => {
+                AgentExit::Exited(0) => continue,
+                AgentExit::Exited(code) => {
                     let reason = format!("The setup command `{line}` exited with code {code}");
                     TaskOutcome::new(TaskState::Failed, None, reason)
                 }
-                Stop::TimedOut => {
+                AgentExit::TimedOut => {
                     let reason = format!("The setup command `{line}` took too long");
                     TaskOutcome::new(TaskState::Timeout, None, reason)
                 }
-                Stop::Drained => {
+                AgentExit::Drained => {
                     TaskOutcome::new(TaskState::Cancelled, None, "The batch was stopped")
                 }
             };
@@ -66,9 +66,9 @@ impl TaskAttempt<'_> {
             let started = Instant::now();
             let stop = self.command(arguments, workspace, None).await?;
             let exit_code = match stop {
-                Stop::Exited(code) => Some(code),
-                Stop::TimedOut => None,
-                Stop::Drained => {
+                AgentExit::Exited(code) => Some(code),
+                AgentExit::TimedOut => None,
+                AgentExit::Drained => {
                     *outcome =
                         TaskOutcome::new(TaskState::Cancelled, None, "The batch was stopped");
                     return Ok(results);
@@ -92,7 +92,7 @@ impl TaskAttempt<'_> {
         arguments: Vec<std::ffi::OsString>,
         workspace: &TaskWorkspace,
         mark: Option<&str>,
-    ) -> Result<Stop, BatchError> {
+    ) -> Result<AgentExit, BatchError> {
         let mut variables = membership::variables(&self.runner.lock);
         variables.push((membership::COMMAND.into(), "1".into()));
         variables.extend(mark.map(|mark| (membership::TASK.into(), mark.into())));

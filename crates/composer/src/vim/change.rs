@@ -7,7 +7,7 @@ use super::super::text::Position;
 use super::motion::{self, CharClass};
 use super::operate::Operator;
 use super::visual::SelectionSize;
-use super::{Insertion, Pending, Vim, VimMode};
+use super::{Insertion, PendingCommand, Vim, VimMode};
 
 /// Maximum length of text inserted with a count.
 const MAX_INSERTED: usize = 1 << 20;
@@ -277,8 +277,11 @@ impl Vim {
         if let Some(extent) = change.selected {
             self.select(buffer, extent);
         }
-        self.pending =
-            Pending { count: change.count, register: change.register, ..Pending::default() };
+        self.pending = PendingCommand {
+            count: change.count,
+            register: change.register,
+            ..PendingCommand::default()
+        };
         for char in change.keys.chars() {
             if let super::PendingInput::Pattern(pattern, forward) = &mut self.pending.pending_input
             {

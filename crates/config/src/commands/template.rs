@@ -1,11 +1,11 @@
 //! Parses command templates. A template is parsed once, so text from files and shell commands is
 //! never parsed as a template.
 
-use super::CommandForm;
+use super::CommandFormat;
 
 /// A piece of a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum TemplatePiece {
+pub enum TemplateSegment {
     /// Text with argument placeholders.
     Text(Vec<TextPart>),
     /// `@{path}`.
@@ -50,7 +50,7 @@ impl std::fmt::Display for UnclosedBlock {
 ///
 /// # Errors
 /// Returns an error if a block is not closed.
-pub fn parse(template: &str, form: CommandForm) -> Result<Vec<TemplatePiece>, UnclosedBlock> {
+pub fn parse(template: &str, form: CommandFormat) -> Result<Vec<TemplateSegment>, UnclosedBlock> {
     let mut pieces = Vec::new();
     let mut text = String::new();
     let mut rest = template;
@@ -68,25 +68,25 @@ pub fn parse(template: &str, form: CommandForm) -> Result<Vec<TemplatePiece>, Un
             return Err(UnclosedBlock { index, opening });
         };
         if !text.is_empty() {
-            pieces.push(TemplatePiece::Text(bits(&std::mem::take(&mut text), form, false)));
+            pieces.push(TemplateSegment::Text(bits(&std::mem::take(&mut text), form, false)));
         }
         let block = inside.get(..end).unwrap_or("").trim();
         pieces.push(match opening {
-            "!{" => TemplatePiece::Shell(bits(block, form, true)),
-            "/{" => TemplatePiece::Command(bits(block, form, false)),
-            _ => TemplatePiece::File(bits(block, form, false)),
+            "!{" => TemplateSegment::Shell(bits(block, form, true)),
+            "/{" => TemplateSegment::Command(bits(block, form, false)),
+            _ => TemplateSegment::File(bits(block, form, false)),
         });
         rest = inside.get(end + 1..).unwrap_or("");
     }
     if !text.is_empty() {
-        pieces.push(TemplatePiece::Text(bits(&text, form, false)));
+        pieces.push(TemplateSegment::Text(bits(&text, form, false)));
     }
     Ok(pieces)
 }
 
 /// Returns the shell commands of a template with unfilled placeholders. For an invalid template,
 /// returns the whole text.
-pub fn shell_blocks(template: &str, form: CommandForm) -> Vec<String> {
+pub fn shell_blocks(template: &str, form: CommandFormat) -> Vec<String> {
     let Ok(pieces) = parse(template, form) else { return vec![template.trim().to_owned()] };
     let to_text = |bit: &TextPart| match bit {
         TextPart::Text(text) => text.clone(),
@@ -94,19 +94,19 @@ pub fn shell_blocks(template: &str, form: CommandForm) -> Vec<String> {
         TextPart::One(number) => format!("${number}"),
     };
     let shell = pieces.iter().filter_map(|piece| match piece {
-        TemplatePiece::Shell(bits) => Some(bits.iter().map(to_text).collect()),
+        TemplateSegment::Shell(bits) => Some(bits.iter().map(to_text).collect()),
         _ => None,
     });
     shell.filter(|command: &String| !command.is_empty()).collect()
 }
 
 /// Returns whether the template has argument placeholders.
-pub fn takes_arguments(pieces: &[TemplatePiece]) -> bool {
+pub fn takes_arguments(pieces: &[TemplateSegment]) -> bool {
     pieces.iter().any(|piece| {
-        let (TemplatePiece::Text(bits)
-        | TemplatePiece::File(bits)
-        | TemplatePiece::Shell(bits)
-        | TemplatePiece::Command(bits)) = piece;
+        let (TemplateSegment::Text(bits)
+        | TemplateSegment::File(bits)
+        | TemplateSegment::Shell(bits)
+        | TemplateSegment::Command(bits)) = piece;
         bits.iter().any(|bit| !matches!(bit, TextPart::Text(_)))
     })
 }
@@ -141,7 +141,7 @@ fn closing(inside: &str) -> Option<usize> {
 /// Finds argument placeholders: `{{args}}`, and in Markdown also `$ARGUMENTS` and `$1` to `$9`.
 /// Within single quotes of a shell command, `$1` is left to the quoted program (such as awk), as in
 /// a shell.
-fn bits(text: &str, form: CommandForm, shell: bool) -> Vec<TextPart> {
+fn bits(text: &str, form: CommandFormat, shell: bool) -> Vec<TextPart> {
     let mut found = Vec::new();
     let mut plain = String::new();
     let mut rest = text;
@@ -158,7 +158,7 @@ fn bits(text: &str, form: CommandForm, shell: bool) -> Vec<TextPart> {
             rest = after;
             continue;
         }
-        if form == CommandForm::Markdown && char == '$' {
+        if form == CommandFormat::Markdown && char == '$' {
             if let Some(after) = rest.strip_prefix("$ARGUMENTS") {
                 keep(&mut plain, TextPart::All);
                 rest = after;
@@ -206,57 +206,57 @@ mod tests {
 
     #[test]
     fn template_blocks_are_found_with_balanced_braces() {
-        let pieces = parse("a @{ x/{y}.md } b !{ awk '{print $1}' {{args}} }", CommandForm::Toml);
+        let pieces = parse("a @{ x/{y}.md } b !{ awk '{print $1}' {{args}} }", CommandFormat::Toml);
         assert_eq!(
             pieces.expect("parsed"),
             [
-                TemplatePiece::Text(vec![text("a ")]),
-                TemplatePiece::File(vec![text("x/{y}.md")]),
-                TemplatePiece::Text(vec![text(" b ")]),
-                TemplatePiece::Shell(vec![text("awk '{print $1}' "), TextPart::All]),
+                TemplateSegment::Text(vec![text("a ")]),
+                TemplateSegment::File(vec![text("x/{y}.md")]),
+                TemplateSegment::Text(vec![text(" b ")]),
+                TemplateSegment::Shell(vec![text("awk '{print $1}' "), TextPart::All]),
             ]
         );
-        let error = parse("ü !{ echo { }", CommandForm::Toml).expect_err("open");
+        let error = parse("ü !{ echo { }", CommandFormat::Toml).expect_err("open");
         assert!(error.to_string().contains("at index 2"), "{error}");
     }
 
     #[test]
     fn command_calls_are_separate_pieces() {
-        let parsed = |template| parse(template, CommandForm::Toml).expect("parsed");
+        let parsed = |template| parse(template, CommandFormat::Toml).expect("parsed");
         assert_eq!(
             parsed("/{ git:fix {{args}} }, GET /users/{id} /{} /{open"),
             [
-                TemplatePiece::Command(vec![text("git:fix "), TextPart::All]),
-                TemplatePiece::Text(vec![text(", GET /users/{id} /{} /{open")]),
+                TemplateSegment::Command(vec![text("git:fix "), TextPart::All]),
+                TemplateSegment::Text(vec![text(", GET /users/{id} /{} /{open")]),
             ]
         );
     }
 
     #[test]
     fn markdown_template_reports_positions() {
-        let pieces = parse("$1 costs $100 or $2.50, $ARGUMENTS!", CommandForm::Markdown);
+        let pieces = parse("$1 costs $100 or $2.50, $ARGUMENTS!", CommandFormat::Markdown);
         assert_eq!(
             pieces.expect("parsed"),
-            [TemplatePiece::Text(vec![
+            [TemplateSegment::Text(vec![
                 TextPart::One(1),
                 text(" costs $100 or $2.50, "),
                 TextPart::All,
                 text("!")
             ])]
         );
-        let shell = parse("!{awk '{print $1}' $1}", CommandForm::Markdown).expect("parsed");
+        let shell = parse("!{awk '{print $1}' $1}", CommandFormat::Markdown).expect("parsed");
         assert_eq!(
             shell,
-            [TemplatePiece::Shell(vec![text("awk '{print $1}' "), TextPart::One(1)])]
+            [TemplateSegment::Shell(vec![text("awk '{print $1}' "), TextPart::One(1)])]
         );
-        let toml = parse("$1", CommandForm::Toml).expect("parsed");
+        let toml = parse("$1", CommandFormat::Toml).expect("parsed");
         assert!(!takes_arguments(&toml));
     }
 
     proptest::proptest! {
         #[test]
         fn any_template_is_parsed(template in "[!@/{}a$19'ü\\\\ ]{0,80}|(\\{\\{args\\}\\}|!\\{|@\\{|\\}){0,20}") {
-            for form in [CommandForm::Toml, CommandForm::Markdown] {
+            for form in [CommandFormat::Toml, CommandFormat::Markdown] {
                 let _ = parse(&template, form);
             }
         }

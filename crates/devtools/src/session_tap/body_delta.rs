@@ -12,11 +12,11 @@ const CHAIN: u32 = 32;
 #[derive(Debug, Default)]
 pub(super) struct BodyHistory {
     next: u64,
-    bodies: VecDeque<KeptBody>,
+    bodies: VecDeque<StoredBody>,
 }
 
 #[derive(Debug)]
-struct KeptBody {
+struct StoredBody {
     key: u64,
     role: String,
     text: String,
@@ -52,7 +52,7 @@ impl BodyHistory {
                 (BodyDelta { key, base: None, prefix: 0, suffix: 0, text }, 0)
             }
         };
-        self.bodies.push_back(KeptBody { key, role: role.to_owned(), text, chain });
+        self.bodies.push_back(StoredBody { key, role: role.to_owned(), text, chain });
         while self.bodies.len() > MAX_KEPT {
             self.bodies.pop_front();
         }
@@ -60,7 +60,7 @@ impl BodyHistory {
     }
 }
 
-fn difference(key: u64, base: &KeptBody, text: &str) -> BodyDelta {
+fn difference(key: u64, base: &StoredBody, text: &str) -> BodyDelta {
     let (old, new) = (base.text.as_bytes(), text.as_bytes());
     let same = |pairs: &mut dyn Iterator<Item = (&u8, &u8)>| {
         pairs.take_while(|(one, other)| one == other).count()

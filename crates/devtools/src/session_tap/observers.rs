@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use parallax_protocol::observer::{EventScope, Observation, Observer, SpanOf};
+use parallax_protocol::observer::{EventScope, Observation, Observer, SpanSubject};
 use parallax_protocol::trace_headers::TraceHeaders;
 
 /// Observers that see the same.
@@ -19,7 +19,7 @@ impl Observer for Observers {
         }
     }
 
-    fn trace_headers(&self, scope: &EventScope, span: SpanOf<'_>) -> Option<TraceHeaders> {
+    fn trace_headers(&self, scope: &EventScope, span: SpanSubject<'_>) -> Option<TraceHeaders> {
         self.0.iter().find_map(|observer| observer.trace_headers(scope, span))
     }
 }

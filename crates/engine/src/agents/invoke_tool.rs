@@ -5,8 +5,8 @@ use std::sync::Arc;
 use parallax_protocol::agent::AgentDefinition;
 use parallax_protocol::ids::ItemId;
 use parallax_protocol::tool::{
-    Effects, Invocation, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind, ToolKind, ToolResult,
-    ToolSpec,
+    Concurrency, Effects, Invocation, Run, Scope, Tool, ToolError, ToolErrorKind, ToolKind,
+    ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
 use serde_json::{Value, json};
@@ -41,7 +41,7 @@ impl InvokeAgent {
                 "required": ["agent_name", "prompt"]
             }),
             kind: ToolKind::Agent,
-            sharing: Sharing::Shared,
+            sharing: Concurrency::Shared,
             aliases: Vec::new(),
         };
         Self { spec, subagents }

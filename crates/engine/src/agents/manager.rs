@@ -9,7 +9,7 @@ use parallax_protocol::hooks::Hooks;
 use parallax_protocol::ids::{ApprovalId, ItemId};
 use parallax_protocol::op::{ApprovalResponse, Decide, Op};
 use parallax_protocol::policy::ApprovalMode;
-use parallax_protocol::routing::Router;
+use parallax_protocol::routing::RoutingMode;
 use parallax_protocol::store::NoStore;
 use parallax_protocol::tool::{Tool, ToolKind, ToolSource};
 use tokio::sync::Semaphore;
@@ -241,7 +241,7 @@ fn options_factory(options: &SessionOptions) -> Box<dyn Fn() -> SessionOptions +
     let is_build_file = options.is_build_file;
     // Their spending counts for the session, and they use its model.
     let budget = options.budget.nested();
-    let routing = RoutingOptions { router: Router::Off, ..options.routing };
+    let routing = RoutingOptions { router: RoutingMode::Off, ..options.routing };
     let hooks = options.hooks.clone();
     let secrets = options.secrets.clone();
     Box::new(move || SessionOptions {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use parallax_protocol::content::{Part, PartView, Role};
 use parallax_protocol::context::{
-    BlockKind, ContextBlock, ContextBreakdown, ContextItem, ResultPlace,
+    BlockKind, ContextBlock, ContextBreakdown, ContextItem, ResultLocation,
 };
 use parallax_protocol::event::ContextUsed;
 
@@ -86,14 +86,14 @@ fn context_items(
 ) -> Vec<ContextItem> {
     let pins = conversation.history().pins();
     let originals = answered_calls(conversation.history().contents().iter());
-    let mut shown: BTreeMap<ResultPlace, &CallResult> = BTreeMap::new();
+    let mut shown: BTreeMap<ResultLocation, &CallResult> = BTreeMap::new();
     for result in results {
         if let Some(position) = position_of_result(view, result) {
             shown.insert(position, result);
         }
     }
     let items = originals.iter().rev().filter_map(|original| {
-        let position = ResultPlace { content: original.content, part: original.part };
+        let position = ResultLocation { content: original.content, part: original.part };
         let (now, pinned) = (shown.get(&position), pins.contains(&position));
         if now.is_none() && !pinned {
             return None;

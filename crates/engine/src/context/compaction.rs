@@ -30,7 +30,7 @@ use parallax_protocol::tool::ToolKind;
 use self::background_summary::{BackgroundSummary, until};
 use self::masking::MaskingLimits;
 use self::split::HistorySplit;
-use self::summary::{HistoryFacts, PinnedResults};
+use self::summary::{PinnedResults, PreservedDetails};
 use self::thresholds::{SummaryUsefulness, is_worthwhile, target_tokens};
 use super::{ContextManager, RequestFrame, usage};
 use crate::budget::Ledger;
@@ -561,7 +561,7 @@ fn collect_facts(
     conversation: &Conversation,
     input: &CompactionInput,
     split: HistorySplit,
-) -> HistoryFacts {
+) -> PreservedDetails {
     let calls: Vec<CallResult> =
         call_results::answered_calls(conversation.history().contents().iter());
     let changes =
@@ -571,7 +571,7 @@ fn collect_facts(
         pins: conversation.history().pins(),
         characters: usize::try_from(input.window).unwrap_or(usize::MAX),
     };
-    let facts = HistoryFacts::collect(
+    let facts = PreservedDetails::collect(
         &input.view,
         split,
         conversation.prompts(),

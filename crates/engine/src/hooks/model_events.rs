@@ -2,7 +2,7 @@
 //! Changes are merged back so that calls, signatures, and media stay.
 
 use parallax_protocol::agent::COMPLETE_TASK;
-use parallax_protocol::content::{Content, Part, PartView, Role, Sealed};
+use parallax_protocol::content::{Content, Part, PartView, Role, SealedContent};
 use parallax_protocol::event::EndReason;
 use parallax_protocol::hooks::{HookCall, HookEvent};
 use parallax_protocol::model::{
@@ -214,7 +214,7 @@ fn view(catalog: &dyn ModelCatalog, request: &Request) -> Value {
 }
 
 /// Returns the text of a content, if any.
-fn content_text(content: &Sealed) -> Option<String> {
+fn content_text(content: &SealedContent) -> Option<String> {
     let text = content.open().ok()?.visible_text();
     Some(text).filter(|text| !text.is_empty())
 }
@@ -258,7 +258,7 @@ fn apply_messages(request: &mut Request, messages: &[Value]) {
     }
 }
 
-fn apply_content(sealed: &mut Sealed, role: Role, text: &str) {
+fn apply_content(sealed: &mut SealedContent, role: Role, text: &str) {
     let Ok(mut content) = sealed.open() else { return };
     let same = content.visible_text() == text;
     if same && content.role == role {
@@ -391,7 +391,7 @@ mod tests {
             {"role": "user", "content": "c"},
         ]));
         assert_eq!(texts, ["said", "", "", "c", ""]);
-        let roles: Vec<Role> = request.contents.iter().map(Sealed::role).collect();
+        let roles: Vec<Role> = request.contents.iter().map(SealedContent::role).collect();
         assert_eq!(roles, [Role::Model, Role::Model, Role::User, Role::Model, Role::User]);
         assert_eq!(&*request.system, "Be good.\n\nBe brief.");
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use parallax_protocol::event::{ApprovalRequest, Level};
 use parallax_protocol::hooks::{HookCall, HookDecision, HookEvent};
-use parallax_protocol::observer::SpanOf;
+use parallax_protocol::observer::SpanSubject;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::{FileDiff, ToolError, ToolErrorKind, ToolResult};
 use parallax_protocol::{CancellationToken, Object};
@@ -42,7 +42,7 @@ pub(crate) struct AfterTool<'a> {
 impl HookRunner {
     /// Makes a hook part of a call's span.
     fn of_call(&self, call: &ToolCall, hook: HookCall) -> HookCall {
-        HookCall { trace: self.bus.trace_headers(SpanOf::Call(&call.item())), ..hook }
+        HookCall { trace: self.bus.trace_headers(SpanSubject::Call(&call.item())), ..hook }
     }
 
     /// Runs the `BeforeTool` hooks.

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use parallax_protocol::context::ResultPlace;
+use parallax_protocol::context::ResultLocation;
 use parallax_protocol::op::{Restore, Rewind};
 
 /// An edit of the context that the user requested.
@@ -15,11 +15,11 @@ pub(crate) enum ContextEdit {
     /// Restore the form before the newest compaction.
     UndoCompaction,
     /// Replace these results with notes.
-    DropResults(Vec<ResultPlace>),
+    DropResults(Vec<ResultLocation>),
     /// Replace the instructions of a skill with notes.
     UnloadSkill(String),
     /// Pin or unpin a result.
-    Pin(ResultPlace, bool),
+    Pin(ResultLocation, bool),
 }
 
 /// An operation on the context: between turns, or between two requests of a turn.

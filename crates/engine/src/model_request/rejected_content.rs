@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, HashSet};
 
 use parallax_protocol::Object;
-use parallax_protocol::content::{Content, Part, PartView, Role, Sealed};
+use parallax_protocol::content::{Content, Part, PartView, Role, SealedContent};
 use parallax_protocol::event::{CompactionMethod, Failure, Level};
 use parallax_protocol::model::ModelError;
 use serde_json::Value;
@@ -212,8 +212,8 @@ fn names(message: &str, name: &str) -> bool {
 }
 
 /// Returns how many contents the service has accepted: all before its newest response.
-fn accepted_count(contents: &[Sealed]) -> usize {
-    let is_answer = |content: &Sealed| {
+fn accepted_count(contents: &[SealedContent]) -> usize {
+    let is_answer = |content: &SealedContent| {
         content.role() == Role::Model
             && content.open().is_ok_and(|content| {
                 content.parts.iter().any(|part| match part.view() {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use parallax_protocol::content::{Content, Part, Sealed};
+use parallax_protocol::content::{Content, Part, SealedContent};
 use parallax_protocol::event::{ContextUsed, EndReason, Failure, FailureKind};
 use parallax_protocol::model::{Request, ToolSet};
 
@@ -87,7 +87,7 @@ impl RequestBuilder<'_> {
 }
 
 /// Adds a note that asks for a response, in this request only.
-fn nudge(contents: &mut Vec<Sealed>, after_tool: bool) {
+fn nudge(contents: &mut Vec<SealedContent>, after_tool: bool) {
     let note = Part::text(
         "[System: The last response was empty. Give the final answer now, or call a tool.]",
     );

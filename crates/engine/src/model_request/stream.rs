@@ -9,7 +9,7 @@ use parallax_protocol::CancellationToken;
 use parallax_protocol::event::{EndReason, EventBody, ItemDone, ItemStart, Level, ModelCall};
 use parallax_protocol::ids::ItemId;
 use parallax_protocol::model::{Chunk, ModelError, Request, StreamEvent, Usage};
-use parallax_protocol::observer::ResponseFacts;
+use parallax_protocol::observer::ResponseInfo;
 use parallax_protocol::store::RequestRecord;
 
 use super::ResponseReceiver;
@@ -268,7 +268,7 @@ impl ResponseReceiver<'_> {
             ..RequestRecord::default()
         };
         self.count_request(&call, details);
-        let response = call.error.is_none().then(|| ResponseFacts {
+        let response = call.error.is_none().then(|| ResponseInfo {
             parts: answer.parts(),
             finish: answer.finish.as_ref().map(|finish| finish.provider_reason.clone()),
             id: answer.response_id.as_deref(),

@@ -179,7 +179,7 @@ mod tests {
     use std::sync::Arc;
 
     use parallax_protocol::policy::Decision;
-    use parallax_protocol::tool::{Sharing, Tool};
+    use parallax_protocol::tool::{Concurrency, Tool};
 
     use super::*;
     use crate::test_parts::{TestPolicyEngine, TestTool};
@@ -191,7 +191,7 @@ mod tests {
             ("mcp_a_find", ToolKind::Search),
             ("mcp_a_save", ToolKind::Other),
         ];
-        let tool = |(name, kind)| Arc::new(TestTool::new(name, kind, Sharing::Shared)) as _;
+        let tool = |(name, kind)| Arc::new(TestTool::new(name, kind, Concurrency::Shared)) as _;
         let tools: Vec<Arc<dyn Tool>> = tools.map(tool).to_vec();
         Registry::new(tools, None)
     }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use parallax_protocol::content::{Content, Part, PartView, Role, Sealed};
+use parallax_protocol::content::{Content, Part, PartView, Role, SealedContent};
 use parallax_protocol::model::{Model, Request, ToolSet};
-use parallax_protocol::routing::Scale;
+use parallax_protocol::routing::ClassifierAnswerFormat;
 use parallax_protocol::{CancellationToken, Object};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -37,7 +37,7 @@ pub(super) struct ClassifierRequest {
     pub(super) model: Arc<dyn Model>,
     /// The classifier's id.
     pub(super) name: String,
-    pub(super) scale: Scale,
+    pub(super) scale: ClassifierAnswerFormat,
     /// The score from which the strong model is used.
     pub(super) threshold: u64,
     /// Its time limit.
@@ -55,8 +55,8 @@ pub(super) async fn ask(
     cancel: CancellationToken,
 ) -> Result<ClassifierResult, String> {
     let (system, schema) = match question.scale {
-        Scale::Choice => (CHOICE, choice_schema()),
-        Scale::Score => (SCORE, score_schema()),
+        ClassifierAnswerFormat::Choice => (CHOICE, choice_schema()),
+        ClassifierAnswerFormat::Score => (SCORE, score_schema()),
     };
     let mut generation = Object::new();
     generation.insert("responseMimeType".into(), "application/json".into());
@@ -121,11 +121,15 @@ struct ScoreReply {
     complexity_score: f64,
 }
 
-fn read(text: &str, scale: Scale, threshold: u64) -> Result<ClassifierResult, String> {
+fn read(
+    text: &str,
+    scale: ClassifierAnswerFormat,
+    threshold: u64,
+) -> Result<ClassifierResult, String> {
     let text = text.trim().trim_start_matches("```json").trim_matches('`');
     let bad = |error: serde_json::Error| format!("invalid classifier response: {error}");
     match scale {
-        Scale::Choice => {
+        ClassifierAnswerFormat::Choice => {
             let choice: ChoiceReply = serde_json::from_str(text).map_err(bad)?;
             let needs_strong_model = match choice.model_choice.as_str() {
                 "pro" => true,
@@ -134,7 +138,7 @@ fn read(text: &str, scale: Scale, threshold: u64) -> Result<ClassifierResult, St
             };
             Ok(ClassifierResult { needs_strong_model, reason: short(&choice.reasoning, REASON) })
         }
-        Scale::Score => {
+        ClassifierAnswerFormat::Score => {
             let score: ScoreReply = serde_json::from_str(text).map_err(bad)?;
             let number = score.complexity_score;
             if !(0.0..=100.0).contains(&number) {
@@ -152,10 +156,14 @@ fn read(text: &str, scale: Scale, threshold: u64) -> Result<ClassifierResult, St
 }
 
 /// Returns the prompt and the preceding turns, without tool calls and results.
-pub(super) fn text(contents: &[Sealed], prompt: &str, scale: Scale) -> String {
+pub(super) fn text(
+    contents: &[SealedContent],
+    prompt: &str,
+    scale: ClassifierAnswerFormat,
+) -> String {
     let turns = match scale {
-        Scale::Choice => 4,
-        Scale::Score => 8,
+        ClassifierAnswerFormat::Choice => 4,
+        ClassifierAnswerFormat::Score => 8,
     };
     // The newest content is the prompt itself.
     let before = contents.split_last().map_or(contents, |(_, before)| before);
@@ -177,7 +185,7 @@ pub(super) fn text(contents: &[Sealed], prompt: &str, scale: Scale) -> String {
 }
 
 /// Returns the text of a content without calls or results.
-fn content_text(content: &Sealed) -> Option<(Role, String)> {
+fn content_text(content: &SealedContent) -> Option<(Role, String)> {
     let opened = content.open().ok()?;
     let is_traffic = opened
         .parts
@@ -216,12 +224,16 @@ mod tests {
 
     #[test]
     fn classifier_responses_are_parsed_or_rejected() {
-        let score = |text| read(text, Scale::Score, 90).map(|output| output.needs_strong_model);
+        let score = |text| {
+            read(text, ClassifierAnswerFormat::Score, 90).map(|output| output.needs_strong_model)
+        };
         assert_eq!(score(r#"{"complexity_reasoning": "x", "complexity_score": 90}"#), Ok(true));
         assert_eq!(score("```json\n{\"complexity_score\": 89}\n```"), Ok(false));
         assert!(score(r#"{"complexity_score": 900}"#).is_err());
         assert!(score("no").is_err());
-        let choice = |text| read(text, Scale::Choice, 90).map(|output| output.needs_strong_model);
+        let choice = |text| {
+            read(text, ClassifierAnswerFormat::Choice, 90).map(|output| output.needs_strong_model)
+        };
         assert_eq!(choice(r#"{"reasoning": "x", "model_choice": "pro"}"#), Ok(true));
         assert_eq!(choice(r#"{"model_choice": "flash"}"#), Ok(false));
         assert!(choice(r#"{"model_choice": "mine"}"#).is_err());
@@ -233,7 +245,7 @@ mod tests {
         let hook = Part::text("<hook_context>h</hook_context>");
         let first = Content::user(vec![context, Part::text("the wish"), hook]).seal();
         let now = Content::user(vec![Part::text("now")]).seal();
-        let text = text(&[first, now], "now", Scale::Choice);
+        let text = text(&[first, now], "now", ClassifierAnswerFormat::Choice);
         assert!(text.starts_with("<earlier_turns>\nuser: the wish\n</earlier"), "{text}");
     }
 
@@ -244,7 +256,7 @@ mod tests {
         let call = Part::function_response(None, "x", Object::new(), Vec::new());
         let contents =
             [user("first"), model("said"), Content::user(vec![call]).seal(), user("now")];
-        let text = text(&contents, "now", Scale::Choice);
+        let text = text(&contents, "now", ClassifierAnswerFormat::Choice);
         assert_eq!(
             text,
             "<earlier_turns>\nuser: first\nagent: said\n</earlier_turns>\n\n<request>\nnow\n</request>"

@@ -4,7 +4,7 @@ use parallax_protocol::CancellationToken;
 use parallax_protocol::content::{Content, Part};
 use parallax_protocol::event::{EventBody, Level, PromptEntry, RewindResult, UndoResult};
 use parallax_protocol::op::{Restore, Rewind};
-use parallax_protocol::store::PromptMark;
+use parallax_protocol::store::RewindTarget;
 
 use super::Session;
 use crate::closing_notes::UNANSWERED;
@@ -38,14 +38,14 @@ impl Session {
     /// Undoes file changes. The changes of a running turn would not be complete.
     async fn undo(&mut self, prompt: Option<u64>, force: bool) {
         let marks = self.conversation.prompts();
-        let mark = prompt.map(|number| PromptMark::find_by_number(marks, number)).transpose();
+        let mark = prompt.map(|number| RewindTarget::find_by_number(marks, number)).transpose();
         let undone = match mark.map(|mark| mark.map(|mark| mark.turn)) {
             Ok(turn) => self.checkpoints.undo(turn, force, &mut self.inbox).await,
             Err(problem) => Err(problem),
         };
         let undone = match undone {
             Ok(undone) => {
-                let prompt = PromptMark::number(self.conversation.prompts(), undone.turn);
+                let prompt = RewindTarget::number(self.conversation.prompts(), undone.turn);
                 UndoResult { prompt, ..undone }
             }
             Err(reason) => UndoResult { prompt, problem: Some(reason), ..UndoResult::default() },

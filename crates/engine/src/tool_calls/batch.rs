@@ -465,7 +465,7 @@ fn start_order(calls: &[ToolCall]) -> VecDeque<usize> {
 #[cfg(test)]
 mod tests {
     use parallax_protocol::ids::CallId;
-    use parallax_protocol::tool::Sharing;
+    use parallax_protocol::tool::Concurrency;
 
     use super::*;
     use crate::test_parts::TestTool;
@@ -473,9 +473,9 @@ mod tests {
     fn registry() -> Registry {
         let tool = |name, kind, sharing| Arc::new(TestTool::new(name, kind, sharing)) as _;
         let tools: Vec<Arc<dyn Tool>> = vec![
-            tool("read", ToolKind::Read, Sharing::Shared),
-            tool("edit", ToolKind::Edit, Sharing::Exclusive),
-            tool(HEADING_TOOL, ToolKind::Think, Sharing::Shared),
+            tool("read", ToolKind::Read, Concurrency::Shared),
+            tool("edit", ToolKind::Edit, Concurrency::Exclusive),
+            tool(HEADING_TOOL, ToolKind::Think, Concurrency::Shared),
         ];
         Registry::new(tools, None)
     }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use parallax_engine::{Budget, BudgetLimits, Spending};
 use parallax_protocol::Object;
 use parallax_protocol::agent::{
-    AgentDefinition, AgentEnd, AgentJournal, AgentKit, AgentResult, AgentTask, Agents,
-    COMPLETE_TASK, SessionTools,
+    AgentDefinition, AgentEnd, AgentJournal, AgentResult, AgentTask, Agents, COMPLETE_TASK,
+    SessionTools, SubagentResources,
 };
 use parallax_protocol::event::{
     ApprovalRequest, EndReason, Event, EventBody, Question, ToolDone, ToolStatus,
@@ -16,7 +16,7 @@ use parallax_protocol::event::{
 use parallax_protocol::op::{ApprovalResponse, Decide, Op};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::store::NoStore;
-use parallax_protocol::tool::{Display, Sharing, Tool, ToolResult};
+use parallax_protocol::tool::{Concurrency, Display, Tool, ToolResult};
 
 use crate::budget::used;
 use crate::support::*;
@@ -35,13 +35,13 @@ impl Agents for Team {
         _: AgentTask<'_>,
         tools: SessionTools,
         result: AgentResult,
-    ) -> Result<AgentKit, String> {
+    ) -> Result<SubagentResources, String> {
         let mut tools = tools.declared;
-        tools.push(tool(COMPLETE_TASK, Sharing::Exclusive, move |n, _| {
+        tools.push(tool(COMPLETE_TASK, Concurrency::Exclusive, move |n, _| {
             result.submit(format!("result {n}").into());
             Box::pin(std::future::ready(ToolResult::text("done")))
         }));
-        Ok(AgentKit {
+        Ok(SubagentResources {
             tools,
             system: Arc::from(agent.name.as_str()),
             preface: Some("env".into()),
@@ -100,7 +100,7 @@ fn agent_end(done: &ToolDone) -> AgentEnd {
 
 #[tokio::test]
 async fn only_the_subagent_result_is_returned() {
-    let look = tool("look", Sharing::Shared, |n, _| echo(n));
+    let look = tool("look", Concurrency::Shared, |n, _| echo(n));
     let replies = vec![
         invokes(&["scout"]),
         calls(&[("look", 1)]),
@@ -157,7 +157,7 @@ async fn subagent_cannot_call_undeclared_tools() {
 
 #[tokio::test]
 async fn looping_subagent_is_stopped_with_a_reason() {
-    let look = tool("look", Sharing::Shared, |n, _| echo(n));
+    let look = tool("look", Concurrency::Shared, |n, _| echo(n));
     let mut replies = vec![invokes(&["scout"])];
     replies.extend((0..30).map(|_| calls(&[("look", 1)])));
     let mut scout = agent("scout");
@@ -187,7 +187,7 @@ fn is_invoke(body: &EventBody) -> bool {
 
 #[tokio::test]
 async fn subagent_without_remaining_turns_gets_one_final_turn() {
-    let look = tool("look", Sharing::Shared, |n, _| echo(n));
+    let look = tool("look", Concurrency::Shared, |n, _| echo(n));
     let mut scout = agent("scout");
     scout.max_turns = 2;
     let replies = vec![
@@ -262,7 +262,7 @@ async fn next_ask(rig: &mut Rig) -> ApprovalRequest {
 
 #[tokio::test]
 async fn subagent_approvals_reach_the_user_and_apply_to_all_subagents() {
-    let run = tool("ask_run", Sharing::Shared, |n, _| echo(n));
+    let run = tool("ask_run", Concurrency::Shared, |n, _| echo(n));
     let replies = vec![
         invokes(&["scout"]),
         calls(&[("ask_run", 1)]),
@@ -289,7 +289,7 @@ async fn subagent_approvals_reach_the_user_and_apply_to_all_subagents() {
 
 #[tokio::test(start_paused = true)]
 async fn time_limits_exclude_waiting_for_approval() {
-    let run = tool("ask_run", Sharing::Shared, |n, _| echo(n));
+    let run = tool("ask_run", Concurrency::Shared, |n, _| echo(n));
     let replies = vec![
         invokes(&["scout"]),
         calls(&[("ask_run", 1)]),
@@ -316,7 +316,7 @@ async fn time_limits_exclude_waiting_for_approval() {
 
 #[tokio::test]
 async fn mode_chosen_for_a_subagent_edit_applies_to_the_session() {
-    let edit = tool("ask_edit", Sharing::Exclusive, |n, _| echo(n));
+    let edit = tool("ask_edit", Concurrency::Exclusive, |n, _| echo(n));
     let replies = vec![
         invokes(&["scout"]),
         calls(&[("ask_edit", 1)]),
@@ -334,7 +334,7 @@ async fn mode_chosen_for_a_subagent_edit_applies_to_the_session() {
 
 #[tokio::test]
 async fn interrupt_ends_all_subagents() {
-    let fast_model_failed = tool("stuck", Sharing::Shared, |_, run| {
+    let fast_model_failed = tool("stuck", Concurrency::Shared, |_, run| {
         Box::pin(async move {
             run.cancel.cancelled().await;
             ToolResult::text("stopped")
@@ -368,7 +368,7 @@ async fn interrupt_ends_all_subagents() {
 #[tokio::test]
 async fn subagents_run_in_parallel() {
     let both = Arc::new(tokio::sync::Barrier::new(2));
-    let meet = tool("meet", Sharing::Shared, move |n, _| {
+    let meet = tool("meet", Concurrency::Shared, move |n, _| {
         let both = Arc::clone(&both);
         Box::pin(async move {
             both.wait().await;
@@ -393,7 +393,7 @@ async fn subagents_run_in_parallel() {
 async fn steering_message_reaches_running_subagents() {
     let gate = Arc::new(tokio::sync::Notify::new());
     let open = Arc::clone(&gate);
-    let wait = tool("wait", Sharing::Shared, move |n, _| {
+    let wait = tool("wait", Concurrency::Shared, move |n, _| {
         let gate = Arc::clone(&gate);
         Box::pin(async move {
             gate.notified().await;
@@ -439,7 +439,7 @@ async fn subagent_costs_count_for_the_session_and_raises_apply_to_both() {
     for (outcome, done) in
         [(ApprovalResponse::ProceedOnce, true), (ApprovalResponse::Cancel, false)]
     {
-        let look = tool("look", Sharing::Shared, |n, _| echo(n));
+        let look = tool("look", Concurrency::Shared, |n, _| echo(n));
         let replies = vec![
             invokes(&["scout"]),
             used(calls(&[("look", 1)]), 1100),
@@ -492,15 +492,16 @@ impl Agents for Slow {
         task: AgentTask<'_>,
         tools: SessionTools,
         result: AgentResult,
-    ) -> Result<AgentKit, String> {
+    ) -> Result<SubagentResources, String> {
         let kit = self.0.prepare_run(agent, task, tools, result)?;
-        Ok(AgentKit { close: Some(Box::new(|| Box::pin(std::future::pending()))), ..kit })
+        Ok(SubagentResources { close: Some(Box::new(|| Box::pin(std::future::pending()))), ..kit })
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn subagent_that_exceeds_its_time_can_be_resumed() {
-    let fast_model_failed = tool("stuck", Sharing::Shared, |_, _| Box::pin(std::future::pending()));
+    let fast_model_failed =
+        tool("stuck", Concurrency::Shared, |_, _| Box::pin(std::future::pending()));
     let agents: Arc<dyn Agents> = Arc::new(Slow(Team(vec![agent("scout")])));
     let setup = Setup { tools: vec![fast_model_failed], agents: Some(agents), ..Setup::default() };
     let mut rig = rig(vec![invokes(&["scout"]), calls(&[("stuck", 1)])], setup);

@@ -13,7 +13,7 @@ use parallax_protocol::event::{
 use parallax_protocol::op::{ApprovalResponse, Decide, Op};
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::{ApprovalMode, RuleScope, RuleStore, SuggestedRule};
-use parallax_protocol::tool::{Effects, Sharing, ToolResult};
+use parallax_protocol::tool::{Concurrency, Effects, ToolResult};
 use serde_json::json;
 
 use crate::support::*;
@@ -32,8 +32,8 @@ async fn answer(rig: &Rig, decide: Decide) {
 
 #[tokio::test(start_paused = true)]
 async fn turn_time_excludes_only_waits_for_the_user() {
-    let asks = tool("ask_run", Sharing::Shared, |n, _| echo(n));
-    let slow = tool("slow", Sharing::Shared, |n, _| {
+    let asks = tool("ask_run", Concurrency::Shared, |n, _| echo(n));
+    let slow = tool("slow", Concurrency::Shared, |n, _| {
         Box::pin(async move {
             tokio::time::sleep(Duration::from_secs(7)).await;
             echo(n).await
@@ -60,7 +60,7 @@ async fn turn_time_excludes_only_waits_for_the_user() {
     assert!((7_000..60_000).contains(&took), "{took}");
 
     // The wait does not count either if an interrupt ends it.
-    let asks = tool("ask_run", Sharing::Shared, |n, _| echo(n));
+    let asks = tool("ask_run", Concurrency::Shared, |n, _| echo(n));
     let setup = Setup { tools: vec![asks], ..Setup::default() };
     let mut rig = crate::support::rig(vec![calls(&[("ask_run", 1)])], setup);
     rig.prompt("go").await;
@@ -84,7 +84,7 @@ impl RuleStore for Keeper {
 #[tokio::test]
 async fn saved_rule_avoids_the_next_approval() {
     let keeper = Arc::new(Keeper::default());
-    let ask = tool("ask_run", Sharing::Shared, |n, _| echo(n));
+    let ask = tool("ask_run", Concurrency::Shared, |n, _| echo(n));
     let replies = vec![calls(&[("ask_run", 1)]), calls(&[("ask_run", 2)]), has_text("done")];
     let setup = Setup {
         tools: vec![ask],
@@ -115,7 +115,7 @@ async fn saved_rule_avoids_the_next_approval() {
 #[tokio::test]
 async fn rule_that_does_not_match_the_call_is_reported() {
     for (name, misses) in [("ask_run", false), ("ask_other", true)] {
-        let ask = tool("ask_run", Sharing::Shared, |n, _| echo(n));
+        let ask = tool("ask_run", Concurrency::Shared, |n, _| echo(n));
         let replies = vec![calls(&[("ask_run", 1)]), has_text("done")];
         let mut rig = rig(replies, Setup { tools: vec![ask], ..Setup::default() });
         rig.prompt("go").await;
@@ -135,7 +135,7 @@ async fn rule_that_does_not_match_the_call_is_reported() {
 
 #[tokio::test]
 async fn denial_by_the_user_ends_the_turn() {
-    let ask = tool("ask_run", Sharing::Shared, |n, _| echo(n));
+    let ask = tool("ask_run", Concurrency::Shared, |n, _| echo(n));
     for (ends_turn, requests) in [(true, 0), (false, 1)] {
         let replies = vec![calls(&[("ask_run", 1)]), has_text("something else")];
         let mut rig = rig(replies, Setup { tools: vec![ask.clone()], ..Setup::default() });
@@ -153,7 +153,7 @@ async fn denial_by_the_user_ends_the_turn() {
 #[tokio::test]
 async fn denial_without_feedback_skips_calls_not_started() {
     for (feedback, left_out) in [(None, true), (Some("not so".to_owned()), false)] {
-        let edit = tool("ask_edit", Sharing::Exclusive, |n, _| echo(n));
+        let edit = tool("ask_edit", Concurrency::Exclusive, |n, _| echo(n));
         let replies = vec![calls(&[("ask_edit", 1), ("ask_edit", 2)]), has_text("on")];
         let mut rig = rig(replies, Setup { tools: vec![edit], ..Setup::default() });
         rig.prompt("go").await;
@@ -175,7 +175,7 @@ async fn denial_without_feedback_skips_calls_not_started() {
 
 #[tokio::test]
 async fn response_that_was_not_offered_leaves_the_request_open() {
-    let ask = tool("ask_run", Sharing::Shared, |n, _| echo(n));
+    let ask = tool("ask_run", Concurrency::Shared, |n, _| echo(n));
     let replies = vec![calls(&[("ask_run", 1)]), has_text("done")];
     let mut rig = rig(replies, Setup { tools: vec![ask], ..Setup::default() });
     rig.prompt("go").await;
@@ -198,7 +198,7 @@ async fn response_that_was_not_offered_leaves_the_request_open() {
 
 #[tokio::test]
 async fn changed_arguments_require_a_new_approval() {
-    let edit = tool("ask_edit", Sharing::Exclusive, |n, _| echo(n));
+    let edit = tool("ask_edit", Concurrency::Exclusive, |n, _| echo(n));
     let replies = vec![calls(&[("ask_edit", 1)]), has_text("done")];
     let mut rig = rig(replies, Setup { tools: vec![edit], ..Setup::default() });
     rig.prompt("go").await;
@@ -224,7 +224,7 @@ async fn changed_arguments_require_a_new_approval() {
 
 /// Creates a tool that is denied network access until it has the permission.
 fn online() -> Arc<TestTool> {
-    tool("run", Sharing::Shared, |n, run| {
+    tool("run", Concurrency::Shared, |n, run| {
         Box::pin(async move {
             let mut outcome =
                 ToolResult::text(format!("run {n}: network {}", run.permissions.network));
@@ -260,7 +260,7 @@ async fn sandbox_denial_is_offered_with_missing_permissions() {
 #[tokio::test]
 async fn broader_permissions_are_granted_when_chosen() {
     for broader_permissions in [false, true] {
-        let run = tool("run", Sharing::Shared, |_, run| {
+        let run = tool("run", Concurrency::Shared, |_, run| {
             Box::pin(async move {
                 let mut outcome = ToolResult::text(format!("caches {}", run.permissions.caches));
                 outcome.denied_permissions.network = !run.permissions.network;
@@ -318,7 +318,7 @@ async fn headless_sandbox_denial_is_sent_to_the_model() {
 
 #[tokio::test]
 async fn keys_are_redacted_before_output_is_emitted() {
-    let leak = tool("leak", Sharing::Shared, |_, _| {
+    let leak = tool("leak", Concurrency::Shared, |_, _| {
         Box::pin(async { ToolResult::text("key=hush-hush-hush.") })
     });
     let replies = vec![calls(&[("leak", 1)]), has_text("it is hush-hush-hush")];
@@ -381,9 +381,9 @@ async fn checkpoints_are_saved_around_edits_and_commands() {
     let log = Log::default();
     let seen = log.0.clone();
     let tools: Vec<Arc<dyn parallax_protocol::tool::Tool>> = vec![
-        tool("ask_run", Sharing::Shared, |n, _| echo(n)),
-        tool("edit", Sharing::Exclusive, |n, _| echo(n)),
-        tool("look", Sharing::Shared, |n, _| echo(n)),
+        tool("ask_run", Concurrency::Shared, |n, _| echo(n)),
+        tool("edit", Concurrency::Exclusive, |n, _| echo(n)),
+        tool("look", Concurrency::Shared, |n, _| echo(n)),
     ];
     let replies = vec![calls(&[("edit", 5), ("ask_run", 6), ("look", 7)]), has_text("done")];
     let setup = Setup { tools, checkpoints: Some(Arc::new(log)), ..Setup::default() };

@@ -10,7 +10,7 @@ use parallax_protocol::ids::ApprovalId;
 use parallax_protocol::model::Usage;
 use parallax_protocol::op::{ApprovalResponse, Decide, Op, Rewind};
 use parallax_protocol::store::{BudgetRecord, Record};
-use parallax_protocol::tool::{Preview, Sharing};
+use parallax_protocol::tool::{Concurrency, Preview};
 
 use crate::support::*;
 
@@ -34,7 +34,7 @@ fn tokens(limit: u64) -> BudgetLimits {
 
 #[tokio::test]
 async fn budget_end_keeps_finished_calls_and_sends_nothing() {
-    let one = tool("one", Sharing::Shared, |n, _| echo(n));
+    let one = tool("one", Concurrency::Shared, |n, _| echo(n));
     let replies =
         vec![used(calls(&[("one", 1)]), 900), used(calls(&[("one", 2)]), 200), has_text("never")];
     let budget = Budget::new(tokens(1000), BudgetLimits::default(), Spending::default());
@@ -104,7 +104,7 @@ async fn answer(rig: &mut Rig, decide: impl FnOnce(ApprovalId) -> Decide) -> App
 
 #[tokio::test]
 async fn turn_continues_when_the_user_raises_the_budget() {
-    let one = tool("one", Sharing::Shared, |n, _| echo(n));
+    let one = tool("one", Concurrency::Shared, |n, _| echo(n));
     let replies = vec![
         used(calls(&[("one", 1)]), 1100),
         used(calls(&[("one", 2)]), 1100),

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use parallax_protocol::event::{EndReason, EventBody, Question, ToolStatus};
 use parallax_protocol::op::{ApprovalResponse, Decide, Op};
-use parallax_protocol::tool::{Sharing, ToolError, ToolErrorKind, ToolResult};
+use parallax_protocol::tool::{Concurrency, ToolError, ToolErrorKind, ToolResult};
 use tokio::sync::Barrier;
 
 use crate::support::*;
@@ -14,7 +14,7 @@ use crate::support::*;
 async fn results_keep_the_order_of_calls_whatever_finishes_first() {
     // Both wait for each other, so they must run at the same time.
     let barrier = Arc::new(Barrier::new(2));
-    let slow = tool("slow", Sharing::Shared, move |n, _| {
+    let slow = tool("slow", Concurrency::Shared, move |n, _| {
         let barrier = barrier.clone();
         Box::pin(async move {
             barrier.wait().await;
@@ -43,7 +43,7 @@ async fn results_keep_the_order_of_calls_whatever_finishes_first() {
 async fn thousand_calls_run_eight_at_a_time_and_all_are_answered() {
     let (now, peak) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
     let (seen, highest) = (now.clone(), peak.clone());
-    let busy = tool("busy", Sharing::Shared, move |n, _| {
+    let busy = tool("busy", Concurrency::Shared, move |n, _| {
         let (now, peak) = (now.clone(), peak.clone());
         Box::pin(async move {
             peak.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
@@ -66,7 +66,7 @@ async fn thousand_calls_run_eight_at_a_time_and_all_are_answered() {
 async fn exclusive_call_is_prepared_after_earlier_calls_finish() {
     let log = Arc::new(Mutex::new(Vec::new()));
     let (reads, edits) = (log.clone(), log.clone());
-    let read = tool("read", Sharing::Shared, move |n, _| {
+    let read = tool("read", Concurrency::Shared, move |n, _| {
         let log = reads.clone();
         Box::pin(async move {
             tokio::task::yield_now().await;
@@ -74,7 +74,7 @@ async fn exclusive_call_is_prepared_after_earlier_calls_finish() {
             ToolResult::text("")
         })
     });
-    let edit = tool("edit", Sharing::Exclusive, move |n, _| {
+    let edit = tool("edit", Concurrency::Exclusive, move |n, _| {
         let log = edits.clone();
         Box::pin(async move {
             log.lock().expect("log").push(format!("edit {n} begins"));
@@ -95,8 +95,8 @@ async fn exclusive_call_is_prepared_after_earlier_calls_finish() {
 
 #[tokio::test]
 async fn panic_invalid_argument_and_unknown_tool_become_results() {
-    let crash = tool("crash", Sharing::Shared, |_, _| Box::pin(async { panic!("ouch") }));
-    let fine = tool("fine", Sharing::Shared, |n, _| echo(n));
+    let crash = tool("crash", Concurrency::Shared, |_, _| Box::pin(async { panic!("ouch") }));
+    let fine = tool("fine", Concurrency::Shared, |n, _| echo(n));
     let odd = r#"[{"functionCall":{"name":"crash","args":{"n":1}}},{"functionCall":{"name":"fine","args":{"n":"x"}}},{"functionCall":{"name":"fien","args":{"n":3}}},{"functionCall":{"name":"fine","args":[1]}},{"functionCall":{"name":"fine","args":{"n":5}}}]"#;
     let replies = vec![vec![chunk(odd, Some("STOP"))], has_text("done")];
     let mut rig = rig(replies, Setup { tools: vec![crash, fine], ..Setup::default() });
@@ -121,7 +121,7 @@ async fn panic_invalid_argument_and_unknown_tool_become_results() {
 
 #[tokio::test]
 async fn approved_call_runs_while_its_sibling_waits() {
-    let ask = tool("ask_me", Sharing::Shared, |n, _| echo(n));
+    let ask = tool("ask_me", Concurrency::Shared, |n, _| echo(n));
     let replies = vec![calls(&[("ask_me", 1), ("ask_me", 2)]), has_text("done")];
     let mut rig = rig(replies, Setup { tools: vec![ask], ..Setup::default() });
     rig.prompt("go").await;
@@ -153,7 +153,7 @@ async fn approved_call_runs_while_its_sibling_waits() {
 
 #[tokio::test]
 async fn full_disk_ends_the_run_after_saving_results() {
-    let full = tool("full", Sharing::Shared, |_, _| {
+    let full = tool("full", Concurrency::Shared, |_, _| {
         Box::pin(async {
             ToolResult::failure(ToolError::new(ToolErrorKind::NoSpaceLeft, "disk full"))
         })
@@ -166,7 +166,7 @@ async fn full_disk_ends_the_run_after_saving_results() {
 #[tokio::test]
 async fn repeated_steps_are_nudged_and_then_stopped() {
     let same =
-        tool("same", Sharing::Shared, |_, _| Box::pin(async { ToolResult::text("as ever") }));
+        tool("same", Concurrency::Shared, |_, _| Box::pin(async { ToolResult::text("as ever") }));
     let replies = (0..20).map(|_| calls(&[("same", 1)])).collect();
     let mut rig = rig(replies, Setup { tools: vec![same], ..Setup::default() });
     let (reason, _) = rig.turn("go").await;
@@ -180,7 +180,7 @@ async fn repeated_steps_are_nudged_and_then_stopped() {
 #[tokio::test]
 async fn user_can_disable_loop_detection() {
     let same =
-        tool("same", Sharing::Shared, |_, _| Box::pin(async { ToolResult::text("as ever") }));
+        tool("same", Concurrency::Shared, |_, _| Box::pin(async { ToolResult::text("as ever") }));
     let mut replies: Vec<_> = (0..12).map(|_| calls(&[("same", 1)])).collect();
     replies.push(has_text("done"));
     let budget = parallax_engine::Budget::default().with_user_prompts(true);

@@ -11,7 +11,7 @@ use parallax_protocol::shell::{
     ShellCommand, ShellEnding, ShellOutcome, TerminalSize,
 };
 use parallax_protocol::store::Record;
-use parallax_protocol::tool::{Run, Sharing, ToolResult};
+use parallax_protocol::tool::{Concurrency, Run, ToolResult};
 use parallax_protocol::{BoxFuture, BoxStream};
 use tokio::sync::{Notify, watch};
 
@@ -133,7 +133,7 @@ async fn idle_user_command_is_sent_with_the_next_prompt() {
 async fn user_command_during_a_turn_is_sent_after_the_results() {
     let gate = Arc::new(Notify::new());
     let open = Arc::clone(&gate);
-    let wait = tool("wait", Sharing::Shared, move |n, _| {
+    let wait = tool("wait", Concurrency::Shared, move |n, _| {
         let gate = Arc::clone(&gate);
         Box::pin(async move {
             gate.notified().await;
@@ -247,7 +247,7 @@ impl ProcessControl for Line {
 async fn input_reaches_the_process_of_a_call_and_kill_ends_the_call_alone() {
     let keys = Arc::new(Keys::default());
     let line = Arc::clone(&keys);
-    let run = tool("run", Sharing::Shared, move |n, run: Run| {
+    let run = tool("run", Concurrency::Shared, move |n, run: Run| {
         // The process of the other call may have started after the resize.
         if n == 1 {
             run.progress.control(Arc::new(Line(Arc::clone(&line))));
@@ -287,7 +287,7 @@ async fn input_reaches_the_process_of_a_call_and_kill_ends_the_call_alone() {
 async fn process_starts_with_the_window_size() {
     let keys = Arc::new(Keys::default());
     let line = Arc::clone(&keys);
-    let run = tool("run", Sharing::Shared, move |n, run: Run| {
+    let run = tool("run", Concurrency::Shared, move |n, run: Run| {
         run.progress.control(Arc::new(Line(Arc::clone(&line))));
         Box::pin(async move { ToolResult::text(format!("ran {n}")) })
     });
@@ -327,9 +327,9 @@ async fn background_process_end_is_sent_to_the_model_if_requested() {
 async fn call_progress_is_emitted() {
     let replies = vec![calls(&[("ask_run", 1), ("look", 2), ("deny_it", 3)]), has_text("done")];
     let tools: Vec<Arc<dyn parallax_protocol::tool::Tool>> = vec![
-        tool("ask_run", Sharing::Shared, |n, _| echo(n)),
-        tool("look", Sharing::Shared, |n, _| echo(n)),
-        tool("deny_it", Sharing::Shared, |n, _| echo(n)),
+        tool("ask_run", Concurrency::Shared, |n, _| echo(n)),
+        tool("look", Concurrency::Shared, |n, _| echo(n)),
+        tool("deny_it", Concurrency::Shared, |n, _| echo(n)),
     ];
     let mut rig = rig(replies, Setup { tools, ..Setup::default() });
     rig.prompt("go").await;

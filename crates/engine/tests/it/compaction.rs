@@ -4,15 +4,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use parallax_engine::{CompactionOptions, invariants};
-use parallax_protocol::content::{Content, Part, Sealed};
-use parallax_protocol::context::ResultPlace;
+use parallax_protocol::content::{Content, Part, SealedContent};
+use parallax_protocol::context::ResultLocation;
 use parallax_protocol::event::{
     Compaction, CompactionCause, CompactionMethod, EndReason, Event, EventBody,
 };
 use parallax_protocol::hooks::{HookCall, HookEvent, HookOutcome, Hooks};
 use parallax_protocol::op::Op;
-use parallax_protocol::store::{CompactionRecord, PromptMark, Record};
-use parallax_protocol::tool::{Sharing, Tool, ToolResult};
+use parallax_protocol::store::{CompactionRecord, Record, RewindTarget};
+use parallax_protocol::tool::{Concurrency, Tool, ToolResult};
 use parallax_protocol::{BoxFuture, CancellationToken};
 
 use crate::support::*;
@@ -24,7 +24,7 @@ const GOOD: &str = "<state_snapshot><overall_goal>count things</overall_goal>\
 /// Creates a tool whose results have about `size` tokens and differ from each other.
 fn bulky(name: &str, size: usize) -> Arc<dyn Tool> {
     let count = AtomicUsize::new(0);
-    tool(name, Sharing::Shared, move |_, _| {
+    tool(name, Concurrency::Shared, move |_, _| {
         let number = count.fetch_add(1, Ordering::SeqCst);
         let text = format!("line {number}\n").repeat(size * 4 / 8);
         Box::pin(async move { ToolResult::text(text) })
@@ -44,7 +44,7 @@ fn compactions(events: &[Event]) -> Vec<Compaction> {
 }
 
 /// Returns the state with which a resumed session would start.
-fn journal(rig: &Rig) -> (Vec<Sealed>, Vec<CompactionRecord>) {
+fn journal(rig: &Rig) -> (Vec<SealedContent>, Vec<CompactionRecord>) {
     let (mut contents, mut compactions) = (Vec::new(), Vec::new());
     let mut results = Vec::new();
     for record in rig.store.0.lock().expect("records").iter() {
@@ -302,7 +302,7 @@ async fn request_rejected_as_too_long_is_compacted_and_retried() {
 async fn duplicates_become_notes_and_large_results_go_to_files() {
     let kept: Arc<Mutex<Vec<String>>> = Arc::default();
     let files = Arc::clone(&kept);
-    let read = tool("read_file", Sharing::Shared, |_, _| {
+    let read = tool("read_file", Concurrency::Shared, |_, _| {
         Box::pin(async { ToolResult::text("the file ".repeat(2_000)) })
     });
     let mut replies: Vec<ModelReply> = Vec::new();
@@ -349,17 +349,17 @@ async fn rewind_before_a_compaction_restores_the_full_history() {
 
 /// Generates a plausible history: prompts, steps with or without call ids, signatures, text next to
 /// calls, an injected pair.
-fn history(shape: &[(u8, u16)]) -> (Vec<Sealed>, Vec<PromptMark>) {
+fn history(shape: &[(u8, u16)]) -> (Vec<SealedContent>, Vec<RewindTarget>) {
     let (mut contents, mut prompts) = (Vec::new(), Vec::new());
     let content = |json: String| {
-        Sealed::from_json(serde_json::value::RawValue::from_string(json).expect("json"))
+        SealedContent::from_json(serde_json::value::RawValue::from_string(json).expect("json"))
             .expect("content")
     };
     for (number, (kind, size)) in shape.iter().enumerate() {
         let bulk = format!("{number} ").repeat(usize::from(*size));
         if contents.len() % 2 == 0 {
             let text = format!("prompt {number} {}", bulk.get(..20).unwrap_or_default());
-            prompts.push(PromptMark {
+            prompts.push(RewindTarget {
                 turn: prompts.len() as u64 + 1,
                 at: contents.len(),
                 text: text.clone(),
@@ -440,7 +440,7 @@ proptest::proptest! {
                 rig.script.writes(vec![GOOD; 20]);
             }
             for (content, part, left_out) in &chosen {
-                let position = ResultPlace { content: *content, part: *part };
+                let position = ResultLocation { content: *content, part: *part };
                 rig.send(match left_out {
                     true => Op::DropResults(vec![position]),
                     false => Op::Pin { place: position, on: true },

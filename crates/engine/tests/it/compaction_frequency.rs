@@ -6,7 +6,7 @@ use parallax_engine::{CompactionOptions, tokens};
 use parallax_protocol::event::{
     Compaction, CompactionMethod, EndReason, Event, EventBody, ItemDone,
 };
-use parallax_protocol::tool::{Sharing, Tool, ToolResult};
+use parallax_protocol::tool::{Concurrency, Tool, ToolResult};
 
 use crate::support::*;
 
@@ -15,7 +15,7 @@ const GOOD: &str = "<state_snapshot><overall_goal>read</overall_goal>\
 
 /// Creates a tool whose results have about `size` tokens and all differ.
 fn bulky(name: &str, size: usize) -> Arc<dyn Tool> {
-    tool(name, Sharing::Shared, move |n, _| {
+    tool(name, Concurrency::Shared, move |n, _| {
         let text = format!("line {n}\n");
         let text = text.repeat(size * 4 / text.len());
         Box::pin(async move { ToolResult::text(text) })

@@ -6,14 +6,14 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use parallax_engine::CompactionOptions;
-use parallax_protocol::content::Sealed;
+use parallax_protocol::content::SealedContent;
 use parallax_protocol::context::{
-    BlockKind, ContextBreakdown, EditorContext, FolderContext, ResultPlace, Source,
+    BlockKind, ContextBreakdown, EditorContext, FolderContext, ResultLocation, Source,
 };
 use parallax_protocol::event::{CompactionCause, EventBody};
 use parallax_protocol::op::{Op, Rewind};
 use parallax_protocol::store::{Record, pins};
-use parallax_protocol::tool::{Sharing, ToolResult};
+use parallax_protocol::tool::{Concurrency, ToolResult};
 
 use crate::support::*;
 
@@ -44,7 +44,7 @@ async fn breakdown(rig: &mut Rig) -> ContextBreakdown {
 
 fn lines(name: &str, count: usize) -> Arc<TestTool> {
     let name = name.to_owned();
-    tool(&name.clone(), Sharing::Shared, move |n, _| {
+    tool(&name.clone(), Concurrency::Shared, move |n, _| {
         let text = format!("{name} says {n}\n").repeat(count);
         Box::pin(async move { ToolResult::text(text) })
     })
@@ -100,14 +100,14 @@ impl FolderContext for OneFile {
         let mut report = self.has_reported.lock().expect("told");
         (!std::mem::replace(&mut *report, true)).then(|| FOUND.to_owned())
     }
-    fn retain_sent(&self, contents: &[Sealed]) {
+    fn retain_sent(&self, contents: &[SealedContent]) {
         let is_there = contents.iter().any(|content| content.json().contains("mind the dog"));
         *self.has_reported.lock().expect("told") &= is_there;
     }
     fn new_instance(&self) -> Arc<dyn FolderContext> {
         Arc::new(Self::default())
     }
-    fn resume(&self, _contents: &[Sealed]) {}
+    fn resume(&self, _contents: &[SealedContent]) {}
 }
 
 #[tokio::test]
@@ -251,7 +251,7 @@ async fn pinned_content_survives_compaction_and_resume() {
     rig.turn("first").await;
     let place = breakdown(&mut rig).await.items.last().expect("item").place;
     rig.send(Op::Pin { place, on: true }).await;
-    rig.send(Op::Pin { place: ResultPlace { content: 99, part: 0 }, on: true }).await;
+    rig.send(Op::Pin { place: ResultLocation { content: 99, part: 0 }, on: true }).await;
     rig.turn("second").await;
     rig.turn("third").await;
     rig.send(Op::Compact { focus: None }).await;
@@ -296,7 +296,7 @@ async fn requests_share_their_prefix() {
                 parallax_protocol::model::ToolSet::Functions(tools) => tools.get().to_owned(),
                 _ => String::new(),
             };
-            let contents: Vec<&str> = request.contents.iter().map(Sealed::json).collect();
+            let contents: Vec<&str> = request.contents.iter().map(SealedContent::json).collect();
             format!("{}\n{tools}\n{}", request.system, contents.join(","))
         })
         .collect();
@@ -326,7 +326,7 @@ async fn unloaded_skill_is_removed_from_requests() {
     let (compaction, _) = options_with_saved_outputs(CompactionOptions::default());
     let replies =
         vec![calls(&[("activate_skill", 1), ("look", 2)]), has_text("one"), has_text("two")];
-    let skill = tool("activate_skill", Sharing::Shared, |_, _| {
+    let skill = tool("activate_skill", Concurrency::Shared, |_, _| {
         let text = "<activated_skill name=\"release\">\n<instructions>\nRun the checks.\n"
             .to_owned()
             + &"More of it.\n".repeat(200);

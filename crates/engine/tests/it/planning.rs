@@ -5,12 +5,12 @@ use parallax_protocol::event::{EventBody, Level};
 use parallax_protocol::op::Op;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::store::{PlanRecord, Record};
-use parallax_protocol::tool::{SessionChange, Sharing, ToolError, ToolErrorKind, ToolResult};
+use parallax_protocol::tool::{Concurrency, SessionChange, ToolError, ToolErrorKind, ToolResult};
 
 use crate::support::*;
 
 fn changing(name: &str, change: SessionChange) -> std::sync::Arc<TestTool> {
-    tool(name, Sharing::Exclusive, move |n, _| {
+    tool(name, Concurrency::Exclusive, move |n, _| {
         let mut outcome = match n {
             0 => ToolResult::failure(ToolError::new(ToolErrorKind::ExecutionFailed, "no")),
             _ => ToolResult::text("done"),
@@ -83,7 +83,7 @@ async fn auto_approved_tools_are_named_in_the_prompt() {
 async fn plan_survives_compaction() {
     let tools: Vec<std::sync::Arc<dyn parallax_protocol::tool::Tool>> = vec![
         changing("exit", approved(ApprovalMode::AutoEdit)),
-        tool("look", Sharing::Shared, |n, _| {
+        tool("look", Concurrency::Shared, |n, _| {
             Box::pin(async move { ToolResult::text(format!("line {n}\n").repeat(4_000)) })
         }),
     ];

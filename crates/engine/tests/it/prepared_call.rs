@@ -7,7 +7,7 @@ use parallax_protocol::event::EventBody;
 use parallax_protocol::op::{ApprovalResponse, Decide, Op};
 use parallax_protocol::policy::{ApprovalMode, Decision, PolicyDecision, PolicyEngine, Query};
 use parallax_protocol::tool::{
-    Effects, Invocation, Preview, Run, Scope, Sharing, Tool, ToolError, ToolKind, ToolResult,
+    Concurrency, Effects, Invocation, Preview, Run, Scope, Tool, ToolError, ToolKind, ToolResult,
     ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
@@ -77,7 +77,7 @@ impl PolicyEngine for RecordingPolicyEngine {
 
 #[tokio::test]
 async fn call_that_is_shown_is_the_one_evaluated_and_run() {
-    for sharing in [Sharing::Shared, Sharing::Exclusive] {
+    for sharing in [Concurrency::Shared, Concurrency::Exclusive] {
         let (evaluated, ran) = (Seen::default(), Seen::default());
         let spec = ToolSpec {
             name: "numbering".into(),

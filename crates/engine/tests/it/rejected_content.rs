@@ -5,7 +5,7 @@ use parallax_protocol::event::{EndReason, EventBody, ItemDone, Level};
 use parallax_protocol::model::ModelError;
 use parallax_protocol::op::{Op, Prompt};
 use parallax_protocol::store::Record;
-use parallax_protocol::tool::{Sharing, ToolResult};
+use parallax_protocol::tool::{Concurrency, ToolResult};
 
 use crate::support::{Setup, Step, calls, echo, has_text, rig, tool};
 
@@ -23,7 +23,7 @@ fn picture() -> Part {
 
 #[tokio::test]
 async fn rejected_media_of_a_result_are_removed_and_the_turn_continues() {
-    let look = tool("look", Sharing::Shared, |_, _| {
+    let look = tool("look", Concurrency::Shared, |_, _| {
         Box::pin(async {
             let mut outcome = ToolResult::text("a picture");
             outcome.for_model.media.push(picture());
@@ -68,7 +68,7 @@ async fn rejected_media_of_a_prompt_are_removed() {
 
 #[tokio::test]
 async fn rejected_result_is_removed_and_accepted_ones_stay() {
-    let one = tool("one", Sharing::Shared, |n, _| echo(n));
+    let one = tool("one", Concurrency::Shared, |n, _| echo(n));
     let replies = vec![calls(&[("one", 1)]), calls(&[("one", 2)]), refuses("no"), has_text("done")];
     let mut rig = rig(replies, Setup { tools: vec![one], ..Setup::default() });
     let (reason, _) = rig.turn("go").await;
@@ -80,7 +80,7 @@ async fn rejected_result_is_removed_and_accepted_ones_stay() {
 
 #[tokio::test]
 async fn no_content_is_removed_when_removal_does_not_help() {
-    let one = tool("one", Sharing::Shared, |n, _| echo(n));
+    let one = tool("one", Concurrency::Shared, |n, _| echo(n));
     let replies =
         vec![calls(&[("one", 1)]), refuses("first"), refuses("second"), has_text("fine again")];
     let mut rig = rig(replies, Setup { tools: vec![one], ..Setup::default() });

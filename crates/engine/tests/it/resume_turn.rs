@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, Mutex};
 
-use parallax_protocol::content::{Content, Part, Sealed};
+use parallax_protocol::content::{Content, Part, SealedContent};
 use parallax_protocol::event::{EndReason, EventBody};
 use parallax_protocol::op::{Op, Restore};
 use parallax_protocol::store::Record;
-use parallax_protocol::tool::Sharing;
+use parallax_protocol::tool::Concurrency;
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
@@ -26,7 +26,7 @@ fn result(name: &str, output: &str) -> Box<RawValue> {
     to_raw_value(&[response(name, output)]).expect("parts")
 }
 
-fn interrupted_question() -> Sealed {
+fn interrupted_question() -> SealedContent {
     Content::user(vec![Part::text("work")]).seal()
 }
 
@@ -58,7 +58,7 @@ async fn resumed_turn_uses_finished_results_and_marks_others_as_lost() {
     let answer = Content::model(vec![call("look", 1), call("look", 2), call("look", 3)]).seal();
     let ran: Arc<Mutex<Vec<u64>>> = Arc::default();
     let log = Arc::clone(&ran);
-    let look = tool("look", Sharing::Shared, move |n, _| {
+    let look = tool("look", Concurrency::Shared, move |n, _| {
         log.lock().expect("log").push(n);
         echo(n)
     });
@@ -89,7 +89,7 @@ async fn resumed_turn_uses_finished_results_and_marks_others_as_lost() {
 async fn rewind_to_a_change_reruns_only_its_call() {
     let ran: Arc<Mutex<Vec<u64>>> = Arc::default();
     let log = Arc::clone(&ran);
-    let edit = tool("edit", Sharing::Exclusive, move |n, _| {
+    let edit = tool("edit", Concurrency::Exclusive, move |n, _| {
         log.lock().expect("log").push(n);
         echo(n)
     });

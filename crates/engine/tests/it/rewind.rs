@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use parallax_protocol::event::{EventBody, ItemDone, Level, PromptEntry, RewindResult};
 use parallax_protocol::op::{Op, Rewind};
-use parallax_protocol::store::{PromptMark, Record};
-use parallax_protocol::tool::{Display, FileDiff, Sharing, ToolResult};
+use parallax_protocol::store::{Record, RewindTarget};
+use parallax_protocol::tool::{Concurrency, Display, FileDiff, ToolResult};
 
 use crate::support::*;
 
@@ -113,7 +113,7 @@ async fn files_are_reverted_turn_by_turn() {
 
 #[tokio::test]
 async fn rewind_reports_line_counts_and_is_rejected_during_a_turn() {
-    let edit = tool("edit", Sharing::Exclusive, |n, _| {
+    let edit = tool("edit", Concurrency::Exclusive, |n, _| {
         Box::pin(async move {
             ToolResult::text("ok").with_display(Display::Diff(FileDiff {
                 file_path: "/w/x".into(),
@@ -149,7 +149,7 @@ async fn resumed_session_can_rewind() {
         Content::user(vec![Part::text("<session_context old/>"), Part::text("one")]).seal(),
         Content::model(vec![Part::text("a")]).seal(),
     ];
-    let mark = PromptMark {
+    let mark = RewindTarget {
         turn: 3,
         at: 0,
         text: "one".into(),

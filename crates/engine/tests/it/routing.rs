@@ -6,9 +6,9 @@ use parallax_protocol::model::ModelError;
 use parallax_protocol::op::{ApprovalResponse, Decide, Op};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::routing::{
-    Fallback, FallbackCause, FallbackPolicy, Route, RouteSource, Router,
+    Fallback, FallbackCause, FallbackPolicy, Route, RouteSource, RoutingMode,
 };
-use parallax_protocol::tool::Sharing;
+use parallax_protocol::tool::Concurrency;
 
 use crate::support::*;
 
@@ -64,7 +64,7 @@ pub fn models(rig: &Rig) -> Vec<String> {
 
 #[tokio::test]
 async fn clear_prompt_is_routed_without_a_call_and_keeps_its_model() {
-    let one = tool("one", Sharing::Shared, |n, _| echo(n));
+    let one = tool("one", Concurrency::Shared, |n, _| echo(n));
     let replies = vec![calls(&[("one", 1)]), has_text("a"), has_text("b"), has_text("c")];
     let mut rig = rig(replies, Setup { tools: vec![one], ..auto(RoutingOptions::default()) });
     let (_, events) = rig.turn("What is in a.rs?").await;
@@ -98,12 +98,12 @@ async fn unclear_prompt_is_classified_and_classifier_failure_is_tolerated() {
 
 #[tokio::test]
 async fn disabled_or_rule_only_routing_sends_no_request() {
-    for router in [Router::Off, Router::Rules] {
+    for router in [RoutingMode::Off, RoutingMode::Rules] {
         let routing = RoutingOptions { router, ..RoutingOptions::default() };
         let mut rig = rig(vec![has_text("a")], auto(routing));
         let (_, events) = rig.turn("Add a flag\nto the parser").await;
         let source = match router {
-            Router::Off => RouteSource::Override,
+            RoutingMode::Off => RouteSource::Override,
             _ => RouteSource::Default,
         };
         assert_eq!(routes(&events)[0].source, source);

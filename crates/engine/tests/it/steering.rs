@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use parallax_protocol::event::{EndReason, Event, EventBody, ItemStart, SteeringOutcome};
 use parallax_protocol::op::Op;
-use parallax_protocol::tool::{Sharing, ToolResult};
+use parallax_protocol::tool::{Concurrency, ToolResult};
 use tokio::sync::Notify;
 
 use crate::support::*;
@@ -13,7 +13,7 @@ use crate::support::*;
 async fn waiting(answers: &[&str]) -> (Rig, Arc<Notify>) {
     let gate = Arc::new(Notify::new());
     let open = Arc::clone(&gate);
-    let wait = tool("wait", Sharing::Shared, move |n, _| {
+    let wait = tool("wait", Concurrency::Shared, move |n, _| {
         let gate = Arc::clone(&gate);
         Box::pin(async move {
             gate.notified().await;

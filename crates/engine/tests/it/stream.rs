@@ -3,13 +3,13 @@
 use parallax_protocol::event::{EndReason, EventBody, FailureKind, ItemDone};
 use parallax_protocol::grounding::Grounding;
 use parallax_protocol::model::{Chunk, Citation, ModelError};
-use parallax_protocol::tool::Sharing;
+use parallax_protocol::tool::Concurrency;
 
 use crate::support::*;
 
 #[tokio::test]
 async fn interrupted_stream_is_retried_and_its_text_and_calls_dropped() {
-    let once = tool("once", Sharing::Shared, |n, _| echo(n));
+    let once = tool("once", Concurrency::Shared, |n, _| echo(n));
     let prepared = once.prepared.clone();
     let mut cut = calls(&[("once", 1)]);
     cut[0] = chunk(r#"[{"text":"I will "},{"functionCall":{"name":"once","args":{"n":1}}}]"#, None);
@@ -97,7 +97,7 @@ async fn signatures_of_another_key_are_replaced_after_one_retry() {
             message: "Corrupted thought signature.".into(),
         })]
     };
-    let one = tool("one", Sharing::Shared, |n, _| echo(n));
+    let one = tool("one", Concurrency::Shared, |n, _| echo(n));
     let replies = vec![calls(&[("one", 1)]), refuse(), refuse(), has_text("done")];
     let mut rig = rig(replies, Setup { tools: vec![one], ..Setup::default() });
     let (reason, _) = rig.turn("go").await;

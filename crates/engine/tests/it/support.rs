@@ -12,7 +12,7 @@ use parallax_engine::{
     invariants, start,
 };
 use parallax_protocol::checkpoint::{Change, CheckpointGuard, Checkpoints};
-use parallax_protocol::content::{Part, Sealed};
+use parallax_protocol::content::{Part, SealedContent};
 use parallax_protocol::event::{EndReason, Event, EventBody, ItemDone, ToolDone, UndoResult};
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::model::{
@@ -23,11 +23,11 @@ use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::{
     ApprovalMode, Decision, PolicyDecision, PolicyEngine, Query, RuleStore, SuggestedRule,
 };
-use parallax_protocol::routing::{AutoFallback, FallbackModel, Routes, Scale};
+use parallax_protocol::routing::{AutoFallback, ClassifierAnswerFormat, FallbackModel, Routes};
 use parallax_protocol::store::{Record, Store, StoreError};
 use parallax_protocol::tool::{
-    Effects, Invocation, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind, ToolKind, ToolResult,
-    ToolSpec,
+    Concurrency, Effects, Invocation, Run, Scope, Tool, ToolError, ToolErrorKind, ToolKind,
+    ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, BoxStream, CancellationToken, Object};
 
@@ -155,7 +155,8 @@ impl Model for Script {
         request: Request,
         _cancel: CancellationToken,
     ) -> BoxFuture<'static, Result<Answer, ModelError>> {
-        let prompt = request.contents.iter().map(Sealed::json).collect::<Vec<_>>().join("\n");
+        let prompt =
+            request.contents.iter().map(SealedContent::json).collect::<Vec<_>>().join("\n");
         self.prompts.lock().expect("asked").push(prompt);
         let written = self.written.lock().expect("written").pop_front();
         let thinks = *self.thinks.lock().expect("thinks");
@@ -189,7 +190,7 @@ impl ModelCatalog for Script {
             strong_model: "strong".into(),
             fast: "fast".into(),
             classifier: "small".into(),
-            scale: Scale::Score,
+            scale: ClassifierAnswerFormat::Score,
         })
     }
 
@@ -219,7 +220,7 @@ pub struct TestTool {
 
 pub fn tool(
     name: &str,
-    sharing: Sharing,
+    sharing: Concurrency,
     body: impl Fn(u64, Run) -> BoxFuture<'static, ToolResult> + Send + Sync + 'static,
 ) -> Arc<TestTool> {
     let spec = ToolSpec {
@@ -228,9 +229,9 @@ pub fn tool(
         description: "a tool".into(),
         parameters: serde_json::json!({"type": "object", "properties": {}}),
         kind: match sharing {
-            Sharing::Exclusive => ToolKind::Edit,
-            Sharing::Shared if name.contains("run") => ToolKind::Execute,
-            Sharing::Shared => ToolKind::Read,
+            Concurrency::Exclusive => ToolKind::Edit,
+            Concurrency::Shared if name.contains("run") => ToolKind::Execute,
+            Concurrency::Shared => ToolKind::Read,
         },
         sharing,
         aliases: Vec::new(),
@@ -240,7 +241,7 @@ pub fn tool(
 
 /// Creates a tool with a long description.
 pub fn wordy(name: &str, words: usize) -> Arc<TestTool> {
-    let plain = tool(name, Sharing::Shared, |n, _| echo(n));
+    let plain = tool(name, Concurrency::Shared, |n, _| echo(n));
     let spec = ToolSpec { description: "word ".repeat(words), ..plain.spec.clone() };
     Arc::new(TestTool { spec, body: Arc::clone(&plain.body), prepared: Arc::default() })
 }
@@ -365,7 +366,7 @@ pub struct Rig {
 #[derive(Default)]
 pub struct Setup {
     pub tools: Vec<Arc<dyn Tool>>,
-    pub history: Vec<Sealed>,
+    pub history: Vec<SealedContent>,
     pub pending: std::collections::BTreeMap<usize, Box<serde_json::value::RawValue>>,
     pub cut_off: bool,
     pub max_turns: Option<u32>,
@@ -375,15 +376,15 @@ pub struct Setup {
     pub mode: ApprovalMode,
     pub unattended: bool,
     pub keeper: Option<Arc<dyn RuleStore>>,
-    /// Instead of [`ByName`].
+    /// Instead of [`ToolStatsByName`].
     pub policy_engine: Option<Arc<dyn PolicyEngine>>,
     pub checkpoints: Option<Arc<dyn Checkpoints>>,
     pub hooks: Option<Arc<dyn parallax_protocol::hooks::Hooks>>,
     pub shell: Option<Arc<dyn parallax_protocol::shell::Shell>>,
-    pub prompts: Vec<parallax_protocol::store::PromptMark>,
+    pub prompts: Vec<parallax_protocol::store::RewindTarget>,
     pub compactions: Vec<parallax_protocol::store::CompactionRecord>,
     pub compaction: parallax_engine::CompactionOptions,
-    pub pins: std::collections::BTreeSet<parallax_protocol::context::ResultPlace>,
+    pub pins: std::collections::BTreeSet<parallax_protocol::context::ResultLocation>,
     pub sources: Vec<parallax_protocol::context::Source>,
     pub folder_context: Option<Arc<dyn parallax_protocol::context::FolderContext>>,
     pub editor_context: Option<Arc<dyn parallax_protocol::context::EditorContext>>,

@@ -6,14 +6,14 @@ use parallax_protocol::content::{Content, Part};
 use parallax_protocol::event::{EndReason, EventBody, ItemStart, ToolStatus};
 use parallax_protocol::op::Op;
 use parallax_protocol::store::Record;
-use parallax_protocol::tool::{Sharing, ToolError, ToolErrorKind, ToolResult};
+use parallax_protocol::tool::{Concurrency, ToolError, ToolErrorKind, ToolResult};
 use tokio::sync::Notify;
 
 use crate::support::*;
 
 #[tokio::test]
 async fn requests_extend_each_other_across_prompts() {
-    let one = tool("one", Sharing::Shared, |n, _| echo(n));
+    let one = tool("one", Concurrency::Shared, |n, _| echo(n));
     let replies = vec![
         calls(&[("one", 1)]),
         has_text("a"),
@@ -46,10 +46,10 @@ async fn interrupt_keeps_the_text_so_far() {
 
 #[tokio::test]
 async fn interrupt_closes_every_call_and_keeps_finished_results() {
-    let quick = tool("quick", Sharing::Shared, |n, _| echo(n));
+    let quick = tool("quick", Concurrency::Shared, |n, _| echo(n));
     let started = Arc::new(Notify::new());
     let report = started.clone();
-    let fast_model_failed = tool("stuck", Sharing::Shared, move |_, run| {
+    let fast_model_failed = tool("stuck", Concurrency::Shared, move |_, run| {
         let started = started.clone();
         Box::pin(async move {
             started.notify_one();
@@ -62,7 +62,7 @@ async fn interrupt_closes_every_call_and_keeps_finished_results() {
             outcome
         })
     });
-    let edit = tool("edit", Sharing::Exclusive, |n, _| echo(n));
+    let edit = tool("edit", Concurrency::Exclusive, |n, _| echo(n));
     let replies = vec![calls(&[("quick", 1), ("stuck", 2), ("edit", 3)]), has_text("done")];
     let mut rig =
         rig(replies, Setup { tools: vec![quick, fast_model_failed, edit], ..Setup::default() });
@@ -83,7 +83,7 @@ async fn interrupt_closes_every_call_and_keeps_finished_results() {
 async fn steering_reaches_the_model_with_the_next_results() {
     let gate = Arc::new(Notify::new());
     let open = gate.clone();
-    let wait = tool("wait", Sharing::Shared, move |n, _| {
+    let wait = tool("wait", Concurrency::Shared, move |n, _| {
         let gate = gate.clone();
         Box::pin(async move {
             gate.notified().await;
@@ -110,7 +110,7 @@ async fn steering_reaches_the_model_with_the_next_results() {
 
 #[tokio::test]
 async fn request_limit_ends_the_turn() {
-    let one = tool("one", Sharing::Shared, |n, _| echo(n));
+    let one = tool("one", Concurrency::Shared, |n, _| echo(n));
     let replies = (0..9).map(|n| calls(&[("one", n)])).collect();
     let mut rig = rig(replies, Setup { tools: vec![one], max_turns: Some(3), ..Setup::default() });
     let (reason, _) = rig.turn("go").await;
@@ -139,7 +139,7 @@ async fn step_interrupted_by_a_crash_keeps_finished_results() {
 
 #[tokio::test]
 async fn records_are_written_before_the_next_step() {
-    let one = tool("one", Sharing::Shared, |n, _| echo(n));
+    let one = tool("one", Concurrency::Shared, |n, _| echo(n));
     let mut rig = rig(
         vec![calls(&[("one", 1)]), has_text("done")],
         Setup { tools: vec![one], ..Setup::default() },

@@ -9,7 +9,7 @@ use std::process::Stdio;
 use rustix::pty::OpenptFlags;
 use rustix::termios::{Winsize, tcsetwinsize};
 
-use super::{InputWriter, StartedInTerminal};
+use super::{InputWriter, TerminalChild};
 use crate::spawn_request::{SessionLeader, SpawnRequest};
 use crate::terminal_size::TerminalSize;
 use crate::waiter::Waiter;
@@ -35,7 +35,7 @@ pub(crate) fn start(
     spawn: &SpawnRequest,
     leader: &SessionLeader,
     size: TerminalSize,
-) -> io::Result<StartedInTerminal> {
+) -> io::Result<TerminalChild> {
     // Other threads start processes at any time, which must not inherit either side.
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
     let side = rustix::pty::openpt(flags)?;
@@ -52,7 +52,7 @@ pub(crate) fn start(
         .stderr(Stdio::from(terminal));
     let child = command.spawn()?;
     let pid = child.id().and_then(|pid| i32::try_from(pid).ok()).unwrap_or_default();
-    Ok(StartedInTerminal { pid, waiter: Waiter::Child(child), side: ControllingSide(side), reader })
+    Ok(TerminalChild { pid, waiter: Waiter::Child(child), side: ControllingSide(side), reader })
 }
 
 fn window_size(size: TerminalSize) -> Winsize {

@@ -117,7 +117,7 @@ impl ProtectedLink {
 }
 
 /// A directory to search.
-enum Unsearched {
+enum PendingDirectory {
     /// All links in it count, down to this many levels.
     Tree(PathBuf, usize),
     /// A git directory, or a directory at this path in one.
@@ -131,19 +131,20 @@ impl Search<'_> {
             found.links.iter().cloned().map(ProtectedLink::new).collect();
         let mut unsearched = VecDeque::new();
         let mut left = FOLDERS * (self.dirs.len() + 1);
-        unsearched.extend(found.folders.iter().map(|path| Unsearched::Tree(path.clone(), DEPTH)));
+        unsearched
+            .extend(found.folders.iter().map(|path| PendingDirectory::Tree(path.clone(), DEPTH)));
         let mut parts = Vec::new();
         for repository in &found.repositories {
             let elsewhere = self.git_folders(repository);
             if elsewhere.is_empty() {
-                unsearched.push_back(Unsearched::Git(repository.clone(), PathBuf::new()));
+                unsearched.push_back(PendingDirectory::Git(repository.clone(), PathBuf::new()));
             }
             for folder in elsewhere {
                 parts.extend(self.parts(&folder));
                 if self.is_in_workspace(&folder) {
                     found.git_directories.push(folder.clone());
                 }
-                unsearched.push_back(Unsearched::Git(folder, PathBuf::new()));
+                unsearched.push_back(PendingDirectory::Git(folder, PathBuf::new()));
             }
         }
         for home in self.dirs {
@@ -164,13 +165,13 @@ impl Search<'_> {
                 let end = leads.last().filter(|end| !self.contains_workspace(end) && end.is_dir());
                 unsearched.extend(end.map(|end| {
                     let levels = if self.is_in_workspace(end) { DEPTH } else { link.levels };
-                    Unsearched::Tree(end.clone(), levels)
+                    PendingDirectory::Tree(end.clone(), levels)
                 }));
                 targets.extend(leads.into_iter().filter(|path| self.is_in_workspace(path)));
                 continue;
             }
             let Some(next) = unsearched.pop_front() else { break };
-            let (Unsearched::Tree(path, _) | Unsearched::Git(path, _)) = &next;
+            let (PendingDirectory::Tree(path, _) | PendingDirectory::Git(path, _)) = &next;
             if !seen.insert(path.clone()) {
                 continue;
             }
@@ -180,7 +181,7 @@ impl Search<'_> {
             }
             left -= 1;
             let Some(entries) = cache.entries(path, self) else { continue };
-            if let Unsearched::Git(path, above) = &next
+            if let PendingDirectory::Git(path, above) = &next
                 && above.starts_with("modules")
                 && entries.contains_key(OsStr::new("hooks"))
             {
@@ -192,20 +193,20 @@ impl Search<'_> {
                 }
                 let inner = path.join(name);
                 match (&next, kind) {
-                    (Unsearched::Tree(..), LinkOrFolder::Link) => {
+                    (PendingDirectory::Tree(..), LinkOrFolder::Link) => {
                         links.push_back(ProtectedLink::new(inner))
                     }
-                    (Unsearched::Tree(_, levels), LinkOrFolder::Folder) if *levels > 1 => {
-                        unsearched.push_back(Unsearched::Tree(inner, levels - 1));
+                    (PendingDirectory::Tree(_, levels), LinkOrFolder::Folder) if *levels > 1 => {
+                        unsearched.push_back(PendingDirectory::Tree(inner, levels - 1));
                     }
-                    (Unsearched::Tree(..), LinkOrFolder::Folder) => {}
-                    (Unsearched::Git(_, above), kind) => {
+                    (PendingDirectory::Tree(..), LinkOrFolder::Folder) => {}
+                    (PendingDirectory::Git(_, above), kind) => {
                         let relative = above.join(name);
                         let is_folder = *kind == LinkOrFolder::Folder;
                         if is_git_private(&relative) && !is_folder {
                             links.push_back(ProtectedLink::new(inner));
                         } else if is_folder && may_hold_git_private(&relative) {
-                            unsearched.push_back(Unsearched::Git(inner, relative));
+                            unsearched.push_back(PendingDirectory::Git(inner, relative));
                         }
                     }
                 }
@@ -221,7 +222,7 @@ impl Search<'_> {
         home: &Path,
         cache: &mut LinkCache,
         links: &mut VecDeque<ProtectedLink>,
-        unsearched: &mut VecDeque<Unsearched>,
+        unsearched: &mut VecDeque<PendingDirectory>,
     ) {
         let trees: HashSet<&str> = trusted_trees_of_home().collect();
         for name in trusted_of_home() {
@@ -236,7 +237,7 @@ impl Search<'_> {
                         break;
                     }
                     (Some(LinkOrFolder::Folder), None) => {
-                        unsearched.push_back(Unsearched::Tree(path.join(part), levels));
+                        unsearched.push_back(PendingDirectory::Tree(path.join(part), levels));
                     }
                     (Some(LinkOrFolder::Folder), Some(_)) => path.push(part),
                     (None, _) => break,

@@ -1,13 +1,13 @@
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
 use parallax_files::{
-    Access, Confined, ExpectedState, FileError, Freshness, SeenFiles, Snapshot, atomic_write, hash,
-    read_capped,
+    Access, AllowedPath, ExpectedState, FileError, Freshness, SeenFiles, Snapshot, atomic_write,
+    hash, read_capped,
 };
 
 use crate::TestWorkspace;
 
-fn target(fixture: &TestWorkspace, path: &str) -> Confined {
+fn target(fixture: &TestWorkspace, path: &str) -> AllowedPath {
     fixture.workspace.resolve(path, Access::Write).expect("allowed")
 }
 
@@ -158,7 +158,7 @@ fn ledger_detects_changes_by_others() {
     let fixture = TestWorkspace::new();
     fixture.write_file("work/a", "one");
     let found = target(&fixture, "a");
-    let now = |found: &Confined| {
+    let now = |found: &AllowedPath| {
         let (bytes, metadata) = read_capped(found, 1000).expect("reads");
         Snapshot::from_bytes(metadata, &bytes)
     };

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::{CompanionSnapshot, CompanionState, CompanionStatus, DiffDecision};
 use crate::client::CompanionClient;
-use crate::discovery::{Discovered, MAX_CANDIDATES, ServerCandidate, discover};
+use crate::discovery::{DiscoveryResult, MAX_CANDIDATES, ServerCandidate, discover};
 use crate::error::DisconnectReason;
 use crate::open_files::OpenFiles;
 
@@ -30,13 +30,13 @@ pub(super) enum ConnectionCommand {
 }
 
 /// What to do after a wait.
-enum Next {
+enum WaitOutcome {
     Connect,
     Disconnect,
     End,
 }
 
-struct Connected {
+struct ActiveConnection {
     client: Arc<CompanionClient>,
     incoming: mpsc::Receiver<Value>,
     candidate: ServerCandidate,
@@ -49,7 +49,7 @@ pub(super) async fn run(
     cancel: CancellationToken,
 ) {
     let mut attempts = 0;
-    let off = Next::Disconnect;
+    let off = WaitOutcome::Disconnect;
     if !enabled && !wait_disconnected(&state, off, &mut commands, &cancel).await {
         return;
     }
@@ -87,7 +87,7 @@ pub(super) async fn run(
         attempts += 1;
         let next = wait_for_retry(wait, &mut commands, &cancel).await;
         match next {
-            Next::Connect => {}
+            WaitOutcome::Connect => {}
             next => {
                 if !wait_disconnected(&state, next, &mut commands, &cancel).await {
                     return;
@@ -102,11 +102,11 @@ pub(super) async fn run(
 /// end.
 async fn wait_disconnected(
     state: &CompanionState,
-    next: Next,
+    next: WaitOutcome,
     commands: &mut mpsc::Receiver<ConnectionCommand>,
     cancel: &CancellationToken,
 ) -> bool {
-    if matches!(next, Next::End) {
+    if matches!(next, WaitOutcome::End) {
         return false;
     }
     set_status(state, CompanionStatus::Disconnected(DisconnectReason::Disabled));
@@ -126,14 +126,14 @@ async fn wait_disconnected(
 async fn disconnected_or_ended(
     commands: &mut mpsc::Receiver<ConnectionCommand>,
     cancel: &CancellationToken,
-) -> Next {
+) -> WaitOutcome {
     loop {
         tokio::select! {
-            () = cancel.cancelled() => return Next::End,
+            () = cancel.cancelled() => return WaitOutcome::End,
             command = commands.recv() => match command {
-                Some(ConnectionCommand::Disconnect) => return Next::Disconnect,
+                Some(ConnectionCommand::Disconnect) => return WaitOutcome::Disconnect,
                 Some(_) => {}
-                None => return Next::End,
+                None => return WaitOutcome::End,
             },
         }
     }
@@ -143,21 +143,21 @@ async fn wait_for_retry(
     wait: Option<Duration>,
     commands: &mut mpsc::Receiver<ConnectionCommand>,
     cancel: &CancellationToken,
-) -> Next {
+) -> WaitOutcome {
     let since = Instant::now();
     loop {
         tokio::select! {
-            () = cancel.cancelled() => return Next::End,
+            () = cancel.cancelled() => return WaitOutcome::End,
             command = commands.recv() => match command {
-                Some(ConnectionCommand::Connect) => return Next::Connect,
-                Some(ConnectionCommand::Disconnect) => return Next::Disconnect,
+                Some(ConnectionCommand::Connect) => return WaitOutcome::Connect,
+                Some(ConnectionCommand::Disconnect) => return WaitOutcome::Disconnect,
                 Some(ConnectionCommand::Refresh) if since.elapsed() >= REFRESH_INTERVAL => {
-                    return Next::Connect;
+                    return WaitOutcome::Connect;
                 }
                 Some(ConnectionCommand::Refresh) => {}
-                None => return Next::End,
+                None => return WaitOutcome::End,
             },
-            () = sleep_until(wait.map(|wait| since + wait)) => return Next::Connect,
+            () = sleep_until(wait.map(|wait| since + wait)) => return WaitOutcome::Connect,
         }
     }
 }
@@ -169,7 +169,7 @@ async fn sleep_until(at: Option<Instant>) {
     }
 }
 
-async fn connect(state: &CompanionState) -> Result<Connected, DisconnectReason> {
+async fn connect(state: &CompanionState) -> Result<ActiveConnection, DisconnectReason> {
     let options = state.options.clone();
     let discovering = tokio::task::spawn_blocking(move || discover(&options));
     let found = discovering
@@ -183,7 +183,7 @@ async fn connect(state: &CompanionState) -> Result<Connected, DisconnectReason> 
             CompanionClient::connect(&candidate.address, &state.options, &state.version, incoming);
         match connecting.await {
             Ok(client) => {
-                return Ok(Connected {
+                return Ok(ActiveConnection {
                     client: Arc::new(client),
                     incoming: received,
                     candidate: candidate.clone(),
@@ -202,7 +202,7 @@ async fn connect(state: &CompanionState) -> Result<Connected, DisconnectReason> 
 }
 
 fn connection_failure(
-    found: &Discovered,
+    found: &DiscoveryResult,
     candidate: &ServerCandidate,
     reason: &str,
 ) -> DisconnectReason {
@@ -215,11 +215,11 @@ fn connection_failure(
 /// Serves a connection. Returns `None` if it was lost.
 async fn serve(
     state: &CompanionState,
-    connected: Connected,
+    connected: ActiveConnection,
     commands: &mut mpsc::Receiver<ConnectionCommand>,
     cancel: &CancellationToken,
-) -> Option<Next> {
-    let Connected { client, mut incoming, candidate } = connected;
+) -> Option<WaitOutcome> {
+    let ActiveConnection { client, mut incoming, candidate } = connected;
     state.set_client(Some(Arc::clone(&client)));
     state.snapshot.send_modify(|snapshot| {
         *snapshot = CompanionSnapshot {
@@ -230,12 +230,12 @@ async fn serve(
     });
     loop {
         tokio::select! {
-            () = cancel.cancelled() => return Some(Next::End),
+            () = cancel.cancelled() => return Some(WaitOutcome::End),
             () = client.disconnected.cancelled() => return None,
             command = commands.recv() => match command {
-                Some(ConnectionCommand::Disconnect) => return Some(Next::Disconnect),
+                Some(ConnectionCommand::Disconnect) => return Some(WaitOutcome::Disconnect),
                 Some(_) => {}
-                None => return Some(Next::End),
+                None => return Some(WaitOutcome::End),
             },
             message = incoming.recv() => match message {
                 Some(message) if message.get("id").is_some_and(|id| !id.is_null()) => {

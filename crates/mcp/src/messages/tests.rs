@@ -1,8 +1,8 @@
 use super::*;
 
-/// Creates an [`Open`] with these requests open.
-fn open(ids: &[i64]) -> Open {
-    let open = Open::default();
+/// Creates an [`OpenRequests`] with these requests open.
+fn open(ids: &[i64]) -> OpenRequests {
+    let open = OpenRequests::default();
     for id in ids {
         let ping = json!({"jsonrpc": "2.0", "id": id, "method": "ping"});
         open.record_sent(&serde_json::from_value(ping).expect("a request"));
@@ -10,12 +10,12 @@ fn open(ids: &[i64]) -> Open {
     open
 }
 
-fn read(open: &Open, text: &[u8]) -> Vec<Value> {
+fn read(open: &OpenRequests, text: &[u8]) -> Vec<Value> {
     read_from(open, text, None)
 }
 
 /// Like [`read`], for the HTTP response to the request with this id.
-fn read_from(open: &Open, text: &[u8], posted: Option<i64>) -> Vec<Value> {
+fn read_from(open: &OpenRequests, text: &[u8], posted: Option<i64>) -> Vec<Value> {
     let posted = posted.map(RequestId::Number);
     open.read(text, posted.as_ref())
         .messages

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use parallax_mcp::{Asker, Sampling, UserRequest, UserResponse};
+use parallax_mcp::{Sampling, UserRequest, UserRequestHandler, UserResponse};
 use parallax_protocol::content::Part;
 use parallax_protocol::model::{
     Answer as Reply, Chunk, Finish, FinishReason, Limits, Model, ModelCatalog, ModelError, Request,
@@ -66,7 +66,7 @@ struct ScriptedUser {
     requests: Mutex<Vec<UserRequest>>,
 }
 
-impl Asker for ScriptedUser {
+impl UserRequestHandler for ScriptedUser {
     fn ask(&self, _server: &str, question: UserRequest) -> BoxFuture<'static, UserResponse> {
         self.requests.lock().expect("no panic").push(question);
         let answer =
@@ -93,7 +93,7 @@ impl SamplingTest {
             main: Arc::new(|| "the-model".to_owned()),
             tokens,
         };
-        let asker = Arc::clone(&user) as Arc<dyn Asker>;
+        let asker = Arc::clone(&user) as Arc<dyn UserRequestHandler>;
         let world = World::with_model("sample", Some(asker), Some(sampling));
         world.servers.connect("s").await.expect("connected");
         Self { world, model, user }

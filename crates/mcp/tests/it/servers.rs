@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use parallax_mcp::{Asker, Status, UserRequest, UserResponse, parse_prompt_line};
+use parallax_mcp::{Status, UserRequest, UserRequestHandler, UserResponse, parse_prompt_line};
 use parallax_protocol::BoxFuture;
 use parallax_protocol::content::PartView;
 use parallax_protocol::event::Level;
@@ -159,7 +159,7 @@ async fn server_receives_the_roots() {
 
 struct ScriptedUser(UserResponse);
 
-impl Asker for ScriptedUser {
+impl UserRequestHandler for ScriptedUser {
     fn ask(&self, server: &str, question: UserRequest) -> BoxFuture<'static, UserResponse> {
         assert_eq!(server, "s");
         assert!(
@@ -181,7 +181,8 @@ async fn form_is_answered_only_by_the_user() {
         (Some(UserResponse::Decline), "\"action\": \"decline\""),
         (None, "\"action\": \"decline\""),
     ] {
-        let asker = answer.map(|answer| Arc::new(ScriptedUser(answer)) as Arc<dyn Asker>);
+        let asker =
+            answer.map(|answer| Arc::new(ScriptedUser(answer)) as Arc<dyn UserRequestHandler>);
         let world = World::new("ask", asker);
         world.servers.connect("s").await.expect("connected");
         let result = world.call("mcp_s_ask", json!({})).await;
@@ -240,7 +241,7 @@ impl Drop for Open {
     }
 }
 
-impl Asker for Silent {
+impl UserRequestHandler for Silent {
     fn ask(&self, _server: &str, _question: UserRequest) -> BoxFuture<'static, UserResponse> {
         self.requests.fetch_add(1, Ordering::SeqCst);
         self.open.fetch_add(1, Ordering::SeqCst);
@@ -258,7 +259,7 @@ impl Asker for Silent {
 #[tokio::test(flavor = "multi_thread")]
 async fn server_requests_are_sequential_and_only_during_calls() {
     let user = Arc::new(Silent::default());
-    let world = World::new("ask", Some(Arc::clone(&user) as Arc<dyn Asker>));
+    let world = World::new("ask", Some(Arc::clone(&user) as Arc<dyn UserRequestHandler>));
     world.servers.connect("s").await.expect("connected");
     let got = world.call("mcp_s_ask_often", json!({})).await;
     assert!(got.error.is_none(), "{:?}", got.error);
@@ -276,7 +277,7 @@ async fn server_requests_are_sequential_and_only_during_calls() {
 #[tokio::test(flavor = "multi_thread")]
 async fn user_can_disable_further_requests_of_a_server() {
     let user = Arc::new(Silent { response: Some(UserResponse::Never), ..Silent::default() });
-    let world = World::new("ask", Some(Arc::clone(&user) as Arc<dyn Asker>));
+    let world = World::new("ask", Some(Arc::clone(&user) as Arc<dyn UserRequestHandler>));
     world.servers.connect("s").await.expect("connected");
     for _ in 0..2 {
         let result = world.call("mcp_s_ask", json!({})).await;

@@ -8,7 +8,7 @@ use parallax_config::mcp::{McpServer, McpSource};
 use parallax_exec::Processes;
 use parallax_exec::environment::Redaction;
 use parallax_http::ClientOptions;
-use parallax_mcp::{Asker, Sampling, SchemaForm, Servers, ServersOptions};
+use parallax_mcp::{Sampling, SchemaFormat, Servers, ServersOptions, UserRequestHandler};
 use parallax_protocol::CancellationToken;
 use parallax_protocol::ids::CallId;
 use parallax_protocol::policy::ApprovalMode;
@@ -22,14 +22,14 @@ pub struct World {
 }
 
 impl World {
-    pub fn new(r#do: &str, asker: Option<Arc<dyn Asker>>) -> Self {
+    pub fn new(r#do: &str, asker: Option<Arc<dyn UserRequestHandler>>) -> Self {
         Self::with_model(r#do, asker, None)
     }
 
     /// Like [`Self::new`], with a model that answers for servers.
     pub fn with_model(
         r#do: &str,
-        asker: Option<Arc<dyn Asker>>,
+        asker: Option<Arc<dyn UserRequestHandler>>,
         sampling: Option<Sampling>,
     ) -> Self {
         Self::start_servers(r#do, &json!({}), asker, sampling, None)
@@ -39,7 +39,7 @@ impl World {
     pub fn start(
         r#do: &str,
         timeout: u64,
-        asker: Option<Arc<dyn Asker>>,
+        asker: Option<Arc<dyn UserRequestHandler>>,
         sampling: Option<Sampling>,
     ) -> Self {
         Self::start_servers(r#do, &json!({"timeout": timeout}), asker, sampling, None)
@@ -49,7 +49,7 @@ impl World {
     pub fn start_servers(
         r#do: &str,
         more: &Value,
-        prompter: Option<Arc<dyn Asker>>,
+        prompter: Option<Arc<dyn UserRequestHandler>>,
         sampling: Option<Sampling>,
         tool_budget: Option<u64>,
     ) -> Self {
@@ -81,7 +81,7 @@ impl World {
             sampling,
             lazy: true,
             first_wait: Duration::from_secs(20),
-            schemas: SchemaForm::Verbatim,
+            schemas: SchemaFormat::Verbatim,
             longest_text: 40_000,
             tool_budget: Arc::new(move || tool_budget),
             observer: None,

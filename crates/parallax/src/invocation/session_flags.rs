@@ -11,7 +11,7 @@ use parallax_worktrees::WorktreeRequest;
 use super::error::{InvocationError, exclusive, input_failure};
 use crate::arguments::{ReplayArgs, SessionArguments};
 use crate::session_flags::SessionFlags;
-use crate::startup_info::StartupFacts;
+use crate::startup_info::StartupInfo;
 use crate::usage::Usage;
 
 /// Interprets the flags of a session.
@@ -21,7 +21,7 @@ use crate::usage::Usage;
 pub(super) fn session_flags(
     arguments: SessionArguments,
     doubles: ReplayArgs,
-    startup: &StartupFacts,
+    startup: &StartupInfo,
 ) -> Result<SessionFlags, InvocationError> {
     if arguments.yolo && arguments.approval_mode.is_some() {
         return Err(exclusive("--yolo", "--approval-mode"));

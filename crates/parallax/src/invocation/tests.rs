@@ -5,7 +5,7 @@ use super::*;
 fn read(words: &[&str]) -> Result<Invocation, InvocationError> {
     let argv: Vec<OsString> =
         std::iter::once("parallax").chain(words.iter().copied()).map(OsString::from).collect();
-    Invocation::read(&argv, &StartupFacts::default())
+    Invocation::read(&argv, &StartupInfo::default())
 }
 
 fn prompt(words: &[&str]) -> (Option<String>, SessionFlags, OutputOptions) {
@@ -153,11 +153,8 @@ fn format_specific_flags_select_their_format() {
 
 #[test]
 fn start_on_a_terminal_without_p_is_interactive() {
-    let startup = StartupFacts {
-        stdin_is_terminal: true,
-        stdout_is_terminal: true,
-        ..StartupFacts::default()
-    };
+    let startup =
+        StartupInfo { stdin_is_terminal: true, stdout_is_terminal: true, ..StartupInfo::default() };
     let start = |words: &[&str]| {
         let argv: Vec<OsString> = words.iter().map(OsString::from).collect();
         Invocation::read(&argv, &startup)

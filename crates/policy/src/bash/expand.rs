@@ -13,7 +13,7 @@ use super::line::{Assignment, Command, CommandPosition, Redirection, Redirection
 use super::reader;
 use super::variable_name::is_name;
 use output::PrintedText;
-use variables::{ValuePiece, Variables};
+use variables::{ValueSegment, Variables};
 
 /// Maximum nesting depth of substitutions.
 const MAX_DEPTH: usize = 6;
@@ -199,10 +199,10 @@ pub(super) fn has_derived_text(source: &str) -> bool {
     })
 }
 
-fn piece(word: &Word) -> ValuePiece {
+fn piece(word: &Word) -> ValueSegment {
     match &word.text {
-        Some(text) => ValuePiece::Text(text.clone()),
-        None => ValuePiece::Source(word.source.clone()),
+        Some(text) => ValueSegment::Text(text.clone()),
+        None => ValueSegment::Source(word.source.clone()),
     }
 }
 
@@ -219,7 +219,7 @@ fn assign(assignment: &Assignment, appends: bool, variables: &Variables, learned
         return;
     }
     let value = match &assignment.value.text {
-        Some(text) => vec![ValuePiece::Text(text.clone())],
+        Some(text) => vec![ValueSegment::Text(text.clone())],
         None => word::value(source, variables, 0),
     };
     if appends && let Some(before) = variables.get(&assignment.name).and_then(|it| it.first()) {

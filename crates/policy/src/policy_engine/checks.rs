@@ -8,7 +8,7 @@ use parallax_protocol::protected_names;
 
 use super::{Policy, TentativeDecision, YOLO};
 use crate::build_guard::{BuildFileGuard, is_build_file};
-use crate::call::{QueriedCall, ShellCall};
+use crate::call::{CallQuery, ShellCall};
 use crate::checker::Checker;
 use crate::trace::Trace;
 use crate::{grants, paths, sensitive_names, sensitive_trees};
@@ -17,7 +17,7 @@ impl Policy {
     /// Checks the files of a call that does not run a command.
     pub(super) fn check_files(
         &self,
-        call: &QueriedCall<'_>,
+        call: &CallQuery<'_>,
         finding: &mut TentativeDecision,
         trace: &mut Trace,
     ) {
@@ -65,7 +65,7 @@ impl Policy {
 
     fn guard_build_files(
         &self,
-        call: &QueriedCall<'_>,
+        call: &CallQuery<'_>,
         finding: &mut TentativeDecision,
         trace: &mut Trace,
     ) {
@@ -98,7 +98,7 @@ impl Policy {
     /// Checks the requested permissions beyond the sandbox that no rule grants.
     pub(super) fn check_permissions(
         &self,
-        call: &QueriedCall<'_>,
+        call: &CallQuery<'_>,
         finding: &mut TentativeDecision,
         trace: &mut Trace,
     ) {
@@ -167,7 +167,7 @@ impl Policy {
 
     pub(super) fn check_safety(
         &self,
-        call: &QueriedCall<'_>,
+        call: &CallQuery<'_>,
         finding: &mut TentativeDecision,
         trace: &mut Trace,
     ) {
@@ -189,7 +189,7 @@ impl Policy {
     }
 
     /// Returns the sensitive paths that the call accesses, formatted for display.
-    pub(super) fn sensitive(&self, call: &QueriedCall<'_>) -> Vec<String> {
+    pub(super) fn sensitive(&self, call: &CallQuery<'_>) -> Vec<String> {
         const MAX_COUNT: usize = 4;
         let effects = call.query.effects;
         let files = &effects.permissions.file_system;

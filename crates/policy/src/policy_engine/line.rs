@@ -4,7 +4,7 @@ use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::{ApprovalMode, Decision};
 
 use super::{Policy, TentativeDecision, WRITE_OUTSIDE, YOLO};
-use crate::call::{QueriedCall, ShellCall};
+use crate::call::{CallQuery, ShellCall};
 use crate::conditions::{Commands, Conditions};
 use crate::grants;
 use crate::line_checks::{self, LineContext};
@@ -16,7 +16,7 @@ use crate::transparent::is_transparent;
 impl Policy {
     pub(super) fn decide_line(
         &self,
-        call: &QueriedCall<'_>,
+        call: &CallQuery<'_>,
         shell: &ShellCall<'_>,
         trace: &mut Trace,
     ) -> TentativeDecision {
@@ -53,7 +53,7 @@ impl Policy {
     /// Decides about a line that cannot be analyzed.
     fn decide_unanalyzable(
         &self,
-        call: &QueriedCall<'_>,
+        call: &CallQuery<'_>,
         cause: &str,
         whole: Option<&Rule>,
     ) -> TentativeDecision {
@@ -86,7 +86,7 @@ impl Policy {
     /// Combines the decisions about the commands of the line; the strictest wins.
     fn decide_by_parts(
         &self,
-        call: &QueriedCall<'_>,
+        call: &CallQuery<'_>,
         shell: &ShellCall<'_>,
         whole: Option<&Rule>,
         trace: &mut Trace,
@@ -190,7 +190,7 @@ impl Policy {
 
     /// Whether the list of allowed commands names a command of the line. In plan mode the list
     /// allows only the commands that it names.
-    fn lists_a_command(&self, call: &QueriedCall<'_>, shell: &ShellCall<'_>) -> bool {
+    fn lists_a_command(&self, call: &CallQuery<'_>, shell: &ShellCall<'_>) -> bool {
         let names = |index| {
             self.rules().filter(|rule| rule.is_allowed_command()).any(|rule| {
                 rule.conditions.mismatch(call, Subject::Part(index), rule.decision).is_none()

@@ -7,7 +7,7 @@ use crate::ids::SteerId;
 /// The result of an undo.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct UndoResult {
-    /// The turn whose changes were reverted ([`crate::store::PromptMark::turn`]).
+    /// The turn whose changes were reverted ([`crate::store::RewindTarget::turn`]).
     #[serde(skip)]
     pub turn: u64,
     /// The number of its prompt, from 1; `None` if the prompt was removed or is unknown.
@@ -82,7 +82,7 @@ pub struct RewindResult {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PromptEntry {
     /// The turn, which identifies the prompt in a rewind request
-    /// ([`crate::store::PromptMark::turn`]).
+    /// ([`crate::store::RewindTarget::turn`]).
     pub turn: u64,
     /// The number for display: the position among the current prompts, from 1.
     pub number: u64,

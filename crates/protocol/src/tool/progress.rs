@@ -21,7 +21,7 @@ pub trait Progress: Send + Sync {
     /// Reports the process group of the call.
     fn process_group(&self, _pgid: i32) {}
     /// Reports the progress of the call. The default emits it as a line of output.
-    fn advance(&self, advance: &Advance) {
+    fn advance(&self, advance: &ProgressUpdate) {
         self.output(&format!("{advance}\n"));
     }
     /// Reports the current terminal screen of the call's command.
@@ -40,7 +40,7 @@ pub trait Progress: Send + Sync {
 
 /// The progress of a call as reported by its server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct Advance {
+pub struct ProgressUpdate {
     /// The amount done; never decreases.
     pub progress: f64,
     /// The total amount, if known; greater than zero.
@@ -51,7 +51,7 @@ pub struct Advance {
     pub message: String,
 }
 
-impl Advance {
+impl ProgressUpdate {
     /// Returns the percentage done, rounded down, so that it is 100 only when everything is done.
     pub fn percent(&self) -> Option<u8> {
         let total = self.total.filter(|total| *total > 0.0 && total.is_finite())?;
@@ -62,7 +62,7 @@ impl Advance {
 }
 
 /// Formats the message and the amount done.
-impl std::fmt::Display for Advance {
+impl std::fmt::Display for ProgressUpdate {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let done = match self.percent() {
             Some(percent) => format!("{percent} %"),

@@ -23,8 +23,8 @@ use rustix::thread::UnshareFlags;
 
 use crate::inside::bubblewrap_job::BwrapJob;
 use crate::inside::exit_status::ExitStatus;
-use crate::inside::failure::{SandboxFailure, SandboxResult, WithFailureContext as _};
-use crate::inside::kernel::{self, Side};
+use crate::inside::failure::{FailureContextExt as _, SandboxFailure, SandboxResult};
+use crate::inside::kernel::{self, ForkResult};
 use crate::inside::{child_wait, host_environment};
 use crate::plan::Plan;
 use crate::roles::INSIDE;
@@ -152,7 +152,7 @@ fn attempt(
     line.extend_from_slice(args);
     let handed = [&its_report, &stderr, &job, &words, &executable];
     let child = match kernel::fork(UnshareFlags::empty()).refused("a process")? {
-        Side::Child => {
+        ForkResult::Child => {
             let ready = rustix::stdio::dup2_stderr(&its_stderr).and_then(|()| {
                 handed.iter().try_for_each(|file| rustix::io::fcntl_setfd(file, FdFlags::empty()))
             });
@@ -162,7 +162,7 @@ fn attempt(
             }
             kernel::exit_immediately(REFUSED)
         }
-        Side::Parent(pid) => pid,
+        ForkResult::Parent(pid) => pid,
     };
     drop((its_report, its_stderr, stderr, job, words, executable));
     kernel::ignore_signals();

@@ -14,7 +14,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use crate::inside::bubblewrap::STARTED;
 use crate::inside::bubblewrap_job::BwrapJob;
 use crate::inside::exit_status::ExitStatus;
-use crate::inside::failure::{SandboxResult, WithFailureContext as _};
+use crate::inside::failure::{FailureContextExt as _, SandboxResult};
 use crate::inside::{kernel, supervisor};
 use crate::supervisor_error::refuse;
 

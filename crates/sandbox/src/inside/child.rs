@@ -9,7 +9,7 @@ use std::process::Command;
 use rustix::process::{Signal, set_parent_process_death_signal};
 use rustix::thread::UnshareFlags;
 
-use crate::inside::failure::{SandboxFailure, SandboxResult, WithFailureContext as _};
+use crate::inside::failure::{FailureContextExt as _, SandboxFailure, SandboxResult};
 use crate::inside::host_environment::HostEnvironment;
 use crate::inside::kernel;
 use crate::inside::network_broker::NotifiedCalls;

@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, pidfd_send_signal, waitpid};
 
 use crate::inside::exit_status::ExitStatus;
-use crate::inside::failure::{SandboxResult, WithFailureContext as _};
+use crate::inside::failure::{FailureContextExt as _, SandboxResult};
 use crate::inside::{host_environment, kernel};
 use crate::supervisor_error::REFUSED;
 

@@ -9,10 +9,10 @@ use rustix::mount::{
     fsopen,
 };
 
-use crate::inside::failure::{SandboxResult, WithFailureContext as _};
+use crate::inside::failure::{FailureContextExt as _, SandboxResult};
 use crate::inside::kernel::MountRestrictions;
 use crate::inside::mounts;
-use crate::inside::overmounts::Stage;
+use crate::inside::overmounts::PlaceholderTmpfs;
 
 /// Devices that programs expect and that give access to nothing.
 pub(crate) const HARMLESS: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
@@ -42,7 +42,7 @@ pub(crate) fn clone_devices(root: &OwnedFd) -> SandboxResult<Vec<(&'static str, 
 /// Mounts the new `/dev` over the stage.
 pub(crate) fn mount_dev(
     root: &OwnedFd,
-    stage: &Stage,
+    stage: &PlaceholderTmpfs,
     devices: Vec<(&'static str, OwnedFd)>,
 ) -> SandboxResult<()> {
     let built = || -> Result<OwnedFd, Errno> {

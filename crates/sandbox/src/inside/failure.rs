@@ -20,12 +20,12 @@ pub(crate) enum SandboxFailure {
 pub(crate) type SandboxResult<T> = Result<T, SandboxFailure>;
 
 /// Converts an error of a system call into a failure with a description of what was tried.
-pub(crate) trait WithFailureContext<T> {
+pub(crate) trait FailureContextExt<T> {
     fn unsupported(self, what: impl Display) -> SandboxResult<T>;
     fn refused(self, what: impl Display) -> SandboxResult<T>;
 }
 
-impl<T, E: Display> WithFailureContext<T> for Result<T, E> {
+impl<T, E: Display> FailureContextExt<T> for Result<T, E> {
     fn unsupported(self, what: impl Display) -> SandboxResult<T> {
         self.map_err(|error| SandboxFailure::Unsupported(format!("{what}: {error}")))
     }

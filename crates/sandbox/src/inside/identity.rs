@@ -5,7 +5,7 @@ use std::io::Write as _;
 
 use rustix::process::{Pid, getegid, geteuid};
 
-use crate::inside::failure::{SandboxResult, WithFailureContext as _};
+use crate::inside::failure::{FailureContextExt as _, SandboxResult};
 
 /// The IDs of a user namespace, each mapped to the same number.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -13,13 +13,13 @@ use rustix::process::Pid;
 use rustix::thread::UnshareFlags;
 
 /// One side of a fork.
-pub(crate) enum Side {
+pub(crate) enum ForkResult {
     Child,
     Parent(Pid),
 }
 
 /// Forks this process, with new namespaces if flags are given.
-pub(crate) fn fork(namespaces: UnshareFlags) -> Result<Side, Errno> {
+pub(crate) fn fork(namespaces: UnshareFlags) -> Result<ForkResult, Errno> {
     // `CLONE_NEW*` and SIGCHLD fit in 32 bits, so the widening loses nothing.
     let flags = libc::c_long::from(namespaces.bits() as i32) | libc::c_long::from(libc::SIGCHLD);
     // SAFETY: without CLONE_VM and with no stack, `clone` is `fork`: the child
@@ -27,8 +27,10 @@ pub(crate) fn fork(namespaces: UnshareFlags) -> Result<Side, Errno> {
     // lock can be left held in the copy.
     let pid = unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) };
     match pid {
-        0 => Ok(Side::Child),
-        pid => i32::try_from(pid).ok().and_then(process).map(Side::Parent).ok_or_else(last_error),
+        0 => Ok(ForkResult::Child),
+        pid => {
+            i32::try_from(pid).ok().and_then(process).map(ForkResult::Parent).ok_or_else(last_error)
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use rustix::thread::UnshareFlags;
 
 use crate::inside::devices;
-use crate::inside::failure::{SandboxResult, WithFailureContext as _, is_missing};
+use crate::inside::failure::{FailureContextExt as _, SandboxResult, is_missing};
 use crate::inside::filtered::{self, OpenedFilter};
 use crate::inside::host_environment::HostEnvironment;
 use crate::inside::kernel::{self, MountRestrictions};
@@ -23,7 +23,7 @@ use crate::inside::mounts::{
     READ_ONLY, WRITABLE, clone, is_folder, make_target, mount, mount_failure, open_entry,
     open_real, open_root, strip_root,
 };
-use crate::inside::overmounts::{self, Stage};
+use crate::inside::overmounts::{self, PlaceholderTmpfs};
 use crate::plan::Plan;
 
 /// Number of symbolic links that the kernel follows.
@@ -79,7 +79,7 @@ pub(crate) fn build(
     let devices = devices::clone_devices(&view.root)?;
 
     make_read_only(&view.root)?;
-    let stage = Stage::make(&view.root, odd_user)?;
+    let stage = PlaceholderTmpfs::make(&view.root, odd_user)?;
 
     steps.sort_by_key(|(path, step)| (path.components().count(), rank(step)));
     let mut last: Option<PathBuf> = None;
@@ -222,7 +222,7 @@ impl View<'_> {
     }
 
     /// Covers a directory with a directory on the stage and mounts the visible entries in it.
-    fn filter(&mut self, filter: &OpenedFilter, stage: &Stage) -> SandboxResult<()> {
+    fn filter(&mut self, filter: &OpenedFilter, stage: &PlaceholderTmpfs) -> SandboxResult<()> {
         let path = &filter.directory.path;
         let found = match self.open(path) {
             Ok(found) => found,
@@ -322,7 +322,7 @@ impl View<'_> {
     }
 
     /// Covers a path so that access fails with "permission denied", even for root.
-    fn hide(&mut self, path: &Path, stage: &Stage) -> SandboxResult<()> {
+    fn hide(&mut self, path: &Path, stage: &PlaceholderTmpfs) -> SandboxResult<()> {
         let trees = self.plan.writable.iter().chain(&self.plan.overlays);
         let within = trees.into_iter().any(|tree| path.starts_with(tree));
         // A link that the command can write must not determine what is covered.

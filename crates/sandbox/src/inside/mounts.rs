@@ -8,7 +8,7 @@ use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, fstat, mkdirat, openat, o
 use rustix::io::Errno;
 use rustix::mount::{MoveMountFlags, OpenTreeFlags, move_mount, open_tree};
 
-use crate::inside::failure::{SandboxFailure, SandboxResult, WithFailureContext as _, is_missing};
+use crate::inside::failure::{FailureContextExt as _, SandboxFailure, SandboxResult, is_missing};
 use crate::inside::kernel::{self, MountRestrictions};
 
 pub(crate) const READ_ONLY: MountRestrictions = MountRestrictions { read_only: true, ..WRITABLE };

@@ -29,9 +29,9 @@ use rustix::process::{
 };
 use rustix::thread::{ThreadNameSpaceType, UnshareFlags, move_into_thread_name_spaces};
 
-use crate::inside::failure::{SandboxFailure, SandboxResult, WithFailureContext as _};
+use crate::inside::failure::{FailureContextExt as _, SandboxFailure, SandboxResult};
 use crate::inside::kernel::notify::{self, Instruction};
-use crate::inside::kernel::{self, Side};
+use crate::inside::kernel::{self, ForkResult};
 use crate::inside::overmount_monitor::OvermountMonitor;
 use crate::plan::{Network, Plan};
 use crate::replaced;
@@ -199,8 +199,8 @@ impl BrokerProcess {
         )
         .refused("cannot create a pair of sockets")?;
         match kernel::fork(UnshareFlags::empty()).refused("a process")? {
-            Side::Parent(process) => Ok(Self { wire: Some(wire), process }),
-            Side::Child => {
+            ForkResult::Parent(process) => Ok(Self { wire: Some(wire), process }),
+            ForkResult::Child => {
                 drop(wire);
                 // Detach from the terminal and process group of the command, so that their end does
                 // not affect this process.
@@ -395,7 +395,7 @@ pub(crate) fn try_it() -> SandboxResult<()> {
     )
     .unsupported("cannot create a pair of sockets")?;
     match kernel::fork(UnshareFlags::empty()).unsupported("a process")? {
-        Side::Child => {
+        ForkResult::Child => {
             drop(sync);
             let tried = rustix::thread::set_no_new_privs(true)
                 .unsupported("no_new_privs")
@@ -410,7 +410,7 @@ pub(crate) fn try_it() -> SandboxResult<()> {
                 .and_then(|_| probe_broker());
             kernel::exit_immediately(u8::from(tried.is_err()))
         }
-        Side::Parent(pid) => {
+        ForkResult::Parent(pid) => {
             drop(child_sync);
             let child = handle_of(pid).unsupported("pidfd")?;
             let offer = receive_offer(&child, &sync)?.ok_or_else(|| {

@@ -21,8 +21,8 @@ use rustix::fs::{
 use rustix::io::Errno;
 use rustix::process::{Signal, kill_process};
 
-use crate::inside::failure::{SandboxResult, WithFailureContext as _, is_missing};
-use crate::inside::overmounts::Stage;
+use crate::inside::failure::{FailureContextExt as _, SandboxResult, is_missing};
+use crate::inside::overmounts::PlaceholderTmpfs;
 use crate::inside::writer_search::WriterSearch;
 use crate::inside::{kernel, layout, mounts};
 use crate::plan::Plan;
@@ -59,7 +59,7 @@ pub(crate) struct OvermountMonitor {
     root: OwnedFd,
     /// The `/proc` of the host.
     proc: OwnedFd,
-    stage: Stage,
+    stage: PlaceholderTmpfs,
     report: Option<File>,
     overmounts: Vec<Overmount>,
     /// The command itself; processes that outlive it were left behind.
@@ -68,7 +68,7 @@ pub(crate) struct OvermountMonitor {
 
 /// The result of checking covers.
 #[derive(Default)]
-struct CoverScan {
+struct OvermountScan {
     /// Whether a path does not exist.
     missing: bool,
     /// Whether a path could not be covered yet.
@@ -76,7 +76,7 @@ struct CoverScan {
 }
 
 /// The result of covering one path.
-enum CoverResult {
+enum OvermountResult {
     /// The path does not exist.
     Missing,
     Covered,
@@ -125,7 +125,7 @@ impl OvermountMonitor {
             Overmount { path, hidden: true, existed_before: true }
         }));
         let has_outside = overmounts.len() > first_outside;
-        let stage = Stage::open(stage);
+        let stage = PlaceholderTmpfs::open(stage);
         let mut keeper =
             Self { mounts, names: None, root, proc, stage, report, overmounts, command };
         if has_outside {
@@ -190,16 +190,16 @@ impl OvermountMonitor {
     }
 
     /// Covers those of these paths that exist.
-    fn cover_paths(&self, these: impl Iterator<Item = usize>) -> CoverScan {
+    fn cover_paths(&self, these: impl Iterator<Item = usize>) -> OvermountScan {
         let known =
             these.filter_map(|at| self.overmounts.get(at)).filter(|cover| cover.existed_before);
-        let (mut result, mut replaced) = (CoverScan::default(), Vec::new());
+        let (mut result, mut replaced) = (OvermountScan::default(), Vec::new());
         for cover in known {
             match self.cover(cover) {
-                CoverResult::Missing => result.missing = true,
-                CoverResult::Covered => {}
-                CoverResult::NotCovered => result.open = true,
-                CoverResult::Recovered(found, folder) => replaced.push((cover, found, folder)),
+                OvermountResult::Missing => result.missing = true,
+                OvermountResult::Covered => {}
+                OvermountResult::NotCovered => result.open = true,
+                OvermountResult::Recovered(found, folder) => replaced.push((cover, found, folder)),
             }
         }
         // Searching the processes takes longer, so it comes after everything is covered.
@@ -279,28 +279,28 @@ impl OvermountMonitor {
         !self.cover_paths(concerned.into_iter()).open
     }
 
-    fn cover(&self, cover: &Overmount) -> CoverResult {
+    fn cover(&self, cover: &Overmount) -> OvermountResult {
         // The kernel reports that the old file lost its mount shortly before the new one has its
         // name.
         for _ in 0..TRIES {
             let Ok(found) = mounts::open_real(&self.root, &cover.path) else {
-                return CoverResult::Missing;
+                return OvermountResult::Missing;
             };
             if is_covered(&found) {
-                return CoverResult::Covered;
+                return OvermountResult::Covered;
             }
-            let Ok(folder) = mounts::is_folder(&found) else { return CoverResult::Missing };
+            let Ok(folder) = mounts::is_folder(&found) else { return OvermountResult::Missing };
             let tree = match (cover.hidden, folder) {
                 (true, true) => self.stage.cover_directory(),
                 (true, false) => self.stage.cover_file(),
                 (false, _) => mounts::clone(&found, mounts::READ_ONLY),
             };
             if tree.is_ok_and(|tree| mounts::mount(tree, &found).is_ok()) {
-                return CoverResult::Recovered(found, folder);
+                return OvermountResult::Recovered(found, folder);
             }
             let _ = poll(&mut [], Some(&MOMENT));
         }
-        CoverResult::NotCovered
+        OvermountResult::NotCovered
     }
 
     /// Ends every process of the command that can write the file, or has the directory open at all,

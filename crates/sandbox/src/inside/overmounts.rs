@@ -19,7 +19,7 @@ use rustix::mount::{
     fsconfig_set_string, fsmount, fsopen, open_tree,
 };
 
-use crate::inside::failure::{SandboxResult, WithFailureContext as _};
+use crate::inside::failure::{FailureContextExt as _, SandboxResult};
 use crate::inside::filtered::OpenedFilter;
 use crate::inside::kernel::{self, MountRestrictions};
 use crate::inside::mounts;
@@ -27,14 +27,14 @@ use crate::plan::{PlaceholderFile, Plan};
 
 /// A small in-memory file system that holds the covers. It is mounted on `/dev` and then hidden
 /// there by the real `/dev`.
-pub(crate) struct Stage {
+pub(crate) struct PlaceholderTmpfs {
     folder: OwnedFd,
     unmapped_user: Option<u32>,
     /// Number of covers created for individual files.
     cover_count: AtomicU32,
 }
 
-impl Stage {
+impl PlaceholderTmpfs {
     pub(crate) fn make(root: &OwnedFd, unmapped_user: Option<u32>) -> SandboxResult<Self> {
         let folder = new_tmpfs()?;
         let dev = openat(root, "dev", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
@@ -56,7 +56,7 @@ impl Stage {
         Self { folder, unmapped_user: None, cover_count: AtomicU32::new(0) }
     }
 
-    /// Returns the directory, for [`Stage::open`].
+    /// Returns the directory, for [`PlaceholderTmpfs::open`].
     pub(crate) fn into_folder(self) -> OwnedFd {
         self.folder
     }

@@ -7,7 +7,7 @@ use rustix::thread::{
     set_capabilities,
 };
 
-use crate::inside::failure::{SandboxResult, WithFailureContext as _};
+use crate::inside::failure::{FailureContextExt as _, SandboxResult};
 
 /// Does not include `CHOWN` and `FSETID`: with them, a command could create or change a file that
 /// runs with the rights of another user or group.

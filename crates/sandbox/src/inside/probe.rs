@@ -6,8 +6,8 @@ use std::path::Path;
 use rustix::process::{WaitOptions, waitpid};
 use rustix::thread::{ThreadNameSpaceType, UnshareFlags, move_into_thread_name_spaces};
 
-use crate::inside::failure::{SandboxFailure, SandboxResult, WithFailureContext as _};
-use crate::inside::kernel::{self, Side};
+use crate::inside::failure::{FailureContextExt as _, SandboxFailure, SandboxResult};
+use crate::inside::kernel::{self, ForkResult};
 use crate::inside::syscalls::{self, Filters, ProcessVisibility, Sockets};
 use crate::inside::{bubblewrap, devices, layout, network_broker, overmounts, session_namespaces};
 use crate::support::{MechanismSupport, Support};
@@ -37,7 +37,7 @@ pub(crate) fn probe_all() -> Support {
     let mounts = finding(run_in_child(|| {
         enter()?;
         let root = layout::new_view()?;
-        overmounts::Stage::make(&root, None).map(drop)
+        overmounts::PlaceholderTmpfs::make(&root, None).map(drop)
     }));
     let own_proc = finding(run_in_child(|| {
         enter()?;
@@ -109,7 +109,7 @@ fn run_in_child(what: impl FnOnce() -> SandboxResult<()>) -> SandboxResult<()> {
     let (reader, writer) =
         rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).unsupported("a pipe")?;
     match kernel::fork(UnshareFlags::empty()).unsupported("a process")? {
-        Side::Child => {
+        ForkResult::Child => {
             drop(reader);
             if let Err(failure) = what() {
                 let _ = rustix::io::write(&writer, &failure.encode());
@@ -117,7 +117,7 @@ fn run_in_child(what: impl FnOnce() -> SandboxResult<()>) -> SandboxResult<()> {
             }
             kernel::exit_immediately(0)
         }
-        Side::Parent(pid) => {
+        ForkResult::Parent(pid) => {
             drop(writer);
             let status = waitpid(Some(pid), WaitOptions::empty()).unsupported("waiting")?;
             let mut output = vec![0; 4096];

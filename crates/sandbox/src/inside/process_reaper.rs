@@ -9,9 +9,9 @@ use rustix::process::{PidfdFlags, WaitOptions, pidfd_open, wait};
 use rustix::thread::UnshareFlags;
 
 use crate::inside::exit_status::ExitStatus;
-use crate::inside::failure::{SandboxFailure, SandboxResult, WithFailureContext as _};
+use crate::inside::failure::{FailureContextExt as _, SandboxFailure, SandboxResult};
 use crate::inside::host_environment;
-use crate::inside::kernel::{self, Side};
+use crate::inside::kernel::{self, ForkResult};
 
 /// Runs `what` in a reaper process, which is a child subreaper, and returns its result. `what`
 /// receives the process that waits for it.
@@ -23,7 +23,7 @@ pub(crate) fn run_in_reaper(
     let (reader, writer) =
         rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).refused("a pipe")?;
     match kernel::fork(UnshareFlags::empty()).refused("a process")? {
-        Side::Child => {
+        ForkResult::Child => {
             drop(reader);
             // Descendants of the command whose parent ends become children of this process.
             let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
@@ -40,7 +40,7 @@ pub(crate) fn run_in_reaper(
             }
             kernel::exit_immediately(0)
         }
-        Side::Parent(_) => {
+        ForkResult::Parent(_) => {
             drop(writer);
             kernel::ignore_signals();
             let mut message = vec![0; 4096];

@@ -12,7 +12,7 @@ use landlock::{
 use rustix::fs::{FileType, Mode, OFlags, fcntl_getfl, fstat};
 
 use crate::inside::devices::HARMLESS;
-use crate::inside::failure::{SandboxFailure, SandboxResult, WithFailureContext as _};
+use crate::inside::failure::{FailureContextExt as _, SandboxFailure, SandboxResult};
 use crate::inside::kernel;
 use crate::inside::overmounts;
 use crate::plan::{Network, Plan};

@@ -15,9 +15,9 @@ use rustix::process::{
 use rustix::thread::UnshareFlags;
 
 use crate::error::StartError;
-use crate::inside::failure::{SandboxFailure, SandboxResult, WithFailureContext as _};
+use crate::inside::failure::{FailureContextExt as _, SandboxFailure, SandboxResult};
 use crate::inside::identity::Identity;
-use crate::inside::kernel::{self, Side};
+use crate::inside::kernel::{self, ForkResult};
 use crate::launcher::Launcher;
 use crate::roles::CELL;
 
@@ -187,11 +187,11 @@ pub(crate) fn make() -> SandboxResult<(Pid, OwnedFd)> {
     let namespaces =
         UnshareFlags::NEWUSER | UnshareFlags::NEWPID | UnshareFlags::NEWNET | UnshareFlags::NEWIPC;
     match kernel::fork(namespaces).unsupported("cannot create a user namespace")? {
-        Side::Child => {
+        ForkResult::Child => {
             drop(ours);
             first_process(theirs)
         }
-        Side::Parent(pid) => {
+        ForkResult::Parent(pid) => {
             drop(theirs);
             let mapped = map_identity(pid).and_then(|()| {
                 rustix::io::write(&ours, b"g")

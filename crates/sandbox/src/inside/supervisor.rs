@@ -13,9 +13,9 @@ use rustix::thread::{ThreadNameSpaceType, UnshareFlags, move_into_thread_name_sp
 
 use crate::inside::child::{self, Confinement, SupervisorChannels};
 use crate::inside::exit_status::ExitStatus;
-use crate::inside::failure::{SandboxFailure, SandboxResult, WithFailureContext as _};
+use crate::inside::failure::{FailureContextExt as _, SandboxFailure, SandboxResult};
 use crate::inside::identity::Identity;
-use crate::inside::kernel::{self, Side};
+use crate::inside::kernel::{self, ForkResult};
 use crate::inside::network_broker::NotifiedCalls;
 use crate::inside::{
     bubblewrap, child_wait, host_environment, network_broker, process_reaper, session_namespaces,
@@ -155,12 +155,12 @@ impl SupervisedCommand<'_> {
         let (report, child_report) =
             rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).refused("a pipe")?;
         let child = match kernel::fork(UnshareFlags::empty()).refused("a process")? {
-            Side::Child => {
+            ForkResult::Child => {
                 drop((sync, report));
                 let wires = SupervisorChannels { sync: child_sync, report: child_report };
                 child::run(self.plan, &confinement, self.program, self.args, &wires)
             }
-            Side::Parent(pid) => pid,
+            ForkResult::Parent(pid) => pid,
         };
         drop((child_sync, child_report));
         let pidfd = pidfd_open(child, PidfdFlags::empty()).refused("pidfd")?;

@@ -8,7 +8,7 @@ use seccompiler::{
     SeccompRule, TargetArch, apply_filter, sock_filter,
 };
 
-use crate::inside::failure::{SandboxResult, WithFailureContext as _};
+use crate::inside::failure::{FailureContextExt as _, SandboxResult};
 use crate::plan::{Network, Plan};
 
 /// Calls that are rejected regardless of their arguments: debugging other processes, mounts,

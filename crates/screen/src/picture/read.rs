@@ -8,7 +8,7 @@ use zune_core::options::DecoderOptions;
 use zune_jpeg::JpegDecoder;
 
 use super::pixels::Pixels;
-use super::{MAX_BYTES, MAX_PIXELS, PictureError, PictureHead};
+use super::{ImageError, ImageHeader, MAX_BYTES, MAX_PIXELS};
 
 /// Maximum memory of a decoder in bytes.
 const MAX_MEMORY: usize = 192 << 20;
@@ -16,14 +16,14 @@ const MAX_MEMORY: usize = 192 << 20;
 /// Supported formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
-pub enum PictureKind {
+pub enum ImageFormat {
     Png,
     Jpeg,
     Gif,
     Webp,
 }
 
-impl PictureKind {
+impl ImageFormat {
     /// Returns the usual name of the format.
     pub fn name(self) -> &'static str {
         match self {
@@ -46,74 +46,74 @@ impl PictureKind {
 }
 
 /// Returns the format and size of a file.
-pub(super) fn head(bytes: &[u8]) -> Result<PictureHead, PictureError> {
-    let kind = PictureKind::detect(bytes).ok_or(PictureError::Unknown)?;
+pub(super) fn head(bytes: &[u8]) -> Result<ImageHeader, ImageError> {
+    let kind = ImageFormat::detect(bytes).ok_or(ImageError::Unknown)?;
     if bytes.len() > MAX_BYTES {
-        return Err(PictureError::TooLong);
+        return Err(ImageError::TooLong);
     }
-    let cut = || PictureError::Damaged("truncated file".to_owned());
+    let cut = || ImageError::Damaged("truncated file".to_owned());
     let (width, height) = match kind {
-        PictureKind::Png => {
+        ImageFormat::Png => {
             let side = |at: usize| {
                 let four = bytes.get(at..at + 4)?.try_into().ok()?;
                 Some(u32::from_be_bytes(four))
             };
             side(16).zip(side(20)).ok_or_else(cut)?
         }
-        PictureKind::Gif => {
+        ImageFormat::Gif => {
             let side = |at: usize| {
                 let two = bytes.get(at..at + 2)?.try_into().ok()?;
                 Some(u32::from(u16::from_le_bytes(two)))
             };
             side(6).zip(side(8)).ok_or_else(cut)?
         }
-        PictureKind::Jpeg => {
+        ImageFormat::Jpeg => {
             let mut decoder = jpeg(bytes);
             decoder.decode_headers().map_err(damaged_error)?;
             let (width, height) = decoder.dimensions().ok_or_else(cut)?;
             (u32::try_from(width).unwrap_or(u32::MAX), u32::try_from(height).unwrap_or(u32::MAX))
         }
-        PictureKind::Webp => webp(bytes)?.dimensions(),
+        ImageFormat::Webp => webp(bytes)?.dimensions(),
     };
     if width == 0 || height == 0 {
-        return Err(PictureError::Empty);
+        return Err(ImageError::Empty);
     }
     if u64::from(width) * u64::from(height) > MAX_PIXELS {
-        return Err(PictureError::TooLarge(width, height));
+        return Err(ImageError::TooLarge(width, height));
     }
-    Ok(PictureHead { kind, width, height })
+    Ok(ImageHeader { kind, width, height })
 }
 
 /// Decodes a file to pixels; of an animation, the first frame.
-pub(super) fn decode(bytes: &[u8]) -> Result<Pixels, PictureError> {
-    let PictureHead { kind, width, height } = head(bytes)?;
+pub(super) fn decode(bytes: &[u8]) -> Result<Pixels, ImageError> {
+    let ImageHeader { kind, width, height } = head(bytes)?;
     let size = (width as usize, height as usize);
     let (data, channels) = match kind {
-        PictureKind::Png => png(bytes)?,
-        PictureKind::Jpeg => (jpeg(bytes).decode().map_err(damaged_error)?, 3),
-        PictureKind::Gif => (gif(bytes, size)?, 4),
-        PictureKind::Webp => {
+        ImageFormat::Png => png(bytes)?,
+        ImageFormat::Jpeg => (jpeg(bytes).decode().map_err(damaged_error)?, 3),
+        ImageFormat::Gif => (gif(bytes, size)?, 4),
+        ImageFormat::Webp => {
             let mut decoder = webp(bytes)?;
-            let length = decoder.output_buffer_size().ok_or(PictureError::TooMuch)?;
+            let length = decoder.output_buffer_size().ok_or(ImageError::TooMuch)?;
             let mut data = vec![0; length];
             decoder.read_image(&mut data).map_err(damaged_error)?;
             (data, if decoder.has_alpha() { 4 } else { 3 })
         }
     };
     Pixels::new(size, data, channels)
-        .ok_or_else(|| PictureError::Damaged("too few pixels".to_owned()))
+        .ok_or_else(|| ImageError::Damaged("too few pixels".to_owned()))
 }
 
-fn damaged_error(error: impl std::fmt::Display) -> PictureError {
-    PictureError::Damaged(error.to_string())
+fn damaged_error(error: impl std::fmt::Display) -> ImageError {
+    ImageError::Damaged(error.to_string())
 }
 
-fn png(bytes: &[u8]) -> Result<(Vec<u8>, usize), PictureError> {
+fn png(bytes: &[u8]) -> Result<(Vec<u8>, usize), ImageError> {
     let limits = png::Limits { bytes: MAX_MEMORY };
     let mut decoder = png::Decoder::new_with_limits(Cursor::new(bytes), limits);
     decoder.set_transformations(png::Transformations::normalize_to_color8());
     let mut reader = decoder.read_info().map_err(damaged_error)?;
-    let length = reader.output_buffer_size().ok_or(PictureError::TooMuch)?;
+    let length = reader.output_buffer_size().ok_or(ImageError::TooMuch)?;
     let mut data = vec![0; length];
     let info = reader.next_frame(&mut data).map_err(damaged_error)?;
     data.truncate(info.buffer_size());
@@ -125,21 +125,21 @@ fn jpeg(bytes: &[u8]) -> JpegDecoder<ZCursor<&[u8]>> {
     JpegDecoder::new_with_options(ZCursor::new(bytes), options)
 }
 
-fn webp(bytes: &[u8]) -> Result<image_webp::WebPDecoder<Cursor<&[u8]>>, PictureError> {
+fn webp(bytes: &[u8]) -> Result<image_webp::WebPDecoder<Cursor<&[u8]>>, ImageError> {
     let mut decoder = image_webp::WebPDecoder::new(Cursor::new(bytes)).map_err(damaged_error)?;
     decoder.set_memory_limit(MAX_MEMORY);
     Ok(decoder)
 }
 
 /// Decodes the first frame of a GIF, at its position in the whole picture.
-fn gif(bytes: &[u8], (width, height): (usize, usize)) -> Result<Vec<u8>, PictureError> {
+fn gif(bytes: &[u8], (width, height): (usize, usize)) -> Result<Vec<u8>, ImageError> {
     let mut options = gif::DecodeOptions::new();
     options.set_color_output(gif::ColorOutput::RGBA);
-    let limit = std::num::NonZeroU64::new(MAX_MEMORY as u64).ok_or(PictureError::TooMuch)?;
+    let limit = std::num::NonZeroU64::new(MAX_MEMORY as u64).ok_or(ImageError::TooMuch)?;
     options.set_memory_limit(gif::MemoryLimit::Bytes(limit));
     let mut decoder = options.read_info(bytes).map_err(damaged_error)?;
     let frame = decoder.read_next_frame().map_err(damaged_error)?;
-    let Some(frame) = frame else { return Err(PictureError::Empty) };
+    let Some(frame) = frame else { return Err(ImageError::Empty) };
     let (left, top) = (usize::from(frame.left), usize::from(frame.top));
     let mut data = vec![0; width * height * 4];
     let row_bytes = usize::from(frame.width).max(1) * 4;

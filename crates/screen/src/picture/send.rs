@@ -3,17 +3,17 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-use super::PictureError;
+use super::ImageError;
 use super::pixels::Pixels;
 
 /// The maximum chunk size of the kitty protocol.
 const PIECE: usize = 4_096;
 
 /// Encodes the pixels as a PNG.
-pub(super) fn png(pixels: &Pixels) -> Result<Vec<u8>, PictureError> {
-    let failed = |error: png::EncodingError| PictureError::Damaged(error.to_string());
+pub(super) fn png(pixels: &Pixels) -> Result<Vec<u8>, ImageError> {
+    let failed = |error: png::EncodingError| ImageError::Damaged(error.to_string());
     let (width, height) = pixels.size();
-    let side = |side: usize| u32::try_from(side).map_err(|_| PictureError::TooMuch);
+    let side = |side: usize| u32::try_from(side).map_err(|_| ImageError::TooMuch);
     let mut out = Vec::new();
     let mut encoder = png::Encoder::new(&mut out, side(width)?, side(height)?);
     encoder.set_depth(png::BitDepth::Eight);

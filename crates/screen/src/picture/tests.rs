@@ -9,8 +9,8 @@ use super::*;
 
 const CELL: (u16, u16) = (10, 20);
 
-fn drawing(graphics: Graphics) -> Drawing {
-    Drawing { graphics, cell: CELL, colors: 256 }
+fn drawing(graphics: GraphicsProtocol) -> GraphicsCapabilities {
+    GraphicsCapabilities { graphics, cell: CELL, colors: 256 }
 }
 
 /// Returns a PNG of these pixels.
@@ -109,7 +109,8 @@ fn from_sixels(bytes: &[u8]) -> (usize, usize, Vec<Option<[u32; 3]>>) {
 
 #[test]
 fn kitty_image_covers_complete_cells() {
-    let picture = Picture::new(&flag(25, 30), &drawing(Graphics::Kitty), (80, 16)).unwrap();
+    let picture =
+        TerminalImage::new(&flag(25, 30), &drawing(GraphicsProtocol::Kitty), (80, 16)).unwrap();
     assert_eq!(picture.size(), (3, 2));
     let (columns, rows, png) = from_kitty(picture.bytes());
     let pixels = read::decode(&png).unwrap();
@@ -123,7 +124,8 @@ fn kitty_image_covers_complete_cells() {
 
 #[test]
 fn iterm_image_is_one_sequence() {
-    let picture = Picture::new(&flag(25, 30), &drawing(Graphics::Iterm), (80, 16)).unwrap();
+    let picture =
+        TerminalImage::new(&flag(25, 30), &drawing(GraphicsProtocol::Iterm), (80, 16)).unwrap();
     let text = std::str::from_utf8(picture.bytes()).unwrap();
     let (head, data) = text.strip_suffix('\x07').unwrap().split_once(':').unwrap();
     let png = STANDARD.decode(data).unwrap();
@@ -134,7 +136,8 @@ fn iterm_image_is_one_sequence() {
 
 #[test]
 fn sixels_reproduce_the_pixels() {
-    let picture = Picture::new(&flag(25, 30), &drawing(Graphics::Sixel), (80, 16)).unwrap();
+    let picture =
+        TerminalImage::new(&flag(25, 30), &drawing(GraphicsProtocol::Sixel), (80, 16)).unwrap();
     assert_eq!(picture.size(), (3, 2));
     let (width, height, drawn) = from_sixels(picture.bytes());
     assert_eq!((width, height), (25, 30));
@@ -151,8 +154,8 @@ fn sixels_reproduce_the_pixels() {
 #[test]
 fn large_image_is_scaled_with_its_aspect_ratio() {
     let file = file(1_200, 300, |x, y| [(x / 5) as u8, (y % 256) as u8, 99, 255]);
-    for graphics in [Graphics::Kitty, Graphics::Iterm, Graphics::Sixel] {
-        let picture = Picture::new(&file, &drawing(graphics), (60, 16)).unwrap();
+    for graphics in [GraphicsProtocol::Kitty, GraphicsProtocol::Iterm, GraphicsProtocol::Sixel] {
+        let picture = TerminalImage::new(&file, &drawing(graphics), (60, 16)).unwrap();
         assert_eq!(picture.size(), (60, 8), "{graphics:?}");
         assert!(picture.bytes().len() < MAX_SENT);
     }
@@ -167,8 +170,8 @@ fn incompressible_image_is_still_bounded() {
     };
     let data: Vec<u8> = (0..620 * 620 * 3).map(|_| noise()).collect();
     let file = send::png(&Pixels::new((620, 620), data, 3).unwrap()).unwrap();
-    for graphics in [Graphics::Kitty, Graphics::Sixel] {
-        let picture = Picture::new(&file, &drawing(graphics), (200, 60)).unwrap();
+    for graphics in [GraphicsProtocol::Kitty, GraphicsProtocol::Sixel] {
+        let picture = TerminalImage::new(&file, &drawing(graphics), (200, 60)).unwrap();
         assert!(picture.bytes().len() <= MAX_SENT, "{graphics:?}: {picture:?}");
         assert!(picture.size().1 >= 10, "{graphics:?}: {picture:?}");
     }
@@ -177,8 +180,8 @@ fn incompressible_image_is_still_bounded() {
 #[test]
 fn image_is_reduced_to_few_colors_for_old_terminals() {
     let file = file(64, 64, |x, y| [(x * 4) as u8, (y * 4) as u8, 128, 255]);
-    let few = Drawing { colors: 16, ..drawing(Graphics::Sixel) };
-    let picture = Picture::new(&file, &few, (80, 16)).unwrap();
+    let few = GraphicsCapabilities { colors: 16, ..drawing(GraphicsProtocol::Sixel) };
+    let picture = TerminalImage::new(&file, &few, (80, 16)).unwrap();
     let (.., drawn) = from_sixels(picture.bytes());
     assert!(drawn.iter().all(Option::is_some));
     let colors: std::collections::BTreeSet<_> = drawn.into_iter().flatten().collect();
@@ -216,21 +219,21 @@ fn hostile_image_files_are_rejected_early() {
         file[20..24].copy_from_slice(&height.to_be_bytes());
         file
     };
-    let new = |bytes: &[u8]| Picture::new(bytes, &drawing(Graphics::Kitty), (80, 16));
-    assert_eq!(new(b""), Err(PictureError::Unknown));
-    assert_eq!(new(b"<svg/>"), Err(PictureError::Unknown));
-    assert_eq!(new(&with_size(60_000, 60_000)), Err(PictureError::TooLarge(60_000, 60_000)));
-    assert_eq!(new(&with_size(0, 8)), Err(PictureError::Empty));
-    assert_eq!(new(b"GIF89a\0\0\x04\0\0\0\0"), Err(PictureError::Empty));
+    let new = |bytes: &[u8]| TerminalImage::new(bytes, &drawing(GraphicsProtocol::Kitty), (80, 16));
+    assert_eq!(new(b""), Err(ImageError::Unknown));
+    assert_eq!(new(b"<svg/>"), Err(ImageError::Unknown));
+    assert_eq!(new(&with_size(60_000, 60_000)), Err(ImageError::TooLarge(60_000, 60_000)));
+    assert_eq!(new(&with_size(0, 8)), Err(ImageError::Empty));
+    assert_eq!(new(b"GIF89a\0\0\x04\0\0\0\0"), Err(ImageError::Empty));
     let mut long = good.clone();
     long.resize(MAX_BYTES + 1, 0);
-    assert_eq!(new(&long), Err(PictureError::TooLong));
+    assert_eq!(new(&long), Err(ImageError::TooLong));
     for end in 0..good.len() - 1 {
         // The last chunk only marks the end.
         assert!(new(&good[..end]).is_err() || end + 12 >= good.len(), "{end} of {}", good.len());
     }
     // The decoder checks the size again.
-    assert!(matches!(new(&with_size(8, 9)), Err(PictureError::Damaged(_))));
+    assert!(matches!(new(&with_size(8, 9)), Err(ImageError::Damaged(_))));
 }
 
 proptest! {
@@ -248,14 +251,14 @@ proptest! {
             let mixed = (seed ^ (x * 31 + y * 17) as u32).wrapping_mul(2_654_435_761);
             mixed.to_le_bytes()
         });
-        for graphics in [Graphics::Kitty, Graphics::Sixel] {
-            let drawing = Drawing { graphics, cell, colors };
-            let picture = Picture::new(&file, &drawing, room).unwrap();
+        for graphics in [GraphicsProtocol::Kitty, GraphicsProtocol::Sixel] {
+            let drawing = GraphicsCapabilities { graphics, cell, colors };
+            let picture = TerminalImage::new(&file, &drawing, room).unwrap();
             let (columns, rows) = picture.size();
             prop_assert!((1..=room.0).contains(&columns) && (1..=room.1).contains(&rows));
             prop_assert!(picture.bytes().len() <= MAX_SENT);
             let cell = (usize::from(cell.0), usize::from(cell.1));
-            if graphics == Graphics::Kitty {
+            if graphics == GraphicsProtocol::Kitty {
                 let (c, r, png) = from_kitty(picture.bytes());
                 prop_assert_eq!((c, r), (columns, rows));
                 let size = read::decode(&png).unwrap().size();
@@ -278,10 +281,10 @@ proptest! {
         let mut bytes = if kind == 0 { flag(9, 7) } else { gif() };
         let at = at.index(bytes.len());
         bytes[at] = value;
-        let _ = Picture::new(&bytes, &drawing(Graphics::Kitty), (8, 4));
+        let _ = TerminalImage::new(&bytes, &drawing(GraphicsProtocol::Kitty), (8, 4));
         for magic in [&b"\xff\xd8\xff\xe0"[..], b"RIFF\x40\0\0\0WEBPVP8 "] {
             let bytes = [magic, &tail].concat();
-            let _ = Picture::new(&bytes, &drawing(Graphics::Kitty), (8, 4));
+            let _ = TerminalImage::new(&bytes, &drawing(GraphicsProtocol::Kitty), (8, 4));
         }
     }
 }

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use parallax_screen::{
-    Attributes, Color, ColorDepth, Drawing, Frame, Graphics, Line, PaintOptions, Picture, Region,
-    Span, Style,
+    Attributes, Color, ColorDepth, Frame, GraphicsCapabilities, GraphicsProtocol, Line,
+    PaintOptions, Region, Span, Style, TerminalImage,
 };
 use proptest::prelude::*;
 
@@ -191,14 +191,14 @@ fn lines(rows: &[String]) -> Vec<Line> {
 }
 
 /// Returns a picture with this number of rows.
-fn picture(rows: usize, graphics: Graphics) -> Arc<Picture> {
+fn picture(rows: usize, graphics: GraphicsProtocol) -> Arc<TerminalImage> {
     let mut png = Vec::new();
     let height = u32::try_from(rows).unwrap() * 20;
     let mut writer = png::Encoder::new(&mut png, 15, height).write_header().unwrap();
     writer.write_image_data(&vec![99; rows * 20 * 15]).unwrap();
     writer.finish().unwrap();
-    let drawing = Drawing { graphics, cell: (10, 20), colors: 256 };
-    Arc::new(Picture::new(&png, &drawing, (9, rows)).unwrap())
+    let drawing = GraphicsCapabilities { graphics, cell: (10, 20), colors: 256 };
+    Arc::new(TerminalImage::new(&png, &drawing, (9, rows)).unwrap())
 }
 
 proptest! {
@@ -208,7 +208,7 @@ proptest! {
     fn images_occupy_their_own_rows(
         height in 5..14_usize,
         graphics in prop::sample::select(
-            &[Graphics::Kitty, Graphics::Iterm, Graphics::Sixel][..]),
+            &[GraphicsProtocol::Kitty, GraphicsProtocol::Iterm, GraphicsProtocol::Sixel][..]),
         steps in prop::collection::vec(
             (0..4_usize, prop::option::of(1..9_usize), 0..30_usize, 1..5_usize), 1..10),
     ) {

@@ -6,7 +6,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use parallax_screen::{
-    Drawing, Frame, Graphics, Input, InputEvent, Key, KeyCode, Line, Screen, ScreenOptions,
+    Frame, GraphicsCapabilities, GraphicsProtocol, Input, InputEvent, Key, KeyCode, Line, Screen,
+    ScreenOptions,
 };
 use portable_pty::{MasterPty, PtySize, native_pty_system};
 
@@ -138,13 +139,15 @@ async fn image_capable_terminal_is_queried() {
     terminal.type_text("\x1b[?63;1;4cx");
     assert_eq!(input.next().await, Some(typed('x')));
     terminal.read_until("\x1b[?1;1;0S\x1b[16t");
-    let sixels = |colors, cell| Some(Drawing { graphics: Graphics::Sixel, cell, colors });
+    let sixels = |colors, cell| {
+        Some(GraphicsCapabilities { graphics: GraphicsProtocol::Sixel, cell, colors })
+    };
     assert_eq!(screen.drawing(None), sixels(256, (10, 20)));
     terminal.type_text("\x1b[?1;0;16S\x1b[6;30;12ty");
     assert_eq!(input.next().await, Some(typed('y')));
     assert_eq!(screen.drawing(None), sixels(16, (12, 30)));
-    let expected = screen.drawing(Some(Graphics::Kitty)).map(|drawing| drawing.graphics);
-    assert_eq!(expected, Some(Graphics::Kitty));
+    let expected = screen.drawing(Some(GraphicsProtocol::Kitty)).map(|drawing| drawing.graphics);
+    assert_eq!(expected, Some(GraphicsProtocol::Kitty));
 
     // Without pictures, none of this is queried.
     drop(screen);

@@ -5,8 +5,8 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use parallax_protocol::tool::{
-    Effects, Invocation, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind, ToolKind, ToolResult,
-    ToolSpec,
+    Concurrency, Effects, Invocation, Run, Scope, Tool, ToolError, ToolErrorKind, ToolKind,
+    ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
 use schemars::JsonSchema;
@@ -40,7 +40,7 @@ where
         description: description.to_owned(),
         parameters,
         kind: ToolKind::Other,
-        sharing: Sharing::Shared,
+        sharing: Concurrency::Shared,
         aliases: Vec::new(),
     };
     let function: Function<A> = Arc::new(move |arguments| Box::pin(function(arguments)));

@@ -16,7 +16,7 @@ use parallax_protocol::tool::Tool;
 use parallax_tools::ShellOptions;
 
 use crate::command_sources::AgentNames;
-use crate::discovery::Discovered;
+use crate::discovery::DiscoveredTools;
 use crate::toolbox::Toolbox;
 
 /// The workspace of the session.
@@ -75,6 +75,6 @@ pub(super) struct PromptInputs {
 /// Sources of additional context, tools, and hooks while the session runs.
 pub(super) struct RuntimeSources {
     pub(super) nested_context: Arc<NestedContext>,
-    pub(super) discovered: Option<Arc<Discovered>>,
+    pub(super) discovered: Option<Arc<DiscoveredTools>>,
     pub(super) hooks: Option<Arc<dyn Hooks>>,
 }

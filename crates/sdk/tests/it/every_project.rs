@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use parallax_sdk::{LaunchOptions, SessionConfig};
 use parallax_sessions::SessionChoice;
-use parallax_sessions::export::ExportForm;
+use parallax_sessions::export::ExportFormat;
 use parallax_sessions::recorded_items::RecordedItem;
 use parallax_sessions::search::{MARKS, SearchHit, SearchRequest};
 
@@ -132,13 +132,13 @@ async fn every_machine_readable_export_can_be_imported() {
     let launch = world.launch();
     let entry = launch.session_library().any_session(&id[..12]).expect("found");
     let before = launch.session_library().session_items(&entry).expect("items");
-    for (form, ending) in [(ExportForm::Json, "json"), (ExportForm::Jsonl, "jsonl")] {
+    for (form, ending) in [(ExportFormat::Json, "json"), (ExportFormat::Jsonl, "jsonl")] {
         let text = launch.session_library().export_document(&entry, form).expect("exported");
         let file = launch
             .session_library()
             .write_export(Path::new(&format!("x.{ending}")), &text)
             .expect("written");
-        assert_eq!(ExportForm::from_path(&file), Some(form));
+        assert_eq!(ExportFormat::from_path(&file), Some(form));
         assert!(
             launch.session_library().write_export(&file, &text).is_err(),
             "a file that is there stays"
@@ -163,7 +163,7 @@ async fn every_machine_readable_export_can_be_imported() {
         messages.map(|message| message["content"].to_string()).collect::<Vec<_>>()
     };
     let text =
-        launch.session_library().export_document(&entry, ExportForm::Json).expect("exported");
+        launch.session_library().export_document(&entry, ExportFormat::Json).expect("exported");
     let output = messages(&text);
     assert!(
         output[0].contains("<session_context>") && !output[0].contains("say <b>it"),
@@ -184,11 +184,11 @@ async fn every_machine_readable_export_can_be_imported() {
     let copy = launch.session_library().any_session(new.id.as_str()).expect("found");
     assert_eq!(
         messages(
-            &launch.session_library().export_document(&copy, ExportForm::Json).expect("exported")
+            &launch.session_library().export_document(&copy, ExportFormat::Json).expect("exported")
         ),
         output
     );
-    for form in [ExportForm::Claude, ExportForm::Codex] {
+    for form in [ExportFormat::Claude, ExportFormat::Codex] {
         let text = launch.session_library().export_document(&entry, form).expect("exported");
         let file =
             launch.session_library().write_export(Path::new(&format!("{form:?}.jsonl")), &text);
@@ -204,7 +204,7 @@ async fn every_machine_readable_export_can_be_imported() {
         assert_eq!(after.last(), before.last(), "{form:?}");
     }
     let page =
-        launch.session_library().export_document(&entry, ExportForm::Html).expect("exported");
+        launch.session_library().export_document(&entry, ExportFormat::Html).expect("exported");
     assert!(page.contains("say &lt;b&gt;it&lt;/b&gt;") && !page.contains("<b>it"), "{page}");
 }
 

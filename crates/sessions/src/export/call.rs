@@ -8,7 +8,7 @@ use parallax_protocol::tool::{Display, FileDiff, Todo, TodoStatus};
 use serde_json::Value;
 
 use super::diff::write_diff;
-use super::escaped::Escaped;
+use super::escaped::EscapedText;
 use super::prose::write_prose;
 
 /// Arguments that describe a tool call best, most significant first.
@@ -61,8 +61,8 @@ impl ExportedCall<'_> {
             page,
             "<details class=\"tool {class}\"{open}><summary><b>{sign}</b> <code>{}</code> <span>{}\
              </span>",
-            Escaped(self.name),
-            Escaped(&self.summary())
+            EscapedText(self.name),
+            EscapedText(&self.summary())
         );
         if let Some(Display::Diff(change)) = &self.display {
             let _ = write!(
@@ -72,7 +72,7 @@ impl ExportedCall<'_> {
             );
         }
         if class == "failed" {
-            let _ = write!(page, " <i>{}</i>", Escaped(self.status.unwrap_or("no result")));
+            let _ = write!(page, " <i>{}</i>", EscapedText(self.status.unwrap_or("no result")));
         }
         page.push_str("</summary>\n");
         self.write_body(page);
@@ -96,12 +96,12 @@ impl ExportedCall<'_> {
         }
         match self.args.get("command").and_then(Value::as_str) {
             Some(command) => {
-                let _ = writeln!(page, "<pre class=\"command\">{}</pre>", Escaped(command));
+                let _ = writeln!(page, "<pre class=\"command\">{}</pre>", EscapedText(command));
             }
             None => self.write_arguments(page),
         }
         if !self.output.trim().is_empty() {
-            let _ = writeln!(page, "<pre>{}</pre>", Escaped(self.output.trim_end()));
+            let _ = writeln!(page, "<pre>{}</pre>", EscapedText(self.output.trim_end()));
         }
     }
 
@@ -121,7 +121,7 @@ impl ExportedCall<'_> {
                 Value::String(text) => text.clone(),
                 other => format!("{other:#}"),
             };
-            let _ = write!(page, "<dt>{}</dt><dd>{}</dd>", Escaped(name), Escaped(&text));
+            let _ = write!(page, "<dt>{}</dt><dd>{}</dd>", EscapedText(name), EscapedText(&text));
         }
         page.push_str("</dl>\n");
     }
@@ -140,10 +140,10 @@ impl ExportedCall<'_> {
 fn write_topic(page: &mut String, title: &str, summary: &str, intent: &str) {
     page.push_str("<section class=\"topic\">");
     if !title.is_empty() {
-        let _ = write!(page, "<h3>{}</h3>", Escaped(title));
+        let _ = write!(page, "<h3>{}</h3>", EscapedText(title));
     }
     for text in [summary, intent].into_iter().filter(|text| !text.is_empty()) {
-        let _ = write!(page, "<p>{}</p>", Escaped(text));
+        let _ = write!(page, "<p>{}</p>", EscapedText(text));
     }
     page.push_str("</section>\n");
 }
@@ -158,7 +158,8 @@ fn write_todos(page: &mut String, todos: &[Todo]) {
             TodoStatus::Blocked => ("pending", "⧖"),
             TodoStatus::Pending => ("pending", "☐"),
         };
-        let _ = write!(page, "<li class=\"{class}\">{sign} {}</li>", Escaped(&todo.description));
+        let _ =
+            write!(page, "<li class=\"{class}\">{sign} {}</li>", EscapedText(&todo.description));
     }
     page.push_str("</ul>\n");
 }

@@ -2,16 +2,16 @@
 
 use std::fmt::Write as _;
 
-use super::escaped::Escaped;
+use super::escaped::EscapedText;
 
 /// A syntax highlighter: given a language (from a code fence or file extension) and the code,
 /// returns the end of each piece in bytes and its kind, in order. Text not covered is plain.
-pub type SyntaxHighlighter = fn(language: &str, code: &str) -> Vec<(usize, CodePiece)>;
+pub type SyntaxHighlighter = fn(language: &str, code: &str) -> Vec<(usize, SyntaxClass)>;
 
 /// Kind of a piece of code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
-pub enum CodePiece {
+pub enum SyntaxClass {
     Plain,
     Keyword,
     Text,
@@ -23,7 +23,7 @@ pub enum CodePiece {
     Removed,
 }
 
-impl CodePiece {
+impl SyntaxClass {
     /// Returns its CSS class.
     fn class(self) -> Option<&'static str> {
         match self {
@@ -53,11 +53,11 @@ pub(super) fn write_code(
         let Some(text) = code.get(start..end).filter(|text| !text.is_empty()) else { continue };
         start = end;
         let _ = match piece.class() {
-            Some(class) => write!(page, "<span class=\"{class}\">{}</span>", Escaped(text)),
-            None => write!(page, "{}", Escaped(text)),
+            Some(class) => write!(page, "<span class=\"{class}\">{}</span>", EscapedText(text)),
+            None => write!(page, "{}", EscapedText(text)),
         };
     }
-    let _ = write!(page, "{}", Escaped(code.get(start..).unwrap_or_default()));
+    let _ = write!(page, "{}", EscapedText(code.get(start..).unwrap_or_default()));
 }
 
 #[cfg(test)]
@@ -70,10 +70,10 @@ mod tests {
         // The third piece ends within a character; the fourth ends before it begins.
         let by: SyntaxHighlighter = |_, _| {
             vec![
-                (2, CodePiece::Keyword),
-                (3, CodePiece::Plain),
-                (6, CodePiece::Text),
-                (1, CodePiece::Type),
+                (2, SyntaxClass::Keyword),
+                (3, SyntaxClass::Plain),
+                (6, SyntaxClass::Text),
+                (1, SyntaxClass::Type),
             ]
         };
         write_code(&mut page, "rust", "fn <é>", Some(by));

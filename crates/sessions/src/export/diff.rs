@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::escaped::Escaped;
+use super::escaped::EscapedText;
 
 /// Writes a diff. Text before the first hunk (file names) is omitted.
 pub(super) fn write_diff(page: &mut String, diff: &str) {
@@ -22,7 +22,7 @@ pub(super) fn write_diff(page: &mut String, diff: &str) {
             Some('+') => ("line add", bump(new)),
             Some('-') => ("line del", bump(old)),
             Some('\\') => {
-                let _ = write!(page, "<span class=\"gap\">{}</span>", Escaped(line));
+                let _ = write!(page, "<span class=\"gap\">{}</span>", EscapedText(line));
                 continue;
             }
             _ => {
@@ -33,7 +33,7 @@ pub(super) fn write_diff(page: &mut String, diff: &str) {
         let _ = write!(
             page,
             "<span class=\"{class}\"><i>{number:>4}</i> {}\n</span>",
-            Escaped(if line.is_empty() { " " } else { line })
+            EscapedText(if line.is_empty() { " " } else { line })
         );
     }
     page.push_str("</pre>\n");

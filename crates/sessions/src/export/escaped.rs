@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 /// Displays text so that it cannot be markup in any position. Removes terminal control sequences,
 /// control characters that are invalid in HTML, and characters that change the text direction,
 /// which could disguise text.
-pub(super) struct Escaped<'a>(pub(super) &'a str);
+pub(super) struct EscapedText<'a>(pub(super) &'a str);
 
-impl std::fmt::Display for Escaped<'_> {
+impl std::fmt::Display for EscapedText<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut rest = self.0.chars();
         while let Some(char) = rest.next() {
@@ -52,15 +52,15 @@ mod tests {
 
     #[test]
     fn session_text_is_never_markup() {
-        let text = Escaped("<script>'\"&\u{1b}[1;31mred\u{1b}[0m\u{202e}\n</b>").to_string();
+        let text = EscapedText("<script>'\"&\u{1b}[1;31mred\u{1b}[0m\u{202e}\n</b>").to_string();
         assert_eq!(text, "&lt;script&gt;&#39;&quot;&amp;red\n&lt;/b&gt;");
-        assert_eq!(Escaped("\u{1b}x \u{1b}[1").to_string(), "x [1");
+        assert_eq!(EscapedText("\u{1b}x \u{1b}[1").to_string(), "x [1");
     }
 
     proptest! {
         #[test]
         fn escaped_text_contains_no_markup(text in "(?s).{0,200}") {
-            let output = Escaped(&text).to_string();
+            let output = EscapedText(&text).to_string();
             let is_free = !output.contains(['<', '>', '"', '\'', '\u{1b}']);
             prop_assert!(is_free, "{}", output);
         }

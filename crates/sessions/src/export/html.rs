@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::call::ExportedCall;
 use super::colours::SyntaxHighlighter;
-use super::escaped::Escaped;
+use super::escaped::EscapedText;
 use super::first_line;
 use super::prose::write_prose;
 use crate::recorded_items::{self, RecordedItem};
@@ -43,7 +43,7 @@ pub(super) fn page(
          style-src {} {}; base-uri 'none'; form-action 'none'\">",
         script.source, style.source, plain_style.source
     );
-    let _ = writeln!(head, "<title>{}</title>\n<style>{}</style>", Escaped(title), style.text);
+    let _ = writeln!(head, "<title>{}</title>\n<style>{}</style>", EscapedText(title), style.text);
     let mut end = format!("<noscript>\n<style>{}</style>\n", plain_style.text);
     write_transcript(&mut end, session, title, by);
     end.push_str("</noscript>\n<script type=\"application/json\" id=\"session-data\">\n");
@@ -68,16 +68,16 @@ fn write_transcript(
     let _ = writeln!(
         page,
         "<footer>Parallax · session {}</footer>\n</main>",
-        Escaped(session.head.session_id.as_str())
+        EscapedText(session.head.session_id.as_str())
     );
 }
 
 /// Writes the title, facts about the session, and a list of prompts if there are several.
 fn write_head(page: &mut String, session: &LoadedSession, title: &str, items: &[RecordedItem]) {
-    let _ = writeln!(page, "<header>\n<h1>{}</h1>", Escaped(&short(title)));
+    let _ = writeln!(page, "<header>\n<h1>{}</h1>", EscapedText(&short(title)));
     page.push_str("<ul class=\"facts\">");
     let mut fact = |text: &str| {
-        let _ = write!(page, "<li>{}</li>", Escaped(text));
+        let _ = write!(page, "<li>{}</li>", EscapedText(text));
     };
     let head = &session.head;
     fact(&format_time(&head.start_time));
@@ -101,7 +101,8 @@ fn write_head(page: &mut String, session: &LoadedSession, title: &str, items: &[
         for item in items {
             if let RecordedItem::User { text, turn, .. } = item {
                 let line = short(first_line(text));
-                let _ = write!(page, "<li><a href=\"#prompt-{turn}\">{}</a></li>", Escaped(&line));
+                let _ =
+                    write!(page, "<li><a href=\"#prompt-{turn}\">{}</a></li>", EscapedText(&line));
             }
         }
         page.push_str("</ol></nav>\n");
@@ -148,29 +149,30 @@ fn write_item(
         RecordedItem::User { text, turn, time, read, .. } => {
             let _ = write!(page, "<section class=\"user\" id=\"prompt-{turn}\"><h2>You");
             if !time.is_empty() {
-                let _ = write!(page, " <time>{}</time>", Escaped(&format_time(time)));
+                let _ = write!(page, " <time>{}</time>", EscapedText(&format_time(time)));
             }
-            let _ = write!(page, "</h2><div class=\"said\">{}</div>", Escaped(text.trim_end()));
+            let _ = write!(page, "</h2><div class=\"said\">{}</div>", EscapedText(text.trim_end()));
             if !read.is_empty() {
-                let _ = write!(page, "<p class=\"read\">with {}</p>", Escaped(&read.join(", ")));
+                let _ =
+                    write!(page, "<p class=\"read\">with {}</p>", EscapedText(&read.join(", ")));
             }
             page.push_str("</section>\n");
         }
         RecordedItem::Steer { text } => {
             page.push_str("<section class=\"user\"><h2>You (steering)</h2>");
-            let _ = writeln!(page, "<div class=\"said\">{}</div></section>", Escaped(text));
+            let _ = writeln!(page, "<div class=\"said\">{}</div></section>", EscapedText(text));
         }
         RecordedItem::Shell { command, output, .. } => {
             page.push_str("<section class=\"user\"><h2>You ran</h2>");
-            let _ = write!(page, "<pre>$ {}</pre>", Escaped(command));
-            let _ = writeln!(page, "<pre>{}</pre></section>", Escaped(output));
+            let _ = write!(page, "<pre>$ {}</pre>", EscapedText(command));
+            let _ = writeln!(page, "<pre>{}</pre></section>", EscapedText(output));
         }
         RecordedItem::Thought { text } => {
             let subject = first_line(text).replace("**", "");
             let _ = write!(
                 page,
                 "<details class=\"thought\"><summary>{}</summary><div class=\"prose\">",
-                Escaped(&short(&subject))
+                EscapedText(&short(&subject))
             );
             write_prose(page, text, by);
             page.push_str("</div></details>\n");
@@ -185,7 +187,7 @@ fn write_item(
         }
         RecordedItem::Image(_) => {}
         RecordedItem::Ended { reason, detail } => {
-            let how = Escaped(detail.as_deref().unwrap_or(reason));
+            let how = EscapedText(detail.as_deref().unwrap_or(reason));
             let _ = writeln!(page, "<p class=\"cut\">The turn ended here: {how}</p>");
         }
         RecordedItem::Tool { name, args, status, display, output, .. } => ExportedCall {

@@ -9,7 +9,7 @@ use pulldown_cmark::{
 
 use super::colours::{SyntaxHighlighter, write_code};
 use super::diff::write_diff;
-use super::escaped::Escaped;
+use super::escaped::EscapedText;
 use parallax_markdown::literal::{definitions_as_text, is_line_break, literal, retains_brackets};
 
 /// Maximum URL length of a link in bytes.
@@ -64,7 +64,7 @@ impl HtmlWriter<'_> {
             }
             Event::Html(text) | Event::InlineHtml(text) => self.text(&text),
             Event::Code(text) | Event::InlineMath(text) | Event::DisplayMath(text) => {
-                let _ = write!(self.html, "<code>{}</code>", Escaped(&text));
+                let _ = write!(self.html, "<code>{}</code>", EscapedText(&text));
             }
             // A line break of the model is kept, as in the terminal.
             Event::SoftBreak | Event::HardBreak => self.html.push_str("<br>\n"),
@@ -75,7 +75,7 @@ impl HtmlWriter<'_> {
     }
 
     fn text(&mut self, text: &str) {
-        let _ = write!(self.html, "{}", Escaped(text));
+        let _ = write!(self.html, "{}", EscapedText(text));
     }
 
     /// The checkbox of a task replaces the bullet of its list item.
@@ -206,7 +206,7 @@ impl HtmlWriter<'_> {
             let _ = write!(
                 self.html,
                 "<a href=\"{}\" rel=\"noopener noreferrer nofollow\">",
-                Escaped(address)
+                EscapedText(address)
             );
         }
         self.links.push(match (opens, brackets) {
@@ -222,7 +222,7 @@ impl HtmlWriter<'_> {
 fn write_block(page: &mut String, language: &str, code: &str, by: Option<SyntaxHighlighter>) {
     page.push_str("<figure class=\"code\">");
     if !language.is_empty() {
-        let _ = write!(page, "<figcaption>{}</figcaption>", Escaped(language));
+        let _ = write!(page, "<figcaption>{}</figcaption>", EscapedText(language));
     }
     let code = code.trim_end_matches('\n');
     if matches!(language, "diff" | "patch") && code.lines().any(|line| line.starts_with("@@ -")) {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use parallax_files::{IgnoreFlags, IgnoreRules, real_path};
 use parallax_protocol::checkpoint::WriteScope;
 
-use super::command_mark::{CommandMark, PreviousContent};
+use super::command_mark::{CommandSnapshot, PreviousContent};
 use super::compare::{Comparison, is_in_new_repository};
 use super::confined_root::{ConfinedPath, EntryHandle};
 use super::copy_budget::{CopyBudget, time_limit};
@@ -25,7 +25,7 @@ use super::protected::{is_in_planted_repository, is_instruction, is_protected};
 use super::record::{FileRecord, Record};
 use super::repositories::{self, MovedRepository};
 use super::set_id;
-use super::state::{GitId, PathState, PathText, Stamp, human_size};
+use super::state::{EncodedPath, GitId, PathState, Stamp, human_size};
 use super::walk::{WalkLimits, walk};
 use super::{ChangedBy, CheckpointError, Checkpoints, lock};
 
@@ -34,7 +34,7 @@ const IGNORED_BYTES: u64 = 4 * 1024 * 1024;
 /// For repositories inside a workspace directory: the size limit in bytes up to which files are
 /// copied although git has them.
 const MOVABLE_BYTES: u64 = 32 * 1024 * 1024;
-/// Maximum number of files named in [`CommandMark::not_undoable`].
+/// Maximum number of files named in [`CommandSnapshot::not_undoable`].
 const MAX_NAMED: usize = 3;
 
 /// What a command changed in the workspace.
@@ -119,12 +119,12 @@ fn movable_repositories(walked: &WalkResult) -> HashSet<Arc<Path>> {
 }
 
 impl Checkpoints {
-    /// Saves what a command could change. Show [`CommandMark::not_undoable`] before it runs.
+    /// Saves what a command could change. Show [`CommandSnapshot::not_undoable`] before it runs.
     ///
     /// # Errors
     /// Returns an error if the records cannot be written. Files that cannot be read are listed in
     /// the mark instead.
-    pub fn begin_command(&self, turn: u64) -> Result<CommandMark, CheckpointError> {
+    pub fn begin_command(&self, turn: u64) -> Result<CommandSnapshot, CheckpointError> {
         self.begin(turn, false)
     }
 
@@ -133,11 +133,11 @@ impl Checkpoints {
     ///
     /// # Errors
     /// See [`begin_command`](Self::begin_command).
-    pub fn begin_command_without_git(&self, turn: u64) -> Result<CommandMark, CheckpointError> {
+    pub fn begin_command_without_git(&self, turn: u64) -> Result<CommandSnapshot, CheckpointError> {
         self.begin(turn, true)
     }
 
-    fn begin(&self, turn: u64, without_git: bool) -> Result<CommandMark, CheckpointError> {
+    fn begin(&self, turn: u64, without_git: bool) -> Result<CommandSnapshot, CheckpointError> {
         self.recover_first();
         let started_at = self.next_timestamp();
         let mut walked = self.walk(Some(self.options.command_time / 2));
@@ -155,7 +155,7 @@ impl Checkpoints {
         self.hold(stored_ids)?;
         let protected = walked.entries.iter().filter(|entry| entry.protected);
         let protected = protected.map(|entry| entry.path.path()).collect();
-        let mut mark = CommandMark {
+        let mut mark = CommandSnapshot {
             turn,
             started_at,
             walk_result: Arc::new(walked),
@@ -174,7 +174,7 @@ impl Checkpoints {
     /// Returns an error if the records cannot be written.
     pub fn end_command(
         &self,
-        mark: CommandMark,
+        mark: CommandSnapshot,
         write_scope: &WriteScope,
     ) -> Result<Changes, CheckpointError> {
         let (changes, files) = self.changes_since(&mark, write_scope);
@@ -188,13 +188,13 @@ impl Checkpoints {
 
     /// Finds what changed since the mark, for a program that is not a command of the agent. The
     /// changes are not recorded and cannot be undone.
-    pub fn end_program(&self, mark: &CommandMark, write_scope: &WriteScope) -> Changes {
+    pub fn end_program(&self, mark: &CommandSnapshot, write_scope: &WriteScope) -> Changes {
         self.changes_since(mark, write_scope).0
     }
 
     fn changes_since(
         &self,
-        mark: &CommandMark,
+        mark: &CommandSnapshot,
         write_scope: &WriteScope,
     ) -> (Changes, Vec<FileRecord>) {
         let rules = mark.walk_result.rules.as_deref();
@@ -259,7 +259,7 @@ impl Checkpoints {
             }
             if !is_in_new_repository(&location, &before, &mark.walk_result) {
                 files.push(FileRecord {
-                    path: PathText::from_path(&path),
+                    path: EncodedPath::from_path(&path),
                     before,
                     after: Some(after),
                 });
@@ -460,7 +460,7 @@ impl Checkpoints {
         Ok((old, stamp))
     }
 
-    fn not_undoable(&self, mark: &CommandMark) -> Vec<String> {
+    fn not_undoable(&self, mark: &CommandSnapshot) -> Vec<String> {
         let mut lines = Vec::new();
         let mut lost: Vec<&WorkspaceEntry> = Vec::new();
         for (entry, old) in mark.walk_result.entries.iter().zip(mark.previous_contents.iter()) {

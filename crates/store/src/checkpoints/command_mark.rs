@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::confined_root::ConfinedPath;
 use super::content_store::{store_full, too_large};
 use super::listing::{EntryKind, WalkResult, WorkspaceEntry};
-use super::state::{GitId, ObjectId, PathState, PathText, StoredContent, human_size};
+use super::state::{EncodedPath, GitId, ObjectId, PathState, StoredContent, human_size};
 
 /// Where the old contents of a file are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub(super) enum PreviousContent {
 
 /// The state of the workspace before a command.
 #[derive(Debug, Clone)]
-pub struct CommandMark {
+pub struct CommandSnapshot {
     pub(super) turn: u64,
     pub(super) started_at: i64,
     pub(super) walk_result: Arc<WalkResult>,
@@ -34,7 +34,7 @@ pub struct CommandMark {
     pub(super) not_undoable: Vec<String>,
 }
 
-impl CommandMark {
+impl CommandSnapshot {
     /// Returns which changes of the command could not be undone, as a few lines to show before it
     /// runs.
     pub fn not_undoable(&self) -> &[String] {
@@ -55,10 +55,11 @@ impl CommandMark {
     }
 
     /// Returns the states of all entries.
-    pub(super) fn states(&self) -> impl Iterator<Item = (PathText, PathState)> {
+    pub(super) fn states(&self) -> impl Iterator<Item = (EncodedPath, PathState)> {
         let entries = self.walk_result.entries.iter().zip(self.previous_contents.iter());
-        entries
-            .map(|(entry, old)| (PathText::from_path(&entry.path.path()), self.state(entry, *old)))
+        entries.map(|(entry, old)| {
+            (EncodedPath::from_path(&entry.path.path()), self.state(entry, *old))
+        })
     }
 
     /// Returns the state of a path.
@@ -77,7 +78,7 @@ impl CommandMark {
             EntryKind::Link(target) => PathState::Link { target: target.clone() },
             EntryKind::Special => PathState::Special,
             EntryKind::File { top, .. } => {
-                let top = || PathText::from_path(top.as_deref().unwrap_or(Path::new("/")));
+                let top = || EncodedPath::from_path(top.as_deref().unwrap_or(Path::new("/")));
                 let content = match old {
                     Some(PreviousContent::Stored(id)) => StoredContent::Stored(id),
                     Some(PreviousContent::Git(blob)) => StoredContent::Git { top: top(), blob },

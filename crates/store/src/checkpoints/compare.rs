@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use super::Checkpoints;
-use super::command_mark::{CommandMark, PreviousContent};
+use super::command_mark::{CommandSnapshot, PreviousContent};
 use super::confined_root::{ConfinedPath, read_state};
 use super::content_store::ContentHandling;
 use super::listing::{EntryKind, WalkResult, WorkspaceEntry};
@@ -27,7 +27,7 @@ pub(super) fn is_in_new_repository(
 /// The workspace before and after a command.
 pub(super) struct Comparison<'a> {
     pub checkpoints: &'a Checkpoints,
-    pub mark: &'a CommandMark,
+    pub mark: &'a CommandSnapshot,
     pub after: &'a WalkResult,
     /// Number of bytes hashed so far.
     pub budget: u64,

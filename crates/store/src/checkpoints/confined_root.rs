@@ -15,7 +15,7 @@ use parallax_files::{lexical, real_path};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RenameFlags, Stat, openat, statat};
 use rustix::io::Errno;
 
-use super::state::{PathState, PathText, Stamp};
+use super::state::{EncodedPath, PathState, Stamp};
 
 #[cfg(target_os = "linux")]
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
@@ -209,7 +209,7 @@ impl EntryHandle {
         open_file(&self.folder, &self.name)
     }
 
-    pub fn link_target(&self) -> io::Result<PathText> {
+    pub fn link_target(&self) -> io::Result<EncodedPath> {
         link_target(&self.folder, &self.name)
     }
 
@@ -381,9 +381,9 @@ pub(super) fn open_file(folder: &OwnedFd, name: &OsStr) -> io::Result<(File, Sta
     Ok((File::from(file), Stamp::from_stat(&stat)))
 }
 
-pub(super) fn link_target(folder: &OwnedFd, name: &OsStr) -> io::Result<PathText> {
+pub(super) fn link_target(folder: &OwnedFd, name: &OsStr) -> io::Result<EncodedPath> {
     let target = rustix::fs::readlinkat(folder, name, Vec::new())?.into_bytes();
-    Ok(PathText::from_path(Path::new(OsStr::from_bytes(&OsString::from_vec(target).into_vec()))))
+    Ok(EncodedPath::from_path(Path::new(OsStr::from_bytes(&OsString::from_vec(target).into_vec()))))
 }
 
 /// Returns the state of a place without reading its contents.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use super::CheckpointOptions;
 use super::confined_root::{ConfinedPath, EntryHandle, read_state};
 use super::objects::{Objects, StoreResult, file_blob_id, hash_of};
-use super::state::{GitId, PathState, PathText, StoredContent, human_size};
+use super::state::{EncodedPath, GitId, PathState, StoredContent, human_size};
 
 /// Files up to this size in bytes may use the part of the store that is reserved for small files.
 const SMALL_BYTES: u64 = 1024 * 1024;
@@ -58,7 +58,7 @@ impl ContentStore {
     pub fn snapshot(
         &self,
         location: &ConfinedPath,
-        blob: Option<(&PathText, GitId)>,
+        blob: Option<(&EncodedPath, GitId)>,
         handling: ContentHandling,
     ) -> io::Result<PathState> {
         let mut state = read_state(location)?;

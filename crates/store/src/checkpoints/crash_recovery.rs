@@ -14,12 +14,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use parallax_protocol::ids::SessionId;
 use serde::{Deserialize, Serialize};
 
-use super::command_mark::CommandMark;
+use super::command_mark::CommandSnapshot;
 use super::confined_root::{ConfinedPath, EntryHandle};
 use super::content_store::ContentHandling;
 use super::listing::EntryKind;
 use super::record::{FileRecord, Record};
-use super::state::{PathState, PathText, Stamp, StoredContent};
+use super::state::{EncodedPath, PathState, Stamp, StoredContent};
 use super::{ChangedBy, CheckpointError, Checkpoints};
 use crate::locked_file::LockedFile;
 use crate::private_files::create_private_dir;
@@ -31,26 +31,26 @@ const BEAT: Duration = Duration::from_secs(1);
 
 /// The state before a command, as written to the file.
 #[derive(Serialize, Deserialize)]
-struct MarkFile {
+struct CommandSnapshotFile {
     turn: u64,
     #[serde(rename = "began")]
     started_at: i64,
-    files: Vec<(PathText, PathState)>,
+    files: Vec<(EncodedPath, PathState)>,
     /// Directories that the walk did not reach.
     #[serde(rename = "unseen")]
-    unvisited: Vec<PathText>,
+    unvisited: Vec<EncodedPath>,
     #[serde(rename = "cut")]
     is_truncated: bool,
 }
 
 /// A running command; it is finished when this is dropped.
 #[derive(Debug)]
-pub struct Unfinished {
+pub struct UnfinishedCommandGuard {
     end: Option<SyncSender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Drop for Unfinished {
+impl Drop for UnfinishedCommandGuard {
     fn drop(&mut self) {
         drop(self.end.take());
         if let Some(thread) = self.thread.take() {
@@ -62,14 +62,14 @@ impl Drop for Unfinished {
 impl Checkpoints {
     /// Makes sure that the command of this mark can be undone if the program is killed while it
     /// runs.
-    pub fn protect_command(&self, mark: &CommandMark) -> Unfinished {
+    pub fn protect_command(&self, mark: &CommandSnapshot) -> UnfinishedCommandGuard {
         let (mark, path) = (mark.clone(), self.journal_path());
         let path = path.with_extension(format!("{}.mark", mark.started_at()));
         let (end, ended) = sync_channel(0);
         let thread = std::thread::Builder::new()
             .name("unfinished".into())
             .spawn(move || run_watch(&mark, &path, &ended));
-        Unfinished { end: Some(end), thread: thread.ok() }
+        UnfinishedCommandGuard { end: Some(end), thread: thread.ok() }
     }
 
     /// Runs [`recover`](Self::recover) once.
@@ -86,7 +86,8 @@ impl Checkpoints {
             let beat = file.metadata().and_then(|metadata| metadata.modified());
             let beat = beat.unwrap_or(UNIX_EPOCH);
             // An incomplete file belongs to a command that had just started.
-            if let Ok(written) = serde_json::from_reader::<_, MarkFile>(BufReader::new(&*file))
+            if let Ok(written) =
+                serde_json::from_reader::<_, CommandSnapshotFile>(BufReader::new(&*file))
                 && self.adopt_mark(written, beat).is_err()
             {
                 continue;
@@ -95,14 +96,18 @@ impl Checkpoints {
         }
     }
 
-    fn adopt_mark(&self, written: MarkFile, beat: SystemTime) -> Result<(), CheckpointError> {
+    fn adopt_mark(
+        &self,
+        written: CommandSnapshotFile,
+        beat: SystemTime,
+    ) -> Result<(), CheckpointError> {
         let Some((roots, _)) = self.roots_and_workspace() else { return Ok(()) };
         let since = beat.duration_since(UNIX_EPOCH).unwrap_or_default() + BEAT;
         let lived_until = i64::try_from(since.as_nanos()).unwrap_or(i64::MAX);
         let now = self.walk(None);
         let known: HashMap<PathBuf, PathState> =
             written.files.into_iter().map(|(path, state)| (path.path(), state)).collect();
-        let unseen: Vec<PathBuf> = written.unvisited.iter().map(PathText::path).collect();
+        let unseen: Vec<PathBuf> = written.unvisited.iter().map(EncodedPath::path).collect();
         let of_new_repository = |path: &Path| {
             let git = path.ancestors().find(|above| above.ends_with(".git"));
             git.is_some_and(|git| git != path && !known.contains_key(&git.join("config")))
@@ -121,7 +126,11 @@ impl Checkpoints {
             if !before.is_same(&after) {
                 // Later changes may have been made by others.
                 let after = is_older(place, &after, lived_until).then_some(after);
-                files.push(FileRecord { path: PathText::from_path(&place.path()), before, after });
+                files.push(FileRecord {
+                    path: EncodedPath::from_path(&place.path()),
+                    before,
+                    after,
+                });
             }
         };
         for (path, before) in &known {
@@ -147,14 +156,14 @@ impl Checkpoints {
         if files.is_empty() {
             return Ok(());
         }
-        let MarkFile { turn, started_at, .. } = written;
+        let CommandSnapshotFile { turn, started_at, .. } = written;
         let by = ChangedBy::Command;
         self.append(&Record::Changed { turn, began: started_at, ended: started_at, by, files })
     }
 }
 
 /// Runs the thread that accompanies a command.
-fn run_watch(mark: &CommandMark, path: &Path, ended: &Receiver<()>) {
+fn run_watch(mark: &CommandSnapshot, path: &Path, ended: &Receiver<()>) {
     let is_over = |after| !matches!(ended.recv_timeout(after), Err(RecvTimeoutError::Timeout));
     if is_over(AT_ONCE) {
         return;
@@ -171,15 +180,15 @@ fn run_watch(mark: &CommandMark, path: &Path, ended: &Receiver<()>) {
 }
 
 /// Writes the file, which stays locked while the program lives.
-fn write(mark: &CommandMark, path: &Path) -> io::Result<LockedFile> {
+fn write(mark: &CommandSnapshot, path: &Path) -> io::Result<LockedFile> {
     create_private_dir(path.parent().unwrap_or(Path::new(".")))?;
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.lock()?;
     let file = LockedFile(file);
     let mut out = BufWriter::new(&*file);
     let unseen =
-        mark.walk_result.unvisited.iter().map(|location| PathText::from_path(&location.path()));
-    let written = MarkFile {
+        mark.walk_result.unvisited.iter().map(|location| EncodedPath::from_path(&location.path()));
+    let written = CommandSnapshotFile {
         turn: mark.turn(),
         started_at: mark.started_at(),
         files: mark.states().collect(),

@@ -5,19 +5,19 @@ use std::path::PathBuf;
 use super::confined_root::{ConfinedPath, read_state};
 use super::content_store::ContentHandling;
 use super::record::{FileRecord, Record};
-use super::state::{PathState, PathText, StoredContent, human_size};
+use super::state::{EncodedPath, PathState, StoredContent, human_size};
 use super::{ChangedBy, CheckpointError, Checkpoints};
 
 /// The state of the files of an edit before it.
 #[derive(Debug)]
-pub struct EditMark {
+pub struct EditSnapshot {
     turn: u64,
     started_at: i64,
     files: Vec<(ConfinedPath, PathState)>,
     not_undoable: Vec<String>,
 }
 
-impl EditMark {
+impl EditSnapshot {
     /// Returns which changes of the edit cannot be undone, for display.
     pub fn not_undoable(&self) -> &[String] {
         &self.not_undoable
@@ -43,10 +43,15 @@ impl Checkpoints {
     ///
     /// # Errors
     /// Returns an error if the old contents cannot be read or saved.
-    pub fn begin_edit(&self, turn: u64, paths: &[PathBuf]) -> Result<EditMark, CheckpointError> {
+    pub fn begin_edit(
+        &self,
+        turn: u64,
+        paths: &[PathBuf],
+    ) -> Result<EditSnapshot, CheckpointError> {
         self.recover_first();
         let started_at = self.next_timestamp();
-        let mut mark = EditMark { turn, started_at, files: Vec::new(), not_undoable: Vec::new() };
+        let mut mark =
+            EditSnapshot { turn, started_at, files: Vec::new(), not_undoable: Vec::new() };
         let Some((roots, _)) = self.roots_and_workspace() else { return Ok(mark) };
         let mut places: Vec<ConfinedPath> = Vec::new();
         for location in paths.iter().flat_map(|path| roots.affected_paths(path)) {
@@ -78,7 +83,7 @@ impl Checkpoints {
         }
         if !mark.files.is_empty() {
             let files = mark.files.iter().map(|(location, before)| FileRecord {
-                path: PathText::from_path(&location.path()),
+                path: EncodedPath::from_path(&location.path()),
                 before: before.clone(),
                 after: None,
             });
@@ -98,13 +103,13 @@ impl Checkpoints {
     ///
     /// # Errors
     /// Returns an error if the records cannot be written.
-    pub fn end_edit(&self, mark: EditMark) -> Result<(), CheckpointError> {
+    pub fn end_edit(&self, mark: EditSnapshot) -> Result<(), CheckpointError> {
         if mark.files.is_empty() {
             return Ok(());
         }
         let files = mark.files.into_iter().map(|(location, before)| {
             let after = self.contents.snapshot(&location, None, ContentHandling::Hash).ok();
-            FileRecord { path: PathText::from_path(&location.path()), before, after }
+            FileRecord { path: EncodedPath::from_path(&location.path()), before, after }
         });
         let files = files.collect();
         let (began, ended) = (mark.started_at, self.next_timestamp());

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use parallax_files::git_files::{common_directory, git_directory};
 
-use super::git_index::{Index, Tracked};
+use super::git_index::{Index, TrackedEntry};
 use super::state::{GitId, Stamp};
 
 /// Size limit in bytes for configuration and attribute files; larger files are treated as
@@ -96,7 +96,7 @@ impl Repository {
         }
     }
 
-    fn tracked_entry(&self, name: &[u8]) -> Option<(&Index, &Tracked)> {
+    fn tracked_entry(&self, name: &[u8]) -> Option<(&Index, &TrackedEntry)> {
         let index = self.index.as_ref()?;
         Some((index, index.get(name)?))
     }

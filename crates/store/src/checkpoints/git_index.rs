@@ -13,7 +13,7 @@ const MAX_INDEX: u64 = 128 * 1024 * 1024;
 
 /// A tracked file.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Tracked {
+pub(super) struct TrackedEntry {
     name: (u32, u32),
     changed: (u32, u32),
     modified: (u32, u32),
@@ -30,7 +30,7 @@ pub(super) struct Tracked {
 #[derive(Debug, Default)]
 pub(super) struct Index {
     names: Vec<u8>,
-    entries: Vec<Tracked>,
+    entries: Vec<TrackedEntry>,
     /// When the index was written, in nanoseconds since 1970.
     written_at: i64,
 }
@@ -83,13 +83,13 @@ impl Index {
         Some(index)
     }
 
-    fn name(&self, entry: &Tracked) -> &[u8] {
+    fn name(&self, entry: &TrackedEntry) -> &[u8] {
         let (start, end) = entry.name;
         self.names.get(start as usize..end as usize).unwrap_or_default()
     }
 
     /// Returns the entry of a name relative to the root of the working tree.
-    pub fn get(&self, name: &[u8]) -> Option<&Tracked> {
+    pub fn get(&self, name: &[u8]) -> Option<&TrackedEntry> {
         let index = self.entries.binary_search_by(|entry| self.name(entry).cmp(name)).ok()?;
         self.entries.get(index)
     }
@@ -101,7 +101,7 @@ impl Index {
     }
 
     /// Whether git would consider the file unchanged without reading it.
-    pub fn is_clean(&self, entry: &Tracked, stamp: &Stamp) -> bool {
+    pub fn is_clean(&self, entry: &TrackedEntry, stamp: &Stamp) -> bool {
         // The index stores the low 32 bits of each value.
         let low = |value: u64| (value & u64::from(u32::MAX)) as u32;
         let split = |time: i64| {
@@ -165,7 +165,12 @@ impl<'a> Input<'a> {
 
     /// Reads one entry. `name` is the name of the previous entry and is replaced by the name of
     /// this one.
-    fn entry(&mut self, version: u32, name: &mut Vec<u8>, names: &mut Vec<u8>) -> Option<Tracked> {
+    fn entry(
+        &mut self,
+        version: u32,
+        name: &mut Vec<u8>,
+        names: &mut Vec<u8>,
+    ) -> Option<TrackedEntry> {
         let start = self.at;
         let changed = (self.number()?, self.number()?);
         let modified = (self.number()?, self.number()?);
@@ -201,7 +206,16 @@ impl<'a> Input<'a> {
         // Excludes entries that are assumed unchanged, in conflict, not checked out, or marked as
         // intent-to-add.
         let is_usable = flags & 0x8000 == 0 && flags & 0x3000 == 0 && more & 0x6000 == 0;
-        Some(Tracked { name: (begin, end), changed, modified, inode, size, mode, is_usable, blob })
+        Some(TrackedEntry {
+            name: (begin, end),
+            changed,
+            modified,
+            inode,
+            size,
+            mode,
+            is_usable,
+            blob,
+        })
     }
 }
 

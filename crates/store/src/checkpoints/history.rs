@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::ChangedBy;
 use super::record::{FileRecord, Record};
-use super::state::{ObjectId, PathState, PathText};
+use super::state::{EncodedPath, ObjectId, PathState};
 
 /// What one turn did to one path: the first state before and the last state after.
 #[derive(Debug, Clone)]
@@ -73,7 +73,7 @@ pub(super) struct CheckpointHistory {
 impl CheckpointHistory {
     pub fn apply(&mut self, record: Record) {
         match record {
-            Record::Roots { roots } => self.roots.extend(roots.iter().map(PathText::path)),
+            Record::Roots { roots } => self.roots.extend(roots.iter().map(EncodedPath::path)),
             Record::InUse { objects } => self.referenced_objects.extend(objects),
             Record::Changed { turn: number, began: started_at, ended, by: changed_by, files } => {
                 let turn = self.turns.entry(number).or_default();
@@ -257,7 +257,7 @@ impl TurnRecord {
 #[cfg(test)]
 mod tests {
     use super::super::record::FileRecord;
-    use super::super::state::{PathText, Stamp, StoredContent};
+    use super::super::state::{EncodedPath, Stamp, StoredContent};
     use super::*;
 
     fn file(content: u8) -> PathState {
@@ -267,7 +267,7 @@ mod tests {
 
     fn changed(turn: u64, times: (i64, i64), before: PathState, after: PathState) -> Record {
         let files =
-            vec![FileRecord { path: PathText::Text("/x".into()), before, after: Some(after) }];
+            vec![FileRecord { path: EncodedPath::Text("/x".into()), before, after: Some(after) }];
         Record::Changed { turn, began: times.0, ended: times.1, by: ChangedBy::Command, files }
     }
 

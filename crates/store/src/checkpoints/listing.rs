@@ -9,7 +9,7 @@ use parallax_protocol::protected_links::LinkTargets;
 
 use super::confined_root::ConfinedPath;
 use super::git::TrackedState;
-use super::state::{PathText, Stamp};
+use super::state::{EncodedPath, Stamp};
 
 /// Length in bytes of a path with many components.
 const LONG: usize = 512;
@@ -27,7 +27,7 @@ pub(super) enum EntryKind {
         /// Whether an ignore rule matches it.
         ignored: bool,
     },
-    Link(PathText),
+    Link(EncodedPath),
     Folder,
     Special,
 }

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use super::command_mark::CommandMark;
+use super::command_mark::CommandSnapshot;
 use super::confined_root::{ConfinedPath, read_state};
 use super::listing::{EntryKind, WalkResult};
 use super::protected::is_protected;
@@ -66,7 +66,7 @@ fn map_through(
 pub(super) fn restore_place(
     location: &ConfinedPath,
     after: &PathState,
-    mark: &CommandMark,
+    mark: &CommandSnapshot,
     moved: &MovedFolders,
     before: &mut HashMap<PathBuf, PathState>,
 ) -> Option<PathBuf> {

@@ -11,12 +11,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::command_mark::CommandMark;
+use super::command_mark::CommandSnapshot;
 use super::confined_root::ConfinedPath;
 use super::content_store::ContentHandling;
 use super::crash_recovery::{is_older, open_if_abandoned};
 use super::protected::{is_in_planted_repository, is_instruction, is_protected};
-use super::state::{PathState, PathText, StoredContent};
+use super::state::{EncodedPath, PathState, StoredContent};
 use super::{Changes, Checkpoints};
 use crate::locked_file::LockedFile;
 use crate::private_files::create_private_dir;
@@ -29,17 +29,17 @@ const AFTERWARDS: Duration = Duration::from_secs(2);
 
 /// The saved protected files.
 #[derive(Serialize, Deserialize)]
-struct Saved {
+struct ProtectedFilesSnapshot {
     turn: u64,
     #[serde(rename = "began")]
     started_at: i64,
-    roots: Vec<PathText>,
+    roots: Vec<EncodedPath>,
     /// What the command was allowed to change, in a format defined by the caller.
     allowed: Value,
-    files: Vec<(PathText, PathState)>,
+    files: Vec<(EncodedPath, PathState)>,
     /// Directories that the walk did not reach.
     #[serde(rename = "unseen")]
-    unvisited: Vec<PathText>,
+    unvisited: Vec<EncodedPath>,
     #[serde(rename = "cut")]
     is_truncated: bool,
 }
@@ -81,17 +81,21 @@ impl Checkpoints {
     ///
     /// # Errors
     /// Returns an error if the file cannot be written.
-    pub fn save_protected(&self, mark: &CommandMark, allowed: Value) -> io::Result<PendingRestore> {
+    pub fn save_protected(
+        &self,
+        mark: &CommandSnapshot,
+        allowed: Value,
+    ) -> io::Result<PendingRestore> {
         let path = self.journal_path().with_extension(format!("{}.{ENDING}", mark.started_at()));
         create_private_dir(path.parent().unwrap_or(Path::new(".")))?;
         let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
         let pending = PendingRestore { path, _file: LockedFile(file.try_clone()?) };
         file.lock()?;
         let protected: HashSet<&Path> = mark.protected().iter().map(PathBuf::as_path).collect();
-        let is_protected = |path: &PathText| protected.contains(path.path().as_path());
+        let is_protected = |path: &EncodedPath| protected.contains(path.path().as_path());
         let texts =
-            |paths: Vec<PathBuf>| paths.iter().map(|path| PathText::from_path(path)).collect();
-        let saved = Saved {
+            |paths: Vec<PathBuf>| paths.iter().map(|path| EncodedPath::from_path(path)).collect();
+        let saved = ProtectedFilesSnapshot {
             turn: mark.turn(),
             started_at: mark.started_at(),
             roots: texts(self.root_paths()),
@@ -122,7 +126,9 @@ impl Checkpoints {
 
     fn read_abandoned(&self, path: PathBuf) -> Option<AbandonedChanges> {
         let file = open_if_abandoned(&path)?;
-        let Ok(saved) = serde_json::from_reader::<_, Saved>(BufReader::new(&*file)) else {
+        let Ok(saved) =
+            serde_json::from_reader::<_, ProtectedFilesSnapshot>(BufReader::new(&*file))
+        else {
             // The command had not started: it waits until this file is complete.
             let _ = fs::remove_file(&path);
             return None;
@@ -141,13 +147,13 @@ impl Checkpoints {
         Some(AbandonedChanges { changes: self.protected_changes(saved, until), allowed, path })
     }
 
-    fn protected_changes(&self, saved: Saved, until: i64) -> Changes {
+    fn protected_changes(&self, saved: ProtectedFilesSnapshot, until: i64) -> Changes {
         let mut changes =
             Changes { turn: saved.turn, started_at: saved.started_at, ..Changes::default() };
         let Some((roots, _)) = self.roots_and_workspace() else { return changes };
         let known: HashMap<PathBuf, PathState> =
             saved.files.into_iter().map(|(path, state)| (path.path(), state)).collect();
-        let unseen: Vec<PathBuf> = saved.unvisited.iter().map(PathText::path).collect();
+        let unseen: Vec<PathBuf> = saved.unvisited.iter().map(EncodedPath::path).collect();
         let mut compare = |place: &ConfinedPath, before: &PathState| {
             let blob = match before {
                 PathState::File { content: StoredContent::Git { top, blob }, .. } => {

@@ -3,12 +3,12 @@
 use serde::{Deserialize, Serialize};
 
 use super::ChangedBy;
-use super::state::{ObjectId, PathState, PathText};
+use super::state::{EncodedPath, ObjectId, PathState};
 
 /// A file in a record.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct FileRecord {
-    pub path: PathText,
+    pub path: EncodedPath,
     pub before: PathState,
     /// `None` if the change did not finish.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -22,13 +22,13 @@ pub(super) enum Record {
     /// A change began or ended.
     Changed { turn: u64, began: i64, ended: i64, by: ChangedBy, files: Vec<FileRecord> },
     /// The workspace directories of the following records.
-    Roots { roots: Vec<PathText> },
+    Roots { roots: Vec<EncodedPath> },
     /// Objects that a running command may need.
     #[serde(rename = "held")]
     InUse { objects: Vec<ObjectId> },
     /// Files were undone (`before`: the state before the undo; `after`: the state after it) or left
     /// alone.
-    Undone { turn: u64, at: i64, files: Vec<FileRecord>, kept: Vec<PathText> },
+    Undone { turn: u64, at: i64, files: Vec<FileRecord>, kept: Vec<EncodedPath> },
     /// Files that a program changed without permission were reverted (`before`: the state that the
     /// program or others left; `after`: the state after the reversal).
     #[serde(rename = "put_back")]
@@ -41,6 +41,6 @@ pub(super) enum Record {
         at: i64,
         files: Vec<FileRecord>,
         #[serde(rename = "left", default, skip_serializing_if = "Vec::is_empty")]
-        skipped_paths: Vec<PathText>,
+        skipped_paths: Vec<EncodedPath>,
     },
 }

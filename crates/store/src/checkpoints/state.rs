@@ -77,7 +77,7 @@ hex_id!(GitId, 20);
 /// A path or link target in a record, stored as text if it is UTF-8.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
-pub(super) enum PathText {
+pub(super) enum EncodedPath {
     /// UTF-8 text.
     Text(String),
     /// Other bytes, in hexadecimal.
@@ -87,7 +87,7 @@ pub(super) enum PathText {
     },
 }
 
-impl PathText {
+impl EncodedPath {
     pub fn from_path(path: &Path) -> Self {
         match path.to_str() {
             Some(text) => Self::Text(text.to_owned()),
@@ -165,7 +165,7 @@ pub(super) enum StoredContent {
     /// In the object store of git.
     Git {
         /// The root directory of the working tree.
-        top: PathText,
+        top: EncodedPath,
         /// The blob.
         blob: GitId,
     },
@@ -190,7 +190,7 @@ pub(super) enum PathState {
     /// A symbolic link.
     Link {
         /// The target.
-        target: PathText,
+        target: EncodedPath,
     },
     /// A directory.
     Folder {
@@ -286,10 +286,10 @@ mod tests {
             PathState::Absent,
             PathState::Special,
             PathState::Folder { mode: 0o755 },
-            PathState::Link { target: PathText::from_path(&odd) },
+            PathState::Link { target: EncodedPath::from_path(&odd) },
             PathState::File { content: StoredContent::Stored(ObjectId([0xab; 32])), stamp },
             PathState::File {
-                content: StoredContent::Git { top: PathText::from_path(&odd), blob },
+                content: StoredContent::Git { top: EncodedPath::from_path(&odd), blob },
                 stamp,
             },
             PathState::File { content: StoredContent::Unavailable("too large".into()), stamp },
@@ -297,7 +297,7 @@ mod tests {
             let text = serde_json::to_string(&state).expect("json");
             assert_eq!(serde_json::from_str::<PathState>(&text).expect("state"), state, "{text}");
         }
-        assert_eq!(PathText::from_path(&odd).path(), odd);
+        assert_eq!(EncodedPath::from_path(&odd).path(), odd);
         assert!(ObjectId::parse("abc").is_none() && ObjectId::parse("é").is_none());
     }
 

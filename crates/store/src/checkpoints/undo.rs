@@ -18,7 +18,7 @@ use super::missing::{UnrestoredFiles, identity, rename_back, unavailable_content
 use super::objects::{blob_id, file_blob_id, hash_of};
 use super::protected::{is_in_lost_repository, is_nested_too_deep};
 use super::record::{FileRecord, Record};
-use super::state::{PathState, PathText, Stamp, StoredContent};
+use super::state::{EncodedPath, PathState, Stamp, StoredContent};
 use super::{ChangedBy, CheckpointError, Checkpoints};
 
 /// Why a file was restored only partially.
@@ -126,7 +126,7 @@ impl Checkpoints {
         let outcome = self.restore_all(changes.collect(), force, &later);
         let undone = outcome.to_undo_result(turn);
         let skipped_paths =
-            outcome.skipped.iter().map(|(path, _)| PathText::from_path(path)).collect();
+            outcome.skipped.iter().map(|(path, _)| EncodedPath::from_path(path)).collect();
         let at = self.next_timestamp();
         self.append(&Record::Undone { turn, at, files: outcome.files, kept: skipped_paths })?;
         Ok(undone)
@@ -145,7 +145,7 @@ impl Checkpoints {
         let outcome = self.restore_changes(changes.collect(), force, &BTreeMap::new());
         let redone = outcome.to_undo_result(turn);
         let skipped_paths = match outcome.force_helps {
-            true => outcome.skipped.iter().map(|(path, _)| PathText::from_path(path)).collect(),
+            true => outcome.skipped.iter().map(|(path, _)| EncodedPath::from_path(path)).collect(),
             false => Vec::new(),
         };
         // The changes of the turn apply again, with their original initial states.
@@ -378,7 +378,7 @@ impl Checkpoints {
                 }
             }
             let after = Some(with_current_stamp(&plan));
-            let path = PathText::from_path(&plan.path);
+            let path = EncodedPath::from_path(&plan.path);
             outcome.files.push(FileRecord { path, before: plan.current_state, after });
         }
         outcome.files.reverse();

@@ -99,7 +99,7 @@ pub(super) fn walk(
         let directory = CurrentDirectory {
             root: root.clone(),
             relative: PathBuf::new(),
-            repository: Repository::containing(root, indexes).map(|found| InRepository {
+            repository: Repository::containing(root, indexes).map(|found| RepositoryPosition {
                 name: name_in(&found.top, root),
                 attributes: attributes_above(&found.top, root),
                 repository: Arc::new(found),
@@ -166,7 +166,7 @@ const READ: OFlags = OFlags::RDONLY
     .union(OFlags::CLOEXEC);
 
 #[derive(Clone)]
-struct InRepository {
+struct RepositoryPosition {
     repository: Arc<Repository>,
     /// The name of the directory relative to it, with a trailing slash.
     name: Vec<u8>,
@@ -177,7 +177,7 @@ struct InRepository {
 struct CurrentDirectory {
     root: Arc<Path>,
     relative: PathBuf,
-    repository: Option<InRepository>,
+    repository: Option<RepositoryPosition>,
     /// Whether it is below an ignored directory, where only tracked files count.
     ignored: bool,
     /// Whether it is below a directory that is ignored only since the command; only protected
@@ -338,8 +338,11 @@ impl Walker<'_, '_> {
             && (1..=DEEP).contains(&here.depth)
             && let Some(found) = self.repository_at(&path)
         {
-            let repository_here =
-                InRepository { repository: Arc::new(found), name: vec![], attributes: vec![] };
+            let repository_here = RepositoryPosition {
+                repository: Arc::new(found),
+                name: vec![],
+                attributes: vec![],
+            };
             repository = Some(repository_here);
         }
         if let Some(repository) = &mut repository
@@ -421,7 +424,7 @@ impl Walker<'_, '_> {
                 }
                 let inside = repository.as_ref().zip(tracked_name).map(|(found, mut name)| {
                     name.push(b'/');
-                    InRepository { name, ..found.clone() }
+                    RepositoryPosition { name, ..found.clone() }
                 });
                 let is_ignored = here.ignored
                     || (!protected && !is_deep && ground.rules.entry(&path, true).is_some());
@@ -575,7 +578,7 @@ impl CurrentDirectory {
         &self,
         location: ConfinedPath,
         protected: bool,
-        repository: Option<InRepository>,
+        repository: Option<RepositoryPosition>,
         git: Option<PathBuf>,
     ) -> Self {
         let Self { ignored, is_newly_ignored, nested_in_protected, .. } = *self;

@@ -7,7 +7,7 @@ use parallax_protocol::Object;
 use parallax_protocol::content::{Part, PartView};
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::model::Usage;
-use parallax_protocol::store::SessionHead;
+use parallax_protocol::store::JournalHeader;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -76,7 +76,7 @@ impl<'a> Messages<'a> {
 
 /// Reads a record in line format. Returns `None` if no line is its metadata.
 pub(super) fn read_lines(text: &str) -> Option<ImportedFile> {
-    let mut head: Option<SessionHead> = None;
+    let mut head: Option<JournalHeader> = None;
     let mut summary = None;
     let mut messages = Messages::default();
     for text in text.lines() {

@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 use parallax_keychain::Keychain;
 use parallax_protocol::store::{Record, Store as _};
 use parallax_store::{
-    Journal, KeyPlace, Keys, LoadError, LoadedSession, SessionDirs, list, load, move_session,
+    Journal, KeyStorage, Keys, LoadError, LoadedSession, SessionDirs, list, load, move_session,
 };
 
 use crate::{head, user};
 
 fn keys(home: &Path) -> Keys {
-    Keys::new(Keychain::default(), home, Some(KeyPlace::File))
+    Keys::new(Keychain::default(), home, Some(KeyStorage::File))
 }
 
 fn write(path: &Path, keys: &Keys, count: usize) -> Journal {

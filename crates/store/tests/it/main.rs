@@ -13,8 +13,8 @@ mod journal;
 
 use std::path::Path;
 
-use parallax_protocol::content::{Content, Part, Sealed};
-use parallax_protocol::store::{ContentRecord, Record, ResultRecord, SessionHead, StepRecord};
+use parallax_protocol::content::{Content, Part, SealedContent};
+use parallax_protocol::store::{ContentRecord, JournalHeader, Record, ResultRecord, StepRecord};
 use parallax_store::{Keys, LoadError, LoadedSession};
 use serde_json::value::RawValue;
 
@@ -25,8 +25,8 @@ pub fn load(path: &Path) -> Result<LoadedSession, LoadError> {
 
 pub const TIME: &str = "2026-11-22T02:00:00.000Z";
 
-pub fn head(id: &str) -> SessionHead {
-    SessionHead {
+pub fn head(id: &str) -> JournalHeader {
+    JournalHeader {
         version: 1,
         session_id: id.into(),
         project: "/w".into(),
@@ -40,11 +40,11 @@ pub fn raw(json: &str) -> Box<RawValue> {
     RawValue::from_string(json.to_owned()).unwrap_or_else(|_| RawValue::NULL.to_owned())
 }
 
-pub fn sealed(json: &str) -> Sealed {
-    Sealed::from_json(raw(json)).unwrap_or_else(|_| Content::user(Vec::new()).seal())
+pub fn sealed(json: &str) -> SealedContent {
+    SealedContent::from_json(raw(json)).unwrap_or_else(|_| Content::user(Vec::new()).seal())
 }
 
-pub fn content(wire: Sealed) -> Record {
+pub fn content(wire: SealedContent) -> Record {
     Record::Content(ContentRecord {
         opaque: Vec::new(),
         time: TIME.into(),

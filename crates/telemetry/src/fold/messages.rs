@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use parallax_protocol::content::{Content, Part, PartView, Role, Sealed};
+use parallax_protocol::content::{Content, Part, PartView, Role, SealedContent};
 use parallax_protocol::model::Request;
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ const PART_LIMITS: [usize; 4] = [64 * 1024, 8 * 1024, 1024, 128];
 /// The contents of a request, shared with the session until they are recorded.
 #[derive(Debug, Clone)]
 pub(super) struct RequestContents {
-    contents: Vec<Sealed>,
+    contents: Vec<SealedContent>,
     system: Arc<str>,
 }
 

@@ -9,7 +9,7 @@ use unicode_segmentation::UnicodeSegmentation;
 
 use super::ContextLines;
 use super::sweep::{CancellableReader, Hits, decode_file, searcher};
-use crate::search_place::Stop;
+use crate::search_place::StopSignal;
 
 /// Once a result has this many bytes, no further file is shown.
 pub(super) const MAX_OUTPUT: usize = 1024 * 1024;
@@ -25,7 +25,7 @@ pub(super) fn append(
     file: &Hits,
     matcher: &RegexMatcher,
     context: ContextLines,
-    stop: &Stop,
+    stop: &StopSignal,
 ) -> Vec<(u64, String)> {
     let size = |lines: u64| usize::try_from(lines).unwrap_or(usize::MAX);
     let mut searcher = searcher(size(context.before), size(context.after));

@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 
 use parallax_files::{SkippedEntries, is_protected_name};
 
-use crate::search_place::SearchPlace;
+use crate::search_place::SearchScope;
 
 /// Maximum number of files named in the note.
 const MAX_NAMED: usize = 3;
 
 /// What was skipped.
 #[derive(Debug, Default)]
-pub(super) struct Skipped {
+pub(super) struct SkipSummary {
     /// Entries that `no_ignore` would search.
     pub(super) skipped_entries: SkippedEntries,
     /// Files that could not be opened.
@@ -47,7 +47,7 @@ impl SkippedFiles {
         }
     }
 
-    fn words(&self, what: &str, search_place: &SearchPlace) -> Option<String> {
+    fn words(&self, what: &str, search_place: &SearchScope) -> Option<String> {
         let names: Vec<String> =
             self.first.iter().map(|path| format!("`{}`", search_place.name(path))).collect();
         let more = if self.count > names.len() as u64 { ", …" } else { "" };
@@ -55,7 +55,7 @@ impl SkippedFiles {
     }
 }
 
-impl Skipped {
+impl SkipSummary {
     pub(super) fn binary(&mut self, path: &Path) {
         self.binary.add(path);
     }
@@ -73,7 +73,7 @@ impl Skipped {
     }
 
     /// Returns the note for the result; empty if nothing was skipped.
-    pub(super) fn note(&self, search_place: &SearchPlace) -> String {
+    pub(super) fn note(&self, search_place: &SearchScope) -> String {
         let mut opened = Vec::new();
         if self.skipped_entries.ignored > 0 {
             let noun = if self.skipped_entries.ignored == 1 { "entry" } else { "entries" };

@@ -15,15 +15,15 @@ use grep_matcher::Matcher;
 use grep_regex::RegexMatcher;
 use grep_searcher::{BinaryDetection, MmapChoice, Searcher, SearcherBuilder, Sink, SinkMatch};
 use parallax_files::{
-    Access, Confined, DirEntry, PathError, TextEncoding, WalkOptions, WalkState, Workspace, decode,
-    looks_binary, walk,
+    Access, AllowedPath, DirEntry, PathError, TextEncoding, WalkOptions, WalkState, Workspace,
+    decode, looks_binary, walk,
 };
 
 use super::GrepQuery;
 use super::filter::EXCLUDED_FOLDERS;
-use super::skipped::Skipped;
+use super::skipped::SkipSummary;
 use crate::kind::is_known_binary;
-use crate::search_place::Stop;
+use crate::search_place::StopSignal;
 
 /// Maximum length of a line in bytes; the search of a file stops at a longer one.
 pub(super) const MAX_LINE: usize = 8 * 1024 * 1024;
@@ -32,7 +32,7 @@ pub(super) const MAX_LINE: usize = 8 * 1024 * 1024;
 #[derive(Debug)]
 pub(super) struct Hits {
     /// The confined file.
-    pub(super) file: Confined,
+    pub(super) file: AllowedPath,
     /// The line numbers of the matches, ascending, from 1.
     pub(super) hits: Vec<u64>,
     /// Whether the file is not UTF-8 and must be decoded first.
@@ -50,8 +50,8 @@ pub(super) fn search_tree(
     workspace: &Workspace,
     roots: &[PathBuf],
     query: &GrepQuery,
-    stop: &Stop,
-) -> (Vec<Hits>, Skipped) {
+    stop: &StopSignal,
+) -> (Vec<Hits>, SkipSummary) {
     let mut exclude_folders = Vec::new();
     if !query.no_ignore {
         exclude_folders = EXCLUDED_FOLDERS.map(str::to_owned).to_vec();
@@ -63,7 +63,7 @@ pub(super) fn search_tree(
         skipped: Some(Arc::clone(&passed)),
         ..WalkOptions::default()
     };
-    let skipped = Mutex::new(Skipped::default());
+    let skipped = Mutex::new(SkipSummary::default());
     let found = CollectedMatches::new(query.total);
     walk(workspace, roots, &options).build_parallel().run(|| {
         let mut worker = SearchWorker {
@@ -107,10 +107,10 @@ pub(super) fn searcher(before: usize, after: usize) -> Searcher {
 struct SearchWorker<'a> {
     roots: &'a [PathBuf],
     query: &'a GrepQuery,
-    stop: &'a Stop,
+    stop: &'a StopSignal,
     workspace: &'a Workspace,
     matches: &'a CollectedMatches,
-    skipped: &'a Mutex<Skipped>,
+    skipped: &'a Mutex<SkipSummary>,
     searcher: Searcher,
     matcher: RegexMatcher,
     /// The last path that can still be shown, as last seen by this thread.
@@ -203,7 +203,7 @@ impl SearchWorker<'_> {
         let mut file = EncodingReader {
             file: head.as_slice().chain(file),
             stop: self.stop,
-            utf8: Utf8::default(),
+            utf8: Utf8Validator::default(),
         };
         let searched = self.searcher.search_reader(&self.matcher, &mut file, &mut sink);
         // A file that is not read to its end has enough matches, but in another encoding they may
@@ -222,7 +222,7 @@ impl SearchWorker<'_> {
         (sink.hits, false)
     }
 
-    fn skip(&self, note: impl FnOnce(&mut Skipped)) {
+    fn skip(&self, note: impl FnOnce(&mut SkipSummary)) {
         note(&mut self.skipped.lock().unwrap_or_else(PoisonError::into_inner));
     }
 }
@@ -234,7 +234,7 @@ const MAX_DECODED: u64 = 32 * 1024 * 1024;
 
 /// Returns the text of a file as `read_file` decodes it; `None` if it is UTF-8, valid or not, or
 /// too large.
-pub(super) fn decode_file(path: &Path, stop: &Stop) -> Option<String> {
+pub(super) fn decode_file(path: &Path, stop: &StopSignal) -> Option<String> {
     let mut bytes = Vec::new();
     let file = CancellableReader { file: open(path).ok()?, stop };
     file.take(MAX_DECODED + 1).read_to_end(&mut bytes).ok()?;
@@ -247,13 +247,13 @@ pub(super) fn decode_file(path: &Path, stop: &Stop) -> Option<String> {
 
 /// Checks whether the bytes are UTF-8.
 #[derive(Default)]
-struct Utf8 {
+struct Utf8Validator {
     /// The incomplete character at the end of the last chunk.
     incomplete: Vec<u8>,
     broken: bool,
 }
 
-impl Utf8 {
+impl Utf8Validator {
     fn feed(&mut self, piece: &[u8]) {
         if self.broken || (self.incomplete.is_empty() && piece.is_ascii()) {
             return;
@@ -284,8 +284,8 @@ impl Utf8 {
 /// A reader that ends when the search is stopped, and that checks the encoding.
 struct EncodingReader<'a, R> {
     file: R,
-    stop: &'a Stop,
-    utf8: Utf8,
+    stop: &'a StopSignal,
+    utf8: Utf8Validator,
 }
 
 impl<R: Read> Read for EncodingReader<'_, R> {
@@ -310,7 +310,7 @@ fn open(path: &Path) -> io::Result<File> {
 /// A reader that ends when the search is stopped.
 pub(super) struct CancellableReader<'a> {
     pub(super) file: File,
-    pub(super) stop: &'a Stop,
+    pub(super) stop: &'a StopSignal,
 }
 
 impl Read for CancellableReader<'_> {

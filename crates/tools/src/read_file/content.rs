@@ -2,7 +2,7 @@
 
 use base64::Engine;
 use parallax_files::{
-    Confined, FileError, LineRange, SHOWN_NUL, SeenFiles, Snapshot, TextLines, Workspace,
+    AllowedPath, FileError, LineRange, SHOWN_NUL, SeenFiles, Snapshot, TextLines, Workspace,
     lines_from_bytes, read_capped, read_head, read_lines,
 };
 use parallax_protocol::CancellationToken;
@@ -69,7 +69,7 @@ impl Read {
 pub(crate) fn read(
     workspace: &Workspace,
     seen_files: &SeenFiles,
-    target: &Confined,
+    target: &AllowedPath,
     range: Range,
     cancel: &CancellationToken,
 ) -> Result<Read, ToolError> {
@@ -128,7 +128,7 @@ pub(crate) fn read(
 
 fn read_text(
     seen_files: &SeenFiles,
-    target: &Confined,
+    target: &AllowedPath,
     range: Range,
     size: u64,
     cancel: &CancellationToken,

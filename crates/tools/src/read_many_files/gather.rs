@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
-use parallax_files::{Access, Confined, IgnoreFlags, WalkOptions, Workspace, walk};
+use parallax_files::{Access, AllowedPath, IgnoreFlags, WalkOptions, Workspace, walk};
 use parallax_protocol::CancellationToken;
 use parallax_protocol::tool::{ToolError, ToolErrorKind};
 
@@ -22,7 +22,7 @@ const FOLDERS_OF_TOOLS: [&str; 7] =
 /// The files by path, and what was skipped.
 #[derive(Default)]
 pub(crate) struct CollectedFiles {
-    pub(crate) files: BTreeMap<PathBuf, Confined>,
+    pub(crate) files: BTreeMap<PathBuf, AllowedPath>,
     pub(crate) skipped: Vec<(PathBuf, String)>,
     /// The patterns that match no file.
     pub(crate) unmatched_patterns: Vec<String>,

@@ -25,14 +25,14 @@ const DASHES: &[char] = &['‐', '‑', '‒', '–', '—', '―', '−', '﹣'
 
 /// A non-whitespace character.
 #[derive(Debug, Clone, Copy)]
-struct Sign {
+struct TextChar {
     at: u32,
     character: char,
     /// Whether whitespace precedes it.
     follows_space: bool,
 }
 
-impl Sign {
+impl TextChar {
     fn start(self) -> usize {
         self.at as usize
     }
@@ -89,14 +89,14 @@ pub(super) fn find(
     hits
 }
 
-fn to_signs(text: &str) -> Vec<Sign> {
+fn to_signs(text: &str) -> Vec<TextChar> {
     let mut signs = Vec::new();
     let mut follows_space = false;
     for (offset, character) in text.char_indices() {
         if is_space(character) {
             follows_space = true;
         } else {
-            signs.push(Sign {
+            signs.push(TextChar {
                 at: u32::try_from(offset).unwrap_or(u32::MAX),
                 character,
                 follows_space,
@@ -109,7 +109,11 @@ fn to_signs(text: &str) -> Vec<Sign> {
 
 /// Aligns the whole old text with the beginning of `file`; returns how many of the file's
 /// characters it covers.
-fn align(file: &[Sign], old: &[Sign], steps: &mut usize) -> Option<(usize, Vec<AlignedPair>)> {
+fn align(
+    file: &[TextChar],
+    old: &[TextChar],
+    steps: &mut usize,
+) -> Option<(usize, Vec<AlignedPair>)> {
     let mut pairs: Vec<AlignedPair> = Vec::new();
     let (mut at_file, mut at_old) = (0, 0);
     let mut before: Option<char> = None;
@@ -125,7 +129,7 @@ fn align(file: &[Sign], old: &[Sign], steps: &mut usize) -> Option<(usize, Vec<A
         {
             return None;
         }
-        let span = |signs: &[Sign], count: usize| {
+        let span = |signs: &[TextChar], count: usize| {
             Some(signs.first()?.start()..signs.get(count - 1)?.end())
         };
         pairs.push(AlignedPair { old: span(old, of_old)?, file: span(file, of_file)? });
@@ -137,13 +141,13 @@ fn align(file: &[Sign], old: &[Sign], steps: &mut usize) -> Option<(usize, Vec<A
 }
 
 /// Returns how many characters of both texts are equivalent.
-fn step(file: &[Sign], old: &[Sign]) -> Option<(usize, usize)> {
+fn step(file: &[TextChar], old: &[TextChar]) -> Option<(usize, usize)> {
     let (one, two) = (file.first()?.character, old.first()?.character);
     if one == two {
         return Some((1, 1));
     }
-    let run = |signs: &[Sign], repeated: char| {
-        let same = |(index, sign): &(usize, &Sign)| {
+    let run = |signs: &[TextChar], repeated: char| {
+        let same = |(index, sign): &(usize, &TextChar)| {
             sign.character == repeated && (*index == 0 || !sign.follows_space)
         };
         signs.iter().enumerate().take(3).take_while(same).count()

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use parallax_protocol::tool::{
-    Display, Effects, Invocation, Run, Scope, Sharing, Tool, ToolError, ToolErrorKind, ToolKind,
-    ToolResult, ToolSpec,
+    Concurrency, Display, Effects, Invocation, Run, Scope, Tool, ToolError, ToolErrorKind,
+    ToolKind, ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
 use serde_json::{Value, json};
@@ -106,7 +106,7 @@ pub fn tracker_tools(tracker: &Arc<Tracker>) -> Vec<Arc<dyn Tool>> {
             parameters,
             kind: ToolKind::Other,
             // A later call needs the task IDs that an earlier one returns.
-            sharing: Sharing::Exclusive,
+            sharing: Concurrency::Exclusive,
             aliases: Vec::new(),
         };
         Arc::new(TrackerTool { spec, action, tracker: Arc::clone(tracker) })

@@ -34,7 +34,7 @@ use crate::app::commands::startup_questions;
 use crate::app::commands::status_line_items;
 use crate::app::effect::Effect;
 use crate::app::run_command;
-use crate::components::dialog_stack::{Overlay, Purpose, ServerStep};
+use crate::components::dialog_stack::{DialogPurpose, Overlay, ServerStep};
 use crate::components::server_requests::{ServerAnswer, ServerRequest};
 use crate::dialog::{ListDialog, ListItem, Response};
 use crate::sanitize::sanitize;
@@ -116,8 +116,8 @@ impl App {
             Response::Closed => self.handle_close(purpose),
             Response::Chosen(id) => self.handle_choice(purpose, &id),
             Response::Moved(id) => match purpose {
-                Purpose::Theme(_) => self.show_theme(&id),
-                Purpose::Sessions => sessions::preview(self, &id),
+                DialogPurpose::Theme(_) => self.show_theme(&id),
+                DialogPurpose::Sessions => sessions::preview(self, &id),
                 _ => {}
             },
             Response::KeyPressed(key, id) => self.handle_key(&purpose, key, &id),
@@ -126,33 +126,38 @@ impl App {
     }
 
     /// Handles a dialog that was closed without a choice.
-    fn handle_close(&mut self, purpose: Purpose) {
+    fn handle_close(&mut self, purpose: DialogPurpose) {
         self.dialogs.close();
         match purpose {
             // Without an answer, nothing in the folder is read.
-            Purpose::Trust => self.effect(Effect::Quit { delete: false }),
-            Purpose::LooseSettings => startup_questions::handle_loose_settings(self, false),
-            Purpose::PolicyUpdate => startup_questions::policy_update_answered(self, false),
-            Purpose::Theme(before) => {
+            DialogPurpose::Trust => self.effect(Effect::Quit { delete: false }),
+            DialogPurpose::LooseSettings => startup_questions::handle_loose_settings(self, false),
+            DialogPurpose::PolicyUpdate => startup_questions::policy_update_answered(self, false),
+            DialogPurpose::Theme(before) => {
                 self.theme = *before;
                 self.after_theme();
             }
-            Purpose::Key(_) | Purpose::ProviderKey(_) | Purpose::ProviderModel => {
+            DialogPurpose::Key(_)
+            | DialogPurpose::ProviderKey(_)
+            | DialogPurpose::ProviderModel => {
                 sign_in::open(self, None);
             }
-            Purpose::AddFolder(folders) => run_command::handle_folder_trust(self, folders, false),
-            Purpose::SettingValue(_) => settings::reopen(self),
-            Purpose::RewindHow(_) => rewind::request(self),
-            Purpose::DeleteSession(_) => sessions::open(self),
-            Purpose::CustomShell => custom_commands::handle_answer(self, "no"),
-            Purpose::OutsideFiles { text, steer, .. } | Purpose::LargePrompt { text, steer } => {
+            DialogPurpose::AddFolder(folders) => {
+                run_command::handle_folder_trust(self, folders, false)
+            }
+            DialogPurpose::SettingValue(_) => settings::reopen(self),
+            DialogPurpose::RewindHow(_) => rewind::request(self),
+            DialogPurpose::DeleteSession(_) => sessions::open(self),
+            DialogPurpose::CustomShell => custom_commands::handle_answer(self, "no"),
+            DialogPurpose::OutsideFiles { text, steer, .. }
+            | DialogPurpose::LargePrompt { text, steer } => {
                 outside_files::handle_close(self, &text, steer.as_ref());
             }
-            Purpose::Consent => extensions::handle_consent_answer(self, "no"),
-            Purpose::Hooks => skills_and_hooks::apply_hook_changes(self),
-            Purpose::DocsPage => info::docs(self, ""),
-            Purpose::AcceptAgents(waiting) => accept::handle_answer(self, waiting, false),
-            Purpose::ServerQuestion | Purpose::ServerField => {
+            DialogPurpose::Consent => extensions::handle_consent_answer(self, "no"),
+            DialogPurpose::Hooks => skills_and_hooks::apply_hook_changes(self),
+            DialogPurpose::DocsPage => info::docs(self, ""),
+            DialogPurpose::AcceptAgents(waiting) => accept::handle_answer(self, waiting, false),
+            DialogPurpose::ServerQuestion | DialogPurpose::ServerField => {
                 self.answer_server(ServerAnswer::Closed)
             }
             _ => {}
@@ -166,9 +171,9 @@ impl App {
         }
     }
 
-    fn handle_choice(&mut self, purpose: Purpose, id: &str) {
+    fn handle_choice(&mut self, purpose: DialogPurpose, id: &str) {
         match purpose {
-            Purpose::Trust => {
+            DialogPurpose::Trust => {
                 let answer = match id {
                     "folder" => TrustAnswer::Folder,
                     "parent" => TrustAnswer::Parent,
@@ -177,80 +182,80 @@ impl App {
                 self.dialogs.close();
                 self.effect(Effect::Trust(answer));
             }
-            Purpose::Ide => {
+            DialogPurpose::Ide => {
                 self.dialogs.close();
                 editor::handle_choice(self, id);
             }
-            Purpose::LooseSettings => {
+            DialogPurpose::LooseSettings => {
                 self.dialogs.close();
                 startup_questions::handle_loose_settings(self, id == "accept");
             }
-            Purpose::PolicyUpdate => {
+            DialogPurpose::PolicyUpdate => {
                 self.dialogs.close();
                 startup_questions::policy_update_answered(self, id == "accept");
             }
-            Purpose::Auth => sign_in::handle_choice(self, id),
-            Purpose::Key(kind) => self.key_typed(kind, id),
-            Purpose::ProviderKey(provider) => sign_in::provider_key_typed(self, provider, id),
-            Purpose::ProviderModel => sign_in::provider_model_chosen(self, id),
-            Purpose::Model => {
+            DialogPurpose::Auth => sign_in::handle_choice(self, id),
+            DialogPurpose::Key(kind) => self.key_typed(kind, id),
+            DialogPurpose::ProviderKey(provider) => sign_in::provider_key_typed(self, provider, id),
+            DialogPurpose::ProviderModel => sign_in::provider_model_chosen(self, id),
+            DialogPurpose::Model => {
                 self.dialogs.close();
                 choices::use_model(self, id, false);
             }
-            Purpose::Theme(_) => {
+            DialogPurpose::Theme(_) => {
                 self.dialogs.close();
                 self.save_theme(id);
                 self.after_theme();
             }
-            Purpose::Sessions => {
+            DialogPurpose::Sessions => {
                 self.dialogs.close();
                 self.effect(Effect::Open(SessionChoice::Resume(id.to_owned())));
             }
-            Purpose::DeleteSession(session) => {
+            DialogPurpose::DeleteSession(session) => {
                 if id == "yes" {
                     sessions::delete(self, session);
                 }
                 sessions::open(self);
             }
-            Purpose::Tags => {
+            DialogPurpose::Tags => {
                 self.dialogs.close();
                 saved_chats::resume(self, id);
             }
-            Purpose::Rewind => {
+            DialogPurpose::Rewind => {
                 if let Ok(turn) = id.parse() {
                     rewind::ask_rewind_scope(self, turn);
                 }
             }
-            Purpose::RewindHow(turn) => rewind::handle_choice(self, turn, id),
-            Purpose::Restore => {
+            DialogPurpose::RewindHow(turn) => rewind::handle_choice(self, turn, id),
+            DialogPurpose::Restore => {
                 self.dialogs.close();
                 rewind::restore(self, id);
             }
-            Purpose::ContinueTurn => {
+            DialogPurpose::ContinueTurn => {
                 self.dialogs.close();
                 if id == "yes" {
                     self.effect(Effect::Send(Op::Continue));
                 }
             }
-            Purpose::Settings => settings::handle_choice(self, id),
+            DialogPurpose::Settings => settings::handle_choice(self, id),
             // These have nothing to choose.
-            Purpose::Help | Purpose::DocsPage | Purpose::Pages => {}
-            Purpose::Footer => status_line_items::handle_choice(self, id),
-            Purpose::Docs => info::docs_page(self, id),
-            Purpose::SettingValue(key) => settings::handle_typed(self, &key, id),
-            Purpose::Editor => {
+            DialogPurpose::Help | DialogPurpose::DocsPage | DialogPurpose::Pages => {}
+            DialogPurpose::Footer => status_line_items::handle_choice(self, id),
+            DialogPurpose::Docs => info::docs_page(self, id),
+            DialogPurpose::SettingValue(key) => settings::handle_typed(self, &key, id),
+            DialogPurpose::Editor => {
                 self.dialogs.close();
                 let value = serde_json::Value::String(id.to_owned());
                 self.save_setting("general.preferredEditor", Some(value));
             }
-            Purpose::AddFolder(folders) => {
+            DialogPurpose::AddFolder(folders) => {
                 run_command::handle_folder_trust(self, folders, id == "yes")
             }
-            Purpose::Permissions => {
+            DialogPurpose::Permissions => {
                 self.dialogs.close();
                 choices::set_trust(self, id);
             }
-            Purpose::Mode => {
+            DialogPurpose::Mode => {
                 self.dialogs.close();
                 match ApprovalMode::parse(id) {
                     Some(ApprovalMode::Yolo) => self.request_yolo(),
@@ -259,86 +264,90 @@ impl App {
                     None => {}
                 }
             }
-            Purpose::Yolo(mode) => {
+            DialogPurpose::Yolo(mode) => {
                 self.dialogs.close();
                 if id == "yes" {
                     self.set_mode(mode);
                 }
             }
-            Purpose::Context => context::print(self),
-            Purpose::Tasks => lists::show_task(self, id),
-            Purpose::CustomShell => {
+            DialogPurpose::Context => context::print(self),
+            DialogPurpose::Tasks => lists::show_task(self, id),
+            DialogPurpose::CustomShell => {
                 self.dialogs.close();
                 custom_commands::handle_answer(self, id);
             }
-            Purpose::Queue => lists::take_queued(self, id),
-            Purpose::LargePrompt { text, steer } => {
+            DialogPurpose::Queue => lists::take_queued(self, id),
+            DialogPurpose::LargePrompt { text, steer } => {
                 self.dialogs.close();
                 match id {
                     "yes" => self.effect(Effect::Prompt { text, steer, ask: false }),
                     _ => outside_files::handle_close(self, &text, steer.as_ref()),
                 }
             }
-            Purpose::OutsideFiles { text, steer, paths } => {
+            DialogPurpose::OutsideFiles { text, steer, paths } => {
                 outside_files::handle_answer(self, id == "yes", text, steer, paths);
             }
-            Purpose::Hooks => skills_and_hooks::hook_chosen(self, id),
-            Purpose::AcceptAgents(waiting) => accept::handle_answer(self, waiting, id == "yes"),
-            Purpose::AgentSettings(name) => config::handle_choice(self, &name, id),
-            Purpose::AgentSetting(name, setting) => config::handle_typed(self, &name, setting, id),
-            Purpose::ServerQuestion => self.answer_server(ServerAnswer::Choice(id)),
-            Purpose::ServerField => self.answer_server(ServerAnswer::Field(id)),
-            Purpose::Consent => extensions::handle_consent_answer(self, id),
-            Purpose::ExtensionSettings(name) => extensions::setting_chosen(self, &name, id),
-            Purpose::ExtensionValue(name, variable) => {
+            DialogPurpose::Hooks => skills_and_hooks::hook_chosen(self, id),
+            DialogPurpose::AcceptAgents(waiting) => {
+                accept::handle_answer(self, waiting, id == "yes")
+            }
+            DialogPurpose::AgentSettings(name) => config::handle_choice(self, &name, id),
+            DialogPurpose::AgentSetting(name, setting) => {
+                config::handle_typed(self, &name, setting, id)
+            }
+            DialogPurpose::ServerQuestion => self.answer_server(ServerAnswer::Choice(id)),
+            DialogPurpose::ServerField => self.answer_server(ServerAnswer::Field(id)),
+            DialogPurpose::Consent => extensions::handle_consent_answer(self, id),
+            DialogPurpose::ExtensionSettings(name) => extensions::setting_chosen(self, &name, id),
+            DialogPurpose::ExtensionValue(name, variable) => {
                 extensions::value_typed(self, &name, &variable, id);
             }
         }
     }
 
     /// Handles keys that only some lists use.
-    fn handle_key(&mut self, purpose: &Purpose, key: Key, id: &str) {
+    fn handle_key(&mut self, purpose: &DialogPurpose, key: Key, id: &str) {
         let delete = key.code == KeyCode::Delete
             || key == Key::ctrl('x')
-            || (key.character() == Some('x') && !matches!(purpose, Purpose::Sessions));
+            || (key.character() == Some('x') && !matches!(purpose, DialogPurpose::Sessions));
         match purpose {
-            Purpose::Sessions if delete && !id.is_empty() => {
+            DialogPurpose::Sessions if delete && !id.is_empty() => {
                 let items = vec![
                     ListItem::new("no", "Keep it", ""),
                     ListItem::new("yes", "Delete it permanently", ""),
                 ];
                 let list = ListDialog::new("Delete this session?", items);
-                self.open(Overlay::list(Purpose::DeleteSession(id.to_owned()), list));
+                self.open(Overlay::list(DialogPurpose::DeleteSession(id.to_owned()), list));
             }
-            Purpose::Sessions if key == Key::ctrl('s') => sessions::sort(self, false),
-            Purpose::Sessions if key == Key::ctrl('r') => sessions::sort(self, true),
-            Purpose::Context if delete => context::change(self, self.context.drop_result(id)),
-            Purpose::Context if key.character() == Some('p') => {
+            DialogPurpose::Sessions if key == Key::ctrl('s') => sessions::sort(self, false),
+            DialogPurpose::Sessions if key == Key::ctrl('r') => sessions::sort(self, true),
+            DialogPurpose::Context if delete => context::change(self, self.context.drop_result(id)),
+            DialogPurpose::Context if key.character() == Some('p') => {
                 context::change(self, self.context.pin(id));
             }
-            Purpose::Queue if delete => lists::drop_queued(self, id),
-            Purpose::Queue if key == Key::with(KeyCode::Up, Modifiers::SHIFT) => {
+            DialogPurpose::Queue if delete => lists::drop_queued(self, id),
+            DialogPurpose::Queue if key == Key::with(KeyCode::Up, Modifiers::SHIFT) => {
                 lists::move_queued(self, id, true);
             }
-            Purpose::Queue if key == Key::with(KeyCode::Down, Modifiers::SHIFT) => {
+            DialogPurpose::Queue if key == Key::with(KeyCode::Down, Modifiers::SHIFT) => {
                 lists::move_queued(self, id, false);
             }
-            Purpose::Tasks if delete || key == Key::ctrl('k') => {
+            DialogPurpose::Tasks if delete || key == Key::ctrl('k') => {
                 if let Ok(pid) = id.parse() {
                     self.effect(Effect::Send(Op::EndBackground { pid }));
                 }
             }
-            Purpose::Model if key == Key::ctrl('s') && !id.is_empty() => {
+            DialogPurpose::Model if key == Key::ctrl('s') && !id.is_empty() => {
                 self.dialogs.close();
                 choices::use_model(self, id, true);
             }
-            Purpose::Footer if matches!(key.code, KeyCode::Left | KeyCode::Right) => {
+            DialogPurpose::Footer if matches!(key.code, KeyCode::Left | KeyCode::Right) => {
                 status_line_items::move_item(self, id, key.code == KeyCode::Left);
             }
-            Purpose::Settings if key == Key::ctrl('l') => settings::reset(self, id),
-            Purpose::Settings if key.code == KeyCode::Tab => settings::switch_scope(self),
-            Purpose::Theme(_) if key.code == KeyCode::Tab => settings::switch_scope(self),
-            Purpose::AgentSettings(name) if key == Key::ctrl('l') => {
+            DialogPurpose::Settings if key == Key::ctrl('l') => settings::reset(self, id),
+            DialogPurpose::Settings if key.code == KeyCode::Tab => settings::switch_scope(self),
+            DialogPurpose::Theme(_) if key.code == KeyCode::Tab => settings::switch_scope(self),
+            DialogPurpose::AgentSettings(name) if key == Key::ctrl('l') => {
                 let name = name.clone();
                 config::reset(self, &name, id);
             }
@@ -385,7 +394,7 @@ impl App {
                 ];
                 let title = "This folder contains all your files. Auto-approve all actions?";
                 let list = ListDialog::new(title, items);
-                self.open(Overlay::list(Purpose::Yolo(ApprovalMode::Yolo), list));
+                self.open(Overlay::list(DialogPurpose::Yolo(ApprovalMode::Yolo), list));
             }
             false => self.set_mode(ApprovalMode::Yolo),
         }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use parallax_protocol::CancellationToken;
 use parallax_protocol::ids::{ApprovalId, SteerId};
 use parallax_protocol::op::Op;
-use parallax_screen::Drawing;
+use parallax_screen::GraphicsCapabilities;
 use parallax_sdk::LaunchOptions;
 use parallax_sdk::credential::KeyKind;
 use parallax_sdk::ide::ClosedText;
@@ -25,7 +25,8 @@ pub(crate) type TextContinuation = Box<dyn FnOnce(&mut App, Result<String, Strin
 /// Continuation that gets the text from the connected editor.
 pub(crate) type EditorTextContinuation = Box<dyn FnOnce(&mut App, ClosedText) + Send>;
 /// Continuation that gets the drawing capabilities for pictures.
-pub(crate) type DrawingContinuation = Box<dyn FnOnce(&mut App, Option<Drawing>) + Send>;
+pub(crate) type DrawingContinuation =
+    Box<dyn FnOnce(&mut App, Option<GraphicsCapabilities>) + Send>;
 
 /// An operation requested by the app.
 pub(crate) enum Effect {

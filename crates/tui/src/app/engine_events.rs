@@ -16,7 +16,7 @@ use crate::app::commands::mcp;
 use crate::app::commands::rewind;
 use crate::app::commands::skills_and_hooks;
 use crate::app::effect::Effect;
-use crate::components::dialog_stack::Purpose;
+use crate::components::dialog_stack::DialogPurpose;
 use crate::components::prompt_queue::TurnEnd;
 use crate::dialog::QuestionDialog;
 use crate::layout::truncate_text;
@@ -137,7 +137,7 @@ impl App {
                 if matches!(compaction.cause, CompactionCause::Manual) =>
             {
                 // The dialog hides the notice.
-                let is_open = matches!(self.dialogs.purpose(), Some(Purpose::Context));
+                let is_open = matches!(self.dialogs.purpose(), Some(DialogPurpose::Context));
                 if let Some(reason) = compaction.remark.as_ref().filter(|_| is_open) {
                     self.toast(reason.clone());
                 }

@@ -12,12 +12,12 @@ pub(crate) struct Frame {
     /// Column and row in the live region.
     pub(crate) cursor: Option<(usize, usize)>,
     /// Whether and how the live region covers the whole window.
-    pub(crate) cover: Option<Cover>,
+    pub(crate) cover: Option<FullWindowView>,
 }
 
 /// What covers the whole window until it is closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cover {
+pub(crate) enum FullWindowView {
     /// A dialog below the end of the conversation. The mouse selects text.
     Dialog,
     /// The pager, which has the mouse.

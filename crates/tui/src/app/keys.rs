@@ -17,7 +17,7 @@ use crate::app::commands::sign_in;
 use crate::app::effect::Effect;
 use crate::app::mouse;
 use crate::app::pager;
-use crate::components::dialog_stack::{Overlay, Purpose};
+use crate::components::dialog_stack::{DialogPurpose, Overlay};
 use crate::components::hints::{PendingSecondPress, SecondPress};
 use crate::components::transcript_pane::ExpandedContent;
 use crate::composer::{ComposerAction, ComposerContext};
@@ -134,7 +134,7 @@ impl App {
         if key == Key::ctrl('c') && self.is_second(PendingSecondPress::Quit) {
             return self.effect(Effect::Quit { delete: false });
         }
-        let is_server = self.dialogs.purpose() == Some(&Purpose::ServerQuestion);
+        let is_server = self.dialogs.purpose() == Some(&DialogPurpose::ServerQuestion);
         if is_server && is_text_key(key, "jk") {
             return self.write_on(key);
         }

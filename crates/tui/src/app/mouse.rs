@@ -5,7 +5,7 @@ use parallax_screen::{MouseEvent, MouseKind};
 
 use super::App;
 use crate::app::effect::Effect;
-use crate::components::transcript_pane::Press;
+use crate::components::transcript_pane::MousePress;
 use crate::keymap::KeyCommand;
 
 /// Rows scrolled per wheel step.
@@ -22,7 +22,7 @@ pub(crate) fn event(app: &mut App, mouse: MouseEvent) {
         MouseKind::LeftDown if !is_paging && app.shell.has_focus() => app.shell.release(),
         MouseKind::LeftDown => {
             let bar = app.window.columns().saturating_sub(1);
-            if let Press::Composer(column, row) =
+            if let MousePress::Composer(column, row) =
                 app.pane.press((column, row), bar, &app.transcript)
             {
                 app.composer.click(column, row);

@@ -3,7 +3,7 @@
 use parallax_screen::Key;
 
 use super::App;
-use super::frame::{Cover, Frame};
+use super::frame::{Frame, FullWindowView};
 use crate::app::effect::Effect;
 use crate::app::mouse;
 use crate::components::transcript_pane::PagerKey;
@@ -41,5 +41,5 @@ pub(crate) fn frame(app: &mut App, width: usize, rows: usize) -> Frame {
     };
     let (looks, now) = ((&*app.keymap, &app.theme), app.clock.now_ms());
     let (live, cursor) = app.pane.pager_rows(&mut app.transcript, (width, rows), word, looks, now);
-    Frame { finished: Vec::new(), live, cursor, cover: Some(Cover::Pager) }
+    Frame { finished: Vec::new(), live, cursor, cover: Some(FullWindowView::Pager) }
 }

@@ -25,7 +25,7 @@ use crate::app::commands::extensions;
 use crate::app::commands::info;
 use crate::app::commands::lists;
 use crate::app::commands::mcp;
-use crate::app::commands::mcp::Detail;
+use crate::app::commands::mcp::DetailLevel;
 use crate::app::commands::model_why;
 use crate::app::commands::plan;
 use crate::app::commands::rewind;
@@ -38,7 +38,7 @@ use crate::app::commands::status_line_items;
 use crate::app::effect::Effect;
 use crate::app::pager;
 use crate::commands::SlashCommand;
-use crate::components::dialog_stack::{Overlay, Purpose};
+use crate::components::dialog_stack::{DialogPurpose, Overlay};
 use crate::dialog::{ListDialog, ListItem};
 use crate::layout::plain_rows;
 use crate::stats_view;
@@ -122,14 +122,14 @@ pub(crate) fn run(app: &mut App, command: SlashCommand, arguments: &str) {
         SlashCommand::IdeInstall => editor::install(app),
         SlashCommand::Init => init(app),
         SlashCommand::Load => sessions::load(app, arguments),
-        SlashCommand::Mcp => mcp::list(app, Detail::Names),
+        SlashCommand::Mcp => mcp::list(app, DetailLevel::Names),
         SlashCommand::McpPanel => mcp::panel(app),
         SlashCommand::McpAuth => mcp::sign_in(app, arguments),
-        SlashCommand::McpDescriptions => mcp::list(app, Detail::Descriptions),
+        SlashCommand::McpDescriptions => mcp::list(app, DetailLevel::Descriptions),
         SlashCommand::McpDisable => mcp::switch(app, arguments, false),
         SlashCommand::McpEnable => mcp::switch(app, arguments, true),
         SlashCommand::McpReload => mcp::reload(app),
-        SlashCommand::McpSchemas => mcp::list(app, Detail::Schemas),
+        SlashCommand::McpSchemas => mcp::list(app, DetailLevel::Schemas),
         SlashCommand::Memory => info::memory(app, true),
         SlashCommand::MemoryList => info::memory(app, false),
         SlashCommand::MemoryAdd => add_memory(app, arguments),
@@ -256,7 +256,7 @@ fn ask_folder_trust(app: &mut App, folders: Vec<PathBuf>) {
     ];
     let title = format!("Do you want to trust this folder? {}", folder.display());
     let list = ListDialog::new(title, items);
-    app.open(Overlay::list(Purpose::AddFolder(folders), list));
+    app.open(Overlay::list(DialogPurpose::AddFolder(folders), list));
 }
 
 /// Handles the answer for the first directory.

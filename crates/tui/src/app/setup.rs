@@ -18,7 +18,7 @@ use crate::app::commands::status_line_items;
 use crate::app::commands::welcome;
 use crate::app::effect::{Effect, Job};
 use crate::app::opened_session::OpenedSession;
-use crate::components::dialog_stack::Purpose;
+use crate::components::dialog_stack::DialogPurpose;
 use crate::status_line_command::StatusLineCommand;
 use crate::theme_choice as theme;
 use crate::transcript::{Thoughts, ViewOptions};
@@ -248,7 +248,9 @@ impl App {
     /// Handles the reported background color, which may select the theme.
     pub(super) fn background_is(&mut self, red: u8, green: u8, blue: u8) {
         self.window.set_background((red, green, blue));
-        if self.settings.auto_theme && !matches!(self.dialogs.purpose(), Some(Purpose::Theme(_))) {
+        if self.settings.auto_theme
+            && !matches!(self.dialogs.purpose(), Some(DialogPurpose::Theme(_)))
+        {
             let (theme, _) = theme::choose(&self.settings, self.window.colors());
             self.theme = theme;
         }

@@ -326,12 +326,12 @@ fn unrequested_context_report_updates_only_the_footer() {
 }
 
 /// The bytes sent to the terminal for a key and after a pause in typing.
-struct Costs {
+struct OutputByteCounter {
     bench: Bench,
     region: parallax_screen::Region,
 }
 
-impl Costs {
+impl OutputByteCounter {
     fn new((columns, rows): (u16, u16)) -> Self {
         let mut bench = Bench::new(Layout::Inline);
         bench.app.window.resize((columns, rows));
@@ -372,7 +372,7 @@ fn command_list_keys_are_cheap() {
     for size in [(120, 40), (80, 24)] {
         // With a pause after each key, and without.
         for rests in [true, false] {
-            let mut costs = Costs::new(size);
+            let mut costs = OutputByteCounter::new(size);
             let typed = "/model set ".chars().chain("mo".chars());
             let erased = std::iter::repeat_n(KeyCode::Backspace, 13);
             let keys = typed.map(KeyCode::Char).chain(erased);
@@ -392,7 +392,7 @@ fn command_list_keys_are_cheap() {
 
 #[test]
 fn command_descriptions_appear_when_typing_pauses() {
-    let mut costs = Costs::new((100, 30));
+    let mut costs = OutputByteCounter::new((100, 30));
     costs.bench.keys("/ab");
     costs.bench.assert_visible("❯ about");
     costs.bench.assert_hidden("Show version, model");

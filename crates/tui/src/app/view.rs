@@ -5,7 +5,7 @@ use parallax_protocol::policy::ApprovalMode;
 use parallax_screen::{Line, Span, text_width};
 
 use super::App;
-use super::frame::{Cover, Frame, Layout};
+use super::frame::{Frame, FullWindowView, Layout};
 use crate::app::pager;
 use crate::app::plain;
 use crate::components::shell_view::focus_row;
@@ -107,7 +107,7 @@ impl App {
             let row = (row + at).checked_sub(cut)?;
             Some((column.min(columns - 1), row))
         });
-        Frame { finished, live, cursor, cover: covers.then_some(Cover::Dialog) }
+        Frame { finished, live, cursor, cover: covers.then_some(FullWindowView::Dialog) }
     }
 
     /// Whether an approval dialog is visible.

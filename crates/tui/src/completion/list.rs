@@ -21,7 +21,7 @@ const NAMES_AT_ONCE: usize = 90;
 
 /// How much of a candidate its row shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-enum ShownPart {
+enum CandidateDetail {
     #[default]
     Nothing,
     Name,
@@ -54,7 +54,7 @@ pub struct Candidate {
 pub struct List {
     candidates: Vec<Candidate>,
     /// How much of each candidate is shown.
-    shown_parts: Vec<ShownPart>,
+    shown_parts: Vec<CandidateDetail>,
     /// Columns of the names. The same for most lists and all scroll positions, so that unchanged
     /// rows need not be repainted.
     names: usize,
@@ -76,7 +76,7 @@ impl List {
         self.was_moved = same_choice.is_some();
         let before = std::mem::take(self);
         self.was_moved = before.was_moved;
-        self.shown_parts = vec![ShownPart::Nothing; candidates.len()];
+        self.shown_parts = vec![CandidateDetail::Nothing; candidates.len()];
         let widest = candidates.iter().map(|candidate| text_width(&candidate.label)).max();
         self.names = widest.unwrap_or(0).clamp(*NAMES.start(), *NAMES.end());
         self.candidates = candidates;
@@ -140,7 +140,7 @@ impl List {
         self.scroll();
         if self.top.abs_diff(before) > 1 {
             // Every row changes.
-            self.shown_parts.fill(ShownPart::Nothing);
+            self.shown_parts.fill(CandidateDetail::Nothing);
         }
         self.show_selected_name();
     }
@@ -164,7 +164,7 @@ impl List {
             else {
                 return;
             };
-            if *shown > ShownPart::Nothing {
+            if *shown > CandidateDetail::Nothing {
                 continue;
             }
             let width = text_width(&candidate.label) + 2;
@@ -173,8 +173,8 @@ impl List {
             }
             remaining = remaining.saturating_sub(width);
             *shown = match candidate.description.is_empty() {
-                true => ShownPart::Full,
-                false => ShownPart::Name,
+                true => CandidateDetail::Full,
+                false => CandidateDetail::Name,
             };
         }
     }
@@ -182,14 +182,14 @@ impl List {
     /// Whether more is shown after a pause in typing.
     pub fn is_holding_back(&self) -> bool {
         let visible = self.shown_parts.get(self.window()).unwrap_or_default();
-        visible.iter().any(|shown| *shown < ShownPart::Full)
+        visible.iter().any(|shown| *shown < CandidateDetail::Full)
     }
 
     /// Shows all visible candidates in full.
     pub fn show_all(&mut self) {
         let window = self.window();
         if let Some(visible) = self.shown_parts.get_mut(window) {
-            visible.fill(ShownPart::Full);
+            visible.fill(CandidateDetail::Full);
         }
     }
 
@@ -215,9 +215,9 @@ impl List {
                 rows.push((number, Line::styled(truncate_start(title, columns), theme.link)));
             }
             let row = match self.shown_parts.get(number) {
-                Some(ShownPart::Nothing) | None => Line::EMPTY,
+                Some(CandidateDetail::Nothing) | None => Line::EMPTY,
                 Some(shown) => {
-                    let whole = *shown == ShownPart::Full;
+                    let whole = *shown == CandidateDetail::Full;
                     self.row(number, candidate, (most_name, room, whole), theme)
                 }
             };

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use parallax_extensions::{Extension, ExtensionUpdate, FetchedExtension};
 use parallax_screen::{Line, wrap};
 
-use super::dialog_stack::{Overlay, Purpose};
+use super::dialog_stack::{DialogPurpose, Overlay};
 use crate::dialog::{ListDialog, ListItem};
 use crate::sanitize::sanitize;
 use crate::theme::Theme;
@@ -48,7 +48,7 @@ impl ConsentQueue {
         let (title, rows, _) = self.0.front()?;
         let items = vec![ListItem::new("no", "No", ""), ListItem::new("yes", "Yes", "")];
         let list = ListDialog::new(title.clone(), items).intro(rows.clone());
-        Some(Overlay::list(Purpose::Consent, list))
+        Some(Overlay::list(DialogPurpose::Consent, list))
     }
 
     /// Takes the first operation, which was answered.
@@ -69,7 +69,7 @@ mod tests {
             queue.push(name.to_owned(), &[], Consent::Link(name.into()), 80, &theme);
         }
         assert!(matches!(queue.pop(), Some(Consent::Link(path)) if path.ends_with("a")));
-        assert!(queue.dialog().is_some_and(|it| it.purpose == Purpose::Consent));
+        assert!(queue.dialog().is_some_and(|it| it.purpose == DialogPurpose::Consent));
         queue.pop();
         assert!(queue.dialog().is_none());
     }

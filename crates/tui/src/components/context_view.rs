@@ -1,10 +1,10 @@
 //! The `/context` dialog: what fills the context window; tool results can be dropped or pinned.
 
-use parallax_protocol::context::{ContextBreakdown, ContextItem, ResultPlace};
+use parallax_protocol::context::{ContextBreakdown, ContextItem, ResultLocation};
 use parallax_protocol::op::Op;
 use parallax_screen::Line;
 
-use super::dialog_stack::{Overlay, OverlayBody, Purpose};
+use super::dialog_stack::{DialogPurpose, Overlay, OverlayBody};
 use crate::context_view::rows;
 use crate::dialog::{ListDialog, ListItem};
 use crate::sanitize::sanitize;
@@ -51,7 +51,7 @@ impl ContextView {
         let items: Vec<ListItem> = breakdown.items.iter().take(OFFERED).map(item).collect();
         let is_wanted = std::mem::take(&mut self.is_requested);
         let before = match open {
-            Some(Overlay { purpose: Purpose::Context, body: OverlayBody::List(list) }) => {
+            Some(Overlay { purpose: DialogPurpose::Context, body: OverlayBody::List(list) }) => {
                 Some(list.current().map(|item| item.id.clone()).unwrap_or_default())
             }
             _ if !is_wanted => return ContextStep::Nothing,
@@ -68,7 +68,7 @@ impl ContextView {
             .hint("x drop · p pin · enter print the breakdown · esc back")
             .at(&before.unwrap_or_default());
         self.breakdown = Some(Box::new(breakdown.clone()));
-        ContextStep::Show(Overlay::list(Purpose::Context, list))
+        ContextStep::Show(Overlay::list(DialogPurpose::Context, list))
     }
 
     /// Takes the breakdown of the dialog as rows to print.
@@ -104,7 +104,7 @@ fn item(item: &ContextItem) -> ListItem {
 }
 
 /// Returns the row id of a place.
-fn name(position: ResultPlace) -> String {
+fn name(position: ResultLocation) -> String {
     format!("{}.{}", position.content, position.part)
 }
 

@@ -8,7 +8,7 @@ use parallax_protocol::event::ApprovalRequest;
 use parallax_protocol::ids::ApprovalId;
 use parallax_screen::Key;
 
-pub(crate) use super::overlay::{Overlay, OverlayBody, Purpose};
+pub(crate) use super::overlay::{DialogPurpose, Overlay, OverlayBody};
 pub(crate) use incoming::DialogContext;
 
 use super::server_requests::{ServerAnswer, ServerRequest, ServerRequests};
@@ -16,7 +16,7 @@ use crate::dialog::{
     DialogKey, DialogView, FieldDialog, ListDialog, QuestionAnswer, QuestionDialog,
 };
 use crate::theme::Theme;
-use incoming::Incoming;
+use incoming::AutoOpenedDialogs;
 
 /// The open dialogs. One takes keys at a time: the overlay, or else the first approval request.
 #[derive(Default)]
@@ -24,7 +24,7 @@ pub(crate) struct DialogStack {
     overlay: Option<Overlay>,
     approvals: VecDeque<QuestionDialog>,
     servers: ServerRequests,
-    incoming: Incoming,
+    incoming: AutoOpenedDialogs,
     /// Whether `y` was pressed in an approval dialog.
     pressed_yes: bool,
 }
@@ -60,7 +60,7 @@ impl DialogStack {
     /// Whether the overlay covers the window, so that the conversation is in view again when it is
     /// closed.
     pub(crate) fn covers(&self) -> bool {
-        self.purpose().is_some_and(Purpose::is_browsable)
+        self.purpose().is_some_and(DialogPurpose::is_browsable)
     }
 
     /// Whether an overlay or an approval request is open.
@@ -69,7 +69,7 @@ impl DialogStack {
     }
 
     /// What the overlay is for.
-    pub(crate) fn purpose(&self) -> Option<&Purpose> {
+    pub(crate) fn purpose(&self) -> Option<&DialogPurpose> {
         self.overlay.as_ref().map(|overlay| &overlay.purpose)
     }
 
@@ -84,7 +84,7 @@ impl DialogStack {
     }
 
     /// The list of the overlay, if it has one for this purpose.
-    pub(crate) fn list_for(&mut self, purpose: &Purpose) -> Option<&mut ListDialog> {
+    pub(crate) fn list_for(&mut self, purpose: &DialogPurpose) -> Option<&mut ListDialog> {
         let overlay = self.overlay.as_mut().filter(|overlay| overlay.purpose == *purpose)?;
         overlay.list_mut()
     }
@@ -203,8 +203,10 @@ impl DialogStack {
     /// Removes requests of servers whose calls have ended. Returns whether the open one was among
     /// them.
     pub(crate) fn remove_ended_server_requests(&mut self) -> bool {
-        let is_shown =
-            matches!(self.purpose(), Some(Purpose::ServerQuestion | Purpose::ServerField));
+        let is_shown = matches!(
+            self.purpose(),
+            Some(DialogPurpose::ServerQuestion | DialogPurpose::ServerField)
+        );
         let is_closed = self.servers.remove_ended() && is_shown;
         if is_closed {
             self.overlay = None;

@@ -13,7 +13,7 @@ use crate::theme::Theme;
 
 /// What the result of a dialog is used for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Purpose {
+pub(crate) enum DialogPurpose {
     /// Whether to trust this folder.
     Trust,
     /// Whether to connect to the editor.
@@ -97,7 +97,7 @@ pub(crate) enum Purpose {
     },
 }
 
-impl Purpose {
+impl DialogPurpose {
     /// Whether the dialog is one that the user browses, which takes most of the window. Questions
     /// stay below the conversation instead.
     pub(crate) fn is_browsable(&self) -> bool {
@@ -140,20 +140,20 @@ pub(crate) enum OverlayBody {
 /// A dialog and its purpose.
 #[derive(Debug, Clone)]
 pub(crate) struct Overlay {
-    pub(crate) purpose: Purpose,
+    pub(crate) purpose: DialogPurpose,
     pub(crate) body: OverlayBody,
 }
 
 impl Overlay {
-    pub(crate) fn list(purpose: Purpose, list: ListDialog) -> Self {
+    pub(crate) fn list(purpose: DialogPurpose, list: ListDialog) -> Self {
         Self { purpose, body: OverlayBody::List(Box::new(list)) }
     }
 
-    pub(crate) fn field(purpose: Purpose, field: FieldDialog) -> Self {
+    pub(crate) fn field(purpose: DialogPurpose, field: FieldDialog) -> Self {
         Self { purpose, body: OverlayBody::Field(field) }
     }
 
-    pub(crate) fn panel(purpose: Purpose, panel: Panel) -> Self {
+    pub(crate) fn panel(purpose: DialogPurpose, panel: Panel) -> Self {
         Self { purpose, body: OverlayBody::Panel(panel) }
     }
 

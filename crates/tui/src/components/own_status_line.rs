@@ -9,7 +9,7 @@ use crate::theme::Theme;
 
 /// The printed row and its inputs.
 #[derive(Debug, Default)]
-pub(crate) struct OwnStatusLine {
+pub(crate) struct CustomStatusLine {
     row: String,
     /// The facts last passed to the command.
     pending: Option<Value>,
@@ -18,7 +18,7 @@ pub(crate) struct OwnStatusLine {
     is_reported: bool,
 }
 
-impl OwnStatusLine {
+impl CustomStatusLine {
     /// Whether the command runs. Only one run at a time.
     pub(crate) fn is_running(&self) -> bool {
         self.is_running
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn status_line_command_runs_once_for_unchanged_facts() {
-        let mut line = OwnStatusLine::default();
+        let mut line = CustomStatusLine::default();
         assert!(line.begin(&json!(1)) && !line.begin(&json!(2)));
         assert_eq!(line.handle_result(Ok("a\nb".to_owned())), None);
         assert!(!line.begin(&json!(1)) && line.begin(&json!(2)));

@@ -6,7 +6,7 @@ use parallax_protocol::event::PromptEntry;
 use parallax_screen::Line;
 use parallax_sdk::rewind_preview::{ChangeKind, FileRestore};
 
-use super::dialog_stack::{Overlay, Purpose};
+use super::dialog_stack::{DialogPurpose, Overlay};
 use crate::dialog::{ListDialog, ListItem};
 use crate::diff_view::{self, DiffOptions};
 use crate::sanitize::sanitize;
@@ -62,7 +62,7 @@ impl RewindView {
         let items = prompts.iter().rev().map(|prompt| prompt_item(prompt, theme));
         let list = ListDialog::new("Rewind to before which prompt?", items.collect()).with_search();
         self.prompts = prompts.to_vec();
-        Ok(Some(Overlay::list(Purpose::Rewind, list)))
+        Ok(Some(Overlay::list(DialogPurpose::Rewind, list)))
     }
 
     /// Returns the files that the turns from `turn` on changed, without their differences.
@@ -129,7 +129,7 @@ impl RewindView {
         }
         let number = dropped.first().map_or(0, |prompt| prompt.number);
         let list = ListDialog::new(format!("Rewind to before prompt {number}"), items);
-        Overlay::list(Purpose::RewindHow(turn), list)
+        Overlay::list(DialogPurpose::RewindHow(turn), list)
     }
 }
 

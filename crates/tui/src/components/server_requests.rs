@@ -7,7 +7,7 @@ use parallax_screen::Line;
 use parallax_sdk::mcp_view::{UserRequest, UserResponse, open_address};
 use tokio::sync::oneshot;
 
-use super::overlay::{Overlay, Purpose};
+use super::overlay::{DialogPurpose, Overlay};
 use super::server_form::{FieldChoice, FieldKind, FormField, fields};
 use crate::dialog::{Field, FieldDialog, ListDialog, ListItem};
 use crate::sanitize::sanitize;
@@ -134,7 +134,7 @@ impl ServerRequest {
             ],
         };
         let list = ListDialog::new(title, items).intro(intro);
-        Overlay::list(Purpose::ServerQuestion, list)
+        Overlay::list(DialogPurpose::ServerQuestion, list)
     }
 
     /// The dialog of the first field, with its default.
@@ -161,7 +161,7 @@ impl ServerRequest {
         let mut items: Vec<ListItem> = match &field.kind {
             FieldKind::Text | FieldKind::Number { .. } => {
                 let dialog = FieldDialog::new(title, intro, Field::with(default));
-                return Some(Overlay::field(Purpose::ServerField, dialog));
+                return Some(Overlay::field(DialogPurpose::ServerField, dialog));
             }
             FieldKind::YesNo => {
                 vec![ListItem::new("true", "Yes", ""), ListItem::new("false", "No", "")]
@@ -188,7 +188,7 @@ impl ServerRequest {
         }
         let rows = intro.into_iter().map(|row| Line::styled(row, theme.text)).collect();
         let list = ListDialog::new(title, items).intro(rows).at(&at);
-        Some(Overlay::list(Purpose::ServerField, list))
+        Some(Overlay::list(DialogPurpose::ServerField, list))
     }
 
     /// Takes a field value, or toggles one of several choices. Returns the dialog that follows, or
@@ -359,7 +359,9 @@ mod tests {
         let theme = Theme::default();
         let mut requests = ServerRequests::default();
         requests.push(ServerRequest::new("s", question, reply).expect("a form"));
-        assert!(requests.first(&theme).is_some_and(|it| it.purpose == Purpose::ServerQuestion));
+        assert!(
+            requests.first(&theme).is_some_and(|it| it.purpose == DialogPurpose::ServerQuestion)
+        );
         let mut step = |answer| requests.answer(answer, &theme).map(|next| next.is_some());
         assert_eq!(step(ServerAnswer::Choice("yes")), Ok(true));
         assert_eq!(step(ServerAnswer::Field("x")), Err("must be an integer".to_owned()));

@@ -6,7 +6,7 @@ use parallax_sessions::recorded_items::RecordedItem;
 use parallax_sessions::search::{MARKS, SearchHit};
 use parallax_sessions::tree;
 
-use super::dialog_stack::{Overlay, Purpose};
+use super::dialog_stack::{DialogPurpose, Overlay};
 use crate::dialog::{ListDialog, ListItem};
 use crate::markdown::{RenderOptions, render};
 use crate::sanitize::sanitize;
@@ -23,13 +23,13 @@ const MAX_DEPTH: usize = 8;
 /// Content search that runs one query at a time and keeps only the newest pending query. The first
 /// search reads all sessions; parallel searches would repeat that work.
 #[derive(Debug, Default)]
-struct Searching {
+struct ContentSearch {
     is_running: bool,
     /// The query to run after the current one.
     next: Option<String>,
 }
 
-impl Searching {
+impl ContentSearch {
     /// Requests a search. Returns whether to start it now.
     fn request(&mut self, text: &str) -> bool {
         if self.is_running {
@@ -75,12 +75,12 @@ impl SortKey {
 
 /// The order of the session list.
 #[derive(Debug, Clone, Copy, Default)]
-struct Order {
+struct SortOrder {
     key: SortKey,
     reversed: bool,
 }
 
-impl Order {
+impl SortOrder {
     fn title(self) -> String {
         let (first, last) = match self.key {
             SortKey::Used => ("most recently used first", "least recently used first"),
@@ -131,8 +131,8 @@ fn size(entry: &SessionEntry) -> u64 {
 #[derive(Debug, Default)]
 pub(crate) struct SessionBrowser {
     sessions: Vec<SessionEntry>,
-    order: Order,
-    searching: Searching,
+    order: SortOrder,
+    searching: ContentSearch,
 }
 
 impl SessionBrowser {
@@ -148,7 +148,7 @@ impl SessionBrowser {
             return None;
         }
         sessions.sort_by_key(|entry| std::cmp::Reverse(entry.last_used));
-        let order = Order::default();
+        let order = SortOrder::default();
         let items = sessions.iter().map(session_item).collect();
         let tabs = tabs(&sessions);
         let is_first = |entry: &&SessionEntry| tabs.is_empty() || !entry.one_shot;
@@ -160,12 +160,12 @@ impl SessionBrowser {
         );
         self.order = order;
         self.sessions = sessions;
-        Some((Overlay::list(Purpose::Sessions, list), first))
+        Some((Overlay::list(DialogPurpose::Sessions, list), first))
     }
 
     /// Sorts by the next property.
     pub(crate) fn sort_by_next(&mut self) {
-        self.order = Order { key: self.order.key.next(), reversed: false };
+        self.order = SortOrder { key: self.order.key.next(), reversed: false };
     }
 
     /// Reverses the order.
@@ -220,7 +220,7 @@ impl SessionBrowser {
 
     /// Records that the browser was closed.
     pub(crate) fn close(&mut self) {
-        self.searching = Searching::default();
+        self.searching = ContentSearch::default();
     }
 }
 
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn search_runs_once_and_then_with_the_newest_text() {
-        let mut searching = Searching::default();
+        let mut searching = ContentSearch::default();
         assert!(searching.request("wa"));
         assert!(!searching.request("wal") && !searching.request("walr"));
         assert_eq!(searching.record_end().as_deref(), Some("walr"));

@@ -6,7 +6,7 @@ use parallax_sdk::settings::{
 };
 use serde_json::Value;
 
-use super::dialog_stack::{Overlay, OverlayBody, Purpose};
+use super::dialog_stack::{DialogPurpose, Overlay, OverlayBody};
 use crate::dialog::{Field, FieldDialog, ListDialog, ListItem};
 use crate::sanitize::sanitize;
 use crate::status_line::{self, StatusLineData};
@@ -89,13 +89,13 @@ impl SettingsView {
     }
 
     /// Switches the scope of a list.
-    pub(crate) fn switch_scope(&mut self, purpose: &Purpose, list: &mut ListDialog) {
+    pub(crate) fn switch_scope(&mut self, purpose: &DialogPurpose, list: &mut ListDialog) {
         self.scope = match self.scope {
             SettingScope::User => SettingScope::Workspace,
             SettingScope::Workspace => SettingScope::User,
         };
         list.set_title(match purpose {
-            Purpose::Theme(_) => self.theme_title(),
+            DialogPurpose::Theme(_) => self.theme_title(),
             _ => self.title_with_scope(SETTINGS),
         });
     }
@@ -116,7 +116,7 @@ impl SettingsView {
     /// Sets the settings list aside for a dialog opened from it.
     pub(crate) fn park(&mut self, overlay: Option<Overlay>) {
         self.parked_list = match overlay {
-            Some(Overlay { purpose: Purpose::Settings, body: OverlayBody::List(list) }) => {
+            Some(Overlay { purpose: DialogPurpose::Settings, body: OverlayBody::List(list) }) => {
                 Some(*list)
             }
             _ => None,
@@ -136,7 +136,7 @@ impl SettingsView {
                 .with_tabs(tabs(rows))
                 .hint("enter change · tab scope · ctrl+l reset · esc close"),
         };
-        Overlay::list(Purpose::Settings, list)
+        Overlay::list(DialogPurpose::Settings, list)
     }
 
     /// The items of the status line dialog: shown items in their order, then hidden ones.
@@ -287,7 +287,10 @@ pub(crate) fn setting_chosen(row: &SettingRow, footer: Option<&[FooterItem]>) ->
             }
             let now = if row.value.is_null() { String::new() } else { format_value(&row.value) };
             let dialog = FieldDialog::new(row.label, intro, Field::with(now));
-            SettingStep::Show(Overlay::field(Purpose::SettingValue(row.key.to_owned()), dialog))
+            SettingStep::Show(Overlay::field(
+                DialogPurpose::SettingValue(row.key.to_owned()),
+                dialog,
+            ))
         }
     }
 }

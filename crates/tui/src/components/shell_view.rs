@@ -9,7 +9,7 @@ use parallax_screen::{Line, truncate};
 
 use super::background_tasks::BackgroundTasks;
 use crate::keymap::{KeyCommand, Keymap};
-use crate::status::Working;
+use crate::status::AgentActivity;
 use crate::theme::Theme;
 use crate::title::TitleState;
 
@@ -170,9 +170,10 @@ impl ShellView {
     }
 
     /// The command as work outside a turn.
-    pub(crate) fn work(&self) -> Option<Working> {
+    pub(crate) fn work(&self) -> Option<AgentActivity> {
         let running = self.running.as_ref()?;
-        let mut working = Working { since_ms: running.started_ms, ..Working::default() };
+        let mut working =
+            AgentActivity { since_ms: running.started_ms, ..AgentActivity::default() };
         working.runs(&running.item, &running.title, true);
         Some(working)
     }

@@ -52,7 +52,7 @@ pub(crate) enum PagerKey {
 
 /// The press of a mouse button.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Press {
+pub(crate) enum MousePress {
     /// The scroll bar, or nothing.
     Done,
     /// This column and row of the composer's text.
@@ -145,17 +145,17 @@ impl TranscriptPane {
         (column, row): (usize, usize),
         bar: usize,
         transcript: &Transcript,
-    ) -> Press {
+    ) -> MousePress {
         if column == bar && row < self.positions.transcript {
             self.positions.is_dragging = true;
             self.drag_to(row, transcript);
-            return Press::Done;
+            return MousePress::Done;
         }
         match self.positions.composer {
             Some((first, rows)) if (first..first + rows).contains(&row) => {
-                Press::Composer(column, row - first)
+                MousePress::Composer(column, row - first)
             }
-            _ => Press::Done,
+            _ => MousePress::Done,
         }
     }
 
@@ -468,11 +468,11 @@ mod tests {
     fn mouse_press_distinguishes_scroll_bar_and_composer() {
         let (mut pane, transcript) = (TranscriptPane::default(), Transcript::new());
         pane.record_layout(10, Some((11, 2)));
-        assert_eq!(pane.press((3, 12), 79, &transcript), Press::Composer(3, 1));
-        assert_eq!(pane.press((3, 13), 79, &transcript), Press::Done);
+        assert_eq!(pane.press((3, 12), 79, &transcript), MousePress::Composer(3, 1));
+        assert_eq!(pane.press((3, 13), 79, &transcript), MousePress::Done);
         pane.drag(0, &transcript);
         assert_eq!(pane.anchor, Anchor::Bottom);
-        assert_eq!(pane.press((79, 0), 79, &transcript), Press::Done);
+        assert_eq!(pane.press((79, 0), 79, &transcript), MousePress::Done);
         assert_eq!(pane.anchor, Anchor::Top { item: 0, row: 0 });
         pane.drag(9, &transcript);
         assert_eq!(pane.anchor, Anchor::Bottom);

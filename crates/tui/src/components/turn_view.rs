@@ -5,12 +5,12 @@ use parallax_protocol::ids::ItemId;
 use parallax_protocol::routing::{Fallback, Route};
 use parallax_protocol::tool::ToolKind;
 
-use crate::status::{Working, time};
+use crate::status::{AgentActivity, time};
 
 /// The running turn or compaction, and the end of the last turn.
 #[derive(Debug, Default)]
 pub(crate) struct TurnView {
-    working: Option<Working>,
+    working: Option<AgentActivity>,
     /// The item whose text the model is streaming.
     streams: Option<ItemId>,
     /// The names of the hooks that are running.
@@ -116,7 +116,8 @@ impl TurnView {
         // Startup hooks may still be running.
         let hooks = self.hooks.clone();
         let earlier_ms = std::mem::take(&mut self.age_ms);
-        self.working = Some(Working { since_ms: now_ms, earlier_ms, hooks, ..Working::default() });
+        self.working =
+            Some(AgentActivity { since_ms: now_ms, earlier_ms, hooks, ..AgentActivity::default() });
     }
 
     /// Ends the turn. Returns the words about its duration and cost, unless its prompt was taken
@@ -153,7 +154,8 @@ impl TurnView {
     /// Shows the compaction as work.
     pub(crate) fn begin_compaction(&mut self, now_ms: u64) {
         let subject = "Compacting the history".to_owned();
-        self.working = Some(Working { since_ms: now_ms, subject, ..Working::default() });
+        self.working =
+            Some(AgentActivity { since_ms: now_ms, subject, ..AgentActivity::default() });
         self.is_compaction = true;
     }
 
@@ -178,7 +180,7 @@ impl TurnView {
     }
 
     /// What the agent is doing.
-    pub(crate) fn working(&self) -> Option<&Working> {
+    pub(crate) fn working(&self) -> Option<&AgentActivity> {
         self.working.as_ref()
     }
 

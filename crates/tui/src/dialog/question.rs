@@ -42,13 +42,13 @@ pub(crate) enum QuestionAnswer {
 
 /// The text being typed.
 #[derive(Debug)]
-enum Typing {
+enum ActiveInput {
     Rule(Field, Option<String>),
     Feedback(Field),
     Amount(Field, Option<String>),
 }
 
-impl Typing {
+impl ActiveInput {
     fn field(&mut self) -> &mut Field {
         match self {
             Self::Rule(field, _) | Self::Feedback(field) | Self::Amount(field, _) => field,
@@ -96,7 +96,7 @@ pub(crate) struct QuestionDialog {
     pub(crate) plain: bool,
     /// The name of the editor that shows the change too.
     pub(crate) in_editor: Option<String>,
-    typing: Option<Typing>,
+    typing: Option<ActiveInput>,
     /// The selection of hunks, while open.
     hunks: Option<Hunks>,
     /// The cached rows of a plan or diff, which are slow to render.
@@ -197,7 +197,7 @@ impl QuestionDialog {
                 }
                 Some('e') if self.can_edit() => {
                     let text = self.selected_rule().map(rule_text::pattern).unwrap_or_default();
-                    self.typing = Some(Typing::Rule(Field::with(text), None));
+                    self.typing = Some(ActiveInput::Rule(Field::with(text), None));
                 }
                 _ => {}
             },
@@ -281,25 +281,25 @@ impl QuestionDialog {
         QuestionAnswer::Stay
     }
 
-    fn type_key(&mut self, typing: Typing, key: DialogKey, raw: Key) -> QuestionAnswer {
+    fn type_key(&mut self, typing: ActiveInput, key: DialogKey, raw: Key) -> QuestionAnswer {
         match (typing, key) {
             (_, DialogKey::Cancel) => QuestionAnswer::Stay,
-            (Typing::Feedback(field), DialogKey::Confirm) => {
+            (ActiveInput::Feedback(field), DialogKey::Confirm) => {
                 let mut decide = Decide::new(self.ask.id.clone(), ApprovalResponse::Cancel);
                 let words = field.text().trim();
                 decide.feedback = (!words.is_empty()).then(|| words.to_owned());
                 QuestionAnswer::Decided(Box::new(decide))
             }
-            (Typing::Rule(field, _), DialogKey::Confirm) => {
+            (ActiveInput::Rule(field, _), DialogKey::Confirm) => {
                 if let Some(rule) = self.selected_rule() {
                     match rule_text::with_pattern(rule, field.text()) {
                         Ok(rule) => self.edited = Some(rule),
-                        Err(reason) => self.typing = Some(Typing::Rule(field, Some(reason))),
+                        Err(reason) => self.typing = Some(ActiveInput::Rule(field, Some(reason))),
                     }
                 }
                 QuestionAnswer::Stay
             }
-            (Typing::Amount(field, _), DialogKey::Confirm) => self.raise_budget(field),
+            (ActiveInput::Amount(field, _), DialogKey::Confirm) => self.raise_budget(field),
             (mut typing, _) => {
                 typing.field().key(raw);
                 self.typing = Some(typing);
@@ -331,11 +331,11 @@ impl QuestionDialog {
                 QuestionAnswer::Stay
             }
             Some(Choice::Amount) => {
-                self.typing = Some(Typing::Amount(Field::default(), None));
+                self.typing = Some(ActiveInput::Amount(Field::default(), None));
                 QuestionAnswer::Stay
             }
             Some(Choice::DenyWithFeedback) => {
-                self.typing = Some(Typing::Feedback(Field::default()));
+                self.typing = Some(ActiveInput::Feedback(Field::default()));
                 QuestionAnswer::Stay
             }
             Some(Choice::AllowForSession) => self.save_rule(RuleScope::Session),

@@ -8,7 +8,7 @@ use parallax_protocol::similar_texts::merge_similar;
 use parallax_screen::{ColorDepth, Input, Line, Mode, Screen, ScreenOptions, Span, wrap};
 use parallax_sdk::credential::Credential;
 use parallax_sdk::ide::Companion;
-use parallax_sdk::mcp_view::{Asker, PendingSignIn, UserRequest, UserResponse};
+use parallax_sdk::mcp_view::{PendingSignIn, UserRequest, UserRequestHandler, UserResponse};
 use parallax_sdk::settings::InlineImages;
 use parallax_sdk::trust::{Acceptance, PreparedConfig, TrustQuestion};
 use parallax_sdk::{OpenSession, SessionConfig};
@@ -28,7 +28,7 @@ use crate::app::commands::welcome;
 use crate::app::effect::JobContinuation;
 use crate::app::opened_session::OpenedSession;
 use crate::app::{App, Layout};
-use crate::components::dialog_stack::{Overlay, Purpose};
+use crate::components::dialog_stack::{DialogPurpose, Overlay};
 use crate::dialog::{ListDialog, ListItem};
 use crate::keymap::{Keymap, Platform};
 use crate::theme::Theme;
@@ -262,7 +262,7 @@ impl TerminalFrontEnd {
         let rows = trust_rows(&question.preview.rows(), width, room, &self.app.theme);
         let title = "Parallax · Do you trust this folder?";
         let list = ListDialog::new(title, items).intro(rows).hint("enter choose · esc exit");
-        self.app.open(Overlay::list(Purpose::Trust, list));
+        self.app.open(Overlay::list(DialogPurpose::Trust, list));
         self.trust = Some(question);
     }
 
@@ -411,7 +411,7 @@ async fn offer_sign_in(jobs: mpsc::Sender<JobContinuation>, sign_in: PendingSign
 /// Forwards requests of MCP servers to the app.
 struct UserPrompts(mpsc::Sender<JobContinuation>);
 
-impl Asker for UserPrompts {
+impl UserRequestHandler for UserPrompts {
     fn ask(&self, server: &str, question: UserRequest) -> BoxFuture<'static, UserResponse> {
         let (jobs, server) = (self.0.clone(), server.to_owned());
         Box::pin(async move {

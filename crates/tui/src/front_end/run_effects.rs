@@ -14,7 +14,9 @@ use parallax_sdk::trust::TrustAnswer;
 use parallax_sessions::SessionChoice;
 use parallax_sessions::recorded_items::read_names;
 
-use parallax_screen::{Drawing, Frame, Graphics, TaskbarProgress, TerminalKind};
+use parallax_screen::{
+    Frame, GraphicsCapabilities, GraphicsProtocol, TaskbarProgress, TerminalKind,
+};
 
 use super::session::Session;
 use super::{ExitReason, TerminalFrontEnd};
@@ -440,14 +442,14 @@ impl TerminalFrontEnd {
     }
 
     /// Returns how pictures are drawn, as far as the terminal has answered.
-    fn drawing(&self) -> Option<Drawing> {
+    fn drawing(&self) -> Option<GraphicsCapabilities> {
         match self.app.settings.inline_images {
             _ if self.app.settings.screen_reader => None,
             InlineImages::Off => None,
             InlineImages::Auto => self.screen.drawing(None),
-            InlineImages::Kitty => self.screen.drawing(Some(Graphics::Kitty)),
-            InlineImages::Iterm => self.screen.drawing(Some(Graphics::Iterm)),
-            InlineImages::Sixel => self.screen.drawing(Some(Graphics::Sixel)),
+            InlineImages::Kitty => self.screen.drawing(Some(GraphicsProtocol::Kitty)),
+            InlineImages::Iterm => self.screen.drawing(Some(GraphicsProtocol::Iterm)),
+            InlineImages::Sixel => self.screen.drawing(Some(GraphicsProtocol::Sixel)),
         }
     }
 

@@ -15,13 +15,13 @@ pub(crate) struct Session {
 /// Where a session runs.
 pub(crate) enum SessionProcess {
     /// In this process.
-    Own(Box<OwnSession>),
+    Own(Box<LocalSession>),
     /// In another process; slash commands that only show something go to it.
     Other(mpsc::Sender<String>),
 }
 
 /// A session of this process.
-pub(crate) struct OwnSession {
+pub(crate) struct LocalSession {
     pub(crate) open: OpenSession,
     pub(crate) expander: Expander,
 }
@@ -29,7 +29,11 @@ pub(crate) struct OwnSession {
 impl Session {
     pub(crate) fn new(open: OpenSession, events: EventReader) -> Self {
         let (ops, expander) = (open.ops(), open.expander.clone());
-        Self { process: SessionProcess::Own(Box::new(OwnSession { open, expander })), events, ops }
+        Self {
+            process: SessionProcess::Own(Box::new(LocalSession { open, expander })),
+            events,
+            ops,
+        }
     }
 
     pub(crate) fn attached(
@@ -41,7 +45,7 @@ impl Session {
     }
 
     /// Returns the session, if it runs in this process.
-    pub(crate) fn own(&self) -> Option<&OwnSession> {
+    pub(crate) fn own(&self) -> Option<&LocalSession> {
         match &self.process {
             SessionProcess::Own(own) => Some(own),
             SessionProcess::Other(_) => None,

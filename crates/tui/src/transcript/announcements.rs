@@ -8,7 +8,7 @@ use parallax_screen::Line;
 
 use super::Transcript;
 use super::output::CommandOutput;
-use crate::sanitize::{self, TextPiece};
+use crate::sanitize::{self, TextSegment};
 use crate::theme::Theme;
 
 /// The maximum number of lines of one command that are announced while it runs.
@@ -124,15 +124,15 @@ fn final_line(line: &str) -> String {
     let mut replace = false;
     for piece in sanitize::pieces(line) {
         match piece {
-            TextPiece::Text(text) => {
+            TextSegment::Text(text) => {
                 if std::mem::take(&mut replace) {
                     shown.clear();
                 }
                 shown.push_str(text);
             }
-            TextPiece::Control('\t') => shown.push(' '),
-            TextPiece::Control('\r') => replace = true,
-            TextPiece::Control(_) | TextPiece::Sequence(_) => {}
+            TextSegment::Control('\t') => shown.push(' '),
+            TextSegment::Control('\r') => replace = true,
+            TextSegment::Control(_) | TextSegment::Sequence(_) => {}
         }
     }
     shown.trim_end().to_owned()

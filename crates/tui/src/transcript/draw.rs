@@ -28,7 +28,7 @@ pub(super) struct ItemRenderer<'a> {
 
 /// The shape of an item's rows, which determines the empty row between two items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(super) enum ItemSpacing {
     /// A row without an empty row next to others of its kind: a compact call.
     Compact,
     /// A notice.
@@ -39,7 +39,7 @@ pub(super) enum Shape {
     Attached,
 }
 
-impl Shape {
+impl ItemSpacing {
     /// Whether an empty row separates two items.
     pub(super) fn needs_blank_row(before: Option<Self>, after: Self) -> bool {
         match (before, after) {

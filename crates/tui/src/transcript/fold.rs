@@ -9,7 +9,7 @@ use parallax_protocol::shell::Screen;
 use super::answer::Answer;
 use super::item::{Item, LocalItem, ShellItem};
 use super::output::CommandOutput;
-use super::picture::Shown;
+use super::picture::TranscriptImage;
 use super::tool::{CallBody, Tool};
 use super::{Transcript, words};
 
@@ -94,7 +94,7 @@ impl Transcript {
                 self.items.push(Item::notice(level, text));
             }
             EventBody::Image(image) => {
-                self.items.push(Item::Picture(Box::new(Shown::new(image.clone()))));
+                self.items.push(Item::Picture(Box::new(TranscriptImage::new(image.clone()))));
             }
             // These are shown elsewhere on the screen or arrive as separate items.
             EventBody::SessionReady(_)

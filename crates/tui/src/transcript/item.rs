@@ -9,7 +9,7 @@ use parallax_screen::Line;
 
 use super::answer::Answer;
 use super::output::CommandOutput;
-use super::picture::Shown;
+use super::picture::TranscriptImage;
 use super::tool::Tool;
 
 /// An item added by the front end.
@@ -96,7 +96,7 @@ pub(super) enum Item {
     },
     Rows(Arc<[Line]>),
     Sources(Arc<[Citation]>),
-    Picture(Box<Shown>),
+    Picture(Box<TranscriptImage>),
     TurnEnd(Arc<str>),
     Announcement(Arc<str>),
 }

@@ -3,7 +3,7 @@
 use parallax_protocol::event::Level;
 use parallax_screen::{Line, Span, Style, wrap};
 
-use super::draw::{ItemRenderer, Shape};
+use super::draw::{ItemRenderer, ItemSpacing};
 use super::item::{Item, ShellItem};
 use super::{Thoughts, command_rows, source_rows, tool_rows, words};
 use crate::layout::{truncate_text, with_prefix};
@@ -12,39 +12,39 @@ use crate::tokens::{FAILED, TURN_END};
 
 impl ItemRenderer<'_> {
     /// Returns all rows of an item that does not stream, and their shape.
-    pub(super) fn item(&self, item: &Item) -> (Vec<Line>, Shape) {
+    pub(super) fn item(&self, item: &Item) -> (Vec<Line>, ItemSpacing) {
         match item {
             Item::User { text, typed_text } => {
                 let typed = typed_text.as_ref().filter(|_| !self.options.expanded);
-                (self.user(typed.unwrap_or(text)), Shape::Block)
+                (self.user(typed.unwrap_or(text)), ItemSpacing::Block)
             }
-            Item::Answer(answer) => (answer.rows(self), Shape::Block),
-            Item::Thought { text, .. } => (self.thought(text), Shape::Block),
+            Item::Answer(answer) => (answer.rows(self), ItemSpacing::Block),
+            Item::Thought { text, .. } => (self.thought(text), ItemSpacing::Block),
             Item::Tool(tool) => tool_rows::rows(tool, self),
             Item::Shell(shell) if shell.unannounced_lines.is_some() => {
-                (self.shell(shell), Shape::Attached)
+                (self.shell(shell), ItemSpacing::Attached)
             }
-            Item::Shell(shell) => (self.shell(shell), Shape::Block),
-            Item::Notice { level, text } => (self.notice(*level, text), Shape::Notice),
+            Item::Shell(shell) => (self.shell(shell), ItemSpacing::Block),
+            Item::Notice { level, text } => (self.notice(*level, text), ItemSpacing::Notice),
             Item::Remark { sign, label, text } => {
                 let style = self.theme.secondary;
                 (
                     self.hanging_rows(self.sign(sign, label), self.theme.symbol, text, style),
-                    Shape::Notice,
+                    ItemSpacing::Notice,
                 )
             }
-            Item::Picture(shown) => (shown.caption(self), Shape::Notice),
+            Item::Picture(shown) => (shown.caption(self), ItemSpacing::Notice),
             Item::TurnEnd(text) => {
                 let text = truncate_text(text, self.width.saturating_sub(2));
                 let row = Line::styled(format!("{TURN_END} {text}"), self.theme.secondary);
-                (vec![row], Shape::Block)
+                (vec![row], ItemSpacing::Block)
             }
             Item::Announcement(text) => {
-                (wrap(&Line::raw(text.to_string()), self.width, &[]), Shape::Attached)
+                (wrap(&Line::raw(text.to_string()), self.width, &[]), ItemSpacing::Attached)
             }
-            Item::Sources(sources) => (source_rows::rows(sources, self), Shape::Block),
+            Item::Sources(sources) => (source_rows::rows(sources, self), ItemSpacing::Block),
             Item::Rows(rows) => {
-                (rows.iter().flat_map(|row| self.wrapped(row)).collect(), Shape::Block)
+                (rows.iter().flat_map(|row| self.wrapped(row)).collect(), ItemSpacing::Block)
             }
         }
     }
@@ -60,16 +60,18 @@ impl ItemRenderer<'_> {
     }
 
     /// Returns the shape of an item's rows, if it has any.
-    pub(super) fn shape(&self, item: &Item) -> Option<Shape> {
+    pub(super) fn shape(&self, item: &Item) -> Option<ItemSpacing> {
         match item {
             Item::Answer(answer) if !answer.is_shown() => None,
             Item::Thought { .. } if self.options.thoughts == Thoughts::Off => None,
             Item::Thought { text, .. } if text.trim().is_empty() => None,
             Item::Rows(rows) if rows.is_empty() => None,
             Item::Tool(tool) => Some(tool_rows::shape(tool, self.options)),
-            Item::Notice { .. } | Item::Remark { .. } | Item::Picture(_) => Some(Shape::Notice),
-            Item::Announcement(_) => Some(Shape::Attached),
-            _ => Some(Shape::Block),
+            Item::Notice { .. } | Item::Remark { .. } | Item::Picture(_) => {
+                Some(ItemSpacing::Notice)
+            }
+            Item::Announcement(_) => Some(ItemSpacing::Attached),
+            _ => Some(ItemSpacing::Block),
         }
     }
 

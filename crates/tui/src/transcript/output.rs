@@ -5,7 +5,7 @@ use parallax_protocol::shell::Screen;
 use parallax_screen::{Attributes, Color, Line, Span, Style};
 
 use crate::layout::{count, hard_wrap};
-use crate::sanitize::{self, TextPiece};
+use crate::sanitize::{self, TextSegment};
 use crate::theme::Theme;
 
 /// Maximum number of bytes kept, counted from the end.
@@ -106,19 +106,19 @@ fn spans(line: &str, base: Style, set: &mut Style) -> Vec<Span> {
     let mut replace = false;
     for piece in sanitize::pieces(line) {
         match piece {
-            TextPiece::Control('\r') => replace = true,
-            TextPiece::Control('\t') => {
+            TextSegment::Control('\r') => replace = true,
+            TextSegment::Control('\t') => {
                 push(&mut spans, "\t", overlay_style(base, *set), &mut column, &mut replace)
             }
-            TextPiece::Control(_) => {}
-            TextPiece::Sequence(sequence) => {
+            TextSegment::Control(_) => {}
+            TextSegment::Sequence(sequence) => {
                 if let Some(parameters) =
                     sequence.strip_prefix("\u{1b}[").and_then(|rest| rest.strip_suffix('m'))
                 {
                     colour(parameters, set);
                 }
             }
-            TextPiece::Text(text) => {
+            TextSegment::Text(text) => {
                 push(&mut spans, text, overlay_style(base, *set), &mut column, &mut replace)
             }
         }

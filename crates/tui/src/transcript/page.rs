@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use parallax_screen::Line;
 
-use super::draw::{ItemRenderer, Shape};
+use super::draw::{ItemRenderer, ItemSpacing};
 use super::item::Item;
 use super::{Transcript, ViewOptions, read_group};
 use crate::highlight::is_loaded;
@@ -218,17 +218,22 @@ impl Transcript {
             if let Some(group) = group {
                 // The first item has the row of the whole group.
                 if group.start == at {
-                    if Shape::needs_blank_row(self.shape_before(at, draw), Shape::Compact) {
+                    if ItemSpacing::needs_blank_row(
+                        self.shape_before(at, draw),
+                        ItemSpacing::Compact,
+                    ) {
                         rows.push(Line::EMPTY);
                     }
                     rows.push(read_group::row(&self.items[group], draw));
                 }
             } else if let Some(item) = self.items.get_mut(at) {
                 let (more, shape) = match item {
-                    Item::Answer(answer) => (answer.growing_rows(draw), Shape::Block),
+                    Item::Answer(answer) => (answer.growing_rows(draw), ItemSpacing::Block),
                     item => draw.item(item),
                 };
-                if !more.is_empty() && Shape::needs_blank_row(self.shape_before(at, draw), shape) {
+                if !more.is_empty()
+                    && ItemSpacing::needs_blank_row(self.shape_before(at, draw), shape)
+                {
                     rows.push(Line::EMPTY);
                 }
                 rows.extend(more);
@@ -244,7 +249,7 @@ impl Transcript {
     }
 
     /// Returns the shape of the nearest item above that has rows.
-    fn shape_before(&self, at: usize, draw: &ItemRenderer<'_>) -> Option<Shape> {
+    fn shape_before(&self, at: usize, draw: &ItemRenderer<'_>) -> Option<ItemSpacing> {
         self.items.get(..at)?.iter().rev().find_map(|item| draw.shape(item))
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use parallax_protocol::image::Image;
-use parallax_screen::{Drawing, Line, Picture, PictureHead};
+use parallax_screen::{GraphicsCapabilities, ImageHeader, Line, TerminalImage};
 
 use super::draw::ItemRenderer;
 use crate::layout::bytes;
@@ -20,22 +20,22 @@ const SHARE_OF_WINDOW: usize = 3;
 
 /// A picture.
 #[derive(Debug)]
-pub(super) struct Shown {
+pub(super) struct TranscriptImage {
     image: Arc<Image>,
-    state: PictureState,
-    head: Option<PictureHead>,
+    state: ImageState,
+    head: Option<ImageHeader>,
     /// Why it cannot be drawn.
     problem: Option<String>,
 }
 
 #[derive(Debug)]
-enum PictureState {
+enum ImageState {
     /// Not decoded yet.
     Waiting,
     /// Being decoded on a thread.
     Preparing,
     /// Ready to be drawn with its rows.
-    Ready(Arc<Picture>),
+    Ready(Arc<TerminalImage>),
     /// Already drawn, or not to be drawn.
     Settled,
 }
@@ -43,25 +43,29 @@ enum PictureState {
 /// The result of decoding a picture.
 #[derive(Debug)]
 pub(crate) struct DecodedImage {
-    head: Option<PictureHead>,
-    picture: Option<Arc<Picture>>,
+    head: Option<ImageHeader>,
+    picture: Option<Arc<TerminalImage>>,
     problem: Option<String>,
 }
 
 impl DecodedImage {
     /// Decodes a picture and encodes it if the terminal can draw it. Slow.
-    pub(crate) fn new(image: &Image, drawing: Option<&Drawing>, window: (u16, u16)) -> Self {
+    pub(crate) fn new(
+        image: &Image,
+        drawing: Option<&GraphicsCapabilities>,
+        window: (u16, u16),
+    ) -> Self {
         let nothing = |problem: String| Self { head: None, picture: None, problem: Some(problem) };
         let Ok(bytes) = STANDARD.decode(image.data.trim_ascii()) else {
             return nothing("damaged: invalid base64".to_owned());
         };
-        let head = match Picture::head(&bytes) {
+        let head = match TerminalImage::head(&bytes) {
             Ok(head) => head,
             Err(problem) => return nothing(problem.to_string()),
         };
         let columns = usize::from(window.0).saturating_sub(2 * INDENT + 1).max(1);
         let rows = (usize::from(window.1) / SHARE_OF_WINDOW).clamp(1, MAX_ROWS);
-        let drawn = drawing.map(|drawing| Picture::new(&bytes, drawing, (columns, rows)));
+        let drawn = drawing.map(|drawing| TerminalImage::new(&bytes, drawing, (columns, rows)));
         let (picture, problem) = match drawn {
             Some(Ok(picture)) => (Some(Arc::new(picture)), None),
             Some(Err(problem)) => (None, Some(problem.to_string())),
@@ -71,29 +75,29 @@ impl DecodedImage {
     }
 }
 
-impl Shown {
+impl TranscriptImage {
     pub(super) fn new(image: Image) -> Self {
-        Self { image: Arc::new(image), state: PictureState::Waiting, head: None, problem: None }
+        Self { image: Arc::new(image), state: ImageState::Waiting, head: None, problem: None }
     }
 
     /// Whether its rows are not known yet.
     pub(super) fn is_open(&self) -> bool {
-        matches!(self.state, PictureState::Waiting | PictureState::Preparing)
+        matches!(self.state, ImageState::Waiting | ImageState::Preparing)
     }
 
     /// Whether it is being decoded.
     pub(super) fn is_preparing(&self) -> bool {
-        matches!(self.state, PictureState::Preparing)
+        matches!(self.state, ImageState::Preparing)
     }
 
     /// Whether it must be decoded.
     pub(super) fn is_waiting(&self) -> bool {
-        matches!(self.state, PictureState::Waiting)
+        matches!(self.state, ImageState::Waiting)
     }
 
     /// Begins to decode it. Returns its bytes.
     pub(super) fn prepare(&mut self) -> Arc<Image> {
-        self.state = PictureState::Preparing;
+        self.state = ImageState::Preparing;
         Arc::clone(&self.image)
     }
 
@@ -104,13 +108,13 @@ impl Shown {
             return false;
         }
         (self.head, self.problem) = (came.head, came.problem);
-        self.state = came.picture.map_or(PictureState::Settled, PictureState::Ready);
+        self.state = came.picture.map_or(ImageState::Settled, ImageState::Ready);
         true
     }
 
     /// Skips drawing it.
     pub(super) fn skip(&mut self) {
-        self.state = PictureState::Settled;
+        self.state = ImageState::Settled;
     }
 
     /// Returns the caption row.
@@ -121,7 +125,7 @@ impl Shown {
             text.push_str(" · ");
         }
         match self.head {
-            Some(PictureHead { kind, width, height }) => {
+            Some(ImageHeader { kind, width, height }) => {
                 text.push_str(&format!("{}, {width}×{height}", kind.name()));
             }
             None => text.push_str(&sanitize::one_row(&self.image.mime_type)),
@@ -142,8 +146,7 @@ impl Shown {
     /// Returns all rows, including the picture the first time.
     pub(super) fn take(&mut self, draw: &ItemRenderer<'_>) -> Vec<Line> {
         let mut rows = self.caption(draw);
-        if let PictureState::Ready(picture) =
-            std::mem::replace(&mut self.state, PictureState::Settled)
+        if let ImageState::Ready(picture) = std::mem::replace(&mut self.state, ImageState::Settled)
         {
             rows.extend(picture.lines(INDENT));
         }

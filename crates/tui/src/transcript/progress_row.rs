@@ -1,6 +1,6 @@
 //! The progress of a call: a bar if the server reports a total, else the amount done.
 
-use parallax_protocol::tool::Advance;
+use parallax_protocol::tool::ProgressUpdate;
 use parallax_screen::{Line, Span};
 
 use super::draw::{ItemRenderer, truncate_row};
@@ -12,7 +12,7 @@ const CELLS: usize = 24;
 const NARROW: usize = 36;
 
 /// Returns the progress row of a call.
-pub(super) fn row(advance: &Advance, draw: &ItemRenderer<'_>) -> Line {
+pub(super) fn row(advance: &ProgressUpdate, draw: &ItemRenderer<'_>) -> Line {
     let theme = draw.theme;
     let Some(percent) = advance.percent() else {
         let text = sanitize::one_row(&advance.to_string()).into_owned();

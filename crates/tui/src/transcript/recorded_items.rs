@@ -11,7 +11,7 @@ use super::Transcript;
 use super::answer::Answer;
 use super::item::{Item, LocalItem, ShellItem};
 use super::output::CommandOutput;
-use super::picture::Shown;
+use super::picture::TranscriptImage;
 use super::tool::Tool;
 use super::words;
 
@@ -157,7 +157,7 @@ impl Transcript {
                     }
                     Item::Tool(Box::new(tool))
                 }
-                RecordedItem::Image(image) => Item::Picture(Box::new(Shown::new(image))),
+                RecordedItem::Image(image) => Item::Picture(Box::new(TranscriptImage::new(image))),
                 RecordedItem::Ended { reason, detail } => {
                     match words::describe_recorded_end(&reason, detail.as_deref()) {
                         Some((level, text)) => Item::notice(level, text),

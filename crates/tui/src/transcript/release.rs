@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use parallax_screen::Line;
 
-use super::draw::{ItemRenderer, Shape};
+use super::draw::{ItemRenderer, ItemSpacing};
 use super::item::Item;
 use super::{GrammarWait, Thoughts, Transcript, read_group, tool_rows};
 use crate::highlight;
@@ -25,10 +25,10 @@ impl Transcript {
                     break;
                 }
                 if read_group::find_group(&self.items, run.start).is_some() {
-                    if Shape::needs_blank_row(self.last_shape, Shape::Compact) {
+                    if ItemSpacing::needs_blank_row(self.last_shape, ItemSpacing::Compact) {
                         rows.push(Line::EMPTY);
                     }
-                    self.last_shape = Some(Shape::Compact);
+                    self.last_shape = Some(ItemSpacing::Compact);
                     rows.push(read_group::row(&self.items[run.clone()], &draw));
                     self.committed_items = run.end;
                     continue;
@@ -47,13 +47,13 @@ impl Transcript {
             let (more, shape) = match item {
                 Item::Answer(answer) => {
                     first = !answer.is_committed();
-                    (answer.take_finished(&draw), Shape::Block)
+                    (answer.take_finished(&draw), ItemSpacing::Block)
                 }
-                Item::Picture(shown) => (shown.take(&draw), Shape::Notice),
+                Item::Picture(shown) => (shown.take(&draw), ItemSpacing::Notice),
                 item => draw.item(item),
             };
             if !more.is_empty() {
-                if first && Shape::needs_blank_row(self.last_shape, shape) {
+                if first && ItemSpacing::needs_blank_row(self.last_shape, shape) {
                     rows.push(Line::EMPTY);
                 }
                 self.last_shape = Some(shape);
@@ -92,7 +92,7 @@ impl Transcript {
         }
         // Finished boxes that wait for one above them take rows too.
         let boxes = self.items.iter().skip(self.committed_items).filter(|item| match item {
-            Item::Tool(tool) => tool_rows::shape(tool, self.options) == Shape::Block,
+            Item::Tool(tool) => tool_rows::shape(tool, self.options) == ItemSpacing::Block,
             item => item.is_animated(),
         });
         let boxes = boxes.count().max(1);
@@ -110,10 +110,10 @@ impl Transcript {
                 continue;
             }
             if let Some(group) = read_group::find_group(&self.items, index).filter(|_| groups) {
-                if Shape::needs_blank_row(shape_before, Shape::Compact) {
+                if ItemSpacing::needs_blank_row(shape_before, ItemSpacing::Compact) {
                     rows.push(Line::EMPTY);
                 }
-                shape_before = Some(Shape::Compact);
+                shape_before = Some(ItemSpacing::Compact);
                 rows.push(read_group::row(&self.items[group.clone()], &draw));
                 grouped = group.end;
                 continue;
@@ -127,7 +127,7 @@ impl Transcript {
                     if is_committed {
                         shape_before = None;
                     }
-                    (more, Shape::Block)
+                    (more, ItemSpacing::Block)
                 }
                 Item::Thought { open: true, .. } if self.options.thoughts != Thoughts::Full => {
                     continue;
@@ -148,7 +148,7 @@ impl Transcript {
             if more.is_empty() {
                 continue;
             }
-            if Shape::needs_blank_row(shape_before, shape) {
+            if ItemSpacing::needs_blank_row(shape_before, shape) {
                 rows.push(Line::EMPTY);
             }
             shape_before = Some(shape);
@@ -156,7 +156,7 @@ impl Transcript {
         }
         if let Some(retry) = &mut self.retry {
             let text = retry.text(now_ms);
-            if Shape::needs_blank_row(shape_before, Shape::Notice) {
+            if ItemSpacing::needs_blank_row(shape_before, ItemSpacing::Notice) {
                 rows.push(Line::EMPTY);
             }
             let sign = draw.sign(crate::tokens::RETRY, "Retry:");

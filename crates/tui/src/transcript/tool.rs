@@ -11,7 +11,7 @@ use parallax_protocol::op::ApprovalResponse;
 use parallax_protocol::policy::Decision;
 use parallax_protocol::shell::Screen;
 use parallax_protocol::store::CallDetails;
-use parallax_protocol::tool::{Advance, Display, FileDiff, Todo, ToolErrorKind, ToolKind};
+use parallax_protocol::tool::{Display, FileDiff, ProgressUpdate, Todo, ToolErrorKind, ToolKind};
 use parallax_protocol::untrusted::without_marks;
 
 use super::describe;
@@ -47,7 +47,7 @@ pub(super) struct Tool {
 /// The state of a call.
 #[derive(Debug)]
 pub(super) enum CallProgress {
-    Open(Open),
+    Open(ActiveCall),
     Done(FinishedCall),
     /// The turn ended without a result.
     Abandoned,
@@ -55,13 +55,13 @@ pub(super) enum CallProgress {
 
 /// A call in progress.
 #[derive(Debug, Default)]
-pub(super) struct Open {
+pub(super) struct ActiveCall {
     pub(super) stage: Stage,
     pub(super) output: CommandOutput,
     /// The progress of the subagent that it started.
     pub(super) agent: Option<Arc<AgentProgress>>,
     /// The progress reported by the server.
-    pub(super) advance: Option<Advance>,
+    pub(super) advance: Option<ProgressUpdate>,
     /// When it was first shown as running.
     pub(super) since_ms: Option<u64>,
     /// When a confirmation for the call began, if it had already been running.
@@ -110,7 +110,7 @@ pub(super) enum CallBody {
     Topic(Topic),
 }
 
-impl Open {
+impl ActiveCall {
     /// Whether there is more to show than the title.
     pub(super) fn has_details(&self) -> bool {
         !self.output.is_empty() || self.agent.is_some() || self.advance.is_some()
@@ -123,7 +123,7 @@ impl Tool {
             name: start.name.clone(),
             title: describe::arguments(&start.name, &start.args),
             command: describe::command(&start.name, &start.args),
-            state: CallProgress::Open(Open::default()),
+            state: CallProgress::Open(ActiveCall::default()),
             args: Some(start.args.clone()),
         }
     }
@@ -230,7 +230,7 @@ impl Tool {
     }
 
     /// Updates the progress reported by the server.
-    pub(super) fn advance(&mut self, advance: &Advance) {
+    pub(super) fn advance(&mut self, advance: &ProgressUpdate) {
         if let CallProgress::Open(open) = &mut self.state {
             open.stage = Stage::Running;
             open.advance = Some(advance.clone());

@@ -5,8 +5,8 @@ use parallax_protocol::tool::{Todo, TodoStatus, ToolKind};
 use parallax_screen::{Attributes, Line, Span, Style, text_width, wrap};
 
 use super::describe;
-use super::draw::{ItemRenderer, Shape, truncate_row};
-use super::tool::{CallBody, CallProgress, FinishedCall, Open, Stage, Tool};
+use super::draw::{ItemRenderer, ItemSpacing, truncate_row};
+use super::tool::{ActiveCall, CallBody, CallProgress, FinishedCall, Stage, Tool};
 use super::words::seconds;
 use super::{ViewOptions, agent_rows, command_rows, progress_row, topic_rows};
 use crate::diff_view::{self, DiffOptions};
@@ -24,22 +24,22 @@ const ERROR_ROWS: usize = 8;
 const SHORT_NOTE: usize = 10;
 
 /// Returns the rows of a call and their shape.
-pub(super) fn rows(tool: &Tool, draw: &ItemRenderer<'_>) -> (Vec<Line>, Shape) {
+pub(super) fn rows(tool: &Tool, draw: &ItemRenderer<'_>) -> (Vec<Line>, ItemSpacing) {
     let (rows, border) = match &tool.state {
         CallProgress::Open(open) => {
             return (open_rows(tool, open, draw), shape(tool, draw.options));
         }
         CallProgress::Abandoned => {
             let sign = Span::styled(draw.sign(CANCELLED, "cancelled:"), draw.theme.secondary);
-            return (head(tool, sign, "", true, draw.width, draw), Shape::Compact);
+            return (head(tool, sign, "", true, draw.width, draw), ItemSpacing::Compact);
         }
         CallProgress::Done(FinishedCall { body: CallBody::Topic(topic), .. }) => {
             return (topic_rows::rows(topic, draw), shape(tool, draw.options));
         }
-        CallProgress::Done(done) if shape(tool, draw.options) == Shape::Compact => {
+        CallProgress::Done(done) if shape(tool, draw.options) == ItemSpacing::Compact => {
             let mut rows = compact(tool, done, draw);
             rows.extend(instruction_rows(done, draw.width, draw));
-            return (rows, Shape::Compact);
+            return (rows, ItemSpacing::Compact);
         }
         CallProgress::Done(done) => done_rows(tool, done, draw),
     };
@@ -47,12 +47,12 @@ pub(super) fn rows(tool: &Tool, draw: &ItemRenderer<'_>) -> (Vec<Line>, Shape) {
 }
 
 /// Returns the shape without rendering rows.
-pub(super) fn shape(tool: &Tool, options: ViewOptions) -> Shape {
+pub(super) fn shape(tool: &Tool, options: ViewOptions) -> ItemSpacing {
     let whole = options.boxes_results;
     let CallProgress::Done(done) = &tool.state else {
         return match &tool.state {
-            CallProgress::Open(open) if open.has_details() => Shape::Block,
-            _ => Shape::Compact,
+            CallProgress::Open(open) if open.has_details() => ItemSpacing::Block,
+            _ => ItemSpacing::Compact,
         };
     };
     let body = match &done.body {
@@ -70,12 +70,12 @@ pub(super) fn shape(tool: &Tool, options: ViewOptions) -> Shape {
     let command = done.kind == Some(ToolKind::Execute) && done.exit_code.is_some();
     let keeps = matches!(done.body, CallBody::Output(_) | CallBody::Agent(_));
     if done.status == ToolStatus::Cancelled && !keeps {
-        return Shape::Compact;
+        return ItemSpacing::Compact;
     }
     if done.unannounced_lines.is_some() {
-        return Shape::Attached;
+        return ItemSpacing::Attached;
     }
-    if body || failed || command { Shape::Block } else { Shape::Compact }
+    if body || failed || command { ItemSpacing::Block } else { ItemSpacing::Compact }
 }
 
 /// Returns the sign, name, title, and note: in one row, except for commands.
@@ -128,7 +128,7 @@ fn head(
     vec![truncate_row(&line, columns)]
 }
 
-fn open_rows(tool: &Tool, open: &Open, draw: &ItemRenderer<'_>) -> Vec<Line> {
+fn open_rows(tool: &Tool, open: &ActiveCall, draw: &ItemRenderer<'_>) -> Vec<Line> {
     let theme = draw.theme;
     let (sign, style) = match open.stage {
         Stage::Pending => (draw.sign(IDLE, "pending:"), theme.secondary),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use parallax_protocol::Object;
-use parallax_protocol::content::{PartView, Sealed};
+use parallax_protocol::content::{PartView, SealedContent};
 use serde_json::Value;
 
 /// A call and its result.
@@ -31,7 +31,9 @@ impl CallResult {
 }
 
 /// Returns all calls with results, in order.
-pub(crate) fn answered_calls<'a>(contents: impl Iterator<Item = &'a Sealed>) -> Vec<CallResult> {
+pub(crate) fn answered_calls<'a>(
+    contents: impl Iterator<Item = &'a SealedContent>,
+) -> Vec<CallResult> {
     let mut found = Vec::new();
     let mut open: Vec<(String, Object)> = Vec::new();
     for (index, sealed) in contents.enumerate() {

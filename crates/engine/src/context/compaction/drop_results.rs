@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use parallax_protocol::context::ResultPlace;
+use parallax_protocol::context::ResultLocation;
 use parallax_protocol::event::{Compaction, CompactionCause, CompactionMethod, Level};
 
 use super::call_results::answered_calls;
@@ -18,7 +18,7 @@ const DROPPED_NOTE: &str = "[The user dropped this result.";
 impl Compactor<'_> {
     /// Replaces results with notes. This is a compaction: it is recorded, reported, and can be
     /// undone.
-    pub(super) async fn drop_results(&mut self, places: Vec<ResultPlace>) {
+    pub(super) async fn drop_results(&mut self, places: Vec<ResultLocation>) {
         for place in &places {
             // A dropped result cannot stay pinned.
             self.conversation.history_mut().pin(*place, false);
@@ -70,7 +70,7 @@ impl Compactor<'_> {
             let rest = text.strip_prefix(ACTIVATED).unwrap_or_default();
             rest.split('"').next().is_some_and(|it| it.eq_ignore_ascii_case(name))
         };
-        let places: Vec<ResultPlace> = answered_calls(view.iter().map(|entry| &entry.content))
+        let places: Vec<ResultLocation> = answered_calls(view.iter().map(|entry| &entry.content))
             .into_iter()
             .filter(|call| is_meant(&call.text))
             .filter_map(|call| position_of_result(view, &call))
@@ -84,9 +84,9 @@ impl Compactor<'_> {
     }
 
     /// Pins or unpins a result.
-    pub(super) fn pin(&mut self, position: ResultPlace, on: bool) {
+    pub(super) fn pin(&mut self, position: ResultLocation, on: bool) {
         let calls = answered_calls(self.conversation.history().contents().iter());
-        let is_there = |place: ResultPlace| {
+        let is_there = |place: ResultLocation| {
             calls.iter().any(|call| call.content == place.content && call.part == place.part)
         };
         if is_there(position) {

@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use parallax_protocol::Object;
 use parallax_protocol::content::{Content, Part, PartView};
-use parallax_protocol::context::ResultPlace;
+use parallax_protocol::context::ResultLocation;
 use parallax_protocol::tool::ToolKind;
 use serde_json::Value;
 
@@ -68,7 +68,7 @@ pub(crate) fn shorten(
     view: &[ViewEntry],
     limits: MaskingLimits,
     kinds: &HashMap<String, ToolKind>,
-    pins: &BTreeSet<ResultPlace>,
+    pins: &BTreeSet<ResultLocation>,
     save_output: Option<&SaveOutput>,
 ) -> Option<Vec<ViewEntry>> {
     let calls = answered_calls(view.iter().map(|entry| &entry.content));
@@ -136,7 +136,7 @@ pub(crate) fn mask_newest_results(
     view: &[ViewEntry],
     over: u64,
     kinds: &HashMap<String, ToolKind>,
-    pins: &BTreeSet<ResultPlace>,
+    pins: &BTreeSet<ResultLocation>,
     save_output: Option<&SaveOutput>,
 ) -> Option<Vec<ViewEntry>> {
     let newest = view.len().checked_sub(1)?;
@@ -176,9 +176,9 @@ pub(crate) fn mask_newest_results(
 }
 
 /// Returns the position of a call's result among all contents.
-pub(crate) fn position_of_result(view: &[ViewEntry], call: &CallResult) -> Option<ResultPlace> {
+pub(crate) fn position_of_result(view: &[ViewEntry], call: &CallResult) -> Option<ResultLocation> {
     let content = view.get(call.content)?.origin.content_index()?;
-    Some(ResultPlace { content, part: call.part })
+    Some(ResultLocation { content, part: call.part })
 }
 
 /// Returns the view with results replaced by other texts, by entry and part.

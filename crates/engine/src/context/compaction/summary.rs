@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use parallax_protocol::content::{Content, Part, PartView, Role, SYNTHETIC_SIGNATURE};
-use parallax_protocol::context::ResultPlace;
-use parallax_protocol::store::PromptMark;
+use parallax_protocol::context::ResultLocation;
+use parallax_protocol::store::RewindTarget;
 use serde_json::Value;
 
 use super::call_results::{CallResult, FileActivity};
@@ -31,7 +31,7 @@ const ACTIONS: usize = 30;
 
 /// Facts about the dropped part that are copied verbatim.
 #[derive(Debug, Default)]
-pub(crate) struct HistoryFacts {
+pub(crate) struct PreservedDetails {
     /// The session context and notes about its changes.
     context: Vec<String>,
     /// The dropped prompts, as typed, oldest first.
@@ -43,12 +43,12 @@ pub(crate) struct HistoryFacts {
     documents: Vec<(&'static str, String)>,
 }
 
-impl HistoryFacts {
+impl PreservedDetails {
     /// Collects the facts: `calls` are those of the whole session.
     pub(crate) fn collect(
         view: &[ViewEntry],
         split: HistorySplit,
-        marks: &[PromptMark],
+        marks: &[RewindTarget],
         calls: &[CallResult],
         files: BTreeMap<String, FileActivity>,
         pinned: &PinnedResults<'_>,
@@ -70,14 +70,14 @@ impl HistoryFacts {
                 context.push(text);
             }
         }
-        let stays = |mark: &&PromptMark| {
+        let stays = |mark: &&RewindTarget| {
             let remaining = view.iter().enumerate().filter(|(index, _)| !split.is_dropped(*index));
             let mut indexes = remaining.filter_map(|(_, entry)| entry.origin.content_index());
             indexes.any(|at| at == mark.at)
         };
         let mut left = pinned.characters;
         let pinned = calls.iter().filter(|call| {
-            let position = ResultPlace { content: call.content, part: call.part };
+            let position = ResultLocation { content: call.content, part: call.part };
             let remaining = view.iter().enumerate().filter(|(index, _)| !split.is_dropped(*index));
             let mut indexes = remaining.filter_map(|(_, entry)| entry.origin.content_index());
             pinned.pins.contains(&position) && !indexes.any(|at| at == call.content)
@@ -156,7 +156,7 @@ impl HistoryFacts {
 
 /// The user's pinned results.
 pub(crate) struct PinnedResults<'a> {
-    pub(crate) pins: &'a BTreeSet<ResultPlace>,
+    pub(crate) pins: &'a BTreeSet<ResultLocation>,
     /// Characters that all pinned results may have.
     pub(crate) characters: usize,
 }
@@ -181,7 +181,7 @@ fn preface(entry: &ViewEntry, typed: Option<&str>) -> Option<String> {
 pub(crate) fn replace(
     view: &[ViewEntry],
     split: HistorySplit,
-    facts: &HistoryFacts,
+    facts: &PreservedDetails,
     summary: &str,
 ) -> Vec<ViewEntry> {
     let mut parts = Vec::new();

@@ -8,7 +8,7 @@ const MAX_COMBINATIONS: usize = 16;
 
 /// A part of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum ValuePiece {
+pub(super) enum ValueSegment {
     /// Known text.
     Text(String),
     /// Source text whose value is known only at run time.
@@ -16,7 +16,7 @@ pub(super) enum ValuePiece {
 }
 
 /// A value: one entry for each element of an array, otherwise one entry.
-pub(super) type Value = Vec<Vec<ValuePiece>>;
+pub(super) type Value = Vec<Vec<ValueSegment>>;
 
 /// Every value that a variable may have somewhere in the line. Which value applies at a position is
 /// not tracked; all combinations are tried.
@@ -35,7 +35,7 @@ impl Variables {
     }
 
     pub(super) fn add_text(&mut self, name: &str, text: &str) {
-        self.add(name, vec![vec![ValuePiece::Text(text.to_owned())]]);
+        self.add(name, vec![vec![ValueSegment::Text(text.to_owned())]]);
     }
 
     /// Returns the value in the current combination.

@@ -5,7 +5,7 @@ use super::super::ansi;
 use super::super::line::Word;
 use super::super::variable_name::is_name;
 use super::output::PrintedText;
-use super::variables::{Value, ValuePiece, Variables};
+use super::variables::{Value, ValueSegment, Variables};
 use super::{braces, printed_text};
 
 /// The default word separators, used if the line does not set `IFS`.
@@ -28,37 +28,37 @@ pub(super) fn words(word: &Word, variables: &Variables, depth: usize) -> Vec<Wor
 
 /// Expands the value of an assignment or the text of a here-string, without splitting it into
 /// words.
-pub(super) fn value(source: &str, variables: &Variables, depth: usize) -> Vec<ValuePiece> {
+pub(super) fn value(source: &str, variables: &Variables, depth: usize) -> Vec<ValueSegment> {
     let mut scanner = Scanner { splits: false, ..Scanner::new(variables, depth) };
     scanner.scan(source, false);
     pieces(scanner)
 }
 
 /// Expands the body of a here-document.
-pub(super) fn body(source: &str, variables: &Variables, depth: usize) -> Vec<ValuePiece> {
+pub(super) fn body(source: &str, variables: &Variables, depth: usize) -> Vec<ValueSegment> {
     let mut scanner = Scanner { is_body: true, ..Scanner::new(variables, depth) };
     scanner.scan(source, true);
     pieces(scanner)
 }
 
 /// Returns the text of the pieces if all of them are known.
-pub(super) fn text(pieces: &[ValuePiece]) -> Option<String> {
-    let known = |piece: &ValuePiece| match piece {
-        ValuePiece::Text(text) => Some(text.clone()),
-        ValuePiece::Source(_) => None,
+pub(super) fn text(pieces: &[ValueSegment]) -> Option<String> {
+    let known = |piece: &ValueSegment| match piece {
+        ValueSegment::Text(text) => Some(text.clone()),
+        ValueSegment::Source(_) => None,
     };
     pieces.iter().map(known).collect()
 }
 
 /// Returns the pieces as source text.
-pub(super) fn source(pieces: &[ValuePiece]) -> String {
-    let written = |piece: &ValuePiece| match piece {
-        ValuePiece::Text(text) | ValuePiece::Source(text) => text.clone(),
+pub(super) fn source(pieces: &[ValueSegment]) -> String {
+    let written = |piece: &ValueSegment| match piece {
+        ValueSegment::Text(text) | ValueSegment::Source(text) => text.clone(),
     };
     pieces.iter().map(written).collect()
 }
 
-fn pieces(scanner: Scanner<'_>) -> Vec<ValuePiece> {
+fn pieces(scanner: Scanner<'_>) -> Vec<ValueSegment> {
     let fields = scanner.into_fields();
     fields.into_iter().flat_map(|field| field.parts).map(|part| part.piece).collect()
 }
@@ -72,27 +72,27 @@ struct Field {
 
 #[derive(Debug)]
 struct FieldPart {
-    piece: ValuePiece,
+    piece: ValueSegment,
     quoted: bool,
 }
 
 impl Field {
     fn push(&mut self, text: &str, quoted: bool) {
         self.quoted |= quoted;
-        if let Some(FieldPart { piece: ValuePiece::Text(last), quoted: same }) =
+        if let Some(FieldPart { piece: ValueSegment::Text(last), quoted: same }) =
             self.parts.last_mut()
             && *same == quoted
         {
             last.push_str(text);
             return;
         }
-        self.parts.push(FieldPart { piece: ValuePiece::Text(text.to_owned()), quoted });
+        self.parts.push(FieldPart { piece: ValueSegment::Text(text.to_owned()), quoted });
     }
 
     fn word(&self) -> Word {
         let known = self.parts.iter().map(|part| match &part.piece {
-            ValuePiece::Text(text) => Some(text.as_str()),
-            ValuePiece::Source(_) => None,
+            ValueSegment::Text(text) => Some(text.as_str()),
+            ValueSegment::Source(_) => None,
         });
         Word {
             text: known.collect(),
@@ -106,11 +106,11 @@ impl Field {
 fn written(part: &FieldPart) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "_-./:=,+@%^".contains(c);
     match &part.piece {
-        ValuePiece::Text(text) if part.quoted && !text.chars().all(is_plain) => {
+        ValueSegment::Text(text) if part.quoted && !text.chars().all(is_plain) => {
             format!("'{}'", text.replace('\'', "'\\''"))
         }
-        ValuePiece::Source(source) if part.quoted => format!("\"{source}\""),
-        ValuePiece::Text(text) | ValuePiece::Source(text) => text.clone(),
+        ValueSegment::Source(source) if part.quoted => format!("\"{source}\""),
+        ValueSegment::Text(text) | ValueSegment::Source(text) => text.clone(),
     }
 }
 
@@ -198,7 +198,7 @@ impl<'v> Scanner<'v> {
     fn unknown(&mut self, source: String, quoted: bool) {
         let field = self.field();
         field.quoted |= quoted;
-        field.parts.push(FieldPart { piece: ValuePiece::Source(source), quoted });
+        field.parts.push(FieldPart { piece: ValueSegment::Source(source), quoted });
     }
 
     /// Reads `$'…'` and returns its length in bytes.
@@ -321,8 +321,8 @@ impl<'v> Scanner<'v> {
             }
             for piece in element {
                 match piece {
-                    ValuePiece::Source(source) => self.unknown(source.clone(), quoted),
-                    ValuePiece::Text(text) => self.push_expanded(text, quoted),
+                    ValueSegment::Source(source) => self.unknown(source.clone(), quoted),
+                    ValueSegment::Text(text) => self.push_expanded(text, quoted),
                 }
             }
         }

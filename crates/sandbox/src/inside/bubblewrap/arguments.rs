@@ -10,7 +10,7 @@ use rustix::fs::{Mode, OFlags, ResolveFlags, fstat, ftruncate, futimens, openat2
 use rustix::io::Errno;
 
 use crate::inside::bubblewrap_job::Tree;
-use crate::inside::failure::{SandboxFailure, SandboxResult, WithFailureContext as _};
+use crate::inside::failure::{FailureContextExt as _, SandboxFailure, SandboxResult};
 use crate::inside::host_environment::HostEnvironment;
 use crate::inside::{layout, mounts, overmounts};
 use crate::plan::{Network, PlaceholderFile, Plan};

@@ -11,7 +11,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use crate::inside::bubblewrap_job::{BwrapJob, Tree};
-use crate::inside::failure::{SandboxFailure, SandboxResult, WithFailureContext as _};
+use crate::inside::failure::{FailureContextExt as _, SandboxFailure, SandboxResult};
 use crate::inside::mounts::strip_root;
 use std::os::fd::OwnedFd;
 

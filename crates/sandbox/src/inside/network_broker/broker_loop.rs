@@ -25,7 +25,7 @@ use super::message::{self, SendmsgArguments};
 use super::metadata::WritableFiles;
 use super::processes;
 use super::servers::{self, SessionProcesses};
-use crate::inside::failure::{SandboxResult, WithFailureContext as _};
+use crate::inside::failure::{FailureContextExt as _, SandboxResult};
 use crate::inside::kernel;
 use crate::inside::kernel::notify::{self, Notice, NotifyReply};
 use crate::plan::{Network, Plan};

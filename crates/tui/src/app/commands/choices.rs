@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::app::App;
 use crate::app::effect::Effect;
-use crate::components::dialog_stack::{Overlay, Purpose};
+use crate::components::dialog_stack::{DialogPurpose, Overlay};
 use crate::dialog::{ListDialog, ListItem};
 use crate::editors;
 use crate::theme_choice as theme;
@@ -25,7 +25,7 @@ pub(crate) fn editor_dialog(app: &mut App) {
         });
         let list = ListDialog::new("Select an editor", items.collect());
         let now = app.settings.preferred_editor.clone().unwrap_or_default();
-        app.open(Overlay::list(Purpose::Editor, list.at(&now)));
+        app.open(Overlay::list(DialogPurpose::Editor, list.at(&now)));
     });
 }
 
@@ -71,7 +71,7 @@ pub(crate) fn permissions_dialog(app: &mut App) {
                 ];
                 let list = ListDialog::new("Trusted folder", items)
                     .intro(vec![Line::styled(now, app.theme.text)]);
-                app.open(Overlay::list(Purpose::Permissions, list));
+                app.open(Overlay::list(DialogPurpose::Permissions, list));
             }
         },
     );
@@ -125,7 +125,7 @@ pub(crate) fn theme_dialog(app: &mut App) {
         .hint("↑↓ preview · enter save · tab change scope · esc cancel")
         .at(&app.theme.name);
     let before = Box::new(app.theme.clone());
-    app.open(Overlay::list(Purpose::Theme(before), list));
+    app.open(Overlay::list(DialogPurpose::Theme(before), list));
 }
 
 /// `/theme NAME`, or the path of a theme file.

@@ -9,7 +9,7 @@ use crate::app::App;
 use crate::app::commands::completions;
 use crate::app::effect::Effect;
 use crate::components::command_catalog::LoadedCommands;
-use crate::components::dialog_stack::{Overlay, Purpose};
+use crate::components::dialog_stack::{DialogPurpose, Overlay};
 use crate::dialog::{ListDialog, ListItem};
 
 /// Reloads the custom commands on a thread.
@@ -74,7 +74,7 @@ fn approve(app: &mut App, prepared: PreparedCommand) {
     let title = format!("/{} wants to run shell commands", prepared.name());
     app.catalog.await_approval(prepared);
     let list = ListDialog::new(title, items).intro(rows);
-    app.open(Overlay::list(Purpose::CustomShell, list));
+    app.open(Overlay::list(DialogPurpose::CustomShell, list));
 }
 
 /// Handles the answer to the approval request.

@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::app::App;
 use crate::app::effect::Effect;
-use crate::components::dialog_stack::{Overlay, Purpose};
+use crate::components::dialog_stack::{DialogPurpose, Overlay};
 use crate::components::editor_link::EditorDiff;
 use crate::dialog::{ListDialog, ListItem};
 use crate::layout::plain_rows;
@@ -46,7 +46,7 @@ pub(crate) fn companion_changed(app: &mut App, snapshot: CompanionSnapshot) {
 pub(crate) fn apply_editor_trust(app: &mut App, snapshot: &CompanionSnapshot) {
     let Some(is_trusted) = snapshot.is_trusted else { return };
     let name = crate::sanitize::one_row(snapshot.editor_name()).into_owned();
-    if matches!(app.dialogs.purpose(), Some(Purpose::Trust)) {
+    if matches!(app.dialogs.purpose(), Some(DialogPurpose::Trust)) {
         if is_trusted {
             app.dialogs.close();
             app.info(format!("Trusted for this session, because {name} trusts this folder."));
@@ -152,7 +152,7 @@ pub(crate) fn offer_connection(app: &mut App) {
         ListItem::new("never", "No, and don't ask again", "`/ide enable` connects later"),
     ];
     let list = ListDialog::new(format!("Connect to {}?", editor.name), items);
-    app.open_automatically(Overlay::list(Purpose::Ide, list));
+    app.open_automatically(Overlay::list(DialogPurpose::Ide, list));
 }
 
 /// Handles the answer to that dialog.

@@ -15,7 +15,7 @@ use crate::app::commands::{info, skills_and_hooks};
 use crate::app::effect::Effect;
 use crate::commands::SlashCommand;
 use crate::components::consent_queue::Consent;
-use crate::components::dialog_stack::{Overlay, Purpose};
+use crate::components::dialog_stack::{DialogPurpose, Overlay};
 use crate::dialog::{Field, FieldDialog, ListDialog, ListItem};
 use crate::sanitize::sanitize;
 use crate::tokens::IDLE;
@@ -212,7 +212,7 @@ fn ask_consent(app: &mut App, title: String, lines: &[String], consent: Consent)
 
 /// Opens the next consent dialog if none is open.
 fn next_consent(app: &mut App) {
-    let is_open = app.dialogs.purpose() == Some(&Purpose::Consent);
+    let is_open = app.dialogs.purpose() == Some(&DialogPurpose::Consent);
     if is_open {
         return;
     }
@@ -325,7 +325,7 @@ fn configure(app: &mut App, name: &str, setting: Option<&str>) {
             });
             let title = format!("Settings of `{}`", extension.name());
             let list = ListDialog::new(title, items.collect());
-            let purpose = Purpose::ExtensionSettings(extension.name().to_owned());
+            let purpose = DialogPurpose::ExtensionSettings(extension.name().to_owned());
             app.open(Overlay::list(purpose, list));
         },
     );
@@ -348,7 +348,8 @@ fn open_value(app: &mut App, extension: &Extension, setting: &str) {
     let field = if known.sensitive { Field::new_masked() } else { Field::default() };
     let intro = vec![sanitize(&known.description), "Leave empty to clear the value.".to_owned()];
     let dialog = FieldDialog::new(sanitize(&known.name), intro, field);
-    let purpose = Purpose::ExtensionValue(extension.name().to_owned(), known.variable.clone());
+    let purpose =
+        DialogPurpose::ExtensionValue(extension.name().to_owned(), known.variable.clone());
     app.open(Overlay::field(purpose, dialog));
 }
 

@@ -2,7 +2,7 @@
 
 use parallax_protocol::built_in_tools::built_in_tool;
 use parallax_protocol::policy::{ApprovalMode, Decision};
-use parallax_screen::{Drawing, Graphics, Line, Span, wrap};
+use parallax_screen::{GraphicsCapabilities, GraphicsProtocol, Line, Span, wrap};
 use parallax_sdk::OpenSession;
 use parallax_sdk::RuleRow;
 use parallax_sdk::about::{About, ToolRow};
@@ -11,7 +11,7 @@ use parallax_sdk::agents::GUIDE;
 use crate::app::App;
 use crate::app::effect::Effect;
 use crate::commands::{NAME_COLUMNS, TABLE, available_names};
-use crate::components::dialog_stack::{Overlay, Purpose};
+use crate::components::dialog_stack::{DialogPurpose, Overlay};
 use crate::dialog::{ListDialog, ListItem, Panel, PanelText};
 use crate::keymap::KeyCommand;
 use crate::layout::{plain_rows, two_columns};
@@ -40,7 +40,7 @@ pub(crate) fn about(app: &mut App) {
     });
 }
 
-fn show_about(app: &mut App, about: About, session: String, drawing: Option<Drawing>) {
+fn show_about(app: &mut App, about: About, session: String, drawing: Option<GraphicsCapabilities>) {
     let row = |label: &str, value: String| {
         Line::styled(format!("{label:<10}"), app.theme.secondary).with_span(value, app.theme.text)
     };
@@ -51,11 +51,11 @@ fn show_about(app: &mut App, about: About, session: String, drawing: Option<Draw
         model.push_str(&format!("; currently {answers} (`/model why`)"));
     }
     let pictures = match drawing {
-        Some(Drawing { graphics, cell: (width, height), .. }) => {
+        Some(GraphicsCapabilities { graphics, cell: (width, height), .. }) => {
             let name = match graphics {
-                Graphics::Kitty => "kitty graphics",
-                Graphics::Iterm => "iTerm2 inline images",
-                Graphics::Sixel => "sixels",
+                GraphicsProtocol::Kitty => "kitty graphics",
+                GraphicsProtocol::Iterm => "iTerm2 inline images",
+                GraphicsProtocol::Sixel => "sixels",
             };
             format!("{name}, cells of {width}×{height} pixels")
         }
@@ -160,7 +160,7 @@ pub(crate) fn help(app: &mut App) {
         ("About", version_rows(app)),
     ];
     let pages = pages.map(|(title, rows)| (title.to_owned(), PanelText::Rows(rows))).into();
-    app.open(Overlay::panel(Purpose::Help, Panel::new("Help", pages)));
+    app.open(Overlay::panel(DialogPurpose::Help, Panel::new("Help", pages)));
 }
 
 /// The commands of the first help page.
@@ -249,7 +249,7 @@ pub(crate) fn docs(app: &mut App, name: &str) {
     items.sort_by_key(|item| (item.id != "index.md", item.label.clone()));
     let list =
         ListDialog::new("Documentation", items).with_search().hint("enter open a page · esc close");
-    app.open(Overlay::list(Purpose::Docs, list));
+    app.open(Overlay::list(DialogPurpose::Docs, list));
 }
 
 /// Opens a guide page.
@@ -262,7 +262,7 @@ pub(crate) fn docs_page(app: &mut App, name: &str) {
         return app.error(format!("Unknown page `{name}`; `/docs` lists the pages."));
     };
     let page = vec![((*path).to_owned(), PanelText::Markdown(text))];
-    app.open(Overlay::panel(Purpose::DocsPage, Panel::new("Documentation", page)));
+    app.open(Overlay::panel(DialogPurpose::DocsPage, Panel::new("Documentation", page)));
 }
 
 pub(crate) fn memory(app: &mut App, whole: bool) {
@@ -343,7 +343,7 @@ pub(crate) fn show_pages(
     }
     let pages = pages.into_iter().map(|(title, rows)| (title.to_owned(), PanelText::Rows(rows)));
     let panel = Panel::new(title, pages.collect());
-    app.open(Overlay::panel(Purpose::Pages, panel));
+    app.open(Overlay::panel(DialogPurpose::Pages, panel));
 }
 
 /// Prints a part of the statistics of the session.

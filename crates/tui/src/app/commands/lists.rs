@@ -6,7 +6,7 @@ use parallax_protocol::shell::BackgroundProcess;
 
 use crate::app::App;
 use crate::app::effect::Effect;
-use crate::components::dialog_stack::{Overlay, Purpose};
+use crate::components::dialog_stack::{DialogPurpose, Overlay};
 use crate::dialog::{ListDialog, ListItem};
 use crate::status_line::mode_name;
 
@@ -22,7 +22,7 @@ pub(crate) fn mode_dialog(app: &mut App) {
     ]
     .map(|(mode, what)| ListItem::new(mode.as_str(), mode_name(mode), what));
     let list = ListDialog::new("Select an approval mode", items.into());
-    app.open(Overlay::list(Purpose::Mode, list.at(app.status_data.mode.as_str())));
+    app.open(Overlay::list(DialogPurpose::Mode, list.at(app.status_data.mode.as_str())));
 }
 
 /// Opens the list of background processes.
@@ -33,7 +33,7 @@ pub(crate) fn tasks_dialog(app: &mut App) {
         .with_search()
         .with_empty_text("no background commands")
         .hint("ctrl+k stop · enter print the output · esc back");
-    app.open(Overlay::list(Purpose::Tasks, list));
+    app.open(Overlay::list(DialogPurpose::Tasks, list));
 }
 
 /// Updates the number of running background processes and reports those that ended.
@@ -53,7 +53,7 @@ pub(crate) fn background_changed(app: &mut App, processes: &[BackgroundProcess])
 /// Refreshes the open list of background processes.
 fn tasks_changed(app: &mut App) {
     let items = app.shell.background.items(&app.theme);
-    if let Some(list) = app.dialogs.list_for(&Purpose::Tasks) {
+    if let Some(list) = app.dialogs.list_for(&DialogPurpose::Tasks) {
         list.replace(items);
     }
 }
@@ -74,7 +74,7 @@ pub(crate) fn queue_dialog(app: &mut App) {
     }
     let list = ListDialog::new("Queued messages", items)
         .hint("enter edit · shift+↑↓ move · x remove · esc back");
-    app.open(Overlay::list(Purpose::Queue, list));
+    app.open(Overlay::list(DialogPurpose::Queue, list));
 }
 
 fn queue_items(app: &App) -> Vec<ListItem> {

@@ -16,7 +16,7 @@ const MAX_SHOWN: usize = 60;
 
 /// The level of detail of the server list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Detail {
+pub(crate) enum DetailLevel {
     /// Names.
     Names,
     /// With descriptions.
@@ -26,7 +26,7 @@ pub(crate) enum Detail {
 }
 
 /// Prints the servers.
-pub(crate) fn list(app: &mut App, detail: Detail) {
+pub(crate) fn list(app: &mut App, detail: DetailLevel) {
     with_rows(app, move |app, rows| {
         let lines = rows.iter().flat_map(|row| server_rows(row, detail, &app.theme)).collect();
         app.show_wrapped_rows(lines);
@@ -36,13 +36,13 @@ pub(crate) fn list(app: &mut App, detail: Detail) {
 /// Opens the servers in a panel with a page for each level of detail.
 pub(crate) fn panel(app: &mut App) {
     if app.settings.screen_reader {
-        return list(app, Detail::Names);
+        return list(app, DetailLevel::Names);
     }
     with_rows(app, |app, rows| {
         let pages = [
-            ("Servers", Detail::Names),
-            ("Descriptions", Detail::Descriptions),
-            ("Schemas", Detail::Schemas),
+            ("Servers", DetailLevel::Names),
+            ("Descriptions", DetailLevel::Descriptions),
+            ("Schemas", DetailLevel::Schemas),
         ];
         let lines = |detail| -> Vec<Line> {
             rows.iter().flat_map(|row| server_rows(row, detail, &app.theme)).collect()
@@ -99,7 +99,7 @@ pub(crate) fn reload(app: &mut App) {
         app,
         |view| view.reload(),
         |app, done| match done {
-            Ok(()) => list(app, Detail::Names),
+            Ok(()) => list(app, DetailLevel::Names),
             Err(failure) => app.error(failure.message),
         },
     );
@@ -197,7 +197,7 @@ pub(crate) fn servers_changed(app: &mut App, resources: Vec<(String, String)>) {
     })));
 }
 
-fn server_rows(row: &McpRow, detail: Detail, theme: &Theme) -> Vec<Line> {
+fn server_rows(row: &McpRow, detail: DetailLevel, theme: &Theme) -> Vec<Line> {
     let (sign, style) = match row.state {
         McpState::Ready => (DONE, theme.success),
         McpState::Starting => (CURRENT, theme.warning),
@@ -226,12 +226,12 @@ fn server_rows(row: &McpRow, detail: Detail, theme: &Theme) -> Vec<Line> {
     if !counts.is_empty() {
         head = head.with_span(format!(" · {}", counts.join(", ")), theme.secondary);
     }
-    if let Some(time) = row.handshake.filter(|_| detail != Detail::Names) {
+    if let Some(time) = row.handshake.filter(|_| detail != DetailLevel::Names) {
         head = head.with_span(format!(" · started in {time} ms"), theme.secondary);
     }
     let mut rows = vec![head];
     let mut more = |text: String, style| rows.push(Line::styled(format!("  {text}"), style));
-    if detail != Detail::Names {
+    if detail != DetailLevel::Names {
         more(format!("{}: {}", row.kind, sanitize(&row.target)), theme.secondary);
         for text in [&row.implementation, &row.description] {
             if !text.is_empty() {
@@ -265,15 +265,15 @@ fn server_rows(row: &McpRow, detail: Detail, theme: &Theme) -> Vec<Line> {
     rows
 }
 
-fn item_rows(item: &McpItem, detail: Detail, theme: &Theme) -> Vec<Line> {
+fn item_rows(item: &McpItem, detail: DetailLevel, theme: &Theme) -> Vec<Line> {
     let mut rows = vec![Line::styled(format!("    {}", sanitize(&item.name)), theme.accent)];
-    if detail != Detail::Names && !item.description.trim().is_empty() {
+    if detail != DetailLevel::Names && !item.description.trim().is_empty() {
         let lines = item.description.trim().lines();
         rows.extend(
             lines.map(|line| Line::styled(format!("      {}", sanitize(line)), theme.text)),
         );
     }
-    if detail == Detail::Schemas && !item.schema.is_null() {
+    if detail == DetailLevel::Schemas && !item.schema.is_null() {
         let schema = format!("{:#}", item.schema);
         rows.extend(
             schema.lines().map(|line| Line::styled(format!("      {line}"), theme.secondary)),
@@ -315,11 +315,11 @@ mod tests {
             rows.iter().map(text).collect::<Vec<String>>().join("\n")
         };
         assert_eq!(
-            text(Detail::Names),
+            text(DetailLevel::Names),
             "✕ s (from e) · disconnected · 1 tool\n  it ended at once\n  last output: no \
              module    x\n  Tools:\n    t"
         );
-        let schemas = text(Detail::Schemas);
+        let schemas = text(DetailLevel::Schemas);
         assert!(schemas.contains("stdio: node x") && schemas.contains("      it"), "{schemas}");
         assert!(schemas.contains("\"type\": \"object\""), "{schemas}");
     }

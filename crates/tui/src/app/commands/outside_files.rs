@@ -7,7 +7,7 @@ use parallax_screen::Line;
 
 use crate::app::App;
 use crate::app::effect::Effect;
-use crate::components::dialog_stack::{Overlay, Purpose};
+use crate::components::dialog_stack::{DialogPurpose, Overlay};
 use crate::dialog::{ListDialog, ListItem};
 use crate::sanitize::sanitize;
 
@@ -28,7 +28,7 @@ pub(crate) fn ask(app: &mut App, text: String, steer: Option<SteerId>, mut paths
         _ => "The prompt names paths outside the workspace. Allow reading them?",
     };
     let list = ListDialog::new(title, items).intro(rows).hint("enter choose · esc back");
-    app.open(Overlay::list(Purpose::OutsideFiles { text, steer, paths }, list));
+    app.open(Overlay::list(DialogPurpose::OutsideFiles { text, steer, paths }, list));
 }
 
 /// Asks whether to send a prompt that adds this many tokens.
@@ -47,7 +47,7 @@ pub(crate) fn ask_large(
     ];
     let title = format!("The files in the prompt have about {tokens} tokens. Send them?");
     let list = ListDialog::new(title, items).intro(rows).hint("enter choose · esc back");
-    app.open(Overlay::list(Purpose::LargePrompt { text, steer }, list));
+    app.open(Overlay::list(DialogPurpose::LargePrompt { text, steer }, list));
 }
 
 pub(crate) fn handle_answer(

@@ -7,7 +7,7 @@ use parallax_sdk::rewind_preview::{FileRestore, RestorePoint};
 
 use crate::app::App;
 use crate::app::effect::Effect;
-use crate::components::dialog_stack::{Overlay, Purpose};
+use crate::components::dialog_stack::{DialogPurpose, Overlay};
 use crate::components::rewind_view::FileOptions;
 use crate::dialog::{ListDialog, ListItem};
 use crate::sanitize::sanitize;
@@ -95,7 +95,7 @@ fn restore_points(app: &mut App, points: Vec<RestorePoint>, name: &str) {
         let list = ListDialog::new("Restore to before which change?", items.collect())
             .with_search()
             .hint("enter restore and review again · esc back");
-        return app.open(Overlay::list(Purpose::Restore, list));
+        return app.open(Overlay::list(DialogPurpose::Restore, list));
     }
     let found = points.iter().find(|point| point.name == name);
     match found {
@@ -111,7 +111,7 @@ pub(crate) fn offer_to_continue(app: &mut App) {
         ListItem::new("no", "Not now", "`/continue` continues it later"),
     ];
     let list = ListDialog::new("The last turn was interrupted. Continue it?", items);
-    app.open(Overlay::list(Purpose::ContinueTurn, list));
+    app.open(Overlay::list(DialogPurpose::ContinueTurn, list));
 }
 
 pub(crate) fn handle_choice(app: &mut App, turn: u64, id: &str) {

@@ -5,7 +5,7 @@ use parallax_sessions::SessionChoice;
 
 use crate::app::App;
 use crate::app::effect::Effect;
-use crate::components::dialog_stack::{Overlay, Purpose};
+use crate::components::dialog_stack::{DialogPurpose, Overlay};
 use crate::dialog::{ListDialog, ListItem};
 use crate::sanitize::sanitize;
 pub(crate) fn open(app: &mut App) {
@@ -22,7 +22,7 @@ pub(crate) fn open(app: &mut App) {
                 return app.info("No saved conversations. Use `/chat save TAG` to save this one.");
             }
             let list = ListDialog::new("Saved conversations", items).with_search();
-            app.open(Overlay::list(Purpose::Tags, list));
+            app.open(Overlay::list(DialogPurpose::Tags, list));
         },
     );
 }

@@ -12,7 +12,7 @@ use parallax_sessions::search::{IndexStep, SearchRequest, SearchResult};
 use crate::app::App;
 use crate::app::effect::Effect;
 use crate::app::effect::ResultSender;
-use crate::components::dialog_stack::{Overlay, OverlayBody, Purpose};
+use crate::components::dialog_stack::{DialogPurpose, Overlay, OverlayBody};
 use crate::components::session_browser::{hit_row, preview_rows};
 use crate::dialog::ListDialog;
 
@@ -50,7 +50,7 @@ pub(crate) fn sort(app: &mut App, reverse: bool) {
 }
 
 fn refresh(app: &mut App) {
-    if let Some(list) = app.dialogs.list_for(&Purpose::Sessions) {
+    if let Some(list) = app.dialogs.list_for(&DialogPurpose::Sessions) {
         app.browser.refresh(list);
     }
 }
@@ -77,7 +77,7 @@ pub(crate) fn preview(app: &mut App, id: &str) {
 
 /// Searches the contents of sessions for the typed text, once per text.
 pub(crate) fn search(app: &mut App) {
-    let Some(list) = app.dialogs.list_for(&Purpose::Sessions) else { return };
+    let Some(list) = app.dialogs.list_for(&DialogPurpose::Sessions) else { return };
     if app.launch.is_some()
         && let Some(text) = app.browser.search(list)
     {
@@ -122,7 +122,7 @@ fn handle_search_result(app: &mut App, text: &str, hits: Option<Result<SearchRes
 }
 
 fn list(app: &mut App) -> Option<&mut ListDialog> {
-    app.dialogs.list_for(&Purpose::Sessions)
+    app.dialogs.list_for(&DialogPurpose::Sessions)
 }
 
 pub(crate) fn delete(app: &mut App, id: String) {

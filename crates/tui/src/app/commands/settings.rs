@@ -4,7 +4,7 @@ use parallax_sdk::settings::SettingRow;
 
 use crate::app::App;
 use crate::app::commands::choices;
-use crate::components::dialog_stack::Purpose;
+use crate::components::dialog_stack::DialogPurpose;
 use crate::components::settings_view::{SettingStep, setting_chosen, setting_items, typed_value};
 
 pub(crate) fn open(app: &mut App) {
@@ -30,7 +30,7 @@ pub(crate) fn reopen(app: &mut App) {
 /// Refreshes the values in the dialog.
 pub(crate) fn refresh(app: &mut App) {
     let Some(launch) = &app.launch else { return };
-    if let Some(list) = app.dialogs.list_for(&Purpose::Settings) {
+    if let Some(list) = app.dialogs.list_for(&DialogPurpose::Settings) {
         list.replace(setting_items(&launch.settings_manager().rows(), &app.theme));
     }
 }

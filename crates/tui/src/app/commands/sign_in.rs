@@ -15,7 +15,7 @@ use parallax_protocol::code_text::code_text as one_line;
 use crate::app::App;
 use crate::app::commands::choices;
 use crate::app::effect::Effect;
-use crate::components::dialog_stack::{Overlay, Purpose};
+use crate::components::dialog_stack::{DialogPurpose, Overlay};
 use crate::dialog::{Field, FieldDialog, ListDialog, ListItem};
 
 /// What the sign-in dialog does not offer.
@@ -35,7 +35,7 @@ pub(crate) fn open(app: &mut App, reason: Option<&str>) {
     let line = |text: &str| parallax_screen::Line::styled(text.to_owned(), app.theme.secondary);
     let list = ListDialog::new("How do you want to connect to a model?", auth_items(&[], &[]))
         .intro(reason.into_iter().chain([OTHER_WAYS]).map(line).collect());
-    app.open(Overlay::list(Purpose::Auth, list));
+    app.open(Overlay::list(DialogPurpose::Auth, list));
     if app.launch.is_none() {
         return;
     }
@@ -46,7 +46,7 @@ pub(crate) fn open(app: &mut App, reason: Option<&str>) {
             (manager.list_models_blocking(None, LIST_LIMIT), manager.providers_of_settings())
         },
         |app, (listings, own)| {
-            if let Some(list) = app.dialogs.list_for(&Purpose::Auth) {
+            if let Some(list) = app.dialogs.list_for(&DialogPurpose::Auth) {
                 list.replace(auth_items(&listings, &own));
             }
         },
@@ -80,7 +80,7 @@ pub(crate) fn handle_choice(app: &mut App, id: &str) {
         KeyKind::VertexExpress => "Vertex AI express key",
     };
     let dialog = FieldDialog::new(title, intro, Field::new_masked());
-    app.open(Overlay::field(Purpose::Key(kind), dialog));
+    app.open(Overlay::field(DialogPurpose::Key(kind), dialog));
 }
 
 fn provider_key_dialog(app: &mut App, provider: &str) {
@@ -88,7 +88,7 @@ fn provider_key_dialog(app: &mut App, provider: &str) {
         "The key is verified with the service and saved so that only you can read it.".to_owned(),
     ];
     let dialog = FieldDialog::new(format!("API key for {provider}"), intro, Field::new_masked());
-    app.open(Overlay::field(Purpose::ProviderKey(provider.to_owned()), dialog));
+    app.open(Overlay::field(DialogPurpose::ProviderKey(provider.to_owned()), dialog));
 }
 
 pub(crate) fn provider_key_typed(app: &mut App, provider: String, key: &str) {
@@ -129,7 +129,7 @@ fn provider_models(app: &mut App, provider: &str) {
     let list = ListDialog::new("Select a model", Vec::new())
         .with_search()
         .with_empty_text("loading the provider's models…");
-    app.open(Overlay::list(Purpose::ProviderModel, list));
+    app.open(Overlay::list(DialogPurpose::ProviderModel, list));
     let provider = provider.to_owned();
     app.ask(
         {
@@ -150,7 +150,7 @@ fn provider_models(app: &mut App, provider: &str) {
                     Err(failure) => problem = Some(failure.message),
                 }
             }
-            let Some(list) = app.dialogs.list_for(&Purpose::ProviderModel) else {
+            let Some(list) = app.dialogs.list_for(&DialogPurpose::ProviderModel) else {
                 return;
             };
             if models.is_empty() {
@@ -210,11 +210,11 @@ pub(crate) fn model_dialog(app: &mut App) {
         .with_digits()
         .hint("enter use now · ctrl+s use now and in later sessions · esc close")
         .at(&app.status_data.model);
-    app.open(Overlay::list(Purpose::Model, list));
+    app.open(Overlay::list(DialogPurpose::Model, list));
     app.ask(
         |launch| launch.provider_manager().list_models_blocking(None, LIST_LIMIT),
         move |app, listings| {
-            let Some(list) = app.dialogs.list_for(&Purpose::Model) else {
+            let Some(list) = app.dialogs.list_for(&DialogPurpose::Model) else {
                 return;
             };
             let listed = listings.iter().filter_map(|it| it.models.as_ref().ok()).flatten();

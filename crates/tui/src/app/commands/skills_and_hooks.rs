@@ -12,7 +12,7 @@ use crate::app::App;
 use crate::app::commands::agents;
 use crate::app::commands::{custom_commands, info};
 use crate::app::effect::Effect;
-use crate::components::dialog_stack::{Overlay, Purpose};
+use crate::components::dialog_stack::{DialogPurpose, Overlay};
 use crate::dialog::{ListDialog, ListItem};
 use crate::sanitize::sanitize;
 
@@ -226,14 +226,14 @@ pub(crate) fn hooks_dialog(app: &mut App) {
             let items: Vec<ListItem> = hooks.iter().map(item).collect();
             let tabs: Vec<String> = sources.into_iter().map(|source| capitalize(source)).collect();
             // After a change in the dialog, keep the cursor position.
-            if let Some(list) = app.dialogs.list_for(&Purpose::Hooks) {
+            if let Some(list) = app.dialogs.list_for(&DialogPurpose::Hooks) {
                 return list.replace_with_tabs(items, tabs);
             }
             let list = ListDialog::new("Hooks", items)
                 .with_search()
                 .with_tabs(tabs)
                 .hint("enter enable or disable · esc close");
-            app.open(Overlay::list(Purpose::Hooks, list));
+            app.open(Overlay::list(DialogPurpose::Hooks, list));
         },
     );
 }

@@ -5,7 +5,7 @@ use parallax_screen::Line;
 
 use crate::app::App;
 use crate::app::effect::Effect;
-use crate::components::dialog_stack::{Overlay, Purpose};
+use crate::components::dialog_stack::{DialogPurpose, Overlay};
 use crate::dialog::{ListDialog, ListItem};
 
 /// Asks whether to accept project settings that lower security.
@@ -17,7 +17,7 @@ pub(crate) fn ask_loose_settings(app: &mut App, keys: &[String]) {
     ];
     let title = "This project has settings that lower security. Accept them?";
     let list = ListDialog::new(title, items).intro(rows);
-    app.open(Overlay::list(Purpose::LooseSettings, list));
+    app.open(Overlay::list(DialogPurpose::LooseSettings, list));
 }
 
 pub(crate) fn handle_loose_settings(app: &mut App, accepted: bool) {
@@ -48,7 +48,7 @@ pub(crate) fn ask_policy_update(app: &mut App, update: &parallax_sdk::trust::Pol
     let what = if update.is_new { "has policy rules" } else { "changed its policy rules" };
     let title = format!("This project {what}. Accept them?");
     let list = ListDialog::new(title, items).intro(rows);
-    app.open(Overlay::list(Purpose::PolicyUpdate, list));
+    app.open(Overlay::list(DialogPurpose::PolicyUpdate, list));
 }
 
 pub(crate) fn policy_update_answered(app: &mut App, accepted: bool) {

@@ -4,7 +4,7 @@ use parallax_sdk::settings::FooterItem;
 use serde_json::Value;
 
 use crate::app::App;
-use crate::components::dialog_stack::{Overlay, Purpose};
+use crate::components::dialog_stack::{DialogPurpose, Overlay};
 use crate::components::settings_view::{FooterChange, move_footer_item};
 use crate::dialog::{ListDialog, ListItem};
 
@@ -12,7 +12,7 @@ use crate::dialog::{ListDialog, ListItem};
 pub(crate) fn open(app: &mut App) {
     let list =
         ListDialog::new("Status line", items(app)).hint("enter show or hide · ←→ move · esc close");
-    app.open(Overlay::list(Purpose::Footer, list));
+    app.open(Overlay::list(DialogPurpose::Footer, list));
 }
 
 fn items(app: &App) -> Vec<ListItem> {
@@ -55,7 +55,7 @@ fn save(app: &mut App, items: Vec<FooterItem>) {
 /// Refreshes the items of the dialog.
 pub(crate) fn refresh(app: &mut App) {
     let items = items(app);
-    if let Some(list) = app.dialogs.list_for(&Purpose::Footer) {
+    if let Some(list) = app.dialogs.list_for(&DialogPurpose::Footer) {
         list.replace(items);
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use parallax_protocol::ids::ApprovalId;
 use parallax_screen::Key;
 
-use super::{DialogStack, Purpose};
+use super::{DialogPurpose, DialogStack};
 use crate::dialog::DialogKey;
 use crate::keymap::{KeyCommand, Keymap, KeymapContext};
 
@@ -53,7 +53,7 @@ pub(crate) struct DialogContext {
 
 /// Tracks the dialog that opened by itself and when it was first drawn.
 #[derive(Debug, Default)]
-pub(super) struct Incoming {
+pub(super) struct AutoOpenedDialogs {
     /// Number of dialogs opened so far.
     dialogs: u64,
     /// The number of the open dialog, or `None` if a key opened it.
@@ -79,9 +79,9 @@ pub(super) struct Incoming {
 
 /// The request that a key may answer.
 #[derive(Debug)]
-pub(crate) struct BeforeAnswer(Option<IncomingDialog>);
+pub(crate) struct AnswerableRequest(Option<IncomingDialog>);
 
-impl Incoming {
+impl AutoOpenedDialogs {
     /// Records that an overlay opens. `asked` is whether the user opened it.
     pub(super) fn record_opened(&mut self, was_requested: bool) {
         self.dialogs += 1;
@@ -143,7 +143,7 @@ impl DialogStack {
     fn is_startup_dialog(&self) -> bool {
         let purpose = self.overlay.as_ref().map(|overlay| &overlay.purpose);
         let by_itself = self.incoming.dialog.is_some();
-        by_itself && matches!(purpose, Some(Purpose::Trust | Purpose::Auth))
+        by_itself && matches!(purpose, Some(DialogPurpose::Trust | DialogPurpose::Auth))
     }
 
     /// Records whether keys were typed before the program took over the terminal.
@@ -177,7 +177,7 @@ impl DialogStack {
     /// a command are part of what the user is doing.
     fn first_question(&self) -> Option<IncomingDialog> {
         match &self.overlay {
-            Some(overlay) if overlay.purpose == Purpose::ServerQuestion => {
+            Some(overlay) if overlay.purpose == DialogPurpose::ServerQuestion => {
                 self.incoming.dialog.map(IncomingDialog::Dialog)
             }
             Some(_) => None,
@@ -189,12 +189,12 @@ impl DialogStack {
     }
 
     /// The state before a key is passed to a dialog; see [`Self::note_answer`].
-    pub(crate) fn state_before_answer(&self) -> BeforeAnswer {
-        BeforeAnswer(self.first_question())
+    pub(crate) fn state_before_answer(&self) -> AnswerableRequest {
+        AnswerableRequest(self.first_question())
     }
 
     /// Records the time if a key answered a request.
-    pub(crate) fn note_answer(&mut self, before: &BeforeAnswer, now_ms: u64) {
+    pub(crate) fn note_answer(&mut self, before: &AnswerableRequest, now_ms: u64) {
         if before.0.is_some() && self.first_question() != before.0 {
             self.incoming.answered = Some(now_ms);
         }
@@ -256,7 +256,7 @@ impl DialogStack {
     /// overlays of the program cannot be hidden, so their delay starts again.
     pub(crate) fn hide_while_typing(&mut self, now_ms: u64) -> bool {
         match self.purpose() {
-            Some(Purpose::ServerQuestion) => self.overlay = None,
+            Some(DialogPurpose::ServerQuestion) => self.overlay = None,
             Some(_) => {
                 if let Some((_, since)) = &mut self.incoming.last_drawn {
                     *since = now_ms;

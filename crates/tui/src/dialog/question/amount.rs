@@ -4,7 +4,7 @@ use parallax_protocol::budget::{BudgetKind, ExhaustedBudget};
 use parallax_protocol::op::{ApprovalResponse, Decide};
 use parallax_protocol::tool::Preview;
 
-use super::{QuestionAnswer, QuestionDialog, Typing};
+use super::{ActiveInput, QuestionAnswer, QuestionDialog};
 use crate::dialog::field::Field;
 
 impl QuestionDialog {
@@ -30,7 +30,7 @@ impl QuestionDialog {
             _ => "0.50 or $2",
         };
         self.typing =
-            Some(Typing::Amount(field, Some(format!("expected an amount such as {like}"))));
+            Some(ActiveInput::Amount(field, Some(format!("expected an amount such as {like}"))));
         QuestionAnswer::Stay
     }
 }

@@ -8,7 +8,7 @@ use super::body::{Body, wrap};
 use super::choices::Choice;
 use super::danger::{highlighted, places};
 use super::excerpt::{Excerpt, excerpt};
-use super::{BodyPage, QuestionDialog, Typing, url_warning};
+use super::{ActiveInput, BodyPage, QuestionDialog, url_warning};
 use crate::dialog::{DialogView, rule_text};
 use crate::layout::truncate_with_mark;
 use crate::layout::{count, hint_row, truncate_text};
@@ -311,9 +311,9 @@ impl QuestionDialog {
         }
         if let Some(typing) = &self.typing {
             let (label, field, problem) = match typing {
-                Typing::Rule(field, problem) => ("rule: ", field, problem.as_deref()),
-                Typing::Feedback(field) => ("tell the model: ", field, None),
-                Typing::Amount(field, problem) => ("increase by: ", field, problem.as_deref()),
+                ActiveInput::Rule(field, problem) => ("rule: ", field, problem.as_deref()),
+                ActiveInput::Feedback(field) => ("tell the model: ", field, None),
+                ActiveInput::Amount(field, problem) => ("increase by: ", field, problem.as_deref()),
             };
             if let Some(problem) = problem {
                 rows.extend(wrap(&Line::styled(problem.to_owned(), theme.error), width, &hang));
@@ -322,7 +322,7 @@ impl QuestionDialog {
             let at = (label.len() + column, rows.len());
             rows.push(Line::styled(label, theme.accent).with_span(text, theme.text));
             let syntax = match typing {
-                Typing::Rule(..) => self.selected_rule().and_then(rule_text::syntax),
+                ActiveInput::Rule(..) => self.selected_rule().and_then(rule_text::syntax),
                 _ => None,
             };
             let hint = match syntax {

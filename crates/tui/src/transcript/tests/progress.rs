@@ -1,6 +1,6 @@
 //! Tests of the progress of MCP calls.
 
-use parallax_protocol::tool::Advance;
+use parallax_protocol::tool::ProgressUpdate;
 
 use super::*;
 
@@ -10,7 +10,7 @@ fn mcp_call_shows_progress() {
     view.call("a", "mcp_s_slow", json!({}));
     view.runs("a");
     let mut report = |progress, total, message: &str| {
-        let advance = Advance { progress, total, message: message.to_owned() };
+        let advance = ProgressUpdate { progress, total, message: message.to_owned() };
         view.event(EventBody::ItemAdvanced { item: "a".into(), advance });
         view.live_rows(0).join("\n")
     };

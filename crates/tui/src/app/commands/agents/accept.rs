@@ -7,7 +7,7 @@ use parallax_sdk::agents::{Agent, AgentSet};
 use crate::app::App;
 use crate::app::commands::agents;
 use crate::app::effect::Effect;
-use crate::components::dialog_stack::{Overlay, Purpose};
+use crate::components::dialog_stack::{DialogPurpose, Overlay};
 use crate::dialog::{ListDialog, ListItem};
 use crate::sanitize::sanitize;
 
@@ -59,7 +59,7 @@ fn ask_for(app: &mut App, waiting: Vec<Agent>) {
     ];
     let title = format!("Enable the agent `{}` of this project?", agent.name);
     let list = ListDialog::new(title, items).intro(preview(app, agent));
-    app.open(Overlay::list(Purpose::AcceptAgents(waiting), list));
+    app.open(Overlay::list(DialogPurpose::AcceptAgents(waiting), list));
 }
 
 /// The rows shown before the user accepts an agent. All text comes from the project.

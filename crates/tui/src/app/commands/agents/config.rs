@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::app::App;
 use crate::app::commands::agents;
 use crate::app::effect::Effect;
-use crate::components::dialog_stack::{Overlay, Purpose};
+use crate::components::dialog_stack::{DialogPurpose, Overlay};
 use crate::dialog::{Field, FieldDialog, ListDialog, ListItem};
 use crate::sanitize::sanitize;
 
@@ -61,7 +61,7 @@ fn open(app: &mut App, agent: &Agent) {
     let list = ListDialog::new(title, items)
         .intro(definition_rows(app, agent))
         .hint("enter change · ctrl+l use the value of its file · esc close");
-    app.open(Overlay::list(Purpose::AgentSettings(agent.name.clone()), list));
+    app.open(Overlay::list(DialogPurpose::AgentSettings(agent.name.clone()), list));
 }
 
 /// The rows that describe the agent's definition.
@@ -100,7 +100,7 @@ fn open_field(app: &mut App, agent: &Agent, setting: AgentSetting) {
     let intro = vec![format!("`{DEFAULT}` or empty: the value of its file")];
     let title = format!("{}: {}", agent.name, setting.as_str());
     let dialog = FieldDialog::new(title, intro, Field::with(now(agent, setting)));
-    let purpose = Purpose::AgentSetting(agent.name.clone(), setting);
+    let purpose = DialogPurpose::AgentSetting(agent.name.clone(), setting);
     app.open(Overlay::field(purpose, dialog));
 }
 
@@ -147,7 +147,7 @@ fn set(app: &mut App, name: &str, setting: AgentSetting, value: &str) -> Result<
 }
 
 fn refresh(app: &mut App) {
-    let Some(Purpose::AgentSettings(name)) = app.dialogs.purpose() else {
+    let Some(DialogPurpose::AgentSettings(name)) = app.dialogs.purpose() else {
         return;
     };
     let name = name.clone();
