@@ -265,7 +265,7 @@ impl SessionAgents {
     ///
     /// # Errors
     /// Returns an error if the agent is not found or the file cannot be written.
-    pub fn switch(&self, name: &str, on: bool) -> Result<(PathBuf, Arc<AgentSet>), Failure> {
+    pub fn set_enabled(&self, name: &str, on: bool) -> Result<(PathBuf, Arc<AgentSet>), Failure> {
         self.change(name, AgentSetting::Enabled, Some(Value::Bool(on)))
     }
 

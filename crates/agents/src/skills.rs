@@ -96,7 +96,12 @@ impl SkillLibrary {
     /// # Errors
     /// Returns an error if the skill is not found, the file cannot be written, or another file
     /// disables the skill.
-    pub fn switch(&self, name: &str, on: bool, scope: SettingScope) -> Result<PathBuf, Failure> {
+    pub fn set_enabled(
+        &self,
+        name: &str,
+        on: bool,
+        scope: SettingScope,
+    ) -> Result<PathBuf, Failure> {
         let same = |known: &str| known.eq_ignore_ascii_case(name);
         let (skills, _) = self.infos();
         // A removed skill can still be taken off the list.
@@ -139,7 +144,7 @@ impl SkillLibrary {
         for scope in off {
             set_disabled_name(&self.config, scope, DISABLED, name, false).map_err(config)?;
         }
-        self.switch(name, true, last)
+        self.set_enabled(name, true, last)
     }
 
     /// Returns the skill directories, lowest precedence first.

@@ -42,7 +42,7 @@ impl OptionalField {
     }
 
     /// Returns the words that error messages use.
-    pub(crate) fn words(self) -> &'static [&'static str] {
+    pub(crate) fn error_words(self) -> &'static [&'static str] {
         match self {
             Self::ThinkingDisplay => &["display"],
             Self::Thinking | Self::ThinkingOff => &["thinking"],

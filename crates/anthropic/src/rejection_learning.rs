@@ -44,7 +44,7 @@ impl OmittedContent {
         }
         let model = model_id(&request.model);
         let field = OptionalField::ALL.into_iter().find(|field| {
-            field.words().iter().any(|word| lower.contains(word))
+            field.error_words().iter().any(|word| lower.contains(word))
                 && field.is_part_of(generation)
                 && !self.has_field(model, *field)
         })?;

@@ -296,7 +296,7 @@ impl Checkpoints for CheckpointManager {
         let Ok(mark) = self.store.begin_command(0) else { return Vec::new() };
         // The notice about ignored files appears once, and again before a command that deletes.
         let deletes =
-            bash::analyse(command).commands.iter().any(|it| bash::destructive(it).is_some());
+            bash::analyze(command).commands.iter().any(|it| bash::destructive(it).is_some());
         let output = lock(&self.shared.shown_notices);
         let is_due = |text: &&String| {
             deletes || !text.starts_with(IGNORED_DIRECTORIES) || !output.contains(key_of(text))
@@ -331,7 +331,7 @@ impl Checkpoints for CheckpointManager {
                 }
                 drop(baseline);
                 let mut not_undoable = mark.not_undoable().to_vec();
-                if bash::changes_git(&bash::analyse(command)) || command.contains(".git") {
+                if bash::changes_git(&bash::analyze(command)) || command.contains(".git") {
                     not_undoable.push(GIT_STATE.to_owned());
                 }
                 let not_undoable = self.filter_new(&not_undoable);

@@ -56,10 +56,10 @@ impl AllowedProtectedWrites {
                 effects.runs.iter().all(|command| makes_repositories(command))
             }),
             moves_worktrees: effects.is_some_and(|effects| {
-                effects.runs.iter().all(|command| bash::moves_worktrees(&bash::analyse(command)))
+                effects.runs.iter().all(|command| bash::moves_worktrees(&bash::analyze(command)))
             }),
             rebases: effects.is_some_and(|effects| {
-                effects.runs.iter().any(|command| rebases(&bash::analyse(command)))
+                effects.runs.iter().any(|command| rebases(&bash::analyze(command)))
             }),
         }
     }
@@ -172,7 +172,7 @@ fn runs_commands(steps: &Path) -> bool {
 pub(crate) fn makes_repositories(command: &str) -> bool {
     const BESIDE: [&str; 12] =
         ["[", "cat", "cd", "echo", "git", "head", "ls", "mkdir", "printf", "pwd", "tail", "test"];
-    let line = bash::analyse(command);
+    let line = bash::analyze(command);
     let is_plain = |command: &bash::Command| {
         command.name().is_some_and(|name| BESIDE.contains(&name)) && command.assignments.is_empty()
     };
@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_steps_with_commands_are_closed() {
+    fn only_rebase_steps_that_run_commands_are_recognized() {
         let folder = tempfile::tempdir().expect("a directory");
         let steps = folder.path().join(".git/rebase-merge/git-rebase-todo");
         std::fs::create_dir_all(steps.parent().expect("a parent")).expect("a directory");
@@ -234,7 +234,7 @@ mod tests {
         for (line, expected) in
             [("git rebase --continue && make", true), ("git status; make", false)]
         {
-            assert_eq!(rebases(&bash::analyse(line)), expected, "{line}");
+            assert_eq!(rebases(&bash::analyze(line)), expected, "{line}");
         }
     }
 

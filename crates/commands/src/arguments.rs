@@ -5,7 +5,7 @@ use parallax_policy::bash;
 use parallax_config::commands::template::TextPart;
 
 /// Splits arguments at whitespace. Quotes group words; a backslash escapes the next character.
-pub(crate) fn words(text: &str) -> Vec<String> {
+pub(crate) fn split_words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut quote = None;
@@ -78,7 +78,7 @@ pub(crate) fn fill_command(
 /// Returns the structure of a command line: the number of commands and redirections, shell
 /// features, and whether parsing failed.
 fn shape(command: &str) -> (usize, usize, Vec<&'static str>, bool) {
-    let line = bash::analyse(command);
+    let line = bash::analyze(command);
     let (commands, redirections) = (line.commands.len(), line.redirections.len());
     (commands, redirections, line.features, line.unanalyzable_reason.is_some())
 }
@@ -169,7 +169,7 @@ mod tests {
     fn filled(template: &str, all: &str) -> Result<String, String> {
         let pieces = parse(&format!("!{{{template}}}"), CommandFormat::Markdown).expect("parsed");
         let [TemplateSegment::Shell(bits)] = pieces.as_slice() else { panic!("{pieces:?}") };
-        fill_command(bits, all, &words(all))
+        fill_command(bits, all, &split_words(all))
     }
 
     #[test]
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn quoted_words_stay_together() {
-        assert_eq!(words(r#" a "b c" 'd\' e\ f "" "#), ["a", "b c", r"d\", "e f", ""]);
+        assert_eq!(split_words(r#" a "b c" 'd\' e\ f "" "#), ["a", "b c", r"d\", "e f", ""]);
     }
 
     proptest::proptest! {

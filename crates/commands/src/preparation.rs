@@ -7,7 +7,7 @@ use parallax_files::Access;
 use parallax_protocol::policy::ApprovalMode;
 
 use crate::ExpansionContext;
-use crate::arguments::{fill, fill_command, words};
+use crate::arguments::{fill, fill_command, split_words};
 use crate::catalog::{Catalog, CommandInfo};
 use crate::expansion_step::ExpansionStep;
 use crate::shell;
@@ -52,7 +52,7 @@ impl<'a> CommandPreparation<'a> {
         line: &str,
         arguments: &str,
     ) -> Result<Vec<ExpansionStep>, String> {
-        let positions = words(arguments);
+        let positions = split_words(arguments);
         check(command, &positions)?;
         let pieces = parse(&command.template, command.form)
             .map_err(|reason| format!("invalid file `{}`: {reason}", command.path.display()))?;

@@ -1,9 +1,9 @@
 //! Custom commands: files with prompts for `/name`.
 
-mod markdown_form;
+mod markdown_format;
 mod name;
 pub mod template;
-mod toml_form;
+mod toml_format;
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -281,8 +281,8 @@ fn read_file(
     };
     let form = form_for(path).unwrap_or(CommandFormat::Toml);
     let read = match form {
-        CommandFormat::Toml => toml_form::read(&text),
-        CommandFormat::Markdown => markdown_form::read(&text),
+        CommandFormat::Toml => toml_format::read(&text),
+        CommandFormat::Markdown => markdown_format::read(&text),
     };
     let written =
         read.map_err(|failure| problem((failure.line, failure.column), failure.message))?;

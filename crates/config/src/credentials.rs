@@ -293,7 +293,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn keys_of_both_kinds_are_stored_beside_each_other() {
+    fn keys_of_both_kinds_are_stored_together() {
         let folder = tempfile::tempdir().expect("a folder");
         let dirs = UserDirs {
             user: folder.path().to_owned(),

@@ -1,7 +1,7 @@
 //! Lists what a directory would add if it were trusted: names and texts, read without expanding,
 //! following, or running anything. Helps the user decide whether to trust it.
 
-mod places;
+mod locations;
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::outer_settings::OuterSettings;
 use crate::{dotenv, jsonc, migrate, untrusted_settings};
-use places::{DirectoryScanner, Names};
+use locations::{DirectoryScanner, Names};
 
 /// Maximum number of characters of one text.
 const TEXT: usize = 300;
@@ -247,7 +247,7 @@ impl TrustPreview {
             "ui.statusLine.command",
         ] {
             if let Some(command) = migrate::get_dotted(values, key) {
-                self.programs.push(format!("{key}: {} ({file})", words(command)));
+                self.programs.push(format!("{key}: {} ({file})", to_text(command)));
             }
         }
         let keys = untrusted_settings::loosening_keys(values, folder, outer);
@@ -267,9 +267,10 @@ impl TrustPreview {
                     // Variables decide what the command runs, too.
                     let variables = entry.get("env").and_then(Value::as_object);
                     let variables = variables.into_iter().flatten();
-                    let variables: Vec<String> =
-                        variables.map(|(name, value)| format!("{name}={}", words(value))).collect();
-                    let mut command = words(command);
+                    let variables: Vec<String> = variables
+                        .map(|(name, value)| format!("{name}={}", to_text(value)))
+                        .collect();
+                    let mut command = to_text(command);
                     if !variables.is_empty() {
                         command.push_str(&format!(" ({})", variables.join(", ")));
                     }
@@ -299,16 +300,16 @@ impl TrustPreview {
             &mut self.loosening_settings,
             &mut self.problems,
         ] {
-            *cut |= list.len() > places::MAX_COUNT;
-            list.truncate(places::MAX_COUNT);
+            *cut |= list.len() > locations::MAX_COUNT;
+            list.truncate(locations::MAX_COUNT);
             list.iter_mut().for_each(shorten);
         }
-        *cut |= self.hooks.len() > places::MAX_COUNT
-            || self.mcp_servers.len() > places::MAX_COUNT
-            || self.programs.len() > places::MAX_COUNT;
-        self.programs.truncate(places::MAX_COUNT);
-        self.hooks.truncate(places::MAX_COUNT);
-        self.mcp_servers.truncate(places::MAX_COUNT);
+        *cut |= self.hooks.len() > locations::MAX_COUNT
+            || self.mcp_servers.len() > locations::MAX_COUNT
+            || self.programs.len() > locations::MAX_COUNT;
+        self.programs.truncate(locations::MAX_COUNT);
+        self.hooks.truncate(locations::MAX_COUNT);
+        self.mcp_servers.truncate(locations::MAX_COUNT);
         // What runs is never shortened: the user agrees to all of it.
         for hook in &mut self.hooks {
             shorten(&mut hook.event);
@@ -376,7 +377,7 @@ fn target(server: &Value, variables: &[FileVariable]) -> String {
     let field = |name: &str| server.get(name);
     let pairs = |name: &str, sign: &str| -> Vec<String> {
         let pairs = field(name).and_then(Value::as_object).into_iter().flatten();
-        pairs.map(|(name, value)| format!("{name}{sign}{}", words(value))).collect()
+        pairs.map(|(name, value)| format!("{name}{sign}{}", to_text(value))).collect()
     };
     let with = |mut text: String, more: Vec<String>| {
         if !more.is_empty() {
@@ -385,24 +386,24 @@ fn target(server: &Value, variables: &[FileVariable]) -> String {
         text
     };
     if let Some(url) = field("httpUrl").or_else(|| field("url")).or_else(|| field("tcp")) {
-        let url = words(url);
+        let url = to_text(url);
         let more = pairs("headers", ": ").into_iter().chain(values_in(&url, variables)).collect();
         return with(url, more);
     }
-    let mut text = field("command").map(words).unwrap_or_default();
+    let mut text = field("command").map(to_text).unwrap_or_default();
     if let Some(arguments) = field("args").and_then(Value::as_array) {
         for argument in arguments {
             text.push(' ');
-            text.push_str(&words(argument));
+            text.push_str(&to_text(argument));
         }
     }
-    let directory = field("cwd").map(|directory| format!("in {}", words(directory)));
+    let directory = field("cwd").map(|directory| format!("in {}", to_text(directory)));
     let mut more: Vec<String> = directory.into_iter().chain(pairs("env", "=")).collect();
     more.extend(values_in(&format!("{text} {}", more.join(" ")), variables));
     with(text, more)
 }
 
-fn words(value: &Value) -> String {
+fn to_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
         other => other.to_string(),
@@ -553,7 +554,7 @@ mod tests {
         let found = inspect(folder, &OuterSettings::default());
         assert!(!found.to_json().to_string().contains("secret"), "{found:?}");
         assert!(found.problems.len() >= 4, "{:?}", found.problems);
-        assert!(found.is_truncated && found.commands.len() == super::places::MAX_COUNT);
+        assert!(found.is_truncated && found.commands.len() == super::locations::MAX_COUNT);
         assert!(found.agents.is_empty());
         assert!(!found.is_empty());
     }

@@ -67,7 +67,7 @@ pub struct UiSettings {
     /// `ui.showUserIdentity`.
     pub user_identity: bool,
     /// `ui.useBackgroundColor`.
-    pub background_colour: bool,
+    pub background_color: bool,
     /// `ui.showSpinner`.
     pub spinner: bool,
     /// `ui.showHomeDirectoryWarning`.
@@ -267,7 +267,7 @@ impl FooterItem {
     }
 
     /// Returns all names for `ui.footer.items`, formatted for a message.
-    pub fn words() -> String {
+    pub fn list_names() -> String {
         Self::ALL.map(Self::as_str).join(", ")
     }
 
@@ -342,7 +342,7 @@ impl UiSettings {
             citations: flag("ui.showCitations"),
             model_in_chat: flag("ui.showModelInfoInChat"),
             user_identity: flag("ui.showUserIdentity"),
-            background_colour: flag("ui.useBackgroundColor"),
+            background_color: flag("ui.useBackgroundColor"),
             spinner: flag("ui.showSpinner"),
             home_directory_warning: flag("ui.showHomeDirectoryWarning"),
             osc52_paste: flag("experimental.useOSC52Paste"),
@@ -380,7 +380,7 @@ pub(crate) fn footer_warning(settings: &Settings) -> Option<String> {
     let first: String = first.chars().filter(|char| !char.is_control()).take(40).collect();
     Some(format!(
         "{file}unknown item `{first}`{more} in `{KEY}`; known items: {}",
-        FooterItem::words()
+        FooterItem::list_names()
     ))
 }
 

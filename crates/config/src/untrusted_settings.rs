@@ -392,7 +392,7 @@ fn tighten(values: &mut Object, project: &Path, outer: &OuterSettings) -> Vec<St
         accepted_keys.push("tools.sandbox".to_owned());
     }
     for key in ["context.includeDirectories", "context.fileName"] {
-        let users: Vec<String> = texts(get_dotted(difference.without(), key));
+        let users: Vec<String> = strings(get_dotted(difference.without(), key));
         retain_entries(values, key, &mut accepted_keys, |path| {
             is_inside(path, project) || is_below(path, &users, outer)
         });
@@ -434,7 +434,7 @@ fn is_below(path: &str, users: &[String], outer: &OuterSettings) -> bool {
 }
 
 /// Returns a string, or the strings of a list.
-fn texts(value: Option<&Value>) -> Vec<String> {
+fn strings(value: Option<&Value>) -> Vec<String> {
     let entries = match value {
         Some(Value::Array(entries)) => entries.as_slice(),
         Some(value) => std::slice::from_ref(value),

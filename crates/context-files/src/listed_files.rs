@@ -25,7 +25,7 @@ pub enum ContextTier {
 
 impl ContextTier {
     /// Describes the scope in words.
-    pub fn words(self) -> &'static str {
+    pub fn describe(self) -> &'static str {
         match self {
             Self::Global => "yours, for all projects",
             Self::Notes => "your notes on this project",

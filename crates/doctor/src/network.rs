@@ -63,7 +63,7 @@ pub(crate) async fn checks(launch: &SessionConfig) -> Vec<DoctorCheck> {
     let (service, works) = service(launch, &base).await;
     checks.extend(service);
     checks.push(match works {
-        true => key(launch).await,
+        true => check_key(launch).await,
         false => skipped_check("key", "Key", "the service does not respond"),
     });
     checks
@@ -348,7 +348,7 @@ fn is_about_time(message: &str) -> bool {
 }
 
 /// Checks whether the provider accepts the key.
-async fn key(launch: &SessionConfig) -> DoctorCheck {
+async fn check_key(launch: &SessionConfig) -> DoctorCheck {
     let result = match provider(launch) {
         Some(name) => {
             let listings = launch.provider_manager().list_models(Some(&name), STEP_LIMIT).await;

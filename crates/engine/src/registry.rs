@@ -187,7 +187,7 @@ impl Registry {
 
     /// Whether calls of the tool run alone.
     fn is_exclusive(&self, name: &str) -> bool {
-        self.get(name).is_some_and(|tool| tool.spec().sharing == Concurrency::Exclusive)
+        self.get(name).is_some_and(|tool| tool.spec().concurrency == Concurrency::Exclusive)
     }
 
     /// Whether the call runs alone: its tool is exclusive, or it asks to wait for previous calls.
@@ -284,7 +284,7 @@ mod tests {
             description: String::new(),
             parameters,
             kind: ToolKind::Think,
-            sharing: Concurrency::Shared,
+            concurrency: Concurrency::Shared,
             aliases: Vec::new(),
         }
     }

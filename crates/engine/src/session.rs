@@ -215,7 +215,7 @@ impl Session {
             if let Some(id) = steer {
                 self.inbox.steer_ended(id, input.text().to_owned(), SteeringOutcome::Prompted);
             }
-            if let Some(input) = self.startable(input) {
+            if let Some(input) = self.input_to_start(input) {
                 turn += 1;
                 self.serve_turn(turn, input, interrupted).await;
             }
@@ -240,7 +240,7 @@ impl Session {
     }
 
     /// Returns the input with which a turn starts; if none can, notifies the user.
-    fn startable(&self, input: TurnInput) -> Option<TurnInput> {
+    fn input_to_start(&self, input: TurnInput) -> Option<TurnInput> {
         if matches!(input, TurnInput::Prompt(_)) || self.conversation.is_interrupted() {
             return Some(input);
         }

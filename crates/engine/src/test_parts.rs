@@ -43,7 +43,7 @@ impl TestTool {
             description: "A tool.".to_owned(),
             parameters: json!({"type": "object"}),
             kind,
-            sharing,
+            concurrency: sharing,
             aliases: vec![format!("{name}_alias")],
         })
     }

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn timed_out_command_may_clean_up() {
+    async fn timed_out_command_can_clean_up() {
         let folder = tempfile::tempdir().expect("a folder");
         let mark = folder.path().join("clean");
         let text = format!(

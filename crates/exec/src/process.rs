@@ -57,7 +57,7 @@ enum NextStep {
     Detach,
 }
 
-async fn until(moment: Option<Instant>) {
+async fn wait_until(moment: Option<Instant>) {
     match moment {
         Some(moment) => sleep_until(moment).await,
         None => std::future::pending().await,
@@ -180,7 +180,7 @@ impl RunningCommand {
                     killed = true;
                     abandon_at = Some(Instant::now() + GIVE_UP);
                 }
-                () = until(abandon_at), if killed && self.ending.is_none() => {
+                () = wait_until(abandon_at), if killed && self.ending.is_none() => {
                     self.ending = Some(Ending::Signalled { signal: 9 });
                     drain_until = Some(Instant::now());
                 }
@@ -201,20 +201,20 @@ impl RunningCommand {
                     ControlMessage::StopReason if stoppable => stop = Some(StopReason::Cancelled),
                     ControlMessage::StopReason => {}
                 },
-                () = until(silent_at) => {
+                () = wait_until(silent_at) => {
                     stop = self.limits.inactivity.map(StopReason::Inactive);
                 }
-                () = until(too_long_at) => {
+                () = wait_until(too_long_at) => {
                     stop = self.limits.runtime.map(StopReason::Runtime);
                 }
-                () = until(detach_at), if foreground && stoppable => return NextStep::Detach,
-                () = until(drain_until), if !self.at_end && self.ending.is_some() => {
+                () = wait_until(detach_at), if foreground && stoppable => return NextStep::Detach,
+                () = wait_until(drain_until), if !self.at_end && self.ending.is_some() => {
                     // The shell ended, but a kill may still be in progress.
                     if killing.is_some() {
                         drain_until = Some(Instant::now() + DRAIN);
                     }
                 }
-                () = until(self.output.due_at()) => {
+                () = wait_until(self.output.due_at()) => {
                     self.output.flush_log().await;
                     if let Some(text) = self.output.live() {
                         self.show(&text, live);
@@ -302,7 +302,7 @@ async fn drain(source: &mut OutputSource, sink: &mut OutputSink, closing: &Cance
         tokio::select! {
             biased;
             () = closing.cancelled() => break,
-            () = until(sink.due_at()) => sink.flush_log().await,
+            () = wait_until(sink.due_at()) => sink.flush_log().await,
             length = source.read(&mut buffer) => {
                 if length == 0 {
                     break;

@@ -15,7 +15,7 @@ mod staging;
 mod sync;
 mod templates;
 mod temporary_tree;
-mod trial;
+mod test_run;
 mod update;
 
 use std::ffi::OsString;
@@ -39,7 +39,7 @@ pub use parallax_config::extensions::{
 };
 pub use review::{Review, rule_files};
 pub use templates::TEMPLATES;
-pub use trial::ExtensionTest;
+pub use test_run::ExtensionTest;
 pub use update::ExtensionUpdate;
 
 /// Maximum size in bytes of a downloaded archive.

@@ -125,7 +125,7 @@ pub fn install_skills(
     for skill in &fetched.skills {
         let target = directory.join(folder_name(skill)?);
         let was_replaced = target.symlink_metadata().is_ok();
-        make(scope, &directory).map_err(|error| to_error(skill, error))?;
+        create(scope, &directory).map_err(|error| to_error(skill, error))?;
         install(skill.folder(), &directory, &target).map_err(|error| to_error(skill, error))?;
         pin_skill(&config.dirs, &target, Some(&fetched.source)).map_err(pin_failure)?;
         installed.push(InstalledSkill { folder: target, was_replaced });
@@ -158,7 +158,7 @@ pub fn link_skills(
                 link.display()
             )));
         }
-        make(scope, &directory).map_err(failed)?;
+        create(scope, &directory).map_err(failed)?;
         std::os::unix::fs::symlink(skill.folder(), &link).map_err(failed)?;
         pin_skill(&config.dirs, &link, None).map_err(pin_failure)?;
         linked.push(link);
@@ -250,7 +250,7 @@ fn folder_name(skill: &Skill) -> Result<&str, Failure> {
 }
 
 /// Creates the skill directory of a scope. The user's is private.
-fn make(scope: SettingScope, directory: &Path) -> io::Result<()> {
+fn create(scope: SettingScope, directory: &Path) -> io::Result<()> {
     match scope {
         SettingScope::User => parallax_exec::create_private_folder(directory),
         SettingScope::Workspace => std::fs::create_dir_all(directory),

@@ -47,7 +47,7 @@ pub use protected_names::{is_protected_name, is_secret_file};
 pub use real_path::{link_targets, real_path};
 pub use remove_tree::{remove_tree, remove_tree_at, remove_tree_until};
 pub use seen_files::{Freshness, Hash, SeenFiles, Snapshot, hash};
-pub use sensitive_path_index::{SensitivePathIndex, SensitivePaths, outermost};
+pub use sensitive_path_index::{SensitivePathIndex, SensitivePaths, remove_nested_paths};
 #[cfg(unix)]
 pub use short_socket_path::ShortSocketPath;
 pub use tree::{folder_tree, folder_tree_of};

@@ -169,7 +169,7 @@ impl SensitivePathIndex {
         let trusted = self.trusted.lock().unwrap_or_else(PoisonError::into_inner);
         let inside = trusted.iter().filter(|path| search.is_in_workspace(path));
         found.link_targets.extend(inside.cloned());
-        outermost(&mut found.link_targets);
+        remove_nested_paths(&mut found.link_targets);
         drop(trusted);
         seen.folders.retain(|_, folder| folder.last_search == number);
         seen.links.retain_visited(number);
@@ -330,7 +330,7 @@ impl SensitivePaths {
 }
 
 /// Removes paths that lie inside another one.
-pub fn outermost(paths: &mut Vec<PathBuf>) {
+pub fn remove_nested_paths(paths: &mut Vec<PathBuf>) {
     let all: HashSet<PathBuf> = paths.iter().cloned().collect();
     paths.retain(|path| !path.ancestors().skip(1).any(|above| all.contains(above)));
 }
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn every_closed_name_of_the_table_is_found_below_a_root() {
+    fn every_protected_name_is_found_below_a_root() {
         for (pattern, protection) in protected_names::patterns() {
             let folder = tempfile::tempdir().expect("a folder");
             let root = folder.path();

@@ -278,14 +278,14 @@ fn memory(session: &OpenSession, whole: bool) -> CommandOutput {
     let mut lines = Vec::new();
     for file in &files {
         let path = file.path.display();
-        lines.push(format!("{path} ({}, {} tokens)", file.tier.words(), file.tokens));
+        lines.push(format!("{path} ({}, {} tokens)", file.tier.describe(), file.tokens));
         if whole {
             lines.push(file.text.trim_end().to_owned());
             lines.push(String::new());
         }
     }
     let data = files.iter().map(|file| {
-        json!({"path": file.path, "tier": file.tier.words(), "tokens": file.tokens,
+        json!({"path": file.path, "tier": file.tier.describe(), "tokens": file.tokens,
             "text": whole.then_some(&file.text)})
     });
     CommandOutput { text: lines_or(lines, "No context files are loaded."), data: data.collect() }

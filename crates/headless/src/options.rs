@@ -46,7 +46,7 @@ pub struct RunOptions {
     /// Whether stdin is a terminal, so that SIGINT means that the user pressed Ctrl+C.
     pub stdin_is_terminal: bool,
     /// Whether stderr may use color: it is a terminal, and color is not disabled.
-    pub stderr_colour: bool,
+    pub stderr_color: bool,
     /// Whether stdout and stderr are the same terminal, file, or pipe.
     pub shared_terminal: bool,
     /// Whether `SessionEnd` hooks will run. The JSON formats then end the session before their

@@ -94,7 +94,7 @@ impl Runner {
             interruption: None,
             format: options.format,
             session_id: options.session_text().to_owned(),
-            color: options.stderr_colour,
+            color: options.stderr_color,
             quiet: options.quiet,
             hints: options.format == OutputFormat::Text
                 && options.stdin_is_terminal

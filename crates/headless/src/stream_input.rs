@@ -2,8 +2,8 @@
 //! stream-json.
 
 mod command_approvals;
+mod line_handlers;
 mod lines;
-mod orders;
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -38,7 +38,7 @@ impl TextFormatter {
         Self {
             raw: options.raw_output,
             quiet: options.quiet,
-            color: options.stderr_colour,
+            color: options.stderr_color,
             hold_output: options.schema.is_some(),
             buffered_message: options.whole_messages.then(String::new),
             warnings: options.warnings.clone(),

@@ -10,8 +10,8 @@ mod own;
 mod persistent_hooks;
 mod quoting;
 mod result;
+mod test_run;
 mod trace;
-mod trial;
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -47,9 +47,9 @@ use parallax_sessions::transcript::TranscriptFile;
 use persistent_hooks::PersistentHooks;
 use quoting::quote_variables;
 use result::{HookResult, interpret};
+pub use test_run::{HookTestResult, try_hooks};
 use trace::Trace;
 pub use trace::{HookTraceEntry, TRACE, hook_trace};
-pub use trial::{HookTestResult, try_hooks};
 
 /// The hooks of a session.
 pub(crate) struct SessionHooks {

@@ -101,7 +101,12 @@ impl HookLibrary {
     /// # Errors
     /// Returns an error if the hook is not found, a file cannot be written, another file disables
     /// the hook, or the project scope would disable a hook of the user.
-    pub fn switch(&self, name: &str, on: bool, scope: SettingScope) -> Result<PathBuf, Failure> {
+    pub fn set_enabled(
+        &self,
+        name: &str,
+        on: bool,
+        scope: SettingScope,
+    ) -> Result<PathBuf, Failure> {
         let hooks = (self.reload)()?.list()?.hooks;
         // A hook without a name is known by its command.
         let is_it = |hook: &Hook| !name.is_empty() && (hook.name == name || hook.command == name);

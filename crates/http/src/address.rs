@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn public_addresses_are_public() {
+    fn public_addresses_are_recognized() {
         for text in [
             "1.1.1.1",
             "8.8.8.8",

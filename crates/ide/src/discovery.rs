@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::editor::{HostEditor, detect, variable};
 use crate::error::DisconnectReason;
-use crate::port_file::{self, PortFile, PortFiles, RejectedFile, StdioCommand, port_of, texts};
+use crate::port_file::{self, PortFile, PortFiles, RejectedFile, StdioCommand, port_of, strings};
 use crate::process_chain::{ProcessChain, is_alive};
 
 /// Maximum number of servers to try.
@@ -195,7 +195,7 @@ impl DiscoveryResult {
             command: command.to_owned(),
             arguments: get("GEMINI_CLI_IDE_SERVER_STDIO_ARGS")
                 .and_then(|text| serde_json::from_str::<Value>(text).ok())
-                .map(|list| texts(&list))
+                .map(|list| strings(&list))
                 .unwrap_or_default(),
         });
         let source = "the environment (GEMINI_CLI_IDE_SERVER_*)";

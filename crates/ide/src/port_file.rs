@@ -137,7 +137,7 @@ fn parse(path: &Path, pid: i32, content: &Value) -> Result<PortFile, String> {
         let command = stdio.get("command")?.as_str().filter(|command| !command.is_empty())?;
         Some(StdioCommand {
             command: command.to_owned(),
-            arguments: stdio.get("args").map(texts).unwrap_or_default(),
+            arguments: stdio.get("args").map(strings).unwrap_or_default(),
         })
     });
     if port.is_none() && stdio.is_none() {
@@ -171,7 +171,7 @@ pub(crate) fn port_of(value: &Value) -> Option<u16> {
 }
 
 /// Returns the strings of a list.
-pub(crate) fn texts(value: &Value) -> Vec<String> {
+pub(crate) fn strings(value: &Value) -> Vec<String> {
     let list = value.as_array().map(Vec::as_slice).unwrap_or_default();
     list.iter().filter_map(Value::as_str).map(str::to_owned).collect()
 }

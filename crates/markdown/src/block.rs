@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use crate::literal::{definitions_as_text, is_target, label_key, literal};
+use crate::literal::{escape_link_definitions, is_target, label_key, literal};
 use parallax_screen::{Line, Span, Style, wrap};
 use pulldown_cmark::{
     BrokenLink, BrokenLinkCallback, CodeBlockKind, CowStr, Event, HeadingLevel, Options, Parser,
@@ -108,7 +108,7 @@ pub(super) fn render(
             definitions.0.entry(key).or_insert_with(|| definition.dest.to_string());
         }
     }
-    let source = definitions_as_text(source, parser.into_offset_iter());
+    let source = escape_link_definitions(source, parser.into_offset_iter());
     let source = source.as_ref();
     let parser =
         Parser::new_with_broken_link_callback(source, OPTIONS, Some(DefinitionLookup(&known)));

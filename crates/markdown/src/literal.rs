@@ -248,7 +248,7 @@ fn is_dropped_backslash(source: &str, at: usize) -> bool {
 /// Adds a backslash before each link definition that is meant as text, so that a parser does not
 /// drop the line: log lines such as `[INFO]: done`, and definitions that no link refers to.
 /// `events` are the parse events of the source.
-pub fn definitions_as_text<'s, 'e>(
+pub fn escape_link_definitions<'s, 'e>(
     source: &'s str,
     events: impl Iterator<Item = (Event<'e>, Range<usize>)>,
 ) -> Cow<'s, str> {
@@ -454,7 +454,7 @@ mod tests {
     #[test]
     fn definition_without_a_link_to_it_is_text() {
         let as_text = |source: &str| {
-            definitions_as_text(source, Parser::new(source).into_offset_iter()).into_owned()
+            escape_link_definitions(source, Parser::new(source).into_offset_iter()).into_owned()
         };
         for (source, expected) in [
             ("[INFO]: done", "\\[INFO]: done"),

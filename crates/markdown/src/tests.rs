@@ -8,12 +8,12 @@ use crate::highlight::wait_until_loaded;
 use crate::streamed::{OPEN_LINES, RELEASED_LINES};
 use parallax_screen::theme::Theme;
 
-fn texts(rows: &[Line]) -> Vec<String> {
+fn rows_as_text(rows: &[Line]) -> Vec<String> {
     rows.iter().map(Line::text).collect()
 }
 
 fn rendered(text: &str, width: usize) -> Vec<String> {
-    texts(&render(text, &RenderOptions::new(&Theme::default(), width)))
+    rows_as_text(&render(text, &RenderOptions::new(&Theme::default(), width)))
 }
 
 /// Renders the text as one piece.
@@ -43,13 +43,13 @@ fn open_fences_and_lists_are_emitted_early() {
     let look = RenderOptions::new(&theme, 60);
     let mut stream = StreamedMarkdown::new();
     stream.push("Here:\n```rust\nlet a = 1;\nlet b");
-    assert_eq!(texts(&stream.take_finished(&look)), ["Here:", "", "  let a = 1;"]);
-    assert_eq!(texts(&stream.remaining_rows(&look)), ["  let b"]);
+    assert_eq!(rows_as_text(&stream.take_finished(&look)), ["Here:", "", "  let a = 1;"]);
+    assert_eq!(rows_as_text(&stream.remaining_rows(&look)), ["  let b"]);
     stream.push(" = 2;\n```\n1. one\n1. two\n1. thr");
-    assert_eq!(texts(&stream.take_finished(&look)), ["  let b = 2;", "", "1. one"]);
+    assert_eq!(rows_as_text(&stream.take_finished(&look)), ["  let b = 2;", "", "1. one"]);
     stream.push("ee\n1. four\n");
-    assert_eq!(texts(&stream.take_finished(&look)), ["2. two", "3. three"]);
-    assert_eq!(texts(&stream.finish(&look)), ["4. four"]);
+    assert_eq!(rows_as_text(&stream.take_finished(&look)), ["2. two", "3. three"]);
+    assert_eq!(rows_as_text(&stream.finish(&look)), ["4. four"]);
 }
 
 #[test]
@@ -69,11 +69,11 @@ fn log_lines_like_definitions_are_shown() {
     let theme = Theme::default();
     let look = RenderOptions::new(&theme, 60);
     let pieces: Vec<&str> = log.split_inclusive([' ', '\n']).collect();
-    assert_eq!(texts(&streamed(&pieces, &look)).join("|"), shown);
+    assert_eq!(rows_as_text(&streamed(&pieces, &look)).join("|"), shown);
     // Text of an open block is shown too.
     let mut stream = StreamedMarkdown::new();
     stream.push("[INFO]: do");
-    assert_eq!(texts(&stream.remaining_rows(&look)), ["[INFO]: do"]);
+    assert_eq!(rows_as_text(&stream.remaining_rows(&look)), ["[INFO]: do"]);
 }
 
 #[test]
@@ -170,10 +170,10 @@ fn rows_of_a_paragraph_are_final_before_it_ends() {
         assert!(
             stream.remaining_rows(&look).len() < 10,
             "{:?}",
-            texts(&stream.remaining_rows(&look))
+            rows_as_text(&stream.remaining_rows(&look))
         );
     }
-    assert!(rows.len() > 8, "{:?}", texts(&rows));
+    assert!(rows.len() > 8, "{:?}", rows_as_text(&rows));
     stream.push("\n\n");
     rows.extend(stream.take_finished(&look));
     assert!(stream.remaining_rows(&look).is_empty());
@@ -291,7 +291,7 @@ proptest! {
         wait_until_loaded();
         let theme = Theme::default();
         let look = RenderOptions::new(&theme, 60);
-        prop_assert_eq!(texts(&render(&text, &look)), texts(&parsed_whole(&text, &look)));
+        prop_assert_eq!(rows_as_text(&render(&text, &look)), rows_as_text(&parsed_whole(&text, &look)));
     }
 
     #[test]

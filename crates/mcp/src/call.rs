@@ -136,7 +136,7 @@ pub(crate) struct Bounds {
 }
 
 impl Bounds {
-    pub(crate) fn within(timeout: Duration) -> Self {
+    pub(crate) fn with_timeout(timeout: Duration) -> Self {
         Self { timeout, cancel: CancellationToken::new(), progress: None }
     }
 }

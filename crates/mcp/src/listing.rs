@@ -154,7 +154,7 @@ impl Server {
         }
         let limit = self.config.timeout.min(LISTING);
         pages::read(key, |cursor| {
-            request(peer, build(cursor), Bounds::within(limit), &self.inbound.listeners)
+            request(peer, build(cursor), Bounds::with_timeout(limit), &self.inbound.listeners)
         })
         .await
     }

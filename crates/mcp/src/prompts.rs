@@ -24,7 +24,7 @@ pub struct PromptArguments {
 /// spaces.
 pub fn parse_prompt_line(line: &str) -> PromptArguments {
     let mut parsed = PromptArguments::default();
-    for (word, quoted) in words(line) {
+    for (word, quoted) in split_words(line) {
         let named =
             word.strip_prefix("--").filter(|_| !quoted).and_then(|rest| rest.split_once('='));
         match named {
@@ -38,7 +38,7 @@ pub fn parse_prompt_line(line: &str) -> PromptArguments {
 }
 
 /// Splits a line into words, each with whether it starts with a quote.
-fn words(line: &str) -> Vec<(String, bool)> {
+fn split_words(line: &str) -> Vec<(String, bool)> {
     let mut words = Vec::new();
     let mut word: Option<(String, bool)> = None;
     let mut quote: Option<char> = None;
@@ -147,7 +147,7 @@ impl Servers {
             let params = GetPromptRequestParams::new(prompt).with_arguments(arguments.collect());
             GetPromptRequest::new(params).into()
         };
-        let asking = of.ask(request, Bounds::within(of.config.timeout), true);
+        let asking = of.ask(request, Bounds::with_timeout(of.config.timeout), true);
         let (result, _) = asking.await;
         let result = result.map_err(|error| format!("`{prompt}` of `{server}`: {error}"))?;
         let messages = result.get("messages").and_then(Value::as_array);

@@ -71,7 +71,7 @@ fn spec(name: &str, display_name: &str, description: &str, parameters: Value) ->
         description: description.to_owned(),
         parameters,
         kind: ToolKind::Search,
-        sharing: Concurrency::Shared,
+        concurrency: Concurrency::Shared,
         aliases: Vec::new(),
     }
 }

@@ -56,7 +56,7 @@ impl SearchTools {
                 "required": ["query"]
             }),
             kind: ToolKind::Search,
-            sharing: Concurrency::Shared,
+            concurrency: Concurrency::Shared,
             aliases: Vec::new(),
         };
         Self { spec, servers }
@@ -70,7 +70,7 @@ impl Tool for SearchTools {
 
     fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
         let query = args.get("query").and_then(Value::as_str).map(str::trim).unwrap_or_default();
-        if words(query).is_empty() {
+        if split_words(query).is_empty() {
             let message = "`query` must be a string with at least one word";
             return Err(ToolError::new(ToolErrorKind::InvalidToolParams, message));
         }
@@ -123,7 +123,7 @@ impl Invocation for ToolSearch {
     }
 }
 
-fn words(text: &str) -> Vec<String> {
+fn split_words(text: &str) -> Vec<String> {
     let words = text.split(|char: char| !char.is_alphanumeric());
     let words = words.map(|word| {
         let word = word.to_lowercase();
@@ -142,7 +142,7 @@ fn best_matches<'a>(
     query: &str,
     tools: impl Iterator<Item = (&'a ToolSpec, &'a str)>,
 ) -> Vec<&'a ToolSpec> {
-    let words = words(query);
+    let words = split_words(query);
     let score = |(spec, server): (&'a ToolSpec, &'a str)| {
         let (name, server) = (spec.name.to_lowercase(), server.to_lowercase());
         let description = spec.description.to_lowercase();
@@ -171,7 +171,7 @@ mod tests {
             description: description.to_owned(),
             parameters: json!({}),
             kind: ToolKind::Other,
-            sharing: Concurrency::Shared,
+            concurrency: Concurrency::Shared,
             aliases: Vec::new(),
         }
     }

@@ -96,7 +96,7 @@ impl Server {
     ///
     /// # Errors
     /// Returns the reason if the server cannot be enabled.
-    pub(crate) async fn switch(self: &Arc<Self>, on: bool) -> Result<(), String> {
+    pub(crate) async fn set_enabled(self: &Arc<Self>, on: bool) -> Result<(), String> {
         {
             let mut state = self.state();
             match (on, state.start_block) {

@@ -284,9 +284,9 @@ impl Servers {
     ///
     /// # Errors
     /// Returns a message if there is no server with this name or it must stay disabled.
-    pub async fn switch(&self, name: &str, on: bool) -> Result<(), String> {
+    pub async fn set_enabled(&self, name: &str, on: bool) -> Result<(), String> {
         let server = self.find(name).ok_or_else(|| format!("unknown MCP server `{name}`"))?;
-        server.switch(on).await
+        server.set_enabled(on).await
     }
 
     /// Returns a subscription to changes. It does not keep servers alive.
@@ -370,14 +370,14 @@ impl Servers {
         match &*current_tools {
             Some((known, tools)) if *known == version => tools.clone(),
             _ => {
-                let tools = self.make();
+                let tools = self.build_tools();
                 *current_tools = Some((version, tools.clone()));
                 tools
             }
         }
     }
 
-    fn make(&self) -> ServerTools {
+    fn build_tools(&self) -> ServerTools {
         let mut offered: Vec<(&Arc<Server>, ToolEntry)> = Vec::new();
         let mut resources = false;
         for server in self.open() {

@@ -59,7 +59,7 @@ impl McpTool {
             description: sanitize(&entry.description).into_owned(),
             parameters: schema::declared_schema(&entry.schema, server.shared_servers.schemas),
             kind: ToolKind::Other,
-            sharing: Concurrency::Shared,
+            concurrency: Concurrency::Shared,
         };
         let origin = McpOrigin {
             server: of.to_owned(),

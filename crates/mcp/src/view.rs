@@ -138,14 +138,14 @@ impl McpView {
     /// # Errors
     /// Returns an error if the server is not found or may not run, or if the file cannot be
     /// written.
-    pub fn switch(&self, name: &str, on: bool, session: bool) -> Result<String, Failure> {
+    pub fn set_enabled(&self, name: &str, on: bool, session: bool) -> Result<String, Failure> {
         let name = self.name_of(name)?;
         if !session {
             EnablementFiles::for_user(&self.access.dirs)
                 .set(&name, on)
                 .map_err(|error| Failure::new(FailureKind::Config, error.to_string()))?;
         }
-        let switched = block(self.servers.switch(&name, on))?;
+        let switched = block(self.servers.set_enabled(&name, on))?;
         switched.map_err(|reason| input_failure(format!("the MCP server `{name}`: {reason}")))?;
         Ok(name)
     }

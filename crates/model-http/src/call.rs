@@ -323,7 +323,7 @@ impl HttpCall {
 
     /// A response that broke is resumed from its newest checkpoint, if it has one.
     fn resume_or_fail(&mut self, failure: ReadFailure) -> Result<StreamEvent, ModelError> {
-        let (class, retryable) = self.failures().transience(&failure);
+        let (class, retryable) = self.failures().classify_failure(&failure);
         if !retryable || !self.continuation.resume() {
             let mut error = self.failures().after_first_chunk(failure);
             if self.continuation.is_exhausted()

@@ -88,7 +88,7 @@ impl FailureClassifier<'_> {
             let status = payload.code.unwrap_or(if is_path { 404 } else { 500 });
             return self.evaluate(ErrorResponse { status, payload: *payload, retry_after: None });
         }
-        let (mut class, mut retryable) = self.transience(&failure);
+        let (mut class, mut retryable) = self.classify_failure(&failure);
         let mut is_brief = false;
         if let ReadFailure::Network(network) = &failure
             && self.transport.is_unknown_local_server()
@@ -134,7 +134,7 @@ impl FailureClassifier<'_> {
 
     /// A failure after the first chunk.
     pub fn after_first_chunk(&self, failure: ReadFailure) -> ModelError {
-        let (_, retryable) = self.transience(&failure);
+        let (_, retryable) = self.classify_failure(&failure);
         let message = self.describe(&failure);
         match failure {
             ReadFailure::Refused(payload) => {
@@ -164,7 +164,7 @@ impl FailureClassifier<'_> {
     }
 
     /// The class of a failure, and whether a retry may help.
-    pub fn transience(&self, failure: &ReadFailure) -> (&'static str, bool) {
+    pub fn classify_failure(&self, failure: &ReadFailure) -> (&'static str, bool) {
         let unclear = self.transport.options.retry_fetch_errors;
         match failure {
             ReadFailure::Silent(_) | ReadFailure::NoContent(_) => (TIMEOUT, true),

@@ -8,7 +8,7 @@ use parallax_protocol::price::Price;
 use parallax_protocol::routing::{FallbackModel, Routes};
 use serde_json::Value;
 
-use crate::abilities::ThinkingControl;
+use crate::model_capabilities::ThinkingControl;
 use crate::provider_models::accepts_mime;
 use crate::providers::WireKind;
 use crate::settings::merge;

@@ -3,12 +3,12 @@
 //!
 //! [`ModelTable`] is the built-in table extended by `modelConfigs` from the settings.
 
-mod abilities;
 mod catalog;
 mod discovered;
 mod fallback_chains;
 mod families;
 mod listed_models;
+mod model_capabilities;
 mod prices;
 mod provider_models;
 mod providers;
@@ -18,9 +18,9 @@ mod settings;
 mod table;
 mod utility_requests;
 
-pub use abilities::{ModelCapabilities, ThinkingControl, supports_minimal};
 pub use discovered::{DiscoveredModel, DiscoveredModels, ReadDiscovered};
 pub use families::{Family, Thinking};
+pub use model_capabilities::{ModelCapabilities, ThinkingControl, supports_minimal};
 pub use providers::{
     Provider, ProviderError, ProviderModel, Providers, WireKind, hosted_providers,
 };

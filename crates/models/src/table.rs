@@ -9,10 +9,10 @@ use parallax_protocol::model::{Limits, Request};
 use parallax_protocol::price::Price;
 use serde_json::{Value, json};
 
-use crate::abilities::{ModelCapabilities, ThinkingControl};
 use crate::discovered::{DescriptionCache, DiscoveredModels, ReadDiscovered};
 use crate::families::{Family, ModelVersion, Thinking, builtin_family, version};
 use crate::listed_models::{listed_ids, listed_model};
+use crate::model_capabilities::{ModelCapabilities, ThinkingControl};
 use crate::provider_models::provider_limits;
 use crate::providers::Providers;
 use crate::settings::{Definition, ModelConfigError, ModelConfigs};

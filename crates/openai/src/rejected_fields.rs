@@ -31,7 +31,7 @@ impl DefaultField {
     }
 
     /// Returns what error messages in lower case contain, besides the parameter that they name.
-    fn words(self) -> &'static [&'static str] {
+    fn error_words(self) -> &'static [&'static str] {
         match self {
             Self::Include => &["'include'", "`include`", "encrypted content is not supported"],
             Self::Summary => &["reasoning.summary", "reasoning summar"],
@@ -43,7 +43,7 @@ impl DefaultField {
     fn is_named(self, response: &ErrorResponse) -> bool {
         let message = response.payload.message.to_lowercase();
         response.payload.param.as_deref() == Some(self.name())
-            || self.words().iter().any(|word| message.contains(word))
+            || self.error_words().iter().any(|word| message.contains(word))
     }
 }
 

@@ -33,12 +33,12 @@ pub(crate) fn usage(value: &Value) -> Option<Usage> {
         tool_prompt: 0,
         cache_write: detail(prompt_details, "cache_write_tokens"),
         // OpenRouter reports costs in US dollars.
-        charged_cost: fields.get("cost").and_then(Value::as_f64).and_then(billionths),
+        charged_cost: fields.get("cost").and_then(Value::as_f64).and_then(to_nanodollars),
         total: count(fields.get("total_tokens")).unwrap_or_else(|| prompt.saturating_add(whole)),
     })
 }
 
-fn billionths(dollars: f64) -> Option<u64> {
+fn to_nanodollars(dollars: f64) -> Option<u64> {
     (0.0..1e6).contains(&dollars).then(|| (dollars * 1e9).round() as u64)
 }
 

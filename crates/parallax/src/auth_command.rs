@@ -200,7 +200,7 @@ fn list(launch: &SessionConfig) -> Result<(String, Value), Failure> {
     let mut text = String::new();
     let width = all.iter().map(|it| it.provider.len()).max().unwrap_or(0);
     for it in &all {
-        let _ = writeln!(text, "{:width$}  {}", it.provider, words(it));
+        let _ = writeln!(text, "{:width$}  {}", it.provider, describe(it));
     }
     let values = all.iter().map(|it| {
         let (source, variable) = match &it.source {
@@ -218,7 +218,7 @@ fn list(launch: &SessionConfig) -> Result<(String, Value), Failure> {
     Ok((text, value))
 }
 
-fn words(it: &ProviderCredential) -> String {
+fn describe(it: &ProviderCredential) -> String {
     match &it.source {
         KeySource::Variable(name) => format!("key in `{name}`"),
         KeySource::Command => "key from `apiKeyCommand`".to_owned(),

@@ -18,7 +18,7 @@ use parallax_sdk::SessionConfig;
 use serde_json::{Value, json};
 
 use crate::command_result::{CommandResult, input_failure};
-use crate::extensions_words::{consent_text, extension_json, list_rows};
+use crate::extension_descriptions::{consent_text, extension_json, list_rows};
 use crate::scope_option::Scope;
 pub(crate) use prompter::{EditorPrompter, Prompter};
 pub(crate) use stdin_prompter::StdinPrompter;
@@ -289,8 +289,8 @@ pub(crate) fn run_with(
             Ok(CommandResult::new(text, json!({"name": name, "version": version})))
         }
         ExtensionsAction::Uninstall { names, all } => Ok(uninstall(launch, names, *all)),
-        ExtensionsAction::Enable { name, scope } => switch(launch, name, true, *scope),
-        ExtensionsAction::Disable { name, scope } => switch(launch, name, false, Some(*scope)),
+        ExtensionsAction::Enable { name, scope } => set_enabled(launch, name, true, *scope),
+        ExtensionsAction::Disable { name, scope } => set_enabled(launch, name, false, Some(*scope)),
         ExtensionsAction::Validate { path } => validate(launch, path),
         ExtensionsAction::Config { name, setting, scope, values } => {
             let scope = (*scope).into();
@@ -512,7 +512,7 @@ fn uninstall(launch: &SessionConfig, names: &[String], all: bool) -> CommandResu
     CommandResult { errors, code, ..CommandResult::new(text, Value::Array(list)) }
 }
 
-fn switch(
+fn set_enabled(
     launch: &SessionConfig,
     name: &str,
     on: bool,

@@ -54,7 +54,7 @@ fn row(argument: &Arg) -> String {
         .get_possible_values()
         .iter()
         .filter(|value| !value.is_hide_set() && takes_value(argument))
-        .map(possible)
+        .map(possible_value)
         .collect();
     if !values.is_empty() {
         let _ = write!(meaning, "; one of {}", values.join(", "));
@@ -103,7 +103,7 @@ fn takes_value(argument: &Arg) -> bool {
     matches!(argument.get_action(), ArgAction::Set | ArgAction::Append)
 }
 
-fn possible(value: &PossibleValue) -> String {
+fn possible_value(value: &PossibleValue) -> String {
     match value.get_help() {
         Some(help) => format!("`{}` ({})", value.get_name(), one_line(&help.to_string())),
         None => format!("`{}`", value.get_name()),

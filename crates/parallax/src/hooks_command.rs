@@ -94,8 +94,8 @@ pub(crate) fn run(launch: &SessionConfig, action: &HooksAction) -> Result<Comman
         }
         HooksAction::Trace { session } => trace(launch, session.as_deref()),
         HooksAction::Migrate { scope, .. } => migrate(launch, *scope),
-        HooksAction::Enable { name, scope } => switch(launch, name, true, *scope),
-        HooksAction::Disable { name, scope } => switch(launch, name, false, *scope),
+        HooksAction::Enable { name, scope } => set_enabled(launch, name, true, *scope),
+        HooksAction::Disable { name, scope } => set_enabled(launch, name, false, *scope),
     }
 }
 
@@ -279,12 +279,12 @@ fn migrate(
     Ok(CommandResult::new(text, json))
 }
 
-fn switch(
+fn set_enabled(
     launch: &SessionConfig,
     name: &str,
     on: bool,
     scope: UserScopeOption,
 ) -> Result<CommandResult, Failure> {
-    let file = launch.hook_library().switch(name, on, scope.into())?;
+    let file = launch.hook_library().set_enabled(name, on, scope.into())?;
     Ok(switch_result("hook", name, on, &file))
 }

@@ -625,7 +625,7 @@ fn options(
         scripted: session.scripted,
         stdin_is_terminal: startup.stdin_is_terminal,
         has_end_hooks: session.has_end_hooks(),
-        stderr_colour: startup.stderr_colour,
+        stderr_color: startup.stderr_color,
         shared_terminal: (startup.stdout_is_terminal && startup.stderr_is_terminal)
             || share_output(),
         compatible_signals: startup.compatible_signals,

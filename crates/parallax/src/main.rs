@@ -32,8 +32,8 @@ mod devtools_source;
 mod doctor_command;
 mod eval_command;
 mod extension_commands;
+mod extension_descriptions;
 mod extensions_command;
-mod extensions_words;
 #[cfg(test)]
 mod flag_reference;
 mod hidden_input;

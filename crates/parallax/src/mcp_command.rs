@@ -48,8 +48,8 @@ pub(crate) async fn run(action: McpAction) -> Result<ExitCode, Failure> {
         McpAction::Remove { name, scope } => remove(&name, scope),
         McpAction::Get { name, json } => get(&name, json),
         McpAction::List { json } => list(json).await,
-        McpAction::Enable { name, session } => switch(&name, session, true),
-        McpAction::Disable { name, session } => switch(&name, session, false),
+        McpAction::Enable { name, session } => set_enabled(&name, session, true),
+        McpAction::Disable { name, session } => set_enabled(&name, session, false),
         McpAction::Auth { name, forget, no_browser } => auth(&name, forget, no_browser).await,
     }
 }
@@ -392,7 +392,7 @@ async fn list(json: bool) -> Result<ExitCode, Failure> {
     let mut text = "Configured MCP servers:\n\n".to_owned();
     for probe in &probes {
         let server = &probe.server;
-        let (sign, word) = words(probe.state);
+        let (sign, word) = describe(probe.state);
         let owner = match &server.source {
             McpSource::Extension(name) => format!(" (from {})", one_line(name)),
             _ => String::new(),
@@ -426,7 +426,7 @@ async fn list(json: bool) -> Result<ExitCode, Failure> {
     Ok(print_text(&text))
 }
 
-fn words(state: ProbeState) -> (&'static str, &'static str) {
+fn describe(state: ProbeState) -> (&'static str, &'static str) {
     match state {
         ProbeState::Connected => ("✓", "Connected"),
         ProbeState::Disconnected => ("✗", "Disconnected"),
@@ -439,14 +439,14 @@ fn words(state: ProbeState) -> (&'static str, &'static str) {
 fn probe_json(probe: &McpProbe) -> Value {
     let mut value = server_json(&probe.server);
     if let Value::Object(fields) = &mut value {
-        fields.insert("status".to_owned(), json!(words(probe.state).1.to_lowercase()));
+        fields.insert("status".to_owned(), json!(describe(probe.state).1.to_lowercase()));
         fields.insert("error".to_owned(), json!(probe.error));
         fields.insert("tools".to_owned(), json!(probe.tools));
     }
     value
 }
 
-fn switch(name: &str, session: bool, on: bool) -> Result<ExitCode, Failure> {
+fn set_enabled(name: &str, session: bool, on: bool) -> Result<ExitCode, Failure> {
     let verb = if on { "enable" } else { "disable" };
     if session {
         return Err(input_failure(format!(

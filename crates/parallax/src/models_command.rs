@@ -111,7 +111,7 @@ pub(crate) async fn run(arguments: ModelsArguments) -> Result<(String, ExitCode)
                 None => manager.list_gemini_models(LIMIT).await,
                 Some("gemini") => match manager.list_gemini_models(LIMIT).await {
                     Some(listing) => Some(listing),
-                    None => return Err(no_google_credentials(&manager.gemini_credential())),
+                    None => return Err(missing_google_credentials(&manager.gemini_credential())),
                 },
                 Some("vertex") => {
                     return Err(input(
@@ -191,7 +191,7 @@ fn input(message: &str) -> Failure {
     Failure { kind: FailureKind::Input, message: message.to_owned(), status: None }
 }
 
-fn no_google_credentials(credential: &Credential) -> Failure {
+fn missing_google_credentials(credential: &Credential) -> Failure {
     let message = match credential {
         Credential::Missing { reason } => reason.clone(),
         Credential::Found { .. } | Credential::NotNeeded => {

@@ -255,12 +255,12 @@ mod tests {
     use super::*;
     use crate::arguments::Arguments;
 
-    fn words(line: &[&str]) -> Vec<OsString> {
+    fn to_os_strings(line: &[&str]) -> Vec<OsString> {
         std::iter::once("parallax").chain(line.iter().copied()).map(OsString::from).collect()
     }
 
     fn argv(line: &[&str]) -> Vec<String> {
-        let spelled = normalize(&words(line));
+        let spelled = normalize(&to_os_strings(line));
         spelled.argv.iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect()
     }
 
@@ -305,7 +305,7 @@ mod tests {
 
     #[test]
     fn flags_are_accepted_before_a_subcommand() {
-        let before = |line: &[&str]| normalize(&words(line)).before_subcommand;
+        let before = |line: &[&str]| normalize(&to_os_strings(line)).before_subcommand;
         for (input, rest, flags) in [
             (&["-d", "mcp", "list"][..], &["mcp", "list"][..], &["-d"][..]),
             (
@@ -395,7 +395,7 @@ mod tests {
         #[test]
         fn any_arguments_are_parsed(line in proptest::collection::vec("(--?)?[a-zA-Z=]{0,8}|mcp|list|--|-y", 0..6)) {
             let line: Vec<&str> = line.iter().map(String::as_str).collect();
-            let once = normalize(&words(&line));
+            let once = normalize(&to_os_strings(&line));
             proptest::prop_assert_eq!(normalize(&once.argv).argv, once.argv);
         }
     }

@@ -265,7 +265,7 @@ fn format_explanation(
         let _ = writeln!(
             text,
             "Permissions beyond the sandbox: {}",
-            policy_decision.grants.words().join(", ")
+            policy_decision.grants.descriptions().join(", ")
         );
     }
     if !explanation.checks.is_empty() {

@@ -111,8 +111,10 @@ pub(crate) fn run(launch: &SessionConfig, action: &SkillsAction) -> Result<Comma
             let output = format!("Removed {}\n", one_line(&folder.display().to_string()));
             Ok(CommandResult::new(output, json!({"removed": folder.to_string_lossy()})))
         }
-        SkillsAction::Enable { name, scope } => switch(launch, name, true, scope.scope),
-        SkillsAction::Disable { name, scope } => switch(launch, name, false, Some(scope.scope)),
+        SkillsAction::Enable { name, scope } => set_enabled(launch, name, true, scope.scope),
+        SkillsAction::Disable { name, scope } => {
+            set_enabled(launch, name, false, Some(scope.scope))
+        }
     }
 }
 
@@ -173,7 +175,7 @@ fn done(word: &str, skills: &FetchedSkills, folders: &[PathBuf]) -> CommandResul
     CommandResult::new(text, json!({"skills": list}))
 }
 
-fn switch(
+fn set_enabled(
     launch: &SessionConfig,
     name: &str,
     on: bool,
@@ -193,7 +195,7 @@ fn switch(
         .iter()
         .any(|skill| skill.name.eq_ignore_ascii_case(name));
     let file = match scope {
-        Some(scope) => launch.skill_library().switch(name, on, scope.into())?,
+        Some(scope) => launch.skill_library().set_enabled(name, on, scope.into())?,
         None => launch.skill_library().enable(name)?,
     };
     let mut output = switch_result("skill", name, on, &file);

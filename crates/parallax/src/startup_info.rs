@@ -12,7 +12,7 @@ pub(crate) struct StartupInfo {
     pub(crate) is_build_server: bool,
     pub(crate) stderr_is_terminal: bool,
     /// Whether stderr may be colored.
-    pub(crate) stderr_colour: bool,
+    pub(crate) stderr_color: bool,
     /// `DEBUG` or `DEBUG_MODE`.
     pub(crate) debug: bool,
     /// `PARALLAX_COMPAT_SIGNALS`.
@@ -40,12 +40,12 @@ impl StartupInfo {
             variable(name).is_some_and(|value| values.iter().any(|known| value == *known))
         };
         let is_integration_test = variable("GEMINI_CLI_INTEGRATION_TEST").is_some();
-        let no_colour = variable("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let no_color = variable("NO_COLOR").is_some_and(|value| !value.is_empty());
         Self {
             is_build_server: !is_integration_test
                 && (is("CI", &["true"]) || is("GITHUB_ACTIONS", &["true"])),
             stderr_is_terminal,
-            stderr_colour: stderr_is_terminal && !no_colour && !is("TERM", &["dumb"]),
+            stderr_color: stderr_is_terminal && !no_color && !is("TERM", &["dumb"]),
             debug: is("DEBUG", &["true", "1"]) || is("DEBUG_MODE", &["true", "1"]),
             compatible_signals: is("PARALLAX_COMPAT_SIGNALS", &["1", "true"]),
             ..Self::default()
@@ -77,6 +77,6 @@ mod tests {
         assert!(!with(&[("CI", "1")]).is_build_server);
         assert!(!with(&[("CI", "true"), ("GEMINI_CLI_INTEGRATION_TEST", "true")]).is_build_server);
         assert!(with(&[("DEBUG", "1")]).debug);
-        assert!(with(&[]).stderr_colour && !with(&[("NO_COLOR", "1")]).stderr_colour);
+        assert!(with(&[]).stderr_color && !with(&[("NO_COLOR", "1")]).stderr_color);
     }
 }

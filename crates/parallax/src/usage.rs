@@ -39,7 +39,7 @@ impl Usage {
 
 /// Whether a flag was given without the value that it needs.
 pub(crate) fn is_missing_value(error: &clap::Error, flag: &str) -> bool {
-    let text = |kind| error.get(kind).map(words).unwrap_or_default();
+    let text = |kind| error.get(kind).map(describe_value).unwrap_or_default();
     error.kind() == ErrorKind::InvalidValue
         && text(ContextKind::InvalidValue).is_empty()
         && text(ContextKind::InvalidArg).starts_with(flag)
@@ -63,7 +63,7 @@ pub(crate) fn from_clap(error: &clap::Error, argv: &[OsString]) -> Usage {
              parallax -p \"trust …\"",
         );
     }
-    let text = |kind| error.get(kind).map(words).unwrap_or_default();
+    let text = |kind| error.get(kind).map(describe_value).unwrap_or_default();
     let argument = text(ContextKind::InvalidArg);
     let value = text(ContextKind::InvalidValue);
     match error.kind() {
@@ -134,7 +134,7 @@ fn misspelled_command(word: &str) -> Option<String> {
 /// The error for an unknown subcommand of a group, followed by the help of the group.
 /// `None` for all other errors.
 pub(crate) fn unknown_in_group(error: &clap::Error, argv: &[OsString]) -> Option<String> {
-    let text = |kind| error.get(kind).map(words).filter(|text| !text.is_empty());
+    let text = |kind| error.get(kind).map(describe_value).filter(|text| !text.is_empty());
     let name = text(ContextKind::InvalidSubcommand)?;
     let mut command = Arguments::command();
     command.build();
@@ -201,13 +201,13 @@ fn usage_line(error: &clap::Error) -> String {
 fn choices(error: &clap::Error) -> String {
     match error.get(ContextKind::ValidValue) {
         Some(values @ ContextValue::Strings(list)) if !list.is_empty() => {
-            format!("Choose one of: {}", words(values))
+            format!("Choose one of: {}", describe_value(values))
         }
         _ => SEE_HELP.to_owned(),
     }
 }
 
-fn words(value: &ContextValue) -> String {
+fn describe_value(value: &ContextValue) -> String {
     match value {
         ContextValue::String(text) => text.clone(),
         ContextValue::Strings(list) => list.join(", "),

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use parallax_policy::bash::{SafeReadRoots, analyse, is_safe};
+use parallax_policy::bash::{SafeReadRoots, analyze, is_safe};
 
 fn main() {
     divan::main();
@@ -23,5 +23,5 @@ fn line(bencher: divan::Bencher<'_, '_>, name: &str) {
     let text = LINES.iter().find(|(known, _)| *known == name).map_or("", |(_, text)| *text);
     let roots = [PathBuf::from("/w")];
     let place = SafeReadRoots { directory: Path::new("/w"), roots: &roots };
-    bencher.bench_local(|| is_safe(&analyse(text), &place));
+    bencher.bench_local(|| is_safe(&analyze(text), &place));
 }

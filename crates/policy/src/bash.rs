@@ -1,6 +1,6 @@
 //! Shell line analysis: what `bash -c` would do with a text, following the grammar of bash.
 
-mod analyse;
+mod analyze;
 pub mod ansi;
 mod arguments;
 mod builtins;
@@ -20,7 +20,7 @@ mod variable_name;
 mod wrappers;
 mod write_targets;
 
-pub use analyse::{analyse, analyse_expanded};
+pub use analyze::{analyse_expanded, analyze};
 pub use danger::{
     Destruction, LossKind, assignment_control_reason, checked_out, dangerous, destructive,
     may_destroy,

@@ -205,7 +205,7 @@ impl<'a> ShellCall<'a> {
         } else {
             effects.runs.join("\n")
         };
-        let line = without_substitutions(bash::analyse(&text), substitutions);
+        let line = without_substitutions(bash::analyze(&text), substitutions);
         let base = query.workspace.first().map_or(Path::new("/"), PathBuf::as_path);
         let relative = query.args.get("dir_path").and_then(Value::as_str).unwrap_or_default();
         let directory =

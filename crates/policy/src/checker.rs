@@ -89,7 +89,7 @@ impl Checker {
                         };
                         named && !listed(key, excluded)
                     })
-                    .flat_map(|(_, value)| texts(value))
+                    .flat_map(|(_, value)| strings(value))
                     .map(|text| {
                         let base = call.query.workspace.first().map_or(Path::new("/"), |path| path);
                         paths::resolve(base, Path::new(text))
@@ -109,7 +109,7 @@ impl Checker {
     }
 }
 
-fn texts(value: &Value) -> Vec<&str> {
+fn strings(value: &Value) -> Vec<&str> {
     match value {
         Value::String(text) => vec![text],
         Value::Array(items) => items.iter().filter_map(Value::as_str).collect(),

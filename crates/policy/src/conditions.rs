@@ -200,7 +200,7 @@ impl Conditions {
         }
         let inside = self
             .path_inside
-            .is_none_or(|scope| all_or_any(&|path| folders.hold(scope, path, strictly)));
+            .is_none_or(|scope| all_or_any(&|path| folders.contains(scope, path, strictly)));
         (!inside).then_some(Mismatch::PathInside)
     }
 

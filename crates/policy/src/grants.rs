@@ -47,7 +47,7 @@ pub(crate) fn missing_permissions(
     beyond.file_system.write.retain(|path| {
         readonly
             || !paths::inside(path, roots)
-            || folders.protected.hold(path)
+            || folders.protected.contains(path)
             || paths::defines_hidden_files(path)
     });
     // Files that every command may read need no permission; a read permission in the result means a
@@ -77,7 +77,7 @@ mod tests {
             ..Permissions::default()
         };
         let both = union(&one, &other);
-        assert_eq!(both.words().len(), union(&other, &one).words().len());
-        assert_eq!(both.words(), ["network", "to write /a/b", "to read /r", "to read /a/x"]);
+        assert_eq!(both.descriptions().len(), union(&other, &one).descriptions().len());
+        assert_eq!(both.descriptions(), ["network", "to write /a/b", "to read /r", "to read /a/x"]);
     }
 }

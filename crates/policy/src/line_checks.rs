@@ -249,7 +249,7 @@ fn outside(
 fn protected(call: &CallQuery<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<ApprovalReason>) {
     let roots = call.query.workspace;
     let needs_approval =
-        |path: &Path| call.folders.protected.hold(path) || paths::is_agent_rules(path, roots);
+        |path: &Path| call.folders.protected.contains(path) || paths::is_agent_rules(path, roots);
     let found =
         shell.written().iter().filter_map(WriteTarget::path).find(|path| needs_approval(path));
     let found = found.cloned().or_else(|| {
@@ -266,7 +266,11 @@ fn protected(call: &CallQuery<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<Appro
             git || shell.is_read_only(index)
         });
         let mut named = call.query.effects.reads.iter();
-        if all_read { None } else { named.find(|path| call.folders.protected.hold(path)).cloned() }
+        if all_read {
+            None
+        } else {
+            named.find(|path| call.folders.protected.contains(path)).cloned()
+        }
     });
     if let Some(path) = found {
         doubts.push(ApprovalReason::always_ask(

@@ -52,7 +52,7 @@ pub(crate) struct PathRoots<'a> {
 
 impl PathRoots<'_> {
     /// Whether the path is in the scope. If `strictly`, protected files do not count.
-    pub(crate) fn hold(&self, scope: PathScope, path: &Path, strictly: bool) -> bool {
+    pub(crate) fn contains(&self, scope: PathScope, path: &Path, strictly: bool) -> bool {
         match scope {
             PathScope::Workspace => {
                 paths::inside(path, self.workspace) && !(strictly && self.protected.restrict(path))

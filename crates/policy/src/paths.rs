@@ -44,7 +44,7 @@ impl<'a> ProtectedPaths<'a> {
     /// Whether a write to the path requires approval in every mode except yolo: the file can cause
     /// programs to run, or it controls access. For a path in the workspace, only the part below the
     /// workspace directory counts.
-    pub(crate) fn hold(&self, path: &Path) -> bool {
+    pub(crate) fn contains(&self, path: &Path) -> bool {
         let names = names_below_root(path, self.roots);
         names.iter().any(|name| name == ".git")
             || protected_names::protection(&names) == Some(Protection::Closed)
@@ -57,7 +57,7 @@ impl<'a> ProtectedPaths<'a> {
     pub(crate) fn restrict(&self, path: &Path) -> bool {
         any_name_below_root(path, self.roots, |name| {
             name == "node_modules" || name.starts_with(".env")
-        }) || self.hold(path)
+        }) || self.contains(path)
     }
 
     /// Whether a protected link leads to the path or to a directory above it, or the path is in a git
@@ -65,7 +65,7 @@ impl<'a> ProtectedPaths<'a> {
     fn are_linked(&self, path: &Path) -> bool {
         let Some(finder) = self.finder.filter(|_| inside(path, self.roots)) else { return false };
         let targets = self.link_targets.get_or_init(|| finder.link_targets(self.roots));
-        targets.hold(path) || targets.is_in_git_directory(path)
+        targets.contains(path) || targets.is_in_git_directory(path)
     }
 }
 
@@ -173,7 +173,7 @@ mod tests {
     use std::path::{Path, PathBuf};
 
     fn is_protected(path: &Path, roots: &[PathBuf]) -> bool {
-        ProtectedPaths::new(roots, None).hold(path)
+        ProtectedPaths::new(roots, None).contains(path)
     }
 
     #[test]

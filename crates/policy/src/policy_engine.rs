@@ -230,7 +230,7 @@ impl Policy {
     /// Whether one of the paths is protected.
     fn protected(&self, query: &Query<'_>, paths: &[PathBuf]) -> bool {
         let protected = ProtectedPaths::new(query.workspace, self.links.as_deref());
-        paths.iter().any(|path| protected.hold(path))
+        paths.iter().any(|path| protected.contains(path))
     }
 
     fn policy_decision(&self, call: &CallQuery<'_>, trace: &mut Trace) -> PolicyDecision {

@@ -16,7 +16,7 @@ use crate::names::nearest;
 use crate::problem::{Problem, ProblemKind, Severity};
 use crate::rule::{Priority, Rule, RuleSource};
 use crate::rule_file::{RuleFile, Tier};
-use crate::toml_table::{self, LineNumbers, TypeMismatch, Value, flag, integer, text, texts};
+use crate::toml_table::{self, LineNumbers, TypeMismatch, Value, flag, integer, strings, text};
 use crate::tool_pattern::ToolPattern;
 
 /// Settings that parsing depends on.
@@ -350,7 +350,7 @@ impl<'t> RuleReader<'t> {
                 return Err(self.wrong_type("config", config, &TypeMismatch("a table")));
             };
             for (list, key) in lists.iter_mut().zip(["included_args", "excluded_args"]) {
-                *list = self.optional(config, key, key, texts)?;
+                *list = self.optional(config, key, key, strings)?;
             }
         }
         let [included, excluded] = lists;

@@ -11,7 +11,7 @@ use toml::de::{DeTable, DeValue};
 use crate::names::nearest;
 use crate::problem::{Problem, ProblemKind, Severity};
 use crate::rule_file::{RuleFile, Tier};
-use crate::toml_table::{self, LineNumbers, TypeMismatch, Value, flag, texts};
+use crate::toml_table::{self, LineNumbers, TypeMismatch, Value, flag, strings};
 
 /// What commands may do in a mode.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -287,7 +287,7 @@ impl SandboxTableParser<'_> {
                     continue;
                 }
                 "approvedTools" | "approved_tools" => {
-                    match texts(value) {
+                    match strings(value) {
                         Ok(tools) => row.approved_tools = tools,
                         Err(expected) => self.report_type(key, value, &expected),
                     }
@@ -318,7 +318,7 @@ impl SandboxTableParser<'_> {
     fn command(&mut self, row: &mut ProgramPermissions, table: &DeTable<'_>) {
         for (key, value) in table {
             match key.get_ref().as_ref() {
-                "allowed_paths" | "allowedPaths" => match texts(value) {
+                "allowed_paths" | "allowedPaths" => match strings(value) {
                     Ok(paths) => {
                         row.allowed_paths = paths
                             .iter()

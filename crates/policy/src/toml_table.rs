@@ -52,7 +52,7 @@ pub(crate) fn flag(value: &Value<'_>) -> Result<bool, TypeMismatch> {
 }
 
 /// Reads a string or an array of strings.
-pub(crate) fn texts(value: &Value<'_>) -> Result<Vec<String>, TypeMismatch> {
+pub(crate) fn strings(value: &Value<'_>) -> Result<Vec<String>, TypeMismatch> {
     const EXPECTED: TypeMismatch = TypeMismatch("a string or an array of strings");
     match value.get_ref() {
         DeValue::String(text) => Ok(vec![text.to_string()]),

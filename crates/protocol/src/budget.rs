@@ -19,7 +19,7 @@ pub struct ExhaustedBudget {
 impl ExhaustedBudget {
     /// Formats an amount in the unit of this budget (`$0.50`, `20000 tokens`, `90 s`).
     pub fn format_amount(&self, amount: f64) -> String {
-        self.kind.words(amount)
+        self.kind.format_amount(amount)
     }
 
     /// Returns the flag and the setting that configure this budget.
@@ -100,7 +100,7 @@ impl BudgetKind {
     }
 
     /// Formats an amount (`$0.50`, `20000 tokens`, `90 s`).
-    pub fn words(self, amount: f64) -> String {
+    pub fn format_amount(self, amount: f64) -> String {
         match self {
             Self::Cost if amount == 0.0 => "$0.00".to_owned(),
             Self::Cost if amount < 0.1 => format!("${amount:.4}"),

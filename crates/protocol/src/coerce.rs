@@ -8,10 +8,10 @@ const MAX_DEPTH: usize = 16;
 /// Converts strings such as `"1"` and `"true"` to numbers and booleans, but only where the schema
 /// accepts no other type, so that the meaning is unambiguous.
 pub fn coerce(value: &mut Value, schema: &Value) {
-    within(value, schema, 0);
+    coerce_nested(value, schema, 0);
 }
 
-fn within(value: &mut Value, schema: &Value, depth: usize) {
+fn coerce_nested(value: &mut Value, schema: &Value, depth: usize) {
     if depth > MAX_DEPTH {
         return;
     }
@@ -37,13 +37,13 @@ fn within(value: &mut Value, schema: &Value, depth: usize) {
             };
             for (name, value) in fields.iter_mut() {
                 if let Some(schema) = properties.get(name) {
-                    within(value, schema, depth + 1);
+                    coerce_nested(value, schema, depth + 1);
                 }
             }
         }
         Value::Array(items) => {
             if let Some(schema) = schema.get("items") {
-                items.iter_mut().for_each(|item| within(item, schema, depth + 1));
+                items.iter_mut().for_each(|item| coerce_nested(item, schema, depth + 1));
             }
         }
         _ => {}

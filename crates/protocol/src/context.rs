@@ -104,7 +104,7 @@ pub enum BlockKind {
 
 impl BlockKind {
     /// Returns the display name; the name of the component may follow.
-    pub fn words(self) -> &'static str {
+    pub fn display_name(self) -> &'static str {
         match self {
             Self::System => "system prompt",
             Self::Tools => "tools",

@@ -124,7 +124,7 @@ impl Permissions {
     /// if there are none.
     pub fn describe(&self) -> String {
         let kinds: Vec<String> = self
-            .words()
+            .descriptions()
             .into_iter()
             .map(|word| match word.as_str() {
                 _ if word.starts_with("to ") => word,
@@ -141,7 +141,7 @@ impl Permissions {
     }
 
     /// Describes each permission for the user: `network`, `to write /x`, …
-    pub fn words(&self) -> Vec<String> {
+    pub fn descriptions(&self) -> Vec<String> {
         let mut words = Vec::new();
         for (provided, word) in [
             (self.outside, "to run outside the sandbox"),
@@ -181,7 +181,7 @@ mod tests {
             ..Permissions::default()
         };
         let beyond = expected.difference(&granted);
-        assert_eq!(beyond.words(), ["network", "to read /c"]);
+        assert_eq!(beyond.descriptions(), ["network", "to read /c"]);
         assert!(expected.difference(&beyond.clone().union(&granted)).is_empty());
         assert_eq!(beyond.describe(), "permission to use the network and to read /c");
         assert_eq!(granted.describe(), "permission to write /a");

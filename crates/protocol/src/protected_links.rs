@@ -27,7 +27,7 @@ impl LinkTargets {
     }
 
     /// Whether a path is one of them or below one.
-    pub fn hold(&self, path: &Path) -> bool {
+    pub fn contains(&self, path: &Path) -> bool {
         !self.paths.is_empty() && path.ancestors().any(|above| self.paths.contains(above))
     }
 

@@ -71,7 +71,7 @@ pub struct ToolSpec {
     pub kind: ToolKind,
     /// Whether calls run alone: an exclusive call is prepared and run only after all earlier calls
     /// finished, and all later calls wait for it.
-    pub sharing: Concurrency,
+    pub concurrency: Concurrency,
     /// Other names of the same tool (old names; class-style names of settings such as
     /// `ReadFileTool`). A response carries the name that the model used.
     pub aliases: Vec<String>,

@@ -1,7 +1,7 @@
 //! Terminal capabilities, from the environment and the terminal's answers.
 
+use crate::image::GraphicsProtocol;
 use crate::paint::PaintOptions;
-use crate::picture::GraphicsProtocol;
 use crate::sgr::ColorDepth;
 
 /// Terminals with relevant differences.

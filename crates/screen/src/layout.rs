@@ -230,7 +230,7 @@ pub fn bytes(size: usize) -> String {
 mod tests {
     use super::*;
 
-    fn texts(name: &str, meaning: &str, width: usize) -> Vec<String> {
+    fn rows_as_text(name: &str, meaning: &str, width: usize) -> Vec<String> {
         let rows =
             two_columns(Line::raw(name.to_owned()), Line::raw(meaning.to_owned()), 20, width);
         rows.iter().map(|row| row.text().trim_end().to_owned()).collect()
@@ -260,12 +260,12 @@ mod tests {
 
     #[test]
     fn description_wraps_with_a_hanging_indent() {
-        let rows = texts("  /name WHAT", "one two three four five", 32);
+        let rows = rows_as_text("  /name WHAT", "one two three four five", 32);
         let expected = ["  /name WHAT", "            one two three four", "            five"];
         assert_eq!(rows, expected, "the name takes more than two fifths");
-        let rows = texts("  /name", "one two three four five", 34);
+        let rows = rows_as_text("  /name", "one two three four five", 34);
         assert_eq!(rows, ["  /name      one two three four", "             five"]);
-        let rows = texts("  /a-name-that-is-longer WHAT", "one", 60);
+        let rows = rows_as_text("  /a-name-that-is-longer WHAT", "one", 60);
         assert_eq!(rows, ["  /a-name-that-is-longer WHAT", "                    one"]);
         for width in 1..60 {
             let rows = two_columns(Line::raw("  /name A B"), Line::raw("one two"), 20, width);

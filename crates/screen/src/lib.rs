@@ -10,6 +10,7 @@ mod canvas;
 mod capabilities;
 mod decode;
 pub mod described;
+mod image;
 mod input;
 mod key;
 pub mod layout;
@@ -17,7 +18,6 @@ mod line;
 mod mode;
 mod osc;
 mod paint;
-mod picture;
 mod plain;
 mod region;
 mod resize_debounce;
@@ -34,15 +34,15 @@ mod width;
 mod wrap;
 
 pub use capabilities::{Capabilities, TerminalKind};
+pub use image::{
+    GraphicsCapabilities, GraphicsProtocol, ImageError, ImageFormat, ImageHeader, TerminalImage,
+};
 pub use input::Input;
 pub use key::{InputEvent, Key, KeyCode, Modifiers, MouseEvent, MouseKind, burst_text};
 pub use line::{Line, Span};
 pub use mode::Mode;
 pub use osc::{Notify, TaskbarProgress};
 pub use paint::PaintOptions;
-pub use picture::{
-    GraphicsCapabilities, GraphicsProtocol, ImageError, ImageFormat, ImageHeader, TerminalImage,
-};
 pub use region::{Frame, Region};
 pub use screen::{Screen, ScreenOptions};
 pub use sgr::ColorDepth;

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use crate::picture::TerminalImage;
+use crate::image::TerminalImage;
 use crate::style::Style;
 use crate::width::text_width;
 

@@ -4,7 +4,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::picture::TerminalImage;
+use crate::image::TerminalImage;
 use crate::row::{Glyph, Row};
 use crate::sgr::{self, ColorDepth, number};
 use crate::style::Style;

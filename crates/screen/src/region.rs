@@ -10,9 +10,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::align::align;
+use crate::image::TerminalImage;
 use crate::line::Line;
 use crate::paint::{PaintOptions, Painter, VerticalMove};
-use crate::picture::TerminalImage;
 use crate::row::Row;
 
 /// Erases the cursor's row and everything below. The first column is overwritten instead: if the

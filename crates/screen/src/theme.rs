@@ -145,7 +145,7 @@ impl Theme {
         }
         match depth {
             ColorDepth::None | ColorDepth::Ansi16 => return self,
-            ColorDepth::Ansi256 => palette::shade(&mut self, is_light(background)),
+            ColorDepth::Ansi256 => palette::apply_256_color_shades(&mut self, is_light(background)),
             ColorDepth::True => {
                 let gray = Color::Rgb(128, 128, 128);
                 palette::set_bands(&mut self, background, gray, Color::Rgb(70, 160, 110));

@@ -2,7 +2,6 @@
 
 mod atif;
 mod call;
-mod colours;
 mod diff;
 mod escaped;
 mod foreign;
@@ -10,6 +9,7 @@ mod html;
 mod markdown;
 mod prose;
 mod record;
+mod syntax_colors;
 
 use std::path::Path;
 
@@ -21,8 +21,8 @@ use crate::recorded_items;
 use crate::source::SourceError;
 pub(crate) use record::Messages;
 
-pub use colours::{SyntaxClass, SyntaxHighlighter};
 pub use markdown::markdown;
+pub use syntax_colors::{SyntaxClass, SyntaxHighlighter};
 
 /// The file extensions that select a format, for messages.
 pub const ENDINGS: &str = "`.md`, `.json`, `.jsonl` or `.html`";

@@ -124,10 +124,10 @@ impl SessionLibrary<'_> {
         let once = |rebuild| {
             let mut index = SearchIndex::open(&dirs)?;
             if rebuild && let Some(_alone) = index.rebuild()? {
-                index.update(&dirs, &texts, watch)?;
+                index.update(&dirs, &searchable_text_by_turn, watch)?;
             }
-            let _held = index.hold()?;
-            let indexed = index.update(&dirs, &texts, watch)?;
+            let _held = index.lock()?;
+            let indexed = index.update(&dirs, &searchable_text_by_turn, watch)?;
             work(&index, indexed)
         };
         let mut done = once(rebuild);
@@ -158,7 +158,7 @@ fn in_memory(
     watch: &dyn Fn(UpdateProgress) -> bool,
 ) -> Result<(Vec<SearchHit>, EncryptedSessions), Failure> {
     let found = SearchIndex::in_memory(only_encrypted).and_then(|mut index| {
-        index.update(dirs, &texts, watch)?;
+        index.update(dirs, &searchable_text_by_turn, watch)?;
         // Sessions that were decrypted are part of the index.
         let encrypted = EncryptedSessions { readable: 0, ..index.encrypted_sessions(dirs)? };
         Ok((index.search(query)?, encrypted))
@@ -167,7 +167,7 @@ fn in_memory(
 }
 
 /// Returns the searchable text of a session by turn.
-pub fn texts(session: &LoadedSession) -> Vec<TurnText> {
+pub fn searchable_text_by_turn(session: &LoadedSession) -> Vec<TurnText> {
     let mut turns: Vec<TurnText> = Vec::new();
     for item in recorded_items::items(&session.records) {
         if let RecordedItem::User { turn, .. } = &item {

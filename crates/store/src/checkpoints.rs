@@ -7,7 +7,7 @@
 //! written, and symbolic links in paths are not followed.
 
 mod command;
-mod command_mark;
+mod command_snapshot;
 mod compare;
 mod confined_root;
 mod content_store;
@@ -50,7 +50,7 @@ use parallax_protocol::protected_links::FindLinkTargets;
 use serde::{Deserialize, Serialize};
 
 pub use command::{Changes, IGNORED_DIRECTORIES};
-pub use command_mark::CommandSnapshot;
+pub use command_snapshot::CommandSnapshot;
 pub use crash_recovery::UnfinishedCommandGuard;
 pub use edit::EditSnapshot;
 pub use error::CheckpointError;
@@ -222,7 +222,7 @@ struct WorkspaceRoots {
 #[derive(Debug, Default)]
 struct Caches {
     indexes: git::Indexes,
-    contents: HashMap<confined_root::ConfinedPath, (Stamp, command_mark::PreviousContent)>,
+    contents: HashMap<confined_root::ConfinedPath, (Stamp, command_snapshot::PreviousContent)>,
     /// Added directories that are skipped because scanning them takes too long.
     too_large: BTreeSet<PathBuf>,
 }
@@ -395,7 +395,10 @@ impl Checkpoints {
 
     /// Records that the session needs these objects, so that the cleanup of another session does
     /// not remove them.
-    fn hold(&self, objects: impl Iterator<Item = ObjectId>) -> Result<(), CheckpointError> {
+    fn retain_objects(
+        &self,
+        objects: impl Iterator<Item = ObjectId>,
+    ) -> Result<(), CheckpointError> {
         let new: Vec<ObjectId> = {
             let journal = lock(&self.journal);
             let mut new: Vec<ObjectId> =

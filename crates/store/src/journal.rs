@@ -100,7 +100,7 @@ impl Journal {
     pub fn reserve(&self) -> io::Result<()> {
         let mut inner = self.lock();
         if inner.file.is_none() {
-            inner.file = Some(JournalFile::make(&self.path)?);
+            inner.file = Some(JournalFile::create(&self.path)?);
             inner.new_entry = true;
             inner.reserved = Some(ReservedFile(Some(self.path.clone())));
         }
@@ -119,7 +119,7 @@ impl Journal {
     /// Creates the file and writes the head, unless that was done.
     fn begin(&self, inner: &mut Inner) -> Result<(), StoreError> {
         if inner.file.is_none() {
-            match JournalFile::make(&self.path) {
+            match JournalFile::create(&self.path) {
                 Ok(file) => inner.file = Some(file),
                 Err(error) => {
                     inner.off = is_disk_full(&error);
@@ -257,7 +257,7 @@ impl Journal {
                 let Some((head, records)) = &inner.initial_contents else {
                     return Err(io::Error::other("another program changed it"));
                 };
-                let mut created = JournalFile::make(&new)?;
+                let mut created = JournalFile::create(&new)?;
                 created.encrypt_if_encrypted(old, head.session_id.as_str(), &self.keys)?;
                 created.append(&Record::Session(head.clone()))?;
                 for record in records.iter().chain(&inner.new_records) {

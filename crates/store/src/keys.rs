@@ -153,7 +153,7 @@ impl Keys {
     pub(crate) fn redacted_record<'a>(&self, record: &'a Record) -> Option<Cow<'a, Record>> {
         match &self.redact {
             None => Some(Cow::Borrowed(record)),
-            Some(redact) => crate::redact::record(record, redact.as_ref()),
+            Some(redact) => crate::redact::redact_record(record, redact.as_ref()),
         }
     }
 

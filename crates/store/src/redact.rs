@@ -9,7 +9,10 @@ use serde_json::Value;
 /// Returns the record with secrets in its texts redacted, including secrets that span texts that a
 /// reader joins. Borrowed if there are none. Returns `None` if the redacted value is not a valid
 /// record.
-pub(crate) fn record<'a>(record: &'a Record, redact: &dyn Redact) -> Option<Cow<'a, Record>> {
+pub(crate) fn redact_record<'a>(
+    record: &'a Record,
+    redact: &dyn Redact,
+) -> Option<Cow<'a, Record>> {
     let mut value = serde_json::from_str(&serde_json::to_string(record).ok()?).ok()?;
     if !walk(&mut value, redact) {
         return Some(Cow::Borrowed(record));

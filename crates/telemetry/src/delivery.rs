@@ -26,7 +26,7 @@ impl DeliveryState {
     }
 
     /// Records will not be sent.
-    pub(crate) fn lose(&self, records: u64) {
+    pub(crate) fn count_lost(&self, records: u64) {
         self.waiting.fetch_sub(records, Ordering::Relaxed);
         self.lost.fetch_add(records, Ordering::Relaxed);
     }
@@ -66,7 +66,7 @@ mod tests {
         assert_eq!(state.notice(0, false), None);
         state.add(5);
         state.deliver(2);
-        state.lose(1);
+        state.count_lost(1);
         state.fail("host:1", "it answered with status 503");
         state.fail("host:1", "later");
         let notice = |lost| {

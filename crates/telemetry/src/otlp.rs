@@ -122,7 +122,7 @@ impl Exporter {
         self.delivery.add(records);
         let job = ExportJob::Send { body: body(), records };
         if signal.jobs.try_send(job).is_err() {
-            self.delivery.lose(records);
+            self.delivery.count_lost(records);
             self.delivery.fail(&signal.host, "it is too slow");
         }
     }
@@ -183,7 +183,7 @@ impl Sender {
                     // The default collector need not exist.
                     let lost = if self.is_explicit { lost } else { 0 };
                     self.delivery.deliver(records - lost);
-                    self.delivery.lose(lost);
+                    self.delivery.count_lost(lost);
                 }
             }
         }

@@ -88,7 +88,7 @@ impl ActivateSkill {
                 "required": ["name"]
             }),
             kind: ToolKind::Other,
-            sharing: Concurrency::Exclusive,
+            concurrency: Concurrency::Exclusive,
             aliases: vec!["ActivateSkillTool".into()],
         };
         Self { spec, skills, workspace }

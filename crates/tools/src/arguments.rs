@@ -53,7 +53,7 @@ impl Arguments {
     }
 
     /// Returns a list of strings; empty if absent.
-    pub fn texts(&self, name: &str) -> Vec<&str> {
+    pub fn strings(&self, name: &str) -> Vec<&str> {
         let list = self.object.get(name).and_then(Value::as_array);
         list.map(|list| list.iter().filter_map(Value::as_str).collect()).unwrap_or_default()
     }
@@ -184,7 +184,7 @@ mod tests {
                 "required": ["file_path"],
             }),
             kind: ToolKind::Read,
-            sharing: Concurrency::Shared,
+            concurrency: Concurrency::Shared,
             aliases: Vec::new(),
         }
     }
@@ -230,7 +230,7 @@ mod tests {
         .expect("arguments");
         assert_eq!(arguments.text("file_path"), "a");
         assert_eq!(arguments.integer("line"), Some(3));
-        assert_eq!(arguments.texts("names"), ["x"]);
+        assert_eq!(arguments.strings("names"), ["x"]);
         assert_eq!(arguments.optional_text("name"), None);
         assert_eq!(arguments.object("options").and_then(|o| o.flag("deep")), Some(true));
         assert_eq!(arguments.integer("hidden"), Some(7));

@@ -79,7 +79,7 @@ impl AskUser {
                 "required": ["questions"]
             }),
             kind: ToolKind::Communicate,
-            sharing: Concurrency::Shared,
+            concurrency: Concurrency::Shared,
             aliases: vec!["AskUserTool".into()],
         };
         Self { spec }
@@ -172,7 +172,7 @@ fn build_result(questions: &[UserQuestion], answers: Option<Object>) -> ToolResu
         .enumerate()
         .filter_map(|(index, question)| {
             let answer = answers.as_ref()?.get(&index.to_string())?;
-            let text = words(answer);
+            let text = to_text(answer);
             (!text.trim().is_empty()).then_some((index, question, text))
         })
         .collect();
@@ -195,13 +195,13 @@ fn build_result(questions: &[UserQuestion], answers: Option<Object>) -> ToolResu
 }
 
 /// Returns an answer as text; several choices are joined.
-fn words(answer: &Value) -> String {
+fn to_text(answer: &Value) -> String {
     match answer {
         Value::String(text) => text.clone(),
         Value::Bool(true) => "Yes".to_owned(),
         Value::Bool(false) => "No".to_owned(),
         Value::Null => String::new(),
-        Value::Array(items) => items.iter().map(words).collect::<Vec<_>>().join(", "),
+        Value::Array(items) => items.iter().map(to_text).collect::<Vec<_>>().join(", "),
         other => other.to_string(),
     }
 }

@@ -58,7 +58,7 @@ impl CompleteTask {
             }),
             kind: ToolKind::Other,
             // Other calls of the same batch finish before it ends the run.
-            sharing: Concurrency::Exclusive,
+            concurrency: Concurrency::Exclusive,
             aliases: Vec::new(),
         };
         Self { spec, output: name, result }

@@ -174,7 +174,7 @@ impl DiscoveredTool {
             .to_owned(),
             parameters,
             kind: ToolKind::Other,
-            sharing: Concurrency::Exclusive,
+            concurrency: Concurrency::Exclusive,
             aliases: Vec::new(),
         };
         Self { spec, command, discovery }

@@ -37,7 +37,7 @@ impl EnterPlanMode {
             }),
             kind: ToolKind::Plan,
             // Later calls are checked against the rules of plan mode.
-            sharing: Concurrency::Exclusive,
+            concurrency: Concurrency::Exclusive,
             aliases: vec!["EnterPlanModeTool".into()],
         };
         Self { spec, plans }

@@ -55,7 +55,7 @@ impl ExitPlanMode {
                 "required": ["plan_filename"]
             }),
             kind: ToolKind::Plan,
-            sharing: Concurrency::Exclusive,
+            concurrency: Concurrency::Exclusive,
             aliases: vec!["ExitPlanModeTool".into()],
         };
         Self { spec, location, workspace }
@@ -165,7 +165,7 @@ impl Invocation for Call {
             None => self.mode_by_rule,
         };
         Box::pin(async move {
-            let (plan, what) = (self.path.display(), words(mode));
+            let (plan, what) = (self.path.display(), describe(mode));
             let mut outcome = ToolResult::text(format!(
                 "Plan approved. Switching to {what}.\n\nThe approved plan is in `{plan}`. Read \
                  it and follow it strictly."
@@ -182,7 +182,7 @@ impl Invocation for Call {
     }
 }
 
-fn words(mode: ApprovalMode) -> &'static str {
+fn describe(mode: ApprovalMode) -> &'static str {
     match mode {
         ApprovalMode::AutoEdit => "Auto-Edit mode (edits are applied automatically)",
         ApprovalMode::Yolo => "YOLO mode (all actions are auto-approved)",

@@ -34,7 +34,7 @@ impl GetInternalDocs {
                 "properties": {"path": {"type": "string", "description": "A page, as listed."}},
             }),
             kind: ToolKind::Think,
-            sharing: Concurrency::Shared,
+            concurrency: Concurrency::Shared,
             aliases: Vec::new(),
         };
         Self { spec, pages }

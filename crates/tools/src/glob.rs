@@ -17,7 +17,7 @@ use serde_json::json;
 use crate::arguments::Arguments;
 use crate::failure::invalid_params;
 use crate::literal_names;
-use crate::search_place::{
+use crate::search_scope::{
     SearchFailure, SearchScope, StopSignal, is_inside, printable, run_blocking,
 };
 
@@ -54,7 +54,7 @@ impl Glob {
                 "required": ["pattern"]
             }),
             kind: ToolKind::Search,
-            sharing: Concurrency::Shared,
+            concurrency: Concurrency::Shared,
             aliases: vec!["GlobTool".into()],
         };
         Self { spec, workspace, limit }

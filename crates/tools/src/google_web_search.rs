@@ -54,7 +54,7 @@ impl GoogleWebSearch {
                 "required": ["query"]
             }),
             kind: ToolKind::Search,
-            sharing: Concurrency::Shared,
+            concurrency: Concurrency::Shared,
             aliases: vec!["WebSearchTool".into(), "GoogleWebSearchTool".into()],
         };
         Self { spec, model, main, http }

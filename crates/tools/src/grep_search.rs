@@ -19,7 +19,7 @@ use serde_json::json;
 
 use crate::arguments::Arguments;
 use crate::failure::invalid_params;
-use crate::search_place::{SearchFailure, SearchScope, StopSignal, is_inside, run_blocking};
+use crate::search_scope::{SearchFailure, SearchScope, StopSignal, is_inside, run_blocking};
 
 mod filter;
 mod lines;
@@ -68,7 +68,7 @@ impl GrepSearch {
                 "required": ["pattern"]
             }),
             kind: ToolKind::Search,
-            sharing: Concurrency::Shared,
+            concurrency: Concurrency::Shared,
             aliases: ["search_file_content", "GrepTool", "RipGrepTool", "SearchText"]
                 .map(str::to_owned)
                 .to_vec(),

@@ -36,7 +36,7 @@ impl KillBackgroundProcess {
                     "required": ["pid"]
                 }),
                 kind: ToolKind::Other,
-                sharing: Concurrency::Shared,
+                concurrency: Concurrency::Shared,
                 aliases: Vec::new(),
             },
             processes,

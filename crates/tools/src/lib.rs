@@ -34,7 +34,7 @@ mod repository_variables;
 pub mod run_shell_command;
 mod sandbox_options;
 pub mod save_memory;
-mod search_place;
+mod search_scope;
 mod shell_options;
 mod small_files;
 mod suggest;

@@ -33,7 +33,7 @@ impl ListBackgroundProcesses {
                     .into(),
                 parameters: json!({"type": "object", "properties": {}}),
                 kind: ToolKind::Read,
-                sharing: Concurrency::Shared,
+                concurrency: Concurrency::Shared,
                 aliases: vec!["ListBackgroundProcessesTool".into()],
             },
             processes,

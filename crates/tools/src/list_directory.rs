@@ -52,7 +52,7 @@ impl ListDirectory {
                 "required": ["dir_path"]
             }),
             kind: ToolKind::Search,
-            sharing: Concurrency::Shared,
+            concurrency: Concurrency::Shared,
             aliases: vec!["LSTool".into()],
         };
         Self { spec, workspace }
@@ -83,7 +83,7 @@ impl Tool for ListDirectory {
             name: self.workspace.relative(target.path()),
             target,
             flags,
-            patterns: args.texts("ignore").into_iter().map(str::to_owned).collect(),
+            patterns: args.strings("ignore").into_iter().map(str::to_owned).collect(),
             workspace: Arc::clone(&self.workspace),
         }))
     }

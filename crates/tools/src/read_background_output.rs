@@ -53,7 +53,7 @@ impl ReadBackgroundOutput {
                     "required": ["pid"]
                 }),
                 kind: ToolKind::Read,
-                sharing: Concurrency::Shared,
+                concurrency: Concurrency::Shared,
                 aliases: vec!["ReadBackgroundOutputTool".into()],
             },
             processes,

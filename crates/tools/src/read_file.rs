@@ -41,7 +41,7 @@ impl ReadFile {
                 "required": ["file_path"]
             }),
             kind: ToolKind::Read,
-            sharing: Concurrency::Shared,
+            concurrency: Concurrency::Shared,
             aliases: vec!["ReadFileTool".into()],
         };
         Self { spec, workspace, seen_files }

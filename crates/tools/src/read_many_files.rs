@@ -265,7 +265,7 @@ impl ReadManyFiles {
                 "required": ["include"]
             }),
             kind: ToolKind::Read,
-            sharing: Concurrency::Shared,
+            concurrency: Concurrency::Shared,
             aliases: vec!["ReadManyFilesTool".into()],
         };
         Self { spec, workspace, seen_files, context_names }
@@ -279,7 +279,8 @@ impl Tool for ReadManyFiles {
 
     fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
         let args = Arguments::check(args, &self.spec)?;
-        let owned = |name| args.texts(name).into_iter().map(str::to_owned).collect::<Vec<String>>();
+        let owned =
+            |name| args.strings(name).into_iter().map(str::to_owned).collect::<Vec<String>>();
         let mut request = ReadMany::for_paths(owned("include"));
         if request.include.iter().any(|pattern| pattern.trim().is_empty()) {
             return Err(invalid_params("`include` must not contain empty patterns"));

@@ -68,7 +68,7 @@ impl Replace {
                 "required": ["file_path", "instruction", "old_string", "new_string"]
             }),
             kind: ToolKind::Edit,
-            sharing: Concurrency::Exclusive,
+            concurrency: Concurrency::Exclusive,
             aliases: vec!["EditTool".into()],
         };
         Self { spec, workspace, seen_files, plans: PlanFiles::default() }

@@ -133,7 +133,7 @@ fn spec(options: &ShellOptions) -> ToolSpec {
         description,
         parameters,
         kind: ToolKind::Execute,
-        sharing: Concurrency::Shared,
+        concurrency: Concurrency::Shared,
         aliases: vec!["ShellTool".into()],
     }
 }
@@ -209,7 +209,7 @@ impl Tool for RunShellCommand {
         };
         let description = one_line(arguments.optional_text("description").unwrap_or_default());
         let roots = self.workspace.roots();
-        let line = bash::analyse(&command);
+        let line = bash::analyze(&command);
         let substitutes = line.features.iter().any(|feature| feature.contains("substitution"));
         if self.options.block_substitution && substitutes && scope.mode != ApprovalMode::Yolo {
             return Err(ToolError::new(
@@ -325,7 +325,7 @@ impl RunShellCommand {
                     || path.iter().any(|name| name.eq_ignore_ascii_case(".git"))
                     || plan.denies(path, parallax_sandbox::Access::Write)
                     || git_worktree_writes::protected_part(path, &roots).is_some()
-                    || links.hold(path)
+                    || links.contains(path)
             });
             predicted_permissions::name_hidden(&mut permissions.file_system, plan);
         }
@@ -386,7 +386,7 @@ pub fn command_effects(
     roots: &[PathBuf],
     left_alone: Option<&GeminiIgnore>,
 ) -> Effects {
-    let line = bash::analyse(command);
+    let line = bash::analyze(command);
     let reads::NamedPaths { paths: mut reads, links } =
         reads::read_paths(command, directory, roots, left_alone);
     let path = std::env::var_os("PATH").unwrap_or_default();
@@ -426,7 +426,7 @@ pub fn prepare_sandbox(
     environment: Vec<(OsString, OsString)>,
 ) -> Result<(Plan, Vec<(OsString, OsString)>), String> {
     let entry = StartingCommand {
-        line: bash::analyse(command),
+        line: bash::analyze(command),
         directory: directory.to_owned(),
         roots: roots.to_vec(),
         named_directories: reads::read_paths(command, directory, roots, None).paths,

@@ -63,7 +63,7 @@ impl SaveMemory {
                 "required": ["fact"]
             }),
             kind: ToolKind::Edit,
-            sharing: Concurrency::Exclusive,
+            concurrency: Concurrency::Exclusive,
             aliases: vec!["MemoryTool".into(), "SaveMemoryTool".into()],
         };
         Self { spec, files, workspace, seen_files }

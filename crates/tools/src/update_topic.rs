@@ -55,7 +55,7 @@ impl UpdateTopic {
                 "required": ["strategic_intent"]
             }),
             kind: ToolKind::Think,
-            sharing: Concurrency::Exclusive,
+            concurrency: Concurrency::Exclusive,
             aliases: vec!["UpdateTopicTool".into()],
         };
         Self { spec, title: Arc::default() }

@@ -110,7 +110,7 @@ impl WebFetch {
                 "required": [property]
             }),
             kind: ToolKind::Fetch,
-            sharing: Concurrency::Shared,
+            concurrency: Concurrency::Shared,
             aliases: vec!["WebFetchTool".into()],
         };
         let shared = FetchState {

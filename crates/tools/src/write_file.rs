@@ -63,7 +63,7 @@ impl WriteFile {
                 "required": ["file_path", "content"]
             }),
             kind: ToolKind::Edit,
-            sharing: Concurrency::Exclusive,
+            concurrency: Concurrency::Exclusive,
             aliases: vec!["WriteFileTool".into()],
         };
         Self { spec, workspace, seen_files, unseen_overwrite, plans: PlanFiles::default() }

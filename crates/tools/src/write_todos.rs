@@ -64,7 +64,7 @@ impl WriteTodos {
                     "additionalProperties": false
                 }),
                 kind: ToolKind::Other,
-                sharing: Concurrency::Shared,
+                concurrency: Concurrency::Shared,
                 aliases: vec!["WriteTodosTool".into()],
             },
         }

@@ -36,10 +36,10 @@ use crate::components::clock::Clock;
 use crate::components::command_catalog::CommandCatalog;
 use crate::components::context_view::ContextView;
 use crate::components::current_session::CurrentSession;
+use crate::components::custom_status_line::CustomStatusLine;
 use crate::components::dialog_stack::{DialogContext as DialogSurroundings, DialogStack};
 use crate::components::editor_link::EditorLink;
 use crate::components::hints::Hints;
-use crate::components::own_status_line::CustomStatusLine;
 use crate::components::prompt_queue::PromptQueue;
 use crate::components::rewind_view::RewindView;
 use crate::components::screen_reader::ScreenReader;
@@ -382,7 +382,7 @@ impl App {
         if self.session.is_ready() {
             self.effect(Effect::Prompt { text, steer: None, ask: true });
         } else {
-            self.prompt_queue.hold(text);
+            self.prompt_queue.enqueue(text);
         }
     }
 

@@ -4,7 +4,7 @@ use parallax_sessions::export::SyntaxClass;
 
 use crate::highlight::{Highlighter, Role, wait_until_loaded};
 
-/// Returns the pieces of code, for [`parallax_sdk::LaunchOptions::colourist`]. Waits until the
+/// Returns the pieces of code, for [`parallax_sdk::LaunchOptions::highlighter`]. Waits until the
 /// grammars are loaded.
 pub fn code_pieces(language: &str, code: &str) -> Vec<(usize, SyntaxClass)> {
     wait_until_loaded();

@@ -87,7 +87,7 @@ impl Default for Completion {
             finder: None,
             candidates: None,
             list: List::default(),
-            fuzzy: Fuzzy::words(),
+            fuzzy: Fuzzy::for_words(),
             examined_version: None,
             expands_at: 0,
         }

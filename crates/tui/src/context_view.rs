@@ -84,12 +84,12 @@ fn group_blocks(blocks: &[ContextBlock]) -> Vec<(ContextBlock, u64)> {
 
 fn row(block: &ContextBlock, others: u64, theme: &Theme) -> Line {
     let what = match (&block.name, others) {
-        (_, others @ 1..) => format!("{} ({others} more)", block.kind.words()),
+        (_, others @ 1..) => format!("{} ({others} more)", block.kind.display_name()),
         (Some(name), _) => {
             let name: String = name.chars().filter(|char| !char.is_control()).collect();
-            format!("{} {}", block.kind.words(), truncate(&name, 60))
+            format!("{} {}", block.kind.display_name(), truncate(&name, 60))
         }
-        (None, _) => block.kind.words().to_owned(),
+        (None, _) => block.kind.display_name().to_owned(),
     };
     let pieces = match block.count {
         0 | 1 => String::new(),

@@ -24,7 +24,7 @@ impl CopyTarget {
     ///
     /// # Errors
     /// Returns the reason as a message if the text was not copied.
-    pub(crate) fn words(self) -> Result<&'static str, &'static str> {
+    pub(crate) fn describe(self) -> Result<&'static str, &'static str> {
         match self {
             Self::Clipboard => Ok("copied"),
             Self::ClipboardAndTmux => Ok("copied to the clipboard and to the tmux buffer"),

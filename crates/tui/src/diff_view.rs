@@ -156,7 +156,7 @@ fn render_changes(changes: &[DiffRow<'_>], path: &Path, page: &mut Rows<'_>) {
             page.skip(end - at);
         } else {
             let (removed, added) = (&changes[at..middle], &changes[middle..end]);
-            let (old, new) = marks::words(removed, added);
+            let (old, new) = marks::mark_words(removed, added);
             for (row, marks) in removed.iter().zip(&old) {
                 page.row(row, (marks, &pieces(row)), theme.removed, theme.removed_word);
             }

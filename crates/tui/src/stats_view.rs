@@ -92,7 +92,7 @@ fn milliseconds(duration: u64) -> String {
 }
 
 /// Formats a number of things, such as `1 call`.
-fn things(number: u64, what: &str) -> String {
+fn format_count(number: u64, what: &str) -> String {
     noun(usize::try_from(number).unwrap_or(usize::MAX), what)
 }
 
@@ -126,7 +126,7 @@ fn session(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
     if let Some(agreement) = stats.agreement() {
         let decisions = &tools.total_decisions;
         let allowed = decisions.accept + decisions.auto_accept;
-        let decided = things(allowed + decisions.reject, "call");
+        let decided = format_count(allowed + decisions.reject, "call");
         rows.push(row(
             "allowed",
             format!("{allowed} of {decided} ({:.0}%)", agreement * 100.0),
@@ -422,7 +422,7 @@ mod tests {
         stats
     }
 
-    fn texts(width: usize, plain: bool) -> Vec<String> {
+    fn rows_as_text(width: usize, plain: bool) -> Vec<String> {
         let theme = Theme::default();
         let (session, auth, plotted) = ("s-1", "a key", PLOTTED);
         let look = StatsOptions { width, theme: &theme, plain, plotted, session, auth };
@@ -451,7 +451,7 @@ mod tests {
     #[test]
     fn stats_are_complete_in_a_narrow_window() {
         for width in [20, 40, 59, 79, 99, 119] {
-            let rows = texts(width, false);
+            let rows = rows_as_text(width, false);
             assert!(rows.iter().all(|row| parallax_screen::text_width(row) <= width), "{rows:?}");
             let words = rows.join(" ");
             let words: Vec<&str> = words.split_whitespace().collect();
@@ -464,7 +464,7 @@ mod tests {
 
     #[test]
     fn screen_reader_stats_have_no_bars() {
-        let rows = texts(99, true).join("\n");
+        let rows = rows_as_text(99, true).join("\n");
         assert!(!rows.contains('█'), "{rows}");
         assert!(rows.contains("turn 1: 12.0k sent, 9.0k of them cached, 700 received"), "{rows}");
     }

@@ -42,7 +42,7 @@ pub(crate) fn choose(settings: &UiSettings, terminal: TerminalColors) -> (Theme,
 /// Adjusts bands and tints to the terminal, unless background colors are disabled.
 pub(crate) fn adapt_theme(theme: Theme, settings: &UiSettings, terminal: TerminalColors) -> Theme {
     let theme = match terminal.background {
-        Some(background) if settings.background_colour => {
+        Some(background) if settings.background_color => {
             theme.adapt_to_terminal(background, terminal.depth)
         }
         _ => theme,
@@ -53,7 +53,7 @@ pub(crate) fn adapt_theme(theme: Theme, settings: &UiSettings, terminal: Termina
 /// The theme without backgrounds behind prompts, if they are disabled
 /// (`ui.useBackgroundColor`).
 fn with_bands(mut theme: Theme, settings: &UiSettings) -> Theme {
-    if !settings.background_colour {
+    if !settings.background_color {
         theme.band = None;
         theme.input_band = None;
         theme.focus_band = None;
@@ -65,7 +65,7 @@ fn choose_theme(
     settings: &UiSettings,
     background: Option<(u8, u8, u8)>,
 ) -> (Theme, Option<String>) {
-    if is_without_colour() {
+    if is_colorless() {
         return (Theme::no_color(), None);
     }
     let fitting = || background.map(Theme::default_for).unwrap_or_default();
@@ -83,7 +83,7 @@ fn choose_theme(
 }
 
 /// Whether the user disabled all colors.
-pub(crate) fn is_without_colour() -> bool {
+pub(crate) fn is_colorless() -> bool {
     std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
 }
 

@@ -11,14 +11,15 @@ mod announcements;
 mod answer;
 mod command_rows;
 mod describe;
+mod descriptions;
 mod draw;
 mod find;
 mod fold;
+mod image;
 mod item;
 mod item_rows;
 mod output;
 mod page;
-mod picture;
 mod pictures;
 mod progress_row;
 mod query;
@@ -29,7 +30,6 @@ mod source_rows;
 mod tool;
 mod tool_rows;
 mod topic_rows;
-mod words;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -38,9 +38,9 @@ use parallax_protocol::ids::{ApprovalId, CallId, ItemId};
 
 pub(crate) use describe::{display_name, done_of, without_verb};
 pub use find::SearchNeedle;
+pub(crate) use image::DecodedImage;
 pub use item::{LocalId, LocalItem};
 pub use page::{Anchor, Page};
-pub(crate) use picture::DecodedImage;
 
 use draw::ItemSpacing;
 use item::Item;
@@ -99,7 +99,7 @@ pub struct Transcript {
     /// them.
     pub(crate) hides_pending_approval: bool,
     grammar_wait: GrammarWait,
-    retry: Option<words::RetryWait>,
+    retry: Option<descriptions::RetryWait>,
     /// The subject of the model's current thought.
     subject: Option<String>,
     memory: Memory,

@@ -221,7 +221,7 @@ impl Worktree {
     }
 
     /// Returns the top directory of the checkout that it was created from.
-    pub fn main(&self) -> &Path {
+    pub fn main_checkout(&self) -> &Path {
         &self.record.main
     }
 

@@ -55,7 +55,7 @@ fn sample() -> Vec<u8> {
 }
 
 #[test]
-fn stream_may_be_split_at_every_byte() {
+fn stream_split_at_any_byte_is_decoded() {
     let bytes = sample();
     let whole = read(&[&bytes]);
     assert_eq!(whole.1, Ok(()));

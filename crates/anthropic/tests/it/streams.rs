@@ -173,7 +173,7 @@ async fn unknown_events_and_blocks_are_accepted() {
 }
 
 #[tokio::test]
-async fn chunk_boundaries_may_fall_at_any_byte() {
+async fn chunks_split_at_any_byte_are_decoded() {
     let call = tool_use(1, "t", "écrire", &["{\"ü\":", "\"🦀\"}"]);
     let events = message(vec![thinking(0, "Grüße", "sig"), call, text(2, "🦀 fertig")], "tool_use");
     let bytes: String = events.iter().map(event).collect();

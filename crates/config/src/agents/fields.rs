@@ -123,7 +123,7 @@ pub(super) fn change(agent: &mut Agent, changes: &Object) -> Vec<String> {
                     agent.generation.extend(set.clone());
                 }
             }
-            ("tools", list) if texts(list).is_some() => agent.tools = tool_names(list),
+            ("tools", list) if string_list(list).is_some() => agent.tools = tool_names(list),
             ("mcpServers", Value::Object(servers)) => {
                 agent.mcp_servers.extend(servers.clone());
             }
@@ -142,14 +142,14 @@ fn is_isolated(value: &Value) -> Option<bool> {
     }
 }
 
-pub(super) fn texts(value: &Value) -> Option<Vec<String>> {
+pub(super) fn string_list(value: &Value) -> Option<Vec<String>> {
     value.as_array()?.iter().map(|item| item.as_str().map(str::to_owned)).collect()
 }
 
 /// Returns the tool names with groups expanded.
 fn tool_names(value: &Value) -> Option<Vec<String>> {
     let mut names = Vec::new();
-    for name in texts(value)? {
+    for name in string_list(value)? {
         match GROUPS.iter().find(|(group, _)| *group == name) {
             Some((_, tools)) => names.extend(tools.iter().map(|tool| (*tool).to_owned())),
             None => names.push(name),

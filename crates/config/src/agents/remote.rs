@@ -293,9 +293,8 @@ fn auth(value: &Value) -> Result<RemoteAuth, String> {
             known(&["type", "scopes"])?;
             let scopes = match fields.get("scopes") {
                 None => Vec::new(),
-                Some(list) => {
-                    super::fields::texts(list).ok_or("`auth.scopes` must be a list of strings")?
-                }
+                Some(list) => super::fields::string_list(list)
+                    .ok_or("`auth.scopes` must be a list of strings")?,
             };
             Ok(RemoteAuth::Google { scopes })
         }

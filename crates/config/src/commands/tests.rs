@@ -193,10 +193,10 @@ fn known_field_with_wrong_type_is_an_error() {
         ("mode = true", "`mode` must be a string"),
         ("mode = 'yolo'", "`mode` must be `plan`, `default`, `auto_edit`"),
     ] {
-        let error = toml_form::read(&format!("prompt = 'x'\n{field}")).expect_err(field);
+        let error = toml_format::read(&format!("prompt = 'x'\n{field}")).expect_err(field);
         assert_eq!((error.line, error.message.as_str()), (Some(2), expected), "{field}");
     }
-    let written = toml_form::read("prompt = 'x'\ntools = 'read_file, glob'").expect("read");
+    let written = toml_format::read("prompt = 'x'\ntools = 'read_file, glob'").expect("read");
     assert_eq!(written.overrides.tools, Some(vec!["read_file".to_owned(), "glob".to_owned()]));
 }
 
@@ -204,14 +204,14 @@ fn known_field_with_wrong_type_is_an_error() {
 fn command_arguments_can_be_named() {
     let text =
         "prompt = 'x'\nargs = ['file', { name = 'level', required = true, enum = ['a', 'b'] }]";
-    let written = toml_form::read(text).expect("read");
+    let written = toml_format::read(text).expect("read");
     assert_eq!(written.argument_hint, "[file] <level>");
     assert_eq!(written.arguments[1].choices, ["a", "b"]);
     assert_eq!(written.template_position, (1, 11));
-    let written = toml_form::read("prompt = 'x'\nargs = '<file>'").expect("read");
+    let written = toml_format::read("prompt = 'x'\nargs = '<file>'").expect("read");
     assert_eq!((written.argument_hint.as_str(), written.arguments), ("<file>", Vec::new()));
     let text = "model = 'flash'\ntools = ['glob']\nagent = 'x'\nprompt = \"\"\"\nü !{x\"\"\"";
-    let written = toml_form::read(text).expect("read");
+    let written = toml_format::read(text).expect("read");
     assert_eq!((written.template_position, written.unknown_fields), ((5, 1), Vec::new()));
     assert_eq!(written.overrides.tools, Some(vec!["glob".to_owned()]));
     assert_eq!(written.overrides.model.as_deref(), Some("flash"));
@@ -237,7 +237,7 @@ fn display_fields_may_contain_any_text() {
         ("Description: a: b\ntitle: [x] y\ndescription: 'a' and 'b'", "'a' and 'b'", ""),
     ] {
         let text = format!("---\n{fields}\ntools: read_file\n---\nx");
-        let written = markdown_form::read(&text).expect(fields);
+        let written = markdown_format::read(&text).expect(fields);
         assert_eq!(
             (written.description.as_str(), written.argument_hint.as_str()),
             (description, hint)
@@ -247,7 +247,7 @@ fn display_fields_may_contain_any_text() {
     // Fields that decide what the command may do must be valid.
     for fields in ["description: a: b\ntools: [x] [y]", "mode: yolo"] {
         let text = format!("---\n{fields}\n---\nx");
-        assert!(markdown_form::read(&text).is_err(), "{fields}");
+        assert!(markdown_format::read(&text).is_err(), "{fields}");
     }
 }
 

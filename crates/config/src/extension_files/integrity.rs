@@ -102,7 +102,7 @@ pub fn runs_by_name(name: &str) -> bool {
 /// Returns the hashes of the powers, server programs, and texts of a directory. Blocking; reads a
 /// few small files.
 pub fn fingerprint(folder: &Path) -> String {
-    [power_hash(folder), programs(folder), texts(folder)].join(&SEPARATOR.to_string())
+    [power_hash(folder), programs(folder), hash_text_files(folder)].join(&SEPARATOR.to_string())
 }
 
 /// What changed in an extension since its installation.
@@ -127,7 +127,7 @@ impl ExtensionChanges {
         Self {
             has_code_changes: differs(&power_hash),
             programs: differs(&programs),
-            texts: differs(&texts),
+            texts: differs(&hash_text_files),
         }
     }
 }
@@ -170,7 +170,7 @@ fn programs(folder: &Path) -> String {
 }
 
 /// Hashes its commands, context files, and skills.
-fn texts(folder: &Path) -> String {
+fn hash_text_files(folder: &Path) -> String {
     let mut files = Vec::new();
     let ends = |ends: &'static [&'static str]| {
         move |path: &Path| path.extension().is_some_and(|it| ends.iter().any(|end| it == *end))

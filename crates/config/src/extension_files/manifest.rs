@@ -194,12 +194,12 @@ impl Manifest {
         manifest.context_files = match object.get("contextFileName") {
             None | Some(Value::Null) => None,
             Some(Value::String(name)) => Some(vec![name.clone()]),
-            Some(value) => Some(texts(value, "contextFileName").map_err(|_| {
+            Some(value) => Some(string_list(value, "contextFileName").map_err(|_| {
                 "`contextFileName` must be a string or a list of strings".to_owned()
             })?),
         };
         if let Some(value) = object.get("excludeTools").filter(|value| !value.is_null()) {
-            manifest.exclude_tools = texts(value, "excludeTools")?;
+            manifest.exclude_tools = string_list(value, "excludeTools")?;
         }
         manifest.settings = settings(object, &mut manifest.notes)?;
         for theme in
@@ -423,7 +423,7 @@ fn text(object: &Object, key: &str) -> Result<String, String> {
     }
 }
 
-fn texts(value: &Value, key: &str) -> Result<Vec<String>, String> {
+fn string_list(value: &Value, key: &str) -> Result<Vec<String>, String> {
     let to_error = || format!("`{key}` must be a list of strings");
     let items = value.as_array().ok_or_else(to_error)?;
     items

@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_explicit_false_values_disable_closed_hooks() {
+    fn only_explicit_false_values_disable_fail_closed_hooks() {
         for no in [json!(null), json!(false), json!(0), json!("false"), json!("No ")] {
             assert_eq!(fail_closed(Some(&no)), (false, None), "{no}");
         }

@@ -65,9 +65,9 @@ const DATA: [&str; 16] = [
 /// without duplicates, including the files that these name. Blocking: looks for the files.
 pub(super) fn scripts(command: &str, env: &[(String, String)], project: &Path) -> Vec<PathBuf> {
     let mut line = Words::parse(command, project);
-    let named = env
-        .iter()
-        .flat_map(|(name, value)| variables::words(name, &expand_project_variables(value)));
+    let named = env.iter().flat_map(|(name, value)| {
+        variables::possible_file_words(name, &expand_project_variables(value))
+    });
     line.words.extend(named);
     let mut files: Vec<PathBuf> = Vec::new();
     for (word, is_run) in line.words.iter().filter(|(word, _)| !word.is_empty()) {
@@ -125,7 +125,7 @@ struct Words {
 impl Words {
     fn parse(command: &str, project: &Path) -> Self {
         let text = expand_project_variables(command);
-        let line = bash::analyse(&text);
+        let line = bash::analyze(&text);
         let mut words: Vec<(String, bool)> = Vec::new();
         // The directories that relative names may start from: the command may change its working
         // directory.
@@ -137,7 +137,7 @@ impl Words {
                 .extend(values.filter(|it| !it.is_empty()).map(|it| resolve(project, project, it)));
             for assignment in &command.assignments {
                 let value = assignment.value.text.as_deref().unwrap_or_default();
-                words.extend(variables::words(&assignment.name, value));
+                words.extend(variables::possible_file_words(&assignment.name, value));
             }
             let name = command.name().unwrap_or_default();
             if WRITERS.contains(&name) {
@@ -173,7 +173,9 @@ impl Words {
                 // `env NODE_OPTIONS='-r ./x.js' node`
                 let variable = text.split_once('=').filter(|(name, _)| !name.starts_with('-'));
                 words.extend(
-                    variable.into_iter().flat_map(|(name, value)| variables::words(name, value)),
+                    variable
+                        .into_iter()
+                        .flat_map(|(name, value)| variables::possible_file_words(name, value)),
                 );
             }
         }

@@ -4,7 +4,7 @@ use parallax_protocol::Object;
 use serde_json::Value;
 
 use super::endpoint::McpSource;
-use super::values::{flag, texts};
+use super::values::{flag, strings};
 
 /// What a sandboxed server may do beyond what commands may do.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub(super) fn sandbox(
             }
             let paths = |key: &str| match granted.get(key) {
                 None | Some(Value::Null) => Ok(Vec::new()),
-                Some(list @ Value::Array(_)) => Ok(texts(list)),
+                Some(list @ Value::Array(_)) => Ok(strings(list)),
                 Some(_) => Err(format!("`sandbox.{key}` must be a list of paths")),
             };
             let grants = SandboxGrants {

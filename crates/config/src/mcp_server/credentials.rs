@@ -5,7 +5,7 @@ use parallax_protocol::secret::Secret;
 use serde_json::Value;
 
 use super::endpoint::{Endpoint, McpSource};
-use super::values::{flag, text, texts};
+use super::values::{flag, strings, text};
 
 /// The `oauth` object of a server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -65,8 +65,8 @@ pub(super) fn oauth(fields: &Object) -> OAuthSettings {
         issuer: text(oauth, "issuer"),
         token_url: text(oauth, "tokenUrl"),
         registration_url: text(oauth, "registrationUrl"),
-        scopes: oauth.get("scopes").map(texts).unwrap_or_default(),
-        audiences: oauth.get("audiences").map(texts).unwrap_or_default(),
+        scopes: oauth.get("scopes").map(strings).unwrap_or_default(),
+        audiences: oauth.get("audiences").map(strings).unwrap_or_default(),
         redirect_uri: text(oauth, "redirectUri"),
         token_param_name: text(oauth, "tokenParamName"),
     }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::confinement::{SandboxGrants, sandbox};
 use super::credentials::{self, AuthProvider, OAuthSettings, is_local_url};
 use super::endpoint::{Endpoint, McpSource};
-use super::values::{flag, number, pairs, text, texts};
+use super::values::{flag, number, pairs, strings, text};
 
 /// The source name of servers that the client driving the session passes in.
 pub const EMBEDDER: &str = "editor";
@@ -157,8 +157,8 @@ impl McpServer {
             sandbox,
             grants,
             description: text(fields, "description"),
-            include: fields.get("includeTools").filter(|it| it.is_array()).map(texts),
-            exclude: fields.get("excludeTools").map(texts).unwrap_or_default(),
+            include: fields.get("includeTools").filter(|it| it.is_array()).map(strings),
+            exclude: fields.get("excludeTools").map(strings).unwrap_or_default(),
             oauth,
             provider,
             source,
@@ -221,7 +221,7 @@ fn endpoint(
     };
     let args = match fields.get("args") {
         None | Some(Value::Null) => Vec::new(),
-        Some(list @ Value::Array(_)) => texts(list),
+        Some(list @ Value::Array(_)) => strings(list),
         Some(_) => return Err("`args` must be a list of strings".to_owned()),
     };
     for word in std::iter::once(&command).chain(&args) {

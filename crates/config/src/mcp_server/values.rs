@@ -23,7 +23,7 @@ pub(super) fn number(value: &Value) -> Option<u64> {
 }
 
 /// Returns the simple values of a list as texts.
-pub(super) fn texts(value: &Value) -> Vec<String> {
+pub(super) fn strings(value: &Value) -> Vec<String> {
     let plain = |item: &Value| match item {
         Value::String(text) => Some(text.clone()),
         Value::Number(number) => Some(number.to_string()),

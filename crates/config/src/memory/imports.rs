@@ -371,7 +371,7 @@ mod tests {
     use crate::memory::ImportFormat;
     use proptest::prelude::*;
 
-    fn words(text: &str) -> Vec<&str> {
+    fn split_words(text: &str) -> Vec<&str> {
         find(text).into_iter().filter_map(|span| text.get(span)).collect()
     }
 
@@ -388,12 +388,12 @@ mod tests {
             ("``` `x` ``` @a.md", vec!["@a.md"]),
             ("```\n@never closed", vec![]),
         ] {
-            assert_eq!(words(text), expected, "{text}");
+            assert_eq!(split_words(text), expected, "{text}");
         }
     }
 
     #[test]
-    fn files_closed_to_tools_are_not_imported() {
+    fn files_protected_from_tools_are_not_imported() {
         let folder = tempfile::tempdir().expect("a folder");
         let root = folder.path();
         std::fs::create_dir(root.join(".git")).expect("a folder");

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn project_list_narrows_the_users_list() {
+    fn project_list_narrows_the_user_list() {
         assert_eq!(narrow(&["read_file", "glob"], &["glob", "write_file"]), ["glob"]);
         assert_eq!(
             narrow(&["run_shell_command(git)", "glob"], &["ShellTool"]),

@@ -8,7 +8,7 @@ use parallax_protocol::protected_names::{folded_names, protection};
 use serde_json::Value;
 
 use super::effective::SettingsDifference;
-use super::{core_tools, equals_json, is_below, is_inside, texts};
+use super::{core_tools, equals_json, is_below, is_inside, strings};
 use crate::migrate::{get_dotted, set_default, take};
 use crate::outer_settings::OuterSettings;
 use crate::setting_table::{default_of, settings_table};
@@ -24,16 +24,16 @@ pub(super) fn is_narrower(
     let users = difference.without();
     match key {
         "tools.sandboxAllowedPaths" => {
-            let users = texts(get_dotted(users, key));
-            value.is_array() && texts(Some(value)).iter().all(|own| is_below(own, &users, outer))
+            let users = strings(get_dotted(users, key));
+            value.is_array() && strings(Some(value)).iter().all(|own| is_below(own, &users, outer))
         }
         "security.environmentVariableRedaction.allowed" => {
-            let users = texts(get_dotted(users, key));
-            value.is_array() && texts(Some(value)).iter().all(|own| users.contains(own))
+            let users = strings(get_dotted(users, key));
+            value.is_array() && strings(Some(value)).iter().all(|own| users.contains(own))
         }
         // An empty list allows all.
         "security.allowedExtensions" => {
-            let (users, own) = (texts(get_dotted(users, key)), texts(Some(value)));
+            let (users, own) = (strings(get_dotted(users, key)), strings(Some(value)));
             let is_list = value.as_array().is_some_and(|list| list.len() == own.len());
             let is_subset = || own.iter().all(|own| users.contains(own));
             is_list
@@ -47,7 +47,7 @@ pub(super) fn is_narrower(
             settings_table().any(|known| known.name == key && known.kind.accept(value).is_none())
         }
         "tools.allowed" => {
-            let (users, own) = (texts(get_dotted(users, key)), texts(Some(value)));
+            let (users, own) = (strings(get_dotted(users, key)), strings(Some(value)));
             let is_covered = |own: &String| users.iter().any(|it| core_tools::covers(it, own));
             !own.is_empty() && own.iter().all(is_covered)
         }

@@ -5,7 +5,7 @@
 use parallax_protocol::Object;
 use serde_json::{Value, json};
 
-use super::{equals_json, take, texts};
+use super::{equals_json, strings, take};
 use crate::expand::Expander;
 use crate::layers::Layer;
 use crate::mcp_server::{merged_with_extension, same_name, server_of_command};
@@ -113,7 +113,7 @@ fn with_plain_url(mut server: Value) -> Value {
 /// Whether a project server equals the user's server with fewer tools or less trust.
 fn is_narrower(project: &Value, users: &Value) -> bool {
     let (Some(own), Some(users)) = (project.as_object(), users.as_object()) else { return false };
-    let list = |server: &Object, key: &str| texts(server.get(key));
+    let list = |server: &Object, key: &str| strings(server.get(key));
     let includes = |server: &Object| server.get("includeTools").is_some_and(|it| !it.is_null());
     let keeps_excluded =
         list(users, "excludeTools").iter().all(|it| list(own, "excludeTools").contains(it));

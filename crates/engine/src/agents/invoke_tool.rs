@@ -41,7 +41,7 @@ impl InvokeAgent {
                 "required": ["agent_name", "prompt"]
             }),
             kind: ToolKind::Agent,
-            sharing: Concurrency::Shared,
+            concurrency: Concurrency::Shared,
             aliases: Vec::new(),
         };
         Self { spec, subagents }
@@ -118,6 +118,6 @@ impl Invocation for InvokeAgentCall {
         let Self { subagents, agent, prompt, resume, item, .. } = *self;
         let trace = run.progress.trace_headers();
         let run = SubagentRun::new(subagents, agent, item, resume, run.cancel);
-        Box::pin(run.with_trace(trace).work(prompt))
+        Box::pin(run.with_trace(trace).run(prompt))
     }
 }

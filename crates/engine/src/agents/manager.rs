@@ -197,7 +197,7 @@ impl SubagentManager {
     }
 
     /// Propagates a changed mode or model to the subagents.
-    pub(crate) fn follow(&self, mode: ApprovalMode, model: &str) {
+    pub(crate) fn propagate_selection(&self, mode: ApprovalMode, model: &str) {
         let mut state = self.state();
         model.clone_into(&mut state.model);
         if std::mem::replace(&mut state.mode, mode) != mode {

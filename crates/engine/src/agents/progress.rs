@@ -127,18 +127,18 @@ impl ProgressTracker {
 
     /// Sets whether the subagent waits for the user; returns whether that changed.
     pub(super) fn waits(&mut self, waiting: bool) -> bool {
-        self.active_time = self.worked();
+        self.active_time = self.elapsed();
         self.working_since = (!waiting).then(Instant::now);
         std::mem::replace(&mut self.progress.is_waiting, waiting) != waiting
     }
 
-    fn worked(&self) -> Duration {
+    fn elapsed(&self) -> Duration {
         self.active_time + self.working_since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
     /// Returns the current progress.
     pub(super) fn now(&mut self) -> AgentProgress {
-        self.progress.duration_ms = u64::try_from(self.worked().as_millis()).unwrap_or(u64::MAX);
+        self.progress.duration_ms = u64::try_from(self.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.progress.clone()
     }
 

@@ -120,21 +120,21 @@ impl SubagentRun {
     }
 
     /// Runs the subagent; always returns a result that the calling model can read.
-    pub(super) async fn work(mut self, prompt: String) -> ToolResult {
+    pub(super) async fn run(mut self, prompt: String) -> ToolResult {
         let subagents = Arc::clone(&self.subagents);
         let place = tokio::select! {
             place = subagents.slots.acquire() => place.ok(),
             () = self.cancel.cancelled() => None,
         };
         let ending = match place {
-            Some(_) => self.run(prompt).await,
+            Some(_) => self.run_to_end(prompt).await,
             None => aborted(),
         };
         self.subagents.remove_journal(&self.item);
         self.outcome(ending)
     }
 
-    async fn run(&mut self, mut prompt: String) -> RunEnd {
+    async fn run_to_end(&mut self, mut prompt: String) -> RunEnd {
         self.task = Some(prompt.clone());
         let started = json!({"agent_name": self.agent.name, "prompt": prompt});
         let hooked = self.hook(HookEvent::SubagentStart, started).await;
@@ -465,7 +465,7 @@ impl SubagentRun {
     /// Returns the outcome of a turn; `None` when it was cancelled.
     fn check_end(&mut self, turn: TurnEnd) -> Option<RunEnd> {
         if let Some(result) = self.result.get() {
-            return Some(RunEnd { end: AgentEnd::Goal, text: words(&result) });
+            return Some(RunEnd { end: AgentEnd::Goal, text: to_text(&result) });
         }
         let output = std::mem::take(&mut self.progress.text);
         let (end, text) = match turn {
@@ -567,7 +567,7 @@ pub(super) fn aborted() -> RunEnd {
 }
 
 /// Returns a result as text: strings as they are, other values as JSON.
-fn words(result: &Value) -> String {
+fn to_text(result: &Value) -> String {
     match result {
         Value::String(text) => text.clone(),
         other => serde_json::to_string_pretty(other).unwrap_or_default(),

@@ -27,7 +27,7 @@ use parallax_protocol::event::{
 use parallax_protocol::model::Model;
 use parallax_protocol::tool::ToolKind;
 
-use self::background_summary::{BackgroundSummary, until};
+use self::background_summary::{BackgroundSummary, wait};
 use self::masking::MaskingLimits;
 use self::split::HistorySplit;
 use self::summary::{PinnedResults, PreservedDetails};
@@ -489,7 +489,7 @@ impl Compactor<'_> {
                 let split = split?;
                 let request = self.summary_request(input, split, focus);
                 let writing = model_summary::write(&request, cancel);
-                (split, self.inbox.while_receiving(until(writing, cancel)).await)
+                (split, self.inbox.while_receiving(wait(writing, cancel)).await)
             }
         };
         match snapshot {

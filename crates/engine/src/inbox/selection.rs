@@ -92,7 +92,7 @@ impl Selection {
 
     fn set_subagent_model(&self, model: &str) {
         if let Some(subagents) = &self.subagents {
-            subagents.follow(self.mode, model);
+            subagents.propagate_selection(self.mode, model);
         }
     }
 

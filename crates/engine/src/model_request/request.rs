@@ -58,7 +58,7 @@ impl RequestBuilder<'_> {
         }
         let mut contents = contents_of(self.history.view());
         if attempt.is_nudge {
-            nudge(&mut contents, attempt.after_tool);
+            add_empty_response_note(&mut contents, attempt.after_tool);
         }
         debug_assert_eq!(invariants::violation(&contents), None);
         let Self { client, router, environment, inbox, .. } = self;
@@ -87,7 +87,7 @@ impl RequestBuilder<'_> {
 }
 
 /// Adds a note that asks for a response, in this request only.
-fn nudge(contents: &mut Vec<SealedContent>, after_tool: bool) {
+fn add_empty_response_note(contents: &mut Vec<SealedContent>, after_tool: bool) {
     let note = Part::text(
         "[System: The last response was empty. Give the final answer now, or call a tool.]",
     );

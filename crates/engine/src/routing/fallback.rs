@@ -149,13 +149,18 @@ impl ModelRouter {
                 _ => return Ok(FallbackResult::NoModel),
             },
         }
-        self.switch(fallback, conversation, users.inbox);
+        self.switch_model(fallback, conversation, users.inbox);
         Ok(FallbackResult::Switched)
     }
 
-    fn switch(&mut self, fallback: Fallback, conversation: &mut Conversation, inbox: &mut Inbox) {
+    fn switch_model(
+        &mut self,
+        fallback: Fallback,
+        conversation: &mut Conversation,
+        inbox: &mut Inbox,
+    ) {
         let Fallback { from, to, cause, is_for_session, .. } = &fallback;
-        let why = words(*cause);
+        let why = describe(*cause);
         let how_long = if *is_for_session { "this session" } else { "this prompt" };
         let text = format!(
             "`{from}` {why}. Using `{to}` for {how_long} ({}). Run `/model` to choose another, \
@@ -186,7 +191,7 @@ async fn request_switch(
     let ask = ApprovalRequest::for_session(
         users.next_id("model"),
         "model",
-        format!("`{}` {}. Use `{}` instead?", fallback.from, words(fallback.cause), fallback.to),
+        format!("`{}` {}. Use `{}` instead?", fallback.from, describe(fallback.cause), fallback.to),
         PolicyDecision::new(Decision::Ask, "model.fallback", reason),
         Question::Fallback,
         vec![
@@ -201,7 +206,7 @@ async fn request_switch(
 }
 
 /// Describes the cause.
-fn words(cause: FallbackCause) -> &'static str {
+fn describe(cause: FallbackCause) -> &'static str {
     match cause {
         FallbackCause::Capacity => "is not available now",
         FallbackCause::Quota => "has no quota left",

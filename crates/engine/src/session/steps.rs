@@ -208,7 +208,7 @@ impl Session {
         let note = match self.loops.record_text_repetition() {
             LoopAction::Nudge(detail) => {
                 self.inbox.notice(Level::Warning, format!("Possible loop: {detail}"));
-                nudge(&detail)
+                loop_note(&detail)
             }
             LoopAction::Stop(detail) => {
                 self.confirm_loop(detail, cancel).await?;
@@ -308,7 +308,7 @@ impl Session {
         };
         if let Some(LoopAction::Nudge(detail)) = found_loop {
             self.inbox.notice(Level::Warning, format!("Possible loop: {detail}"));
-            tail.push(Part::text(nudge(detail)));
+            tail.push(Part::text(loop_note(detail)));
         }
         self.conversation.commit_batch(&results, injected, &tail, output);
         match (fatal, stopped) {
@@ -402,7 +402,7 @@ impl Session {
 }
 
 /// Returns the note for the model about a possible loop.
-fn nudge(detail: &str) -> String {
+fn loop_note(detail: &str) -> String {
     format!(
         "System: Possible loop: {detail}. Summarize what you have achieved and what the next \
             step would change. If nothing, try another approach, or finish with what you know \

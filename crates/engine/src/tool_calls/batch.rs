@@ -182,7 +182,10 @@ impl PreparedCall {
     /// Returns the note for the model when permissions beyond the sandbox were denied.
     pub(super) fn denial_note(&self, reason: &str) -> String {
         let requested: &Permissions = &self.rerun.permissions;
-        format!("[The sandbox denied this command: {}. {reason}]", requested.words().join(", "))
+        format!(
+            "[The sandbox denied this command: {}. {reason}]",
+            requested.descriptions().join(", ")
+        )
     }
 }
 

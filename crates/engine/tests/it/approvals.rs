@@ -248,7 +248,7 @@ async fn sandbox_denial_is_offered_with_missing_permissions() {
         rig.prompt("go").await;
         let approval = next_ask(&mut rig).await;
         assert_eq!(approval.question, Question::SandboxExpansion);
-        assert_eq!(approval.permissions.words(), ["network"]);
+        assert_eq!(approval.permissions.descriptions(), ["network"]);
         answer(&rig, Decide::new(approval.id, answered)).await;
         let (_, events) = rig.finish().await;
         let output = tools_done(&events);

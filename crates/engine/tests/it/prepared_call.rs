@@ -85,7 +85,7 @@ async fn call_that_is_shown_is_the_one_evaluated_and_run() {
             description: "a tool".into(),
             parameters: serde_json::json!({"type": "object", "properties": {}}),
             kind: ToolKind::Execute,
-            sharing,
+            concurrency: sharing,
             aliases: Vec::new(),
         };
         let tool = NumberingTool { spec, prepared: AtomicU64::new(0), ran: Arc::clone(&ran) };

@@ -233,7 +233,7 @@ pub fn tool(
             Concurrency::Shared if name.contains("run") => ToolKind::Execute,
             Concurrency::Shared => ToolKind::Read,
         },
-        sharing,
+        concurrency: sharing,
         aliases: Vec::new(),
     };
     Arc::new(TestTool { spec, body: Arc::new(body), prepared: Arc::default() })

@@ -45,13 +45,13 @@ async fn start(plan: &ContainerPlan) -> Result<Ending, ProgramSandboxError> {
         make_network(program, name, *closed).await?;
     }
     if let Some(proxy) = &plan.proxy {
-        step(proxy).await?;
+        run_quietly(proxy).await?;
         let ended = match connect_proxy(program).await {
             Ok(()) => supervise(&plan.main, plan.terminal).await,
             Err(error) => Err(error),
         };
         // Created with `--rm`: stopping removes it. If it cannot be stopped, it has ended.
-        let _ = step(&line(program, &["rm", "-f", PROXY])).await;
+        let _ = run_quietly(&line(program, &["rm", "-f", PROXY])).await;
         return ended;
     }
     supervise(&plan.main, plan.terminal).await
@@ -62,7 +62,7 @@ async fn make_network(
     name: &str,
     closed: bool,
 ) -> Result<(), ProgramSandboxError> {
-    match step(&line(program, &["network", "inspect", name])).await {
+    match run_quietly(&line(program, &["network", "inspect", name])).await {
         Err(ProgramSandboxError::Step { .. }) => {}
         known => return known,
     }
@@ -71,7 +71,7 @@ async fn make_network(
         words.push("--internal");
     }
     words.push(name);
-    step(&line(program, &words)).await
+    run_quietly(&line(program, &words)).await
 }
 
 /// Waits until the proxy listens, and connects it to the internal network.
@@ -90,7 +90,7 @@ async fn connect_proxy(program: &'static str) -> Result<(), ProgramSandboxError>
             ),
         });
     }
-    step(&line(program, &["network", "connect", NETWORK, PROXY])).await
+    run_quietly(&line(program, &["network", "connect", NETWORK, PROXY])).await
 }
 
 fn line(program: &'static str, words: &[&str]) -> CommandLine {
@@ -119,7 +119,7 @@ fn start_error(program: &'static str, source: std::io::Error) -> ProgramSandboxE
 }
 
 /// Runs a preparation command whose output is shown only if it fails.
-async fn step(line: &CommandLine) -> Result<(), ProgramSandboxError> {
+async fn run_quietly(line: &CommandLine) -> Result<(), ProgramSandboxError> {
     let mut command = command(line);
     command.stdin(Stdio::null()).kill_on_drop(true);
     let done = command.output().await.map_err(|source| start_error(line.program, source))?;

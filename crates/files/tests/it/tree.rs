@@ -8,7 +8,7 @@ fn drawn(fixture: &TestWorkspace, items: usize) -> Vec<String> {
 }
 
 #[test]
-fn tree_lists_files_first_and_marks_closed_directories() {
+fn tree_lists_files_first_and_marks_inaccessible_directories() {
     let fixture = TestWorkspace::new();
     fixture.write_file("work/.geminiignore", "private/\n*.log\n");
     fixture.write_file("work/a.txt", "");

@@ -84,7 +84,7 @@ fn context(picture: &ContextBreakdown) -> CommandOutput {
     let share = (tokens * 100).checked_div(*window).unwrap_or(0);
     let mut lines = vec![format!("{tokens} of {window} tokens ({share}%); compacted at {mark}")];
     lines.extend(blocks.iter().filter(|block| block.tokens > 0).map(|block| {
-        let kind = block.kind.words();
+        let kind = block.kind.display_name();
         let name = block.name.as_deref().map(|name| format!(" {name}")).unwrap_or_default();
         format!("{:>9}  {kind}{name}", block.tokens)
     }));

@@ -88,7 +88,7 @@ fn approval_request_is_denied_when_the_input_has_ended() {
 
 #[test]
 fn answers_are_matched_by_position() {
-    use super::orders::answers_of;
+    use super::line_handlers::answers_of;
     use serde_json::json;
     let answers = json!({"0": "a"});
     for value in [json!({"0": "a"}), json!({"answers": {"0": "a"}}), json!("a")] {

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use super::prompter::Prompter;
 use super::{ask_settings, code_of, input_failure, uninstall};
 use crate::command_result::CommandResult;
-use crate::extensions_words::consent_text;
+use crate::extension_descriptions::consent_text;
 
 /// The options of `sync`.
 pub(super) struct Sync<'a> {

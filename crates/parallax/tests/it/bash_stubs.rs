@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use parallax_policy::bash::analyse;
+use parallax_policy::bash::analyze;
 use parallax_sandbox::{Launcher, Plan};
 
 use crate::support::PROGRAM;
@@ -451,13 +451,13 @@ fn programs_started_by_bash_were_predicted() {
         let lines: Vec<String> = lines
             .into_iter()
             .filter(|line| {
-                let reason = analyse(line).unanalyzable_reason;
+                let reason = analyze(line).unanalyzable_reason;
                 unclear += usize::from(reason.is_some());
                 reason.is_none()
             })
             .collect();
         for (line, ran) in lines.iter().zip(yard.run(&lines)) {
-            let analysis = analyse(line);
+            let analysis = analyze(line);
             judged += 1;
             started += ran.len();
             // A stub that is sourced with `.` runs under the shell's name.

@@ -505,7 +505,7 @@ echo 7
 const SQUEUE: &str = "#!/bin/sh\ncat \"$HOME/queue\" 2>/dev/null || exit 1\n";
 
 #[test]
-fn array_job_of_slurm_runs_every_task() {
+fn slurm_array_job_runs_every_task() {
     let ids = ids(4);
     let world = repository(&Value::Array(shell(&ids, "echo ID > ID.txt; sleep 0.3")));
     let plan = plan(&world, &ids, &json!({}));

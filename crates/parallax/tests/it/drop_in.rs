@@ -60,7 +60,7 @@ fn project_list_of_tools_grants_no_approval() {
 }
 
 #[test]
-fn project_settings_that_equal_the_users_are_not_gated() {
+fn project_settings_equal_to_user_settings_are_not_gated() {
     let world = World::new(ANSWER);
     let settings = json!({
         "general": {"enableAutoUpdate": false, "defaultApprovalMode": "auto_edit"},
@@ -297,7 +297,7 @@ fn check_records(records: &[Vec<Value>], sessions: usize) {
 }
 
 #[test]
-fn exported_and_mirrored_sessions_are_records_of_gemini_cli() {
+fn exported_and_mirrored_sessions_use_the_gemini_cli_format() {
     let usage = json!({"promptTokenCount": 100, "candidatesTokenCount": 7, "totalTokenCount": 107,
         "cachedContentTokenCount": 40});
     let chunk = json!({"candidates": [{"content": {"role": "model", "parts": [{"text": "done"}]},

@@ -7,7 +7,7 @@ use serde_json::json;
 use testkit::companion::{CompanionFault, CompanionSetup, TestCompanion};
 
 use crate::support::{LIMIT, World, raw_contents, wait_until};
-use crate::terminal::seat::{COMPOSER, Seat, Start};
+use crate::terminal::terminal_driver::{COMPOSER, Start, TerminalDriver};
 
 const HELLO: &str = r#"[{"text":"Hello."},{"text":"Hello again."}]"#;
 
@@ -56,7 +56,7 @@ fn sent(world: &World, number: usize) -> String {
 }
 
 fn wait(
-    seat: &Seat,
+    seat: &TerminalDriver,
     companion: &TestCompanion,
     what: &str,
     holds: impl Fn(&TestCompanion) -> bool,
@@ -111,7 +111,7 @@ fn terminal_is_usable_immediately_with_a_silent_editor_port() {
     let world = create_world(HELLO);
     let mute = companion(&world, setup(&world).with_fault(CompanionFault::Mute));
     let since = Instant::now();
-    let seat = Seat::start_in(world, &Start::default());
+    let seat = TerminalDriver::start_in(world, &Start::default());
     seat.prompts("go");
     seat.wait_for_text("Hello.");
     assert!(since.elapsed() < Duration::from_secs(4), "{:?}", since.elapsed());
@@ -124,7 +124,7 @@ fn interactive_prompt_includes_open_files_once() {
     let world = create_world(HELLO);
     stale_files(&world);
     let companion = companion(&world, setup(&world));
-    let seat = Seat::started(world, &Start::sized(100, 30));
+    let seat = TerminalDriver::started(world, &Start::sized(100, 30));
     seat.wait_for_text(COMPOSER);
     seat.wait_for_text("2 open files");
     wait(&seat, &companion, "it is connected", TestCompanion::is_connected);
@@ -147,7 +147,7 @@ const EDIT: &str = r#"[
     {"text":"That is all."}]"#;
 
 /// Starts a terminal with a connected editor, in which a change of `a.txt` requires approval.
-fn request_change(fault: CompanionFault) -> (Seat, TestCompanion, PathBuf) {
+fn request_change(fault: CompanionFault) -> (TerminalDriver, TestCompanion, PathBuf) {
     request_change_with(fault, false)
 }
 
@@ -155,11 +155,11 @@ fn request_change(fault: CompanionFault) -> (Seat, TestCompanion, PathBuf) {
 fn request_change_with(
     fault: CompanionFault,
     other_client: bool,
-) -> (Seat, TestCompanion, PathBuf) {
+) -> (TerminalDriver, TestCompanion, PathBuf) {
     let world = create_world(EDIT);
     world.home.write("a.txt", "one\ntwo\nthree\n").expect("file");
     let companion = companion(&world, setup(&world).with_fault(fault));
-    let seat = Seat::started(world, &Start::sized(100, 40));
+    let seat = TerminalDriver::started(world, &Start::sized(100, 40));
     seat.wait_for_text("2 open files");
     if other_client {
         companion.connect_later_client();
@@ -178,7 +178,7 @@ fn request_change_with(
 const CHANGED: &str = "The user changed this call";
 
 /// Returns the tool result that the model received.
-fn result(seat: &Seat) -> String {
+fn result(seat: &TerminalDriver) -> String {
     sent(&seat.world, 1)
 }
 
@@ -297,7 +297,7 @@ fn change_that_the_editor_does_not_show_is_decided_in_the_terminal() {
 fn commands_connect_show_explain_and_disconnect() {
     let world = World::new(HELLO);
     let companion = companion(&world, setup(&world));
-    let seat = Seat::start_in(world, &Start::sized(100, 40));
+    let seat = TerminalDriver::start_in(world, &Start::sized(100, 40));
     seat.prompts("/ide status");
     seat.wait_for_text("Disconnected: turned off");
     assert_eq!(companion.requests(), 0);
@@ -338,7 +338,7 @@ fn terminal_of_an_editor_asks_once_whether_to_connect() {
     let world = World::new(HELLO);
     let companion = companion(&world, setup(&world));
     let start = Start::sized(100, 40).with_variable("TERM_PROGRAM", "vscode");
-    let seat = Seat::started(world, &start);
+    let seat = TerminalDriver::started(world, &start);
     seat.wait_for_text("Connect to VS Code?");
     seat.wait_for_request_delay();
     seat.press(testkit::pty::Key::Enter);
@@ -352,13 +352,13 @@ fn terminal_of_an_editor_asks_once_whether_to_connect() {
 }
 
 /// Starts a terminal in a folder with unknown trust.
-fn in_unknown_folder(is_trusted: bool) -> (Seat, TestCompanion) {
+fn in_unknown_folder(is_trusted: bool) -> (TerminalDriver, TestCompanion) {
     let world = create_world(HELLO);
     world.home.write("GEMINI.md", "the rule of the project").expect("file");
     let setup = CompanionSetup { is_trusted: Some(is_trusted), ..setup(&world) };
     let companion = companion(&world, setup);
     let start = Start::sized(100, 40).without_variable("GEMINI_CLI_TRUST_WORKSPACE");
-    (Seat::started(world, &start), companion)
+    (TerminalDriver::started(world, &start), companion)
 }
 
 #[test]

@@ -13,7 +13,7 @@ use testkit::pty::Key;
 
 use crate::mcp::answer;
 use crate::support::{LIMIT, World, finish};
-use crate::terminal::seat::{COMPOSER, Seat, Start};
+use crate::terminal::terminal_driver::{COMPOSER, Start, TerminalDriver};
 
 fn create_world(script: &Value, hangs: bool) -> World {
     let world = World::new(&script.to_string());
@@ -179,7 +179,7 @@ fn pasted_key_is_saved_in_the_keychain_and_reused() {
         .without_variable("GEMINI_API_KEY")
         .with_variable("PATH", &path)
         .with_variable("DBUS_SESSION_BUS_ADDRESS", "unix:path=/none");
-    let seat = Seat::start_in(world, &start);
+    let seat = TerminalDriver::start_in(world, &start);
     seat.prompts("/auth");
     seat.wait_for_text("Enter a Gemini API key");
     seat.press(Key::Char('1'));
@@ -188,7 +188,7 @@ fn pasted_key_is_saved_in_the_keychain_and_reused() {
     seat.press(Key::Enter);
     seat.has_seen("API key verified and saved.");
     seat.wait_for_text(COMPOSER);
-    let Seat { terminal, world } = seat;
+    let TerminalDriver { terminal, world } = seat;
     drop(terminal);
     let file = world.home.parallax().join("credentials.json");
     let kept = std::fs::read_to_string(&file).expect("the file");

@@ -80,7 +80,7 @@ fn repository(world: &World) {
 }
 
 #[test]
-fn targets_of_protected_and_hidden_links_are_closed() {
+fn targets_of_protected_and_hidden_links_are_inaccessible() {
     use std::os::unix::fs::symlink;
     for tier in tiers() {
         let script = "exec 2>/dev/null\n\
@@ -170,7 +170,7 @@ fn second_run_of_a_command_opens_no_target_of_a_protected_link() {
 }
 
 #[test]
-fn targets_of_trusted_links_of_the_home_are_closed() {
+fn targets_of_trusted_home_links_are_inaccessible() {
     use std::os::unix::fs::symlink;
     for tier in tiers() {
         let names = ["rules.toml", "p/settings.json", "npmrc", "context.md", "fish/x.fish"];

@@ -39,7 +39,7 @@ fn directories_around_hidden_protected_files_are_not_replaced() {
 }
 
 #[test]
-fn permission_for_a_directory_is_none_for_protected_files_in_it() {
+fn directory_permission_excludes_protected_files() {
     for tier in tiers() {
         let world = World::new("[{\"text\":\"none\"}]");
         let root = world.home.project().to_owned();

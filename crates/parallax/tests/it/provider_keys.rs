@@ -57,7 +57,7 @@ fn variables_that_configuration_turns_into_secrets_reach_no_command() {
 }
 
 #[test]
-fn google_keys_are_stored_beside_each_other() {
+fn google_keys_are_stored_together() {
     let world = World::new("[]");
     let run = |args: &[&str], stdin: &str| {
         let mut command = world.command(args);

@@ -84,7 +84,7 @@ pub(crate) fn on_every_wire(script: Value, test: impl Fn(&WireWorld)) {
 }
 
 #[test]
-fn file_is_read_and_thinking_comes_back_unchanged() {
+fn file_is_read_and_thinking_is_sent_back_unchanged() {
     let calls = json!({"chunks": [{"candidates": [{"content": {"parts": [
         {"text": "I look first.", "thought": true, "thoughtSignature": "U0lHTkVE"},
         {"functionCall": {"name": "read_file", "args": {"file_path": "a.txt"}}}]},
@@ -230,7 +230,7 @@ fn cut_stream_is_repeated() {
 }
 
 #[test]
-fn events_may_be_cut_anywhere() {
+fn events_split_at_any_byte_are_parsed() {
     let calls = json!({"split": 1, "chunks": [{"candidates": [{"content": {"parts": [
         {"text": "Grüße 🦀 "},
         {"functionCall": {"name": "read_file", "args": {"file_path": "ü.txt"}}}]},

@@ -690,7 +690,7 @@ fn settings_of_a_collector_that_cannot_be_used_are_explained() {
 }
 
 #[test]
-fn telemetry_file_may_be_outside_the_project_for_test_rigs() {
+fn test_rigs_can_write_telemetry_outside_the_project() {
     let world = World::new(r#"[{"text":"hi", "repeat": 0}]"#);
     let file = world.home.root().join("rig.log");
     let mut telemetry = to_file();

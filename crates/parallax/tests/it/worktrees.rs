@@ -461,7 +461,7 @@ fn damaged_record_does_not_block_the_name() {
 }
 
 #[test]
-fn repository_of_another_user_is_refused_with_the_remedy_of_git() {
+fn repository_of_another_user_is_refused_with_gits_advice() {
     let world = repository(&json!([{"text": "done"}]));
     for arguments in [["-w=fix", "-p", "work"].as_slice(), &["review"], &["worktrees", "list"]] {
         let mut command = world.command(arguments);

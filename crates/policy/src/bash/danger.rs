@@ -4,7 +4,7 @@ mod build_tools;
 mod destruction;
 mod readers;
 
-use super::arguments::{has_letter, has_long_option, texts};
+use super::arguments::{has_letter, has_long_option, literal_arguments};
 use super::git::git_subcommand;
 use super::line::{Assignment, Command, Word};
 
@@ -23,20 +23,21 @@ pub fn dangerous(command: &Command) -> Option<&'static str> {
     let names_as_options = || arguments.iter().any(may_become_option);
     match name {
         "rm" if names_as_options() => Some("file names may be parsed as options"),
-        "find" | "gfind" if texts(command).any(has_find_action) => {
+        "find" | "gfind" if literal_arguments(command).any(has_find_action) => {
             Some("`find` deletes or writes files, or runs programs")
         }
         "fd" | "fdfind"
-            if texts(command).any(|text| {
+            if literal_arguments(command).any(|text| {
                 matches!(text, "-x" | "-X") || text.starts_with("--ex") && text.contains("exec")
             }) =>
         {
             Some("`fd` runs programs")
         }
-        "rg" if texts(command).any(rg_runs_programs) => Some("`rg` runs programs"),
+        "rg" if literal_arguments(command).any(rg_runs_programs) => Some("`rg` runs programs"),
         "git" => git(command),
         "base64"
-            if texts(command).any(|text| text.starts_with("-o") || text.starts_with("--o")) =>
+            if literal_arguments(command)
+                .any(|text| text.starts_with("-o") || text.starts_with("--o")) =>
         {
             Some("`base64` writes a file")
         }
@@ -77,7 +78,7 @@ pub fn dangerous(command: &Command) -> Option<&'static str> {
             Some("`rsync` runs programs")
         }
         "ssh" | "scp" | "sftp"
-            if texts(command).any(|text| {
+            if literal_arguments(command).any(|text| {
                 text.to_ascii_lowercase().contains("command=")
                     || text.to_ascii_lowercase().contains("proxyusefdpass")
             }) =>
@@ -87,7 +88,8 @@ pub fn dangerous(command: &Command) -> Option<&'static str> {
         "zip"
             if has_letter(command, &['T'])
                 && has_long_option(command, "--unzip-command", "--unz")
-                || name == "zip" && texts(command).any(|text| text.starts_with("-TT")) =>
+                || name == "zip"
+                    && literal_arguments(command).any(|text| text.starts_with("-TT")) =>
         {
             Some("`zip` runs programs")
         }
@@ -95,7 +97,9 @@ pub fn dangerous(command: &Command) -> Option<&'static str> {
         "date" if has_letter(command, &['s']) || has_long_option(command, "--set", "--s") => {
             Some("it sets the system clock")
         }
-        "dd" if texts(command).any(|text| text.starts_with("of=")) => Some("`dd` overwrites"),
+        "dd" if literal_arguments(command).any(|text| text.starts_with("of=")) => {
+            Some("`dd` overwrites")
+        }
         "shred" | "wipefs" | "fdisk" | "parted" | "mkswap" => Some("it destroys data"),
         "shutdown" | "reboot" | "halt" | "poweroff" => {
             Some("it shuts down or restarts the machine")

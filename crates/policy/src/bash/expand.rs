@@ -96,7 +96,7 @@ impl LineExpander {
                 }
             }
             for (name, words) in &found.loops {
-                for word in words.iter().flat_map(|it| word::words(it, &self.variables, 0)) {
+                for word in words.iter().flat_map(|it| word::expand_word(it, &self.variables, 0)) {
                     learned.add(name, vec![vec![piece(&word)]]);
                 }
             }
@@ -214,7 +214,7 @@ fn assign(assignment: &Assignment, appends: bool, variables: &Variables, learned
         reader::read(&format!(": {elements}"), CommandPosition::Line, false, 0, &mut found);
         let words = found.commands.first().map(|simple| simple.command.arguments().to_vec());
         let words = words.unwrap_or_default();
-        let words = words.iter().flat_map(|it| word::words(it, variables, 0));
+        let words = words.iter().flat_map(|it| word::expand_word(it, variables, 0));
         learned.add(&assignment.name, words.map(|word| vec![piece(&word)]).collect());
         return;
     }
@@ -343,8 +343,12 @@ fn read_substituted_file(simple: &mut SimpleCommand) {
 }
 
 fn expand_command(simple: &SimpleCommand, variables: &Variables, depth: usize) -> SimpleCommand {
-    let mut words: Vec<Word> =
-        simple.command.words.iter().flat_map(|it| word::words(it, variables, depth)).collect();
+    let mut words: Vec<Word> = simple
+        .command
+        .words
+        .iter()
+        .flat_map(|it| word::expand_word(it, variables, depth))
+        .collect();
     words.iter_mut().skip(first_script_word(&simple.command.words)).for_each(mark_unresolved);
     let redirections: Vec<Redirection> =
         simple.redirections.iter().map(|it| expand_redirection(it, variables, depth)).collect();
@@ -407,7 +411,7 @@ fn expand_redirection(
             word::value(&target.source, variables, depth)
         }
         _ => {
-            let words = word::words(target, variables, depth);
+            let words = word::expand_word(target, variables, depth);
             let [only] = words.as_slice() else { return redirection.clone() };
             return Redirection { target: only.clone(), ..redirection.clone() };
         }

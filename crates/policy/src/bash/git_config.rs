@@ -181,11 +181,11 @@ fn config(words: &[&str]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bash::analyse;
+    use crate::bash::analyze;
 
     #[test]
     fn git_config_writes_are_distinguished_from_reads() {
-        let writes = |line: &str| analyse(line).commands.iter().any(writes_git_configuration);
+        let writes = |line: &str| analyze(line).commands.iter().any(writes_git_configuration);
         for line in [
             "git checkout -b f --track main",
             "git checkout -b f origin/main",
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn worktree_move_lines_are_recognized() {
-        let moves = |line: &str| moves_worktrees(&analyse(line));
+        let moves = |line: &str| moves_worktrees(&analyze(line));
         for line in
             ["git worktree remove w", "cd a && git worktree move --force w x; git worktree list"]
         {

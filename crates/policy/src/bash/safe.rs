@@ -5,7 +5,7 @@ mod operands;
 
 use std::path::{Path, PathBuf};
 
-use super::analyse::analyse;
+use super::analyze::analyze;
 use super::danger::rg_runs_programs;
 use super::line::{Command, CommandPosition, Redirection, RedirectionKind, ShellLine, Word};
 use crate::paths;
@@ -21,9 +21,9 @@ pub struct SafeReadRoots<'a> {
 }
 
 /// Whether the text only reads files below `roots` when run in `directory`: [`is_safe`] applied
-/// to the result of [`analyse`].
+/// to the result of [`analyze`].
 pub fn is_safe_text(command: &str, directory: &Path, roots: &[PathBuf]) -> bool {
-    is_safe(&analyse(command), &SafeReadRoots { directory, roots })
+    is_safe(&analyze(command), &SafeReadRoots { directory, roots })
 }
 
 /// Whether the line only reads inside the workspace. Considers only the text and returns `false` in
@@ -329,7 +329,7 @@ mod tests {
 
     #[test]
     fn read_only_git_commands_change_nothing() {
-        let changes = |line: &str| changes_git(&analyse(line));
+        let changes = |line: &str| changes_git(&analyze(line));
         for line in ["git log -1 --format=%H > f", "git status -s > f; git diff > g", "ls > f"] {
             assert!(!changes(line), "{line}");
         }

@@ -40,7 +40,7 @@ impl Policy {
         if yolo {
             return;
         }
-        let protected = effects.writes.iter().find(|path| call.folders.protected.hold(path));
+        let protected = effects.writes.iter().find(|path| call.folders.protected.contains(path));
         let protected = protected.filter(|path| {
             // The plan directory may be inside a directory of Parallax.
             !self.plans.as_deref().is_some_and(|plans: &Path| path.starts_with(plans))
@@ -129,12 +129,12 @@ impl Policy {
         if !beyond.is_empty() {
             let reason = format!(
                 "It requires permissions beyond the sandbox: {}",
-                beyond.words().join(", ")
+                beyond.descriptions().join(", ")
             );
             trace.check("beyond the sandbox", &reason);
             let needs = self.granting_options(&beyond, call.mode);
             let write = &beyond.file_system.write;
-            let protected = write.iter().any(|path| call.folders.protected.hold(path));
+            let protected = write.iter().any(|path| call.folders.protected.contains(path));
             let always_ask = protected && call.mode != ApprovalMode::Yolo;
             finding.raise("beyond the sandbox", &reason, always_ask, &needs);
         }

@@ -6,7 +6,7 @@ use crate::names::{SHELL, canonical, known_names, nearest};
 use crate::path_condition::{PathGlob, PathScope};
 use crate::pattern;
 use crate::problem::ProblemKind;
-use crate::toml_table::{self, TypeMismatch, flag, text, texts};
+use crate::toml_table::{self, TypeMismatch, flag, strings, text};
 use crate::tool_pattern::ToolPattern;
 use parallax_protocol::policy::ApprovalMode;
 use toml::de::{DeTable, DeValue};
@@ -21,7 +21,7 @@ impl RuleReader<'_> {
         table: &DeTable<'_>,
     ) -> Result<Conditions, InvalidRule> {
         let server = self.optional(table, "mcpName", "mcp_name", text)?;
-        let names = self.optional(table, "toolName", "tool_name", texts)?;
+        let names = self.optional(table, "toolName", "tool_name", strings)?;
         let tools = match (&server, names) {
             (None, None) => {
                 return Err(schema(
@@ -69,7 +69,7 @@ impl RuleReader<'_> {
             None => None,
         };
         let mut modes = Vec::new();
-        for name in self.optional(table, "modes", "modes", texts)?.unwrap_or_default() {
+        for name in self.optional(table, "modes", "modes", strings)?.unwrap_or_default() {
             modes.push(ApprovalMode::parse(&name).ok_or_else(|| InvalidRule {
                 suggestion:
                     nearest(&name, &["default", "autoEdit", "plan", "yolo"]).map(str::to_owned),
@@ -144,7 +144,7 @@ impl RuleReader<'_> {
         table: &DeTable<'_>,
         tools: &[ToolPattern],
     ) -> Result<Commands, InvalidRule> {
-        let prefixes = self.optional(table, "commandPrefix", "command_prefix", texts)?;
+        let prefixes = self.optional(table, "commandPrefix", "command_prefix", strings)?;
         let regex = self.optional(table, "commandRegex", "command_regex", text)?;
         let commands = match (prefixes, regex) {
             (None, None) => return Ok(Commands::Any),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use parallax_policy::bash::{
-    Command, SafeReadRoots, ShellLine, analyse, analyse_expanded, dangerous, destructive,
+    Command, SafeReadRoots, ShellLine, analyse_expanded, analyze, dangerous, destructive,
     git_subcommand, is_safe, is_safe_text, may_destroy, narrowest_prefixes, needs_network,
     needs_outside, written,
 };
@@ -54,7 +54,7 @@ fn bash_analysis_matches_the_table() {
             .replace('␍', "\r")
             .replace('⇥', "\t")
             .replace('⍽', "\u{a0}");
-        let analysis = analyse(&text);
+        let analysis = analyze(&text);
         let found: Vec<&str> = analysis.commands.iter().map(program).collect();
         let (expected, programs) = (expected.trim(), programs.trim_matches(' '));
         if marks(&analysis) != expected || found.join(" ").trim_matches(' ') != programs {
@@ -93,7 +93,7 @@ fn analysis_limits_hold() {
         "coproc ".repeat(8_000),
         "x\\\n".repeat(20_000),
     ] {
-        let analysis = analyse(&line);
+        let analysis = analyze(&line);
         assert!(analysis.unanalyzable_reason.is_some() || line.starts_with("x\\"), "{:.20}…", line);
     }
     assert!(start.elapsed() < std::time::Duration::from_secs(20), "{:?}", start.elapsed());
@@ -127,7 +127,7 @@ fn expansion_of_hostile_lines_is_bounded() {
 }
 
 fn parse_single(line: &str) -> Command {
-    analyse(line).commands.last().cloned().unwrap()
+    analyze(line).commands.last().cloned().unwrap()
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn suggested_rule_is_as_narrow_as_possible() {
         ("$x", ""),
     ] {
         let prefixes: Vec<String> =
-            narrowest_prefixes(&analyse(line)).iter().map(|prefix| prefix.join(" ")).collect();
+            narrowest_prefixes(&analyze(line)).iter().map(|prefix| prefix.join(" ")).collect();
         assert_eq!(prefixes.join(","), expected, "{line}");
     }
 }
@@ -215,7 +215,7 @@ fn required_access_of_commands_is_found() {
     for line in ["git log", "npm test", "cargo build", "yarn --version", "python x.py"] {
         assert!(!needs_network(&parse_single(line)), "{line}");
     }
-    assert!(needs_outside(&analyse("sudo ls").commands[0]).is_some());
+    assert!(needs_outside(&analyze("sudo ls").commands[0]).is_some());
     assert!(needs_outside(&parse_single("docker ps")).is_some());
     assert!(needs_outside(&parse_single("ls")).is_none());
 }
@@ -345,11 +345,11 @@ fn deletion_through_a_program_that_starts_others_is_destructive() {
     for line in
         ["unshare -r rm -rf src", "chroot . rm -rf src", "setpriv --reuid 1 git reset --hard"]
     {
-        let command = analyse(line).commands.first().cloned().unwrap();
+        let command = analyze(line).commands.first().cloned().unwrap();
         assert!(may_destroy(&command).is_some(), "{line}");
     }
     for line in ["unshare -r ls", "perf stat cargo build"] {
-        let command = analyse(line).commands.first().cloned().unwrap();
+        let command = analyze(line).commands.first().cloned().unwrap();
         assert_eq!(may_destroy(&command), None, "{line}");
     }
     assert_eq!(destructive(&parse_single("git clean -ndx")), None);

@@ -191,7 +191,7 @@ fn rules_grant_exactly_their_permissions() {
     }
     world.environment.permissions = Permissions::default();
     let grants = world.evaluate(Default, SHELL, "npm install x").grants;
-    assert_eq!(grants.words(), ["network", "to write /home/me/.npm"]);
+    assert_eq!(grants.descriptions(), ["network", "to write /home/me/.npm"]);
     assert!(world.evaluate(Default, SHELL, "npm install x && make").grants.is_empty());
     assert!(world.evaluate(Default, SHELL, "docker ps").grants.outside);
     assert!(!world.evaluate(Default, SHELL, "docker ps -a").grants.outside);
@@ -208,7 +208,7 @@ fn sandbox_table_grants_permissions() {
         ..PolicyOptions::default()
     });
     let grants = world.evaluate(Default, SHELL, "make").grants;
-    assert_eq!(grants.words(), ["network", "to write /data"]);
+    assert_eq!(grants.descriptions(), ["network", "to write /data"]);
 }
 
 #[test]

@@ -118,7 +118,7 @@ proptest! {
         let world = World::new(&[file(Tier::User, &text(&rules))]);
         let mode = ApprovalMode::Default;
         if world.evaluate(mode, SHELL, &line).kind == Decision::Allow {
-            for command in bash::analyse(&line).commands {
+            for command in bash::analyze(&line).commands {
                 let alone = world.evaluate(mode, SHELL, &command.source);
                 prop_assert!(
                     alone.kind == Decision::Allow || !command.wrappers.is_empty(),

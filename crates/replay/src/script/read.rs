@@ -26,7 +26,7 @@ pub(super) fn line(text: &str, number: usize) -> Result<ScriptLine, String> {
     check_keys(fields.keys(), &KEYS, "this line")?;
     let mut take = |key: &str| fields.remove(key).filter(|raw| raw.get() != "null");
     let method = match take("method") {
-        Some(raw) => words(&value(&raw), "`method`")?,
+        Some(raw) => read_text(&value(&raw), "`method`")?,
         None => return Err("`method` is missing".to_owned()),
     };
     if !METHODS.contains(&method.as_str()) {
@@ -99,7 +99,7 @@ fn value(raw: &RawValue) -> Value {
     serde_json::from_str(raw.get()).unwrap_or_default()
 }
 
-fn words(value: &Value, what: &str) -> Result<String, String> {
+fn read_text(value: &Value, what: &str) -> Result<String, String> {
     match value {
         Value::String(text) => Ok(text.clone()),
         other => Err(format!("{what} must be a string, not {}", kind_of(other))),
@@ -160,7 +160,7 @@ fn read_conditions(value: &Value) -> Result<ScriptConditions, String> {
     check_keys(object.keys(), &names, "`when`")?;
     let text = |name: &str| {
         let value = object.get(name).filter(|value| !value.is_null());
-        value.map(|value| words(value, &format!("`when.{name}`"))).transpose()
+        value.map(|value| read_text(value, &format!("`when.{name}`"))).transpose()
     };
     Ok(ScriptConditions {
         last_tool_result_contains: text("lastToolResultContains")?,

@@ -141,7 +141,7 @@ impl OpenedFilter {
     }
 
     /// Creates the entries in an empty directory, with empty ones as mount points.
-    pub(crate) fn make(&self, place: &OwnedFd) -> Result<(), Errno> {
+    pub(crate) fn create(&self, place: &OwnedFd) -> Result<(), Errno> {
         for (name, entry) in &self.directory.entries {
             match entry {
                 FilteredEntry::Shown(true) | FilteredEntry::Hidden(true) => {
@@ -157,7 +157,7 @@ impl OpenedFilter {
         }
         for (name, below) in &self.children {
             mkdirat(place, name, Mode::from_raw_mode(0o700))?;
-            below.make(&openat(place, name, DIRECTORY, Mode::empty())?)?;
+            below.create(&openat(place, name, DIRECTORY, Mode::empty())?)?;
             below.copy_owner_and_mode(place, name)?;
         }
         Ok(())

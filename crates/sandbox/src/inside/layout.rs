@@ -79,7 +79,7 @@ pub(crate) fn build(
     let devices = devices::clone_devices(&view.root)?;
 
     make_read_only(&view.root)?;
-    let stage = PlaceholderTmpfs::make(&view.root, odd_user)?;
+    let stage = PlaceholderTmpfs::create(&view.root, odd_user)?;
 
     steps.sort_by_key(|(path, step)| (path.components().count(), rank(step)));
     let mut last: Option<PathBuf> = None;

@@ -205,7 +205,7 @@ impl OvermountMonitor {
         // Searching the processes takes longer, so it comes after everything is covered.
         for (cover, found, folder) in replaced {
             result.open |= !is_covered_at(&self.root, &cover.path);
-            self.evict(&cover.path, &found, folder);
+            self.kill_writers(&cover.path, &found, folder);
         }
         result
     }
@@ -306,7 +306,7 @@ impl OvermountMonitor {
     /// Ends every process of the command that can write the file, or has the directory open at all,
     /// in which it could create files. Processes that only read are left alone: they have already
     /// read, and may be servers that wait for such changes.
-    fn evict(&self, path: &Path, found: &OwnedFd, folder: bool) {
+    fn kill_writers(&self, path: &Path, found: &OwnedFd, folder: bool) {
         let Some(search) = WriterSearch::new(&self.proc, found, folder) else { return };
         for round in 0..ROUNDS {
             let writers = search.writers();

@@ -35,7 +35,7 @@ pub(crate) struct PlaceholderTmpfs {
 }
 
 impl PlaceholderTmpfs {
-    pub(crate) fn make(root: &OwnedFd, unmapped_user: Option<u32>) -> SandboxResult<Self> {
+    pub(crate) fn create(root: &OwnedFd, unmapped_user: Option<u32>) -> SandboxResult<Self> {
         let folder = new_tmpfs()?;
         let dev = openat(root, "dev", OFlags::PATH | OFlags::CLOEXEC, Mode::empty())
             .unsupported("/dev")?;
@@ -47,7 +47,7 @@ impl PlaceholderTmpfs {
         // A device that does not exist, on a mount that does not allow opening devices.
         mknodat(&stage.folder, "closed-file", FileType::CharacterDevice, Mode::empty(), 0)
             .unsupported("cannot create a placeholder file")?;
-        stage.disown("closed")?;
+        stage.give_to_unmapped_user("closed")?;
         Ok(stage)
     }
 
@@ -71,7 +71,7 @@ impl PlaceholderTmpfs {
 
     /// Changes the owner of a directory to the unmapped user, so that no capability overrides its
     /// mode.
-    fn disown(&self, name: &str) -> SandboxResult<()> {
+    fn give_to_unmapped_user(&self, name: &str) -> SandboxResult<()> {
         let Some(user) = self.unmapped_user else { return Ok(()) };
         chownat(&self.folder, name, Some(Uid::from_raw(user)), None, AtFlags::empty())
             .unsupported("cannot create a placeholder directory")
@@ -92,7 +92,7 @@ impl PlaceholderTmpfs {
     pub(crate) fn skeleton(&self) -> SandboxResult<OwnedFd> {
         let name = self.own_name();
         self.folder(&name, 0o111)?;
-        self.disown(&name)?;
+        self.give_to_unmapped_user(&name)?;
         self.copy(&name, MountRestrictions::default())
     }
 
@@ -115,7 +115,7 @@ impl PlaceholderTmpfs {
             futimens(&file, &of.times())
         };
         created().unsupported("cannot create an in-memory file")?;
-        self.disown(&name)?;
+        self.give_to_unmapped_user(&name)?;
         self.copy(&name, mounts::READ_ONLY).map(Some)
     }
 
@@ -125,7 +125,7 @@ impl PlaceholderTmpfs {
         self.folder(&name, 0o700)?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let created = openat(&self.folder, &name, flags, Mode::empty())
-            .and_then(|place| filter.make(&place))
+            .and_then(|place| filter.create(&place))
             .and_then(|()| filter.copy_owner_and_mode(&self.folder, name.as_ref()));
         created.unsupported("cannot create an in-memory directory")?;
         self.copy(&name, MountRestrictions::default())

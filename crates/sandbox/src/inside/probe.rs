@@ -33,11 +33,11 @@ pub(crate) fn probe_all() -> Support {
         })
     }));
     let broker = finding(run_in_child(network_broker::try_it));
-    let namespaces = finding(run_in_child(|| session_namespaces::make().map(drop)));
+    let namespaces = finding(run_in_child(|| session_namespaces::create().map(drop)));
     let mounts = finding(run_in_child(|| {
         enter()?;
         let root = layout::new_view()?;
-        overmounts::PlaceholderTmpfs::make(&root, None).map(drop)
+        overmounts::PlaceholderTmpfs::create(&root, None).map(drop)
     }));
     let own_proc = finding(run_in_child(|| {
         enter()?;
@@ -78,7 +78,7 @@ fn finding(outcome: SandboxResult<()>) -> MechanismSupport {
 }
 
 fn enter() -> SandboxResult<()> {
-    let (_, pidfd) = session_namespaces::make()?;
+    let (_, pidfd) = session_namespaces::create()?;
     let spaces = ThreadNameSpaceType::USER | ThreadNameSpaceType::PROCESS_ID;
     move_into_thread_name_spaces(pidfd.as_fd(), spaces).unsupported("joining")
 }

@@ -145,7 +145,7 @@ fn read_counter(text: &str, name: &str) -> u64 {
 /// Runs the keeper process: creates the cell, prints its process ID, and waits for the end of the
 /// program, which closes standard input.
 pub(crate) fn serve() -> ExitCode {
-    let (first, pidfd) = match make() {
+    let (first, pidfd) = match create() {
         Ok(created) => created,
         Err(failure) => {
             let words = match failure {
@@ -176,7 +176,7 @@ fn close_stdout() -> io::Result<()> {
 }
 
 /// Creates the namespaces and their init process, a child of this process that does not outlive it.
-pub(crate) fn make() -> SandboxResult<(Pid, OwnedFd)> {
+pub(crate) fn create() -> SandboxResult<(Pid, OwnedFd)> {
     let (ours, theirs) = rustix::net::socketpair(
         rustix::net::AddressFamily::UNIX,
         rustix::net::SocketType::STREAM,

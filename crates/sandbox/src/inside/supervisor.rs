@@ -234,7 +234,7 @@ fn cell_of(plan: &Plan) -> SandboxResult<OwnedFd> {
             .ok_or(Errno::SRCH)
             .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()))
             .refused("cannot open the session namespaces"),
-        None => Ok(session_namespaces::make()?.1),
+        None => Ok(session_namespaces::create()?.1),
     }
 }
 

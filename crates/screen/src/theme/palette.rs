@@ -136,7 +136,7 @@ pub(super) fn tint_diffs(theme: &mut Theme, background: (u8, u8, u8)) {
 }
 
 /// Does the same with shades of the 256-color palette.
-pub(super) fn shade(theme: &mut Theme, is_light: bool) {
+pub(super) fn apply_256_color_shades(theme: &mut Theme, is_light: bool) {
     let [band, added, added_word, removed, removed_word] =
         if is_light { [254, 194, 157, 224, 217] } else { [236, 22, 28, 52, 88] }
             .map(Color::Indexed);

@@ -15,7 +15,7 @@ fn every_theme_name_resolves() {
 }
 
 /// Every style of text, with its name.
-fn texts(theme: &Theme) -> [(&'static str, Style); 21] {
+fn text_styles(theme: &Theme) -> [(&'static str, Style); 21] {
     [
         ("text", theme.text),
         ("secondary", theme.secondary),
@@ -47,7 +47,7 @@ fn text_has_enough_contrast_on_every_background() {
         let theme = Theme::by_name(name).expect("a theme");
         let Some(background) = theme.background else { continue };
         assert_eq!(theme.light, is_light(color::parts(background)), "{name}");
-        for (what, style) in texts(&theme) {
+        for (what, style) in text_styles(&theme) {
             let behind = style.bg.unwrap_or(background);
             let ratio = color::contrast(style.fg.expect("a colour"), behind);
             assert!(ratio >= color::CONTRAST, "{name}: {what} has a contrast of {ratio:.1}");

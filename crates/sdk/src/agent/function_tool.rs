@@ -40,7 +40,7 @@ where
         description: description.to_owned(),
         parameters,
         kind: ToolKind::Other,
-        sharing: Concurrency::Shared,
+        concurrency: Concurrency::Shared,
         aliases: Vec::new(),
     };
     let function: Function<A> = Arc::new(move |arguments| Box::pin(function(arguments)));

@@ -88,7 +88,8 @@ fn open_directory(
 ) -> Result<(SessionConfig, Arc<Workspace>), Failure> {
     let own = configuration(launch, worktree)?;
     let additional = inputs.workspace.roots().into_iter().skip(1);
-    let additional = additional.filter(|directory| !directory.starts_with(worktree.main()));
+    let additional =
+        additional.filter(|directory| !directory.starts_with(worktree.main_checkout()));
     let files = session_settings::workspace(&own, &inputs.artifacts, additional.collect())?;
     Ok((own, Arc::new(files)))
 }

@@ -118,7 +118,7 @@ async fn conversation_is_exported_as_a_document() {
 }
 
 #[test]
-fn input_history_includes_the_history_of_gemini_cli() {
+fn input_history_includes_gemini_cli_history() {
     let world = World::new();
     let launch = world.launch();
     world.write("home/.gemini/tmp/slug/.project_root", &world.project().display().to_string());

@@ -11,10 +11,10 @@ use parallax_store::LoadedSession;
 use serde_json::Value;
 
 use super::call::ExportedCall;
-use super::colours::SyntaxHighlighter;
 use super::escaped::EscapedText;
 use super::first_line;
 use super::prose::write_prose;
+use super::syntax_colors::SyntaxHighlighter;
 use crate::recorded_items::{self, RecordedItem};
 use parallax_devtools::{Inline, json_for_script};
 

@@ -7,10 +7,12 @@ use pulldown_cmark::{
     Alignment, CodeBlockKind, CowStr, Event, LinkType, Options, Parser, Tag, TagEnd,
 };
 
-use super::colours::{SyntaxHighlighter, write_code};
 use super::diff::write_diff;
 use super::escaped::EscapedText;
-use parallax_markdown::literal::{definitions_as_text, is_line_break, literal, retains_brackets};
+use super::syntax_colors::{SyntaxHighlighter, write_code};
+use parallax_markdown::literal::{
+    escape_link_definitions, is_line_break, literal, retains_brackets,
+};
 
 /// Maximum URL length of a link in bytes.
 const MAX_ADDRESS: usize = 2_000;
@@ -19,7 +21,7 @@ const MAX_ADDRESS: usize = 2_000;
 pub(super) fn write_prose(html: &mut String, text: &str, highlighter: Option<SyntaxHighlighter>) {
     let options =
         Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;
-    let text = definitions_as_text(text, Parser::new_ext(text, options).into_offset_iter());
+    let text = escape_link_definitions(text, Parser::new_ext(text, options).into_offset_iter());
     let text = text.as_ref();
     let mut writer = HtmlWriter { html, highlighter, code: None, links: Vec::new(), table: None };
     for (event, range) in Parser::new_ext(text, options).into_offset_iter() {

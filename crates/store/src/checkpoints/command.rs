@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use parallax_files::{IgnoreFlags, IgnoreRules, real_path};
 use parallax_protocol::checkpoint::WriteScope;
 
-use super::command_mark::{CommandSnapshot, PreviousContent};
+use super::command_snapshot::{CommandSnapshot, PreviousContent};
 use super::compare::{Comparison, is_in_new_repository};
 use super::confined_root::{ConfinedPath, EntryHandle};
 use super::copy_budget::{CopyBudget, time_limit};
@@ -152,7 +152,7 @@ impl Checkpoints {
             Some(PreviousContent::Stored(id)) => Some(*id),
             _ => None,
         });
-        self.hold(stored_ids)?;
+        self.retain_objects(stored_ids)?;
         let protected = walked.entries.iter().filter(|entry| entry.protected);
         let protected = protected.map(|entry| entry.path.path()).collect();
         let mut mark = CommandSnapshot {
@@ -234,8 +234,8 @@ impl Checkpoints {
             let path = place.path();
             is_protected(&place.relative)
                 || is_in_planted_repository(place)
-                || mark.walk_result.linked.hold(&path)
-                || linked_now.as_ref().is_some_and(|linked| linked.hold(&path))
+                || mark.walk_result.linked.contains(&path)
+                || linked_now.as_ref().is_some_and(|linked| linked.contains(&path))
         };
         let moved = records.iter().any(|(place, ..)| protected(place));
         let moved = moved.then(|| MovedFolders::compare(&mark.walk_result, &after));

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use super::Checkpoints;
-use super::command_mark::{CommandSnapshot, PreviousContent};
+use super::command_snapshot::{CommandSnapshot, PreviousContent};
 use super::confined_root::{ConfinedPath, read_state};
 use super::content_store::ContentHandling;
 use super::listing::{EntryKind, WalkResult, WorkspaceEntry};

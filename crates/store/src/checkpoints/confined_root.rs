@@ -255,7 +255,7 @@ impl EntryHandle {
     pub fn set_folder_mode(&self, mode: u32) -> io::Result<()> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let folder = openat(&self.folder, &self.name, flags, Mode::empty())?;
-        Ok(rustix::fs::fchmod(&folder, mode_of(mode))?)
+        Ok(rustix::fs::fchmod(&folder, permission_bits(mode))?)
     }
 
     /// Creates a temporary file in the same directory, accessible only to its owner.
@@ -328,7 +328,7 @@ pub(super) fn temporary_name() -> String {
     format!(".parallax-{:016x}.tmp", state.finish())
 }
 
-pub(super) fn mode_of(mode: u32) -> Mode {
+pub(super) fn permission_bits(mode: u32) -> Mode {
     // The width of a mode differs between systems; twelve bits fit in all of them.
     Mode::from_raw_mode((mode & 0o7777) as rustix::fs::RawMode)
 }
@@ -344,7 +344,7 @@ pub(super) fn set_folder_mode(folder: &OwnedFd, name: &OsStr, mode: u32) -> io::
         };
         // A path-only descriptor can be named but not changed.
         let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&folder));
-        Ok(rustix::fs::chmod(path, mode_of(mode))?)
+        Ok(rustix::fs::chmod(path, permission_bits(mode))?)
     }
     #[cfg(not(target_os = "linux"))]
     {
@@ -353,7 +353,7 @@ pub(super) fn set_folder_mode(folder: &OwnedFd, name: &OsStr, mode: u32) -> io::
             return Ok(());
         }
         let flags = AtFlags::SYMLINK_NOFOLLOW;
-        Ok(rustix::fs::chmodat(folder, name, mode_of(mode), flags)?)
+        Ok(rustix::fs::chmodat(folder, name, permission_bits(mode), flags)?)
     }
 }
 

@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use parallax_protocol::ids::SessionId;
 use serde::{Deserialize, Serialize};
 
-use super::command_mark::CommandSnapshot;
+use super::command_snapshot::CommandSnapshot;
 use super::confined_root::{ConfinedPath, EntryHandle};
 use super::content_store::ContentHandling;
 use super::listing::EntryKind;

@@ -78,7 +78,7 @@ impl WalkResult {
     /// Marks what protected links lead to as protected.
     pub fn mark_linked(&mut self, linked: Arc<LinkTargets>) {
         for entry in &mut self.entries {
-            entry.protected |= linked.hold(&entry.path.path());
+            entry.protected |= linked.contains(&entry.path.path());
         }
         self.linked = linked;
     }

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use super::command_mark::CommandSnapshot;
+use super::command_snapshot::CommandSnapshot;
 use super::confined_root::{ConfinedPath, read_state};
 use super::listing::{EntryKind, WalkResult};
 use super::protected::is_protected;

@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::command_mark::CommandSnapshot;
+use super::command_snapshot::CommandSnapshot;
 use super::confined_root::ConfinedPath;
 use super::content_store::ContentHandling;
 use super::crash_recovery::{is_older, open_if_abandoned};

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, openat, statat};
 
 use super::Checkpoints;
-use super::confined_root::{EntryHandle, mode_of, open_file};
+use super::confined_root::{EntryHandle, open_file, permission_bits};
 use super::listing::{EntryKind, WalkResult};
 use super::state::Stamp;
 
@@ -62,7 +62,7 @@ fn remove(leaf: &EntryHandle) -> std::io::Result<()> {
     }
     let (file, stamp) = open_file(&leaf.folder, &leaf.name)?;
     if stamp.mode & SET_ID != 0 {
-        rustix::fs::fchmod(&file, mode_of(stamp.mode & !SET_ID))?;
+        rustix::fs::fchmod(&file, permission_bits(stamp.mode & !SET_ID))?;
     }
     if rustix::fs::fgetxattr(&file, CAPABILITIES, &mut [0_u8; 64][..]).is_ok() {
         // The kernel removes them when the size is set, even if this user may not remove them.

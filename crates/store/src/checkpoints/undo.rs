@@ -10,7 +10,8 @@ use rustix::fs::FileType;
 
 use super::command::Changes;
 use super::confined_root::{
-    ConfinedPath, EntryHandle, Roots, is_missing, mode_of, open_root, read_state, set_folder_mode,
+    ConfinedPath, EntryHandle, Roots, is_missing, open_root, permission_bits, read_state,
+    set_folder_mode,
 };
 use super::content_store::ContentHandling;
 use super::history::UndoneFiles;
@@ -513,7 +514,7 @@ impl Checkpoints {
                     let group = rustix::fs::Gid::from_raw(stat.st_gid);
                     let _ = rustix::fs::fchown(&file, Some(owner), Some(group));
                 }
-                rustix::fs::fchmod(&file, mode_of(stamp.mode))
+                rustix::fs::fchmod(&file, permission_bits(stamp.mode))
                     .map_err(|error| error.to_string())?;
                 check_unchanged(&leaf, &plan.current_state)?;
                 leaf.exchange(temporary, replaces(&plan.current_state)).map_err(text)

@@ -49,7 +49,7 @@ pub(super) struct JournalFile {
 
 impl JournalFile {
     /// Creates the file and locks it immediately.
-    pub(super) fn make(path: &Path) -> io::Result<Self> {
+    pub(super) fn create(path: &Path) -> io::Result<Self> {
         if let Some(parent) = path.parent() {
             create_private_dir(parent)?;
         }
@@ -131,7 +131,7 @@ impl JournalFile {
     fn encrypt_existing(mut self, path: &Path, session: &str, keys: &Keys) -> io::Result<Self> {
         let new = temporary_path(path);
         let created = (|| {
-            let mut created = Self::make(&new)?;
+            let mut created = Self::create(&new)?;
             created.encrypt(session, keys)?;
             self.file.seek(SeekFrom::Start(0))?;
             let none = Keys::default();
@@ -148,7 +148,7 @@ impl JournalFile {
 
     /// Copies the contents to a new file and returns that file for further writing.
     pub(super) fn copy_to(&self, path: &Path) -> io::Result<Self> {
-        let mut created = Self::make(path)?;
+        let mut created = Self::create(path)?;
         let mut old = self.file.try_clone()?;
         old.seek(SeekFrom::Start(0))?;
         created.length = io::copy(&mut old.take(self.length), &mut *created.file)?;

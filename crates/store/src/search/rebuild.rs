@@ -24,7 +24,7 @@ impl SearchIndex {
     ///
     /// # Errors
     /// Returns an error if an I/O operation fails or another process does not finish in time.
-    pub fn hold(&self) -> Result<IndexLock, SearchError> {
+    pub fn lock(&self) -> Result<IndexLock, SearchError> {
         let used = self.lock_file("used")?;
         wait(MAX_WAIT, || used.try_lock_shared()).map_err(|source| self.open_error(source))?;
         Ok(IndexLock { _locks: vec![used] })

@@ -15,11 +15,11 @@ use parallax_store::{
 };
 
 mod abandoned;
+mod damaged_directories;
 mod guarded;
 mod limits;
 mod repositories;
 mod undoing;
-mod wreckage;
 
 pub struct Fixture {
     pub work: PathBuf,

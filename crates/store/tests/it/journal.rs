@@ -136,7 +136,7 @@ fn unfinished_step_is_pending() {
 }
 
 #[test]
-fn damage_newer_kinds_and_rewound_prompts_are_handled() {
+fn damaged_newer_and_rewound_records_are_loaded() {
     let folder = tempfile::tempdir().expect("tempdir");
     let path = folder.path().join("s1.jsonl");
     let records = [user("one"), content(sealed(r#"{"role":"model","parts":[]}"#)), user("failed")];
@@ -229,7 +229,7 @@ proptest::proptest! {
 }
 
 #[test]
-fn lock_is_kept_while_the_journal_is_opened_again() {
+fn lock_is_held_while_the_journal_is_reopened() {
     let folder = tempfile::tempdir().expect("tempdir");
     let path = folder.path().join("s1.jsonl");
     let is_locked = || {

@@ -9,7 +9,7 @@ use unicode_segmentation::UnicodeSegmentation;
 
 use super::ContextLines;
 use super::sweep::{CancellableReader, Hits, decode_file, searcher};
-use crate::search_place::StopSignal;
+use crate::search_scope::StopSignal;
 
 /// Once a result has this many bytes, no further file is shown.
 pub(super) const MAX_OUTPUT: usize = 1024 * 1024;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use parallax_files::{SkippedEntries, is_protected_name};
 
-use crate::search_place::SearchScope;
+use crate::search_scope::SearchScope;
 
 /// Maximum number of files named in the note.
 const MAX_NAMED: usize = 3;
@@ -47,7 +47,7 @@ impl SkippedFiles {
         }
     }
 
-    fn words(&self, what: &str, search_place: &SearchScope) -> Option<String> {
+    fn describe(&self, what: &str, search_place: &SearchScope) -> Option<String> {
         let names: Vec<String> =
             self.first.iter().map(|path| format!("`{}`", search_place.name(path))).collect();
         let more = if self.count > names.len() as u64 { ", …" } else { "" };
@@ -102,16 +102,16 @@ impl SkipSummary {
             let noun = if closed == 1 { "entry that is" } else { "entries that are" };
             parts.push(format!("{closed} {noun} protected from tools"));
         }
-        let links = self.links.words("symbolic link(s)", search_place);
+        let links = self.links.describe("symbolic link(s)", search_place);
         parts.extend(links.map(|links| format!("{links}; name one to search it")));
         parts.extend(
-            self.outside_links.words("symbolic link(s) out of the workspace", search_place),
+            self.outside_links.describe("symbolic link(s) out of the workspace", search_place),
         );
-        parts.extend(self.binary.words("binary file(s)", search_place));
+        parts.extend(self.binary.describe("binary file(s)", search_place));
         if self.media > 0 {
             parts.push(format!("{} media, archive, or compiled file(s)", self.media));
         }
-        parts.extend(self.partial.words("file(s) after an overlong line", search_place));
+        parts.extend(self.partial.describe("file(s) after an overlong line", search_place));
         if self.unreadable > 0 {
             parts.push(format!("{} file(s) that cannot be opened", self.unreadable));
         }

@@ -23,7 +23,7 @@ use super::GrepQuery;
 use super::filter::EXCLUDED_FOLDERS;
 use super::skipped::SkipSummary;
 use crate::kind::is_known_binary;
-use crate::search_place::StopSignal;
+use crate::search_scope::StopSignal;
 
 /// Maximum length of a line in bytes; the search of a file stops at a longer one.
 pub(super) const MAX_LINE: usize = 8 * 1024 * 1024;

@@ -170,7 +170,7 @@ async fn lines_and_files_can_be_excluded() {
 }
 
 #[tokio::test]
-async fn line_ends_of_windows_match_and_links_are_reported() {
+async fn windows_line_endings_match_and_links_are_reported() {
     let folder = tree(&[
         ("crlf.c", "return 0;\r\n}\r\n\r\n"),
         ("lf.c", "return 0;\n}\n"),

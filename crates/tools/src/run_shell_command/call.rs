@@ -219,7 +219,7 @@ impl EndedCommand {
         if sandbox.table.mode(mode).allow_overrides {
             outcome.denied_permissions = refused;
         } else if !refused.is_empty() {
-            let words = refused.words().join(", ");
+            let words = refused.descriptions().join(", ");
             outcome.for_model.output.push_str(&format!(
                 "\n[The sandbox denied this command: {words}. In `{}` mode, no further permissions \
                  are granted (`allowOverrides` in `sandbox.toml`)]",

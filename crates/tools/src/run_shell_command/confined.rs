@@ -75,7 +75,7 @@ impl StartingCommand {
         // approved.
         if !permissions.repository_programs
             && let Err(obstacles) =
-                git::neutralise(&mut environment, &directory, &named_directories)
+                git::neutralize(&mut environment, &directory, &named_directories)
             && bash::uses_git(&line)
         {
             let named: Vec<String> = obstacles.iter().take(4).map(ToString::to_string).collect();
@@ -145,7 +145,7 @@ impl StartingCommand {
                 }
                 let makes = !git_worktree_writes::makes_its_files(&line);
                 if options.enabled && !permissions.outside && makes {
-                    precreated = precreated_path::make(&requested_writes, &line, &directory);
+                    precreated = precreated_path::create(&requested_writes, &line, &directory);
                 }
                 let BuiltPlan { plan, unlocated } = confinement::plan(options, &subject);
                 if !unlocated.is_empty() {
@@ -345,7 +345,7 @@ pub(super) fn denied_permissions(
     }
     let mut words = match stumbled.is_empty() {
         true => String::new(),
-        false => tracked::words(&stumbled, directory),
+        false => tracked::note(&stumbled, directory),
     };
     // A directory that cannot be granted, such as one around the home directory, is not named.
     if (unnamed || named && code != 0) && missing.is_empty() && words.is_empty() {
@@ -383,7 +383,7 @@ mod tests {
         };
         let prepared = |line: &str, places: &[&str]| {
             let entry = StartingCommand {
-                line: bash::analyse(line),
+                line: bash::analyze(line),
                 directory: root.clone(),
                 roots: vec![root.clone()],
                 named_directories: places.iter().map(|place| root.join(place)).collect(),
@@ -416,7 +416,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let fetches = |mode, network, repository_programs| {
             let entry = StartingCommand {
-                line: bash::analyse("git show x"),
+                line: bash::analyze("git show x"),
                 directory: folder.path().to_owned(),
                 roots: vec![folder.path().to_owned()],
                 named_directories: Vec::new(),

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use parallax_files::{
-    GeminiIgnore, SensitivePaths, TrackedPaths, link_targets, outermost, real_path,
+    GeminiIgnore, SensitivePaths, TrackedPaths, link_targets, real_path, remove_nested_paths,
 };
 use parallax_policy::bash::{self, ShellLine};
 use parallax_protocol::permissions::Permissions;
@@ -211,7 +211,7 @@ pub(super) fn plan(options: &SandboxOptions, subject: &ConfinedCommand<'_>) -> B
     let mut left_alone = found.ignored_files.clone();
     left_alone.extend(followed.hidden);
     // Paths below a hidden path need no entry.
-    outermost(&mut left_alone);
+    remove_nested_paths(&mut left_alone);
     if tracked::runs_only_git(line) {
         left_alone = tracked::still_hidden(left_alone);
         options.hidden_places.record(&left_alone);
@@ -606,7 +606,7 @@ mod tests {
     #[test]
     fn only_approved_git_commands_reach_the_key_agents() {
         let may = |command: &str, mode, agents| {
-            let line = bash::analyse(command);
+            let line = bash::analyze(command);
             let permissions = Permissions { agents, ..Permissions::default() };
             let subject = ConfinedCommand {
                 line: &line,

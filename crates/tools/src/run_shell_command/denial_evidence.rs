@@ -428,7 +428,7 @@ mod tests {
                 Path::new("/home/u"),
                 &Box { offline: true },
             );
-            assert_eq!(missing.words(), expected, "{output}");
+            assert_eq!(missing.descriptions(), expected, "{output}");
         }
         // Also if the command as a whole succeeded.
         let busy = "error: could not write config file .git/config: Device or resource busy\nfine";
@@ -440,12 +440,12 @@ mod tests {
             Path::new("/h"),
             &Box { offline: false },
         );
-        assert_eq!(well.words(), ["to write /w/.git/config"]);
+        assert_eq!(well.descriptions(), ["to write /w/.git/config"]);
         let led = "touch: cannot touch 'z': Read-only file system";
         let places = ["/w".into(), "/opt".into()];
         let led =
             missing_permissions("x", led, true, &places, Path::new("/h"), &Box { offline: false });
-        assert_eq!(led.words(), ["to write /opt/z"]);
+        assert_eq!(led.descriptions(), ["to write /opt/z"]);
         let online = missing_permissions(
             "x",
             "Could not resolve host",

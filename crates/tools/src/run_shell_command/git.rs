@@ -57,7 +57,7 @@ pub(super) fn unoverridable_configs(directory: &Path) -> Vec<UnoverridableConfig
 ///
 /// # Errors
 /// Returns the settings that cannot be overridden; the environment is then unchanged.
-pub(super) fn neutralise(
+pub(super) fn neutralize(
     environment: &mut Vec<(OsString, OsString)>,
     directory: &Path,
     others: &[PathBuf],
@@ -153,7 +153,7 @@ fn overrides(
         && path_leads_elsewhere(directory);
     for (key, value) in &entries {
         if !(keeps_filters && is_own_entry(key, value, directory)) {
-            neutral(key, value, directory, environment, &mut pairs);
+            push_override(key, value, directory, environment, &mut pairs);
         }
     }
     if pairs.len() > MAX_PAIRS {
@@ -256,7 +256,7 @@ fn is_first_wins(key: &str) -> bool {
 }
 
 /// Adds an override that neutralizes one entry of a repository's configuration.
-fn neutral(
+fn push_override(
     key: &str,
     value: &str,
     directory: &Path,
@@ -481,7 +481,7 @@ mod tests {
     /// Returns the variables with which git runs in a command that was not approved.
     fn neutral_variables(hostile: &Hostile) -> Vec<(String, String)> {
         let mut environment = Vec::new();
-        assert_eq!(neutralise(&mut environment, &hostile.root(), &[]), Ok(()));
+        assert_eq!(neutralize(&mut environment, &hostile.root(), &[]), Ok(()));
         let text = |word: std::ffi::OsString| word.to_string_lossy().into_owned();
         let mut variables: Vec<(String, String)> =
             environment.into_iter().map(|(name, value)| (text(name), text(value))).collect();
@@ -566,7 +566,7 @@ mod tests {
     fn repository_programs_do_not_run_and_git_commands_work() {
         let hostile = Hostile::new();
         let mut environment = Vec::new();
-        assert_eq!(neutralise(&mut environment, &hostile.root(), &[]), Ok(()));
+        assert_eq!(neutralize(&mut environment, &hostile.root(), &[]), Ok(()));
         assert_eq!(unoverridable_configs(&hostile.root()), []);
         let home = hostile.folder.path().to_string_lossy().into_owned();
         let own: Vec<(String, String)> = environment
@@ -607,7 +607,7 @@ mod tests {
         }
         // Also from another directory. Settings that cannot be overridden are refused.
         let mut environment = Vec::new();
-        assert!(neutralise(&mut environment, Path::new("/"), &[hostile.root()]).is_ok());
+        assert!(neutralize(&mut environment, Path::new("/"), &[hostile.root()]).is_ok());
         assert!(environment.iter().any(|(_, value)| value == "diff.external"));
         for key in ["core.gitproxy", "remote.origin.uploadpack", "remote.a.b.receivepack"] {
             hostile.plain(&["config", key, "evil"]);

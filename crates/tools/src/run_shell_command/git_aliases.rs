@@ -131,7 +131,7 @@ mod tests {
         };
         git(&["init", "-q", "sub"]);
         git(&["-C", "sub", "config", "alias.zap", "reset --hard"]);
-        let called = |text: &str| effective_aliases(text, &bash::analyse(text), folder.path());
+        let called = |text: &str| effective_aliases(text, &bash::analyze(text), folder.path());
         for line in ["cd sub && git zap", "git -C sub zap", "cd sub; G=git; $G zap"] {
             assert_eq!(called(line).get("zap").map(String::as_str), Some("reset --hard"), "{line}");
         }

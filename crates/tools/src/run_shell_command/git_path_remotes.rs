@@ -169,7 +169,7 @@ mod tests {
         git(&["remote", "add", "near", "./bare"]);
         git(&["remote", "add", "rewritten", "https://near.example/bare"]);
         git(&["config", "url.bare.pushInsteadOf", "https://near.example/bare"]);
-        let found = |line: &str| find(&bash::analyse(line), std::slice::from_ref(&root)).is_some();
+        let found = |line: &str| find(&bash::analyze(line), std::slice::from_ref(&root)).is_some();
         for line in [
             "git push near",
             "git push near HEAD:x",

@@ -190,7 +190,7 @@ mod tests {
         git("stash -q");
         let found = |line: &str| {
             let links = SensitivePathIndex::default();
-            let changed = ChangedFiles::of(&bash::analyse(line), &root);
+            let changed = ChangedFiles::of(&bash::analyze(line), &root);
             let found = changed
                 .map(|changed| changed.protected(std::slice::from_ref(&root), &links))
                 .unwrap_or_default();
@@ -225,7 +225,7 @@ mod tests {
         }
         let package = root.join("sub");
         let outside = |line: &str, home: &Path| {
-            let changed = ChangedFiles::of(&bash::analyse(line), &package);
+            let changed = ChangedFiles::of(&bash::analyze(line), &package);
             changed.and_then(|changed| changed.outside(std::slice::from_ref(&package), home))
         };
         let home = Path::new("/nonexistent");

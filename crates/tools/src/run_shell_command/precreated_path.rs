@@ -17,7 +17,7 @@ pub(super) struct PrecreatedPath {
 
 /// Creates the missing `paths`, with their parents: as a directory if the line creates one there,
 /// else as an empty file. Failures are left for the command to report. Blocking.
-pub(super) fn make(paths: &[PathBuf], line: &ShellLine, directory: &Path) -> Vec<PrecreatedPath> {
+pub(super) fn create(paths: &[PathBuf], line: &ShellLine, directory: &Path) -> Vec<PrecreatedPath> {
     let mut created = Vec::new();
     for path in paths {
         if path.symlink_metadata().is_ok() {
@@ -102,26 +102,26 @@ mod tests {
     async fn named_path_is_precreated_and_removed_when_unused() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("aa/bb/c.txt");
-        let line = bash::analyse("true");
-        let created = make(std::slice::from_ref(&file), &line, folder.path());
+        let line = bash::analyze("true");
+        let created = create(std::slice::from_ref(&file), &line, folder.path());
         assert!(file.is_file() && created.len() == 3);
         remove_unused(created).await;
         assert!(!folder.path().join("aa").exists());
         // A file that a command wrote, even without content, is kept.
-        let created = make(std::slice::from_ref(&file), &line, folder.path());
+        let created = create(std::slice::from_ref(&file), &line, folder.path());
         std::fs::write(&file, "").unwrap();
         remove_unused(created).await;
         assert!(file.is_file());
         // An existing file is left alone.
-        assert!(make(&[file], &line, folder.path()).is_empty());
+        assert!(create(&[file], &line, folder.path()).is_empty());
     }
 
     #[tokio::test]
     async fn precreated_directory_is_kept_when_the_line_creates_it() {
         let folder = tempfile::tempdir().unwrap();
         let place = folder.path().join("new");
-        let line = bash::analyse("mkdir -p new/inner && echo x > new/inner/a");
-        let created = make(std::slice::from_ref(&place), &line, folder.path());
+        let line = bash::analyze("mkdir -p new/inner && echo x > new/inner/a");
+        let created = create(std::slice::from_ref(&place), &line, folder.path());
         assert!(place.is_dir());
         remove_unused(created).await;
         assert!(place.is_dir());

@@ -337,7 +337,7 @@ mod tests {
             plan.writable.push(work.clone());
             plan.read_only.push(work.join(".mcp.json"));
             plan.hidden.extend([work.join(".env"), home.join(".npmrc"), home.join(".ssh")]);
-            let found = permissions(&bash::analyse(command), &work, &home, plan);
+            let found = permissions(&bash::analyze(command), &work, &home, plan);
             if found.outside {
                 return ("outside".to_owned(), String::new());
             }

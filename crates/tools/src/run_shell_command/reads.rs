@@ -28,13 +28,13 @@ pub(super) fn read_paths(
     left_alone: Option<&GeminiIgnore>,
 ) -> NamedPaths {
     let mut reads = NamedPaths::default();
-    let Some(mut words) = words(command) else {
+    let Some(mut words) = split_words(command) else {
         reads.push(PathBuf::from("/"));
         return reads;
     };
     // Words as the shell reads them, because only the shell parser understands forms such as
     // `$'…'`.
-    for word in read_words(&bash::analyse(command)) {
+    for word in read_words(&bash::analyze(command)) {
         if !words.contains(&word) {
             words.push(word);
         }
@@ -163,7 +163,7 @@ fn searches_folders(words: &[String]) -> bool {
 /// Whether the line is one search of a directory in the home directory or outside of the workspace:
 /// its last operand behind the pattern names one.
 fn searches_outside_workspace(command: &str, roots: &[PathBuf]) -> bool {
-    let line = bash::analyse(command);
+    let line = bash::analyze(command);
     let [search] = line.commands.as_slice() else { return false };
     let operands = search
         .arguments()
@@ -281,7 +281,7 @@ fn read_words(line: &ShellLine) -> Vec<String> {
 }
 
 /// Returns the words without quotes; `None` if there are too many or one cannot be determined.
-fn words(command: &str) -> Option<Vec<String>> {
+fn split_words(command: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut word = String::new();
     let mut quote = None;

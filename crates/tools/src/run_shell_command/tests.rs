@@ -217,7 +217,7 @@ fn workspace_program_on_path_is_not_known_safe() {
     let work = root.join("w");
     let takes = |command: &str, path: &str, directory: &str| {
         let path = path.replace('@', &root.to_string_lossy());
-        let line = bash::analyse(command);
+        let line = bash::analyze(command);
         takes_programs_of(&line, path.as_ref(), &work.join(directory), std::slice::from_ref(&work))
     };
     for (command, path, directory) in [

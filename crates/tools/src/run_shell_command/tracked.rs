@@ -225,7 +225,7 @@ fn parse_changed_file(line: &str) -> Option<&str> {
 }
 
 /// Returns the note for the model about such files.
-pub(super) fn words(files: &[PathBuf], directory: &Path) -> String {
+pub(super) fn note(files: &[PathBuf], directory: &Path) -> String {
     let shown = |path: &PathBuf| path.strip_prefix(directory).unwrap_or(path).display().to_string();
     let names: Vec<String> = files.iter().map(shown).collect();
     format!(
@@ -333,7 +333,7 @@ mod tests {
     #[test]
     fn git_only_lines_are_distinguished_from_others() {
         for line in ["git diff", "git stash && git pull", "git commit -am x > log"] {
-            assert!(runs_only_git(&bash::analyse(line)), "{line}");
+            assert!(runs_only_git(&bash::analyze(line)), "{line}");
         }
         for (line, removes) in [
             ("git worktree remove --force x && git worktree remove y", true),
@@ -341,7 +341,7 @@ mod tests {
             ("git worktree remove x; git diff", false),
             ("git worktree remove x; cat x/.env", false),
         ] {
-            assert_eq!(removes_worktrees(&bash::analyse(line)), removes, "{line}");
+            assert_eq!(removes_worktrees(&bash::analyze(line)), removes, "{line}");
         }
         for line in [
             "git diff; cat a",
@@ -356,7 +356,7 @@ mod tests {
             "ls",
             "",
         ] {
-            assert!(!runs_only_git(&bash::analyse(line)), "{line}");
+            assert!(!runs_only_git(&bash::analyze(line)), "{line}");
         }
     }
 
@@ -369,7 +369,7 @@ mod tests {
         plan.confine = true;
         plan.hidden = [".env", "sub/.env.local", ".env.other"].map(|name| root.join(name)).to_vec();
         let found = |line: &str, output: &str, shown: bool| {
-            let found = encountered_hidden_files(&plan, &bash::analyse(line), &root, output, shown);
+            let found = encountered_hidden_files(&plan, &bash::analyze(line), &root, output, shown);
             let names = found.iter().filter_map(|path| path.strip_prefix(&root).ok());
             names.map(|path| path.display().to_string()).collect::<Vec<_>>().join(" ")
         };

@@ -106,7 +106,7 @@ pub fn tracker_tools(tracker: &Arc<Tracker>) -> Vec<Arc<dyn Tool>> {
             parameters,
             kind: ToolKind::Other,
             // A later call needs the task IDs that an earlier one returns.
-            sharing: Concurrency::Exclusive,
+            concurrency: Concurrency::Exclusive,
             aliases: Vec::new(),
         };
         Arc::new(TrackerTool { spec, action, tracker: Arc::clone(tracker) })
@@ -176,7 +176,7 @@ impl Invocation for Call {
     fn run(self: Box<Self>, _run: Run) -> BoxFuture<'static, ToolResult> {
         Box::pin(async move {
             let working = tokio::task::spawn_blocking(move || {
-                let done = self.work();
+                let done = self.execute();
                 (done, todos(&self.tracker.all()))
             });
             match working.await {
@@ -196,11 +196,11 @@ fn error_result(reason: String) -> ToolResult {
 
 impl Call {
     /// Runs the action. Blocking.
-    fn work(&self) -> Result<String, String> {
+    fn execute(&self) -> Result<String, String> {
         let args = &self.args;
         let owned = |name: &str| args.optional_text(name).map(str::to_owned);
         let texts = |name: &str| -> Vec<String> {
-            args.texts(name).into_iter().map(str::to_owned).collect()
+            args.strings(name).into_iter().map(str::to_owned).collect()
         };
         match self.action {
             Action::Create => {

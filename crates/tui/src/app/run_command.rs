@@ -21,12 +21,12 @@ use crate::app::commands::choices;
 use crate::app::commands::context;
 use crate::app::commands::devtools;
 use crate::app::commands::editor;
+use crate::app::commands::explain_model;
 use crate::app::commands::extensions;
 use crate::app::commands::info;
 use crate::app::commands::lists;
 use crate::app::commands::mcp;
 use crate::app::commands::mcp::DetailLevel;
-use crate::app::commands::model_why;
 use crate::app::commands::plan;
 use crate::app::commands::rewind;
 use crate::app::commands::saved_chats;
@@ -52,8 +52,8 @@ pub(crate) fn run(app: &mut App, command: SlashCommand, arguments: &str) {
         SlashCommand::AgentsPanel => agents::panel(app),
         SlashCommand::AgentsAccept => accept::ask(app, arguments),
         SlashCommand::AgentsConfig => config::configure(app, arguments),
-        SlashCommand::AgentsDisable => agents::switch(app, arguments, false),
-        SlashCommand::AgentsEnable => agents::switch(app, arguments, true),
+        SlashCommand::AgentsDisable => agents::set_enabled(app, arguments, false),
+        SlashCommand::AgentsEnable => agents::set_enabled(app, arguments, true),
         SlashCommand::AgentsReload => agents::reload(app),
         SlashCommand::Auth => sign_in::open(app, None),
         SlashCommand::AuthSignOut => sign_out(app),
@@ -126,8 +126,8 @@ pub(crate) fn run(app: &mut App, command: SlashCommand, arguments: &str) {
         SlashCommand::McpPanel => mcp::panel(app),
         SlashCommand::McpAuth => mcp::sign_in(app, arguments),
         SlashCommand::McpDescriptions => mcp::list(app, DetailLevel::Descriptions),
-        SlashCommand::McpDisable => mcp::switch(app, arguments, false),
-        SlashCommand::McpEnable => mcp::switch(app, arguments, true),
+        SlashCommand::McpDisable => mcp::set_enabled(app, arguments, false),
+        SlashCommand::McpEnable => mcp::set_enabled(app, arguments, true),
         SlashCommand::McpReload => mcp::reload(app),
         SlashCommand::McpSchemas => mcp::list(app, DetailLevel::Schemas),
         SlashCommand::Memory => info::memory(app, true),
@@ -137,7 +137,7 @@ pub(crate) fn run(app: &mut App, command: SlashCommand, arguments: &str) {
         SlashCommand::MemoryReload => reload_memory(app),
         SlashCommand::Mode => lists::mode_dialog(app),
         SlashCommand::Model => sign_in::model_dialog(app),
-        SlashCommand::ModelWhy => model_why::run(app),
+        SlashCommand::ModelWhy => explain_model::run(app),
         SlashCommand::ModelSet => match arguments.strip_suffix("--persist") {
             Some(name) => choices::use_model(app, name.trim(), true),
             None => choices::use_model(app, arguments, false),

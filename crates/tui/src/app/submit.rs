@@ -242,7 +242,7 @@ impl App {
     }
 
     pub(crate) fn report_copy(&mut self, copied: CopyTarget) {
-        match copied.words() {
+        match copied.describe() {
             Ok(words) => self.toast(words),
             Err(reason) => self.error(reason),
         }

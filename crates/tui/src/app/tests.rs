@@ -21,7 +21,7 @@ use crate::theme::Theme;
 
 mod background;
 mod devtools;
-mod last_words;
+mod exit_messages;
 mod pressed_again;
 
 struct Bench {

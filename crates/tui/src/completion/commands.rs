@@ -232,7 +232,7 @@ mod tests {
     fn inserts(line: &str) -> Option<Vec<String>> {
         let cursor = line.find('|').unwrap();
         let line = line.replacen('|', "", 1);
-        let fitting = matching_commands(&tree(), &line, cursor, &mut Fuzzy::words())?;
+        let fitting = matching_commands(&tree(), &line, cursor, &mut Fuzzy::for_words())?;
         let replaced = &line[fitting.range.clone()];
         Some(
             fitting
@@ -273,7 +273,7 @@ mod tests {
         let commands = [command("mode", &[]), command("model", &[]), command("mop", &[])];
         let first = |line: &str| {
             let fitting =
-                matching_commands(&commands, line, line.len(), &mut Fuzzy::words()).unwrap();
+                matching_commands(&commands, line, line.len(), &mut Fuzzy::for_words()).unwrap();
             fitting.candidates[0].insert.clone()
         };
         assert_eq!([first("/mo"), first("/mod"), first("/model")], ["/model"; 3]);
@@ -287,7 +287,7 @@ mod tests {
         let commands = [off, command("rewind", &[]), command("resume", &[]), command("reset", &[])];
         let first = |line: &str| {
             let fitting =
-                matching_commands(&commands, line, line.len(), &mut Fuzzy::words()).unwrap();
+                matching_commands(&commands, line, line.len(), &mut Fuzzy::for_words()).unwrap();
             fitting.candidates[0].insert.clone()
         };
         assert_eq!(
@@ -304,7 +304,7 @@ mod tests {
 
     #[test]
     fn exactly_typed_command_is_recognized() {
-        let fitting = matching_commands(&tree(), "/compact", 8, &mut Fuzzy::words()).unwrap();
+        let fitting = matching_commands(&tree(), "/compact", 8, &mut Fuzzy::for_words()).unwrap();
         assert!(fitting.candidates[0].exact && fitting.candidates[0].runs);
     }
 
@@ -312,7 +312,7 @@ mod tests {
     fn command_of_another_agent_is_not_completed_to_another_one() {
         let commands = [command("footer", &["statusline"]), command("quit", &[])];
         let labels = |typed: &str| {
-            let candidates = rank_commands(&commands, typed, true, &mut Fuzzy::words());
+            let candidates = rank_commands(&commands, typed, true, &mut Fuzzy::for_words());
             candidates.into_iter().map(|it| it.insert).collect::<Vec<_>>()
         };
         assert_eq!(labels("status"), Vec::<String>::new());

@@ -14,7 +14,7 @@ pub struct Fuzzy {
 
 impl Fuzzy {
     /// A matcher for words: commands and names.
-    pub fn words() -> Self {
+    pub fn for_words() -> Self {
         Self::with(Config::DEFAULT)
     }
 

@@ -64,7 +64,7 @@ pub(crate) struct PromptQueue {
 
 impl PromptQueue {
     /// Keeps a prompt until the session is open.
-    pub(crate) fn hold(&mut self, text: String) {
+    pub(crate) fn enqueue(&mut self, text: String) {
         self.queued_before_open.push(text);
     }
 

@@ -329,7 +329,7 @@ fn format_value(value: &Value) -> String {
 fn input_format(key: &str, kind: SettingType) -> Option<String> {
     match kind {
         _ if key == FOOTER => {
-            Some(format!("names in order, separated by commas: {}", FooterItem::words()))
+            Some(format!("names in order, separated by commas: {}", FooterItem::list_names()))
         }
         SettingType::Texts | SettingType::List => {
             Some("several values, separated by commas".to_owned())

@@ -66,7 +66,7 @@ impl UserExtensions {
     }
 
     /// Whether updates were looked for in this run. Counts as done from now on.
-    pub(crate) fn record_update_check(&mut self) -> bool {
+    pub(crate) fn take_update_check(&mut self) -> bool {
         std::mem::replace(&mut self.has_checked_updates, true)
     }
 }

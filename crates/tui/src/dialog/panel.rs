@@ -246,7 +246,7 @@ mod tests {
 
     use super::*;
 
-    fn texts(panel: &Panel, height: usize) -> Vec<String> {
+    fn rows_as_text(panel: &Panel, height: usize) -> Vec<String> {
         panel.view(40, height, &Theme::default()).rows.iter().map(Line::text).collect()
     }
 
@@ -268,23 +268,26 @@ mod tests {
     fn pages_are_turned_and_scrolled() {
         let mut panel = panel();
         // A low window shows the tabs without the title.
-        assert_eq!(texts(&panel, 6)[..5], [" One   Two ", &place("1-3 of 9"), "a0", "a1", "a2"]);
+        assert_eq!(
+            rows_as_text(&panel, 6)[..5],
+            [" One   Two ", &place("1-3 of 9"), "a0", "a1", "a2"]
+        );
         press(&mut panel, KeyCode::PageDown);
-        assert_eq!(texts(&panel, 6)[2..5], ["a2", "a3", "a4"]);
+        assert_eq!(rows_as_text(&panel, 6)[2..5], ["a2", "a3", "a4"]);
         press(&mut panel, KeyCode::Char(' '));
-        assert_eq!(texts(&panel, 6)[2..5], ["a4", "a5", "a6"]);
+        assert_eq!(rows_as_text(&panel, 6)[2..5], ["a4", "a5", "a6"]);
         press(&mut panel, KeyCode::End);
         press(&mut panel, KeyCode::Down);
-        assert_eq!(texts(&panel, 6)[1..5], [&place("7-9 of 9"), "a6", "a7", "a8"]);
+        assert_eq!(rows_as_text(&panel, 6)[1..5], [&place("7-9 of 9"), "a6", "a7", "a8"]);
         press(&mut panel, KeyCode::Tab);
-        assert_eq!(texts(&panel, 7)[2..5], ["Title", "", "bold"]);
+        assert_eq!(rows_as_text(&panel, 7)[2..5], ["Title", "", "bold"]);
         press(&mut panel, KeyCode::Left);
         assert_eq!(
-            texts(&panel, 14)[..5],
+            rows_as_text(&panel, 14)[..5],
             ["Pages", " One   Two ", "⌕ Type to search", "a0", "a1"]
         );
         assert_eq!(
-            texts(&panel, 14).last().map(String::as_str),
+            rows_as_text(&panel, 14).last().map(String::as_str),
             Some("←→ group · ↑↓ scroll · esc close")
         );
     }
@@ -303,7 +306,7 @@ mod tests {
             press(&mut panel, KeyCode::Char(key));
         }
         assert_eq!(
-            texts(&panel, 20)[..6],
+            rows_as_text(&panel, 20)[..6],
             [
                 "Help · One",
                 "⌕ undo turn",
@@ -323,7 +326,7 @@ mod tests {
             for key in typed.chars() {
                 press(&mut panel, KeyCode::Char(key));
             }
-            let rows = texts(&panel, 30);
+            let rows = rows_as_text(&panel, 30);
             rows[3..rows.len() - 2].to_vec()
         };
         let tools = ["  glob", "    Finds files", "  replace", "    Replaces text", "    in files"];
@@ -341,16 +344,16 @@ mod tests {
             for key in typed.chars() {
                 press(&mut panel, KeyCode::Char(key));
             }
-            let rows = texts(&panel, 20);
+            let rows = rows_as_text(&panel, 20);
             assert_eq!(rows[1..6], [" One   Two ", "⌕ a3", "", "One", "a3"]);
             assert_eq!(rows.last().map(String::as_str), Some("↑↓ scroll · esc clear search"));
             // No group is open while all are searched.
             let tabs = &panel.view(40, 20, &Theme::default()).rows[1];
             assert!(tabs.spans.iter().all(|span| span.style != Theme::default().selected));
             press(&mut panel, KeyCode::Char('q'));
-            assert!(texts(&panel, 20).contains(&"  no match".to_owned()));
+            assert!(rows_as_text(&panel, 20).contains(&"  no match".to_owned()));
             assert_eq!(press(&mut panel, KeyCode::Escape), Response::Stay);
-            assert_eq!(texts(&panel, 20)[4], "Title", "the page stays");
+            assert_eq!(rows_as_text(&panel, 20)[4], "Title", "the page stays");
             assert_eq!(press(&mut panel, KeyCode::Escape), Response::Closed);
         }
     }

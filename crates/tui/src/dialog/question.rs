@@ -70,7 +70,7 @@ struct BodyPage {
 struct RenderedBody {
     width: usize,
     theme: String,
-    is_coloured: bool,
+    is_colored: bool,
     rows: Vec<Line>,
 }
 

@@ -57,7 +57,7 @@ fn is_open(rule: &SuggestedRule) -> bool {
 }
 
 /// Describes the whole rule.
-pub(crate) fn words(rule: &SuggestedRule) -> String {
+pub(crate) fn describe(rule: &SuggestedRule) -> String {
     let modes = match rule.modes.as_slice() {
         [] => String::new(),
         some => format!(", {}", modes(some)),
@@ -180,18 +180,18 @@ mod tests {
         assert_eq!(pattern(&rule), "git status | ls");
         let changed = with_pattern(&rule, " git | ls -l ").expect("a rule");
         assert_eq!(changed.command_prefix, ["git", "ls -l"]);
-        assert_eq!(words(&changed), "commands that begin with one of `git`, `ls -l`");
+        assert_eq!(describe(&changed), "commands that begin with one of `git`, `ls -l`");
         let exact = with_pattern(&rule, "python3 -m pytest -q $").expect("a rule");
-        assert_eq!(words(&exact), "exactly `python3 -m pytest -q`");
+        assert_eq!(describe(&exact), "exactly `python3 -m pytest -q`");
         let mixed = with_pattern(&rule, "python3 -m pytest -q $ | git log").expect("a rule");
         assert_eq!(
-            words(&mixed),
+            describe(&mixed),
             "2 commands: exactly `python3 -m pytest -q`; commands that begin with `git log`"
         );
         assert!(with_pattern(&rule, "  ").is_err() && with_pattern(&rule, " | ").is_err());
         let web = SuggestedRule { tool_name: "web_fetch".to_owned(), ..SuggestedRule::default() };
         let narrow = with_pattern(&web, r"https://example\.com/").expect("a rule");
-        assert_eq!(words(&narrow), r"WebFetch with arguments like `https://example\.com/`");
+        assert_eq!(describe(&narrow), r"WebFetch with arguments like `https://example\.com/`");
         assert_eq!(with_pattern(&narrow, "").expect("a rule"), web);
     }
 }

@@ -17,7 +17,7 @@ const LIMIT: Duration = Duration::from_millis(20);
 pub(super) type WordMarks = Vec<(usize, bool)>;
 
 /// Returns the marks of the removed and added lines.
-pub(super) fn words(
+pub(super) fn mark_words(
     removed: &[DiffRow<'_>],
     added: &[DiffRow<'_>],
 ) -> (Vec<WordMarks>, Vec<WordMarks>) {

@@ -7,11 +7,11 @@ use parallax_protocol::ids::ItemId;
 use parallax_protocol::shell::Screen;
 
 use super::answer::Answer;
+use super::image::TranscriptImage;
 use super::item::{Item, LocalItem, ShellItem};
 use super::output::CommandOutput;
-use super::picture::TranscriptImage;
 use super::tool::{CallBody, Tool};
-use super::{Transcript, words};
+use super::{Transcript, descriptions};
 
 impl Transcript {
     /// Applies an engine event.
@@ -61,15 +61,16 @@ impl Transcript {
             }
             EventBody::Retry(retry) => {
                 if self.options.full_errors {
-                    self.items.push(Item::notice(Level::Warning, words::describe_retry(retry)));
+                    self.items
+                        .push(Item::notice(Level::Warning, descriptions::describe_retry(retry)));
                 }
-                self.retry = Some(words::RetryWait::new(retry.clone()));
+                self.retry = Some(descriptions::RetryWait::new(retry.clone()));
             }
             EventBody::Compaction(compaction) => {
-                self.items.push(words::describe_compaction(compaction));
+                self.items.push(descriptions::describe_compaction(compaction));
             }
             EventBody::Undone(undone) => {
-                let (level, text) = words::describe_undo(undone);
+                let (level, text) = descriptions::describe_undo(undone);
                 self.items.push(Item::notice(level, text));
             }
             EventBody::NotContinued => {
@@ -79,18 +80,18 @@ impl Transcript {
             EventBody::TurnEnded(end) => {
                 self.in_turn = false;
                 self.close_open();
-                if let Some((level, text)) = words::describe_turn_end(&end.reason) {
+                if let Some((level, text)) = descriptions::describe_turn_end(&end.reason) {
                     self.items.push(Item::notice(level, text));
                 }
             }
             EventBody::ModelCall(call) if call.error.is_none() => self.retry = None,
             EventBody::TurnStarted { .. } => (self.retry, self.in_turn) = (None, true),
             EventBody::Rewound(rewound) => {
-                let (level, text) = words::describe_rewind(rewound);
+                let (level, text) = descriptions::describe_rewind(rewound);
                 self.items.push(Item::notice(level, text));
             }
             EventBody::Restored(undone) => {
-                let (level, text) = words::describe_restore(undone);
+                let (level, text) = descriptions::describe_restore(undone);
                 self.items.push(Item::notice(level, text));
             }
             EventBody::Image(image) => {
@@ -154,7 +155,7 @@ impl Transcript {
             Some(Item::Thought { text, .. }) => {
                 text.push_str(more);
                 self.subject =
-                    Some(words::latest_subject(text)).filter(|subject| !subject.is_empty());
+                    Some(descriptions::latest_subject(text)).filter(|subject| !subject.is_empty());
             }
             _ => {}
         }
@@ -195,7 +196,7 @@ impl Transcript {
             (ItemDone::Thought { text: whole }, Some(Item::Thought { text, open })) => {
                 (*text, *open) = (whole.clone(), false);
                 self.subject =
-                    Some(words::latest_subject(whole)).filter(|subject| !subject.is_empty());
+                    Some(descriptions::latest_subject(whole)).filter(|subject| !subject.is_empty());
             }
             (ItemDone::Thought { text }, None) => {
                 self.items.push(Item::Thought { text: text.clone(), open: false });

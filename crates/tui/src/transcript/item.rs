@@ -8,8 +8,8 @@ use parallax_protocol::shell::ShellEnding;
 use parallax_screen::Line;
 
 use super::answer::Answer;
+use super::image::TranscriptImage;
 use super::output::CommandOutput;
-use super::picture::TranscriptImage;
 use super::tool::Tool;
 
 /// An item added by the front end.

@@ -5,7 +5,7 @@ use parallax_screen::{Line, Span, Style, wrap};
 
 use super::draw::{ItemRenderer, ItemSpacing};
 use super::item::{Item, ShellItem};
-use super::{Thoughts, command_rows, source_rows, tool_rows, words};
+use super::{Thoughts, command_rows, descriptions, source_rows, tool_rows};
 use crate::layout::{truncate_text, with_prefix};
 use crate::sanitize;
 use crate::tokens::{FAILED, TURN_END};
@@ -101,7 +101,7 @@ impl ItemRenderer<'_> {
     }
 
     fn thought(&self, text: &str) -> Vec<Line> {
-        let (subject, body) = words::subject(text);
+        let (subject, body) = descriptions::subject(text);
         let subject = sanitize::one_row(&subject).into_owned();
         let style = self.theme.comment;
         let sign = self.sign("∴", "Thought:");
@@ -158,7 +158,7 @@ impl ItemRenderer<'_> {
             _ => self.theme.error,
         };
         let time = match shell.since_ms.filter(|_| shell.running) {
-            Some(since) => words::seconds(self.now_ms.saturating_sub(since)),
+            Some(since) => descriptions::seconds(self.now_ms.saturating_sub(since)),
             None => String::new(),
         };
         let before = Line::styled(format!("{sign} "), style);

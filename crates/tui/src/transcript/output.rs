@@ -206,7 +206,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn texts(text: &str, columns: usize, limit: usize) -> Vec<String> {
+    fn rows_as_text(text: &str, columns: usize, limit: usize) -> Vec<String> {
         let rows = CommandOutput::from_text(text).rows(columns, limit, &Theme::default());
         rows.iter().map(Line::text).collect()
     }
@@ -226,13 +226,13 @@ mod tests {
 
     #[test]
     fn progress_output_shows_its_final_state() {
-        assert_eq!(texts(" 10%\r 50%\r100%\r\ndone", 20, 9), ["100%", "done"]);
+        assert_eq!(rows_as_text(" 10%\r 50%\r100%\r\ndone", 20, 9), ["100%", "done"]);
     }
 
     #[test]
     fn output_tail_is_shown_and_the_rest_counted() {
         let text: String = (0..500).map(|number| format!("{number}\n")).collect();
-        assert_eq!(texts(&text, 20, 2), ["… 498 more lines", "498", "499"]);
+        assert_eq!(rows_as_text(&text, 20, 2), ["… 498 more lines", "498", "499"]);
     }
 
     #[test]

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use parallax_protocol::image::Image;
 
 use super::Transcript;
+use super::image::DecodedImage;
 use super::item::{Item, LocalId};
-use super::picture::DecodedImage;
 
 /// Number of pictures of earlier runs that are drawn, counted from the end.
 const DRAWN_AGAIN: usize = 4;

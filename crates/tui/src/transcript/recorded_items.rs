@@ -9,11 +9,11 @@ use serde_json::Value;
 
 use super::Transcript;
 use super::answer::Answer;
+use super::descriptions;
+use super::image::TranscriptImage;
 use super::item::{Item, LocalItem, ShellItem};
 use super::output::CommandOutput;
-use super::picture::TranscriptImage;
 use super::tool::Tool;
-use super::words;
 
 /// The markers of text that was prepended to the user's prompt.
 const CONTEXT: &str = "<session_context>";
@@ -159,7 +159,7 @@ impl Transcript {
                 }
                 RecordedItem::Image(image) => Item::Picture(Box::new(TranscriptImage::new(image))),
                 RecordedItem::Ended { reason, detail } => {
-                    match words::describe_recorded_end(&reason, detail.as_deref()) {
+                    match descriptions::describe_recorded_end(&reason, detail.as_deref()) {
                         Some((level, text)) => Item::notice(level, text),
                         None => continue,
                     }

@@ -85,17 +85,17 @@ impl TestTranscript {
     }
 
     fn take(&mut self) -> Vec<String> {
-        let rows = texts(&self.transcript.take_finished(60, &self.theme));
+        let rows = rows_as_text(&self.transcript.take_finished(60, &self.theme));
         self.emitted.extend(rows.clone());
         rows
     }
 
     fn live_rows(&mut self, now_ms: u64) -> Vec<String> {
-        texts(&self.transcript.live(60, 20, &self.theme, now_ms))
+        rows_as_text(&self.transcript.live(60, 20, &self.theme, now_ms))
     }
 }
 
-fn texts(rows: &[Line]) -> Vec<String> {
+fn rows_as_text(rows: &[Line]) -> Vec<String> {
     rows.iter().map(|row| row.text().trim_end().to_owned()).collect()
 }
 
@@ -341,7 +341,7 @@ fn tall_live_region_is_truncated() {
     view.start("t", ItemStart::Text);
     view.delta("t", "- a\n");
     view.delta("t", &"  - x\n".repeat(40));
-    let rows = texts(&view.transcript.live(60, 10, &view.theme, 0));
+    let rows = rows_as_text(&view.transcript.live(60, 10, &view.theme, 0));
     assert_eq!(rows.len(), 10);
     assert!(rows[0].ends_with("more rows above (ctrl+o to show more)"), "{rows:?}");
 }

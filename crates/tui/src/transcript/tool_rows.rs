@@ -5,9 +5,9 @@ use parallax_protocol::tool::{Todo, TodoStatus, ToolKind};
 use parallax_screen::{Attributes, Line, Span, Style, text_width, wrap};
 
 use super::describe;
+use super::descriptions::seconds;
 use super::draw::{ItemRenderer, ItemSpacing, truncate_row};
 use super::tool::{ActiveCall, CallBody, CallProgress, FinishedCall, Stage, Tool};
-use super::words::seconds;
 use super::{ViewOptions, agent_rows, command_rows, progress_row, topic_rows};
 use crate::diff_view::{self, DiffOptions};
 use crate::layout::{count, truncate_text};
@@ -203,7 +203,7 @@ fn done_rows(tool: &Tool, done: &FinishedCall, draw: &ItemRenderer<'_>) -> (Vec<
     let struck = done.status == ToolStatus::Cancelled;
     let mut rows = head(tool, sign(done, draw), &note, struck, columns, draw);
     if let (CallBody::Diff(_), Some(row)) = (&done.body, rows.first_mut()) {
-        colour_counts(row, &note, draw);
+        color_counts(row, &note, draw);
     }
     rows.extend(instruction_rows(done, columns, draw));
     let limited = |rows: usize| if draw.options.expanded { usize::MAX } else { rows };
@@ -263,7 +263,7 @@ fn done_rows(tool: &Tool, done: &FinishedCall, draw: &ItemRenderer<'_>) -> (Vec<
 }
 
 /// Colors the numbers of added and removed lines.
-fn colour_counts(row: &mut Line, note: &str, draw: &ItemRenderer<'_>) {
+fn color_counts(row: &mut Line, note: &str, draw: &ItemRenderer<'_>) {
     let Some(last) = row.spans.pop_if(|span| span.text == note) else { return };
     for (index, count) in last.text.split(' ').enumerate() {
         let is_added = count.starts_with('+');

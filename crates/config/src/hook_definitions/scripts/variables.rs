@@ -26,7 +26,7 @@ const MODULES: [&str; 3] = ["js", "cjs", "mjs"];
 
 /// Returns the words of a value that may name files, each with whether programs run the file even
 /// if it has the extension of a data file.
-pub(super) fn words(name: &str, value: &str) -> Vec<(String, bool)> {
+pub(super) fn possible_file_words(name: &str, value: &str) -> Vec<(String, bool)> {
     let is_run = RUN.contains(&name) || name.starts_with("GIT_");
     let parts = value.split(|char: char| char.is_whitespace() || "\"':;,".contains(char));
     // `--require=./x.js`

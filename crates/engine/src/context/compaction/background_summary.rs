@@ -66,7 +66,7 @@ impl Compactor<'_> {
         let cancel = CancellationToken::new();
         let stop = cancel.clone();
         let writing =
-            tokio::spawn(async move { until(model_summary::write(&request, &stop), &stop).await });
+            tokio::spawn(async move { wait(model_summary::write(&request, &stop), &stop).await });
         self.context.compaction.job =
             Some(BackgroundSummary { writing, covered_contents, epoch, cancel });
     }
@@ -81,7 +81,7 @@ pub(super) async fn written(
 ) -> Option<(HistorySplit, String)> {
     let split = HistorySplit::before_index(&input.masked_view, input.active, job.covered_contents)?;
     let writing = async { (&mut job.writing).await.unwrap_or_else(|_| Err("it crashed".into())) };
-    let snapshot = inbox.while_receiving(until(writing, cancel)).await.ok()?;
+    let snapshot = inbox.while_receiving(wait(writing, cancel)).await.ok()?;
     Some((split, snapshot))
 }
 
@@ -93,7 +93,7 @@ impl CompactionState {
 }
 
 /// Waits for a summary, or until it is cancelled.
-pub(super) async fn until(
+pub(super) async fn wait(
     writing: impl Future<Output = Result<String, String>>,
     cancel: &CancellationToken,
 ) -> Result<String, String> {

@@ -108,7 +108,7 @@ impl PreservedDetails {
     }
 
     /// Returns the facts as text.
-    fn words(&self) -> String {
+    fn to_text(&self) -> String {
         let mut text = String::new();
         let mut remaining = PROMPTS;
         let mut prompts = Vec::new();
@@ -188,7 +188,7 @@ pub(crate) fn replace(
     if !facts.context.is_empty() {
         parts.push(Part::text(facts.context.join("\n\n")));
     }
-    let facts = facts.words();
+    let facts = facts.to_text();
     parts.push(Part::text(format!(
         "<compacted_history>\n{HEADING_TEXT}\n{summary}\n{facts}</compacted_history>"
     )));

@@ -53,7 +53,7 @@ fn context_files_are_reloaded_in_an_open_session() {
 }
 
 #[test]
-fn approvals_for_the_session_stay_when_it_is_opened_again() {
+fn session_approvals_survive_reopening() {
     let touch = |file: &str| {
         let args = json!({"command": format!("touch {file}")});
         json!({"calls": [{"name": "run_shell_command", "args": args}]})
@@ -75,7 +75,7 @@ fn approvals_for_the_session_stay_when_it_is_opened_again() {
 }
 
 #[test]
-fn other_process_cannot_load_a_session_while_it_is_opened_again() {
+fn other_process_cannot_load_a_session_during_reopening() {
     let world = World::new(r#"[{"text":"one"},{"text":"two"}]"#);
     // It does not end by itself, so the session stays closed for a moment.
     set(&world, &json!({"mcpServers": {"slow": stdio(&world, "stubborn")}}));
@@ -119,7 +119,7 @@ fn fact_is_saved_and_used_at_once() {
 }
 
 #[test]
-fn session_that_is_not_saved_is_not_opened_again() {
+fn unsaved_session_is_not_reopened() {
     let world = World::new(r#"[{"text":"one"},{"text":"two"}]"#);
     let mut editor = Editor::ready(&world, &[]);
     let session = editor.open(&world);
@@ -302,7 +302,7 @@ fn remains_of_an_interrupted_installation_are_removed_by_the_next_one() {
 }
 
 #[test]
-fn word_that_a_command_does_not_take_is_refused_truthfully() {
+fn unsupported_argument_is_rejected_with_the_reason() {
     let world = World::new("[]");
     let mut editor = Editor::ready(&world, &[]);
     let session = editor.open(&world);

@@ -4,14 +4,14 @@ use std::time::{Duration, Instant};
 
 use testkit::pty::Key;
 
-use super::seat::{COMPOSER, Seat, Start};
+use super::terminal_driver::{COMPOSER, Start, TerminalDriver};
 use crate::support::{World, wait_until};
 
 const HALVES: &str = r#"[{"chunks":[{"text":"First half. "},{"gate":"half"},{"text":"Second half."},{"finish":"STOP"}]},{"text":"Second answer."},{"text":"Third answer."}]"#;
 
 #[test]
 fn markdown_is_rendered_while_streaming() {
-    let seat = Seat::ready(
+    let seat = TerminalDriver::ready(
         r##"[{"chunks":[{"text":"# Plan\n\n1. read\n2. *write*\n\n```rust\nfn main() {"},{"gate":"code"},{"text":"}\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n"},{"finish":"STOP"}]}]"##,
     );
     seat.prompts("go");
@@ -30,7 +30,7 @@ fn markdown_is_rendered_while_streaming() {
 
 #[test]
 fn escape_stops_the_stream_and_keeps_received_text() {
-    let seat = Seat::ready(HALVES);
+    let seat = TerminalDriver::ready(HALVES);
     seat.prompts("hello");
     seat.wait_for_text("First half.");
     let pressed = Instant::now();
@@ -50,7 +50,7 @@ fn escape_stops_the_stream_and_keeps_received_text() {
 
 #[test]
 fn text_typed_during_a_turn_steers_or_queues() {
-    let seat = Seat::ready(HALVES);
+    let seat = TerminalDriver::ready(HALVES);
     seat.prompts("hello");
     seat.wait_for_text("First half.");
     seat.prompts("more please");
@@ -80,7 +80,7 @@ fn text_typed_during_a_turn_steers_or_queues() {
 
 #[test]
 fn queued_message_is_recalled_for_editing() {
-    let seat = Seat::ready(HALVES);
+    let seat = TerminalDriver::ready(HALVES);
     seat.prompts("hello");
     seat.wait_for_text("First half.");
     seat.type_text("later");
@@ -94,7 +94,7 @@ fn queued_message_is_recalled_for_editing() {
 
 #[test]
 fn shell_line_runs_and_its_output_reaches_the_model() {
-    let seat = Seat::ready(r#"[{"text":"Hello."},{"text":"I see it."}]"#);
+    let seat = TerminalDriver::ready(r#"[{"text":"Hello."},{"text":"I see it."}]"#);
     // A shell line needs an open session.
     seat.prompts("hello");
     seat.wait_for_text("Hello.");
@@ -115,7 +115,7 @@ fn shell_line_runs_and_its_output_reaches_the_model() {
 
 #[test]
 fn long_paste_is_collapsed_and_sent_in_full() {
-    let seat = Seat::ready(r#"[{"text":"Read."}]"#);
+    let seat = TerminalDriver::ready(r#"[{"text":"Read."}]"#);
     let pasted: Vec<String> = (0..200).map(|line| format!("pasted line {line}")).collect();
     seat.terminal.paste(&pasted.join("\n")).expect("paste");
     seat.wait_for_text("[Pasted Text: 200 lines]");
@@ -127,7 +127,7 @@ fn long_paste_is_collapsed_and_sent_in_full() {
 
 #[test]
 fn escape_ends_a_running_command() {
-    let seat = Seat::start_in(
+    let seat = TerminalDriver::start_in(
         World::new(
             r#"[{"calls":[{"name":"run_shell_command","args":{"command":"echo started; sleep 61 & sleep 62; touch too-late"}}]},{"text":"over"}]"#,
         ),
@@ -144,7 +144,7 @@ fn escape_ends_a_running_command() {
 }
 
 /// Returns the `sleep` processes in the project of the seat.
-pub fn sleepers(seat: &Seat) -> Vec<i32> {
+pub fn sleepers(seat: &TerminalDriver) -> Vec<i32> {
     let project = seat.world.home.project();
     let processes = std::fs::read_dir("/proc").expect("/proc").flatten();
     processes

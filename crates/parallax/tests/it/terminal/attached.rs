@@ -4,7 +4,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use testkit::pty::{Key, Terminal};
 
-use super::seat::{COMPOSER, Seat, Start};
+use super::terminal_driver::{COMPOSER, Start, TerminalDriver};
 use crate::background::{CALL, start};
 use crate::support::{World, wait_until};
 
@@ -26,7 +26,7 @@ fn until_state(world: &World, id: &str, state: &str) {
 
 /// Attaches another terminal.
 fn attach(world: &World, id: &str) -> Terminal {
-    Seat::terminal(world, &Start::default().arguments(&["attach", id]))
+    TerminalDriver::terminal(world, &Start::default().arguments(&["attach", id]))
 }
 
 fn wait(terminal: &Terminal, text: &str) {
@@ -212,7 +212,7 @@ fn dumb_terminal_follows_the_session_line_by_line() {
     world.at_gate("held");
     let arguments = ["attach", id.as_str()];
     let start = Start::default().arguments(&arguments).with_variable("TERM", "dumb");
-    let view = Seat::terminal(&world, &start);
+    let view = TerminalDriver::terminal(&world, &start);
     wait(&view, "Attached. Type a message");
     world.server.open_gate("held");
     wait(&view, "second part");

@@ -2,12 +2,12 @@
 
 use testkit::pty::Key;
 
-use super::seat::{COMPOSER, Seat, Start};
+use super::terminal_driver::{COMPOSER, Start, TerminalDriver};
 use crate::support::World;
 
 #[test]
 fn unknown_command_is_an_error_with_suggestions() {
-    let seat = Seat::ready("[]");
+    let seat = TerminalDriver::ready("[]");
     seat.prompts("/hepl");
     seat.wait_for_text("Unknown command `/hepl`");
     seat.wait_for_text("/help");
@@ -19,7 +19,7 @@ fn unknown_command_is_an_error_with_suggestions() {
 fn command_file_overrides_commands_unknown_to_gemini_cli() {
     let world = World::new(r#"[{"text":"Done.","repeat":0}]"#);
     world.home.write_home(".gemini/commands/commit.toml", "prompt = 'Mine.'").expect("file");
-    let seat = Seat::start_in(world, &Start::sized(100, 40));
+    let seat = TerminalDriver::start_in(world, &Start::sized(100, 40));
     seat.has_seen("`/parallax:commit`");
     seat.prompts("/commit");
     seat.wait_for_text("Done.");
@@ -30,7 +30,8 @@ fn command_file_overrides_commands_unknown_to_gemini_cli() {
 
 #[test]
 fn info_commands_print_their_output() {
-    let seat = Seat::start_in(World::new(r#"[{"text":"An answer."}]"#), &Start::sized(100, 40));
+    let seat =
+        TerminalDriver::start_in(World::new(r#"[{"text":"An answer."}]"#), &Start::sized(100, 40));
     seat.prompts("hello");
     seat.wait_for_text("An answer.");
     seat.is_idle();
@@ -61,7 +62,7 @@ fn context_view_shows_usage_and_drops_a_result() {
     let world = World::new(script);
     let long = "one more line of it\n".repeat(400);
     world.home.write("long.txt", &long).expect("file");
-    let seat = Seat::start_in(world, &Start::sized(110, 40));
+    let seat = TerminalDriver::start_in(world, &Start::sized(110, 40));
     seat.prompts("read it");
     seat.wait_for_text("It is long.");
     seat.is_idle();
@@ -89,7 +90,7 @@ fn result_too_short_to_drop_is_reported() {
     world.home.write("short.txt", "one line\n").expect("file");
     world.run_well(&["-m", "gemini-2.5-flash", "-p", "read it"]);
     let arguments = ["-m", "gemini-2.5-flash", "-r"];
-    let seat = Seat::start_in(world, &Start::sized(110, 40).arguments(&arguments));
+    let seat = TerminalDriver::start_in(world, &Start::sized(110, 40).arguments(&arguments));
     seat.wait_for_text("It is short.");
     seat.prompts("/model why");
     seat.wait_for_text("`gemini-2.5-flash` is selected and answers.");
@@ -102,7 +103,7 @@ fn result_too_short_to_drop_is_reported() {
 
 #[test]
 fn completions_appear_while_typing_a_command() {
-    let seat = Seat::start_in(World::new("[]"), &Start::sized(100, 30));
+    let seat = TerminalDriver::start_in(World::new("[]"), &Start::sized(100, 30));
     seat.type_text("/the");
     seat.wait_for_text("/the");
     seat.wait_for_text("theme");
@@ -112,10 +113,10 @@ fn completions_appear_while_typing_a_command() {
 
 #[test]
 fn theme_preview_follows_the_cursor_and_escape_reverts() {
-    let seat = Seat::start_in(World::new("[]"), &Start::sized(100, 34));
+    let seat = TerminalDriver::start_in(World::new("[]"), &Start::sized(100, 34));
     seat.prompts("/theme");
     seat.wait_for_text("❯ Default");
-    let colours = |seat: &Seat| -> Vec<String> {
+    let colours = |seat: &TerminalDriver| -> Vec<String> {
         seat.wait_until_stable();
         seat.terminal.with_emulator(|emulator| {
             let rows = (0..34).filter(|row| emulator.rows()[*row].contains("fn greet"));
@@ -144,7 +145,8 @@ fn theme_preview_follows_the_cursor_and_escape_reverts() {
 
 #[test]
 fn cleared_session_resets_counters_and_hides_the_old_transcript() {
-    let seat = Seat::start_in(World::new(r#"[{"text":"An answer."}]"#), &Start::sized(100, 24));
+    let seat =
+        TerminalDriver::start_in(World::new(r#"[{"text":"An answer."}]"#), &Start::sized(100, 24));
     seat.prompts("hello");
     seat.wait_for_text("An answer.");
     seat.is_idle();
@@ -169,7 +171,7 @@ fn cleared_session_resets_counters_and_hides_the_old_transcript() {
 
 #[test]
 fn argument_names_are_completed() {
-    let seat = Seat::start_in(World::new("[]"), &Start::sized(100, 30));
+    let seat = TerminalDriver::start_in(World::new("[]"), &Start::sized(100, 30));
     seat.type_text("/skills disable sk");
     seat.wait_for_text("skill-creator");
     seat.press(Key::Tab);
@@ -185,7 +187,7 @@ fn argument_names_are_completed() {
 
 #[test]
 fn setting_is_saved_for_the_project_only() {
-    let seat = Seat::start_in(World::new("[]"), &Start::sized(100, 30));
+    let seat = TerminalDriver::start_in(World::new("[]"), &Start::sized(100, 30));
     seat.prompts("/settings");
     seat.wait_for_text("user: all projects");
     seat.press(Key::Tab);
@@ -201,7 +203,7 @@ fn setting_is_saved_for_the_project_only() {
 fn untrusted_directory_requires_approval_before_it_is_added() {
     let start = Start::sized(100, 30).without_variable("GEMINI_CLI_TRUST_WORKSPACE");
     let other = tempfile::tempdir().expect("folder");
-    let seat = Seat::started(World::new("[]"), &start);
+    let seat = TerminalDriver::started(World::new("[]"), &start);
     seat.wait_for_text("Do you trust this folder");
     seat.press(Key::Char('1'));
     seat.wait_for_text(COMPOSER);
@@ -224,7 +226,7 @@ fn copy_inside_tmux_uses_the_tmux_buffer() {
     let start = Start::sized(100, 24)
         .with_variable("PATH", &path)
         .with_variable("TMUX", "/tmp/tmux-0/default,1,0");
-    let seat = Seat::start_in(world, &start);
+    let seat = TerminalDriver::start_in(world, &start);
     seat.prompts("hello");
     seat.wait_for_text("to copy.");
     seat.is_idle();
@@ -236,7 +238,7 @@ fn copy_inside_tmux_uses_the_tmux_buffer() {
 
 #[test]
 fn reloaded_files_are_reported() {
-    let seat = Seat::ready("[]");
+    let seat = TerminalDriver::ready("[]");
     seat.prompts("/memory add remember the milk");
     seat.wait_for_text("or after `/memory reload`");
     seat.prompts("/memory reload");
@@ -249,7 +251,7 @@ fn reloaded_files_are_reported() {
 
 #[test]
 fn session_settings_survive_a_reload() {
-    let seat = Seat::ready("[]");
+    let seat = TerminalDriver::ready("[]");
     let folder = seat.world.home.home().join("more");
     std::fs::create_dir(&folder).expect("folder");
     seat.prompts("/model set gemini-2.5-flash");

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::seat::{Seat, Start};
+use super::terminal_driver::{Start, TerminalDriver};
 use crate::support::World;
 
 /// The status line and headers of a response.
@@ -22,7 +22,7 @@ fn get(link: &str) -> String {
     text
 }
 
-fn links(seat: &Seat) -> Vec<String> {
+fn links(seat: &TerminalDriver) -> Vec<String> {
     let lines = seat.lines().join("\n");
     lines
         .split_whitespace()
@@ -36,7 +36,7 @@ fn page_starts_with_the_session_and_each_link_works_once() {
     let world = World::new(&json!([{"text": "Hello."}]).to_string());
     let settings = r#"{"general": {"devtools": true}}"#;
     world.home.write_home(".gemini/settings.json", settings).expect("settings");
-    let seat = Seat::start_in(world, &Start::sized(120, 40));
+    let seat = TerminalDriver::start_in(world, &Start::sized(120, 40));
     seat.wait_for_text("DevTools: http://127.0.0.1:");
     seat.prompts("/devtools --no-open");
     crate::support::wait_until("two links", || links(&seat).len() == 2);

@@ -3,16 +3,16 @@
 use serde_json::{Value, json};
 use testkit::pty::Key;
 
-use super::seat::{COMPOSER, Seat, Start};
+use super::terminal_driver::{COMPOSER, Start, TerminalDriver};
 use crate::mcp::{set, stdio};
 use crate::support::{World, wait_until};
 
-fn start_terminal(world: World) -> Seat {
-    Seat::start_in(world, &Start::sized(110, 40))
+fn start_terminal(world: World) -> TerminalDriver {
+    TerminalDriver::start_in(world, &Start::sized(110, 40))
 }
 
 /// Starts a session with a trusted, connected server and an empty composer.
-fn seat_with_server(script: &str, mode: &str) -> Seat {
+fn seat_with_server(script: &str, mode: &str) -> TerminalDriver {
     let world = World::new(script);
     let mut server = stdio(&world, mode);
     server["trust"] = json!(true);
@@ -84,7 +84,7 @@ fn added_directory_requires_approval_and_is_sent_to_servers() {
     let log = world.home.root().join("log");
     let other = tempfile::tempdir().expect("folder");
     let path = other.path().canonicalize().expect("path");
-    let seat = Seat::start_in(world, &Start::sized(110, 40).arguments(&["-y"]));
+    let seat = TerminalDriver::start_in(world, &Start::sized(110, 40).arguments(&["-y"]));
     seat.type_text("/greet");
     seat.wait_for_text("Greets.");
     seat.press(Key::Esc);
@@ -243,7 +243,7 @@ fn prompt_cancelled_during_start_hooks_is_restored() {
     assert!(lines.iter().any(|line| line.trim_end() == "  look at it"), "{lines:#?}");
     // There is nothing to resume, so no hint is shown.
     assert!(!lines.iter().any(|line| line.contains("To resume")), "{lines:#?}");
-    seat = Seat::start_in(World::in_home(seat.world.home, "[]"), &Start::default());
+    seat = TerminalDriver::start_in(World::in_home(seat.world.home, "[]"), &Start::default());
     // The input history is loaded concurrently with the first frame.
     seat.wait_until_stable();
     seat.press(Key::Up);
@@ -264,7 +264,7 @@ fn extension_gallery_is_opened() {
         std::fs::set_permissions(home.join(name), mode).unwrap();
     }
     let path = format!("{}:/usr/bin:/bin", home.join("bin").display());
-    let seat = Seat::start_in(world, &Start::sized(110, 40).with_variable("PATH", &path));
+    let seat = TerminalDriver::start_in(world, &Start::sized(110, 40).with_variable("PATH", &path));
     seat.prompts("/extensions explore");
     seat.has_seen("Extension gallery: https://");
     wait_until("the browser", || {
@@ -357,7 +357,7 @@ fn server_sampling_is_answered_after_approval() {
 }
 
 /// Starts with a trusted, known server.
-fn start_with_extension(script: &str) -> Seat {
+fn start_with_extension(script: &str) -> TerminalDriver {
     let seat = seat_with_server(script, "ask");
     seat.wait_for_text(COMPOSER);
     seat

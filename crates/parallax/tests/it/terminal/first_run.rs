@@ -2,7 +2,7 @@
 
 use testkit::pty::Key;
 
-use super::seat::{COMPOSER, Seat, Start};
+use super::terminal_driver::{COMPOSER, Start, TerminalDriver};
 use crate::support::World;
 
 #[test]
@@ -10,7 +10,7 @@ fn missing_key_opens_a_dialog_with_a_demo() {
     let start = Start::default()
         .without_variable("GEMINI_API_KEY")
         .without_variable("GOOGLE_GEMINI_BASE_URL");
-    let seat = Seat::started(World::new("[]"), &start);
+    let seat = TerminalDriver::started(World::new("[]"), &start);
     seat.wait_for_text("How do you want to connect to a model?");
     seat.wait_for_text("1. Enter a Gemini API key");
     seat.press(Key::Char('3'));
@@ -29,8 +29,10 @@ fn untrusted_folder_dialog_precedes_reading_its_files() {
         .home
         .write(".gemini/settings.json", r#"{"mcpServers":{"notes":{"command":"touch"}}}"#)
         .expect("file");
-    let seat =
-        Seat::started(world, &Start::default().without_variable("GEMINI_CLI_TRUST_WORKSPACE"));
+    let seat = TerminalDriver::started(
+        world,
+        &Start::default().without_variable("GEMINI_CLI_TRUST_WORKSPACE"),
+    );
     seat.wait_for_text("Do you trust");
     for brings in ["MCP servers: notes (touch)", "context files: GEMINI.md"] {
         assert!(seat.window().contains(brings), "{}", seat.window());
@@ -49,7 +51,7 @@ fn trust_decision_is_saved() {
     let world = World::new(r#"[{"text":"read"}]"#);
     world.home.write("GEMINI.md", "Say MARKER-OF-THE-FOLDER.").expect("file");
     let start = Start::default().without_variable("GEMINI_CLI_TRUST_WORKSPACE");
-    let seat = Seat::started(world, &start);
+    let seat = TerminalDriver::started(world, &start);
     seat.wait_for_text("Do you trust");
     seat.press(Key::Char('1'));
     seat.wait_for_text(COMPOSER);
@@ -57,9 +59,9 @@ fn trust_decision_is_saved() {
     seat.wait_for_text("✦ read");
     let request = seat.world.server.requests().remove(0);
     assert!(String::from_utf8_lossy(&request.body).contains("MARKER-OF-THE-FOLDER"));
-    let Seat { terminal, world } = seat;
+    let TerminalDriver { terminal, world } = seat;
     drop(terminal);
-    let again = Seat::start_in(World::in_home(world.home, "[]"), &start);
+    let again = TerminalDriver::start_in(World::in_home(world.home, "[]"), &start);
     assert!(!again.window().contains("Do you trust"));
 }
 
@@ -68,7 +70,7 @@ fn enter_typed_before_the_first_frame_trusts_nothing() {
     let world = World::new("[]");
     world.home.write("GEMINI.md", "Say this.").expect("file");
     let start = Start::default().without_variable("GEMINI_CLI_TRUST_WORKSPACE");
-    let seat = Seat::started(world, &start);
+    let seat = TerminalDriver::started(world, &start);
     seat.press(Key::Enter);
     seat.wait_for_text("Do you trust");
     std::thread::sleep(std::time::Duration::from_millis(400));
@@ -79,7 +81,7 @@ fn enter_typed_before_the_first_frame_trusts_nothing() {
 
 #[test]
 fn keys_typed_before_the_first_frame_are_kept() {
-    let seat = Seat::started(World::new(r#"[{"text":"heard"}]"#), &Start::default());
+    let seat = TerminalDriver::started(World::new(r#"[{"text":"heard"}]"#), &Start::default());
     // Typed immediately, before the program is loaded.
     seat.type_text("typed early");
     seat.wait_for_text("> typed early");
@@ -90,7 +92,7 @@ fn keys_typed_before_the_first_frame_are_kept() {
 #[test]
 fn unresponsive_terminal_delays_nothing() {
     let start = Start::default().with_answers(testkit::pty::Answers::silent());
-    let seat = Seat::start_in(World::new(r#"[{"text":"heard"}]"#), &start);
+    let seat = TerminalDriver::start_in(World::new(r#"[{"text":"heard"}]"#), &start);
     seat.prompts("h");
     seat.wait_for_text("✦ heard");
 }
@@ -98,7 +100,7 @@ fn unresponsive_terminal_delays_nothing() {
 #[test]
 fn unbracketed_multiline_paste_is_one_prompt() {
     let start = Start::default().with_answers(testkit::pty::Answers::silent());
-    let seat = Seat::start_in(World::new(r#"[{"text":"heard"}]"#), &start);
+    let seat = TerminalDriver::start_in(World::new(r#"[{"text":"heard"}]"#), &start);
     seat.type_text("one\rtwo\r");
     seat.wait_for_text("> one");
     seat.wait_for_text("  two");
@@ -108,13 +110,13 @@ fn unbracketed_multiline_paste_is_one_prompt() {
 #[test]
 fn welcome_shows_tips_for_the_project() {
     let world = World::new("[]");
-    let seat = Seat::start_in(world, &Start::sized(100, 30));
+    let seat = TerminalDriver::start_in(world, &Start::sized(100, 30));
     seat.wait_for_text("/init writes a GEMINI.md");
     seat.wait_for_text("Not a git repository");
     let world = World::new("[]");
     world.home.write("GEMINI.md", "# Rules\n").expect("a context file");
     world.home.write(".git/HEAD", "ref: refs/heads/main\n").expect("a repository");
-    let seat = Seat::start_in(world, &Start::sized(100, 30));
+    let seat = TerminalDriver::start_in(world, &Start::sized(100, 30));
     seat.wait_until_stable();
     let window = seat.window();
     assert!(!window.contains("/init writes") && !window.contains("git repository"), "{window}");
@@ -126,13 +128,14 @@ fn update_shows_release_notes_once() {
     let file = world.home.parallax().join("last-version");
     std::fs::create_dir_all(world.home.parallax()).expect("a directory");
     std::fs::write(&file, "0.0.9\n").expect("a version");
-    let seat = Seat::start_in(world, &Start::sized(100, 30));
+    let seat = TerminalDriver::start_in(world, &Start::sized(100, 30));
     seat.has_seen(concat!("Updated from 0.0.9 to ", env!("CARGO_PKG_VERSION")));
     seat.prompts("/quit");
     seat.ends();
     let version = std::fs::read_to_string(&file).expect("the version");
     assert_eq!(version.trim(), env!("CARGO_PKG_VERSION"));
-    let seat = Seat::start_in(World::in_home(seat.world.home, "[]"), &Start::sized(100, 30));
+    let seat =
+        TerminalDriver::start_in(World::in_home(seat.world.home, "[]"), &Start::sized(100, 30));
     seat.wait_until_stable();
     assert!(!seat.window().contains("Updated from"), "{}", seat.window());
 }

@@ -2,7 +2,7 @@
 
 use testkit::pty::Key;
 
-use super::seat::{Seat, Start};
+use super::terminal_driver::{Start, TerminalDriver};
 use crate::support::World;
 
 #[test]
@@ -11,7 +11,7 @@ fn status_line_items_are_configurable_and_unknown_ones_reported() {
     let settings =
         r#"{"ui": {"footer": {"items": ["mode", "weather", "workspace"], "showLabels": false}}}"#;
     world.home.write_home(".gemini/settings.json", settings).expect("settings");
-    let seat = Seat::start_in(world, &Start::sized(110, 40));
+    let seat = TerminalDriver::start_in(world, &Start::sized(110, 40));
     seat.has_seen("unknown item `weather`");
     seat.wait_for_text("/project");
     assert!(seat.window().contains("default (shift+tab) · "), "{}", seat.window());
@@ -41,8 +41,10 @@ fn custom_system_prompt_has_an_indicator() {
     let world = World::new("[]");
     world.home.write("mine.md", "You are mine.").expect("a prompt");
     let file = world.home.project().join("mine.md").display().to_string();
-    let seat =
-        Seat::start_in(world, &Start::sized(110, 30).with_variable("GEMINI_SYSTEM_MD", &file));
+    let seat = TerminalDriver::start_in(
+        world,
+        &Start::sized(110, 30).with_variable("GEMINI_SYSTEM_MD", &file),
+    );
     seat.wait_for_text("|⌐■_■|");
 }
 
@@ -50,7 +52,7 @@ fn custom_system_prompt_has_an_indicator() {
 fn git_branch_is_shown_before_the_first_prompt() {
     let world = World::new("[]");
     world.home.write(".git/HEAD", "ref: refs/heads/side-road\n").expect("a repository");
-    let seat = Seat::start_in(world, &Start::sized(110, 30));
+    let seat = TerminalDriver::start_in(world, &Start::sized(110, 30));
     seat.wait_for_text("⎇ side-road");
 }
 
@@ -60,7 +62,7 @@ fn custom_status_line_command_gets_session_data() {
     let command = r#"cat > facts.json; printf 'from\033[31m outside\nanother row'"#;
     let settings = serde_json::json!({"ui": {"statusLine": {"command": command}}});
     world.home.write_home(".gemini/settings.json", &settings.to_string()).expect("settings");
-    let seat = Seat::start_in(world, &Start::sized(100, 30));
+    let seat = TerminalDriver::start_in(world, &Start::sized(100, 30));
     seat.wait_for_text("outside");
     let window = seat.window();
     assert!(!window.contains("another row"), "{window}");
@@ -78,7 +80,7 @@ fn slow_status_line_command_is_ended_and_reported_once() {
     let world = World::new("[]");
     let settings = r#"{"ui": {"statusLine": {"command": "sleep 60"}}}"#;
     world.home.write_home(".gemini/settings.json", settings).expect("settings");
-    let seat = Seat::start_in(world, &Start::sized(100, 30));
+    let seat = TerminalDriver::start_in(world, &Start::sized(100, 30));
     seat.has_seen("took longer than 300 ms");
 }
 
@@ -87,7 +89,7 @@ fn project_status_line_command_runs_only_when_accepted() {
     let world = World::new("[]");
     let settings = r#"{"ui": {"statusLine": {"command": "touch ran; echo out-of-the-project"}}}"#;
     world.home.write(".gemini/settings.json", settings).expect("settings");
-    let seat = Seat::started(world, &Start::sized(100, 30));
+    let seat = TerminalDriver::started(world, &Start::sized(100, 30));
     seat.wait_for_text("ui.statusLine");
     assert!(!seat.world.home.project().join("ran").exists());
 }

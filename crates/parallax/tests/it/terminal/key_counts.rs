@@ -7,17 +7,17 @@ use std::cell::Cell;
 use serde_json::json;
 use testkit::pty::Key;
 
-use super::seat::{COMPOSER, Seat, Start};
+use super::terminal_driver::{COMPOSER, Start, TerminalDriver};
 use crate::support::World;
 
 /// Counts the keys that are pressed. A key with a modifier counts as one.
 struct Hand<'s> {
-    seat: &'s Seat,
+    seat: &'s TerminalDriver,
     pressed: Cell<usize>,
 }
 
 impl<'s> Hand<'s> {
-    fn on(seat: &'s Seat) -> Self {
+    fn on(seat: &'s TerminalDriver) -> Self {
         Self { seat, pressed: Cell::new(0) }
     }
 
@@ -41,8 +41,8 @@ impl<'s> Hand<'s> {
 
 const START: (u16, u16) = (100, 40);
 
-fn start_terminal(script: &str) -> Seat {
-    let seat = Seat::start_in(World::new(script), &Start::sized(START.0, START.1));
+fn start_terminal(script: &str) -> TerminalDriver {
+    let seat = TerminalDriver::start_in(World::new(script), &Start::sized(START.0, START.1));
     seat.wait_until_stable();
     seat
 }
@@ -64,7 +64,7 @@ fn remembering_a_command_takes_one_key() {
         // Rules are saved only if the user wants it.
         let settings = json!({"security": {"enablePermanentToolApproval": is_saved}});
         world.home.write_home(".parallax/settings.json", &settings.to_string()).expect("settings");
-        let seat = Seat::start_in(world, &Start::sized(START.0, START.1));
+        let seat = TerminalDriver::start_in(world, &Start::sized(START.0, START.1));
         seat.wait_until_stable();
         seat.prompts("go");
         seat.wait_for_text(text);
@@ -100,7 +100,7 @@ fn resuming_the_session_before_takes_four_keys() {
     seat.prompts("/quit");
     seat.ends();
     let world = World::in_home(seat.world.home, r#"[{"text":"x"}]"#);
-    let seat = Seat::start_in(world, &Start::sized(START.0, START.1));
+    let seat = TerminalDriver::start_in(world, &Start::sized(START.0, START.1));
     seat.wait_until_stable();
     let hand = Hand::on(&seat);
     hand.type_text("/r");
@@ -143,7 +143,7 @@ fn undoing_the_last_turn_takes_four_keys() {
 fn adding_a_file_takes_three_keys() {
     let world = World::new("[]");
     world.home.write("greet.py", "print()\n").expect("a file");
-    let seat = Seat::start_in(world, &Start::sized(START.0, START.1));
+    let seat = TerminalDriver::start_in(world, &Start::sized(START.0, START.1));
     seat.wait_until_stable();
     let hand = Hand::on(&seat);
     hand.type_text("@g");

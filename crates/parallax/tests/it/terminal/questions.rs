@@ -2,7 +2,7 @@
 
 use testkit::pty::Key;
 
-use super::seat::{COMPOSER, Seat, Start};
+use super::terminal_driver::{COMPOSER, Start, TerminalDriver};
 use crate::support::World;
 
 const TWICE: &str = r#"[
@@ -14,22 +14,22 @@ const EDIT: &str = r#"[
     {"calls":[{"name":"replace","args":{"file_path":"a.txt","instruction":"Louder","old_string":"one\n2\n3\n4\n5\n6\n7\n8\n9\nten\n","new_string":"ONE\n2\n3\n4\n5\n6\n7\n8\n9\nTEN\n"}}]},
     {"text":"That is all."}]"#;
 
-fn start_with_question(script: &str, question: &str) -> Seat {
+fn start_with_question(script: &str, question: &str) -> TerminalDriver {
     let world = World::new(script);
     world.home.write("a.txt", "one\n2\n3\n4\n5\n6\n7\n8\n9\nten\n").expect("file");
-    let seat = Seat::start_in(world, &Start::sized(100, 40));
+    let seat = TerminalDriver::start_in(world, &Start::sized(100, 40));
     seat.prompts("go");
     seat.wait_for_text(question);
     seat
 }
 
-fn exists(seat: &Seat, path: &str) -> bool {
+fn exists(seat: &TerminalDriver, path: &str) -> bool {
     seat.world.home.project().join(path).exists()
 }
 
 #[test]
 fn approval_request_waits_while_the_user_types() {
-    let seat = Seat::ready(
+    let seat = TerminalDriver::ready(
         r#"[{"chunks":[{"text":"A moment. "},{"gate":"ask"},{"parts":[{"functionCall":{"name":"run_shell_command","args":{"command":"touch first.txt"}}}]},{"finish":"STOP"}]},{"text":"That is all."}]"#,
     );
     seat.prompts("go");
@@ -58,7 +58,7 @@ fn approval_request_waits_while_the_user_types() {
 
 #[test]
 fn enter_meant_for_a_draft_approves_nothing() {
-    let seat = Seat::ready(
+    let seat = TerminalDriver::ready(
         r#"[{"chunks":[{"text":"A moment. "},{"gate":"ask"},{"parts":[{"functionCall":{"name":"run_shell_command","args":{"command":"touch first.txt"}}}]},{"finish":"STOP"}]},{"text":"That is all."}]"#,
     );
     seat.prompts("go");
@@ -81,7 +81,7 @@ fn enter_meant_for_a_draft_approves_nothing() {
 }
 
 /// Returns the last content of the n-th request as JSON.
-fn request_json(seat: &Seat, request: usize) -> String {
+fn request_json(seat: &TerminalDriver, request: usize) -> String {
     seat.world.wait_for_requests(request + 1);
     let contents = seat.world.server.requests()[request].contents();
     contents.last().expect("a content").to_string()
@@ -194,7 +194,7 @@ fn plan_is_reviewed_rejected_and_approved() {
     let world = World::new(PLAN);
     let settings = r#"{"general": {"plan": {"directory": "notes"}}}"#;
     world.home.write_home(".gemini/settings.json", settings).expect("settings");
-    let seat = Seat::start_in(world, &Start::sized(100, 40));
+    let seat = TerminalDriver::start_in(world, &Start::sized(100, 40));
     seat.prompts("/plan");
     seat.wait_for_text("Describe what you want to be planned");
     seat.prompts("/plan what comes first");
@@ -229,7 +229,8 @@ fn declined_fallback_restores_the_prompt() {
     let script = r#"[{"status":404,"repeat":0,"match":{"modelContains":"pro"},
         "error":{"code":404,"message":"no such model","status":"NOT_FOUND"}},{"text":"never"}]"#;
     let arguments = ["-m", "gemini-3-pro-preview"];
-    let seat = Seat::start_in(World::new(script), &Start::sized(110, 36).arguments(&arguments));
+    let seat =
+        TerminalDriver::start_in(World::new(script), &Start::sized(110, 36).arguments(&arguments));
     seat.prompts("tell me more");
     seat.wait_for_text("Use another model?");
     seat.type_text("4");
@@ -249,7 +250,7 @@ fn additional_permissions_are_requested_with_the_original_name() {
         }}]},
         {"text": "That is all."},
     ]);
-    let seat = Seat::start_in(World::new(&script.to_string()), &Start::sized(140, 40));
+    let seat = TerminalDriver::start_in(World::new(&script.to_string()), &Start::sized(140, 40));
     seat.prompts("go");
     seat.wait_for_text(&format!("1. Yes, allow once, with permission to write {}", file.display()));
     seat.wait_for_text(&format!(
@@ -263,7 +264,7 @@ fn additional_permissions_are_requested_with_the_original_name() {
 
 #[test]
 fn y_and_enter_allow_once_and_typed_words_do_not() {
-    let seat = Seat::ready(
+    let seat = TerminalDriver::ready(
         r#"[{"calls":[{"name":"run_shell_command","args":{"command":"touch first.txt"}}]},{"text":"That is all."}]"#,
     );
     seat.prompts("go");
@@ -297,7 +298,7 @@ fn repeated_key_does_not_answer_the_next_request() {
 #[test]
 fn composer_stays_where_an_approval_request_ended() {
     let script = r#"[{"calls":[{"name":"run_shell_command","args":{"command":"touch a","description":"Makes it"}}]},{"text":"Made."}]"#;
-    let seat = Seat::ready(script);
+    let seat = TerminalDriver::ready(script);
     seat.wait_until_stable();
     seat.prompts("go");
     seat.wait_for_text("Allow execution of this command?");

@@ -6,7 +6,7 @@ use rustix::process::{Signal, kill_process};
 use serde_json::json;
 use testkit::pty::Key;
 
-use super::seat::{COMPOSER, Seat, Start};
+use super::terminal_driver::{COMPOSER, Start, TerminalDriver};
 use crate::support::World;
 
 /// Two changes of one file, and a reply for any later prompt.
@@ -22,7 +22,7 @@ fn sized<'a>() -> Start<'a> {
 }
 
 /// Returns the rows from a prompt to the last answer.
-fn conversation_rows(seat: &Seat, from: &str, to: &str) -> Vec<String> {
+fn conversation_rows(seat: &TerminalDriver, from: &str, to: &str) -> Vec<String> {
     seat.wait_until_stable();
     let lines = seat.lines();
     let first = lines.iter().rposition(|line| line.contains(from)).expect("the prompt");
@@ -34,15 +34,15 @@ fn conversation_rows(seat: &Seat, from: &str, to: &str) -> Vec<String> {
 }
 
 /// Exits and restarts with other arguments and another script.
-fn restart<'a>(seat: Seat, script: &str, arguments: &'a [&'a str]) -> Seat {
+fn restart<'a>(seat: TerminalDriver, script: &str, arguments: &'a [&'a str]) -> TerminalDriver {
     seat.prompts("/quit");
     seat.ends();
-    Seat::start_in(World::in_home(seat.world.home, script), &sized().arguments(arguments))
+    TerminalDriver::start_in(World::in_home(seat.world.home, script), &sized().arguments(arguments))
 }
 
 #[test]
 fn user_shell_commands_are_restored_on_resume() {
-    let seat = Seat::start_in(World::new(r#"[{"text":"Hello."}]"#), &sized());
+    let seat = TerminalDriver::start_in(World::new(r#"[{"text":"Hello."}]"#), &sized());
     seat.prompts("hi");
     seat.wait_for_text("Hello.");
     seat.type_text("!echo own $((40+2)); exit 3");
@@ -62,7 +62,8 @@ fn user_shell_commands_are_restored_on_resume() {
 #[test]
 fn chosen_mode_applies_to_later_sessions() {
     let start = Start::sized(100, 40).arguments(&["--approval-mode", "yolo"]);
-    let seat = Seat::start_in(World::new(r#"[{"text":"Hello."},{"text":"Again."}]"#), &start);
+    let seat =
+        TerminalDriver::start_in(World::new(r#"[{"text":"Hello."},{"text":"Again."}]"#), &start);
     seat.prompts("hi");
     seat.wait_for_text("Hello.");
     seat.is_idle();
@@ -80,7 +81,8 @@ fn chosen_mode_applies_to_later_sessions() {
 
 #[test]
 fn unused_new_session_is_reopened() {
-    let seat = Seat::start_in(World::new(r#"[{"text":"Hello."},{"text":"Again."}]"#), &sized());
+    let seat =
+        TerminalDriver::start_in(World::new(r#"[{"text":"Hello."},{"text":"Again."}]"#), &sized());
     seat.prompts("hi");
     seat.wait_for_text("Hello.");
     seat.is_idle();
@@ -116,7 +118,7 @@ fn resumed_session_looks_the_same() {
         {"calls":[{"name":"run_shell_command","args":{"command":"echo out; exit 3","description":"Run the tests"}},{"name":"write_todos","args":{"todos":[{"description":"Look","status":"completed"},{"description":"Fix","status":"in_progress"}]}}]},
         {"text":"There is **one** file:\n\n```rust\nfn x() {}\n```\nThe end."}]"#;
     let arguments = ["--yolo"];
-    let seat = Seat::start_in(World::new(script), &sized().arguments(&arguments));
+    let seat = TerminalDriver::start_in(World::new(script), &sized().arguments(&arguments));
     seat.prompts("look around");
     seat.wait_for_text("The end.");
     seat.is_idle();
@@ -134,7 +136,7 @@ fn denied_and_interrupted_calls_look_the_same_after_resume() {
     let script = r#"[
         {"calls":[{"name":"write_file","args":{"file_path":"a.txt","content":"one\n"}},{"name":"read_file","args":{"file_path":"b.txt"}}]},
         {"calls":[{"name":"run_shell_command","args":{"command":"echo begun; sleep 600","description":"Wait"}}]}]"#;
-    let seat = Seat::start_in(World::new(script), &sized());
+    let seat = TerminalDriver::start_in(World::new(script), &sized());
     seat.prompts("make it");
     seat.wait_for_text("Apply this change?");
     seat.press(Key::Esc);
@@ -154,7 +156,7 @@ fn slash_command_is_shown_as_typed() {
     let world = World::new(r#"[{"text":"Done so."}]"#);
     let command = "prompt = \"The long form\\nfor {{args}}\"";
     world.home.write_home(".gemini/commands/mycmd.toml", command).expect("command");
-    let seat = Seat::start_in(world, &sized());
+    let seat = TerminalDriver::start_in(world, &sized());
     seat.prompts("/mycmd abc");
     seat.wait_for_text("Done so.");
     seat.is_idle();
@@ -174,7 +176,7 @@ fn slash_command_is_shown_as_typed() {
 
 #[test]
 fn session_browser_searches_and_previews_transcripts() {
-    let seat = Seat::start_in(
+    let seat = TerminalDriver::start_in(
         World::new(r#"[{"text":"A walrus is not a seal."},{"text":"Nor is a lamp."}]"#),
         &sized(),
     );
@@ -216,7 +218,7 @@ fn interrupted_turn_is_offered_for_continuation() {
     running.finish(Duration::from_secs(10)).expect("finish");
     let arguments = ["--resume"];
     let world = World::in_home(world.home, r#"[{"text":"Finished after all."}]"#);
-    let seat = Seat::started(world, &sized().arguments(&arguments));
+    let seat = TerminalDriver::started(world, &sized().arguments(&arguments));
     seat.wait_for_text("was interrupted");
     seat.press(Key::Char('1'));
     seat.wait_for_text("Finished after all.");
@@ -230,7 +232,7 @@ fn interrupted_turn_is_offered_for_continuation() {
 #[test]
 fn rewind_previews_changes_and_notifies_the_model() {
     let arguments = ["--yolo"];
-    let seat = Seat::start_in(World::new(CHANGES), &sized().arguments(&arguments));
+    let seat = TerminalDriver::start_in(World::new(CHANGES), &sized().arguments(&arguments));
     seat.prompts("make it");
     seat.wait_for_text("Made it.");
     seat.is_idle();
@@ -268,7 +270,7 @@ fn rewound_changes_can_be_redone() {
     let world = World::new(script);
     world.home.write("a.txt", "before\n").expect("written");
     let arguments = ["--yolo"];
-    let seat = Seat::start_in(world, &sized().arguments(&arguments));
+    let seat = TerminalDriver::start_in(world, &sized().arguments(&arguments));
     seat.prompts("make it");
     seat.wait_for_text("Made it.");
     seat.is_idle();
@@ -291,7 +293,7 @@ fn restored_change_requires_approval_again() {
     let world = World::new(CHANGES);
     let settings = r#"{"general": {"checkpointing": {"enabled": true}}}"#;
     world.home.write_home(".gemini/settings.json", settings).expect("settings");
-    let seat = Seat::start_in(world, &sized());
+    let seat = TerminalDriver::start_in(world, &sized());
     for (prompt, answer) in [("make it", "Made it."), ("change it", "Changed it.")] {
         seat.prompts(prompt);
         seat.wait_for_text("1. Yes, allow once");
@@ -317,7 +319,7 @@ fn restored_change_requires_approval_again() {
 
 #[test]
 fn forked_session_continues_independently() {
-    let seat = Seat::start_in(
+    let seat = TerminalDriver::start_in(
         World::new(r#"[{"text":"First answer."},{"text":"Second answer."},{"text":"Other."}]"#),
         &sized(),
     );
@@ -345,7 +347,7 @@ fn resumed_session_shows_its_requests_and_models() {
     let script = json!([{"method": "generateContent", "text": choice}, {"calls": [call]},
         {"text": "One."}, {"method": "generateContent", "text": choice}, {"text": "Two."}]);
     let world = crate::routing::create_world(&script.to_string(), "{}");
-    let seat = Seat::start_in(world, &sized());
+    let seat = TerminalDriver::start_in(world, &sized());
     for (flag, answer) in [("one", "One."), ("two", "Two.")] {
         // A prompt with two lines is ambiguous, so a small model classifies it.
         seat.type_text(&format!("Add a flag --{flag}"));
@@ -367,7 +369,7 @@ fn resumed_session_shows_its_requests_and_models() {
     seat.wait_until_stable();
     seat.press(Key::Ctrl('c'));
     seat.wait_for_text(COMPOSER);
-    let report = |seat: &Seat| {
+    let report = |seat: &TerminalDriver| {
         seat.prompts("/stats model");
         seat.wait_for_text("thought");
         seat.prompts("/stats tools");

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use serde_json::{Value, json};
 use testkit::pty::Key;
 
-use super::seat::{COMPOSER, Seat, Start};
+use super::terminal_driver::{COMPOSER, Start, TerminalDriver};
 use crate::mcp::network::Remote;
 use crate::mcp::{answer, set};
 use crate::support::World;
@@ -16,7 +16,7 @@ const CALL: &str = r#"[
 
 /// Starts a session with a server that requires authentication, and a browser that immediately
 /// follows URLs.
-fn start_terminal(world: World, remote: &Remote, oauth: &Value) -> Seat {
+fn start_terminal(world: World, remote: &Remote, oauth: &Value) -> TerminalDriver {
     let server = json!({"httpUrl": remote.address, "trust": true, "oauth": oauth});
     set(&world, &json!({"mcpServers": {"test": server}}));
     let browser = "#!/bin/sh\nexec python3 -c 'import sys, urllib.request as r; \
@@ -28,11 +28,11 @@ fn start_terminal(world: World, remote: &Remote, oauth: &Value) -> Seat {
     }
     let path = format!("{}:/usr/bin:/bin", world.home.home().join("bin").display());
     // The dialog may appear before the composer.
-    Seat::started(world, &Start::sized(110, 40).with_variable("PATH", &path))
+    TerminalDriver::started(world, &Start::sized(110, 40).with_variable("PATH", &path))
 }
 
 /// Checks that the server is connected without a restart.
-fn assert_connected(seat: &Seat) {
+fn assert_connected(seat: &TerminalDriver) {
     seat.has_seen("Signed in to `test`.");
     seat.wait_for_text(COMPOSER);
     seat.prompts("go");

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use testkit::pty::Key;
 
-use super::seat::{COMPOSER, Seat, Start};
+use super::terminal_driver::{COMPOSER, Start, TerminalDriver};
 use crate::support::World;
 
 const SIZES: [(u16, u16); 3] = [(80, 24), (40, 20), (140, 50)];
@@ -21,7 +21,7 @@ const RECORDED: &str = include_str!("recorded/session.jsonl");
 
 /// Returns scrollback and window without varying parts. The split between the two also varies,
 /// because the status row comes and goes.
-fn picture(seat: &Seat) -> String {
+fn picture(seat: &TerminalDriver) -> String {
     seat.wait_until_stable();
     constant_rows(&seat.lines(), seat.world.home.root())
 }
@@ -114,11 +114,11 @@ fn without_time(row: &str) -> String {
     format!("─ {}", facts.join(" · "))
 }
 
-fn assert_pictures(name: &str, arrive: impl Fn(&Seat)) {
+fn assert_pictures(name: &str, arrive: impl Fn(&TerminalDriver)) {
     assert_pictures_with(name, &[], arrive);
 }
 
-fn assert_pictures_with(name: &str, arguments: &[&str], arrive: impl Fn(&Seat)) {
+fn assert_pictures_with(name: &str, arguments: &[&str], arrive: impl Fn(&TerminalDriver)) {
     for (columns, rows) in SIZES {
         let world = World::new(ANSWER);
         world
@@ -129,7 +129,8 @@ fn assert_pictures_with(name: &str, arguments: &[&str], arrive: impl Fn(&Seat)) 
             )
             .expect("file");
         world.home.write("session.jsonl", RECORDED).expect("file");
-        let seat = Seat::started(world, &Start::sized(columns, rows).arguments(arguments));
+        let seat =
+            TerminalDriver::started(world, &Start::sized(columns, rows).arguments(arguments));
         seat.wait_for_text("Type your message");
         // The sandbox state arrives a moment later.
         seat.wait_until_stable();
@@ -141,12 +142,12 @@ fn assert_pictures_with(name: &str, arguments: &[&str], arrive: impl Fn(&Seat)) 
 }
 
 #[test]
-fn snapshot_of_the_start() {
+fn start_screen_matches_its_snapshot() {
     assert_pictures("start", |_| {});
 }
 
 #[test]
-fn snapshot_of_an_answer() {
+fn answer_matches_its_snapshot() {
     assert_pictures("answer", |seat| {
         seat.prompts("look");
         seat.wait_for_text("fixed");
@@ -155,7 +156,7 @@ fn snapshot_of_an_answer() {
 }
 
 #[test]
-fn snapshot_of_a_shell_approval() {
+fn shell_approval_matches_its_snapshot() {
     assert_pictures("shell-question", |seat| {
         seat.prompts("look");
         seat.wait_for_text("fixed");
@@ -166,7 +167,7 @@ fn snapshot_of_a_shell_approval() {
 }
 
 #[test]
-fn snapshot_of_an_edit_approval() {
+fn edit_approval_matches_its_snapshot() {
     assert_pictures("edit-question", |seat| {
         seat.prompts("look");
         seat.wait_for_text("fixed");
@@ -184,14 +185,14 @@ fn snapshot_of_an_edit_approval() {
 }
 
 #[test]
-fn snapshot_of_a_resumed_session() {
+fn resumed_session_matches_its_snapshot() {
     assert_pictures_with("recorded", &["--session-file", "session.jsonl"], |seat| {
         seat.has_seen("sleep(delay);");
     });
 }
 
 #[test]
-fn snapshot_of_a_whole_transcript() {
+fn whole_transcript_matches_its_snapshot() {
     assert_pictures_with("transcript", &["--session-file", "session.jsonl"], |seat| {
         seat.has_seen("sleep(delay);");
         seat.prompts("/transcript");

@@ -2,13 +2,13 @@
 
 use testkit::pty::{Answers, Emulator, Key};
 
-use super::seat::{COMPOSER, Seat, Start};
+use super::terminal_driver::{COMPOSER, Start, TerminalDriver};
 use crate::support::World;
 
 const ANSWER: &str = r#"[{"text":"Done.","repeat":0}]"#;
 
 /// Returns the newest request as text.
-fn request(seat: &Seat) -> String {
+fn request(seat: &TerminalDriver) -> String {
     let request = seat.world.server.requests().pop().expect("a request");
     String::from_utf8_lossy(&request.body).into_owned()
 }
@@ -19,7 +19,7 @@ fn several_lines_in_one_burst_are_one_draft() {
         [(Answers::modern(), "\r"), (Answers::silent(), "\r"), (Answers::modern(), "\r\n")]
     {
         let start = Start::default().with_answers(answers);
-        let seat = Seat::start_in(World::new(ANSWER), &start);
+        let seat = TerminalDriver::start_in(World::new(ANSWER), &start);
         seat.type_text(&["burst one", "burst two", "burst three"].join(line_end));
         seat.wait_for_text("burst three");
         seat.wait_until_stable();
@@ -33,7 +33,7 @@ fn several_lines_in_one_burst_are_one_draft() {
 
 #[test]
 fn pasted_draft_is_not_sent_by_its_last_line_ending() {
-    let seat = Seat::ready(ANSWER);
+    let seat = TerminalDriver::ready(ANSWER);
     seat.type_text("first line\rsecond line\r");
     seat.wait_for_text("second line");
     seat.wait_until_stable();
@@ -42,7 +42,7 @@ fn pasted_draft_is_not_sent_by_its_last_line_ending() {
 
 #[test]
 fn line_with_return_in_one_burst_is_sent() {
-    let seat = Seat::ready(ANSWER);
+    let seat = TerminalDriver::ready(ANSWER);
     seat.type_text("one line\r");
     seat.wait_for_text("Done.");
     seat.is_idle();
@@ -54,7 +54,7 @@ fn line_with_return_in_one_burst_is_sent() {
 
 #[test]
 fn redraw_restores_overwritten_rows() {
-    let seat = Seat::start_in(World::new(ANSWER), &Start::sized(80, 20));
+    let seat = TerminalDriver::start_in(World::new(ANSWER), &Start::sized(80, 20));
     seat.prompts("a question to see again");
     seat.wait_for_text("Done.");
     seat.is_idle();
@@ -71,7 +71,7 @@ fn redraw_restores_overwritten_rows() {
 }
 
 /// Returns the output of the program without escape sequences.
-fn stream(seat: &Seat) -> String {
+fn stream(seat: &TerminalDriver) -> String {
     seat.terminal.with_emulator(plain_output)
 }
 
@@ -93,7 +93,7 @@ fn plain_output(emulator: &Emulator) -> String {
 
 #[test]
 fn each_typed_character_is_in_the_output() {
-    let seat = Seat::start_in(World::new(ANSWER), &Start::sized(100, 30));
+    let seat = TerminalDriver::start_in(World::new(ANSWER), &Start::sized(100, 30));
     let text = "see  a b, aa  and twice";
     for (offset, char) in text.char_indices() {
         let before = stream(&seat).len();
@@ -118,7 +118,7 @@ fn each_typed_character_is_in_the_output() {
 
 #[test]
 fn typed_command_is_output_in_one_piece_next_to_a_list() {
-    let seat = Seat::start_in(World::new(ANSWER), &Start::sized(100, 30));
+    let seat = TerminalDriver::start_in(World::new(ANSWER), &Start::sized(100, 30));
     for char in "/mcp".chars() {
         seat.type_text(&char.to_string());
         seat.wait_until_stable();

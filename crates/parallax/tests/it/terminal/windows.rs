@@ -2,7 +2,7 @@
 
 use testkit::pty::{Answers, Key};
 
-use super::seat::{COMPOSER, Seat, Start};
+use super::terminal_driver::{COMPOSER, Start, TerminalDriver};
 use crate::support::World;
 
 /// Returns a reply of numbered lines that stops at ten gates.
@@ -22,7 +22,7 @@ fn long_answer() -> String {
 }
 
 /// Checks that every line of the long answer is shown once, in order.
-fn assert_whole(seat: &Seat) {
+fn assert_whole(seat: &TerminalDriver) {
     let text = seat.lines().join(" ");
     let seen: Vec<usize> = text
         .match_indices("line ")
@@ -39,7 +39,7 @@ fn assert_whole(seat: &Seat) {
 
 #[test]
 fn ten_resizes_lose_and_duplicate_nothing() {
-    let seat = Seat::start_in(World::new(&long_answer()), &Start::sized(120, 40));
+    let seat = TerminalDriver::start_in(World::new(&long_answer()), &Start::sized(120, 40));
     seat.prompts("go");
     for part in 0..10 {
         seat.world.at_gate(&format!("part-{part}"));
@@ -67,7 +67,7 @@ fn ten_resizes_lose_and_duplicate_nothing() {
 #[test]
 fn long_answer_is_in_the_scrollback_once() {
     for answers in [Answers::modern(), Answers::basic(), Answers::silent()] {
-        let seat = Seat::start_in(
+        let seat = TerminalDriver::start_in(
             World::new(&long_answer()),
             &Start::sized(100, 12).with_answers(answers),
         );
@@ -85,7 +85,7 @@ fn long_answer_is_in_the_scrollback_once() {
 
 #[test]
 fn tiny_window_is_usable() {
-    let seat = Seat::started(
+    let seat = TerminalDriver::started(
         World::new(r#"[{"text":"Alpha beta gamma delta epsilon zeta eta theta."}]"#),
         &Start::sized(20, 5),
     );
@@ -109,7 +109,7 @@ fn alternate_screen_is_restored() {
     let world = World::new(r#"[{"text":"An answer."}]"#);
     let settings = r#"{"ui":{"useAlternateBuffer":true}}"#;
     world.home.write_home(".gemini/settings.json", settings).expect("settings");
-    let seat = Seat::start_in(world, &Start::default());
+    let seat = TerminalDriver::start_in(world, &Start::default());
     assert!(seat.terminal.with_emulator(|emulator| emulator.has_mode(1049)));
     seat.prompts("hello");
     seat.wait_for_text("An answer.");
@@ -124,7 +124,7 @@ fn alternate_screen_is_restored() {
 #[test]
 fn screen_reader_output_is_plain_lines() {
     let world = World::new(r#"[{"text":"An answer.\n\n- item\n"}]"#);
-    let seat = Seat::start_in(world, &Start::default().arguments(&["--screen-reader"]));
+    let seat = TerminalDriver::start_in(world, &Start::default().arguments(&["--screen-reader"]));
     let mark = seat.terminal.mark();
     seat.prompts("hello");
     seat.wait_for_text("item");
@@ -138,7 +138,7 @@ fn screen_reader_output_is_plain_lines() {
 
 #[test]
 fn dumb_terminal_gets_no_escape_sequences() {
-    let seat = Seat::start_in(
+    let seat = TerminalDriver::start_in(
         World::new(r#"[{"text":"An answer."}]"#),
         &Start::default().with_variable("TERM", "dumb"),
     );
@@ -155,7 +155,10 @@ fn dumb_terminal_gets_no_escape_sequences() {
 #[test]
 fn no_color_writes_no_colors() {
     let script = r#"[{"text":"An **answer** with `code`.\n\n```rust\nfn main() {}\n```\n"}]"#;
-    let seat = Seat::start_in(World::new(script), &Start::default().with_variable("NO_COLOR", "1"));
+    let seat = TerminalDriver::start_in(
+        World::new(script),
+        &Start::default().with_variable("NO_COLOR", "1"),
+    );
     seat.prompts("hello");
     seat.wait_for_text("fn main");
     seat.wait_for_text(COMPOSER);
@@ -169,14 +172,15 @@ fn no_color_writes_no_colors() {
 }
 
 #[test]
-fn default_theme_uses_the_sixteen_colours() {
+fn default_theme_uses_the_sixteen_colors() {
     let script = r#"[{"text":"An **answer** with `code`.\n\n```rust\nfn main() { let x = \"s\"; }\n```\n"}]"#;
     // If the background is known, prompts and diffs use a color mixed from it.
     let modern = Answers::modern();
     for (answers, mixes) in
         [(Answers { background: None, ..modern.clone() }, false), (modern, true)]
     {
-        let seat = Seat::start_in(World::new(script), &Start::default().with_answers(answers));
+        let seat =
+            TerminalDriver::start_in(World::new(script), &Start::default().with_answers(answers));
         seat.prompts("hello");
         seat.wait_for_text("fn main");
         seat.wait_for_text(COMPOSER);
@@ -190,7 +194,7 @@ fn default_theme_uses_the_sixteen_colours() {
 
 #[test]
 fn settings_have_their_names_in_a_narrow_window() {
-    let seat = Seat::start_in(World::new("[]"), &Start::sized(40, 12));
+    let seat = TerminalDriver::start_in(World::new("[]"), &Start::sized(40, 12));
     seat.prompts("/settings");
     seat.wait_for_text("❯ Preferred editor");
 }
@@ -217,7 +221,7 @@ fn resize_within_an_answer_line_duplicates_nothing() {
     chunks.push(r#"{"text":"\nThe end."},{"finish":"STOP"}"#.to_owned());
     let script = format!(r#"[{{"chunks":[{}]}}]"#, chunks.join(","));
     for sizes in [[(60, 20), (120, 20)], [(70, 30), (110, 24)], [(100, 14), (50, 40)]] {
-        let seat = Seat::start_in(World::new(&script), &Start::sized(120, 20));
+        let seat = TerminalDriver::start_in(World::new(&script), &Start::sized(120, 20));
         seat.prompts("go");
         for part in 0..10 {
             seat.world.at_gate(&format!("part-{part}"));

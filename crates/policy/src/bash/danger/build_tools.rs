@@ -9,8 +9,8 @@ pub(super) fn runs_named_program(name: &str, command: &Command) -> bool {
         "go" => &["exec", "toolexec", "vettool"],
         "make" | "gmake" => {
             return has_letter(command, &['E'])
-                || words(command).any(|text| long_name(text) == Some("eval"))
-                || words(command).filter_map(assigned_name).any(|variable| {
+                || own_arguments(command).any(|text| long_name(text) == Some("eval"))
+                || own_arguments(command).filter_map(assigned_name).any(|variable| {
                     variable == ".SHELLFLAGS" || super::control_reason(variable).is_some()
                 });
         }
@@ -28,12 +28,12 @@ pub(super) fn runs_named_program(name: &str, command: &Command) -> bool {
         _ => return false,
     };
     // `go` takes long options with one dash, too.
-    words(command).filter_map(long_name).any(|name| options.contains(&name))
+    own_arguments(command).filter_map(long_name).any(|name| options.contains(&name))
         || matches!(name, "gradle" | "gradlew") && has_letter(command, &['I'])
 }
 
 /// The words before `--`, after which the arguments are another program's.
-fn words(command: &Command) -> impl Iterator<Item = &str> {
+fn own_arguments(command: &Command) -> impl Iterator<Item = &str> {
     words_before_dashes(command.arguments()).filter_map(|word| word.text.as_deref())
 }
 

@@ -2,7 +2,7 @@
 //! stored nowhere else. Deleting a single file is not listed, because undo restores it; force flags
 //! make no difference.
 
-use super::super::arguments::{has_letter, has_long_option, operands, texts};
+use super::super::arguments::{has_letter, has_long_option, literal_arguments, operands};
 use super::super::git::git_subcommand;
 use super::super::line::{Command, Word};
 use super::super::wrappers::starts_others;
@@ -67,16 +67,17 @@ pub fn destructive(command: &Command) -> Option<Destruction> {
             row(LossKind::Files, "it deletes more than one file", operands)
         }
         "rimraf" | "del-cli" | "premove"
-            if !texts(command).any(|text| matches!(text, "--help" | "-h" | "--version")) =>
+            if !literal_arguments(command)
+                .any(|text| matches!(text, "--help" | "-h" | "--version")) =>
         {
             row(LossKind::Files, "it deletes directories", operands(command, "", &[]))
         }
-        "find" | "gfind" if texts(command).any(|text| text == "-delete") => {
+        "find" | "gfind" if literal_arguments(command).any(|text| text == "-delete") => {
             row(LossKind::Files, "`find` deletes files", Vec::new())
         }
         "rsync"
             if has_long_option(command, "--delete", "--del")
-                || texts(command).any(|text| {
+                || literal_arguments(command).any(|text| {
                     text.starts_with("--delete") || text == "--remove-source-files"
                 }) =>
         {
@@ -91,7 +92,7 @@ pub fn destructive(command: &Command) -> Option<Destruction> {
         {
             row(LossKind::Files, "`zip` deletes the archived files", Vec::new())
         }
-        "dd" if texts(command).any(|text| text.starts_with("of=/dev/")) => {
+        "dd" if literal_arguments(command).any(|text| text.starts_with("of=/dev/")) => {
             row(LossKind::System, "`dd` overwrites a device", Vec::new())
         }
         "chmod" | "chown" | "chgrp"
@@ -108,10 +109,11 @@ pub fn destructive(command: &Command) -> Option<Destruction> {
                 top,
             )
         }
-        "svn" if texts(command).any(|text| matches!(text, "revert" | "cleanup")) => {
+        "svn" if literal_arguments(command).any(|text| matches!(text, "revert" | "cleanup")) => {
             row(LossKind::Files, "`svn` discards changes", Vec::new())
         }
-        "hg" if texts(command).any(|text| matches!(text, "revert" | "purge" | "strip"))
+        "hg" if literal_arguments(command)
+            .any(|text| matches!(text, "revert" | "purge" | "strip"))
             || has_letter(command, &['C'])
             || has_long_option(command, "--clean", "--cl") =>
         {
@@ -178,7 +180,7 @@ pub fn may_destroy(command: &Command) -> Option<Destruction> {
 /// does not know.
 fn deletes_by_force(command: &Command) -> bool {
     let mut letters = String::new();
-    for text in texts(command).take_while(|text| *text != "--") {
+    for text in literal_arguments(command).take_while(|text| *text != "--") {
         match text.strip_prefix('-') {
             Some("-recursive") => letters.push('r'),
             Some("-force") => letters.push('f'),
@@ -194,7 +196,7 @@ fn deletes_by_force(command: &Command) -> bool {
 
 /// Whether the first word is a git subcommand that other programs do not have.
 fn is_git_only(command: &Command) -> bool {
-    match texts(command).next() {
+    match literal_arguments(command).next() {
         Some("reset" | "checkout" | "stash" | "reflog") => true,
         // `$MAKE clean`
         Some("clean") => has_letter(command, &['f', 'd', 'x']),

@@ -1,6 +1,6 @@
 //! Programs that normally only read, and the arguments that make them write a file.
 
-use super::super::arguments::{has_letter, has_long_option, operands, texts};
+use super::super::arguments::{has_letter, has_long_option, literal_arguments, operands};
 use super::super::line::Command;
 
 /// Whether the arguments make the program, which normally only reads, write a file.
@@ -19,7 +19,8 @@ pub(super) fn writes(name: &str, command: &Command) -> bool {
         }
         "less" => {
             has_letter(command, &['o', 'O'])
-                || texts(command).any(|text| text.to_ascii_lowercase().starts_with("--log-file"))
+                || literal_arguments(command)
+                    .any(|text| text.to_ascii_lowercase().starts_with("--log-file"))
         }
         "file" => has_letter(command, &['C']) || has_long_option(command, "--compile", "--c"),
         "yq" => {

@@ -12,7 +12,7 @@ use super::{braces, printed_text};
 const SEPARATORS: &str = " \t\n";
 
 /// Returns the words that the shell produces from this word, as far as the line determines them.
-pub(super) fn words(word: &Word, variables: &Variables, depth: usize) -> Vec<Word> {
+pub(super) fn expand_word(word: &Word, variables: &Variables, depth: usize) -> Vec<Word> {
     let has_braces = word.glob && word.source.contains('{');
     if word.text.is_some() && !has_braces {
         return vec![word.clone()];

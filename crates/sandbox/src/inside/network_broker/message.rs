@@ -27,7 +27,7 @@ pub(super) const COUNTED: u64 = 64;
 impl SendmsgArguments {
     /// Reads the message described by the `struct msghdr` at `at`.
     pub(super) fn read(caller: &Caller, at: u64) -> Result<Self, Errno> {
-        let words = words(&caller.read(at, HEADER as usize)?);
+        let words = native_words(&caller.read(at, HEADER as usize)?);
         let [name, name_length, pieces, count, control, control_length, _] = words[..] else {
             return Err(Errno::FAULT);
         };
@@ -36,7 +36,7 @@ impl SendmsgArguments {
         let count = usize::try_from(count).ok().filter(|count| *count <= MAX_PIECES);
         let count = count.ok_or(Errno::MSGSIZE)?;
         let mut data = Vec::new();
-        for piece in self::words(&caller.read(pieces, count * 16)?).chunks_exact(2) {
+        for piece in self::native_words(&caller.read(pieces, count * 16)?).chunks_exact(2) {
             let &[base, length] = piece else { continue };
             let length = usize::try_from(length).unwrap_or(usize::MAX).min(MAX_LENGTH - data.len());
             data.extend(caller.read(base, length)?);
@@ -70,7 +70,7 @@ impl SendmsgArguments {
         let (mut ours, mut files) = (Vec::new(), Vec::new());
         let mut rest = self.control.as_slice();
         while let Some((head, _)) = rest.split_first_chunk::<HEAD>() {
-            let Some(&length) = words(head).first() else { break };
+            let Some(&length) = native_words(head).first() else { break };
             let length = usize::try_from(length).unwrap_or(0);
             let Some(sent) = rest.get(HEAD..length) else { return Err(Errno::INVAL) };
             let kind = head.get(8..).map(numbers).unwrap_or_default();
@@ -118,7 +118,7 @@ pub(super) fn read_address(
     }
 }
 
-fn words(bytes: &[u8]) -> Vec<u64> {
+fn native_words(bytes: &[u8]) -> Vec<u64> {
     bytes.as_chunks().0.iter().map(|word| u64::from_ne_bytes(*word)).collect()
 }
 

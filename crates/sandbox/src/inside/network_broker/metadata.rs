@@ -85,7 +85,7 @@ impl WritableFiles {
         let found = self.change(caller, notice)?;
         Some(found.and_then(|(file, change)| {
             self.check(&file)?;
-            change.make(proc, &file).map(|()| 0)
+            change.create(proc, &file).map(|()| 0)
         }))
     }
 
@@ -165,7 +165,7 @@ enum MetadataChange {
 }
 
 impl MetadataChange {
-    fn make(&self, proc: &OwnedFd, file: &OwnedFd) -> Result<(), Errno> {
+    fn create(&self, proc: &OwnedFd, file: &OwnedFd) -> Result<(), Errno> {
         /// The set-user-ID and set-group-ID bits, with which a file would run with the rights of
         /// its owner or group.
         const SET_ID: u32 = 0o6000;

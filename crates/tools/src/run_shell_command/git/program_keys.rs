@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::{is_first_wins, neutral};
+use super::{is_first_wins, push_override};
 
 /// Keys whose values git runs, with a sample name in place of the documentation's placeholder.
 const PROGRAMS: &[&str] = &[
@@ -82,7 +82,7 @@ const ALWAYS: &[&str] = &["core.fsmonitor", "core.hookspath"];
 fn is_covered(key: &str) -> bool {
     let key = key.to_ascii_lowercase();
     let (mut environment, mut pairs) = (Vec::new(), Vec::new());
-    neutral(&key, "!evil", Path::new("/"), &mut environment, &mut pairs);
+    push_override(&key, "!evil", Path::new("/"), &mut environment, &mut pairs);
     ALWAYS.contains(&key.as_str())
         || is_first_wins(&key)
         || pairs.iter().any(|(set, value)| *set == key && !value.contains("evil"))

@@ -62,14 +62,14 @@ pub(crate) fn reload(app: &mut App) {
 }
 
 /// Enables or disables an agent and saves the setting.
-pub(crate) fn switch(app: &mut App, name: &str, on: bool) {
+pub(crate) fn set_enabled(app: &mut App, name: &str, on: bool) {
     if name.is_empty() {
         return app.error("No agent given; `/agents` lists them.");
     }
     let Some(agents) = session_agents(app) else { return };
     let name = name.to_owned();
     app.effect(Effect::Run(Box::new(move || {
-        let report = agents.switch(&name, on).map(|(file, set)| {
+        let report = agents.set_enabled(&name, on).map(|(file, set)| {
             let word = if on { "is enabled" } else { "is disabled" };
             (format!("`{name}` {word} ({}).", file.display()), set)
         });

@@ -19,7 +19,7 @@ pub(crate) fn run(app: &mut App, arguments: &str) {
             let whose = scope_label(scope);
             app.info(match limit {
                 Some(limit) => {
-                    format!("The budget for {whose} is now {}.", kind.words(limit))
+                    format!("The budget for {whose} is now {}.", kind.format_amount(limit))
                 }
                 None => format!("Removed the {} limit for {whose}.", kind.as_str()),
             });
@@ -33,7 +33,7 @@ fn show(app: &mut App, uses: &[BudgetUse]) {
     for scope in [BudgetScope::Session, BudgetScope::Prompt] {
         rows.push(Line::styled(heading(scope), app.theme.accent.bold()));
         for entry in uses.iter().filter(|entry| entry.scope == scope) {
-            let used = entry.kind.words(entry.used);
+            let used = entry.kind.format_amount(entry.used);
             let row = Line::styled(format!("  {:<8}", entry.kind.as_str()), app.theme.secondary);
             rows.push(match entry.limit {
                 Some(limit) => {
@@ -42,7 +42,7 @@ fn show(app: &mut App, uses: &[BudgetUse]) {
                         used if used >= limit * 0.8 => app.theme.warning,
                         _ => app.theme.text,
                     };
-                    row.with_span(format!("{used} of {}", entry.kind.words(limit)), style)
+                    row.with_span(format!("{used} of {}", entry.kind.format_amount(limit)), style)
                 }
                 None => {
                     row.with_span(used, app.theme.text).with_span("  no limit", app.theme.secondary)

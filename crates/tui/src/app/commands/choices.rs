@@ -104,7 +104,7 @@ pub(crate) fn set_trust(app: &mut App, id: &str) {
 }
 
 pub(crate) fn theme_dialog(app: &mut App) {
-    if theme::is_without_colour() {
+    if theme::is_colorless() {
         return app.error("Themes are not available because NO_COLOR is set.");
     }
     app.settings_view.reset_scope();
@@ -130,7 +130,7 @@ pub(crate) fn theme_dialog(app: &mut App) {
 
 /// `/theme NAME`, or the path of a theme file.
 pub(crate) fn use_theme(app: &mut App, name: &str) {
-    if theme::is_without_colour() {
+    if theme::is_colorless() {
         return app.error("Themes are not available because NO_COLOR is set.");
     }
     let names = theme::names(&app.settings.custom_themes);

@@ -1,7 +1,7 @@
 //! Feeds the completion list next to the composer and routes its keys.
 
+pub(crate) mod argument_hints;
 pub(crate) mod names;
-pub(crate) mod words;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -150,7 +150,7 @@ pub(crate) fn set_commands(app: &mut App) {
         accept.completer = Some(names::complete_names(names.collect()));
     }
     names::add_names(app, &mut commands);
-    words::add_words(app, &mut commands);
+    argument_hints::add_words(app, &mut commands);
     app.completion.set_commands(commands);
     // The text being typed may be one of them.
     update(app);

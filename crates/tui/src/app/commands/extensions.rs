@@ -40,10 +40,10 @@ pub(crate) fn run(app: &mut App, command: SlashCommand, arguments: &str) {
         }
         (SlashCommand::ExtensionsUninstall, [name, ..]) => uninstall(app, name),
         (SlashCommand::ExtensionsEnable, [name, scope @ ..]) => {
-            switch(app, name, true, scope);
+            set_enabled(app, name, true, scope);
         }
         (SlashCommand::ExtensionsDisable, [name, scope @ ..]) => {
-            switch(app, name, false, scope);
+            set_enabled(app, name, false, scope);
         }
         (SlashCommand::ExtensionsConfig, [name, setting @ ..]) => {
             configure(app, name, setting.first().copied());
@@ -283,7 +283,7 @@ fn uninstall(app: &mut App, name: &str) {
     );
 }
 
-fn switch(app: &mut App, name: &str, on: bool, scope: &[&str]) {
+fn set_enabled(app: &mut App, name: &str, on: bool, scope: &[&str]) {
     let name = name.to_owned();
     let has = |word: &str| scope.iter().any(|it| it.to_ascii_lowercase().ends_with(word));
     let scope = match (has("workspace"), on) {
@@ -376,7 +376,7 @@ pub(crate) fn value_typed(app: &mut App, extension: &str, variable: &str, value:
 /// Applies automatic extension updates that ask for no additional permissions. Runs once, when
 /// the first session is open.
 pub(crate) fn update_automatically(app: &mut App) {
-    if app.extensions.record_update_check() {
+    if app.extensions.take_update_check() {
         return;
     }
     let Some(launch) = app.launch.clone() else { return };

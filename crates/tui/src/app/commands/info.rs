@@ -274,7 +274,7 @@ pub(crate) fn memory(app: &mut App, whole: bool) {
         for file in files {
             let origin = format!(
                 " ({}, about {} tokens)",
-                file.tier.words(),
+                file.tier.describe(),
                 crate::status_line::count(file.tokens)
             );
             let path = file.path.display().to_string();

@@ -105,7 +105,7 @@ pub(crate) fn reload(app: &mut App) {
     );
 }
 
-pub(crate) fn switch(app: &mut App, arguments: &str, on: bool) {
+pub(crate) fn set_enabled(app: &mut App, arguments: &str, on: bool) {
     let words: Vec<&str> = arguments.split_whitespace().collect();
     let session = words.contains(&"--session");
     let names: Vec<&str> = words.into_iter().filter(|word| *word != "--session").collect();
@@ -116,7 +116,7 @@ pub(crate) fn switch(app: &mut App, arguments: &str, on: bool) {
     let name = (*name).to_owned();
     with_servers(
         app,
-        move |view| view.switch(&name, on, session),
+        move |view| view.set_enabled(&name, on, session),
         move |app, done| match done {
             Ok(name) => {
                 let until = if session { "for this session" } else { "for all sessions" };

@@ -62,7 +62,7 @@ pub(crate) fn handle_choice(app: &mut App, id: &str) {
         _ => {
             app.dialogs.close();
             // The tour starts by itself.
-            app.prompt_queue.hold(TOUR.to_owned());
+            app.prompt_queue.enqueue(TOUR.to_owned());
             return app.effect(Effect::Reopen(
                 Box::new(|options| {
                     options.model = Some("script:tour".to_owned());

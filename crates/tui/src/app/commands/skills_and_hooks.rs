@@ -147,7 +147,10 @@ pub(crate) fn switch_skill(app: &mut App, name: &str, on: bool) {
     let name = name.to_owned();
     app.ask(
         move |launch| {
-            launch.skill_library().switch(&name, on, SettingScope::User).map(|file| (name, file))
+            launch
+                .skill_library()
+                .set_enabled(&name, on, SettingScope::User)
+                .map(|file| (name, file))
         },
         move |app, done| match done {
             Ok((name, _)) => {
@@ -323,7 +326,7 @@ pub(crate) fn hook_chosen(app: &mut App, title: &str) {
                 return Err(Failure::new(FailureKind::Input, message.to_owned()));
             }
             let on = hooks.iter().any(|hook| hook.title == title && !hook.enabled);
-            launch.hook_library().switch(&title, on, SettingScope::User).map(drop)
+            launch.hook_library().set_enabled(&title, on, SettingScope::User).map(drop)
         },
         |app, done| match done {
             Ok(()) => {
@@ -359,7 +362,7 @@ pub(crate) fn switch_hooks(app: &mut App, name: Option<&str>, on: bool) {
                     None => hook.enabled != on,
                 };
                 if is_meant && !switched.contains(&hook.title) {
-                    launch.hook_library().switch(&hook.title, on, SettingScope::User)?;
+                    launch.hook_library().set_enabled(&hook.title, on, SettingScope::User)?;
                     switched.push(hook.title);
                 }
             }

@@ -208,10 +208,10 @@ impl QuestionDialog {
         rows: impl FnOnce() -> Vec<Line>,
     ) -> Vec<Line> {
         let mut cache = self.rendered_body.borrow_mut();
-        let is_coloured = is_loaded();
+        let is_colored = is_loaded();
         let fits = cache.width == width && cache.theme == theme.name && !cache.rows.is_empty();
-        if !fits || cache.is_coloured != is_coloured {
-            *cache = RenderedBody { width, theme: theme.name.clone(), is_coloured, rows: rows() };
+        if !fits || cache.is_colored != is_colored {
+            *cache = RenderedBody { width, theme: theme.name.clone(), is_colored, rows: rows() };
         }
         cache.rows.clone()
     }

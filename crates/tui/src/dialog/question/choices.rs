@@ -98,7 +98,7 @@ impl QuestionDialog {
     /// Returns the whole rule that an answer would save, if its label does not say it already.
     pub(super) fn rule_detail(&self, choice: Choice) -> Option<String> {
         let rule = self.selected_rule().filter(|_| choice.saves_rule())?;
-        let words = rule_text::words(rule);
+        let words = rule_text::describe(rule);
         let words = match self.runs_unnamed_programs(rule) {
             true => format!("{words}; the other commands need no rule"),
             false => words,

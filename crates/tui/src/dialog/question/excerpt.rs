@@ -78,7 +78,7 @@ mod tests {
         Body { rows, important: important.to_vec() }
     }
 
-    fn texts(body: &Body, room: usize) -> Vec<String> {
+    fn rows_as_text(body: &Body, room: usize) -> Vec<String> {
         let excerpt = excerpt(body, 0, room, &Theme::default());
         excerpt.map_or_else(Vec::new, |excerpt| {
             excerpt.rows.iter().map(|row| row.text().trim().to_owned()).collect()
@@ -88,12 +88,15 @@ mod tests {
     #[test]
     fn important_rows_are_in_view_with_their_neighbors() {
         let body = body(40, &[37]);
-        assert_eq!(texts(&body, 2), ["… 37 rows", "37"]);
-        assert_eq!(texts(&body, 3), ["0", "… 36 rows", "37"]);
-        assert_eq!(texts(&body, 7), ["0", "1", "2", "… 33 rows", "36", "37", "38"]);
-        assert!(texts(&body, 38).is_empty(), "all of it is in view without an excerpt");
+        assert_eq!(rows_as_text(&body, 2), ["… 37 rows", "37"]);
+        assert_eq!(rows_as_text(&body, 3), ["0", "… 36 rows", "37"]);
+        assert_eq!(rows_as_text(&body, 7), ["0", "1", "2", "… 33 rows", "36", "37", "38"]);
+        assert!(rows_as_text(&body, 38).is_empty(), "all of it is in view without an excerpt");
         for room in 2..38 {
-            assert!(texts(&body, room).len() <= room && texts(&body, room).contains(&"37".into()));
+            assert!(
+                rows_as_text(&body, room).len() <= room
+                    && rows_as_text(&body, room).contains(&"37".into())
+            );
         }
     }
 
@@ -101,7 +104,7 @@ mod tests {
     fn several_important_rows_share_the_space() {
         let body = body(100, &[20, 50, 51, 90]);
         assert_eq!(
-            texts(&body, 8),
+            rows_as_text(&body, 8),
             ["0", "… 19 rows", "20", "… 29 rows", "50", "51", "… 38 rows", "90"]
         );
     }

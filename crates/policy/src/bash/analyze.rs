@@ -25,7 +25,7 @@ const MAX_COUNT: usize = 64;
 /// used syntax, or on a change of how the shell parses its input.
 ///
 /// Two parsers must agree: one that follows bash character by character, and the published grammar.
-pub fn analyse(text: &str) -> ShellLine {
+pub fn analyze(text: &str) -> ShellLine {
     let mut analysis = Analysis::default();
     analysis.text(text, &AnalysisContext::default());
     if let Some(name) = analysis.values.evaluated_text() {

@@ -6,16 +6,16 @@ use rustix::process::{Pid, Signal, kill_process};
 use testkit::pty::{Key, ProgramExit};
 
 use super::answers::sleepers;
-use super::seat::{COMPOSER, Seat, Start};
+use super::terminal_driver::{COMPOSER, Start, TerminalDriver};
 use crate::support::{PROGRAM, World, wait_until};
 
 const BUSY: &str = r#"[{"calls":[{"name":"run_shell_command","args":{"command":"echo started; sleep 63"}}]},{"text":"over"}]"#;
 
 /// Starts the program from a shell, so that another process owns the terminal afterwards.
-fn start_in_shell(script: &str, line: &str) -> Seat {
+fn start_in_shell(script: &str, line: &str) -> TerminalDriver {
     let world = World::new(script);
     let start = Start::default();
-    Seat::running(
+    TerminalDriver::running(
         world,
         Path::new("/bin/bash"),
         &["--norc", "-c", line, "bash", PROGRAM, "--yolo"],
@@ -24,7 +24,7 @@ fn start_in_shell(script: &str, line: &str) -> Seat {
 }
 
 /// Checks that all terminal modes are restored.
-fn assert_sane(seat: &Seat) {
+fn assert_sane(seat: &TerminalDriver) {
     seat.terminal.with_emulator(|emulator| {
         let modes: Vec<u16> = emulator.modes().iter().copied().collect();
         assert_eq!(modes, [7, 25], "modes left on");
@@ -39,7 +39,7 @@ fn assert_sane(seat: &Seat) {
     }
 }
 
-fn pid(seat: &Seat) -> Pid {
+fn pid(seat: &TerminalDriver) -> Pid {
     Pid::from_raw(i32::try_from(seat.terminal.pid().expect("a process")).expect("small"))
         .expect("a process")
 }
@@ -74,10 +74,15 @@ fn signal_ends_commands_and_restores_the_terminal() {
     let signals =
         [(Signal::TERM, 143), (Signal::HUP, 129), (Signal::QUIT, 131), (Signal::USR1, 138)];
     for (signal, code) in signals {
-        let seat = Seat::start_in(World::new(BUSY), &Start::default().arguments(&["--yolo"]));
+        let seat =
+            TerminalDriver::start_in(World::new(BUSY), &Start::default().arguments(&["--yolo"]));
         let before = {
-            let fresh =
-                Seat::running(World::new("[]"), Path::new("/bin/cat"), &[], &Start::default());
+            let fresh = TerminalDriver::running(
+                World::new("[]"),
+                Path::new("/bin/cat"),
+                &[],
+                &Start::default(),
+            );
             fresh.terminal.line_discipline()
         };
         seat.prompts("go");
@@ -96,7 +101,7 @@ fn signal_ends_commands_and_restores_the_terminal() {
 fn tool_result_is_saved_when_the_program_exits() {
     let script = r#"[{"chunks":[{"text":"half of it\n\nand "},{"gate":"never"},{"text":"more"},{"finish":"STOP"}]}]"#;
     for quits in [true, false] {
-        let seat = Seat::start_in(World::new(script), &Start::default());
+        let seat = TerminalDriver::start_in(World::new(script), &Start::default());
         seat.prompts("go");
         seat.wait_for_text("half of it");
         match quits {
@@ -120,8 +125,12 @@ fn closed_terminal_ends_the_program_and_its_commands() {
     // `script` holds the other end of the terminal, which closes when it is killed.
     let line = format!("{PROGRAM} --yolo");
     let words = ["-q", "-e", "-c", &line, "/dev/null"];
-    let seat =
-        Seat::running(World::new(BUSY), Path::new("/usr/bin/script"), &words, &Start::default());
+    let seat = TerminalDriver::running(
+        World::new(BUSY),
+        Path::new("/usr/bin/script"),
+        &words,
+        &Start::default(),
+    );
     seat.wait_for_text(COMPOSER);
     seat.prompts("go");
     seat.wait_for_text("started");
@@ -131,7 +140,7 @@ fn closed_terminal_ends_the_program_and_its_commands() {
 }
 
 /// Returns the number of processes in the project of the seat.
-fn in_project(seat: &Seat) -> usize {
+fn in_project(seat: &TerminalDriver) -> usize {
     let project = seat.world.home.project();
     let processes = std::fs::read_dir("/proc").expect("/proc").flatten();
     let places = processes.filter_map(|entry| std::fs::read_link(entry.path().join("cwd")).ok());
@@ -167,7 +176,7 @@ fn suspended_program_continues_after_resume() {
 #[test]
 fn exit_message_fits_a_narrow_window_and_the_title_is_restored() {
     let world = World::new(r#"[{"text":"An answer."}]"#);
-    let seat = Seat::start_in(world, &Start::sized(44, 30));
+    let seat = TerminalDriver::start_in(world, &Start::sized(44, 30));
     seat.prompts("hello");
     seat.wait_for_text("An answer.");
     seat.is_idle();
@@ -189,12 +198,21 @@ fn exit_message_fits_a_narrow_window_and_the_title_is_restored() {
 #[test]
 fn ctrl_c_at_a_hidden_prompt_restores_the_terminal() {
     let before = {
-        let fresh = Seat::running(World::new("[]"), Path::new("/bin/cat"), &[], &Start::default());
+        let fresh = TerminalDriver::running(
+            World::new("[]"),
+            Path::new("/bin/cat"),
+            &[],
+            &Start::default(),
+        );
         fresh.terminal.line_discipline()
     };
     let start = Start::default();
-    let seat =
-        Seat::running(World::new("[]"), Path::new(PROGRAM), &["auth", "add", "openai"], &start);
+    let seat = TerminalDriver::running(
+        World::new("[]"),
+        Path::new(PROGRAM),
+        &["auth", "add", "openai"],
+        &start,
+    );
     seat.wait_for_text("API key for openai");
     wait_until("hidden input", || seat.terminal.line_discipline() != before);
     seat.terminal.send(b"\x03").expect("Ctrl-C");

@@ -2,7 +2,7 @@
 
 use toml::de::{DeTable, DeValue};
 
-use super::markdown_form::outer_commas;
+use super::markdown_format::outer_commas;
 use super::{CommandArgument, CommandParseError, ParsedCommand};
 
 /// Maximum number of arguments of one command.

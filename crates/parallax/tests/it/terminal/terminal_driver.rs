@@ -51,12 +51,12 @@ impl<'a> Start<'a> {
 }
 
 /// The program in a terminal.
-pub struct Seat {
+pub struct TerminalDriver {
     pub terminal: Terminal,
     pub world: World,
 }
 
-impl Seat {
+impl TerminalDriver {
     /// Starts it with a script and waits for the composer.
     pub fn ready(script: &str) -> Self {
         Self::start_in(World::new(script), &Start::default())

@@ -77,8 +77,8 @@ impl ExtensionTest {
         Ok(Self {
             prompt,
             responses,
-            expect: texts(&object, "expect")?,
-            unexpected: texts(&object, "absent")?,
+            expect: string_list(&object, "expect")?,
+            unexpected: string_list(&object, "absent")?,
             mode,
             files: files.collect::<Result<_, String>>()?,
             settings: pairs(&object, "settings")?,
@@ -103,7 +103,7 @@ fn below(folder: &Path, name: &str) -> Result<PathBuf, String> {
     }
 }
 
-fn texts(object: &Object, key: &str) -> Result<Vec<String>, String> {
+fn string_list(object: &Object, key: &str) -> Result<Vec<String>, String> {
     let to_error = || format!("`{key}` must be a list of strings");
     match object.get(key) {
         None => Ok(Vec::new()),

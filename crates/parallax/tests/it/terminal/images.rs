@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use testkit::pty::{Answers, Key};
 
-use super::seat::{COMPOSER, Seat, Start};
+use super::terminal_driver::{COMPOSER, Start, TerminalDriver};
 use crate::support::World;
 
 /// A red image of 20×40 pixels.
@@ -44,7 +44,7 @@ fn images_and_drafts_of_an_encrypted_session_are_not_written_to_disk() {
     let start = Start::sized(100, 24).with_variable("PATH", &path).with_variable("DISPLAY", ":9");
     let start = start.with_variable("XDG_RUNTIME_DIR", &memory).without_variable("WAYLAND_DISPLAY");
     let start = start.with_variable("VISUAL", &editor).with_variable("EDITOR", &editor);
-    let seat = Seat::start_in(world, &start);
+    let seat = TerminalDriver::start_in(world, &start);
     seat.press(Key::Ctrl('v'));
     seat.wait_for_text("[Image");
     seat.type_text("what is");
@@ -65,7 +65,7 @@ fn images_and_drafts_of_an_encrypted_session_are_not_written_to_disk() {
 }
 
 /// Returns the files sent with the kitty protocol.
-fn sent(seat: &Seat) -> Vec<Vec<u8>> {
+fn sent(seat: &TerminalDriver) -> Vec<Vec<u8>> {
     let output = String::from_utf8_lossy(&seat.terminal.output_since(0)).into_owned();
     let sequences = output.split("\x1b_G").skip(1).map(|rest| rest.split_once("\x1b\\").unwrap().0);
     let shown = sequences.filter(|sequence| sequence.starts_with("a=T,"));
@@ -73,7 +73,7 @@ fn sent(seat: &Seat) -> Vec<Vec<u8>> {
 }
 
 /// Returns the rows that describe images.
-fn image_rows(seat: &Seat) -> Vec<String> {
+fn image_rows(seat: &TerminalDriver) -> Vec<String> {
     let lines = seat.lines();
     let report = lines.iter().map(|line| line.trim()).filter(|line| line.contains(HEAD));
     report.map(str::to_owned).collect()
@@ -89,7 +89,7 @@ fn images_are_drawn_once_in_place() {
             {"parts":[{"text":"Drawn."},{"inlineData":{"mimeType":"image/png","data":"RED"}}]},
             {"finish":"STOP"}]}]"#;
     let start = Start::sized(100, 40);
-    let seat = Seat::start_in(create_world(script, "kitty"), &start);
+    let seat = TerminalDriver::start_in(create_world(script, "kitty"), &start);
     seat.type_text("look at @shot.png now");
     seat.wait_for_text("now");
     seat.press(Key::Enter);
@@ -116,7 +116,7 @@ fn images_are_drawn_once_in_place() {
     seat.prompts("/quit");
     seat.ends();
     let world = World::in_home(seat.world.home, "[]");
-    let seat = Seat::start_in(world, &start.arguments(&["--resume", "latest"]));
+    let seat = TerminalDriver::start_in(world, &start.arguments(&["--resume", "latest"]));
     seat.wait_until_stable();
     assert_eq!(image_rows(&seat), expected, "{:#?}", seat.lines());
     assert_eq!(sent(&seat), pictures);
@@ -130,7 +130,7 @@ fn unsupported_image_is_shown_as_a_row() {
         ("kitty", &["--screen-reader"], format!("Picture: shot.png · {HEAD}")),
     ] {
         let start = Start::sized(100, 40).arguments(arguments).with_answers(Answers::basic());
-        let seat = Seat::start_in(create_world(r#"[{"text":"Seen."}]"#, setting), &start);
+        let seat = TerminalDriver::start_in(create_world(r#"[{"text":"Seen."}]"#, setting), &start);
         seat.type_text("look at @shot.png now");
         seat.wait_for_text("now");
         seat.press(Key::Enter);
@@ -145,7 +145,7 @@ fn damaged_image_is_reported_and_blocks_nothing() {
     let world = create_world(r#"[{"text":"Seen."}]"#, "sixel");
     let cut = &STANDARD.decode(RED).expect("base64")[..60];
     std::fs::write(world.home.project().join("shot.png"), cut).expect("a picture");
-    let seat = Seat::start_in(world, &Start::sized(100, 40));
+    let seat = TerminalDriver::start_in(world, &Start::sized(100, 40));
     seat.type_text("look at @shot.png now");
     seat.wait_for_text("now");
     seat.press(Key::Enter);
