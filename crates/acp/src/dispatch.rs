@@ -298,7 +298,7 @@ impl AcpDispatcher {
         let files = Arc::new(ClientFiles::new(self.connection.clone()));
         let additional = rpc::list(params, "additionalDirectories")?;
         let additional = additional.iter().map(|path| {
-            let message = "an entry of `additionalDirectories` is not a text";
+            let message = "an entry of `additionalDirectories` is not a string";
             path.as_str().map(PathBuf::from).ok_or_else(|| RpcError::invalid_params(message))
         });
         let additional = additional.collect::<Result<Vec<PathBuf>, RpcError>>()?;
@@ -306,7 +306,7 @@ impl AcpDispatcher {
         // Those that are still being opened count as well.
         if !is_open && self.sessions().len() + self.opening.len() >= MAX_SESSIONS {
             let message = format!(
-                "{MAX_SESSIONS} sessions are open, and no more are possible: close one with \
+                "the limit of {MAX_SESSIONS} open sessions is reached: close one with \
                  `session/close`"
             );
             return Err(RpcError::internal(message));

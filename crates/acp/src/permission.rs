@@ -25,7 +25,7 @@ const ALWAYS: &[(ApprovalResponse, &str, &str)] = &[
         "proceed_always_tool",
         "Allow this tool for this session",
     ),
-    (ApprovalResponse::ProceedAlwaysAndSave, "proceed_always_and_save", "Allow always"),
+    (ApprovalResponse::ProceedAlwaysAndSave, "proceed_always_and_save", "Always allow"),
 ];
 
 /// Returns the parameters of a permission request.

@@ -605,13 +605,13 @@ pub static TABLE: &[CommandSpec] = &[
     plain(
         "restore",
         SlashCommand::Restore,
-        "Restore files to before a change and review the change again",
+        "Restore files to their state before a change and review it again",
     )
     .with_arguments("[NAME]")
     .headless("/restore [list]")
     .editors(&[
         ("restore list", "List the changes that can be restored", ""),
-        ("restore", "Restore files to before a change", "NAME"),
+        ("restore", "Restore files to their state before a change", "NAME"),
     ]),
     plain("resume", SlashCommand::Chat, "Browse, save, and share conversations")
         .with_subcommands(CHATS),

@@ -121,7 +121,7 @@ fn back_up(file: &Path) -> io::Result<PathBuf> {
             Err(error) => return Err(error),
         }
     }
-    Err(io::Error::other("there are already a thousand copies of it"))
+    Err(io::Error::other("too many backup copies of it exist; delete some"))
 }
 
 #[cfg(test)]

@@ -40,7 +40,7 @@ fn program(environment: &Environment, name: &str) -> DoctorCheck {
     };
     let display_path = executable.display();
     match find_in_path(environment, name) {
-        None => check(CheckStatus::Info, format!("{display_path}; `{name}` is not in `PATH`")),
+        None => check(CheckStatus::Info, format!("{display_path}; `{name}` is not on `PATH`")),
         Some(first)
             if real(&first) == real(&executable)
                 || is_launcher(&real(&first), &real(&executable)) =>
@@ -53,12 +53,12 @@ fn program(environment: &Environment, name: &str) -> DoctorCheck {
             // A link with another name may have started this program.
             check(CheckStatus::Warning, detail).with_fix(match folder.join(name).exists() {
                 true => format!(
-                    "Put {} before {} in `PATH`, or remove the other program.",
+                    "Put {} before {} on `PATH`, or remove the other program.",
                     folder.display(),
                     first.parent().unwrap_or(&first).display()
                 ),
                 false => format!(
-                    "Remove {}, or link `{name}` to {display_path} in a directory before it in `PATH`.",
+                    "Remove {}, or link `{name}` to {display_path} in a directory before it on `PATH`.",
                     first.display()
                 ),
             })
@@ -176,10 +176,10 @@ fn shell(environment: &Environment) -> DoctorCheck {
     let check = |status, detail: String| DoctorCheck::new("shell", status, "Shell", detail);
     let git = match found("git") {
         Some(git) => format!("git: {}", git.display()),
-        None => "git is not in `PATH`".to_owned(),
+        None => "git is not on `PATH`".to_owned(),
     };
     match found("bash").or_else(|| found("sh")) {
-        None => check(CheckStatus::Error, "neither `bash` nor `sh` is in `PATH`".to_owned())
+        None => check(CheckStatus::Error, "neither `bash` nor `sh` is on `PATH`".to_owned())
             .with_fix("Install bash: the agent cannot run commands."),
         Some(shell) if found("git").is_none() => {
             check(CheckStatus::Warning, format!("{}; {git}", shell.display()))

@@ -247,7 +247,7 @@ async fn service(launch: &SessionConfig, base: &Url) -> (Vec<DoctorCheck>, bool)
         Ok(Ok(client)) => client,
         Ok(Err(error)) => {
             let failed = check("tls", CheckStatus::Error, "Service", error.to_string()).with_fix(
-                "Install the certificates of authorities (package `ca-certificates`), or set \
+                "Install CA certificates (package `ca-certificates`), or set \
                  `SSL_CERT_FILE` to a file with them in PEM form.",
             );
             return (vec![failed], false);
@@ -369,7 +369,7 @@ async fn check_key(launch: &SessionConfig) -> DoctorCheck {
     match result {
         Ok(KeyCheck::Accepted) => of(CheckStatus::Ok, "the service accepts it".to_owned()),
         Ok(KeyCheck::OutOfQuota) => {
-            of(CheckStatus::Warning, "the service knows it, but its quota is exhausted".to_owned())
+            of(CheckStatus::Warning, "the key is valid, but its quota is exhausted".to_owned())
                 .with_fix("Wait until the quota is renewed, or enable billing for the key.")
         }
         Ok(KeyCheck::Unsupported(status)) => of(
@@ -401,7 +401,7 @@ async fn check_key(launch: &SessionConfig) -> DoctorCheck {
         // Only another URL or another account helps.
         Err(failure) if is_refusal(failure.status) => {
             check("key", CheckStatus::Error, "Key", failure.message).with_fix(
-                "Correct the base URL, or use an account and a place that the service accepts.",
+                "Correct the base URL, or use an account and a region that the service supports.",
             )
         }
         Err(failure) => check("key", CheckStatus::Warning, "Key", failure.message)

@@ -241,7 +241,7 @@ fn sandbox(launch: &SessionConfig) -> DoctorCheck {
             let program = engine.program();
             return check(
                 CheckStatus::Error,
-                format!("it requires `{program}`, which is not in `PATH`"),
+                format!("it requires `{program}`, which is not on `PATH`"),
             )
             .with_fix(format!(
                 "Install {program}, or choose another sandbox with `tools.sandbox` (in \

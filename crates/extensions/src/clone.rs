@@ -70,7 +70,8 @@ pub(crate) fn clone(
         |arguments: &[&str], time: Duration| run(arguments, &repository, address, options, time);
     let failed =
         |what: &str| format!("{what} of `{address}` failed: run `git clone {address}` to see why");
-    git(&["init", "--quiet"], LOOK).ok_or("failed to start git: install it")?;
+    git(&["init", "--quiet"], LOOK)
+        .ok_or("failed to start git: check that it is installed and on `PATH`")?;
     let requested = reference.unwrap_or("HEAD");
     git(&["fetch", "--quiet", "--depth", "1", "--no-tags", "--", address, requested], TIME)
         .ok_or_else(|| match reference {

@@ -297,7 +297,7 @@ fn rules(folder: &Path, review: &mut Review) -> Result<(), String> {
         for problem in lint(&RuleFile { tier: Tier::Extension, path, text }, None) {
             // In an installed extension such a rule is ignored; here it prevents the installation.
             for (part, reason) in [
-                ("cannot allow", "extensions cannot allow anything"),
+                ("cannot allow", "extension rules cannot allow tool calls"),
                 ("mode `yolo`", "extension rules do not apply in `yolo` mode"),
             ] {
                 if problem.message.contains(part) {
@@ -493,7 +493,7 @@ mod tests {
                         "[[rule]]\ntoolName = \"glob\"\ndecision = \"allow\"\npriority = 5\n".to_owned(),
                     ),
                 ],
-                "extensions cannot allow",
+                "extension rules cannot allow",
             ),
             (
                 vec![

@@ -100,7 +100,7 @@ pub(crate) fn remove_stale(home: &Path) {
             None => age > LEFT,
         };
         if is_stale && let Err(error) = parallax_files::remove_tree(&path) {
-            tracing::debug!(%error, %name, "failed to remove the remains of an installation");
+            tracing::debug!(%error, %name, "failed to remove leftover files of an installation");
         }
     }
 }

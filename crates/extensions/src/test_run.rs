@@ -116,7 +116,7 @@ fn string_list(object: &Object, key: &str) -> Result<Vec<String>, String> {
 }
 
 fn pairs(object: &Object, key: &str) -> Result<Vec<(String, String)>, String> {
-    let to_error = || format!("`{key}` must be an object of strings");
+    let to_error = || format!("`{key}` must be an object with string values");
     match object.get(key) {
         None => Ok(Vec::new()),
         Some(Value::Object(items)) => {

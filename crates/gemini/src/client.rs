@@ -269,7 +269,7 @@ impl Gemini {
             let call = self.model.call(request, ResponseMode::Whole);
             match (call.collect(&cancel).await, replacement, retry_request) {
                 (Err(ModelError::ModelNotFound { .. }), Some(other), Some(mut retry_request)) => {
-                    tracing::info!(%model, %other, "the model does not exist, another one is used");
+                    tracing::info!(%model, %other, "the model does not exist; using another one");
                     self.lock_missing().push(model);
                     retry_request.model = other;
                     request = retry_request;

@@ -78,7 +78,10 @@ impl HookResult {
             let title = format!("the hook `{}` ", sanitize(hook.title(), 200));
             let reason = match reason.strip_prefix(&title) {
                 Some("denied it") => {
-                    format!("it denied this, which has no effect at `{}`", hook.event.as_str())
+                    format!(
+                        "it returned a denial, which has no effect for `{}` events",
+                        hook.event.as_str()
+                    )
                 }
                 Some(rest) => format!("it {rest}"),
                 None => reason,
@@ -492,7 +495,7 @@ pub(crate) mod tests {
         }
         for (output, expected) in [
             (end(2, "", ""), "it exited with code 2"),
-            (end(0, r#"{"decision":"deny"}"#, ""), "no effect at `BeforeToolSelection`"),
+            (end(0, r#"{"decision":"deny"}"#, ""), "no effect for `BeforeToolSelection` events"),
         ] {
             let output = interpret(&guard, &output);
             assert_eq!((output.decision, &output.stop), (None, &None));

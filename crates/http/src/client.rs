@@ -28,9 +28,9 @@ pub enum HttpError {
         /// The reason.
         reason: String,
     },
-    /// The system has no certificates of authorities, as in an empty container.
+    /// The system has no CA certificates, as in an empty container.
     #[error(
-        "this system has no certificates of authorities: install them (package \
+        "this system has no CA certificates: install them (package \
          `ca-certificates`), or set `SSL_CERT_FILE` to a file with them in PEM form"
     )]
     NoAuthorities,

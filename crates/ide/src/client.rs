@@ -200,7 +200,7 @@ impl CompanionClient {
             match tokio::time::timeout(SECOND_CONNECTION_TIME, second).await {
                 Ok(Ok(second)) => return second.close_diff(path, limit).await,
                 Ok(Err(error)) => tracing::debug!(%error, "cannot connect to the companion again"),
-                Err(_) => tracing::debug!("the companion accepts no second connection in time"),
+                Err(_) => tracing::debug!("timed out connecting to the companion again"),
             }
         }
         self.close_diff(path, limit).await

@@ -75,7 +75,7 @@ impl Cache {
         let reason = catalog.err().unwrap_or_default().to_owned();
         let entry = CacheEntry { form: FORM, saved: now(), catalog: catalog.ok().cloned(), reason };
         if let Err(error) = files::write(&self.path(key), &entry) {
-            tracing::debug!(%error, "failed to cache the offers of an MCP server");
+            tracing::debug!(%error, "failed to cache the tools, prompts, and resources of an MCP server");
         }
     }
 

@@ -105,9 +105,11 @@ impl ErrorResponse {
                 class,
                 message: match model {
                     Some(model) => {
-                        format!("the service is not available for `{model}` now ({description})")
+                        format!(
+                            "the service is currently unavailable for `{model}` ({description})"
+                        )
                     }
-                    None => format!("the service is not available now ({description})"),
+                    None => format!("the service is currently unavailable ({description})"),
                 },
             },
             ErrorClass::Quota { daily, retry_after } => {
@@ -132,8 +134,8 @@ impl ErrorResponse {
                 Some(model) => ModelError::ModelNotFound {
                     model: model.to_owned(),
                     message: format!(
-                        "the service does not know the model `{model}` ({description}); choose \
-                         another with `--model`, and check the base URL if one is set"
+                        "unknown model `{model}` ({description}); choose another \
+                         with `--model`, and check the base URL if one is set"
                     ),
                 },
                 None => ModelError::BadRequest {

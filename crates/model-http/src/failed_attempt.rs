@@ -117,7 +117,7 @@ impl FailureClassifier<'_> {
             class,
             message: format!(
                 "cannot reach the model service at {}, or it does not respond ({message}); \
-                 `parallax doctor` checks the way to it",
+                 run `parallax doctor` to check the connection",
                 self.host()
             ),
         };

@@ -306,7 +306,7 @@ impl Providers {
                 return Err(ProviderError {
                     entry: String::new(),
                     field: None,
-                    problem: "it must be an object of entries by name".to_owned(),
+                    problem: "it must be an object that maps names to entries".to_owned(),
                 });
             }
         };
@@ -570,7 +570,7 @@ mod tests {
             (json!({"gemini": {"wire": "gemini"}}), vec!["providers.gemini"]),
             (json!({"a:b": {}}), vec!["providers.a:b"]),
             (json!({"gw": 1}), vec!["providers.gw", "object"]),
-            (json!([]), vec!["object of entries"]),
+            (json!([]), vec!["maps names to entries"]),
         ] {
             let error = read(settings.clone()).expect_err("invalid").to_string();
             assert!(words.iter().all(|word| error.contains(word)), "{settings}: {error}");

@@ -166,10 +166,10 @@ fn choices(ask: &Value) -> Vec<Choice> {
         .filter_map(|outcome| {
             let label = match outcome {
                 "proceed_once" => "Allow once",
-                "proceed_always" => "Allow always in this session",
-                "proceed_always_and_save" => "Allow always and save the rule",
-                "proceed_always_tool" => "Allow this tool always",
-                "proceed_always_server" => "Allow all tools of this server always",
+                "proceed_always" => "Always allow in this session",
+                "proceed_always_and_save" => "Always allow, and save the rule",
+                "proceed_always_tool" => "Always allow this tool",
+                "proceed_always_server" => "Always allow all tools of this server",
                 "retry" => "Try again",
                 "cancel" => "Deny",
                 _ => return None,

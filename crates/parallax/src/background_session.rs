@@ -69,7 +69,11 @@ pub(crate) async fn start(
     let launch = SessionConfig::prepare(start::options(flags)?)?;
     let is_enclosed = parallax_sdk::sandboxed_program(&launch, Vec::new(), false)?.is_some();
     if is_enclosed {
-        return Err(input("`--bg` cannot be used with a sandbox for all of Parallax".to_owned()));
+        return Err(input(
+            "`--bg` cannot be combined with `--sandbox` or `tools.sandbox` values that run all of \
+             Parallax in a sandbox"
+                .to_owned(),
+        ));
     }
     let stdin = match startup.stdin_is_terminal {
         true => StdinText::default(),

@@ -259,7 +259,7 @@ fn create(path: &Path) -> Result<(PathBuf, fs::File), Failure> {
         // The results count even if the note cannot be printed.
         let _ = writeln!(
             io::stderr(),
-            "{} existed; its results are now in {}",
+            "Moved the earlier results from {} to {}",
             one_line(&path.display().to_string()),
             one_line(&previous.display().to_string())
         );

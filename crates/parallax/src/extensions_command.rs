@@ -173,7 +173,7 @@ pub(crate) enum ExtensionsAction {
 /// The option for values that would otherwise be asked for.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ValueOptions {
-    /// File with values of settings, as JSON or as `NAME=value` lines
+    /// File with setting values, as JSON or as `NAME=value` lines
     #[arg(long, value_name = "FILE")]
     settings: Option<PathBuf>,
 }
@@ -437,7 +437,7 @@ fn update(
     }
     let mut text = format!("Extension \"{name}\" updated: {} → {to}.\n", one_line(installed));
     if extension.home == parallax_extensions::ExtensionHome::Gemini {
-        text.push_str("The copy of Gemini CLI stays unchanged; Parallax now has its own copy.\n");
+        text.push_str("Gemini CLI's copy is unchanged; Parallax now has its own copy.\n");
     }
     text.push_str(&ask_settings(launch, name, false, prompter)?);
     Ok(CommandResult::new(

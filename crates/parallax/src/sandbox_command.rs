@@ -87,7 +87,7 @@ fn explain(json: bool) -> Result<String, Failure> {
     let findings = [
         ("landlock", "Landlock", &support.landlock),
         ("seccomp", "Seccomp", &support.seccomp),
-        ("gate", "Network separate from servers on this machine", &support.network_broker),
+        ("gate", "Network access without local servers", &support.network_broker),
         ("namespaces", "Namespaces", &support.namespaces),
         ("mounts", "Private view of the file system", &support.mounts),
         ("ownProc", "Private /proc", &support.own_proc),

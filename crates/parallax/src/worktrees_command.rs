@@ -130,7 +130,9 @@ impl SessionWorktree {
         let requested = flags.options.sandbox.as_deref();
         if requested.is_some_and(|sandbox| !["true", "false"].contains(&sandbox)) {
             return Err(input(
-                "`--worktree` cannot be used with a sandbox for all of Parallax".to_owned(),
+                "`--worktree` cannot be combined with `--sandbox` or `tools.sandbox` values that run \
+                 all of Parallax in a sandbox"
+                    .to_owned(),
             ));
         }
         let worktree = Worktree::create(&current_directory()?, request)?;

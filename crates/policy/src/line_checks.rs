@@ -89,7 +89,7 @@ pub(crate) fn approval_reasons(
     protected(call, shell, &mut doubts);
     if let Some(word) = shell.git_control_risk() {
         doubts.push(ApprovalReason::always_ask(
-            "git after a change of its configuration",
+            "git after a change to its configuration",
             format!(
                 "It writes `{}`, which git may read in the same line before it can be checked",
                 shorten(&word)

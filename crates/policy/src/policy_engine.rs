@@ -187,10 +187,10 @@ impl Policy {
                     Some(format!("an entry for the command in the setting `{key}`"))
                 }
                 RuleSource::Setting(key) => {
-                    Some(format!("the entry in the setting `{key}` removed"))
+                    Some(format!("removing the entry in the setting `{key}`"))
                 }
                 RuleSource::File { .. } | RuleSource::Session => Some(
-                    "a rule of higher priority that allows it, or that rule removed".to_owned(),
+                    "a rule of higher priority that allows it, or removing that rule".to_owned(),
                 ),
                 RuleSource::BuiltIn => None,
             };

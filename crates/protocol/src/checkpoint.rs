@@ -136,8 +136,8 @@ impl RevertedFiles {
         if !self.set_id.is_empty() {
             let end = if note.is_empty() { "" } else { "; " };
             note.push_str(&format!(
-                "{end}the command changed programs that run with the rights of their owner or \
-                 group, so their set-ID bits were removed: {}",
+                "{end}the command changed setuid or setgid programs, so their set-ID bits were \
+                 removed: {}",
                 names(&self.set_id)
             ));
         }

@@ -21,7 +21,8 @@ pub(crate) fn configured_search(launch: &SessionConfig) -> Result<Option<HttpSea
     let headers = headers.into_iter().flatten();
     let headers: Option<Vec<_>> =
         headers.map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect();
-    let headers = headers.ok_or("`tools.webSearch.headers` must be an object of strings")?;
+    let headers =
+        headers.ok_or("`tools.webSearch.headers` must be an object with string values")?;
     let body = settings.get("tools.webSearch.body").cloned();
     let secrets = launch.config.environment.secret_values(SecretRecipient::Provider);
     HttpSearch::new(&url, &headers, body, launch.client_options())

@@ -61,7 +61,7 @@ impl Store for MirroredJournal {
 }
 
 /// Returns the journal, mirrored if the settings enable it. Encrypted sessions are not mirrored, and
-/// the user is warned.
+/// the user is notified.
 pub fn mirror(
     sessions: &SessionLibrary<'_>,
     journal: Arc<dyn Store>,

@@ -132,7 +132,7 @@ fn program_of(launch: &SessionConfig, editor: &Editor) -> Option<PathBuf> {
     editor.programs.iter().find_map(|name| find_program(launch, name))
 }
 
-/// Finds a program in `PATH`. Relative directories are skipped, because they would refer to the
+/// Finds a program on `PATH`. Relative directories are skipped, because they would refer to the
 /// project.
 fn find_program(launch: &SessionConfig, name: &str) -> Option<PathBuf> {
     let path = launch.config().environment.process_variable("PATH")?;

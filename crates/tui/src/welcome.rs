@@ -18,7 +18,7 @@ pub(crate) fn tips(launch: &SessionConfig) -> Vec<String> {
     let mut tips = Vec::new();
     if !launch.is_trusted() {
         let tip = "Not trusted: nothing in this directory is read as instructions. \
-                   /permissions trust changes that";
+                   Run /permissions trust to trust it";
         tips.push(tip.to_owned());
     } else if !context_file_names(launch).iter().any(|name| directory.join(name).is_file()) {
         tips.push("/init writes a GEMINI.md, which tells the agent about this project".to_owned());

@@ -26,9 +26,9 @@ impl Worktree {
         let filters = overridden_filters(&self.record.main);
         (!filters.is_empty()).then(|| {
             format!(
-                "Filters that the repository configures do not run in the worktree: {}. Files with \
-                 them have their stored contents there, and changes of these files cannot be merged; \
-                 configure the filters with `git config --global` to use them",
+                "Git filters configured by the repository do not run in the worktree: {}. Files that \
+                 use them appear as git stores them, and changes to them cannot be merged. To use \
+                 the filters, configure them with `git config --global`",
                 quoted(filters.iter().map(String::as_str))
             )
         })
@@ -83,8 +83,8 @@ impl Contents<'_> {
         used.sort_unstable();
         used.dedup();
         Err(failure(format!(
-            "Changed files have a filter that the repository configures ({}), which Parallax does not \
-             run; a commit of them has the wrong contents, so do not merge it: {}",
+            "Some changed files use a filter configured by the repository ({}), which Parallax does \
+             not run. A commit of them has the wrong contents; do not merge it: {}",
             quoted(used.into_iter()),
             quoted(names.iter().map(AsRef::as_ref))
         )))

@@ -123,7 +123,7 @@ impl EditorSession {
         let directories = options.include_directories.iter().chain([&options.directory]);
         if let Some(missing) = directories.into_iter().find(|directory| !directory.is_dir()) {
             let text = format!(
-                "The directory `{}` does not exist any more, so the session cannot be opened \
+                "The directory `{}` no longer exists, so the session cannot be opened \
                  again. It continues as it was; what you changed is used in the next session.",
                 missing.display()
             );

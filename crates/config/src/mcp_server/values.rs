@@ -33,12 +33,12 @@ pub(super) fn strings(value: &Value) -> Vec<String> {
     value.as_array().into_iter().flatten().filter_map(plain).collect()
 }
 
-/// Returns the fields of an object of strings.
+/// Returns the fields of an object with string values.
 pub(super) fn pairs(value: Option<&Value>, key: &str) -> Result<Vec<(String, String)>, String> {
     let fields = match value {
         None | Some(Value::Null) => return Ok(Vec::new()),
         Some(Value::Object(fields)) => fields,
-        Some(_) => return Err(format!("`{key}` must be an object of strings")),
+        Some(_) => return Err(format!("`{key}` must be an object with string values")),
     };
     let pair = |(name, value): (&String, &Value)| {
         let value = match value {

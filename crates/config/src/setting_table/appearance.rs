@@ -11,9 +11,9 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         "true",
         "Use the variant of the theme that fits the terminal's background",
     )
-    .with_label("Choose light or dark by the background"),
+    .with_label("Match the theme to the background"),
     key("ui.customThemes", Obj, "{}", "Custom themes by name"),
-    key("ui.hideWindowTitle", Flag, "false", "Write nothing to the title of the terminal window")
+    key("ui.hideWindowTitle", Flag, "false", "Do not change the title of the terminal window")
         .with_label("Leave the window title unchanged"),
     key(
         "ui.showStatusInTitle",
@@ -109,7 +109,7 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         "ui.hideFooter",
         Flag,
         "false",
-        "Show no mode, model, branch, or other facts below the composer",
+        "Hide the mode, model, branch, and more below the composer",
     )
     .with_label("Hide the status line"),
     key(
@@ -140,13 +140,13 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         "Do not report in the status line that the sandbox is off",
     )
     .with_label("Hide the sandbox state"),
-    key("ui.footer.hideModelInfo", Flag, "false", "Leave the model out of the status line")
+    key("ui.footer.hideModelInfo", Flag, "false", "Hide the model in the status line")
         .with_label("Hide the model"),
     key(
         "ui.footer.hideContextPercentage",
         Flag,
         "true",
-        "Leave the used share of the context window out of the status line",
+        "Hide the used share of the context window in the status line",
     )
     .with_label("Hide the context usage"),
     key(

@@ -24,7 +24,7 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         "experimental.directWebFetch",
         Flag,
         "false",
-        "Let `web_fetch` download pages itself instead of the model's service",
+        "Make `web_fetch` download pages directly, not through the model's service",
     ),
     key("experimental.worktrees", Flag, "false", "No effect: use `--worktree`"),
 ];

@@ -8,14 +8,14 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         "general.preferredEditor",
         Text,
         "",
-        "Editor for prompts and files; else `$VISUAL`, `$EDITOR`",
+        "Editor for prompts and files; defaults to `$VISUAL`, then `$EDITOR`",
     )
     .with_label("Preferred editor"),
     key(
         "general.openEditorInNewWindow",
         Flag,
         "false",
-        "Give each file a window of its own in graphical editors",
+        "Open each file in a new window of a graphical editor",
     )
     .with_label("Open editor in a new window"),
     key("general.vimMode", Flag, "false", "vi key bindings in the composer").with_label("Vim mode"),

@@ -76,8 +76,13 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         "100000",
         "Number of tokens at which the history is compacted (Parallax only)",
     ),
-    key("model.disableLoopDetection", Flag, "false", "Do not stop a model that repeats itself")
-        .with_label_after_restart("Disable loop detection"),
+    key(
+        "model.disableLoopDetection",
+        Flag,
+        "false",
+        "Disable loop detection, which stops a model that repeats itself",
+    )
+    .with_label_after_restart("Disable loop detection"),
     key("model.skipNextSpeakerCheck", Flag, "true", "No effect: the next speaker is never checked"),
     key(
         "model.streamIdleTimeoutMs",

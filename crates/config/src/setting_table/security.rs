@@ -83,13 +83,13 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         "security.disableAlwaysAllow",
         Flag,
         "false",
-        "Offer no answers in approval requests that also cover later calls",
+        "Do not offer \"always allow\" answers in approval requests",
     ).with_label_after_restart("Disable \"always allow\""),
     key(
         "security.enablePermanentToolApproval",
         Flag,
         "false",
-        "Offer answers in approval requests that save a rule for later sessions",
+        "Offer \"always allow\" answers that save a rule for later sessions",
     ).with_label_after_restart("Save \"always allow\" rules"),
     key(
         "security.autoAddToPolicyByDefault",

@@ -208,7 +208,7 @@ async fn request_switch(
 /// Describes the cause.
 fn describe(cause: FallbackCause) -> &'static str {
     match cause {
-        FallbackCause::Capacity => "is not available now",
+        FallbackCause::Capacity => "is currently unavailable",
         FallbackCause::Quota => "has no quota left",
         FallbackCause::NotFound => "is not available for this key",
     }

@@ -235,7 +235,7 @@ impl ToolRunner<'_> {
             self.inbox.notice(Level::Warning, text);
         } else if scope == RuleScope::Session {
             let allowed = allowed_by(&rule, is_edit);
-            let text = format!("No approval in this session from now on for {allowed}");
+            let text = format!("Approval is no longer required in this session for {allowed}");
             self.inbox.notice(Level::Info, text);
         }
         (scope != RuleScope::Session).then_some((rule, scope))
@@ -257,7 +257,7 @@ impl ToolRunner<'_> {
                     RuleScope::Session | RuleScope::Always => "everywhere",
                 };
                 let text = format!(
-                    "No approval {scope_text} from now on for {allowed} (`{}`)",
+                    "Approval is no longer required {scope_text} for {allowed} (`{}`)",
                     path.display()
                 );
                 self.inbox.notice(Level::Info, text);

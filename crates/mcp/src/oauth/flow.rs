@@ -93,7 +93,7 @@ pub async fn sign_in(
         back = callback.wait(state.as_deref()) => back,
         Some(pasted) = face.wait_for_pasted_url() => Some(pasted),
     };
-    let back = back.ok_or("the browser did not return within five minutes")?;
+    let back = back.ok_or("the sign-in timed out after five minutes")?;
     if let Some(reason) = refusal(back.trim()) {
         return Err(format!("the sign-in was rejected: {reason}"));
     }

@@ -77,7 +77,7 @@ fn extension_failures_have_exit_codes_and_values_come_from_a_file() {
     for (words, code, reason) in [
         (vec!["install", "nothing-there"], 1, "Install source not found"),
         (vec!["install", "e", "--yes"], 1, "already installed"),
-        (vec!["install", "bad", "--yes"], 54, "extensions cannot allow anything"),
+        (vec!["install", "bad", "--yes"], 54, "extension rules cannot allow tool calls"),
         (vec!["install", "file:///nothing/there.git", "--yes"], 75, "the fetch of"),
         (vec!["install", "e", "--yes", "--settings", "none.json"], 52, "none.json"),
     ] {

@@ -430,7 +430,7 @@ fn hostile_extensions_are_rejected_with_the_reason_and_leave_no_files() {
         (linked, "`GEMINI.md` is a link to a path outside"),
         (
             folder("allows", &[("gemini-extension.json", plain), ("policies/p.toml", allow)]),
-            "extensions cannot allow",
+            "extension rules cannot allow",
         ),
         (folder("options", &[("gemini-extension.json", options)]), "`NODE_OPTIONS`"),
         (folder("none", &[("readme.md", "x")]), "`gemini-extension.json` is missing"),

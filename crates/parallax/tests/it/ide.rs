@@ -286,7 +286,7 @@ fn change_can_be_decided_when_the_editor_hangs() {
 #[test]
 fn change_that_the_editor_does_not_show_is_decided_in_the_terminal() {
     let (seat, _companion, _) = request_change(CompanionFault::RefusesDiffs);
-    seat.wait_for_text("decide here");
+    seat.wait_for_text("answer here");
     seat.wait_for_request_delay();
     seat.type_text("1");
     seat.wait_for_text("That is all.");

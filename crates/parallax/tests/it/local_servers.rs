@@ -80,7 +80,7 @@ fn server_without_a_list_of_models_is_named_without_a_model() {
     let (code, text) = run(&["models", "show", "llamacpp:m"]);
     assert!(code == 0 && text.contains("(assumed: set it in `providers`)"), "{text}");
     let (_, text) = run(&["models", "test", "llamacpp:m"]);
-    assert!(text.contains("does not know the model `llamacpp:m` (404: none)"), "{text}");
+    assert!(text.contains("unknown model `llamacpp:m` (404: none)"), "{text}");
     // A provider alone is not a model.
     for args in [
         &["models", "test", "llamacpp"],

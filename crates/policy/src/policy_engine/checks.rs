@@ -180,7 +180,7 @@ impl Policy {
                 finding.decision = objection.decision;
                 finding.rule = label;
                 finding.reason = objection.reason;
-                finding.needed_to_allow = Some("that safety checker removed".to_owned());
+                finding.needed_to_allow = Some("removing that safety checker".to_owned());
             }
             if finding.decision == Decision::Deny {
                 return;

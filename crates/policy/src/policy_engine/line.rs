@@ -36,7 +36,7 @@ impl Policy {
                     "`--approval-mode yolo` or the setting `security.buildFileGuard` = `off`"
                 }
                 "git in an untrusted folder" => {
-                    "the folder trusted (`parallax trust add`, `--skip-trust`)"
+                    "trusting the folder (`parallax trust add`, `--skip-trust`)"
                 }
                 // The sandbox blocks the write in yolo mode, too.
                 "write outside the workspace" => WRITE_OUTSIDE,

@@ -280,7 +280,7 @@ fn headless_denial_suggests_a_fix() {
             ApprovalMode::Yolo,
             "web_fetch",
             "",
-            "the entry in the setting `tools.confirmationRequired` removed",
+            "removing the entry in the setting `tools.confirmationRequired`",
         ),
     ] {
         let reason = explain(options, mode, tool, target);

@@ -23,7 +23,7 @@ use super::state::{EncodedPath, PathState, Stamp, StoredContent};
 use super::{ChangedBy, CheckpointError, Checkpoints};
 
 /// Why a file was restored only partially.
-pub(super) const CHANGED_BETWEEN: &str = "it was changed between two changes of the agent, and \
+pub(super) const CHANGED_BETWEEN: &str = "it was changed between two changes by the agent, and \
     that change is preserved";
 
 /// A path to restore, with the states before and after the change.

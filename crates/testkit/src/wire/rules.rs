@@ -123,7 +123,7 @@ fn chat(body: &Value, found: &mut Vec<String>) -> BTreeSet<String> {
                     found.push(format!("message {index}: no call `{id}` is open"));
                 }
                 if !message["content"].is_string() {
-                    found.push(format!("message {index}: content is not a text"));
+                    found.push(format!("message {index}: content is not a string"));
                 }
                 continue;
             }
@@ -267,7 +267,7 @@ fn ollama(body: &Value, found: &mut Vec<String>) -> BTreeSet<String> {
     let mut open = 0usize;
     for (index, message) in list(body, "messages", found).iter().enumerate() {
         if !message["content"].is_string() {
-            found.push(format!("message {index}: content is not a text"));
+            found.push(format!("message {index}: content is not a string"));
         }
         if message["role"] == "tool" {
             match open.checked_sub(1) {

@@ -164,7 +164,7 @@ fn silent_command_shows_a_notice_and_the_key_focus() {
     // Not before five seconds have passed.
     assert!(bench.app.next_tick_ms().is_some_and(|ms| ms <= 5_000));
     bench.app.clock.advance(std::time::Duration::from_secs(6));
-    bench.assert_visible("has had no output for a while; press tab to type into it");
+    bench.assert_visible("has produced no output for a while; press tab to type into it");
     bench.keys("\t");
     assert!(bench.app.shell.has_focus());
     bench.assert_visible("Keys go to the command; press shift+tab to return to the input");

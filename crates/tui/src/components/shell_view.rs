@@ -270,7 +270,7 @@ pub(crate) fn focus_row(keymap: &Keymap, width: usize, theme: &Theme) -> Line {
 
 fn silence_hint(keymap: &Keymap) -> String {
     let key = keymap.hint_key(KeyCommand::FocusShell);
-    format!("The command has had no output for a while; press {key} to type into it")
+    format!("The command has produced no output for a while; press {key} to type into it")
 }
 
 fn focus_words(keymap: &Keymap) -> String {

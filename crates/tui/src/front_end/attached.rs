@@ -51,7 +51,7 @@ impl TerminalFrontEnd {
         if self.session.replace(session).is_some() {
             self.app.clear_session();
             self.app.session.forget();
-            self.app.info("This view fell behind. The session is drawn again from here:");
+            self.app.info("This view fell behind and was redrawn:");
         }
         self.app.handle_opened_session(opened);
         self.app.status_data.trusted = view.is_trusted;
@@ -74,7 +74,7 @@ impl TerminalFrontEnd {
             _ => false,
         };
         if !sent {
-            self.app.toast("the session did not take the command");
+            self.app.toast("the session did not accept the command");
         }
     }
 }

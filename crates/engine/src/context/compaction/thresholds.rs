@@ -150,8 +150,8 @@ impl Compactor<'_> {
     /// Records whether a summary was used, and warns when summaries are requested less often.
     pub(super) fn record_summary_use(&mut self, used: bool) {
         if self.context.compaction.usefulness.note(used) {
-            let text = "Summaries did not shorten the history more than masking, so they were \
-                not used. The next one will be requested later";
+            let text = "The latest summaries saved no more than masking alone, so they were not \
+                used. Parallax will try again later";
             self.inbox.notice(Level::Warning, text.to_owned());
         }
     }

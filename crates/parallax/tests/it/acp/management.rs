@@ -327,6 +327,6 @@ fn session_continues_if_a_directory_is_gone_when_it_is_reloaded() {
     assert_eq!(run(&mut editor, &session, "question one"), "one");
     std::fs::remove_dir(&other).expect("removed");
     let text = run(&mut editor, &session, "/memory refresh");
-    assert!(text.contains("does not exist any more"), "{text}");
+    assert!(text.contains("no longer exists"), "{text}");
     assert_eq!(run(&mut editor, &session, "question two"), "two");
 }

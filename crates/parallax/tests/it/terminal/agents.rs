@@ -142,7 +142,7 @@ fn subagent_settings_are_changed_and_reset() {
     seat.has_seen("`model` of `scout` is now flash");
     assert_eq!(kept("modelConfig"), json!({"model": "flash"}));
     seat.prompts("/agents config scout maxTurns default");
-    seat.has_seen("`maxTurns` of `scout` now has the value of its file");
+    seat.has_seen("`maxTurns` of `scout` was reset to the value in its file");
     assert_eq!(kept("runConfig"), Value::Null);
     seat.prompts("/agents config scout");
     seat.wait_for_text("Agent `scout`");

@@ -93,7 +93,7 @@ fn result_too_short_to_drop_is_reported() {
     let seat = TerminalDriver::start_in(world, &Start::sized(110, 40).arguments(&arguments));
     seat.wait_for_text("It is short.");
     seat.prompts("/model why");
-    seat.wait_for_text("`gemini-2.5-flash` is selected and answers.");
+    seat.wait_for_text("`gemini-2.5-flash` is selected.");
     seat.prompts("/context");
     seat.wait_for_text("read_file {");
     seat.type_text("x");

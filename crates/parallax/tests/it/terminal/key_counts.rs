@@ -74,7 +74,7 @@ fn remembering_a_command_takes_one_key() {
         seat.wait_for_text("Both run.");
         hand.needs(1, 1);
         let place = if is_saved { "in this project" } else { "in this session" };
-        seat.has_seen(&format!("No approval {place} from now on for `touch"));
+        seat.has_seen(&format!("Approval is no longer required {place} for `touch"));
         let rules = seat.world.home.project().join(".parallax/policies/auto-saved.toml");
         assert_eq!(rules.exists(), is_saved, "{key}");
     }

@@ -19,7 +19,7 @@ pub(crate) fn editor_dialog(app: &mut App) {
             let mut item = ListItem::new(editor.id, editor.name, "");
             if !installed {
                 "not installed".clone_into(&mut item.detail);
-                item.disabled = Some(format!("{} is not on the PATH", editor.name));
+                item.disabled = Some(format!("{} is not on `PATH`", editor.name));
             }
             item
         });

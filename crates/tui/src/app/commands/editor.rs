@@ -205,7 +205,7 @@ pub(crate) fn handle_decision(app: &mut App, ask: &ApprovalId, decision: DiffDec
             let name = question.in_editor.take();
             let why = crate::sanitize::one_row(&reason).into_owned();
             let name = name.unwrap_or_else(|| "the editor".to_owned());
-            return app.toast(format!("decide here, not in {name}: {why}"));
+            return app.toast(format!("answer here instead of in {name}: {why}"));
         }
         DiffDecision::Rejected => {
             Decide { ends_turn: true, ..Decide::new(ask.clone(), ApprovalResponse::Cancel) }

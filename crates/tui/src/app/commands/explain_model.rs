@@ -9,7 +9,7 @@ pub(crate) fn run(app: &mut App) {
     let Some(route) = app.turn.route().cloned() else {
         let model = app.status_data.model.clone();
         return app.info(match app.session.is_prompted() {
-            true => format!("`{model}` is selected and answers."),
+            true => format!("`{model}` is selected."),
             false => format!("`{model}` is selected; the next prompt is routed to a model."),
         });
     };
@@ -26,7 +26,8 @@ pub(crate) fn run(app: &mut App) {
     };
     let mut rows = Vec::new();
     if route.requested != app.status_data.model {
-        let report = format!("`{}`, from the next prompt; before that:", app.status_data.model);
+        let report =
+            format!("`{}`, from the next prompt; the model used so far:", app.status_data.model);
         rows.push(row("next", report));
     }
     rows.extend([

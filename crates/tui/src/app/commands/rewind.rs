@@ -92,7 +92,7 @@ fn restore_points(app: &mut App, points: Vec<RestorePoint>, name: &str) {
                 point.files.iter().map(|file| sanitize(&file.to_string_lossy())).collect();
             ListItem::new(point.name.clone(), sanitize(&point.name), files.join(", "))
         });
-        let list = ListDialog::new("Restore to before which change?", items.collect())
+        let list = ListDialog::new("Restore the state before which change?", items.collect())
             .with_search()
             .hint("enter restore and review again · esc back");
         return app.open(Overlay::list(DialogPurpose::Restore, list));

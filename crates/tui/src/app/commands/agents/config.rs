@@ -60,7 +60,7 @@ fn open(app: &mut App, agent: &Agent) {
     let title = format!("Agent `{}`", agent.name);
     let list = ListDialog::new(title, items)
         .intro(definition_rows(app, agent))
-        .hint("enter change · ctrl+l use the value of its file · esc close");
+        .hint("enter change · ctrl+l reset · esc close");
     app.open(Overlay::list(DialogPurpose::AgentSettings(agent.name.clone()), list));
 }
 
@@ -97,7 +97,7 @@ pub(crate) fn handle_choice(app: &mut App, name: &str, setting: &str) {
 }
 
 fn open_field(app: &mut App, agent: &Agent, setting: AgentSetting) {
-    let intro = vec![format!("`{DEFAULT}` or empty: the value of its file")];
+    let intro = vec![format!("`{DEFAULT}` or empty: the value in the agent's file")];
     let title = format!("{}: {}", agent.name, setting.as_str());
     let dialog = FieldDialog::new(title, intro, Field::with(now(agent, setting)));
     let purpose = DialogPurpose::AgentSetting(agent.name.clone(), setting);
@@ -164,7 +164,7 @@ fn change_message(name: &str, setting: AgentSetting, value: Option<&Value>) -> S
         (AgentSetting::Enabled, Some(Value::Bool(false))) => format!("`{name}` is disabled"),
         (AgentSetting::Enabled, _) => format!("`{name}` is enabled"),
         (setting, None) => {
-            format!("`{}` of `{name}` now has the value of its file", setting.as_str())
+            format!("`{}` of `{name}` was reset to the value in its file", setting.as_str())
         }
         (setting, Some(value)) => {
             let value = value.as_str().map_or_else(|| value.to_string(), sanitize);
