@@ -8,7 +8,7 @@ use parallax_protocol::event::Failure;
 /// Why a batch cannot be run, read, or applied. A failed task is not an error of the batch.
 #[derive(Debug, thiserror::Error)]
 pub enum BatchError {
-    /// The plan is wrong. The user can correct it.
+    /// The plan is invalid. The user can correct it.
     #[error("Invalid plan `{}`: {message}", file.display())]
     Plan {
         /// The plan.

@@ -83,7 +83,7 @@ impl ExtensionManager<'_> {
     }
 
     /// Returns where an extension of this name is installed, including one that another process
-    /// installed meanwhile. A disabled extension of Gemini CLI counts as uninstalled.
+    /// installed meanwhile. A disabled Gemini CLI extension counts as uninstalled.
     fn installed_now(&self, name: &str) -> Option<PathBuf> {
         let known = self.extensions().find(name).cloned();
         let is_gone =

@@ -73,7 +73,7 @@ fn page() -> String {
     }
     assert!(types.is_empty(), "codes without documentation: {types:?}");
     text.push_str(
-        "| 128 + n | The run was ended by signal n: 129 for SIGHUP, 143 for SIGTERM. | \
+        "| 128 + n | The run was terminated by signal n: 129 for SIGHUP, 143 for SIGTERM. | \
          `FatalCancellationError` |\n\n`ApiError` exits with 75 for status 429 and with 1 \
          otherwise. Some commands have further codes:\n\
          [batches](../batch-reference.md#exit-codes) and \

@@ -205,8 +205,8 @@ pub(crate) struct ApprovalRequestLine<'a> {
     /// What would be granted beyond the sandbox.
     #[serde(skip_serializing_if = "Permissions::is_empty")]
     pub(crate) permissions: &'a Permissions,
-    /// What `"wider": true` in a `proceed_once` grants instead, this once: the directories that
-    /// contain the files.
+    /// What `proceed_once` with `"wider": true` grants instead, for this call only: the directories
+    /// that contain the files.
     #[serde(rename = "wider")]
     #[serde(skip_serializing_if = "Permissions::is_empty")]
     pub(crate) broader_permissions: &'a Permissions,

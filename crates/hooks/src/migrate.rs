@@ -1,4 +1,4 @@
-//! Converts hooks of Claude Code to hooks in a settings file of Parallax.
+//! Converts Claude Code hooks to hooks in a settings file of Parallax.
 
 use std::path::PathBuf;
 

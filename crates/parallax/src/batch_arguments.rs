@@ -65,9 +65,9 @@ pub(crate) enum Executor {
     /// On this machine
     #[default]
     Local,
-    /// As an array job of Slurm
+    /// As a Slurm array job
     Slurm,
-    /// As an Indexed Job of Kubernetes
+    /// As a Kubernetes Indexed Job
     Kubernetes,
 }
 

@@ -49,7 +49,7 @@ pub(crate) enum HooksAction {
     },
     /// Copy the hooks of another agent
     Migrate {
-        /// Copy the hooks of Claude Code (`.claude/settings.json`)
+        /// Copy Claude Code hooks (`.claude/settings.json`)
         #[arg(long, required = true)]
         from_claude: bool,
         /// Settings to copy from and to [default: the project's, or yours if the project

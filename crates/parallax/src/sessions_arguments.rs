@@ -115,11 +115,11 @@ pub(crate) enum ExportFormatArgument {
     Jsonl,
     /// A self-contained HTML page
     Html,
-    /// A transcript of Claude Code
+    /// A Claude Code transcript
     Claude,
-    /// A rollout file of Codex
+    /// A Codex rollout file
     Codex,
-    /// A session record of Gemini CLI, with the tokens and model of each answer
+    /// A Gemini CLI session record, with the tokens and model of each answer
     GeminiJson,
     /// A trajectory in the Agent Trajectory Interchange Format
     Atif,

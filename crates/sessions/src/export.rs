@@ -42,7 +42,7 @@ pub enum ExportFormat {
     Claude,
     /// A rollout in Codex's format.
     Codex,
-    /// A record of Gemini CLI: a header, then one line per message.
+    /// A Gemini CLI record: a header, then one line per message.
     GeminiJson,
     /// A trajectory in the Agent Trajectory Interchange Format.
     Atif,

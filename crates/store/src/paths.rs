@@ -251,7 +251,7 @@ pub fn project_slug(project: &Path) -> String {
     slug(&project.file_name().map(|name| name.to_string_lossy()).unwrap_or_default())
 }
 
-/// Returns the project ID in records of Gemini CLI: the SHA-256 hash of the path in hex.
+/// Returns the project ID in Gemini CLI records: the SHA-256 hash of the path in hex.
 pub fn project_hash(project: &Path) -> String {
     path_hash(project)
 }

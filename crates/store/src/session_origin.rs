@@ -5,7 +5,7 @@
 pub enum SessionOrigin {
     /// A journal of Parallax.
     Parallax,
-    /// A record of Gemini CLI.
+    /// A Gemini CLI record.
     GeminiCli,
     /// A session of Parallax CLI.
     ParallaxCli,

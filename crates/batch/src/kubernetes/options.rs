@@ -32,7 +32,7 @@ pub struct KubernetesOptions {
     pub arguments: Vec<String>,
     /// Pods at a time.
     pub jobs: usize,
-    /// Times that a failed task is tried again.
+    /// Number of retries for a failed task.
     pub retries: u32,
     /// Failed tasks after which the job ends; `None`: any number.
     pub max_failed: Option<u32>,

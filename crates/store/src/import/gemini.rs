@@ -1,4 +1,4 @@
-//! Imports session records of Gemini CLI: lines of metadata and messages, or one document with
+//! Imports Gemini CLI session records: lines of metadata and messages, or one document with
 //! both.
 
 use std::collections::HashMap;
