@@ -7,7 +7,7 @@ use std::process::Command;
 
 /// The target whose default linker is the one in the toolchain.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
-/// Which functions run at the start: a script for the linker, by `scripts/startup-order`.
+/// Which functions run at startup: a script for the linker, by `scripts/startup-order`.
 const ORDER: &str = "startup.ld";
 /// The first glibc (major, minor) that loads packed relocations.
 const PACKED: (u32, u32) = (2, 36);
@@ -18,7 +18,7 @@ fn main() {
     if !has_default_linker() {
         return;
     }
-    // What runs at the start lies together, so few pages of the program are loaded for it.
+    // What runs at startup is placed together, so few pages of the program are loaded for it.
     let order = Path::new(&variable("CARGO_MANIFEST_DIR")).join(ORDER);
     println!("cargo::rustc-link-arg-bins=-T{}", order.display());
     // One copy of functions with the same code.

@@ -43,7 +43,7 @@ pub(crate) enum A2aError {
         /// Its message.
         message: String,
     },
-    /// The agent answers with something else than the protocol says.
+    /// The agent answers with something other than the protocol says.
     #[error("the agent at {url} sent an invalid Agent2Agent response: {reason}")]
     Protocol {
         /// The address.

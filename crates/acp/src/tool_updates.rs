@@ -104,7 +104,7 @@ pub(crate) fn text_content(text: &str) -> Value {
     json!({"type": "content", "content": {"type": "text", "text": last_bytes(text)}})
 }
 
-/// Returns the end of a text that is too long.
+/// Returns the end of a string that is too long.
 pub(crate) fn last_bytes(text: &str) -> &str {
     let start = text.ceil_char_boundary(text.len().saturating_sub(MAX_TEXT));
     text.get(start..).unwrap_or(text)

@@ -1,4 +1,4 @@
-//! Detects and describes changes of files while a session runs.
+//! Detects and describes changes to files while a session runs.
 
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;

@@ -69,7 +69,7 @@ pub trait AgentEnvironment: Send + Sync {
     /// # Errors
     /// Returns a message for the calling model if there can be none.
     fn isolate(&self, agent: &Agent, task: AgentTask<'_>) -> Result<IsolatedAgent, String>;
-    /// Returns what sends tasks to a remote agent. It connects with its first task.
+    /// Returns a client that sends tasks to a remote agent. It connects with its first task.
     fn remote(&self, definition: &RemoteDefinition) -> Arc<dyn RemoteAgent>;
 }
 

@@ -16,7 +16,7 @@ use crate::rejected::{OmittedContent, OptionalField};
 /// Image types that the API accepts.
 const IMAGES: &[&str] = &["image/jpeg", "image/png", "image/gif", "image/webp"];
 
-/// The inputs of a request body besides the request.
+/// What is needed to build a request body, in addition to the request.
 pub(crate) struct MessagesRequestContext<'a> {
     /// The model id at the provider.
     pub(crate) model: &'a str,

@@ -62,7 +62,7 @@ fn message(text: &str) -> String {
     prose_text(&lines.collect::<Vec<_>>().join(" ")).into_owned()
 }
 
-/// Returns a text of several lines.
+/// Returns a string of several lines.
 fn safe(text: &str) -> String {
     let shown = text.split_inclusive(['\n', '\t']).map(|part| {
         let (part, end) = match part.char_indices().next_back() {

@@ -8,16 +8,16 @@ use crate::directory::BatchDirectory;
 use crate::error::BatchError;
 use crate::result::{TaskState, sha256};
 
-/// How results are brought home.
+/// How results are applied to the repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ApplyMode {
-    /// As changes of the working tree.
+    /// As changes to the working tree.
     Patch,
     /// As a branch for each task.
     Branch,
 }
 
-/// What became of one result.
+/// The outcome of applying one result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ApplyEnd {
     /// Its changes are in the working tree.

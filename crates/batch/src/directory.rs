@@ -153,7 +153,7 @@ impl BatchDirectory {
         // one for it.
         for entry in fs::read_dir(&locks).map_err(failed)?.flatten() {
             if entry.file_name().to_string_lossy().starts_with("run-") {
-                // It is empty, and no agent waits for it any more.
+                // It is empty, and agents no longer wait for it.
                 let _ = fs::remove_file(entry.path());
             }
         }

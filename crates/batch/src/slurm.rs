@@ -18,7 +18,7 @@ use crate::queue::{BatchEnd, QueueEvent, QueueOptions};
 use crate::result::TaskState;
 use crate::run_task::TaskRunner;
 
-/// How often results are looked for.
+/// How often Parallax checks for results.
 const POLL: Duration = Duration::from_secs(1);
 /// How long a program of Slurm may take.
 const COMMAND_TIME: Duration = Duration::from_secs(60);

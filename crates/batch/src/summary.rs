@@ -172,7 +172,7 @@ pub(crate) fn checks((passed, all): (usize, usize)) -> String {
     if all == 0 { String::new() } else { format!("{passed}/{all}") }
 }
 
-/// A text as a cell of a Markdown table.
+/// A string as a cell of a Markdown table.
 fn cell(text: &str) -> String {
     let line = parallax_protocol::excerpt::one_line(text);
     let mut cell = String::with_capacity(line.len());

@@ -48,7 +48,7 @@ pub struct CheckpointManager {
 struct CommandTracker {
     /// Notices already shown, so that each is shown once.
     shown_notices: Mutex<HashSet<String>>,
-    /// The workspace before the first command. Changes of protected files by background processes
+    /// The workspace before the first command. Changes to protected files by background processes
     /// are detected against it when the session ends.
     baseline: Mutex<Option<CommandSnapshot>>,
     /// Protected paths that were changed with permission.
@@ -178,7 +178,7 @@ impl CheckpointManager {
         Arc::clone(&self.store)
     }
 
-    /// Records that a confined MCP server is about to start. Its changes of protected files, except
+    /// Records that a confined MCP server is about to start. Its changes to protected files, except
     /// those in `server_paths`, are detected when the session ends, as far as `write_scope` allows it to write
     /// them. Blocking.
     pub fn serve(&self, granted: &[PathBuf], write_scope: &WriteScope) {
@@ -233,7 +233,7 @@ impl CheckpointManager {
         done.combine(unsearched_directories(&changes)).note().into_iter().collect()
     }
 
-    /// Reverts the changes of protected files by commands whose Parallax process was killed.
+    /// Reverts the changes to protected files by commands whose Parallax process was killed.
     /// Blocking.
     pub fn revert_abandoned(&self) -> Option<String> {
         let mut done = RevertedFiles::default();

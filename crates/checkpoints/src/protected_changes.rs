@@ -1,4 +1,4 @@
-//! Reverts changes of protected files that a program was not allowed to make.
+//! Reverts changes to protected files that a program was not allowed to make.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use parallax_protocol::tool::Effects;
 use parallax_store::{Changes, is_in_lost_repository};
 use serde::{Deserialize, Serialize};
 
-/// Removes the bits with which changed programs would run with the rights of their owner or group.
+/// Removes the setuid and setgid bits of changed programs.
 pub(crate) fn remove_set_id(
     store: &parallax_store::Checkpoints,
     changes: &Changes,

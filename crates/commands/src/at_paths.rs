@@ -131,7 +131,7 @@ fn read_quoted(text: &str) -> Option<(String, usize)> {
     None
 }
 
-/// Parses `u{…}` at the start of a text. Returns the control character and the length in bytes.
+/// Parses `u{…}` at the start of a string. Returns the control character and the length in bytes.
 fn control(text: &str) -> Option<(char, usize)> {
     let (digits, _) = text.strip_prefix("u{")?.split_once('}')?;
     if !(1..=6).contains(&digits.len()) || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {

@@ -43,9 +43,9 @@ pub enum ComposerAction {
 /// A message that the user sends.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Submission {
-    /// The text with pasted texts expanded.
+    /// The text with pasted text expanded.
     pub text: String,
-    /// The text as shown in the input, with labels for pasted texts.
+    /// The text as shown in the input, with labels for pasted text.
     pub display_text: String,
 }
 

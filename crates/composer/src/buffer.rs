@@ -58,7 +58,7 @@ impl Buffer {
         &self.text
     }
 
-    /// Returns the text with labels replaced by the pasted texts.
+    /// Returns the text with labels replaced by the pasted text.
     pub fn expanded_text(&self) -> String {
         self.pastes.expand(&self.text.to_string())
     }
@@ -108,7 +108,7 @@ impl Buffer {
         self.change(all, &sanitize(text), MergeRule::Nothing);
     }
 
-    /// Replaces the text and clears the undo history and the pasted texts.
+    /// Replaces the text and clears the undo history and the pasted text.
     pub fn reset(&mut self, text: &str) {
         self.text = Text::from(sanitize(text).as_ref());
         self.undo = Undo::default();

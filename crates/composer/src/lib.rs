@@ -199,7 +199,7 @@ impl Composer {
         self.set_text(&text);
     }
 
-    /// Restores what was sent last, including cursor and pasted texts, if nothing was typed since.
+    /// Restores what was sent last, including cursor and pasted text, if nothing was typed since.
     /// Used when the program rejected it.
     pub fn restore_sent(&mut self) {
         if self.buffer.is_empty()
@@ -211,7 +211,7 @@ impl Composer {
         }
     }
 
-    /// Returns the text for the external editor with pasted texts expanded.
+    /// Returns the text for the external editor with pasted text expanded.
     pub fn editor_text(&self) -> String {
         self.buffer.expanded_text()
     }

@@ -6,7 +6,7 @@ use super::boundary::{LABEL_START, Labels};
 const MAX_LINES: usize = 5;
 const MAX_CHARS: usize = 500;
 
-/// The pasted texts by label.
+/// The pasted text by label.
 #[derive(Debug, Clone, Default)]
 pub struct Pastes {
     entries: Vec<(String, String)>,
@@ -19,7 +19,7 @@ impl Pastes {
         &self.labels
     }
 
-    /// Whether a text is long enough for a label.
+    /// Whether a string is long enough for a label.
     pub fn is_long(text: &str) -> bool {
         text.len() > MAX_CHARS && text.chars().count() > MAX_CHARS
             || text.lines().count() > MAX_LINES
@@ -50,7 +50,7 @@ impl Pastes {
         self.entries.iter().find(|(known, _)| known == label).map(|(_, text)| text.as_str())
     }
 
-    /// Replaces the labels in `text` with the pasted texts.
+    /// Replaces the labels in `text` with the pasted text.
     pub fn expand(&self, text: &str) -> String {
         let mut expanded = String::with_capacity(text.len());
         let mut from = 0;
@@ -64,7 +64,7 @@ impl Pastes {
         expanded
     }
 
-    /// Removes all pasted texts.
+    /// Removes all pasted text.
     pub fn clear(&mut self) {
         self.entries.clear();
         self.labels.clear();

@@ -68,7 +68,7 @@ impl<'a> Expander<'a> {
     }
 }
 
-/// Returns the names of all variables that a text refers to.
+/// Returns the names of all variables that a string refers to.
 pub(crate) fn referenced_names(text: &str) -> impl Iterator<Item = &str> {
     text.match_indices('$').filter_map(|(start, _)| {
         let (_, name, _) = reference(text.get(start..)?)?;
@@ -76,7 +76,7 @@ pub(crate) fn referenced_names(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Parses a reference at the start of a text that begins with `$`. Returns its source text, the
+/// Parses a reference at the start of a string that begins with `$`. Returns its source text, the
 /// name, and the default.
 fn reference(text: &str) -> Option<(&str, &str, Option<&str>)> {
     let after = text.get(1..)?;

@@ -97,7 +97,7 @@ pub(crate) fn last(object: &CstObject, name: &str) -> Option<CstObjectProp> {
     object.properties().into_iter().rfind(is_it)
 }
 
-/// Returns the line and column of the end of a text, counted from 1, for errors about missing
+/// Returns the line and column of the end of a string, counted from 1, for errors about missing
 /// input.
 fn end_of(text: &str) -> (usize, usize) {
     let line = text.split('\n').count();

@@ -1,4 +1,4 @@
-//! Detects changes of a project's policy rules. They can only tighten the policy, so a change is
+//! Detects changes to a project's policy rules. They can only tighten the policy, so a change is
 //! not dangerous, but the user is notified.
 
 use std::path::{Path, PathBuf};

@@ -13,7 +13,7 @@ use crate::outer_settings::OuterSettings;
 use crate::{dotenv, jsonc, migrate, untrusted_settings};
 use locations::{DirectoryScanner, Names};
 
-/// Maximum number of characters of one text.
+/// Maximum number of characters of one string.
 const TEXT: usize = 300;
 
 /// What a directory would add if it were trusted. Texts are unsanitized: escape them before writing
@@ -349,7 +349,7 @@ fn variables_for(
 /// A variable of an environment file of the project: name, value, and file.
 type FileVariable = (String, String, String);
 
-/// Returns the values that the project's own files give to variables in a text: they decide what
+/// Returns the values that the project's own files give to variables in a string: they decide what
 /// runs, or which address is used. Values of variables with names of keys are not shown, unless
 /// they are in the first word.
 fn values_in(text: &str, variables: &[FileVariable]) -> Vec<String> {

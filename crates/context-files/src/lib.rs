@@ -31,9 +31,9 @@ pub struct ContextSources {
     pub dirs: SessionDirs,
     /// The working directory.
     pub directory: PathBuf,
-    /// Whether the session leaves nothing on the disk.
+    /// Whether the session leaves nothing on disk.
     pub ephemeral: bool,
-    /// Estimates the number of tokens of a text.
+    /// Estimates the number of tokens of a string.
     pub count_tokens: fn(&str) -> u64,
 }
 

@@ -64,7 +64,7 @@ impl std::fmt::Debug for SessionTap {
 }
 
 impl SessionTap {
-    /// Redacts these texts in everything that is passed on.
+    /// Redacts these strings in everything that is passed on.
     pub fn add_secrets(&self, secrets: impl IntoIterator<Item = String>) {
         let mut state = self.lock();
         for secret in secrets.into_iter().filter(|secret| secret.len() >= MIN_SECRET) {

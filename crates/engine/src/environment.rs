@@ -25,7 +25,7 @@ pub(crate) struct SessionEnvironment {
 }
 
 impl SessionEnvironment {
-    /// Redacts the program's keys in a text.
+    /// Redacts the program's keys in text.
     pub(crate) fn redact(&self, text: &mut String) {
         for secret in self.secrets.iter().filter(|secret| secret.len() >= MIN_SECRET_LENGTH) {
             if text.contains(secret.as_str()) {

@@ -11,7 +11,7 @@ const PDF: u64 = 25_800;
 /// Minimum estimate of a PDF: two pages.
 const SMALL_PDF: u64 = 600;
 
-/// Estimates a text: a quarter token per ASCII character, one and a half per other character.
+/// Estimates text: a quarter token per ASCII character, one and a half per other character.
 pub fn estimate_text(text: &str) -> u64 {
     if text.len() > LONG || text.is_ascii() {
         return (text.len() / 4) as u64;

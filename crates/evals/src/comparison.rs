@@ -107,7 +107,7 @@ impl Comparison {
         }
     }
 
-    /// Returns a text for the terminal.
+    /// Returns a string for the terminal.
     pub fn text(&self) -> String {
         let mut text = String::new();
         for (name, share) in [("A", &self.before), ("B", &self.after)] {

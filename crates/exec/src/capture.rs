@@ -151,7 +151,7 @@ fn offset_of(text: &str, total: usize, count: usize) -> usize {
     }
 }
 
-/// The newest part of a text for display, bounded in bytes.
+/// The newest part of streamed text for display, bounded in bytes.
 #[derive(Debug)]
 pub struct TailBuffer {
     text: String,

@@ -73,7 +73,7 @@ pub struct Command {
     pub sandbox: Option<Plan>,
 }
 
-/// Why a command was ended early.
+/// Why a command was stopped early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopReason {
     /// The command was cancelled.

@@ -137,7 +137,7 @@ pub fn secret_values(
     secrets.collect()
 }
 
-/// Whether a text with this name is a secret, by name or format. Intended for logs.
+/// Whether a value with this name is a secret, by name or format. Intended for logs.
 pub fn is_secret(name: &str, text: &str) -> bool {
     secret_name_part(&name.to_uppercase()).is_some() || is_secret_value(text)
 }

@@ -58,7 +58,7 @@ pub enum Ending {
         /// The exit code.
         code: i32,
     },
-    /// The process was ended by a signal.
+    /// The process was terminated by a signal.
     Signalled {
         /// The signal number.
         signal: i32,

@@ -73,7 +73,7 @@ struct RegistryState {
     broker_looks: BrokerScanState,
 }
 
-/// Whether a task looks for network brokers that ended.
+/// Whether a task is scanning for exited network brokers.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum BrokerScanState {
     #[default]
@@ -482,7 +482,7 @@ impl Drop for Guard {
             shared.state().trees.remove(&tree.root);
         };
         if let Err(error) = std::thread::Builder::new().name("end-of-command".into()).spawn(end) {
-            tracing::warn!(%error, "a command could not be ended");
+            tracing::warn!(%error, "a command could not be terminated");
         }
     }
 }

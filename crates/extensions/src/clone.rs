@@ -47,7 +47,7 @@ pub(crate) struct GitOptions<'a> {
     pub(crate) variables: &'a [(OsString, OsString)],
 }
 
-/// Returns whether a text is a Git URL.
+/// Returns whether a string is a Git URL.
 pub(crate) fn is_git_address(source: &str) -> bool {
     let schemes = ["https://", "http://", "ssh://", "git://", "file://", "git@"];
     schemes.iter().any(|scheme| source.starts_with(scheme))

@@ -1,5 +1,5 @@
-//! Extensions and skills on the disk of a user: fetching, reviewing, installing, updating, rolling
-//! back, and removing them.
+//! Extensions and skills on disk: fetching, reviewing, installing, updating, rolling back, and
+//! removing them.
 //!
 //! Not in this crate: what an extension contributes to a session (`config` reads it, `sdk` wires
 //! it), and finding problems in installed extensions (`doctor`).

@@ -190,7 +190,7 @@ impl EncodingSniffer {
     }
 }
 
-/// One replacement of a byte range in a text.
+/// One replacement of a byte range in text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Splice {
     /// The byte range in the old text.
@@ -212,7 +212,7 @@ pub struct Decoded {
     pub malformed: bool,
 }
 
-/// Why a text cannot be encoded.
+/// Why a string cannot be encoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum EncodeError {
     /// The encoding lacks a character.

@@ -13,7 +13,7 @@ use crate::file_identity::FileIdentity;
 pub(crate) enum FileLocation {
     /// At this path, which holds exactly this file.
     At(PathBuf),
-    /// It has no name any more.
+    /// It no longer has a name.
     Deleted,
     /// Without a handle, or with a handle whose path is gone although the file has other names.
     Unknown,

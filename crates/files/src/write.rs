@@ -415,7 +415,7 @@ fn temporary_name(attempt: u32) -> String {
 }
 
 /// Returns a mode without the set-user-ID and set-group-ID bits: new contents must not run with the
-/// rights of another user.
+/// privileges of another user.
 fn mode_of(mode: u32) -> Mode {
     // The width of a mode differs between systems; these bits fit in all of them.
     Mode::from_raw_mode((mode & 0o1777) as rustix::fs::RawMode)

@@ -61,7 +61,7 @@ impl Continuation {
     }
 }
 
-/// Returns the length of the common prefix of two texts, at a character boundary of both.
+/// Returns the length of the common prefix of two strings, at a character boundary of both.
 fn common_prefix(a: &str, b: &str) -> usize {
     let mut same = a.bytes().zip(b.bytes()).take_while(|(x, y)| x == y).count();
     while !a.is_char_boundary(same) || !b.is_char_boundary(same) {

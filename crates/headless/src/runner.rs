@@ -28,7 +28,7 @@ const HINT: Duration = Duration::from_millis(200);
 /// Timeout of sending an operation to the session.
 const SEND: Duration = Duration::from_millis(200);
 
-/// Why the run is being ended from outside.
+/// Why the run is being stopped from outside.
 #[derive(Debug)]
 pub(crate) enum InterruptionCause {
     Signal(u8),
@@ -114,7 +114,7 @@ impl Runner {
         self.flush().await;
     }
 
-    /// Returns whether the run is being ended from outside.
+    /// Returns whether the run is being stopped from outside.
     pub(crate) fn is_interrupted(&self) -> bool {
         self.interruption.is_some()
     }

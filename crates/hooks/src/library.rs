@@ -38,7 +38,7 @@ pub struct HookInfo {
     pub accepted: bool,
     /// Whether the open session runs it; `None` if no session is open.
     pub running: Option<bool>,
-    /// Whether no settings file defines it any more: only the session still runs it.
+    /// Whether settings files no longer define it: only the session still runs it.
     pub is_removed: bool,
 }
 

@@ -302,7 +302,7 @@ fn read(hook: &Hook, said: &Object) -> HookResult {
     single
 }
 
-/// Removes control characters and truncates a text to `limit` bytes.
+/// Removes control characters and truncates text to `limit` bytes.
 pub(crate) fn sanitize(text: &str, limit: usize) -> String {
     let keep = |char: &char| !char.is_control() || matches!(char, '\n' | '\t');
     let mut clean: String = text.chars().filter(keep).collect();

@@ -18,7 +18,7 @@ use crate::result::{HookResult, sanitize};
 pub const TRACE: &str = "hooks.jsonl";
 /// Maximum bytes that are read of the file.
 const MAX_BYTES: u64 = 16 * 1024 * 1024;
-/// Maximum bytes of a text in the file.
+/// Maximum bytes of a string in the file.
 const TEXT: usize = 500;
 
 /// One run of a hook.

@@ -302,7 +302,7 @@ impl CompanionClient {
     }
 }
 
-/// Removes a request when nothing waits for it any more.
+/// Removes a request when nothing waits for it any longer.
 struct PendingGuard<'a> {
     pending: &'a PendingRequests,
     id: u64,

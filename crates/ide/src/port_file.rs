@@ -160,7 +160,7 @@ fn parse(path: &Path, pid: i32, content: &Value) -> Result<PortFile, String> {
     })
 }
 
-/// Parses a port, given as a number or a text.
+/// Parses a port, given as a number or a string.
 pub(crate) fn port_of(value: &Value) -> Option<u16> {
     let port = match value {
         Value::Number(number) => number.as_u64().and_then(|port| u16::try_from(port).ok()),

@@ -143,7 +143,7 @@ pub(super) fn parser(source: &str) -> Parser<'_> {
     Parser::new_ext(source, OPTIONS)
 }
 
-/// Whether the last line of a text is empty.
+/// Whether the last line of a string is empty.
 pub(super) fn ends_blank(text: &str) -> bool {
     let mut lines = text.rsplit('\n');
     // Nothing follows the last line break.

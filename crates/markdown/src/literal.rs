@@ -104,7 +104,7 @@ fn is_strong_markup(sign: char, before: &str, inner: &str, after: &str) -> bool 
             || !(inner.chars().all(is_name) || before.ends_with(is_path) || continues(after)))
 }
 
-/// Returns whether characters between these texts stand alone in quotes, as in `"*", "*"`.
+/// Returns whether characters between these strings stand alone in quotes, as in `"*", "*"`.
 fn is_quoted(before: &str, after: &str) -> bool {
     let is_quote = |char: char| matches!(char, '"' | '\'' | '“' | '”' | '‘' | '’' | '«' | '»');
     before.ends_with(is_quote) && after.starts_with(is_quote)
@@ -127,7 +127,7 @@ fn crosses_delimiters(before: &str, inner: &str, after: &str) -> bool {
     open.lowest < inside && inside > outside
 }
 
-/// The quotes and brackets that are open in a text.
+/// The quotes and brackets that are open in text.
 #[derive(Default)]
 struct OpenDelimiters {
     /// The characters that close them.
@@ -210,7 +210,7 @@ fn is_word(char: char) -> bool {
     char.is_alphanumeric() && !is_wide
 }
 
-/// Returns whether a text ends within a URL.
+/// Returns whether a string ends within a URL.
 fn ends_in_url(before: &str) -> bool {
     let ends = |char: char| char.is_whitespace() || matches!(char, '<' | '>' | '"' | '`' | '|');
     before.rsplit(ends).next().is_some_and(|word| word.contains("://"))

@@ -224,7 +224,7 @@ fn text_of(mime: &str, bytes: &[u8]) -> Option<String> {
     }
 }
 
-/// Returns the beginning and the end of a text that is too long.
+/// Returns the beginning and the end of a string that is too long.
 pub(crate) fn clip(text: &str, longest: usize) -> String {
     let count = text.chars().count();
     if longest == 0 || count <= longest {

@@ -22,7 +22,7 @@ pub(crate) const UNREADABLE: i32 = i32::MIN;
 pub(crate) const UNREADABLE_ENTRY: &str = "unreadable";
 /// Maximum messages in one batch.
 const MAX_IN_BATCH: usize = 1_000;
-/// Maximum places of a line at which an answer is looked for.
+/// Maximum positions in a line at which an answer is searched for.
 const MAX_STARTS: usize = 32;
 /// The lists that servers return.
 const LISTS: [&str; 4] = ["tools", "prompts", "resources", "resourceTemplates"];
@@ -51,7 +51,7 @@ impl OpenRequests {
         }
     }
 
-    /// Parses the messages in a text: one message, or those of a batch. Answers to requests that
+    /// Parses the messages in text: one message, or those of a batch. Answers to requests that
     /// are not open are dropped. `posted` is the request whose HTTP response contained the text; an
     /// answer without an id belongs to it.
     pub(crate) fn read(&self, bytes: &[u8], posted: Option<&RequestId>) -> ParsedMessages {
@@ -127,7 +127,7 @@ impl OpenRequests {
     }
 
     /// Parses the answer to an open request behind other text of the same line: a server may print
-    /// a log text without a line ending. Requests and notifications are not looked for, because a
+    /// a log text without a line ending. Requests and notifications are not searched for, because a
     /// log may quote them. For the same reason, an object that is complete holds no answer.
     fn parse_after_text(&self, text: &str) -> Option<ServerJsonRpcMessage> {
         if !text.contains("\"jsonrpc\"") || serde_json::from_str::<IgnoredAny>(text).is_ok() {
@@ -200,7 +200,7 @@ impl OpenRequests {
     }
 }
 
-/// The messages found in a text.
+/// The messages found in text.
 #[derive(Debug, Default)]
 pub(crate) struct ParsedMessages {
     pub(crate) messages: Vec<ServerJsonRpcMessage>,
@@ -383,8 +383,8 @@ pub(crate) fn no_json(error: &str) -> String {
     }
 }
 
-/// What is known about an unreadable answer: the fields before the syntax error, or all fields if
-/// it is only nested too deeply.
+/// Information about an unreadable answer: the fields before the syntax error, or all fields if it
+/// is only nested too deeply.
 #[derive(Default)]
 struct PartialAnswer<'a> {
     /// Whether it has the `jsonrpc` field.

@@ -83,7 +83,7 @@ pub struct ServersOptions {
     pub first_wait: Duration,
     /// How schemas are declared (`mcp.schemas`).
     pub schemas: SchemaFormat,
-    /// Maximum characters of one text of a result; 0: unlimited.
+    /// Maximum characters of one string of a result; 0: unlimited.
     pub longest_text: usize,
     /// The token limit for the declarations of all tools. Beyond it, tools are searched for instead
     /// of declared.
@@ -101,7 +101,7 @@ pub struct Servers {
     pub(crate) inner: Arc<Inner>,
 }
 
-/// Notifies when servers offer something else.
+/// Notifies when the tools, prompts, or resources of the servers change.
 pub struct ChangeNotifier {
     receiver: watch::Receiver<()>,
     servers: Weak<Inner>,

@@ -83,7 +83,7 @@ impl StderrTail {
         let ended = match ending {
             Some(Ending::Exited { code }) => format!("it ended immediately with exit code {code}"),
             Some(Ending::Signalled { signal }) => {
-                format!("it was ended immediately by signal {signal}")
+                format!("it was terminated immediately by signal {signal}")
             }
             None => "it ended immediately".to_owned(),
         };

@@ -186,7 +186,7 @@ impl Transport {
         }
     }
 
-    /// Redacts our secrets in a text from outside.
+    /// Redacts our secrets in text from outside.
     pub fn redact(&self, mut text: String) -> String {
         for secret in &self.options.secrets {
             let secret = secret.expose();

@@ -17,7 +17,7 @@ pub(crate) struct Continuation {
     token: Option<String>,
     /// The visible text since the newest token.
     text_since_token: String,
-    /// Whether something else than text was received since then.
+    /// Whether something other than text was received since then.
     has_more_than_text: bool,
     /// The text that a resumed response repeats.
     skip: String,

@@ -28,7 +28,7 @@ pub fn parse_custom_headers(text: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// The header name at the start of a text, if a colon follows it.
+/// The header name at the start of a string, if a colon follows it.
 fn header_name(text: &str) -> Option<&str> {
     let name = text.split_once(':')?.0.trim();
     let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);

@@ -21,7 +21,7 @@ pub struct HttpModel {
 }
 
 impl HttpModel {
-    /// The model of a wire.
+    /// Creates a model that uses this wire.
     pub fn new(wire: impl Wire, options: TransportOptions, catalog: Arc<dyn ModelCatalog>) -> Self {
         let transport = Arc::new(Transport::new(options, wire.base()));
         Self { wire: Arc::new(wire), transport, catalog }

@@ -56,7 +56,7 @@ pub enum EventError {
     Incomplete,
 }
 
-/// The provider changed something, so the request is sent again at once.
+/// The request was corrected after a rejection and is sent again immediately.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ImmediateRetry {
     /// A message for the user.

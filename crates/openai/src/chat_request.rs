@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::generation::Generation;
 use crate::strict_schema::is_strict;
 
-/// The inputs of a request body besides the request.
+/// What is needed to build a request body, in addition to the request.
 pub(crate) struct ChatRequestContext<'a> {
     /// The model id at the provider.
     pub(crate) model: &'a str,

@@ -19,7 +19,7 @@ const MAX_BYTES: usize = 4 << 20;
 /// Smaller windows, in tokens, cause a warning: the instructions and tools alone use a third.
 const SMALL_WINDOW: u64 = 16_384;
 
-/// What is known about a model.
+/// Information about a model.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct LocalModelInfo {
     /// The context window in tokens.
@@ -69,7 +69,7 @@ impl LocalServer {
         self.models.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns what is known about a model.
+    /// Returns information about a model.
     pub(crate) fn facts(&self, model: &str) -> LocalModelInfo {
         self.models().get(model).map(|entry| entry.facts.clone()).unwrap_or_default()
     }

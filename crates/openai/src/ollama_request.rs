@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::generation::Generation;
 
-/// The inputs of a request body besides the request.
+/// What is needed to build a request body, in addition to the request.
 pub(crate) struct OllamaRequestContext<'a> {
     /// The model id at the provider.
     pub(crate) model: &'a str,

@@ -17,7 +17,7 @@ use crate::generation::Generation;
 use crate::rejected_fields::RejectedFields;
 use crate::strict_schema::is_strict;
 
-/// The inputs of a request body besides the request.
+/// What is needed to build a request body, in addition to the request.
 pub(crate) struct ResponsesRequestContext<'a> {
     /// The model id at the provider.
     pub(crate) model: &'a str,

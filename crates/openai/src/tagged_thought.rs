@@ -158,7 +158,7 @@ fn push(pieces: &mut Vec<TaggedText>, piece: TaggedText) {
     }
 }
 
-/// Returns the length of the longest suffix of a text that is a prefix of the tag.
+/// Returns the length of the longest suffix of a string that is a prefix of the tag.
 fn partial_suffix(text: &str, tag: &str) -> usize {
     (1..tag.len()).rev().find(|&length| text.ends_with(&tag[..length])).unwrap_or(0)
 }

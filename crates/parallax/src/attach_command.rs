@@ -30,8 +30,8 @@ const WAITING: usize = 64;
 const END_LIMIT: Duration = Duration::from_secs(2);
 const POLL: Duration = Duration::from_millis(20);
 
-/// Shows the session until the user detaches or it ends. Without a suitable terminal, a client for
-/// lines is used instead.
+/// Shows the session until the user detaches or it ends. Without a suitable terminal, a line-based
+/// client is used instead.
 ///
 /// # Errors
 /// Returns an error if the session is unknown or not running.

@@ -274,7 +274,7 @@ fn read_lines() -> mpsc::Receiver<String> {
     receiver
 }
 
-/// Prints a text; returns whether stdout is still open.
+/// Prints text; returns whether stdout is still open.
 fn print(text: &str) -> bool {
     let mut stdout = io::stdout();
     stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).is_ok()

@@ -120,7 +120,7 @@ impl ViewerInputs<'_> {
         None
     }
 
-    /// Expands a text. Shell commands that need approval are denied.
+    /// Expands text. Shell commands that need approval are denied.
     fn expand(&self, text: String) -> BoxFuture<'static, Result<Prompt, Failure>> {
         (self.expand)(TypedInput { text, mode: self.session.mode, approver: None })
     }

@@ -275,7 +275,7 @@ fn apply(dir: &Path, ids: &[String], form: ApplyMode) -> Result<ExitCode, BatchE
     Ok(if conflicts == 0 { ExitCode::SUCCESS } else { ExitCode::GENERAL })
 }
 
-/// Prints a text. A closed pipe is not an error here.
+/// Prints text. A closed pipe is not an error here.
 fn print(text: &str) {
     let mut stdout = std::io::stdout();
     let _ = stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush());

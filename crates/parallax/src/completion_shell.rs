@@ -16,7 +16,7 @@ pub(crate) enum CompletionShell {
 }
 
 impl CompletionShell {
-    /// Returns what writes scripts and candidates for the shell; `None` for Nushell.
+    /// Returns the writer of scripts and candidates for the shell; `None` for Nushell.
     pub(crate) fn completer(self) -> Option<&'static dyn EnvCompleter> {
         match self {
             Self::Bash => Some(&Bash),

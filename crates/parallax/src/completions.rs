@@ -70,7 +70,7 @@ pub(crate) fn answer(argv: &[OsString]) -> Option<ExitCode> {
     let written = shell.completer().map(|completer| {
         completer.write_complete(&mut command, words, directory.as_deref(), &mut candidates)
     });
-    // A shell shows nothing else than candidates.
+    // A shell shows nothing other than candidates.
     let is_done =
         matches!(written, Some(Ok(()))) && std::io::stdout().write_all(&candidates).is_ok();
     Some(if is_done { ExitCode::SUCCESS } else { ExitCode::GENERAL })

@@ -15,7 +15,7 @@ use parallax_sessions::SessionEntry;
 use parallax_sessions::{SessionSource, SourceError};
 use tokio::sync::{mpsc, watch};
 
-/// How often a journal is read for what was added, and a session that does not run is looked for.
+/// How often a journal is read for new lines, and checked for a session that does not run yet.
 const POLL: Duration = Duration::from_millis(50);
 /// Messages that wait for a page; a slow one delays the reading.
 const QUEUE: usize = 64;

@@ -39,7 +39,7 @@ struct LaunchFailure {
     session: Option<SessionId>,
 }
 
-/// Prints a text that was generated without a session.
+/// Prints text that was generated without a session.
 fn print_or_fail(text: Result<String, Failure>) -> ExitCode {
     text.map_or_else(
         |failure| {
@@ -158,7 +158,7 @@ fn workers(invocation: &Invocation) -> usize {
     }
 }
 
-/// Prints a text. A closed pipe is not an error.
+/// Prints text. A closed pipe is not an error.
 fn print(text: &str) -> ExitCode {
     let mut stdout = io::stdout();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {

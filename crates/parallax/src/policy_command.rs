@@ -314,7 +314,7 @@ fn pretty(value: Result<Value, serde_json::Error>) -> String {
     json_document(&value)
 }
 
-/// Prints a text. A closed pipe is not an error.
+/// Prints text. A closed pipe is not an error.
 fn print_text(text: &str) -> ExitCode {
     let mut stdout = io::stdout();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {

@@ -18,7 +18,7 @@ pub(crate) fn called_name() -> String {
     name.filter(is_plain).unwrap_or_else(|| "parallax".to_owned())
 }
 
-/// Replaces the program name in a text by the one with which it was called.
+/// Replaces the program name in text by the one with which it was called.
 pub(crate) fn with_called_name(text: &str) -> Cow<'_, str> {
     let called = called_name();
     if called == NAME {

@@ -94,7 +94,7 @@ fn trim_split_character(bytes: &mut Vec<u8>) {
     }
 }
 
-/// Combines the two texts.
+/// Combines the two strings.
 ///
 /// # Errors
 /// [`FailureKind::Input`] if both are empty.

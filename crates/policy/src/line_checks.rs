@@ -287,7 +287,7 @@ fn may_write(path: &Path, granted: &Permissions) -> bool {
     granted.file_system.write.iter().any(|folder| path.starts_with(folder))
 }
 
-/// Returns the beginning of a text, for messages.
+/// Returns the beginning of a string, for messages.
 pub(crate) fn shorten(text: &str) -> String {
     const MAX_LENGTH: usize = 80;
     let line = text.lines().next().unwrap_or_default();

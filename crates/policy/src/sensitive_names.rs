@@ -72,7 +72,7 @@ fn is_interpreter(command: &Command) -> bool {
     })
 }
 
-/// Returns the paths in a text that point to secrets, either directly or relative to the home
+/// Returns the paths in text that point to secrets, either directly or relative to the home
 /// directory.
 fn in_code(text: &str, home: Option<&Path>) -> Vec<PathBuf> {
     let is_part = |c: char| c.is_alphanumeric() || "_-./~+@".contains(c);

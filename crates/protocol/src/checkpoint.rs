@@ -82,7 +82,7 @@ pub struct RevertedFiles {
     pub unrestored: Vec<(PathBuf, String)>,
     /// Directories that could not be searched completely, each with the reason.
     pub unsearched: Vec<(PathBuf, String)>,
-    /// Changed programs that no longer run with the rights of their owner or group.
+    /// Changed programs that are no longer setuid or setgid.
     pub set_id: Vec<PathBuf>,
 }
 

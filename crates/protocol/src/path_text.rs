@@ -42,7 +42,7 @@ fn escape_bytes(bytes: &[u8]) -> String {
     text
 }
 
-/// Returns the path for a text.
+/// Returns the path that the text encodes.
 #[cfg(unix)]
 pub fn from_text(text: &str) -> PathBuf {
     use std::os::unix::ffi::OsStringExt as _;
@@ -60,7 +60,7 @@ pub fn from_text(text: &str) -> PathBuf {
     PathBuf::from(std::ffi::OsString::from_vec(bytes))
 }
 
-/// Returns the path for a text.
+/// Returns the path that the text encodes.
 #[cfg(not(unix))]
 pub fn from_text(text: &str) -> PathBuf {
     PathBuf::from(text)

@@ -11,7 +11,7 @@ pub fn merge_similar(texts: impl IntoIterator<Item = String>) -> Vec<String> {
     merge_similar_by(texts.into_iter().collect(), |text| text)
 }
 
-/// Like [`merge_similar`], for values with a text.
+/// Like [`merge_similar`], for values with text.
 pub fn merge_similar_by<T>(mut all: Vec<T>, text_of: impl Fn(&mut T) -> &mut String) -> Vec<T> {
     if all.len() <= ALL_SHOWN {
         return all;

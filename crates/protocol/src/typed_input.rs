@@ -67,7 +67,7 @@ mod tests {
     fn requested_mode_counts_until_the_session_reports_it() {
         let mut mode = CurrentMode::new(ApprovalMode::Yolo);
         mode.request(ApprovalMode::Default);
-        // For example, the report of a change of the model.
+        // For example, the report of a model change.
         mode.confirm(ApprovalMode::Yolo);
         assert_eq!(mode.get(), ApprovalMode::Default);
         mode.confirm(ApprovalMode::Default);

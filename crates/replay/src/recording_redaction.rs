@@ -38,7 +38,7 @@ impl Secrets {
         self.0.is_empty()
     }
 
-    /// Returns a text, possibly JSON, without the secrets.
+    /// Returns a string, possibly JSON, without the secrets.
     pub(crate) fn redact<'a>(&self, mut text: Cow<'a, str>) -> Cow<'a, str> {
         for secret in &self.0 {
             let plain = secret.expose();
@@ -159,7 +159,7 @@ fn restore_value(value: &mut Value, pieces: &mut impl Iterator<Item = String>, c
     }
 }
 
-/// Replaces a secret in the pieces of a text; the replacement goes where it began.
+/// Replaces a secret in the pieces of a string; the replacement goes where it began.
 fn redact_pieces(pieces: &mut [String], secret: &str) {
     let joined = pieces.concat();
     let mut found =

@@ -27,7 +27,7 @@ pub(crate) fn add(mut report: &File, path: &Path) -> io::Result<()> {
 
 /// Returns the protected files that were replaced from outside the sandbox (as an editor does when
 /// saving) while a process of a command of this session had them open for writing. Each is returned
-/// once. They are covered again and the processes were ended, but the user should check what was
+/// once. They are covered again and the processes were killed, but the user should check what was
 /// written before that. `temporary` is [`crate::Plan::temporary`].
 pub fn take_replaced(temporary: &Path) -> Vec<PathBuf> {
     let Ok(file) = OpenOptions::new().read(true).write(true).open(temporary.join(NAME)) else {

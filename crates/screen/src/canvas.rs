@@ -93,7 +93,7 @@ struct PendingFrame {
     rows_below: Option<usize>,
 }
 
-/// What a frame made for another size left behind.
+/// The rows left over from a frame of another size.
 #[derive(Debug)]
 struct StaleRows {
     columns: u16,

@@ -26,7 +26,7 @@ pub enum TextSegment<'a> {
     Control(char),
 }
 
-/// Returns the pieces of a text in order. A sequence never extends past the end of its line, so
+/// Returns the pieces of a string in order. A sequence never extends past the end of its line, so
 /// that the result for a line does not depend on what follows.
 pub fn pieces(text: &str) -> impl Iterator<Item = TextSegment<'_>> {
     let mut rest = text;

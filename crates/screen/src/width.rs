@@ -24,7 +24,7 @@ pub fn grapheme_width(cluster: &str) -> usize {
     cluster.width().min(2)
 }
 
-/// Returns the width of a text without line breaks, as rows show it.
+/// Returns the width of a string without line breaks, as rows show it.
 pub fn text_width(text: &str) -> usize {
     if text.is_ascii() {
         return text.len();

@@ -31,12 +31,12 @@ impl SessionConfig {
         }
     }
 
-    /// Returns what shows and changes settings.
+    /// Returns the settings manager.
     pub fn settings_manager(&self) -> SettingsManager<'_> {
         SettingsManager { config: &self.config, extensions: self.extension_manager() }
     }
 
-    /// Returns what reads and changes the trust of directories.
+    /// Returns the manager of trusted folders.
     pub fn trust_manager(&self) -> TrustManager<'_> {
         TrustManager { options: &self.options, config: &self.config }
     }
@@ -46,7 +46,7 @@ impl SessionConfig {
         CompanionManager { options: &self.options, config: &self.config }
     }
 
-    /// Returns what lists and probes MCP servers.
+    /// Returns the MCP manager, which lists and probes servers.
     pub fn mcp_manager(&self) -> McpManager<'_> {
         McpManager { launch: self }
     }
@@ -73,7 +73,7 @@ impl SessionConfig {
         }
     }
 
-    /// Returns what lists the models of providers and manages their keys.
+    /// Returns the provider manager, which lists models and manages keys.
     pub fn provider_manager(&self) -> ProviderManager {
         let model = self.model_name();
         ProviderManager {
@@ -85,7 +85,7 @@ impl SessionConfig {
         }
     }
 
-    /// Returns what lists agents and changes their settings. Blocking: reads extensions.
+    /// Returns the agent library. Blocking: reads extensions.
     pub fn agent_library(&self) -> AgentLibrary {
         let launch = self.clone();
         AgentLibrary {
@@ -96,7 +96,7 @@ impl SessionConfig {
         }
     }
 
-    /// Returns what lists hooks and switches them. Blocking: reads extensions.
+    /// Returns the hook library. Blocking: reads extensions.
     pub fn hook_library(&self) -> HookLibrary {
         let launch = self.clone();
         HookLibrary {
@@ -135,7 +135,7 @@ impl SessionConfig {
         }
     }
 
-    /// Returns what lists skills and switches them. Blocking: reads extensions.
+    /// Returns the skill library. Blocking: reads extensions.
     pub fn skill_library(&self) -> SkillLibrary {
         let launch = self.clone();
         SkillLibrary {
@@ -162,7 +162,7 @@ impl SessionConfig {
         self.extension_manager().extensions()
     }
 
-    /// Returns what lists, searches, and changes stored sessions.
+    /// Returns the library of stored sessions.
     pub fn session_library(&self) -> SessionLibrary<'_> {
         SessionLibrary {
             is_exact: self.options.exact_session,

@@ -20,7 +20,7 @@ pub struct SessionInfo<'a> {
 }
 
 impl SessionInfo<'_> {
-    /// Returns whether a text of the user replaces the whole built-in system prompt. Blocking.
+    /// Returns whether the user's text replaces the whole built-in system prompt. Blocking.
     pub fn has_own_prompt(&self) -> bool {
         system::prompt_files(self.launch).is_ok_and(|files| files.replacement.is_some())
     }

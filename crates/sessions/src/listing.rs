@@ -104,7 +104,7 @@ impl SessionLibrary<'_> {
     }
 }
 
-/// Truncates a text to `most` bytes.
+/// Truncates text to `most` bytes.
 pub fn truncate(text: &str, limit: usize) -> &str {
     let mut end = text.len().min(limit);
     while !text.is_char_boundary(end) {

@@ -318,7 +318,7 @@ impl SessionLibrary<'_> {
         }
     }
 
-    /// Returns a directory in the form that sessions record. It need not exist any more.
+    /// Returns a directory in the form that sessions record. It may no longer exist.
     fn folder(&self, typed: &Path) -> PathBuf {
         let path = self.directory.join(self.config.expand_home(typed));
         path.canonicalize().unwrap_or_else(|_| lexical(Path::new("/"), &path))

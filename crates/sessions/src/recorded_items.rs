@@ -38,7 +38,7 @@ pub enum RecordedItem {
         command: String,
         /// The output as the model received it.
         output: String,
-        /// The exit code, unless it was ended by a signal.
+        /// The exit code, unless it was terminated by a signal.
         code: Option<i32>,
     },
     /// A thought summary.

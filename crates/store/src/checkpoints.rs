@@ -205,7 +205,7 @@ pub struct Checkpoints {
     caches: Mutex<Caches>,
     /// The latest timestamp assigned; timestamps increase strictly.
     last_timestamp: AtomicI64,
-    /// Whether interrupted commands were looked for.
+    /// Whether interrupted commands were checked for.
     has_recovered: AtomicBool,
     /// Whether the time limit was exceeded before the last command.
     exceeded_time_limit: AtomicBool,

@@ -52,7 +52,7 @@ pub fn input_history(dirs: &SessionDirs, project: &Path, limit: usize) -> Vec<St
     texts
 }
 
-/// Appends a text to the log with a single write. Does nothing if sessions are encrypted.
+/// Appends text to the log with a single write. Does nothing if sessions are encrypted.
 ///
 /// # Errors
 /// Returns an error if the log cannot be written.
@@ -106,7 +106,7 @@ pub fn shell_history(dirs: &SessionDirs, project: &Path, limit: usize) -> Vec<St
     lines
 }
 
-/// Splits a text into lines and joins lines that end in a backslash with the next line.
+/// Splits text into lines and joins lines that end in a backslash with the next line.
 fn join_continued_lines(text: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let mut goes_on = false;

@@ -144,7 +144,7 @@ impl Keys {
         self.redact.clone()
     }
 
-    /// Returns a text with secrets redacted.
+    /// Returns a string with secrets redacted.
     pub fn redact_text<'a>(&self, text: &'a str) -> Cow<'a, str> {
         self.redact.as_ref().map_or(Cow::Borrowed(text), |redact| redact.redact(text))
     }

@@ -156,7 +156,7 @@ pub fn list_all(dirs: &SessionDirs) -> Vec<SessionEntry> {
     newest_of_each(session_files::all_files(dirs), &dirs.keys)
 }
 
-/// ID prefix in lists for a record of Gemini CLI that a journal with the same ID does not fully
+/// ID prefix in lists for a Gemini CLI record that a journal with the same ID does not fully
 /// contain.
 const ELSEWHERE: &str = "gemini-";
 
@@ -459,7 +459,7 @@ struct GeminiMessage {
     content: Value,
 }
 
-/// What is known about a record of Gemini CLI so far.
+/// Information about a Gemini CLI record, collected so far.
 #[derive(Default)]
 struct GeminiRecordInfo {
     id: Option<String>,

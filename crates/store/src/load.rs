@@ -217,7 +217,7 @@ pub(crate) struct Builder {
     prompts: Vec<RewindTarget>,
     /// The number of the last prompt.
     turns: u64,
-    /// Whether the newest turn was ended by the model or the user.
+    /// Whether the model or the user ended the newest turn.
     turn_ended: bool,
     /// Whether the program was shut down during the turn, so that its answer may be incomplete.
     shut_down: bool,

@@ -421,7 +421,7 @@ impl Fold {
         }
     }
 
-    /// An object as a text with an indent of two spaces, as readers expect it.
+    /// An object as a string with an indent of two spaces, as readers expect it.
     fn pretty(object: Option<&Object>) -> String {
         let empty = Object::new();
         serde_json::to_string_pretty(object.unwrap_or(&empty)).unwrap_or_default()

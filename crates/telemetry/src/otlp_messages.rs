@@ -17,7 +17,7 @@ const CUMULATIVE: i32 = 2;
 const INFO: i32 = 9;
 /// `STATUS_CODE_ERROR`.
 const ERROR: i32 = 2;
-/// Bytes of a text that is sent as an attribute.
+/// Bytes of a string that is sent as an attribute.
 pub(crate) const MAX_TEXT: usize = 256 * 1024;
 
 #[derive(Clone, PartialEq, Message)]
@@ -392,7 +392,7 @@ fn any(value: &Value) -> AnyValue {
     AnyValue { value }
 }
 
-/// The beginning of a text that is too long.
+/// The beginning of a string that is too long.
 fn truncate(text: &str) -> String {
     match text.get(..text.floor_char_boundary(MAX_TEXT)) {
         Some(start) if start.len() < text.len() => format!("{start}…"),

@@ -41,13 +41,13 @@ pub struct Scene {
 pub enum Step {
     /// Waits until the session is open and the composer is empty.
     Ready,
-    /// Waits for a text, wrapped or not.
+    /// Waits for text, wrapped or not.
     See(&'static str),
     /// Waits for the end of the turn.
     Idle,
     /// Waits until a new dialog accepts keys.
     Rest,
-    /// Types a text.
+    /// Types text.
     Type(&'static str),
     /// Presses a key.
     Press(Key),

@@ -128,7 +128,7 @@ impl Terminal {
         self.shared.write(bytes)
     }
 
-    /// Types a text, key by key, without pauses.
+    /// Types text, key by key, without pauses.
     ///
     /// # Errors
     /// Returns an error if the program has ended.
@@ -145,7 +145,7 @@ impl Terminal {
         self.send(&bytes)
     }
 
-    /// Pastes a text, as a bracketed paste if the program has enabled it.
+    /// Pastes text, as a bracketed paste if the program has enabled it.
     ///
     /// # Errors
     /// Returns an error if the program has ended.

@@ -60,7 +60,7 @@ fn as_utf8(bytes: &[u8]) -> Decoded {
     }
 }
 
-/// A change of a file that the model has not seen.
+/// A change to a file that the model has not seen.
 pub(crate) struct UnseenChange {
     /// The changed lines, if there are few.
     diff: Option<String>,
@@ -158,7 +158,7 @@ pub(crate) fn commit_unseen(
     atomic_write(target, bytes, expected).map_err(|error| write_failure(&error))
 }
 
-/// The part in which two texts differ, extended to whole lines.
+/// The part in which two strings differ, extended to whole lines.
 struct DiffWindow<'a> {
     /// The number of lines before it.
     skipped: usize,
@@ -370,7 +370,7 @@ pub(crate) fn truncate(text: &str) -> String {
     format!("{head}\n... [{} more bytes]", text.len() - head.len())
 }
 
-/// The line endings of a text.
+/// The line endings of a string.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LineEndings {
     Lf,

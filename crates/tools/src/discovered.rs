@@ -268,7 +268,7 @@ fn outcome(end: &PipedOutput, strict: bool, limit: usize) -> ToolResult {
     ))
 }
 
-/// Returns the beginning of a text; 0 means no limit.
+/// Returns the beginning of a string; 0 means no limit.
 fn truncate(text: &str, limit: usize) -> String {
     match text.char_indices().nth(limit).filter(|_| limit > 0) {
         Some((at, _)) => format!("{}\n[… the rest is omitted]", &text[..at]),

@@ -1,6 +1,6 @@
 //! Edit distance with a limit.
 
-/// Returns the Levenshtein distance of two texts in characters if it is at most `limit`.
+/// Returns the Levenshtein distance of two strings in characters if it is at most `limit`.
 pub(crate) fn edit_distance(one: &str, two: &str, limit: usize) -> Option<usize> {
     // The difference of the lengths is a lower bound, and cheap.
     if one.chars().count().abs_diff(two.chars().count()) > limit {

@@ -233,7 +233,7 @@ fn project_objects(folder: &Path) -> Option<PathBuf> {
 }
 
 /// Whether the directory and the `.git` that names it were created or moved together. The time of
-/// the last change of a file cannot be set.
+/// the last change to a file cannot be set.
 fn was_created_with(folder: &Path, repository: &Path) -> bool {
     const TOGETHER: i64 = 10;
     let changed = |path: &Path| path.symlink_metadata().map(|data| data.ctime()).ok();

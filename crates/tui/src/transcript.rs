@@ -115,7 +115,7 @@ enum GrammarWait {
     #[default]
     Off,
     On,
-    /// The session ends: nothing is held back any more.
+    /// The session ends: output is no longer held back.
     Ended,
 }
 

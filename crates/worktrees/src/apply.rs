@@ -14,7 +14,7 @@ use crate::git::{Git, no_working_tree};
 pub enum PatchEnd {
     /// It was applied to the working tree.
     Applied,
-    /// It was merged with other changes of the same files.
+    /// It was merged with other changes to the same files.
     Merged,
     /// It conflicts with the working tree, and nothing was changed. Contains git's message.
     Conflict(String),

@@ -11,7 +11,7 @@ export class ProgramNotFoundError extends ParallaxError {}
 
 export class ProgramExitedError extends ParallaxError {
   constructor(exitCode, signal, stderr) {
-    const how = signal === null ? `ended with exit code ${exitCode}` : `was ended by signal ${signal}`;
+    const how = signal === null ? `ended with exit code ${exitCode}` : `was terminated by signal ${signal}`;
     super(`parallax ${how}${stderr ? `: ${stderr}` : ""}`);
     this.exitCode = exitCode;
     this.signal = signal;

@@ -36,7 +36,7 @@ impl EditorSession {
         let previous = self.open.launch().clone().with_session(self.own_choice());
         let mut text = reopening.text;
         let lock = self.open.begin_lock_handover();
-        // For example, that background commands were ended.
+        // For example, that background commands were stopped.
         for report in self.open.close_with_limit(tokio::time::sleep(FAREWELL)).await {
             text = format!("{report}\n\n{text}");
         }
@@ -102,7 +102,7 @@ impl EditorSession {
         !self.is_unsaved && (!self.was_stored || self.open.is_resumable())
     }
 
-    /// Returns what opens this session again.
+    /// Returns the choice that opens this session again.
     fn own_choice(&self) -> SessionChoice {
         match self.open.is_resumable() {
             true => SessionChoice::Resume(self.id.clone()),

@@ -1,4 +1,4 @@
-//! Changes of the options of a session: mode, model, and thinking level, by methods of the protocol
+//! Changes to the options of a session: mode, model, and thinking level, by methods of the protocol
 //! and by commands in a prompt.
 
 use parallax_protocol::op::Op;

@@ -55,7 +55,7 @@ impl JobStatus {
         status
     }
 
-    /// Indexes that will not change any more.
+    /// Indexes whose status is final.
     pub(crate) fn finished_indexes(&self) -> BTreeSet<usize> {
         self.completed.union(&self.failed).copied().collect()
     }

@@ -166,7 +166,7 @@ fn text_of(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// A text as a part of an id.
+/// A string as a part of an id.
 pub(crate) fn slug(text: &str) -> String {
     let mut slug = String::new();
     for char in text.chars() {

@@ -169,7 +169,7 @@ fn paragraph(buffer: &Buffer, around: bool, times: usize) -> TextObject {
     TextObject { range: Position::new(first, 0)..text.line_end(last), lines: true }
 }
 
-/// Splits a text into alternating sentences and spaces. A sentence ends with `.`, `!` or `?` (and
+/// Splits text into alternating sentences and spaces. A sentence ends with `.`, `!` or `?` (and
 /// closing characters) before a space, and at an empty line.
 fn sentences(text: &str) -> Vec<Range<usize>> {
     let mut found: Vec<Range<usize>> = Vec::new();
@@ -200,7 +200,7 @@ fn sentences(text: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// Whether a text that starts with a line break continues with an empty line.
+/// Whether a string that starts with a line break continues with an empty line.
 fn is_empty_line(rest: &str) -> bool {
     rest.get(1..).and_then(|rest| rest.split('\n').next()).is_some_and(|it| it.trim().is_empty())
 }

@@ -36,7 +36,7 @@ pub(super) fn checked_name(fields: &Object) -> Result<&str, String> {
     Ok(name)
 }
 
-/// Returns a text that is not empty, if the field is there.
+/// Returns a non-empty string, if the field is there.
 pub(super) fn text<'a>(fields: &'a Object, key: &str) -> Result<Option<&'a str>, String> {
     match fields.get(key) {
         None => Ok(None),

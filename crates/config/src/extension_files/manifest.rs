@@ -316,7 +316,7 @@ impl Manifest {
     }
 }
 
-/// Whether a text is a valid extension name, which is also a directory name.
+/// Whether a string is a valid extension name, which is also a directory name.
 pub fn is_name(name: &str) -> bool {
     (1..=128).contains(&name.len())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')

@@ -47,12 +47,12 @@ impl ExtensionVariables {
         Self { visible_values: pairs.len(), pairs }
     }
 
-    /// Expands a text in one pass: values are not expanded again. Unknown names are kept.
+    /// Expands text in one pass: values are not expanded again. Unknown names are kept.
     pub fn fill(&self, text: &str) -> String {
         fill(text, &self.pairs)
     }
 
-    /// Expands a text that the model reads, without secrets.
+    /// Expands text that the model reads, without secrets.
     pub fn expand_for_model(&self, text: &str) -> String {
         fill(text, self.pairs.get(..self.visible_values).unwrap_or_default())
     }

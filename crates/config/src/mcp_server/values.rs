@@ -3,7 +3,7 @@
 use parallax_protocol::Object;
 use serde_json::Value;
 
-/// Returns a text that is not empty.
+/// Returns a non-empty string.
 pub(super) fn text(fields: &Object, key: &str) -> Option<String> {
     fields.get(key)?.as_str().filter(|text| !text.is_empty()).map(str::to_owned)
 }

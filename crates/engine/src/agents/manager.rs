@@ -113,7 +113,7 @@ impl SubagentManager {
         let state = self.state();
         options.mode = state.mode;
         options.model_name.clone_from(&state.model);
-        // Changes of the subagent belong to the turn of the session.
+        // Changes by the subagent belong to the turn of the session.
         options.turns = state.turn.saturating_sub(1);
         options
     }

@@ -161,7 +161,7 @@ fn unix_millis() -> Option<u64> {
     u64::try_from(elapsed.as_millis()).ok()
 }
 
-/// Returns the first non-empty line of a text, truncated.
+/// Returns the first non-empty line of a string, truncated.
 fn line(text: &str) -> String {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
     line.chars().take(LINE).collect()

@@ -134,7 +134,7 @@ impl ContextManager {
     }
 }
 
-/// Returns the maximum characters of a text by setting and available tokens.
+/// Returns the maximum characters of a string by setting and available tokens.
 fn max_characters(text: &str, setting: Option<usize>, left: u64) -> usize {
     let size = tokens::estimate_text(text);
     let fits = if size <= left {
@@ -146,7 +146,7 @@ fn max_characters(text: &str, setting: Option<usize>, left: u64) -> usize {
     setting.unwrap_or(usize::MAX).min(fits)
 }
 
-/// Truncates a text at line ends where possible and names the file with the full text.
+/// Truncates text at line ends where possible and names the file with the full text.
 /// Blocking: writes the file.
 pub(crate) fn truncate_output(
     tool: &str,
@@ -168,7 +168,7 @@ pub(crate) fn truncate_output(
     )
 }
 
-/// Returns the beginning and the end of a text, of at most `most` characters together.
+/// Returns the beginning and the end of a string, of at most `most` characters together.
 fn head_and_tail(text: &str, limit: usize) -> (&str, &str) {
     let count = text.chars().count();
     if count <= limit {

@@ -65,7 +65,7 @@ fn add_started(running: &mut BTreeSet<u32>, text: &str) {
     }
 }
 
-/// Returns the first lines of a text: output of commands follows them.
+/// Returns the first lines of a string: output of commands follows them.
 fn head(text: &str) -> String {
     text.lines().take(2).collect::<Vec<_>>().join("\n")
 }

@@ -136,7 +136,7 @@ impl RejectedContent {
                 quote_names(&self.servers)
             ));
         }
-        // The service may reject what it accepted before, for example after a change of the model.
+        // The service may reject what it accepted before, for example after a model change.
         if history.has_calls() {
             failure.message.push_str(
                 "; to continue without the rejected content, run `/rewind` in the terminal, or continue in \
@@ -193,7 +193,7 @@ fn declaration_index(message: &str) -> Option<usize> {
     of_tool.iter().any(|key| rest.starts_with(key)).then_some(index)
 }
 
-/// Returns the index in `[17]` or `.17` at the start of a text, and the text behind it.
+/// Returns the index in `[17]` or `.17` at the start of a string, and the text behind it.
 fn index_at_start(text: &str) -> Option<(usize, &str)> {
     let digits = text.strip_prefix(['[', '.'])?;
     let end = digits.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(digits.len());

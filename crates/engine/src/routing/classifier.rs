@@ -209,7 +209,7 @@ fn message_text(content: &Content) -> String {
     texts.collect::<Vec<_>>().join("\n")
 }
 
-/// Returns the beginning of a text.
+/// Returns the beginning of a string.
 fn short(text: &str, characters: usize) -> String {
     let text = text.trim();
     match text.char_indices().nth(characters) {

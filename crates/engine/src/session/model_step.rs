@@ -31,7 +31,7 @@ struct RequestState {
     shown_bytes: usize,
     /// Whether the request carries tool results.
     after_tool: bool,
-    /// The number of the attempt; it begins again after a change of the request.
+    /// The number of the attempt; it begins again after a change to the request.
     number: u32,
     has_nudged: bool,
     has_compacted: bool,

@@ -156,7 +156,7 @@ pub(super) struct RunningCall {
     pub(super) runs: u32,
 }
 
-/// What is known about a call when it finishes.
+/// Information about a call when it finishes.
 pub(super) struct CallSummary {
     pub(super) kind: Option<ToolKind>,
     pub(super) title: String,

@@ -1,4 +1,4 @@
-//! Changes of the session that a finished call requests: entering and leaving plan mode.
+//! Changes to the session that a finished call requests: entering and leaving plan mode.
 
 use parallax_protocol::event::Level;
 use parallax_protocol::policy::ApprovalMode;

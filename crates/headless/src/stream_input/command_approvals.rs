@@ -26,7 +26,7 @@ impl CommandApprovals {
         Self { sender, requested, open: HashMap::new() }
     }
 
-    /// Returns what asks on behalf of a prompt.
+    /// Returns a function that requests approval on behalf of a prompt.
     pub(super) fn approver(&self) -> CommandApprover {
         let requests = self.sender.clone();
         Arc::new(move |request| {

@@ -276,7 +276,7 @@ fn handle_notification(state: &CompanionState, message: &Value) {
         _ => None,
     };
     if let (Some(decision), Some(path)) = (decision, path()) {
-        // Fails if nothing waits for a decision any more.
+        // Fails if nothing waits for a decision any longer.
         let _ = state.decisions.send((path, decision));
     }
 }

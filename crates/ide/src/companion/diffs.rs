@@ -12,7 +12,7 @@ use crate::error::RequestError;
 
 /// How long the editor may take to close a diff.
 const CLOSE_TIME: Duration = Duration::from_millis(700);
-/// How long closing may take in all, with a second connection.
+/// Total time limit for closing a diff, including a second connection.
 const TAKE_TIME: Duration = Duration::from_millis(1_600);
 
 /// Result of a diff in the editor.

@@ -19,7 +19,7 @@ impl Canvas {
         self.rows.len()
     }
 
-    /// Writes a text over the existing cells.
+    /// Writes text over the existing cells.
     pub(super) fn write_text(&mut self, column: usize, row: usize, text: &str) {
         if self.rows.len() <= row {
             self.rows.resize(row + 1, Vec::new());
@@ -43,7 +43,7 @@ impl Canvas {
         self.width = self.width.max(end);
     }
 
-    /// Draws a box with a text and returns its width.
+    /// Draws a box with text and returns its width.
     pub(super) fn draw_box(&mut self, column: usize, row: usize, text: &str) -> usize {
         let rule = "─".repeat(text_width(text) + 2);
         self.write_text(column, row, &format!("┌{rule}┐"));

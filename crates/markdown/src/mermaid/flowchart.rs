@@ -69,7 +69,7 @@ impl Graph {
         Some(())
     }
 
-    /// Parses a node at the start of a text. Returns its id and the rest.
+    /// Parses a node at the start of a string. Returns its id and the rest.
     fn node<'t>(&mut self, text: &'t str) -> Option<(String, &'t str)> {
         let text = text.trim_start();
         let end =
@@ -153,7 +153,7 @@ impl Graph {
     }
 }
 
-/// Parses the bracketed label at the start of a text. Returns it and the rest.
+/// Parses the bracketed label at the start of a string. Returns it and the rest.
 fn shape(text: &str) -> Option<(String, &str)> {
     const SHAPES: [(&str, &str); 9] = [
         ("((", "))"),
@@ -179,7 +179,7 @@ fn display_label(text: &str) -> String {
     parallax_screen::layout::truncate_text(if text.is_empty() { " " } else { text }, LABEL)
 }
 
-/// Parses an arrow at the start of a text. Returns its label and the rest.
+/// Parses an arrow at the start of a string. Returns its label and the rest.
 fn arrow(text: &str) -> Option<(String, &str)> {
     let is_line = |char: char| matches!(char, '-' | '.' | '=' | '>');
     let end = text.find(|char| !is_line(char)).unwrap_or(text.len());

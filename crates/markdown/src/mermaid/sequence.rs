@@ -9,7 +9,7 @@ use parallax_screen::sanitize;
 
 /// Minimum columns between two participants.
 const GAP: usize = 4;
-/// Maximum columns of a text.
+/// Maximum columns of text.
 const TEXT: usize = 40;
 
 /// Arrows, longer ones first, and whether the line is dashed.

@@ -7,10 +7,10 @@ use super::consent_refused;
 
 /// Answers the questions of a command.
 pub(crate) trait Prompter {
-    /// Shows a text.
+    /// Shows text.
     fn print(&mut self, text: &str);
 
-    /// Shows a text and asks the user to agree, unless they gave their consent already.
+    /// Shows text and asks the user to agree, unless they gave their consent already.
     ///
     /// # Errors
     /// Returns an error if the user does not agree, or if there was no answer.

@@ -11,7 +11,7 @@ use testkit::API_KEY;
 use crate::mcp::stdio;
 use crate::support::{Conversation, World, wait_until};
 
-/// A server that runs.
+/// A running server.
 struct Inspection {
     child: Child,
     port: u16,

@@ -339,7 +339,7 @@ fn mirror_that_cannot_be_written_is_reported() {
 }
 
 #[test]
-fn encrypted_sessions_are_not_mirrored_and_the_user_is_warned() {
+fn encrypted_sessions_are_not_mirrored_and_the_user_is_notified() {
     let world = World::new(ANSWER);
     let settings = json!({
         "general": {"sessionEncryption": "file"}, "sessions": {"mirror": "gemini"}

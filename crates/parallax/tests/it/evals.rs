@@ -246,7 +246,7 @@ fn replay_notices_requests_that_differ_from_the_recorded_ones() {
     assert!(done.stdout().contains("1/1"), "{}{}", done.stdout(), done.err());
     let done = finish(world.command(&["eval", "cases", "--replay", "--runs", "2"]));
     assert!(done.stdout().contains("2/2"), "{}{}", done.stdout(), done.err());
-    // The model reads something else than it answered to.
+    // The model reads something other than it answered to.
     world.home.write("cases/one/project/a.txt", "other\n").expect("written");
     let done = finish(world.command(&["eval", "cases", "--replay"]));
     assert!(done.stdout().contains("0/1"), "{}{}", done.stdout(), done.err());

@@ -146,7 +146,7 @@ fn second_run_of_a_command_opens_no_target_of_a_protected_link() {
         let root = world.home.project();
         symlink("../../hooks/pre", root.join(".git/hooks/pre-commit")).expect("a link");
         symlink("keys/env", root.join(".env")).expect("a link");
-        // A hidden link of the home, and one that leads through another link.
+        // A hidden link in the home directory, and one that leads through another link.
         world.home.write("keys/npmrc", "SECRET").expect("written");
         symlink(root.join("keys/npmrc"), world.home.home().join(".npmrc")).expect("a link");
         world.home.write("other/id", "SECRET").expect("written");

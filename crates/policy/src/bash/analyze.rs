@@ -20,7 +20,7 @@ const MAX_DEPTH: usize = 8;
 /// Maximum number of scripts and wrapped commands in one line.
 const MAX_COUNT: usize = 64;
 
-/// Analyzes a text as a shell would read it. The strictest interpretation applies:
+/// Analyzes text as a shell would read it. The strictest interpretation applies:
 /// [`ShellLine::unanalyzable_reason`] is set if the meaning depends on run-time values, on rarely
 /// used syntax, or on a change of how the shell parses its input.
 ///
@@ -38,7 +38,7 @@ pub fn analyze(text: &str) -> ShellLine {
     analysis.line
 }
 
-/// Analyzes a text after the expansions that the text itself determines: variables that it sets,
+/// Analyzes text after the expansions that the text itself determines: variables that it sets,
 /// braces, aliases, and text that `echo` or `printf` passes to a shell. Intended for checks that
 /// look for harm; it does not find everything.
 pub fn analyse_expanded(

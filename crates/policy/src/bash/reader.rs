@@ -15,7 +15,7 @@ use super::line::CommandPosition;
 /// Maximum nesting depth.
 const MAX_DEPTH: usize = 40;
 
-/// The position in a text and its context.
+/// The position in a string and its context.
 pub(super) struct ShellReader<'t, 'f> {
     text: &'t str,
     at: usize,

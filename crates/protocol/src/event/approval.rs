@@ -44,7 +44,7 @@ pub struct ApprovalRequest {
     /// named files than write them: the directories that contain them. Empty if there is nothing
     /// broader to offer.
     pub broader_permissions: Permissions,
-    /// Changes of the call that could not be undone, for the user.
+    /// Changes by the call that could not be undone, for the user.
     pub not_undoable: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Changes of the conversation and of files: undo, rewind, steering.
+//! Changes to the conversation and to files: undo, rewind, steering.
 
 use serde::{Deserialize, Serialize};
 

@@ -6,7 +6,7 @@ use crate::budget::ExhaustedBudget;
 use crate::price::Cost;
 use crate::usage::Usage;
 
-/// The start of the notice that the journal of a session cannot be written any more.
+/// The start of the notice that the journal of a session can no longer be written.
 pub const NOT_SAVED: &str = "Saving this session stopped";
 
 /// A model request that ended.

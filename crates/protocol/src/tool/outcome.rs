@@ -177,7 +177,7 @@ pub struct HookOutput {
     pub display: Option<Value>,
 }
 
-/// A change of the session by a tool call: entering or leaving plan mode.
+/// A change to the session by a tool call: entering or leaving plan mode.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SessionChange {
     /// Plan mode starts.

@@ -10,7 +10,7 @@ use rustix::thread::{
 use crate::inside::failure::{FailureContextExt as _, SandboxResult};
 
 /// Does not include `CHOWN` and `FSETID`: with them, a command could create or change a file that
-/// runs with the rights of another user or group.
+/// runs with the privileges of another user or group.
 const OF_ROOT: CapabilitySet = CapabilitySet::DAC_OVERRIDE
     .union(CapabilitySet::FOWNER)
     .union(CapabilitySet::KILL)

@@ -57,8 +57,8 @@ impl<'s> WriterSearch<'s> {
         self.of_command(|task| self.has_socket(task))
     }
 
-    /// Returns the processes of the command of which a task meets a condition. The first task may
-    /// have ended, and each can have its own files.
+    /// Returns the processes of the command that have a task that meets a condition. The first task
+    /// may have ended, and each can have its own files.
     fn of_command(&self, matches: impl Fn(&str) -> bool) -> Vec<i32> {
         let own_pid = rustix::process::getpid().as_raw_nonzero().get();
         numbers(self.proc, ".")

@@ -100,7 +100,7 @@ fn hidden_files_of_a_large_directory_are_covered_again() {
     (0..1200).for_each(|number| {
         fs::write(project.home.join(format!("f{number}")), "").unwrap();
     });
-    // Not below the home, and not filtered at all.
+    // Not below the home directory, and not filtered at all.
     let elsewhere = project.home.parent().unwrap().join("elsewhere");
     fs::create_dir(&elsewhere).unwrap();
     fs::write(elsewhere.join("key"), "secret").unwrap();

@@ -1,4 +1,4 @@
-//! Tests of programs that would run with the rights of their owner or group.
+//! Tests of setuid and setgid programs.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

@@ -67,7 +67,7 @@ pub(super) fn client_message(params: &Value) -> Result<ClientMessage, A2aError> 
             if data.get("outcome").is_some() {
                 read.decision = Some(data.clone());
             } else if data.get("kind").is_none() {
-                // Data for the model; settings of older clients are not.
+                // This is data for the model, unlike the settings that older clients send.
                 read.text.push_str(&format!("\n```json\n{data}\n```"));
             }
         } else {

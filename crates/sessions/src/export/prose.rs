@@ -17,7 +17,7 @@ use parallax_markdown::literal::{
 /// Maximum URL length of a link in bytes.
 const MAX_ADDRESS: usize = 2_000;
 
-/// Renders a text.
+/// Renders text.
 pub(super) fn write_prose(html: &mut String, text: &str, highlighter: Option<SyntaxHighlighter>) {
     let options =
         Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS;

@@ -52,7 +52,7 @@ pub struct Changes {
     pub instructions: Vec<PathBuf>,
     /// Directories in which changed protected files may not have been found, with the reasons.
     pub unsearched: Vec<(PathBuf, String)>,
-    /// Changed programs that run with the rights of their owner or group.
+    /// Changed setuid and setgid programs.
     pub set_id: Vec<PathBuf>,
     /// `.git` directories that did not exist before.
     pub new_repositories: Vec<PathBuf>,

@@ -35,7 +35,7 @@ pub struct CommandSnapshot {
 }
 
 impl CommandSnapshot {
-    /// Returns which changes of the command could not be undone, as a few lines to show before it
+    /// Returns which changes by the command could not be undone, as a few lines to show before it
     /// runs.
     pub fn not_undoable(&self) -> &[String] {
         &self.not_undoable

@@ -160,7 +160,7 @@ impl CheckpointHistory {
         self.turns.iter().rev().find(|(_, turn)| open(turn)).map(|(number, _)| *number)
     }
 
-    /// Returns the first later turn with an effective change of this path.
+    /// Returns the first later turn with an effective change to this path.
     pub fn next_change(&self, turn: u64, path: &PathBuf) -> Option<u64> {
         let mut later = self.turns.range(turn.saturating_add(1)..);
         later.find(|(_, turn)| turn.changes.contains_key(path)).map(|(number, _)| *number)

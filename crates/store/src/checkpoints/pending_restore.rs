@@ -59,7 +59,7 @@ impl Drop for PendingRestore {
     }
 }
 
-/// Changes of protected files by a command whose program was killed.
+/// Changes to protected files by a command whose program was killed.
 #[derive(Debug)]
 pub struct AbandonedChanges {
     /// The changes, for [`Checkpoints::restore`].
@@ -110,7 +110,7 @@ impl Checkpoints {
         Ok(pending)
     }
 
-    /// Returns changes of protected files in these workspace directories by commands whose program
+    /// Returns changes to protected files in these workspace directories by commands whose program
     /// was killed. Later changes are not included.
     pub fn abandoned_changes(&self) -> Vec<AbandonedChanges> {
         let Some(folder) = self.journal_path().parent().map(Path::to_path_buf) else {

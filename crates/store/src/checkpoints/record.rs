@@ -1,4 +1,4 @@
-//! The records of changes of files.
+//! The records of changes to files.
 
 use serde::{Deserialize, Serialize};
 

@@ -13,7 +13,7 @@ use super::state::{PathState, StoredContent};
 use super::undo::{CHANGED_BETWEEN, NOT_EMPTY, RestoreCandidate};
 use super::{ChangeKind, ChangedBy, CheckpointError, Checkpoints};
 
-/// Size limit in bytes of a text in a preview.
+/// Size limit in bytes of a string in a preview.
 const MAX_SHOWN: u64 = 1024 * 1024;
 
 /// A change made by a tool.

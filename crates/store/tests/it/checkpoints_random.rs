@@ -1,4 +1,4 @@
-//! Random changes by the agent and the user: undo reverts exactly the changes of the agent, or
+//! Random changes by the agent and the user: undo reverts exactly the changes by the agent, or
 //! reports what it left alone.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -142,7 +142,7 @@ proptest! {
             kept.extend(undone.skipped.into_iter().map(|(path, _)| path));
         }
         let now = tree(&fixture);
-        // Changes of the user are untouched, unless they restored a state that the agent had left.
+        // Changes by the user are untouched, unless they restored a state that the agent had left.
         for path in &user_changed {
             let users = before_undo.get(path);
             let is_file = users.is_some_and(|(mode, _)| *mode != 0);

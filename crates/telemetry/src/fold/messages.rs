@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::otlp_messages::MAX_TEXT;
 
-/// Bytes of a text inside a message: the first with which the message can be sent.
+/// Bytes of a string inside a message: the first with which the message can be sent.
 const PART_LIMITS: [usize; 4] = [64 * 1024, 8 * 1024, 1024, 128];
 
 /// The contents of a request, shared with the session until they are recorded.
@@ -98,7 +98,7 @@ impl CallIds {
 /// Writes messages.
 struct MessageWriter {
     ids: CallIds,
-    /// Bytes of a text inside a message.
+    /// Bytes of a string inside a message.
     limit: usize,
 }
 

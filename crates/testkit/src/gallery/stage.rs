@@ -183,7 +183,7 @@ impl SceneRun {
         act(&self.terminal)
     }
 
-    /// Waits for a text: in the window, or in what was said since the last action.
+    /// Waits for text: in the window, or in what was said since the last action.
     fn wait_for_text(&self, text: &str) -> Result<(), String> {
         self.terminal.wait(&format!("`{text}`"), |emulator| {
             if !self.is_screen_reader {

@@ -28,7 +28,7 @@ const MAX_SNIPPET: usize = 2_000;
 const MAX_TEXT: usize = 20_000;
 /// Maximum number of characters of an error of the service.
 const MAX_ERROR: usize = 300;
-/// Maximum depth at which a list of results is looked for.
+/// Maximum depth at which a list of results is searched for.
 const MAX_DEPTH: usize = 6;
 
 /// Shorter secrets are not redacted: they would occur in ordinary text.
@@ -150,7 +150,7 @@ async fn read(response: &mut Response) -> Result<Vec<u8>, String> {
     Ok(body)
 }
 
-/// Returns a text in one line, without the tags by which services mark the words of the query.
+/// Returns text in one line, without the tags by which services mark the words of the query.
 fn one_line(text: &str) -> String {
     const MARKS: [&str; 4] = ["strong", "b", "em", "mark"];
     let mut text = text.split_whitespace().collect::<Vec<_>>().join(" ");

@@ -348,7 +348,7 @@ impl Sink for LineNumbers<'_> {
 struct CollectedMatches {
     total: u64,
     files: Mutex<SearchedFiles>,
-    /// Incremented at each change of the frontier, so that threads can detect changes without a
+    /// Incremented at each change to the frontier, so that threads can detect changes without a
     /// lock.
     generation: AtomicU64,
 }

@@ -47,7 +47,7 @@ pub(super) struct Indentation {
 }
 
 impl Indentation {
-    /// Learns from the lines that both texts contain. `edit` holds the model's texts.
+    /// Learns from the lines that both strings contain. `edit` holds the model's strings.
     pub(super) fn learn(pairs: Vec<IndentPair>, style: &FileStyle, edit: &[&str]) -> Self {
         let model_unit = model_unit(&pairs, edit);
         let file_unit = file_unit(&pairs, style, model_unit);

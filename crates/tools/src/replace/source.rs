@@ -20,7 +20,7 @@ pub struct SourceText<'a> {
 }
 
 impl<'a> SourceText<'a> {
-    /// Normalizes a text.
+    /// Normalizes text.
     pub fn new(raw: &'a str) -> Self {
         let mut text = String::with_capacity(raw.len());
         let mut lost_carriage_returns = Vec::new();
@@ -68,7 +68,7 @@ impl<'a> SourceText<'a> {
         offset + self.lost_carriage_returns.partition_point(|lost| (*lost as usize) < offset)
     }
 
-    /// Returns the smallest change of the raw text, with the appropriate line endings.
+    /// Returns the smallest change to the raw text, with the appropriate line endings.
     pub(crate) fn splice(&self, range: &Range<usize>, new: &str) -> Splice {
         let old = self.text.get(range.clone()).unwrap_or_default();
         let (head, tail) = common_ends(old, new);

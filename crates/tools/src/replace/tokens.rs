@@ -15,7 +15,7 @@ pub(super) enum TokenKind {
     LineEnd,
 }
 
-/// A token of a text.
+/// A token of a string.
 #[derive(Debug, Clone)]
 pub(super) struct Token {
     pub(super) kind: TokenKind,
@@ -49,7 +49,7 @@ fn spaces_before(text: &str) -> usize {
     text.len() - rest.len()
 }
 
-/// Splits a text with `\n` line endings into tokens; each line begins with its indentation.
+/// Splits text with `\n` line endings into tokens; each line begins with its indentation.
 pub(super) fn tokenize(text: &str) -> Vec<Token> {
     let mut tokens = Vec::new();
     let mut at = 0;

@@ -140,7 +140,7 @@ fn align(
     Some((at_file, pairs))
 }
 
-/// Returns how many characters of both texts are equivalent.
+/// Returns how many characters of both strings are equivalent.
 fn step(file: &[TextChar], old: &[TextChar]) -> Option<(usize, usize)> {
     let (one, two) = (file.first()?.character, old.first()?.character);
     if one == two {

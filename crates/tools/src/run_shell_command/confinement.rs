@@ -508,7 +508,7 @@ fn may_use_agents(subject: &ConfinedCommand<'_>) -> bool {
     subject.is_git() && (subject.permissions.agents || subject.mode == ApprovalMode::Yolo)
 }
 
-/// Maximum number of files in `~/.ssh` among which public keys are looked for.
+/// Maximum number of files in `~/.ssh` that are searched for public keys.
 const MAX_KEYS: usize = 200;
 
 fn provide_agent_sockets(home: &Path, plan: &mut Plan) {

@@ -13,7 +13,7 @@ pub(super) enum DeniedAccess {
     Write,
 }
 
-/// What is known about the sandbox in which a command ran.
+/// Information about the sandbox in which a command ran.
 pub(super) trait Confinement {
     /// Whether it denies the access to the path.
     fn denies(&self, path: &Path, access: DeniedAccess) -> bool;

@@ -58,7 +58,7 @@ pub(super) struct Task {
     pub(super) other_fields: Object,
 }
 
-/// The changes of a task; `None` keeps a field.
+/// The changes to a task; `None` keeps a field.
 #[derive(Debug, Clone, Default)]
 pub(super) struct TaskChanges {
     pub(super) title: Option<String>,

@@ -10,7 +10,7 @@ pub(super) const MAX_URLS: usize = 20;
 /// ignored.
 ///
 /// # Errors
-/// Returns a text that lists all errors in the prompt.
+/// Returns a string that lists all errors in the prompt.
 pub(super) fn find(prompt: &str) -> Result<Vec<Url>, String> {
     let mut urls: Vec<Url> = Vec::new();
     let mut keys = Vec::new();

@@ -32,7 +32,7 @@ pub(crate) fn frame(app: &mut App, mut finished: Vec<Line>, width: usize) -> Fra
     Frame { finished, live: view.rows, cursor: Some(view.cursor), cover: None }
 }
 
-/// Announces changes of the mode, hints, and compactions, one line each.
+/// Announces mode changes, hints, and compactions, one line each.
 fn announce(app: &mut App, finished: &mut Vec<Line>) {
     if app.session.is_ready() {
         finished.extend(app.screen_reader.announce_session(&app.status_data));

@@ -30,7 +30,7 @@ fn unexpected_word_error(command: &str, word: &str, near: &[String]) -> String {
     }
 }
 
-/// Whether a text starts like a command, after leading spaces.
+/// Whether a string starts like a command, after leading spaces.
 pub(super) fn is_slash(text: &str) -> bool {
     text.trim_start().starts_with('/')
 }

@@ -33,7 +33,7 @@ impl Fuzzy {
         Self { matcher: Matcher::new(config), chars, scores, kind }
     }
 
-    /// Returns the score of a text, or `None` if it does not match. Uppercase in the query makes
+    /// Returns the score of a string, or `None` if it does not match. Uppercase in the query makes
     /// the match case-sensitive.
     pub fn score(&mut self, text: &str, query: &str) -> Option<u16> {
         let atom = atom(query, self.kind);

@@ -47,7 +47,7 @@ impl DialogStack {
         self.overlay = None;
     }
 
-    /// Takes the overlay away.
+    /// Removes and returns the overlay.
     pub(crate) fn take(&mut self) -> Option<Overlay> {
         self.overlay.take()
     }

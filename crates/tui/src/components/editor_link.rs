@@ -101,7 +101,7 @@ impl EditorLink {
         self.open.remove(ask)
     }
 
-    /// Forgets all diffs because no request is open any more. Returns those to close.
+    /// Forgets all diffs because there is no longer an open request. Returns those to close.
     pub(crate) fn close_all(&mut self) -> HashSet<ApprovalId> {
         self.accepted_requests.clear();
         self.accepted.clear();
@@ -165,7 +165,7 @@ fn diff_of(ask: &ApprovalRequest) -> Option<&FileDiff> {
     }
 }
 
-/// Whether two texts are equal except for line endings, which editors may change.
+/// Whether two strings are equal except for line endings, which editors may change.
 fn is_same(one: &str, two: &str) -> bool {
     one == two || one.replace("\r\n", "\n") == two.replace("\r\n", "\n")
 }

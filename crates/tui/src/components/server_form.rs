@@ -41,7 +41,7 @@ pub(super) struct FieldChoice {
     pub(super) title: String,
 }
 
-/// Limits of a value: the range of a number, the length of a text, or the number of choices.
+/// Limits of a value: the range of a number, the length of a string, or the number of choices.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct FieldLimits {
     least: Option<f64>,

@@ -243,7 +243,7 @@ impl ShellView {
         Some(Line::styled(truncate(&text, width).to_owned(), theme.warning))
     }
 
-    /// Announces changes of the command to a screen reader, each once.
+    /// Announces changes in the state of the command to a screen reader, each once.
     pub(crate) fn announce(&mut self, context: &ShellViewContext) -> Vec<Line> {
         let now =
             AnnouncedCommand { has_focus: self.has_focus(), is_silent: self.is_silent(context) };

@@ -120,8 +120,8 @@ impl TurnView {
             Some(AgentActivity { since_ms: now_ms, earlier_ms, hooks, ..AgentActivity::default() });
     }
 
-    /// Ends the turn. Returns the words about its duration and cost, unless its prompt was taken
-    /// back.
+    /// Ends the turn. Returns a description of its duration and cost, unless its prompt was
+    /// undone.
     pub(crate) fn end(
         &mut self,
         duration_ms: u64,

@@ -65,7 +65,7 @@ impl UserExtensions {
         std::mem::take(&mut self.changed_hooks)
     }
 
-    /// Whether updates were looked for in this run. Counts as done from now on.
+    /// Whether Parallax checked for updates in this run. Marks the check as done.
     pub(crate) fn take_update_check(&mut self) -> bool {
         std::mem::replace(&mut self.has_checked_updates, true)
     }

@@ -4,7 +4,7 @@ use parallax_screen::{Key, KeyCode, Modifiers};
 
 use super::platform::Platform;
 
-/// Why a text is not a valid key.
+/// Why a string is not a valid key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeyTextError {
     /// Unknown key or modifier.

@@ -123,7 +123,7 @@ fn split_advice(message: &str) -> (String, Option<String>) {
     }
 }
 
-/// Returns a text that begins with a capital letter and ends with a period, without backticks.
+/// Returns a string that begins with a capital letter and ends with a period, without backticks.
 fn to_sentence(text: &str) -> String {
     let text = text.trim().replace('`', "");
     let mut chars = text.chars();

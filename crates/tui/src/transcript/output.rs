@@ -21,7 +21,7 @@ pub(super) struct CommandOutput {
     lines_before: usize,
 }
 
-/// Returns the last `most` bytes of a text, starting at a line if possible.
+/// Returns the last `most` bytes of a string, starting at a line if possible.
 pub(super) fn tail_of(text: &str, limit: usize) -> &str {
     if text.len() <= limit {
         return text;
@@ -194,7 +194,7 @@ fn clear(style: &mut Style, attributes: Attributes) {
     style.attributes = Attributes(style.attributes.0 & !attributes.0);
 }
 
-/// Keeps only the end of a text.
+/// Keeps only the end of a string.
 fn truncate_start(text: &mut String, limit: usize) {
     if text.len() > limit {
         *text = tail_of(text, limit / 2).to_owned();

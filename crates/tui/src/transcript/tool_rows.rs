@@ -273,7 +273,7 @@ fn color_counts(row: &mut Line, note: &str, draw: &ItemRenderer<'_>) {
     }
 }
 
-/// Returns the first rows of a text and a note about the remaining lines.
+/// Returns the first rows of a string and a note about the remaining lines.
 fn text_rows(
     text: &str,
     columns: usize,

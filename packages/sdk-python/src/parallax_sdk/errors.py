@@ -15,7 +15,7 @@ class ProgramExitedError(ParallaxError):
 
     def __init__(self, exit_code: Optional[int], stderr: str) -> None:
         if exit_code is not None and exit_code < 0:
-            how = f"was ended by signal {-exit_code}"
+            how = f"was terminated by signal {-exit_code}"
         else:
             how = f"ended with exit code {exit_code}"
         super().__init__(f"parallax {how}" + (f": {stderr}" if stderr else ""))

@@ -34,7 +34,7 @@ class TurnState:
         self.line = line
         self.line_number = 0
         self.is_abandoned = False
-        """Nothing reads the events any more."""
+        """Nothing reads the events any longer."""
         self.ended = asyncio.Event()
         self.failure: Optional[BaseException] = None
         self.result: Any = None

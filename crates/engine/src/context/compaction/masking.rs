@@ -221,7 +221,7 @@ fn mask_text(call: &CallResult, preview: &str, save_output: Option<&SaveOutput>)
     Some(format!("{MASKED}\n{preview}\n[The full output{saved}.]\n</tool_output_masked>"))
 }
 
-/// Returns the first and last lines of a text.
+/// Returns the first and last lines of a string.
 fn head_and_tail_lines(text: &str) -> String {
     let lines: Vec<&str> = text.lines().collect();
     if lines.len() <= 2 * LINES {
@@ -237,7 +237,7 @@ fn head_and_tail_lines(text: &str) -> String {
     format!("{head}\n[… {omitted_lines} lines …]\n{tail}")
 }
 
-/// Returns a text truncated to `each` characters at both ends.
+/// Returns a string truncated to `each` characters at both ends.
 pub(crate) fn truncate_middle(text: &str, each: usize) -> String {
     let count = text.chars().count();
     if count <= 2 * each {

@@ -44,7 +44,7 @@ fn shell_command_of_a_custom_command_is_approved_by_the_editor() {
     let sent = String::from_utf8_lossy(&world.server.requests()[0].body).into_owned();
     assert!(sent.contains("Look: created"), "{sent}");
 
-    // In yolo mode, also right after the change of the mode, nothing is asked.
+    // In yolo mode, also right after the mode change, nothing is asked.
     let mode = json!({"sessionId": session, "modeId": "yolo"});
     editor.send("session/set_mode", mode);
     std::fs::remove_file(&made).expect("removed");

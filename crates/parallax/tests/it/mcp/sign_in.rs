@@ -161,7 +161,7 @@ fn gemini_cli_token_is_renewed_at_its_recorded_endpoint() {
     world.run_well(&["-y", "-p", "go"]);
     assert!(answer(&world, 1)["output"].is_string(), "{}", answer(&world, 1));
     let is_search = |it: &Value| it["path"].as_str().is_some_and(|it| it.contains("well-known"));
-    assert!(!received_messages(&world).iter().any(is_search), "it was looked for");
+    assert!(!received_messages(&world).iter().any(is_search), "it was checked for");
     // The settings also name the endpoint, for tokens stored without it.
     let ours = world.home.parallax().join("mcp-oauth-tokens.json");
     let text = std::fs::read_to_string(&ours).expect("tokens");

@@ -9,7 +9,7 @@ use testkit::pty::Key;
 use super::terminal_driver::{COMPOSER, Start, TerminalDriver};
 use crate::support::World;
 
-/// Two changes of one file, and a reply for any later prompt.
+/// Two changes to one file, and a reply for any later prompt.
 const CHANGES: &str = r#"[
     {"calls":[{"name":"write_file","args":{"file_path":"a.txt","content":"first\n"}}]},
     {"text":"Made it."},

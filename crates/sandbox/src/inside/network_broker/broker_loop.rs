@@ -424,8 +424,8 @@ fn unix_address(path: &[u8]) -> Vec<u8> {
     address
 }
 
-/// Drops capabilities, so that calls are made with no more rights than the command has, except the
-/// one required to read its memory. `files`: whether root keeps its capabilities for files.
+/// Drops capabilities, so that calls are made with no more privileges than the command has, except
+/// the one required to read its memory. `files`: whether root keeps its capabilities for files.
 fn drop_capabilities(files: bool) -> Result<(), Errno> {
     let now = capabilities(None)?;
     let of_files = match files {

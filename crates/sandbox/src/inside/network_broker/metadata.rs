@@ -166,8 +166,8 @@ enum MetadataChange {
 
 impl MetadataChange {
     fn create(&self, proc: &OwnedFd, file: &OwnedFd) -> Result<(), Errno> {
-        /// The set-user-ID and set-group-ID bits, with which a file would run with the rights of
-        /// its owner or group.
+        /// The set-user-ID and set-group-ID bits, with which a file would run with the privileges
+        /// of its owner or group.
         const SET_ID: u32 = 0o6000;
         let path = handle(file);
         match self {

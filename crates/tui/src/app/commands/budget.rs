@@ -57,7 +57,7 @@ fn show(app: &mut App, uses: &[BudgetUse]) {
     app.show_wrapped_rows(rows);
 }
 
-/// A change of a limit.
+/// A change to a limit.
 #[derive(Debug, PartialEq)]
 struct LimitChange {
     kind: BudgetKind,

@@ -189,7 +189,7 @@ pub(crate) fn close(app: &mut App, ask: &ApprovalId) {
     }
 }
 
-/// Closes all diffs because no request is open any more.
+/// Closes all diffs because there is no longer an open request.
 pub(crate) fn close_all(app: &mut App) {
     for ask in app.editor.close_all() {
         app.effect(Effect::CloseDiff(ask));
