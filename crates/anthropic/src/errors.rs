@@ -13,7 +13,11 @@ pub(crate) fn classify(response: &ErrorResponse) -> ErrorClass {
             Some(delay) => response.waiting(delay),
             None => ErrorClass::Retry { delay: None, is_guess: false, class: CAPACITY },
         },
-        (401 | 403, _) | (_, "authentication_error" | "permission_error") => ErrorClass::Auth,
+        (401 | 403, _) | (_, "authentication_error" | "permission_error")
+            if response.is_about_credentials() =>
+        {
+            ErrorClass::Auth
+        }
         (402, _) | (_, "billing_error") => ErrorClass::Quota { daily: false, retry_after: None },
         (404, _) | (_, "not_found_error") => ErrorClass::NotFound,
         (408 | 409 | 429 | 499 | 500.., _) | (_, "rate_limit_error" | "api_error") => {

@@ -74,6 +74,25 @@ impl ErrorResponse {
         if self.status == 429 { "rate_limit" } else { "server" }
     }
 
+    /// Whether a rejection (401 or 403) is about the credentials; other reasons have the same
+    /// status: a flagged input, a region, or a model without access.
+    pub fn is_about_credentials(&self) -> bool {
+        const OTHER_REASONS: &[&str] = &[
+            "flagged",
+            "moderation",
+            "content policy",
+            "usage polic",
+            "country",
+            "region",
+            "territory",
+            "access to model",
+            "access to the model",
+            "data policy",
+        ];
+        let message = self.payload.message.to_lowercase();
+        self.status != 403 || !OTHER_REASONS.iter().any(|reason| message.contains(reason))
+    }
+
     /// Status, code, and the service's message on one line.
     pub fn description(&self) -> String {
         let mut line = self.status.to_string();

@@ -1,6 +1,6 @@
 //! Extracts the error from what a service or a gateway sent.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use parallax_protocol::Object;
 use parallax_protocol::excerpt::{one_line, truncate};
@@ -74,6 +74,10 @@ impl ErrorPayload {
             let Some(error) = error else { break };
             any = true;
             found.absorb(&error);
+            if let Some(upstream) = upstream_error(&error) {
+                current = upstream;
+                continue;
+            }
             match inner_json(&found.message) {
                 Some(inner) => current = inner,
                 None => break,
@@ -102,12 +106,14 @@ impl ErrorPayload {
         if let Some(param) = error.get("param").and_then(Value::as_str) {
             self.param = Some(one_line(param));
         }
-        if let Some(message) = error.get("message") {
-            self.message = match message {
-                Value::String(text) => text.clone(),
-                Value::Null => String::new(),
-                other => other.to_string(),
-            };
+        let message = error.get("message").map(|message| match message {
+            Value::String(text) => text.clone(),
+            Value::Null => String::new(),
+            other => other.to_string(),
+        });
+        // A nested error without a message must not hide the outer one.
+        if let Some(message) = message.filter(|message| !message.trim().is_empty()) {
+            self.message = message;
         }
         let details: Vec<Object> = match error.get("details") {
             Some(Value::Array(details)) => {
@@ -132,6 +138,29 @@ fn number_text(text: &str) -> Option<u64> {
 
 fn repair_type(detail: &Object) -> Object {
     detail.iter().map(|(key, value)| (key.trim().to_owned(), value.clone())).collect()
+}
+
+/// The error of the provider behind OpenRouter, as `{"error": …}`: `metadata.raw` contains it as
+/// text, as JSON in a string, or as an object, beside the message "Provider returned error".
+fn upstream_error(error: &Object) -> Option<Value> {
+    let raw = match error.get("metadata")?.get("raw")? {
+        Value::String(text) if text.trim().is_empty() => return None,
+        Value::String(text) => {
+            parse_lenient(text.trim()).unwrap_or_else(|| Value::String(plain(text.trim())))
+        }
+        Value::Null => return None,
+        other => other.clone(),
+    };
+    let object = match &raw {
+        Value::Array(items) => items.first().and_then(Value::as_object),
+        other => other.as_object(),
+    };
+    Some(match object {
+        Some(object) if object.contains_key("error") => raw,
+        Some(object) if object.contains_key("message") => json!({"error": object}),
+        Some(_) => json!({"error": raw.to_string()}),
+        None => json!({"error": raw.as_str().map_or_else(|| raw.to_string(), str::to_owned)}),
+    })
 }
 
 /// JSON that a message consists of or ends with.
@@ -235,6 +264,39 @@ mod tests {
         assert_eq!(body("").message, "");
         assert_eq!(body(r#"{"error":"no"}"#).message, "no");
         assert_eq!(body(r#"{"error":{"message":null,"code":"400"}}"#).code, Some(400));
+    }
+
+    #[test]
+    fn upstream_errors_of_openrouter_are_read() {
+        for (raw, message, code) in [
+            (
+                r#""{\"type\":\"error\",\"error\":{\"type\":\"invalid_request_error\",\"message\":\"prompt is too long\"}}""#,
+                "prompt is too long",
+                None,
+            ),
+            (
+                r#""{\"error\":{\"message\":\"too much\",\"code\":\"context_length_exceeded\"}}""#,
+                "too much",
+                Some("context_length_exceeded"),
+            ),
+            (r#""Input is too long\nfor the model.""#, "Input is too long for the model.", None),
+            (
+                r#"{"object":"error","message":"maximum context length"}"#,
+                "maximum context length",
+                None,
+            ),
+            (r#"{"detail":"no"}"#, r#"{"detail":"no"}"#, None),
+            (r#"{"error":{"code":3280}}"#, "Provider returned error", None),
+            (r#""""#, "Provider returned error", None),
+            ("null", "Provider returned error", None),
+            ("7", "7", None),
+        ] {
+            let payload = body(&format!(
+                r#"{{"error":{{"message":"Provider returned error","code":400,"metadata":{{"raw":{raw},"provider_name":"P"}}}}}}"#
+            ));
+            assert_eq!((payload.message.as_str(), payload.code), (message, Some(400)), "{raw}");
+            assert_eq!(payload.status.as_deref(), code, "{raw}");
+        }
     }
 
     proptest! {

@@ -12,7 +12,7 @@ pub(crate) fn classify(response: &ErrorResponse) -> ErrorClass {
     let words = [payload.status.as_deref(), payload.kind.as_deref()];
     let is_any = |codes: &[&str]| words.iter().flatten().any(|word| codes.contains(word));
     match response.status {
-        401 | 403 => ErrorClass::Auth,
+        401 | 403 if response.is_about_credentials() => ErrorClass::Auth,
         402 => ErrorClass::Quota { daily: false, retry_after: None },
         404 => ErrorClass::NotFound,
         429 if is_any(NO_BALANCE) => ErrorClass::Quota { daily: false, retry_after: None },
@@ -104,6 +104,13 @@ mod tests {
         for (status, body, expected) in [
             (401, "{}", "Auth"),
             (400, r#"{"error":{"message":"bad"}}"#, "Bad"),
+            (403, "{}", "Auth"),
+            (403, r#"{"error":{"message":"Your input was flagged for \"violence\""}}"#, "Bad"),
+            (
+                403,
+                r#"{"error":{"message":"Provider returned error","metadata":{"raw":"Country, region, or territory not supported"}}}"#,
+                "Bad",
+            ),
             (404, "{}", "NotFound"),
             (429, r#"{"error":{"code":"insufficient_quota","message":"pay"}}"#, "Quota"),
             (429, r#"{"error":{"code":"rate_limit_exceeded"}}"#, "Retry"),
