@@ -14,10 +14,40 @@ use crate::opaque_format::OpaqueFormat;
 
 /// The result of a call that has none: the program was interrupted.
 const CANCELLED: &str = "The call was cancelled and has no result.";
-/// Longest id of a call that all services accept.
-const MAX_CALL_ID: usize = 64;
 /// Sent when the conversation would begin or end with the model's turn.
 const CONTINUE: &str = "Continue.";
+
+/// The ids of calls that a service accepts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum CallIdFormat {
+    /// At most 64 characters, as most services accept.
+    #[default]
+    Max64,
+    /// At most 40 characters.
+    Max40,
+    /// Exactly 9 letters and digits.
+    Alphanumeric9,
+}
+
+impl CallIdFormat {
+    fn accepts(self, id: &str) -> bool {
+        match self {
+            Self::Max64 => (1..=64).contains(&id.len()),
+            Self::Max40 => (1..=40).contains(&id.len()),
+            Self::Alphanumeric9 => id.len() == 9 && id.bytes().all(|b| b.is_ascii_alphanumeric()),
+        }
+    }
+
+    /// The id of a call without a valid one. It depends on the position only, so that later
+    /// requests have the same one.
+    fn id_at(self, content: usize, call: usize) -> String {
+        match self {
+            Self::Alphanumeric9 => format!("{:06x}{:03x}", content & 0xff_ffff, call & 0xfff),
+            // `call_` and 12 hexadecimal digits.
+            _ => format!("call_{:08x}{:04x}", content & 0xffff_ffff, call & 0xffff),
+        }
+    }
+}
 
 /// A conversation.
 #[derive(Debug, Default)]
@@ -26,6 +56,7 @@ pub struct Dialogue {
     pub turns: Vec<Turn>,
     /// The ids of all calls.
     ids: BTreeSet<String>,
+    id_format: CallIdFormat,
 }
 
 /// What one side says before the other does.
@@ -134,7 +165,17 @@ impl Dialogue {
     /// Reads the contents of a request to `model`. Opaque data is kept only if this model made it,
     /// through the same API.
     pub fn new(contents: &[SealedContent], model: &str, format: OpaqueFormat) -> Self {
-        let mut conversation = Self::default();
+        Self::with_ids(contents, model, format, CallIdFormat::default())
+    }
+
+    /// Like [`Dialogue::new`], with ids of calls in the given format. Others are replaced.
+    pub fn with_ids(
+        contents: &[SealedContent],
+        model: &str,
+        format: OpaqueFormat,
+        id_format: CallIdFormat,
+    ) -> Self {
+        let mut conversation = Self { id_format, ..Self::default() };
         let mut pending = VecDeque::new();
         for (index, sealed) in contents.iter().enumerate() {
             // A content that cannot be read has nothing to send.
@@ -207,13 +248,11 @@ impl Dialogue {
             match part.view() {
                 PartView::Call(call) => {
                     let wire_id = call.id.map(str::to_owned);
-                    let position = call_id(index, pending.len());
                     // Some servers begin again with every response, and services refuse ids that
-                    // are empty or longer than their own.
-                    let is_valid = |id: &String| (1..=MAX_CALL_ID).contains(&id.len());
-                    let id = wire_id.clone().filter(is_valid);
+                    // differ from their own.
+                    let id = wire_id.clone().filter(|id| self.id_format.accepts(id));
                     let id = id.filter(|id| self.ids.insert(id.clone()));
-                    let id = id.unwrap_or(position);
+                    let id = id.unwrap_or_else(|| self.id_format.id_at(index, pending.len()));
                     let (name, arguments) = (call.name.to_owned(), arguments(&part, &call));
                     pending.push_back(PendingCall { id: id.clone(), wire_id, name: name.clone() });
                     pieces.push(ModelPart::Call { id, name, arguments, opaque });
@@ -312,12 +351,6 @@ fn cancelled(call: PendingCall) -> ToolResult {
         is_error: true,
         media: Vec::new(),
     }
-}
-
-/// The id of a call that has none: `call_` and 12 hexadecimal digits. It depends on the position
-/// only, so that later requests have the same one.
-fn call_id(content: usize, call: usize) -> String {
-    format!("call_{:08x}{:04x}", content & 0xffff_ffff, call & 0xffff)
 }
 
 fn arguments(part: &Part, call: &FunctionCall<'_>) -> String {
@@ -426,16 +459,29 @@ mod tests {
 
     #[test]
     fn ids_that_services_refuse_are_replaced() {
-        for (id, sent) in [("i".repeat(64), None), ("i".repeat(65), Some("call_000000000000"))] {
+        use CallIdFormat::{Alphanumeric9, Max40, Max64};
+        let (long, nine) = ("i".repeat(64), "aB3dE5g7I");
+        for (format, id, sent) in [
+            (Max64, long.as_str(), long.as_str()),
+            (Max64, &"i".repeat(65), "call_000000000000"),
+            (Max40, &long[..40], &long[..40]),
+            (Max40, &long[..41], "call_000000000000"),
+            (Alphanumeric9, nine, nine),
+            (Alphanumeric9, "toolu_012", "000000000"),
+            (Alphanumeric9, "call_000000010000", "000000000"),
+        ] {
             let call = format!(
-                r#"{{"role":"model","parts":[{{"functionCall":{{"id":"{id}","name":"a","args":{{}}}}}}]}}"#
+                r#"{{"role":"model","parts":[{{"functionCall":{{"id":"{id}","name":"a","args":{{}}}}}},
+                    {{"functionCall":{{"id":"{id}2","name":"a","args":{{}}}}}}]}}"#
             );
             let answer = format!(
                 r#"{{"role":"user","parts":[{{"functionResponse":{{"id":"{id}","name":"a","response":{{"output":"o"}}}}}}]}}"#
             );
-            let whole = conversation(&[&call, &answer]);
-            let last = whole.turns.last().expect("a turn");
-            assert_eq!(results(last), [(sent.unwrap_or(&id), "o")]);
+            let contents = [sealed(&call), sealed(&answer)];
+            let whole = Dialogue::with_ids(&contents, "p:m", OpaqueFormat::Chat, format);
+            let results = results(whole.turns.last().expect("a turn"));
+            assert_eq!(results[0], (sent, "o"), "{format:?}");
+            assert!(format.accepts(results[1].0) && results[1].0 != sent, "{format:?}");
         }
     }
 

@@ -34,7 +34,7 @@ pub use address::{BaseUrlError, model_id, parse_base, random_call_id, url_with_p
 pub use backoff::{Backoff, MAX_ATTEMPTS, UTILITY_ATTEMPTS, parse_retry_after};
 pub use call::HttpCall;
 pub use client::{Transport, TransportOptions};
-pub use dialogue::{Dialogue, Media, ModelPart, ToolResult, Turn, UserPart};
+pub use dialogue::{CallIdFormat, Dialogue, Media, ModelPart, ToolResult, Turn, UserPart};
 pub use error_class::{CAPACITY, ErrorClass, ErrorResponse, MAX_WAIT};
 pub use error_payload::ErrorPayload;
 pub use headers::{

@@ -52,6 +52,8 @@ pub struct Quirks {
     pub parallel_tool_calls: Option<bool>,
     /// Whether `prompt_cache_key` is supported.
     pub cache_key: Option<bool>,
+    /// Whether ids of calls must consist of exactly 9 letters and digits.
+    pub short_call_ids: Option<bool>,
 }
 
 impl Quirks {
@@ -79,6 +81,7 @@ impl Quirks {
                 tool_result_name: Some(true),
                 assistant_after_tool_result: Some(true),
                 usage_in_stream: Some(false),
+                short_call_ids: Some(true),
                 ..Self::default()
             };
         }
@@ -112,6 +115,7 @@ impl Quirks {
             strict_schemas: other.strict_schemas.or(self.strict_schemas),
             parallel_tool_calls: other.parallel_tool_calls.or(self.parallel_tool_calls),
             cache_key: other.cache_key.or(self.cache_key),
+            short_call_ids: other.short_call_ids.or(self.short_call_ids),
         }
     }
 

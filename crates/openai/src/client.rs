@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use parallax_http::reqwest::header::HeaderMap;
 use parallax_http::url::Url;
 use parallax_model_http::{
-    BaseUrlError, DeclarationCache, Decoder, Dialogue, ErrorClass, ErrorResponse, HeaderError,
-    HttpModel, HttpRequest, ImmediateRetry, ListedModel, OpaqueFormat, RejectedSettings,
-    RequestHeaders, ResponseMode, SendAttempt, TransportOptions, Wire, model_id, parse_base,
-    secret_values, url_with_path,
+    BaseUrlError, CallIdFormat, DeclarationCache, Decoder, Dialogue, ErrorClass, ErrorResponse,
+    HeaderError, HttpModel, HttpRequest, ImmediateRetry, ListedModel, OpaqueFormat,
+    RejectedSettings, RequestHeaders, ResponseMode, SendAttempt, TransportOptions, Wire, model_id,
+    parse_base, secret_values, url_with_path,
 };
 use parallax_models::{MaxTokensField, Quirks};
 use parallax_protocol::model::{ModelCatalog, ModelError, Request, ToolSet};
@@ -141,12 +141,16 @@ impl OpenAiWire {
     }
 
     fn dialogue(&self, request: &Request) -> Dialogue {
-        let format = match self.api() {
-            Api::Responses => OpaqueFormat::Responses,
-            Api::Chat => OpaqueFormat::Chat,
-            Api::Ollama => OpaqueFormat::None,
+        let (format, ids) = match self.api() {
+            Api::Responses => (OpaqueFormat::Responses, CallIdFormat::Max64),
+            Api::Chat if self.options.quirks.short_call_ids == Some(true) => {
+                (OpaqueFormat::Chat, CallIdFormat::Alphanumeric9)
+            }
+            // OpenAI accepts no longer ones, and gateways may forward to it.
+            Api::Chat => (OpaqueFormat::Chat, CallIdFormat::Max40),
+            Api::Ollama => (OpaqueFormat::None, CallIdFormat::Max64),
         };
-        Dialogue::new(&request.contents, &request.model, format)
+        Dialogue::with_ids(&request.contents, &request.model, format, ids)
     }
 
     fn quirks(&self) -> Quirks {

@@ -65,12 +65,13 @@ const QUIRKS_OF_PROMPTS: [Switch; 2] = [("usageInStream", false), ("developerRol
 const QUIRKS_OF_TOOLS: [Switch; 3] =
     [("parallelToolCalls", false), QUIRKS_OF_PROMPTS[0], QUIRKS_OF_PROMPTS[1]];
 /// Switches that the results of tools may need.
-const QUIRKS_OF_RESULTS: [Switch; 5] = [
+const QUIRKS_OF_RESULTS: [Switch; 6] = [
     ("echoReasoning", true),
     ("nonNullAssistantContent", true),
     ("toolResultName", true),
     ("assistantAfterToolResult", true),
     ("emptyToolsWithHistory", true),
+    ("shortCallIds", true),
 ];
 
 /// Tests one model.
