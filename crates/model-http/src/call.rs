@@ -421,6 +421,8 @@ impl HttpCall {
             UNREACHABLE if is_local && self.transport.contact.is_known() => {
                 self.attempts.min(TransportOptions::default().connect_attempts)
             }
+            // No service runs there, whatever its wire: it must be reported soon.
+            UNREACHABLE if self.transport.is_absent_local_server() => 1,
             UNREACHABLE => self.attempts.min(few),
             // A server on this machine that is silent until the time limit stays silent.
             TIMEOUT if is_local => self.attempts.min(few),

@@ -125,6 +125,11 @@ impl Transport {
             && !self.is_found.load(Ordering::Relaxed)
     }
 
+    /// Whether the address is on this machine and nothing there has answered yet.
+    pub(crate) fn is_absent_local_server(&self) -> bool {
+        self.local && !self.contact.is_known()
+    }
+
     /// Notes whether the server answered a question about its models. It is not yet known to
     /// answer requests, for which it may have to load a model.
     pub(crate) fn note_asked(&self, is_found: bool) {

@@ -138,6 +138,12 @@ mod tests {
     }
 
     #[test]
+    fn mistral_has_short_call_ids() {
+        let quirks = Quirks::for_provider("gw", "https://api.mistral.ai/v1");
+        assert_eq!(quirks.short_call_ids, Some(true));
+    }
+
+    #[test]
     fn configured_quirks_win() {
         let set = Quirks { echo_reasoning: Some(false), ..Quirks::default() };
         let quirks = Quirks::for_provider("gw", "https://api.deepseek.com").overridden_by(&set);

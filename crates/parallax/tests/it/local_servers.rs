@@ -24,6 +24,55 @@ fn local_server_that_is_not_running_is_named_at_once() {
 }
 
 #[test]
+fn local_server_of_the_gemini_wire_that_is_not_running_is_named_at_once() {
+    let it = WireWorld::new(WireFormat::Chat, &json!([]));
+    let settings =
+        json!({"providers": {"own": {"wire": "gemini", "baseUrl": "http://127.0.0.1:9"}}});
+    it.world.home.write_home(".parallax/settings.json", &settings.to_string()).expect("settings");
+    for model in ["own:m", "gemini-3.8-flash"] {
+        let mut command = it.world.command(&["-m", model, "-p", "go"]);
+        command.env("GOOGLE_GEMINI_BASE_URL", "http://127.0.0.1:9");
+        // The usual waits between attempts.
+        command.env_remove("PARALLAX_RETRY_BASE_MS");
+        let started_at = std::time::Instant::now();
+        let output = finish(command);
+        assert_eq!(output.code(), 1, "{}", output.err());
+        assert!(output.err().contains("127.0.0.1:9"), "{}", output.err());
+        assert!(started_at.elapsed().as_secs() < 2, "{model}: {}", output.err());
+    }
+}
+
+#[test]
+fn call_ids_have_the_form_that_the_service_requires() {
+    let read = json!({"functionCall": {"id": "chatcmpl-tool-0123456789abcdef0123456789abcdef",
+        "name": "list_directory", "args": {"dir_path": "."}}});
+    let call = json!({"chunks": [{"candidates": [{"content": {"parts": [read]},
+        "finishReason": "STOP"}]}]});
+    for (quirks, id) in
+        [(json!({}), "call_000000010000"), (json!({"shortCallIds": true}), "000001000")]
+    {
+        let it = WireWorld::new(WireFormat::Chat, &json!([call, {"text": "done"}]));
+        let url = format!("{}/v1", it.world.server.url());
+        let settings = json!({"providers":
+            {"own": {"wire": "openai-chat", "baseUrl": url, "apiKeyEnv": "WIRE_KEY", "quirks": quirks}}});
+        it.world
+            .home
+            .write_home(".parallax/settings.json", &settings.to_string())
+            .expect("settings");
+        let output = it.run_as("own:m", &["-p", "list"]);
+        assert_eq!(output.code(), 0, "{}", output.err());
+        let body: Value = serde_json::from_str(&it.body(1)).expect("JSON");
+        let messages = body["messages"].as_array().expect("messages");
+        let of = |role: &str, pointer: &str| {
+            let message = messages.iter().rfind(|message| message["role"] == role);
+            message.and_then(|it| it.pointer(pointer)).cloned().unwrap_or_default()
+        };
+        assert_eq!(of("assistant", "/tool_calls/0/id"), id);
+        assert_eq!(of("tool", "/tool_call_id"), id);
+    }
+}
+
+#[test]
 fn local_server_of_another_protocol_is_named_at_once() {
     let it = WireWorld::new(WireFormat::Chat, &json!([]));
     let serve = |bytes: &'static [u8]| {
