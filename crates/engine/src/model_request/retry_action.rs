@@ -29,6 +29,19 @@ pub(crate) enum RetryAction {
     Fail(Failure),
 }
 
+impl RetryAction {
+    /// Returns the failure of the attempt, if the action is about one.
+    pub(crate) fn into_failure(self) -> Option<Failure> {
+        match self {
+            Self::Retry(failure, _)
+            | Self::Nudge(failure)
+            | Self::Compact(failure)
+            | Self::Fail(failure) => Some(failure),
+            Self::ReplaceSignatures | Self::SendAgain => None,
+        }
+    }
+}
+
 /// Returns the action for a failed stream.
 pub(crate) fn classify(error: &ModelError, number: u32, foreign_signature: &mut u8) -> RetryAction {
     if let ModelError::BadRequest { message, status, .. } = error {

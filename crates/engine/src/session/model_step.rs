@@ -21,12 +21,17 @@ use crate::model_request::{
 };
 use crate::routing::{FallbackResult, cause};
 
+/// How often a service may refuse to continue an answer before the turn ends.
+const REFUSED_CONTINUATIONS: u32 = 3;
+
 /// What was tried to get an answer.
 struct RequestState {
     model: String,
     /// The answer of an earlier process or attempt that the request continues. It is taken once its
     /// text is in the history.
     unfinished_answer: Option<UnfinishedAnswer>,
+    /// How often the service refused to continue an answer.
+    refused_continuations: u32,
     /// How many bytes of its text the front ends show.
     shown_bytes: usize,
     /// Whether the request carries tool results.
@@ -74,6 +79,7 @@ impl Session {
             model: model.clone(),
             shown_bytes: shown.map_or(0, UnfinishedAnswer::text_length),
             unfinished_answer,
+            refused_continuations: 0,
             after_tool: self.conversation.history().ends_with_results(),
             number: 0,
             has_nudged: false,
@@ -110,6 +116,7 @@ impl Session {
             {
                 // The token has expired, or the request differs from the original one.
                 self.give_up_continuation(&unfinished, state);
+                self.count_refused_continuation(state, failed.action)?;
                 state.number = 0;
                 continue;
             }
@@ -316,6 +323,37 @@ impl Session {
         let shown = std::mem::take(&mut state.shown_bytes);
         self.receiver().show_unfinished(unfinished, shown);
         self.conversation.give_up_continuation(unfinished);
+    }
+
+    /// Warns once that the service refused to continue an answer; the next request asks for the
+    /// rest.
+    ///
+    /// # Errors
+    /// Returns the end reason if the service refused too often: a service that never accepts its
+    /// tokens would be paid for new answers without an end.
+    fn count_refused_continuation(
+        &mut self,
+        state: &mut RequestState,
+        action: RetryAction,
+    ) -> Result<(), EndReason> {
+        state.refused_continuations += 1;
+        let Some(failure) = action.into_failure() else { return Ok(()) };
+        if state.refused_continuations > REFUSED_CONTINUATIONS {
+            let message = format!(
+                "`{}` refused to continue its answer {} times; the text received so far is kept \
+                 ({})",
+                state.model, state.refused_continuations, failure.message
+            );
+            return Err(EndReason::Failed(Failure { message, ..failure }));
+        }
+        if state.refused_continuations == 1 {
+            let text = format!(
+                "`{}` refused to continue its answer ({}), so a new request asks for the rest",
+                state.model, failure.message
+            );
+            self.inbox.notice(Level::Warning, text);
+        }
+        Ok(())
     }
 
     /// Retracts what a failed attempt showed and journaled.

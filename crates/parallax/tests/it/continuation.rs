@@ -177,6 +177,25 @@ fn refused_token_keeps_the_text_and_asks_for_the_rest() {
     assert_eq!(tokens(&world), [Value::Null, json!("T1"), Value::Null]);
     let body = world.server.requests()[2].json();
     assert_eq!(body["contents"][1]["parts"], json!([{"text": "one "}]));
+    assert!(output.err().contains("refused to continue its answer"), "{}", output.err());
+}
+
+#[test]
+fn service_that_refuses_all_tokens_is_asked_a_few_times_only() {
+    let replies = (0..20).flat_map(|number| {
+        let (text, token) = (format!("text{number} "), format!("T{number}"));
+        [
+            json!({"chunks": [chunk(&text, Some(&token), Some("CONTINUATION"))]}),
+            json!({"status": 400, "error": {"code": 400, "status": "INVALID_ARGUMENT",
+                "message": "Unknown name \"continuationToken\": Cannot find field."}}),
+        ]
+    });
+    let world = create_world(&replies.collect());
+    let output = world.run(&["-m", "gemini-4-argon", "-p", "go"]);
+    assert_eq!(output.code(), 1, "{}", output.err());
+    assert_eq!(world.server.requests().len(), 8);
+    assert_eq!(output.err().matches("so a new request asks for the rest").count(), 1);
+    assert!(output.err().contains("refused to continue its answer 4 times"), "{}", output.err());
 }
 
 #[test]
