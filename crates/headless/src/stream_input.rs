@@ -10,9 +10,11 @@ use std::time::Duration;
 
 use parallax_protocol::BoxFuture;
 use parallax_protocol::event::{
-    ApprovalRequest, Compaction, CompactionCause, Event, EventBody, Failure, ItemStart,
+    ApprovalRequest, Compaction, CompactionCause, Event, EventBody, Failure, SteeringOutcome,
+    SteeringResult,
 };
-use parallax_protocol::op::{ApprovalResponse, Decide, Op, Prompt};
+use parallax_protocol::ids::SteerId;
+use parallax_protocol::op::{ApprovalResponse, Decide, Op, Prompt, Steer};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::typed_input::{CurrentMode, ExpandInput};
 use parallax_sdk::{EventReader, OpSender, OpenSession};
@@ -95,6 +97,8 @@ enum QueuedLine {
         typed_line: String,
         output: CommandOutput,
     },
+    /// A steering message for a prompt before it.
+    Steer(Steer),
     /// A command that the engine answers.
     Request {
         typed_line: String,
@@ -134,12 +138,14 @@ struct Conversation<'a> {
     expected_undos: usize,
     /// Number of sent context operations without an answer yet.
     expected_answers: usize,
-    /// Steering messages that no event has confirmed yet. One that arrives too late becomes a
+    /// Steering messages whose end no event has reported yet. One that arrives too late becomes a
     /// prompt.
-    pending_steering: Vec<String>,
+    pending_steering: Vec<SteerId>,
     steer_deadline: Option<Instant>,
     /// Whether an interrupt came after a prompt whose turn has not begun; it ends that turn.
     interrupts_next_turn: bool,
+    /// Whether the running turn was interrupted.
+    interrupts_turn: bool,
     is_reader_gone: Option<fn() -> bool>,
     /// Schema of the answers.
     schema: Option<AnswerSchema>,
@@ -170,6 +176,7 @@ impl<'a> Conversation<'a> {
             pending_steering: Vec::new(),
             steer_deadline: None,
             interrupts_next_turn: false,
+            interrupts_turn: false,
             is_reader_gone: None,
             schema: None,
             pending_approvals: Vec::new(),
@@ -190,6 +197,12 @@ impl<'a> Conversation<'a> {
         !self.running && expected == 0 && self.outbox.is_empty()
     }
 
+    /// Whether an interrupt waits for the end of its turn. Until then, no prompt is sent, so that the
+    /// interrupt cannot end the turn of a later line.
+    fn awaits_interrupted_turn(&self) -> bool {
+        self.interrupts_next_turn || self.interrupts_turn
+    }
+
     /// Sends queued lines whose turn has come. The session queues prompts itself; answers to
     /// commands are printed between turns.
     async fn hand_over(&mut self, runner: &mut Runner, events: &mut EventReader) {
@@ -202,10 +215,15 @@ impl<'a> Conversation<'a> {
                     self.queued.push_front(next);
                     return;
                 }
+                next if self.awaits_interrupted_turn() => {
+                    self.queued.push_front(next);
+                    return;
+                }
                 QueuedLine::Prompt(prompt) => {
                     self.expected_turns += 1;
                     self.outbox.push_back(Op::Prompt(prompt));
                 }
+                QueuedLine::Steer(steer) => self.outbox.push_back(Op::Steer(steer)),
                 QueuedLine::CommandOutput { typed_line, output } => {
                     print_between_turns(runner, events, typed_line, output).await;
                     self.last = RunOutcome::success();
@@ -341,19 +359,20 @@ impl<'a> Conversation<'a> {
     /// Reacts to an event. Returns whether its output is written already.
     async fn react(&mut self, event: Event, runner: &mut Runner) -> bool {
         match event.body {
-            EventBody::TurnStarted { prompt } => {
+            EventBody::TurnStarted { .. } => {
                 // A turn that continues has a prompt of an earlier line.
                 self.continues.clear();
                 self.running = true;
                 self.expected_turns = self.expected_turns.saturating_sub(1);
-                self.pending_steering.retain(|steer| *steer != prompt);
                 if std::mem::take(&mut self.interrupts_next_turn) {
+                    self.interrupts_turn = true;
                     self.outbox.push_back(Op::Interrupt);
                 }
             }
-            EventBody::ItemStarted { start: ItemStart::User { text }, .. } => {
-                if let Some(index) = self.pending_steering.iter().position(|steer| *steer == text) {
-                    self.pending_steering.swap_remove(index);
+            EventBody::SteerEnded(SteeringResult { id, outcome, .. }) => {
+                self.pending_steering.retain(|steer| *steer != id);
+                if outcome == SteeringOutcome::Prompted {
+                    self.expected_turns += 1;
                 }
             }
             EventBody::StateChanged { mode, .. } => self.mode.confirm(mode),
@@ -384,6 +403,7 @@ impl<'a> Conversation<'a> {
             }
             EventBody::TurnEnded(end) => {
                 self.running = false;
+                self.interrupts_turn = false;
                 self.interrupts_next_turn &= self.expected_turns > 0;
                 self.pending_approvals.clear();
                 if runner.is_interrupted() {
@@ -444,7 +464,7 @@ fn needs_reaction(body: &EventBody) -> bool {
     matches!(
         body,
         EventBody::TurnStarted { .. }
-            | EventBody::ItemStarted { start: ItemStart::User { .. }, .. }
+            | EventBody::SteerEnded(_)
             | EventBody::StateChanged { .. }
             | EventBody::ApprovalRequested(_)
             | EventBody::ApprovalClosed { .. }

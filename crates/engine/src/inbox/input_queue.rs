@@ -129,9 +129,12 @@ impl InputQueue {
         std::mem::take(&mut self.steering)
     }
 
-    /// Turns steering messages that came too late into prompts.
+    /// Turns steering messages that came too late into prompts. They come before the prompts of later
+    /// turns, because they were meant for the turn before those.
     pub(super) fn queue_steers(&mut self, late: Vec<Steer>) {
-        self.inputs.extend(late.into_iter().map(QueuedInput::steer_input));
+        for steer in late.into_iter().rev() {
+            self.inputs.push_front(QueuedInput::steer_input(steer));
+        }
     }
 }
 

@@ -49,16 +49,6 @@ pub(crate) enum QueuedOp {
     ListPrompts,
 }
 
-impl QueuedOp {
-    fn is_same_request(&self, other: &Self) -> bool {
-        matches!(
-            (self, other),
-            (Self::ListPrompts, Self::ListPrompts)
-                | (Self::Context(ContextOp::Describe), Self::Context(ContextOp::Describe))
-        )
-    }
-}
-
 /// Operations that wait for the end of the turn, in the order sent.
 #[derive(Default)]
 pub(super) struct OpQueue {
@@ -70,11 +60,9 @@ impl OpQueue {
         self.ops.is_empty()
     }
 
-    /// Adds an operation. Repeated requests for the same report are answered once.
+    /// Adds an operation. Each is answered, because its sender may count the answers.
     pub(super) fn push(&mut self, op: QueuedOp) {
-        if !self.ops.back().is_some_and(|last| last.is_same_request(&op)) {
-            self.ops.push_back(op);
-        }
+        self.ops.push_back(op);
     }
 
     /// Takes the next operation.
@@ -121,14 +109,14 @@ mod tests {
     }
 
     #[test]
-    fn operations_run_in_the_order_sent_and_repeated_reports_once() {
+    fn operations_run_in_the_order_sent() {
         let mut queue = OpQueue::default();
         let undo = || QueuedOp::Undo { prompt: None, force: false };
         for op in [compact("a"), undo(), QueuedOp::ListPrompts, QueuedOp::ListPrompts, undo()] {
             queue.push(op);
         }
         let order: Vec<String> = std::iter::from_fn(|| queue.next()).map(|op| name(&op)).collect();
-        assert_eq!(order, ["a", "undo", "list", "undo"]);
+        assert_eq!(order, ["a", "undo", "list", "list", "undo"]);
     }
 
     #[test]

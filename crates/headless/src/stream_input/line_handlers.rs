@@ -151,16 +151,23 @@ impl Conversation<'_> {
                 if self.is_idle() {
                     self.prompt(Prompt { text: content, ..Prompt::default() });
                 } else {
-                    self.pending_steering.push(content.clone());
                     let id = SteerId::new(format!("line-{number}"));
+                    self.pending_steering.push(id.clone());
                     let prompt = Prompt { text: content, ..Prompt::default() };
-                    self.outbox.push_back(Op::Steer(Steer { id, prompt }));
+                    let steer = Steer { id, prompt };
+                    match self.awaits_interrupted_turn() && !self.queued.is_empty() {
+                        true => self.queued.push_back(QueuedLine::Steer(steer)),
+                        false => self.outbox.push_back(Op::Steer(steer)),
+                    }
                 }
             }
             InputLine::Interrupt if !self.running && self.expected_turns > 0 => {
                 self.interrupts_next_turn = true;
             }
-            InputLine::Interrupt => self.outbox.push_back(Op::Interrupt),
+            InputLine::Interrupt => {
+                self.interrupts_turn = self.running;
+                self.outbox.push_back(Op::Interrupt);
+            }
             InputLine::Continue if !self.is_idle() => {
                 return Err("a turn is running, so there is nothing to continue".to_owned());
             }
@@ -168,6 +175,15 @@ impl Conversation<'_> {
                 self.continues.push_back(number);
                 self.expected_turns += 1;
                 self.outbox.push_back(Op::Continue);
+            }
+            InputLine::Undo { .. }
+            | InputLine::Compact { .. }
+            | InputLine::UndoCompaction
+            | InputLine::Context
+            | InputLine::LeaveOut { .. }
+                if self.expected_answers + self.expected_undos >= MAX_QUEUED =>
+            {
+                return Err(format!("{MAX_QUEUED} requests are waiting for the running turn"));
             }
             InputLine::Undo { turn, force } => {
                 self.expected_undos += 1;

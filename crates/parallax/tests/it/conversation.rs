@@ -4,7 +4,7 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::Stdio;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::support::{Conversation, World, wait_until};
 
@@ -98,6 +98,75 @@ fn steering_message_is_sent_with_the_next_results() {
     let second = String::from_utf8_lossy(&world.server.requests()[1].body).into_owned();
     assert!(second.contains("only the tests folder"), "{second}");
     world.server.assert_clean();
+}
+
+/// Returns the texts of the last user message of each request.
+fn last_texts(world: &World) -> Vec<String> {
+    let last = |body: &[u8]| {
+        let body: Value = serde_json::from_slice(body).expect("JSON");
+        let contents = body["contents"].as_array().expect("contents").clone();
+        let parts = contents.last().expect("a content")["parts"].clone();
+        parts.as_array().expect("parts").last().expect("a part")["text"].to_string()
+    };
+    world.server.requests().iter().map(|request| last(&request.body)).collect()
+}
+
+#[test]
+fn late_steering_message_comes_first_and_no_later_prompt_is_lost() {
+    let world = World::new(
+        r#"[{"chunks":[{"text":"one"},{"gate":"first"},{"finish":"STOP"}]},
+            {"chunks":[{"text":"two"},{"gate":"second"},{"finish":"STOP"}]},{"text":"three"}]"#,
+    );
+    let mut face = Conversation::start(&world, &[]);
+    face.prompt("begin");
+    world.at_gate("first");
+    face.send(&json!({"type": "steer", "content": "steering"}));
+    face.prompt("the last prompt");
+    face.send(&json!({"type": "decide", "id": "none", "outcome": "cancel"}));
+    face.next("error");
+    world.server.open_gate("first");
+    world.at_gate("second");
+    face.end_input();
+    world.server.open_gate("second");
+    for _ in 0..3 {
+        assert_eq!(face.next("result")["status"], "success");
+    }
+    assert_eq!(face.end(), Some(0));
+    let texts = last_texts(&world);
+    assert_eq!(texts.len(), 3, "{texts:?}");
+    assert!(texts[1].contains("steering") && texts[2].contains("the last prompt"), "{texts:?}");
+}
+
+#[test]
+fn interrupt_does_not_end_the_turn_of_a_later_prompt() {
+    // The first answer is so short that its turn may be over when the interrupt arrives.
+    let world = World::new(r#"[{"text":"short"},{"text":"long","repeat":0}]"#);
+    for _ in 0..5 {
+        let mut face = Conversation::start(&world, &[]);
+        face.prompt("first");
+        face.send(&json!({"type": "interrupt"}));
+        face.prompt("second");
+        face.end_input();
+        face.next("result");
+        assert_eq!(face.next("result")["status"], "success");
+        assert_eq!(face.end(), Some(0));
+    }
+}
+
+#[test]
+fn each_context_request_during_a_turn_is_answered() {
+    let world = World::new(r#"[{"chunks":[{"text":"one"},{"gate":"first"},{"finish":"STOP"}]}]"#);
+    let mut face = Conversation::start(&world, &[]);
+    face.prompt("begin");
+    world.at_gate("first");
+    face.send(&json!({"type": "context"}));
+    face.send(&json!({"type": "context"}));
+    face.end_input();
+    world.server.open_gate("first");
+    for _ in 0..2 {
+        face.next("context");
+    }
+    assert_eq!(face.end(), Some(0));
 }
 
 #[test]

@@ -176,9 +176,14 @@ impl Conversation {
         }
     }
 
+    /// Closes stdin.
+    pub fn end_input(&mut self) {
+        drop(self.stdin.take());
+    }
+
     /// Closes stdin; returns the exit code.
     pub fn end(mut self) -> Option<i32> {
-        drop(self.stdin.take());
+        self.end_input();
         let mut ended = None;
         wait_until("the end of the program", || {
             while self.lines.try_recv().is_ok() {}
