@@ -13,6 +13,7 @@ mod git;
 mod git_aliases;
 mod git_path_remotes;
 mod git_reads;
+mod git_tree_moves;
 mod git_worktree_writes;
 mod granted_paths;
 mod npm_registries;

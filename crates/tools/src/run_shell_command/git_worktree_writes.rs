@@ -9,6 +9,7 @@ use parallax_policy::bash::{self, Command, ShellLine};
 use parallax_protocol::protected_links::FindLinkTargets;
 use parallax_protocol::protected_names::{folded_names, protection};
 
+use super::git_tree_moves::moves_tree_unpredictably;
 use super::granted_paths;
 use super::tracked::{LIST, QUIET, TIME};
 
@@ -20,6 +21,8 @@ pub(super) struct ChangedFiles {
     /// The top directory of the working tree.
     top: PathBuf,
     files: Vec<PathBuf>,
+    /// Whether others may change, too.
+    are_more_possible: bool,
 }
 
 impl ChangedFiles {
@@ -27,6 +30,7 @@ impl ChangedFiles {
     pub(super) fn of(line: &ShellLine, directory: &Path) -> Option<Self> {
         let top = directory.ancestors().find(|folder| folder.join(".git").exists())?;
         let mut files = Vec::new();
+        let are_more_possible = line.commands.iter().any(moves_tree_unpredictably);
         for command in &line.commands {
             let Some(call) =
                 bash::git_subcommand(command).filter(|call| !call.selects_other_repository)
@@ -46,7 +50,11 @@ impl ChangedFiles {
                 }
             }
         }
-        (!files.is_empty()).then(|| Self { top: top.to_owned(), files })
+        (are_more_possible || !files.is_empty()).then(|| Self {
+            top: top.to_owned(),
+            files,
+            are_more_possible,
+        })
     }
 
     /// Returns the protected files and directories below `roots` among them, including what
@@ -65,12 +73,14 @@ impl ChangedFiles {
         found
     }
 
-    /// Returns the top directory if files outside of `roots` would change, as in a session in a
-    /// directory of a larger repository. Git would change the others, report success, and the next
+    /// Returns the top directory if files outside of `roots` would or may change, as in a session in
+    /// a directory of a larger repository. Git would change the others, report success, and the next
     /// commit would undo what could not be written.
     pub(super) fn outside(&self, roots: &[PathBuf], home: &Path) -> Option<PathBuf> {
         let is_outside = |path: &PathBuf| !roots.iter().any(|root| path.starts_with(root));
-        self.files.iter().any(is_outside).then(|| granted_paths::exact(&self.top, home))?
+        let may_be_outside = self.are_more_possible && is_outside(&self.top);
+        (may_be_outside || self.files.iter().any(is_outside))
+            .then(|| granted_paths::exact(&self.top, home))?
     }
 }
 
@@ -232,6 +242,8 @@ mod tests {
         assert_eq!(outside("git checkout other", home).as_ref(), Some(&root));
         assert_eq!(outside("git stash pop", home), None, "only a file of the package");
         assert_eq!(outside("git checkout -b new", home), None);
+        assert_eq!(outside("git checkout $BRANCH", home).as_ref(), Some(&root));
+        assert_eq!(outside("git commit -m \"$MESSAGE\"", home), None);
         assert_eq!(outside("git checkout other", &root), None, "a whole home directory");
     }
 }
