@@ -102,6 +102,32 @@ pub fn is_deceptive(char: char) -> bool {
             | '\u{e01f0}'..='\u{e0fff}')
 }
 
+/// Whether a character has no picture, and no script needs it between visible ones: fillers, and
+/// the selectors of ideographic variants, which can encode any byte.
+pub fn is_filler(char: char) -> bool {
+    matches!(char,
+        '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{3164}' | '\u{ffa0}'
+        | '\u{1d173}'..='\u{1d17a}' | '\u{e0100}'..='\u{e01ef}')
+}
+
+/// Whether a character changes only how its neighbors are drawn: joiners and variation selectors.
+pub fn is_attached(char: char) -> bool {
+    matches!(char, '\u{200c}' | '\u{200d}' | '\u{180b}'..='\u{180d}' | '\u{fe00}'..='\u{fe0f}')
+}
+
+/// Whether a joiner or variation selector has a purpose behind `before`. Without one it could encode
+/// hidden text: in a run of its kind, or in plain English.
+pub fn may_attach(before: &str, char: char) -> bool {
+    let is_joiner = |char| matches!(char, '\u{200c}' | '\u{200d}');
+    match before.chars().next_back() {
+        // Keycaps: 1️⃣.
+        Some('0'..='9' | '#' | '*') => char == '\u{fe0f}',
+        Some(base) if is_attached(base) => is_joiner(char) && !is_joiner(base),
+        Some(base) => !base.is_ascii() && !base.is_whitespace(),
+        None => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use crate::code_text::is_deceptive;
+use crate::code_text::{is_attached, is_deceptive, is_filler, may_attach};
 use crate::control_sequences::without_sequences;
 
 /// The name of the XML element.
@@ -36,7 +36,7 @@ pub fn sanitize(text: &str) -> Cow<'_, str> {
     }
     let mut clean = String::with_capacity(text.len());
     for letter in without_sequences(text).chars() {
-        if !is_hidden(letter) && (!is_attached(letter) || may_follow(&clean, letter)) {
+        if !is_hidden(letter) && (!is_attached(letter) || may_attach(&clean, letter)) {
             clean.push(letter);
         }
     }
@@ -47,40 +47,9 @@ pub fn sanitize(text: &str) -> Cow<'_, str> {
 }
 
 fn is_hidden(letter: char) -> bool {
-    match letter {
-        // Line and paragraph separators break lines.
-        '\n' | '\r' | '\t' | '\u{2028}' | '\u{2029}' => false,
-        // Fillers, and the selectors of ideographic variants, which can encode any byte.
-        '\u{34f}'
-        | '\u{115f}'
-        | '\u{1160}'
-        | '\u{17b4}'
-        | '\u{17b5}'
-        | '\u{3164}'
-        | '\u{ffa0}'
-        | '\u{1d173}'..='\u{1d17a}'
-        | '\u{e0100}'..='\u{e01ef}' => true,
-        _ => is_deceptive(letter),
-    }
-}
-
-/// Whether a character changes only how its neighbors are drawn: joiners and variation selectors.
-fn is_attached(letter: char) -> bool {
-    matches!(letter, '\u{200c}' | '\u{200d}' | '\u{180b}'..='\u{180d}' | '\u{fe00}'..='\u{fe0f}')
-}
-
-/// Whether `letter`, a joiner or variation selector, has a purpose behind `before`. Without one it
-/// could encode hidden text: in a run of its kind, or in plain English.
-fn may_follow(before: &str, letter: char) -> bool {
-    let mut previous = before.chars().rev();
-    let is_joiner = |letter| matches!(letter, '\u{200c}' | '\u{200d}');
-    match previous.next() {
-        // Keycaps: 1️⃣.
-        Some('0'..='9' | '#' | '*') => letter == '\u{fe0f}',
-        Some(base) if is_attached(base) => is_joiner(letter) && !is_joiner(base),
-        Some(base) => !base.is_ascii() && !base.is_whitespace(),
-        None => false,
-    }
+    // Line and paragraph separators break lines.
+    !matches!(letter, '\n' | '\r' | '\t' | '\u{2028}' | '\u{2029}')
+        && (is_filler(letter) || is_deceptive(letter))
 }
 
 /// Returns a message without the element's tags, for the user. The tags are meaningful only for

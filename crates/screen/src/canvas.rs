@@ -335,13 +335,15 @@ impl Canvas {
             false => Vec::new(),
         };
         let mut bytes = Vec::new();
-        let repaints = commits && self.mode == Mode::Inline && std::mem::take(&mut self.repaints);
+        let repaints = commits && std::mem::take(&mut self.repaints);
         if repaints {
-            // Not more than were there: the scrollback has the rest.
-            let room = usize::from(size.1).saturating_sub(commit.len() + frame.live.len());
-            let room = room.min(self.max_rows_above);
-            self.max_rows_above = 0;
-            commit.splice(0..0, self.take_newest_rows(room, columns));
+            if self.mode == Mode::Inline {
+                // Not more than were there: the scrollback has the rest.
+                let room = usize::from(size.1).saturating_sub(commit.len() + frame.live.len());
+                let room = room.min(self.max_rows_above);
+                self.max_rows_above = 0;
+                commit.splice(0..0, self.take_newest_rows(room, columns));
+            }
             self.broken = None;
             self.region.restart(columns, size.1.into());
             bytes.extend_from_slice(b"\x1b[H");
@@ -353,9 +355,11 @@ impl Canvas {
             }
             terminal.record_painted(size);
         }
-        // A region that grew to the end of the window has scrolled what was above it.
-        let room = usize::from(size.1).saturating_sub(frame.live.len().max(1));
-        self.max_rows_above = self.max_rows_above.saturating_add(commit.len()).min(room);
+        if self.mode == Mode::Inline {
+            // A region that grew to the end of the window has scrolled what was above it.
+            let room = usize::from(size.1).saturating_sub(frame.live.len().max(1));
+            self.max_rows_above = self.max_rows_above.saturating_add(commit.len()).min(room);
+        }
         let prefix = bytes.len();
         let before = self.region.painted_rows();
         let frame = Frame { commit: &commit, ..*frame };
@@ -379,7 +383,7 @@ impl Canvas {
 
     /// Makes the next frame clear and repaint the window.
     pub fn repaint(&mut self) {
-        self.repaints = self.mode == Mode::Inline && self.is_active;
+        self.repaints = self.mode != Mode::Plain && self.is_active;
     }
 
     /// Takes the newest finished rows that fill `room` rows of a window.

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 
-use parallax_protocol::code_text::is_deceptive;
+use parallax_protocol::code_text::{is_attached, is_deceptive, is_filler, may_attach};
 use parallax_protocol::control_sequences::sequence_length;
 pub use parallax_protocol::control_sequences::without_sequences;
 
@@ -59,9 +59,19 @@ fn is_shown(char: char) -> bool {
             | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'))
 }
 
-/// Whether a character of code can be shown as it is without hiding anything.
-fn is_safe_to_show(char: char) -> bool {
-    is_shown(char) && !is_deceptive(char)
+/// Whether a character of code can be shown as it is behind `before` without hiding anything.
+fn is_safe_behind(before: &str, char: char) -> bool {
+    is_shown(char)
+        && !is_deceptive(char)
+        && !is_filler(char)
+        && (!is_attached(char) || may_attach(before, char))
+}
+
+/// Whether a text of code can be shown as it is. Tabs are allowed if `allow_tabs`.
+fn is_safe_to_show(text: &str, allow_tabs: bool) -> bool {
+    text.char_indices().all(|(at, char)| {
+        char == '\t' && allow_tabs || is_safe_behind(text.get(..at).unwrap_or_default(), char)
+    })
 }
 
 fn is_clean(text: &str) -> bool {
@@ -71,7 +81,7 @@ fn is_clean(text: &str) -> bool {
 /// Returns a shell command as one row with visible line breaks; nothing is omitted.
 pub fn one_row_of_lines(text: &str) -> Cow<'_, str> {
     let text = text.trim_end_matches(['\n', '\r']);
-    if text.chars().all(is_safe_to_show) {
+    if is_safe_to_show(text, false) {
         return Cow::Borrowed(text);
     }
     let rows: Vec<_> =
@@ -114,14 +124,14 @@ pub fn lines(text: &str) -> Cow<'_, str> {
 /// Returns a line with everything visible: tabs are kept, and invisible characters are shown as a
 /// symbol or a code point.
 pub fn line_in_full(line: &str) -> Cow<'_, str> {
-    if line.chars().all(|char| is_safe_to_show(char) || char == '\t') {
+    if is_safe_to_show(line, true) {
         return Cow::Borrowed(line);
     }
     let mut full = String::with_capacity(line.len() + 16);
-    for char in line.chars() {
+    for (at, char) in line.char_indices() {
         match char {
             '\t' => full.push(char),
-            _ if is_safe_to_show(char) => full.push(char),
+            _ if is_safe_behind(line.get(..at).unwrap_or_default(), char) => full.push(char),
             // Unicode has a control picture for each.
             '\0'..='\u{1f}' => full.extend(char::from_u32(0x2400 + u32::from(char))),
             '\u{7f}' => full.push('␡'),
@@ -182,7 +192,10 @@ mod tests {
             ("a\rb", "a␍b"),
             ("a\u{202e}b\u{9b}\u{7f}\tc", "a<U+202E>b<U+009B>␡\tc"),
             ("rm\u{200b} x\u{e0041}", "rm<U+200B> x<U+E0041>"),
-            ("plain ␛ ❤\u{fe0f}", "plain ␛ ❤\u{fe0f}"),
+            ("plain ␛ ❤\u{fe0f} می\u{200c}خواهم", "plain ␛ ❤\u{fe0f} می\u{200c}خواهم"),
+            ("{ timeout,\u{3164}}", "{ timeout,<U+3164>}"),
+            ("x\u{fe0f}y\u{34f}z\u{ffa0}", "x<U+FE0F>y<U+034F>z<U+FFA0>"),
+            ("a\u{200d}b\u{e0101}\u{17b4}", "a<U+200D>b<U+E0101><U+17B4>"),
         ] {
             assert_eq!(line_in_full(raw), shown, "{raw:?}");
         }

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use parallax_protocol::code_text::is_filler;
 use unicode_segmentation::UnicodeSegmentation;
 
 use crate::line::{Line, Span};
@@ -13,7 +14,7 @@ use crate::width::{grapheme_width, is_forbidden};
 /// dropped. Control characters are spelled out. Always returns at least one row.
 pub fn wrap(line: &Line, columns: usize, indent: &[Span]) -> Vec<Line> {
     let columns = columns.max(1);
-    let is_hidden = |char: char| char != '\t' && is_forbidden(char);
+    let is_hidden = |char: char| char != '\t' && (is_forbidden(char) || is_filler(char));
     if line.spans.iter().any(|span| span.text.contains(is_hidden)) {
         return wrap(&spelled_out(line), columns, indent);
     }

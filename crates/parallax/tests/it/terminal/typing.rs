@@ -70,6 +70,28 @@ fn redraw_restores_overwritten_rows() {
     assert_eq!(lines.matches("a question to see again").count(), 1, "{lines}");
 }
 
+#[test]
+fn redraw_after_a_panel_restores_the_conversation() {
+    let seat = TerminalDriver::start_in(World::new(ANSWER), &Start::sized(80, 20));
+    seat.prompts("a question to see again");
+    seat.wait_for_text("Done.");
+    seat.type_text("/help\r");
+    seat.wait_until_gone("a question to see again");
+    seat.terminal.scribble("\u{1b}[9;1HGARBAGE").expect("a terminal");
+    seat.type_text("\u{c}");
+    seat.wait_until_gone("GARBAGE");
+    seat.press(Key::Esc);
+    seat.wait_for_text("a question to see again");
+    seat.is_idle();
+    seat.wait_until_stable();
+    let before = seat.window();
+    seat.terminal.scribble("\u{1b}[3;1HGARBAGE").expect("a terminal");
+    seat.type_text("\u{c}");
+    seat.wait_until_gone("GARBAGE");
+    seat.wait_until_stable();
+    assert_eq!(seat.window().trim(), before.trim());
+}
+
 /// Returns the output of the program without escape sequences.
 fn stream(seat: &TerminalDriver) -> String {
     seat.terminal.with_emulator(plain_output)
