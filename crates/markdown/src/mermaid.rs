@@ -67,6 +67,14 @@ mod tests {
     }
 
     #[test]
+    fn long_label_is_drawn_in_full_or_the_code_is_shown() {
+        let label = "a label of more than forty columns that a window has space for";
+        let code = format!("graph TD\n A[{label}] --> B");
+        assert!(drawn(&code, 80).is_some_and(|shown| shown.contains(label)));
+        assert_eq!(drawn(&code, 50), None);
+    }
+
+    #[test]
     fn sequence_diagram_is_drawn_in_columns() {
         let code = "sequenceDiagram\n participant U as User\n U->>S: GET /\n S-->>U: 200\n Note over S: cached";
         let shown = drawn(code, 60).expect("a diagram");

@@ -11,8 +11,9 @@ use parallax_screen::sanitize;
 
 /// Columns between two boxes.
 const GAP: usize = 3;
-/// Maximum columns of a label.
-const LABEL: usize = 40;
+/// Maximum columns of a label: more than windows have, so that nothing is truncated in a diagram that
+/// fits.
+const LABEL: usize = 400;
 
 /// A parsed flowchart.
 #[derive(Debug, Default)]

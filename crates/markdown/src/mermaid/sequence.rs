@@ -9,8 +9,9 @@ use parallax_screen::sanitize;
 
 /// Minimum columns between two participants.
 const GAP: usize = 4;
-/// Maximum columns of text.
-const TEXT: usize = 40;
+/// Maximum columns of text: more than windows have, so that nothing is truncated in a diagram that
+/// fits.
+const TEXT: usize = 400;
 
 /// Arrows, longer ones first, and whether the line is dashed.
 const ARROWS: [(&str, bool); 8] = [
