@@ -149,7 +149,11 @@ impl Invocation for Call {
                  what should be different."
             ),
         };
-        let mut outcome = ToolResult::text(text).with_display(Display::text("Plan rejected"));
+        let shown = match feedback {
+            Some(words) => format!("Plan rejected: {words}"),
+            None => "Plan rejected".to_owned(),
+        };
+        let mut outcome = ToolResult::text(text).with_display(Display::text(shown));
         outcome.data = Some(json!({"plan": self.path, "approved": false, "feedback": feedback}));
         outcome.change = Some(SessionChange::PlanRejected {
             plan: self.path.clone(),
