@@ -31,6 +31,8 @@ pub struct IgnoredSettings {
     pub file: PathBuf,
     /// The keys that loosen security.
     pub keys: Vec<String>,
+    /// The value of each key in the file, as JSON.
+    pub values: Vec<String>,
     /// The user's decision about the current values.
     pub acceptance: Acceptance,
 }
@@ -143,6 +145,7 @@ pub(crate) fn close(
         }
         let mut values = file.values.clone();
         let keys = tighten(&mut values, cwd, outer);
+        let shown = values_of(&file.values, &keys);
         if keys.is_empty() {
             // Deny lists may have been extended.
             file.values = values;
@@ -171,9 +174,15 @@ pub(crate) fn close(
              trust add --settings` to accept the file as it is now",
             file.path.display()
         ));
-        loose.push(IgnoredSettings { file: file.path.clone(), keys, acceptance });
+        loose.push(IgnoredSettings { file: file.path.clone(), keys, values: shown, acceptance });
     }
     loose
+}
+
+/// Returns the values of dotted keys as JSON.
+fn values_of(values: &Object, keys: &[String]) -> Vec<String> {
+    let text = |key: &String| get_dotted(values, key).map(Value::to_string).unwrap_or_default();
+    keys.iter().map(text).collect()
 }
 
 /// Returns the loosening keys in the values of a project file.
@@ -223,7 +232,8 @@ pub fn loose_settings(
     let found = loosening_files(dirs, outer, cwd)?.into_iter();
     let state = |(file, keys): (LayerFile, Vec<String>)| {
         let acceptance = acceptance(dirs, &file, &keys)?;
-        Ok(IgnoredSettings { file: file.path, keys, acceptance })
+        let values = values_of(&file.values, &keys);
+        Ok(IgnoredSettings { file: file.path, keys, values, acceptance })
     };
     found.map(state).collect()
 }
@@ -239,7 +249,8 @@ fn remember(
         let hash = hash(&file, &keys);
         let declined = acceptance == Acceptance::Declined;
         record_decision(dirs, &file, if declined { format!("{DECLINED}{hash}") } else { hash })?;
-        found.push(IgnoredSettings { file: file.path, keys, acceptance });
+        let values = values_of(&file.values, &keys);
+        found.push(IgnoredSettings { file: file.path, keys, values, acceptance });
     }
     Ok(found)
 }

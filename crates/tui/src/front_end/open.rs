@@ -10,7 +10,7 @@ use parallax_sdk::credential::Credential;
 use parallax_sdk::ide::Companion;
 use parallax_sdk::mcp_view::{PendingSignIn, UserRequest, UserRequestHandler, UserResponse};
 use parallax_sdk::settings::InlineImages;
-use parallax_sdk::trust::{Acceptance, PreparedConfig, TrustQuestion};
+use parallax_sdk::trust::{Acceptance, IgnoredSettings, PreparedConfig, TrustQuestion};
 use parallax_sdk::{OpenSession, SessionConfig};
 use parallax_sessions::SessionChoice;
 use tokio::sync::mpsc;
@@ -167,12 +167,12 @@ impl TerminalFrontEnd {
         let careful = launch.restrict_yolo();
         welcome::header(&mut self.app, &launch);
         self.app.apply_launch(&launch);
-        let loose: Vec<String> = launch
+        let loose: Vec<IgnoredSettings> = launch
             .trust_manager()
             .loose_settings()
             .iter()
             .filter(|loose| loose.acceptance == Acceptance::Undecided)
-            .map(|loose| format!("{} ({})", loose.keys.join(", "), loose.file.display()))
+            .cloned()
             .collect();
         let update = launch.policy_sources().update();
         self.app.launch = Some(launch);

@@ -1,16 +1,25 @@
 //! Startup questions about a project: whether to accept settings that lower security, and whether
 //! to accept its policy rules.
 
+use parallax_protocol::code_text::code_text as one_line;
 use parallax_screen::Line;
+use parallax_sdk::trust::IgnoredSettings;
 
 use crate::app::App;
 use crate::app::effect::Effect;
 use crate::components::dialog_stack::{DialogPurpose, Overlay};
 use crate::dialog::{ListDialog, ListItem};
 
-/// Asks whether to accept project settings that lower security.
-pub(crate) fn ask_loose_settings(app: &mut App, keys: &[String]) {
-    let rows = keys.iter().map(|key| Line::styled(format!("  {key}"), app.theme.warning)).collect();
+/// Asks whether to accept project settings that lower security, with what they would be.
+pub(crate) fn ask_loose_settings(app: &mut App, files: &[IgnoredSettings]) {
+    let mut rows = Vec::new();
+    for file in files {
+        rows.push(Line::styled(one_line(&file.file.display().to_string()), app.theme.secondary));
+        let settings = file.keys.iter().zip(&file.values);
+        rows.extend(settings.map(|(key, value)| {
+            Line::styled(format!("  {}: {}", one_line(key), one_line(value)), app.theme.warning)
+        }));
+    }
     let items = vec![
         ListItem::new("decline", "Ignore these settings", ""),
         ListItem::new("accept", "Accept these settings as they are now", ""),
