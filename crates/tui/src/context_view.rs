@@ -1,7 +1,7 @@
 //! The context breakdown as rows: a bar and its legend.
 
 use parallax_protocol::context::{BlockKind, ContextBlock, ContextBreakdown};
-use parallax_screen::{Line, Span, Style, truncate};
+use parallax_screen::{Line, Span, Style, truncate, wrap};
 
 use crate::layout::truncate_row;
 use crate::status_line::count;
@@ -21,10 +21,10 @@ pub(crate) fn rows(picture: &ContextBreakdown, width: usize, theme: &Theme) -> V
         count(picture.window),
         count(picture.mark)
     );
-    let mut rows = vec![
-        Line::styled("Context", theme.accent.bold()).with_span(format!("  {head}"), theme.text),
-        bar(picture, width.min(BAR), theme),
-    ];
+    let head =
+        Line::styled("Context", theme.accent.bold()).with_span(format!("  {head}"), theme.text);
+    let mut rows = wrap(&head, width, &[Span::raw("  ")]);
+    rows.push(bar(picture, width.min(BAR), theme));
     for (block, others) in group_blocks(&picture.blocks) {
         rows.push(row(&block, others, theme));
     }
@@ -142,6 +142,9 @@ mod tests {
         let rows = rows(&picture, 80, &Theme::default());
         let texts: Vec<String> = rows.iter().map(Line::text).collect();
         assert_eq!(texts[0], "Context  20.0k of 100.0k tokens (20%); compacted at 50.0k");
+        let narrow: Vec<String> =
+            super::rows(&picture, 40, &Theme::default()).iter().map(Line::text).collect();
+        assert!(narrow[1].contains("compacted at 50.0k"), "{narrow:?}");
         let full = texts[1].chars().filter(|char| *char == '█').count();
         assert!(texts[1].chars().count() == 80 && full == 16, "{}", texts[1]);
         let little = ContextBreakdown { tokens: 5_600, window: 1_000_000, ..picture.clone() };
