@@ -12,6 +12,9 @@ use parallax_sessions::usage_text;
 use crate::session_flags::SessionFlags;
 use crate::start;
 
+/// Columns of the report.
+const COLUMNS: usize = 80;
+
 /// `parallax stats`.
 #[derive(Debug, PartialEq, Eq, Args)]
 pub(crate) struct StatsArguments {
@@ -39,7 +42,7 @@ pub(crate) fn run(arguments: &StatsArguments) -> Result<String, Failure> {
     Ok(match (arguments.json, arguments.csv) {
         (true, _) => json_document(&report),
         (_, true) => csv(&report),
-        _ => usage_text::format_report(&report),
+        _ => usage_text::format_report(&report, COLUMNS),
     })
 }
 

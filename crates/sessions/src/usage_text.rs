@@ -8,15 +8,52 @@ use crate::usage_report::{NamedUsage, UsageReport, UsageSum};
 
 /// Width of a bar in cells.
 const BAR: usize = 12;
-/// Maximum width of a name: with it, a row has 78 columns.
+/// Maximum width of a name.
 const NAME: usize = 24;
+/// Minimum width of a name.
+const MIN_NAME: usize = 6;
+/// Columns of a row besides the name and the bar.
+const NUMBERS: usize = 40;
 /// Maximum number of rows of a table.
 const ROWS: usize = 12;
 /// Number of days shown.
 const DAYS: usize = 31;
 
-/// Returns the report as text with bars: a summary, and tables of days, models, projects, and tools.
-pub fn format_report(report: &UsageReport) -> String {
+/// The widths of a table's name and bar, with the space after the bar.
+#[derive(Debug, Clone, Copy)]
+struct TableWidths {
+    name: usize,
+    bar: usize,
+}
+
+impl TableWidths {
+    /// Returns the widths with which a row has at most `columns` columns. Narrow tables have no bar.
+    fn within(columns: usize) -> Self {
+        let bar = if columns >= NUMBERS + BAR + 2 + NAME / 2 { BAR } else { 0 };
+        let space = if bar > 0 { bar + 2 } else { 0 };
+        Self { name: columns.saturating_sub(NUMBERS + space).clamp(MIN_NAME, NAME), bar }
+    }
+
+    /// Returns the width of the column of these names.
+    fn of_names<'a>(self, names: impl Iterator<Item = &'a str>) -> usize {
+        names.map(|name| name.chars().count()).max().unwrap_or(0).min(self.name)
+    }
+
+    /// Returns the columns of the name and the bar of a row, with the indent.
+    fn head(self, name: usize) -> usize {
+        2 + name + if self.bar > 0 { self.bar + 2 } else { 0 }
+    }
+
+    /// Returns the bar with the space before it.
+    fn drawn_bar(self, value: f64, maximum: f64) -> String {
+        if self.bar > 0 { format!("  {}", bar(value, maximum)) } else { String::new() }
+    }
+}
+
+/// Returns the report as text with bars: a summary, and tables of days, models, projects, and tools
+/// whose rows have at most `columns` columns, if that is possible.
+pub fn format_report(report: &UsageReport, columns: usize) -> String {
+    let widths = TableWidths::within(columns);
     if report.sessions == 0 {
         let since = report.since.as_ref().map(|since| format!(" since {since}"));
         return format!("No session used a model{}.\n", since.unwrap_or_default());
@@ -44,17 +81,17 @@ pub fn format_report(report: &UsageReport) -> String {
     }
     let skipped = report.days.len().saturating_sub(DAYS);
     let days: Vec<&NamedUsage> = report.days.iter().skip(skipped).collect();
-    table(&mut text, "Days", &days);
-    table(&mut text, "Models", &report.models.iter().take(ROWS).collect::<Vec<_>>());
-    table(&mut text, "Projects", &report.projects.iter().take(ROWS).collect::<Vec<_>>());
+    table(&mut text, "Days", &days, widths);
+    table(&mut text, "Models", &report.models.iter().take(ROWS).collect::<Vec<_>>(), widths);
+    table(&mut text, "Projects", &report.projects.iter().take(ROWS).collect::<Vec<_>>(), widths);
     if !report.tools.is_empty() {
         let maximum = report.tools.iter().map(|tool| tool.calls).max().unwrap_or(1);
-        let width = name_width(report.tools.iter().take(ROWS).map(|tool| tool.name.as_str()));
+        let width = widths.of_names(report.tools.iter().take(ROWS).map(|tool| tool.name.as_str()));
         let _ = writeln!(
             text,
             "\n{:<1$}  {2:>6}  {3:>6}  {4:>8}",
             "Tools",
-            width + BAR + 4,
+            widths.head(width),
             "calls",
             "failed",
             "time"
@@ -62,9 +99,9 @@ pub fn format_report(report: &UsageReport) -> String {
         for tool in report.tools.iter().take(ROWS) {
             let _ = writeln!(
                 text,
-                "  {:<width$}  {}  {:>6}  {:>6}  {:>8}",
+                "  {:<width$}{}  {:>6}  {:>6}  {:>8}",
                 truncate_name(&tool.name, width),
-                bar(to_float(tool.calls), to_float(maximum)),
+                widths.drawn_bar(to_float(tool.calls), to_float(maximum)),
                 tool.calls,
                 tool.failed,
                 duration(tool.duration_ms)
@@ -79,7 +116,7 @@ fn count_with_noun(count: u64, noun: &str) -> String {
     if count == 1 { format!("1 {noun}") } else { format!("{count} {noun}s") }
 }
 
-fn table(text: &mut String, title: &str, rows: &[&NamedUsage]) {
+fn table(text: &mut String, title: &str, rows: &[&NamedUsage], widths: TableWidths) {
     // Without prices, compares tokens.
     let cost = |sum: &UsageSum| sum.cost.unwrap_or_default();
     let has_cost = rows.iter().any(|row| cost(&row.sum) > 0.0);
@@ -88,11 +125,11 @@ fn table(text: &mut String, title: &str, rows: &[&NamedUsage]) {
         false => to_float(sum.input_tokens + sum.output_tokens),
     };
     let maximum = rows.iter().map(|row| value(&row.sum)).fold(0.0, f64::max);
-    let width = name_width(rows.iter().map(|row| row.name.as_str()));
+    let width = widths.of_names(rows.iter().map(|row| row.name.as_str()));
     let _ = writeln!(
         text,
         "\n{title:<0$}  {1:>10}  {2:>7}  {3:>7}  {4:>6}",
-        width + BAR + 4,
+        widths.head(width),
         "cost",
         "input",
         "output",
@@ -102,20 +139,15 @@ fn table(text: &mut String, title: &str, rows: &[&NamedUsage]) {
         let sum = &row.sum;
         let _ = writeln!(
             text,
-            "  {:<width$}  {}  {:>10}  {:>7}  {:>7}  {:>5.0}%",
+            "  {:<width$}{}  {:>10}  {:>7}  {:>7}  {:>5.0}%",
             truncate_name(&row.name, width),
-            bar(value(sum), maximum),
+            widths.drawn_bar(value(sum), maximum),
             dollars(sum),
             tokens(sum.input_tokens),
             tokens(sum.output_tokens),
             sum.cached_share() * 100.0
         );
     }
-}
-
-/// Returns the width of the column of names.
-fn name_width<'a>(names: impl Iterator<Item = &'a str>) -> usize {
-    names.map(|name| name.chars().count()).max().unwrap_or(0).min(NAME)
 }
 
 /// Returns a name on one line; a name that is too long is reduced to its end.
@@ -212,7 +244,13 @@ mod tests {
             projects: vec![named(&"/directory".repeat(9))],
             ..UsageReport::default()
         };
-        let text = format_report(&report);
+        let text = format_report(&report, 80);
+        for columns in [50, 74, 80] {
+            let text = format_report(&report, columns);
+            let widest = text.lines().skip_while(|line| !line.is_empty());
+            let widest = widest.map(|line| line.chars().count()).max();
+            assert!(widest <= Some(columns), "{columns}: {text}");
+        }
         for line in text.lines() {
             assert!(line.chars().count() < 80, "{text}");
         }

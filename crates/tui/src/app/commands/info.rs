@@ -22,6 +22,8 @@ use crate::theme::Theme;
 
 /// Maximum number of turns plotted at exit.
 const LAST_PLOTTED: usize = 8;
+/// Columns of a panel that its text cannot use.
+const PANEL_EDGES: usize = 4;
 /// Columns of names on the first help page.
 const BASIC_COLUMNS: usize = 14;
 /// The pages of the panel of tools.
@@ -357,10 +359,12 @@ pub(crate) fn stats_panel(app: &mut App) {
     if app.settings.screen_reader {
         return stats(app, stats_view::Part::Session);
     }
+    let columns = app.window.width().saturating_sub(PANEL_EDGES);
     app.ask(
-        |launch| {
+        move |launch| {
             parallax_sessions::usage_text::format_report(
                 &launch.session_library().usage_report(None),
+                columns,
             )
         },
         |app, all| {
