@@ -611,3 +611,14 @@ fn answers_are_short_instead_of_truncated_in_a_low_window() {
         assert!(rows.iter().any(|row| row == answer), "{answer}: {rows:#?}");
     }
 }
+
+#[test]
+fn reason_names_every_destructive_command() {
+    let reason = "`rm -rf src` deletes more than one file";
+    let both = ["rm -rf src".to_owned(), "git push --force".to_owned()];
+    assert_eq!(
+        super::view::also_destructive(reason, &both).as_deref(),
+        Some("Also destructive: `git push --force`.")
+    );
+    assert_eq!(super::view::also_destructive(reason, &both[..1]), None);
+}

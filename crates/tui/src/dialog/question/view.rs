@@ -147,6 +147,11 @@ impl QuestionDialog {
                 wrap(&highlighted(line, &marked, theme.error.bold()), width, &[])
             }
         };
+        if let Some(text) = also_destructive(&reason, &policy_decision.destructive) {
+            let line = with_names(&text, theme);
+            let marked = places(&line.text(), &policy_decision.destructive);
+            rows.extend(wrap(&highlighted(line, &marked, theme.error.bold()), width, &[]));
+        }
         if self.shows_rule {
             let rule = Line::styled(format!("Rule: {}", policy_decision.rule), theme.secondary);
             rows.extend(wrap(&rule, width, &[Span::raw("  ")]));
@@ -406,4 +411,20 @@ fn with_names(text: &str, theme: &Theme) -> Line {
 fn with_period(text: &str) -> String {
     let text = text.trim_end();
     if text.ends_with(['.', '!', '?']) { text.to_owned() } else { format!("{text}.") }
+}
+/// Names the destructive commands that the reason does not: color alone must not carry this.
+pub(super) fn also_destructive(reason: &str, destructive: &[String]) -> Option<String> {
+    /// Characters that the reason quotes of a longer command.
+    const QUOTED: usize = 20;
+    let is_named = |source: &&String| {
+        let start: String = source.trim().chars().take(QUOTED).collect();
+        reason.contains(&start)
+    };
+    let others: Vec<String> = destructive
+        .iter()
+        .filter(|source| !is_named(source))
+        .map(|source| format!("`{}`", sanitize::one_row_of_lines(source)))
+        .collect();
+    (!others.is_empty() && others.len() < destructive.len())
+        .then(|| format!("Also destructive: {}.", others.join(", ")))
 }
