@@ -14,7 +14,8 @@ use crate::dialog::{ListDialog, ListItem};
 pub(crate) fn ask_loose_settings(app: &mut App, files: &[IgnoredSettings]) {
     let mut rows = Vec::new();
     for file in files {
-        rows.push(Line::styled(one_line(&file.file.display().to_string()), app.theme.secondary));
+        let path = one_line(&file.file.display().to_string()).into_owned();
+        rows.push(Line::styled(path, app.theme.secondary));
         let settings = file.keys.iter().zip(&file.values);
         rows.extend(settings.map(|(key, value)| {
             Line::styled(format!("  {}: {}", one_line(key), one_line(value)), app.theme.warning)
