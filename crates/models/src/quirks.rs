@@ -42,7 +42,7 @@ pub struct Quirks {
     pub non_null_assistant_content: Option<bool>,
     /// Whether `tools` must be sent, possibly empty, if the history contains calls.
     pub empty_tools_with_history: Option<bool>,
-    /// Whether reasoning is sent back within the same tool loop.
+    /// Whether reasoning is sent back with every message of the assistant.
     pub echo_reasoning: Option<bool>,
     /// The field in which reasoning is sent back. When receiving, all fields are recognized.
     pub reasoning_field: Option<ReasoningField>,

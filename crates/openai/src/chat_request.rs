@@ -107,24 +107,27 @@ fn messages(request: &Request, dialogue: Dialogue, format: &ChatRequestContext<'
         let role = if quirks.developer_role == Some(true) { "developer" } else { "system" };
         messages.push(json!({"role": role, "content": &*request.system}));
     }
-    // Reasoning is sent back only within the current tool loop.
-    let loop_start = dialogue
-        .turns
-        .iter()
-        .rposition(|turn| matches!(turn, Turn::User { results, .. } if results.is_empty()))
-        .unwrap_or(0);
-    for (index, turn) in dialogue.turns.into_iter().enumerate() {
+    for turn in dialogue.turns {
         match turn {
-            Turn::Model(pieces) => messages.push(assistant(pieces, index > loop_start, format)),
+            Turn::Model(pieces) => messages.push(assistant(pieces, format)),
             Turn::User { results, pieces } => user(results, pieces, format, &mut messages),
         }
     }
     messages
 }
 
-fn assistant(pieces: Vec<ModelPart>, in_loop: bool, format: &ChatRequestContext<'_>) -> Value {
+fn assistant(pieces: Vec<ModelPart>, format: &ChatRequestContext<'_>) -> Value {
     let quirks = format.quirks;
+    let reasoning = match quirks.reasoning_field {
+        Some(ReasoningField::Reasoning) => "reasoning",
+        _ => "reasoning_content",
+    };
     let mut message = json!({"role": "assistant"});
+    if quirks.echo_reasoning() {
+        // DeepSeek rejects messages without reasoning, and with empty reasoning, such as those of
+        // another provider.
+        message[reasoning] = json!(" ");
+    }
     let (mut text, mut calls) = (String::new(), Vec::new());
     for piece in pieces {
         match piece {
@@ -143,13 +146,7 @@ fn assistant(pieces: Vec<ModelPart>, in_loop: bool, format: &ChatRequestContext<
                 for (key, value) in fields {
                     match key.as_str() {
                         "reasoning_details" => message[key] = value,
-                        "reasoning" if in_loop && quirks.echo_reasoning() => {
-                            let name = match quirks.reasoning_field {
-                                Some(ReasoningField::Reasoning) => "reasoning",
-                                _ => "reasoning_content",
-                            };
-                            message[name] = value;
-                        }
+                        "reasoning" if quirks.echo_reasoning() => message[reasoning] = value,
                         _ => {}
                     }
                 }

@@ -43,6 +43,42 @@ fn local_server_of_the_gemini_wire_that_is_not_running_is_named_at_once() {
 }
 
 #[test]
+fn reasoning_is_sent_back_in_all_later_requests() {
+    let calls = json!({"chunks": [{"candidates": [{"content": {"parts": [
+        {"text": "deep thought", "thought": true},
+        {"functionCall": {"name": "list_directory", "args": {"dir_path": "."}}}]},
+        "finishReason": "STOP"}]}]});
+    let it = WireWorld::new(
+        WireFormat::Chat,
+        &json!([{"text": "of another provider"}, calls, {"text": "done"}, {"text": "next"}]),
+    );
+    let url = it.world.server.url();
+    let of =
+        |wire: &str, base: String| json!({"wire": wire, "baseUrl": base, "apiKeyEnv": "WIRE_KEY"});
+    let mut own = of("openai-chat", format!("{url}/v1"));
+    own["quirks"] = json!({"echoReasoning": true});
+    let settings = json!({"providers": {"own": own, "messages": of("anthropic", url.clone())}});
+    it.world.home.write_home(".parallax/settings.json", &settings.to_string()).expect("settings");
+    for (model, args) in [
+        ("messages:m", &["-p", "zero"][..]),
+        ("own:m", &["-r", "latest", "-p", "one"]),
+        ("own:m", &["-r", "latest", "-p", "two"]),
+    ] {
+        let output = it.run_as(model, args);
+        assert_eq!(output.code(), 0, "{}", output.err());
+    }
+    let requests = it.world.server.requests();
+    let body: Value =
+        serde_json::from_slice(&requests.last().expect("a request").body).expect("JSON");
+    let messages = body["messages"].as_array().expect("messages").iter();
+    let reasoning: Vec<&Value> = messages
+        .filter(|message| message["role"] == "assistant")
+        .map(|message| &message["reasoning_content"])
+        .collect();
+    assert_eq!(reasoning, [" ", "deep thought", " "]);
+}
+
+#[test]
 fn call_ids_have_the_form_that_the_service_requires() {
     let read = json!({"functionCall": {"id": "chatcmpl-tool-0123456789abcdef0123456789abcdef",
         "name": "list_directory", "args": {"dir_path": "."}}});
