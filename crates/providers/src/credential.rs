@@ -7,6 +7,7 @@ use parallax_protocol::model::ModelError;
 use parallax_protocol::secret::{Secret, SecretRecipient};
 
 use crate::key_validation::require_valid_key;
+use crate::provider_credentials::ProviderCredential;
 use crate::{ProviderManager, failure};
 
 pub use parallax_config::KeyKind;
@@ -184,8 +185,29 @@ impl ProviderManager {
                 return with_source(with_kept, CredentialSource::Stored);
             }
         }
+        if output == Err(AuthError::NotConfigured)
+            && let Some(reason) = self.other_keys_reason()
+        {
+            return Err(failure(FailureKind::Auth, reason));
+        }
         // No stored key fits the selected method.
         with_source(output, CredentialSource::Environment)
+    }
+
+    /// Returns the message for a session without a model whose user has keys of other providers.
+    fn other_keys_reason(&self) -> Option<String> {
+        let keys = self.hosted_credentials();
+        let first = keys.first()?.provider.clone();
+        let found: Vec<String> = keys.iter().map(ProviderCredential::description).collect();
+        Some(format!(
+            "{NO_GEMINI_KEY}, but {} found: choose a model with `-m {first}:MODEL` \
+             (`parallax models list {first}` lists them) or `model.name` in the settings; for Gemini \
+             models, run `parallax auth add gemini` or set `GEMINI_API_KEY`",
+            match found.as_slice() {
+                [only] => format!("{only} was"),
+                all => format!("{} were", all.join(", ")),
+            }
+        ))
     }
 
     /// Returns the kinds of the keys stored by Parallax or, if there are none, of the one that Gemini
@@ -235,6 +257,9 @@ impl ProviderManager {
             .collect()
     }
 }
+
+/// How the message about missing keys of Google begins if there are keys of other providers.
+pub const NO_GEMINI_KEY: &str = "no credentials for Gemini models are configured";
 
 #[expect(clippy::needless_pass_by_value, reason = "it is the argument of `map_err`")]
 fn config_failure(error: ConfigError) -> Failure {

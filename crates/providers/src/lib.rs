@@ -7,6 +7,7 @@
 
 pub mod credential;
 mod discovered_models;
+mod google_credentials;
 mod key_renewal;
 mod key_validation;
 pub mod model_listing;

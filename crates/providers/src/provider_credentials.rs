@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
-use parallax_gemini::{Auth, AuthKind};
-use parallax_models::{ModelTable, Provider, Providers};
+use parallax_models::{ModelTable, Provider, Providers, hosted_providers};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::secret::Secret;
 
-use crate::credential::CredentialSource;
 use crate::key_validation::require_valid_key;
 use crate::{ProviderManager, failure};
 
@@ -47,6 +45,17 @@ pub struct ProviderCredential {
     pub source: KeySource,
 }
 
+impl ProviderCredential {
+    /// Returns the source of the key and the provider, for messages.
+    pub fn description(&self) -> String {
+        let provider = &self.provider;
+        match &self.source {
+            KeySource::Variable(name) => format!("`{name}` (`{provider}`)"),
+            _ => format!("a key of `{provider}`"),
+        }
+    }
+}
+
 /// A key that was stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AddedKey {
@@ -69,38 +78,17 @@ impl ProviderManager {
         Ok(table.providers().iter().map(|it| self.credential_of(it, &stored)).collect())
     }
 
-    /// Returns where the credentials of the Gemini API and of Vertex AI are. Blocking: may read a key
-    /// from a keychain.
-    pub fn google_credentials(&self) -> Vec<ProviderCredential> {
-        type Row<'a> = (&'a str, AuthKind, &'a [&'a str], &'a str);
-        let rows: [Row<'_>; 2] = [
-            (
-                "gemini",
-                AuthKind::ApiKey,
-                &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
-                "generativelanguage.googleapis.com",
-            ),
-            ("vertex", AuthKind::VertexAi, &["GOOGLE_API_KEY"], "aiplatform.googleapis.com"),
-        ];
-        let is_set = |name: &&&str| self.config.environment.get(name).is_some();
-        let row = |(name, kind, variables, host): Row<'_>| {
-            let variable = variables.iter().find(is_set).or(variables.first());
-            let variable = (*variable.unwrap_or(&"")).to_owned();
-            let source = match self.auth_of(Some(kind.as_str())) {
-                Ok((Auth::VertexProject { .. }, _)) => KeySource::Project,
-                Ok((auth, _)) if auth.key().is_none() => KeySource::NotNeeded,
-                Ok((_, CredentialSource::Stored)) => KeySource::Stored,
-                Ok((_, CredentialSource::Environment)) => KeySource::Variable(variable),
-                Err(_) => KeySource::Missing,
-            };
-            ProviderCredential {
-                provider: name.to_owned(),
-                base_url: format!("https://{host}"),
-                variables: variables.iter().map(|name| (*name).to_owned()).collect(),
-                source,
-            }
-        };
-        rows.into_iter().map(row).collect()
+    /// Returns the hosted providers for which there is a key. Reads no key from a keychain.
+    /// Blocking.
+    pub fn hosted_credentials(&self) -> Vec<ProviderCredential> {
+        // A session with invalid settings cannot be opened.
+        let mut credentials = self.provider_credentials().unwrap_or_default();
+        credentials.retain(|credential| {
+            let is_hosted =
+                hosted_providers().any(|(name, _)| name == credential.provider.as_str());
+            is_hosted && credential.source != KeySource::Missing
+        });
+        credentials
     }
 
     /// Returns the providers of the settings (`providers`), except for those that are built in.

@@ -105,6 +105,29 @@ fn file_is_read_and_thinking_is_sent_back_unchanged() {
     });
 }
 
+#[test]
+fn missing_gemini_key_names_the_keys_of_other_providers() {
+    let world = World::new("[]");
+    let run = |variables: &[(&str, &str)]| {
+        let mut command = world.command(&["-p", "go"]);
+        command.env_remove("GEMINI_API_KEY").env_remove("GOOGLE_GEMINI_BASE_URL");
+        command.envs(variables.iter().copied());
+        let output = finish(command);
+        assert_eq!(output.code(), 41, "{}", output.err());
+        output.err()
+    };
+    let text = run(&[("OPENAI_API_KEY", KEY)]);
+    assert!(text.contains("`OPENAI_API_KEY` (`openai`) was found"), "{text}");
+    assert!(text.contains("`-m openai:MODEL`") && !text.contains(KEY), "{text}");
+    let text = run(&[("ANTHROPIC_API_KEY", KEY), ("OPENROUTER_API_KEY", KEY)]);
+    assert!(
+        text.contains("`-m anthropic:MODEL`") && text.contains("(`openrouter`) were"),
+        "{text}"
+    );
+    let text = run(&[("OPENAI_API_KEY", " ")]);
+    assert!(!text.contains("openai"), "{text}");
+}
+
 pub(crate) fn contains_text(folder: &Path, text: &str) -> bool {
     std::fs::read_dir(folder).expect("a folder").any(|entry| {
         let path: PathBuf = entry.expect("an entry").path();

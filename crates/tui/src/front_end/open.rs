@@ -6,7 +6,7 @@ use parallax_protocol::BoxFuture;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::similar_texts::merge_similar;
 use parallax_screen::{ColorDepth, Input, Line, Mode, Screen, ScreenOptions, Span, wrap};
-use parallax_sdk::credential::Credential;
+use parallax_sdk::credential::{Credential, NO_GEMINI_KEY};
 use parallax_sdk::ide::Companion;
 use parallax_sdk::mcp_view::{PendingSignIn, UserRequest, UserRequestHandler, UserResponse};
 use parallax_sdk::settings::InlineImages;
@@ -292,9 +292,7 @@ impl TerminalFrontEnd {
             tracing::warn!("{reason}");
             self.app.launch = Some(prepared);
             self.app.session.set_keyless(true);
-            // The message about a provider is short enough to show.
-            let short = reason.starts_with(PROVIDER_KEY).then_some(reason.as_str());
-            return sign_in::open(&mut self.app, Some(short.unwrap_or(NO_KEY)));
+            return sign_in::open(&mut self.app, Some(short_reason(reason)));
         }
         self.app.launch = Some(prepared.clone());
         match prepared.open() {
@@ -329,9 +327,10 @@ impl TerminalFrontEnd {
             }
             Err(failure) if failure.kind == FailureKind::Auth => {
                 self.app.session.set_keyless(true);
-                let is_long = missing.as_ref() == Some(&failure.message)
-                    && !failure.message.starts_with(PROVIDER_KEY);
-                let reason = if is_long { NO_KEY } else { &failure.message };
+                let reason = match missing.as_ref() == Some(&failure.message) {
+                    true => short_reason(&failure.message),
+                    false => &failure.message,
+                };
                 sign_in::open(&mut self.app, Some(reason));
             }
             Err(failure) => self.app.show_error(&failure.message),
@@ -444,6 +443,19 @@ const PROVIDER_KEY: &str = "no key for the provider";
 /// The reason shown in the sign-in dialog before the first prompt.
 const NO_KEY: &str = "No API key found in the environment (GEMINI_API_KEY, or GOOGLE_API_KEY for \
                       Vertex AI).";
+
+/// The reason if there are keys of other providers.
+const OTHER_KEYS: &str = "No Gemini API key found, but a key of another provider: choose it below.";
+
+/// Returns what the sign-in dialog shows of a message about missing credentials.
+fn short_reason(reason: &str) -> &str {
+    match reason {
+        // The message about a provider is short enough to show.
+        short if short.starts_with(PROVIDER_KEY) => short,
+        other if other.starts_with(NO_GEMINI_KEY) => OTHER_KEYS,
+        _ => NO_KEY,
+    }
+}
 
 fn is_dumb() -> bool {
     std::env::var_os("TERM").is_none_or(|term| term == "dumb" || term.is_empty())

@@ -1,5 +1,6 @@
 //! Everything before the first prompt.
 
+use serde_json::json;
 use testkit::pty::Key;
 
 use super::terminal_driver::{COMPOSER, Start, TerminalDriver};
@@ -19,6 +20,34 @@ fn missing_key_opens_a_dialog_with_a_demo() {
     seat.has_seen("Show me around");
     seat.has_seen("What to do next");
     seat.wait_for_text(COMPOSER);
+}
+
+#[test]
+fn key_of_another_provider_is_offered_without_asking_for_it() {
+    let list = json!({"object": "list", "data": [{"id": "gpt-test", "object": "model"}]});
+    let script = json!({"documents": {"/v1/models": list},
+        "replies": [{"text": "answered by gpt"}]});
+    let world = World::new(&script.to_string());
+    let base = format!("{}/v1", world.server.url());
+    let start = Start::default()
+        .without_variable("GEMINI_API_KEY")
+        .without_variable("GOOGLE_GEMINI_BASE_URL")
+        .with_variable("OPENAI_API_KEY", "sk-of-the-environment")
+        .with_variable("OPENAI_BASE_URL", &base);
+    let seat = TerminalDriver::started(world, &start);
+    seat.wait_for_text("a key of another provider: choose it below");
+    seat.wait_for_text("1. Use OpenAI");
+    assert!(seat.window().contains("with the key in OPENAI_API_KEY"), "{}", seat.window());
+    assert!(!seat.window().contains("Enter an OpenAI API key"), "{}", seat.window());
+    seat.wait_for_request_delay();
+    seat.press(Key::Enter);
+    seat.wait_for_text("Select a model");
+    seat.type_text("gpt-test");
+    seat.wait_for_text("openai:gpt-test");
+    seat.press(Key::Enter);
+    seat.wait_for_text(COMPOSER);
+    seat.prompts("hello");
+    seat.wait_for_text("answered by gpt");
 }
 
 #[test]

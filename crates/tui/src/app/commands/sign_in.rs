@@ -33,7 +33,13 @@ const CHOSEN_LIMIT: Duration = Duration::from_secs(10);
 /// Opens the dialog for connecting to a model. `why` is the reason it is shown.
 pub(crate) fn open(app: &mut App, reason: Option<&str>) {
     let line = |text: &str| parallax_screen::Line::styled(text.to_owned(), app.theme.secondary);
-    let list = ListDialog::new("How do you want to connect to a model?", auth_items(&[], &[]))
+    let hosted = app
+        .launch
+        .as_ref()
+        .map(|launch| launch.provider_manager().hosted_credentials())
+        .unwrap_or_default();
+    let items = auth_items(&hosted, &[], &[]);
+    let list = ListDialog::new("How do you want to connect to a model?", items)
         .intro(reason.into_iter().chain([OTHER_WAYS]).map(line).collect());
     app.open(Overlay::list(DialogPurpose::Auth, list));
     if app.launch.is_none() {
@@ -45,9 +51,9 @@ pub(crate) fn open(app: &mut App, reason: Option<&str>) {
             let manager = launch.provider_manager();
             (manager.list_models_blocking(None, LIST_LIMIT), manager.providers_of_settings())
         },
-        |app, (listings, own)| {
+        move |app, (listings, own)| {
             if let Some(list) = app.dialogs.list_for(&DialogPurpose::Auth) {
-                list.replace(auth_items(&listings, &own));
+                list.replace(auth_items(&hosted, &listings, &own));
             }
         },
     );
@@ -273,15 +279,31 @@ fn model_item(model: &KnownModel) -> ListItem {
     ListItem::new(model.name.clone(), one_line(&model.name), detail)
 }
 
-/// Returns the ways to connect, including the local servers that are running, and the providers of
-/// the settings.
-fn auth_items(listings: &[ProviderListing], own: &[ProviderCredential]) -> Vec<ListItem> {
-    let mut items = vec![
+/// Returns the ways to connect: the hosted providers that have a key first, then the others, the
+/// local servers that are running, and the providers of the settings.
+fn auth_items(
+    hosted: &[ProviderCredential],
+    listings: &[ProviderListing],
+    own: &[ProviderCredential],
+) -> Vec<ListItem> {
+    let key_of = |name: &str| hosted.iter().find(|credential| credential.provider == name);
+    let with_keys = hosted_providers().filter_map(|(provider, name)| {
+        let detail = match &key_of(provider)?.source {
+            KeySource::Variable(variable) => format!("with the key in {variable}"),
+            KeySource::Command => "with the key of apiKeyCommand".to_owned(),
+            _ => "with the stored key".to_owned(),
+        };
+        Some(ListItem::new(format!("local:{provider}"), format!("Use {name}"), detail))
+    });
+    let mut items: Vec<ListItem> = with_keys.collect();
+    items.extend([
         ListItem::new("gemini", "Enter a Gemini API key", "from Google AI Studio"),
         ListItem::new("vertex", "Enter a Vertex AI express key", "from Google Cloud"),
         ListItem::new("demo", "Try it without a key", "an offline tour with scripted answers"),
-    ];
-    items.extend(hosted_providers().map(|(provider, name)| {
+    ]);
+    // A variable or a command takes precedence over a stored key.
+    let takes_key = |name: &str| key_of(name).is_none_or(|it| it.source == KeySource::Stored);
+    items.extend(hosted_providers().filter(|(name, _)| takes_key(name)).map(|(provider, name)| {
         let detail = format!("for models with the prefix {provider}:");
         ListItem::new(format!("key:{provider}"), format!("Enter an {name} API key"), detail)
     }));
