@@ -232,12 +232,12 @@ impl OpenAiWire {
         });
         let cache_key = self.options.cache_key.as_deref();
         let cache_key = cache_key.filter(|_| quirks.cache_key != Some(false));
+        let dialogue = responses_request::without_reasoning(dialogue, &self.rejected_reasoning());
         let mut body = match self.api() {
             Api::Responses => {
-                let rejected = self.rejected_reasoning();
                 return responses_request::body(
                     request,
-                    responses_request::without_reasoning(dialogue, &rejected),
+                    dialogue,
                     &ResponsesRequestContext {
                         model,
                         quirks: &quirks,
@@ -404,6 +404,13 @@ impl Wire for OpenAiWire {
             && errors::rejects_reasoning(response)
         {
             return self.reject_reasoning(request);
+        }
+        if self.api() == Api::Chat
+            && response.status == 400
+            && errors::rejects_signature(response)
+            && let Some(recovery) = self.reject_reasoning(request)
+        {
+            return Some(recovery);
         }
         if self.api() == Api::Responses
             && !self.is_openai

@@ -7,8 +7,24 @@ use parallax_protocol::model::is_context_overflow;
 const NO_BALANCE: &[&str] =
     &["insufficient_quota", "billing_hard_limit_reached", "insufficient_balance"];
 
+/// Parts of messages about what only the user can change, whatever the status.
+const NEEDS_CHANGE: &[&str] = &[
+    // OpenRouter, about its settings or missing capabilities.
+    "no endpoints found",
+    // LM Studio and Ollama.
+    "failed to load model",
+    "requires more system memory",
+    // llama.cpp.
+    "requires --jinja",
+];
+
 pub(crate) fn classify(response: &ErrorResponse) -> ErrorClass {
     let payload = &response.payload;
+    let message = payload.message.to_lowercase();
+    if matches!(response.status, 404 | 500..) && NEEDS_CHANGE.iter().any(|it| message.contains(it))
+    {
+        return ErrorClass::Bad;
+    }
     let words = [payload.status.as_deref(), payload.kind.as_deref()];
     let is_any = |codes: &[&str]| words.iter().flatten().any(|word| codes.contains(word));
     match response.status {
@@ -71,6 +87,13 @@ pub(crate) fn rejects_reasoning(response: &ErrorResponse) -> bool {
         || (message.contains("reasoning") && message.contains("without its required"))
 }
 
+/// Whether the service behind a gateway rejects the signatures in reasoning of earlier answers.
+pub(crate) fn rejects_signature(response: &ErrorResponse) -> bool {
+    let message = response.payload.message.to_lowercase();
+    message.contains("signature")
+        && ["invalid", "thinking", "reasoning"].iter().any(|word| message.contains(word))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -100,6 +123,20 @@ mod tests {
     }
 
     #[test]
+    fn rejected_signatures_are_recognized() {
+        for (message, expected) in [
+            ("messages.1.content.0: Invalid `signature` in `thinking` block", true),
+            ("Invalid reasoning_details signature", true),
+            ("the signature of the request is missing", false),
+            ("invalid schema", false),
+        ] {
+            let payload = ErrorPayload { message: message.to_owned(), ..ErrorPayload::default() };
+            let response = ErrorResponse { status: 400, payload, retry_after: None };
+            assert_eq!(rejects_signature(&response), expected, "{message}");
+        }
+    }
+
+    #[test]
     fn errors_are_classified() {
         for (status, body, expected) in [
             (401, "{}", "Auth"),
@@ -112,6 +149,8 @@ mod tests {
                 "Bad",
             ),
             (404, "{}", "NotFound"),
+            (404, r#"{"error":{"message":"No endpoints found that support tool use."}}"#, "Bad"),
+            (500, r#"{"error":"model requires more system memory (9 GiB)"}"#, "Bad"),
             (429, r#"{"error":{"code":"insufficient_quota","message":"pay"}}"#, "Quota"),
             (429, r#"{"error":{"code":"rate_limit_exceeded"}}"#, "Retry"),
             (503, r#"{"error":{"message":"Loading model","code":503}}"#, "Retry"),

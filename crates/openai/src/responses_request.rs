@@ -121,7 +121,10 @@ pub(crate) fn reasoning(dialogue: &Dialogue) -> Vec<u64> {
 fn reasoning_of(piece: &ModelPart) -> Option<u64> {
     let ModelPart::Opaque(data) = piece else { return None };
     let item: Object = serde_json::from_str(data.get()).ok()?;
-    (item.get("type").and_then(Value::as_str) == Some("reasoning")).then(|| {
+    // An item of the Responses API, or the reasoning of Chat Completions through OpenRouter.
+    let is_reasoning = item.get("type").and_then(Value::as_str) == Some("reasoning")
+        || item.contains_key("reasoning_details");
+    is_reasoning.then(|| {
         let mut hasher = DefaultHasher::new();
         data.get().hash(&mut hasher);
         hasher.finish()
@@ -224,5 +227,26 @@ fn media_item(media: &Media) -> Value {
         json!({"type": "input_file", "filename": "file.pdf", "file_data": media.data_url()})
     } else {
         json!({"type": "input_text", "text": media.placeholder_text()})
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rejected_reasoning_of_a_gateway_is_left_out() {
+        let data = json!({"reasoning_details": [{"type": "reasoning.text", "signature": "S"}]});
+        let opaque = || {
+            let data = to_raw_value(&data).expect("JSON");
+            let text = ModelPart::Text { text: "one".to_owned(), opaque: None };
+            let mut dialogue = Dialogue::default();
+            dialogue.turns.push(Turn::Model(vec![ModelPart::Opaque(data), text]));
+            dialogue
+        };
+        let rejected: HashSet<u64> = reasoning(&opaque()).into_iter().collect();
+        assert_eq!(rejected.len(), 1);
+        let rest = without_reasoning(opaque(), &rejected);
+        assert!(matches!(&rest.turns[..], [Turn::Model(parts)] if parts.len() == 1));
     }
 }
