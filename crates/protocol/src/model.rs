@@ -335,6 +335,11 @@ pub fn is_context_overflow(code: Option<&str>, message: &str) -> bool {
         "reduce the length of the messages",
         "input length exceed",
         "token limit",
+        "exceeds max length",
+        "range of input length",
+        "`inputs` must have less than",
+        "`inputs` tokens + `max_new_tokens`",
+        "contextwindowexceeded",
     ];
     const OF_OUTPUT: &[&str] = &[
         "output token",
@@ -348,8 +353,16 @@ pub fn is_context_overflow(code: Option<&str>, message: &str) -> bool {
     let has_any = |words: &[&str]| words.iter().any(|words| lower.contains(words));
     let counted = lower.contains("token") && has_any(&["exceed", "maximum", "too many"]);
     code.is_some_and(|code| CODES.contains(&code))
-        || has_any(WORDS)
-        || (counted && !has_any(OF_OUTPUT))
+        || (!is_rate_limit(message) && (has_any(WORDS) || (counted && !has_any(OF_OUTPUT))))
+}
+
+/// Whether an error of a service is about the tokens or requests of a period, not about the length of
+/// one request.
+pub fn is_rate_limit(message: &str) -> bool {
+    const WORDS: &[&str] =
+        &["per minute", "per hour", "per day", "rate limit", "ratelimit", "throttl", "quota"];
+    let lower = message.to_lowercase();
+    WORDS.iter().any(|word| lower.contains(word))
 }
 
 /// An error of a model request, classified by who can act.
@@ -589,6 +602,11 @@ mod tests {
             "Your request exceeded model token limit: 128000",
             "prompt token count of 130000 exceeds the limit of 128000",
             "too many tokens: total number of tokens in the prompt cannot exceed 4081",
+            "Prompt exceeds max length",
+            "Range of input length should be [1, 129024]",
+            "`inputs` tokens + `max_new_tokens` must be <= 8193. Given: 9000 `inputs` tokens",
+            "`inputs` must have less than 4096 tokens. Given: 5000",
+            "litellm.ContextWindowExceededError: no",
         ] {
             assert!(is_context_overflow(None, message), "{message}");
         }
@@ -600,6 +618,10 @@ mod tests {
             "maxOutputTokens exceeds the maximum of 8192 tokens",
             "max_completion_tokens is too large: 65536. This model supports at most 16384 \
              completion tokens, whereas you provided 65536.",
+            "Request too large for model `m` on tokens per minute (TPM): Limit 6000, Requested \
+             8000, please reduce your message size and try again. Too many tokens",
+            "ThrottlingException: Too many tokens, please wait before trying again.",
+            "You exceeded your current quota of input tokens per day",
         ] {
             assert!(!is_context_overflow(None, message), "{message}");
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use parallax_protocol::event::{Failure, FailureKind};
-use parallax_protocol::model::{ModelError, is_context_overflow};
+use parallax_protocol::model::{ModelError, is_context_overflow, is_rate_limit};
 
 use super::response_builder::ResponseBuilder;
 use super::response_validation::ATTEMPTS;
@@ -84,7 +84,7 @@ pub(crate) fn context_full() -> RetryAction {
 /// Whether the service rejected a request for its length.
 fn is_overflow(error: &ModelError) -> bool {
     let ModelError::BadRequest { message, status, code } = error else { return false };
-    *status == 413 || is_context_overflow(code.as_deref(), message)
+    (*status == 413 && !is_rate_limit(message)) || is_context_overflow(code.as_deref(), message)
 }
 
 fn failure_from(error: &ModelError) -> Failure {
@@ -103,4 +103,20 @@ pub(crate) fn blocked_failure(reason: &str, answer: &ResponseBuilder) -> Failure
         message.push_str(&format!(": {output}"));
     }
     Failure { kind: FailureKind::Blocked, message, status: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn too_large_request_is_compacted_unless_it_is_about_a_rate() {
+        let is_compacted = |message: &str| {
+            let (status, code, message) = (413, None, message.to_owned());
+            let error = ModelError::BadRequest { status, code, message };
+            matches!(classify(&error, 1, &mut 0), RetryAction::Compact(_))
+        };
+        assert!(is_compacted("Request exceeds the maximum allowed number of bytes"));
+        assert!(!is_compacted("Request too large: tokens per minute (TPM): Limit 6000"));
+    }
 }
