@@ -91,6 +91,12 @@ pub(crate) async fn run_with(
 
 /// A queued line, in input order.
 enum QueuedLine {
+    /// A typed text. It is prepared when its turn comes, because an earlier turn may change what it
+    /// refers to.
+    Typed {
+        number: u64,
+        text: String,
+    },
     Prompt(Prompt),
     /// A command with its output.
     CommandOutput {
@@ -203,21 +209,22 @@ impl<'a> Conversation<'a> {
         self.interrupts_next_turn || self.interrupts_turn
     }
 
-    /// Sends queued lines whose turn has come. The session queues prompts itself; answers to
-    /// commands are printed between turns.
+    /// Handles queued lines whose turn has come: each waits for the end of the turn before it. A
+    /// steering message waits only for the lines before it.
     async fn hand_over(&mut self, runner: &mut Runner, events: &mut EventReader) {
         while let Some(next) = self.queued.pop_front() {
+            let is_due = self.pending_prompt.is_none()
+                && !self.awaits_interrupted_turn()
+                && (self.is_between_turns() || matches!(next, QueuedLine::Steer(_)));
+            if !is_due {
+                self.queued.push_front(next);
+                return;
+            }
             match next {
-                // With a schema, the correction of an answer must come before the next prompt.
-                next if !self.is_between_turns()
-                    && (self.schema.is_some() || !matches!(next, QueuedLine::Prompt(_))) =>
-                {
-                    self.queued.push_front(next);
-                    return;
-                }
-                next if self.awaits_interrupted_turn() => {
-                    self.queued.push_front(next);
-                    return;
+                QueuedLine::Typed { number, text } => {
+                    if let Err(problem) = self.start_typed(text, number) {
+                        runner.reject_line(number, &problem);
+                    }
                 }
                 QueuedLine::Prompt(prompt) => {
                     self.expected_turns += 1;

@@ -39,9 +39,9 @@ impl Conversation<'_> {
             Ok(InputLine::Decide(line)) if is_for_command(&line) => {
                 self.decide_about_command(*line, runner)
             }
-            Ok(
-                line @ (InputLine::Decide(_) | InputLine::Answer { .. } | InputLine::Steer { .. }),
-            ) => self.handle_other(line, number),
+            Ok(line @ (InputLine::Decide(_) | InputLine::Answer { .. })) => {
+                self.handle_other(line, number)
+            }
             Ok(InputLine::Interrupt) => {
                 self.cancel_pending_prompt(runner);
                 match self.is_idle() {
@@ -91,15 +91,15 @@ impl Conversation<'_> {
         }
     }
 
-    /// Queues a prompt after earlier lines.
+    /// Queues a prepared prompt before later lines.
     pub(super) fn prompt(&mut self, mut prompt: Prompt) {
         if let Some(schema) = &self.schema {
             schema.add_instructions(&mut prompt);
         }
-        self.queued.push_back(QueuedLine::Prompt(prompt));
+        self.queued.push_front(QueuedLine::Prompt(prompt));
     }
 
-    /// Runs a typed text if it is a built-in command; otherwise prepares a prompt.
+    /// Queues a typed text after earlier lines.
     fn handle_typed(&mut self, text: String, number: u64) -> Result<(), String> {
         if text.trim().is_empty() {
             return Err("the message is empty".to_owned());
@@ -107,6 +107,12 @@ impl Conversation<'_> {
         if self.queued.len() >= MAX_QUEUED {
             return Err(format!("{MAX_QUEUED} lines are waiting for the running turn"));
         }
+        self.queued.push_back(QueuedLine::Typed { number, text });
+        Ok(())
+    }
+
+    /// Runs a typed text if it is a built-in command; otherwise prepares a prompt.
+    pub(super) fn start_typed(&mut self, text: String, number: u64) -> Result<(), String> {
         let command = classify(text.trim_end());
         let Some(ConversationSession { session, expand }) = &self.session else {
             if let Slash::Command { name, .. } = command {
@@ -118,14 +124,14 @@ impl Conversation<'_> {
         if let Slash::Command { name, arguments } = command {
             self.outbox.extend(tokio::task::block_in_place(|| session.command_record(name)));
             if let Some(op) = engine_request(session, name, arguments) {
-                self.queued.push_back(QueuedLine::Request { typed_line: text, op });
+                self.queued.push_front(QueuedLine::Request { typed_line: text, op });
                 return Ok(());
             }
             // Reads files and probes the kernel, which takes a few milliseconds.
             let output =
                 tokio::task::block_in_place(|| info_commands::run(session, name, arguments));
             if let Some(output) = output.transpose().map_err(|failure| failure.message)? {
-                self.queued.push_back(QueuedLine::CommandOutput { typed_line: text, output });
+                self.queued.push_front(QueuedLine::CommandOutput { typed_line: text, output });
                 return Ok(());
             }
         }
@@ -155,7 +161,8 @@ impl Conversation<'_> {
                     self.pending_steering.push(id.clone());
                     let prompt = Prompt { text: content, ..Prompt::default() };
                     let steer = Steer { id, prompt };
-                    match self.awaits_interrupted_turn() && !self.queued.is_empty() {
+                    match !self.queued.is_empty() && !self.running || self.awaits_interrupted_turn()
+                    {
                         true => self.queued.push_back(QueuedLine::Steer(steer)),
                         false => self.outbox.push_back(Op::Steer(steer)),
                     }

@@ -138,6 +138,28 @@ fn late_steering_message_comes_first_and_no_later_prompt_is_lost() {
 }
 
 #[test]
+fn waiting_prompt_is_prepared_after_the_turn_before_it() {
+    let world = World::new(
+        r#"[{"chunks":[{"gate":"first"},{"parts":[{"functionCall":{"name":"write_file","args":{"file_path":"g.txt","content":"new content"}}}]},{"finish":"STOP"}]},
+            {"text":"written"},{"text":"seen"}]"#,
+    );
+    world.home.write("g.txt", "old content").expect("written");
+    let mut face = Conversation::start(&world, &["--yolo"]);
+    face.prompt("write");
+    world.at_gate("first");
+    face.prompt("look at @g.txt");
+    face.send(&json!({"type": "decide", "id": "none", "outcome": "cancel"}));
+    face.next("error");
+    world.server.open_gate("first");
+    for _ in 0..2 {
+        assert_eq!(face.next("result")["status"], "success");
+    }
+    assert_eq!(face.end(), Some(0));
+    let last = String::from_utf8_lossy(&world.server.requests()[2].body).into_owned();
+    assert!(last.contains("new content"), "{last}");
+}
+
+#[test]
 fn interrupt_does_not_end_the_turn_of_a_later_prompt() {
     // The first answer is so short that its turn may be over when the interrupt arrives.
     let world = World::new(r#"[{"text":"short"},{"text":"long","repeat":0}]"#);
@@ -182,8 +204,9 @@ fn commands_are_answered_between_the_turns_in_the_order_of_the_lines() {
     face.prompt("and again");
     // Input is read while the turn runs: an invalid line gets an immediate error.
     face.send(&json!({"type": "command", "text": "/frobnicate"}));
+    face.send(&json!({"type": "decide", "id": "none", "outcome": "cancel"}));
     let error = face.next("error");
-    assert!(error["message"].as_str().unwrap().contains("/frobnicate"), "{error}");
+    assert!(error["message"].as_str().unwrap().contains("`none`"), "{error}");
     world.server.open_gate("speaking");
     assert_eq!(face.next("result").get("structured"), None);
     let tools = face.next("result");
@@ -193,6 +216,8 @@ fn commands_are_answered_between_the_turns_in_the_order_of_the_lines() {
     assert!(context["structured"]["window"].as_u64().is_some(), "{context}");
     let last = face.next("result");
     assert_eq!((&last["status"], last.get("structured")), (&json!("success"), None));
+    let error = face.next("error");
+    assert!(error["message"].as_str().unwrap().contains("/frobnicate"), "{error}");
     assert_eq!(face.end(), Some(0));
     assert_eq!(world.server.requests().len(), 2, "commands are not sent to the model");
     world.server.assert_clean();

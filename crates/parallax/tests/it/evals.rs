@@ -123,7 +123,7 @@ fn failed_checks_fail_the_run_and_say_why() {
     // Later results do not overwrite earlier ones.
     for previous in ["out.jsonl.previous", "out.jsonl.previous-2"] {
         let done = finish(world.command(&["eval", "cases", "--out", "out.jsonl"]));
-        assert!(done.err().contains(&format!("now in {previous}\n")), "{}", done.err());
+        assert!(done.err().contains(&format!(" to {previous}\n")), "{}", done.err());
     }
     let before = &rows(&world.home.project().join("out.jsonl.previous"))[0];
     assert_eq!((&before["checks"], &before["session_id"]), (&row["checks"], &row["session_id"]));
