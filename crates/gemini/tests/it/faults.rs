@@ -139,10 +139,10 @@ async fn connection_failures_are_retried() {
     assert_eq!(classes, ["network", "network"]);
 
     let mut options = options("http://127.0.0.1:1");
-    // More attempts rarely help if no server is listening.
+    // More attempts do not help if no server of this machine is listening.
     options.transport.max_attempts = 10;
     let received = drain(&Gemini::new(options).expect("a model"), request()).await;
-    assert_eq!(received.retries.len(), 2);
+    assert_eq!(received.retries.len(), 0);
     assert!(matches!(received.end, Err(ModelError::Unavailable { class: "connect", .. })));
 }
 
