@@ -146,7 +146,7 @@ export interface DecideLine {
   wider?: boolean;
 }
 
-export interface ResultPlace {
+export interface ResultLocation {
   content: number;
   part: number;
 }
@@ -229,7 +229,7 @@ export interface ContextBlock {
 }
 
 export interface ContextItem {
-  place: ResultPlace;
+  place: ResultLocation;
   tool: string;
   title: string;
   tokens: number;
@@ -355,12 +355,12 @@ export interface ContextInput {
 
 export interface LeaveOutInput {
   type: "leave_out";
-  places: ResultPlace[];
+  places: ResultLocation[];
 }
 
 export interface PinInput {
   type: "pin";
-  place: ResultPlace;
+  place: ResultLocation;
   on?: boolean;
 }
 

@@ -184,7 +184,7 @@ class DecideLine(_DecideLineRequired, total=False):
     wider: 'bool'
 
 
-class ResultPlace(TypedDict):
+class ResultLocation(TypedDict):
     content: 'int'
     part: 'int'
 
@@ -282,7 +282,7 @@ class ContextBlock(_ContextBlockRequired, total=False):
 
 
 class ContextItem(TypedDict):
-    place: 'ResultPlace'
+    place: 'ResultLocation'
     tool: 'str'
     title: 'str'
     tokens: 'int'
@@ -419,12 +419,12 @@ class ContextInput(TypedDict):
 
 class LeaveOutInput(TypedDict):
     type: 'Literal["leave_out"]'
-    places: 'List[ResultPlace]'
+    places: 'List[ResultLocation]'
 
 
 class _PinInputRequired(TypedDict):
     type: 'Literal["pin"]'
-    place: 'ResultPlace'
+    place: 'ResultLocation'
 
 
 class PinInput(_PinInputRequired, total=False):
