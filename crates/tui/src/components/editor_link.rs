@@ -101,7 +101,7 @@ impl EditorLink {
         self.open.remove(ask)
     }
 
-    /// Forgets all diffs because there is no longer an open request. Returns those to close.
+    /// Forgets all diffs once no request is open. Returns those to close.
     pub(crate) fn close_all(&mut self) -> HashSet<ApprovalId> {
         self.accepted_requests.clear();
         self.accepted.clear();

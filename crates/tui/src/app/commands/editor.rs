@@ -189,7 +189,7 @@ pub(crate) fn close(app: &mut App, ask: &ApprovalId) {
     }
 }
 
-/// Closes all diffs because there is no longer an open request.
+/// Closes all diffs once no request is open.
 pub(crate) fn close_all(app: &mut App) {
     for ask in app.editor.close_all() {
         app.effect(Effect::CloseDiff(ask));
