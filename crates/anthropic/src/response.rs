@@ -228,6 +228,13 @@ impl Decoder for MessagesDecoder {
         let mut event = MessagesEvent(event);
         let mut chunk = Chunk::default();
         let (kind, index) = (event.kind().to_owned(), event.index());
+        // Gateways add errors to other events.
+        if kind == "error" || event.0.get("error").is_some_and(|error| !error.is_null()) {
+            let mut payload = ErrorPayload::from_value(&Value::Object(event.0)).unwrap_or_default();
+            let status = status_of(payload.kind.as_deref());
+            payload.code.get_or_insert(status);
+            return Err(EventError::Refused(Box::new(payload)));
+        }
         match kind.as_str() {
             "message_start" => {
                 let message = event.object("message");
@@ -252,13 +259,6 @@ impl Decoder for MessagesDecoder {
             "message_stop" => {
                 self.complete(chunks);
                 return Ok(());
-            }
-            kind if kind == "error" || event.0.contains_key("error") => {
-                let mut payload =
-                    ErrorPayload::from_value(&Value::Object(event.0)).unwrap_or_default();
-                let status = status_of(payload.kind.as_deref());
-                payload.code.get_or_insert(status);
-                return Err(EventError::Refused(Box::new(payload)));
             }
             // `ping`, and events that later versions add.
             _ => {}

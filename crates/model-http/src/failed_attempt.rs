@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use parallax_http::{Failure, FailureKind};
 use parallax_protocol::excerpt::one_line;
-use parallax_protocol::model::ModelError;
+use parallax_protocol::model::{ModelError, is_context_overflow};
 
 use crate::client::Transport;
 use crate::error_class::{ErrorClass, ErrorResponse, MAX_WAIT};
@@ -143,6 +143,12 @@ impl FailureClassifier<'_> {
                     self.evaluate(ErrorResponse { status, payload: *payload, retry_after: None });
                 match failed.error {
                     error @ (ModelError::Quota { .. } | ModelError::Auth { .. }) => error,
+                    // The conversation is compacted, as after a rejected request.
+                    ModelError::BadRequest { status, code, message }
+                        if is_context_overflow(code.as_deref(), &message) =>
+                    {
+                        ModelError::BadRequest { status, code, message }
+                    }
                     error => ModelError::Broken {
                         status: Some(status),
                         message: format!("the stream ended with an error: {error}"),

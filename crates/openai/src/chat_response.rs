@@ -8,6 +8,7 @@ use parallax_model_http::{
 };
 use parallax_protocol::Object;
 use parallax_protocol::content::Part;
+use parallax_protocol::excerpt::one_line;
 use parallax_protocol::model::{Chunk, Citation, Finish, FinishReason, Refusal};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
@@ -186,7 +187,6 @@ impl ChatDecoder {
             "content_filter" => FinishReason::Refused(Refusal::Safety),
             _ if has_calls => FinishReason::ToolCalls,
             "" | "stop" | "eos" | "tool_calls" | "function_call" | "end_turn" => FinishReason::Stop,
-            "error" => FinishReason::Other,
             _ => FinishReason::Unknown,
         };
         chunk.finish = Some(Finish::new(reason, word));
@@ -231,6 +231,9 @@ impl Decoder for ChatDecoder {
         let mut chunk = Chunk { usage: fields.get("usage").and_then(usage), ..Chunk::default() };
         let choice = fields.get("choices").and_then(|choices| choices.get(0));
         if let Some(choice) = choice {
+            if let Some(payload) = choice_error(choice) {
+                return Err(EventError::Refused(Box::new(payload)));
+            }
             let delta = choice.get("delta").filter(|it| it.is_object()).or(choice.get("message"));
             if let Some(Value::Object(delta)) = delta {
                 self.delta(delta, &mut chunk);
@@ -291,6 +294,26 @@ impl Decoder for ChatDecoder {
         chunks.push_back(chunk);
         Ok(())
     }
+}
+
+/// Returns the error that ended a choice: OpenRouter puts the one of the provider behind it there.
+/// Without an object, the finish reason says that there was one.
+fn choice_error(choice: &Value) -> Option<ErrorPayload> {
+    if let Some(error) = choice.get("error").filter(|error| !error.is_null()) {
+        let payload = ErrorPayload::from_value(&json!({"error": error})).unwrap_or_default();
+        return Some(without_status(payload));
+    }
+    if choice.get("finish_reason").and_then(Value::as_str) != Some("error") {
+        return None;
+    }
+    let native = choice.get("native_finish_reason").and_then(Value::as_str);
+    let native = native.filter(|word| !matches!(*word, "" | "error"));
+    let reason = native.map(|word| format!(" (`{}`)", one_line(word))).unwrap_or_default();
+    Some(ErrorPayload {
+        code: Some(502),
+        message: format!("the provider ended the answer with an error{reason}"),
+        ..ErrorPayload::default()
+    })
 }
 
 /// Returns the error for an output limit that was reached without output: the prompt fills the
@@ -380,5 +403,33 @@ mod tests {
         let text = json!({"choices": [{"finish_reason": "stop", "delta": {"content": "hey"}}]});
         assert_eq!(calls(&[text, call("glob", "x")]), ["glob"]);
         assert_eq!(calls(&[call("glob", "x"), call("glob", "x")]), ["glob"]);
+    }
+
+    #[test]
+    fn error_of_a_choice_is_an_error_of_the_answer() {
+        let upstream = json!({"code": 400, "message": "Provider returned error",
+            "metadata": {"raw": "{\"error\":{\"message\":\"prompt is too long\"}}"}});
+        for (mut choice, code, message) in [
+            (json!({"error": upstream}), 400, "prompt is too long"),
+            (json!({"error": "boom"}), 500, "boom"),
+            (json!({"error": {"code": "rate_limit_exceeded"}}), 429, ""),
+            (json!({}), 502, "the provider ended the answer with an error"),
+            (
+                json!({"error": null, "native_finish_reason": "MALFORMED_FUNCTION_CALL"}),
+                502,
+                "the provider ended the answer with an error (`MALFORMED_FUNCTION_CALL`)",
+            ),
+        ] {
+            choice["finish_reason"] = json!("error");
+            choice["delta"] = json!({"content": ""});
+            let mut decoder = ChatDecoder::new(Arc::default());
+            let mut chunks = VecDeque::new();
+            let text = json!({"choices": [{"delta": {"content": "half"}}]}).to_string();
+            decoder.event(text.as_bytes(), &mut chunks).expect("text");
+            let event = json!({"choices": [choice]}).to_string();
+            let result = decoder.event(event.as_bytes(), &mut chunks);
+            let Err(EventError::Refused(payload)) = result else { panic!("{event}: {result:?}") };
+            assert_eq!((payload.code, payload.message.as_str()), (Some(code), message));
+        }
     }
 }

@@ -29,7 +29,7 @@ impl Decoder for OllamaDecoder {
     fn event(&mut self, data: &[u8], chunks: &mut VecDeque<Chunk>) -> Result<(), EventError> {
         let text = String::from_utf8_lossy(data);
         let event: Value = serde_json::from_str(&text).map_err(|_| EventError::NotJson)?;
-        if event.get("error").is_some() {
+        if event.get("error").is_some_and(|error| !error.is_null()) {
             let payload = without_status(ErrorPayload::from_value(&event).unwrap_or_default());
             return Err(EventError::Refused(Box::new(payload)));
         }

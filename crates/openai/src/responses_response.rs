@@ -42,6 +42,7 @@ struct ResponsesEvent<'a> {
 struct WholeResponse<'a> {
     id: Option<String>,
     model: Option<String>,
+    status: Option<String>,
     usage: Option<Value>,
     incomplete_details: Option<Value>,
     error: Option<Value>,
@@ -126,6 +127,13 @@ impl ResponsesDecoder {
         if let Some(error) = response.error.filter(|error| !error.is_null()) {
             return Err(EventError::Refused(Box::new(error_payload(&error))));
         }
+        if kind == "failed" || response.status.as_deref() == Some("failed") {
+            return Err(EventError::Refused(Box::new(ErrorPayload {
+                code: Some(500),
+                message: "the response failed without an error message".to_owned(),
+                ..ErrorPayload::default()
+            })));
+        }
         // Some gateways send the items only here.
         for item in &response.output {
             self.item(item, chunk);
@@ -190,7 +198,7 @@ impl Decoder for ResponsesDecoder {
                 let whole = event.response.ok_or(EventError::NotJson)?;
                 self.complete(kind, whole, &mut chunk)?;
             }
-            "error" => {
+            "error" | "response.error" => {
                 let whole: Value = serde_json::from_str(&text).unwrap_or_default();
                 let error = event.error.unwrap_or(whole);
                 return Err(EventError::Refused(Box::new(error_payload(&error))));
@@ -217,4 +225,46 @@ impl Decoder for ResponsesDecoder {
 /// Parses an error object, with the HTTP status that corresponds to its code.
 fn error_payload(error: &Value) -> ErrorPayload {
     without_status(ErrorPayload::from_value(&json!({"error": error})).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failed_responses_are_errors_after_text() {
+        for (event, code, message) in [
+            (
+                r#"{"type":"response.failed","response":{"status":"failed","error":{"code":"server_error","message":"boom"}}}"#,
+                500,
+                "boom",
+            ),
+            (
+                r#"{"type":"response.failed","response":{"status":"failed","error":{"code":"context_length_exceeded","message":"too long"}}}"#,
+                400,
+                "too long",
+            ),
+            (
+                r#"{"type":"response.failed","response":{"status":"failed","error":null}}"#,
+                500,
+                "the response failed without an error message",
+            ),
+            (
+                r#"{"type":"response.done","response":{"status":"failed"}}"#,
+                500,
+                "the response failed without an error message",
+            ),
+            (r#"{"type":"error","code":"rate_limit_exceeded","message":"slow"}"#, 429, "slow"),
+            (r#"{"type":"response.error","error":{"message":"boom"}}"#, 500, "boom"),
+            (r#"{"error":{"message":"boom","code":503}}"#, 503, "boom"),
+        ] {
+            let mut decoder = ResponsesDecoder::new(Arc::default());
+            let mut chunks = VecDeque::new();
+            let text = r#"{"type":"response.output_text.delta","delta":"half","item_id":"m"}"#;
+            decoder.event(text.as_bytes(), &mut chunks).expect("text");
+            let result = decoder.event(event.as_bytes(), &mut chunks);
+            let Err(EventError::Refused(payload)) = result else { panic!("{event}: {result:?}") };
+            assert_eq!((payload.code, payload.message.as_str()), (Some(code), message), "{event}");
+        }
+    }
 }

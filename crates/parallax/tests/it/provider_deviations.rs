@@ -4,7 +4,7 @@ use serde_json::json;
 use testkit::WireFormat;
 
 use crate::providers::{KEY, WireWorld, call, contains_text, service};
-use crate::support::finish;
+use crate::support::{World, finish};
 
 #[test]
 fn session_continues_when_its_provider_changes_its_api() {
@@ -92,4 +92,74 @@ fn variable_in_the_headers_of_the_search_is_redacted_from_its_results() {
     assert_eq!(output.code(), 0, "{}", output.err());
     assert!(it.body(1).contains("[secret]") && !it.body(1).contains(KEY), "{}", it.body(1));
     assert!(!contains_text(&it.world.home.parallax(), KEY));
+}
+
+/// An event of an answer in Chat Completions whose only choice ended with an error.
+fn choice_error(error: &serde_json::Value) -> serde_json::Value {
+    let choice = json!({"index": 0, "delta": {"content": ""}, "finish_reason": "error",
+        "error": error});
+    json!({"raw": format!("data: {}\n\n", json!({"choices": [choice]}))})
+}
+
+/// The error of the provider behind OpenRouter.
+fn upstream(code: u16, text: &str) -> serde_json::Value {
+    json!({"code": code, "message": "Provider returned error", "metadata": {"raw": text}})
+}
+
+#[test]
+fn error_of_a_choice_is_retried_explained_or_compacted() {
+    let half = json!({"candidates": [{"content": {"parts": [{"text": "half "}]}}]});
+    let long: String = (0..4_000).map(|number| format!("word{number} ")).collect();
+    let summary = json!({"text": "<state_snapshot>s</state_snapshot>"});
+    let script = json!([
+        // A failed provider, before and after text, and without an error object.
+        {"chunks": [choice_error(&upstream(502, "boom"))]},
+        {"chunks": [half, choice_error(&upstream(502, "boom"))]},
+        {"chunks": [half, choice_error(&json!(null))]},
+        {"text": &long}, {"text": &long},
+        // An overflow after text.
+        {"chunks": [half, choice_error(&upstream(400, "prompt is too long"))]},
+        &summary, &summary,
+        {"text": "short"},
+        // What a retry does not help.
+        {"chunks": [half, choice_error(&upstream(403, "Your input was flagged"))]},
+    ]);
+    let it = WireWorld::new(WireFormat::Chat, &script);
+    let output = it.run(&["-p", "go"]);
+    assert_eq!((output.code(), output.stdout().trim()), (0, long.trim()), "{}", output.err());
+    assert!(output.err().contains("502: boom"), "{}", output.err());
+    it.run_well(&["-r", "latest", "-p", "more"]);
+    let output = it.run(&["-r", "latest", "-p", "on"]);
+    assert_eq!((output.code(), output.stdout().trim()), (0, "short"), "{}", output.err());
+    let output = it.run(&["-p", "flagged"]);
+    assert_eq!(output.code(), 1, "{}", output.err());
+    assert!(output.err().contains("Your input was flagged"), "{}", output.err());
+}
+
+#[test]
+fn error_in_the_middle_of_an_answer_is_not_its_end() {
+    let half = json!({"candidates": [{"content": {"parts": [{"text": "half "}]}}]});
+    let responses = "data: {\"type\":\"response.failed\",\"response\":{\"status\":\"failed\"}}\n\n";
+    let messages =
+        "data: {\"type\":\"error\",\"error\":{\"type\":\"api_error\",\"message\":\"boom\"}}\n\n";
+    for (wire, event) in [
+        (WireFormat::Chat, "data: {\"error\":{\"code\":502,\"message\":\"boom\"}}\n\n"),
+        (WireFormat::Responses, responses),
+        (WireFormat::Messages, messages),
+        (WireFormat::Ollama, "{\"error\":\"boom\"}\n"),
+    ] {
+        let script = json!([{"chunks": [half, {"raw": event}]}, {"text": "whole"}]);
+        let it = WireWorld::new(wire, &script);
+        let output = it.run(&["-p", "go"]);
+        assert_eq!(
+            (output.code(), output.stdout().trim()),
+            (0, "whole"),
+            "{wire:?}: {}",
+            output.err()
+        );
+    }
+    let event = "data: {\"error\":{\"code\":502,\"message\":\"boom\"}}\n\n";
+    let script = json!([{"chunks": [half, {"raw": event}]}, {"text": "whole"}]);
+    let output = World::new(&script.to_string()).run(&["-p", "go"]);
+    assert_eq!((output.code(), output.stdout().trim()), (0, "whole"), "{}", output.err());
 }
