@@ -255,6 +255,9 @@ impl HttpCall {
                     let first = self.first(attempt).await;
                     self.set_waiting(false);
                     match first {
+                        Ok(None) if self.continuation.token().is_some() => {
+                            return Some(self.resume_or_fail(ReadFailure::Unfinished));
+                        }
                         Ok(None) => return None,
                         Ok(Some((chunk, reader))) => {
                             self.phase = CallPhase::Reading(reader);
@@ -277,7 +280,13 @@ impl HttpCall {
                         return Some(Ok(StreamEvent::NextHop));
                     }
                     Ok(None) if self.pause.is_paused => self.continue_paused_turn(),
+                    Ok(None) if self.continuation.is_cut() => {
+                        return Some(self.resume_or_fail(ReadFailure::Unfinished));
+                    }
                     Ok(None) => {
+                        if let Some(chunk) = self.continuation.take_finish() {
+                            return Some(Ok(StreamEvent::Chunk(Box::new(chunk))));
+                        }
                         self.phase = CallPhase::Ended;
                         if let Some(questions) = self.wire.after_response(&self.request) {
                             questions.await;

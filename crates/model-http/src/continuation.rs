@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use parallax_protocol::content::{Part, PartView};
-use parallax_protocol::model::{Chunk, FinishReason, Usage};
+use parallax_protocol::model::{Chunk, Finish, FinishReason, Usage};
 
 /// Reconnections without a new piece of the answer.
 const RECONNECTIONS: u32 = 3;
@@ -27,6 +27,10 @@ pub(crate) struct Continuation {
     reconnections: u32,
     /// The hop ended, and the next one follows.
     has_next_hop: bool,
+    /// The end of a hop whose token has not been received yet.
+    held_finish: Option<Finish>,
+    /// Whether the hop ended with a reason of its own.
+    has_finish: bool,
     /// Whether the current hop had a piece of the answer.
     has_piece: bool,
     /// Hashes of the tokens that hops began with.
@@ -78,7 +82,11 @@ impl Continuation {
             self.reconnections = 0;
             self.has_piece = true;
         }
-        let ends = chunk.finish.as_ref().is_some_and(|it| it.reason == FinishReason::Continue);
+        let is_hop_end = |finish: &Finish| finish.reason == FinishReason::Continue;
+        let is_end = chunk.finish.as_ref().is_some_and(is_hop_end);
+        self.has_finish |= (chunk.finish.is_some() && !is_end) || chunk.blocked.is_some();
+        let ends = is_end || self.held_finish.is_some();
+        let has_token = chunk.continuation.is_some();
         if let Some(token) = &chunk.continuation {
             if ends && self.earlier_tokens.contains(&hash(token)) {
                 return ChunkAction::Incompatible(
@@ -94,7 +102,12 @@ impl Continuation {
                 chunk.continuation = None;
             }
         }
-        if ends && self.token.is_some() {
+        if is_end && !has_token {
+            // Some services send it in a chunk of its own.
+            self.held_finish = chunk.finish.take();
+        }
+        if ends && has_token {
+            self.held_finish = None;
             if !self.has_piece {
                 self.reconnections += 1;
             }
@@ -104,7 +117,9 @@ impl Continuation {
                 );
             }
             self.has_next_hop = true;
-            chunk.finish = None;
+            if is_end {
+                chunk.finish = None;
+            }
         }
         let is_empty = chunk.parts.is_empty()
             && chunk.finish.is_none()
@@ -178,6 +193,17 @@ impl Continuation {
         true
     }
 
+    /// Whether the response, which ended properly, lacks its end: the service cut it off.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.token.is_some() && !self.has_finish && !self.has_more_than_text
+    }
+
+    /// The end of an answer that cannot be continued, because its token is missing.
+    pub(crate) fn take_finish(&mut self) -> Option<Chunk> {
+        let finish = self.held_finish.take()?;
+        Some(Chunk { finish: Some(finish), ..Chunk::default() })
+    }
+
     /// The response was cut; whether it can be resumed from a checkpoint.
     pub(crate) fn resume(&mut self) -> bool {
         if self.token.is_none() || self.has_more_than_text || self.reconnections >= RECONNECTIONS {
@@ -207,6 +233,8 @@ impl Continuation {
     fn begin(&mut self) {
         self.text_since_token.clear();
         self.has_piece = false;
+        self.held_finish = None;
+        self.has_finish = false;
         self.earlier_tokens.extend(self.token.as_deref().map(hash));
         if self.hop.is_some() {
             self.previous_usage = Some(self.total());
@@ -230,7 +258,6 @@ fn hash(token: &str) -> u64 {
 mod tests {
     use super::*;
     use parallax_protocol::content::Content;
-    use parallax_protocol::model::Finish;
 
     fn chunk(text: &str, token: Option<&str>, word: Option<&str>) -> Chunk {
         Chunk {
@@ -262,6 +289,27 @@ mod tests {
         let usage = second.usage.expect("counts");
         assert_eq!((usage.prompt, usage.output, usage.total), (100, 12, 112));
         assert!(second.finish.is_some() && !answer.advance());
+    }
+
+    #[test]
+    fn end_without_its_token_waits_for_it() {
+        // The token follows in a chunk of its own.
+        let mut answer = Continuation::default();
+        let first = answer.track(chunk("one", None, Some("CONTINUATION")));
+        assert!(matches!(&first, ChunkAction::Emit(chunk) if chunk.finish.is_none()), "{first:?}");
+        answer.track(chunk("", Some("t1"), None));
+        assert!(answer.advance() && answer.token() == Some("t1"));
+        // The next one has none, so its hop is requested again.
+        answer.track(chunk(" two", None, Some("CONTINUATION")));
+        assert!(!answer.advance() && answer.is_cut() && answer.resume());
+        assert_eq!(text(answer.track(chunk(" two three", None, Some("STOP")))), " three");
+        assert!(!answer.advance() && !answer.is_cut());
+        // Without any token, the answer ends.
+        let mut answer = Continuation::default();
+        answer.track(chunk("one", None, Some("CONTINUATION")));
+        assert!(!answer.advance() && !answer.is_cut());
+        let finish = answer.take_finish().and_then(|chunk| chunk.finish).expect("the end");
+        assert_eq!(finish.reason, FinishReason::Continue);
     }
 
     #[test]

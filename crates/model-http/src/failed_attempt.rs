@@ -174,6 +174,7 @@ impl FailureClassifier<'_> {
         let unclear = self.transport.options.retry_fetch_errors;
         match failure {
             ReadFailure::Silent(_) | ReadFailure::NoContent(_) => (TIMEOUT, true),
+            ReadFailure::Unfinished => ("incomplete", true),
             ReadFailure::Incomplete | ReadFailure::NotJson => ("incomplete", unclear),
             ReadFailure::TooLarge(_) | ReadFailure::Refused(_) | ReadFailure::Document(_) => {
                 ("server", false)
@@ -200,6 +201,7 @@ impl FailureClassifier<'_> {
             ReadFailure::Incomplete => {
                 "incomplete JSON segment at the end of the stream".to_owned()
             }
+            ReadFailure::Unfinished => "the response ended without a finish reason".to_owned(),
             ReadFailure::NotJson => NOT_JSON.to_owned(),
             ReadFailure::Document(kind) => format!(
                 "it returned a document (`{}`) instead of a stream; check the base URL `{}`, \

@@ -35,6 +35,8 @@ pub(crate) enum ReadFailure {
     NoContent(Duration),
     /// The stream ended inside a chunk.
     Incomplete,
+    /// The response ended properly, but not its answer.
+    Unfinished,
     /// A chunk is not JSON.
     NotJson,
     /// The response is a document of this type, such as a web page.

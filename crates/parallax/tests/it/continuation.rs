@@ -83,6 +83,34 @@ fn cut_answer_is_resumed_from_its_checkpoint() {
 }
 
 #[test]
+fn response_without_its_end_is_resumed_from_the_token() {
+    let world = create_world(&json!([
+        {"chunks": [chunk("one ", Some("T1"), Some("CONTINUATION"))]},
+        {"chunks": []},
+        {"chunks": [chunk("two ", None, None)]},
+        {"chunks": [chunk("two three", None, Some("STOP"))]}
+    ]));
+    let output = world.run(&["-m", "gemini-4-argon", "-p", "go"]);
+    assert_eq!((output.code(), output.stdout().trim()), (0, "one two three"), "{}", output.err());
+    assert_eq!(tokens(&world), [Value::Null, json!("T1"), json!("T1"), json!("T1")]);
+}
+
+#[test]
+fn text_stays_in_the_history_if_no_response_continues_it() {
+    let mut replies = vec![json!({"chunks": [chunk("one ", Some("T1"), Some("CONTINUATION"))]})];
+    replies.extend((0..4).map(|_| json!({"chunks": []})));
+    replies.push(json!({"text": "next"}));
+    let world = create_world(&json!(replies));
+    let output = world.run(&["-m", "gemini-4-argon", "-p", "go"]);
+    assert_eq!(output.code(), 1, "{}", output.err());
+    assert_eq!(tokens(&world).len(), 5, "{}", output.err());
+    assert_eq!(output.stdout().trim(), "one");
+    world.run(&["-m", "gemini-4-argon", "-r", "latest", "-p", "again"]);
+    let last = world.server.requests().pop().expect("a request").json();
+    assert_eq!(last["contents"][1]["parts"], json!([{"text": "one "}]));
+}
+
+#[test]
 fn same_token_twice_and_endless_cuts_end_the_run() {
     let same = json!({"chunks": [chunk("a", Some("T1"), Some("CONTINUATION"))], "repeat": 0});
     let world = create_world(&json!([same]));
