@@ -6,6 +6,7 @@ use parallax_gemini::{Gemini, GeminiOptions, KeyCheck};
 use parallax_http::url::Url;
 use parallax_http::{ClientOptions, Failure as HttpFailure, FailureKind as HttpFailureKind};
 use parallax_protocol::event::FailureKind;
+use parallax_protocol::local_host::is_this_machine;
 use tokio::net::{TcpStream, lookup_host};
 
 use crate::{CheckStatus, DoctorCheck};
@@ -143,8 +144,7 @@ fn display_url(url: &Url) -> String {
 }
 
 fn is_local(base: &Url) -> bool {
-    let host = base.host_str().unwrap_or_default().trim_matches(['[', ']']);
-    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|it| it.is_loopback())
+    base.host_str().is_some_and(is_this_machine)
 }
 
 fn client_options(launch: &SessionConfig, base: &Url) -> ClientOptions {

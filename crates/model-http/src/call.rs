@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use parallax_http::reqwest::header::HeaderMap;
 use parallax_http::reqwest::{Response, header};
+use parallax_http::{Failure, FailureKind};
 use parallax_protocol::content::Content;
 use parallax_protocol::excerpt::one_line;
 use parallax_protocol::model::{
@@ -512,7 +513,11 @@ impl HttpCall {
         match tokio::time::timeout(idle, sent).await {
             Err(_) => Err(self.failures().before_first_chunk(ReadFailure::Silent(idle))),
             Ok(Err(error)) => {
-                Err(self.failures().before_first_chunk(ReadFailure::Network(error.into())))
+                let failure = Failure::from(error);
+                if failure.kind == FailureKind::Refused {
+                    self.transport.note_refused(self.wire.base()).await;
+                }
+                Err(self.failures().before_first_chunk(ReadFailure::Network(failure)))
             }
             Ok(Ok(response)) => {
                 self.transport.contact.note();

@@ -1,21 +1,28 @@
 //! The HTTP client of a provider and how it is used.
 
+use std::net::{IpAddr, UdpSocket};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parallax_http::reqwest;
-use parallax_http::url::{Host, Url};
+use parallax_http::url::Url;
 use parallax_http::{ClientOptions, Redirects};
+use parallax_protocol::local_host::is_this_machine;
 use parallax_protocol::model::ModelError;
 use parallax_protocol::secret::Secret;
+use tokio::net::lookup_host;
 use tokio::sync::OnceCell;
+use tokio::time::timeout;
 
 use crate::backoff::{Backoff, MAX_ATTEMPTS};
 use crate::shared_pace::SharedPace;
 use crate::silence::ServerContact;
 use crate::wire_tap::WireTap;
+
+/// How long resolving the name of a service that refused a connection may take.
+const RESOLVE_LIMIT: Duration = Duration::from_secs(1);
 
 /// Shorter secrets are not redacted: they would occur in ordinary text.
 const MIN_SECRET: usize = 8;
@@ -94,6 +101,9 @@ pub struct Transport {
     plain: bool,
     /// Whether the service is on this machine, which needs no proxy.
     local: bool,
+    /// Whether this machine refused a connection, although the name of the service does not say
+    /// that it is on this machine.
+    is_refused_here: AtomicBool,
     /// Whether the server is known to answer.
     pub(crate) contact: Arc<ServerContact>,
     /// Whether the server was asked about its models, and whether it answered.
@@ -105,12 +115,13 @@ impl Transport {
     /// The transport to a base URL.
     pub fn new(options: TransportOptions, base: &Url) -> Self {
         let plain = base.scheme() == "http";
-        let local = is_loopback(base);
+        let local = base.host_str().is_some_and(is_this_machine);
         Self {
             options,
             client: OnceCell::new(),
             plain,
             local,
+            is_refused_here: AtomicBool::new(false),
             contact: Arc::default(),
             is_asked: AtomicBool::new(false),
             is_found: AtomicBool::new(false),
@@ -127,7 +138,15 @@ impl Transport {
 
     /// Whether the address is on this machine and nothing there has answered yet.
     pub(crate) fn is_absent_local_server(&self) -> bool {
-        self.local && !self.contact.is_known()
+        (self.local || self.is_refused_here.load(Ordering::Relaxed)) && !self.contact.is_known()
+    }
+
+    /// Notes that a connection was refused: by this machine, if the name of the service resolves to
+    /// its addresses only.
+    pub(crate) async fn note_refused(&self, base: &Url) {
+        if !self.local && !self.contact.is_known() && resolves_to_this_machine(base).await {
+            self.is_refused_here.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Notes whether the server answered a question about its models. It is not yet known to
@@ -203,12 +222,20 @@ impl Transport {
     }
 }
 
-/// Whether an address is on this machine.
-pub(crate) fn is_loopback(base: &Url) -> bool {
-    match base.host() {
-        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
-    }
+/// Whether a name or an address belongs to this machine only.
+async fn resolves_to_this_machine(base: &Url) -> bool {
+    let (Some(host), Some(port)) = (base.host_str(), base.port_or_known_default()) else {
+        return false;
+    };
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let Ok(Ok(found)) = timeout(RESOLVE_LIMIT, lookup_host((host, port))).await else {
+        return false;
+    };
+    let mut addresses = found.map(|address| address.ip()).peekable();
+    addresses.peek().is_some() && addresses.all(is_own_address)
+}
+
+/// Whether an address is one of this machine: only those can be bound.
+fn is_own_address(address: IpAddr) -> bool {
+    UdpSocket::bind((address, 0)).is_ok()
 }

@@ -2,6 +2,7 @@
 
 use parallax_protocol::Object;
 use parallax_protocol::generation::{ThinkingSettings, remove_thinking_level};
+use parallax_protocol::local_host::{host_of_url, is_this_machine};
 use parallax_protocol::model::Limits;
 
 use crate::listed_models::listed_model;
@@ -30,10 +31,7 @@ impl Provider {
 
     /// Whether its base URL is on this machine.
     pub fn is_on_loopback(&self) -> bool {
-        let rest = self.base_url.split_once("://").map_or("", |(_, rest)| rest);
-        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-        let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-        ["127.", "localhost", "[::1]"].iter().any(|start| host.starts_with(start))
+        is_this_machine(host_of_url(&self.base_url))
     }
 
     /// Returns the model of this id, if the settings describe it.

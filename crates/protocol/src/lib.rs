@@ -26,6 +26,7 @@ pub mod hooks;
 pub mod ids;
 pub mod image;
 pub mod lenient;
+pub mod local_host;
 pub mod media;
 pub mod model;
 pub mod notice_level;

@@ -10,6 +10,7 @@ use parallax_google_auth::{CLOUD_PLATFORM, TokenPurpose, TokenSource};
 use parallax_http::ClientOptions;
 use parallax_http::url::Url;
 use parallax_protocol::ids::SessionId;
+use parallax_protocol::local_host::{host_of_url, is_this_machine};
 use serde_json::Value;
 
 use crate::otlp::GOOGLE_PROJECT;
@@ -167,7 +168,7 @@ impl TelemetrySettings<'_> {
         let urls = [&traces, &metrics, &logs];
         let first = urls.into_iter().flatten().next()?.clone();
         let is_plain = urls.into_iter().flatten().all(|url| url.starts_with("http://"));
-        let is_local = is_loopback(&first);
+        let is_local = is_this_machine(host_of_url(&first));
         let mut http =
             ClientOptions { plain_http: is_plain, system_proxy: !is_local, ..self.client.clone() };
         let roots = variable("OTEL_EXPORTER_OTLP_CERTIFICATE").map(PathBuf::from);
@@ -225,14 +226,6 @@ impl TelemetrySettings<'_> {
         }
         Some(endpoint)
     }
-}
-
-/// Returns whether the host of a URL is this machine.
-fn is_loopback(text: &str) -> bool {
-    let url = Url::parse(text).ok();
-    let host = url.as_ref().and_then(Url::host_str).unwrap_or_default();
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|it| it.is_loopback())
 }
 
 /// Parses `name=value,name=value` with percent-encoded values.

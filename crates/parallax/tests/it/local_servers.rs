@@ -42,6 +42,38 @@ fn local_server_of_the_gemini_wire_that_is_not_running_is_named_at_once() {
     }
 }
 
+/// The name of this machine, if it resolves to an address of it.
+fn own_name() -> Option<String> {
+    use std::net::{ToSocketAddrs as _, UdpSocket};
+    let name = rustix::system::uname().nodename().to_str().ok()?.to_owned();
+    let mut addresses = (name.as_str(), 0).to_socket_addrs().ok()?.peekable();
+    addresses.peek()?;
+    addresses.all(|address| UdpSocket::bind(address).is_ok()).then_some(name)
+}
+
+#[test]
+fn server_of_this_machine_that_is_not_running_is_named_at_once_whatever_its_name() {
+    let it = WireWorld::new(WireFormat::Chat, &json!([]));
+    let hosts = ["0.0.0.0", "[::]", "[::ffff:127.0.0.1]", "localhost."].map(str::to_owned);
+    for host in hosts.into_iter().chain(own_name()) {
+        let url = format!("http://{host}:9");
+        let entry = |wire: &str| json!({"wire": wire, "baseUrl": url});
+        let settings =
+            json!({"providers": {"own": entry("openai-chat"), "gem": entry("gemini")}}).to_string();
+        it.world.home.write_home(".parallax/settings.json", &settings).expect("settings");
+        for model in ["own:m", "gem:m", "gemini-3.8-flash"] {
+            let mut command = it.world.command(&["-m", model, "-p", "go"]);
+            // The usual waits between attempts.
+            command.env("GOOGLE_GEMINI_BASE_URL", &url).env_remove("PARALLAX_RETRY_BASE_MS");
+            let started_at = std::time::Instant::now();
+            let output = finish(command);
+            assert_eq!(output.code(), 1, "{host} {model}: {}", output.err());
+            assert!(output.err().contains(":9`"), "{host} {model}: {}", output.err());
+            assert!(started_at.elapsed().as_secs() < 2, "{host} {model}: {}", output.err());
+        }
+    }
+}
+
 #[test]
 fn reasoning_is_sent_back_in_all_later_requests() {
     let calls = json!({"chunks": [{"candidates": [{"content": {"parts": [
