@@ -5,7 +5,7 @@ use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use parallax_store::SharedBudgetFile;
+use parallax_store::{LostRequests, SharedBudgetFile};
 use rustix::fs::{FlockOperation, flock};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -111,6 +111,23 @@ impl BatchDirectory {
             TaskState::Failed | TaskState::Timeout | TaskState::OverBudget => !retry_failed,
         };
         is_final.then_some(result)
+    }
+
+    /// Removes the budget of an earlier run. What its killed processes may have spent goes to the
+    /// attempts of their tasks. Call it when no task runs. Blocking.
+    ///
+    /// # Errors
+    /// When attempts cannot be written, or the budget cannot be removed.
+    pub(crate) fn reset_budget(&self, budget: &SharedBudgetFile) -> Result<(), BatchError> {
+        // Without it, the results and attempts say what was spent.
+        for (id, left) in budget.tasks().unwrap_or_default() {
+            if is_valid_id(&id) {
+                self.task(&id).add_lost(left.lost)?;
+            }
+        }
+        budget
+            .reset()
+            .map_err(|source| BatchError::Write { file: self.file("locks/budget"), source })
     }
 
     /// The ids of all tasks with a directory, sorted. Blocking.
@@ -241,15 +258,24 @@ impl TaskDirectory {
             let mut events = EventReader::new(&self.file("events.jsonl"));
             // What can be read counts.
             let _ = events.read_new();
-            let mut usage = attempt.earlier;
-            usage += AttemptUsage { tokens: events.summary.tokens, cost: events.summary.cost };
-            usage
+            attempt.usage(events.summary.usage())
         });
         // The attempt contains those before it; its own events may be deleted already.
         match (result, attempt) {
             (Some(result), Some(attempt)) if attempt.cost < result.cost => Some(result),
             (result, attempt) => attempt.or(result),
         }
+    }
+
+    /// Adds requests of killed processes to what the attempt cost. Blocking.
+    pub(crate) fn add_lost(&self, lost: LostRequests) -> Result<(), BatchError> {
+        if lost.is_empty() {
+            return Ok(());
+        }
+        // Without an attempt, the task has a result, which contains them.
+        let Some(mut attempt) = self.attempt() else { return Ok(()) };
+        attempt.lost.extend(lost);
+        self.write_attempt(&attempt)
     }
 
     pub(crate) fn write_attempt(&self, attempt: &Attempt) -> Result<(), BatchError> {

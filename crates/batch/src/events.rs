@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::result::TokenCounts;
+use crate::result::{AttemptUsage, TokenCounts};
 
 /// Bytes of a line that are read; longer ones hold tool results, which do not matter here.
 const MAX_LINE_LENGTH: usize = 4 * 1024 * 1024;
@@ -166,6 +166,11 @@ fn read_line(reader: &mut impl io::BufRead, line: &mut Vec<u8>) -> io::Result<Op
 }
 
 impl EventSummary {
+    /// What all requests used.
+    pub(crate) fn usage(&self) -> AttemptUsage {
+        AttemptUsage { tokens: self.tokens, cost: self.cost }
+    }
+
     fn process_line(&mut self, line: &[u8]) {
         // Anything that is not an event is not ours to judge.
         let Ok(line) = serde_json::from_slice::<EventLine>(line) else { return };

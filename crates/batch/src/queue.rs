@@ -72,6 +72,7 @@ pub async fn run_queue(
     // The next task is the last one.
     let mut waiting: Vec<&PlannedTask> = Vec::new();
     let mut budget = BatchBudget::new(options.max_cost);
+    runner.reset_budget().await?;
     let mut all_succeeded = true;
     for task in plan.tasks.iter().rev() {
         match runner.earlier_result(task, options.retry_failed) {
@@ -89,7 +90,6 @@ pub async fn run_queue(
             }
         }
     }
-    runner.reset_budget().await?;
     if let Some(limit) = options.max_cost {
         runner.limit_cost(limit, budget.spent()).await?;
     }

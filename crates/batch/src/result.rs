@@ -5,6 +5,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use parallax_protocol::excerpt::one_line;
+use parallax_store::LostRequests;
 use parallax_worktrees::{NestedRepositories, without_credentials};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -206,6 +207,24 @@ pub(crate) struct Attempt {
     /// What attempts in earlier worktrees used.
     #[serde(default)]
     pub(crate) earlier: AttemptUsage,
+    /// What requests of killed processes may have cost, of which the events say nothing.
+    #[serde(default, skip_serializing_if = "LostRequests::is_empty")]
+    pub(crate) lost: LostRequests,
+}
+
+impl Attempt {
+    /// What the task has used with an attempt of which the events report this.
+    pub(crate) fn usage(&self, reported: AttemptUsage) -> AttemptUsage {
+        let mut usage = self.earlier;
+        usage += reported;
+        usage.cost += self.lost_cost();
+        usage
+    }
+
+    /// US dollars of requests of which the events say nothing.
+    pub(crate) fn lost_cost(&self) -> f64 {
+        self.lost.values().sum()
+    }
 }
 
 /// What attempts used.

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use parallax_exec::agent_process::MemoryLimits;
 use parallax_protocol::ids::SessionId;
-use parallax_store::SharedBudgetFile;
+use parallax_store::{LostRequests, SharedBudgetFile};
 use parallax_worktrees::{NestedRepositories, SessionProgress, Worktree, is_in_working_tree};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -122,7 +122,7 @@ impl TaskRunner {
     /// When the budget that the tasks share cannot be written.
     pub async fn limit_cost(&self, limit: f64, spent: f64) -> Result<(), BatchError> {
         let budget = self.lock.budget.clone();
-        blocking(move || budget.set_limit(limit, spent).map_err(budget_error)).await
+        blocking(move || budget.set_limit(Some(limit), spent).map_err(budget_error)).await
     }
 
     /// Forgets what earlier runs spent, except for their results. Call it when no task runs.
@@ -130,8 +130,8 @@ impl TaskRunner {
     /// # Errors
     /// When the budget that the tasks share cannot be removed.
     pub(crate) async fn reset_budget(&self) -> Result<(), BatchError> {
-        let budget = self.lock.budget.clone();
-        blocking(move || budget.reset().map_err(budget_error)).await
+        let (directory, budget) = (self.directory.clone(), self.lock.budget.clone());
+        blocking(move || directory.reset_budget(&budget)).await
     }
 
     /// Clones the repository of a task, if it is a URL, so that the task needs no access to it.
@@ -340,6 +340,7 @@ impl TaskAttempt<'_> {
             stage: AttemptStage::Setup,
             nested_repositories: NestedRepositories::new(),
             earlier,
+            lost: LostRequests::new(),
         };
         for name in FILES {
             self.files.remove(name)?;
@@ -410,15 +411,21 @@ impl TaskAttempt<'_> {
             }
         };
         self.files.write_attempt(attempt)?;
-        let spent = events.summary.cost;
+        // Also without a budget of the batch, a limit of the task's own must hold if its processes
+        // are killed.
+        let is_limited = allowance.is_some() || self.task.max_cost.is_some();
+        let budget = is_limited.then(|| self.runner.lock.budget.clone());
+        if let Some(budget) = budget.clone().filter(|_| allowance.is_none()) {
+            blocking(move || budget.set_limit(None, 0.0).map_err(budget_error)).await?;
+        }
+        self.end_budget(attempt, budget.as_ref()).await?;
+        let spent = events.summary.cost + attempt.lost_cost();
         let own = self.task.max_cost.map(|cost| cost - spent);
         let max_cost = [own, allowance].into_iter().flatten().reduce(f64::min);
         if max_cost.is_some_and(|cost| cost <= 0.0) {
             let reason = format!("The task has used its budget (${spent:.2})");
             return Ok((TaskOutcome::new(TaskState::OverBudget, None, reason), events));
         }
-        let budget = allowance.map(|_| self.runner.lock.budget.clone());
-        self.release_budget(budget.as_ref()).await?;
         let mut variables = membership::variables(&self.runner.lock);
         if let Some(budget) = &budget {
             let shared = budget.variables(&self.task.id);
@@ -437,13 +444,13 @@ impl TaskAttempt<'_> {
         let reporter = Reporter {
             id: self.task.id.clone(),
             updates: self.updates.clone(),
-            earlier_cost: attempt.earlier.cost,
+            earlier_cost: attempt.earlier.cost + attempt.lost_cost(),
         };
         let signals = (self.drain, &self.runner.stop_tools);
         let log = self.files.file("log.txt");
         let (stop, events) =
             agent::follow(process, events, self.task.timeout, signals, &reporter, &log).await?;
-        let is_refused = self.release_budget(budget.as_ref()).await?;
+        let is_refused = self.end_budget(attempt, budget.as_ref()).await?;
         let mut outcome = self.evaluate(stop, &events.summary);
         let is_batch_limit = allowance.is_some_and(|limit| own.is_none_or(|own| limit < own));
         if outcome.state == TaskState::OverBudget && (is_refused || is_batch_limit) {
@@ -454,13 +461,27 @@ impl TaskAttempt<'_> {
         Ok((outcome, events))
     }
 
-    /// Releases what processes of the task reserved of the batch's budget, which have ended;
-    /// returns whether it did not cover a request of them.
-    async fn release_budget(&self, budget: Option<&SharedBudgetFile>) -> Result<bool, BatchError> {
+    /// Ends what processes of the task, which have ended, did with the budget. What killed ones had
+    /// reserved counts for the attempt. Returns whether the budget did not cover a request of them.
+    async fn end_budget(
+        &self,
+        attempt: &mut Attempt,
+        budget: Option<&SharedBudgetFile>,
+    ) -> Result<bool, BatchError> {
         let Some(budget) = budget.cloned() else { return Ok(false) };
         let id = self.task.id.clone();
-        blocking(move || budget.end_task(&id).map(|left| left.is_refused).map_err(budget_error))
-            .await
+        let read = move || {
+            let left = budget.tasks().map_err(budget_error)?.remove(&id).unwrap_or_default();
+            Ok((left, budget, id))
+        };
+        let (left, budget, id) = blocking(read).await?;
+        if !left.lost.is_empty() {
+            attempt.lost.extend(left.lost);
+            // Before they are removed from the budget: a request that is in both counts once.
+            self.files.write_attempt(attempt)?;
+        }
+        blocking(move || budget.end_task(&id).map_err(budget_error)).await?;
+        Ok(left.is_refused)
     }
 
     fn arguments(&self, session: &str, id: &str, max_cost: Option<f64>) -> Vec<OsString> {

@@ -234,7 +234,7 @@ fn submit(
         return Ok((job.to_owned(), submitted.to_owned()));
     }
     // No task runs.
-    budget.reset().map_err(|source| BatchError::Write { file: folder.clone(), source })?;
+    directory.reset_budget(budget)?;
     let file: PathBuf = folder.join("job.sh");
     write_atomically(&file, script.as_bytes())?;
     let submitted = crate::run_task::now();

@@ -3,6 +3,7 @@
 mod ledger;
 mod open_reservations;
 mod reservation;
+mod waiting_time;
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;

@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use parallax_protocol::event::ModelCall;
+use parallax_protocol::event::{EventBody, ModelCall};
 use parallax_protocol::model::{
-    Answer, Model, ModelCatalog, ModelError, Request, ServerAddress, StreamEvent, Usage,
+    Answer, Model, ModelCatalog, ModelError, Request, Retry, ServerAddress, StreamEvent, Usage,
 };
 use parallax_protocol::observer::ResponseInfo;
 use parallax_protocol::price::{Cost, Price};
@@ -42,6 +42,32 @@ impl UsageTrackingModel {
 pub(crate) fn cost(price: Option<Price>, usage: &Usage, request_bytes: u64) -> Option<Cost> {
     let guessed = Usage { prompt: tokens::estimate_request(request_bytes), ..Usage::default() };
     cost_of(price, if *usage == Usage::default() { &guessed } else { usage })
+}
+
+/// Returns the estimated cost of a response that broke off after some output tokens: services report
+/// usage at the end, or only what they knew at the beginning.
+pub(crate) fn interrupted_cost(
+    price: Option<Price>,
+    reported: &Usage,
+    request_bytes: u64,
+    received: u64,
+) -> Option<Cost> {
+    let mut usage = *reported;
+    if usage.prompt == 0 {
+        usage.prompt = tokens::estimate_request(request_bytes);
+    }
+    usage.output = usage.output.max(received.saturating_sub(usage.thought));
+    cost_of(price, &usage)
+}
+
+/// Whether a request that failed before the first chunk may have been processed: the service
+/// accepted it, but its answer was not awaited.
+pub(crate) fn may_have_cost(error: &ModelError) -> bool {
+    match error {
+        ModelError::Cancelled | ModelError::Broken { .. } => true,
+        ModelError::Unavailable { status: None, class, .. } => *class == Retry::TIMEOUT,
+        _ => false,
+    }
 }
 
 /// Returns what the service charged, else the cost by the price.
@@ -94,6 +120,52 @@ pub(crate) fn error_class(error: &ModelError) -> String {
     }
 }
 
+/// A request that has no answer yet. If it is dropped before, it is counted as cancelled.
+struct RunningRequest {
+    model: String,
+    role: String,
+    price: Option<Price>,
+    request_bytes: u64,
+    started_at: Instant,
+    ledger: Ledger,
+    bus: EventBus,
+    is_counted: bool,
+}
+
+impl RunningRequest {
+    fn count(mut self, usage: Usage, cost: Option<Cost>, error: Option<String>) -> ModelCall {
+        self.is_counted = true;
+        let call = self.call(usage, cost, error);
+        self.ledger.count(&call);
+        call
+    }
+
+    fn call(&self, usage: Usage, cost: Option<Cost>, error: Option<String>) -> ModelCall {
+        ModelCall {
+            cost,
+            model: self.model.clone(),
+            role: self.role.clone(),
+            usage,
+            latency_ms: millis(self.started_at),
+            request_bytes: self.request_bytes,
+            error,
+        }
+    }
+}
+
+impl Drop for RunningRequest {
+    fn drop(&mut self) {
+        if self.is_counted {
+            return;
+        }
+        let usage = Usage::default();
+        let cost = interrupted_cost(self.price, &usage, self.request_bytes, 0);
+        let call = self.call(usage, cost, Some("cancelled".to_owned()));
+        self.ledger.count(&call);
+        self.bus.send(EventBody::ModelCall(call));
+    }
+}
+
 impl Model for UsageTrackingModel {
     fn stream(
         &self,
@@ -110,29 +182,34 @@ impl Model for UsageTrackingModel {
     ) -> BoxFuture<'static, Result<Answer, ModelError>> {
         let (bus, ledger, asked) = (self.bus.clone(), self.ledger.clone(), Arc::clone(&self.model));
         Box::pin(async move {
-            // It is released when the request is counted.
-            let _reservation = reserve(&ledger, asked.catalog(), &mut request, &cancel).await?;
-            let (model, role) = (request.model.clone(), request.role.clone());
+            let reservation = reserve(&ledger, asked.catalog(), &mut request, &cancel).await?;
             let request_bytes = request.bytes();
+            let price = asked.catalog().price(&request.model);
+            let running = RunningRequest {
+                model: request.model.clone(),
+                role: request.role.clone(),
+                price,
+                request_bytes,
+                started_at: Instant::now(),
+                ledger: ledger.clone(),
+                bus: bus.clone(),
+                is_counted: false,
+            };
             let id = bus.observe_request(&request, Duration::ZERO);
-            let answer = asked.generate(request, cancel);
-            let started_at = Instant::now();
-            let answer = answer.await;
+            let answer = asked.generate(request, cancel).await;
             let meta = answer.as_ref().ok().map(|answer| &answer.metadata);
             let usage = meta.and_then(|meta| meta.usage).unwrap_or_default();
-            let call = ModelCall {
-                cost: answer
-                    .as_ref()
-                    .ok()
-                    .and_then(|_| cost(asked.catalog().price(&model), &usage, request_bytes)),
-                model,
-                role,
-                usage,
-                latency_ms: millis(started_at),
-                request_bytes,
-                error: answer.as_ref().err().map(error_class),
+            let cost = match &answer {
+                Ok(_) => cost(price, &usage, request_bytes),
+                Err(error) if may_have_cost(error) => {
+                    interrupted_cost(price, &usage, request_bytes, 0)
+                }
+                Err(_) => None,
             };
-            ledger.count(&call);
+            let call = running.count(usage, cost, answer.as_ref().err().map(error_class));
+            if let Some(reservation) = reservation {
+                reservation.release().await;
+            }
             let response = answer.as_ref().ok().map(|answer| ResponseInfo {
                 parts: &answer.parts,
                 finish: answer
@@ -163,4 +240,41 @@ impl Model for UsageTrackingModel {
 /// Milliseconds since an instant.
 pub(crate) fn millis(started_at: Instant) -> u64 {
     u64::try_from(started_at.elapsed().as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use parallax_protocol::price::Rates;
+
+    use super::*;
+
+    #[test]
+    fn interrupted_answer_costs_its_input_and_what_was_received() {
+        // One dollar for a million tokens of input, ten for a million of output.
+        let price = Price { short_prompts: Rates::new(1.0, 0.1, 10.0), long_prompts: None };
+        let cost = |usage| {
+            let cost = interrupted_cost(Some(price), &usage, 400_000, 10_000);
+            (cost.expect("a price").total() * 1e3).round()
+        };
+        assert!((cost(Usage::default()) - 200.0).abs() < 1e-9);
+        // Reported at the beginning.
+        let early = Usage { prompt: 50_000, output: 1, ..Usage::default() };
+        assert!((cost(early) - 150.0).abs() < 1e-9);
+        let thoughts = Usage { prompt: 50_000, thought: 15_000, ..Usage::default() };
+        assert!((cost(thoughts) - 200.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn only_requests_that_a_service_accepted_may_have_cost() {
+        let unavailable = |status, class| ModelError::Unavailable {
+            status,
+            delay: None,
+            class,
+            message: String::new(),
+        };
+        assert!(may_have_cost(&ModelError::Cancelled));
+        assert!(may_have_cost(&unavailable(None, Retry::TIMEOUT)));
+        assert!(!may_have_cost(&unavailable(None, "connect")));
+        assert!(!may_have_cost(&unavailable(Some(503), "server")));
+    }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use parallax_http::{Failure, FailureKind};
 use parallax_protocol::excerpt::one_line;
-use parallax_protocol::model::{ModelError, is_context_overflow};
+use parallax_protocol::model::{ModelError, Retry, is_context_overflow};
 
 use crate::client::Transport;
 use crate::error_class::{ErrorClass, ErrorResponse, MAX_WAIT};
@@ -14,7 +14,7 @@ use crate::wire::Wire;
 /// The class of failures without a connection.
 pub(crate) const UNREACHABLE: &str = "connect";
 /// The class of failures without any data for too long.
-pub(crate) const TIMEOUT: &str = "timeout";
+pub(crate) const TIMEOUT: &str = Retry::TIMEOUT;
 /// The message for an event that does not parse.
 const NOT_JSON: &str = "a chunk of the response is not valid JSON";
 

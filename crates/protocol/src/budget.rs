@@ -161,6 +161,10 @@ pub struct ProcessSpending {
     pub spent: f64,
     /// What its running requests may cost.
     pub reserved: f64,
+    /// What requests may have cost that were dropped without being counted.
+    pub lost: f64,
+    /// How long it has waited until requests of others ended, in seconds.
+    pub waited: f64,
     /// Whether it does not send a request because the budget does not cover it.
     pub is_refused: bool,
 }

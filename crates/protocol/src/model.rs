@@ -234,6 +234,11 @@ pub struct Retry {
     pub model: String,
 }
 
+impl Retry {
+    /// The class of requests that the service accepted, but did not answer in time.
+    pub const TIMEOUT: &str = "timeout";
+}
+
 /// The complete answer to a utility request.
 #[derive(Debug, Clone, Default)]
 pub struct Answer {

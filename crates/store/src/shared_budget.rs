@@ -1,12 +1,18 @@
 //! The cost budget of a batch, which the processes of its tasks share: a file that is locked while
 //! it is changed.
+//!
+//! A process that is killed cannot release what it reserved. Where its end is known, that is counted
+//! as spent at once. Elsewhere (another machine, another PID namespace), others notice that the
+//! entry of the process is no longer renewed. They measure the time themselves, so that clocks
+//! of machines need not agree.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use parallax_protocol::budget::{ProcessSpending, SharedBudget, SharedSpending};
 use serde::{Deserialize, Serialize};
@@ -17,6 +23,9 @@ const FILE: &str = "PARALLAX_BATCH_BUDGET";
 const TASK: &str = "PARALLAX_BATCH_BUDGET_TASK";
 /// Bytes of the file that are read.
 const MAX_BYTES: u64 = 4 * 1024 * 1024;
+/// After this time without a change, the process of an entry is gone. Processes renew theirs every
+/// ten seconds while they reserve something.
+const LEASE: Duration = Duration::from_secs(60);
 
 /// The file, for the process that starts tasks.
 #[derive(Debug, Clone)]
@@ -24,11 +33,18 @@ pub struct SharedBudgetFile {
     file: PathBuf,
 }
 
-/// What the processes of a task left in the file.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// What may have been paid for requests of killed processes, in US dollars, by process.
+pub type LostRequests = BTreeMap<String, f64>;
+
+/// What the processes of a task did.
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct TaskBudget {
     /// Whether the budget did not cover a request.
     pub is_refused: bool,
+    /// Their requests that they did not count.
+    pub lost: LostRequests,
+    /// How long they waited for requests of other processes.
+    pub waited: Duration,
 }
 
 /// The file, for a process that sends requests.
@@ -38,12 +54,25 @@ struct BudgetMember {
     task: String,
     /// Distinguishes the processes of a task.
     process: String,
+    /// After this time without a change, another process is gone.
+    lease: Duration,
+    renewals: Mutex<Renewals>,
+}
+
+/// When entries were renewed.
+#[derive(Debug, Default)]
+struct Renewals {
+    /// Of this process.
+    own: u64,
+    /// The number of the last renewal of other processes, and when it was seen first.
+    others: BTreeMap<String, (u64, Instant)>,
 }
 
 /// The contents of the file, in US dollars.
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
 struct BudgetState {
-    limit: f64,
+    /// `None`: only the tasks have limits of their own.
+    limit: Option<f64>,
     /// By tasks that ended, and by earlier attempts of those that run.
     spent: f64,
     /// The processes of running tasks.
@@ -51,13 +80,26 @@ struct BudgetState {
     processes: BTreeMap<String, ProcessEntry>,
 }
 
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 struct ProcessEntry {
     task: String,
     spent: f64,
     reserved: f64,
-    #[serde(default)]
+    /// What requests may have cost that are not counted.
+    lost: f64,
+    /// Seconds.
+    waited: f64,
     is_refused: bool,
+    /// Counts up while the process lives.
+    renewal: u64,
+}
+
+impl ProcessEntry {
+    /// The process is gone: what it reserved may be spent.
+    fn lose_reservations(&mut self) {
+        self.lost += std::mem::take(&mut self.reserved);
+    }
 }
 
 impl SharedBudgetFile {
@@ -82,35 +124,56 @@ impl SharedBudgetFile {
         }
     }
 
-    /// Sets the limit, and what ended tasks and earlier attempts of running ones have cost, unless
-    /// the file has more. Blocking.
+    /// Creates the file where it is missing. Sets the limit, and what ended tasks and earlier
+    /// attempts of running ones have cost, unless the file has more. Without a limit, the file only
+    /// records the requests of tasks that have limits of their own. Blocking.
     ///
     /// # Errors
     /// When the file cannot be read or written.
-    pub fn set_limit(&self, limit: f64, spent: f64) -> io::Result<()> {
+    pub fn set_limit(&self, limit: Option<f64>, spent: f64) -> io::Result<()> {
         change(&self.file, true, |state| {
             (state.limit, state.spent) = (limit, state.spent.max(spent));
         })
     }
 
-    /// Removes the processes of a task, which have ended, and releases what they reserved.
-    /// Blocking.
+    /// Returns what the processes of every task did, as far as they have entries. Blocking.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn tasks(&self) -> io::Result<BTreeMap<String, TaskBudget>> {
+        let mut file = match File::open(&self.file) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
+            opened => opened?,
+        };
+        file.lock_shared()?;
+        let Some((state, _)) = read(&mut file)? else { return Ok(BTreeMap::new()) };
+        let mut tasks: BTreeMap<String, TaskBudget> = BTreeMap::new();
+        for (process, mut entry) in state.processes {
+            entry.lose_reservations();
+            let task = tasks.entry(entry.task).or_default();
+            task.is_refused |= entry.is_refused;
+            task.waited += Duration::try_from_secs_f64(entry.waited).unwrap_or_default();
+            if entry.lost > 0.0 {
+                task.lost.insert(process, entry.lost);
+            }
+        }
+        Ok(tasks)
+    }
+
+    /// Removes the processes of a task, which have ended. What they reserved is spent. Blocking.
     ///
     /// # Errors
     /// When the file cannot be read or written.
-    pub fn end_task(&self, task: &str) -> io::Result<TaskBudget> {
+    pub fn end_task(&self, task: &str) -> io::Result<()> {
         change(&self.file, false, |state| {
-            let mut left = TaskBudget::default();
             let BudgetState { spent, processes, .. } = state;
             processes.retain(|_, entry| {
                 if entry.task != task {
                     return true;
                 }
-                left.is_refused |= entry.is_refused;
-                *spent += entry.spent;
+                *spent += entry.spent + entry.lost + entry.reserved;
                 false
             });
-            left
         })
     }
 }
@@ -118,25 +181,56 @@ impl SharedBudgetFile {
 /// Returns the budget of the batch that this process belongs to, if it belongs to one that has a
 /// budget.
 pub fn shared_budget(env: &dyn Fn(&str) -> Option<String>) -> Option<impl SharedBudget + use<>> {
+    member(env, LEASE)
+}
+
+fn member(env: &dyn Fn(&str) -> Option<String>, lease: Duration) -> Option<BudgetMember> {
     let file = env(FILE).filter(|value| !value.is_empty())?;
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let process = format!("{}-{}", std::process::id(), since.as_nanos());
-    Some(BudgetMember { file: file.into(), task: env(TASK).unwrap_or_default(), process })
+    let (task, renewals) = (env(TASK).unwrap_or_default(), Mutex::default());
+    Some(BudgetMember { file: file.into(), task, process, lease, renewals })
+}
+
+impl BudgetMember {
+    /// Counts the reservations of processes as spent that have not renewed them for long; returns
+    /// the number of the own renewal.
+    fn renew(&self, processes: &mut BTreeMap<String, ProcessEntry>) -> u64 {
+        let mut renewals = self.renewals.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        let Renewals { own, others } = &mut *renewals;
+        others.retain(|process, _| processes.contains_key(process));
+        for (process, entry) in processes.iter_mut().filter(|(id, _)| **id != self.process) {
+            let seen = others.entry(process.clone()).or_insert((entry.renewal, now));
+            if seen.0 != entry.renewal {
+                *seen = (entry.renewal, now);
+            }
+            if now.duration_since(seen.1) > self.lease {
+                // If it lives after all, its next renewal corrects this.
+                entry.lose_reservations();
+            }
+        }
+        *own += 1;
+        *own
+    }
 }
 
 impl SharedBudget for BudgetMember {
     fn update(&self, update: &mut dyn FnMut(&SharedSpending) -> ProcessSpending) -> io::Result<()> {
         change(&self.file, false, |state| {
+            let renewal = self.renew(&mut state.processes);
             let others = || state.processes.iter().filter(|(id, _)| **id != self.process);
             let sum = |part: fn(&ProcessEntry) -> f64| -> f64 {
                 others().map(|(_, entry)| part(entry)).sum()
             };
-            let ProcessSpending { spent, reserved, is_refused } = update(&SharedSpending {
-                limit: state.limit,
-                spent: state.spent + sum(|entry| entry.spent),
-                reserved: sum(|entry| entry.reserved),
-            });
-            let entry = ProcessEntry { task: self.task.clone(), spent, reserved, is_refused };
+            let ProcessSpending { spent, reserved, lost, waited, is_refused } =
+                update(&SharedSpending {
+                    limit: state.limit.unwrap_or(f64::INFINITY),
+                    spent: state.spent + sum(|entry| entry.spent + entry.lost),
+                    reserved: sum(|entry| entry.reserved),
+                });
+            let task = self.task.clone();
+            let entry = ProcessEntry { task, spent, reserved, lost, waited, is_refused, renewal };
             state.processes.insert(self.process.clone(), entry);
         })
     }
@@ -151,18 +245,27 @@ fn change<T>(
     let mut opened =
         OpenOptions::new().read(true).write(true).create(creates).truncate(false).open(file)?;
     opened.lock()?;
-    let (mut state, length) = read(&mut opened)?;
+    let (mut state, length) = match read(&mut opened)? {
+        Some(read) => read,
+        None if creates => (BudgetState::default(), 0),
+        // Its limit is unknown.
+        None => {
+            let reason = format!("`{}` is empty", file.display());
+            return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
+        }
+    };
     let result = change(&mut state);
     write(&opened, &state, length)?;
     Ok(result)
 }
 
-fn read(file: &mut File) -> io::Result<(BudgetState, usize)> {
+/// The state, and its length in bytes; `None`: the file is empty.
+fn read(file: &mut File) -> io::Result<Option<(BudgetState, usize)>> {
     let mut text = String::new();
     file.take(MAX_BYTES).read_to_string(&mut text)?;
     match text.is_empty() {
-        true => Ok((BudgetState::default(), 0)),
-        false => Ok((serde_json::from_str(&text)?, text.len())),
+        true => Ok(None),
+        false => Ok(Some((serde_json::from_str(&text)?, text.len()))),
     }
 }
 
@@ -178,10 +281,10 @@ fn write(file: &File, state: &BudgetState, length: usize) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    fn member(file: &Path, task: &str) -> impl SharedBudget + use<> {
+    fn member(file: &Path, task: &str, lease: Duration) -> BudgetMember {
         let (file, task) = (file.display().to_string(), task.to_owned());
         let env = move |name: &str| Some(if name == FILE { file.clone() } else { task.clone() });
-        shared_budget(&env).expect("a budget")
+        super::member(&env, lease).expect("a budget")
     }
 
     fn others(member: &impl SharedBudget, own: ProcessSpending) -> SharedSpending {
@@ -194,36 +297,81 @@ mod tests {
         others
     }
 
+    fn spending(spent: f64, reserved: f64) -> ProcessSpending {
+        ProcessSpending { spent, reserved, ..ProcessSpending::default() }
+    }
+
+    fn seen(spent: f64, reserved: f64) -> SharedSpending {
+        SharedSpending { limit: 2.0, spent, reserved }
+    }
+
     #[test]
     fn processes_see_what_others_spent_and_reserved_until_their_task_ends() {
         let folder = tempfile::tempdir().expect("a directory");
         let path = folder.path().join("budget");
         let budget = SharedBudgetFile::new(path.clone());
-        let spending =
-            |spent, reserved, is_refused| ProcessSpending { spent, reserved, is_refused };
-        let (one, other) = (member(&path, "a"), member(&path, "b"));
+        let (one, other) = (member(&path, "a", LEASE), member(&path, "b", LEASE));
         let unchanged = |_: &SharedSpending| ProcessSpending::default();
         assert!(one.update(&mut { unchanged }).is_err(), "without the file, nothing is allowed");
-        budget.set_limit(2.0, 0.5).expect("set");
-        let seen = others(&one, spending(0.25, 0.125, true));
-        assert_eq!(seen, SharedSpending { limit: 2.0, spent: 0.5, reserved: 0.0 });
-        let seen = others(&other, spending(1.0, 0.0, false));
-        assert_eq!(seen, SharedSpending { limit: 2.0, spent: 0.75, reserved: 0.125 });
-        assert!(budget.end_task("a").expect("ended").is_refused);
-        assert!(!budget.end_task("a").expect("ended").is_refused);
-        let seen = others(&other, spending(1.0, 0.0, false));
-        assert_eq!(seen, SharedSpending { limit: 2.0, spent: 0.75, reserved: 0.0 });
+        budget.set_limit(Some(2.0), 0.5).expect("set");
+        let refused = ProcessSpending { is_refused: true, waited: 1.5, ..spending(0.25, 0.125) };
+        assert_eq!(others(&one, refused), seen(0.5, 0.0));
+        assert_eq!(others(&other, spending(1.0, 0.0)), seen(0.75, 0.125));
+        let tasks = budget.tasks().expect("read");
+        let task = tasks.get("a").expect("the task");
+        assert!(task.is_refused && !tasks["b"].is_refused);
+        assert_eq!(task.waited, Duration::from_millis(1500));
+        let lost: Vec<f64> = task.lost.values().copied().collect();
+        assert_eq!(lost, [0.125]);
+        budget.end_task("a").expect("ended");
+        assert_eq!(budget.tasks().expect("read").get("a"), None);
+        // The request of the ended process may have been paid.
+        assert_eq!(others(&other, spending(1.0, 0.0)), seen(0.875, 0.0));
         // What is known of the results is exact, but may be late.
-        budget.set_limit(2.0, 0.5).expect("set");
-        assert_eq!(others(&one, spending(0.0, 0.0, false)).spent, 1.75);
+        budget.set_limit(Some(2.0), 0.5).expect("set");
+        assert_eq!(others(&one, spending(0.0, 0.0)).spent, 1.875);
     }
 
     #[test]
-    fn damaged_file_is_an_error() {
+    fn reservation_that_is_not_renewed_is_spent_until_its_process_renews_it() {
         let folder = tempfile::tempdir().expect("a directory");
         let path = folder.path().join("budget");
-        std::fs::write(&path, "{\"limit\": 5").expect("written");
+        SharedBudgetFile::new(path.clone()).set_limit(Some(2.0), 0.0).expect("set");
+        let gone = member(&path, "a", LEASE);
+        let waiting = member(&path, "b", Duration::from_millis(40));
+        others(&gone, spending(0.5, 1.0));
+        assert_eq!(others(&waiting, spending(0.0, 0.0)), seen(0.5, 1.0));
+        others(&gone, spending(0.5, 1.0));
+        std::thread::sleep(Duration::from_millis(50));
+        assert_eq!(others(&waiting, spending(0.0, 0.0)), seen(0.5, 1.0), "it was renewed");
+        std::thread::sleep(Duration::from_millis(50));
+        assert_eq!(others(&waiting, spending(0.0, 0.0)), seen(1.5, 0.0));
+        others(&gone, spending(0.75, 0.0));
+        assert_eq!(others(&waiting, spending(0.0, 0.0)), seen(0.75, 0.0), "it was only stopped");
+    }
+
+    #[test]
+    fn budget_without_a_limit_records_requests_only() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let path = folder.path().join("budget");
+        let budget = SharedBudgetFile::new(path.clone());
+        assert_eq!(budget.tasks().expect("read"), BTreeMap::new());
+        budget.set_limit(None, 0.0).expect("created");
+        let one = member(&path, "a", LEASE);
+        assert!(others(&one, spending(0.5, 1.0)).limit.is_infinite());
+        assert_eq!(budget.tasks().expect("read")["a"].lost.len(), 1);
+    }
+
+    #[test]
+    fn damaged_or_empty_file_is_an_error() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let path = folder.path().join("budget");
         let unchanged = |_: &SharedSpending| ProcessSpending::default();
-        assert!(member(&path, "a").update(&mut { unchanged }).is_err());
+        for text in ["{\"limit\": 5", ""] {
+            std::fs::write(&path, text).expect("written");
+            assert!(member(&path, "a", LEASE).update(&mut { unchanged }).is_err(), "{text}");
+        }
+        SharedBudgetFile::new(path.clone()).set_limit(Some(2.0), 0.5).expect("set again");
+        member(&path, "a", LEASE).update(&mut { unchanged }).expect("usable");
     }
 }

@@ -10,7 +10,7 @@ use crate::blocking::blocking;
 use crate::directory::write_atomically;
 use crate::error::BatchError;
 use crate::events::EventSummary;
-use crate::result::{Attempt, AttemptStage, AttemptUsage, TaskResult, TaskState, sha256, title};
+use crate::result::{Attempt, AttemptStage, TaskResult, TaskState, sha256, title};
 use crate::workspace::TaskWorkspace;
 
 impl TaskAttempt<'_> {
@@ -142,8 +142,7 @@ impl TaskAttempt<'_> {
 
     fn result(&self, attempt: &Attempt, summary: &EventSummary) -> TaskResult {
         let unfinished = TaskResult::unfinished_result(self.task);
-        let mut usage = attempt.earlier;
-        usage += AttemptUsage { tokens: summary.tokens, cost: summary.cost };
+        let usage = attempt.usage(summary.usage());
         TaskResult {
             tokens: usage.tokens,
             cost: (usage.cost * 1e9).round() / 1e9,

@@ -15,6 +15,7 @@ use parallax_protocol::store::RequestRecord;
 use tokio::sync::Notify;
 
 use super::open_reservations::OpenReservations;
+use super::waiting_time::WaitingTime;
 use super::{BudgetLimits, Spending};
 use crate::tokens;
 
@@ -50,6 +51,10 @@ pub(super) struct LedgerState {
     shared_from: f64,
     /// Whether the shared budget did not cover a request.
     pub(super) is_refused: bool,
+    /// What requests may have cost that were dropped without being counted, in US dollars.
+    pub(super) lost: f64,
+    /// How long requests have waited for other processes.
+    pub(super) waiting: WaitingTime,
 }
 
 impl LedgerState {
@@ -58,6 +63,8 @@ impl LedgerState {
         ProcessSpending {
             spent: self.shared_spending(),
             reserved: self.reservations.total(),
+            lost: self.lost,
+            waited: self.waiting.total().as_secs_f64(),
             is_refused: self.is_refused,
         }
     }
@@ -72,6 +79,7 @@ impl LedgerState {
         accounts
             .into_iter()
             .filter_map(|(scope, account)| Some((scope, account.limits.cost?, account.spent.cost)))
+            .map(|(scope, limit, spent)| (scope, limit, spent + self.lost))
     }
 
     /// Both budgets, including the time of the running turn.
@@ -158,8 +166,8 @@ impl Ledger {
     pub(crate) fn count_as(&self, call: &ModelCall, role: &str, details: RequestRecord) {
         let cost = call.cost.map_or(0.0, |cost| cost.total());
         let tokens = match total_tokens(&call.usage) {
-            // Some omit all counts.
-            0 if call.error.is_none() => tokens::estimate_request(call.request_bytes),
+            // Some omit all counts, as do answers that broke off.
+            0 if call.error.is_none() || cost > 0.0 => tokens::estimate_request(call.request_bytes),
             tokens => tokens,
         };
         let record = RequestRecord {

@@ -1,11 +1,13 @@
 //! What a request may cost is reserved before it is sent, so that requests under way cannot exceed
 //! a limit together.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use parallax_protocol::budget::{BudgetKind, BudgetScope, ExhaustedBudget, SharedSpending};
 use parallax_protocol::model::{ModelCatalog, Request, Usage};
 use parallax_protocol::price::Price;
+
+use tokio::task::JoinHandle;
 
 use super::ledger::{Ledger, LedgerState};
 
@@ -16,9 +18,9 @@ const MIN_OUTPUT: u64 = 1_024;
 const ROUNDING: f64 = 1e-9;
 /// How often a request looks whether other processes have released their reservations.
 const POLL: Duration = Duration::from_millis(100);
-/// How long a request waits for other requests. A process that was killed with its machine never
-/// releases its reservation.
-const MAX_WAIT: Duration = Duration::from_secs(30 * 60);
+/// How often a running request renews its reservation. Others count one that is not renewed as
+/// spent after a minute.
+const RENEWAL: Duration = Duration::from_secs(10);
 
 /// Returns the most output tokens of a request.
 pub(crate) fn max_output(catalog: &dyn ModelCatalog, request: &Request) -> u64 {
@@ -100,7 +102,7 @@ enum Decision {
     /// It may cost this much, because of this limit if it could cost more.
     Send(f64, Option<ExhaustedBudget>),
     /// Not before others have ended.
-    Wait(ExhaustedBudget),
+    Wait,
     /// A limit does not cover it.
     Refuse(ExhaustedBudget),
 }
@@ -150,8 +152,8 @@ impl LedgerState {
             return Decision::Refuse(fixed.limit);
         }
         let lacks = |remainder: &&Remainder| remainder.remaining + ROUNDING < amount;
-        if let Some(growing) = remainders.iter().find(lacks) {
-            return Decision::Wait(growing.limit);
+        if remainders.iter().any(|remainder| lacks(&remainder)) {
+            return Decision::Wait;
         }
         self.reservations.add(amount);
         Decision::Send(amount, limited_by.map(|fixed| fixed.limit))
@@ -167,16 +169,37 @@ pub(crate) enum ReservationError {
     Unavailable(String),
 }
 
-/// What a running request may cost. It is released when this is dropped; count the request before.
+/// What a running request may cost. Release it when the request is counted. If it is dropped before,
+/// it counts as spent.
 #[derive(Debug)]
 pub(crate) struct Reservation {
     ledger: Ledger,
     price: RequestPrice,
     amount: f64,
     limited_by: Option<ExhaustedBudget>,
+    /// Shows other processes that this one lives.
+    renewal: Option<JoinHandle<()>>,
 }
 
 impl Reservation {
+    fn new(
+        ledger: Ledger,
+        price: RequestPrice,
+        amount: f64,
+        limited_by: Option<ExhaustedBudget>,
+    ) -> Self {
+        let renewal = ledger.shared.is_some().then(|| {
+            let ledger = ledger.clone();
+            tokio::spawn(async move {
+                loop {
+                    tokio::time::sleep(RENEWAL).await;
+                    ledger.publish().await;
+                }
+            })
+        });
+        Self { ledger, price, amount, limited_by, renewal }
+    }
+
     /// The most output tokens, if they are fewer than the request could have, and the budget that
     /// limits them.
     pub(crate) fn output_limit(&self) -> Option<(u64, ExhaustedBudget)> {
@@ -189,7 +212,8 @@ impl Reservation {
         let more = cost + self.price.most() - self.amount;
         let price = RequestPrice { input: more, max_output: 0, ..self.price };
         match self.ledger.try_reserve(price).await {
-            Ok(Decision::Send(..)) => {
+            Ok((Decision::Send(..), unsent)) => {
+                unsent.confirm();
                 self.amount += more;
                 // Both are released as one.
                 self.ledger.change(|state| state.reservations.join());
@@ -198,24 +222,72 @@ impl Reservation {
             _ => false,
         }
     }
+
+    /// Releases it when its request is counted. Other processes know the rest of the budget then.
+    pub(crate) async fn release(mut self) {
+        let amount = std::mem::take(&mut self.amount);
+        self.ledger.change(|state| state.reservations.remove(amount));
+        self.ledger.changed.notify_waiters();
+        self.ledger.publish().await;
+    }
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        self.ledger.change(|state| state.reservations.remove(self.amount));
-        self.ledger.changed.notify_waiters();
-        let Some(shared) = self.ledger.shared.clone() else { return };
-        let ledger = self.ledger.clone();
-        let publish = move || {
-            if let Err(error) = ledger.update_shared(&*shared, |_, _| ()) {
-                tracing::warn!(%error, "failed to release a reservation of the shared budget");
-            }
-        };
-        match tokio::runtime::Handle::try_current() {
-            // If the program ends before, the batch that started it releases the reservation.
-            Ok(runtime) => drop(runtime.spawn_blocking(publish)),
-            Err(_) => publish(),
+        if let Some(renewal) = &self.renewal {
+            renewal.abort();
         }
+        if self.amount <= 0.0 {
+            return;
+        }
+        self.ledger.change(|state| {
+            state.reservations.remove(self.amount);
+            state.lost += self.amount;
+        });
+        self.ledger.publish_later();
+    }
+}
+
+/// What was reserved for a request, until that is known to be sent.
+struct UnsentReservation {
+    ledger: Ledger,
+    amount: f64,
+}
+
+impl UnsentReservation {
+    fn new(ledger: &Ledger, decision: Decision) -> Self {
+        let amount = if let Decision::Send(amount, _) = decision { amount } else { 0.0 };
+        Self { ledger: ledger.clone(), amount }
+    }
+
+    /// The request is sent.
+    fn confirm(mut self) {
+        self.amount = 0.0;
+    }
+}
+
+impl Drop for UnsentReservation {
+    fn drop(&mut self) {
+        if self.amount > 0.0 {
+            self.ledger.change(|state| state.reservations.remove(self.amount));
+            self.ledger.publish_later();
+        }
+    }
+}
+
+/// Counts the time while it exists.
+struct WaitingGuard(Ledger);
+
+impl WaitingGuard {
+    fn new(ledger: &Ledger) -> Self {
+        ledger.change(|state| state.waiting.start());
+        Self(ledger.clone())
+    }
+}
+
+impl Drop for WaitingGuard {
+    fn drop(&mut self) {
+        self.0.change(|state| state.waiting.stop());
     }
 }
 
@@ -232,48 +304,77 @@ impl Ledger {
         if !self.limits_cost() || price.most() <= 0.0 {
             return Ok(None);
         }
-        let began = Instant::now();
+        let mut waiting = None;
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());
             // From here on no change is missed.
             changed.as_mut().enable();
-            match self.try_reserve(price).await? {
+            let (decision, unsent) = self.try_reserve(price).await?;
+            match decision {
                 Decision::Send(amount, limited_by) => {
-                    return Ok(Some(Reservation {
-                        ledger: self.clone(),
-                        price,
-                        amount,
-                        limited_by,
-                    }));
+                    unsent.confirm();
+                    return Ok(Some(Reservation::new(self.clone(), price, amount, limited_by)));
                 }
                 Decision::Refuse(limit) => return Err(ReservationError::Exhausted(limit)),
-                Decision::Wait(limit) if began.elapsed() > MAX_WAIT => {
-                    return Err(ReservationError::Exhausted(limit));
-                }
-                Decision::Wait(_) if self.shared.is_some() => {
+                Decision::Wait if self.shared.is_some() => {
+                    waiting.get_or_insert_with(|| WaitingGuard::new(self));
                     // Either way, the rest of the budget is looked up again.
                     let _ = tokio::time::timeout(POLL, changed).await;
                 }
-                Decision::Wait(_) => changed.await,
+                Decision::Wait => changed.await,
             }
         }
     }
 
-    async fn try_reserve(&self, price: RequestPrice) -> Result<Decision, ReservationError> {
+    /// Publishes what this process did with the budget that it shares.
+    async fn publish(&self) {
+        let Some(shared) = self.shared.clone() else { return };
+        let ledger = self.clone();
+        let publish = move || {
+            if let Err(error) = ledger.update_shared(&*shared, |_, _| ()) {
+                tracing::warn!(%error, "failed to write the shared budget");
+            }
+        };
+        // It fails only when the program ends.
+        let _ = tokio::task::spawn_blocking(publish).await;
+    }
+
+    /// Publishes it without waiting.
+    fn publish_later(&self) {
+        self.changed.notify_waiters();
+        // If the program ends before, others count what it had published.
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let ledger = self.clone();
+            drop(runtime.spawn(async move { ledger.publish().await }));
+        }
+    }
+
+    /// Reserves what a request may cost, if the limits cover it. Dropping the second value takes it
+    /// back.
+    async fn try_reserve(
+        &self,
+        price: RequestPrice,
+    ) -> Result<(Decision, UnsentReservation), ReservationError> {
         let Some(shared) = self.shared.clone() else {
-            return Ok(self.change(|state| state.reserve(&price, None)));
+            let decision = self.change(|state| state.reserve(&price, None));
+            return Ok((decision, UnsentReservation::new(self, decision)));
         };
         let ledger = self.clone();
         let reserve = move || {
-            ledger.update_shared(&*shared, |state, others| state.reserve(&price, Some(others)))
+            let reserved = ledger
+                .update_shared(&*shared, |state, others| state.reserve(&price, Some(others)))?;
+            Ok(reserved.map(|decision| (decision, UnsentReservation::new(&ledger, decision))))
         };
         let unavailable = |reason: String| {
             ReservationError::Unavailable(format!("cannot read the budget of the batch: {reason}"))
         };
         match tokio::task::spawn_blocking(reserve).await {
-            Ok(Ok(Some(decision))) => Ok(decision),
+            Ok(Ok(Some(reserved))) => Ok(reserved),
             Ok(Ok(None)) => Err(unavailable("it was not changed".to_owned())),
-            Ok(Err(error)) => Err(unavailable(error.to_string())),
+            Ok(Err(error)) => {
+                let error: std::io::Error = error;
+                Err(unavailable(error.to_string()))
+            }
             Err(error) => Err(unavailable(error.to_string())),
         }
     }
@@ -339,12 +440,12 @@ mod tests {
         let whole = reserve(&ledger, request()).await.expect("covered").expect("limited");
         assert_eq!(whole.output_limit(), None);
         count(&ledger, 0.7);
-        drop(whole);
+        whole.release().await;
         // Ten cents are left for the input, twenty for the output.
         let part = reserve(&ledger, request()).await.expect("covered").expect("limited");
         let (tokens, budget) = part.output_limit().expect("a limit");
         assert_eq!((tokens, budget.limit), (20_000, 1.0));
-        drop(part);
+        part.release().await;
         let fixed = reserve(&ledger, request().with_fixed_output()).await.expect_err("refused");
         assert!(fixed.contains("may not cover another request ($0.70 used)"), "{fixed}");
         count(&ledger, 0.195);
@@ -362,7 +463,7 @@ mod tests {
         let early = tokio::time::timeout(Duration::from_millis(20), &mut waiting).await;
         assert!(early.is_err(), "thirty cents would be left");
         count(&ledger, 0.2);
-        drop(first);
+        first.expect("limited").release().await;
         let second = waiting.await.expect("covered").expect("limited");
         assert_eq!(second.output_limit(), None);
     }
@@ -374,9 +475,34 @@ mod tests {
         assert!(answer.extend(0.5).await);
         assert!(!answer.extend(1.0).await);
         count(&ledger, 0.3);
-        drop(answer);
+        answer.release().await;
         let next = reserve(&ledger, request()).await.expect("covered").expect("limited");
         assert_eq!(next.output_limit(), None, "nothing else is reserved");
+    }
+
+    #[tokio::test]
+    async fn request_that_is_dropped_without_being_counted_is_spent() {
+        let shared = TestBudget::default();
+        let budget = budget(1.0).with_shared_budget(Arc::new(shared.clone()));
+        let ledger = budget.ledger();
+        drop(reserve(&ledger, request()).await.expect("covered").expect("limited"));
+        let part = reserve(&ledger, request()).await.expect("covered").expect("limited");
+        assert_eq!(part.output_limit(), None, "fifty cents are left");
+        part.release().await;
+        let own = *shared.own.lock().expect("own");
+        assert_eq!((own.spent, own.reserved, own.lost), (0.0, 0.0, 0.5));
+    }
+
+    #[tokio::test]
+    async fn request_that_is_not_sent_leaves_no_reservation() {
+        let shared = TestBudget::default();
+        let ledger = budget(1.0).with_shared_budget(Arc::new(shared.clone())).ledger();
+        let (_, unsent) = ledger.try_reserve(request()).await.expect("covered");
+        assert!(shared.own.lock().expect("own").reserved > 0.0);
+        drop(unsent);
+        ledger.publish().await;
+        let own = *shared.own.lock().expect("own");
+        assert_eq!((own.reserved, own.lost), (0.0, 0.0));
     }
 
     /// A budget of one dollar, and what the processes have published.
@@ -417,7 +543,7 @@ mod tests {
         let own = *shared.own.lock().expect("own");
         assert!((own.spent - 0.2).abs() < ROUNDING && (own.reserved - 0.4).abs() < ROUNDING);
         shared.other.lock().expect("others").spent = 0.79;
-        drop(limited);
+        limited.release().await;
         assert!(reserve(&ledger, request()).await.is_err());
         assert!(shared.own.lock().expect("own").is_refused);
     }

@@ -33,6 +33,8 @@ pub(crate) struct Attempt {
     pub(super) observed: u64,
     /// Milliseconds until its first chunk.
     pub(super) first_chunk_ms: Option<u64>,
+    /// Whether it goes to the service, and not to a hook.
+    pub(super) is_sent: bool,
     /// What it may cost, while it is running.
     pub(crate) reservation: Option<Reservation>,
 }
@@ -53,6 +55,7 @@ impl Attempt {
             request_bytes,
             observed: 0,
             first_chunk_ms: None,
+            is_sent: false,
             reservation: None,
         }
     }

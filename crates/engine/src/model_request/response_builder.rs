@@ -4,6 +4,7 @@ use parallax_protocol::content::{Content, Part, PartView, SYNTHETIC_SIGNATURE};
 use parallax_protocol::model::{Chunk, Citation, Finish, FinishReason, Usage};
 
 use crate::part_text::{replace_text, visible};
+use crate::tokens;
 
 /// Maximum number of citations per response.
 const MAX_CITATIONS: usize = 500;
@@ -100,6 +101,16 @@ impl ResponseBuilder {
     /// Returns the parts so far.
     pub(crate) fn parts(&self) -> &[Part] {
         &self.parts
+    }
+
+    /// Returns the estimated tokens of what was received so far.
+    pub(crate) fn estimated_tokens(&self) -> u64 {
+        let parts = self.parts.iter().map(|part| match part.view() {
+            PartView::Text(text) => tokens::estimate_text(text),
+            _ => serde_json::to_string(part).map_or(0, |json| tokens::estimate_content(&json)),
+        });
+        let thoughts = self.thoughts.iter().map(|text| tokens::estimate_text(text));
+        parts.chain(thoughts).sum()
     }
 
     /// Returns the visible text so far.

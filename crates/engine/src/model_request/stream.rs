@@ -8,8 +8,9 @@ use parallax_protocol::BoxStream;
 use parallax_protocol::CancellationToken;
 use parallax_protocol::event::{EndReason, EventBody, ItemDone, ItemStart, Level, ModelCall};
 use parallax_protocol::ids::ItemId;
-use parallax_protocol::model::{Chunk, ModelError, Request, StreamEvent, Usage};
+use parallax_protocol::model::{Chunk, ModelError, Request, Retry, StreamEvent, Usage};
 use parallax_protocol::observer::ResponseInfo;
+use parallax_protocol::price::Cost;
 use parallax_protocol::store::RequestRecord;
 
 use super::ResponseReceiver;
@@ -20,7 +21,7 @@ use crate::budget::total_tokens;
 use crate::event_bus::SentRequest;
 use crate::hooks::ResponseView;
 use crate::part_text::{replace_text, visible};
-use crate::usage_tracking::{cost, cost_of, error_class, millis};
+use crate::usage_tracking::{cost, cost_of, error_class, interrupted_cost, may_have_cost, millis};
 
 /// A model stream.
 type EventStream = BoxStream<'static, Result<StreamEvent, ModelError>>;
@@ -63,7 +64,10 @@ impl ResponseReceiver<'_> {
         attempt.observed = self.bus.observe_request(&request, attempt.sent_at.elapsed());
         let mut stream = match played.hook_response {
             Some(events) => events,
-            None => self.client.model().stream(request, cancel.clone()),
+            None => {
+                attempt.is_sent = true;
+                self.client.model().stream(request, cancel.clone())
+            }
         };
         let is_delayed = self.hooks.delays_text();
         loop {
@@ -89,7 +93,13 @@ impl ResponseReceiver<'_> {
                         model: model.clone(),
                         role: "main".into(),
                         usage: Usage::default(),
-                        cost: None,
+                        cost: match retry.status.is_none() && retry.class == Retry::TIMEOUT {
+                            true => {
+                                let price = self.client.catalog().price(&model);
+                                cost(price, &Usage::default(), attempt.request_bytes)
+                            }
+                            false => None,
+                        },
                         latency_ms: millis(attempt.sent_at),
                         request_bytes: attempt.request_bytes,
                         error: Some(retry.class.clone()),
@@ -240,12 +250,8 @@ impl ResponseReceiver<'_> {
             model: answered_model(model, answer.model_version.as_deref()),
             role: "main".into(),
             usage,
-            // A version of a model costs what the requested model costs. A gateway without usage
-            // data has still responded if there is a finish reason.
-            cost: match answer.finish.is_some() {
-                true => cost(self.client.catalog().price(model), &usage, attempt.request_bytes),
-                false => cost_of(self.client.catalog().price(model), &usage),
-            },
+            // A version of a model costs what the requested model costs.
+            cost: self.cost_of_request(model, attempt, ended),
             latency_ms: millis(attempt.sent_at),
             request_bytes: attempt.request_bytes,
             error: match ended {
@@ -278,6 +284,31 @@ impl ResponseReceiver<'_> {
         let server = self.client.model().server_address(model);
         let request = SentRequest { id: attempt.observed, response, status, server };
         self.bus.send_model_call(call, request);
+    }
+
+    /// Returns what an attempt cost. A gateway without usage data has still responded if there is a
+    /// finish reason. Without one, the answer broke off, and its usage is estimated.
+    fn cost_of_request(&self, model: &str, attempt: &Attempt, ended: &StreamEnd) -> Option<Cost> {
+        let (answer, price) = (&attempt.answer, self.client.catalog().price(model));
+        let usage = answer.usage.unwrap_or_default();
+        if answer.finish.is_some() {
+            return cost(price, &usage, attempt.request_bytes);
+        }
+        let may_have_cost = match ended {
+            _ if !attempt.is_sent => false,
+            _ if attempt.first_chunk_ms.is_some() => true,
+            StreamEnd::Failed(error) => may_have_cost(error),
+            // It may wait to be sent again.
+            StreamEnd::Cancelled => attempt.sent_at <= Instant::now(),
+            _ => false,
+        };
+        match may_have_cost {
+            true => {
+                let received = answer.estimated_tokens();
+                interrupted_cost(price, &usage, attempt.request_bytes, received)
+            }
+            false => cost_of(price, &usage),
+        }
     }
 
     /// Whether the attempt, which is not counted yet, has used up a budget, or a budget does not

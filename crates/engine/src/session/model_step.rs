@@ -13,6 +13,7 @@ use parallax_protocol::store::UnfinishedAnswer;
 use super::Session;
 use crate::approvals::UserRequests;
 use crate::approvals::check_budget;
+use crate::budget::Reservation;
 use crate::model_request::{ATTEMPTS, InvalidResponse};
 use crate::model_request::{
     Attempt, AttemptKind, ModelReply, RejectedContent, RequestBuilder, ResponseReceiver,
@@ -160,7 +161,11 @@ impl Session {
         };
         let mut ended = receiver.stream(request, played, &mut attempt, cancel).await;
         receiver.report_request(&state.model, &attempt, &ended);
-        let output_limit = attempt.reservation.take().and_then(|it| it.output_limit());
+        let reservation = attempt.reservation.take();
+        let output_limit = reservation.as_ref().and_then(Reservation::output_limit);
+        if let Some(reservation) = reservation {
+            reservation.release().await;
+        }
         self.budget.save_requests(self.conversation.history_mut());
         if let (StreamEnd::Complete | StreamEnd::RepetitionDetected, Some(request_view)) =
             (&ended, &request_view)

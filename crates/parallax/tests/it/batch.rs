@@ -226,6 +226,49 @@ fn task_that_is_killed_fails_alone_and_runs_again_on_request() {
     assert_eq!(states(&world, &ids), ["succeeded"; 2]);
 }
 
+#[test]
+fn request_of_a_killed_task_counts_with_what_it_may_have_cost() {
+    let ids = ids(2);
+    let mut script = shell(&ids, "echo ID > ID.txt");
+    script.insert(0, json!({"match": {"promptContains": "do t0x."}, "chunks": [{"gate": "held"}]}));
+    let world = repository(&Value::Array(script));
+    let plan = plan(&world, &ids, &json!({"model": "gemini-3-pro-preview"}));
+    let limit = ["batch", plan, "--jobs", "1", "--max-cost", "0.25"];
+    let running = world.start(&limit);
+    world.at_gate("held");
+    let agent = agent_of(&world, "t0x");
+    kill_process(running.pid(), Signal::KILL).expect("kill");
+    kill_process(agent, Signal::KILL).expect("kill");
+    running.finish(LIMIT).expect("finish");
+    // Its request had the whole budget reserved, whose end is not known.
+    let output = batch(&world, &limit[1..]);
+    assert_eq!((output.code(), world.server.requests().len()), (57, 1), "{}", output.err());
+    let summary = world.read("plan-results/summary.json");
+    let summary: Value = serde_json::from_str(&summary).expect("JSON");
+    assert_eq!(summary["states"].get("succeeded"), None, "{summary}");
+
+    batch_well(&world, &[plan, "--max-cost", "3"]);
+    let costs: Vec<f64> =
+        ids.iter().map(|id| result(&world, id)["cost"].as_f64().expect("a cost")).collect();
+    assert!(costs[0] > 0.25 && costs[1] < 0.25, "{costs:?}");
+    assert_no_worktrees(&world);
+}
+
+#[test]
+fn agent_that_is_killed_in_a_request_uses_up_the_limit_of_its_task() {
+    let ids = ids(1);
+    let held = json!({"match": {"promptContains": "do t0x."}, "chunks": [{"gate": "held"}]});
+    let world = repository(&json!([held]));
+    let task = json!({"model": "gemini-3-pro-preview", "max_cost": 0.25});
+    let plan = plan(&world, &ids, &task);
+    let running = world.start(&["batch", plan]);
+    world.at_gate("held");
+    kill_process(agent_of(&world, "t0x"), Signal::KILL).expect("kill");
+    running.finish(LIMIT).expect("finish");
+    let result = result(&world, "t0x");
+    assert_eq!((&result["state"], &result["cost"]), (&json!("failed"), &json!(0.25)));
+}
+
 /// Whether a worktree of the project has this file.
 fn has_file(world: &World, name: &str) -> bool {
     let projects = std::fs::read_dir(world.home.parallax().join("worktrees"));

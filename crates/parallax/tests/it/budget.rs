@@ -72,6 +72,22 @@ fn output_of_a_request_is_limited_to_what_the_budget_covers() {
 }
 
 #[test]
+fn answer_that_breaks_off_without_usage_is_estimated() {
+    let cut = json!({"chunks": [{"text": "half"}, {"cut": "reset"}], "repeat": 3});
+    let last = reply(&json!({"text": "done"}), &usage(1000, 0, 100));
+    let world = World::new(&json!([cut, last]).to_string());
+    let args = ["-m", "gemini-3-pro-preview", "-o", "json", "-p", "go"];
+    let done = world.run_well(&args);
+    let output: Value = serde_json::from_str(&done.stdout()).expect("json");
+    // Three times the input, and what the last request cost.
+    let cost = output["stats"]["cost"]["usd"].as_f64().expect("a cost");
+    assert!(cost > 0.0038, "{cost}");
+    let sent = world.server.requests().len();
+    assert_eq!(world.run(&[&args[..], &["--max-cost", "0.00001"]].concat()).code(), 57);
+    assert_eq!(world.server.requests().len(), sent);
+}
+
+#[test]
 fn parallel_subagents_share_the_budget_with_their_requests_under_way() {
     // Ten cents each.
     let cost = usage(2_000, 0, 8_000);
