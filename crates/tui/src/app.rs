@@ -376,13 +376,24 @@ impl App {
         if self.session.is_keyless() {
             // No model is available: ask for the API key first.
             self.composer.insert_before(&text);
-            return sign_in::open(self, Some("The prompt will be sent once you have an API key."));
+            self.session.set_waiting_prompt(Some(self.composer.editor_text()));
+            return sign_in::open(self, Some("The prompt will be sent once you choose a model."));
         }
         self.explain_yolo();
         if self.session.is_ready() {
             self.effect(Effect::Prompt { text, steer: None, ask: true });
         } else {
             self.prompt_queue.enqueue(text);
+        }
+    }
+
+    /// Sends the prompt that waited for a session, unless it was changed since.
+    pub(crate) fn send_waiting_prompt(&mut self) {
+        if let Some(prompt) = self.session.take_waiting_prompt()
+            && prompt == self.composer.editor_text()
+        {
+            self.composer.clear();
+            self.submit(prompt);
         }
     }
 

@@ -16,6 +16,8 @@ pub(crate) struct CurrentSession {
     is_same_session: bool,
     /// Whether no session can be opened because no API key is configured.
     is_keyless: bool,
+    /// The prompt that is sent once a session can be opened. It stays in the composer until then.
+    waiting_prompt: Option<String>,
     /// Whether there is a prompt to rewind to.
     is_prompted: bool,
     /// The prompts typed in this session, so that they can be deleted on exit.
@@ -112,6 +114,16 @@ impl CurrentSession {
     /// Records whether no session can be opened because no API key is configured.
     pub(crate) fn set_keyless(&mut self, is_keyless: bool) {
         self.is_keyless = is_keyless;
+    }
+
+    /// Sets the prompt that is sent once a session can be opened; `None` if none is.
+    pub(crate) fn set_waiting_prompt(&mut self, prompt: Option<String>) {
+        self.waiting_prompt = prompt;
+    }
+
+    /// Takes the prompt that waited for a session.
+    pub(crate) fn take_waiting_prompt(&mut self) -> Option<String> {
+        self.waiting_prompt.take()
     }
 
     /// Whether no session can be opened because no API key is configured.

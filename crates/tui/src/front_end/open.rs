@@ -319,6 +319,8 @@ impl TerminalFrontEnd {
                     // The prompt replaces the offer to continue an interrupted turn.
                     self.app.dialogs.close();
                     self.app.submit_typed(prompt);
+                } else {
+                    self.app.send_waiting_prompt();
                 }
                 if std::mem::take(&mut self.browse) {
                     sessions::open(&mut self.app);

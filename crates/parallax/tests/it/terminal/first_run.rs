@@ -50,6 +50,76 @@ fn key_of_another_provider_is_offered_without_asking_for_it() {
     seat.wait_for_text("answered by gpt");
 }
 
+/// A terminal without a model, whose service has one of OpenAI.
+fn without_model(has_key: bool) -> TerminalDriver {
+    let list = json!({"object": "list", "data": [{"id": "gpt-test", "object": "model"}]});
+    let script = json!({"documents": {"/v1/models": list},
+        "replies": [{"text": "answered by gpt"}]});
+    let world = World::new(&script.to_string());
+    let base = format!("{}/v1", world.server.url());
+    let mut start = Start::default()
+        .without_variable("GEMINI_API_KEY")
+        .without_variable("GOOGLE_GEMINI_BASE_URL")
+        .with_variable("OPENAI_BASE_URL", &base);
+    if has_key {
+        start = start.with_variable("OPENAI_API_KEY", "sk-of-the-environment");
+    }
+    let seat = TerminalDriver::started(world, &start);
+    seat.wait_for_text("How do you want to connect to a model?");
+    seat
+}
+
+/// Types a prompt, which waits for a model.
+fn type_waiting_prompt(seat: &TerminalDriver) {
+    seat.wait_for_request_delay();
+    seat.press(Key::Esc);
+    seat.wait_for_text(COMPOSER);
+    seat.prompts("waiting prompt");
+    seat.wait_for_text("The prompt will be sent once you choose a model");
+    seat.wait_for_request_delay();
+}
+
+#[test]
+fn waiting_prompt_is_sent_with_a_key_of_the_environment() {
+    let seat = without_model(true);
+    type_waiting_prompt(&seat);
+    seat.press(Key::Enter);
+    seat.wait_for_text("openai:gpt-test");
+    seat.wait_for_request_delay();
+    seat.press(Key::Enter);
+    seat.wait_for_text("answered by gpt");
+    assert_eq!(seat.window().matches("waiting prompt").count(), 1, "{}", seat.window());
+}
+
+#[test]
+fn waiting_prompt_is_sent_with_a_typed_key() {
+    let seat = without_model(false);
+    type_waiting_prompt(&seat);
+    seat.press(Key::Char('4'));
+    seat.wait_for_text("API key for openai");
+    seat.type_text("sk-typed-key-4711");
+    seat.press(Key::Enter);
+    seat.wait_for_text("openai:gpt-test");
+    seat.wait_for_request_delay();
+    seat.press(Key::Enter);
+    seat.wait_for_text("answered by gpt");
+}
+
+#[test]
+fn waiting_prompt_is_sent_with_a_model_of_the_model_dialog() {
+    let seat = without_model(true);
+    type_waiting_prompt(&seat);
+    seat.press(Key::Esc);
+    seat.wait_for_text("> waiting prompt");
+    seat.press(Key::Alt('p'));
+    seat.wait_for_text("Select a model");
+    seat.type_text("gpt-test");
+    seat.wait_for_text("openai:gpt-test");
+    seat.wait_for_request_delay();
+    seat.press(Key::Enter);
+    seat.wait_for_text("answered by gpt");
+}
+
 #[test]
 fn untrusted_folder_dialog_precedes_reading_its_files() {
     let world = World::new(r#"[{"text":"read"}]"#);

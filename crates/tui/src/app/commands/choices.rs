@@ -3,6 +3,7 @@
 use parallax_protocol::op::Op;
 use parallax_screen::Line;
 use parallax_sdk::trust::TrustLevel;
+use parallax_sessions::SessionChoice;
 use serde_json::Value;
 
 use crate::app::App;
@@ -38,7 +39,15 @@ pub(crate) fn use_model(app: &mut App, name: &str, persist: bool) {
     {
         return app.error(error);
     }
-    app.effect(Effect::Send(Op::SetModel(name.to_owned())));
+    let chosen = name.to_owned();
+    match app.session.is_keyless() {
+        // The session could not be opened without this model.
+        true => app.effect(Effect::Reopen(
+            Box::new(move |options| options.model = Some(chosen)),
+            SessionChoice::New,
+        )),
+        false => app.effect(Effect::Send(Op::SetModel(chosen))),
+    }
     app.status_data.model = name.to_owned();
     app.status_data.routed_model = None;
     if persist {

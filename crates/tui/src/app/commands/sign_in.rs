@@ -67,7 +67,8 @@ pub(crate) fn handle_choice(app: &mut App, id: &str) {
         Some(("local", provider)) => return provider_models(app, provider),
         _ => {
             app.dialogs.close();
-            // The tour starts by itself.
+            // The tour starts by itself, and does not answer other prompts.
+            app.session.set_waiting_prompt(None);
             app.prompt_queue.enqueue(TOUR.to_owned());
             return app.effect(Effect::Reopen(
                 Box::new(|options| {
@@ -118,7 +119,10 @@ pub(crate) fn provider_key_added(
                 None => app.info("API key verified and saved."),
                 Some(reason) => app.warn(format!("API key saved but not verified: {reason}")),
             }
+            // The user entered the key for this.
+            app.dialogs.set_by_key(true);
             provider_models(app, provider);
+            app.dialogs.set_by_key(false);
         }
         Err(reason) => match app.dialogs.field_mut() {
             Some(field) => {
@@ -175,15 +179,7 @@ pub(crate) fn provider_model_chosen(app: &mut App, name: &str) {
         return;
     }
     app.dialogs.close();
-    if !app.session.is_keyless() {
-        return choices::use_model(app, name, true);
-    }
-    let name = name.to_owned();
-    app.save_setting("model.name", Some(serde_json::Value::String(name.clone())));
-    app.effect(Effect::Reopen(
-        Box::new(move |options| options.model = Some(name)),
-        SessionChoice::New,
-    ));
+    choices::use_model(app, name, true);
 }
 
 /// Lists all available models; those of other providers are added when they answer.
