@@ -30,12 +30,23 @@ pub enum CallIdFormat {
 }
 
 impl CallIdFormat {
-    fn accepts(self, id: &str) -> bool {
+    /// Whether services accept an id.
+    fn is_valid(self, id: &str) -> bool {
         match self {
             Self::Max64 => (1..=64).contains(&id.len()),
             Self::Max40 => (1..=40).contains(&id.len()),
             Self::Alphanumeric9 => id.len() == 9 && id.bytes().all(|b| b.is_ascii_alphanumeric()),
         }
+    }
+
+    /// Whether an id has the form of those that this program generates, one of which may belong to
+    /// another call.
+    fn is_generated(self, id: &str) -> bool {
+        let digits = match self {
+            Self::Alphanumeric9 => id,
+            _ => id.strip_prefix("call_").filter(|digits| digits.len() == 12).unwrap_or_default(),
+        };
+        !digits.is_empty() && digits.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
     }
 
     /// The id of a call without a valid one. It depends on the position only, so that later
@@ -250,7 +261,9 @@ impl Dialogue {
                     let wire_id = call.id.map(str::to_owned);
                     // Some servers begin again with every response, and services refuse ids that
                     // differ from their own.
-                    let id = wire_id.clone().filter(|id| self.id_format.accepts(id));
+                    let id = wire_id.clone().filter(|id| {
+                        self.id_format.is_valid(id) && !self.id_format.is_generated(id)
+                    });
                     let id = id.filter(|id| self.ids.insert(id.clone()));
                     let id = id.unwrap_or_else(|| self.id_format.id_at(index, pending.len()));
                     let (name, arguments) = (call.name.to_owned(), arguments(&part, &call));
@@ -458,6 +471,27 @@ mod tests {
     }
 
     #[test]
+    fn ids_of_a_server_that_look_generated_do_not_collide() {
+        use CallIdFormat::{Alphanumeric9, Max40};
+        for (format, given) in [(Max40, "call_000000000000"), (Alphanumeric9, "000000000")] {
+            let long = "i".repeat(80);
+            let call = format!(
+                r#"{{"role":"model","parts":[{{"functionCall":{{"id":"{long}","name":"a","args":{{}}}}}},
+                    {{"functionCall":{{"id":"{given}","name":"b","args":{{}}}}}}]}}"#
+            );
+            let answer = format!(
+                r#"{{"role":"user","parts":[{{"functionResponse":{{"id":"{given}","name":"b","response":{{"output":"b"}}}}}},
+                    {{"functionResponse":{{"id":"{long}","name":"a","response":{{"output":"a"}}}}}}]}}"#
+            );
+            let contents = [sealed(&call), sealed(&answer)];
+            let whole = Dialogue::with_ids(&contents, "p:m", OpaqueFormat::Chat, format);
+            let results = results(whole.turns.last().expect("a turn"));
+            assert_ne!(results[0].0, results[1].0, "{format:?}");
+            assert_eq!((results[0].1, results[1].1), ("a", "b"), "{format:?}");
+        }
+    }
+
+    #[test]
     fn ids_that_services_refuse_are_replaced() {
         use CallIdFormat::{Alphanumeric9, Max40, Max64};
         let (long, nine) = ("i".repeat(64), "aB3dE5g7I");
@@ -481,7 +515,7 @@ mod tests {
             let whole = Dialogue::with_ids(&contents, "p:m", OpaqueFormat::Chat, format);
             let results = results(whole.turns.last().expect("a turn"));
             assert_eq!(results[0], (sent, "o"), "{format:?}");
-            assert!(format.accepts(results[1].0) && results[1].0 != sent, "{format:?}");
+            assert!(format.is_valid(results[1].0) && results[1].0 != sent, "{format:?}");
         }
     }
 
