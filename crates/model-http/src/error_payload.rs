@@ -7,6 +7,8 @@ use parallax_protocol::excerpt::{one_line, truncate};
 
 /// Maximum depth of JSON nested in `message`.
 const MAX_DEPTH: usize = 10;
+/// Maximum bytes of what is added to a message, and of the message of an error that was cut off.
+const MAX_NOTE: usize = 2000;
 
 /// An error of the service.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -40,7 +42,8 @@ impl ErrorPayload {
         if let Some(payload) = parse_lenient(text).as_ref().and_then(Self::from_value) {
             return payload;
         }
-        Self { message: plain(text), ..Self::default() }
+        let cut = text.starts_with(['{', '[']).then(|| message_of_cut_json(text)).flatten();
+        Self { message: cut.unwrap_or_else(|| plain(text)), ..Self::default() }
     }
 
     /// Parses `{"error": …}`, optionally wrapped in an array; `None` when there is no error in the
@@ -84,6 +87,9 @@ impl ErrorPayload {
             }
         }
         found.message = one_line(&found.message);
+        if let Some(notes) = notes(value) {
+            found.message.push_str(&notes);
+        }
         any.then_some(found)
     }
 
@@ -143,8 +149,14 @@ fn repair_type(detail: &Object) -> Object {
 /// The error of the provider behind OpenRouter, as `{"error": …}`: `metadata.raw` contains it as
 /// text, as JSON in a string, or as an object, beside the message "Provider returned error".
 fn upstream_error(error: &Object) -> Option<Value> {
-    let raw = match error.get("metadata")?.get("raw")? {
-        Value::String(text) if text.trim().is_empty() => return None,
+    let metadata = error.get("metadata")?;
+    let is_empty = |raw: &Value| {
+        raw.is_null() || raw.as_str().is_some_and(|text| plain(text.trim()).is_empty())
+    };
+    let raw = metadata.get("raw").filter(|raw| !is_empty(raw));
+    // Of the attempts with several providers, the last one counts.
+    let previous = || metadata.get("previous_errors")?.as_array()?.last();
+    let raw = match raw.or_else(previous)? {
         Value::String(text) => {
             parse_lenient(text.trim()).unwrap_or_else(|| Value::String(plain(text.trim())))
         }
@@ -161,6 +173,73 @@ fn upstream_error(error: &Object) -> Option<Value> {
         Some(_) => json!({"error": raw.to_string()}),
         None => json!({"error": raw.as_str().map_or_else(|| raw.to_string(), str::to_owned)}),
     })
+}
+
+/// What OpenRouter adds to a message: why an input was flagged, and what helps.
+fn notes(value: &Value) -> Option<String> {
+    let metadata = value.get("error")?.get("metadata")?;
+    let reasons = metadata.get("reasons").and_then(Value::as_array).into_iter().flatten();
+    let reasons: Vec<&str> = reasons.filter_map(Value::as_str).collect();
+    let mut notes = String::new();
+    if !reasons.is_empty() {
+        notes = format!(" ({})", one_line(truncate(&reasons.join(", "), MAX_NOTE)));
+    }
+    if let Some(hint) = metadata.get("remedy_hint").and_then(Value::as_str) {
+        notes.push_str("; ");
+        notes.push_str(&one_line(truncate(hint, MAX_NOTE)));
+    }
+    Some(notes)
+}
+
+/// The message of JSON that was cut off.
+fn message_of_cut_json(text: &str) -> Option<String> {
+    let rest = text.split_once("\"message\"")?.1.trim_start().strip_prefix(':')?;
+    let rest = rest.trim_start().strip_prefix('"')?;
+    let mut message = String::new();
+    let mut letters = rest.chars();
+    while let Some(letter) = letters.next() {
+        match letter {
+            '"' => break,
+            '\\' => match letters.next()? {
+                'n' | 'r' | 't' => message.push(' '),
+                letter => message.push(letter),
+            },
+            letter => message.push(letter),
+        }
+        if message.len() > MAX_NOTE {
+            break;
+        }
+    }
+    Some(one_line(&message)).filter(|message| !message.is_empty())
+}
+
+/// Replaces halves of surrogate pairs, which no parser accepts.
+fn replace_lone_surrogates(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    let half = |text: &str| {
+        let digits = text.strip_prefix("\\u")?.get(..4)?;
+        u16::from_str_radix(digits, 16).ok().filter(|unit| (0xd800..0xe000).contains(unit))
+    };
+    while let Some(start) = rest.find('\\') {
+        let (before, escape) = rest.split_at(start);
+        out.push_str(before);
+        let second = escape.get(6..).and_then(half);
+        let length = match (half(escape), second) {
+            (Some(..0xdc00), Some(0xdc00..)) => 12,
+            (Some(_), _) => {
+                out.push_str("\\ufffd");
+                rest = escape.get(6..).unwrap_or_default();
+                continue;
+            }
+            // An escape is a backslash and at least one character.
+            (None, _) => 1 + escape.chars().nth(1).map_or(0, char::len_utf8),
+        };
+        out.push_str(escape.get(..length).unwrap_or_default());
+        rest = escape.get(length..).unwrap_or_default();
+    }
+    out.push_str(rest);
+    out
 }
 
 /// JSON that a message consists of or ends with.
@@ -184,7 +263,10 @@ fn parse_lenient(text: &str) -> Option<Value> {
     if !text.starts_with(['{', '[']) {
         return None;
     }
-    serde_json::from_str(text).ok().or_else(|| serde_json::from_str(&collapse_commas(text)).ok())
+    let parse = |text: &str| serde_json::from_str(text).ok();
+    parse(text)
+        .or_else(|| parse(&collapse_commas(text)))
+        .or_else(|| parse(&replace_lone_surrogates(text)))
 }
 
 /// Removes a comma that follows another with only whitespace between, outside of strings.
@@ -296,6 +378,31 @@ mod tests {
             ));
             assert_eq!((payload.message.as_str(), payload.code), (message, Some(400)), "{raw}");
             assert_eq!(payload.status.as_deref(), code, "{raw}");
+        }
+    }
+
+    #[test]
+    fn unusual_errors_have_their_message() {
+        for (text, message) in [
+            (r#"{"error":{"message":"half \ud800 pair \ud83d\ude00"}}"#, "half \u{fffd} pair 😀"),
+            (
+                r#"{"error":{"message":"cut \"off\" here","code":400,"metadata":{"raw":"aaa"#,
+                "cut \"off\" here",
+            ),
+            (
+                r#"{"error":{"message":"Provider returned error","metadata":{"raw":"","previous_errors":[{"code":400,"message":"prompt is too long"}]}}}"#,
+                "prompt is too long",
+            ),
+            (
+                r#"{"error":{"message":"Input was flagged","code":403,"metadata":{"reasons":["violence","hate"]}}}"#,
+                "Input was flagged (violence, hate)",
+            ),
+            (
+                r#"{"error":{"message":"no","metadata":{"remedy_hint":"add credits"}}}"#,
+                "no; add credits",
+            ),
+        ] {
+            assert_eq!(body(text).message, message, "{text}");
         }
     }
 
