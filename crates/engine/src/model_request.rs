@@ -22,7 +22,9 @@ use crate::model_client::ModelClient;
 use crate::tool_call::ToolCall;
 
 pub(crate) use self::attempt::Attempt;
-pub(crate) use self::rejected_content::{RejectedContent, exclude_named_tool, is_rejection};
+pub(crate) use self::rejected_content::{
+    RejectedContent, exclude_named_tool, is_refused_token, is_rejection,
+};
 pub(crate) use self::request::{AttemptKind, RequestBuilder};
 pub(crate) use self::response_validation::{ATTEMPTS, InvalidResponse};
 pub(crate) use self::retry_action::{RetryAction, blocked_failure, classify, context_full};

@@ -186,6 +186,7 @@ impl HttpCall {
             wire: &*self.wire,
             transport: &self.transport,
             model: &self.request.model,
+            is_continuation: self.continuation.token().is_some(),
         }
     }
 

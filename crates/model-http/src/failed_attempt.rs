@@ -51,6 +51,8 @@ pub(crate) struct FailureClassifier<'a> {
     pub transport: &'a Transport,
     /// The model of the request.
     pub model: &'a str,
+    /// Whether the request continues an answer of the model, which exists therefore.
+    pub is_continuation: bool,
 }
 
 impl FailureClassifier<'_> {
@@ -58,7 +60,10 @@ impl FailureClassifier<'_> {
     pub fn evaluate(&self, mut response: ErrorResponse) -> FailedAttempt {
         response.payload.message =
             self.transport.redact(std::mem::take(&mut response.payload.message));
-        let class = self.wire.classify(&response);
+        let class = match self.wire.classify(&response) {
+            ErrorClass::NotFound if self.is_continuation => ErrorClass::Bad,
+            class => class,
+        };
         let retry = match &class {
             ErrorClass::Retry { delay, is_guess, class } => Some(RetryPlan {
                 delay: *delay,

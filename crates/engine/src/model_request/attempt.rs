@@ -23,6 +23,10 @@ pub(crate) struct Attempt {
     pub(super) unjournaled: Option<UnjournaledParts>,
     /// Whether pieces are in the journal.
     pub(super) is_journaled: bool,
+    /// How many requests of the answer ended with a token.
+    pub(super) hops: u32,
+    /// How many tokens the service accepted.
+    pub(crate) accepted_tokens: u32,
     /// What is in the journal: another request can continue it.
     resumable: Option<UnfinishedAnswer>,
     /// When the current request was sent.
@@ -50,6 +54,8 @@ impl Attempt {
             shown_before: 0,
             unjournaled: None,
             is_journaled: false,
+            hops: 0,
+            accepted_tokens: 0,
             resumable: None,
             sent_at,
             request_bytes,

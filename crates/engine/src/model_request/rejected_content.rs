@@ -47,6 +47,17 @@ pub(crate) fn is_rejection(error: &ModelError) -> bool {
     matches!(error, ModelError::BadRequest { status: 400 | 413 | 415 | 422, .. })
 }
 
+/// Whether the service refuses the token of an answer that it does not know, or not anymore. The
+/// model has just answered, so it is not unknown.
+pub(crate) fn is_refused_token(error: &ModelError) -> bool {
+    let is_gone = matches!(
+        error,
+        ModelError::BadRequest { status: 404 | 409 | 410, .. }
+            | ModelError::Unavailable { status: Some(409), .. }
+    );
+    is_gone || is_rejection(error)
+}
+
 impl RejectedContent {
     /// Removes the next suspect contents. Returns whether there were any; if not, everything is as
     /// before the first removal.

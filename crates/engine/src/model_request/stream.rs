@@ -61,6 +61,7 @@ impl ResponseReceiver<'_> {
         cancel: &CancellationToken,
     ) -> StreamEnd {
         let model = request.model.clone();
+        let is_continued = request.continuation.is_some();
         attempt.observed = self.bus.observe_request(&request, attempt.sent_at.elapsed());
         let mut stream = match played.hook_response {
             Some(events) => events,
@@ -113,6 +114,9 @@ impl ResponseReceiver<'_> {
                     self.bus.send(EventBody::Retry(retry));
                 }
                 Some(Ok(StreamEvent::NextHop)) => {
+                    // The request that ended here began with a token, unless it was the first.
+                    attempt.accepted_tokens += u32::from(attempt.hops > 0 || is_continued);
+                    attempt.hops += 1;
                     if self.is_out_of_budget(&model, attempt).await {
                         return StreamEnd::OutOfBudget;
                     }

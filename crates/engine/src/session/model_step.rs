@@ -18,7 +18,7 @@ use crate::model_request::{ATTEMPTS, InvalidResponse};
 use crate::model_request::{
     Attempt, AttemptKind, ModelReply, RejectedContent, RequestBuilder, ResponseReceiver,
     RetryAction, StreamEnd, StreamSource, blocked_failure, classify, context_full,
-    exclude_named_tool, is_rejection, single_chunk,
+    exclude_named_tool, is_refused_token, is_rejection, single_chunk,
 };
 use crate::routing::{FallbackResult, cause};
 
@@ -55,6 +55,8 @@ struct FailedAttempt {
     fallback_cause: Option<FallbackCause>,
     /// Whether the service may accept the request without some of its contents.
     rejects: bool,
+    /// Whether the service refuses to continue its answer.
+    refuses_token: bool,
 }
 
 impl Session {
@@ -112,7 +114,7 @@ impl Session {
                 Ok(reply) => return Ok(reply),
                 Err(failed) => failed,
             };
-            if failed.rejects
+            if failed.refuses_token
                 && let Some(unfinished) = state.unfinished_answer.take()
             {
                 // The token has expired, or the request differs from the original one.
@@ -185,6 +187,10 @@ impl Session {
             _ => None,
         };
         let rejects = matches!(&ended, StreamEnd::Failed(error) if is_rejection(error));
+        let refuses_token = matches!(&ended, StreamEnd::Failed(error) if is_refused_token(error));
+        if attempt.accepted_tokens > 0 {
+            state.refused_continuations = 0;
+        }
         let mut max_attempts = ATTEMPTS;
         let action = match ended {
             StreamEnd::Cancelled => {
@@ -245,13 +251,14 @@ impl Session {
                         max_attempts,
                         fallback_cause,
                         rejects,
+                        refuses_token,
                     }));
                 }
                 action
             }
         };
         self.retract(state, attempt);
-        Ok(Err(FailedAttempt { action, max_attempts, fallback_cause, rejects }))
+        Ok(Err(FailedAttempt { action, max_attempts, fallback_cause, rejects, refuses_token }))
     }
 
     /// Handles an answer whose next request would exceed a budget. If the user raises the limit, or
@@ -279,6 +286,7 @@ impl Session {
             max_attempts: ATTEMPTS,
             fallback_cause: None,
             rejects: false,
+            refuses_token: false,
         })
     }
 
@@ -307,6 +315,7 @@ impl Session {
             max_attempts: ATTEMPTS,
             fallback_cause: None,
             rejects: false,
+            refuses_token: false,
         })
     }
 
@@ -378,7 +387,7 @@ impl Session {
         failed: FailedAttempt,
         cancel: &CancellationToken,
     ) -> Result<(), EndReason> {
-        let FailedAttempt { action, max_attempts, fallback_cause, rejects } = failed;
+        let FailedAttempt { action, max_attempts, fallback_cause, rejects, .. } = failed;
         match action {
             RetryAction::Fail(failure) if rejects => {
                 if !exclude_named_tool(&failure, &mut self.registry, self.inbox.notices())

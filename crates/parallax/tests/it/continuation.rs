@@ -209,6 +209,44 @@ fn refused_token_keeps_the_text_and_asks_for_the_rest() {
 }
 
 #[test]
+fn unknown_token_is_not_an_unknown_model() {
+    for status in [404, 409, 410] {
+        let world = create_world(&json!([
+            {"chunks": [chunk("one ", Some("T1"), Some("CONTINUATION"))]},
+            {"status": status, "error": {"code": status, "message": "Continuation not found.",
+                "status": "NOT_FOUND"}},
+            {"text": "two"}
+        ]));
+        let output = world.run(&["-m", "gemini-4-argon", "-p", "go"]);
+        let answer = output.stdout();
+        assert_eq!((output.code(), answer.trim()), (0, "one two"), "{status}: {}", output.err());
+        assert_eq!(tokens(&world), [Value::Null, json!("T1"), Value::Null], "{status}");
+        assert!(!output.err().contains("unknown model"), "{status}: {}", output.err());
+    }
+}
+
+#[test]
+fn refused_tokens_are_counted_from_the_last_accepted_one() {
+    // Each answer has two accepted requests, then a refused one.
+    let mut replies: Vec<Value> = (0..6)
+        .flat_map(|number| {
+            let text = |half: &str| format!("{half}{number} ");
+            let token = |half: &str| format!("{half}{number}");
+            [
+                json!({"chunks": [chunk(&text("a"), Some(&token("A")), Some("CONTINUATION"))]}),
+                json!({"chunks": [chunk(&text("b"), Some(&token("B")), Some("CONTINUATION"))]}),
+                json!({"status": 400, "error": {"code": 400, "message": "bad token"}}),
+            ]
+        })
+        .collect();
+    replies.push(json!({"text": "end"}));
+    let world = create_world(&json!(replies));
+    let output = world.run(&["-m", "gemini-4-argon", "-p", "go"]);
+    assert_eq!(output.code(), 0, "{}", output.err());
+    assert_eq!(output.stdout().trim(), "a0 b0 a1 b1 a2 b2 a3 b3 a4 b4 a5 b5 end");
+}
+
+#[test]
 fn service_that_refuses_all_tokens_is_asked_a_few_times_only() {
     let replies = (0..20).flat_map(|number| {
         let (text, token) = (format!("text{number} "), format!("T{number}"));
