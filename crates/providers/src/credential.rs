@@ -7,7 +7,7 @@ use parallax_protocol::model::ModelError;
 use parallax_protocol::secret::{Secret, SecretRecipient};
 
 use crate::key_validation::require_valid_key;
-use crate::provider_credentials::ProviderCredential;
+use crate::provider_credentials::{KeySource, ProviderCredential};
 use crate::{ProviderManager, failure};
 
 pub use parallax_config::KeyKind;
@@ -185,29 +185,41 @@ impl ProviderManager {
                 return with_source(with_kept, CredentialSource::Stored);
             }
         }
-        if output == Err(AuthError::NotConfigured)
-            && let Some(reason) = self.other_keys_reason()
-        {
+        let is_missing =
+            matches!(output, Err(AuthError::NotConfigured | AuthError::Missing { .. }));
+        if is_missing && let Some((others, advice)) = self.other_providers() {
+            let reason = match &output {
+                // The user selected a method of Google, so its message comes first.
+                Err(error @ AuthError::Missing { .. }) => format!("{error}. {others}: {advice}"),
+                _ => format!(
+                    "{NO_GEMINI_KEY}, but {others}: {advice}; for Gemini models, run \
+                     `parallax auth add gemini` or set `GEMINI_API_KEY`"
+                ),
+            };
             return Err(failure(FailureKind::Auth, reason));
         }
         // No stored key fits the selected method.
         with_source(output, CredentialSource::Environment)
     }
 
-    /// Returns the message for a session without a model whose user has keys of other providers.
-    fn other_keys_reason(&self) -> Option<String> {
-        let keys = self.hosted_credentials();
-        let first = keys.first()?.provider.clone();
-        let found: Vec<String> = keys.iter().map(ProviderCredential::description).collect();
-        Some(format!(
-            "{NO_GEMINI_KEY}, but {} found: choose a model with `-m {first}:MODEL` \
-             (`parallax models list {first}` lists them) or `model.name` in the settings; for Gemini \
-             models, run `parallax auth add gemini` or set `GEMINI_API_KEY`",
-            match found.as_slice() {
-                [only] => format!("{only} was"),
-                all => format!("{} were", all.join(", ")),
-            }
-        ))
+    /// Returns what a user without a key of Google has set up instead, and how to use it: keys of
+    /// other providers, entries of the settings, and local servers with an address.
+    fn other_providers(&self) -> Option<(String, String)> {
+        let mut found = self.hosted_credentials();
+        let own = self.providers_of_settings().into_iter();
+        found.extend(own.filter(|it| it.source != KeySource::Missing));
+        found.extend(self.local_servers_with_address());
+        let first = found.first()?.provider.clone();
+        let names: Vec<String> = found.iter().map(ProviderCredential::description).collect();
+        let found = match names.as_slice() {
+            [only] => format!("{only} was found"),
+            all => format!("{} were found", all.join(", ")),
+        };
+        let advice = format!(
+            "choose a model with `-m {first}:MODEL` (`parallax models list {first}` lists them) or \
+             `model.name` in the settings"
+        );
+        Some((found, advice))
     }
 
     /// Returns the kinds of the keys stored by Parallax or, if there are none, of the one that Gemini

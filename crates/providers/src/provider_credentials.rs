@@ -51,6 +51,7 @@ impl ProviderCredential {
         let provider = &self.provider;
         match &self.source {
             KeySource::Variable(name) => format!("`{name}` (`{provider}`)"),
+            KeySource::NotNeeded => format!("the provider `{provider}`"),
             _ => format!("a key of `{provider}`"),
         }
     }
@@ -89,6 +90,16 @@ impl ProviderManager {
             is_hosted && credential.source != KeySource::Missing
         });
         credentials
+    }
+
+    /// Returns the well-known local servers whose address is set. They may not be running.
+    pub(crate) fn local_servers_with_address(&self) -> Vec<ProviderCredential> {
+        let table = self.model_table();
+        let built_in = Providers::built_in(&|_| None);
+        let is_found = |it: &&Provider| {
+            !it.needs_key && built_in.get(&it.name).is_some() && it.is_configured()
+        };
+        table.providers().iter().filter(is_found).map(|it| self.credential_of(it, &[])).collect()
     }
 
     /// Returns the providers of the settings (`providers`), except for those that are built in.

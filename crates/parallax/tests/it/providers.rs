@@ -126,6 +126,22 @@ fn missing_gemini_key_names_the_keys_of_other_providers() {
     );
     let text = run(&[("OPENAI_API_KEY", " ")]);
     assert!(!text.contains("openai"), "{text}");
+    let text = run(&[("OLLAMA_HOST", "127.0.0.1:9")]);
+    assert!(text.contains("the provider `ollama` was found"), "{text}");
+    let entry = json!({"wire": "openai-chat", "baseUrl": "http://gw.invalid/v1",
+        "apiKeyEnv": "GW_KEY"});
+    let settings = json!({"providers": {"gw": entry}});
+    world.home.write_home(".parallax/settings.json", &settings.to_string()).expect("settings");
+    let text = run(&[("GW_KEY", KEY)]);
+    assert!(text.contains("`GW_KEY` (`gw`) was found"), "{text}");
+    assert!(text.contains("`-m gw:MODEL`"), "{text}");
+    assert!(!run(&[]).contains("`gw`"));
+    // A selected method of Google is named first.
+    let settings = json!({"security": {"auth": {"selectedType": "gemini-api-key"}}});
+    world.home.write_home(".parallax/settings.json", &settings.to_string()).expect("settings");
+    let text = run(&[("OPENAI_API_KEY", KEY)]);
+    assert!(text.contains("`gemini-api-key` needs"), "{text}");
+    assert!(text.contains("`-m openai:MODEL`"), "{text}");
 }
 
 pub(crate) fn contains_text(folder: &Path, text: &str) -> bool {

@@ -446,8 +446,9 @@ const PROVIDER_KEY: &str = "no key for the provider";
 const NO_KEY: &str = "No API key found in the environment (GEMINI_API_KEY, or GOOGLE_API_KEY for \
                       Vertex AI).";
 
-/// The reason if there are keys of other providers.
-const OTHER_KEYS: &str = "No Gemini API key found, but a key of another provider: choose it below.";
+/// The reason if other providers are set up.
+const OTHER_KEYS: &str =
+    "No Gemini API key found, but another provider is set up: choose it below.";
 
 /// Returns what the sign-in dialog shows of a message about missing credentials.
 fn short_reason(reason: &str) -> &str {

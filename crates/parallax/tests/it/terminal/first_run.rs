@@ -35,7 +35,7 @@ fn key_of_another_provider_is_offered_without_asking_for_it() {
         .with_variable("OPENAI_API_KEY", "sk-of-the-environment")
         .with_variable("OPENAI_BASE_URL", &base);
     let seat = TerminalDriver::started(world, &start);
-    seat.wait_for_text("a key of another provider: choose it below");
+    seat.wait_for_text("another provider is set up: choose it below");
     seat.wait_for_text("1. Use OpenAI");
     assert!(seat.window().contains("with the key in OPENAI_API_KEY"), "{}", seat.window());
     assert!(!seat.window().contains("Enter an OpenAI API key"), "{}", seat.window());
