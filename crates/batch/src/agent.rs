@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use parallax_exec::Ending;
 use parallax_exec::agent_process::{AgentProcess, AgentProgram, MemoryLimits};
+use parallax_store::SharedBudgetFile;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -14,6 +15,7 @@ use crate::blocking::blocking;
 use crate::error::BatchError;
 use crate::events::{EventReader, EventSummary};
 use crate::log_limit::limit_log;
+use crate::plan::PlannedTask;
 use crate::task_update::TaskUpdate;
 
 /// How often the events of an agent are read.
@@ -94,16 +96,52 @@ impl Reporter {
     }
 }
 
+/// How long an agent may work. The time does not count in which it waits for the budget of the batch.
+#[derive(Debug)]
+pub(crate) struct WorkTime {
+    limit: Option<Duration>,
+    budget: Option<SharedBudgetFile>,
+    task: String,
+    started: Instant,
+    waited: Duration,
+}
+
+impl WorkTime {
+    pub(crate) fn start(task: &PlannedTask, budget: Option<&SharedBudgetFile>) -> Self {
+        Self {
+            limit: task.timeout,
+            budget: budget.cloned(),
+            task: task.id.clone(),
+            started: Instant::now(),
+            waited: Duration::ZERO,
+        }
+    }
+
+    /// Whether the time is over.
+    async fn is_over(&mut self) -> bool {
+        let Some(limit) = self.limit else { return false };
+        if self.started.elapsed().saturating_sub(self.waited) <= limit {
+            return false;
+        }
+        if let Some(budget) = self.budget.clone() {
+            let task = self.task.clone();
+            let read = move || Ok(budget.tasks().ok().and_then(|mut all| all.remove(&task)));
+            let left = blocking(read).await.ok().flatten();
+            self.waited = left.map_or(self.waited, |left| left.waited);
+        }
+        self.started.elapsed().saturating_sub(self.waited) > limit
+    }
+}
+
 /// Follows an agent, and reports what is new.
 pub(crate) async fn follow(
     mut process: AgentProcess,
     mut events: EventReader,
-    timeout: Option<Duration>,
+    mut time: WorkTime,
     (drain, hurry): (&CancellationToken, &CancellationToken),
     reporter: &Reporter,
     log: &Path,
 ) -> Result<(AgentExit, EventReader), BatchError> {
-    let started = Instant::now();
     let mut stopped: Option<(AgentExit, Instant)> = None;
     let code = loop {
         tokio::select! {
@@ -120,13 +158,12 @@ pub(crate) async fn follow(
         if changed {
             reporter.report(&events.summary).await;
         }
-        let is_late = timeout.is_some_and(|timeout| started.elapsed() > timeout);
         match stopped {
             Some((_, end)) if Instant::now() > end => process.kill(),
             // A second signal ends its tool calls, too.
             Some((AgentExit::TimedOut, _)) => process.terminate(),
             Some(_) if hurry.is_cancelled() => process.terminate(),
-            None if is_late => {
+            None if time.is_over().await => {
                 process.terminate();
                 stopped = Some((AgentExit::TimedOut, Instant::now() + END_TIME));
             }

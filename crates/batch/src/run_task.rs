@@ -14,7 +14,7 @@ use parallax_worktrees::{NestedRepositories, SessionProgress, Worktree, is_in_wo
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::agent::{self, AgentExit, Reporter};
+use crate::agent::{self, AgentExit, Reporter, WorkTime};
 use crate::blocking::blocking;
 use crate::directory::{BatchDirectory, BatchLock, TaskDirectory};
 use crate::error::BatchError;
@@ -448,8 +448,8 @@ impl TaskAttempt<'_> {
         };
         let signals = (self.drain, &self.runner.stop_tools);
         let log = self.files.file("log.txt");
-        let (stop, events) =
-            agent::follow(process, events, self.task.timeout, signals, &reporter, &log).await?;
+        let time = WorkTime::start(self.task, budget.as_ref());
+        let (stop, events) = agent::follow(process, events, time, signals, &reporter, &log).await?;
         let is_refused = self.end_budget(attempt, budget.as_ref()).await?;
         let mut outcome = self.evaluate(stop, &events.summary);
         let is_batch_limit = allowance.is_some_and(|limit| own.is_none_or(|own| limit < own));

@@ -269,6 +269,21 @@ fn agent_that_is_killed_in_a_request_uses_up_the_limit_of_its_task() {
     assert_eq!((&result["state"], &result["cost"]), (&json!("failed"), &json!(0.25)));
 }
 
+#[test]
+fn waiting_for_the_budget_does_not_count_as_time_of_the_task() {
+    let ids = ids(3);
+    // The first task is cheap, so that the others start at the same time. Each request reserves
+    // more than half of the rest.
+    let first = json!({"match": {"promptContains": "do t0x."}, "text": "done"});
+    let slow = json!({"match": {"promptContains": "do t"}, "repeat": 0,
+        "chunks": [{"wait_ms": 2_500}, {"text": "done"}, {"finish": "STOP"}]});
+    let world = repository(&json!([first, slow]));
+    let task = json!({"model": "gemini-3-pro-preview", "timeout": "4s"});
+    let plan = plan(&world, &ids, &task);
+    batch_well(&world, &[plan, "--jobs", "3", "--max-cost", "0.9"]);
+    assert_eq!(states(&world, &ids), ["succeeded"; 3]);
+}
+
 /// Whether a worktree of the project has this file.
 fn has_file(world: &World, name: &str) -> bool {
     let projects = std::fs::read_dir(world.home.parallax().join("worktrees"));
