@@ -30,6 +30,12 @@ pub struct BackgroundSession {
     root: PathBuf,
 }
 
+/// Held while a process of a session starts: no other process starts the same session.
+#[derive(Debug)]
+pub struct StartLock {
+    file: File,
+}
+
 pub(crate) fn file_error(file: &Path) -> impl Fn(std::io::Error) -> BackgroundError + use<'_> {
     move |source| BackgroundError::File { file: file.to_owned(), source }
 }
@@ -44,8 +50,9 @@ impl BackgroundDirectory {
     /// name. Blocking.
     ///
     /// # Errors
-    /// Returns an error if the directory cannot be written or the session is already running.
-    pub fn create(&self, id: &str) -> Result<BackgroundSession, BackgroundError> {
+    /// Returns an error if the directory cannot be written, or the session is already running or
+    /// being started. Keep the lock until the session has a record.
+    pub fn create(&self, id: &str) -> Result<(BackgroundSession, StartLock), BackgroundError> {
         self.forget_old();
         let session = BackgroundSession { root: self.root.join(id) };
         DirBuilder::new()
@@ -53,14 +60,18 @@ impl BackgroundDirectory {
             .mode(0o700)
             .create(&session.root)
             .map_err(file_error(&session.root))?;
-        if session.is_alive() {
+        let path = session.file("start.lock");
+        let file = OpenOptions::new().create(true).truncate(false).write(true).open(&path);
+        let start = StartLock { file: file.map_err(file_error(&path))? };
+        let is_first = flock(&start.file, FlockOperation::NonBlockingLockExclusive).is_ok();
+        if !is_first || session.is_alive() {
             return Err(BackgroundError::Rejected(format!("{id} is already running")));
         }
         // Remove the files of an earlier run of the session.
         for name in ["state.json", "events.jsonl", "log.txt", "socket"] {
             let _ = fs::remove_file(session.file(name));
         }
-        Ok(session)
+        Ok((session, start))
     }
 
     fn forget_old(&self) {

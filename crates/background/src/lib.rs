@@ -16,7 +16,7 @@ mod viewer;
 mod viewer_connection;
 
 pub use client::Client;
-pub use directory::{BackgroundDirectory, BackgroundSession};
+pub use directory::{BackgroundDirectory, BackgroundSession, StartLock};
 pub use error::BackgroundError;
 pub use host::{AttachChannels, Host, PromptCounter, SessionStreams};
 pub use live_feed::LiveFeed;

@@ -98,13 +98,18 @@ pub(crate) async fn start(
         true => Some(assemble(&stdin.text, prompt.as_deref())?),
         false => None,
     };
-    let session = all()?.create(&id).map_err(|error| input(error.to_string()))?;
+    let (session, start) = all()?.create(&id).map_err(|error| input(error.to_string()))?;
     if let Some(text) = &text {
         let file = session.file("prompt.md");
         std::fs::write(&file, text)
             .map_err(|error| input(format!("Failed to write `{}`: {error}", file.display())))?;
     }
-    let started = tokio::task::spawn_blocking(move || spawn(&session, &arguments)).await;
+    let started = tokio::task::spawn_blocking(move || {
+        // From its record on, the session itself is locked.
+        let _start = start;
+        spawn(&session, &arguments)
+    })
+    .await;
     started.map_err(|error| input(error.to_string()))??;
     let line = match format {
         Some(OutputFormat::Json | OutputFormat::StreamJson) => {

@@ -63,6 +63,35 @@ fn request_is_answered_from_another_process() {
 }
 
 #[test]
+fn session_that_is_resumed_twice_at_once_gets_one_of_the_prompts() {
+    let reply = json!([{"match": {"promptContains": "go"}, "repeat": 0, "text": "done"}]);
+    let world = World::new(&reply.to_string());
+    let id = start(&world, &["-p", "go"]);
+    until_state(&world, &id, "done");
+    for round in 1..=3 {
+        let prompts = [format!("go one {round}"), format!("go two {round}")];
+        let runs = prompts.each_ref().map(|prompt| {
+            let mut command = world.command(&["--bg", "--resume", &id, "-p", prompt]);
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+            command.spawn().expect("a process")
+        });
+        let outputs = runs.map(|run| run.wait_with_output().expect("an output"));
+        wait_until("the end", || session_json(&world, &id)["state"] == json!("done"));
+        let sent = world.server.requests();
+        for (prompt, output) in prompts.iter().zip(&outputs) {
+            let is_sent = sent.iter().any(|request| request.json().to_string().contains(prompt));
+            assert_eq!(is_sent, output.status.success(), "{prompt}: {output:?}");
+            if !is_sent {
+                let reason = String::from_utf8_lossy(&output.stderr);
+                assert_eq!(output.status.code(), Some(42), "{reason}");
+                assert!(reason.contains("is already running"), "{reason}");
+            }
+        }
+        assert!(outputs.iter().any(|output| output.status.success()), "{outputs:?}");
+    }
+}
+
+#[test]
 fn session_in_a_long_home_directory_is_reached() {
     let world = World::new(CALL);
     let home = world.home.root().join("h".repeat(120));
