@@ -187,6 +187,8 @@ impl TaskRunner {
         running.end_detached_processes().await?;
         match attempt {
             Ok(result) => Ok(result),
+            // A program may have been stopped with the batch.
+            Err(_) if drain.is_cancelled() => running.cancel(&started).await,
             Err(error) => running.fail(&started, error.to_string()).await,
         }
     }

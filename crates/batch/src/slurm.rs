@@ -258,7 +258,7 @@ fn is_listed(job: &str) -> bool {
 /// Runs a program of Slurm; what it prints.
 fn slurm_program(program: &str, arguments: &[&str]) -> Result<String, BatchError> {
     let environment: Vec<_> = std::env::vars_os().collect();
-    let done = parallax_exec::program::capture(
+    let done = parallax_exec::program::detached_capture(
         program,
         arguments,
         Path::new("/"),

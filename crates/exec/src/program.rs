@@ -3,8 +3,9 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use parallax_sandbox::Plan;
@@ -26,8 +27,35 @@ pub fn output<A: AsRef<OsStr>>(
     time: Duration,
 ) -> Option<Vec<u8>> {
     #[expect(clippy::disallowed_methods, reason = "this is where programs are started")]
-    let mut child = std::process::Command::new(program)
-        .args(arguments)
+    let mut command = std::process::Command::new(program);
+    command.args(arguments);
+    read_output(command, directory, variables, limit, time)
+}
+
+/// Like [`output`], for a program that never asks the user. Ctrl+C in the terminal does not reach
+/// it: this process decides when it stops.
+pub fn detached_output<A: AsRef<OsStr>>(
+    program: &str,
+    arguments: impl IntoIterator<Item = A>,
+    directory: &Path,
+    variables: &[(&str, &str)],
+    limit: u64,
+    time: Duration,
+) -> Option<Vec<u8>> {
+    #[expect(clippy::disallowed_methods, reason = "this is where programs are started")]
+    let mut command = std::process::Command::new(program);
+    command.args(arguments).process_group(0);
+    read_output(command, directory, variables, limit, time)
+}
+
+fn read_output(
+    mut command: Command,
+    directory: &Path,
+    variables: &[(&str, &str)],
+    limit: u64,
+    time: Duration,
+) -> Option<Vec<u8>> {
+    let mut child = command
         .current_dir(directory)
         .envs(variables.iter().copied())
         .stdin(Stdio::null())
@@ -88,8 +116,38 @@ pub fn capture<A: AsRef<OsStr>>(
     time: Duration,
 ) -> std::io::Result<ProgramOutput> {
     #[expect(clippy::disallowed_methods, reason = "this is where programs are started")]
-    let mut child = std::process::Command::new(program)
-        .args(arguments)
+    let mut command = std::process::Command::new(program);
+    command.args(arguments);
+    capture_command(command, directory, environment, limit, time)
+}
+
+/// Like [`capture`], for a program that never asks the user. Ctrl+C in the terminal does not reach
+/// it: this process decides when it stops.
+///
+/// # Errors
+/// Returns an error if the program cannot be started, prints more, or takes longer.
+pub fn detached_capture<A: AsRef<OsStr>>(
+    program: &str,
+    arguments: impl IntoIterator<Item = A>,
+    directory: &Path,
+    environment: &[(OsString, OsString)],
+    limit: u64,
+    time: Duration,
+) -> std::io::Result<ProgramOutput> {
+    #[expect(clippy::disallowed_methods, reason = "this is where programs are started")]
+    let mut command = std::process::Command::new(program);
+    command.args(arguments).process_group(0);
+    capture_command(command, directory, environment, limit, time)
+}
+
+fn capture_command(
+    mut command: Command,
+    directory: &Path,
+    environment: &[(OsString, OsString)],
+    limit: u64,
+    time: Duration,
+) -> std::io::Result<ProgramOutput> {
+    let mut child = command
         .current_dir(directory)
         .env_clear()
         .envs(environment.iter().map(|(name, value)| (name, value)))
@@ -200,5 +258,24 @@ mod tests {
         assert_eq!(run("exec sleep 5"), None);
         assert_eq!(run("exec yes"), None);
         assert!(output("no-such-program", ["x"], Path::new("/"), &[], 1, POLL).is_none());
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn detached_program_leads_its_own_process_group() {
+        // The fifth field of the process is its group.
+        let (words, root) = (["-c", "read -r stat < /proc/$$/stat; echo $stat"], Path::new("/"));
+        let time = Duration::from_secs(5);
+        let is_leader = |bytes: &[u8]| {
+            let text = String::from_utf8_lossy(bytes).into_owned();
+            let fields: Vec<&str> = text.split(' ').collect();
+            fields[0] == fields[4]
+        };
+        assert!(!is_leader(&output("sh", words, root, &[], 999, time).expect("an output")));
+        assert!(is_leader(&detached_output("sh", words, root, &[], 999, time).expect("an output")));
+        let run = detached_capture("sh", words, root, &[], 999, time).expect("an output");
+        assert!(is_leader(&run.stdout));
+        let run = capture("sh", words, root, &[], 999, time).expect("an output");
+        assert!(!is_leader(&run.stdout));
     }
 }

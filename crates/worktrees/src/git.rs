@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use parallax_exec::program::{capture, detached_capture};
 use parallax_protocol::event::Failure;
 
 use crate::failure;
@@ -42,14 +43,12 @@ impl Git {
     /// Runs git and returns its output.
     pub(crate) fn bytes<A: AsRef<OsStr>>(&self, arguments: &[A]) -> Result<Vec<u8>, Failure> {
         let words = arguments.iter().map(AsRef::as_ref);
-        let done = parallax_exec::program::capture(
-            "git",
-            words,
-            &self.directory,
-            &self.environment,
-            LIMIT,
-            TIME,
-        );
+        let (directory, environment) = (&self.directory, &self.environment);
+        // ssh may ask for a passphrase in the terminal.
+        let done = match arguments.first().and_then(|word| word.as_ref().to_str()) {
+            Some("clone" | "fetch") => capture("git", words, directory, environment, LIMIT, TIME),
+            _ => detached_capture("git", words, directory, environment, LIMIT, TIME),
+        };
         let done = done.map_err(|error| failure(format!("Failed to run git: {error}")))?;
         if done.succeeded {
             return Ok(done.stdout);

@@ -115,6 +115,20 @@ impl TaskAttempt<'_> {
         self.record(result, outcome).await
     }
 
+    /// A task that could not be run because the batch is stopped. What it left stays for the run
+    /// that resumes it.
+    pub(super) async fn cancel(&self, started: &str) -> Result<TaskResult, BatchError> {
+        let mut result = match self.files.attempt() {
+            Some(attempt) => self.result(&attempt, &self.read_events()),
+            None => TaskResult::unfinished_result(self.task),
+        };
+        if result.started.is_empty() {
+            (result.started, result.attempts) = (started.to_owned(), 1);
+        }
+        let reason = "The batch was stopped";
+        self.record(result, TaskOutcome::new(TaskState::Cancelled, None, reason)).await
+    }
+
     /// The worktree of an attempt whose agent left work in it.
     async fn workspace_with_work(&self, attempt: &Attempt) -> Option<TaskWorkspace> {
         if attempt.stage == AttemptStage::Setup {

@@ -7,7 +7,7 @@ use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 use testkit::measure::{Finished, run};
 
-use crate::support::{World, wait_until};
+use crate::support::{World, finish, wait_until};
 use crate::worktrees::{git, repository};
 
 /// Longer than any batch here takes on a busy machine.
@@ -282,6 +282,31 @@ fn waiting_for_the_budget_does_not_count_as_time_of_the_task() {
     let plan = plan(&world, &ids, &task);
     batch_well(&world, &[plan, "--jobs", "3", "--max-cost", "0.9"]);
     assert_eq!(states(&world, &ids), ["succeeded"; 3]);
+}
+
+#[test]
+fn interrupt_of_the_terminal_does_not_end_git_under_a_task() {
+    use std::os::unix::process::CommandExt as _;
+    let ids = ids(1);
+    let world = repository(&Value::Array(shell(&ids, "echo ID > ID.txt")));
+    let plan = plan(&world, &ids, &json!({}));
+    let script = "#!/bin/sh\ncase \"$*\" in *worktree\\ add*) touch \"$HOME/adds\"; sleep 1;; esac\n\
+        PATH=${PATH#*:} exec git \"$@\"\n";
+    world.home.write_home("bin/git", script).expect("git");
+    let programs = world.home.home().join("bin");
+    finish(world.shell(&format!("chmod +x {}/git", programs.display()), &[]));
+    let mut command = world.command(&["batch", plan]);
+    let path = std::env::var("PATH").expect("a path");
+    command.env("PATH", format!("{}:{path}", programs.display())).process_group(0);
+    let mut running = command.spawn().expect("a process");
+    wait_until("git", || world.home.home().join("adds").exists());
+    let group = rustix::process::Pid::from_raw(running.id().cast_signed()).expect("a process");
+    rustix::process::kill_process_group(group, Signal::INT).expect("a signal");
+    assert_eq!(running.wait().expect("an end").code(), Some(130));
+    let first = result(&world, "t0x");
+    assert_eq!(first["state"], json!("cancelled"), "{first}");
+    batch_well(&world, &[plan]);
+    assert_eq!(states(&world, &ids), ["succeeded"]);
 }
 
 /// Whether a worktree of the project has this file.

@@ -367,7 +367,7 @@ fn values(arguments: &[&str], directory: &Path) -> Vec<String> {
 fn git_config(arguments: &[&str], directory: &Path) -> Option<Vec<u8>> {
     let arguments = ["config", "--null"].into_iter().chain(arguments.iter().copied());
     let variables = [("GIT_PAGER", "cat"), ("GIT_CONFIG_COUNT", "0")];
-    parallax_exec::program::output("git", arguments, directory, &variables, SIZE, TIME)
+    parallax_exec::program::detached_output("git", arguments, directory, &variables, SIZE, TIME)
 }
 
 /// Returns the aliases of the effective configuration in a directory.
