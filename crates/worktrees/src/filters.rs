@@ -12,8 +12,11 @@ use parallax_protocol::excerpt::one_line;
 use parallax_tools::run_shell_command::overridden_filters;
 
 use crate::contents::Contents;
+use crate::git::Git;
 use crate::{Worktree, failure};
 
+/// The variable that names the tree with the attributes.
+const ATTRIBUTES: &str = "GIT_ATTR_SOURCE";
 /// Files that a message names.
 const MAX_NAMES: usize = 20;
 /// Paths of one command line.
@@ -45,7 +48,10 @@ impl Contents<'_> {
         }
         let words = ["diff-tree", "-r", "-z", "--no-renames", "--name-only", "--diff-filter=d"];
         let words = [words.as_slice(), &[self.base(), tree]].concat();
-        self.check_paths(&self.git().paths(&words)?, &filters)
+        let paths = self.git().paths(&words)?;
+        // The change itself may assign filters. Git applies them after the merge.
+        let changed = self.git().clone().with_variable(ATTRIBUTES, tree.into());
+        check_paths(&[self.git(), &changed], &paths, &filters)
     }
 
     /// Like `check_filters`, also for files that are not committed.
@@ -57,15 +63,21 @@ impl Contents<'_> {
         }
         self.prepare_index(&self.head())?;
         let changed = ["ls-files", "-z", "--modified", "--others", "--exclude-standard"];
-        self.check_paths(&self.git().paths(&changed)?, &filters)
+        let paths = self.git().paths(&changed)?;
+        let files = self.git().clone().without_variable(ATTRIBUTES);
+        check_paths(&[self.git(), &files], &paths, &filters)
     }
+}
 
-    fn check_paths(&self, paths: &[PathBuf], filters: &[String]) -> Result<(), Failure> {
-        let mut found: BTreeMap<PathBuf, String> = BTreeMap::new();
-        for some in paths.chunks(PATHS_AT_ONCE) {
-            let words = ["check-attr", "-z", "filter", "--"].map(OsString::from);
-            let words = words.into_iter().chain(some.iter().map(|path| path.clone().into()));
-            let output = self.git().bytes(&words.collect::<Vec<_>>())?;
+/// Checks that none of these files has one of these filters, by the attributes of each source.
+fn check_paths(sources: &[&Git], paths: &[PathBuf], filters: &[String]) -> Result<(), Failure> {
+    let mut found: BTreeMap<PathBuf, String> = BTreeMap::new();
+    for some in paths.chunks(PATHS_AT_ONCE) {
+        let words = ["check-attr", "-z", "filter", "--"].map(OsString::from);
+        let words = words.into_iter().chain(some.iter().map(|path| path.clone().into()));
+        let words = words.collect::<Vec<_>>();
+        for git in sources {
+            let output = git.bytes(&words)?;
             let fields: Vec<&[u8]> = output.split(|byte| *byte == 0).collect();
             for entry in fields.chunks_exact(3) {
                 let [path, _, value] = entry else { continue };
@@ -75,20 +87,20 @@ impl Contents<'_> {
                 }
             }
         }
-        if found.is_empty() {
-            return Ok(());
-        }
-        let names: Vec<_> = found.keys().map(|path| path.to_string_lossy()).collect();
-        let mut used: Vec<&str> = found.values().map(String::as_str).collect();
-        used.sort_unstable();
-        used.dedup();
-        Err(failure(format!(
-            "Some changed files use a filter configured by the repository ({}), which Parallax does \
-             not run. A commit of them has the wrong contents; do not merge it: {}",
-            quoted(used.into_iter()),
-            quoted(names.iter().map(AsRef::as_ref))
-        )))
     }
+    if found.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<_> = found.keys().map(|path| path.to_string_lossy()).collect();
+    let mut used: Vec<&str> = found.values().map(String::as_str).collect();
+    used.sort_unstable();
+    used.dedup();
+    Err(failure(format!(
+        "Some changed files use a filter configured by the repository ({}), which Parallax does \
+         not run. A commit of them has the wrong contents; do not merge it: {}",
+        quoted(used.into_iter()),
+        quoted(names.iter().map(AsRef::as_ref))
+    )))
 }
 
 /// Quotes names for one line; many are truncated.

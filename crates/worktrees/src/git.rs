@@ -15,6 +15,7 @@ const TIME: Duration = Duration::from_secs(15 * 60);
 const LIMIT: u64 = 64 * 1024 * 1024;
 
 /// Runs git in a directory without running anything that the repository configures.
+#[derive(Clone)]
 pub(crate) struct Git {
     directory: PathBuf,
     environment: Vec<(OsString, OsString)>,
@@ -31,7 +32,14 @@ impl Git {
 
     /// Adds an environment variable.
     pub(crate) fn with_variable(mut self, name: &str, value: OsString) -> Self {
+        self = self.without_variable(name);
         self.environment.push((name.into(), value));
+        self
+    }
+
+    /// Removes an environment variable.
+    pub(crate) fn without_variable(mut self, name: &str) -> Self {
+        self.environment.retain(|(other, _)| other != name);
         self
     }
 

@@ -309,6 +309,20 @@ fn interrupt_of_the_terminal_does_not_end_git_under_a_task() {
     assert_eq!(states(&world, &ids), ["succeeded"]);
 }
 
+#[test]
+fn file_with_a_filter_that_its_change_assigns_is_not_committed() {
+    let ids = ids(1);
+    let line = "echo '*.sec filter=x' > .gitattributes; echo secret > k.sec";
+    let world = repository(&Value::Array(shell(&ids, line)));
+    git(&world, &["config", "filter.x.clean", "tr a-z n-za-m"]);
+    let plan = plan(&world, &ids, &json!({}));
+    assert_eq!(batch(&world, &[plan]).code(), 1);
+    let result = result(&world, "t0x");
+    let reason = result["reason"].as_str().expect("a reason");
+    assert!(reason.contains("`k.sec`"), "{result}");
+    assert_eq!(result["commit"], Value::Null);
+}
+
 /// Whether a worktree of the project has this file.
 fn has_file(world: &World, name: &str) -> bool {
     let projects = std::fs::read_dir(world.home.parallax().join("worktrees"));

@@ -312,6 +312,26 @@ fn repository_programs_do_not_run_for_a_worktree() {
 }
 
 #[test]
+fn filter_that_the_change_itself_assigns_prevents_the_merge() {
+    for line in [
+        "echo '*.sec filter=x' > .gitattributes; echo secret > k.sec",
+        "echo '*.sec filter=x' > .gitattributes; echo secret > k.sec; git add -A; \
+         git -c user.name=x -c user.email=x@y commit -qm s",
+    ] {
+        let world = repository(&shell(line));
+        git(&world, &["config", "filter.x.clean", "tr a-z n-za-m"]);
+        let done = world.run_well(&["--worktree=filtered", "-p", "go", "-y"]);
+        let output = done.err();
+        let mut lines = output.lines().map(str::trim);
+        assert!(
+            lines.any(|line| line.starts_with("warning:") && line.contains("`k.sec`")),
+            "{output}"
+        );
+        assert!(!output.contains("git merge"), "{output}");
+    }
+}
+
+#[test]
 fn directory_without_git_gets_an_error() {
     let world = World::new(&json!([{"text": "done", "repeat": 0}]).to_string());
     let output = world.run(&["-w", "-p", "hi"]);
