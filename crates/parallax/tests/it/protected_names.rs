@@ -377,7 +377,8 @@ fn git_directory_elsewhere_in_the_workspace_is_protected() {
 
 #[test]
 fn checkout_in_a_package_directory_changes_all_files_or_none() {
-    let lines = ["git checkout other", "touch new && git add -A && git commit -qm next"];
+    let script = "printf 'git checkout other' > new; sh new; git add -A";
+    let lines = ["git checkout other", script, "sh new", "git add -A && git commit -qm next"];
     let world = World::new(&commands(&lines));
     git(&world, ".", &["init", "-q", "-b", "main"]);
     git(&world, ".", &["config", "user.name", "A"]);
@@ -397,6 +398,10 @@ fn checkout_in_a_package_directory_changes_all_files_or_none() {
     assert_eq!(output.code(), 0, "{}", output.err());
     let answers = answers(&world.server);
     assert!(answers[0].contains("permissions beyond the sandbox"), "{}", answers[0]);
+    for answer in &answers[1..3] {
+        assert!(answer.contains("index.lock': Read-only file system"), "{answer}");
+        assert!(answer.contains("in a line with nothing but git"), "{answer}");
+    }
     assert_eq!(world.read("web/page"), "one");
     let listed = crate::worktrees::git(&world, &["show", "--name-only", "--format=%s", "HEAD"]);
     assert_eq!(listed.split_whitespace().collect::<Vec<_>>(), ["next", "web/new"]);

@@ -240,6 +240,11 @@ const PINNED: &str = "\n[The sandbox does not let protected and hidden files, su
                       `.git`, and `.envrc`, be moved: a directory that contains one cannot be \
                       moved or removed. Move what else is in it, or ask the user to do it]";
 
+/// The note for the model about a program that started git in a package directory.
+const OTHER_PROGRAMS: &str = "\n[The repository around this directory is read-only for lines that \
+                              run other programs, because git could change files that cannot be \
+                              written. Run git in a line with nothing but git and file utilities]";
+
 const LINKED_ALTERNATE: &str = "\n[Commands have a private `/tmp`, without the symbolic links \
                                 through which `.git/objects/info/alternates` names objects of \
                                 another repository. Ask the user to write the real path into that \
@@ -347,6 +352,14 @@ pub(super) fn denied_permissions(
         true => String::new(),
         false => tracked::note(&stumbled, directory),
     };
+    let around = |path: &PathBuf| repository_around(path, directory, &ran);
+    if !confinement::starts_only_known_git(line)
+        && let Some(top) = files.write.iter().find_map(around)
+    {
+        files.write.retain(|path| !path.starts_with(&top));
+        files.write.extend(exact(&top, home));
+        words.push_str(OTHER_PROGRAMS);
+    }
     // A directory that cannot be granted, such as one around the home directory, is not named.
     if (unnamed || named && code != 0) && missing.is_empty() && words.is_empty() {
         words.push_str(UNNAMED);
@@ -366,6 +379,15 @@ pub(super) fn denied_permissions(
         words = missed.map(|path| concealed::note(&path)).unwrap_or_default();
     }
     (missing, words)
+}
+
+/// Returns the top directory of the repository whose git directory contains the path, if the
+/// command ran in a directory of it and cannot write all of its files.
+fn repository_around(path: &Path, directory: &Path, ran: &SandboxRun) -> Option<PathBuf> {
+    let git = path.ancestors().find(|above| above.file_name().is_some_and(|it| it == ".git"))?;
+    let top = git.parent()?;
+    let is_around = real(directory).starts_with(top) && ran.denies(top, DeniedAccess::Write);
+    is_around.then(|| top.to_owned())
 }
 
 #[cfg(test)]

@@ -464,7 +464,9 @@ fn repositories(
 }
 
 /// Makes git directories outside of the workspace visible where commands have a private directory,
-/// and writable like an inner `.git` if `writable`.
+/// and writable like an inner `.git` if `writable`. The repository around a package directory is
+/// writable only if all git commands are in the line: what a script changes with git in the files
+/// around the directory cannot be written, and the next commit would undo it.
 fn open_git_directories(
     options: &SandboxOptions,
     subject: &ConfinedCommand<'_>,
@@ -477,7 +479,7 @@ fn open_git_directories(
     for repository in repositories(options, roots, found) {
         let folders = options.git_directories.for_repository(&repository, roots);
         plan.readable.extend(git_directories::to_show(&repository, &folders, roots));
-        if writable {
+        if writable && (starts_only_known_git(subject.line) || !is_around(&repository, roots)) {
             let is_inside = |folder: &PathBuf| roots.iter().any(|root| folder.starts_with(root));
             let written = written_by_git(options, &repository, roots).into_iter();
             plan.writable.extend(written.filter(|folder| !is_inside(folder)));
@@ -485,6 +487,29 @@ fn open_git_directories(
             plan.read_only.extend(own.flat_map(|own| own.read_only.iter().cloned()));
         }
     }
+}
+
+/// Programs that start no others in everyday use.
+const FILE_UTILITIES: [&str; 35] = [
+    ":", "[", "awk", "basename", "cat", "cd", "chmod", "cp", "cut", "date", "diff", "dirname",
+    "echo", "exit", "export", "false", "grep", "head", "ln", "ls", "mkdir", "mv", "printf", "pwd",
+    "rm", "rmdir", "sed", "sleep", "sort", "tail", "test", "touch", "tr", "true", "wc",
+];
+
+/// Whether the line starts git, and nothing else that may start it.
+pub(super) fn starts_only_known_git(line: &ShellLine) -> bool {
+    let names = || line.commands.iter().map(|command| command.name());
+    line.unanalyzable_reason.is_none()
+        && names().any(|name| name == Some("git"))
+        && names()
+            .all(|name| name.is_some_and(|name| name == "git" || FILE_UTILITIES.contains(&name)))
+}
+
+/// Whether the working tree of a repository reaches beyond a workspace root in it.
+fn is_around(repository: &Path, roots: &[PathBuf]) -> bool {
+    let top = repository.parent();
+    top.is_some_and(|top| roots.iter().any(|root| root != top && root.starts_with(top)))
+        && !top.is_some_and(|top| roots.iter().any(|root| top.starts_with(root)))
 }
 
 /// Returns the directories that git may write for a repository of the workspace: the whole

@@ -132,16 +132,25 @@ fn is_revision(word: &str) -> bool {
     !word.is_empty() && !word.starts_with('-')
 }
 
-/// Returns the files that differ between two revisions; empty if one is not a revision.
+/// Returns the files that differ between two revisions; empty if one is not a revision. A commit
+/// without a parent adds all its files.
 fn changed_files(top: &Path, old: &str, new: &str) -> Vec<PathBuf> {
-    // Compares trees only: no filter, driver, or helper of the repository runs.
-    let compare = ["diff-tree", "-r", "-z", "--name-only", "--no-renames", "--end-of-options"];
-    let words = QUIET.iter().copied().chain(compare).chain([old, new, "--"]);
-    let variables = [("GIT_OPTIONAL_LOCKS", "0"), ("GIT_NO_LAZY_FETCH", "1")];
-    let listed = parallax_exec::program::output("git", words, top, &variables, LIST, TIME);
+    let has_no_parent = old.strip_suffix('^') == Some(new);
+    let listed = differing_names(top, &[], &[old, new]).or_else(|| {
+        has_no_parent.then(|| differing_names(top, &["--root", "--no-commit-id"], &[new]))?
+    });
     let listed = listed.unwrap_or_default();
     let names = listed.split(|byte| *byte == 0).filter(|name| !name.is_empty());
     names.map(|name| top.join(OsStr::from_bytes(name))).collect()
+}
+
+/// Compares trees only: no filter, driver, or helper of the repository runs.
+fn differing_names(top: &Path, options: &[&str], revisions: &[&str]) -> Option<Vec<u8>> {
+    let compare = ["diff-tree", "-r", "-z", "--name-only", "--no-renames"];
+    let words = QUIET.iter().copied().chain(compare).chain(options.iter().copied());
+    let words = words.chain(["--end-of-options"]).chain(revisions.iter().copied()).chain(["--"]);
+    let variables = [("GIT_OPTIONAL_LOCKS", "0"), ("GIT_NO_LAZY_FETCH", "1")];
+    parallax_exec::program::output("git", words, top, &variables, LIST, TIME)
 }
 
 /// Returns the first protected file or directory on the path.
@@ -242,6 +251,7 @@ mod tests {
         assert_eq!(outside("git checkout other", home).as_ref(), Some(&root));
         assert_eq!(outside("git stash pop", home), None, "only a file of the package");
         assert_eq!(outside("git checkout -b new", home), None);
+        assert_eq!(outside("git revert --no-edit main", home).as_ref(), Some(&root), "the root");
         assert_eq!(outside("git checkout $BRANCH", home).as_ref(), Some(&root));
         assert_eq!(outside("git commit -m \"$MESSAGE\"", home), None);
         assert_eq!(outside("git checkout other", &root), None, "a whole home directory");
