@@ -95,21 +95,30 @@ impl ProviderModels {
         }
         let provider = self.table.providers().split(name).map(|(provider, _)| provider);
         let is_vertex = name.starts_with(VERTEX_PREFIX);
-        let key = self.provider_key(name);
-        let open = || self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(model) = open().get(key).cloned() {
-            self.refresh_description(name);
+        if let Some(model) = self.opened(name) {
             return Ok(model);
         }
+        let key = self.provider_key(name);
         // Opened without holding the lock, so that a slow key command does not block other
         // providers.
         let model: Arc<dyn Model> = match provider {
             Some(provider) => self.provider(provider)?,
             None => Arc::new(self.gemini(is_vertex)?),
         };
-        let model = open().entry(key.to_owned()).or_insert(model).clone();
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let model = open.entry(key.to_owned()).or_insert(model).clone();
+        drop(open);
         self.refresh_description(name);
         Ok(model)
+    }
+
+    /// Returns the client for a model name if an earlier request opened it.
+    fn opened(&self, name: &str) -> Option<Arc<dyn Model>> {
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let model = open.get(self.provider_key(name)).cloned()?;
+        drop(open);
+        self.refresh_description(name);
+        Some(model)
     }
 
     /// Returns the name of the provider of a model, under which its client is kept.
@@ -300,12 +309,17 @@ impl ProviderModels {
     }
 
     /// Returns the client for a request. It is opened on a blocking thread, because getting the key
-    /// may need a keychain or a command.
+    /// may need a keychain or a command; once open, it costs a request nothing.
     pub(crate) async fn client(
         self,
         name: String,
         cancel: &CancellationToken,
     ) -> Result<Arc<dyn Model>, ModelError> {
+        if invalid_name(&self.table, &name).is_none()
+            && let Some(model) = self.opened(&name)
+        {
+            return Ok(model);
+        }
         let opening = tokio::task::spawn_blocking(move || self.model(&name));
         let opened = tokio::select! {
             opened = opening => opened,
