@@ -126,11 +126,16 @@ impl Conversation {
         self.ids.item(kind)
     }
 
-    /// Appends a prompt of the running turn. `shown` is the text that the user typed.
-    pub(crate) fn push_prompt(&mut self, parts: Vec<Part>, display_text: String) {
+    /// Appends a prompt of the running turn. `display_text` is what the user typed.
+    pub(crate) fn push_prompt(
+        &mut self,
+        parts: Vec<Part>,
+        display_text: String,
+        labeled_text: Option<String>,
+    ) {
         self.prompts.add(self.turn, self.history.len(), &display_text);
         let (display, turn) = (Some(display_text), Some(self.turn));
-        let metadata = ContentMetadata { display, turn, ..ContentMetadata::default() };
+        let metadata = ContentMetadata { display, labeled_text, turn, ..Default::default() };
         self.history.push(&Content::user(parts), metadata);
     }
 
@@ -462,7 +467,7 @@ mod tests {
         conversation.start_turn();
         conversation.add_to_preface("<session_context>one</session_context>");
         let preface = conversation.take_preface();
-        conversation.push_prompt(vec![Part::text("go")], "go".to_owned());
+        conversation.push_prompt(vec![Part::text("go")], "go".to_owned(), None);
         assert_eq!((conversation.prompts().len(), conversation.turn()), (1, 1));
         conversation.remove_prompt(0, preface.clone());
         assert_eq!((conversation.prompts().len(), conversation.history().len()), (0, 0));
@@ -474,7 +479,7 @@ mod tests {
     #[test]
     fn open_calls_are_closed_before_a_prompt() {
         let mut conversation = conversation();
-        conversation.push_prompt(vec![Part::text("go")], "go".to_owned());
+        conversation.push_prompt(vec![Part::text("go")], "go".to_owned(), None);
         let call = r#"{"role":"model","parts":[{"functionCall":{"name":"x","args":{}}}]}"#;
         let content: Content = serde_json::from_str(call).expect("a content");
         conversation.history_mut().push(&content, ContentMetadata::default());

@@ -16,6 +16,7 @@ use crate::view::{self, EntryOrigin, ViewEntry};
 #[derive(Debug, Default)]
 pub(crate) struct ContentMetadata {
     pub(crate) display: Option<String>,
+    pub(crate) labeled_text: Option<String>,
     pub(crate) model: Option<String>,
     pub(crate) usage: Option<parallax_protocol::model::Usage>,
     pub(crate) thoughts: Vec<String>,
@@ -200,6 +201,7 @@ impl History {
             time: now(),
             wire: sealed.clone(),
             display: remarks.display,
+            labeled_text: remarks.labeled_text,
             model: remarks.model,
             opaque,
             usage: remarks.usage,

@@ -136,6 +136,8 @@ pub struct Prompt {
     pub text: String,
     /// The command as typed, if `text` is its expansion. Front ends show it instead.
     pub typed_command: Option<String>,
+    /// The prompt as the input showed it, with labels instead of long pasted texts.
+    pub labeled_text: Option<String>,
     /// Parts after the text (expanded files, images), already read.
     pub attachments: Vec<Part>,
     /// Notices for the user about attachments: missing files, how much was read.

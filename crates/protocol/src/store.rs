@@ -311,6 +311,9 @@ pub struct ContentRecord {
     /// The prompt as typed, if the content contains more (`@` files, context).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display: Option<String>,
+    /// The prompt with labels instead of long pasted texts, if it has any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub labeled_text: Option<String>,
     /// The model that answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,

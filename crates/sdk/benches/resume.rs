@@ -24,6 +24,7 @@ fn content(content: Content, display: Option<&str>) -> Record {
         time: TIME.into(),
         wire: content.seal(),
         display: display.map(str::to_owned),
+        labeled_text: None,
         model: None,
         usage: None,
         thoughts: Vec::new(),

@@ -44,6 +44,7 @@ fn content(content: Content, display: Option<String>) -> Record {
         time: "2026-11-22T02:00:00.000Z".into(),
         wire: content.seal(),
         display,
+        labeled_text: None,
         model: None,
         usage: None,
         thoughts: Vec::new(),

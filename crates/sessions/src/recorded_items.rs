@@ -17,6 +17,8 @@ pub enum RecordedItem {
     User {
         /// The text as typed.
         text: String,
+        /// The text with labels instead of long pasted texts, if it has any.
+        labeled_text: Option<String>,
         /// Number of contents before it, which a rewind to before this prompt keeps
         /// ([`crate::SessionChoice::Rewind`]).
         before: usize,
@@ -211,7 +213,9 @@ impl ItemCollector {
                     false => Ok(Vec::new()),
                 };
                 let read = read.unwrap_or_default();
-                self.items.push(RecordedItem::User { text, before, turn, time, read });
+                let labeled_text = record.labeled_text.clone();
+                let prompt = RecordedItem::User { text, labeled_text, before, turn, time, read };
+                self.items.push(prompt);
                 self.is_prompted = true;
             }
             self.images(record, None);

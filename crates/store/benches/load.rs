@@ -30,6 +30,7 @@ fn content(content: Content) -> Record {
         time: "2026-11-22T02:00:00.000Z".into(),
         wire: content.seal(),
         display: None,
+        labeled_text: None,
         model: None,
         usage: None,
         thoughts: Vec::new(),

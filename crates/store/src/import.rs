@@ -410,6 +410,7 @@ fn content_record(message: ImportedMessage, content: Content) -> ContentRecord {
         time: message.time,
         wire: content.seal(),
         display: message.display,
+        labeled_text: None,
         model: message.model,
         usage: message.usage,
         thoughts: message.thoughts,

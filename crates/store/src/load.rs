@@ -370,6 +370,7 @@ impl Builder {
                 time: unfinished.time.clone(),
                 wire: wire.clone(),
                 display: None,
+                labeled_text: None,
                 model: Some(unfinished.model.clone()),
                 opaque: Vec::new(),
                 usage: None,

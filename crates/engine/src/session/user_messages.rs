@@ -42,6 +42,10 @@ impl UserMessages<'_> {
         }
         let mut display_text = prompt.typed_command.unwrap_or_else(|| prompt.text.clone());
         self.environment.redact(&mut display_text);
+        let mut labeled_text = prompt.labeled_text;
+        if let Some(text) = &mut labeled_text {
+            self.environment.redact(text);
+        }
         let item = self.conversation.next_item("user");
         self.bus.send(EventBody::ItemStarted {
             item: item.clone(),
@@ -60,7 +64,7 @@ impl UserMessages<'_> {
         }));
         self.emit_images(&prompt.attachments);
         parts.extend(prompt.attachments);
-        self.conversation.push_prompt(parts, display_text);
+        self.conversation.push_prompt(parts, display_text, labeled_text);
         // A subagent's directories are those of the session.
         if self.environment.role.is_none() {
             let directories = (self.environment.workspace)().into_iter().skip(1).collect();

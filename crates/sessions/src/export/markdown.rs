@@ -71,6 +71,7 @@ mod tests {
     fn markdown_export_names_speakers_and_fences_output_safely() {
         let user = |text: &str| RecordedItem::User {
             text: text.to_owned(),
+            labeled_text: None,
             before: 0,
             turn: 1,
             read: Vec::new(),

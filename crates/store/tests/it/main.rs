@@ -50,6 +50,7 @@ pub fn content(wire: SealedContent) -> Record {
         time: TIME.into(),
         wire,
         display: None,
+        labeled_text: None,
         model: None,
         usage: None,
         thoughts: Vec::new(),

@@ -160,6 +160,11 @@ impl App {
         Some(typed)
     }
 
+    /// Returns a prompt being sent with labels instead of long pasted texts, if it has any.
+    pub(crate) fn labeled_text(&self, text: &str) -> Option<String> {
+        self.transcript.typed_form(text).map(str::to_owned)
+    }
+
     /// Logs what the model gets instead of a command.
     pub(super) fn note_expanded(&self, input: &str, text: &str) {
         self.debug.log.add(LogLevel::Info, format!("sent for `{input}`: {text}"));

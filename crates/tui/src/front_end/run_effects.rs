@@ -233,8 +233,9 @@ impl TerminalFrontEnd {
         // The process of an attached session reads the files itself.
         let expander = session.own().map(|own| own.expander.clone());
         let shown = self.app.command_for(&text);
+        let labeled_text = self.app.labeled_text(&text);
         let Some(expander) = expander.filter(|_| text.contains('@')) else {
-            let prompt = Prompt { text, typed_command: shown, ..Prompt::default() };
+            let prompt = Prompt { text, typed_command: shown, labeled_text, ..Prompt::default() };
             return self.send(order(prompt, steer)).await;
         };
         let jobs = self.jobs.clone();
@@ -256,6 +257,7 @@ impl TerminalFrontEnd {
                 }
                 Ok(Ok(Ok(mut prompt))) => {
                     prompt.typed_command = shown;
+                    prompt.labeled_text = labeled_text;
                     let names = read_names(&prompt.attachments);
                     let shown = prompt.typed_command.as_ref().unwrap_or(&prompt.text).clone();
                     if !names.is_empty() {

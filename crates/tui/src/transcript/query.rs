@@ -62,6 +62,12 @@ impl Transcript {
         }
     }
 
+    /// Returns the typed form of a text that is about to be sent, if it differs.
+    pub fn typed_form(&self, text: &str) -> Option<&str> {
+        let found = self.typed_forms.iter().find(|(sent, _)| sent.trim() == text.trim());
+        found.map(|(_, typed)| &**typed)
+    }
+
     /// Returns the typed form of a text that is sent.
     pub(super) fn take_typed(&mut self, text: &str) -> Option<Arc<str>> {
         let index = self.typed_forms.iter().position(|(sent, _)| sent.trim() == text.trim())?;

@@ -52,7 +52,10 @@ fn shell(command: &str, output: String, code: Option<i32>) -> ShellItem {
 const PROMPT_LINES: usize = 30;
 
 /// Returns the item of a recorded prompt, which contains the whole texts that were pasted.
-fn prompt(text: String) -> Item {
+fn prompt(text: String, labeled_text: Option<String>) -> Item {
+    if let Some(labeled) = labeled_text {
+        return Item::User { text: text.into(), typed_text: Some(labeled.into()) };
+    }
     let hidden = text.trim_end().lines().count().saturating_sub(PROMPT_LINES);
     // A single line takes as much room as the note.
     let end = text.match_indices('\n').nth(PROMPT_LINES - 1).filter(|_| hidden > 1);
@@ -124,7 +127,7 @@ impl Transcript {
             return;
         }
         self.items.push(match role {
-            Role::User => prompt(text),
+            Role::User => prompt(text, None),
             Role::Model => Item::Answer(Box::new(Answer::complete(Arc::new(text)))),
         });
     }
@@ -134,14 +137,14 @@ impl Transcript {
         let before = self.items.len();
         for item in items {
             let item = match item {
-                RecordedItem::User { text, read, .. } => {
-                    self.items.push(prompt(text));
+                RecordedItem::User { text, labeled_text, read, .. } => {
+                    self.items.push(prompt(text, labeled_text));
                     if read.is_empty() {
                         continue;
                     }
                     Item::from(LocalItem::Read(read))
                 }
-                RecordedItem::Steer { text } => Item::user(text),
+                RecordedItem::Steer { text } => prompt(text, None),
                 RecordedItem::Shell { command, output, code } => {
                     Item::Shell(Box::new(shell(&command, output, code)))
                 }

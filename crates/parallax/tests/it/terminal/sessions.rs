@@ -132,6 +132,21 @@ fn resumed_session_looks_the_same() {
 }
 
 #[test]
+fn long_paste_stays_collapsed_after_a_resume() {
+    let seat = TerminalDriver::start_in(World::new(r#"[{"text":"Read."}]"#), &sized());
+    seat.type_text("fix ");
+    let pasted: Vec<String> = (0..200).map(|line| format!("pasted line {line}")).collect();
+    seat.terminal.paste(&pasted.join("\n")).expect("paste");
+    seat.wait_for_text("[Pasted Text: 200 lines]");
+    seat.prompts(" now");
+    seat.wait_for_text("Read.");
+    seat.is_idle();
+    let again = restart(seat, "[]", &["--resume", "latest"]);
+    again.wait_for_text("Read.");
+    again.wait_for_text("fix [Pasted Text: 200 lines] now");
+}
+
+#[test]
 fn denied_and_interrupted_calls_look_the_same_after_resume() {
     let script = r#"[
         {"calls":[{"name":"write_file","args":{"file_path":"a.txt","content":"one\n"}},{"name":"read_file","args":{"file_path":"b.txt"}}]},

@@ -11,6 +11,7 @@ fn recorded_items(count: usize) -> Vec<RecordedItem> {
             [
                 RecordedItem::User {
                     text: format!("prompt {number}"),
+                    labeled_text: None,
                     before: 0,
                     turn: 1,
                     time: String::new(),
