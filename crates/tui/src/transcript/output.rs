@@ -19,6 +19,8 @@ pub(super) struct CommandOutput {
     is_truncated: bool,
     /// Number of lines known to precede the text.
     lines_before: usize,
+    /// Whether the text is the contents of a terminal.
+    is_screen: bool,
 }
 
 /// Returns the last `most` bytes of a string, starting at a line if possible.
@@ -33,16 +35,22 @@ pub(super) fn tail_of(text: &str, limit: usize) -> &str {
 impl CommandOutput {
     pub(super) fn from_text(text: &str) -> Self {
         let tail = tail_of(text, MAX_KEPT);
-        Self { text: tail.to_owned(), is_truncated: tail.len() < text.len(), lines_before: 0 }
+        let is_truncated = tail.len() < text.len();
+        Self { text: tail.to_owned(), is_truncated, ..Self::default() }
     }
 
     /// Returns the contents of a command's terminal.
     pub(super) fn from_screen(screen: &Screen) -> Self {
         let lines_before = usize::try_from(screen.scrolled).unwrap_or(usize::MAX);
-        Self { lines_before, ..Self::from_text(&screen.rows.join("\n")) }
+        Self { lines_before, is_screen: true, ..Self::from_text(&screen.rows.join("\n")) }
     }
 
+    /// Adds text. What a command writes to its terminal is followed by the terminal's new contents,
+    /// which show it where it belongs.
     pub(super) fn push(&mut self, more: &str) {
+        if self.is_screen {
+            return;
+        }
         self.text.push_str(more);
         if self.text.len() > MAX_KEPT {
             truncate_start(&mut self.text, MAX_KEPT);
@@ -233,6 +241,14 @@ mod tests {
     fn output_tail_is_shown_and_the_rest_counted() {
         let text: String = (0..500).map(|number| format!("{number}\n")).collect();
         assert_eq!(rows_as_text(&text, 20, 2), ["… 498 more lines", "498", "499"]);
+    }
+
+    #[test]
+    fn text_written_to_a_terminal_waits_for_the_screen() {
+        let screen = Screen { rows: vec!["line 1".to_owned()], ..Screen::default() };
+        let mut output = CommandOutput::from_screen(&screen);
+        output.push("line 2\n");
+        assert_eq!(output.text(), "line 1");
     }
 
     #[test]
