@@ -26,6 +26,8 @@ const MAX_DIFF: usize = 400_000;
 const CANCELLED: &str = "[Operation Cancelled]";
 /// What a call that asks the user shows if the user dismissed the questions.
 const UNANSWERED: &str = "no answer";
+/// The display of a plan that the user rejected, before what the user said about it.
+const REJECTED_PLAN: &str = "Plan rejected";
 /// The message if the user denied the call.
 const REFUSED: &str = "User denied execution";
 /// The text before the user's instruction in that message.
@@ -296,10 +298,7 @@ impl Tool {
         let mut error = done.error.as_ref().map(|(kind, text)| (*kind, without_marks(text)));
         let message = error.as_ref().map(|(_, message)| message.as_ref());
         let body = body_of(display_unless_repeated(done.display.as_ref(), message), done.kind);
-        let mut status = done.status;
-        if self.name == "ask_user" && matches!(&body, CallBody::Text(text) if text == UNANSWERED) {
-            status = ToolStatus::Cancelled;
-        }
+        let status = done.status;
         if status == ToolStatus::Cancelled {
             // The sign and the note already show it.
             error = None;
@@ -322,6 +321,25 @@ impl Tool {
             exit_code: done.data.as_ref().and_then(|data| data.get("exitCode")?.as_i64()),
             duration_ms: done.duration_ms,
         });
+        self.mark_declined();
+    }
+
+    /// Marks a question without an answer and a rejected plan, whose calls succeed for the model,
+    /// as declined by the user.
+    fn mark_declined(&mut self) {
+        let CallProgress::Done(done) = &mut self.state else { return };
+        let CallBody::Text(text) = &done.body else { return };
+        match self.name.as_str() {
+            "ask_user" if text == UNANSWERED => done.status = ToolStatus::Cancelled,
+            "exit_plan_mode" if text.starts_with(REJECTED_PLAN) => {
+                let instruction = text.split_once(": ").map(|(_, words)| head_of(words.trim()));
+                done.status = ToolStatus::Cancelled;
+                done.was_denied = true;
+                done.user_instruction = instruction;
+                done.body = CallBody::None;
+            }
+            _ => {}
+        }
     }
 
     /// Restores a loaded call from its status, its display, the text for the model, and what the
@@ -348,7 +366,7 @@ impl Tool {
         if let (false, Some(display)) = (failed, display) {
             done.body = body_of(Some(display), done.kind);
         }
-        let Some(report) = report else { return };
+        let Some(report) = report else { return self.mark_declined() };
         let cancelled = status == "cancelled";
         *done = FinishedCall {
             unannounced_lines: None,
@@ -369,6 +387,7 @@ impl Tool {
             duration_ms: report.duration_ms,
         };
         self.set_title(&report.title);
+        self.mark_declined();
     }
 
     /// Sets a better title. One that only names the tool is ignored.

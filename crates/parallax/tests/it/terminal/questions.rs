@@ -210,7 +210,7 @@ fn plan_is_reviewed_rejected_and_approved() {
     seat.type_text("smaller steps");
     seat.press(Key::Enter);
     assert!(request_json(&seat, 2).contains("User feedback: smaller steps"));
-    seat.has_seen("Plan rejected");
+    seat.has_seen("you answered: smaller steps");
     seat.wait_for_text("Start working on this plan?");
     seat.wait_for_request_delay();
     seat.press(Key::Char('1'));
