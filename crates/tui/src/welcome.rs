@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use parallax_files::git_files;
 use parallax_sdk::SessionConfig;
 
 /// Maximum number of tips.
@@ -23,11 +24,31 @@ pub(crate) fn tips(launch: &SessionConfig) -> Vec<String> {
     } else if !context_file_names(launch).iter().any(|name| directory.join(name).is_file()) {
         tips.push("/init writes a GEMINI.md, which tells the agent about this project".to_owned());
     }
-    if !directory.ancestors().any(|folder| folder.join(".git").exists()) {
-        tips.push("Not a git repository: /undo reverts the agent's changes".to_owned());
-    }
+    tips.extend(git_tip(directory).map(str::to_owned));
     tips.truncate(MAX_COUNT);
     tips
+}
+
+/// Returns a tip about the state of the repository, read from the names in its git directory.
+fn git_tip(directory: &Path) -> Option<&'static str> {
+    let Some(top) = directory.ancestors().find(|folder| folder.join(".git").exists()) else {
+        return Some("Not a git repository: /undo reverts the agent's changes");
+    };
+    let git = git_files::git_directory(top)?;
+    let unfinished = [
+        ("rebase-merge", "A git rebase is unfinished: ask the agent to continue or abort it"),
+        ("rebase-apply", "A git rebase is unfinished: ask the agent to continue or abort it"),
+        ("MERGE_HEAD", "A git merge is unfinished: ask the agent to resolve its conflicts"),
+        ("CHERRY_PICK_HEAD", "A git cherry-pick is unfinished: ask the agent to continue it"),
+        ("REVERT_HEAD", "A git revert is unfinished: ask the agent to continue it"),
+        ("BISECT_LOG", "A git bisect is unfinished: `git bisect reset` ends it"),
+    ];
+    let found = unfinished.iter().find(|(name, _)| git.join(name).exists());
+    found.map(|(_, tip)| *tip).or_else(|| {
+        let head = git_files::read_git_file(&git.join("HEAD"))?;
+        (!head.starts_with("ref:"))
+            .then_some("Detached HEAD: create a branch before the agent commits")
+    })
 }
 
 /// Returns the names of context files, such as `GEMINI.md`.
@@ -101,6 +122,21 @@ mod tests {
         for before in ["0.2.0", "9.9.9", "", "\u{1b}[31m", "1.2", "x.y.z"] {
             assert!(!is_update(before, "0.2.0"), "{before}");
         }
+    }
+
+    #[test]
+    fn unfinished_git_work_is_a_tip() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let git = folder.path().join(".git");
+        let tip = || git_tip(folder.path()).unwrap_or_default();
+        assert!(tip().starts_with("Not a git repository"));
+        std::fs::create_dir(&git).expect("a folder");
+        std::fs::write(git.join("HEAD"), "ref: refs/heads/main\n").expect("a file");
+        assert_eq!(tip(), "");
+        std::fs::write(git.join("HEAD"), "0123456789\n").expect("a file");
+        assert!(tip().starts_with("Detached HEAD"), "{}", tip());
+        std::fs::write(git.join("MERGE_HEAD"), "").expect("a file");
+        assert!(tip().starts_with("A git merge"), "{}", tip());
     }
 
     #[test]
