@@ -343,50 +343,27 @@ impl TerminalFrontEnd {
     }
 }
 
-/// Returns what a folder would add in a limited number of rows: each kind gets a share, and
-/// truncation is reported with the command that shows everything.
+/// Returns what a folder would add. What does not fit in the window is shown page by page, and then
+/// without the explanation.
 fn trust_rows(brings: &[String], width: usize, room: usize, theme: &Theme) -> Vec<Line> {
     let wrapped = |text: String, style| wrap(&Line::styled(text, style), width, &[]);
-    // Too few rows to share: everything is shown page by page.
-    let (is_low, room) = if room < PAGED { (true, usize::MAX) } else { (false, room) };
     let mut rows = match brings {
         [] => wrapped("It would add no settings, commands, or context.".into(), theme.secondary),
         _ => wrapped("It would add:".into(), theme.text),
     };
+    let entry = |line: &String| Line::styled(format!("  {line}"), theme.warning);
+    rows.extend(brings.iter().flat_map(|line| wrap(&entry(line), width, &[Span::raw("    ")])));
     let reason = wrapped(
         "Files in a folder can contain instructions for the agent and programs that run \
          automatically. So far, nothing in this folder has been used."
             .into(),
         theme.text,
     );
-    if !is_low && reason.len() + rows.len() + 2 * brings.len() <= room {
+    if reason.len() + rows.len() <= room {
         rows.splice(0..0, reason);
-    }
-    let more = wrapped("… and more: `parallax trust show` lists everything".into(), theme.warning);
-    let entry = |line: &String| Line::styled(format!("  {line}"), theme.warning);
-    let kinds: Vec<Vec<Line>> =
-        brings.iter().map(|line| wrap(&entry(line), width, &[Span::raw("    ")])).collect();
-    let all: usize = kinds.iter().map(Vec::len).sum();
-    let mut remaining = room.saturating_sub(rows.len());
-    let is_cut = all > remaining;
-    if is_cut {
-        remaining = remaining.saturating_sub(more.len());
-    }
-    let count = kinds.len();
-    for (index, kind) in kinds.into_iter().enumerate() {
-        let share = if is_cut { remaining / (count - index) } else { kind.len() };
-        let shown = kind.len().min(share);
-        rows.extend(kind.into_iter().take(shown));
-        remaining = remaining.saturating_sub(shown);
-    }
-    if is_cut {
-        rows.extend(more);
     }
     rows
 }
-
-/// Minimum rows to share among the kinds; with fewer the list is paged.
-const PAGED: usize = 8;
 
 /// Maximum number of key binding warnings printed; the rest is counted.
 const KEY_WARNINGS: usize = 5;
