@@ -225,6 +225,12 @@ impl Painter {
                 Glyph::Cluster(cluster) => {
                     self.set_style(cell.style);
                     self.set_link(cell.link.as_ref());
+                    if row.cells.get(at + 1).is_some_and(|next| next.glyph == Glyph::Tail) {
+                        // Where the cluster is narrow, its second cell would keep its old contents.
+                        self.output.extend_from_slice(b"  ");
+                        self.x = Some(at + 2).filter(|x| *x < self.columns);
+                        self.move_to(at, self.y);
+                    }
                     self.output.extend_from_slice(cluster.as_bytes());
                     self.x = None;
                 }
@@ -284,4 +290,20 @@ fn link_is_safe(link: &str) -> bool {
     !link.is_empty()
         && link.len() <= LINK_CAP
         && link.bytes().all(|byte| (0x21..0x7f).contains(&byte))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::line::Line;
+
+    #[test]
+    fn second_cell_of_a_cluster_is_cleared() {
+        let row = |text: &str| Row::new(&Line::raw(text.to_owned()), 10);
+        let options = PaintOptions { depth: ColorDepth::True, links: false, synchronized: false };
+        let mut painter = Painter::new(options, 10, (Some(0), 0));
+        painter.row(0, &row("abcd"), &row("⚠\u{fe0f}cd"), 0..0);
+        let output = String::from_utf8_lossy(&painter.output).into_owned();
+        assert_eq!(output, "  \r⚠\u{fe0f}");
+    }
 }
