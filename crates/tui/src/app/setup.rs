@@ -293,7 +293,7 @@ impl App {
     }
 
     /// Applies changed settings of the user interface.
-    pub(super) fn settings_changed(&mut self, launch: SessionConfig) {
+    pub(crate) fn settings_changed(&mut self, launch: SessionConfig) {
         let plain = self.settings.screen_reader;
         self.settings = launch.settings_manager().ui();
         self.settings.screen_reader |= plain;

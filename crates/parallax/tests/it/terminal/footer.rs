@@ -2,8 +2,8 @@
 
 use testkit::pty::Key;
 
-use super::terminal_driver::{Start, TerminalDriver};
-use crate::support::World;
+use super::terminal_driver::{COMPOSER, Start, TerminalDriver};
+use crate::support::{World, wait_until};
 
 #[test]
 fn status_line_items_are_configurable_and_unknown_ones_reported() {
@@ -91,5 +91,11 @@ fn project_status_line_command_runs_only_when_accepted() {
     world.home.write(".gemini/settings.json", settings).expect("settings");
     let seat = TerminalDriver::started(world, &Start::sized(100, 30));
     seat.wait_for_text("ui.statusLine");
-    assert!(!seat.world.home.project().join("ran").exists());
+    let ran = seat.world.home.project().join("ran");
+    assert!(!ran.exists());
+    seat.wait_for_request_delay();
+    seat.press(Key::Char('2'));
+    wait_until("the accepted command", || ran.exists());
+    seat.wait_for_text(COMPOSER);
+    seat.wait_for_text("out-of-the-project");
 }

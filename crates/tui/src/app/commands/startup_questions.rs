@@ -36,10 +36,28 @@ pub(crate) fn handle_loose_settings(app: &mut App, accepted: bool) {
         true => launch.trust_manager().accept_loose_settings(),
         false => launch.trust_manager().decline_loose_settings(),
     };
-    if let Err(failure) = output {
-        app.error(failure.message);
+    match output {
+        Err(failure) => app.error(failure.message),
+        Ok(_) if accepted => return apply_accepted(app),
+        Ok(_) => {}
     }
     next(app);
+}
+
+/// Applies the accepted settings of the terminal interface; the session reads the others when it
+/// opens.
+fn apply_accepted(app: &mut App) {
+    let Some(launch) = app.launch.clone() else { return next(app) };
+    app.effect(Effect::Run(Box::new(move || {
+        let reloaded = launch.reload();
+        Box::new(move |app| {
+            match reloaded {
+                Ok(launch) => app.settings_changed(launch),
+                Err(failure) => app.error(failure.message),
+            }
+            next(app);
+        })
+    })));
 }
 
 /// Asks whether to accept new or changed policy rules of the project.
