@@ -154,60 +154,57 @@ impl PreparedCommand {
         self.shell().next().is_some()
     }
 
-    /// Approves all shell commands, once or for the session.
-    pub fn approve(&mut self, for_session: bool) {
-        let mut agreed =
-            self.shared.approved_commands.lock().unwrap_or_else(PoisonError::into_inner);
-        for step in &mut self.steps {
-            let ExpansionStep::Shell(evaluated) = step else { continue };
-            if evaluated.needs_approval && for_session {
-                agreed.insert(evaluated.text.clone());
-            }
-            evaluated.needs_approval = false;
-        }
-    }
-
     /// Asks the user about each shell command that needs approval.
     ///
     /// # Errors
     /// Returns an error if the user denies one.
     pub async fn ask(&mut self, approver: &CommandApprover) -> Result<(), Failure> {
         while let Some(request) = self.next_request() {
-            let for_session = match approver(request.clone()).await {
-                ApprovalResponse::ProceedOnce => false,
-                ApprovalResponse::ProceedAlways => true,
-                _ => {
-                    return Err(Failure::new(
-                        FailureKind::Input,
-                        format!(
-                            "`/{}`: its shell command `{}` was not approved; nothing was sent",
-                            self.name, request.title
-                        ),
-                    ));
-                }
-            };
-            self.approve_command(&request.title, for_session);
+            let response = approver(request.clone()).await;
+            if !self.answer(&request, response) {
+                return Err(Failure::new(
+                    FailureKind::Input,
+                    format!(
+                        "`/{}`: its shell command `{}` was not approved; nothing was sent",
+                        self.name, request.title
+                    ),
+                ));
+            }
         }
         Ok(())
     }
 
+    /// Handles the answer to a request from [`Self::next_request`]. Returns whether it approves the
+    /// command.
+    pub fn answer(&mut self, request: &ApprovalRequest, response: ApprovalResponse) -> bool {
+        let for_session = match response {
+            ApprovalResponse::ProceedOnce => false,
+            ApprovalResponse::ProceedAlways => !request.policy_decision.always_ask,
+            _ => return false,
+        };
+        self.approve_command(&request.title, for_session);
+        true
+    }
+
     /// Returns the approval request for the next shell command that needs approval; its title is
-    /// the command.
-    fn next_request(&self) -> Option<ApprovalRequest> {
+    /// the command. A destructive command requires approval each time.
+    pub fn next_request(&self) -> Option<ApprovalRequest> {
         static LAST_REQUEST: AtomicU64 = AtomicU64::new(0);
         let evaluated = self.shell().find(|evaluated| evaluated.needs_approval)?;
         let number = LAST_REQUEST.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut policy_decision = evaluated.policy_decision.clone();
+        policy_decision.reason =
+            format!("The command `/{}` runs it. {}", self.name, policy_decision.reason);
+        let mut outcomes = vec![ApprovalResponse::ProceedOnce];
+        outcomes.extend((!policy_decision.always_ask).then_some(ApprovalResponse::ProceedAlways));
+        outcomes.push(ApprovalResponse::Cancel);
         let request = ApprovalRequest::for_session(
             ApprovalId::new(format!("command-{number}")),
             "run_shell_command",
             evaluated.text.clone(),
-            evaluated.policy_decision.clone(),
+            policy_decision,
             Question::Exec,
-            vec![
-                ApprovalResponse::ProceedOnce,
-                ApprovalResponse::ProceedAlways,
-                ApprovalResponse::Cancel,
-            ],
+            outcomes,
         );
         Some(ApprovalRequest {
             kind: ToolKind::Execute,

@@ -17,7 +17,6 @@ use crate::app::commands::agents::accept;
 use crate::app::commands::agents::config;
 use crate::app::commands::choices;
 use crate::app::commands::context;
-use crate::app::commands::custom_commands;
 use crate::app::commands::editor;
 use crate::app::commands::extensions;
 use crate::app::commands::info;
@@ -148,7 +147,6 @@ impl App {
             DialogPurpose::SettingValue(_) => settings::reopen(self),
             DialogPurpose::RewindHow(_) => rewind::request(self),
             DialogPurpose::DeleteSession(_) => sessions::open(self),
-            DialogPurpose::CustomShell => custom_commands::handle_answer(self, "no"),
             DialogPurpose::OutsideFiles { text, steer, .. }
             | DialogPurpose::LargePrompt { text, steer } => {
                 outside_files::handle_close(self, &text, steer.as_ref());
@@ -272,10 +270,6 @@ impl App {
             }
             DialogPurpose::Context => context::print(self),
             DialogPurpose::Tasks => lists::show_task(self, id),
-            DialogPurpose::CustomShell => {
-                self.dialogs.close();
-                custom_commands::handle_answer(self, id);
-            }
             DialogPurpose::Queue => lists::take_queued(self, id),
             DialogPurpose::LargePrompt { text, steer } => {
                 self.dialogs.close();

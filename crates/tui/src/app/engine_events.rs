@@ -1,8 +1,8 @@
 //! Handles engine events.
 
 use parallax_protocol::event::{
-    CallPhase, CompactionCause, EndReason, Event, EventBody, FailureKind, ItemDone, ItemStart,
-    Level, SteeringOutcome, TurnEnded,
+    ApprovalRequest, CallPhase, CompactionCause, EndReason, Event, EventBody, FailureKind,
+    ItemDone, ItemStart, Level, SteeringOutcome, TurnEnded,
 };
 use parallax_protocol::op::Op;
 use parallax_protocol::routing::RouteSource;
@@ -110,13 +110,7 @@ impl App {
                     return;
                 }
                 self.drop_hint();
-                let mut question = QuestionDialog::new(ask.clone());
-                question.plain = self.settings.screen_reader;
-                question.in_editor = editor::open(self, ask);
-                let around = self.dialog_context();
-                self.dialogs.push_approval(question, &around);
-                self.waiting(true);
-                self.notify(&format!("Waiting for approval: {}", ask.title));
+                self.push_approval(ask.clone());
             }
             EventBody::ApprovalClosed { ask, .. } => {
                 self.drop_hint();
@@ -343,6 +337,19 @@ impl App {
     fn notified_state(&mut self) {
         self.hints.disarm();
         self.drop_hint();
+    }
+
+    /// Opens an approval request.
+    pub(crate) fn push_approval(&mut self, request: Box<ApprovalRequest>) {
+        let title = request.title.clone();
+        let in_editor = editor::open(self, &request);
+        let mut question = QuestionDialog::new(request);
+        question.plain = self.settings.screen_reader;
+        question.in_editor = in_editor;
+        let around = self.dialog_context();
+        self.dialogs.push_approval(question, &around);
+        self.waiting(true);
+        self.notify(&format!("Waiting for approval: {title}"));
     }
 }
 

@@ -9,6 +9,7 @@ use parallax_screen::{Key, KeyCode, burst_text};
 use super::App;
 use super::submit::is_slash;
 use crate::app::commands::completions;
+use crate::app::commands::custom_commands;
 use crate::app::commands::devtools;
 use crate::app::commands::editor;
 use crate::app::commands::lists;
@@ -178,6 +179,10 @@ impl App {
                     self.prompt_queue.note_stopped(is_cancelled);
                 }
                 self.waiting(self.dialogs.has_approvals());
+                if let Some(prepared) = self.catalog.take_awaiting(&approval.id) {
+                    let response = decide.outcome;
+                    return custom_commands::handle_answer(self, prepared, &approval, response);
+                }
                 match self.editor.is_open(&approval.id)
                     && decide.outcome != ApprovalResponse::Cancel
                 {

@@ -3,6 +3,7 @@
 
 use parallax_commands::{Commands, PreparedCommand, PromptCommand};
 use parallax_protocol::CancellationToken;
+use parallax_protocol::ids::ApprovalId;
 use parallax_screen::Line;
 
 use crate::commands::NAME_COLUMNS;
@@ -64,7 +65,7 @@ pub(crate) struct CommandCatalog {
     /// Argument completions for the command being typed.
     arguments: ArgumentNames,
     /// A custom command that waits for approval of its shell commands.
-    awaits_approval: Option<PreparedCommand>,
+    awaits_approval: Option<(ApprovalId, PreparedCommand)>,
     /// Cancels the shell commands of the custom command being expanded.
     cancel_expansion: Option<CancellationToken>,
 }
@@ -135,14 +136,15 @@ impl CommandCatalog {
         rows
     }
 
-    /// Keeps a custom command until its shell commands are approved.
-    pub(crate) fn await_approval(&mut self, prepared: PreparedCommand) {
-        self.awaits_approval = Some(prepared);
+    /// Keeps a custom command until the request about its next shell command is answered.
+    pub(crate) fn await_approval(&mut self, request: ApprovalId, prepared: PreparedCommand) {
+        self.awaits_approval = Some((request, prepared));
     }
 
-    /// Takes the custom command whose shell commands were approved or denied.
-    pub(crate) fn take_awaiting(&mut self) -> Option<PreparedCommand> {
-        self.awaits_approval.take()
+    /// Takes the custom command that waits for the answer to the request.
+    pub(crate) fn take_awaiting(&mut self, request: &ApprovalId) -> Option<PreparedCommand> {
+        let (_, prepared) = self.awaits_approval.take_if(|(asked, _)| asked == request)?;
+        Some(prepared)
     }
 
     /// Begins to expand a custom command and cancels one that is still being expanded. Returns the

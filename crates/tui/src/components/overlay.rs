@@ -74,8 +74,6 @@ pub(crate) enum DialogPurpose {
     ServerQuestion,
     /// A field of the form of an MCP server.
     ServerField,
-    /// Approval of the shell commands in a custom command.
-    CustomShell,
     /// Approval of agents of the project, starting with the first.
     AcceptAgents(Vec<Agent>),
     /// The settings of this agent.

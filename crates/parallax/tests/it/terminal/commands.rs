@@ -274,3 +274,23 @@ fn session_settings_survive_a_reload() {
     seat.prompts("/debug");
     seat.wait_for_text("requests");
 }
+
+#[test]
+fn shell_command_of_a_custom_command_requires_approval_like_one_of_the_model() {
+    let world = World::new(r#"[{"text":"First."},{"text":"Second."}]"#);
+    let command = "prompt = 'Look: !{rm -rf made}'";
+    world.home.write_home(".gemini/commands/clear-all.toml", command).expect("file");
+    let seat = TerminalDriver::start_in(world, &Start::sized(100, 30));
+    for answer in ["First.", "Second."] {
+        // The second time, too: what destroys something is never allowed for a session.
+        seat.prompts("/clear-all");
+        seat.wait_for_text("The command /clear-all runs it.");
+        let window = seat.window();
+        assert!(window.contains("rm -rf made"), "{window}");
+        assert!(!window.contains("session"), "{window}");
+        seat.wait_for_request_delay();
+        seat.press(Key::Char('1'));
+        seat.wait_for_text(answer);
+        seat.is_idle();
+    }
+}

@@ -1,16 +1,13 @@
 //! Custom commands.
 
 use parallax_commands::{ExpandedCommand, PreparedCommand};
-use parallax_protocol::event::Failure;
-use parallax_protocol::op::Op;
-use parallax_screen::{Line, wrap};
+use parallax_protocol::event::{ApprovalRequest, Failure};
+use parallax_protocol::op::{ApprovalResponse, Op};
 
 use crate::app::App;
 use crate::app::commands::completions;
 use crate::app::effect::Effect;
 use crate::components::command_catalog::LoadedCommands;
-use crate::components::dialog_stack::{DialogPurpose, Overlay};
-use crate::dialog::{ListDialog, ListItem};
 
 /// Reloads the custom commands on a thread.
 pub(crate) fn load(app: &mut App) {
@@ -53,38 +50,25 @@ pub(crate) fn run(app: &mut App, line: &str) {
     })));
 }
 
+/// Asks about the next shell command that needs approval, in the dialog of the model's commands, or
+/// runs them all.
 fn approve(app: &mut App, prepared: PreparedCommand) {
-    let questions: Vec<String> =
-        prepared.questions().iter().map(|text| (*text).to_owned()).collect();
-    if questions.is_empty() {
-        return expand(app, prepared);
-    }
-    let width = app.window.width().max(20);
-    let rows = questions
-        .iter()
-        .flat_map(|text| {
-            wrap(&Line::styled(format!("  $ {text}"), app.theme.text.bold()), width, &[])
-        })
-        .collect();
-    let items = vec![
-        ListItem::new("once", "Yes, once", ""),
-        ListItem::new("session", "Yes, and don't ask again for these commands this session", ""),
-        ListItem::new("no", "No", ""),
-    ];
-    let title = format!("/{} wants to run shell commands", prepared.name());
-    app.catalog.await_approval(prepared);
-    let list = ListDialog::new(title, items).intro(rows);
-    app.open(Overlay::list(DialogPurpose::CustomShell, list));
+    let Some(request) = prepared.next_request() else { return expand(app, prepared) };
+    app.catalog.await_approval(request.id.clone(), prepared);
+    app.push_approval(Box::new(request));
 }
 
-/// Handles the answer to the approval request.
-pub(crate) fn handle_answer(app: &mut App, id: &str) {
-    let Some(mut prepared) = app.catalog.take_awaiting() else { return };
-    if id == "no" {
-        return app.info("Not run.");
+/// Handles the answer to an approval request.
+pub(crate) fn handle_answer(
+    app: &mut App,
+    mut prepared: PreparedCommand,
+    request: &ApprovalRequest,
+    response: ApprovalResponse,
+) {
+    match prepared.answer(request, response) {
+        true => approve(app, prepared),
+        false => app.info("Not run."),
     }
-    prepared.approve(id == "session");
-    expand(app, prepared);
 }
 
 /// Runs the shell commands of a custom command. Cancels one that is still being expanded.

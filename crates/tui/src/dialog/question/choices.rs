@@ -89,7 +89,8 @@ pub(super) fn choices(ask: &ApprovalRequest) -> Vec<Choice> {
         }
         choices.push(Choice::Editor);
     }
-    choices.push(Choice::DenyWithFeedback);
+    // A command of the user has no model that could read the feedback.
+    choices.extend((!ask.call.as_str().is_empty()).then_some(Choice::DenyWithFeedback));
     choices.push(Choice::No);
     choices
 }
