@@ -476,6 +476,7 @@ impl HttpCall {
             return Ok(ResponseReader::new(
                 response,
                 decoder,
+                self.delivery,
                 idle,
                 self.observed_request.chunks(),
             ));

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::error_payload::ErrorPayload;
 use crate::sse::{SseDecoder, SseError};
 use crate::tapped_request::TappedChunks;
-use crate::wire::{Decoder, EventError};
+use crate::wire::{Decoder, EventError, ResponseMode};
 
 /// Maximum bytes of a response.
 const MAX_BYTES: u64 = 512 << 20;
@@ -65,6 +65,8 @@ pub(crate) struct ResponseReader {
     /// The event whose blank line was missing: incomplete if it does not parse.
     last: Option<Vec<u8>>,
     chunks: VecDeque<Chunk>,
+    /// Whether the response is a stream that contained an event, or is not a stream.
+    has_event: bool,
     /// The bytes ended properly, and the decoder does not know it yet.
     is_complete: bool,
     failure: Option<ReadFailure>,
@@ -83,6 +85,7 @@ impl ResponseReader {
     pub(crate) fn new(
         response: Response,
         decoder: Box<dyn Decoder>,
+        mode: ResponseMode,
         idle: Duration,
         observed_chunks: TappedChunks,
     ) -> Self {
@@ -98,6 +101,7 @@ impl ResponseReader {
             events: VecDeque::new(),
             last: None,
             chunks: VecDeque::new(),
+            has_event: mode == ResponseMode::Whole,
             is_complete: false,
             failure: None,
             bytes: 0,
@@ -133,10 +137,12 @@ impl ResponseReader {
                 return Ok(Some(chunk));
             }
             if let Some(event) = self.events.pop_front() {
+                self.has_event = true;
                 self.decoder.event(&event, &mut self.chunks)?;
                 continue;
             }
             if let Some(event) = self.last.take() {
+                self.has_event = true;
                 self.decoder.event(&event, &mut self.chunks).map_err(|error| match error {
                     EventError::NotJson => ReadFailure::Incomplete,
                     error => error.into(),
@@ -146,7 +152,9 @@ impl ResponseReader {
             if let Some(failure) = self.failure.take() {
                 return Err(failure);
             }
-            if std::mem::take(&mut self.is_complete) {
+            // An empty stream is an empty answer, whatever the wire.
+            let is_empty = !self.has_event && self.document.is_none();
+            if std::mem::take(&mut self.is_complete) && !is_empty {
                 self.decoder.end(&mut self.chunks)?;
                 continue;
             }

@@ -67,6 +67,22 @@ fn default_fields_that_the_service_rejects_are_omitted() {
 }
 
 #[test]
+fn empty_response_is_requested_again_a_few_times_on_every_wire() {
+    for wire in ["openai-chat", "openai-responses", "anthropic", "ollama", "gemini"] {
+        let (url, received) = service("200 OK", String::new());
+        let it = WireWorld::new(WireFormat::Chat, &json!([]));
+        let entry = json!({"wire": wire, "baseUrl": url, "apiKeyEnv": "WIRE_KEY"});
+        let settings = json!({"providers": {"empty": entry}}).to_string();
+        it.world.home.write_home(".parallax/settings.json", &settings).expect("settings");
+        let output = it.run_as("empty:m", &["-p", "go"]);
+        assert_eq!(output.code(), 1, "{wire}: {}", output.err());
+        assert!(output.err().contains("without a finish reason"), "{wire}: {}", output.err());
+        let posts = received.try_iter().filter(|it| it.starts_with("POST")).count();
+        assert_eq!(posts, 4, "{wire}: {}", output.err());
+    }
+}
+
+#[test]
 fn model_without_reasoning_is_not_asked_for_it() {
     let it = WireWorld::new(WireFormat::Responses, &json!([{"text": "done"}]));
     let mut command = it.world.command(&["-m", "openai:gpt-4.1", "-p", "go"]);
