@@ -61,7 +61,7 @@ pub(crate) fn body(
         body["tools"] = json!([]);
     }
     add_generation(&mut body, format);
-    if let Some(routing) = format.routing {
+    if let Some(routing) = format.routing.filter(|routing| !routing.is_empty()) {
         body["provider"] = Value::Object(routing.clone());
     }
     if matches!(request.tools, ToolSet::WebSearch) && format.routing.is_some() {
