@@ -3,6 +3,7 @@
 //! a model. The window that Ollama actually uses is known only once a model is loaded.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -57,12 +58,20 @@ pub(crate) struct LocalServer {
     kind: ServerKind,
     base: Url,
     models: Mutex<BTreeMap<String, QueriedModel>>,
+    /// Whether the server answered a query, if only with an error.
+    has_answered: AtomicBool,
 }
 
 impl LocalServer {
     /// Creates the server of the provider `name`.
     pub(crate) fn new(name: &str, kind: ServerKind, base: Url) -> Self {
-        Self { name: name.to_owned(), kind, base, models: Mutex::default() }
+        Self {
+            name: name.to_owned(),
+            kind,
+            base,
+            models: Mutex::default(),
+            has_answered: AtomicBool::new(false),
+        }
     }
 
     fn models(&self) -> MutexGuard<'_, BTreeMap<String, QueriedModel>> {
@@ -84,7 +93,7 @@ impl LocalServer {
             Some(client) => self.ask(&client, model).await,
             None => None,
         };
-        let is_found = answer.is_some();
+        let is_found = answer.is_some() || self.has_answered.load(Ordering::Relaxed);
         let queried =
             QueriedModel { facts: answer.unwrap_or_default(), is_found, ..Default::default() };
         self.models().insert(model.to_owned(), queried);
@@ -103,7 +112,7 @@ impl LocalServer {
         let client = client(&self.base)?;
         let context = match self.kind {
             ServerKind::Ollama => {
-                let loaded = get(&client, url_with_path(&self.base, "api/ps")).await?;
+                let loaded = self.get(&client, url_with_path(&self.base, "api/ps")).await?;
                 loaded_window(&loaded, model)
             }
             _ => self.ask(&client, model).await?.context,
@@ -128,17 +137,20 @@ impl LocalServer {
         let answer = match self.kind {
             ServerKind::Ollama => {
                 let question = client.post(url_with_path(&self.base, "api/show"));
-                read(question.json(&json!({"model": model}))).await.map(|it| parse_ollama_show(&it))
+                self.read(question.json(&json!({"model": model})))
+                    .await
+                    .map(|it| parse_ollama_show(&it))
             }
-            ServerKind::LmStudio => {
-                get(client, beside("api/v0/models")).await.map(|it| parse_lm_studio(&it, model))
-            }
-            ServerKind::OpenAi => match get(client, beside("props")).await {
+            ServerKind::LmStudio => self
+                .get(client, beside("api/v0/models"))
+                .await
+                .map(|it| parse_lm_studio(&it, model)),
+            ServerKind::OpenAi => match self.get(client, beside("props")).await {
                 Some(properties) if properties["role"] == "router" => {
                     let mut url = beside("props");
                     url.query_pairs_mut().append_pair("model", model);
                     // The router loads the model, which may take longer than a query.
-                    let loaded = get(client, url).await.map(|it| parse_llama_properties(&it));
+                    let loaded = self.get(client, url).await.map(|it| parse_llama_properties(&it));
                     Some(loaded.unwrap_or(LocalModelInfo {
                         is_loading: true,
                         ..LocalModelInfo::default()
@@ -151,12 +163,35 @@ impl LocalServer {
             Some(facts) => facts,
             None if self.kind == ServerKind::Ollama => return None,
             None => {
-                let models = get(client, url_with_path(&self.base, "models")).await;
+                let models = self.get(client, url_with_path(&self.base, "models")).await;
                 models.map(|it| parse_models(&it, model))?
             }
         };
         // Servers that do not know the window state 0.
         Some(LocalModelInfo { context: facts.context.filter(|context| *context > 0), ..facts })
+    }
+
+    async fn get(&self, client: &Client, url: Url) -> Option<Value> {
+        self.read(client.get(url)).await
+    }
+
+    async fn read(&self, request: RequestBuilder) -> Option<Value> {
+        let read = async {
+            let mut response = request.send().await.ok()?;
+            self.has_answered.store(true, Ordering::Relaxed);
+            if !response.status().is_success() {
+                return None;
+            }
+            let mut body = Vec::new();
+            while let Some(bytes) = response.chunk().await.ok()? {
+                body.extend_from_slice(&bytes);
+                if body.len() > MAX_BYTES {
+                    return None;
+                }
+            }
+            serde_json::from_slice(&body).ok()
+        };
+        tokio::time::timeout(LIMIT, read).await.ok()?
     }
 
     /// Returns the warning that a model has a small window, once. For Ollama, the warning waits
@@ -193,28 +228,6 @@ fn client(base: &Url) -> Option<Client> {
         ..ClientOptions::default()
     };
     parallax_http::client(&options).ok()
-}
-
-async fn get(client: &Client, url: Url) -> Option<Value> {
-    read(client.get(url)).await
-}
-
-async fn read(request: RequestBuilder) -> Option<Value> {
-    let read = async {
-        let mut response = request.send().await.ok()?;
-        if !response.status().is_success() {
-            return None;
-        }
-        let mut body = Vec::new();
-        while let Some(bytes) = response.chunk().await.ok()? {
-            body.extend_from_slice(&bytes);
-            if body.len() > MAX_BYTES {
-                return None;
-            }
-        }
-        serde_json::from_slice(&body).ok()
-    };
-    tokio::time::timeout(LIMIT, read).await.ok()?
 }
 
 /// Parses `/api/show` of Ollama. Older servers state no capabilities.

@@ -488,8 +488,9 @@ fn window_that_a_local_server_states_is_shown_and_another_is_not_known() {
     }
 }
 
-#[test]
-fn local_server_that_answered_and_loses_a_connection_is_asked_again() {
+/// Runs a prompt against a server that answers queries about its models with a status, and closes
+/// the first connection with a prompt.
+fn run_with_a_lost_connection(status: &'static str) -> Finished {
     use std::io::Read as _;
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
@@ -511,8 +512,9 @@ fn local_server_that_answered_and_loses_a_connection_is_asked_again() {
             };
             let kind = if is_model { "text/event-stream" } else { "application/json" };
             let answer = format!(
-                "HTTP/1.1 200 X\r\ncontent-type: {kind}\r\ncontent-length: {}\r\n\
+                "HTTP/1.1 {}\r\ncontent-type: {kind}\r\ncontent-length: {}\r\n\
                     connection: close\r\n\r\n{body}",
+                if is_model { "200 OK" } else { status },
                 body.len()
             );
             let _ = connection.write_all(answer.as_bytes());
@@ -521,8 +523,16 @@ fn local_server_that_answered_and_loses_a_connection_is_asked_again() {
     let it = WireWorld::new(WireFormat::Chat, &json!([]));
     let mut command = it.world.command(&["-m", "llamacpp:m", "-p", "go"]);
     command.env("LLAMACPP_BASE_URL", format!("http://{address}/v1"));
-    let output = finish(command);
-    assert_eq!((output.code(), output.stdout().trim()), (0, "hello"), "{}", output.err());
+    finish(command)
+}
+
+#[test]
+fn local_server_that_answered_and_loses_a_connection_is_asked_again() {
+    for status in ["200 OK", "404 Not Found", "500 Internal Server Error"] {
+        let output = run_with_a_lost_connection(status);
+        let answer = output.stdout();
+        assert_eq!((output.code(), answer.trim()), (0, "hello"), "{status}: {}", output.err());
+    }
 }
 
 #[test]
