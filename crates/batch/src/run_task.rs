@@ -536,7 +536,7 @@ impl TaskAttempt<'_> {
     }
 }
 
-fn budget_error(error: std::io::Error) -> BatchError {
+pub(crate) fn budget_error(error: std::io::Error) -> BatchError {
     BatchError::Input(format!("Failed to use the budget of the batch: {error}"))
 }
 

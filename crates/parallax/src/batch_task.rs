@@ -1,7 +1,8 @@
 //! `parallax batch run-task`: one task of a plan, for schedulers of a cluster.
 
 use parallax_batch::{
-    BatchDirectory, Plan, PlannedTask, Summary, TaskResult, TaskRunner, TaskState, print_results,
+    BatchDirectory, Plan, PlannedTask, SingleTaskEnd, Summary, TaskResult, TaskRunner, TaskState,
+    print_results,
 };
 use parallax_headless::{ExitCode, Signals, one_line};
 use parallax_protocol::CancellationToken;
@@ -71,12 +72,12 @@ pub(crate) async fn run(arguments: RunTaskArguments) -> Result<ExitCode, Failure
     };
     let drain = CancellationToken::new();
     let (updates, mut received) = mpsc::channel(UPDATES);
-    let running = runner.run(task, allowance, &drain, &updates);
+    let running = runner.run_single(task, allowance, &drain, &updates);
     tokio::pin!(running);
     let (mut signals, mut signal) = (Signals::listen(), None);
-    let result = loop {
+    let end = loop {
         tokio::select! {
-            result = &mut running => break result.map_err(|error| failure(&error))?,
+            end = &mut running => break end.map_err(|error| failure(&error))?,
             // Nothing shows it.
             _ = received.recv() => {}
             number = signals.next() => {
@@ -85,6 +86,20 @@ pub(crate) async fn run(arguments: RunTaskArguments) -> Result<ExitCode, Failure
                 }
                 drain.cancel();
             }
+        }
+    };
+    let result = match end {
+        SingleTaskEnd::Ended(result) => result,
+        SingleTaskEnd::Refused => {
+            print_line(&format!(
+                "{}: not started: the rest of the budget does not cover it",
+                task.id
+            ));
+            return Ok(ExitCode::BUDGET);
+        }
+        SingleTaskEnd::Drained => {
+            print_line(&format!("{}: not started: the batch was stopped", task.id));
+            return Ok(ExitCode::signal(signal.unwrap_or(15)));
         }
     };
     let mut line = format!("{}: {}", result.id, result.state.as_str());

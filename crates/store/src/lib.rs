@@ -69,7 +69,9 @@ pub use search::{
 pub use select::{DeleteError, FindError, delete, find, find_listed, has_prefix};
 pub use session_files::{MIRROR_KEY, claim_gemini_folder, delete_mirrors, gemini_folder};
 pub use session_origin::SessionOrigin;
-pub use shared_budget::{LostRequests, SharedBudgetFile, TaskBudget, shared_budget};
+pub use shared_budget::{
+    LostRequests, Renewals, SharedBudgetFile, TaskBudget, TaskStart, shared_budget,
+};
 
 /// Returns the current time in the journal format: RFC 3339, UTC, milliseconds.
 pub fn timestamp() -> String {

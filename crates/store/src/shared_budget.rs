@@ -26,6 +26,8 @@ const MAX_BYTES: u64 = 4 * 1024 * 1024;
 /// After this time without a change, the process of an entry is gone. Processes renew theirs every
 /// ten seconds while they reserve something.
 const LEASE: Duration = Duration::from_secs(60);
+/// Rounding of sums of US dollars.
+const ROUNDING: f64 = 1e-9;
 
 /// The file, for the process that starts tasks.
 #[derive(Debug, Clone)]
@@ -61,11 +63,23 @@ struct BudgetMember {
 
 /// When entries were renewed.
 #[derive(Debug, Default)]
-struct Renewals {
+pub struct Renewals {
     /// Of this process.
     own: u64,
     /// The number of the last renewal of other processes, and when it was seen first.
     others: BTreeMap<String, (u64, Instant)>,
+}
+
+impl Renewals {
+    /// Whether an entry was not renewed for this time.
+    fn has_expired(&mut self, id: &str, renewal: u64, lease: Duration) -> bool {
+        let now = Instant::now();
+        let seen = self.others.entry(id.to_owned()).or_insert((renewal, now));
+        if seen.0 != renewal {
+            *seen = (renewal, now);
+        }
+        now.duration_since(seen.1) > lease
+    }
 }
 
 /// The contents of the file, in US dollars.
@@ -78,6 +92,34 @@ struct BudgetState {
     /// The processes of running tasks.
     #[serde(default)]
     processes: BTreeMap<String, ProcessEntry>,
+    /// Running tasks that asked whether they may start.
+    #[serde(default)]
+    tasks: BTreeMap<String, RunningTask>,
+    /// The most that a task has cost, with all attempts.
+    #[serde(default)]
+    largest: f64,
+    /// Whether a task has ended.
+    #[serde(default)]
+    has_ended: bool,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+struct RunningTask {
+    /// What it is expected to cost.
+    expected: f64,
+    /// Counts up while its process lives.
+    renewal: u64,
+}
+
+/// Whether a task may start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TaskStart {
+    /// It may. End it with [`SharedBudgetFile::finish_task`].
+    Started,
+    /// Not before another one has ended.
+    Wait,
+    /// The rest of the budget is too small.
+    Refused,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -99,6 +141,33 @@ impl ProcessEntry {
     /// The process is gone: what it reserved may be spent.
     fn lose_reservations(&mut self) {
         self.lost += std::mem::take(&mut self.reserved);
+    }
+}
+
+impl BudgetState {
+    /// Whether another task may start, and what it is expected to cost.
+    fn decide_start(&self, max_cost: Option<f64>) -> (TaskStart, f64) {
+        let Some(limit) = self.limit else { return (TaskStart::Started, 0.0) };
+        let used_by = |task: &str| -> f64 {
+            let entries = self.processes.values().filter(|entry| entry.task == task);
+            entries.map(|entry| entry.spent + entry.lost).sum()
+        };
+        let used: f64 = self.processes.values().map(|entry| entry.spent + entry.lost).sum();
+        let expected_rest =
+            |(id, running): (&String, &RunningTask)| (running.expected - used_by(id)).max(0.0);
+        let rest: f64 = self.tasks.iter().map(expected_rest).sum();
+        let remaining = limit - self.spent - used - rest;
+        let expected = max_cost.unwrap_or(self.largest);
+        let is_alone = self.tasks.is_empty();
+        let is_too_little = remaining <= ROUNDING || remaining < expected - ROUNDING;
+        let is_unknown = expected == 0.0 && !self.has_ended;
+        match (is_too_little, is_alone) {
+            (true, true) => (TaskStart::Refused, 0.0),
+            (true, false) => (TaskStart::Wait, 0.0),
+            (false, false) if is_unknown => (TaskStart::Wait, 0.0),
+            (false, _) if expected == 0.0 => (TaskStart::Started, remaining),
+            (false, _) => (TaskStart::Started, expected),
+        }
     }
 }
 
@@ -160,6 +229,55 @@ impl SharedBudgetFile {
         Ok(tasks)
     }
 
+    /// Starts a task next to those of other processes if the rest of the budget covers what it is
+    /// expected to cost: what it may (`max_cost`), or what the most expensive one has cost. While that
+    /// is unknown, one runs alone. Give the same `renewals` while the task waits. Blocking.
+    ///
+    /// # Errors
+    /// When the file cannot be read or written.
+    pub fn start_task(
+        &self,
+        task: &str,
+        max_cost: Option<f64>,
+        renewals: &mut Renewals,
+    ) -> io::Result<TaskStart> {
+        change(&self.file, false, |state| {
+            state.tasks.retain(|id, running| {
+                id != task && !renewals.has_expired(id, running.renewal, LEASE)
+            });
+            let start = state.decide_start(max_cost);
+            if let (TaskStart::Started, expected) = start {
+                let running = RunningTask { expected, ..RunningTask::default() };
+                state.tasks.insert(task.to_owned(), running);
+            }
+            start.0
+        })
+    }
+
+    /// Shows other processes that this one works on the task. Blocking.
+    ///
+    /// # Errors
+    /// When the file cannot be read or written.
+    pub fn renew_task(&self, task: &str) -> io::Result<()> {
+        change(&self.file, false, |state| {
+            if let Some(running) = state.tasks.get_mut(task) {
+                running.renewal += 1;
+            }
+        })
+    }
+
+    /// Ends a task that was started, and cost this much with all attempts. Blocking.
+    ///
+    /// # Errors
+    /// When the file cannot be read or written.
+    pub fn finish_task(&self, task: &str, cost: f64) -> io::Result<()> {
+        change(&self.file, false, |state| {
+            state.tasks.remove(task);
+            state.has_ended = true;
+            state.largest = state.largest.max(cost);
+        })
+    }
+
     /// Removes the processes of a task, which have ended. What they reserved is spent. Blocking.
     ///
     /// # Errors
@@ -197,21 +315,15 @@ impl BudgetMember {
     /// the number of the own renewal.
     fn renew(&self, processes: &mut BTreeMap<String, ProcessEntry>) -> u64 {
         let mut renewals = self.renewals.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = Instant::now();
-        let Renewals { own, others } = &mut *renewals;
-        others.retain(|process, _| processes.contains_key(process));
+        renewals.others.retain(|process, _| processes.contains_key(process));
         for (process, entry) in processes.iter_mut().filter(|(id, _)| **id != self.process) {
-            let seen = others.entry(process.clone()).or_insert((entry.renewal, now));
-            if seen.0 != entry.renewal {
-                *seen = (entry.renewal, now);
-            }
-            if now.duration_since(seen.1) > self.lease {
+            if renewals.has_expired(process, entry.renewal, self.lease) {
                 // If it lives after all, its next renewal corrects this.
                 entry.lose_reservations();
             }
         }
-        *own += 1;
-        *own
+        renewals.own += 1;
+        renewals.own
     }
 }
 
@@ -360,6 +472,32 @@ mod tests {
         let one = member(&path, "a", LEASE);
         assert!(others(&one, spending(0.5, 1.0)).limit.is_infinite());
         assert_eq!(budget.tasks().expect("read")["a"].lost.len(), 1);
+    }
+
+    #[test]
+    fn tasks_start_only_if_the_rest_covers_what_they_are_expected_to_cost() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let path = folder.path().join("budget");
+        let budget = SharedBudgetFile::new(path.clone());
+        budget.set_limit(Some(2.0), 0.0).expect("set");
+        let start = |task: &str, max_cost| {
+            budget.start_task(task, max_cost, &mut Renewals::default()).expect("a decision")
+        };
+        assert_eq!(start("a", None), TaskStart::Started);
+        assert_eq!(start("b", None), TaskStart::Wait, "the cost of the first is unknown");
+        others(&member(&path, "a", LEASE), spending(0.8, 0.0));
+        budget.end_task("a").expect("ended");
+        budget.finish_task("a", 0.8).expect("finished");
+        assert_eq!(start("b", None), TaskStart::Started);
+        assert_eq!(start("c", None), TaskStart::Wait, "only 0.4 are left for it");
+        assert_eq!(start("d", Some(0.3)), TaskStart::Started);
+        budget.renew_task("b").expect("renewed");
+        others(&member(&path, "b", LEASE), spending(0.8, 0.0));
+        for task in ["b", "d"] {
+            budget.end_task(task).expect("ended");
+            budget.finish_task(task, 0.8).expect("finished");
+        }
+        assert_eq!(start("c", None), TaskStart::Refused);
     }
 
     #[test]

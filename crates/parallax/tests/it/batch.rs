@@ -323,6 +323,31 @@ fn file_with_a_filter_that_its_change_assigns_is_not_committed() {
     assert_eq!(result["commit"], Value::Null);
 }
 
+#[test]
+fn separate_processes_start_only_tasks_that_the_budget_covers() {
+    let ids = ids(4);
+    let mut first = ten_cents("");
+    first["match"] = json!({"promptContains": "do t"});
+    first["chunks"][0]["candidates"][0]["content"]["parts"] =
+        json!([{"functionCall": {"name": "run_shell_command", "args": {"command": "echo one"}}}]);
+    let mut second = ten_cents("done");
+    second["match"] = json!({"lastToolResultContains": "one"});
+    let world = repository(&json!([second, first]));
+    let plan = plan(&world, &ids, &json!({"model": "gemini-3-pro-preview"}));
+    let runs: Vec<_> = (0..4)
+        .map(|index| {
+            let index = index.to_string();
+            let arguments = ["run-task", plan, "--index", &index, "--max-cost", "0.5"];
+            world.start(&[&["batch"], &arguments[..]].concat())
+        })
+        .collect();
+    let mut codes: Vec<i32> =
+        runs.into_iter().map(|run| run.finish(LIMIT).expect("an end").code()).collect();
+    codes.sort_unstable();
+    // Each costs twenty cents.
+    assert_eq!((codes.as_slice(), world.server.requests().len()), (&[0, 0, 57, 57][..], 4));
+}
+
 /// Whether a worktree of the project has this file.
 fn has_file(world: &World, name: &str) -> bool {
     let projects = std::fs::read_dir(world.home.parallax().join("worktrees"));
