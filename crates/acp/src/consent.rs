@@ -23,7 +23,7 @@ impl ConsentRequests {
         Self { clients, session, open: Arc::default() }
     }
 
-    /// Asks the user to agree to something once.
+    /// Asks the user for consent once.
     pub(crate) async fn agree(&self, mut call: Value, agree: &str, refuse: &str) -> bool {
         let id = new_id();
         call["toolCallId"] = json!(id);

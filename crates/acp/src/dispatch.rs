@@ -566,7 +566,7 @@ fn join(
     with_history: bool,
 ) -> Option<Result<(), RpcError>> {
     let sessions = sessions.lock().unwrap_or_else(PoisonError::into_inner);
-    // One that has ended can be opened again.
+    // One that has ended can be reopened.
     let handle = sessions.get(id).filter(|handle| !handle.operations.is_closed())?;
     if handle.clients.has(&reply.client) {
         let text = format!("the session `{id}` is already open");

@@ -57,7 +57,7 @@ pub type SlashReply<'a> = BoxFuture<'a, Result<Option<String>, Failure>>;
 pub enum CommandReply {
     /// Text for the user.
     Text(String),
-    /// The session has to be opened again to use the changes. The output of the command line
+    /// The session has to be reopened to use the changes. The output of the command line
     /// `then`, if any, follows the text.
     Reopen {
         /// Text for the user.

@@ -103,8 +103,8 @@ fn option(option: &QuestionOption) -> Value {
     value
 }
 
-/// Returns the parameters of `elicitation/create` for a question of the model; `None` for approval
-/// requests.
+/// Returns the parameters of `elicitation/create` for a question from the model; `None` for
+/// approval requests.
 pub(crate) fn elicitation(session: &str, ask: &ApprovalRequest) -> Option<Value> {
     let Some(Preview::Questions { questions }) = &ask.preview else { return None };
     if ask.question != Question::AskUser {

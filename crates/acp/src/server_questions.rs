@@ -1,4 +1,4 @@
-//! Requests of MCP servers to the user, as `elicitation/create`.
+//! Requests from MCP servers to the user, as `elicitation/create`.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -144,7 +144,7 @@ pub(crate) struct EditorSession {
     consents: ConsentRequests,
     /// The mode, with changes that the session has not confirmed yet.
     mode: CurrentMode,
-    /// Set if the session has to be opened again.
+    /// Set if the session has to be reopened.
     reopening: Option<ReopenNotice>,
     /// The prompt that replaces the one being cancelled.
     queued: Option<(PendingReply, Vec<Value>)>,

@@ -130,7 +130,7 @@ pub(crate) fn diff_content(diff: &FileDiff) -> Value {
     content
 }
 
-/// Returns the texts before and after a change, as far as a unified diff contains them.
+/// Returns the text before and after a change that a unified diff contains.
 fn diff_texts(diff: &str) -> (String, String) {
     let (mut old, mut new) = (String::new(), String::new());
     let mut is_in_hunk = false;

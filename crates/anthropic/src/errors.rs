@@ -1,4 +1,4 @@
-//! Classifies errors of the service.
+//! Classifies errors from the service.
 
 use parallax_model_http::{CAPACITY, ErrorClass, ErrorResponse};
 

@@ -12,7 +12,7 @@ pub enum SessionState {
     /// A turn is running.
     #[serde(rename = "working")]
     Working,
-    /// The session waits for a response of the user.
+    /// The session waits for a response from the user.
     #[serde(rename = "awaiting approval")]
     AwaitingApproval,
     /// The session waits for a prompt.

@@ -16,7 +16,7 @@ use crate::view_protocol::FeedLine;
 /// Maximum size of the retained events in bytes. Older ones are dropped.
 const MAX_BYTES: usize = 8 << 20;
 
-/// Returns the line of a message, with its line end.
+/// Returns the line of a message, with its line ending.
 pub(crate) fn to_line(message: &impl Serialize) -> Arc<str> {
     let mut line = serde_json::to_string(message).unwrap_or_else(|error| {
         tracing::warn!(%error, "a message for front ends cannot be written");
@@ -33,7 +33,7 @@ enum EventLine<'a> {
     Event(&'a Event),
 }
 
-/// Returns the line of an event, with its line end.
+/// Returns the line of an event, with its line ending.
 pub(crate) fn event_line(event: &Event) -> Arc<str> {
     to_line(&EventLine::Event(event))
 }

@@ -32,7 +32,7 @@ pub struct BatchDirectory {
 pub struct BatchLock {
     /// What the agents wait for.
     pub(crate) file: PathBuf,
-    /// What every agent of this batch holds for its life.
+    /// What every agent of this batch holds for its lifetime.
     pub(crate) agents: PathBuf,
     /// The pace of requests that the agents share.
     pub(crate) pace_file: PathBuf,

@@ -23,7 +23,7 @@ const PLACE: &str = "{item}";
 pub struct PlanTemplate {
     /// The prompt, with `{item}`.
     pub prompt: String,
-    /// Other fields of a task, with `{item}` in texts. In commands (`setup`, `check`), the item is
+    /// Other fields of a task, with `{item}` in text. In commands (`setup`, `check`), the item is
     /// quoted for a shell.
     pub fields: Map<String, Value>,
 }

@@ -26,7 +26,7 @@ pub(crate) const COMMAND: &str = "PARALLAX_BATCH_COMMAND";
 /// The variable that names the worktree of the task to which a command belongs.
 pub(crate) const TASK: &str = "PARALLAX_BATCH_TASK";
 
-/// The lock that this process holds for its life.
+/// The lock that this process holds for its lifetime.
 static HELD: OnceLock<File> = OnceLock::new();
 
 /// The variables of an agent.

@@ -20,7 +20,7 @@ use crate::run_task::TaskRunner;
 
 /// How often Parallax checks for results.
 const POLL: Duration = Duration::from_secs(1);
-/// How long a program of Slurm may take.
+/// How long a Slurm program may take.
 const COMMAND_TIME: Duration = Duration::from_secs(60);
 /// Bytes that one may print.
 const MAX_OUTPUT_BYTES: u64 = 16 * 1024 * 1024;
@@ -255,7 +255,7 @@ fn is_listed(job: &str) -> bool {
         .is_ok_and(|text| !text.trim().is_empty())
 }
 
-/// Runs a program of Slurm; what it prints.
+/// Runs a Slurm program and returns what it prints.
 fn slurm_program(program: &str, arguments: &[&str]) -> Result<String, BatchError> {
     let environment: Vec<_> = std::env::vars_os().collect();
     let done = parallax_exec::program::detached_capture(

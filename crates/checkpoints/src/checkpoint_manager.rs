@@ -273,7 +273,7 @@ impl CheckpointManager {
         undone.restored.iter().for_each(|path| self.seen_files.forget(path));
     }
 
-    /// Returns the texts that were not shown before.
+    /// Returns the messages that were not shown before.
     fn filter_new(&self, texts: &[String]) -> Vec<String> {
         let mut output = lock(&self.shared.shown_notices);
         texts.iter().filter(|text| output.insert(key_of(text).to_owned())).cloned().collect()

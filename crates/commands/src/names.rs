@@ -3,7 +3,7 @@
 
 use crate::table::TABLE;
 
-/// Names of Gemini CLI that are aliases here, and reserved like its other names.
+/// Gemini CLI names that are aliases here, and reserved like its other names.
 const RESERVED_ALIASES: &[&str] = &["tasks"];
 
 /// Names of Gemini CLI's commands that Parallax does not have.

@@ -11,7 +11,7 @@ use super::pastes::Pastes;
 use super::text::{Position, Text, sanitize};
 use super::undo::{MergeRule, Undo};
 
-/// The last command, as far as it affects the next one.
+/// The last command, if it affects the next one.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) enum LastCommand {
     #[default]

@@ -1,6 +1,6 @@
 //! The kill ring: text deleted by words and lines, which can be inserted again.
 
-/// Maximum number of texts.
+/// Maximum number of entries.
 const MAX: usize = 60;
 
 /// The position of the deleted text relative to the cursor.
@@ -12,7 +12,7 @@ pub enum Side {
     Right,
 }
 
-/// The deleted texts, newest last.
+/// The deleted strings, newest last.
 #[derive(Debug, Clone, Default)]
 pub struct KillRing {
     texts: Vec<String>,
@@ -42,7 +42,7 @@ impl KillRing {
         self.texts.is_empty()
     }
 
-    /// Whether there are several texts.
+    /// Whether there are several entries.
     pub fn has_several(&self) -> bool {
         self.texts.len() > 1
     }

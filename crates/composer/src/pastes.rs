@@ -1,8 +1,8 @@
-//! Long pasted texts, which the input shows as labels.
+//! Long pastes, which the input shows as labels.
 
 use super::boundary::{LABEL_START, Labels};
 
-/// Longer texts are shown as labels.
+/// Longer pastes are shown as labels.
 const MAX_LINES: usize = 5;
 const MAX_CHARS: usize = 500;
 

@@ -24,7 +24,7 @@ const MAX_COUNT: usize = 9999;
 
 /// The vi mode shown in the footer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[expect(missing_docs, reason = "the names say it")]
+#[expect(missing_docs, reason = "the names are self-explanatory")]
 pub enum VimMode {
     Normal,
     #[default]

@@ -187,8 +187,8 @@ fn is_in_keychain(fields: &Object) -> bool {
     fields.get("keychain") == Some(&Value::Bool(true))
 }
 
-/// Stores the key and replaces the previous one of its kind: in the keychain if there is one, else in
-/// the file. Blocking.
+/// Stores the key and replaces the previous one of its kind: in the keychain if there is one,
+/// otherwise in the file. Blocking.
 ///
 /// # Errors
 /// Returns an error if the file cannot be written.

@@ -70,7 +70,7 @@ pub struct Extension {
     pub is_modified: bool,
     /// The values of its settings.
     pub values: Vec<SettingValue>,
-    /// Its variables, for texts that are read later.
+    /// Its variables, for files that are read later.
     pub variables: ExtensionVariables,
 }
 

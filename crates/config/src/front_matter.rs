@@ -36,7 +36,7 @@ pub(crate) fn read(text: &str) -> Result<FrontMatter, FrontMatterError> {
     Ok(FrontMatter { fields: parse(yaml)?, body: body.to_owned() })
 }
 
-/// Parses a file strictly, except that values for display are texts, which need no quotes:
+/// Parses a file strictly, except that values for display are strings, which need no quotes:
 /// `argument-hint: [a] [b]`, `description: Use when: asked`, `description: "a" or 'b'`. `is_text`
 /// says which top-level keys have such values.
 ///
@@ -126,7 +126,7 @@ fn plain(entry: &str) -> String {
     words.join(" ")
 }
 
-/// Takes texts as written that are valid YAML of another meaning: `{args}` is a mapping, `&x` an
+/// Takes strings as written that are valid YAML of another meaning: `{args}` is a mapping, `&x` an
 /// anchor, and `!x` a tag.
 fn plain_texts(yaml: &str, is_text: &impl Fn(&str) -> bool, fields: &mut Object) {
     for line in yaml.lines() {
@@ -151,7 +151,7 @@ pub(crate) struct FrontMatterList {
     pub(crate) body: String,
 }
 
-/// Parses a file strictly, whose front matter is a mapping or a list of mappings. The texts of a
+/// Parses a file strictly, whose front matter is a mapping or a list of mappings. The strings of a
 /// mapping need no quotes, as for [`read_with_texts`].
 ///
 /// # Errors

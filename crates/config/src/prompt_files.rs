@@ -1,5 +1,5 @@
 //! The user's prompt files: a replacement of the system prompt, replacements of single sections,
-//! and appended texts.
+//! and appended text.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -38,7 +38,7 @@ pub struct PromptFiles {
     pub replacement: Option<(PathBuf, String)>,
     /// Replacements of sections, by section name.
     pub sections: BTreeMap<String, String>,
-    /// Appended texts; the user's come first.
+    /// Appended strings; the user's come first.
     pub append: Vec<String>,
     /// The file to which to write the built-in prompt.
     pub write_to: Option<PathBuf>,

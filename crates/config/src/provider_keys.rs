@@ -1,5 +1,5 @@
-//! The stored API keys of model providers: in the system keychain if there is one, else in a file
-//! that only its owner can read.
+//! The stored API keys of model providers: in the system keychain if there is one, otherwise in a
+//! file that only its owner can read.
 //!
 //! `~/.parallax/provider-keys.json` is `{"version": 1, "keys": {"NAME": {"key": "…"}}}`; with
 //! `{"keychain": true}` the key is in the keychain.

@@ -106,7 +106,7 @@ fn name_of(cwd: &Path) -> String {
     real.to_string_lossy().into_owned()
 }
 
-/// Hashes names and texts; `None` if there are no files of the workspace tier.
+/// Hashes names and contents; `None` if there are no files of the workspace tier.
 fn hash(files: &[RuleFile]) -> Option<String> {
     let files: Vec<&RuleFile> = files.iter().filter(|file| file.tier == Tier::Workspace).collect();
     let pieces = files.iter().flat_map(|file| {

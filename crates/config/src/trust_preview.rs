@@ -1,4 +1,4 @@
-//! Lists what a directory would add if it were trusted: names and texts, read without expanding,
+//! Lists what a directory would add if it were trusted: names and text, read without expanding,
 //! following, or running anything. Helps the user decide whether to trust it.
 
 mod locations;
@@ -287,7 +287,7 @@ impl TrustPreview {
         }
     }
 
-    /// Truncates lists and texts to what a user can read.
+    /// Truncates lists and strings to what a user can read.
     fn bound(&mut self) {
         let cut = &mut self.is_truncated;
         for list in [

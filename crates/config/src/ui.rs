@@ -384,7 +384,7 @@ pub(crate) fn footer_warning(settings: &Settings) -> Option<String> {
     ))
 }
 
-/// Returns the items of `ui.footer.items` if set (without unknown names), else the default row
+/// Returns the items of `ui.footer.items` if set (without unknown names), otherwise the default row
 /// minus the items that the single switches hide.
 fn footer(settings: &Settings) -> Vec<FooterItem> {
     if settings.get("ui.footer.items").is_some() {

@@ -152,7 +152,7 @@ fn directory(id: &str, title: &str, target: &Path, variable: &str) -> DoctorChec
                 format!("Correct the owner or permissions of the directory, or {elsewhere}."),
             ),
             ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
-                ("the disk is full", "Free space: sessions and undo need it.".to_owned())
+                ("the disk is full", "Free up space: sessions and undo need it.".to_owned())
             }
             _ => {
                 ("a file cannot be written there", format!("Check the directory, or {elsewhere}."))
@@ -165,7 +165,7 @@ fn directory(id: &str, title: &str, target: &Path, variable: &str) -> DoctorChec
         Ok(facts) if facts.f_bavail.saturating_mul(facts.f_frsize) < LOW_SPACE => {
             let free = facts.f_bavail.saturating_mul(facts.f_frsize) >> 20;
             check(CheckStatus::Warning, format!("{display_path}: only {free} MiB are free"))
-                .with_fix("Free space: sessions and undo need it.")
+                .with_fix("Free up space: sessions and undo need it.")
         }
         _ => check(CheckStatus::Ok, format!("{display_path} is writable")),
     }

@@ -8,7 +8,7 @@ use parallax_protocol::content::Content;
 use crate::agents::AgentRole;
 use crate::options::DescribeDirectories;
 
-/// Minimum length of redacted values: shorter ones may occur in texts by chance.
+/// Minimum length of redacted values: shorter ones may occur in text by chance.
 const MIN_SECRET_LENGTH: usize = 8;
 
 /// Facts of the session that do not change.
@@ -57,7 +57,7 @@ impl SessionEnvironment {
         }
     }
 
-    /// Redacts keys in texts.
+    /// Redacts keys in text.
     pub(crate) fn redact_all(&self, mut thoughts: Vec<String>) -> Vec<String> {
         thoughts.iter_mut().for_each(|thought| self.redact(thought));
         thoughts

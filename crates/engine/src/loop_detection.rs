@@ -285,7 +285,7 @@ impl RepetitionDetector {
         is_repetition
     }
 
-    /// Whether the newest window occurs ten times close together with at most five different texts
+    /// Whether the newest window occurs ten times close together with at most five different ones
     /// between.
     fn is_repetition(&mut self) -> bool {
         let chars: Vec<char> = self.chars.iter().copied().collect();

@@ -29,7 +29,7 @@ impl Notices {
         self.send(ItemDone::notice(level, text));
     }
 
-    /// Shows a notice of a kind, whose texts differ.
+    /// Shows a notice of a kind whose wording differs.
     pub(crate) fn show_kind(&self, level: Level, kind: &str, text: impl Into<String>) {
         let kind = Some(kind.to_owned());
         self.send(ItemDone::Notice { level, text: text.into(), kind });

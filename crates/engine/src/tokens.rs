@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// Longer texts, in bytes, are estimated by length only.
+/// Longer strings, in bytes, are estimated by length only.
 const LONG: usize = 100_000;
 /// The cost of an image, by the service's tables.
 const IMAGE: u64 = 3_000;

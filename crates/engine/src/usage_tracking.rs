@@ -37,7 +37,7 @@ impl UsageTrackingModel {
     }
 }
 
-/// Returns the cost of a response: what the service charged, else by the price. Some gateways do
+/// Returns the cost of a response: what the service charged, otherwise the price. Some gateways do
 /// not report usage: it is then estimated from the request's size, so that a budget still holds.
 pub(crate) fn cost(price: Option<Price>, usage: &Usage, request_bytes: u64) -> Option<Cost> {
     let guessed = Usage { prompt: tokens::estimate_request(request_bytes), ..Usage::default() };
@@ -70,7 +70,7 @@ pub(crate) fn may_have_cost(error: &ModelError) -> bool {
     }
 }
 
-/// Returns what the service charged, else the cost by the price.
+/// Returns what the service charged, otherwise the cost by the price.
 pub(crate) fn cost_of(price: Option<Price>, usage: &Usage) -> Option<Cost> {
     let by_price = price.map(|price| price.cost(usage));
     match usage.charged_cost {

@@ -38,7 +38,7 @@ pub fn is_report(start: &str) -> bool {
     start.contains(TITLE)
 }
 
-/// Returns the page. `style` is the style sheet of DevTools; `sessions` maps session IDs to the
+/// Returns the page. `style` is the DevTools style sheet; `sessions` maps session IDs to the
 /// paths of exported session pages, relative to this page.
 pub fn page(results: &[RunResult], style: &str, sessions: &BTreeMap<String, String>) -> String {
     let report = Report::from_results(results);

@@ -100,7 +100,7 @@ impl Capture {
         *self = Self::new(self.limits);
     }
 
-    /// Returns the captured text, split at line ends where possible.
+    /// Returns the captured text, split at line endings where possible.
     pub fn captured_text(&mut self) -> CapturedText {
         self.trim();
         if !self.is_truncated() {

@@ -1,4 +1,4 @@
-//! Redacts secrets in texts that are written to files, by their format or by known values.
+//! Redacts secrets in text that is written to files, by their format or by known values.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -8,7 +8,7 @@ use regex::{Captures, Regex, RegexSet};
 
 /// The replacement for a secret.
 const REDACTED: &str = "[redacted]";
-/// Minimum length of a known value in bytes; replacing shorter ones would garble texts.
+/// Minimum length of a known value in bytes; replacing shorter ones would garble text.
 const MIN_LENGTH: usize = 8;
 
 /// Formats of secrets in text. The group `kept` is not replaced, because it shows what the secret

@@ -97,7 +97,7 @@ impl Processes {
     pub fn new(logs: PathBuf) -> Self {
         process_tree::hide_from_children();
         if let Err(error) = process_tree::become_subreaper() {
-            tracing::warn!(%error, "orphans of commands will not be found");
+            tracing::warn!(%error, "orphaned processes of commands will not be found");
         }
         let shared = Arc::new(RegistryShared {
             state: Mutex::default(),

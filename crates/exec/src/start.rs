@@ -139,7 +139,7 @@ fn start_in_mode(
             terminal: Some((handle, size)),
         }),
         Err(error) => {
-            tracing::warn!(%error, "no terminal for a command, a pipe instead");
+            tracing::warn!(%error, "no terminal for a command; using a pipe");
             start_in_pipe(spawn, leader)
         }
     }

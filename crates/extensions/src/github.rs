@@ -1,4 +1,4 @@
-//! Finds and downloads releases of GitHub repositories.
+//! Finds and downloads releases from GitHub repositories.
 
 use std::io::Write as _;
 use std::path::Path;

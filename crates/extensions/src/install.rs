@@ -286,7 +286,7 @@ impl ExtensionManager<'_> {
             .and_then(|()| forget_extension_switches(dirs, name))
             .and_then(|()| retain_extension_values(dirs, &self.config.keychain, name, &[]))
             .map_err(config)?;
-        // Otherwise the extension of Gemini CLI that this one overrode would become active.
+        // Otherwise the Gemini CLI extension that this one overrode would become active.
         if dirs.gemini.join("extensions").join(name).is_dir() {
             switch_extension(dirs, name, false, None).map_err(config)?;
             return Ok(UninstallResult::SwitchedOff(dirs.gemini.join("extensions").join(name)));

@@ -312,7 +312,7 @@ fn rules(folder: &Path, review: &mut Review) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns the rule files of an extension with their texts.
+/// Returns the rule files of an extension with their contents.
 pub fn rule_files(folder: &Path) -> Vec<(PathBuf, Result<String, String>)> {
     let entries = std::fs::read_dir(folder.join("policies")).into_iter().flatten().flatten();
     let mut paths: Vec<_> = entries

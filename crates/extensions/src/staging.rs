@@ -16,7 +16,7 @@ pub(crate) const GOES: &str = ".removed-";
 pub(crate) const FETCHED: &str = "parallax-extension-";
 /// Lock file next to the extensions, held while they are changed.
 const LOCK: &str = ".lock";
-/// Lock file in a staging directory, held while its process lives.
+/// Lock file in a staging directory, held while its process is running.
 const HELD: &str = ".held";
 /// Age after which a directory without a lock file is removed.
 const LEFT: Duration = Duration::from_secs(3600);

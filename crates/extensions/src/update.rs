@@ -175,7 +175,7 @@ impl ExtensionManager<'_> {
         })
     }
 
-    /// Replaces the installed version, which is kept for `rollback`. An extension of Gemini CLI is
+    /// Replaces the installed version, which is kept for `rollback`. A Gemini CLI extension is
     /// copied to Parallax's directory. If the update fails, the installed version stays unchanged.
     /// Settings are kept. Returns `false` if another process has installed that version meanwhile.
     /// Blocking.

@@ -135,7 +135,7 @@ impl AllowedPath {
         })
     }
 
-    /// Marks a path in a directory of Parallax, which may not exist yet.
+    /// Marks a path in a Parallax directory, which may not exist yet.
     pub(crate) fn marked_own(self, is_own_directory: bool) -> Self {
         Self { is_own_directory, ..self }
     }

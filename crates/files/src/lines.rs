@@ -34,7 +34,7 @@ pub struct TextLines {
     pub first: u64,
     /// The last line's number; `first - 1` when there are none.
     pub last: u64,
-    /// Lines in the file; a final line end does not start another one.
+    /// Lines in the file; a final line ending does not start another one.
     pub total: u64,
     /// Whether counting stopped early, so that there may be more.
     pub may_have_more: bool,
@@ -303,7 +303,7 @@ impl LineSplitter {
         TextLines {
             text,
             first: self.range.first,
-            // Text after the final line end is included, but not counted as a line.
+            // Text after the final line ending is included, but not counted as a line.
             last: (self.range.first + count).saturating_sub(1).min(total.max(self.range.first - 1)),
             total,
             may_have_more,
@@ -359,7 +359,7 @@ mod tests {
 
     #[test]
     fn utf16_lines_split_at_line_endings() {
-        // U+0A0A and U+0D00 contain the bytes of line ends without being line ends.
+        // U+0A0A and U+0D00 contain the bytes of line endings but are not line endings.
         let text = "a\u{0a0a}\r\n\u{0d00}b\nc";
         for (mark, bytes) in [
             (vec![0xff, 0xfe], text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<_>>()),

@@ -27,7 +27,7 @@ pub fn link_targets(path: &Path) -> Vec<PathBuf> {
     links
 }
 
-/// Whether no component of the path is a symbolic link, as far as the path exists. `false` may also
+/// Whether no component of the path is a symbolic link, up to where it exists. `false` may also
 /// mean that the kernel does not tell.
 #[cfg(target_os = "linux")]
 fn is_without_links(path: &Path) -> bool {

@@ -53,7 +53,7 @@ impl Snapshot {
         Self { metadata, hash: (bytes.len() as u64 <= HASHED_SIZE).then(|| hash(bytes)) }
     }
 
-    /// Whether both states have the same content, as far as known.
+    /// Whether both states are known to have the same content.
     pub fn same_content(&self, other: &Self) -> bool {
         match (self.hash, other.hash) {
             (Some(one), Some(two)) => one == two,

@@ -18,7 +18,7 @@ use crate::grounding::{parse_grounding, parse_page_reads};
 pub(crate) enum ChunkError {
     /// It is not JSON.
     NotJson,
-    /// It is an error of the service.
+    /// It is an error from the service.
     Refused(Box<ErrorPayload>),
 }
 

@@ -368,7 +368,7 @@ fn parse_token(answer: &Value) -> Result<AccessToken, String> {
     Ok(AccessToken::with_lifetime(text(answer, "access_token")?, seconds))
 }
 
-/// Returns the JSON response of a service. Errors contain its reason, but nothing that was sent.
+/// Returns the JSON response from a service. Errors contain its reason, but nothing that was sent.
 pub(crate) async fn response(request: RequestBuilder) -> Result<Value, String> {
     let text = response_text(request).await?;
     serde_json::from_str(&text).map_err(|_| "the response is not valid JSON".to_owned())

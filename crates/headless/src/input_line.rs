@@ -60,7 +60,7 @@ pub(crate) enum InputLine {
         #[serde(default = "default_true")]
         on: bool,
     },
-    /// Answers a question of the model.
+    /// Answers a question from the model.
     Answer {
         /// Id of the question.
         id: String,

@@ -10,7 +10,7 @@ pub(crate) const MAX_LINE: usize = 8 * 1024 * 1024;
 /// A line, or why it is invalid.
 pub(crate) type ReadLine = Result<String, String>;
 
-/// Reads the next line without its line end. Blank lines are skipped. A line that is too long or
+/// Reads the next line without its line ending. Blank lines are skipped. A line that is too long or
 /// not UTF-8 is read to its end and rejected. `number` counts lines.
 pub(crate) async fn next_line(
     input: &mut (impl AsyncBufRead + Unpin),

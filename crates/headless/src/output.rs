@@ -77,7 +77,7 @@ pub(crate) struct OutputStreams {
 enum LineState {
     /// At the beginning of a line.
     Start,
-    /// After text of stdout without a line end.
+    /// After text of stdout without a line ending.
     Open,
     /// At the beginning of a line, because stderr ended a line of stdout.
     Ended,
@@ -106,7 +106,7 @@ impl OutputStreams {
         Ok(())
     }
 
-    /// Tracks the cursor position after the pending stdout. Skips a line end that stderr has
+    /// Tracks the cursor position after the pending stdout. Skips a line ending that stderr has
     /// already written.
     fn follow_stdout(&mut self) {
         let stdout = &mut self.pending.stdout;

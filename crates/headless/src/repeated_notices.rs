@@ -16,7 +16,7 @@ struct NoticeCount {
     count: usize,
     /// The newest text that was not reported.
     newest: String,
-    /// Whether all texts are the same.
+    /// Whether all messages are the same.
     is_same: bool,
 }
 

@@ -169,12 +169,12 @@ pub(crate) struct RetryLine<'a> {
     pub(crate) retry: Option<&'a parallax_protocol::model::Retry>,
 }
 
-/// An approval request, or a question of the model.
+/// An approval request, or a question from the model.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct ApprovalRequestLine<'a> {
     /// The id for `decide` and `answer`.
     pub(crate) id: &'a str,
-    /// `approval`: answer with `decide`. `question`: a question of the model in `preview`; answer
+    /// `approval`: answer with `decide`. `question`: a question from the model in `preview`; answer
     /// with `answer`.
     pub(crate) kind: &'static str,
     /// The subagent that made the call; `tool_id` is then the call that started it.

@@ -595,7 +595,7 @@ fn observed_run(
     }
 }
 
-/// Formats a message of a hook for the user.
+/// Formats a message from a hook for the user.
 pub(crate) fn message(hook: &Hook, level: Level, text: &str) -> (Level, String) {
     (level, format!("hook `{}`: {text}", result::sanitize(hook.title(), 200)))
 }

@@ -1,4 +1,4 @@
-//! Lists hooks, accepts those of the project, and switches them.
+//! Lists hooks, accepts those of the project, and enables or disables them.
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -60,7 +60,7 @@ impl HookInfo {
     }
 }
 
-/// Lists hooks, accepts those of the project, and switches them. Cheap to clone.
+/// Lists hooks, accepts those of the project, and enables or disables them. Cheap to clone.
 #[derive(Clone)]
 pub struct HookLibrary {
     /// The configuration of the user and the project.
@@ -83,7 +83,7 @@ impl HookLibrary {
     }
 
     /// Accepts the project's hooks in their current form and returns their number. An open session
-    /// runs them after it is opened again. Blocking.
+    /// runs them after it is reopened. Blocking.
     ///
     /// # Errors
     /// Returns an error if a file cannot be read or written.

@@ -46,7 +46,7 @@ impl PendingRequests {
 #[derive(Debug, Clone)]
 struct MessageSink {
     pending: Arc<PendingRequests>,
-    /// Receives notifications and requests of the server.
+    /// Receives notifications and requests from the server.
     incoming: mpsc::Sender<Value>,
 }
 
@@ -235,7 +235,7 @@ impl CompanionClient {
         Ok(result)
     }
 
-    /// Responds to a request of the server: answers pings and rejects everything else.
+    /// Responds to a request from the server: answers pings and rejects everything else.
     pub(crate) async fn respond(&self, request: &Value) {
         let Some(id) = request.get("id").filter(|id| !id.is_null()) else { return };
         let response = match request.get("method").and_then(Value::as_str) {

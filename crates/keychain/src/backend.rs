@@ -18,7 +18,7 @@ const NOT_FOUND: i32 = 44;
 pub(crate) enum Backend {
     /// The Secret Service, through this `secret-tool`.
     SecretTool(PathBuf),
-    /// The keychain of macOS, through this `security`.
+    /// The macOS keychain, through this `security`.
     Security(PathBuf),
 }
 

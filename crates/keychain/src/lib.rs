@@ -1,5 +1,5 @@
 //! The secret store of the system, if there is one: the Secret Service of a Linux desktop (through
-//! `secret-tool`) or the keychain of macOS (through `security`).
+//! `secret-tool`) or the macOS keychain (through `security`).
 //!
 //! No program is started before a secret is stored or needed. Secrets are passed to these programs
 //! on standard input, never as an argument, which other users could read.
@@ -114,7 +114,7 @@ impl Keychain {
         )
     }
 
-    /// Uses the keychain of macOS through this `security`.
+    /// Uses the macOS keychain through this `security`.
     pub fn security(home: &Path, program: PathBuf) -> Self {
         Self::create(home, Some(BackendSource::Known(Backend::Security(program))), None, Vec::new())
     }

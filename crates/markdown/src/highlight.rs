@@ -23,7 +23,7 @@ const MAX_LINE: usize = 2_000;
 
 /// The role of a piece of code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "the names say it")]
+#[expect(missing_docs, reason = "the names are self-explanatory")]
 pub enum Role {
     Plain,
     Keyword,

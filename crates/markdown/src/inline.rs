@@ -84,7 +84,7 @@ impl<'l> Inline<'l> {
             ) => {
                 self.open(self.options.theme.link);
                 let target = sanitize::one_row(dest_url);
-                // For a link in a picture's text or the other way round, the outer one counts.
+                // For a link in an image's text or the other way round, the outer one is used.
                 if self.link.is_none() {
                     let href = links::href(&target);
                     let brackets = retains_brackets(*link_type, &target);

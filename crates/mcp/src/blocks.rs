@@ -78,7 +78,7 @@ impl ResultSource<'_> {
         }
     }
 
-    /// Converts an error of the server: first its message, then its origin.
+    /// Converts an error from the server: first its message, then its origin.
     pub(crate) fn error(&self, words: &str) -> ToolResult {
         let words = words.trim();
         let said = match words.is_empty() {

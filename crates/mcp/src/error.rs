@@ -38,7 +38,7 @@ pub enum McpError {
     /// The request arrived and was rejected.
     #[error("it rejected the request: {reason}")]
     Refused {
-        /// The message of the server, or its meaning.
+        /// The message from the server, or its meaning.
         reason: String,
     },
     /// The server did not answer in time.

@@ -155,7 +155,7 @@ impl ClientHandler for Handler {
             let name = &server.name;
             server
                 .listeners
-                .warn(&format!("a request of the MCP server `{name}` cannot be shown: {reason}"));
+                .warn(&format!("a request from the MCP server `{name}` cannot be shown: {reason}"));
         }
         Err(ErrorData::invalid_params(reason, None))
     }

@@ -1,4 +1,4 @@
-//! Parses the messages of servers as far as possible. An unreadable answer fails its request,
+//! Parses the messages from servers as far as possible. An unreadable answer fails its request,
 //! because no other answer will arrive.
 
 use std::borrow::Cow;
@@ -74,7 +74,7 @@ impl OpenRequests {
         }
     }
 
-    /// Returns the texts that replace the text of an event; `None` if it can be parsed unchanged.
+    /// Returns the strings that replace the text of an event; `None` if it can be parsed unchanged.
     pub(crate) fn repair_event(
         &self,
         text: &str,

@@ -9,7 +9,7 @@ const MAX_PAGES: usize = 100;
 /// Maximum number of entries.
 const MAX_ENTRIES: usize = 2_000;
 
-/// A list, as far as it was read.
+/// The part of a list that was read.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Pages {
     /// The entries.

@@ -38,7 +38,7 @@ impl Servers {
             .max_by_key(|(name, _)| name.len())
     }
 
-    /// Returns the text of a resource, marked as untrusted: all its texts, and a line for each
+    /// Returns the text of a resource, marked as untrusted: all its text parts, and a line for each
     /// content that is not text.
     ///
     /// # Errors

@@ -49,7 +49,7 @@ pub struct Sampling {
     pub tokens: u64,
 }
 
-/// The tokens that one server has used, and the standing response of the user.
+/// The tokens that one server has used, and the standing response from the user.
 pub(crate) struct SamplingBudget {
     used_tokens: AtomicU64,
     /// The user's response for the rest of the session, once given. Locked while a request is
@@ -68,11 +68,11 @@ impl Default for SamplingBudget {
     }
 }
 
-/// A parsed request of a server.
+/// A parsed request from a server.
 struct SamplingPrompt {
     system: String,
     contents: Vec<SealedContent>,
-    /// The texts, for the user.
+    /// The text, for the user.
     display_text: String,
     /// The estimated tokens of the prompt.
     tokens: u64,
@@ -146,7 +146,7 @@ impl SamplingBudget {
         let reply = sampling.model.generate(request, cancel).await;
         if let Some(usage) = reply.as_ref().ok().and_then(|reply| reply.metadata.usage) {
             let used = usage.total.max(usage.prompt + usage.output);
-            // Requests of a server are answered one at a time.
+            // Requests from a server are answered one at a time.
             self.used_tokens.store(before + used, Ordering::Release);
         }
         result(reply, model)
@@ -157,7 +157,7 @@ fn invalid_request(reason: &str) -> ErrorData {
     ErrorData::new(REFUSED, reason.to_owned(), None)
 }
 
-/// Parses the messages: texts, images, and audio. Tool calls and results are not supported, because
+/// Parses the messages: text, images, and audio. Tool calls and results are not supported, because
 /// no tools are offered.
 fn read(params: &CreateMessageRequestParams) -> Result<SamplingPrompt, ErrorData> {
     let invalid = |reason: &str| ErrorData::invalid_params(reason.to_owned(), None);

@@ -131,7 +131,7 @@ impl Server {
         Ok(())
     }
 
-    /// Returns what the server offers, as far as known.
+    /// Returns what the server is known to offer.
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
         Arc::clone(&self.state().catalog)
     }
@@ -474,7 +474,7 @@ impl Server {
         self.disconnect().await;
     }
 
-    /// Closes the connection; it may be opened again.
+    /// Closes the connection; it may be reopened.
     pub(crate) async fn disconnect(&self) {
         let (link, tasks) = {
             let mut state = self.state();

@@ -1,4 +1,4 @@
-//! Requests of servers to the user: forms, URLs to open, and sampling requests. A front end that
+//! Requests from servers to the user: forms, URLs to open, and sampling requests. A front end that
 //! can show them provides an [`UserRequestHandler`]; without one, servers are informed that elicitation is not
 //! supported.
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 /// How long the user may take to respond.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(600);
 
-/// A request of a server to the user.
+/// A request from a server to the user.
 #[derive(Debug, Clone, PartialEq)]
 pub enum UserRequest {
     /// Fill in a form.
@@ -32,11 +32,11 @@ pub enum UserRequest {
         /// Whether an earlier sign-in is no longer valid.
         is_renewal: bool,
     },
-    /// Let the model answer a sampling request of the server.
+    /// Let the model answer a sampling request from the server.
     Sample {
         /// The system prompt of the request; may be empty.
         system: String,
-        /// The texts of its messages.
+        /// The text of its messages.
         prompt: String,
         /// The maximum tokens of the answer.
         tokens: u64,
@@ -45,7 +45,7 @@ pub enum UserRequest {
     },
 }
 
-/// The response of the user.
+/// The response from the user.
 #[derive(Debug, Clone, PartialEq)]
 pub enum UserResponse {
     /// Accepted; for a form, with its values.
@@ -62,7 +62,7 @@ pub enum UserResponse {
     Never,
 }
 
-/// Shows requests of servers to the user.
+/// Shows requests from servers to the user.
 pub trait UserRequestHandler: Send + Sync {
     /// Asks the user. `server` is the name of the server that asks.
     fn ask(&self, server: &str, question: UserRequest) -> BoxFuture<'static, UserResponse>;

@@ -241,7 +241,7 @@ mod tests {
         seen.is_active.store(true, Ordering::Relaxed);
         log.pass_on(true, &call);
         log.pass_on(false, &json!({"method": "notifications/progress"}));
-        // A request of the server with the same id.
+        // A request from the server with the same id.
         log.pass_on(false, &json!({"id": 3, "method": "ping"}));
         log.pass_on(true, &json!({"id": 3, "result": {}}));
         log.pass_on(false, &answer);

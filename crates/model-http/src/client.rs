@@ -41,7 +41,7 @@ pub struct TransportOptions {
     pub connect_attempts: u32,
     /// How long connecting may take; `None` = the default.
     pub connect_timeout: Option<Duration>,
-    /// After how much silence before the first response of the server a notice names it; `None` =
+    /// After how much silence before the first response from the server a notice names it; `None` =
     /// never.
     pub silence_notice: Option<Duration>,
     /// How long a stream, or the wait for it, may be silent.

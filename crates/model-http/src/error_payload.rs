@@ -10,7 +10,7 @@ const MAX_DEPTH: usize = 10;
 /// Maximum bytes of what is added to a message, and of the message of an error that was cut off.
 const MAX_NOTE: usize = 2000;
 
-/// An error of the service.
+/// An error from the service.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ErrorPayload {
     /// `error.code`, if it is an HTTP status.

@@ -116,7 +116,7 @@ impl SseDecoder {
         Ok(self.take_event())
     }
 
-    /// Handles bytes up to and including the next line end; returns how many.
+    /// Handles bytes up to and including the next line ending; returns how many.
     fn take_line(&mut self, bytes: &[u8], first: u8, event: &mut impl FnMut(Vec<u8>)) -> usize {
         if std::mem::take(&mut self.after_cr) && first == b'\n' {
             return 1;

@@ -16,7 +16,7 @@ use crate::wire_tap::{SentRequest, WireObservation, WireTap};
 /// What is shown in place of a secret.
 const REDACTED: &str = "[redacted]";
 
-/// Shorter values are not redacted in texts: they would occur in ordinary text.
+/// Shorter values are not redacted: they would occur in ordinary text.
 const MIN_SECRET: usize = 8;
 
 /// Bytes of a body that are passed on.

@@ -48,8 +48,8 @@ const MODERN: Family = Family { sampling: false, ..LEVEL };
 
 const SHARED: Family = Family { shared_window: true, ..MODERN };
 
-/// `gemini-MAJOR.MINOR…`, newest first: a model belongs to the first row whose version it
-/// reaches. Names without a version (`gemini-flash-latest`) and unknown versions count as the
+/// `gemini-MAJOR.MINOR…`, newest first: a model belongs to the first row whose version is not
+/// newer. Names without a version (`gemini-flash-latest`) and unknown versions count as the
 /// newest.
 const GEMINI: &[((u32, u32), Family)] =
     &[((4, 0), SHARED), ((3, 5), MODERN), ((3, 0), LEVEL), ((2, 5), BUDGET), ((0, 0), SILENT)];

@@ -323,7 +323,7 @@ impl OverrideMatch {
     }
 }
 
-/// Whether this is a preset of Gemini CLI: presets have settings but no model. Their initial values
+/// Whether this is a Gemini CLI preset: presets have settings but no model. Their initial values
 /// are the defaults of the model families.
 fn is_preset(name: &str) -> bool {
     matches!(name, "base" | "chat-base" | "chat-base-2.5" | "chat-base-3" | "custom")

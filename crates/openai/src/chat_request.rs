@@ -18,7 +18,7 @@ pub(crate) struct ChatRequestContext<'a> {
     pub(crate) quirks: &'a Quirks,
     /// Whether PDF files can be sent.
     pub(crate) accepts_files: bool,
-    /// The `provider` setting of OpenRouter.
+    /// OpenRouter's `provider` setting.
     pub(crate) routing: Option<&'a Object>,
     pub(crate) generation: &'a Generation,
     pub(crate) declarations: &'a Declarations,

@@ -62,7 +62,7 @@ pub struct OpenAiOptions {
     pub version: String,
     /// The deviations of the service from the standard.
     pub quirks: Quirks,
-    /// The `provider` setting of OpenRouter.
+    /// OpenRouter's `provider` setting.
     pub routing: Option<Object>,
     /// Whether the service is a local server, which provides information about its models.
     pub is_local: bool,

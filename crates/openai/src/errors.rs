@@ -46,7 +46,7 @@ pub(crate) fn classify(response: &ErrorResponse) -> ErrorClass {
 }
 
 /// Parts of the words with which services name errors, and the HTTP status that corresponds to
-/// them. The first match counts.
+/// them. The first match applies.
 const STATUS_OF_WORDS: &[(&[&str], u16)] = &[
     (&["rate_limit", "ratelimit", "quota", "too_many", "billing", "balance"], 429),
     (&["api_key", "auth", "permission", "forbidden"], 401),

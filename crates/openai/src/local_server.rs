@@ -230,7 +230,7 @@ fn client(base: &Url) -> Option<Client> {
     parallax_http::client(&options).ok()
 }
 
-/// Parses `/api/show` of Ollama. Older servers state no capabilities.
+/// Parses Ollama's `/api/show`. Older servers state no capabilities.
 fn parse_ollama_show(response: &Value) -> LocalModelInfo {
     let capabilities = response.get("capabilities").and_then(Value::as_array);
     let lacks = |name: &str| {
@@ -251,7 +251,7 @@ fn parse_ollama_show(response: &Value) -> LocalModelInfo {
     }
 }
 
-/// Parses `/api/ps` of Ollama: the window of a loaded model.
+/// Parses Ollama's `/api/ps`: the window of a loaded model.
 fn loaded_window(loaded: &Value, model: &str) -> Option<u64> {
     let models = loaded.get("models")?.as_array()?;
     let tagged = format!("{model}:latest");

@@ -1,4 +1,4 @@
-//! Builds requests of Ollama's own chat API.
+//! Builds requests for Ollama's own chat API.
 
 use parallax_model_http::{Declarations, Dialogue, ModelPart, Turn, UserPart, wire_name};
 use parallax_protocol::Object;

@@ -1,4 +1,4 @@
-//! Parses responses of Ollama's own chat API: one JSON object per line.
+//! Parses responses from Ollama's own chat API: one JSON object per line.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

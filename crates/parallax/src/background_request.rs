@@ -10,13 +10,13 @@ use parallax_protocol::question::{QuestionKind, UserQuestion};
 use parallax_protocol::tool::Preview;
 use serde_json::{Map, Value, json};
 
-/// A choice of a request for approval.
+/// A choice of an approval request.
 struct Choice {
     label: &'static str,
     outcome: String,
 }
 
-/// Returns the questions of the model that a request contains; none for a request for approval.
+/// Returns the questions from the model that a request contains; none for an approval request.
 pub(crate) fn questions(ask: &Value) -> Vec<UserQuestion> {
     if ask.get("kind").and_then(Value::as_str) != Some("question") {
         return Vec::new();
@@ -64,7 +64,7 @@ pub(crate) fn format_request(ask: &Value) -> String {
     shown
 }
 
-/// Formats one question of the model with its numbered options.
+/// Formats one question from the model with its numbered options.
 pub(crate) fn format_question(question: &UserQuestion) -> String {
     let mut text = String::new();
     push_lines(&mut text, "", &question.question);
@@ -158,7 +158,7 @@ fn answer_to(question: &UserQuestion, answer: &str) -> Result<String, Background
         .ok_or_else(|| BackgroundError::Rejected(format!("there are {} choices", options.len())))
 }
 
-/// Returns the possible answers to a request for approval.
+/// Returns the possible answers to an approval request.
 fn choices(ask: &Value) -> Vec<Choice> {
     let outcomes = ask.get("outcomes").and_then(Value::as_array);
     let outcomes = outcomes.into_iter().flatten().filter_map(Value::as_str);

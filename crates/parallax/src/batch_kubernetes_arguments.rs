@@ -33,7 +33,7 @@ pub(crate) struct KubernetesArguments {
     #[arg(long, value_name = "NAME")]
     pub(crate) context: Option<String>,
 
-    /// Local queue of Kueue
+    /// Kueue local queue
     #[arg(long, value_name = "NAME")]
     pub(crate) queue: Option<String>,
 

@@ -141,7 +141,7 @@ fn object(add: &AddArguments) -> Result<Object, Failure> {
     Ok(fields)
 }
 
-/// Parses `NAME=value` texts, split at the first `sign`.
+/// Parses `NAME=value` strings, split at the first `sign`.
 fn pairs(texts: &[String], sign: char, form: &str) -> Result<Object, Failure> {
     let pair = |text: &String| {
         let (name, value) =

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::path::Path;
 
-/// The name used in texts.
+/// The name used in text.
 const NAME: &str = "parallax";
 
 /// Returns the name by which the program was called.

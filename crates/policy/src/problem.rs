@@ -43,7 +43,7 @@ impl ProblemKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
-    /// The rules apply as far as they were understood.
+    /// The rules that were understood apply.
     Warning,
     /// A rule or a file is ignored.
     Error,

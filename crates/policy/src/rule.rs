@@ -39,7 +39,7 @@ pub enum RuleSource {
         /// The line where the rule begins, from 1.
         line: usize,
     },
-    /// An answer of the user in this session.
+    /// An answer from the user in this session.
     Session,
 }
 
@@ -130,7 +130,7 @@ impl Rule {
         self.decision == Decision::Ask && self.source == RuleSource::Setting(ALLOWED)
     }
 
-    /// Whether the rule is an "always" answer of the user, saved or not.
+    /// Whether the rule is an "always" answer from the user, saved or not.
     pub(crate) fn is_saved_answer(&self) -> bool {
         const ALWAYS: u32 = 950;
         let kept =

@@ -20,7 +20,7 @@ use crate::{BoxFuture, CancellationToken, Object};
 
 pub use crate::agent_progress::{AgentEnd, AgentProgress, AgentStep};
 
-/// The definition of a subagent, as far as the engine needs it.
+/// The part of a subagent definition that the engine needs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AgentDefinition {
     /// The name: `[a-z0-9_-]+`.

@@ -94,7 +94,7 @@ pub enum BlockKind {
     Environment,
     /// Summaries of older parts, made by compactions.
     Accounts,
-    /// Messages of the user, including files in prompts.
+    /// Messages from the user, including files in prompts.
     Prompts,
     /// Answers of the model, including tool calls.
     Answers,

@@ -11,18 +11,18 @@ pub trait EditorFiles: Send + Sync {
     /// counts. Blocking.
     ///
     /// # Errors
-    /// Returns the message of the editor if it refuses to read the file or does not respond.
+    /// Returns the message from the editor if it refuses to read the file or does not respond.
     fn read(&self, path: &Path) -> Result<Option<String>, String>;
 
     /// Writes a file through the editor; `None` if that is impossible and the file must be written
     /// to disk. Blocking.
     ///
     /// # Errors
-    /// Returns the message of the editor if writing fails.
+    /// Returns the message from the editor if writing fails.
     fn write(&self, path: &Path, text: &str) -> Option<Result<(), String>>;
 }
 
-/// The editor of a session, as far as it has one.
+/// The editor of a session, if it has one.
 #[derive(Clone, Default)]
 pub struct SessionEditor {
     files: Option<Arc<dyn EditorFiles>>,

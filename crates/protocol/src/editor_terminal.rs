@@ -47,6 +47,6 @@ pub trait EditorTerminal: Send + Sync {
     /// Runs a command to its end.
     ///
     /// # Errors
-    /// Returns the message of the editor if the command cannot run.
+    /// Returns the message from the editor if the command cannot run.
     fn run(&self, command: TerminalCommand) -> BoxFuture<'static, Result<TerminalExit, String>>;
 }

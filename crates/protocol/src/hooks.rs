@@ -175,7 +175,7 @@ pub enum HookDecision {
     Deny,
 }
 
-/// A message of a hook for the user.
+/// A message from a hook for the user.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HookMessage {
     /// The name of the hook.

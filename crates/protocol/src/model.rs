@@ -228,7 +228,7 @@ pub struct Retry {
     pub class: String,
     /// The HTTP status, if there was one.
     pub status: Option<u16>,
-    /// The message of the service or the network, in one line.
+    /// The message from the service or the network, in one line.
     pub message: String,
     /// The requested model.
     pub model: String,
@@ -320,8 +320,8 @@ impl Limits {
     }
 }
 
-/// Whether an error of a service says that a request is too long for its model, judged by its error
-/// code or its message. Other lengths (of an id, a name, a list, the output) do not count.
+/// Whether an error from a service says that a request is too long for its model, judged by its
+/// error code or its message. Other lengths (of an id, a name, a list, the output) do not count.
 pub fn is_context_overflow(code: Option<&str>, message: &str) -> bool {
     const CODES: &[&str] = &["context_length_exceeded", "exceed_context_size_error"];
     const WORDS: &[&str] = &[
@@ -361,8 +361,8 @@ pub fn is_context_overflow(code: Option<&str>, message: &str) -> bool {
         || (!is_rate_limit(message) && (has_any(WORDS) || (counted && !has_any(OF_OUTPUT))))
 }
 
-/// Whether an error of a service is about the tokens or requests of a period, not about the length of
-/// one request.
+/// Whether an error from a service is about the tokens or requests of a period, not about the
+/// length of one request.
 pub fn is_rate_limit(message: &str) -> bool {
     const WORDS: &[&str] =
         &["per minute", "per hour", "per day", "rate limit", "ratelimit", "throttl", "quota"];

@@ -136,7 +136,7 @@ pub struct Prompt {
     pub text: String,
     /// The command as typed, if `text` is its expansion. Front ends show it instead.
     pub typed_command: Option<String>,
-    /// The prompt as the input showed it, with labels instead of long pasted texts.
+    /// The prompt as the input showed it, with labels instead of long pastes.
     pub labeled_text: Option<String>,
     /// Parts after the text (expanded files, images), already read.
     pub attachments: Vec<Part>,
@@ -229,7 +229,7 @@ pub struct Decide {
     pub scope: Option<RuleScope>,
     /// The arguments as edited by the user ([`ApprovalResponse::ModifyWithEditor`]).
     pub arguments: Option<Object>,
-    /// Answers to questions of the model, by the index of the question: `"0"`, `"1"`, …
+    /// Answers to questions from the model, by the index of the question: `"0"`, `"1"`, …
     pub answers: Option<Object>,
     /// The amount by which to increase a spent budget, in its unit; `None`: by its original amount.
     pub increase: Option<f64>,

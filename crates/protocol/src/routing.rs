@@ -153,7 +153,7 @@ pub struct Fallback {
     pub to: String,
     /// The cause.
     pub cause: FallbackCause,
-    /// The message of the service.
+    /// The message from the service.
     pub message: String,
     /// Whether it applies for the session; otherwise only for the prompt.
     #[serde(rename = "lasting")]

@@ -36,7 +36,7 @@ impl std::fmt::Display for Secret {
     }
 }
 
-/// Redacts secrets in texts before they are written to a file of the session.
+/// Redacts secrets in text before it is written to a file of the session.
 pub trait Redact: Send + Sync + std::fmt::Debug {
     /// Returns the text without secrets; borrowed if it contains none.
     fn redact<'a>(&self, text: &'a str) -> Cow<'a, str>;

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 /// Up to this number, warnings of one kind are all shown.
 const ALL_SHOWN: usize = 3;
 
-/// Returns the texts in their order; of more than three that differ only in names, paths, and
+/// Returns the strings in their order; of more than three that differ only in names, paths, and
 /// numbers, only the first, with the number of the others.
 pub fn merge_similar(texts: impl IntoIterator<Item = String>) -> Vec<String> {
     merge_similar_by(texts.into_iter().collect(), |text| text)

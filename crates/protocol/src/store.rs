@@ -311,7 +311,7 @@ pub struct ContentRecord {
     /// The prompt as typed, if the content contains more (`@` files, context).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display: Option<String>,
-    /// The prompt with labels instead of long pasted texts, if it has any.
+    /// The prompt with labels instead of long pastes, if it has any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub labeled_text: Option<String>,
     /// The model that answered.
@@ -336,7 +336,7 @@ pub struct ContentRecord {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub partial: bool,
     /// Whether the content is context that Parallax added (environment, memory, loop notes), not a
-    /// message of the user or the model.
+    /// message from the user or the model.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub synthetic: bool,
 }
@@ -530,8 +530,8 @@ pub struct StepRecord {
     /// Parts after the results (steering messages, reports), as a JSON array.
     #[serde(rename = "tail", default, skip_serializing_if = "Option::is_none")]
     pub parts_after_results: Option<Box<RawValue>>,
-    /// The texts among these parts that the user wrote; `None` in journals of older versions: all
-    /// texts.
+    /// The text parts among these that the user wrote; `None` in journals of older versions: all
+    /// text parts.
     #[serde(rename = "said", default, skip_serializing_if = "Option::is_none")]
     pub user_texts: Option<Vec<String>>,
 }

@@ -160,7 +160,7 @@ pub struct Run {
     pub requested: Permissions,
     /// The approval mode in which the call was approved.
     pub mode: ApprovalMode,
-    /// The approval response of the user; `None` if a rule approved the call.
+    /// The approval response from the user; `None` if a rule approved the call.
     pub response: Option<ApprovalResponse>,
     /// The user's answers, for calls with [`Preview::Questions`]; `None` if the user gave none.
     pub answers: Option<Object>,

@@ -246,7 +246,7 @@ impl ProviderManager {
         names.iter().any(|name| self.config.environment.get(name).is_some())
     }
 
-    /// Returns all API keys of the program, to redact them from texts.
+    /// Returns all API keys of the program, to redact them from text.
     pub fn own_keys(&self) -> Vec<String> {
         // An unused stored key is not loaded.
         let kinds = match self.has_key_variable() {

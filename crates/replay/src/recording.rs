@@ -73,8 +73,8 @@ struct RecordingWriter {
 }
 
 impl Recorder {
-    /// Records `model` to a file. The format of Gemini CLI appends; the format of Parallax requires
-    /// a new or empty file. The texts in `secrets` are never written.
+    /// Records `model` to a file. Gemini CLI's format appends; the format of Parallax requires
+    /// a new or empty file. The strings in `secrets` are never written.
     ///
     /// # Errors
     /// Returns an error if the file cannot be opened or is not a regular file, or, in the format of

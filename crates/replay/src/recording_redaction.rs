@@ -1,4 +1,4 @@
-//! Redacts secrets in recordings, even when a secret is split across several parts whose texts
+//! Redacts secrets in recordings, even when a secret is split across several parts whose text
 //! a reader joins.
 
 use std::borrow::Cow;
@@ -8,16 +8,16 @@ use parallax_protocol::content::{Part, PartView};
 use parallax_protocol::secret::Secret;
 use serde_json::Value;
 
-/// Minimum length of a secret: redacting shorter texts would garble the line.
+/// Minimum length of a secret: redacting shorter ones would garble the line.
 const MIN_LENGTH: usize = 8;
 /// Replaces a secret.
 const REDACTED: &str = "[redacted]";
 
-/// The texts that are never written.
+/// The strings that are never written.
 #[derive(Default)]
 pub(crate) struct Secrets(Vec<Secret>);
 
-/// Kinds of parts whose texts belong together.
+/// Kinds of parts whose text belongs together.
 #[derive(Clone, Copy, PartialEq)]
 enum PartKind {
     Text,
@@ -97,7 +97,7 @@ fn kind_of(part: &Part) -> PartKind {
     }
 }
 
-/// Whether a value of a part contains texts of its kind, except the signature, which readers do
+/// Whether a value of a part contains text of its kind, except the signature, which readers do
 /// not join.
 fn has_text_key(kind: PartKind, key: &str) -> bool {
     match kind {

@@ -50,8 +50,8 @@ impl VolatileTexts {
         Self { directories }
     }
 
-    /// Returns the JSON of a content with names in their place. The result is only compared: line
-    /// breaks are real ones in it.
+    /// Returns the JSON of a content with names in their place. The result is only compared, so
+    /// its line breaks are not escaped.
     pub(crate) fn replace<'a>(&self, mut json: Cow<'a, str>) -> Cow<'a, str> {
         if json.contains("\\n") {
             json = Cow::Owned(json.replace("\\n", "\n"));

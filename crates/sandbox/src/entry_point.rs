@@ -19,8 +19,8 @@ use crate::supervisor_error::refuse;
 /// Size limit of a plan file in bytes.
 const MAX_PLAN_BYTES: u64 = 64 << 20;
 
-/// Runs the supervisor, a cell, or a probe if the command line says so, and returns its exit code;
-/// otherwise returns `None`. Call this first in `main`, before starting any thread.
+/// Runs the supervisor, session namespaces, or a probe if the command line says so, and returns its
+/// exit code; otherwise returns `None`. Call this first in `main`, before starting any thread.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {
     let mut args = args.into_iter().skip(1);
     let role = args.next()?;

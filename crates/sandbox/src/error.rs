@@ -27,7 +27,7 @@ pub enum PlanError {
     Encode(#[from] serde_json::Error),
 }
 
-/// Why the cell of a session or a probe could not be started.
+/// Why session namespaces or a probe could not be started.
 #[derive(Debug, Error)]
 pub enum StartError {
     /// The process could not be started.
@@ -38,7 +38,7 @@ pub enum StartError {
         /// The cause.
         source: io::Error,
     },
-    /// The kernel does not support what a cell requires.
+    /// The kernel does not support what session namespaces require.
     #[error("failed to create namespaces for the session: {0}")]
     Unsupported(String),
 }

@@ -2,7 +2,7 @@
 //! from typing.
 //!
 //! Keys that arrive within [`GAP`] of each other are a burst. A burst of one line is typed
-//! text, and a line end that closes it is Enter: `tmux send-keys 'text' Enter` and expect
+//! text, and a line ending that closes it is Enter: `tmux send-keys 'text' Enter` and expect
 //! scripts send that. A burst of several lines is one paste, whatever its line ends.
 //!
 //! Pure: decoded items and times in, decoded items out.

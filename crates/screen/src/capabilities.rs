@@ -6,7 +6,7 @@ use crate::sgr::ColorDepth;
 
 /// Terminals with relevant differences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
+#[expect(missing_docs, reason = "the names are self-explanatory")]
 pub enum TerminalKind {
     Alacritty,
     AppleTerminal,
@@ -159,7 +159,7 @@ impl Capabilities {
         }
     }
 
-    /// Whether pictures may be sent with this protocol if the user asks for it: a multiplexer
+    /// Whether images may be sent with this protocol if the user asks for it: a multiplexer
     /// misreads unknown sequences.
     pub fn may_send(&self, graphics: GraphicsProtocol) -> bool {
         match self.terminal {

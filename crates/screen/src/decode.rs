@@ -49,7 +49,7 @@ pub(crate) enum TerminalReply {
     Attributes { sixel: bool },
     /// Whether the kitty graphics protocol is supported.
     KittyGraphics(bool),
-    /// Maximum number of colors in a sixel picture.
+    /// Maximum number of colors in a sixel image.
     SixelColors(u16),
     /// The size of a cell in pixels: width, height.
     Cell(u16, u16),

@@ -1,7 +1,7 @@
-//! Pictures between rows, encoded for the terminal.
+//! Images between rows, encoded for the terminal.
 //!
-//! Picture bytes are untrusted: the type is detected from the first bytes, the size is read before
-//! decoding, and what is sent to the terminal is encoded again from pixels. A picture is placed on
+//! Image bytes are untrusted: the type is detected from the first bytes, the size is read before
+//! decoding, and what is sent to the terminal is encoded again from pixels. An image is placed on
 //! reserved rows, so that nothing depends on how the terminal moves its cursor.
 
 mod palette;
@@ -18,17 +18,17 @@ pub use read::ImageFormat;
 
 use pixels::Pixels;
 
-/// Maximum size of a picture file in bytes.
+/// Maximum size of an image file in bytes.
 const MAX_BYTES: usize = 8 << 20;
 /// Maximum number of pixels that are decoded.
 const MAX_PIXELS: u64 = 40_000_000;
-/// Maximum number of bytes sent to the terminal for one picture.
+/// Maximum number of bytes sent to the terminal for one image.
 const MAX_SENT: usize = 1 << 20;
-/// Maximum number of pixels sent for a picture that the terminal scales.
+/// Maximum number of pixels sent for an image that the terminal scales.
 const ENOUGH_PIXELS: f64 = 600_000.0;
-/// Maximum side of a sixel picture in pixels, the default limit of xterm.
+/// Maximum side of a sixel image in pixels, the default limit of xterm.
 const MAX_SIXEL_SIDE: usize = 1_000;
-/// How often a picture is reduced until it can be sent.
+/// How often an image is reduced until it can be sent.
 const TRIES: usize = 12;
 
 /// The graphics protocol.
@@ -49,11 +49,11 @@ pub struct GraphicsCapabilities {
     pub graphics: GraphicsProtocol,
     /// The width and height of a cell in pixels.
     pub cell: (u16, u16),
-    /// Maximum number of colors in a sixel picture.
+    /// Maximum number of colors in a sixel image.
     pub colors: usize,
 }
 
-/// The properties of a picture known before it is decoded.
+/// The properties of an image known before it is decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ImageHeader {
     /// The format.
@@ -64,7 +64,7 @@ pub struct ImageHeader {
     pub height: u32,
 }
 
-/// Why a picture is not shown.
+/// Why an image is not shown.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ImageError {
     /// Unknown format.
@@ -82,12 +82,12 @@ pub enum ImageError {
     /// Invalid data.
     #[error("damaged: {0}")]
     Damaged(String),
-    /// The picture cannot be made small enough.
+    /// The image cannot be made small enough.
     #[error("cannot be scaled down enough")]
     TooMuch,
 }
 
-/// An encoded picture with its size in columns and rows.
+/// An encoded image with its size in columns and rows.
 #[derive(PartialEq, Eq)]
 pub struct TerminalImage {
     columns: usize,
@@ -111,11 +111,11 @@ impl TerminalImage {
         read::head(bytes)
     }
 
-    /// Decodes a picture and encodes it for a terminal, in at most this many columns and rows. It
+    /// Decodes an image and encodes it for a terminal, in at most this many columns and rows. It
     /// is never enlarged. Slow: do not call it on the drawing thread.
     ///
     /// # Errors
-    /// Returns an error if the data is not a picture, or too large to decode.
+    /// Returns an error if the data is not an image, or too large to decode.
     pub fn new(
         bytes: &[u8],
         drawing: &GraphicsCapabilities,

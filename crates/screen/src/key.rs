@@ -107,7 +107,7 @@ impl Key {
     }
 }
 
-/// Returns the text of the keys of a burst with `\n` line ends.
+/// Returns the text of the keys of a burst with `\n` line endings.
 pub fn burst_text(keys: &[Key]) -> String {
     let text: String = keys.iter().filter_map(|key| key.burst_character()).collect();
     text.replace("\r\n", "\n").replace('\r', "\n")
@@ -141,10 +141,10 @@ pub struct MouseEvent {
 pub enum InputEvent {
     /// A key.
     Key(Key),
-    /// Pasted text with `\n` line ends.
+    /// Pasted text with `\n` line endings.
     Paste(String),
     /// Several lines that arrived in one burst, as from a terminal that does not mark pasted text:
-    /// characters, tabs, and line ends.
+    /// characters, tabs, and line endings.
     Burst(Vec<Key>),
     /// A mouse event.
     Mouse(MouseEvent),

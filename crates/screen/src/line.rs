@@ -43,8 +43,8 @@ pub struct Line {
     pub spans: Vec<Span>,
     /// The style of the rest of the row up to the right edge; `None` leaves it empty.
     pub fill_style: Option<Style>,
-    /// The picture drawn after the spans, over this row and those below it ([`TerminalImage::lines`]).
-    /// Only finished rows show it.
+    /// The image drawn after the spans, over this row and those below it
+    /// ([`TerminalImage::lines`]). Only finished rows show it.
     pub picture: Option<Arc<TerminalImage>>,
 }
 
@@ -99,7 +99,7 @@ impl From<Vec<Span>> for Line {
 }
 
 impl TerminalImage {
-    /// Returns the rows that the picture occupies, after `indent` blank columns.
+    /// Returns the rows that the image occupies, after `indent` blank columns.
     pub fn lines(self: &Arc<Self>, indent: usize) -> Vec<Line> {
         let mut lines = vec![Line::EMPTY; self.size().1];
         if let Some(first) = lines.first_mut() {

@@ -244,7 +244,7 @@ impl Painter {
         at
     }
 
-    /// Draws a picture starting at a cell. Its rows exist and are blank, and there is one below
+    /// Draws an image starting at a cell. Its rows exist and are blank, and there is one below
     /// them, so that no terminal scrolls. Returns the cursor to that cell.
     pub fn draw_picture(&mut self, x: usize, y: usize, picture: &TerminalImage) {
         self.plain();

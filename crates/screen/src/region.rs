@@ -169,7 +169,7 @@ impl Region {
         self.enclose(painter.output, heavy, cursor.is_some())
     }
 
-    /// Returns the pictures of finished rows. Pictures too high or too wide for the window are
+    /// Returns the images of finished rows. Images too high or too wide for the window are
     /// omitted; the first row of a high one would scroll out before the last is there.
     fn placed_pictures<'a>(&self, commit: &'a [Line]) -> Vec<PositionedImage<'a>> {
         let placed = |(y, line): (usize, &'a Line)| {
@@ -262,7 +262,7 @@ impl Region {
                 painter.grow(1);
             }
             painter.row(y, self.rows.get(y).unwrap_or(&empty), row, 0..0);
-            // The row below exists, and the picture's own rows are blank.
+            // The row below exists, and the image's own rows are blank.
             for placed in pictures.iter().filter(|it| it.y + it.picture.size().1 == y) {
                 painter.draw_picture(placed.x, placed.y, placed.picture);
             }
@@ -346,7 +346,7 @@ impl Region {
     }
 }
 
-/// A picture and the cell of the frame where it begins.
+/// An image and the cell of the frame where it begins.
 struct PositionedImage<'a> {
     x: usize,
     y: usize,

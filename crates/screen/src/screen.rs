@@ -22,7 +22,7 @@ use crate::tty::{Tty, add_restore_bytes, remove_restore_bytes};
 const LAST_PATIENCE: Duration = Duration::from_millis(150);
 /// The assumed size of a cell in pixels if it is unknown.
 const COMMON_CELL: (u16, u16) = (10, 20);
-/// Queries kitty graphics support with a one-pixel picture that is not shown.
+/// Queries kitty graphics support with a one-pixel image that is not shown.
 const ASK_KITTY_GRAPHICS: &[u8] = b"\x1b_Gi=1,s=1,v=1,a=q,t=d,f=24;AAAA\x1b\\";
 
 /// Options for opening the screen.
@@ -32,9 +32,9 @@ pub struct ScreenOptions {
     pub mode: Mode,
     /// Whether to report the mouse (only in [`Mode::Alternate`]).
     pub mouse: bool,
-    /// Whether to query the terminal's capabilities. Otherwise only the environment counts.
+    /// Whether to query the terminal's capabilities. Otherwise only the environment is used.
     pub probe: bool,
-    /// Whether to query picture support too.
+    /// Whether to query image support too.
     pub query_pictures: bool,
 }
 
@@ -140,8 +140,8 @@ impl Screen {
         self.shared.terminal.capabilities()
     }
 
-    /// Returns how pictures are drawn, as selected by the user or the terminal, or `None` if
-    /// pictures are not available.
+    /// Returns how images are drawn, as selected by the user or the terminal, or `None` if
+    /// images are not available.
     pub fn drawing(&self, requested: Option<GraphicsProtocol>) -> Option<GraphicsCapabilities> {
         if self.options.mode != Mode::Inline {
             return None;

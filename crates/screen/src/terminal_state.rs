@@ -33,7 +33,7 @@ pub(crate) const KITTY_OFF: &[u8] = b"\x1b[<u";
 const MODIFY_KEYS_ON: &[u8] = b"\x1b[>4;2m";
 pub(crate) const MODIFY_KEYS_OFF: &[u8] = b"\x1b[>4;0m";
 
-/// The terminal, as far as it does not concern what is painted.
+/// The state of the terminal other than what is painted.
 #[derive(Debug)]
 pub(crate) struct TerminalState {
     pub tty: Tty,
@@ -55,7 +55,7 @@ struct InnerState {
     modify_keys_on: bool,
     background: Option<(u8, u8, u8)>,
     cursor_reports: u32,
-    /// Whether kitty graphics and pictures in general were queried.
+    /// Whether kitty graphics and images in general were queried.
     awaits_graphics: bool,
     queries_pictures: bool,
     /// The cursor position in the last report: row and column, from 0.
@@ -224,7 +224,7 @@ impl TerminalState {
         (state.cursor_reports, state.awaits_graphics)
     }
 
-    /// Records a query for picture support, which the caller sends.
+    /// Records a query for image support, which the caller sends.
     pub fn record_graphics_query(&self) {
         let mut state = self.state();
         (state.awaits_graphics, state.queries_pictures) = (true, true);
@@ -494,7 +494,7 @@ impl InnerState {
                 self.capabilities.answers = true;
                 self.capabilities.sixel = sixel;
                 if std::mem::take(&mut self.queries_pictures) {
-                    // Query only if pictures are drawn.
+                    // Query only if images are drawn.
                     if sixel {
                         replies.extend_from_slice(ASK_SIXEL_COLORS);
                     }

@@ -10,7 +10,7 @@ pub const PROMPT: &str = include_str!("../demo/prompt.txt");
 /// The demo script.
 pub const SCRIPT: &str = include_str!("../demo/script.jsonl");
 
-/// Scripts for `-m script:NAME`: names and texts.
+/// Scripts for `-m script:NAME`: names and contents.
 pub const SCRIPTS: [(&str, &str); 1] = [("tour", include_str!("../demo/tour.jsonl"))];
 
 macro_rules! project_files {

@@ -134,7 +134,7 @@ impl CompanionManager<'_> {
         }
     }
 
-    /// Returns whether edits are reviewed in an editor, which needs whole file texts.
+    /// Returns whether edits are reviewed in an editor, which needs whole files.
     pub(crate) fn shows_diffs(&self) -> bool {
         self.options.interactive && self.options.companion.is_some() && self.is_enabled()
     }

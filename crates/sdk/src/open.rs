@@ -180,7 +180,7 @@ impl OpenSession {
         self.launch.is_resumable(&self.id)
     }
 
-    /// Keeps other processes from opening the session while it is closed and opened again here,
+    /// Keeps other processes from opening the session while it is closed and reopened here,
     /// until the result is dropped.
     pub fn begin_lock_handover(&self) -> JournalLockHandover {
         let directory = &self.launch.options.directory;

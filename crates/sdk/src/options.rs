@@ -110,7 +110,7 @@ pub struct LaunchOptions {
     pub waits_for_servers: bool,
     /// Whether to ask the user when a budget is used up. Otherwise the turn ends.
     pub budget_questions: bool,
-    /// Whether events carry whole file texts besides the diffs of edits, for editors.
+    /// Whether events carry whole files besides the diffs of edits, for editors.
     pub includes_file_texts: bool,
     /// The editor that reads and writes the text files of the workspace.
     pub editor: parallax_protocol::editor_files::SessionEditor,

@@ -1,4 +1,4 @@
-//! A session that runs in another process, as far as its files show it.
+//! A session that runs in another process, as shown by its files.
 
 use std::sync::Arc;
 

@@ -39,9 +39,9 @@ pub struct SessionConfig {
     pub(crate) extensions: Arc<OnceLock<Arc<Extensions>>>,
     /// The hooks of the session that was opened with it.
     pub(crate) running_hooks: Arc<OnceLock<Vec<RunningHook>>>,
-    /// Answers elicitation requests of MCP servers.
+    /// Answers elicitation requests from MCP servers.
     pub(crate) prompter: Option<Arc<dyn UserRequestHandler>>,
-    /// Answers sampling requests of MCP servers. Set when a session opens.
+    /// Answers sampling requests from MCP servers. Set when a session opens.
     pub(crate) sampling: Option<Sampling>,
     /// The protected names of the workspace, and what protected links lead to, for the policy, the
     /// sandbox, and checkpoints.
@@ -129,7 +129,7 @@ impl SessionConfig {
         &self.config
     }
 
-    /// Returns this configuration with someone who answers elicitation requests of MCP servers.
+    /// Returns this configuration with a handler for elicitation requests from MCP servers.
     #[must_use]
     pub fn with_user_prompter(mut self, asker: Arc<dyn UserRequestHandler>) -> Self {
         self.prompter = Some(asker);

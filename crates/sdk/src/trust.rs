@@ -34,7 +34,7 @@ pub struct TrustQuestion {
     pub folder: PathBuf,
     /// Its parent, if it has one.
     pub parent: Option<PathBuf>,
-    /// What the directory would add: unmodified names and texts, which must be sanitized before
+    /// What the directory would add: unmodified names and text, which must be sanitized before
     /// they are printed to a terminal.
     pub preview: TrustPreview,
     ui: parallax_config::UiSettings,

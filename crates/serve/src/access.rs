@@ -102,7 +102,7 @@ impl SecretDigest {
         Self(Sha256::digest(secret.as_bytes()).into())
     }
 
-    /// The beginning of the digest, as lower-case hexadecimal digits.
+    /// The beginning of the digest, as lowercase hexadecimal digits.
     pub(crate) fn id(&self) -> String {
         self.0.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
     }

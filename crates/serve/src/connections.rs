@@ -69,7 +69,7 @@ impl Connections {
                 }
             };
             let Ok(permit) = permits.clone().try_acquire_owned() else {
-                tracing::warn!("a connection was refused: {CONNECTIONS} are open");
+                tracing::warn!("a connection was refused: {CONNECTIONS} are already open");
                 continue;
             };
             let stopping = self.stopping.clone();

@@ -98,8 +98,8 @@ impl SessionLibrary<'_> {
         }
         let nowhere = || {
             input(format!(
-                "no session `{selector}` in any project (searched `{}`, and the sessions of Gemini \
-                 CLI); `parallax sessions list` shows them",
+                "no session `{selector}` in any project (searched `{}` and Gemini CLI \
+                 sessions); `parallax sessions list` shows them",
                 self.dirs().parallax.join("sessions").display()
             ))
         };

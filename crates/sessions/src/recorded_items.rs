@@ -17,7 +17,7 @@ pub enum RecordedItem {
     User {
         /// The text as typed.
         text: String,
-        /// The text with labels instead of long pasted texts, if it has any.
+        /// The text with labels instead of long pastes, if it has any.
         labeled_text: Option<String>,
         /// Number of contents before it, which a rewind to before this prompt keeps
         /// ([`crate::SessionChoice::Rewind`]).

@@ -113,7 +113,7 @@ impl SessionLibrary<'_> {
     }
 
     /// Uses the index after updating it. A damaged index, or one that another process removed, is
-    /// opened again.
+    /// reopened.
     fn with_index<T>(
         &self,
         rebuild: bool,

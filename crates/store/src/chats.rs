@@ -1,5 +1,5 @@
 //! Conversations that the user saved under a name: journals of Parallax in a separate directory,
-//! and checkpoints of Gemini CLI, which are read-only.
+//! and Gemini CLI checkpoints, which are read-only.
 
 use std::fs;
 use std::io;

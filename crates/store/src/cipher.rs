@@ -115,14 +115,14 @@ impl Cipher {
         &self.head.key
     }
 
-    /// Returns the first line of the file, including the line end.
+    /// Returns the first line of the file, including the line ending.
     pub(crate) fn first_line(&self) -> serde_json::Result<Vec<u8>> {
         let mut line = serde_json::to_vec(&FirstLine { encrypted: self.head.clone() })?;
         line.push(b'\n');
         Ok(line)
     }
 
-    /// Encrypts a record as a line of the file, including the line end. Returns `None` if the
+    /// Encrypts a record as a line of the file, including the line ending. Returns `None` if the
     /// system provides no random bytes.
     pub(crate) fn encrypt_record(&self, number: u64, record: &[u8]) -> Option<Vec<u8>> {
         let encrypted = self.encrypt_text(record, self.record_aad(number))?.into();
@@ -131,7 +131,7 @@ impl Cipher {
         Some(line)
     }
 
-    /// Returns the seal of a journal with this many records, including the line end. Its length
+    /// Returns the seal of a journal with this many records, including the line ending. Its length
     /// does not depend on the number. Returns `None` if the system provides no random bytes.
     pub(crate) fn seal(&self, records: u64) -> Option<Vec<u8>> {
         let seal = self.encrypt_text(&records.to_be_bytes(), self.seal_aad())?.into();

@@ -57,8 +57,8 @@ pub(crate) struct CallResult {
     pub(crate) display: Option<String>,
 }
 
-/// Reads a session file in any supported format: a journal of Parallax, a record of Gemini CLI
-/// (both formats), a session of Parallax CLI, a transcript of Claude Code, a rollout of Codex, a
+/// Reads a session file in any supported format: a Parallax journal, a Gemini CLI record
+/// (both formats), a session of Parallax CLI, a Claude Code transcript, a Codex rollout, a
 /// saved checkpoint, or a bare array of contents.
 ///
 /// The head contains the foreign ID. To continue the session, the caller creates a new journal that

@@ -1,4 +1,4 @@
-//! Input history of a project for the composer: a log of Parallax, and the log of Gemini CLI, which
+//! Input history of a project for the composer: a Parallax log, and the Gemini CLI log, which
 //! is read-only.
 
 use std::fs::{self, File, OpenOptions};
@@ -16,7 +16,7 @@ use crate::session_files::gemini_folders;
 const TAIL: u64 = 2 * 1024 * 1024;
 /// Size in bytes above which the log is shortened to its end.
 const MAX_BYTES: u64 = 2 * TAIL;
-/// Size in bytes above which a log of Gemini CLI is ignored.
+/// Size in bytes above which a Gemini CLI log is ignored.
 const MAX_FOREIGN_BYTES: u64 = 16 * 1024 * 1024;
 /// Maximum length in bytes of a recorded text.
 const LONGEST: usize = 256 * 1024;
@@ -28,7 +28,7 @@ struct InputEntry {
     text: String,
 }
 
-/// An entry of `logs.json` of Gemini CLI.
+/// An entry of Gemini CLI's `logs.json`.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct GeminiLogEntry {
@@ -38,7 +38,7 @@ struct GeminiLogEntry {
     message: Option<String>,
 }
 
-/// Returns the last `most` texts, oldest first, without consecutive duplicates. Logs that cannot be
+/// Returns the last `most` lines, oldest first, without consecutive duplicates. Logs that cannot be
 /// read count as empty.
 pub fn input_history(dirs: &SessionDirs, project: &Path, limit: usize) -> Vec<String> {
     let mut inputs = read_own(&log(dirs, project)).unwrap_or_default();
@@ -63,7 +63,7 @@ pub fn remember_input(dirs: &SessionDirs, project: &Path, text: &str) -> io::Res
     append(&log(dirs, project), &dirs.keys.redact_text(text))
 }
 
-/// Removes texts from the log, for a session that must leave nothing behind. Removes the newest
+/// Removes inputs from the log, for a session that must leave nothing behind. Removes the newest
 /// occurrence of each text once.
 ///
 /// # Errors

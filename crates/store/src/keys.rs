@@ -85,7 +85,7 @@ pub enum KeyError {
     NoRandom,
 }
 
-/// Keys of encrypted sessions, and whether new sessions are encrypted. Also redacts texts before
+/// Keys of encrypted sessions, and whether new sessions are encrypted. Also redacts text before
 /// they are written, encrypted or not.
 ///
 /// Without a keychain ([`Default`]), nothing is encrypted and nothing can be decrypted. Cheap to

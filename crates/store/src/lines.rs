@@ -15,9 +15,9 @@ const CHUNK: usize = 256 * 1024;
 pub(crate) struct JournalLine<'a> {
     /// The text without surrounding whitespace.
     pub(crate) text: &'a [u8],
-    /// Length of the line in the file in bytes, including its line end.
+    /// Length of the line in the file in bytes, including its line ending.
     pub(crate) bytes: u64,
-    /// Whether the line has a line end.
+    /// Whether the line has a line ending.
     pub(crate) has_line_end: bool,
     /// Whether the line is complete but was not written at this position by the writer of the
     /// journal.
@@ -220,8 +220,8 @@ impl JournalTail {
 /// Maximum length of a line in bytes; longer lines are skipped to bound memory use.
 const MAX_LINE: usize = 256 * 1024 * 1024;
 
-/// Reads one line with its line end into `line`; a line that is too long is consumed and returned
-/// as empty. Returns the number of bytes read, 0 at the end of the file.
+/// Reads one line with its line ending into `line`; a line that is too long is consumed and
+/// returned as empty. Returns the number of bytes read, 0 at the end of the file.
 pub(crate) fn read_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<usize> {
     line.clear();
     let mut total = 0;

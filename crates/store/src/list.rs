@@ -291,7 +291,7 @@ fn read_ours(path: &Path, keys: &Keys) -> Option<SessionEntry> {
                 }
             }
             Some(_) => {}
-            // A line without a line end was torn by a crash or truncated by the read limit.
+            // A line without a line ending was torn by a crash or truncated by the read limit.
             None => {
                 damaged |= line.ends_with(b"\n")
                     && (head.is_some() || line.starts_with(b"{"))

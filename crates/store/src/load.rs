@@ -55,7 +55,7 @@ pub struct LoadedSession {
     pub broken: bool,
     /// Length of the file up to its last complete record, in bytes.
     pub(crate) valid_length: u64,
-    /// Whether that record lacks its line end.
+    /// Whether that record lacks its line ending.
     pub(crate) unterminated: bool,
 }
 
@@ -196,7 +196,7 @@ pub(crate) fn load_from(
     Ok((builder.finish(path)?, lines.into_cipher()))
 }
 
-/// A line whose record contains escaped line ends (see the writer).
+/// A line whose record contains escaped line endings (see the writer).
 #[derive(Deserialize)]
 struct EscapedRecord {
     escaped: String,

@@ -6,7 +6,7 @@ use parallax_protocol::secret::Redact;
 use parallax_protocol::store::Record;
 use serde_json::Value;
 
-/// Returns the record with secrets in its texts redacted, including secrets that span texts that a
+/// Returns the record with secrets in its text redacted, including secrets that span strings that a
 /// reader joins. Borrowed if there are none. Returns `None` if the redacted value is not a valid
 /// record.
 pub(crate) fn redact_record<'a>(

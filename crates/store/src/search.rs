@@ -351,7 +351,7 @@ fn table_of_texts() -> String {
     )
 }
 
-/// Removes the index and the other files of SQLite.
+/// Removes the index and the other SQLite files.
 fn remove(path: &Path) -> io::Result<()> {
     for ending in ["", "-wal", "-shm", "-journal"] {
         let mut name = path.as_os_str().to_owned();

@@ -14,12 +14,12 @@ use crate::paths::{SessionDirs, path_hash, project_slug};
 use crate::private_files::create_private_dir;
 use crate::session_origin::SessionOrigin;
 
-/// Maximum number of bytes read from the project registry of Gemini CLI.
+/// Maximum number of bytes read from the Gemini CLI project registry.
 const REGISTRY: u64 = 16 * 1024 * 1024;
 /// Maximum number of directories examined in a home directory.
 const MAX_FOLDERS: usize = 10_000;
 
-/// Number of characters of an ID in file names of Gemini CLI.
+/// Number of characters of an ID in Gemini CLI file names.
 const GEMINI_ID: usize = 8;
 
 /// A file that may contain a session.
@@ -76,7 +76,7 @@ pub(crate) fn project_files(dirs: &SessionDirs, project: &Path) -> Vec<SessionFi
     found
 }
 
-/// Returns the journal of a session and the records of Gemini CLI whose names contain the start of
+/// Returns the journal of a session and the Gemini CLI records whose names contain the start of
 /// its ID. Returns `None` if no journal matches.
 pub(crate) fn session_files(
     dirs: &SessionDirs,
@@ -133,14 +133,14 @@ pub(crate) fn gemini_folders(dirs: &SessionDirs, project: &Path) -> Vec<PathBuf>
     found
 }
 
-/// Returns the project that a directory of Gemini CLI belongs to, as recorded in it.
+/// Returns the project that a Gemini CLI directory belongs to, as recorded in it.
 fn owner(folder: &Path) -> Option<PathBuf> {
     let text = read_start(&folder.join(".project_root"), 8192)?;
     let text = text.trim();
     (!text.is_empty()).then(|| PathBuf::from(text))
 }
 
-/// Returns the projects of Gemini CLI with their directory names.
+/// Returns the Gemini CLI projects with their directory names.
 fn registry(dirs: &SessionDirs) -> Vec<(PathBuf, String)> {
     #[derive(Deserialize)]
     struct Registry {

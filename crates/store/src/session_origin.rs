@@ -3,7 +3,7 @@
 /// The program that wrote a session file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionOrigin {
-    /// A journal of Parallax.
+    /// A Parallax journal.
     Parallax,
     /// A Gemini CLI record.
     GeminiCli,

@@ -1,11 +1,11 @@
-//! Which texts of a conversation telemetry may hold. Nothing else reads `logPrompts`.
+//! Which text of a conversation telemetry may hold. Nothing else reads `logPrompts`.
 
 /// Maximum length in bytes of an identifier.
 const MAX_IDENTIFIER: usize = 200;
 /// Recorded instead of an identifier that is a text.
 const INVALID_IDENTIFIER: &str = "invalid";
 
-/// Decides what is recorded of texts that the user, a model, a tool, a hook, or a service wrote.
+/// Decides what is recorded of text that the user, a model, a tool, a hook, or a service wrote.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ContentPolicy {
     logs_contents: bool,

@@ -15,7 +15,7 @@ use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::routing::Route;
 use tokio::sync::oneshot;
 
-/// An observation with its place and time.
+/// An observation with its scope and time.
 pub(crate) struct TelemetryInput {
     pub(crate) scope: EventScope,
     pub(crate) time: SystemTime,

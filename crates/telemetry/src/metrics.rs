@@ -87,7 +87,7 @@ instruments! {
     RETRIES: Counter "gemini_cli.network_retry.count" "" "Attempts after a failure";
     ROUTING_LATENCY: Histogram "gemini_cli.model_routing.latency" "ms" "Duration of routing";
     AGENT_RUNS: Counter "gemini_cli.agent.run.count" "" "Runs of subagents";
-    AGENT_DURATION: Histogram "gemini_cli.agent.duration" "ms" "Duration of runs of subagents";
+    AGENT_DURATION: Histogram "gemini_cli.agent.duration" "ms" "Duration of subagent runs";
     HOOK_CALLS: Counter "gemini_cli.hook_call.count" "" "Runs of hooks";
     HOOK_LATENCY: Histogram "gemini_cli.hook_call.latency" "ms" "Duration of hooks";
     MEMORY_USAGE: Histogram "gemini_cli.memory.usage" "bytes" "Memory of the process";

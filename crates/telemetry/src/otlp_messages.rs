@@ -271,7 +271,7 @@ struct HistogramPoint {
     max: Option<f64>,
 }
 
-/// Who sends.
+/// The sender of the records.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Program {
     pub(crate) version: &'static str,

@@ -42,7 +42,7 @@ impl Telemetry {
     /// on a tokio runtime.
     ///
     /// # Errors
-    /// When the file cannot be opened, or the export cannot be set up.
+    /// Returns an error if the file cannot be opened, or the export cannot be set up.
     pub fn start(options: TelemetryOptions, seed: [u8; 16]) -> Result<Arc<Self>, TelemetryError> {
         let (sender, receiver) = mpsc::channel(QUEUE);
         let problems: Problems = Arc::new(Mutex::new(Vec::new()));
@@ -113,7 +113,7 @@ impl Observer for Telemetry {
 }
 
 impl Telemetry {
-    /// Returns the span, as the thread that records it will number it.
+    /// Returns the span with the number that the recording thread will give it.
     fn context(&self, scope: &EventScope, span: SpanSubject<'_>) -> Option<TraceContext> {
         let parent = self.parent.as_ref().map(|parent| parent.context);
         if scope.subagents.is_empty() && !self.is_in_turn.load(Ordering::Relaxed) {

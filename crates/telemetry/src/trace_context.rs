@@ -57,7 +57,7 @@ impl TraceContext {
         self.child("mcp")
     }
 
-    /// The first span of a turn: in the parent's trace, else in one of its own.
+    /// The first span of a turn: in the parent's trace, otherwise in one of its own.
     pub(crate) fn for_turn(parent: Option<Self>, seed: &[u8; 16], turn: u64) -> Self {
         let number = turn.to_le_bytes();
         let trace = parent.map_or_else(|| digest(&[seed, &number]), |parent| parent.trace);

@@ -72,11 +72,11 @@ const SESSION: &str = "companion-session-";
 #[derive(Debug, Default)]
 struct EditorState {
     files: Value,
-    /// The texts of open diffs, by path.
+    /// The text of open diffs, by path.
     diffs: HashMap<String, String>,
     /// Tool names and paths, in the order of the calls.
     calls: Vec<(String, String)>,
-    /// Invalid requests of clients.
+    /// Invalid requests from clients.
     violations: Vec<String>,
     requests: usize,
     streams: usize,
@@ -170,7 +170,7 @@ impl TestCompanion {
         self.server.emit("ide/contextUpdate", update);
     }
 
-    /// Returns the texts of the open diffs, by path.
+    /// Returns the text of the open diffs, by path.
     pub fn diffs(&self) -> HashMap<String, String> {
         self.server.state().diffs.clone()
     }
@@ -190,7 +190,7 @@ impl TestCompanion {
         self.server.state().streams > 0
     }
 
-    /// Returns the invalid requests of clients.
+    /// Returns the invalid requests from clients.
     pub fn violations(&self) -> Vec<String> {
         self.server.state().violations.clone()
     }
@@ -233,7 +233,7 @@ impl TestCompanion {
     }
 }
 
-/// Writes a port file like the extension does.
+/// Writes a port file as the extension does.
 fn publish(setup: &CompanionSetup, port: u16) -> io::Result<PathBuf> {
     use std::os::unix::fs::OpenOptionsExt as _;
     let directory = setup.temporary.join("gemini").join("ide");
@@ -430,7 +430,7 @@ impl CompanionServer {
         self.reply(connection, &reply).await
     }
 
-    /// Responds with an event stream of one event, like the extension does.
+    /// Responds with an event stream of one event, as the extension does.
     async fn reply(&self, connection: &mut Connection, reply: &Value) -> io::Result<()> {
         let session = [("mcp-session-id".to_owned(), self.state().last_session())];
         connection.respond_chunked(200, &session, "text/event-stream").await?;

@@ -347,7 +347,7 @@ impl Scenario {
         })
     }
 
-    /// Returns the texts of `contains` that are missing and those of `lacks` that are present.
+    /// Returns the strings of `contains` that are missing and those of `lacks` that are present.
     fn search(&self, texts: &BTreeMap<String, String>) -> Vec<String> {
         let mut problems = Vec::new();
         for (list, should_contain) in

@@ -13,13 +13,13 @@ pub(crate) use rules::Rules;
 /// A wire format, detected by the path of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum WireFormat {
-    /// `/chat/completions` of OpenAI and many others.
+    /// `/chat/completions`, as offered by OpenAI and many others.
     Chat,
-    /// `/responses` of OpenAI.
+    /// OpenAI's `/responses`.
     Responses,
-    /// `/messages` of Anthropic.
+    /// Anthropic's `/messages`.
     Messages,
-    /// `/api/chat` of Ollama.
+    /// Ollama's `/api/chat`.
     Ollama,
 }
 

@@ -17,7 +17,7 @@ const QUESTIONS: usize = 4;
 const OPTIONS: std::ops::RangeInclusive<usize> = 2..=4;
 /// Maximum number of characters of a question.
 const QUESTION: usize = 2_000;
-/// Maximum number of characters of all other texts.
+/// Maximum number of characters of all other strings.
 const TEXT: usize = 500;
 
 /// The tool.

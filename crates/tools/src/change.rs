@@ -181,7 +181,7 @@ impl<'a> DiffWindow<'a> {
             .take(limit)
             .take_while(|(one, two)| one == two)
             .count();
-        // Move forward to a line boundary in both texts, then over the context lines.
+        // Move forward to a line boundary on both sides, then over the context lines.
         let mut end = same;
         for _ in 0..=context {
             let tail = old.as_bytes().get(old.len() - end..).unwrap_or_default();
@@ -210,7 +210,7 @@ impl<'a> DiffWindow<'a> {
     }
 }
 
-/// Whether the texts can be compared line by line in bounded time and memory.
+/// Whether both sides can be compared line by line in bounded time and memory.
 fn comparable(old: &str, new: &str) -> bool {
     let lines = |text: &str| text.bytes().filter(|byte| *byte == b'\n').count();
     old.len() + new.len() <= MAX_COMPARED && lines(old) + lines(new) <= MAX_COMPARED_LINES

@@ -1,4 +1,4 @@
-//! The built-in tools, each a module with its code, its texts for the model, and its tests.
+//! The built-in tools, each a module with its code, its text for the model, and its tests.
 //!
 //! Not responsible for whether a call may run (the policy engine), the order of calls (the engine),
 //! or safe file access (the `files` crate).

@@ -44,7 +44,7 @@ pub struct SandboxOptions {
     pub writable: Vec<PathBuf>,
     /// The session's private temporary directory.
     pub temporary: PathBuf,
-    /// The session's directory for writes of commands to package caches.
+    /// The session's directory for writes by commands to package caches.
     pub overlays: PathBuf,
 }
 

@@ -12,7 +12,7 @@ use parallax_protocol::tool::{ToolError, ToolErrorKind};
 
 use crate::failure::{path_failure, read_failure};
 
-/// The place of a search.
+/// The scope of a search.
 #[derive(Debug, Clone)]
 pub(crate) struct SearchScope {
     /// Directories (or one file), resolved and absolute.
@@ -78,8 +78,8 @@ impl SearchScope {
         }
     }
 
-    /// Returns the name of a found file: relative to a single root, else absolute, so that it can
-    /// be passed to a read call.
+    /// Returns the name of a found file: relative to a single root, otherwise absolute, so that it
+    /// can be passed to a read call.
     pub(crate) fn name(&self, path: &Path) -> String {
         let rest = self.base.as_ref().and_then(|base| path.strip_prefix(base).ok());
         printable(rest.unwrap_or(path)).into_owned()

@@ -1,6 +1,6 @@
 //! The result of copying text to the clipboard.
 
-/// Where the text was copied, as far as known.
+/// Where the text was copied, if known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CopyTarget {
     /// To the clipboard, by a program or the terminal.

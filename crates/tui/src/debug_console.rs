@@ -95,7 +95,7 @@ impl DebugConsole {
             let text = format!("{} failed ({}): {message}", tool.name, kind.as_str());
             self.log.add(LogLevel::Warning, text);
         }
-        // Errors of the service, including those of retried attempts.
+        // Errors from the service, including those of retried attempts.
         match &event.body {
             EventBody::Retry(retry) => {
                 let status = retry.status.map(|status| format!(" HTTP {status}"));

@@ -28,7 +28,7 @@ struct Hunk {
     start: usize,
     /// Number of old lines it replaces.
     old_line_count: usize,
-    /// The new lines, including line ends.
+    /// The new lines, including line endings.
     lines: Vec<String>,
 }
 
@@ -43,7 +43,7 @@ impl ProposedChange {
         Self::from_diff(old, &diff.diff)
     }
 
-    /// Uses the texts of the diff if it has them, and reads the file otherwise.
+    /// Uses the text of the diff if it has it, and reads the file otherwise.
     ///
     /// # Errors
     /// Returns the errors of [`ProposedChange::read`].
@@ -116,7 +116,7 @@ impl ProposedChange {
         Ok(changed)
     }
 
-    /// Returns the differing parts of both texts in whole lines, extended until the old part occurs
+    /// Returns the differing parts of both sides in whole lines, extended until the old part occurs
     /// only once in the old text.
     fn differing_lines<'a>(&'a self, new_text: &'a str) -> (&'a str, &'a str) {
         let old: Vec<&str> = self.old.split_inclusive('\n').collect();

@@ -28,7 +28,7 @@ pub(crate) const CURRENT: &str = "»";
 pub(crate) const BLOCKED: &str = "!";
 /// A request that is repeated.
 pub(crate) const RETRY: &str = "↻";
-/// Belongs to the item above: what was read for it, a picture, a hint.
+/// Belongs to the item above: what was read for it, an image, a hint.
 pub(crate) const ATTACHED: &str = "↳";
 /// A part of a command.
 pub(crate) const PART: &str = "· ";

@@ -65,7 +65,7 @@ pub struct ViewOptions {
     pub thoughts: Thoughts,
     /// Whether code has line numbers.
     pub line_numbers: bool,
-    /// Whether to use words instead of signs and no boxes, for screen readers.
+    /// Whether to use words instead of symbols, and no boxes, for screen readers.
     pub screen_reader: bool,
     /// Whether to show the Markdown source of answers (Alt+M).
     pub raw_markdown: bool,

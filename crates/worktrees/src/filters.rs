@@ -54,7 +54,7 @@ impl Contents<'_> {
         check_paths(&[self.git(), &changed], &paths, &filters)
     }
 
-    /// Like `check_filters`, also for files that are not committed.
+    /// Like `check_filters`, but includes files that are not committed.
     pub(super) fn check_filters_of_files(&self, commit: &str) -> Result<(), Failure> {
         self.check_filters(commit)?;
         let filters = overridden_filters(self.main());

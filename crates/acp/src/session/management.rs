@@ -88,7 +88,7 @@ impl EditorSession {
                 self.answer(Ok(json!("end_turn"))).await;
                 self.next_prompt().await;
             }
-            // Answered when the session is open again.
+            // Answered when the session is reopened.
             CommandReply::Reopen { text, then } => {
                 self.reopening = Some(ReopenNotice { text, then });
             }

@@ -11,7 +11,7 @@ use super::{EditorSession, FAREWELL, internal_failure};
 use crate::options::SessionChoices;
 use crate::updates::chunk;
 
-/// What the user learns when the session is open again.
+/// What the user learns when the session is reopened.
 pub(super) struct ReopenNotice {
     pub(super) text: String,
     /// A command line whose output follows the text.
@@ -55,7 +55,7 @@ impl EditorSession {
             }
             Err(failure) => {
                 let text = format!(
-                    "the session could not be opened again, so it is closed; load it to continue: {}",
+                    "the session could not be reopened, so it is closed; load it to continue: {}",
                     failure.message
                 );
                 if let Some(running) = running {
@@ -113,7 +113,7 @@ impl EditorSession {
     /// Reads the settings again. The session stays as it is.
     async fn changed_launch(&self) -> Result<SessionConfig, Failure> {
         if !self.is_saved() {
-            let text = "The session is not saved completely, so it cannot be opened again without \
+            let text = "The session is not saved completely, so it cannot be reopened without \
                 losing turns. Check the disk; what you changed is used in the next session.";
             return Err(Failure::new(FailureKind::Input, text.to_owned()));
         }

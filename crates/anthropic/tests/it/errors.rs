@@ -1,4 +1,4 @@
-//! Errors of the service, and retries.
+//! Errors from the service, and retries.
 
 use parallax_protocol::model::ModelError;
 use serde_json::json;

@@ -20,7 +20,7 @@ pub struct KubernetesOptions {
     pub secret: Option<String>,
     /// The Secret for cloning repositories.
     pub git_secret: Option<String>,
-    /// The local queue of Kueue.
+    /// The Kueue local queue.
     pub queue: Option<String>,
     /// The PersistentVolumeClaim for results; `None`: they are only in the logs of the pods.
     pub results_claim: Option<String>,
@@ -88,7 +88,7 @@ fn check(
     }
 }
 
-/// Whether it is a name of an object: lower-case letters, digits, `-`, and `.`.
+/// Whether it is a name of an object: lowercase letters, digits, `-`, and `.`.
 fn is_name(name: &str, longest: usize) -> bool {
     let is_part = |part: &str| {
         !part.is_empty()

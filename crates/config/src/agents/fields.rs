@@ -221,7 +221,7 @@ mod tests {
             (json!({"description": "a"}), "`name` is missing"),
             (json!({"name": "run_shell_command", "description": "a"}), "that of a tool"),
             (json!({"name": "mcp_x_y", "description": "a"}), "that of a tool"),
-            (json!({"name": "A b", "description": "a"}), "lower-case"),
+            (json!({"name": "A b", "description": "a"}), "lowercase"),
             (json!({"name": "a", "description": "a", "tool": []}), "unknown key `tool`"),
             (json!({"name": "a", "description": "a", "tools": "x"}), "list of names"),
             (json!({"name": "a", "description": "a", "max_turns": 0}), "positive integer"),

@@ -386,7 +386,7 @@ mod tests {
             (json!({"name": "a", "agent_card_url": card, "agent_card_json": "{}"}), "together"),
             (json!({"name": "a", "agent_card_url": card, "tools": ["*"]}), "unknown key `tools`"),
             (json!({"name": "a", "agent_card_url": card, "kind": "local"}), "`kind` must be"),
-            (json!({"name": "A b", "agent_card_url": card}), "lower-case"),
+            (json!({"name": "A b", "agent_card_url": card}), "lowercase"),
         ] {
             let reason = agent(fields).expect_err("invalid");
             assert!(reason.contains(part), "{reason}");

@@ -25,7 +25,7 @@ pub(super) fn checked_name(fields: &Object) -> Result<&str, String> {
         |char: char| char.is_ascii_lowercase() || char.is_ascii_digit() || "-_".contains(char);
     if name.len() > NAME || !name.chars().all(is_name) {
         return Err(format!(
-            "its name `{}` must consist of at most {NAME} lower-case letters, digits, `-`, and `_`",
+            "its name `{}` must consist of at most {NAME} lowercase letters, digits, `-`, and `_`",
             one_line(&code_text(name), NAME)
         ));
     }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{CommandParseError, ParsedCommand};
 use crate::front_matter;
 
-/// The fields whose values are not texts for display.
+/// The fields whose values are not strings for display.
 const STRUCTURED: [&str; 6] = ["model", "agent", "tools", "mode", "timeout", "allowed-tools"];
 
 /// Parses the text of a file.

@@ -1,5 +1,5 @@
 //! Detects changes of installed extensions with three hashes: of the files that give the extension
-//! powers, of the programs that its servers run, and of its texts.
+//! capabilities, of the programs that its servers run, and of its text files.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -99,7 +99,7 @@ pub fn runs_by_name(name: &str) -> bool {
     ENDS.contains(&end) || NAMES.contains(&name)
 }
 
-/// Returns the hashes of the powers, server programs, and texts of a directory. Blocking; reads a
+/// Returns the hashes of the capabilities, programs, and text of a directory. Blocking; reads a
 /// few small files.
 pub fn fingerprint(folder: &Path) -> String {
     [power_hash(folder), programs(folder), hash_text_files(folder)].join(&SEPARATOR.to_string())
@@ -162,7 +162,7 @@ fn programs(folder: &Path) -> String {
             runs_by_name(&name) && !name.ends_with(".pyc")
         });
     }
-    // Hook scripts are already part of the powers.
+    // Hook scripts are already part of the capabilities.
     let hooks = hooks_of_folder(folder, &mut Vec::new());
     let scripts: Vec<PathBuf> = hooks.iter().flat_map(|hook| hook.scripts(folder)).collect();
     files.retain(|file| !scripts.contains(file) && !file.starts_with(folder.join("hooks")));

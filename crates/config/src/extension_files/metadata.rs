@@ -155,8 +155,8 @@ pub fn github_repository(source: &str) -> Option<(String, String)> {
     (is_part(owner) && is_part(name)).then(|| (owner.to_owned(), name.to_owned()))
 }
 
-/// Returns the hash of the files that give an extension powers: its manifest, its hooks with the
-/// scripts that they run, its rules, and its agents. Blocking; reads a few small files.
+/// Returns the hash of the files with the capabilities of an extension: its manifest, its hooks
+/// with the scripts that they run, its rules, and its agents. Blocking; reads a few small files.
 pub(super) fn power_hash(folder: &Path) -> String {
     let mut pieces: Vec<Vec<u8>> = Vec::new();
     let mut take = |path: &Path| {

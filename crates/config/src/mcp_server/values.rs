@@ -22,7 +22,7 @@ pub(super) fn number(value: &Value) -> Option<u64> {
     value.as_u64().or_else(|| value.as_str()?.trim().parse().ok())
 }
 
-/// Returns the simple values of a list as texts.
+/// Returns the simple values of a list as strings.
 pub(super) fn strings(value: &Value) -> Vec<String> {
     let plain = |item: &Value| match item {
         Value::String(text) => Some(text.clone()),

@@ -27,7 +27,7 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         "tools.shell.pager",
         Text,
         "\"cat\"",
-        "Program that shows long output of commands; `cat` prints all of it",
+        "Pager for long command output; `cat` prints all of it",
     )
     .with_label_after_restart("Pager for commands"),
     key(

@@ -1,4 +1,4 @@
-//! Reads names and small texts from a directory, never through a symlink.
+//! Reads names and small text files from a directory, never through a symlink.
 
 use std::path::{Path, PathBuf};
 

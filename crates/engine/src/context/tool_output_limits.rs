@@ -146,7 +146,7 @@ fn max_characters(text: &str, setting: Option<usize>, left: u64) -> usize {
     setting.unwrap_or(usize::MAX).min(fits)
 }
 
-/// Truncates text at line ends where possible and names the file with the full text.
+/// Truncates text at line endings where possible and names the file with the full text.
 /// Blocking: writes the file.
 pub(crate) fn truncate_output(
     tool: &str,

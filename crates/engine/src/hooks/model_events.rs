@@ -219,7 +219,7 @@ fn content_text(content: &SealedContent) -> Option<String> {
     Some(text).filter(|text| !text.is_empty())
 }
 
-/// Applies the changes of hooks to a request.
+/// Applies the changes made by hooks to a request.
 fn change(request: &mut Request, changed: &Object) {
     if let Some(model) = changed.get("model").and_then(Value::as_str).filter(|it| !it.is_empty()) {
         model.clone_into(&mut request.model);

@@ -1,4 +1,4 @@
-//! Tool calls and approval requests as hooks see them, in the format of Gemini CLI, for scripts
+//! Tool calls and approval requests as hooks see them, in the Gemini CLI format, for scripts
 //! that were written for it.
 
 use std::path::Path;

@@ -40,7 +40,7 @@ pub(crate) enum StreamEnd {
 
 /// Where the stream comes from, and what hooks need.
 pub(crate) struct StreamSource<'a> {
-    /// The response of a hook, which replaces the request.
+    /// The response from a hook, which replaces the request.
     pub(crate) hook_response: Option<EventStream>,
     /// The request as `AfterModel` hooks see it, if there are any.
     pub(crate) hook_request: Option<&'a serde_json::Value>,

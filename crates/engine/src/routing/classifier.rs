@@ -19,7 +19,7 @@ const TURN: usize = 1_200;
 const PROMPT: usize = 6_000;
 /// Characters of a reason.
 const REASON: usize = 300;
-/// Prefixes of generated texts in user contents.
+/// Prefixes of generated text in user contents.
 const GENERATED_PREFIXES: [&str; 3] = ["<session_context>", "<hook_context>", "[System:"];
 const CHOICE: &str = include_str!("../../prompts/route_choice.md");
 const SCORE: &str = include_str!("../../prompts/route_score.md");
@@ -198,7 +198,7 @@ fn content_text(content: &SealedContent) -> Option<(Role, String)> {
     (!is_traffic && !text.trim().is_empty()).then(|| (content.role(), text))
 }
 
-/// Returns the user's text, without generated texts.
+/// Returns the user's text, without generated text.
 fn message_text(content: &Content) -> String {
     let ours =
         |text: &str| GENERATED_PREFIXES.iter().any(|mark| text.trim_start().starts_with(mark));

@@ -75,7 +75,7 @@ impl UserMessages<'_> {
         self.bus.send(EventBody::ItemDone { item, done: ItemDone::User });
     }
 
-    /// Adds steering messages to the parts of a batch; returns their texts.
+    /// Adds steering messages to the parts of a batch; returns their text.
     pub(crate) fn take_steering(&mut self, parts: &mut Vec<Part>) -> Vec<String> {
         let mut output = Vec::new();
         for steer in self.inbox.take_steering() {

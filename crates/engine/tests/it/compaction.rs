@@ -457,8 +457,8 @@ proptest::proptest! {
             let requests = rig.script.requests.lock().expect("requests");
             assert_eq!(requests.len(), 5);
             for (number, request) in requests.iter().enumerate() {
-                // The script has checked pairs and order. Messages of the model are sent back byte
-                // for byte, including signatures.
+                // The script has checked pairs and order. Messages from the model are sent back
+                // byte for byte, including signatures.
                 assert_eq!(invariants::violation(&request.contents), None);
                 let active = if number < 3 { "the active prompt" } else { "the last prompt" };
                 let mut active = request.contents.iter().filter(|content| {

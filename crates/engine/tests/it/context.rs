@@ -269,7 +269,7 @@ async fn pinned_content_survives_compaction_and_resume() {
     assert_eq!(pins(&records), BTreeSet::from([place]));
 }
 
-/// Returns the common prefix of two texts.
+/// Returns the common prefix of two strings.
 fn shared(one: &str, other: &str) -> usize {
     one.bytes().zip(other.bytes()).take_while(|(left, right)| left == right).count()
 }

@@ -48,7 +48,7 @@ async fn rejected_media_of_a_result_are_removed_and_the_turn_continues() {
             if *level == Level::Warning && text.contains("Removed from the conversation: image/png"))
     });
     assert!(report);
-    // It is excluded from later requests, also when the session is resumed.
+    // It is excluded from later requests, even when the session is resumed.
     let (reason, _) = rig.turn("and now?").await;
     assert!(matches!(reason, EndReason::Done));
     assert!(!rig.script.contents()[3].concat().contains("inlineData"));

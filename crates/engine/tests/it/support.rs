@@ -104,7 +104,7 @@ impl Script {
         self.window.store(tokens, Ordering::SeqCst);
     }
 
-    /// Returns each request as the texts of its contents. Checks that every request is valid and
+    /// Returns each request as the text of its contents. Checks that every request is valid and
     /// (by default) extends the previous one.
     pub fn contents(&self) -> Vec<Vec<String>> {
         let requests = self.requests.lock().expect("requests");
@@ -525,7 +525,7 @@ impl Rig {
     }
 }
 
-/// Returns the recorded texts, in order.
+/// Returns the recorded strings, in order.
 pub fn texts(events: &[Event]) -> Vec<String> {
     events
         .iter()

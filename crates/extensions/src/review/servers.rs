@@ -76,7 +76,7 @@ pub(super) fn servers(
     Ok(())
 }
 
-/// Returns the names of the user's variables that the texts refer to.
+/// Returns the names of the user's variables that the strings refer to.
 fn variables(value: &Value) -> Vec<String> {
     fn collect_names(value: &Value, names: &mut Vec<String>) {
         match value {

@@ -1,4 +1,4 @@
-//! Errors of the service and the network.
+//! Errors from the service and the network.
 
 use std::time::{Duration, Instant};
 

@@ -4,7 +4,7 @@ use syntect::parsing::Scope;
 
 use super::Role;
 
-/// Scope prefixes and their roles; the first match counts. Unlisted scopes inherit the role of the
+/// Scope prefixes and their roles; the first match applies. Unlisted scopes inherit the role of the
 /// scope around them.
 const TABLE: &[(&str, Role)] = &[
     ("comment", Role::Comment),

@@ -65,7 +65,7 @@ impl Canvas {
         self.width = self.width.max(column + from.width);
     }
 
-    /// Returns the rows, with separate styles for lines and texts.
+    /// Returns the rows, with separate styles for lines and text.
     pub(super) fn rows(&self, line: Style, text: Style) -> Vec<Line> {
         let is_line =
             |cell: &str| cell.chars().all(|char| matches!(char, '─'..='╿' | '▲'..='◀' | ' '));

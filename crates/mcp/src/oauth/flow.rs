@@ -104,7 +104,7 @@ pub async fn sign_in(
     Ok(())
 }
 
-/// Returns the error of the service if the redirect contains no code.
+/// Returns the error from the service if the redirect contains no code.
 fn refusal(back: &str) -> Option<String> {
     let back = url::Url::parse(back).ok()?;
     let parameter = |name: &str| {

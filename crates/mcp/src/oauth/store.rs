@@ -132,7 +132,7 @@ impl TokenFiles {
     }
 
     /// Moves the tokens to the keychain, if there is one. The keychain stores the whole entry, in
-    /// the format of Gemini CLI. Blocking.
+    /// the Gemini CLI format. Blocking.
     fn hide(&self, entry: &mut StoredCredential) {
         if !self.keychain.is_usable() {
             return;

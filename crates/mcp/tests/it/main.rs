@@ -1,4 +1,4 @@
-//! Tests one server at a time, used like the engine does, with the server in `tests/mcp/server.py`.
+//! Tests one server at a time, used as the engine does, with the server in `tests/mcp/server.py`.
 
 #![cfg(unix)]
 #![expect(clippy::expect_used, reason = "a test says what it expects")]

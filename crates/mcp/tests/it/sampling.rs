@@ -1,4 +1,4 @@
-//! Sampling requests of a server.
+//! Sampling requests from a server.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};

@@ -221,7 +221,7 @@ async fn unsupported_form_is_reported_to_server_and_user() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     let warned = warned.0.lock().expect("no panic").join("|");
-    assert!(warned.starts_with("a request of the MCP server `s`"), "{warned}");
+    assert!(warned.starts_with("a request from the MCP server `s`"), "{warned}");
     world.end().await;
 }
 

@@ -1,4 +1,4 @@
-//! Batches on Kubernetes, as far as no cluster is needed; `scripts/kubernetes-test` does the rest.
+//! Batches on Kubernetes that need no cluster; `scripts/kubernetes-test` does the rest.
 
 use std::time::Duration;
 

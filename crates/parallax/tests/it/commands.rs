@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Conversation, World, wait_until};
 
-/// Returns the texts of the newest user content that the model received.
+/// Returns the text parts of the newest user content that the model received.
 fn sent(world: &World) -> String {
     let requests = world.server.requests();
     let body: Value =

@@ -100,7 +100,7 @@ fn steering_message_is_sent_with_the_next_results() {
     world.server.assert_clean();
 }
 
-/// Returns the texts of the last user message of each request.
+/// Returns the text of the last user message of each request.
 fn last_texts(world: &World) -> Vec<String> {
     let last = |body: &[u8]| {
         let body: Value = serde_json::from_slice(body).expect("JSON");

@@ -107,7 +107,7 @@ fn link_works_once_and_its_cookie_opens_the_session() {
     assert_eq!(server.status(path, ""), 403);
     assert_eq!(server.status("/devtools.css", &header), 200);
     assert_eq!(server.status(&format!("{path}devtools.css"), &header), 200);
-    // The other cookie goes everywhere: it only lets the link be opened again.
+    // The other cookie goes everywhere: it only lets the link be reopened.
     let mut marks = first.lines().filter_map(|line| line.strip_prefix("set-cookie: "));
     let mark = marks.next_back().and_then(|mark| mark.split(';').next()).expect("a cookie");
     let mark = format!("Cookie: {mark}\r\n");

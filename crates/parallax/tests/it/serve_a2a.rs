@@ -273,9 +273,7 @@ fn turn_of_another_client_is_approved_and_its_end_ends_the_task() {
         let got = ask(&server, "GET", &format!("/tasks/{task}"), "1.0", &Value::Null).json();
         got["status"]["state"].clone()
     };
-    crate::support::wait_until("the request for approval", || {
-        state() == "TASK_STATE_INPUT_REQUIRED"
-    });
+    crate::support::wait_until("the approval request", || state() == "TASK_STATE_INPUT_REQUIRED");
     let reply = rpc(&server, "1.0", "SendMessage", text_message("Allow", Some(&task))).json();
     let status = &reply["result"]["task"]["status"];
     assert_eq!(status["state"], "TASK_STATE_COMPLETED", "{reply}");

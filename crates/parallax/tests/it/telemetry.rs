@@ -172,7 +172,7 @@ fn contents_are_omitted_by_default() {
     assert!(!text.contains("a secret prompt") && !text.contains("the answer"), "{text}");
     assert!(!text.contains("told\\n"), "{text}");
     assert_eq!(named(&world, "gemini_cli.user_prompt")[0]["prompt_length"], 15);
-    // In a test rig of Gemini CLI, the project's setting applies.
+    // In a Gemini CLI test rig, the project's setting applies.
     let mut command = world.command(&["-p", "a secret prompt"]);
     command.env("GEMINI_CLI_INTEGRATION_TEST", "true");
     crate::support::finish(command);

@@ -3,7 +3,7 @@
 
 use super::line::{Command, Word};
 
-/// Returns the literal texts of the arguments, skipping words known only at run time.
+/// Returns the literal arguments, skipping words known only at run time.
 pub(super) fn literal_arguments(command: &Command) -> impl Iterator<Item = &str> {
     command.arguments().iter().filter_map(|word| word.text.as_deref())
 }

@@ -83,8 +83,8 @@ impl ShellFindings {
     }
 }
 
-/// Information about variables. It is passed on to texts that the line passes to other shells, and
-/// passed back from texts that the same shell reads.
+/// Information about variables. It is passed on to text that the line passes to other shells, and
+/// passed back from text that the same shell reads.
 #[derive(Debug, Default)]
 pub(super) struct VariableValues {
     /// Variables that are set to a value other than a number.

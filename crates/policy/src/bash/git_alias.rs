@@ -6,7 +6,7 @@ use super::expand::append_words;
 use super::git::git_subcommand;
 use super::line::Command;
 
-/// Git aliases with their texts. Names are lowercase.
+/// Git aliases with their definitions. Names are lowercase.
 #[derive(Debug, Default)]
 pub(super) struct GitAliases(Vec<(String, String)>);
 

@@ -160,7 +160,7 @@ impl ShellReader<'_, '_> {
         }
     }
 
-    /// Skips whitespace, comments, and line ends.
+    /// Skips whitespace, comments, and line endings.
     fn skip_lines(&mut self) -> Reading<()> {
         loop {
             self.skip_blank();

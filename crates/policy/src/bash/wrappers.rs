@@ -212,7 +212,7 @@ fn pager(arguments: &[Word]) -> Vec<WrappedCommand> {
     found
 }
 
-/// Returns the texts that an option passes to a shell: after `=`, attached to its letter, or in the
+/// Returns what an option passes to a shell: after `=`, attached to its letter, or in the
 /// next word.
 fn option_texts(
     words: &[Word],

@@ -42,7 +42,7 @@ impl Policy {
         }
         let protected = effects.writes.iter().find(|path| call.folders.protected.contains(path));
         let protected = protected.filter(|path| {
-            // The plan directory may be inside a directory of Parallax.
+            // The plan directory may be inside a Parallax directory.
             !self.plans.as_deref().is_some_and(|plans: &Path| path.starts_with(plans))
         });
         let created = effects.creates.iter().find(|path| paths::is_agent_rules(path, roots));

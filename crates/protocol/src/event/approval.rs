@@ -100,8 +100,8 @@ pub enum Question {
     Loop,
     /// A spent budget ([`Preview::Budget`]), and whether to increase it. Not about a tool call.
     Budget,
-    /// Questions of the model ([`Preview::Questions`]). Proceeding supplies the answers; cancelling
-    /// means that there are none.
+    /// Questions from the model ([`Preview::Questions`]). Proceeding supplies the answers;
+    /// cancelling means that there are none.
     AskUser,
     /// Anything else.
     Info,

@@ -1,4 +1,4 @@
-//! Items of a turn: texts, tool calls, commands of the user, and notices.
+//! Items of a turn: text, tool calls, user commands, and notices.
 
 use std::sync::Arc;
 
@@ -110,7 +110,7 @@ pub enum ItemDone {
         level: Level,
         /// One line of text.
         text: String,
-        /// What notices of one kind have in common although their texts differ, such as the hook
+        /// What notices of one kind have in common although their wording differs, such as the hook
         /// that they come from. Without it, notices with the same text are of one kind.
         kind: Option<String>,
     },

@@ -63,7 +63,7 @@ pub enum Preview {
         /// The plan in Markdown.
         text: String,
     },
-    /// Questions of the model. Calls with questions always need an answer of the user.
+    /// Questions from the model. Calls with questions always need an answer from the user.
     Questions {
         /// One to four questions.
         questions: Vec<UserQuestion>,

@@ -167,7 +167,7 @@ pub struct SandboxOverhead {
     pub after: u64,
 }
 
-/// Results in the formats that hooks of Gemini CLI expect. If a field is absent, hooks read the
+/// Results in the formats that Gemini CLI hooks expect. If a field is absent, hooks read the
 /// text for the model or the user.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct HookOutput {

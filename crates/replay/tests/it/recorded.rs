@@ -166,7 +166,7 @@ async fn recording_never_appends_to_another() {
     let error = again.err().expect("it is there already").to_string();
     assert!(error.contains("r.jsonl` already exists"), "{error}");
     assert_eq!(std::fs::read(&path).expect("a recording"), before);
-    // The format of Gemini CLI appends.
+    // Gemini CLI's format appends.
     let count = before.split(|byte| *byte == b'\n').count() + 1;
     record(&path, RecordFormat::Reference).await;
     assert_eq!(std::fs::read_to_string(&path).expect("a recording").lines().count(), count);

@@ -22,7 +22,7 @@ use crate::supervisor_error::REFUSED;
 pub(crate) enum Confinement {
     Namespaces {
         host: HostEnvironment,
-        /// A user ID that exists in the cell but not in the namespace of the command.
+        /// A user ID that exists in the session namespaces but not in the namespace of the command.
         unmapped_user: Option<u32>,
         /// Whether root keeps its capabilities for files of other users.
         keep_root: bool,
@@ -156,8 +156,8 @@ fn filter_beside_others(plan: &Plan, checked: NotifiedCalls) -> SandboxResult<()
     })
 }
 
-/// Moves from the user namespace of the cell to a nested one, in which this process has no
-/// capabilities for the mounts, the network, and the processes of the cell.
+/// Moves from the session's user namespace to a nested one, in which this process has no
+/// capabilities for the mounts, the network, and the processes of the session.
 fn step_below(wires: &SupervisorChannels) -> SandboxResult<()> {
     kernel::unshare(UnshareFlags::NEWUSER)
         .unsupported("cannot create a user namespace for the command")?;

@@ -1,4 +1,4 @@
-//! A `/dev` with harmless devices only, and a `/proc` with the processes of the cell.
+//! A `/dev` with harmless devices only, and a `/proc` with the processes of the session namespaces.
 
 use std::os::fd::OwnedFd;
 
@@ -88,10 +88,10 @@ fn new_terminals() -> Result<OwnedFd, Errno> {
     fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
 }
 
-/// Mounts a read-only `/proc` of the cell, so that root cannot change kernel settings. In a
-/// container whose `/proc` is partly covered, the kernel refuses; the existing `/proc` then stays,
-/// also read-only. It shows only the names of other processes; the user namespace and Landlock
-/// block the rest.
+/// Mounts a read-only `/proc` of the session namespaces, so that root cannot change kernel
+/// settings. In a container whose `/proc` is partly covered, the kernel refuses; the existing
+/// `/proc` then stays, also read-only. It shows only the names of other processes; the user
+/// namespace and Landlock block the rest.
 pub(crate) fn mount_proc(root: &OwnedFd) -> SandboxResult<()> {
     let Ok(proc) = new_proc() else { return Ok(()) };
     let target =

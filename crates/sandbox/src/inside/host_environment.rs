@@ -24,7 +24,7 @@ pub(crate) struct HostEnvironment {
     pub(crate) listening: Vec<PathBuf>,
 }
 
-/// Collects the information from outside the cell.
+/// Collects the information from outside the session namespaces.
 pub(crate) fn collect(plan: &Plan, program: &OsStr) -> HostEnvironment {
     let folder = env::current_dir().unwrap_or_default();
     let path = env::var_os("PATH").unwrap_or_default();

@@ -63,7 +63,7 @@ type PathAction = (PathBuf, MountAction);
 pub(crate) struct MountView {
     /// The writable paths in it, for Landlock rules.
     pub(crate) writable: Vec<PathBuf>,
-    /// The directory of the covers, for restoring lost covers.
+    /// The directory of the overmounts, for restoring lost overmounts.
     pub(crate) stage: OwnedFd,
 }
 
@@ -378,7 +378,7 @@ pub(crate) fn mounted_tree<'a>(plan: &'a Plan, path: &Path) -> Option<&'a PathBu
     trees.chain(overlays).max_by_key(|tree| tree.as_os_str().len())
 }
 
-/// Returns what must be readable although a private directory or a cover is mounted over it.
+/// Returns what must be readable although a private directory or an overmount is mounted over it.
 pub(crate) fn readable_paths(
     plan: &Plan,
     host: &HostEnvironment,

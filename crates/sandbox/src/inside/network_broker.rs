@@ -105,8 +105,8 @@ impl NotifiedCalls {
 
 /// In the child: installs the filter and waits until the supervisor has taken its notification
 /// descriptor. Returns whether the filter is installed: if the network does not require it and the
-/// kernel does not support it, the command runs without it. `stage` is the directory of the covers,
-/// which the broker process keeps in place.
+/// kernel does not support it, the command runs without it. `stage` is the directory of the
+/// overmounts, which the broker process keeps in place.
 pub(crate) fn install_filter_and_wait(
     plan: &Plan,
     sync: &OwnedFd,
@@ -151,7 +151,7 @@ pub(crate) fn can_take() -> bool {
 pub(crate) struct PassedDescriptors {
     /// The notification descriptor.
     pub(crate) listener: OwnedFd,
-    /// The directory of its covers, if it has any.
+    /// The directory of its overmounts, if it has any.
     pub(crate) stage: Option<OwnedFd>,
 }
 
@@ -181,8 +181,8 @@ pub(crate) fn release(sync: &OwnedFd, kept: bool) {
     let _ = rustix::io::write(sync, if kept { b"y" } else { b"n" });
 }
 
-/// A process that will run the broker, started while this one is still outside the cell, so that
-/// nothing in the cell can see or reach it.
+/// A process that will run the broker, started while this one is still outside the session
+/// namespaces, so that nothing in them can see or reach it.
 pub(crate) struct BrokerProcess {
     wire: Option<OwnedFd>,
     process: Pid,

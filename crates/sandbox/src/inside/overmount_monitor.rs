@@ -53,7 +53,7 @@ struct Overmount {
 pub(crate) struct OvermountMonitor {
     /// The mounts of the view; readable when they change.
     mounts: OwnedFd,
-    /// Watches for new names. Set only if a cover was lost or processes were left behind: most
+    /// Watches for new names. Set only if an overmount was lost or processes were left behind: most
     /// commands do not need it, and removing a watch takes longer than they run.
     names: Option<NameWatch>,
     root: OwnedFd,
@@ -88,8 +88,8 @@ enum OvermountResult {
 /// Watched directories.
 struct NameWatch {
     events: OwnedFd,
-    /// The indexes of the covers in each, with the awaited name: of the path itself or, while its
-    /// directory does not exist, of a directory above it.
+    /// The indexes of the overmounts in each, with the awaited name: of the path itself or, while
+    /// its directory does not exist, of a directory above it.
     watched_names: HashMap<i32, Vec<(usize, OsString)>>,
 }
 
@@ -141,7 +141,7 @@ impl OvermountMonitor {
         !self.overmounts.is_empty()
     }
 
-    /// Restores lost covers as long as the process lives.
+    /// Restores lost overmounts while the process is running.
     pub(crate) fn run(mut self) {
         kernel::request_low_latency();
         let mut running = true;

@@ -25,12 +25,12 @@ use crate::inside::kernel::{self, MountRestrictions};
 use crate::inside::mounts;
 use crate::plan::{PlaceholderFile, Plan};
 
-/// A small in-memory file system that holds the covers. It is mounted on `/dev` and then hidden
+/// A small in-memory file system that holds the overmounts. It is mounted on `/dev` and then hidden
 /// there by the real `/dev`.
 pub(crate) struct PlaceholderTmpfs {
     folder: OwnedFd,
     unmapped_user: Option<u32>,
-    /// Number of covers created for individual files.
+    /// Number of overmounts created for individual files.
     cover_count: AtomicU32,
 }
 

@@ -1,5 +1,5 @@
-//! The cell of a session: user, process, network, and IPC namespaces that its commands share, held
-//! by an init process that ends with the program.
+//! The namespaces of a session (user, process, network, and IPC) that its commands share, held by
+//! an init process that ends with the program.
 
 use std::io::{self, Read as _, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -22,12 +22,12 @@ use crate::launcher::Launcher;
 use crate::roles::CELL;
 
 /// Namespaces that the commands of a session share: they see each other's processes and servers but
-/// not those of the host. Everything in the cell is killed when this is dropped or the program ends
-/// for any reason.
+/// not those of the host. Everything in the session namespaces is killed when this is dropped or
+/// the program ends for any reason.
 #[derive(Debug)]
 pub struct SessionNamespaces {
     holder: Child,
-    /// Closing this ends the cell.
+    /// Closing this ends the session namespaces.
     lifeline: Option<ChildStdin>,
     first: i32,
     /// Refers to the init process, even after another process received its ID.
@@ -35,7 +35,7 @@ pub struct SessionNamespaces {
 }
 
 impl SessionNamespaces {
-    /// Starts a cell from the running program. Takes a few milliseconds, once.
+    /// Starts session namespaces from the running program. Takes a few milliseconds, once.
     ///
     /// # Errors
     /// Returns an error if user namespaces are not available.
@@ -43,7 +43,7 @@ impl SessionNamespaces {
         Self::start_with(&Launcher::current_program())
     }
 
-    /// Starts a cell from the program of the launcher.
+    /// Starts session namespaces from the program of the launcher.
     ///
     /// # Errors
     /// See [`SessionNamespaces::start`].
@@ -98,9 +98,9 @@ impl SessionNamespaces {
         poll(&mut [PollFd::new(init, PollFlags::IN)], Some(&now)) == Ok(0)
     }
 
-    /// Returns how often a process in the network of the cell tried to reach an address without a
-    /// route, or to resolve a name without a name server. The difference before and after a command
-    /// shows whether the command tried to use the network.
+    /// Returns how often a process in the network of the session namespaces tried to reach an
+    /// address without a route, or to resolve a name without a name server. The difference before
+    /// and after a command shows whether the command tried to use the network.
     pub fn unroutable(&self) -> u64 {
         let read = |name: &str| {
             std::fs::read_to_string(format!("/proc/{}/net/{name}", self.first)).unwrap_or_default()
@@ -116,7 +116,7 @@ impl SessionNamespaces {
 impl Drop for SessionNamespaces {
     fn drop(&mut self) {
         self.lifeline.take();
-        // The keeper only has to kill and reap the init process.
+        // The reaper process only has to kill and reap the init process.
         let _ = self.holder.wait();
     }
 }
@@ -142,8 +142,8 @@ fn read_counter(text: &str, name: &str) -> u64 {
         .unwrap_or(0)
 }
 
-/// Runs the keeper process: creates the cell, prints its process ID, and waits for the end of the
-/// program, which closes standard input.
+/// Runs the reaper process: creates the session namespaces, prints its process ID, and waits for
+/// the end of the program, which closes standard input.
 pub(crate) fn serve() -> ExitCode {
     let (first, pidfd) = match create() {
         Ok(created) => created,
@@ -220,13 +220,13 @@ fn map_identity(pid: Pid) -> SandboxResult<()> {
     Identity::current_user().map_for(pid)
 }
 
-/// Runs the init process of the cell, which reaps orphans. If it or its parent dies, everything in
-/// the cell is killed.
+/// Runs the init process of the session namespaces, which reaps orphans. If it or its parent dies,
+/// everything in the session namespaces is killed.
 fn first_process(sync: OwnedFd) -> ! {
     let ready = || -> Result<(), Errno> {
         set_parent_process_death_signal(Some(Signal::KILL))?;
         let mut go = [0; 1];
-        // Detects that the keeper died before the line above.
+        // Detects that the reaper process died before the line above.
         if rustix::io::read(&sync, &mut go)? != 1 {
             return Err(Errno::PIPE);
         }

@@ -227,7 +227,7 @@ impl SupervisedCommand<'_> {
     }
 }
 
-/// Returns the cell of the session, or a new cell for this command.
+/// Returns the session namespaces, or new ones for this command.
 fn cell_of(plan: &Plan) -> SandboxResult<OwnedFd> {
     match plan.cell {
         Some(cell) => kernel::process(cell)
@@ -238,8 +238,8 @@ fn cell_of(plan: &Plan) -> SandboxResult<OwnedFd> {
     }
 }
 
-/// Moves this process into the cell. Processes that it starts from now on are in the cell, but it
-/// stays outside the process namespace.
+/// Moves this process into the session namespaces. Processes that it starts from now on are in the
+/// session namespaces, but it stays outside the process namespace.
 fn join(plan: &Plan, cell: &OwnedFd) -> SandboxResult<()> {
     let mut spaces = ThreadNameSpaceType::USER
         | ThreadNameSpaceType::PROCESS_ID

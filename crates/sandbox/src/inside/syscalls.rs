@@ -309,8 +309,8 @@ fn file_system_requests() -> SandboxResult<Vec<SeccompRule>> {
 }
 
 /// Returns rules for calls that create devices or make a program run as its owner or with its
-/// group, no matter who starts it. Rejecting device creation also prevents copying the cover of a
-/// hidden file. `group_bit_told`: the broker checks the set-group-ID bit of existing files.
+/// group, no matter who starts it. Rejecting device creation also prevents copying the overmount of
+/// a hidden file. `group_bit_told`: the broker checks the set-group-ID bit of existing files.
 fn special_files(group_bit_told: bool) -> SandboxResult<Vec<(i64, Vec<SeccompRule>)>> {
     const SET_USER: u64 = 0o4000;
     const SET_GROUP: u64 = 0o2000;

@@ -34,7 +34,7 @@ impl Waiting {
     }
 
     fn release(mut self) -> String {
-        // The cover keeper must see the change first.
+        // The overmount monitor must see the change first.
         std::thread::sleep(Duration::from_millis(100));
         self.stdin.write_all(b"\n").unwrap();
         String::from_utf8(self.child.wait_with_output().unwrap().stdout).unwrap()
@@ -218,7 +218,7 @@ fn files_of_the_workspace_are_covered_again_when_they_are_saved() {
 }
 
 #[test]
-fn process_that_can_still_write_a_saved_file_is_ended() {
+fn process_that_can_still_write_a_saved_file_is_killed() {
     if !support().network_broker.is_supported || viewed().first() != Some(&Tier::Namespaces) {
         return;
     }

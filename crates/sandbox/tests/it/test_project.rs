@@ -167,7 +167,7 @@ impl TestProject {
     }
 }
 
-/// Starts a cell, or prints why there is none.
+/// Starts session namespaces, or prints why there are none.
 pub fn cell() -> Option<SessionNamespaces> {
     has(Tier::Namespaces).then(|| SessionNamespaces::start_with(&launcher()).unwrap())
 }

@@ -1,4 +1,4 @@
-//! Reduces a picture to a few colors with median cut: the box with the most pixels is split
+//! Reduces an image to a few colors with median cut: the box with the most pixels is split
 //! first, at the middle of its longest side.
 
 use super::pixels::{Pixel, Pixels};
@@ -84,7 +84,7 @@ impl IndexedPalette {
     pub fn dither(&mut self, pixels: &Pixels) -> Vec<Option<u8>> {
         let (width, height) = pixels.size();
         let mut drawn = Vec::with_capacity(width * height);
-        // One more column on each side for errors that spread beyond the picture.
+        // One more column on each side for errors that spread beyond the image.
         let (mut here, mut below) = (vec![[0_i32; 3]; width + 2], vec![[0_i32; 3]; width + 2]);
         for y in 0..height {
             for x in 0..width {

@@ -3,7 +3,7 @@
 /// Red, green, blue, and opacity.
 pub(super) type Pixel = [u8; 4];
 
-/// A decoded picture with 1 to 4 channels.
+/// A decoded image with 1 to 4 channels.
 #[derive(Debug)]
 pub(super) struct Pixels {
     width: usize,
@@ -71,7 +71,7 @@ impl Pixels {
         [red, green, blue, alpha]
     }
 
-    /// Places the picture at the upper left of a canvas that is not smaller; the rest is
+    /// Places the image at the upper left of a canvas that is not smaller; the rest is
     /// transparent.
     pub fn on_larger_canvas(&self, (width, height): (usize, usize)) -> Self {
         let mut data = Vec::with_capacity(width * height * 4);

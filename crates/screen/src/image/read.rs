@@ -1,4 +1,4 @@
-//! Decodes picture files to pixels.
+//! Decodes image files to pixels.
 
 use std::io::Cursor;
 
@@ -15,7 +15,7 @@ const MAX_MEMORY: usize = 192 << 20;
 
 /// Supported formats.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
+#[expect(missing_docs, reason = "the names are self-explanatory")]
 pub enum ImageFormat {
     Png,
     Jpeg,
@@ -131,7 +131,7 @@ fn webp(bytes: &[u8]) -> Result<image_webp::WebPDecoder<Cursor<&[u8]>>, ImageErr
     Ok(decoder)
 }
 
-/// Decodes the first frame of a GIF, at its position in the whole picture.
+/// Decodes the first frame of a GIF, at its position in the whole image.
 fn gif(bytes: &[u8], (width, height): (usize, usize)) -> Result<Vec<u8>, ImageError> {
     let mut options = gif::DecodeOptions::new();
     options.set_color_output(gif::ColorOutput::RGBA);

@@ -1,4 +1,4 @@
-//! Encodes pictures that the terminal decodes itself, as PNG in base64.
+//! Encodes images that the terminal decodes itself, as PNG in base64.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -27,7 +27,7 @@ pub(super) fn png(pixels: &Pixels) -> Result<Vec<u8>, ImageError> {
     Ok(out)
 }
 
-/// Returns the kitty sequence that shows the picture on these cells, keeps the cursor, and
+/// Returns the kitty sequence that shows the image on these cells, keeps the cursor, and
 /// suppresses answers.
 pub(super) fn kitty(png: &[u8], columns: usize, rows: usize) -> Vec<u8> {
     let data = STANDARD.encode(png);
@@ -44,7 +44,7 @@ pub(super) fn kitty(png: &[u8], columns: usize, rows: usize) -> Vec<u8> {
     out
 }
 
-/// Returns the iTerm2 sequence that shows the picture on these cells. The cursor position
+/// Returns the iTerm2 sequence that shows the image on these cells. The cursor position
 /// afterwards is undefined.
 pub(super) fn iterm(png: &[u8], columns: usize, rows: usize) -> Vec<u8> {
     let size = png.len();

@@ -190,7 +190,7 @@ fn lines(rows: &[String]) -> Vec<Line> {
     rows.iter().cloned().map(Line::raw).collect()
 }
 
-/// Returns a picture with this number of rows.
+/// Returns an image with this number of rows.
 fn picture(rows: usize, graphics: GraphicsProtocol) -> Arc<TerminalImage> {
     let mut png = Vec::new();
     let height = u32::try_from(rows).unwrap() * 20;
@@ -227,7 +227,7 @@ proptest! {
             let live = lines(&numbered(&format!("{step}live"), 0, live));
             let cursor = Some((0, u16::try_from(live.len() - 1).unwrap()));
             let bytes = region.frame(&Frame { commit: &commit, live: &live, cursor });
-            // The cursor position when a picture begins.
+            // The cursor position when an image begins.
             let text = std::str::from_utf8(&bytes).unwrap();
             let mut pieces = text.split("\x1b7");
             emulators.feed(pieces.next().unwrap().as_bytes());

@@ -149,7 +149,7 @@ async fn image_capable_terminal_is_queried() {
     let expected = screen.drawing(Some(GraphicsProtocol::Kitty)).map(|drawing| drawing.graphics);
     assert_eq!(expected, Some(GraphicsProtocol::Kitty));
 
-    // Without pictures, none of this is queried.
+    // Without images, none of this is queried.
     drop(screen);
     let mut terminal = Terminal::new();
     let options = ScreenOptions { query_pictures: false, ..ScreenOptions::default() };

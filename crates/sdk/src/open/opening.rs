@@ -498,7 +498,7 @@ impl SessionBuilder {
     }
 
     /// Starts the engine; from here on the session accepts operations.
-    #[expect(clippy::too_many_arguments, reason = "each is what one step gave")]
+    #[expect(clippy::too_many_arguments, reason = "each is the result of one step")]
     fn start(
         &self,
         resumed: ResumedState,

@@ -83,7 +83,7 @@ impl AcpClient {
         let _ = self.lines.send(line.to_string()).await;
     }
 
-    /// Answers a request of the agent.
+    /// Answers a request from the agent.
     pub(super) async fn answer(&self, id: &Value, answer: RpcAnswer) {
         let line = match answer {
             Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),

@@ -7,14 +7,14 @@ use super::errors::A2aError;
 use super::task::{Artifact, TaskEvent, TaskMessage, TaskPart, TaskSnapshot, TaskState};
 use super::version::A2aVersion;
 
-/// A message of a client.
+/// A message from a client.
 #[derive(Debug, Default)]
 pub(super) struct ClientMessage {
     pub(super) id: String,
     /// The task or context that it belongs to.
     pub(super) task: Option<String>,
     pub(super) text: String,
-    /// The answer to a request for approval.
+    /// The answer to an approval request.
     pub(super) decision: Option<Value>,
     pub(super) is_blocking: bool,
     /// Settings for a new task.
@@ -171,7 +171,7 @@ fn part(part: &TaskPart, version: A2aVersion) -> Value {
     }
 }
 
-/// Adds the fields that clients of Gemini CLI's server read from a request for approval.
+/// Adds the fields that clients of Gemini CLI's server read from an approval request.
 fn with_confirmation(request: &Value) -> Value {
     let mut request = request.clone();
     let call = request.get("toolCall").cloned().unwrap_or_default();

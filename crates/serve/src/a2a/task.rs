@@ -61,7 +61,7 @@ pub(super) enum TaskPart {
     File { name: String, text: String },
 }
 
-/// A message of the user or of the agent.
+/// A message from the user or the agent.
 #[derive(Debug, Clone)]
 pub(super) struct TaskMessage {
     pub(super) id: String,
@@ -95,7 +95,7 @@ pub(super) struct TaskSnapshot {
     pub(super) artifacts: Vec<Artifact>,
 }
 
-/// A request for approval that waits for an answer.
+/// An approval request that waits for an answer.
 pub(super) struct PendingApproval {
     /// The id of the ACP request.
     pub(super) id: Value,
@@ -191,7 +191,7 @@ impl Task {
         (inner.snapshot.clone(), self.events.subscribe())
     }
 
-    /// Begins a turn with a message of the user. `false`: one is running.
+    /// Begins a turn with a message from the user. `false`: one is running.
     pub(super) fn begin(&self, id: &str, text: &str) -> bool {
         let mut inner = self.lock();
         if matches!(inner.snapshot.state, TaskState::Working | TaskState::InputRequired) {
@@ -301,7 +301,7 @@ impl Task {
         inner.snapshot.state.is_terminal().then_some(inner.changed)
     }
 
-    /// Adds a request for approval; requests are shown one after the other.
+    /// Adds an approval request; requests are shown one after the other.
     pub(super) fn ask(&self, pending: PendingApproval) {
         let mut inner = self.lock();
         inner.pending.push_back(pending);

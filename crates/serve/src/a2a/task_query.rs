@@ -26,7 +26,7 @@ pub(super) struct TaskQuery {
 }
 
 impl TaskQuery {
-    /// Reads the parameters. In the query of a URL, all of them are texts.
+    /// Reads the parameters. In the query of a URL, all of them are strings.
     pub(super) fn read(params: &Value) -> Result<Self, A2aError> {
         let invalid =
             |name: &str, reason: &str| A2aError::InvalidParams(format!("`{name}` {reason}"));

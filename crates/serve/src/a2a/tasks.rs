@@ -15,7 +15,7 @@ use crate::backend::AgentHost;
 
 /// Tasks that are held at a time.
 const MAX_TASKS: usize = 1000;
-/// Messages of the agent that may wait.
+/// Messages from the agent that may wait.
 const MESSAGES: usize = 256;
 
 /// The tasks, and the agent that runs them, which starts with the first.
@@ -215,7 +215,7 @@ impl A2aTasks {
         Ok(new.into_iter().chain(ids).collect())
     }
 
-    /// A task as far as it is in memory.
+    /// The part of a task that is in memory.
     pub(super) fn loaded_task(&self, id: &str) -> Option<Arc<Task>> {
         self.get(id)
     }
@@ -291,7 +291,7 @@ impl A2aTasks {
         Ok(task)
     }
 
-    /// The slash commands, also before a session has announced them.
+    /// The slash commands, even before a session has announced them.
     pub(super) fn known_commands(&self) -> Vec<Value> {
         let announced = self.commands();
         match announced.is_empty() {
@@ -328,7 +328,7 @@ fn state_of(turn: &Value) -> TaskState {
     }
 }
 
-/// The answer to a request for approval: the data part, else the text as the name or id of an
+/// The answer to an approval request: the data part, otherwise the text as the name or id of an
 /// option; any other text rejects.
 fn decision(message: &ClientMessage, params: &Value) -> Value {
     let options = params.get("options").and_then(Value::as_array);

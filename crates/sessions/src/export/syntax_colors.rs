@@ -10,7 +10,7 @@ pub type SyntaxHighlighter = fn(language: &str, code: &str) -> Vec<(usize, Synta
 
 /// Kind of a piece of code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
+#[expect(missing_docs, reason = "the names are self-explanatory")]
 pub enum SyntaxClass {
     Plain,
     Keyword,

@@ -118,7 +118,7 @@ impl Roots {
         &self.folders
     }
 
-    /// Returns the place of an absolute path whose parent directories are not symbolic links, as in
+    /// Returns the entry of an absolute path whose parent directories are not symbolic links, as in
     /// the records.
     pub fn locate(&self, path: &Path) -> Option<ConfinedPath> {
         let root = self.folders.iter().find(|root| path.starts_with(root))?;
@@ -213,7 +213,7 @@ impl EntryHandle {
         link_target(&self.folder, &self.name)
     }
 
-    /// Moves the entry to a free place on the same file system.
+    /// Moves the entry to an unused path on the same file system.
     pub fn move_to(&self, other: &Self) -> io::Result<()> {
         let flags = RenameFlags::NOREPLACE;
         match rustix::fs::renameat_with(&self.folder, &self.name, &other.folder, &other.name, flags)

@@ -26,7 +26,7 @@ use crate::private_files::create_private_dir;
 
 /// Commands that finish within this time leave no file.
 const AT_ONCE: Duration = Duration::from_millis(200);
-/// How often the file is touched to show that the program lives.
+/// How often the file is touched to show that the program is running.
 const BEAT: Duration = Duration::from_secs(1);
 
 /// The state before a command, as written to the file.
@@ -179,7 +179,7 @@ fn run_watch(mark: &CommandSnapshot, path: &Path, ended: &Receiver<()>) {
     }
 }
 
-/// Writes the file, which stays locked while the program lives.
+/// Writes the file, which stays locked while the program is running.
 fn write(mark: &CommandSnapshot, path: &Path) -> io::Result<LockedFile> {
     create_private_dir(path.parent().unwrap_or(Path::new(".")))?;
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
@@ -207,7 +207,7 @@ fn write(mark: &CommandSnapshot, path: &Path) -> io::Result<LockedFile> {
     }
 }
 
-/// Opens the file unless the program that wrote it still lives.
+/// Opens the file unless the program that wrote it is still running.
 pub(super) fn open_if_abandoned(path: &Path) -> Option<LockedFile> {
     let file = File::open(path).ok()?;
     file.try_lock().ok()?;

@@ -17,7 +17,7 @@ pub(super) const MAX_LINE: u64 = 256 * 1024 * 1024;
 #[derive(Debug)]
 pub(super) struct Journal {
     path: PathBuf,
-    /// Holds a shared lock while this process lives, to show that the session is in use.
+    /// Holds a shared lock while this process is running, to show that the session is in use.
     file: Option<File>,
     /// Number of bytes read.
     offset: u64,

@@ -45,7 +45,7 @@ pub fn latest_undo_session(folder: &Path, project: &str) -> Option<SessionId> {
 }
 
 /// Returns the sessions by the modification time of their files, and whether the file is a journal
-/// or the mark of an interrupted command.
+/// or the snapshot of an interrupted command.
 fn newest_first(folder: &Path, project: &str) -> Vec<(SystemTime, SessionId, bool)> {
     let files = fs::read_dir(folder.join(project)).into_iter().flatten().flatten();
     let sessions = files.filter_map(|file| {

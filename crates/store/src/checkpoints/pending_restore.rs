@@ -49,7 +49,7 @@ struct ProtectedFilesSnapshot {
 #[derive(Debug)]
 pub struct PendingRestore {
     path: PathBuf,
-    /// Locked while the program lives.
+    /// Locked while the program is running.
     _file: LockedFile,
 }
 

@@ -1,4 +1,4 @@
-//! Imports transcripts of Claude Code: one line for each block of a message, with a reference to
+//! Imports Claude Code transcripts: one line for each block of a message, with a reference to
 //! the preceding line.
 
 use std::collections::{HashMap, HashSet};

@@ -1,4 +1,4 @@
-//! Imports rollouts of Codex: lines with a time, a type, and a payload. Older rollouts contain only
+//! Imports Codex rollouts: lines with a time, a type, and a payload. Older rollouts contain only
 //! the payloads.
 
 use std::collections::HashMap;

@@ -346,7 +346,7 @@ fn open_abandoned_empty(path: &Path) -> Option<File> {
 }
 
 /// Opens and locks an existing file, or takes it over from the session of this process that was
-/// closed to be opened again. Whether a file is locked is tested by locking it for a moment, so a
+/// closed to be reopened. Whether a file is locked is tested by locking it for a moment, so a
 /// lock of another process counts only if it lasts.
 fn lock_unless_in_use(path: &Path) -> Result<LockedFile, TryLockError> {
     let failed = TryLockError::Error;
@@ -379,7 +379,7 @@ pub(crate) fn temporary_path(path: &Path) -> PathBuf {
 /// Contents with at least this many bytes are written without a copy of the line.
 const LARGE: usize = 256 * 1024;
 
-/// Whether a record is written in pieces. Raw JSON that contains a line end requires the copy.
+/// Whether a record is written in pieces. Raw JSON that contains a line ending requires the copy.
 fn is_large(record: &Record) -> bool {
     match record {
         Record::Content(content) => {
@@ -390,8 +390,8 @@ fn is_large(record: &Record) -> bool {
     }
 }
 
-/// Serializes a record as a line. Raw JSON may contain line ends between tokens; such a record is
-/// stored as a JSON string to preserve its bytes.
+/// Serializes a record as a line. Raw JSON may contain line endings between tokens; such a record
+/// is stored as a JSON string to preserve its bytes.
 fn line_of(record: &Record) -> serde_json::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(record)?;
     if line.contains(&b'\n') {
@@ -402,7 +402,7 @@ fn line_of(record: &Record) -> serde_json::Result<Vec<u8>> {
     Ok(line)
 }
 
-/// Serializes a record as a line of a journal, including the line end.
+/// Serializes a record as a line of a journal, including the line ending.
 ///
 /// # Errors
 /// Returns an error if the record cannot be represented in JSON.

@@ -1,4 +1,4 @@
-//! Conversion of texts for the index.
+//! Conversion of text for the index.
 
 /// Inserted between letters of scripts without spaces between words, so that each letter is found
 /// by itself and several as a phrase. Other programs do not rely on this character, and it is

@@ -9,7 +9,7 @@ use parallax_store::{
 
 use crate::{content, head, load, result, round, sealed, user};
 
-/// Two calls, answered out of order, with line ends and unusual numbers in the raw JSON.
+/// Two calls, answered out of order, with line endings and unusual numbers in the raw JSON.
 const CALLS: &str = "{\"role\":\"model\",\"parts\":[{\"functionCall\":{\"name\":\"x\",\"args\":{\"a\":1.00}},\n\"thoughtSignature\":\"c2ln\"},{\"functionCall\":{\"name\":\"x\"}}]}";
 
 fn sample() -> Vec<Record> {
@@ -99,7 +99,7 @@ fn truncation_at_any_byte_loses_only_one_record() {
     for length in first..bytes.len() {
         fs::write(&cut, &bytes[..length]).expect("write");
         let whole = bytes[..length].iter().filter(|byte| **byte == b'\n').count();
-        // A record that lacks only its line end is complete.
+        // A record that lacks only its line ending is complete.
         let whole = if bytes[length] == b'\n' { whole + 1 } else { whole };
         let (journal, loaded) = Journal::open_append(&cut, &Keys::default()).expect("open");
         assert_eq!(loaded.records.len(), whole - 1, "cut at {length}");

@@ -20,7 +20,7 @@ pub(super) struct RequestContents {
     system: Arc<str>,
 }
 
-/// The messages of a request and its response, as JSON texts.
+/// The messages of a request and its response, as JSON strings.
 #[derive(Debug, PartialEq)]
 pub(super) struct SpanMessages {
     /// `gen_ai.input.messages`.
@@ -232,7 +232,7 @@ fn newest(messages: &[String]) -> (String, usize) {
     (format!("[{}]", kept.join(",")), omitted)
 }
 
-/// A part whose texts are not too long.
+/// A part whose strings are not too long.
 fn limited(mut value: Value, limit: usize) -> Value {
     match &mut value {
         Value::String(text) if text.len() > limit => {

@@ -180,7 +180,7 @@ enum PartKind {
     Other(String),
 }
 
-/// Joins adjacent unsigned texts, and removes empty texts and thoughts.
+/// Joins adjacent unsigned text, and removes empty text and thoughts.
 fn normal<'a>(parts: impl Iterator<Item = &'a str>) -> Vec<Item> {
     let mut items: Vec<Item> = Vec::new();
     for raw in parts {

@@ -1,4 +1,4 @@
-//! Scenes in which the program needs an answer of the user.
+//! Scenes in which the program needs an answer from the user.
 
 use serde_json::json;
 

@@ -2,7 +2,7 @@
 
 /// A key that is pressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(missing_docs, reason = "the names say it")]
+#[expect(missing_docs, reason = "the names are self-explanatory")]
 pub enum Key {
     Char(char),
     Ctrl(char),

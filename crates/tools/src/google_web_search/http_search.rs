@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::web_fetch::html;
 
-/// The placeholder of the query in the URL and in the texts of the body.
+/// The placeholder of the query in the URL and in the strings of the body.
 const QUERY: &str = "{query}";
 /// Time limit of a search.
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -26,7 +26,7 @@ const MAX_RESULTS: usize = 10;
 const MAX_SNIPPET: usize = 2_000;
 /// Maximum number of characters of an answer without results that are recognized.
 const MAX_TEXT: usize = 20_000;
-/// Maximum number of characters of an error of the service.
+/// Maximum number of characters of an error from the service.
 const MAX_ERROR: usize = 300;
 /// Maximum depth at which a list of results is searched for.
 const MAX_DEPTH: usize = 6;
@@ -46,7 +46,7 @@ pub struct HttpSearch {
 
 impl HttpSearch {
     /// Creates the service. `{query}` is replaced by the query in `url`, where it is percent-encoded,
-    /// and in the texts of `body`, which is sent as JSON by POST.
+    /// and in the strings of `body`, which is sent as JSON by POST.
     ///
     /// # Errors
     /// Returns what is wrong with the settings, with the key.
@@ -166,7 +166,7 @@ fn with_query(url: &str, query: &str) -> String {
     url.replace(QUERY, &encoded.replace('+', "%20"))
 }
 
-/// Returns a body with the query in its texts.
+/// Returns a body with the query in its strings.
 fn substitute_query(body: &Value, query: &str) -> Value {
     match body {
         Value::String(text) => Value::String(text.replace(QUERY, query)),

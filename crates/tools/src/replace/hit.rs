@@ -1,4 +1,4 @@
-//! The texts that an edit replaces, and the places where.
+//! The text that an edit replaces, and its positions.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ pub(crate) struct RequestedEdit {
     pub(crate) new: String,
 }
 
-/// A place to change.
+/// A replacement in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hit {
     /// The range in [`SourceText::text`].

@@ -38,7 +38,7 @@ pub struct MatchResult {
     pub has_more: bool,
 }
 
-/// Maximum number of places changed at once.
+/// Maximum number of occurrences changed at once.
 const MAX_HITS: usize = 100_000;
 /// Maximum size in bytes of the new text in one file.
 const MAX_NEW: usize = 32 * 1024 * 1024;

@@ -1,4 +1,4 @@
-//! Finds the place that an old text without a match was probably meant for.
+//! Finds the text that an `old_string` without a match was probably meant for.
 
 use std::collections::HashMap;
 

@@ -103,7 +103,7 @@ impl<'a> SourceText<'a> {
     }
 }
 
-/// Converts an offset; edited texts are much smaller than 4 GiB.
+/// Converts an offset; edited files are much smaller than 4 GiB.
 fn offset_of(offset: usize) -> u32 {
     u32::try_from(offset).unwrap_or(u32::MAX)
 }

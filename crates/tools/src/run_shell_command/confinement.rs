@@ -19,7 +19,7 @@ use super::{placeholders, tracked};
 use crate::git_directories::{self, linked_folder};
 use crate::sandbox_options::SandboxOptions;
 
-/// Directories in the home directory that package managers write. Writes of commands go to a
+/// Directories in the home directory that package managers write. Writes by commands go to a
 /// session layer.
 const CACHES: &[&str] = &[
     ".cargo",

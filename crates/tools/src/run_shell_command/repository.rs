@@ -54,7 +54,7 @@ const TELLING: &[&str] = &[
     "authorsprog",
 ];
 
-/// The configuration files of a repository, as far as they may configure programs.
+/// The configuration files of a repository that may configure programs.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct RepositoryConfigs {
     /// Files in which a key may name a program.

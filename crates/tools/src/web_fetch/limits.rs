@@ -40,7 +40,7 @@ impl RateLimit {
     }
 }
 
-/// Divides `total` among texts of the given lengths: short ones are kept whole, the others get
+/// Divides `total` among strings of the given lengths: short ones are kept whole, the others get
 /// equal shares.
 pub(super) fn fair_shares(lengths: &[usize], total: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..lengths.len()).collect();

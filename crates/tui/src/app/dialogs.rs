@@ -65,7 +65,7 @@ impl App {
             Err(what) => {
                 let server = sanitize(server);
                 return self.warn(format!(
-                    "Declined a request of MCP server `{server}`: it asked {what}."
+                    "Declined a request from MCP server `{server}`: it asked {what}."
                 ));
             }
         };
@@ -75,7 +75,7 @@ impl App {
         }
     }
 
-    /// Removes requests of servers whose calls have ended.
+    /// Removes requests from servers whose calls have ended.
     pub(crate) fn server_requests_ended(&mut self) {
         if self.dialogs.remove_ended_server_requests() {
             self.toast("the server no longer waits for an answer");
@@ -83,20 +83,20 @@ impl App {
         self.next_server_request();
     }
 
-    /// Opens the first waiting request of a server if no other dialog is open.
+    /// Opens the first waiting request from a server if no other dialog is open.
     pub(super) fn next_server_request(&mut self) {
         if self.dialogs.next_server_request(self.clock.now_ms(), &self.theme) {
             self.make_way_for_dialog();
         }
     }
 
-    /// Makes way for a dialog that opened by itself.
+    /// Closes the completion list and the hint for a dialog that opened by itself.
     fn make_way_for_dialog(&mut self) {
         self.completion.close();
         self.drop_hint();
     }
 
-    /// Answers the request of a server that is open.
+    /// Answers the request from a server that is open.
     fn answer_server(&mut self, answer: ServerAnswer<'_>) {
         match self.dialogs.answer_server(answer, &self.theme) {
             ServerStep::Show(overlay) => self.open(overlay),

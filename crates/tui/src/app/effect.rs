@@ -24,7 +24,7 @@ pub(crate) type JobContinuation = Box<dyn FnOnce(&mut App) + Send>;
 pub(crate) type TextContinuation = Box<dyn FnOnce(&mut App, Result<String, String>) + Send>;
 /// Continuation that gets the text from the connected editor.
 pub(crate) type EditorTextContinuation = Box<dyn FnOnce(&mut App, ClosedText) + Send>;
-/// Continuation that gets the drawing capabilities for pictures.
+/// Continuation that gets the drawing capabilities for images.
 pub(crate) type DrawingContinuation =
     Box<dyn FnOnce(&mut App, Option<GraphicsCapabilities>) + Send>;
 
@@ -45,7 +45,7 @@ pub(crate) enum Effect {
     AskSession(Box<dyn FnOnce(&parallax_sdk::OpenSession) -> JobContinuation + Send>),
     /// Send a slash command that shows something to the session of another process.
     AskOtherProcess(String),
-    /// Query the drawing capabilities of the screen for pictures.
+    /// Query the drawing capabilities of the screen for images.
     AskPictures(DrawingContinuation),
     /// Run blocking work.
     Run(Job),

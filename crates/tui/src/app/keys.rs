@@ -69,7 +69,7 @@ impl App {
         } else if let Some(overlay) = self.dialogs.overlay_mut() {
             overlay.paste(text);
         } else if self.shell.has_focus() {
-            // Terminals send the line ends of pasted text as the Enter key.
+            // Terminals send the line endings of pasted text as the Enter key.
             self.type_to_shell(text.replace('\n', "\r").into_bytes());
         } else if self.dialogs.is_writing(self.clock.now_ms())
             || !self.dialogs.paste_into_approval(text)

@@ -160,7 +160,7 @@ impl App {
         Some(typed)
     }
 
-    /// Returns a prompt being sent with labels instead of long pasted texts, if it has any.
+    /// Returns a prompt being sent with labels instead of long pastes, if it has any.
     pub(crate) fn labeled_text(&self, text: &str) -> Option<String> {
         self.transcript.typed_form(text).map(str::to_owned)
     }

@@ -321,7 +321,7 @@ impl App {
             ("/".to_owned(), "command"),
             ("!".to_owned(), "your shell"),
         ]);
-        // The texts are below each other, except where they are read aloud.
+        // The lines are below each other, except where they are read aloud.
         let widest = words.iter().map(|(key, _)| text_width(key)).max().unwrap_or(0);
         let widest = if self.settings.screen_reader { 0 } else { widest };
         let column = (width / 2).max(20);

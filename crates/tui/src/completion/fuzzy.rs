@@ -1,4 +1,4 @@
-//! Fuzzy matching of texts against the typed query.
+//! Fuzzy matching of strings against the typed query.
 
 use nucleo_matcher::pattern::{Atom, AtomKind, CaseMatching, Normalization};
 use nucleo_matcher::{Config, Matcher, Utf32Str};
@@ -40,7 +40,7 @@ impl Fuzzy {
         atom.score(Utf32Str::new(text, &mut self.chars), &mut self.matcher)
     }
 
-    /// Returns the indexes of the best `most` texts, best first, shorter ones first among equals.
+    /// Returns the indexes of the best `most` strings, best first, shorter ones first among equals.
     /// `within` restricts the search to these indexes and receives all matches, so that a longer
     /// query only needs to search those.
     pub fn best_matches(

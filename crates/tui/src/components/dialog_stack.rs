@@ -189,7 +189,7 @@ impl DialogStack {
         self.next_server_request(context.now_ms, theme)
     }
 
-    /// Opens the first waiting request of a server if no other dialog is open. Returns whether it
+    /// Opens the first waiting request from a server if no other dialog is open. Returns whether it
     /// did.
     pub(crate) fn next_server_request(&mut self, now_ms: u64, theme: &Theme) -> bool {
         if self.overlay.is_some() || self.is_writing(now_ms) {
@@ -200,7 +200,7 @@ impl DialogStack {
         true
     }
 
-    /// Removes requests of servers whose calls have ended. Returns whether the open one was among
+    /// Removes requests from servers whose calls have ended. Returns whether the open one was among
     /// them.
     pub(crate) fn remove_ended_server_requests(&mut self) -> bool {
         let is_shown = matches!(
@@ -214,7 +214,7 @@ impl DialogStack {
         is_closed
     }
 
-    /// Answers the open request of a server, or a field of it.
+    /// Answers the open request from a server, or a field of it.
     pub(crate) fn answer_server(&mut self, answer: ServerAnswer<'_>, theme: &Theme) -> ServerStep {
         if !matches!(answer, ServerAnswer::Field(_)) {
             self.overlay = None;
@@ -270,7 +270,7 @@ impl DialogStack {
     }
 }
 
-/// What follows an answer to a request of a server.
+/// What follows an answer to a request from a server.
 pub(crate) enum ServerStep {
     /// Show the next field.
     Show(Overlay),

@@ -35,7 +35,7 @@ pub(crate) struct PendingPrompt<'a> {
     pub(crate) delivery: &'static str,
 }
 
-/// How a turn ended, as far as its prompts are concerned.
+/// How a turn ended, for its prompts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TurnEnd {
     pub(crate) is_cancelled: bool,
@@ -262,7 +262,7 @@ impl PromptQueue {
     }
 }
 
-/// Returns the first line of a message, with a sign if there are more.
+/// Returns the first line of a message, with an ellipsis if there are more.
 fn first_line(text: &str) -> String {
     let mut lines = text.lines();
     let first = lines.next().unwrap_or_default().replace('\t', " ");

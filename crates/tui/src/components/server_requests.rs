@@ -1,4 +1,4 @@
-//! Requests of MCP servers: a URL to open, or a form, shown one field at a time.
+//! Requests from MCP servers: a URL to open, or a form, shown one field at a time.
 
 use std::collections::VecDeque;
 
@@ -15,7 +15,7 @@ use crate::theme::Theme;
 
 /// The maximum number of characters of a server's text.
 const MAX_LENGTH: usize = 2_000;
-/// The answer that declines all further requests of a server.
+/// The answer that declines all further requests from a server.
 const NO_MORE: &str = "No, and don't ask again for this server this session";
 /// The id of the row that ends a multiple choice. Server values contain no control characters.
 const CHOSEN: &str = "\u{4}";
@@ -47,7 +47,7 @@ enum RequestKind {
 }
 
 impl ServerRequest {
-    /// Takes a request of a server.
+    /// Takes a request from a server.
     ///
     /// # Errors
     /// Returns what the server asked if it cannot be shown. The request is declined.
@@ -217,7 +217,7 @@ impl ServerRequest {
     }
 }
 
-/// An answer of the user to the first request.
+/// An answer from the user to the first request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ServerAnswer<'a> {
     /// The id of a choice in the first dialog.
@@ -228,7 +228,7 @@ pub(crate) enum ServerAnswer<'a> {
     Closed,
 }
 
-/// Requests of MCP servers that wait for an answer; the first one is open.
+/// Requests from MCP servers that wait for an answer; the first one is open.
 #[derive(Default)]
 pub(crate) struct ServerRequests(VecDeque<ServerRequest>);
 

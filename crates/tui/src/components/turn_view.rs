@@ -249,7 +249,7 @@ impl TurnView {
     }
 }
 
-/// Returns the subject of a thought: its first bold span, else its first line.
+/// Returns the subject of a thought: its first bold span, otherwise its first line.
 fn subject(thought: &str) -> Option<String> {
     let bold = thought.split("**").nth(1).map(str::trim).filter(|text| !text.is_empty());
     let line = thought.lines().map(str::trim).find(|line| !line.is_empty());

@@ -1,4 +1,4 @@
-//! User questions of the model (`ask_user`): one to four, each on its own page, answered by
+//! User questions from the model (`ask_user`): one to four, each on its own page, answered by
 //! choosing or typing.
 
 use std::cell::Cell;

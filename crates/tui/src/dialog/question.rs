@@ -92,7 +92,7 @@ pub(crate) struct QuestionDialog {
     saves_for_all_projects: bool,
     /// Whether the rule that requires approval is shown with its source and priority.
     shows_rule: bool,
-    /// Whether to use words instead of signs, for screen readers.
+    /// Whether to use words instead of symbols, for screen readers.
     pub(crate) plain: bool,
     /// The name of the editor that shows the change too.
     pub(crate) in_editor: Option<String>,

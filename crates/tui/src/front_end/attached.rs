@@ -18,7 +18,7 @@ impl TerminalFrontEnd {
         match update {
             Some(AttachedUpdate::State(view, events)) => self.show_attached(&view, events),
             Some(AttachedUpdate::Output(text)) => {
-                // It may contain texts of MCP servers and of the project.
+                // It may contain text from MCP servers and the project.
                 let text = crate::sanitize::lines(text.trim_end());
                 self.app.show_wrapped_rows(plain_rows(&text));
             }

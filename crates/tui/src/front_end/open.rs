@@ -386,7 +386,7 @@ async fn offer_sign_in(jobs: mpsc::Sender<JobContinuation>, sign_in: PendingSign
     let _ = jobs.send(then).await;
 }
 
-/// Forwards requests of MCP servers to the app.
+/// Forwards requests from MCP servers to the app.
 struct UserPrompts(mpsc::Sender<JobContinuation>);
 
 impl UserRequestHandler for UserPrompts {
@@ -427,7 +427,7 @@ const NO_KEY: &str = "No API key found in the environment (GEMINI_API_KEY, or GO
 const OTHER_KEYS: &str =
     "No Gemini API key found, but another provider is set up: choose it below.";
 
-/// Returns what the sign-in dialog shows of a message about missing credentials.
+/// Returns the part of a message about missing credentials that the sign-in dialog shows.
 fn short_reason(reason: &str) -> &str {
     match reason {
         // The message about a provider is short enough to show.

@@ -443,7 +443,7 @@ impl TerminalFrontEnd {
         self.app.report_copy(copied);
     }
 
-    /// Returns how pictures are drawn, as far as the terminal has answered.
+    /// Returns how images are drawn, as far as the terminal has answered.
     fn drawing(&self) -> Option<GraphicsCapabilities> {
         match self.app.settings.inline_images {
             _ if self.app.settings.screen_reader => None,
@@ -455,7 +455,7 @@ impl TerminalFrontEnd {
         }
     }
 
-    /// Prepares the next picture on a thread, one at a time.
+    /// Prepares the next image on a thread, one at a time.
     fn prepare_picture(&mut self) {
         let Some((id, image)) = self.app.transcript.next_picture() else { return };
         let drawing = self.drawing();

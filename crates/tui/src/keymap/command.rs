@@ -49,7 +49,7 @@ impl KeymapContext {
 
 /// The heading under which a command is listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "the titles say it")]
+#[expect(missing_docs, reason = "the titles describe them")]
 pub enum Group {
     Basic,
     Cursor,
@@ -319,7 +319,7 @@ const WITHOUT_USE: &[KeyCommand] = &[
     KeyCommand::ExtensionLink,
 ];
 
-/// Commands of Gemini CLI that have no counterpart here; binding them warns.
+/// Gemini CLI commands that have no counterpart here; binding them warns.
 pub(super) const WITHOUT_COUNTERPART: &[&str] =
     &["app.dumpFrame", "app.startRecording", "app.stopRecording", "app.voiceModePTT"];
 

@@ -2,7 +2,7 @@
 
 /// The user's operating system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[expect(missing_docs, reason = "the names say it")]
+#[expect(missing_docs, reason = "the names are self-explanatory")]
 pub enum Platform {
     Linux,
     Mac,

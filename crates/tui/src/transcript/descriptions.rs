@@ -249,7 +249,7 @@ pub(super) fn describe_rewind(rewound: &RewindResult) -> (Level, String) {
     append_files(text, files)
 }
 
-/// Splits a thought into its subject (the first bold text, else the first line) and the rest.
+/// Splits a thought into its subject (the first bold text, otherwise the first line) and the rest.
 pub(super) fn subject(text: &str) -> (String, String) {
     if let Some((before, rest)) = text.split_once("**")
         && let Some((subject, after)) = rest.split_once("**")
@@ -266,8 +266,8 @@ pub(super) fn subject(text: &str) -> (String, String) {
     }
 }
 
-/// Returns the newest subject in a thought that still grows: its last complete bold text, else its
-/// first line.
+/// Returns the newest subject in a thought that still grows: its last complete bold text, otherwise
+/// its first line.
 pub(super) fn latest_subject(text: &str) -> String {
     let mut latest = None;
     let mut rest = text;

@@ -61,7 +61,7 @@ impl<'a> ItemRenderer<'a> {
         }
     }
 
-    /// Returns a sign, or a word for screen readers.
+    /// Returns a marker, or a word for screen readers.
     pub(super) fn sign(&self, sign: &'static str, word: &'static str) -> &'static str {
         if self.options.screen_reader { word } else { sign }
     }

@@ -1,5 +1,5 @@
-//! Pictures in the transcript: a caption row and, once, the picture below it if the terminal
-//! supports pictures.
+//! Images in the transcript: a caption row and, once, the image below it if the terminal
+//! supports images.
 
 use std::sync::Arc;
 
@@ -12,13 +12,13 @@ use super::draw::ItemRenderer;
 use crate::layout::bytes;
 use crate::sanitize;
 
-/// Indentation of a picture, which aligns it with the text.
+/// Indentation of an image, which aligns it with the text.
 const INDENT: usize = 2;
-/// The maximum number of rows of a picture, and the divisor for its share of the window.
+/// The maximum number of rows of an image, and the divisor for its share of the window.
 const MAX_ROWS: usize = 16;
 const SHARE_OF_WINDOW: usize = 3;
 
-/// A picture.
+/// An image.
 #[derive(Debug)]
 pub(super) struct TranscriptImage {
     image: Arc<Image>,
@@ -40,7 +40,7 @@ enum ImageState {
     Settled,
 }
 
-/// The result of decoding a picture.
+/// The result of decoding an image.
 #[derive(Debug)]
 pub(crate) struct DecodedImage {
     head: Option<ImageHeader>,
@@ -49,7 +49,7 @@ pub(crate) struct DecodedImage {
 }
 
 impl DecodedImage {
-    /// Decodes a picture and encodes it if the terminal can draw it. Slow.
+    /// Decodes an image and encodes it if the terminal can draw it. Slow.
     pub(crate) fn new(
         image: &Image,
         drawing: Option<&GraphicsCapabilities>,
@@ -143,7 +143,7 @@ impl TranscriptImage {
         )
     }
 
-    /// Returns all rows, including the picture the first time.
+    /// Returns all rows, including the image the first time.
     pub(super) fn take(&mut self, draw: &ItemRenderer<'_>) -> Vec<Line> {
         let mut rows = self.caption(draw);
         if let ImageState::Ready(picture) = std::mem::replace(&mut self.state, ImageState::Settled)

@@ -18,7 +18,7 @@ pub enum LocalItem {
     /// Ready rows, such as the session header or the output of a slash command. They are cut to the
     /// width.
     Rows(Vec<Line>),
-    /// A message of the user that no event reports.
+    /// A message from the user that no event reports.
     User(String),
     /// A finished shell mode command with its output and exit code (`None`: ended by a signal).
     Shell {
@@ -88,7 +88,7 @@ pub(super) enum Item {
         level: Level,
         text: Arc<str>,
     },
-    /// One row with a sign.
+    /// One row with a marker.
     Remark {
         sign: &'static str,
         label: &'static str,

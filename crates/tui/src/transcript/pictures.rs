@@ -1,4 +1,4 @@
-//! Decoding the pictures of the transcript, one at a time.
+//! Decoding the images of the transcript, one at a time.
 
 use std::sync::Arc;
 
@@ -8,11 +8,11 @@ use super::Transcript;
 use super::image::DecodedImage;
 use super::item::{Item, LocalId};
 
-/// Number of pictures of earlier runs that are drawn, counted from the end.
+/// Number of images of earlier runs that are drawn, counted from the end.
 const DRAWN_AGAIN: usize = 4;
 
 impl Transcript {
-    /// Returns a picture to decode if none is being decoded; pictures that will not be drawn are
+    /// Returns an image to decode if none is being decoded; images that will not be drawn are
     /// skipped.
     pub(crate) fn next_picture(&mut self) -> Option<(LocalId, Arc<Image>)> {
         let released = self.committed_items;
@@ -38,7 +38,7 @@ impl Transcript {
         }
     }
 
-    /// Skips drawing all but the last pictures of earlier runs.
+    /// Skips drawing all but the last images of earlier runs.
     pub(super) fn skip_old_pictures(&mut self, from: usize) {
         let pictures = self.items.iter_mut().skip(from).rev().filter_map(|item| match item {
             Item::Picture(shown) => Some(shown),
@@ -47,7 +47,7 @@ impl Transcript {
         pictures.skip(DRAWN_AGAIN).for_each(|shown| shown.skip());
     }
 
-    /// Stops waiting for pictures.
+    /// Stops waiting for images.
     pub(crate) fn stop_waiting_for_pictures(&mut self) {
         for item in &mut self.items {
             if let Item::Picture(shown) = item

@@ -1,4 +1,4 @@
-//! The progress of a call: a bar if the server reports a total, else the amount done.
+//! The progress of a call: a bar if the server reports a total, otherwise the amount done.
 
 use parallax_protocol::tool::ProgressUpdate;
 use parallax_screen::{Line, Span};

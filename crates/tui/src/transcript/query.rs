@@ -14,7 +14,7 @@ use super::{Transcript, ViewOptions, read_group};
 use crate::diff_view::{self, DiffOptions};
 use crate::theme::Theme;
 
-/// Maximum number of remembered texts in transit.
+/// Maximum number of remembered strings in transit.
 const MAX_TYPED: usize = 50;
 
 impl Transcript {

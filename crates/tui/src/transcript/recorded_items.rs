@@ -51,7 +51,7 @@ fn shell(command: &str, output: String, code: Option<i32>) -> ShellItem {
 /// Lines of a prompt that are shown unless expanded.
 const PROMPT_LINES: usize = 30;
 
-/// Returns the item of a recorded prompt, which contains the whole texts that were pasted.
+/// Returns the item of a recorded prompt, which contains the complete pasted text.
 fn prompt(text: String, labeled_text: Option<String>) -> Item {
     if let Some(labeled) = labeled_text {
         return Item::User { text: text.into(), typed_text: Some(labeled.into()) };

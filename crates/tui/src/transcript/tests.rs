@@ -465,7 +465,7 @@ fn rows_after_an_image_wait_until_it_was_viewed() {
     view.transcript.picture_seen(first, &picture, seen);
     let rows = view.take();
     assert_eq!(rows, ["↳ a .gif · image/gif, 10 bytes · not shown: no pixels"]);
-    // At the end, pictures are no longer awaited.
+    // At the end, images are no longer awaited.
     view.transcript.stop_waiting_for_pictures();
     view.emitted.clear();
     assert_eq!(view.take(), ["↳ b.svg · image/svg+xml, 10 bytes", "", "✦ After."]);

@@ -78,7 +78,7 @@ pub(super) fn shape(tool: &Tool, options: ViewOptions) -> ItemSpacing {
     if body || failed || command { ItemSpacing::Block } else { ItemSpacing::Compact }
 }
 
-/// Returns the sign, name, title, and note: in one row, except for commands.
+/// Returns the marker, name, title, and note: in one row, except for commands.
 fn head(
     tool: &Tool,
     sign: Span,

@@ -21,7 +21,7 @@ const MAX_LENGTH: usize = 8 * 1024;
 
 /// What a text says about its truncation.
 struct TruncationNote<'a> {
-    /// The note with its line end.
+    /// The note with its line ending.
     note: Range<usize>,
     file: Option<&'a Path>,
     has_all: bool,

@@ -181,7 +181,7 @@ pub(crate) fn position_of_result(view: &[ViewEntry], call: &CallResult) -> Optio
     Some(ResultLocation { content, part: call.part })
 }
 
-/// Returns the view with results replaced by other texts, by entry and part.
+/// Returns the view with results replaced by other text, by entry and part.
 pub(crate) fn with_replacements(
     view: &[ViewEntry],
     replacements: HashMap<usize, Vec<(usize, String)>>,

@@ -4,7 +4,7 @@ use parallax_protocol::content::Role;
 
 use crate::view::{ViewEntry, tokens_of};
 
-/// A split of the view. It is always before a message of the model, so that calls stay with
+/// A split of the view. It is always before a message from the model, so that calls stay with
 /// their results, even inside one long turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct HistorySplit {

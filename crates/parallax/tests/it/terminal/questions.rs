@@ -196,7 +196,7 @@ fn plan_is_reviewed_rejected_and_approved() {
     world.home.write_home(".gemini/settings.json", settings).expect("settings");
     let seat = TerminalDriver::start_in(world, &Start::sized(100, 40));
     seat.prompts("/plan");
-    seat.wait_for_text("Describe what you want to be planned");
+    seat.wait_for_text("Describe what you want to plan");
     seat.prompts("/plan what comes first");
     seat.wait_for_text("Start working on this plan?");
     let window = seat.window();

@@ -4,7 +4,7 @@
 const MAX_COUNT: usize = 64;
 const MAX_LENGTH: usize = 4096;
 
-/// Returns the source texts of the words that braces produce from this word, or the word itself if
+/// Returns the source of the words that braces produce from this word, or the word itself if
 /// it has no braces.
 pub(super) fn expand(word: &str) -> Vec<String> {
     if word.len() > MAX_LENGTH {

@@ -75,7 +75,7 @@ impl ShellReader<'_, '_> {
         self.here_documents.len()
     }
 
-    /// Consumes a line end and the here-document bodies after it.
+    /// Consumes a line ending and the here-document bodies after it.
     pub(super) fn line_end(&mut self) -> Reading<()> {
         self.bump();
         if self.outer_waits {

@@ -69,7 +69,7 @@ fn text_of(word: Option<&Word>) -> Vec<WrappedCommand> {
     }
 }
 
-/// Returns the texts of an option, whose long name may be abbreviated to `shortest` bytes.
+/// Returns the values of an option, whose long name may be abbreviated to `shortest` bytes.
 fn values(words: &[Word], short: &str, long: &str, shortest: usize) -> Vec<WrappedCommand> {
     let mut found = Vec::new();
     for (index, word) in words.iter().enumerate() {

@@ -99,8 +99,8 @@ pub(super) fn build_arguments(
     Ok(BwrapArguments { words, trees, writable })
 }
 
-/// Returns the cover of a hidden file: an empty file, or one with the same metadata. It is where no
-/// command can write.
+/// Returns the overmount of a hidden file: an empty file, or one with the same metadata. It is
+/// where no command can write.
 fn create_cover(plan: &Plan, looks: Option<&PlaceholderFile>) -> SandboxResult<PathBuf> {
     let (name, mode) = match looks {
         Some(it) => (format!("closed-{}-{}-{:o}", it.size, it.modified, it.mode()), it.mode()),

@@ -115,8 +115,8 @@ impl NetworkBroker {
         self.proc.try_clone()
     }
 
-    /// Opens the table of sockets bound in the network of the cell, whose user namespace this
-    /// process must be in.
+    /// Opens the table of sockets bound in the network of the session namespaces, whose user
+    /// namespace this process must be in.
     pub(crate) fn open_session_network(&mut self, cell: &OwnedFd) {
         let table = std::thread::scope(|scope| {
             // Only this thread enters the network namespace.

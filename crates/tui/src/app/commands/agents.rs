@@ -42,7 +42,7 @@ pub(crate) fn panel(app: &mut App) {
         [("Enabled", rows(false)), ("Disabled", rows(true)), ("Not accepted", waiting.collect())];
     let pages: Vec<_> = pages.into_iter().filter(|(_, rows)| !rows.is_empty()).collect();
     match pages.is_empty() {
-        true => app.info("No agents. A Markdown file in `.parallax/agents` defines one."),
+        true => app.info("No agents. Define one with a Markdown file in `.parallax/agents`."),
         false => info::show_pages(app, "Subagents", pages),
     }
     accept::notify_waiting(app, &set);

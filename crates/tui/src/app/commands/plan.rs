@@ -24,7 +24,7 @@ pub(crate) fn run(app: &mut App, text: &str) {
     }
     app.ask_session(OpenSession::plan, |app, plan| {
         let Some(plan) = plan else {
-            return app.info("Plan mode is on. Describe what you want to be planned.");
+            return app.info("Plan mode is on. Describe what you want to plan.");
         };
         let mut rows = vec![Line::styled(plan.path.display().to_string(), app.theme.secondary)];
         rows.push(Line::EMPTY);

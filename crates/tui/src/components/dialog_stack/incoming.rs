@@ -252,8 +252,8 @@ impl DialogStack {
         true
     }
 
-    /// Hides the dialog until a pause in typing, because a key is text. Returns whether it did;
-    /// overlays of the program cannot be hidden, so their delay starts again.
+    /// Hides the dialog until a pause in typing, because a key is text. Returns whether it
+    /// did; the program's own overlays cannot be hidden, so their delay starts again.
     pub(crate) fn hide_while_typing(&mut self, now_ms: u64) -> bool {
         match self.purpose() {
             Some(DialogPurpose::ServerQuestion) => self.overlay = None,

@@ -9,7 +9,7 @@ use crate::dialog::tabs::hint;
 use crate::theme::Theme;
 use crate::tokens::{SEARCH, pointer};
 
-/// A value that is not set, in lists for the eye.
+/// A value that is not set, in lists on the screen.
 const UNSET: &str = "–";
 
 impl ListDialog {

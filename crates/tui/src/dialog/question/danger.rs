@@ -19,7 +19,7 @@ pub(super) fn places(text: &str, sources: &[String]) -> Vec<Range<usize>> {
         .collect()
 }
 
-/// Returns a line with the places in this style.
+/// Returns a line with the dangerous parts in this style.
 pub(super) fn highlighted(line: Line, places: &[Range<usize>], style: Style) -> Line {
     if places.is_empty() {
         return line;

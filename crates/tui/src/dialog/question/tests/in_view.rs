@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Returns the texts of the rows, and the text in the color of danger.
+/// Returns the text of the rows, and the text in the color of danger.
 fn rows_and_danger(dialog: &QuestionDialog, width: usize, height: usize) -> (Vec<String>, String) {
     let theme = Theme::default();
     let rows = dialog.view(width, height, 1, &theme).rows;
