@@ -180,10 +180,19 @@ pub(super) fn describe_undo(undone: &UndoResult) -> (Level, String) {
     (level, text)
 }
 
-/// Appends the affected files.
+/// Maximum number of reverted files that are listed.
+const MAX_LISTED: usize = 10;
+
+/// Appends the affected files; of many reverted ones, the first.
 fn append_files(mut text: String, undone: &UndoResult) -> (Level, String) {
-    for path in &undone.restored {
+    let count = undone.restored.len();
+    // A single file takes as much space as the number.
+    let listed = if count > MAX_LISTED + 1 { MAX_LISTED } else { count };
+    for path in undone.restored.iter().take(listed) {
         text.push_str(&format!("\n  {}", sanitize::one_row(&path.to_string_lossy())));
+    }
+    if count > listed {
+        text.push_str(&format!("\n  … and {} more", count - listed));
     }
     for (path, reason) in &undone.skipped {
         text.push_str(&format!(
@@ -287,5 +296,30 @@ pub(super) fn seconds(millis: u64) -> String {
         format!("{seconds}s")
     } else {
         format!("{}m {}s", seconds / 60, seconds % 60)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_reverted_files_are_counted() {
+        let paths = |count: usize| (0..count).map(|number| format!("/p/{number}").into()).collect();
+        let rows = |count| {
+            let undone = UndoResult {
+                turn: 1,
+                prompt: Some(1),
+                restored: paths(count),
+                skipped: Vec::new(),
+                force_helps: false,
+                problem: None,
+            };
+            describe_undo(&undone).1
+        };
+        assert_eq!(rows(11).lines().count(), 12);
+        let long = rows(62);
+        assert_eq!(long.lines().count(), 12);
+        assert!(long.ends_with("\n  … and 52 more"), "{long}");
     }
 }

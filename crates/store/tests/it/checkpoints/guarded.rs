@@ -177,7 +177,9 @@ const PLANTED: [&str; 4] = [".envrc", ".git/hooks/pre-commit", ".vscode/tasks.js
 
 #[test]
 fn protected_files_in_an_inaccessible_directory_are_found() {
-    if !as_ordinary_user("checkpoints::guarded::protected_files_in_an_inaccessible_directory_are_found") {
+    if !as_ordinary_user(
+        "checkpoints::guarded::protected_files_in_an_inaccessible_directory_are_found",
+    ) {
         return;
     }
     for closed in [0o111, 0o311, 0o000, 0o600, 0o400, 0o555, 0o100] {
