@@ -24,7 +24,7 @@ impl ConsentRequests {
     }
 
     /// Asks the user for consent once.
-    pub(crate) async fn agree(&self, mut call: Value, agree: &str, refuse: &str) -> bool {
+    pub(crate) async fn request_consent(&self, mut call: Value, agree: &str, refuse: &str) -> bool {
         let id = new_id();
         call["toolCallId"] = json!(id);
         call["status"] = json!("pending");

@@ -2,7 +2,7 @@
 
 use parallax_protocol::Object;
 use parallax_protocol::event::{ApprovalRequest, Question};
-use parallax_protocol::op::{ApprovalResponse, Decide};
+use parallax_protocol::op::{ApprovalResponse, RequestDecision};
 use parallax_protocol::question::{QuestionKind, QuestionOption};
 use parallax_protocol::tool::Preview;
 use parallax_sdk::mcp_view::UserResponse;
@@ -64,7 +64,7 @@ pub(crate) fn request(
 }
 
 /// Converts the client's answer to an approval response. Anything but a known option denies.
-pub(crate) fn decision(ask: &ApprovalRequest, answer: &Result<Value, RpcError>) -> Decide {
+pub(crate) fn decision(ask: &ApprovalRequest, answer: &Result<Value, RpcError>) -> RequestDecision {
     let option = answer.as_ref().ok().and_then(|answer| {
         let outcome = answer.get("outcome")?;
         let is_selected = outcome.get("outcome")?.as_str()? == "selected";
@@ -78,7 +78,7 @@ pub(crate) fn decision(ask: &ApprovalRequest, answer: &Result<Value, RpcError>) 
             .map_or(ApprovalResponse::Cancel, |(outcome, _, _)| *outcome),
         None => ApprovalResponse::Cancel,
     };
-    let mut decide = Decide::new(ask.id.clone(), outcome);
+    let mut decide = RequestDecision::new(ask.id.clone(), outcome);
     // Clients of the Agent2Agent server can say why.
     let feedback = answer.as_ref().ok().and_then(|answer| answer["_meta"]["feedback"].as_str());
     if outcome == ApprovalResponse::Cancel {
@@ -143,9 +143,9 @@ pub(crate) fn elicitation(session: &str, ask: &ApprovalRequest) -> Option<Value>
 }
 
 /// Converts the client's answer to an elicitation.
-pub(crate) fn answers(ask: &ApprovalRequest, answer: &Result<Value, RpcError>) -> Decide {
+pub(crate) fn answers(ask: &ApprovalRequest, answer: &Result<Value, RpcError>) -> RequestDecision {
     let Some(UserResponse::Accept(content)) = answer.as_ref().ok().map(read_answer) else {
-        return Decide::new(ask.id.clone(), ApprovalResponse::Cancel);
+        return RequestDecision::new(ask.id.clone(), ApprovalResponse::Cancel);
     };
     let text = |value: &Value| match value {
         Value::String(text) => text.clone(),
@@ -165,5 +165,8 @@ pub(crate) fn answers(ask: &ApprovalRequest, answer: &Result<Value, RpcError>) -
         (!all.is_empty()).then(|| (index.to_owned(), json!(all.join(", "))))
     });
     let answers = answers.collect();
-    Decide { answers: Some(answers), ..Decide::new(ask.id.clone(), ApprovalResponse::ProceedOnce) }
+    RequestDecision {
+        answers: Some(answers),
+        ..RequestDecision::new(ask.id.clone(), ApprovalResponse::ProceedOnce)
+    }
 }

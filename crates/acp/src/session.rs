@@ -15,7 +15,7 @@ use parallax_protocol::event::{
     NOT_SAVED, TRUNCATED,
 };
 use parallax_protocol::model::Usage;
-use parallax_protocol::op::{ApprovalResponse, Decide, Op, Prompt};
+use parallax_protocol::op::{ApprovalResponse, Op, Prompt, RequestDecision};
 use parallax_protocol::similar_texts::merge_similar;
 use parallax_protocol::store::Record;
 use parallax_protocol::typed_input::CurrentMode;
@@ -148,8 +148,8 @@ pub(crate) struct EditorSession {
     reopening: Option<ReopenNotice>,
     /// The prompt that replaces the one being cancelled.
     queued: Option<(PendingReply, Vec<Value>)>,
-    decision_sender: mpsc::Sender<Decide>,
-    decisions: mpsc::Receiver<Decide>,
+    decision_sender: mpsc::Sender<RequestDecision>,
+    decisions: mpsc::Receiver<RequestDecision>,
     has_title: bool,
     /// A report of usage that is sent with the next prompt.
     late_usage: Option<Value>,
@@ -510,7 +510,7 @@ impl EditorSession {
                     permission::answers(&ask, &answer)
                 }
                 // The client cannot show questions.
-                Some(_) => Decide::new(ask.id.clone(), ApprovalResponse::Cancel),
+                Some(_) => RequestDecision::new(ask.id.clone(), ApprovalResponse::Cancel),
                 None => {
                     let answer = match own_id {
                         Some(id) => {

@@ -117,7 +117,7 @@ pub(crate) fn diff_content(diff: &FileDiff) -> Value {
         Some(texts) => (texts.old.clone(), texts.new.clone(), false),
         // The journal has only what changed.
         None => {
-            let (old, new) = diff_texts(&diff.diff);
+            let (old, new) = diff_sides(&diff.diff);
             (old, new, !diff.is_new_file)
         }
     };
@@ -131,7 +131,7 @@ pub(crate) fn diff_content(diff: &FileDiff) -> Value {
 }
 
 /// Returns the text before and after a change that a unified diff contains.
-fn diff_texts(diff: &str) -> (String, String) {
+fn diff_sides(diff: &str) -> (String, String) {
     let (mut old, mut new) = (String::new(), String::new());
     let mut is_in_hunk = false;
     for line in diff.split_inclusive('\n') {

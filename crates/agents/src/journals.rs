@@ -17,14 +17,14 @@ const MAX_COUNT: usize = 8;
 const NUMBERS: usize = 1_000;
 
 /// The directory of the journals of a session's subagents.
-pub struct Journals {
+pub struct SubagentJournals {
     folder: PathBuf,
     project: String,
     /// Encryption keys of the journals.
     keys: Keys,
 }
 
-impl Journals {
+impl SubagentJournals {
     /// Uses this directory, which need not exist yet.
     pub fn new(folder: PathBuf, project: String, keys: Keys) -> Self {
         Self { folder, project, keys }

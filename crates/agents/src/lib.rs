@@ -20,7 +20,7 @@ use parallax_protocol::event::Failure;
 
 pub use agent_setting::AgentSetting;
 pub use internal_docs::PAGES as GUIDE;
-pub use journals::Journals;
+pub use journals::SubagentJournals;
 pub use library::{AgentLibrary, rules, trusted_servers};
 pub use parallax_config::agents::{Agent, AgentSet, AgentTier};
 pub use session_agents::{

@@ -24,7 +24,7 @@ use serde_json::Value;
 
 use crate::changes::{FolderStamp, NameChanges};
 use crate::{
-    AgentLibrary, AgentSetting, Journals, built_in, internal_docs, library, prompt, skills,
+    AgentLibrary, AgentSetting, SubagentJournals, built_in, internal_docs, library, prompt, skills,
 };
 
 /// Tools that only the main agent has. Subagents cannot ask the user or change the mode of the
@@ -112,7 +112,7 @@ pub struct AgentsSetup {
     /// The file contents that the model has seen.
     pub seen_files: Arc<SeenFiles>,
     /// Journals of subagents; `None` if they are not recorded.
-    pub journals: Option<Journals>,
+    pub journals: Option<SubagentJournals>,
     /// Whether the front end itself reports agents that must be accepted.
     pub interactive: bool,
 }
@@ -179,7 +179,7 @@ pub struct SessionAgents {
     workspace: Arc<Workspace>,
     seen_files: Arc<SeenFiles>,
     /// Journals of subagents; `None` if they are not recorded.
-    journals: Option<Journals>,
+    journals: Option<SubagentJournals>,
     /// The rules of agents when the session began.
     evaluated_rules: Vec<RuleFile>,
     /// State of the definition files at the last reload.
@@ -385,7 +385,7 @@ impl Agents for SessionAgents {
     }
 
     fn interrupted_runs(&self) -> Vec<InterruptedRun> {
-        self.journals.as_ref().map(Journals::interrupted_runs).unwrap_or_default()
+        self.journals.as_ref().map(SubagentJournals::interrupted_runs).unwrap_or_default()
     }
 
     fn delete_run(&self, id: &str) {

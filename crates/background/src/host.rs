@@ -161,7 +161,7 @@ impl Host {
         // A failure of the listener no longer matters.
         let _ = self.listener.await;
         if let Ok(mut record) = self.recorder.await {
-            record.end(code);
+            record.record_end(code);
             if let Err(error) = self.session.write(&record, true) {
                 tracing::warn!(%error, "the end of the session was not recorded");
             }

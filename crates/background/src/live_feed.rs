@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn front_end_that_does_not_read_costs_a_bounded_amount_and_gets_the_state_later() {
+    async fn front_end_that_does_not_read_uses_bounded_memory_and_gets_the_state_later() {
         let feed = feed();
         let queue = feed.attach();
         assert!(matches!(queue.next().await, NextLines::State));

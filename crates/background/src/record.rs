@@ -146,7 +146,7 @@ impl SessionRecord {
     }
 
     /// Records that the process ends with this exit code.
-    pub(crate) fn end(&mut self, code: u8) {
+    pub(crate) fn record_end(&mut self, code: u8) {
         self.state = match code {
             0 => SessionState::Done,
             129..=143 => SessionState::Stopped,
@@ -195,7 +195,7 @@ mod tests {
         );
         assert!(record.process_line(&json!({"type": "result", "status": "success"})));
         assert_eq!((record.state, record.tokens, record.cost), (SessionState::Idle, 5, 0.5));
-        record.end(143);
+        record.record_end(143);
         assert_eq!(record.state, SessionState::Stopped);
     }
 }

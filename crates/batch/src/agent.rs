@@ -5,7 +5,7 @@ use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use parallax_exec::Ending;
+use parallax_exec::ProcessExit;
 use parallax_exec::agent_process::{AgentProcess, AgentProgram, MemoryLimits};
 use parallax_store::SharedBudgetFile;
 use tokio::sync::mpsc;
@@ -190,10 +190,10 @@ async fn read(mut events: EventReader) -> Result<(EventReader, bool), BatchError
     .await
 }
 
-pub(crate) fn code(ending: Ending) -> i32 {
+pub(crate) fn code(ending: ProcessExit) -> i32 {
     match ending {
-        Ending::Exited { code } => code,
-        Ending::Signalled { signal } => signal.saturating_add(128),
+        ProcessExit::Exited { code } => code,
+        ProcessExit::Signalled { signal } => signal.saturating_add(128),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use parallax_worktrees::{PatchEnd, apply_patch, create_branch};
+use parallax_worktrees::{PatchOutcome, apply_patch, create_branch};
 
 use crate::directory::BatchDirectory;
 use crate::error::BatchError;
@@ -19,7 +19,7 @@ pub enum ApplyMode {
 
 /// The outcome of applying one result.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ApplyEnd {
+pub enum ApplyOutcome {
     /// Its changes are in the working tree.
     Applied {
         /// Number of files.
@@ -49,7 +49,7 @@ pub fn apply_results(
     repository: &Path,
     form: ApplyMode,
     ids: &[String],
-    mut report: impl FnMut(&str, &ApplyEnd),
+    mut report: impl FnMut(&str, &ApplyOutcome),
 ) -> Result<(), BatchError> {
     let all = directory.ids();
     if let Some(unknown) = ids.iter().find(|id| !all.contains(id)) {
@@ -62,17 +62,17 @@ pub fn apply_results(
     for id in chosen {
         let files = directory.task(id);
         let Some(result) = files.result() else {
-            report(id, &ApplyEnd::Skipped(TaskState::Cancelled));
+            report(id, &ApplyOutcome::Skipped(TaskState::Cancelled));
             continue;
         };
         if ids.is_empty() && result.state != TaskState::Succeeded {
-            report(id, &ApplyEnd::Skipped(result.state));
+            report(id, &ApplyOutcome::Skipped(result.state));
             continue;
         }
         let (Some(branch), Some(commit), Some(base)) =
             (&result.branch, &result.commit, &result.base)
         else {
-            report(id, &ApplyEnd::Nothing);
+            report(id, &ApplyOutcome::Nothing);
             continue;
         };
         let patch = files.file("patch.diff");
@@ -81,22 +81,22 @@ pub fn apply_results(
             && actual != *expected
         {
             let reason = format!("`{}` is not the patch that the task wrote", patch.display());
-            report(id, &ApplyEnd::Failed(reason));
+            report(id, &ApplyOutcome::Failed(reason));
             continue;
         }
         let end = match form {
             ApplyMode::Branch => {
                 match create_branch(repository, branch, commit, base, &patch, &result.title) {
-                    Ok(()) => ApplyEnd::Branch(branch.clone()),
-                    Err(failure) => ApplyEnd::Conflict(failure.message),
+                    Ok(()) => ApplyOutcome::Branch(branch.clone()),
+                    Err(failure) => ApplyOutcome::Conflict(failure.message),
                 }
             }
             ApplyMode::Patch => match apply_patch(repository, &patch) {
-                Err(failure) => ApplyEnd::Failed(failure.message),
-                Ok(PatchEnd::Conflict(reason)) => ApplyEnd::Conflict(reason),
-                Ok(end) => ApplyEnd::Applied {
+                Err(failure) => ApplyOutcome::Failed(failure.message),
+                Ok(PatchOutcome::Conflict(reason)) => ApplyOutcome::Conflict(reason),
+                Ok(end) => ApplyOutcome::Applied {
                     files: result.files_changed.len(),
-                    merged: end == PatchEnd::Merged,
+                    merged: end == PatchOutcome::Merged,
                 },
             },
         };

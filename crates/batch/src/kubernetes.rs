@@ -19,7 +19,7 @@ use crate::blocking::blocking;
 use crate::directory::BatchDirectory;
 use crate::error::BatchError;
 use crate::plan::{Plan, PlannedTask, slug};
-use crate::queue::{BatchEnd, QueueEvent, QueueOptions};
+use crate::queue::{BatchOutcome, QueueEvent, QueueOptions};
 use crate::result::TaskState;
 use job_status::{JobStatus, MAX_INDEXES};
 use kubectl::Kubectl;
@@ -41,7 +41,7 @@ const DRAIN_TIME: Duration = Duration::from_secs(180);
 const NAME_LENGTH: usize = 30;
 
 /// Why following ended.
-enum FollowEnd {
+enum FollowOutcome {
     /// The job came to its end.
     Ended,
     /// It is gone.
@@ -81,7 +81,7 @@ pub async fn run_kubernetes(
     kubernetes: &KubernetesOptions,
     (drain, detach): (&CancellationToken, &CancellationToken),
     mut report: impl FnMut(QueueEvent),
-) -> Result<BatchEnd, BatchError> {
+) -> Result<BatchOutcome, BatchError> {
     kubernetes.validate()?;
     let read = plan.clone();
     let tasks = blocking(move || repository::portable_tasks(&read)).await?;
@@ -112,12 +112,12 @@ pub async fn run_kubernetes(
         is_over_budget: false,
         failure: None,
     };
-    let mut followed = FollowEnd::Ended;
+    let mut followed = FollowOutcome::Ended;
     if !waiting.is_empty() && kubernetes.emit.is_none() {
         followed = run.follow_or_submit(plan, &tasks, &mut waiting).await?;
     } else if let Some(emit) = kubernetes.emit.clone() {
         run.emit(plan, &tasks, &waiting, emit).await?;
-        followed = FollowEnd::StillRunning;
+        followed = FollowOutcome::StillRunning;
     }
     if let Some(failure) = run.failure.take() {
         run.notice(format!(
@@ -125,7 +125,7 @@ pub async fn run_kubernetes(
              same command again",
             waiting.len()
         ));
-    } else if matches!(followed, FollowEnd::Missing) && !waiting.is_empty() {
+    } else if matches!(followed, FollowOutcome::Missing) && !waiting.is_empty() {
         run.notice(
             "The job no longer exists; run the same command again to run the remaining tasks"
                 .to_owned(),
@@ -134,8 +134,8 @@ pub async fn run_kubernetes(
     let states = tasks.iter().map(|task| directory.task(&task.id).result_of(task));
     let all_succeeded =
         states.into_iter().all(|it| it.is_some_and(|it| it.state == TaskState::Succeeded));
-    let drained = matches!(followed, FollowEnd::Drained | FollowEnd::StillRunning);
-    Ok(BatchEnd {
+    let drained = matches!(followed, FollowOutcome::Drained | FollowOutcome::StillRunning);
+    Ok(BatchOutcome {
         budget_spent: run.is_over_budget && !waiting.is_empty(),
         was_drained: drained && !run.is_over_budget && !waiting.is_empty(),
         all_succeeded,
@@ -189,7 +189,7 @@ impl<R: FnMut(QueueEvent)> KubernetesRun<'_, R> {
         plan: &Plan,
         tasks: &[PlannedTask],
         waiting: &mut BTreeSet<String>,
-    ) -> Result<FollowEnd, BatchError> {
+    ) -> Result<FollowOutcome, BatchError> {
         let read = self.directory.clone();
         if let Some(job) = blocking(move || SubmittedJob::read(&read)).await? {
             let name = format!("job/{}", job.record.name);
@@ -211,7 +211,7 @@ impl<R: FnMut(QueueEvent)> KubernetesRun<'_, R> {
                 let followed = self.follow(&job, collected, waiting).await?;
                 self.kubectl = current;
                 let is_over = !has_ended || waiting.is_empty();
-                if is_over || !matches!(followed, FollowEnd::Ended) {
+                if is_over || !matches!(followed, FollowOutcome::Ended) {
                     return Ok(followed);
                 }
                 // The rest needs a new job.
@@ -220,7 +220,7 @@ impl<R: FnMut(QueueEvent)> KubernetesRun<'_, R> {
         }
         if self.is_over_budget() {
             self.is_over_budget = true;
-            return Ok(FollowEnd::Ended);
+            return Ok(FollowOutcome::Ended);
         }
         let (manifests, job) = self.prepare(plan, tasks, waiting)?;
         let (directory, folder) = (self.directory.clone(), record::folder(self.directory));
@@ -362,7 +362,7 @@ impl<R: FnMut(QueueEvent)> KubernetesRun<'_, R> {
         job: &SubmittedJob,
         mut collected: BTreeSet<usize>,
         waiting: &mut BTreeSet<String>,
-    ) -> Result<FollowEnd, BatchError> {
+    ) -> Result<FollowOutcome, BatchError> {
         let name = format!("job/{}", job.record.name);
         let mut running = BTreeSet::new();
         let mut answered = Instant::now();
@@ -385,16 +385,16 @@ impl<R: FnMut(QueueEvent)> KubernetesRun<'_, R> {
                     Some(JobStatus { active: 1, ..JobStatus::default() })
                 }
             };
-            let Some(status) = status else { return Ok(FollowEnd::Missing) };
+            let Some(status) = status else { return Ok(FollowOutcome::Missing) };
             if status.has_ended {
                 self.failure = status.failure.filter(|_| !waiting.is_empty());
-                return Ok(FollowEnd::Ended);
+                return Ok(FollowOutcome::Ended);
             }
             let is_late = stopped.is_some_and(|since| since.elapsed() > DRAIN_TIME);
             if stopped.is_some() && (status.active == 0 || is_late) {
                 self.collect_unsettled(job, &status, &mut collected, waiting).await?;
                 self.kubectl.run(&["delete", &name, "--ignore-not-found", "--wait=false"]).await?;
-                return Ok(FollowEnd::Drained);
+                return Ok(FollowOutcome::Drained);
             }
             if stopped.is_none() && (self.drain.is_cancelled() || self.is_over_budget()) {
                 self.is_over_budget = !self.drain.is_cancelled();
@@ -404,7 +404,7 @@ impl<R: FnMut(QueueEvent)> KubernetesRun<'_, R> {
             let pause = POLL.max(started_at.elapsed() * POLL_SHARE);
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
-                () = self.detach.cancelled() => return Ok(FollowEnd::StillRunning),
+                () = self.detach.cancelled() => return Ok(FollowOutcome::StillRunning),
                 () = self.drain.cancelled(), if stopped.is_none() => {}
             }
         }

@@ -30,7 +30,7 @@ mod summary;
 mod task_update;
 mod workspace;
 
-pub use apply::{ApplyEnd, ApplyMode, apply_results};
+pub use apply::{ApplyMode, ApplyOutcome, apply_results};
 pub use compare::{ComparedResult, ComparedTask, ModelComparison, ModelTotal};
 pub use directory::{BatchDirectory, BatchLock, TaskDirectory};
 pub use error::BatchError;
@@ -39,7 +39,7 @@ pub use kubernetes::{EgressRule, KubernetesOptions, collect_kubernetes, run_kube
 pub use membership::{end_with_batch, is_agent};
 pub use plan::{Plan, PlannedTask, Repository, seconds_of};
 pub use progress::BatchProgress;
-pub use queue::{BatchEnd, QueueEvent, QueueOptions, run_queue};
+pub use queue::{BatchOutcome, QueueEvent, QueueOptions, run_queue};
 pub use result::{CheckResult, TaskResult, TaskState, TokenCounts};
 pub use result_log::print_results;
 pub use run_task::{FinishedBranches, TaskRunner};

@@ -44,7 +44,7 @@ pub enum QueueEvent {
 
 /// How a batch ended.
 #[derive(Debug, Clone, PartialEq)]
-pub struct BatchEnd {
+pub struct BatchOutcome {
     /// Whether tasks were not started because of the budget.
     pub budget_spent: bool,
     /// Whether it was stopped before all tasks ended.
@@ -68,7 +68,7 @@ pub async fn run_queue(
     options: &QueueOptions,
     drain: CancellationToken,
     mut report: impl FnMut(QueueEvent),
-) -> Result<BatchEnd, BatchError> {
+) -> Result<BatchOutcome, BatchError> {
     // The next task is the last one.
     let mut waiting: Vec<&PlannedTask> = Vec::new();
     let mut budget = BatchBudget::new(options.max_cost);
@@ -151,7 +151,7 @@ pub async fn run_queue(
     restored?;
     let has_waiting = !waiting.is_empty();
     let drained = drain.is_cancelled();
-    Ok(BatchEnd {
+    Ok(BatchOutcome {
         budget_spent: !drained && (has_waiting || budget.is_closed() || budget.is_exceeded()),
         was_drained: drained && (has_waiting || !all_succeeded),
         all_succeeded: all_succeeded && !has_waiting,

@@ -32,7 +32,7 @@ const MAX_FILE_BYTES: u64 = 256 * 1024 * 1024;
 
 /// A line.
 #[derive(Debug, Serialize, Deserialize)]
-struct LogObject {
+struct ResultLogLine {
     /// Says what the object is: `result-file`.
     parallax: String,
     task: String,
@@ -69,7 +69,7 @@ pub fn print_results(
         remaining = remaining.saturating_sub(size);
         let parts = packed.len().div_ceil(PART).max(1);
         for (part, data) in packed.chunks(PART).enumerate() {
-            let object = LogObject {
+            let object = ResultLogLine {
                 parallax: KIND.to_owned(),
                 task: id.to_owned(),
                 file: name.to_owned(),
@@ -105,7 +105,7 @@ pub(crate) struct ResultLogReader {
 impl ResultLogReader {
     /// Takes a line of the log of the pod of a task. Lines that are something else are ignored.
     pub(crate) fn line(&mut self, id: &str, line: &str) {
-        let Ok(object) = serde_json::from_str::<LogObject>(line) else { return };
+        let Ok(object) = serde_json::from_str::<ResultLogLine>(line) else { return };
         let Some(name) = FILES.into_iter().find(|name| *name == object.file) else { return };
         if object.parallax != KIND || object.task != id {
             return;

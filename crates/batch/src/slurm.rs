@@ -14,7 +14,7 @@ use crate::blocking::blocking;
 use crate::directory::{BatchDirectory, write_atomically};
 use crate::error::BatchError;
 use crate::plan::Plan;
-use crate::queue::{BatchEnd, QueueEvent, QueueOptions};
+use crate::queue::{BatchOutcome, QueueEvent, QueueOptions};
 use crate::result::TaskState;
 use crate::run_task::TaskRunner;
 
@@ -54,10 +54,10 @@ pub async fn run_slurm(
     slurm: &SlurmOptions,
     (cancel, leave): (&CancellationToken, &CancellationToken),
     mut report: impl FnMut(QueueEvent),
-) -> Result<BatchEnd, BatchError> {
+) -> Result<BatchOutcome, BatchError> {
     let mut waiting: BTreeMap<usize, &str> = BTreeMap::new();
     let mut end =
-        BatchEnd { budget_spent: false, was_drained: false, all_succeeded: true, cost: 0.0 };
+        BatchOutcome { budget_spent: false, was_drained: false, all_succeeded: true, cost: 0.0 };
     for (index, task) in plan.tasks.iter().enumerate() {
         match runner.earlier_result(task, options.retry_failed) {
             Some(result) => {

@@ -29,7 +29,7 @@ const MAX_URL_LENGTH: usize = 8000;
 
 /// Result of `/init`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Init {
+pub enum InitResult {
     /// The file exists already; nothing was done.
     AlreadyExists(PathBuf),
     /// The empty file was created; send this prompt.
@@ -40,16 +40,18 @@ pub enum Init {
 ///
 /// # Errors
 /// Returns an error if the file cannot be created.
-pub fn init(directory: &Path) -> Result<Init, Failure> {
+pub fn init(directory: &Path) -> Result<InitResult, Failure> {
     let path = directory.join(CONTEXT_FILE);
     let small = directory.join(CONTEXT_FILE.to_lowercase());
     // A lowercase file would be ignored if both existed.
     if !path.exists() && small.is_file() {
-        return Ok(Init::AlreadyExists(small));
+        return Ok(InitResult::AlreadyExists(small));
     }
     match OpenOptions::new().write(true).create_new(true).open(&path) {
-        Ok(_) => Ok(Init::Prompt(INIT)),
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(Init::AlreadyExists(path)),
+        Ok(_) => Ok(InitResult::Prompt(INIT)),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            Ok(InitResult::AlreadyExists(path))
+        }
         Err(error) => Err(Failure::new(
             FailureKind::Input,
             format!("failed to create `{}`: {error}", path.display()),
@@ -83,7 +85,7 @@ pub fn bug_url(config: &Config, title: &str, info: &str) -> Result<Option<String
 
 /// Location of the documentation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Docs {
+pub enum DocsLocation {
     /// On the web (`advanced.docsUrl`).
     Url(String),
     /// On this machine: the first page.
@@ -92,18 +94,21 @@ pub enum Docs {
 
 /// `/docs`: returns the URL from settings, otherwise the pages installed with the program;
 /// `None` if there are neither. Blocking.
-pub fn docs(config: &Config) -> Option<Docs> {
+pub fn docs(config: &Config) -> Option<DocsLocation> {
     let set = config.settings.text("advanced.docsUrl");
     let is_web = |url: &String| ["https://", "http://"].iter().any(|it| url.starts_with(it));
     if let Some(url) = set.filter(is_web) {
-        return Some(Docs::Url(url));
+        return Some(DocsLocation::Url(url));
     }
     let program = std::env::current_exe().and_then(std::fs::canonicalize).ok()?;
     // Installed, unpacked next to the program, or built from source.
     let places = ["../share/doc/parallax/index.md", "docs/index.md", "../../docs/index.md"];
     let folder = program.parent()?;
     let pages = places.into_iter().map(|place| folder.join(place));
-    pages.filter_map(|page| page.canonicalize().ok()).find(|page| page.is_file()).map(Docs::File)
+    pages
+        .filter_map(|page| page.canonicalize().ok())
+        .find(|page| page.is_file())
+        .map(DocsLocation::File)
 }
 
 /// Fills in placeholders in one pass, so that inserted text is not expanded again.

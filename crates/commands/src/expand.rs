@@ -11,7 +11,7 @@ use parallax_protocol::context::FolderContext;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::op::Prompt;
 use parallax_sessions::recorded_items::READ_FILES;
-use parallax_tools::read_many_files::{ReadMany, is_valid_glob, read_many};
+use parallax_tools::read_many_files::{ReadRequest, is_valid_glob, read_many};
 
 use crate::StartableAgents;
 use crate::at_globs::literal_part;
@@ -135,7 +135,7 @@ impl Expander {
             return Ok(Prompt { text, attachments, notices, ..Prompt::default() });
         }
         let mut notices = Vec::new();
-        let selection = ReadMany::for_paths(include.clone());
+        let selection = ReadRequest::for_paths(include.clone());
         let never = CancellationToken::new();
         let read = read_many(&self.workspace, &self.seen_files, &selection, &never)
             .map_err(|error| Failure::new(FailureKind::Input, error.message))?;

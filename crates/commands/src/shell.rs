@@ -3,7 +3,7 @@
 
 use parallax_exec::capture::CaptureLimits;
 use parallax_exec::shell::strip_wrapper;
-use parallax_exec::{Command, CommandOutcome, Ending, FinishedCommand, Limits, Mode};
+use parallax_exec::{Command, CommandOutcome, FinishedCommand, Limits, Mode, ProcessExit};
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::{ApprovalMode, Decision, Origin, PolicyDecision, Query, Taint};
 use parallax_protocol::tool::{Effects, ToolKind};
@@ -150,9 +150,9 @@ fn format_output(command: &str, finished: &FinishedCommand) -> String {
     }
     let end = match (finished.stop, finished.ending) {
         (Some(_), _) => "aborted".to_owned(),
-        (None, Ending::Exited { code: 0 }) => return text,
-        (None, Ending::Exited { code }) => format!("exited with code {code}"),
-        (None, Ending::Signalled { signal }) => format!("terminated by signal {signal}"),
+        (None, ProcessExit::Exited { code: 0 }) => return text,
+        (None, ProcessExit::Exited { code }) => format!("exited with code {code}"),
+        (None, ProcessExit::Signalled { signal }) => format!("terminated by signal {signal}"),
     };
     text.push_str(&format!("\n[Shell command '{command}' {end}]"));
     text

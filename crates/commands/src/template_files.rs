@@ -3,7 +3,7 @@
 use parallax_files::Access;
 use parallax_protocol::CancellationToken;
 use parallax_protocol::content::{Part, PartView};
-use parallax_tools::read_many_files::{ReadMany, read_many};
+use parallax_tools::read_many_files::{ReadRequest, read_many};
 
 use crate::ExpansionContext;
 
@@ -38,12 +38,15 @@ pub(crate) fn read(shared: &ExpansionContext, path: &str) -> IncludedFiles {
         false => path.to_owned(),
     };
     let never = CancellationToken::new();
-    let read =
-        match read_many(workspace, &shared.seen_files, &ReadMany::for_paths(vec![pattern]), &never)
-        {
-            Ok(read) => read,
-            Err(error) => return report(block(), format!("failed to read `@{{{path}}}`: {error}")),
-        };
+    let read = match read_many(
+        workspace,
+        &shared.seen_files,
+        &ReadRequest::for_paths(vec![pattern]),
+        &never,
+    ) {
+        Ok(read) => read,
+        Err(error) => return report(block(), format!("failed to read `@{{{path}}}`: {error}")),
+    };
     let mut notices: Vec<String> = read
         .skipped
         .iter()

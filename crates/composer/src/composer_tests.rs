@@ -7,13 +7,13 @@ use parallax_screen::{Key, KeyCode, Line, Modifiers};
 use super::*;
 use crate::test_keys::{Keymap, Platform};
 
-struct Desk {
+struct ComposerHarness {
     composer: Composer,
     keymap: Keymap,
     now: Instant,
 }
 
-impl Desk {
+impl ComposerHarness {
     fn new() -> Self {
         let keymap = Keymap::load(Platform::Linux, "");
         let mut desk = Self { composer: Composer::new(), keymap, now: Instant::now() };
@@ -68,7 +68,7 @@ fn submission(text: &str) -> Submission {
 
 #[test]
 fn enter_sends_steers_or_queues() {
-    let mut desk = Desk::new();
+    let mut desk = ComposerHarness::new();
     assert_eq!(desk.press(KeyCode::Enter), ComposerAction::Ignored);
     desk.type_in("one");
     assert_eq!(desk.press(KeyCode::Enter), ComposerAction::Submit(submission("one")));
@@ -88,7 +88,7 @@ fn enter_sends_steers_or_queues() {
 
 #[test]
 fn rejected_text_is_restored_with_its_pastes() {
-    let mut desk = Desk::new();
+    let mut desk = ComposerHarness::new();
     desk.composer.paste(&"line\n".repeat(7));
     assert_eq!(desk.text(), "[Pasted Text: 7 lines]");
     let action = desk.press(KeyCode::Enter);
@@ -104,7 +104,7 @@ fn rejected_text_is_restored_with_its_pastes() {
 
 #[test]
 fn backslash_or_a_modifier_makes_enter_a_new_line() {
-    let mut desk = Desk::new();
+    let mut desk = ComposerHarness::new();
     desk.type_in("a\\");
     desk.press(KeyCode::Enter);
     desk.type_in("b");
@@ -117,7 +117,7 @@ fn backslash_or_a_modifier_makes_enter_a_new_line() {
 
 #[test]
 fn exclamation_mark_switches_to_the_shell_and_back() {
-    let mut desk = Desk::new();
+    let mut desk = ComposerHarness::new();
     desk.composer.set_history(vec!["prompt".to_owned()], vec!["ls -l".to_owned()]);
     desk.type_in("!");
     assert_eq!((desk.composer.mode(), desk.text().as_str()), (InputMode::Shell, ""));
@@ -134,7 +134,7 @@ fn exclamation_mark_switches_to_the_shell_and_back() {
 
 #[test]
 fn control_c_clears_and_control_d_leaves() {
-    let mut desk = Desk::new();
+    let mut desk = ComposerHarness::new();
     assert_eq!(desk.key(Key::ctrl('d')), ComposerAction::Exit);
     desk.type_in("ab");
     desk.press(KeyCode::Left);
@@ -148,7 +148,7 @@ fn control_c_clears_and_control_d_leaves() {
 
 #[test]
 fn escape_twice_clears_or_rewinds() {
-    let mut desk = Desk::new();
+    let mut desk = ComposerHarness::new();
     let escape = Key::plain(KeyCode::Escape);
     assert_eq!(desk.key(escape), ComposerAction::Escape);
     assert_eq!(desk.press_after(Duration::from_millis(1_900), escape), ComposerAction::Rewind);
@@ -164,7 +164,7 @@ fn escape_twice_clears_or_rewinds() {
 
 #[test]
 fn control_y_yanks_or_is_passed_to_the_program() {
-    let mut desk = Desk::new();
+    let mut desk = ComposerHarness::new();
     assert_eq!(desk.key(Key::ctrl('y')), ComposerAction::Ignored);
     desk.type_in("one two");
     desk.key(Key::ctrl('w'));
@@ -175,7 +175,7 @@ fn control_y_yanks_or_is_passed_to_the_program() {
 
 #[test]
 fn question_mark_alone_shows_the_keys() {
-    let mut desk = Desk::new();
+    let mut desk = ComposerHarness::new();
     assert_eq!(desk.press(KeyCode::Char('?')), ComposerAction::ToggleShortcuts);
     desk.type_in("a?");
     assert_eq!(desk.text(), "a?");
@@ -183,7 +183,7 @@ fn question_mark_alone_shows_the_keys() {
 
 #[test]
 fn up_and_down_recall_history_at_the_edges() {
-    let mut desk = Desk::new();
+    let mut desk = ComposerHarness::new();
     desk.composer
         .set_history(vec!["old".to_owned(), "a\nb".to_owned(), "a\nb".to_owned()], Vec::new());
     desk.type_in("draft");
@@ -216,14 +216,14 @@ fn up_and_down_recall_history_at_the_edges() {
 
 #[test]
 fn history_search_finds_matches() {
-    let mut desk = Desk::new();
+    let mut desk = ComposerHarness::new();
     let history = ["fix the tests", "write docs", "fix the docs"].map(str::to_owned);
     desk.composer.set_history(history.to_vec(), Vec::new());
     desk.type_in("draft");
     desk.key(Key::ctrl('r'));
     desk.type_in("FIX");
     assert_eq!(desk.rows(40, 5), ["(r:) FIX"]);
-    let list = |desk: &Desk| {
+    let list = |desk: &ComposerHarness| {
         let rows = desk.composer.search_rows(40, &Theme::default());
         rows.iter().map(Line::text).collect::<Vec<_>>()
     };
@@ -242,7 +242,7 @@ fn history_search_finds_matches() {
 
 #[test]
 fn visible_rows_follow_the_cursor() {
-    let mut desk = Desk::new();
+    let mut desk = ComposerHarness::new();
     assert_eq!(desk.rows(60, 3), [">  Type your message or @path/to/file"]);
     desk.composer.set_text("one two three four\nfive\nsix\nseven");
     assert_eq!(desk.rows(15, 9), ["> one two ", "  three four", "  five", "  six", "  seven"]);
@@ -257,7 +257,7 @@ fn visible_rows_follow_the_cursor() {
 
 #[test]
 fn image_path_is_abbreviated_until_the_cursor_reaches_it() {
-    let mut desk = Desk::new();
+    let mut desk = ComposerHarness::new();
     desk.composer.set_text("see @some/where/deep/shot.png now");
     assert_eq!(desk.rows(80, 3), ["> see [Image …shot.png] now"]);
     desk.composer.buffer_mut().set_cursor(Position::new(0, 10));
@@ -266,7 +266,7 @@ fn image_path_is_abbreviated_until_the_cursor_reaches_it() {
 
 #[test]
 fn external_editor_round_trips_the_complete_text() {
-    let mut desk = Desk::new();
+    let mut desk = ComposerHarness::new();
     assert_eq!(desk.key(Key::ctrl('g')), ComposerAction::OpenEditor);
     desk.composer.set_editor_text("edited\ntext\n");
     assert_eq!(desk.text(), "edited\ntext");
@@ -276,7 +276,7 @@ fn external_editor_round_trips_the_complete_text() {
 
 #[test]
 fn vi_mode_enter_sends_and_shell_mode_is_reachable() {
-    let mut desk = Desk::new();
+    let mut desk = ComposerHarness::new();
     desk.composer.set_vim(true);
     desk.type_in("one two");
     desk.press(KeyCode::Escape);

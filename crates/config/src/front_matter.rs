@@ -42,7 +42,7 @@ pub(crate) fn read(text: &str) -> Result<FrontMatter, FrontMatterError> {
 ///
 /// # Errors
 /// Returns an error if the front matter is otherwise not valid YAML or not a mapping.
-pub(crate) fn read_with_texts(
+pub(crate) fn read_with_display_strings(
     text: &str,
     is_text: impl Fn(&str) -> bool,
 ) -> Result<FrontMatter, FrontMatterError> {
@@ -166,7 +166,7 @@ pub(crate) fn read_list(
     let broken = |message: &str| FrontMatterError { line: Some(1), message: message.to_owned() };
     let parsed = match parse_value(yaml) {
         Ok(Value::Array(items)) => Value::Array(items),
-        _ => Value::Object(read_with_texts(text, is_text)?.fields),
+        _ => Value::Object(read_with_display_strings(text, is_text)?.fields),
     };
     let fields = match parsed {
         Value::Object(fields) if fields.is_empty() => Vec::new(),
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_for_display_need_no_quotes() {
+    fn display_strings_need_no_quotes() {
         let is_text = |key: &str| key != "tools";
         for (yaml, key, expected) in [
             ("description: \"a\" b", "description", "\"a\" b"),
@@ -325,7 +325,7 @@ mod tests {
             ("description: *bold* x", "description", "*bold* x"),
             ("description: a: b # c\n# comment: d", "description", "a: b # c"),
         ] {
-            let file = read_with_texts(&format!("---\n{yaml}\n---\nBody"), is_text);
+            let file = read_with_display_strings(&format!("---\n{yaml}\n---\nBody"), is_text);
             assert_eq!(file.expect(yaml).fields[key], expected, "{yaml}");
         }
         for (yaml, line, message) in [
@@ -334,7 +334,7 @@ mod tests {
             ("a: b: c\na: d", 3, "duplicate key `a`"),
             ("- a\nb: c: d", 2, ""),
         ] {
-            let broken = read_with_texts(&format!("---\n{yaml}\n---\n"), is_text);
+            let broken = read_with_display_strings(&format!("---\n{yaml}\n---\n"), is_text);
             let broken = broken.expect_err(yaml);
             assert!(broken.line.is_some_and(|at| at.abs_diff(line) <= 1), "{yaml}: {broken:?}");
             assert!(broken.message.starts_with(message), "{yaml}: {broken:?}");
@@ -345,7 +345,7 @@ mod tests {
         #[test]
         fn any_header_text_is_parsed(text in "(---\n)?[-:a-z&*!|>{}\\[\\]\"' \n\t#]{0,200}(\n---\n)?.{0,20}") {
             let _ = read(&text);
-            let _ = read_with_texts(&text, |key| key.len() > 2);
+            let _ = read_with_display_strings(&text, |key| key.len() > 2);
             let _ = read_leniently(&text);
         }
     }

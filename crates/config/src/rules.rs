@@ -287,13 +287,13 @@ mod tests {
     use super::{RuleFileSources, find, sandbox_files};
     use crate::user_dirs::UserDirs;
 
-    struct World {
+    struct RuleDirs {
         root: tempfile::TempDir,
         dirs: UserDirs,
         project: PathBuf,
     }
 
-    impl World {
+    impl RuleDirs {
         fn new() -> Self {
             let root = tempfile::tempdir().expect("folder");
             let path = root.path().canonicalize().expect("real");
@@ -337,7 +337,7 @@ mod tests {
 
     #[test]
     fn every_tier_has_a_directory_and_files_are_sorted() {
-        let world = World::new();
+        let world = RuleDirs::new();
         assert_eq!(world.find(|_| {}), super::RuleFiles::default());
         for (path, text) in [
             ("project/.gemini/policies/b.toml", "w1"),
@@ -382,7 +382,7 @@ mod tests {
 
     #[test]
     fn home_rules_are_user_rules_even_when_home_is_the_project() {
-        let world = World::new();
+        let world = RuleDirs::new();
         world.write("home/.gemini/policies/a.toml", "u");
         let found = world.find(|places| places.cwd = &world.dirs.user);
         assert_eq!(
@@ -393,7 +393,7 @@ mod tests {
 
     #[test]
     fn file_writable_by_others_is_not_accepted_as_admin_rules() {
-        let world = World::new();
+        let world = RuleDirs::new();
         world.write("etc/policies/a.toml", "a");
         world.write("elsewhere/b.toml", "b");
         let named = [world.path("elsewhere/b.toml")];
@@ -424,7 +424,7 @@ mod tests {
 
     #[test]
     fn project_links_pipes_and_oversized_files_are_reported_and_not_read() {
-        let world = World::new();
+        let world = RuleDirs::new();
         world.write("secret.toml", "secret");
         world.write("project/.gemini/policies/a.toml", "a");
         symlink(world.path("secret.toml"), world.path("project/.gemini/policies/b.toml"))

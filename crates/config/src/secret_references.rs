@@ -14,7 +14,7 @@ pub(crate) fn register(settings: &Object, secrets: &SecretVariables) {
             "providers" | "tools" => SecretRecipient::Provider,
             _ => SecretRecipient::Service,
         };
-        let scan = Scan { secrets, recipient };
+        let scan = SecretScan { secrets, recipient };
         scan.field(key, value);
         if key == "providers" {
             scan.key_variables(value);
@@ -24,15 +24,15 @@ pub(crate) fn register(settings: &Object, secrets: &SecretVariables) {
 
 /// Registers the variables of `mcpServers` in any file.
 pub(crate) fn register_servers(servers: &Value, secrets: &SecretVariables) {
-    Scan { secrets, recipient: SecretRecipient::Service }.value(servers);
+    SecretScan { secrets, recipient: SecretRecipient::Service }.value(servers);
 }
 
-struct Scan<'a> {
+struct SecretScan<'a> {
     secrets: &'a SecretVariables,
     recipient: SecretRecipient,
 }
 
-impl Scan<'_> {
+impl SecretScan<'_> {
     fn field(&self, key: &str, value: &Value) {
         match (key, value) {
             ("headers" | "apiKeyCommand", _) => self.every_text(value),

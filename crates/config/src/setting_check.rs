@@ -23,7 +23,7 @@ const MAX_COUNT: usize = 5;
 pub(crate) fn check(values: &mut Object, path: &Path) -> Vec<String> {
     let mut issues = Vec::new();
     for key in settings_table() {
-        if let Some(group) = group_that_is_none(values, key.name) {
+        if let Some(group) = find_non_object_group(values, key.name) {
             let value = take(values, &group).unwrap_or_default();
             if RETENTION.starts_with(&group) {
                 let off = json!({"enabled": false, "unusable": group});
@@ -70,7 +70,7 @@ pub(crate) fn check(values: &mut Object, path: &Path) -> Vec<String> {
 }
 
 /// Returns the first parent of the key that exists but is not an object.
-fn group_that_is_none(values: &Object, name: &str) -> Option<String> {
+fn find_non_object_group(values: &Object, name: &str) -> Option<String> {
     name.match_indices('.').find_map(|(end, _)| {
         let group = name.get(..end)?;
         let value = get_dotted(values, group)?;

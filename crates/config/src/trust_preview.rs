@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::outer_settings::OuterSettings;
 use crate::{dotenv, jsonc, migrate, untrusted_settings};
-use locations::{DirectoryScanner, Names};
+use locations::{DirectoryScanner, EntryNames};
 
 /// Maximum number of characters of one string.
 const TEXT: usize = 300;
@@ -74,20 +74,20 @@ pub fn inspect(folder: &Path, outer: &OuterSettings) -> TrustPreview {
     let mut looker = DirectoryScanner::new(folder);
     let mut survey = TrustPreview {
         commands: looker.names(&[
-            (".gemini/commands", Names::Tree(".toml")),
-            (".gemini/commands", Names::Tree(".md")),
-            (".parallax/commands", Names::Tree(".toml")),
-            (".parallax/commands", Names::Tree(".md")),
-            (".claude/commands", Names::Tree(".md")),
+            (".gemini/commands", EntryNames::Tree(".toml")),
+            (".gemini/commands", EntryNames::Tree(".md")),
+            (".parallax/commands", EntryNames::Tree(".toml")),
+            (".parallax/commands", EntryNames::Tree(".md")),
+            (".claude/commands", EntryNames::Tree(".md")),
         ]),
         skills: looker.names(&[
-            (".gemini/skills", Names::FoldersWith("SKILL.md")),
-            (".parallax/skills", Names::FoldersWith("SKILL.md")),
-            (".agents/skills", Names::FoldersWith("SKILL.md")),
+            (".gemini/skills", EntryNames::FoldersWith("SKILL.md")),
+            (".parallax/skills", EntryNames::FoldersWith("SKILL.md")),
+            (".agents/skills", EntryNames::FoldersWith("SKILL.md")),
         ]),
         agents: looker.names(&[
-            (".gemini/agents", Names::Tree(".md")),
-            (".parallax/agents", Names::Tree(".md")),
+            (".gemini/agents", EntryNames::Tree(".md")),
+            (".parallax/agents", EntryNames::Tree(".md")),
         ]),
         policies: looker.paths(&[(".gemini/policies", ".toml"), (".parallax/policies", ".toml")]),
         context_files: [
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_of_the_project_are_shown_where_they_decide_what_runs() {
+    fn project_variables_that_decide_what_runs_are_shown() {
         let folder = tempfile::tempdir().expect("folder");
         let folder = folder.path();
         let servers = r#"{"mcpServers": {

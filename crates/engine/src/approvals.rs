@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_of_requests_are_numbered() {
+    fn request_ids_are_numbered() {
         let mut approvals = approvals(Decision::Ask, true);
         assert_eq!((approvals.next_request(), approvals.next_request()), (1, 2));
     }

@@ -47,7 +47,7 @@ impl SessionEnvironment {
             })
         };
         for part in &mut content.parts {
-            if let Some(other) = part.with_texts(&change) {
+            if let Some(other) = part.map_text(&change) {
                 *part = other;
             }
             // The provider accepts its data only unchanged.

@@ -11,7 +11,7 @@ use parallax_protocol::CancellationToken;
 use parallax_protocol::event::{EventBody, Level, SteeringOutcome, SteeringResult};
 use parallax_protocol::ids::SteerId;
 use parallax_protocol::observer::Observation;
-use parallax_protocol::op::{Decide, Op, Steer};
+use parallax_protocol::op::{Op, RequestDecision, SteeringMessage};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::shell::Shell;
 use parallax_protocol::store::BudgetRecord;
@@ -53,7 +53,7 @@ pub(crate) struct Inbox {
     inputs: InputQueue,
     queued: OpQueue,
     /// Responses to approval requests.
-    decisions: Vec<Decide>,
+    decisions: Vec<RequestDecision>,
     selection: Selection,
     running: RunningWork,
     /// The user's shell commands.
@@ -219,7 +219,7 @@ impl Inbox {
     fn shut_down(&mut self, cleared: bool) {
         self.running.cleared = cleared;
         self.running.shutdown = true;
-        for Steer { id, prompt } in self.inputs.clear() {
+        for SteeringMessage { id, prompt } in self.inputs.clear() {
             self.steer_ended(id, prompt.text, SteeringOutcome::Withdrawn);
         }
         self.user_commands.cancel();
@@ -256,12 +256,12 @@ impl Inbox {
     }
 
     /// Takes the steering messages.
-    pub(crate) fn take_steering(&mut self) -> Vec<Steer> {
+    pub(crate) fn take_steering(&mut self) -> Vec<SteeringMessage> {
         self.inputs.take_steering()
     }
 
     /// Turns steering messages that came too late into prompts.
-    pub(crate) fn queue_steers(&mut self, late: Vec<Steer>) {
+    pub(crate) fn queue_steers(&mut self, late: Vec<SteeringMessage>) {
         self.inputs.queue_steers(late);
     }
 
@@ -286,7 +286,7 @@ impl Inbox {
     }
 
     /// Takes the responses to approval requests.
-    pub(crate) fn take_decisions(&mut self) -> Vec<Decide> {
+    pub(crate) fn take_decisions(&mut self) -> Vec<RequestDecision> {
         std::mem::take(&mut self.decisions)
     }
 

@@ -14,7 +14,7 @@ use parallax_protocol::policy::{
 use parallax_protocol::routing::{AutoFallback, ClassifierAnswerFormat, FallbackModel, Routes};
 use parallax_protocol::store::NoStore;
 use parallax_protocol::tool::{
-    Concurrency, Invocation, Scope, Tool, ToolError, ToolErrorKind, ToolKind, ToolSpec,
+    Concurrency, Invocation, PrepareContext, Tool, ToolError, ToolErrorKind, ToolKind, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, BoxStream, CancellationToken, Object};
 use serde_json::json;
@@ -54,7 +54,11 @@ impl Tool for TestTool {
         &self.0
     }
 
-    fn prepare(&self, _args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
+    fn prepare(
+        &self,
+        _args: Object,
+        _scope: &PrepareContext,
+    ) -> Result<Box<dyn Invocation>, ToolError> {
         Err(ToolError::new(ToolErrorKind::ExecutionFailed, "not in this test".to_owned()))
     }
 }

@@ -12,7 +12,7 @@ use parallax_protocol::CancellationToken;
 use parallax_protocol::event::{EventBody, ItemDone, ItemStart, ShellDone, ShellStart};
 use parallax_protocol::ids::ItemId;
 use parallax_protocol::shell::{Shell, ShellCommand, ShellEnding, ShellOutcome};
-use parallax_protocol::tool::Run;
+use parallax_protocol::tool::RunContext;
 use tokio::task::{Id, JoinSet};
 
 use self::background_reports::{BackgroundReports, BackgroundWatcher};
@@ -114,7 +114,7 @@ impl UserCommands {
         self.processes.enter(item.clone(), cancel.clone());
         let (bus, processes) = (self.bus.clone(), self.processes.clone());
         let progress = Arc::new(CallProgress { bus, item: item.clone(), processes });
-        let run = shell.run(command, Run::new(cancel.clone(), progress));
+        let run = shell.run(command, RunContext::new(cancel.clone(), progress));
         let handle = self.tasks.spawn(run);
         let running = RunningCommand { item, command: text, started: Instant::now(), cancel };
         self.running.insert(handle.id(), running);

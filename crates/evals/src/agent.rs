@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use parallax_exec::{ChildOutput, Ending, PipedChild};
+use parallax_exec::{ChildOutput, PipedChild, ProcessExit};
 use serde_json::{Value, json};
 use tokio::io::{
     AsyncBufRead, AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, BufReader,
@@ -266,10 +266,10 @@ impl Log {
 }
 
 /// Describes how a program ended.
-pub(crate) fn describe_ending(ending: Ending) -> String {
+pub(crate) fn describe_ending(ending: ProcessExit) -> String {
     match ending {
-        Ending::Exited { code } => format!("exit code {code}"),
-        Ending::Signalled { signal } => format!("signal {signal}"),
+        ProcessExit::Exited { code } => format!("exit code {code}"),
+        ProcessExit::Signalled { signal } => format!("signal {signal}"),
     }
 }
 

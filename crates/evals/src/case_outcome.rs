@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::path::Path;
 use std::time::Duration;
 
-use parallax_exec::Ending;
+use parallax_exec::ProcessExit;
 use serde_json::Value;
 
 use crate::agent::{AgentRun, describe_ending, run_confined};
@@ -123,7 +123,7 @@ impl CaseOutcome<'_> {
                 Some(format!("`{command}` ran for more than {} s", COMMAND_LIMIT.as_secs()))
             }
             Err(error) => Some(format!("`{command}` cannot be run: {error}")),
-            Ok(output) if output.ending == (Ending::Exited { code: 0 }) => None,
+            Ok(output) if output.ending == (ProcessExit::Exited { code: 0 }) => None,
             Ok(output) => {
                 let texts = [&output.stderr, &output.stdout];
                 let said = texts.into_iter().find(|text| !text.is_empty());

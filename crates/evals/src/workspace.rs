@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use parallax_exec::{Ending, PipedChild};
+use parallax_exec::{PipedChild, ProcessExit};
 
 use crate::agent::{describe_ending, run_confined};
 use crate::case::Case;
@@ -77,7 +77,7 @@ impl CaseWorkspace {
                 Err(error) => Err(error),
             };
             let problem = match done {
-                Ok(output) if output.ending == (Ending::Exited { code: 0 }) => continue,
+                Ok(output) if output.ending == (ProcessExit::Exited { code: 0 }) => continue,
                 Ok(output) => {
                     let said = String::from_utf8_lossy(&output.stderr).into_owned();
                     format!("{}: {}", describe_ending(output.ending), said.trim())

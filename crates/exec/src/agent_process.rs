@@ -12,7 +12,7 @@ use std::process::Stdio;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tokio::process::Child;
 
-use crate::Ending;
+use crate::ProcessExit;
 use crate::start::session_helper;
 
 /// The program to start. It receives the environment of this process plus `variables`.
@@ -95,8 +95,9 @@ impl AgentProcess {
     }
 
     /// Waits for the process to end. Cancel-safe.
-    pub async fn wait(&mut self) -> Ending {
-        let ending = self.child.wait().await.map_or(Ending::Exited { code: -1 }, Ending::from);
+    pub async fn wait(&mut self) -> ProcessExit {
+        let ending =
+            self.child.wait().await.map_or(ProcessExit::Exited { code: -1 }, ProcessExit::from);
         // Kill the processes that it left in its group.
         self.kill();
         self.pid = None;
@@ -173,9 +174,11 @@ pub fn start_detached(
 pub fn run_line(line: &str) -> io::Result<u8> {
     #[expect(clippy::disallowed_methods, reason = "this is where commands are started")]
     let status = std::process::Command::new("/bin/sh").args(["-c", line]).status()?;
-    Ok(match Ending::from(status) {
-        Ending::Exited { code } => u8::try_from(code).unwrap_or(1),
-        Ending::Signalled { signal } => u8::try_from(signal.saturating_add(128)).unwrap_or(255),
+    Ok(match ProcessExit::from(status) {
+        ProcessExit::Exited { code } => u8::try_from(code).unwrap_or(1),
+        ProcessExit::Signalled { signal } => {
+            u8::try_from(signal.saturating_add(128)).unwrap_or(255)
+        }
     })
 }
 
@@ -234,7 +237,7 @@ mod tests {
         let limits = MemoryLimits { address_space: Some(512 << 20), cgroup: None };
         let program = shell(folder.path(), "ulimit -v; echo $WHO; exit 7", limits);
         let mut process = AgentProcess::start(program).expect("started");
-        assert_eq!(process.wait().await, Ending::Exited { code: 7 });
+        assert_eq!(process.wait().await, ProcessExit::Exited { code: 7 });
         let mut text = String::new();
         File::open(folder.path().join("out"))
             .expect("out")
@@ -276,7 +279,7 @@ mod tests {
         let line = "sleep 60 & echo $! > pid";
         let mut process = AgentProcess::start(shell(folder.path(), line, MemoryLimits::default()))
             .expect("started");
-        assert_eq!(process.wait().await, Ending::Exited { code: 0 });
+        assert_eq!(process.wait().await, ProcessExit::Exited { code: 0 });
         let pid = std::fs::read_to_string(folder.path().join("pid")).expect("a number");
         let pid = Pid::from_raw(pid.trim().parse().expect("a number")).expect("a process");
         for _ in 0..1000 {

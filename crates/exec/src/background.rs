@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
-use crate::Ending;
+use crate::ProcessExit;
 use crate::output_file::open_no_follow;
 
 /// Maximum number of processes to remember.
@@ -31,7 +31,7 @@ pub enum BackgroundState {
     /// It is running.
     Running,
     /// It ended; contains how, if known.
-    Exited(Option<Ending>),
+    Exited(Option<ProcessExit>),
 }
 
 #[derive(Debug, Default)]
@@ -66,7 +66,7 @@ impl BackgroundHistory {
     pub(crate) fn record_end(
         &mut self,
         pid: i32,
-        ending: Option<Ending>,
+        ending: Option<ProcessExit>,
     ) -> Option<BackgroundProcess> {
         let running = self
             .entries
@@ -93,7 +93,7 @@ impl BackgroundHistory {
 
 /// The last lines of a log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LogEnd {
+pub struct LogTail {
     /// The lines.
     pub lines: Vec<String>,
     /// Number of lines that were read.
@@ -106,7 +106,7 @@ pub struct LogEnd {
 ///
 /// # Errors
 /// Returns an error if it does not exist, cannot be read, or is a symbolic link.
-pub fn read_log(path: &Path, lines: usize) -> io::Result<LogEnd> {
+pub fn read_log(path: &Path, lines: usize) -> io::Result<LogTail> {
     let mut file = open_no_follow(path)?;
     let length = file.seek(SeekFrom::End(0))?;
     let from = length.saturating_sub(LOG_TAIL_BYTES);
@@ -121,7 +121,7 @@ pub fn read_log(path: &Path, lines: usize) -> io::Result<LogEnd> {
     }
     let total = all.len();
     let lines = all.split_off(total.saturating_sub(lines));
-    Ok(LogEnd {
+    Ok(LogTail {
         lines: lines.into_iter().map(str::to_owned).collect(),
         total,
         is_truncated: from > 0,
@@ -138,7 +138,7 @@ mod tests {
         for pid in 1..=100 {
             history.add(pid, "c", Path::new("/l"), false);
         }
-        history.record_end(7, Some(Ending::Exited { code: 3 }));
+        history.record_end(7, Some(ProcessExit::Exited { code: 3 }));
         history.add(101, "c", Path::new("/l"), false);
         let pids: Vec<i32> = history.list().iter().map(|process| process.pid).collect();
         assert_eq!(pids.len(), 100);

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn cuts_fall_between_lines() {
+    fn output_is_truncated_between_lines() {
         let mut capture = Capture::new(CaptureLimits::from_threshold(100));
         for number in 0..100 {
             capture.push(&format!("line {number}\n"));

@@ -9,7 +9,7 @@ use parallax_protocol::secret::Redact;
 use parallax_sandbox::Plan;
 use tokio::sync::mpsc;
 
-use crate::Ending;
+use crate::ProcessExit;
 use crate::capture::CaptureLimits;
 use crate::output::Output;
 use crate::terminal_size::TerminalSize;
@@ -88,7 +88,7 @@ pub enum StopReason {
 #[derive(Debug, Clone)]
 pub struct FinishedCommand {
     /// How it ended.
-    pub ending: Ending,
+    pub ending: ProcessExit,
     /// Why Parallax ended the command, if it did.
     pub stop: Option<StopReason>,
     /// The output.

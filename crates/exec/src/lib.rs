@@ -52,7 +52,7 @@ pub use terminal_size::TerminalSize;
 
 /// How a process ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
+pub enum ProcessExit {
     /// The process exited with this code.
     Exited {
         /// The exit code.
@@ -65,7 +65,7 @@ pub enum Ending {
     },
 }
 
-impl From<std::process::ExitStatus> for Ending {
+impl From<std::process::ExitStatus> for ProcessExit {
     fn from(status: std::process::ExitStatus) -> Self {
         use std::os::unix::process::ExitStatusExt;
         match (status.code(), status.signal()) {

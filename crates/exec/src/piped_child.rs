@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::{AsyncRead, AsyncReadExt as _};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 
-use crate::Ending;
+use crate::ProcessExit;
 
 /// A running program. Dropping it kills its process group.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub struct PipedChild {
 #[derive(Debug)]
 pub struct ChildOutput {
     /// How it ended.
-    pub ending: Ending,
+    pub ending: ProcessExit,
     /// The beginning of its standard output.
     pub stdout: Vec<u8>,
     /// The beginning of its standard error.
@@ -65,8 +65,9 @@ impl PipedChild {
     }
 
     /// Waits for the program to end. Cancel-safe.
-    pub async fn wait(&mut self) -> Ending {
-        let ending = self.child.wait().await.map_or(Ending::Exited { code: -1 }, Ending::from);
+    pub async fn wait(&mut self) -> ProcessExit {
+        let ending =
+            self.child.wait().await.map_or(ProcessExit::Exited { code: -1 }, ProcessExit::from);
         // Kill the processes that it left in its group.
         self.kill();
         self.pid = None;
@@ -128,7 +129,7 @@ mod tests {
             |line: &str| PipedChild::start("sh", ["-c", line], Path::new("/")).expect("started");
         let limit = Duration::from_secs(20);
         let done = start("seq 100000; echo bad >&2; exit 3").output(10, limit).await.expect("done");
-        assert_eq!(done.ending, Ending::Exited { code: 3 });
+        assert_eq!(done.ending, ProcessExit::Exited { code: 3 });
         assert_eq!((done.stdout.len(), done.stderr.as_slice()), (10, b"bad\n".as_slice()));
         let late = start("sleep 60 & sleep 60").output(10, Duration::from_millis(50)).await;
         assert_eq!(late.expect_err("late").kind(), io::ErrorKind::TimedOut);

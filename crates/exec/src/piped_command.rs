@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::registry::Processes;
 use crate::shell::Shell;
 use crate::stdio_server::{StdioProgram, StdioServer, StdioStreams};
-use crate::{Ending, StartError};
+use crate::{ProcessExit, StartError};
 
 /// Default limit of each output in bytes.
 pub const MAX_PIPED_OUTPUT: usize = 1024 * 1024;
@@ -47,7 +47,7 @@ pub struct PipedCommand {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PipedOutput {
     /// How the command ended; `None` if Parallax ended it.
-    pub ending: Option<Ending>,
+    pub ending: Option<ProcessExit>,
     /// Whether the command timed out.
     pub timed_out: bool,
     /// The beginning of its standard output.
@@ -194,7 +194,7 @@ mod tests {
     #[tokio::test]
     async fn piped_command_transforms_text() {
         let end = run("read a; echo \"$a!\"; echo oh >&2; exit 3", b"hi\n", 10_000).await;
-        assert_eq!(end.ending, Some(Ending::Exited { code: 3 }));
+        assert_eq!(end.ending, Some(ProcessExit::Exited { code: 3 }));
         assert_eq!((end.stdout.as_slice(), end.stderr.as_slice()), (&b"hi!\n"[..], &b"oh\n"[..]));
     }
 
@@ -211,13 +211,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn hanging_command_is_ended_and_output_is_bounded() {
+    async fn hanging_command_is_terminated_and_output_is_bounded() {
         let end = run("sleep 60", b"", 50).await;
         assert_eq!((end.ending, end.timed_out), (None, true));
         // Neither reads its input nor stops, and a child keeps the pipe open.
         let end =
             run("head -c 3000000 /dev/zero; sleep 60 & exit 0", &[b'x'; 300_000], 20_000).await;
-        assert_eq!(end.ending, Some(Ending::Exited { code: 0 }));
+        assert_eq!(end.ending, Some(ProcessExit::Exited { code: 0 }));
         assert_eq!(end.stdout.len(), MAX_PIPED_OUTPUT);
     }
 

@@ -17,7 +17,7 @@ use crate::registry::{Guard, Processes};
 use crate::screen::LiveOutput;
 use crate::start::{OutputSource, StartedShell, start};
 use crate::waiter::Waiter;
-use crate::{Ending, StartError, terminal};
+use crate::{ProcessExit, StartError, terminal};
 
 /// Buffer size for reads in bytes.
 const READ: usize = 64 * 1024;
@@ -42,7 +42,7 @@ pub struct RunningCommand {
     messages: mpsc::Receiver<ControlMessage>,
     limits: Limits,
     started: Instant,
-    ending: Option<Ending>,
+    ending: Option<ProcessExit>,
     stop: Option<StopReason>,
 }
 
@@ -181,7 +181,7 @@ impl RunningCommand {
                     abandon_at = Some(Instant::now() + GIVE_UP);
                 }
                 () = wait_until(abandon_at), if killed && self.ending.is_none() => {
-                    self.ending = Some(Ending::Signalled { signal: 9 });
+                    self.ending = Some(ProcessExit::Signalled { signal: 9 });
                     drain_until = Some(Instant::now());
                 }
                 Some(message) = self.messages.recv() => match message {
@@ -271,7 +271,7 @@ impl RunningCommand {
             });
         }
         FinishedCommand {
-            ending: self.ending.unwrap_or(Ending::Exited { code: -1 }),
+            ending: self.ending.unwrap_or(ProcessExit::Exited { code: -1 }),
             stop: self.stop,
             output,
             pid: self.tree.root,

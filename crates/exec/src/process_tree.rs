@@ -312,7 +312,7 @@ pub(crate) fn end_tree(pid: i32) {
 }
 
 /// Reaps an orphan and returns how it ended, if it has ended.
-pub(crate) fn collect(pid: i32) -> Option<crate::Ending> {
+pub(crate) fn collect(pid: i32) -> Option<crate::ProcessExit> {
     use rustix::process::{WaitId, WaitIdOptions};
     let pid = Pid::from_raw(pid)?;
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
@@ -323,8 +323,8 @@ pub(crate) fn collect(pid: i32) -> Option<crate::Ending> {
         }
     };
     match (status.exit_status(), status.terminating_signal()) {
-        (Some(code), _) => Some(crate::Ending::Exited { code }),
-        (None, Some(signal)) => Some(crate::Ending::Signalled { signal }),
+        (Some(code), _) => Some(crate::ProcessExit::Exited { code }),
+        (None, Some(signal)) => Some(crate::ProcessExit::Signalled { signal }),
         (None, None) => None,
     }
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use parallax_sandbox::Plan;
 
-use crate::{Ending, StartError};
+use crate::{ProcessExit, StartError};
 
 /// How often a child is polled.
 const POLL: Duration = Duration::from_millis(1);
@@ -214,9 +214,11 @@ pub fn run_confined(
             program: program.to_string_lossy().into_owned(),
             source,
         })?;
-    Ok(match Ending::from(status) {
-        Ending::Exited { code } => u8::try_from(code).unwrap_or(1),
-        Ending::Signalled { signal } => u8::try_from(signal.saturating_add(128)).unwrap_or(255),
+    Ok(match ProcessExit::from(status) {
+        ProcessExit::Exited { code } => u8::try_from(code).unwrap_or(1),
+        ProcessExit::Signalled { signal } => {
+            u8::try_from(signal.saturating_add(128)).unwrap_or(255)
+        }
     })
 }
 

@@ -11,7 +11,7 @@ use tokio::sync::{broadcast, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::Ending;
+use crate::ProcessExit;
 use crate::background::{BackgroundHistory, BackgroundProcess, BackgroundState};
 use crate::command::Control;
 use crate::process_tree::{self, ProcessTable, ProcessTree, TreeProcesses};
@@ -215,7 +215,7 @@ impl Processes {
         self.shared.collecting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn record_end(&self, pid: i32, ending: Option<Ending>) {
+    fn record_end(&self, pid: i32, ending: Option<ProcessExit>) {
         let ended = self.shared.state().history.record_end(pid, ending);
         if let Some(process) = ended {
             // There may be no listener.
@@ -279,7 +279,7 @@ impl Processes {
         log
     }
 
-    pub(crate) fn background_ended(&self, pid: i32, ending: Ending) {
+    pub(crate) fn background_ended(&self, pid: i32, ending: ProcessExit) {
         self.record_end(pid, Some(ending));
     }
 

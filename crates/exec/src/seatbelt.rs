@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use crate::Ending;
+use crate::ProcessExit;
 use crate::program_sandbox::{CommandLine, ProgramSandboxError};
 
 /// What a profile allows to read.
@@ -223,7 +223,7 @@ pub fn command_line(
 ///
 /// # Errors
 /// Returns an error if it could not be started (exit code 44).
-pub async fn run(line: &CommandLine, terminal: bool) -> Result<Ending, ProgramSandboxError> {
+pub async fn run(line: &CommandLine, terminal: bool) -> Result<ProcessExit, ProgramSandboxError> {
     crate::container::supervise(line, terminal).await
 }
 

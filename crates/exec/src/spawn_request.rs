@@ -32,7 +32,7 @@ impl SessionLeader {
     /// Returns the command that runs the program without a terminal.
     pub(crate) fn command(&self, spawn: &SpawnRequest) -> Command {
         let mut command = match self {
-            Self::Helper(helper) => through(helper, &[], spawn),
+            Self::Helper(helper) => helper_command(helper, &[], spawn),
             Self::Supervisor | Self::GroupOnly => directly(spawn),
         };
         if matches!(self, Self::GroupOnly) {
@@ -48,7 +48,7 @@ impl SessionLeader {
     #[cfg(target_os = "linux")]
     pub(crate) fn command_in_terminal(&self, spawn: &SpawnRequest) -> std::io::Result<Command> {
         match self {
-            Self::Helper(helper) => Ok(through(helper, &["-c"], spawn)),
+            Self::Helper(helper) => Ok(helper_command(helper, &["-c"], spawn)),
             Self::Supervisor => Ok(directly(spawn)),
             Self::GroupOnly => Err(std::io::Error::other("the program `setsid` is not installed")),
         }
@@ -62,7 +62,7 @@ fn directly(spawn: &SpawnRequest) -> Command {
 }
 
 /// Returns the command that starts `helper` with the program as its arguments.
-fn through(helper: &Path, options: &[&str], spawn: &SpawnRequest) -> Command {
+fn helper_command(helper: &Path, options: &[&str], spawn: &SpawnRequest) -> Command {
     let mut command = in_place(helper.as_os_str(), spawn);
     command.args(options).arg(&spawn.program).args(&spawn.arguments);
     command

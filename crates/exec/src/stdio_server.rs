@@ -15,7 +15,7 @@ use crate::command::Control;
 use crate::process_tree::{self, ProcessTree};
 use crate::registry::{Guard, Processes};
 use crate::start::session_helper;
-use crate::{Ending, StartError, shared_sandbox};
+use crate::{ProcessExit, StartError, shared_sandbox};
 
 /// Time limit for a server to end after its input was closed.
 const STDIN_CLOSE_GRACE: Duration = Duration::from_millis(500);
@@ -144,12 +144,12 @@ impl StdioServer {
     }
 
     /// Waits for the program to end. Cancel-safe.
-    pub async fn wait(&mut self) -> Ending {
-        self.child.wait().await.map_or(Ending::Exited { code: -1 }, Ending::from)
+    pub async fn wait(&mut self) -> ProcessExit {
+        self.child.wait().await.map_or(ProcessExit::Exited { code: -1 }, ProcessExit::from)
     }
 
     /// Terminates its process group and waits for the given time.
-    pub async fn terminate(&mut self, timeout: Duration) -> Option<Ending> {
+    pub async fn terminate(&mut self, timeout: Duration) -> Option<ProcessExit> {
         self.tree.signal(&[], Signal::TERM);
         tokio::time::timeout(timeout, self.wait()).await.ok()
     }
@@ -162,7 +162,7 @@ impl StdioServer {
 
     /// Ends the program and everything it started. Close its input first: it has half a second to
     /// end by itself, then it is terminated, and finally killed.
-    pub async fn end(mut self) -> Option<Ending> {
+    pub async fn end(mut self) -> Option<ProcessExit> {
         let ending = tokio::time::timeout(STDIN_CLOSE_GRACE, self.wait()).await.ok();
         let tree = self.tree.clone();
         let ended = tokio::task::spawn_blocking(move || process_tree::end(&[tree])).await;
@@ -173,7 +173,7 @@ impl StdioServer {
                 .await
                 .ok()?
                 .ok()
-                .map(Ending::from),
+                .map(ProcessExit::from),
             None => None,
         }
     }
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn stdio_server_answers_and_stubborn_server_is_ended() {
+    async fn stdio_server_answers_and_stubborn_server_is_terminated() {
         let folder = tempfile::tempdir().expect("a folder");
         let processes = Processes::new(folder.path().to_owned());
         let script = "trap '' TERM; read a; echo got $a; while :; do sleep 60; done";
@@ -224,7 +224,7 @@ mod tests {
         drop(streams.stdin);
         let pid = stdio_server.pid();
         assert!(tokio::time::timeout(Duration::from_millis(1), stdio_server.wait()).await.is_err());
-        assert_eq!(stdio_server.end().await, Some(Ending::Signalled { signal: 9 }));
+        assert_eq!(stdio_server.end().await, Some(ProcessExit::Signalled { signal: 9 }));
         assert!(!process_tree::is_alive(pid));
     }
 

@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use parallax_exec::program::output;
 use parallax_exec::shell::quote_word;
-use parallax_exec::{Ending, PipedCommand, Processes};
+use parallax_exec::{PipedCommand, ProcessExit, Processes};
 use parallax_protocol::CancellationToken;
 
 /// Timeout of a clone.
@@ -176,5 +176,5 @@ fn run_cancellable(command: PipedCommand, cancel: &CancellationToken) -> Option<
         ended
     });
     let ended = ended.ok()?;
-    (ended.ending == Some(Ending::Exited { code: 0 })).then_some(ended.stdout)
+    (ended.ending == Some(ProcessExit::Exited { code: 0 })).then_some(ended.stdout)
 }

@@ -39,7 +39,7 @@ impl ExtensionManager<'_> {
     }
 
     /// Removes leftovers of interrupted installations. Blocking.
-    pub fn tidy_extensions(&self) {
+    pub fn clean_up_extensions(&self) {
         remove_stale(&self.config.extension_home());
         remove_stale(&std::env::temp_dir());
     }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use parallax_exec::environment::is_system_variable;
-use parallax_exec::{Ending, PipedCommand, Processes};
+use parallax_exec::{PipedCommand, ProcessExit, Processes};
 use parallax_protocol::event::Failure;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::{CancellationToken, Object};
@@ -59,7 +59,7 @@ impl ExtensionTest {
         let prompt = text("prompt").ok_or("`prompt` is missing")?.to_owned();
         let responses =
             text("responses").ok_or("`responses` is missing: use a file for `--fake-responses`")?;
-        let responses = below(&folder.join(FOLDER), responses)?;
+        let responses = resolve_below(&folder.join(FOLDER), responses)?;
         let mode = match text("mode") {
             None => ApprovalMode::Default,
             Some(mode) => ApprovalMode::parse(mode)
@@ -71,7 +71,7 @@ impl ExtensionTest {
         };
         let files = pairs(&object, "files")?;
         let files = files.into_iter().map(|(name, text)| {
-            let place = below(Path::new(""), &name)?;
+            let place = resolve_below(Path::new(""), &name)?;
             Ok((place, text))
         });
         Ok(Self {
@@ -94,7 +94,7 @@ fn name_of(file: &Path) -> String {
 }
 
 /// Joins a relative path that stays below a directory.
-fn below(folder: &Path, name: &str) -> Result<PathBuf, String> {
+fn resolve_below(folder: &Path, name: &str) -> Result<PathBuf, String> {
     let path = Path::new(name);
     let is_plain = path.components().all(|part| matches!(part, std::path::Component::Normal(_)));
     match is_plain && !name.is_empty() {
@@ -213,7 +213,7 @@ impl ExtensionManager<'_> {
         let (folder, values) = (folder.to_string_lossy(), value_file.to_string_lossy());
         let link = ["extensions", "link", &folder, "--consent", "--settings", &values];
         let linked = run(&link, GRACE)?;
-        if linked.ending != Some(Ending::Exited { code: 0 }) {
+        if linked.ending != Some(ProcessExit::Exited { code: 0 }) {
             let output = String::from_utf8_lossy(&linked.stderr);
             return Ok(vec![format!("failed to link it: {}", last_line(&output))]);
         }
@@ -234,8 +234,8 @@ impl ExtensionManager<'_> {
         ];
         let end = run(&words, Duration::from_secs(trial.seconds) + GRACE)?;
         let code = match end.ending {
-            Some(Ending::Exited { code }) => code,
-            Some(Ending::Signalled { signal }) => 128 + signal,
+            Some(ProcessExit::Exited { code }) => code,
+            Some(ProcessExit::Signalled { signal }) => 128 + signal,
             None => -1,
         };
         Ok(failed_expectations(trial, code, &end.stdout, &String::from_utf8_lossy(&end.stderr)))

@@ -201,7 +201,7 @@ pub struct Splice {
 
 /// A decoded file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Decoded {
+pub struct DecodedFile {
     /// The text, without byte order mark.
     pub text: String,
     /// Its encoding.
@@ -234,19 +234,19 @@ impl EncodeError {
 }
 
 /// Decodes a whole file: by its mark, as UTF-8, or by detection.
-pub fn decode(bytes: &[u8]) -> Decoded {
+pub fn decode(bytes: &[u8]) -> DecodedFile {
     if let Some((encoding, mark)) = TextEncoding::from_mark(bytes) {
         let (text, malformed) = encoding.decode(bytes.get(mark..).unwrap_or_default());
-        return Decoded { text, encoding, bom: true, malformed };
+        return DecodedFile { text, encoding, bom: true, malformed };
     }
     let mut detector = EncodingSniffer::default();
     detector.feed(bytes);
     let encoding = detector.finish();
     let (text, malformed) = encoding.decode(bytes);
-    Decoded { text, encoding, bom: false, malformed }
+    DecodedFile { text, encoding, bom: false, malformed }
 }
 
-impl Decoded {
+impl DecodedFile {
     /// Returns a new, empty file: UTF-8 without a byte order mark.
     pub fn empty() -> Self {
         Self { text: String::new(), encoding: TextEncoding::Utf8, bom: false, malformed: false }

@@ -35,7 +35,9 @@ mod write;
 mod write_state;
 
 pub use confined::{AllowedPath, DirectoryEntry, EntryKind, FileMetadata, Listing};
-pub use encoding::{Decoded, EncodeError, SHOWN_NUL, Splice, TextEncoding, decode, looks_binary};
+pub use encoding::{
+    DecodedFile, EncodeError, SHOWN_NUL, Splice, TextEncoding, decode, looks_binary,
+};
 pub use error::{FileError, PathError};
 pub use exchange::exchange;
 pub use gemini_ignore::GeminiIgnore;

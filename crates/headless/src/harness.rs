@@ -9,7 +9,7 @@ use parallax_engine::EventBus;
 use parallax_protocol::event::*;
 use parallax_protocol::ids::{ApprovalId, CallId, ItemId};
 use parallax_protocol::model::{Retry, Usage};
-use parallax_protocol::op::{ApprovalResponse, Decide, Op, Prompt};
+use parallax_protocol::op::{ApprovalResponse, Op, Prompt, RequestDecision};
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::{Decision, PolicyDecision};
 use parallax_protocol::tool::{Display, ToolErrorKind, ToolKind};
@@ -314,7 +314,7 @@ async fn session(
                 ScriptAction::AwaitDecision(id) => loop {
                     match ops.recv().await {
                         Some(Op::Decide(decide)) => {
-                            let Decide { ask, .. } = *decide;
+                            let RequestDecision { ask, .. } = *decide;
                             heard.decisions.push(ask.as_str().into());
                             if ask.as_str() == id {
                                 break;

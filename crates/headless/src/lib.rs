@@ -47,7 +47,7 @@ pub use prompt::{run_on, run_prompt};
 pub use sanitize::{Sanitizer, one_line};
 pub use schema::OutputSchema;
 pub use signals::Signals;
-pub use slash::{Slash, classify};
+pub use slash::{SlashKind, classify};
 pub use stream_input::{ConversationSession, run_stream_input};
 pub use stream_schema::stream_schema;
 pub use wire::json_document;

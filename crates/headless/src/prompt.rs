@@ -1,7 +1,7 @@
 //! Runs a single prompt.
 
 use parallax_protocol::event::{EndReason, EventBody};
-use parallax_protocol::op::{ApprovalResponse, Decide, Op, Prompt};
+use parallax_protocol::op::{ApprovalResponse, Op, Prompt, RequestDecision};
 use parallax_sdk::{EventReader, OpSender};
 
 use crate::answer_schema::{AnswerCheck, AnswerSchema};
@@ -116,11 +116,11 @@ async fn turn(runner: &mut Runner, events: &mut EventReader) -> RunOutcome {
                     EventBody::ApprovalRequested(ask) => {
                         // Without a user to respond, the approval request would wait forever.
                         runner
-                            .send(Op::Decide(Box::new(Decide {
+                            .send(Op::Decide(Box::new(RequestDecision {
                                 feedback: Some(
                                     "No user is available to answer questions in this run".into(),
                                 ),
-                                ..Decide::new(ask.id, ApprovalResponse::Cancel)
+                                ..RequestDecision::new(ask.id, ApprovalResponse::Cancel)
                             })))
                             .await;
                         None

@@ -2,7 +2,7 @@
 
 /// Classification of a prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Slash<'a> {
+pub enum SlashKind<'a> {
     /// A text for the model.
     Text,
     /// A slash command.
@@ -16,14 +16,14 @@ pub enum Slash<'a> {
 
 /// Classifies a prompt. `//`, `/*`, a single `/`, a space before the `/`, and a first word with a
 /// second `/` in it (a path) are text.
-pub fn classify(prompt: &str) -> Slash<'_> {
-    let Some(rest) = prompt.strip_prefix('/') else { return Slash::Text };
+pub fn classify(prompt: &str) -> SlashKind<'_> {
+    let Some(rest) = prompt.strip_prefix('/') else { return SlashKind::Text };
     let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
     let (name, arguments) = rest.split_at(end);
     if name.is_empty() || name.starts_with('*') || name.contains('/') {
-        return Slash::Text;
+        return SlashKind::Text;
     }
-    Slash::Command { name, arguments: arguments.trim_start() }
+    SlashKind::Command { name, arguments: arguments.trim_start() }
 }
 
 #[cfg(test)]
@@ -35,12 +35,12 @@ mod tests {
         for text in
             ["", "hello", "/", "/ x", "//x", "/* x */", "/etc/hosts says", "a /b", "/a/", " /a"]
         {
-            assert_eq!(classify(text), Slash::Text, "{text}");
+            assert_eq!(classify(text), SlashKind::Text, "{text}");
         }
-        assert_eq!(classify("/stats"), Slash::Command { name: "stats", arguments: "" });
+        assert_eq!(classify("/stats"), SlashKind::Command { name: "stats", arguments: "" });
         assert_eq!(
             classify("/git:commit  a /b"),
-            Slash::Command { name: "git:commit", arguments: "a /b" }
+            SlashKind::Command { name: "git:commit", arguments: "a /b" }
         );
     }
 }

@@ -14,7 +14,7 @@ use parallax_protocol::event::{
     SteeringResult,
 };
 use parallax_protocol::ids::SteerId;
-use parallax_protocol::op::{ApprovalResponse, Decide, Op, Prompt, Steer};
+use parallax_protocol::op::{ApprovalResponse, Op, Prompt, RequestDecision, SteeringMessage};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::typed_input::{CurrentMode, ExpandInput};
 use parallax_sdk::{EventReader, OpSender, OpenSession};
@@ -104,7 +104,7 @@ enum QueuedLine {
         output: CommandOutput,
     },
     /// A steering message for a prompt before it.
-    Steer(Steer),
+    Steer(SteeringMessage),
     /// A command that the engine answers.
     Request {
         typed_line: String,
@@ -448,9 +448,9 @@ impl<'a> Conversation<'a> {
 
     fn refuse_asks(&mut self) {
         for ask in self.pending_approvals.drain(..) {
-            self.outbox.push_back(Op::Decide(Box::new(Decide {
+            self.outbox.push_back(Op::Decide(Box::new(RequestDecision {
                 feedback: Some("The request cannot be answered: the input has ended".to_owned()),
-                ..Decide::new(ask.id, ApprovalResponse::Cancel)
+                ..RequestDecision::new(ask.id, ApprovalResponse::Cancel)
             })));
         }
     }

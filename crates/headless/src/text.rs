@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn warnings_of_one_kind_with_different_texts_are_counted() {
+    fn warnings_of_one_kind_with_different_wording_are_counted() {
         let mut script = text();
         for number in 0..9 {
             script = script.notice_of("hook", &format!("again {number}"));

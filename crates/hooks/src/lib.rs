@@ -25,7 +25,7 @@ use parallax_config::extensions::Extensions;
 use parallax_config::hooks::{Hook, HookKind, HookList, HookSource, find_hooks};
 use parallax_config::other_agents::foreign_tool;
 use parallax_exec::environment::is_system_variable;
-use parallax_exec::{Ending, PipedCommand, PipedOutput, Processes};
+use parallax_exec::{PipedCommand, PipedOutput, ProcessExit, Processes};
 use parallax_protocol::code_text::code_text;
 use parallax_protocol::event::{Failure, FailureKind, Level};
 use parallax_protocol::hooks::{HookCall, HookEvent, HookOutcome, Hooks};
@@ -467,7 +467,7 @@ impl HookContext {
                     self.processes.start_stdio_shell(text, folder, environment, sandbox).await;
                 started.map_err(|error| error.to_string())
             };
-            return self.persistent.ask(hook, input, start, cancel).await;
+            return self.persistent.send_event(hook, input, start, cancel).await;
         }
         let mut bytes = serde_json::to_vec(&input).map_err(|error| error.to_string())?;
         bytes.push(b'\n');
@@ -568,7 +568,7 @@ fn observed_run(
         text
     };
     let exit_code = end.as_ref().and_then(|end| match end.ending {
-        Some(Ending::Exited { code }) => Some(code),
+        Some(ProcessExit::Exited { code }) => Some(code),
         _ => None,
     });
     let warned = single.messages.iter().find(|(level, _)| *level != Level::Info);

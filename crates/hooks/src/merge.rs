@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn strictest_decision_wins_and_texts_are_joined() {
+    fn strictest_decision_wins_and_messages_are_joined() {
         let single = |decision, reason: &str, output: Value| HookResult {
             decision: Some(decision),
             title: format!("hook {reason}"),

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use parallax_config::hooks::Hook;
-use parallax_exec::{Ending, MAX_PIPED_OUTPUT, PipedOutput, StdioServer, StdioStreams};
+use parallax_exec::{MAX_PIPED_OUTPUT, PipedOutput, ProcessExit, StdioServer, StdioStreams};
 use parallax_protocol::{CancellationToken, Object};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
@@ -49,7 +49,7 @@ impl PersistentHooks {
     ///
     /// # Errors
     /// Returns an error if the process cannot be started, ends, or writes too long an answer.
-    pub(crate) async fn ask(
+    pub(crate) async fn send_event(
         &self,
         hook: &Hook,
         mut input: Object,
@@ -171,7 +171,7 @@ impl HookProcess {
             }
             match reply_problem(&answer, number) {
                 None => {
-                    let (ending, stderr) = (Some(Ending::Exited { code: 0 }), Vec::new());
+                    let (ending, stderr) = (Some(ProcessExit::Exited { code: 0 }), Vec::new());
                     return Ok(PipedOutput { ending, timed_out: false, stdout: answer, stderr });
                 }
                 Some(_) if skipped.len() >= MAX_SKIPPED => {
@@ -188,8 +188,8 @@ impl HookProcess {
     async fn last_output(&mut self) -> String {
         let timeout = std::time::Duration::from_millis(200);
         let how = match tokio::time::timeout(timeout, self.server.wait()).await {
-            Ok(Ending::Exited { code }) => format!("its process exited with code {code}"),
-            Ok(Ending::Signalled { signal }) => format!(
+            Ok(ProcessExit::Exited { code }) => format!("its process exited with code {code}"),
+            Ok(ProcessExit::Signalled { signal }) => format!(
                 "its process was terminated by signal \
                 {signal}"
             ),

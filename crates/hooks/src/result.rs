@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use parallax_config::hooks::{Hook, HookKind};
-use parallax_exec::{Ending, PipedOutput};
+use parallax_exec::{PipedOutput, ProcessExit};
 use parallax_protocol::Object;
 use parallax_protocol::event::Level;
 use parallax_protocol::hooks::{HookDecision, HookEvent};
@@ -122,11 +122,11 @@ fn answer(hook: &Hook, end: &PipedOutput) -> HookResult {
             let why = format!("it timed out after {timeout} {seconds}{}", last_output(end));
             return HookResult::from_failure(hook, &why);
         }
-        Some(Ending::Signalled { signal }) => {
+        Some(ProcessExit::Signalled { signal }) => {
             let why = format!("it was terminated by signal {signal}{}", last_output(end));
             return HookResult::from_failure(hook, &why);
         }
-        Some(Ending::Exited { code }) => code,
+        Some(ProcessExit::Exited { code }) => code,
     };
     let raw = if blank(&end.stdout) { &end.stderr } else { &end.stdout };
     if raw.len() > ANSWER {
@@ -351,7 +351,7 @@ pub(crate) mod tests {
 
     fn end(code: i32, stdout: &str, stderr: &str) -> PipedOutput {
         PipedOutput {
-            ending: Some(Ending::Exited { code }),
+            ending: Some(ProcessExit::Exited { code }),
             timed_out: false,
             stdout: stdout.into(),
             stderr: stderr.into(),

@@ -242,14 +242,14 @@ mod tests {
     fn causes_are_named_once_and_without_numbers() {
         let io = std::io::Error::from_raw_os_error(111);
         assert_eq!(error_chain(&io), "Connection refused");
-        let wrapped = std::io::Error::other(Wrapped(io));
+        let wrapped = std::io::Error::other(WrappedError(io));
         assert_eq!(error_chain(&wrapped), "it failed: Connection refused");
         assert_eq!(without_number("a (os error x)"), "a (os error x)");
     }
 
     #[derive(Debug, thiserror::Error)]
     #[error("it failed")]
-    struct Wrapped(#[source] std::io::Error);
+    struct WrappedError(#[source] std::io::Error);
 
     #[test]
     fn secrets_are_sent_only_to_their_host() {

@@ -33,7 +33,7 @@ pub fn literal<'e>(event: Event<'e>, source: &str, range: &Range<usize>) -> Even
         }
         _ => return event,
     };
-    match literal_signs(source, range, length) {
+    match literal_markers(source, range, length) {
         Some(signs) => Event::Text(signs.to_owned().into()),
         None => event,
     }
@@ -73,7 +73,7 @@ fn is_call(source: &str, range: &Range<usize>) -> bool {
 }
 
 /// Returns the emphasis characters of a range if they are literal.
-fn literal_signs<'s>(source: &'s str, range: &Range<usize>, length: usize) -> Option<&'s str> {
+fn literal_markers<'s>(source: &'s str, range: &Range<usize>, length: usize) -> Option<&'s str> {
     let text = source.get(range.clone())?;
     let sign = text.chars().next()?;
     let signs = text.get(..length)?;

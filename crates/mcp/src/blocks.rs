@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_name_their_server_and_long_texts_are_complete() {
+    fn errors_name_their_server_and_long_text_is_complete() {
         let failed = outcome(
             json!({"isError": true, "content": [{"type": "text", "text": "no such file"}]}),
         );

@@ -24,7 +24,7 @@ use crate::error::McpError;
 use crate::google::GoogleTokenProvider;
 use crate::handler::Handler;
 use crate::lines::MAX_BYTES;
-use crate::oauth::{self, Bearer, TokenFiles};
+use crate::oauth::{self, BearerTokens, TokenFiles};
 use crate::readable::EventRepairClient;
 use crate::sse::Sse;
 use crate::stderr_tail::StderrTail;
@@ -213,7 +213,7 @@ impl ServerEnvironment {
         let (headers, credentials) = self.credentials(server, url, headers).await?;
         let kind = credentials.as_ref().map(|(_, kind)| *kind);
         let parameter = server.oauth.token_param_name.clone();
-        let bearer = credentials.map(|(manager, _)| Bearer::new(manager, parameter));
+        let bearer = credentials.map(|(manager, _)| BearerTokens::new(manager, parameter));
         let opened = Sse::open(self.client()?, url, headers, bearer).await;
         let sse = opened.map_err(|error| self.add_proxy(url, with_credential_kind(kind, error)))?;
         handler

@@ -73,7 +73,7 @@ impl Server {
         let (tools, prompts, resources, templates) =
             tokio::join!(tools, prompts, resources, templates);
         let (mut notes, mut cuts) = (Vec::new(), Vec::new());
-        let mut read = |what: &str, list: Result<pages::Pages, McpError>| match list {
+        let mut read = |what: &str, list: Result<pages::PagedList, McpError>| match list {
             Ok(pages) => {
                 cuts.extend(pages.stop_reason.map(|reason| {
                     let count = pages.entries.len();
@@ -148,9 +148,9 @@ impl Server {
         key: &str,
         is_requested: bool,
         build: impl Fn(Option<String>) -> ClientRequest,
-    ) -> Result<pages::Pages, McpError> {
+    ) -> Result<pages::PagedList, McpError> {
         if !is_requested {
-            return Ok(pages::Pages::default());
+            return Ok(pages::PagedList::default());
         }
         let limit = self.config.timeout.min(LISTING);
         pages::read(key, |cursor| {

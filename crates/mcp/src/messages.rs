@@ -62,7 +62,7 @@ impl OpenRequests {
         if let Some(message) = parse_complete(text) {
             return ParsedMessages::from_messages([Some(self.match_answer(message, posted))]);
         }
-        let text = with_whole_letters(text);
+        let text = replace_lone_surrogates(text);
         match serde_json::from_str::<Vec<&RawValue>>(&text) {
             Ok(items) if items.len() > MAX_IN_BATCH => ParsedMessages::default(),
             Ok(items) => ParsedMessages::from_messages(
@@ -448,7 +448,7 @@ fn readable_entries(result: &RawValue) -> Option<Value> {
             LISTS.contains(&&*name).then(|| serde_json::from_str::<Vec<Raw<'_>>>(field.get()));
         let value = match entries {
             Some(Ok(entries)) => {
-                entries.into_iter().map(|entry| readable_or_name(entry.get())).collect()
+                entries.into_iter().map(|entry| entry_or_its_name(entry.get())).collect()
             }
             _ => match serde_json::from_str(field.get()) {
                 Ok(value) => value,
@@ -460,7 +460,7 @@ fn readable_entries(result: &RawValue) -> Option<Value> {
     LISTS.iter().any(|name| readable.contains_key(*name)).then(|| readable.into())
 }
 
-fn readable_or_name(entry: &str) -> Value {
+fn entry_or_its_name(entry: &str) -> Value {
     #[derive(serde::Deserialize)]
     struct Named {
         name: Option<String>,
@@ -472,7 +472,7 @@ fn readable_or_name(entry: &str) -> Value {
 }
 
 /// Replaces each escaped lone surrogate with `�`. Some languages accept lone surrogates.
-fn with_whole_letters(text: &str) -> Cow<'_, str> {
+fn replace_lone_surrogates(text: &str) -> Cow<'_, str> {
     let half = |at: usize| {
         let digits = text.get(at..at + 6)?.strip_prefix("\\u")?;
         u16::from_str_radix(digits, 16).ok()

@@ -7,7 +7,7 @@ mod exchange;
 mod flow;
 mod store;
 
-pub(crate) use bearer::{Bearer, manager, stored_manager};
+pub(crate) use bearer::{BearerTokens, manager, stored_manager};
 pub use flow::{SignIn, sign_in};
 pub(crate) use store::BoxedResult;
 pub use store::TokenFiles;

@@ -11,7 +11,7 @@ const MAX_ENTRIES: usize = 2_000;
 
 /// The part of a list that was read.
 #[derive(Debug, Default, PartialEq)]
-pub(crate) struct Pages {
+pub(crate) struct PagedList {
     /// The entries.
     pub(crate) entries: Vec<Value>,
     /// Why reading stopped before the end of the list.
@@ -23,11 +23,11 @@ pub(crate) struct Pages {
 pub(crate) async fn read<E, F>(
     key: &str,
     mut ask: impl FnMut(Option<String>) -> F,
-) -> Result<Pages, E>
+) -> Result<PagedList, E>
 where
     F: Future<Output = Result<Value, E>>,
 {
-    let mut pages = Pages::default();
+    let mut pages = PagedList::default();
     let (mut seen, mut known) = (HashSet::new(), HashSet::new());
     let mut cursor = None;
     for _ in 0..MAX_PAGES {
@@ -65,7 +65,7 @@ mod tests {
 
     use super::*;
 
-    async fn pages(answer: impl Fn(Option<String>) -> Value) -> Pages {
+    async fn pages(answer: impl Fn(Option<String>) -> Value) -> PagedList {
         read::<Infallible, _>("tools", |cursor| std::future::ready(Ok(answer(cursor))))
             .await
             .expect("no failure")
@@ -77,7 +77,7 @@ mod tests {
             None => json!({"tools": [1], "nextCursor": "b"}),
             _ => json!({"tools": [2]}),
         });
-        assert_eq!(two.await, Pages { entries: vec![json!(1), json!(2)], stop_reason: None });
+        assert_eq!(two.await, PagedList { entries: vec![json!(1), json!(2)], stop_reason: None });
         let repeating = pages(|_| json!({"tools": [1], "nextCursor": "a"})).await;
         assert_eq!((repeating.entries.len(), repeating.stop_reason.is_some()), (1, true));
         let endless = pages(|cursor| {
@@ -87,6 +87,6 @@ mod tests {
         assert_eq!(endless.await.entries.len(), 100);
         let many = pages(|_| json!({"tools": (0..5_000).collect::<Vec<_>>()})).await;
         assert_eq!((many.entries.len(), many.stop_reason.is_some()), (2_000, true));
-        assert_eq!(pages(|_| json!({"tools": "x"})).await, Pages::default());
+        assert_eq!(pages(|_| json!({"tools": "x"})).await, PagedList::default());
     }
 }

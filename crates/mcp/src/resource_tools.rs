@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use parallax_protocol::tool::{
-    Concurrency, Display, Effects, Invocation, Run, Scope, Tool, ToolError, ToolErrorKind,
-    ToolKind, ToolResult, ToolSpec,
+    Concurrency, Display, Effects, Invocation, PrepareContext, RunContext, Tool, ToolError,
+    ToolErrorKind, ToolKind, ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
 use serde_json::{Value, json};
@@ -81,7 +81,11 @@ impl Tool for ListResources {
         &self.spec
     }
 
-    fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
+    fn prepare(
+        &self,
+        args: Object,
+        _scope: &PrepareContext,
+    ) -> Result<Box<dyn Invocation>, ToolError> {
         let server = match args.get("serverName") {
             None | Some(Value::Null) => None,
             Some(Value::String(name)) => Some(name.clone()),
@@ -97,7 +101,11 @@ impl Tool for ReadResource {
         &self.spec
     }
 
-    fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
+    fn prepare(
+        &self,
+        args: Object,
+        _scope: &PrepareContext,
+    ) -> Result<Box<dyn Invocation>, ToolError> {
         let uri = args.get("uri").and_then(Value::as_str).filter(|uri| !uri.trim().is_empty());
         let uri = uri.ok_or_else(|| invalid_params("`uri` must be a string"))?.trim().to_owned();
         let servers = self.servers.clone();
@@ -127,7 +135,7 @@ impl Invocation for List {
         &self.effects
     }
 
-    fn run(self: Box<Self>, _run: Run) -> BoxFuture<'static, ToolResult> {
+    fn run(self: Box<Self>, _run: RunContext) -> BoxFuture<'static, ToolResult> {
         Box::pin(async move {
             let mut lines = String::new();
             let mut count = 0;
@@ -177,7 +185,7 @@ impl Invocation for ReadCall {
         &self.effects
     }
 
-    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, ToolResult> {
+    fn run(self: Box<Self>, run: RunContext) -> BoxFuture<'static, ToolResult> {
         Box::pin(async move {
             let found = match self.servers.owner(&self.uri) {
                 None => Err(ResourceError::Unknown),

@@ -150,7 +150,7 @@ impl OpenApi<'_> {
                 "default" if !fields.contains_key("anyOf") && !fields.contains_key("oneOf") => {
                     value.clone()
                 }
-                "enum" if !is_texts(value) => continue,
+                "enum" if !is_string_list(value) => continue,
                 "format" if !FORMATS.iter().any(|known| value.as_str() == Some(known)) => continue,
                 "type" if value.as_array().is_some_and(|types| types.len() > 2) => continue,
                 key if KEPT.contains(&key) => value.clone(),
@@ -176,7 +176,7 @@ impl OpenApi<'_> {
     }
 }
 
-fn is_texts(value: &Value) -> bool {
+fn is_string_list(value: &Value) -> bool {
     value.as_array().is_some_and(|items| items.iter().all(Value::is_string))
 }
 
@@ -307,7 +307,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn schemas_are_declared_as_sent_except_null_and_wait() {
+    fn schemas_are_declared_as_sent_except_for_null_types_and_wait_parameter() {
         let schema = json!({"$schema": "x", "type": "object", "additionalProperties": false,
             "properties": {"a": {"type": ["string", "null"]}, "b": true,
                 "c": {"type": "array", "items": {"type": ["null", "integer"]}},

@@ -157,7 +157,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn server_gets_the_names_and_values_that_it_knows_at_any_depth() {
+    fn server_gets_original_names_and_values_at_any_depth() {
         let text = json!({"type": "string"});
         for (schema, provided, expected) in [
             (

@@ -4,8 +4,8 @@
 use std::fmt::Write as _;
 
 use parallax_protocol::tool::{
-    Concurrency, Display, Effects, Invocation, Run, Scope, Tool, ToolError, ToolErrorKind,
-    ToolKind, ToolResult, ToolSpec,
+    Concurrency, Display, Effects, Invocation, PrepareContext, RunContext, Tool, ToolError,
+    ToolErrorKind, ToolKind, ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
 use serde_json::{Value, json};
@@ -68,7 +68,11 @@ impl Tool for SearchTools {
         &self.spec
     }
 
-    fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
+    fn prepare(
+        &self,
+        args: Object,
+        _scope: &PrepareContext,
+    ) -> Result<Box<dyn Invocation>, ToolError> {
         let query = args.get("query").and_then(Value::as_str).map(str::trim).unwrap_or_default();
         if split_words(query).is_empty() {
             let message = "`query` must be a string with at least one word";
@@ -94,7 +98,7 @@ impl Invocation for ToolSearch {
         &self.effects
     }
 
-    fn run(self: Box<Self>, _run: Run) -> BoxFuture<'static, ToolResult> {
+    fn run(self: Box<Self>, _run: RunContext) -> BoxFuture<'static, ToolResult> {
         Box::pin(async move {
             let known = self.servers.deferred();
             let found =

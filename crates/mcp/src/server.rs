@@ -28,7 +28,7 @@ use crate::sampling::SamplingBudget;
 use crate::shared_servers::SharedServers;
 use crate::status::{ServerStatus, Status};
 use crate::stderr_tail::StderrTail;
-use state::{Link, ServerState};
+use state::{OpenConnection, ServerState};
 
 /// Timeout of the handshake, if `timeout` is longer.
 const HANDSHAKE: Duration = Duration::from_secs(60);
@@ -347,7 +347,7 @@ impl Server {
         let generation = {
             let mut state = self.state();
             state.generation += 1;
-            state.link = Some(Link { peer: peer.clone(), stop });
+            state.link = Some(OpenConnection { peer: peer.clone(), stop });
             state.status = Status::Connected;
             state.error = None;
             state.previous_error = None;

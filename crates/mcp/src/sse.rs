@@ -18,7 +18,7 @@ use crate::connection_errors::plain;
 use crate::error::McpError;
 use crate::lines::{MAX_BYTES, ReadRateLimit};
 use crate::messages::OpenRequests;
-use crate::oauth::Bearer;
+use crate::oauth::BearerTokens;
 
 type ByteStream = BoxStream<'static, Result<bytes::Bytes, parallax_http::reqwest::Error>>;
 
@@ -27,7 +27,7 @@ pub(crate) struct Sse {
     client: Client,
     messages: Url,
     headers: HeaderMap,
-    bearer: Option<Bearer>,
+    bearer: Option<BearerTokens>,
     events: SseReader,
     pace: ReadRateLimit,
     open: OpenRequests,
@@ -40,7 +40,7 @@ impl Sse {
         client: Client,
         url: &str,
         headers: HashMap<HeaderName, HeaderValue>,
-        bearer: Option<Bearer>,
+        bearer: Option<BearerTokens>,
     ) -> Result<Self, McpError> {
         let failed = |reason: String| McpError::Start { reason };
         let url: Url = url.parse().map_err(|error| failed(format!("`{url}`: {error}")))?;
@@ -88,7 +88,7 @@ async fn get(
     client: &Client,
     url: &Url,
     headers: &HeaderMap,
-    bearer: Option<&Bearer>,
+    bearer: Option<&BearerTokens>,
 ) -> Result<Response, McpError> {
     let build =
         |url: Url| client.get(url).headers(headers.clone()).header("Accept", "text/event-stream");
@@ -113,7 +113,7 @@ impl Transport<RoleClient> for Sse {
             (self.client.clone(), self.messages.clone(), self.headers.clone());
         let bearer = self.bearer.clone();
         async move {
-            let post = async |bearer: Option<&Bearer>| {
+            let post = async |bearer: Option<&BearerTokens>| {
                 let build = |url| client.post(url).headers(headers.clone()).json(&item);
                 let request = match bearer {
                     Some(bearer) => bearer.request(&url, build).await,

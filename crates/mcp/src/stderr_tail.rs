@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use parallax_exec::Ending;
+use parallax_exec::ProcessExit;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 /// Maximum bytes that are kept.
@@ -19,7 +19,7 @@ pub(crate) struct StderrTail {
     is_flooded: Arc<AtomicBool>,
     skipped: Arc<Mutex<SkippedLines>>,
     /// How the server ended before its first message.
-    ending: Arc<Mutex<Option<Ending>>>,
+    ending: Arc<Mutex<Option<ProcessExit>>>,
 }
 
 /// Lines on standard output that are not messages.
@@ -73,7 +73,7 @@ impl StderrTail {
     }
 
     /// Records how the server ended before its first message; `None` at each start.
-    pub(crate) fn record_ending(&self, ending: Option<Ending>) {
+    pub(crate) fn record_ending(&self, ending: Option<ProcessExit>) {
         *self.ending.lock().unwrap_or_else(PoisonError::into_inner) = ending;
     }
 
@@ -81,8 +81,10 @@ impl StderrTail {
     pub(crate) fn early_end(&self) -> String {
         let ending = *self.ending.lock().unwrap_or_else(PoisonError::into_inner);
         let ended = match ending {
-            Some(Ending::Exited { code }) => format!("it ended immediately with exit code {code}"),
-            Some(Ending::Signalled { signal }) => {
+            Some(ProcessExit::Exited { code }) => {
+                format!("it ended immediately with exit code {code}")
+            }
+            Some(ProcessExit::Signalled { signal }) => {
                 format!("it was terminated immediately by signal {signal}")
             }
             None => "it ended immediately".to_owned(),

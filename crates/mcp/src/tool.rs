@@ -9,8 +9,8 @@ use parallax_protocol::coerce::coerce;
 use parallax_protocol::event::Level;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::{
-    Concurrency, Effects, Invocation, McpOrigin, Preview, Run, Scope, Tool, ToolError,
-    ToolErrorKind, ToolKind, ToolResult, ToolSpec,
+    Concurrency, Effects, Invocation, McpOrigin, PrepareContext, Preview, RunContext, Tool,
+    ToolError, ToolErrorKind, ToolKind, ToolResult, ToolSpec,
 };
 use parallax_protocol::untrusted::{sanitize, wrap};
 use parallax_protocol::{BoxFuture, Object};
@@ -138,7 +138,7 @@ impl ToolShared {
         Some(tool_pinning::hash(now) == self.hash)
     }
 
-    async fn call(self: Arc<Self>, mut arguments: Object, run: Run) -> ToolResult {
+    async fn call(self: Arc<Self>, mut arguments: Object, run: RunContext) -> ToolResult {
         restore_names(&self.entry.schema, &mut arguments);
         self.save_pin(run.mode).await;
         // The declared definition may come from an earlier session.
@@ -186,7 +186,7 @@ impl ToolShared {
     }
 
     /// Notifies the user during a call if the server floods Parallax with messages.
-    async fn watch_for_floods(&self, run: &Run) -> Infallible {
+    async fn watch_for_floods(&self, run: &RunContext) -> Infallible {
         loop {
             tokio::time::sleep(LOOK).await;
             if self.server.stderr_tail.take_flood_notice() {
@@ -245,7 +245,11 @@ impl Tool for McpTool {
         })
     }
 
-    fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
+    fn prepare(
+        &self,
+        args: Object,
+        _scope: &PrepareContext,
+    ) -> Result<Box<dyn Invocation>, ToolError> {
         let (schema, check) = self.tool.check.get_or_init(|| {
             let mut schema = self.tool.entry.schema.clone();
             sanitize_schema(&mut schema);
@@ -309,7 +313,7 @@ impl Invocation for McpCall {
         })
     }
 
-    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, ToolResult> {
+    fn run(self: Box<Self>, run: RunContext) -> BoxFuture<'static, ToolResult> {
         Box::pin(self.tool.call(self.arguments, run))
     }
 }

@@ -203,12 +203,12 @@ mod tests {
 
     /// What an observer saw: direction, method, and message.
     #[derive(Default)]
-    struct Seen {
+    struct ObservedMessage {
         is_active: AtomicBool,
         messages: Mutex<Vec<(bool, String, Value)>>,
     }
 
-    impl Observer for Seen {
+    impl Observer for ObservedMessage {
         fn is_active(&self) -> bool {
             self.is_active.load(Ordering::Relaxed)
         }
@@ -228,7 +228,7 @@ mod tests {
     fn messages_are_observed_with_the_method_that_they_answer() {
         let server = json!({"command": "c", "env": {"A": "s3cret-value"}});
         let server = McpServer::read("s", &server, McpSource::User).expect("a server");
-        let seen = Arc::new(Seen::default());
+        let seen = Arc::new(ObservedMessage::default());
         let mut log = MessageLog::for_server(&server);
         log.is_logged = false;
         log.observer = Some(Arc::clone(&seen) as Arc<dyn Observer>);

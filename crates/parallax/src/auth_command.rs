@@ -69,7 +69,7 @@ pub(crate) async fn run(arguments: AuthArguments) -> Result<String, Failure> {
 /// Prepares the configuration of a session with the settings of the user and of this project.
 pub(crate) fn launch() -> Result<SessionConfig, Failure> {
     let directory = std::env::current_dir()
-        .map_err(|error| input(format!("Failed to read the current directory: {error}")))?;
+        .map_err(|error| input_failure(format!("Failed to read the current directory: {error}")))?;
     SessionConfig::prepare(LaunchOptions {
         directory,
         variables: std::env::vars_os().collect(),
@@ -79,7 +79,7 @@ pub(crate) fn launch() -> Result<SessionConfig, Failure> {
     })
 }
 
-fn input(message: String) -> Failure {
+fn input_failure(message: String) -> Failure {
     Failure { kind: FailureKind::Input, message, status: None }
 }
 
@@ -184,9 +184,9 @@ fn read_key(provider: &str) -> Result<Secret, Failure> {
     if is_terminal {
         let _ = writeln!(io::stderr());
     }
-    read.map_err(|error| input(format!("Failed to read the key from stdin: {error}")))?;
+    read.map_err(|error| input_failure(format!("Failed to read the key from stdin: {error}")))?;
     match line.trim() {
-        "" => Err(input(format!(
+        "" => Err(input_failure(format!(
             "No key on stdin: enter it at the prompt or pipe it: printenv KEY | parallax auth add {provider}"
         ))),
         key => Ok(Secret::new(key)),

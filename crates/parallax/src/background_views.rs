@@ -6,11 +6,11 @@ use std::collections::VecDeque;
 use parallax_background::{
     InitialState, LiveFeed, PromptCounter, ViewerHandle, ViewerLine, ViewerRequest,
 };
-use parallax_headless::{Slash, classify, info_commands};
+use parallax_headless::{SlashKind, classify, info_commands};
 use parallax_protocol::BoxFuture;
 use parallax_protocol::event::{Failure, Level, SessionReady};
 use parallax_protocol::ids::SteerId;
-use parallax_protocol::op::{Op, Prompt, Steer};
+use parallax_protocol::op::{Op, Prompt, SteeringMessage};
 use parallax_protocol::store::Record;
 use parallax_protocol::typed_input::{ExpandInput, TypedInput};
 use parallax_sdk::{OpSender, OpenSession};
@@ -102,7 +102,7 @@ impl ViewerInputs<'_> {
             ViewerLine::Command(text) => self.run_command(&text, &viewer),
             ViewerLine::Op(Op::Prompt(prompt)) => {
                 let Prompt { text, typed_command, .. } = prompt;
-                let is_command = matches!(classify(&text), Slash::Command { .. });
+                let is_command = matches!(classify(&text), SlashKind::Command { .. });
                 let typed_command = typed_command.or_else(|| is_command.then(|| text.clone()));
                 let prompt = self.expand(text);
                 return Some(Expansion { prompt, typed_command, steer: None, viewer });
@@ -148,7 +148,7 @@ impl ViewerInputs<'_> {
             Err(failure) => return viewer.notice(Level::Error, failure.message),
         };
         match steer {
-            Some(id) => self.send(Op::Steer(Steer { id, prompt })).await,
+            Some(id) => self.send(Op::Steer(SteeringMessage { id, prompt })).await,
             None => {
                 let typed_command = prompt.typed_command.clone().or(typed_command);
                 self.counter.add().await;
@@ -159,7 +159,7 @@ impl ViewerInputs<'_> {
 
     /// Runs a command that only shows something.
     fn run_command(&self, text: &str, viewer: &ViewerHandle) {
-        let Slash::Command { name, arguments } = classify(text) else {
+        let SlashKind::Command { name, arguments } = classify(text) else {
             return viewer
                 .notice(Level::Error, "Not a command: commands begin with `/`".to_owned());
         };

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parallax_batch::{
-    ApplyEnd, ApplyMode, BatchDirectory, BatchEnd, BatchError, ModelComparison, Plan, PlanTemplate,
-    QueueEvent, QueueOptions, SlurmOptions, Summary, apply_results, items, plan_lines,
-    run_kubernetes, run_queue, run_slurm,
+    ApplyMode, ApplyOutcome, BatchDirectory, BatchError, BatchOutcome, ModelComparison, Plan,
+    PlanTemplate, QueueEvent, QueueOptions, SlurmOptions, Summary, apply_results, items,
+    plan_lines, run_kubernetes, run_queue, run_slurm,
 };
 use parallax_headless::{ExitCode, Signals, json_document, one_line};
 use parallax_protocol::CancellationToken;
@@ -66,7 +66,7 @@ async fn run_plan(plan: PathBuf, run: RunArguments) -> Result<ExitCode, Failure>
         memory: run.task.memory.map(std::num::NonZeroU64::get),
     };
     let is_slurm = run.on == Executor::Slurm;
-    let kubernetes = match (run.on, run.kubernetes.used()) {
+    let kubernetes = match (run.on, run.kubernetes.first_used_option()) {
         (Executor::Kubernetes, _) => Some(batch_kubernetes::options(&plan, &run)?),
         (_, Some(option)) => {
             return Err(input(format!("`{option}` requires `--on kubernetes`")));
@@ -134,7 +134,7 @@ async fn run_plan(plan: PathBuf, run: RunArguments) -> Result<ExitCode, Failure>
     })
     .await?;
     let code = code(&end, signal);
-    view.borrow_mut().end(&summary, &directory, &end, code);
+    view.borrow_mut().print_end(&summary, &directory, &end, code);
     Ok(code)
 }
 
@@ -157,7 +157,7 @@ async fn confirms_cancel(view: &std::cell::RefCell<BatchView>, number: u8) -> bo
     is_yes
 }
 
-fn code(end: &BatchEnd, signal: Option<u8>) -> ExitCode {
+fn code(end: &BatchOutcome, signal: Option<u8>) -> ExitCode {
     match signal {
         Some(number) if end.was_drained => ExitCode::signal(number),
         _ if end.budget_spent => ExitCode::BUDGET,
@@ -254,18 +254,18 @@ fn apply(dir: &Path, ids: &[String], form: ApplyMode) -> Result<ExitCode, BatchE
     let mut conflicts = 0;
     apply_results(&directory, Path::new("."), form, ids, |id, end| {
         let line = match end {
-            ApplyEnd::Applied { files, merged } => {
+            ApplyOutcome::Applied { files, merged } => {
                 let how = if *merged { "merged" } else { "applied" };
                 format!("{id}: {how}, files: {files}")
             }
-            ApplyEnd::Branch(branch) => format!("{id}: branch {branch}"),
-            ApplyEnd::Nothing => format!("{id}: no changes"),
-            ApplyEnd::Skipped(state) => format!("{id}: skipped, {}", state.as_str()),
-            ApplyEnd::Failed(reason) => {
+            ApplyOutcome::Branch(branch) => format!("{id}: branch {branch}"),
+            ApplyOutcome::Nothing => format!("{id}: no changes"),
+            ApplyOutcome::Skipped(state) => format!("{id}: skipped, {}", state.as_str()),
+            ApplyOutcome::Failed(reason) => {
                 conflicts += 1;
                 format!("{id}: failed, nothing changed: {}", one_line(reason))
             }
-            ApplyEnd::Conflict(reason) => {
+            ApplyOutcome::Conflict(reason) => {
                 conflicts += 1;
                 format!("{id}: conflict, nothing changed: {}", one_line(reason))
             }

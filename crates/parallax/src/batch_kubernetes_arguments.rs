@@ -69,7 +69,7 @@ pub(crate) struct KubernetesArguments {
 
 impl KubernetesArguments {
     /// The first option that was used.
-    pub(crate) fn used(&self) -> Option<&'static str> {
+    pub(crate) fn first_used_option(&self) -> Option<&'static str> {
         let used = [
             ("--image", self.image.is_some()),
             ("--secret", self.secret.is_some()),

@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal as _, Write as _};
 
-use parallax_batch::{BatchDirectory, BatchEnd, BatchProgress, QueueEvent, Summary};
+use parallax_batch::{BatchDirectory, BatchOutcome, BatchProgress, QueueEvent, Summary};
 use parallax_headless::{ExitCode, json_document};
 use parallax_screen::{char_width, text_width};
 use serde_json::json;
@@ -79,11 +79,11 @@ impl BatchView {
     }
 
     /// Prints the end of the batch.
-    pub(crate) fn end(
+    pub(crate) fn print_end(
         &mut self,
         summary: &Summary,
         directory: &BatchDirectory,
-        end: &BatchEnd,
+        end: &BatchOutcome,
         code: ExitCode,
     ) {
         let results = directory.path().display();
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_cut_by_the_width_of_their_characters() {
+    fn rows_are_truncated_by_character_width() {
         assert_eq!(cut("ab日本".to_owned(), 5), "ab日");
         assert_eq!(cut("ab日本".to_owned(), 6), "ab日本");
         assert_eq!(cut("abc".to_owned(), 0), "");

@@ -9,7 +9,7 @@ use parallax_protocol::event::{EndReason, EventBody, ItemDone, ItemStart, ToolSt
 use parallax_protocol::op::{Op, Prompt};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::Display;
-use parallax_sdk::{Answers, LaunchOptions, SessionConfig, demo};
+use parallax_sdk::{LaunchOptions, ResponseSource, SessionConfig, demo};
 
 /// Maximum number of lines shown of a tool result.
 const OUTPUT_LINES: usize = 14;
@@ -51,7 +51,7 @@ async fn play() -> Result<ExitCode, Error> {
         skip_trust: true,
         ignore_env: true,
         approval_mode: Some(ApprovalMode::Yolo),
-        answers: Answers::Embedded { name: "demo", text: demo::SCRIPT },
+        answers: ResponseSource::Embedded { name: "demo", text: demo::SCRIPT },
         model: Some("script:demo".into()),
         version: env!("CARGO_PKG_VERSION"),
         ephemeral: true,

@@ -12,7 +12,7 @@ use parallax_evals::{
     AnswerSource, Comparison, EvalError, Report, RunResult, Suite, find_cases, is_report, page,
     read_results,
 };
-use parallax_exec::{Ending, PipedChild};
+use parallax_exec::{PipedChild, ProcessExit};
 use parallax_headless::{ExitCode, Sanitizer, Signals, json_document, one_line};
 use parallax_protocol::CancellationToken;
 use parallax_protocol::event::{Failure, FailureKind};
@@ -318,7 +318,7 @@ async fn export(program: &Path, id: &str, format: &str, file: &Path) -> Result<(
         Err(error) => Err(error),
     };
     match done {
-        Ok(output) if output.ending == (Ending::Exited { code: 0 }) => Ok(()),
+        Ok(output) if output.ending == (ProcessExit::Exited { code: 0 }) => Ok(()),
         Ok(output) => {
             let said = String::from_utf8_lossy(&output.stderr).into_owned();
             Err(input(EvalError::Usage(format!(

@@ -24,14 +24,14 @@ pub(crate) enum ExtensionCommand {
         #[command(subcommand)]
         action: ExtensionsAction,
         #[command(flatten)]
-        printing: Json,
+        printing: CommonOptions,
     },
     /// List, check, and create custom slash commands
     Commands {
         #[command(subcommand)]
         action: CommandsAction,
         #[command(flatten)]
-        printing: Json,
+        printing: CommonOptions,
     },
     /// Manage skills
     #[command(alias = "skill")]
@@ -39,7 +39,7 @@ pub(crate) enum ExtensionCommand {
         #[command(subcommand)]
         action: SkillsAction,
         #[command(flatten)]
-        printing: Json,
+        printing: CommonOptions,
     },
     /// List subagents, and accept those of the project
     #[command(alias = "agent")]
@@ -47,7 +47,7 @@ pub(crate) enum ExtensionCommand {
         #[command(subcommand)]
         action: AgentsAction,
         #[command(flatten)]
-        printing: Json,
+        printing: CommonOptions,
     },
     /// Manage hooks
     #[command(alias = "hook")]
@@ -55,12 +55,12 @@ pub(crate) enum ExtensionCommand {
         #[command(subcommand)]
         action: HooksAction,
         #[command(flatten)]
-        printing: Json,
+        printing: CommonOptions,
     },
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Json {
+pub(crate) struct CommonOptions {
     /// Print JSON
     #[arg(long, global = true)]
     json: bool,
@@ -106,7 +106,7 @@ impl ExtensionCommand {
         if self.printing().json || wants_json { OutputFormat::Json } else { OutputFormat::Text }
     }
 
-    fn printing(&self) -> &Json {
+    fn printing(&self) -> &CommonOptions {
         let (Self::Extensions { printing, .. }
         | Self::Commands { printing, .. }
         | Self::Skills { printing, .. }
@@ -122,7 +122,10 @@ impl ExtensionCommand {
 
     /// Creates the action of `--list-extensions`.
     pub(crate) fn list_extensions(json: bool) -> Self {
-        Self::Extensions { action: ExtensionsAction::list(), printing: Json { json, debug: false } }
+        Self::Extensions {
+            action: ExtensionsAction::list(),
+            printing: CommonOptions { json, debug: false },
+        }
     }
 }
 

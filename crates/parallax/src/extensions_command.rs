@@ -22,7 +22,7 @@ use crate::extension_descriptions::{consent_text, extension_json, list_rows};
 use crate::scope_option::Scope;
 pub(crate) use prompter::{EditorPrompter, Prompter};
 pub(crate) use stdin_prompter::StdinPrompter;
-use upkeep::Sync;
+use upkeep::SyncArguments;
 
 /// The output format of the list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -223,7 +223,7 @@ pub(crate) fn run_with(
     action: &ExtensionsAction,
     prompter: &mut dyn Prompter,
 ) -> Result<CommandResult, Failure> {
-    launch.extension_manager().tidy_extensions();
+    launch.extension_manager().clean_up_extensions();
     match action {
         ExtensionsAction::Install {
             source,
@@ -277,7 +277,7 @@ pub(crate) fn run_with(
         }
         ExtensionsAction::Update { consent, .. } => Ok(update_all(launch, *consent, prompter)),
         ExtensionsAction::Sync { file, consent, prune, .. } => {
-            let what = Sync { file: file.as_deref(), consent: *consent, prune: *prune };
+            let what = SyncArguments { file: file.as_deref(), consent: *consent, prune: *prune };
             upkeep::sync(launch, &what, prompter)
         }
         ExtensionsAction::Doctor { name } => upkeep::doctor(launch, name.as_deref()),

@@ -98,7 +98,7 @@ fn add_memory(launch: &SessionConfig, fact: &str) -> Result<CommandReply, Failur
 /// The arguments of `/extensions`.
 #[derive(Debug, Parser)]
 #[command(name = "/extensions", disable_help_flag = true, disable_version_flag = true)]
-struct ExtensionsLine {
+struct ExtensionsCommandLine {
     #[command(subcommand)]
     action: ExtensionsAction,
 }
@@ -121,9 +121,9 @@ fn change_extensions(
         *source = path_in(launch.directory(), source);
     }
     let typed = ["/extensions", verb].map(str::to_owned).into_iter().chain(words);
-    let line = ExtensionsLine::command()
+    let line = ExtensionsCommandLine::command()
         .try_get_matches_from(typed)
-        .and_then(|matches| ExtensionsLine::from_arg_matches(&matches))
+        .and_then(|matches| ExtensionsCommandLine::from_arg_matches(&matches))
         .map_err(|error| input_failure(error.render().to_string().trim_end().to_owned()))?;
     let CommandResult { text, errors, .. } =
         extensions_command::run_with(launch, &line.action, &mut EditorPrompter::new(ask))?;

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use parallax_commands::Expander;
-use parallax_commands::built_in::{COMMIT, COMMIT_NO_PUSH, COMMIT_PR, Init, coordination};
+use parallax_commands::built_in::{COMMIT, COMMIT_NO_PUSH, COMMIT_PR, InitResult, coordination};
 use parallax_commands::{
     Commands, ExpandedCommand, PreparedCommand, built_in_names, strip_parallax_prefix,
 };
 use parallax_headless::info_commands::{self, CommandOutput, EngineAnswer, plans};
-use parallax_headless::{OutputFormat, Slash, classify, one_line};
+use parallax_headless::{OutputFormat, SlashKind, classify, one_line};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::op::Prompt;
 use parallax_protocol::policy::ApprovalMode;
@@ -131,7 +131,7 @@ pub(crate) async fn info_command(
     session: &OpenSession,
     text: &str,
 ) -> Result<Option<CommandOutput>, Failure> {
-    let Slash::Command { name, arguments } = classify(text.trim_end()) else { return Ok(None) };
+    let SlashKind::Command { name, arguments } = classify(text.trim_end()) else { return Ok(None) };
     // Reads files and queries the kernel for a few milliseconds, in which nothing else has to run.
     let tell = || {
         info_commands::run(session, name, arguments).transpose().map_err(|mut failure| {
@@ -155,7 +155,7 @@ pub(crate) async fn engine_command(
     events: &mut EventReader,
     text: &str,
 ) -> Result<Option<EngineAnswer>, Failure> {
-    let Slash::Command { name, arguments } = classify(text.trim_end()) else { return Ok(None) };
+    let SlashKind::Command { name, arguments } = classify(text.trim_end()) else { return Ok(None) };
     // The first time, files of commands are read.
     if let Some(op) = tokio::task::block_in_place(|| session.command_record(name)) {
         // A session that has ended records nothing.
@@ -177,8 +177,8 @@ fn own_prompt(
         ("parallax", "") => return Err(input("No goal given: use `/parallax GOAL`".to_owned())),
         ("parallax", goal) => coordination(goal),
         ("init", _) => match parallax_commands::built_in::init(launch.directory())? {
-            Init::Prompt(text) => text.to_owned(),
-            Init::AlreadyExists(path) => {
+            InitResult::Prompt(text) => text.to_owned(),
+            InitResult::AlreadyExists(path) => {
                 return Err(input(format!(
                     "`{}` already exists; nothing was changed",
                     path.display()
@@ -230,7 +230,7 @@ impl InputContext {
             let message = "Plan mode is disabled. Enable `general.plan.enabled` to use `/plan`.";
             return Err(input(message.to_owned()));
         }
-        if let Slash::Command { name, .. } = classify(task)
+        if let SlashKind::Command { name, .. } = classify(task)
             && !self.commands.has_command(name)
             && !SENDS_A_PROMPT.contains(&name)
             && built_in_names().any(|known| known == name)
@@ -247,13 +247,13 @@ impl InputContext {
 
     async fn expand_text(self, text: String) -> Result<ExpandedCommand, Failure> {
         let Self { expander, commands, mode, approver, launch } = self;
-        if classify(&text) == Slash::Text {
+        if classify(&text) == SlashKind::Text {
             let reading = tokio::task::spawn_blocking(move || expander.prompt(text));
             let prompt = reading.await.map_err(|error| internal(&error.to_string()))??;
             return Ok(ExpandedCommand { prompt, notices: Vec::new() });
         }
         let preparing = tokio::task::spawn_blocking(move || {
-            if let Slash::Command { name, arguments } = classify(&text)
+            if let SlashKind::Command { name, arguments } = classify(&text)
                 && !commands.has_command(name)
                 && let Some(prompt) =
                     own_prompt(&launch, strip_parallax_prefix(name).unwrap_or(name), arguments)?
@@ -280,7 +280,9 @@ impl InputContext {
 /// Returns the text of a line `/plan TEXT`.
 fn plan_text(text: &str) -> Option<&str> {
     match classify(text) {
-        Slash::Command { name: "plan", arguments } => Some(arguments).filter(|task| plans(task)),
+        SlashKind::Command { name: "plan", arguments } => {
+            Some(arguments).filter(|task| plans(task))
+        }
         _ => None,
     }
 }

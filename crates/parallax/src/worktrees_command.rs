@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use parallax_headless::{json_document, one_line};
 use parallax_protocol::event::{Failure, FailureKind};
-use parallax_worktrees::{Worktree, WorktreeEnd, Worktrees};
+use parallax_worktrees::{Worktree, WorktreeOutcome, Worktrees};
 
 use crate::session_flags::SessionFlags;
 
@@ -156,11 +156,11 @@ impl SessionWorktree {
         let _ = std::env::set_current_dir("/");
         let name = worktree.name().to_owned();
         let text = match worktree.finish() {
-            Ok(WorktreeEnd::Removed(ignored)) if ignored.is_empty() => return,
-            Ok(WorktreeEnd::Removed(ignored)) => {
+            Ok(WorktreeOutcome::Removed(ignored)) if ignored.is_empty() => return,
+            Ok(WorktreeOutcome::Removed(ignored)) => {
                 format!("Removed worktree `{name}` with {ignored}")
             }
-            Ok(WorktreeEnd::Retained(text)) => text,
+            Ok(WorktreeOutcome::Retained(text)) => text,
             Err(failure) => {
                 format!("warning: The worktree was kept: {}", one_line(&failure.message))
             }

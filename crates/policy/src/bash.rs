@@ -20,7 +20,7 @@ mod variable_name;
 mod wrappers;
 mod write_targets;
 
-pub use analyze::{analyse_expanded, analyze};
+pub use analyze::{analyze, analyze_expanded};
 pub use danger::{
     Destruction, LossKind, assignment_control_reason, checked_out, dangerous, destructive,
     may_destroy,

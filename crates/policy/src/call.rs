@@ -250,7 +250,7 @@ impl<'a> ShellCall<'a> {
                 return None;
             }
             let line =
-                bash::analyse_expanded(&self.text, self.home, &self.directory, self.git_aliases);
+                bash::analyze_expanded(&self.text, self.home, &self.directory, self.git_aliases);
             let line = without_substitutions(line, self.substitutions);
             Some(Box::new(Self {
                 folders: folders_of(&line, &self.directory, self.home),
@@ -577,7 +577,8 @@ fn folders_of(line: &ShellLine, directory: &Path, home: Option<&Path>) -> Option
 }
 
 fn is_open(path: &Path, roots: &[PathBuf]) -> bool {
-    path == Path::new("/dev/null") || (paths::inside(path, roots) && !paths::is_closed(path, roots))
+    path == Path::new("/dev/null")
+        || (paths::inside(path, roots) && !paths::is_inaccessible(path, roots))
 }
 
 /// Returns the part of a word that may name a path: what follows `=` and `@`, if anything does.

@@ -54,6 +54,6 @@ pub use rule::{Priority, Rule, RuleSource};
 pub use rule_file::{RuleFile, Tier};
 pub use sandbox_table::{ModePermissions, ProgramPermissions, SandboxTable};
 pub use settings::PolicyOptions;
-pub use suggested_rule_file::{AddError, add_to_file, suggested_rule_toml};
+pub use suggested_rule_file::{AddRuleError, add_to_file, suggested_rule_toml};
 pub use tool_pattern::ToolPattern;
 pub use trace::{EvaluatedRule, ExplainedCommand, Explanation, MatchedCheck};

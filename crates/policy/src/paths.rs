@@ -110,7 +110,7 @@ pub(crate) fn is_agent_rules(path: &Path, roots: &[PathBuf]) -> bool {
 
 /// Whether reading the path requires approval although it is in the workspace: version control data
 /// and secrets, which the file tools cannot access.
-pub(crate) fn is_closed(path: &Path, roots: &[PathBuf]) -> bool {
+pub(crate) fn is_inaccessible(path: &Path, roots: &[PathBuf]) -> bool {
     any_name_below_root(path, roots, |name| {
         name == ".git"
             || protected_names::is_secret_environment(name)

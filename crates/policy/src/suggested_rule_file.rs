@@ -15,7 +15,7 @@ use crate::tool_pattern::ToolPattern;
 
 /// Why a rule could not be added to a file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum AddError {
+pub enum AddRuleError {
     /// The existing text is not a valid rule file and must not be overwritten.
     #[error("the existing file is not valid TOML: {0}")]
     Corrupt(String),
@@ -66,8 +66,8 @@ pub fn suggested_rule_toml(rule: &SuggestedRule) -> String {
 ///
 /// # Errors
 /// Returns an error if the text is not a valid rule file or the rule must not be saved.
-pub fn add_to_file(existing: &str, rule: &SuggestedRule) -> Result<String, AddError> {
-    check(rule).map_err(AddError::Refused)?;
+pub fn add_to_file(existing: &str, rule: &SuggestedRule) -> Result<String, AddRuleError> {
+    check(rule).map_err(AddRuleError::Refused)?;
     let added = suggested_rule_toml(rule);
     let new = rules_of(&added)?;
     if rules_of(existing)?.iter().any(|rule| new.contains(rule)) {
@@ -86,8 +86,8 @@ pub fn add_to_file(existing: &str, rule: &SuggestedRule) -> Result<String, AddEr
 }
 
 /// Returns the rules without their names.
-fn rules_of(text: &str) -> Result<Vec<Value>, AddError> {
-    let table = toml_table::parse(text).map_err(|(_, reason)| AddError::Corrupt(reason))?;
+fn rules_of(text: &str) -> Result<Vec<Value>, AddRuleError> {
+    let table = toml_table::parse(text).map_err(|(_, reason)| AddRuleError::Corrupt(reason))?;
     let rules = match table.get("rule").map(toml::Spanned::get_ref) {
         Some(DeValue::Array(rules)) => {
             rules.iter().map(|rule| toml_table::json(rule.get_ref())).collect()

@@ -211,7 +211,7 @@ impl Part {
 
     /// Returns a copy in which `change` has replaced string values at any depth, or `None` if it
     /// changed none. Field names are left unchanged.
-    pub fn with_texts(&self, change: &dyn Fn(&str) -> Option<String>) -> Option<Self> {
+    pub fn map_text(&self, change: &dyn Fn(&str) -> Option<String>) -> Option<Self> {
         fn walk(value: &mut Value, change: &dyn Fn(&str) -> Option<String>) -> bool {
             match value {
                 Value::String(text) => match change(text) {
@@ -571,10 +571,10 @@ mod tests {
             r#"{"thoughtSignature":"s","functionCall":{"name":"x","args":{"a":["k","b k"],"n":1}}}"#,
         );
         let change = |text: &str| text.contains('k').then(|| text.replace('k', "-"));
-        let changed = call.with_texts(&change).expect("changed");
+        let changed = call.map_text(&change).expect("changed");
         let expected = r#"{"thoughtSignature":"s","functionCall":{"name":"x","args":{"a":["-","b -"],"n":1}}}"#;
         assert_eq!(changed, part(expected));
-        assert_eq!(part(r#"{"text":"t"}"#).with_texts(&change), None);
+        assert_eq!(part(r#"{"text":"t"}"#).map_text(&change), None);
     }
 
     #[test]

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn result_does_not_depend_on_the_pieces() {
+    fn result_does_not_depend_on_chunking() {
         let text = format!(
             "a\u{1b}[1;31mred\u{1b}]0;t\u{1b}\\b\u{1b}]0;é\u{9c}c\u{1b}Pcut\n\u{1b}_{}\u{1b}[0mé\u{1b}(",
             "é".repeat(3000)

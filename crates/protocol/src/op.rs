@@ -27,7 +27,7 @@ pub enum Op {
     /// Without a running turn, or if the turn ends before the message is delivered, it becomes a
     /// prompt. The result is reported by an event ([`crate::event::SteeringResult`]). Sending another
     /// message with the same id replaces one that is waiting, which is how users edit it.
-    Steer(Steer),
+    Steer(SteeringMessage),
     /// Withdraws a message that was not delivered yet. An event reports the result, including when
     /// it is too late.
     Withdraw(SteerId),
@@ -35,7 +35,7 @@ pub enum Op {
     /// and background processes continue.
     Interrupt,
     /// Answers an [`crate::event::ApprovalRequest`].
-    Decide(Box<Decide>),
+    Decide(Box<RequestDecision>),
     /// Restores files to their state before a turn. An event reports the result.
     Undo {
         /// The number of the prompt, from 1 among the current prompts; `None`: the last turn that
@@ -163,7 +163,7 @@ pub struct TurnOverrides {
 
 /// A message for a running turn.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Steer {
+pub struct SteeringMessage {
     /// Its name.
     pub id: SteerId,
     /// The message.
@@ -215,7 +215,7 @@ pub enum ToolInput {
 
 /// A response to an approval request.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Decide {
+pub struct RequestDecision {
     /// The approval request.
     pub ask: ApprovalId,
     /// The response.
@@ -241,7 +241,7 @@ pub struct Decide {
     pub ends_turn: bool,
 }
 
-impl Decide {
+impl RequestDecision {
     /// Creates a response without further details.
     pub fn new(ask: ApprovalId, outcome: ApprovalResponse) -> Self {
         Self {

@@ -315,7 +315,7 @@ pub fn patterns() -> impl Iterator<Item = (&'static str, Protection)> {
 }
 
 /// Returns the paths that the table closes below a directory, without patterns that contain `*`.
-pub fn closed_path_patterns() -> impl Iterator<Item = &'static str> {
+pub fn inaccessible_path_patterns() -> impl Iterator<Item = &'static str> {
     let closed = patterns().filter(|(_, protection)| *protection == Protection::Closed);
     closed.map(|(pattern, _)| pattern).filter(|pattern| !pattern.contains('*'))
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::tool::Run;
+use crate::tool::RunContext;
 use crate::{BoxFuture, BoxStream};
 
 pub use crate::process::{
@@ -80,7 +80,7 @@ pub enum BackgroundCompletion {
 pub trait Shell: Send + Sync {
     /// Runs a shell command of the user, without policy evaluation and without the sandbox.
     /// Cancelling it kills the process and all its descendants.
-    fn run(&self, command: ShellCommand, run: Run) -> BoxFuture<'static, ShellOutcome>;
+    fn run(&self, command: ShellCommand, run: RunContext) -> BoxFuture<'static, ShellOutcome>;
     /// Returns the background processes, oldest first, each with the last lines of its log.
     /// Blocking.
     fn background(&self, lines: usize) -> Vec<BackgroundProcess>;

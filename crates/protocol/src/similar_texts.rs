@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn many_texts_of_one_kind_become_one_with_a_count() {
+    fn many_warnings_of_one_kind_become_one_with_a_count() {
         let texts = |count: usize| {
             let of_file = (0..count)
                 .map(|n| format!("`/h/e{n}` is invalid: error in /h/e{n}:1:2; correct it"));

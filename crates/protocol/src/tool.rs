@@ -136,7 +136,7 @@ pub struct Effects {
 
 /// The session information that a tool receives when it prepares a call.
 #[derive(Debug, Clone)]
-pub struct Scope {
+pub struct PrepareContext {
     /// The call id, for the names of files that hold its output.
     pub call: CallId,
     /// The tool name that the model used.
@@ -149,7 +149,7 @@ pub struct Scope {
 
 /// The context of a running call.
 #[derive(Clone)]
-pub struct Run {
+pub struct RunContext {
     /// Cancels the call. A cancelled call returns immediately with what it has.
     pub cancel: CancellationToken,
     /// Receives live output.
@@ -166,7 +166,7 @@ pub struct Run {
     pub answers: Option<Object>,
 }
 
-impl Run {
+impl RunContext {
     /// Creates a run without permissions beyond the sandbox, in the default mode.
     pub fn new(cancel: CancellationToken, progress: Arc<dyn Progress>) -> Self {
         Self {
@@ -226,7 +226,11 @@ pub trait Tool: Send + Sync {
     ///
     /// # Errors
     /// Returns a message that the model can act on if the call is invalid.
-    fn prepare(&self, args: Object, scope: &Scope) -> Result<Box<dyn Invocation>, ToolError>;
+    fn prepare(
+        &self,
+        args: Object,
+        scope: &PrepareContext,
+    ) -> Result<Box<dyn Invocation>, ToolError>;
 }
 
 /// A prepared call. What was shown and evaluated is exactly what runs.
@@ -252,7 +256,7 @@ pub trait Invocation: Send {
     }
     /// Runs the call. The future is polled on the async runtime, so blocking work must use
     /// `spawn_blocking`.
-    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, ToolResult>;
+    fn run(self: Box<Self>, run: RunContext) -> BoxFuture<'static, ToolResult>;
 }
 
 /// A source of tools that may change while a session runs, such as MCP servers.

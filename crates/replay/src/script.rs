@@ -181,10 +181,8 @@ impl Script {
             if line.trim().is_empty() {
                 continue;
             }
-            let line = read::line(line, index + 1).map_err(|reason| ScriptError::ScriptLine {
-                name: name.to_owned(),
-                line: index + 1,
-                reason,
+            let line = read::parse_script_line(line, index + 1).map_err(|reason| {
+                ScriptError::ScriptLine { name: name.to_owned(), line: index + 1, reason }
             })?;
             lines.push(line);
         }

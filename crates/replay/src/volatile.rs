@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn volatile_texts_are_replaced() {
+    fn volatile_strings_are_replaced() {
         let texts = VolatileTexts::new(Path::new("/home/me/run-1"), Path::new("/home/me"));
         for (text, replaced) in [
             ("in /home/me/run-1/a.txt", "in ${cwd}/a.txt"),

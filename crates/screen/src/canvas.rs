@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 use crate::line::Line;
 use crate::mode::Mode;
 use crate::paint::VerticalMove;
-use crate::plain::Plain;
+use crate::plain::PlainRenderer;
 use crate::region::{ERASE_BELOW, Frame, PaintedRows, Region, move_vertically};
 use crate::resize_debounce::PaintPermission;
 use crate::row::Row;
@@ -40,7 +40,7 @@ const MAX_KEPT: usize = 300;
 pub(crate) struct Canvas {
     mode: Mode,
     region: Region,
-    plain_output: Plain,
+    plain_output: PlainRenderer,
     /// Whether the terminal is in use by this program.
     is_active: bool,
     /// Finished rows that could not be painted yet.
@@ -179,7 +179,7 @@ impl Canvas {
         Self {
             mode,
             region,
-            plain_output: Plain::default(),
+            plain_output: PlainRenderer::default(),
             is_active: true,
             pending_rows: Vec::new(),
             pending_live: None,

@@ -41,7 +41,7 @@ pub use input::Input;
 pub use key::{InputEvent, Key, KeyCode, Modifiers, MouseEvent, MouseKind, burst_text};
 pub use line::{Line, Span};
 pub use mode::Mode;
-pub use osc::{Notify, TaskbarProgress};
+pub use osc::{NotificationSequence, TaskbarProgress};
 pub use paint::PaintOptions;
 pub use region::{Frame, Region};
 pub use screen::{Screen, ScreenOptions};

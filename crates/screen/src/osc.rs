@@ -26,7 +26,7 @@ pub enum TaskbarProgress {
 
 /// The kind of notification sequence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Notify {
+pub enum NotificationSequence {
     /// Selected by the terminal.
     Auto,
     /// OSC 9: one text.
@@ -52,36 +52,36 @@ pub(crate) fn progress(progress: TaskbarProgress) -> Vec<u8> {
 }
 
 pub(crate) fn notification(
-    way: Notify,
+    way: NotificationSequence,
     title: &str,
     text: &str,
     capabilities: &Capabilities,
 ) -> Vec<u8> {
     let way = match (way, capabilities.outer) {
-        (Notify::Auto, TerminalKind::Iterm) => Notify::Osc9,
+        (NotificationSequence::Auto, TerminalKind::Iterm) => NotificationSequence::Osc9,
         (
-            Notify::Auto,
+            NotificationSequence::Auto,
             TerminalKind::Alacritty
             | TerminalKind::AppleTerminal
             | TerminalKind::Vscode
             | TerminalKind::WindowsTerminal
             | TerminalKind::LinuxConsole
             | TerminalKind::Dumb,
-        ) => Notify::Bell,
-        (Notify::Auto, _) => Notify::Osc777,
+        ) => NotificationSequence::Bell,
+        (NotificationSequence::Auto, _) => NotificationSequence::Osc777,
         (way, _) => way,
     };
     let (title, text) = (sanitize(title), sanitize(text));
     match way {
-        Notify::Bell | Notify::Auto => vec![0x07],
-        Notify::Osc9 => {
+        NotificationSequence::Bell | NotificationSequence::Auto => vec![0x07],
+        NotificationSequence::Osc9 => {
             let separator = if title.is_empty() || text.is_empty() { "" } else { ": " };
             wrap_passthrough(
                 format!("\x1b]9;{title}{separator}{text}\x07").as_bytes(),
                 capabilities,
             )
         }
-        Notify::Osc777 => {
+        NotificationSequence::Osc777 => {
             let (title, text) = (title.replace(';', ":"), text.replace(';', ":"));
             wrap_passthrough(format!("\x1b]777;notify;{title};{text}\x07").as_bytes(), capabilities)
         }
@@ -164,7 +164,7 @@ mod tests {
 
     #[test]
     fn separators_in_a_notification_are_replaced() {
-        let sent = notification(Notify::Osc777, "a;b", "c;d", &inside("xterm"));
+        let sent = notification(NotificationSequence::Osc777, "a;b", "c;d", &inside("xterm"));
         assert_eq!(sent, b"\x1b]777;notify;a:b;c:d\x07");
     }
 }

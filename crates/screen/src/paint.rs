@@ -246,7 +246,7 @@ impl Painter {
 
     /// Draws an image starting at a cell. Its rows exist and are blank, and there is one below
     /// them, so that no terminal scrolls. Returns the cursor to that cell.
-    pub fn draw_picture(&mut self, x: usize, y: usize, picture: &TerminalImage) {
+    pub fn draw_image(&mut self, x: usize, y: usize, picture: &TerminalImage) {
         self.plain();
         self.move_to(x, y);
         self.output.extend_from_slice(b"\x1b7");

@@ -11,13 +11,13 @@ const UNCUT: usize = 100_000;
 
 /// The prompt's line as shown.
 #[derive(Debug, Default)]
-pub(crate) struct Plain {
+pub(crate) struct PlainRenderer {
     prompt: String,
     /// Columns before the cursor.
     column: usize,
 }
 
-impl Plain {
+impl PlainRenderer {
     /// Returns the bytes that print the finished rows, and the row of the cursor as the prompt.
     pub fn frame(&mut self, frame: &Frame<'_>, columns: usize) -> Vec<u8> {
         // Some terminals wrap when the last column is written.

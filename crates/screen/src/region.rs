@@ -143,12 +143,12 @@ impl Region {
             self.is_unknown = false;
         }
         let scrolls = new.len() > self.rows.len();
-        let pictures = self.placed_pictures(frame.commit);
+        let pictures = self.positioned_images(frame.commit);
         if new.len() <= self.height {
             let cursor = cursor.map(|(x, y)| (x.min(self.columns - 1), committed + y));
             self.shift(&mut painter, &new, cursor);
             for placed in &pictures {
-                painter.draw_picture(placed.x, placed.y, placed.picture);
+                painter.draw_image(placed.x, placed.y, placed.picture);
             }
         } else {
             self.stream(&mut painter, &new, &pictures);
@@ -171,7 +171,7 @@ impl Region {
 
     /// Returns the images of finished rows. Images too high or too wide for the window are
     /// omitted; the first row of a high one would scroll out before the last is there.
-    fn placed_pictures<'a>(&self, commit: &'a [Line]) -> Vec<PositionedImage<'a>> {
+    fn positioned_images<'a>(&self, commit: &'a [Line]) -> Vec<PositionedImage<'a>> {
         let placed = |(y, line): (usize, &'a Line)| {
             let picture = line.picture.as_deref()?;
             let (x, (columns, rows)) = (line.width(), picture.size());
@@ -264,7 +264,7 @@ impl Region {
             painter.row(y, self.rows.get(y).unwrap_or(&empty), row, 0..0);
             // The row below exists, and the image's own rows are blank.
             for placed in pictures.iter().filter(|it| it.y + it.picture.size().1 == y) {
-                painter.draw_picture(placed.x, placed.y, placed.picture);
+                painter.draw_image(placed.x, placed.y, placed.picture);
             }
         }
     }

@@ -28,7 +28,7 @@ pub enum TextSegment<'a> {
 
 /// Returns the pieces of a string in order. A sequence never extends past the end of its line, so
 /// that the result for a line does not depend on what follows.
-pub fn pieces(text: &str) -> impl Iterator<Item = TextSegment<'_>> {
+pub fn split_segments(text: &str) -> impl Iterator<Item = TextSegment<'_>> {
     let mut rest = text;
     std::iter::from_fn(move || {
         let first = rest.chars().next()?;
@@ -95,7 +95,7 @@ pub fn one_row(text: &str) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     let mut row = String::with_capacity(text.len());
-    for piece in pieces(text) {
+    for piece in split_segments(text) {
         match piece {
             TextSegment::Text(text) => row.push_str(text),
             TextSegment::Control('\n' | '\t' | '\r') if !row.ends_with(' ') => row.push(' '),
@@ -111,7 +111,7 @@ pub fn lines(text: &str) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     let mut sanitized = String::with_capacity(text.len());
-    for piece in pieces(text) {
+    for piece in split_segments(text) {
         match piece {
             TextSegment::Text(text) => sanitized.push_str(text),
             TextSegment::Control(char @ ('\n' | '\t')) => sanitized.push(char),

@@ -12,7 +12,7 @@ use crate::image::{GraphicsCapabilities, GraphicsProtocol};
 use crate::input::{Input, InputThread};
 use crate::line::Line;
 use crate::mode::Mode;
-use crate::osc::{self, Notify, TaskbarProgress};
+use crate::osc::{self, NotificationSequence, TaskbarProgress};
 use crate::region::{Frame, Region};
 use crate::shared::SharedScreen;
 use crate::terminal_state::{ASK_BACKGROUND, TerminalState, wake_pipe};
@@ -399,7 +399,7 @@ impl Screen {
     ///
     /// # Errors
     /// Returns an error if the terminal is gone.
-    pub fn notify(&mut self, way: Notify, title: &str, text: &str) -> io::Result<()> {
+    pub fn notify(&mut self, way: NotificationSequence, title: &str, text: &str) -> io::Result<()> {
         self.write_sequence(&osc::notification(
             way,
             title,

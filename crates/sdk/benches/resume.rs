@@ -7,7 +7,7 @@ use parallax_protocol::content::{Content, Part};
 use parallax_protocol::store::{
     ContentRecord, JournalHeader, Record, ResultRecord, StepRecord, Store as _,
 };
-use parallax_sdk::{Answers, LaunchOptions, SessionConfig};
+use parallax_sdk::{LaunchOptions, ResponseSource, SessionConfig};
 use parallax_sessions::{SessionChoice, recorded_items};
 use parallax_store::{Journal, SessionDirs};
 use serde_json::value::RawValue;
@@ -93,7 +93,10 @@ fn resume_1000_turns(bencher: divan::Bencher<'_, '_>) {
         variables: vec![("HOME".into(), home.into_os_string())],
         skip_trust: true,
         interactive: true,
-        answers: Answers::Embedded { name: "none", text: include_str!("../demo/tour.jsonl") },
+        answers: ResponseSource::Embedded {
+            name: "none",
+            text: include_str!("../demo/tour.jsonl"),
+        },
         session: SessionChoice::Resume("long".to_owned()),
         version: "0.0.0",
         ..LaunchOptions::default()

@@ -28,7 +28,7 @@ use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::Tool;
 use parallax_sessions::SessionChoice;
 
-use crate::options::{Answers, EmbeddedTools, LaunchOptions, Recording};
+use crate::options::{EmbeddedTools, LaunchOptions, Recording, ResponseSource};
 use crate::session_config::SessionConfig;
 
 pub use function_tool::function_tool;
@@ -193,7 +193,7 @@ impl AgentBuilder {
     /// Takes responses from a recording; needs no API key and no network.
     #[must_use]
     pub fn replay(self, file: impl Into<PathBuf>) -> Self {
-        let answers = Answers::Replay { file: file.into(), strict: false };
+        let answers = ResponseSource::Replay { file: file.into(), strict: false };
         self.with(|options| options.answers = answers)
     }
 
@@ -201,7 +201,7 @@ impl AgentBuilder {
     /// API key and no network.
     #[must_use]
     pub fn script(self, name: &'static str, text: &'static str) -> Self {
-        self.with(|options| options.answers = Answers::Embedded { name, text })
+        self.with(|options| options.answers = ResponseSource::Embedded { name, text })
     }
 
     /// Returns the agent.

@@ -61,7 +61,7 @@ pub use mcp::{McpManager, McpProbe, ProbeState};
 #[doc(hidden)]
 pub use open::OpenSession;
 #[doc(hidden)]
-pub use options::{Answers, EmbeddedTools, LaunchOptions, Recording, RunLimits};
+pub use options::{EmbeddedTools, LaunchOptions, Recording, ResponseSource, RunLimits};
 #[doc(hidden)]
 pub use parallax_agents as agents;
 #[doc(hidden)]

@@ -12,7 +12,7 @@ use parallax_providers::ProviderModels;
 use parallax_replay::{RecordFormat, Recorder, ReplayModel, ScriptMode, ScriptedModel};
 
 use crate::demo;
-use crate::options::{Answers, Recording};
+use crate::options::{Recording, ResponseSource};
 use crate::session_config::{SessionConfig, failure, script_name};
 
 /// Opens the model of a session, with recording if requested.
@@ -53,14 +53,14 @@ fn answers(
         Ok(Arc::new(script.with_cwd(folder.to_owned())))
     };
     match &launch.options.answers {
-        Answers::Fake(path) => script(path, ScriptMode::Strict),
-        Answers::FakeNonStrict(path) => script(path, ScriptMode::NonStrict),
-        Answers::Replay { file, strict } => {
+        ResponseSource::Fake(path) => script(path, ScriptMode::Strict),
+        ResponseSource::FakeNonStrict(path) => script(path, ScriptMode::NonStrict),
+        ResponseSource::Replay { file, strict } => {
             let replay = ReplayModel::from_file(file, *strict).map_err(input)?;
             Ok(Arc::new(replay.with_directories(folder, &launch.config.dirs.user)))
         }
-        Answers::Embedded { name, text } => embedded(name, text),
-        Answers::Service => {
+        ResponseSource::Embedded { name, text } => embedded(name, text),
+        ResponseSource::Service => {
             let name = launch.model_name();
             let Some(script_name) = script_name(&name) else {
                 return service(launch, session, tap, secrets);

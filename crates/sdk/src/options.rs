@@ -14,7 +14,7 @@ use parallax_sessions::export::SyntaxHighlighter;
 
 /// Source of the model's responses.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Answers {
+pub enum ResponseSource {
     /// A model provider.
     #[default]
     Service,
@@ -119,7 +119,7 @@ pub struct LaunchOptions {
     /// Tools of the embedding program.
     pub tools: EmbeddedTools,
     /// Source of the model's responses.
-    pub answers: Answers,
+    pub answers: ResponseSource,
     /// Where to record the model's responses.
     pub recording: Option<Recording>,
     /// Version of the program, sent to the provider.

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use parallax_exec::container::{self, ContainerRequest};
 use parallax_exec::program_sandbox::{CommandLine, Engine, ProgramSandbox, ProgramSandboxError};
 use parallax_exec::seatbelt::{self, Profile, SandboxPaths};
-use parallax_exec::{Ending, container::ContainerPlan};
+use parallax_exec::{ProcessExit, container::ContainerPlan};
 use parallax_protocol::event::{Failure, FailureKind};
 
 use crate::session_config::{SessionConfig, failure};
@@ -36,8 +36,10 @@ impl SandboxedProgram {
             }
         };
         Ok(match ending.map_err(|error| sandbox_failure(&error))? {
-            Ending::Exited { code } => u8::try_from(code).unwrap_or(1),
-            Ending::Signalled { signal } => u8::try_from(signal.saturating_add(128)).unwrap_or(255),
+            ProcessExit::Exited { code } => u8::try_from(code).unwrap_or(1),
+            ProcessExit::Signalled { signal } => {
+                u8::try_from(signal.saturating_add(128)).unwrap_or(255)
+            }
         })
     }
 }

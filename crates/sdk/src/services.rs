@@ -14,7 +14,7 @@ use parallax_sessions::SessionLibrary;
 
 use crate::ide::CompanionManager;
 use crate::mcp::McpManager;
-use crate::options::Answers;
+use crate::options::ResponseSource;
 use crate::session_config::{SessionConfig, script_name};
 use crate::session_info::{SessionInfo, ShellHistory};
 use crate::settings::SettingsManager;
@@ -80,7 +80,8 @@ impl SessionConfig {
             config: Arc::clone(&self.config),
             auth_method: self.options.auth_method.clone(),
             version: self.options.version,
-            is_scripted: script_name(&model).is_some() || self.options.answers != Answers::Service,
+            is_scripted: script_name(&model).is_some()
+                || self.options.answers != ResponseSource::Service,
             model,
         }
     }

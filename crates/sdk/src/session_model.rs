@@ -6,7 +6,7 @@ use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::session_selection::SelectionRecord;
 use parallax_protocol::store::Record;
 
-use crate::options::Answers;
+use crate::options::ResponseSource;
 use crate::session_config::{SessionConfig, failure, script_name};
 
 /// The model that a stored session last used, if it is not the model of new sessions.
@@ -48,7 +48,7 @@ impl SessionConfig {
         let is_chosen = self.options.model.as_ref().is_some_and(|name| !name.trim().is_empty());
         let current = self.model_name();
         let is_scripted =
-            self.options.answers != Answers::Service || script_name(&current).is_some();
+            self.options.answers != ResponseSource::Service || script_name(&current).is_some();
         // An editor has no flag for one session: its model is that of new sessions.
         if is_scripted || (is_chosen && !self.options.exact_session) {
             return Ok(None);

@@ -340,7 +340,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn since_is_a_span_or_a_day() {
+    fn since_accepts_a_duration_or_a_day() {
         let parse = |text: &str| UsageStart::parse(text).unwrap();
         assert_eq!(parse("2026-11-01").label, "2026-11-01");
         assert_eq!(parse("0d").label, Zoned::now().date().to_string());

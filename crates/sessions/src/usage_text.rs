@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_fit_in_80_columns_and_columns_have_heads() {
+    fn rows_fit_in_80_columns_and_columns_have_headings() {
         let sum = UsageSum {
             requests: 1,
             input_tokens: 9_999_000,
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_are_spelled_as_in_the_terminal() {
+    fn durations_are_formatted_as_in_the_terminal() {
         let spelled = [40, 9_960, 10_400, 119_000, 7_260_000].map(duration);
         assert_eq!(spelled, ["0.0s", "10s", "10s", "1m 59s", "2h 1m"]);
     }

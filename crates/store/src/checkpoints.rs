@@ -143,7 +143,7 @@ impl CheckpointOptions {
 /// What changed a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ChangedBy {
+pub enum ChangeOrigin {
     /// A tool that edits files.
     Edit,
     /// A command.
@@ -172,7 +172,7 @@ pub struct FileChange {
     pub kind: ChangeKind,
     /// What changed the path last.
     #[serde(rename = "by")]
-    pub changed_by: ChangedBy,
+    pub changed_by: ChangeOrigin,
     /// Why the change cannot be undone, if it cannot.
     pub not_undoable: Option<String>,
 }

@@ -192,14 +192,14 @@ fn read_items(items: &[Box<RawValue>]) -> Vec<ImportedMessage> {
 
 fn read_content(text: &str) -> Option<ImportedMessage> {
     #[derive(Deserialize)]
-    struct Wire {
+    struct WireRecord {
         role: String,
         #[serde(default)]
         parts: Option<Box<RawValue>>,
         #[serde(default)]
         content: Option<Box<RawValue>>,
     }
-    let wire: Wire = serde_json::from_str(text).ok()?;
+    let wire: WireRecord = serde_json::from_str(text).ok()?;
     let is_model = match wire.role.as_str() {
         "model" | "assistant" => true,
         "user" | "function" | "tool" => false,

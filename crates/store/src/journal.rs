@@ -294,7 +294,7 @@ impl Drop for Journal {
     fn drop(&mut self) {
         let inner = self.inner.get_mut().unwrap_or_else(PoisonError::into_inner);
         if let Some(file) = inner.file.take().filter(|_| inner.reserved.is_none()) {
-            lock_handover::give(file.into_locked_file());
+            lock_handover::hand_over_lock(file.into_locked_file());
         }
     }
 }

@@ -35,7 +35,7 @@ mod title;
 
 pub use chats::{ChatError, SavedChat, delete_chat, find_chat, save_chat, saved_chats};
 pub use checkpoints::{
-    AbandonedChanges, BlobReader, ChangeKind, ChangedBy, Changes, CheckpointError,
+    AbandonedChanges, BlobReader, ChangeKind, ChangeOrigin, Changes, CheckpointError,
     CheckpointOptions, Checkpoints, CleanupResult, CommandSnapshot, Edit, EditSnapshot, FileChange,
     IGNORED_DIRECTORIES, MovedRepository, PendingRestore, RestorePreview, TurnChanges,
     UnfinishedCommandGuard, is_in_lost_repository, latest_session, latest_undo_session,

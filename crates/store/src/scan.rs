@@ -32,12 +32,12 @@ pub fn count_messages(entry: &SessionEntry, keys: &Keys) -> Option<usize> {
 struct ScannedLine {
     content: Option<ScannedContent>,
     round: Option<IgnoredAny>,
-    truncate: Option<Truncate>,
+    truncate: Option<TruncateRecord>,
     escaped: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct Truncate {
+struct TruncateRecord {
     #[serde(rename = "keep")]
     keep_contents: usize,
 }
@@ -70,7 +70,7 @@ fn count_records(path: &Path, keys: &Keys) -> Result<usize, LoadError> {
         if read.round.is_some() {
             contents.push(false);
         }
-        if let Some(Truncate { keep_contents }) = read.truncate {
+        if let Some(TruncateRecord { keep_contents }) = read.truncate {
             contents.truncate(keep_contents);
         }
     }

@@ -337,14 +337,14 @@ fn tables() -> String {
          {texts}
          PRAGMA user_version = {VERSION};
          COMMIT;",
-        texts = table_of_texts()
+        texts = create_text_table()
     )
 }
 
 /// Returns the schema of the text table. Two-letter prefixes have their own index because many
 /// words share them. Indexes of longer prefixes would make building the index four times slower and
 /// queries hardly faster.
-fn table_of_texts() -> String {
+fn create_text_table() -> String {
     format!(
         "CREATE VIRTUAL TABLE texts USING fts5(body, {TOKENS}, prefix = '2');
          INSERT INTO texts(texts, rank) VALUES('hashsize', {GATHERED});"

@@ -54,7 +54,7 @@ enum ExportJob {
 }
 
 /// Where the requests of a signal go.
-struct Signal {
+struct SignalTarget {
     jobs: mpsc::Sender<ExportJob>,
     host: String,
 }
@@ -62,9 +62,9 @@ struct Signal {
 /// The sending side.
 pub(crate) struct Exporter {
     program: Program,
-    traces: Option<Signal>,
-    metrics: Option<Signal>,
-    logs: Option<Signal>,
+    traces: Option<SignalTarget>,
+    metrics: Option<SignalTarget>,
+    logs: Option<SignalTarget>,
     delivery: Arc<DeliveryState>,
 }
 
@@ -95,7 +95,7 @@ impl Exporter {
             url.map(|url| {
                 let host = host(&url);
                 tokio::spawn(Arc::clone(&sender).run(url, receiver));
-                Signal { jobs, host }
+                SignalTarget { jobs, host }
             })
         };
         let (traces, metrics) = (signal(options.traces), signal(options.metrics));
@@ -116,7 +116,7 @@ impl Exporter {
         self.send(self.metrics.as_ref(), 1, || self.program.metrics(metrics));
     }
 
-    fn send(&self, signal: Option<&Signal>, records: usize, body: impl FnOnce() -> Vec<u8>) {
+    fn send(&self, signal: Option<&SignalTarget>, records: usize, body: impl FnOnce() -> Vec<u8>) {
         let Some(signal) = signal else { return };
         let records = u64::try_from(records).unwrap_or(u64::MAX);
         self.delivery.add(records);

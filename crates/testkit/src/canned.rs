@@ -61,7 +61,7 @@ pub fn raw(text: &str) -> ResponsePiece {
 
 /// A received request.
 #[derive(Debug, Clone)]
-pub struct Seen {
+pub struct SeenRequest {
     /// The request line and the headers.
     pub head: String,
     /// The body.
@@ -72,7 +72,7 @@ pub struct Seen {
 pub struct Server {
     /// Its base URL.
     pub base: String,
-    requests: Arc<Mutex<Vec<Seen>>>,
+    requests: Arc<Mutex<Vec<SeenRequest>>>,
     /// Receives a message when the client closes a connection that was kept open.
     pub closed_connections: mpsc::UnboundedReceiver<()>,
 }
@@ -116,12 +116,12 @@ impl Server {
     }
 
     /// Returns the requests so far.
-    pub fn requests(&self) -> Vec<Seen> {
+    pub fn requests(&self) -> Vec<SeenRequest> {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-async fn read_request(socket: &mut tokio::net::TcpStream) -> Option<Seen> {
+async fn read_request(socket: &mut tokio::net::TcpStream) -> Option<SeenRequest> {
     let mut bytes = Vec::new();
     let mut buffer = [0; 4096];
     loop {
@@ -132,7 +132,7 @@ async fn read_request(socket: &mut tokio::net::TcpStream) -> Option<Seen> {
                 name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse().ok())?
             });
             if body.len() >= length.unwrap_or(0usize) {
-                return Some(Seen { head: head.to_owned(), body: body.to_owned() });
+                return Some(SeenRequest { head: head.to_owned(), body: body.to_owned() });
             }
         }
         match socket.read(&mut buffer).await {

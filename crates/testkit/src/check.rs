@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use crate::recorded::Recorded;
+use crate::recorded::RecordedRequest;
 use crate::script::Method;
 
 mod parts;
@@ -83,7 +83,7 @@ impl Checker {
     }
 
     /// Validates a request before it is answered.
-    pub(crate) fn check(&mut self, request: &Recorded) -> Vec<String> {
+    pub(crate) fn check(&mut self, request: &RecordedRequest) -> Vec<String> {
         let mut found = Vec::new();
         let Ok(text) = std::str::from_utf8(&request.body) else {
             return vec!["the body is not UTF-8".to_owned()];
@@ -248,7 +248,7 @@ fn check_keys(text: &str, generation: Option<&RawValue>, found: &mut Vec<String>
     }
 }
 
-fn check_secret(request: &Recorded, body: &str, found: &mut Vec<String>) {
+fn check_secret(request: &RecordedRequest, body: &str, found: &mut Vec<String>) {
     let bearer = request.header("authorization").and_then(|value| value.strip_prefix("Bearer "));
     for secret in request.header("x-goog-api-key").into_iter().chain(bearer) {
         if secret.len() < 6 {

@@ -13,7 +13,7 @@ mod turn_scenes;
 use serde_json::Value;
 
 use crate::pty::Key;
-pub use stage::{DARK, LOOKS, Look, SceneRun, StageOptions};
+pub use stage::{DARK, LOOKS, SceneRun, StageOptions, TerminalLook};
 
 /// A situation in the terminal and the steps that lead to it.
 #[derive(Debug, Clone)]

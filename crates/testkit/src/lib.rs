@@ -27,7 +27,7 @@ pub mod server;
 mod wire;
 
 pub use home::{API_KEY, TestHome};
-pub use recorded::Recorded;
+pub use recorded::RecordedRequest;
 pub use script::{Method, Script, ScriptError};
 pub use server::{ModelServer, Options};
 pub use wire::WireFormat;

@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 
 /// A finished child process.
 #[derive(Debug)]
-pub struct Finished {
+pub struct FinishedProcess {
     /// Its exit status.
     pub status: ExitStatus,
     /// Its stdout.
@@ -32,7 +32,7 @@ pub struct Finished {
     pub peak_tree_rss: u64,
 }
 
-impl Finished {
+impl FinishedProcess {
     /// Returns the exit code as a shell reports it: 128 + n for signal n.
     pub fn code(&self) -> i32 {
         self.status.code().or(self.status.signal().map(|signal| 128 + signal)).unwrap_or(-1)
@@ -49,7 +49,7 @@ impl Finished {
 
 /// A running child process in its own process group.
 #[derive(Debug)]
-pub struct Running {
+pub struct MeasuredProcess {
     child: Child,
     pid: Pid,
     start: Instant,
@@ -97,11 +97,11 @@ impl PipeReader {
 ///
 /// # Errors
 /// Returns an error if it cannot be started.
-pub fn run(command: Command, stdin: Option<&[u8]>, limit: Duration) -> io::Result<Finished> {
-    Running::start(command, stdin)?.finish(limit)
+pub fn run(command: Command, stdin: Option<&[u8]>, limit: Duration) -> io::Result<FinishedProcess> {
+    MeasuredProcess::start(command, stdin)?.finish(limit)
 }
 
-impl Running {
+impl MeasuredProcess {
     /// Starts a command.
     ///
     /// # Errors
@@ -137,7 +137,7 @@ impl Running {
     ///
     /// # Errors
     /// Returns an error if the kernel does not report its end.
-    pub fn finish(mut self, limit: Duration) -> io::Result<Finished> {
+    pub fn finish(mut self, limit: Duration) -> io::Result<FinishedProcess> {
         let (sender, ended) = mpsc::channel();
         let pid = self.pid;
         thread::spawn(move || {
@@ -172,7 +172,7 @@ impl Running {
             self.stdout.wait_for_end(Duration::from_secs(1));
             self.stderr.wait_for_end(Duration::from_secs(1));
         }
-        Ok(Finished {
+        Ok(FinishedProcess {
             status,
             stdout: self.stdout.take(),
             stderr: self.stderr.take(),

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// How the collector responds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Conduct {
+pub enum CollectorBehavior {
     /// Accepts them.
     Accept,
     /// Accepts all but two records of each request, because they are `bad`.
@@ -27,7 +27,7 @@ const PARTIAL_SUCCESS: &[u8] = b"\x0a\x07\x08\x02\x12\x03bad";
 
 /// A received request.
 #[derive(Debug, Clone)]
-pub struct Received {
+pub struct ReceivedExport {
     /// The path, such as `/v1/traces`.
     pub path: String,
     /// The headers, as lowercase lines.
@@ -39,7 +39,7 @@ pub struct Received {
 /// A collector that runs until the end of the test.
 pub struct Collector {
     address: SocketAddr,
-    received: Arc<Mutex<Vec<Received>>>,
+    received: Arc<Mutex<Vec<ReceivedExport>>>,
 }
 
 impl Collector {
@@ -47,10 +47,10 @@ impl Collector {
     ///
     /// # Errors
     /// Returns an error if there is no free port.
-    pub fn start(conduct: Conduct) -> std::io::Result<Self> {
+    pub fn start(conduct: CollectorBehavior) -> std::io::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let address = listener.local_addr()?;
-        let received: Arc<Mutex<Vec<Received>>> = Arc::default();
+        let received: Arc<Mutex<Vec<ReceivedExport>>> = Arc::default();
         let requests = Arc::clone(&received);
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
@@ -67,7 +67,7 @@ impl Collector {
     }
 
     /// Returns the requests so far.
-    pub fn requests(&self) -> Vec<Received> {
+    pub fn requests(&self) -> Vec<ReceivedExport> {
         self.received.lock().map(|received| received.clone()).unwrap_or_default()
     }
 
@@ -92,7 +92,11 @@ impl Collector {
     }
 }
 
-fn serve(stream: TcpStream, conduct: Conduct, requests: &Mutex<Vec<Received>>) -> Option<()> {
+fn serve(
+    stream: TcpStream,
+    conduct: CollectorBehavior,
+    requests: &Mutex<Vec<ReceivedExport>>,
+) -> Option<()> {
     let mut stream = BufReader::new(stream);
     loop {
         let mut head = String::new();
@@ -106,21 +110,21 @@ fn serve(stream: TcpStream, conduct: Conduct, requests: &Mutex<Vec<Received>>) -
         let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
         let mut body = vec![0; length?.trim().parse().ok()?];
         stream.read_exact(&mut body).ok()?;
-        requests.lock().ok()?.push(Received { path, head, body });
+        requests.lock().ok()?.push(ReceivedExport { path, head, body });
         let status = match conduct {
-            Conduct::Mute => {
+            CollectorBehavior::Mute => {
                 std::thread::sleep(Duration::from_secs(60));
                 return None;
             }
-            Conduct::Slow(delay) => {
+            CollectorBehavior::Slow(delay) => {
                 std::thread::sleep(delay);
                 200
             }
-            Conduct::Accept | Conduct::AcceptPartly => 200,
-            Conduct::Status(status) => status,
+            CollectorBehavior::Accept | CollectorBehavior::AcceptPartly => 200,
+            CollectorBehavior::Status(status) => status,
         };
         let body = match conduct {
-            Conduct::AcceptPartly => PARTIAL_SUCCESS,
+            CollectorBehavior::AcceptPartly => PARTIAL_SUCCESS,
             _ => b"",
         };
         let answer = format!("HTTP/1.1 {status} X\r\ncontent-length: {}\r\n\r\n", body.len());

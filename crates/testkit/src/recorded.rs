@@ -9,7 +9,7 @@ use crate::script::Method;
 
 /// A request received by the server.
 #[derive(Debug, Clone)]
-pub struct Recorded {
+pub struct RecordedRequest {
     /// Its number, from 0.
     pub index: usize,
     /// The HTTP method.
@@ -32,7 +32,7 @@ pub struct Recorded {
     pub aborted: bool,
 }
 
-impl Recorded {
+impl RecordedRequest {
     /// Returns the first header with this (lowercase) name.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())

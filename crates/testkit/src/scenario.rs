@@ -33,7 +33,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::home::TestHome;
-use crate::measure::{Finished, Running};
+use crate::measure::{FinishedProcess, MeasuredProcess};
 use crate::{Method, ModelServer, Script};
 
 /// The program under test.
@@ -59,7 +59,7 @@ struct Config {
     #[serde(default)]
     exit: i32,
     #[serde(default)]
-    signal: Option<SignalAt>,
+    signal: Option<GateSignal>,
     #[serde(default = "thirty_seconds")]
     limit_ms: u64,
     #[serde(default)]
@@ -91,13 +91,13 @@ struct ScenarioRun {
     #[serde(default)]
     exit: i32,
     #[serde(default)]
-    signal: Option<SignalAt>,
+    signal: Option<GateSignal>,
 }
 
 /// A signal sent to the program when the model's stream reaches a gate.
 #[derive(Deserialize, Clone)]
 #[serde(deny_unknown_fields)]
-struct SignalAt {
+struct GateSignal {
     #[serde(rename = "gate")]
     gate_name: String,
     name: String,
@@ -251,7 +251,7 @@ impl Scenario {
         if problems.is_empty() { Ok(()) } else { Err(problems.join("\n")) }
     }
 
-    fn run_once(&self, program: &Program, run: &ScenarioRun) -> Result<Finished, String> {
+    fn run_once(&self, program: &Program, run: &ScenarioRun) -> Result<FinishedProcess, String> {
         let url = self.server.url();
         let stand = |text: &str| substitute(text, &self.home, &url);
         let mut command = self.home.command(&program.path, &url);
@@ -263,7 +263,7 @@ impl Scenario {
             };
         }
         let stdin = run.stdin.as_deref().map(stand);
-        let running = Running::start(command, stdin.as_deref().map(str::as_bytes))
+        let running = MeasuredProcess::start(command, stdin.as_deref().map(str::as_bytes))
             .map_err(|error| format!("cannot start `{}`: {error}", program.path.display()))?;
         let limit = Duration::from_millis(self.config.limit_ms);
         let pid = running.pid();
@@ -341,7 +341,7 @@ impl Scenario {
     }
 
     /// Returns the requests that ask the model for a response.
-    fn model_requests(&self) -> impl Iterator<Item = crate::Recorded> {
+    fn model_requests(&self) -> impl Iterator<Item = crate::RecordedRequest> {
         self.server.requests().into_iter().filter(|request| {
             matches!(request.kind, Some(Method::StreamGenerateContent | Method::GenerateContent))
         })

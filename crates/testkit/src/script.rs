@@ -124,14 +124,14 @@ pub(crate) enum StreamElement {
     /// Waits until the test opens the gate.
     Gate(String),
     /// Ends the connection.
-    Cut(Cut),
+    Cut(ConnectionCut),
     /// Sends nothing more until the client disconnects.
     Hang,
 }
 
 /// How a connection ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cut {
+pub(crate) enum ConnectionCut {
     /// By a reset.
     Reset,
     /// Closed without the end of the body.
@@ -348,9 +348,9 @@ fn read_piece(text: &str) -> Result<StreamElement, String> {
         "gate" => StreamElement::Gate(string()?),
         "hang" => StreamElement::Hang,
         "cut" => StreamElement::Cut(match value.as_str() {
-            None | Some("reset") => Cut::Reset,
-            Some("close") => Cut::Close,
-            Some("mid_chunk") => Cut::MidChunk,
+            None | Some("reset") => ConnectionCut::Reset,
+            Some("close") => ConnectionCut::Close,
+            Some("mid_chunk") => ConnectionCut::MidChunk,
             Some(other) => return Err(format!("unknown cut `{other}`")),
         }),
         "text" => StreamElement::Response(text_response(&string()?, false)),

@@ -13,7 +13,7 @@ use tokio::sync::{Notify, Semaphore};
 
 use crate::check::Checker;
 use crate::http::{Connection, HttpRequest};
-use crate::recorded::Recorded;
+use crate::recorded::RecordedRequest;
 use crate::script::{Method, Script};
 use crate::wire::{Rules, WireFormat};
 
@@ -60,7 +60,7 @@ pub(crate) struct Shared {
 
 #[derive(Default)]
 struct State {
-    requests: Vec<Recorded>,
+    requests: Vec<RecordedRequest>,
     used_replies: Vec<u64>,
     checker: Checker,
     rules: Rules,
@@ -135,7 +135,7 @@ impl ModelServer {
     }
 
     /// Returns all requests so far.
-    pub fn requests(&self) -> Vec<Recorded> {
+    pub fn requests(&self) -> Vec<RecordedRequest> {
         lock(&self.shared.state).requests.clone()
     }
 
@@ -271,7 +271,7 @@ fn record(shared: &Shared, request: HttpRequest) -> usize {
         Some(_) => Some(Method::StreamGenerateContent),
         None => parse_path(&request.path).map(|(kind, _)| kind),
     };
-    let mut recorded = Recorded {
+    let mut recorded = RecordedRequest {
         index: 0,
         method: request.method,
         path: request.path,

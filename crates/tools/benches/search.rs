@@ -7,7 +7,7 @@ use std::time::Duration;
 use parallax_files::{Workspace, WorkspaceOptions};
 use parallax_protocol::CancellationToken;
 use parallax_protocol::policy::ApprovalMode;
-use parallax_protocol::tool::{NoProgress, Run, Scope, Tool};
+use parallax_protocol::tool::{NoProgress, PrepareContext, RunContext, Tool};
 use parallax_tools::glob::Glob;
 use parallax_tools::grep_search::GrepSearch;
 use serde_json::{Value, json};
@@ -41,7 +41,7 @@ fn workspace() -> Arc<Workspace> {
 
 fn bench(bencher: divan::Bencher<'_, '_>, tool: &dyn Tool, args: &Value) {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    let scope = Scope {
+    let scope = PrepareContext {
         call: "call".into(),
         name: String::new(),
         mode: ApprovalMode::Default,
@@ -50,7 +50,7 @@ fn bench(bencher: divan::Bencher<'_, '_>, tool: &dyn Tool, args: &Value) {
     bencher.bench_local(|| {
         let Value::Object(args) = args.clone() else { unreachable!("an object") };
         let call = tool.prepare(args, &scope).expect("a call");
-        let run = Run::new(CancellationToken::new(), Arc::new(NoProgress));
+        let run = RunContext::new(CancellationToken::new(), Arc::new(NoProgress));
         runtime.block_on(call.run(run))
     });
 }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use parallax_files::Workspace;
 use parallax_protocol::tool::{
-    Concurrency, Display, Effects, Invocation, Preview, Run, Scope, Tool, ToolError, ToolErrorKind,
-    ToolKind, ToolResult, ToolSpec,
+    Concurrency, Display, Effects, Invocation, PrepareContext, Preview, RunContext, Tool,
+    ToolError, ToolErrorKind, ToolKind, ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
 use serde_json::json;
@@ -100,7 +100,11 @@ impl Tool for ActivateSkill {
         &self.spec
     }
 
-    fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
+    fn prepare(
+        &self,
+        args: Object,
+        _scope: &PrepareContext,
+    ) -> Result<Box<dyn Invocation>, ToolError> {
         let args = Arguments::check(args, &self.spec)?;
         let name = args.text("name");
         let skill = self.skills.iter().find(|skill| skill.name == name);
@@ -143,7 +147,7 @@ impl Invocation for Call {
         &self.effects
     }
 
-    fn run(self: Box<Self>, _run: Run) -> BoxFuture<'static, ToolResult> {
+    fn run(self: Box<Self>, _run: RunContext) -> BoxFuture<'static, ToolResult> {
         Box::pin(async move {
             let Self { skill, tree, workspace, .. } = *self;
             let reading = tokio::task::spawn_blocking(move || {

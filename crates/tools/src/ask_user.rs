@@ -2,8 +2,8 @@
 
 use parallax_protocol::question::{QuestionKind, UserQuestion};
 use parallax_protocol::tool::{
-    Concurrency, Display, Effects, Invocation, Preview, Run, Scope, Tool, ToolError, ToolKind,
-    ToolResult, ToolSpec,
+    Concurrency, Display, Effects, Invocation, PrepareContext, Preview, RunContext, Tool,
+    ToolError, ToolKind, ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
 use serde_json::{Value, json};
@@ -91,7 +91,11 @@ impl Tool for AskUser {
         &self.spec
     }
 
-    fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
+    fn prepare(
+        &self,
+        args: Object,
+        _scope: &PrepareContext,
+    ) -> Result<Box<dyn Invocation>, ToolError> {
         let args = Arguments::check(args, &self.spec)?;
         let items = args.value("questions").and_then(Value::as_array);
         let items = items.map(Vec::as_slice).unwrap_or_default();
@@ -161,7 +165,7 @@ impl Invocation for Call {
         Some(Preview::Questions { questions: self.questions.clone() })
     }
 
-    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, ToolResult> {
+    fn run(self: Box<Self>, run: RunContext) -> BoxFuture<'static, ToolResult> {
         Box::pin(std::future::ready(build_result(&self.questions, run.answers)))
     }
 }

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use parallax_files::FileError;
 use parallax_files::{
-    AllowedPath, Decoded, ExpectedState, Freshness, SeenFiles, Snapshot, WriteResult, atomic_write,
-    decode, hash, looks_binary, read_capped,
+    AllowedPath, DecodedFile, ExpectedState, Freshness, SeenFiles, Snapshot, WriteResult,
+    atomic_write, decode, hash, looks_binary, read_capped,
 };
 use parallax_protocol::tool::{Effects, FileDiff, FileTexts, ToolError, ToolErrorKind};
 use similar::{Algorithm, ChangeTag, DiffOp, TextDiff};
@@ -33,7 +33,7 @@ const DIFF_TIME: Duration = Duration::from_millis(400);
 #[derive(Debug, Clone)]
 pub(crate) struct OriginalFile {
     pub(crate) bytes: Vec<u8>,
-    pub(crate) decoded: Decoded,
+    pub(crate) decoded: DecodedFile,
     pub(crate) snapshot: Snapshot,
 }
 
@@ -52,11 +52,11 @@ pub(crate) fn load(target: &AllowedPath) -> Result<Option<OriginalFile>, FileErr
 }
 
 /// Decodes binary data as UTF-8, without guessing an encoding.
-fn as_utf8(bytes: &[u8]) -> Decoded {
-    Decoded {
+fn as_utf8(bytes: &[u8]) -> DecodedFile {
+    DecodedFile {
         text: String::from_utf8_lossy(bytes).into_owned(),
         malformed: std::str::from_utf8(bytes).is_err(),
-        ..Decoded::empty()
+        ..DecodedFile::empty()
     }
 }
 
@@ -331,7 +331,7 @@ pub(crate) fn short_diff(old: &str, new: &str, max_lines: usize) -> Option<Strin
 /// `\n`, whatever the file uses.
 pub(crate) fn snippet(old: &str, new: &str) -> String {
     let window = DiffWindow::new(old, new, 5);
-    let (old, new) = (plain_line_ends(window.old), plain_line_ends(window.new));
+    let (old, new) = (normalize_line_endings(window.old), normalize_line_endings(window.new));
     if !comparable(&old, &new) || (old == new && window.old != window.new) {
         return truncate(&new);
     }
@@ -349,7 +349,7 @@ pub(crate) fn snippet(old: &str, new: &str) -> String {
     truncate(&regions.join("\n...\n"))
 }
 
-fn plain_line_ends(text: &str) -> Cow<'_, str> {
+fn normalize_line_endings(text: &str) -> Cow<'_, str> {
     match text.contains('\r') {
         true => Cow::Owned(text.replace("\r\n", "\n").replace('\r', "\n")),
         false => Cow::Borrowed(text),

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn citation_offsets_are_bytes_after_an_emoji() {
+    fn citation_offsets_count_bytes() {
         let text = "Sonne ☀️ über Köln. Regen 🌧.";
         let first = "Sonne ☀️ über Köln.".len();
         let cited = CitedText::read(&answer(

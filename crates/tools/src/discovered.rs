@@ -7,13 +7,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parallax_exec::{Ending, MAX_PIPED_OUTPUT, PipedCommand, PipedOutput, Processes};
+use parallax_exec::{MAX_PIPED_OUTPUT, PipedCommand, PipedOutput, ProcessExit, Processes};
 use parallax_protocol::checkpoint::WriteScope;
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::{
-    Concurrency, Display, Effects, Invocation, Run, Scope, Tool, ToolError, ToolErrorKind,
-    ToolKind, ToolResult, ToolSpec,
+    Concurrency, Display, Effects, Invocation, PrepareContext, RunContext, Tool, ToolError,
+    ToolErrorKind, ToolKind, ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, CancellationToken, Object};
 use parallax_sandbox::{Support, Tier};
@@ -69,7 +69,7 @@ impl Discovery {
             .await
             .map_err(to_error)?;
         match &end.ending {
-            Some(Ending::Exited { code: 0 }) => {}
+            Some(ProcessExit::Exited { code: 0 }) => {}
             _ => {
                 return Err(to_error(format!(
                     "it failed ({})",
@@ -186,7 +186,11 @@ impl Tool for DiscoveredTool {
         &self.spec
     }
 
-    fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
+    fn prepare(
+        &self,
+        args: Object,
+        _scope: &PrepareContext,
+    ) -> Result<Box<dyn Invocation>, ToolError> {
         // The schema may be arbitrary: the program checks what is not understood here.
         validate_unchanged(&args, &self.spec)?;
         Ok(Box::new(Call {
@@ -220,7 +224,7 @@ impl Invocation for Call {
         &self.effects
     }
 
-    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, ToolResult> {
+    fn run(self: Box<Self>, run: RunContext) -> BoxFuture<'static, ToolResult> {
         let Self { args, command, discovery, .. } = *self;
         Box::pin(async move {
             let input = serde_json::to_vec(&args).unwrap_or_default();
@@ -248,14 +252,16 @@ fn outcome(end: &PipedOutput, strict: bool, limit: usize) -> ToolResult {
     let (stdout, stderr) = (text(&end.stdout), text(&end.stderr));
     let complains = strict && !stderr.trim().is_empty();
     let exit = match &end.ending {
-        Some(Ending::Exited { code: 0 }) if !complains => {
+        Some(ProcessExit::Exited { code: 0 }) if !complains => {
             return ToolResult {
                 data: Some(json!({"exitCode": 0})),
                 ..ToolResult::text(stdout.clone()).with_display(Display::text(stdout))
             };
         }
-        Some(Ending::Exited { code }) => (code.to_string(), "(none)".to_owned(), "(none)"),
-        Some(Ending::Signalled { signal }) => ("(none)".to_owned(), signal.to_string(), "(none)"),
+        Some(ProcessExit::Exited { code }) => (code.to_string(), "(none)".to_owned(), "(none)"),
+        Some(ProcessExit::Signalled { signal }) => {
+            ("(none)".to_owned(), signal.to_string(), "(none)")
+        }
         None if end.timed_out => ("(none)".to_owned(), "(none)".to_owned(), "it timed out"),
         None => ("(none)".to_owned(), "(none)".to_owned(), "it was interrupted"),
     };
@@ -280,8 +286,8 @@ fn describe_end(end: &PipedOutput, limit: Duration) -> String {
     let complaint = String::from_utf8_lossy(&end.stderr);
     let complaint: String = complaint.trim().chars().take(300).collect();
     let how = match &end.ending {
-        Some(Ending::Exited { code }) => format!("exit code {code}"),
-        Some(Ending::Signalled { signal }) => format!("signal {signal}"),
+        Some(ProcessExit::Exited { code }) => format!("exit code {code}"),
+        Some(ProcessExit::Signalled { signal }) => format!("signal {signal}"),
         None if end.timed_out => format!("it timed out after {} s", limit.as_secs()),
         None => "it was interrupted".to_owned(),
     };
@@ -312,7 +318,7 @@ mod tests {
     async fn run(tool: &dyn Tool, cancel: CancellationToken) -> ToolResult {
         let args = object(json!({"text": "it's $HOME"}));
         let call = tool.prepare(args, &scope("x")).expect("a call");
-        call.run(Run::new(cancel, Arc::new(parallax_protocol::tool::NoProgress))).await
+        call.run(RunContext::new(cancel, Arc::new(parallax_protocol::tool::NoProgress))).await
     }
 
     #[tokio::test]
@@ -345,7 +351,7 @@ mod tests {
     #[tokio::test]
     async fn stderr_output_fails_the_call_only_if_configured() {
         let end = PipedOutput {
-            ending: Some(Ending::Exited { code: 0 }),
+            ending: Some(ProcessExit::Exited { code: 0 }),
             timed_out: false,
             stdout: b"x".to_vec(),
             stderr: b"hm".to_vec(),

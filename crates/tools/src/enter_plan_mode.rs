@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::{
-    Concurrency, Display, Effects, Invocation, Run, Scope, SessionChange, Tool, ToolError,
-    ToolErrorKind, ToolKind, ToolResult, ToolSpec,
+    Concurrency, Display, Effects, Invocation, PrepareContext, RunContext, SessionChange, Tool,
+    ToolError, ToolErrorKind, ToolKind, ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
 use serde_json::json;
@@ -53,7 +53,11 @@ impl Tool for EnterPlanMode {
         !matches!(mode, ApprovalMode::Plan | ApprovalMode::Yolo)
     }
 
-    fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
+    fn prepare(
+        &self,
+        args: Object,
+        _scope: &PrepareContext,
+    ) -> Result<Box<dyn Invocation>, ToolError> {
         let args = Arguments::check(args, &self.spec)?;
         let reason = args.text("reason").split_whitespace().collect::<Vec<_>>().join(" ");
         let reason = reason.chars().take(MAX_SHOWN).collect();
@@ -79,7 +83,7 @@ impl Invocation for Call {
         &self.effects
     }
 
-    fn run(self: Box<Self>, _run: Run) -> BoxFuture<'static, ToolResult> {
+    fn run(self: Box<Self>, _run: RunContext) -> BoxFuture<'static, ToolResult> {
         Box::pin(async move {
             let plans = self.plans;
             let created = tokio::task::spawn_blocking(move || make_private(&plans)).await;

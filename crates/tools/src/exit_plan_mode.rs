@@ -8,8 +8,8 @@ use parallax_files::{Access, AllowedPath, Workspace, read_capped};
 use parallax_protocol::op::ApprovalResponse;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::{
-    Concurrency, Display, Effects, Invocation, Preview, Run, Scope, SessionChange, Tool, ToolError,
-    ToolErrorKind, ToolKind, ToolResult, ToolSpec,
+    Concurrency, Display, Effects, Invocation, PrepareContext, Preview, RunContext, SessionChange,
+    Tool, ToolError, ToolErrorKind, ToolKind, ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
 use serde_json::json;
@@ -96,7 +96,11 @@ impl Tool for ExitPlanMode {
         mode == ApprovalMode::Plan
     }
 
-    fn prepare(&self, args: Object, scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
+    fn prepare(
+        &self,
+        args: Object,
+        scope: &PrepareContext,
+    ) -> Result<Box<dyn Invocation>, ToolError> {
         let args = Arguments::check(args, &self.spec)?;
         let plan = self.find(args.text("plan_filename"))?;
         let (bytes, _) = read_capped(&plan, MAX_BYTES).map_err(|error| read_failure(&error))?;
@@ -162,7 +166,7 @@ impl Invocation for Call {
         Some(outcome)
     }
 
-    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, ToolResult> {
+    fn run(self: Box<Self>, run: RunContext) -> BoxFuture<'static, ToolResult> {
         let mode = match run.response {
             Some(ApprovalResponse::ProceedAlways) => ApprovalMode::AutoEdit,
             Some(_) => ApprovalMode::Default,
@@ -234,7 +238,7 @@ mod tests {
     fn run(call: Box<dyn Invocation>, answer: Option<ApprovalResponse>) -> ToolResult {
         use parallax_protocol::tool::NoProgress;
         let cancel = parallax_protocol::CancellationToken::new();
-        let run = Run { response: answer, ..Run::new(cancel, Arc::new(NoProgress)) };
+        let run = RunContext { response: answer, ..RunContext::new(cancel, Arc::new(NoProgress)) };
         futures_util::FutureExt::now_or_never(call.run(run)).expect("at once")
     }
 

@@ -1,8 +1,8 @@
 //! `get_internal_docs`: returns Parallax's own documentation, which is embedded in the binary.
 
 use parallax_protocol::tool::{
-    Concurrency, Display, Effects, Invocation, Run, Scope, Tool, ToolError, ToolKind, ToolResult,
-    ToolSpec,
+    Concurrency, Display, Effects, Invocation, PrepareContext, RunContext, Tool, ToolError,
+    ToolKind, ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
 use serde_json::json;
@@ -46,7 +46,11 @@ impl Tool for GetInternalDocs {
         &self.spec
     }
 
-    fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
+    fn prepare(
+        &self,
+        args: Object,
+        _scope: &PrepareContext,
+    ) -> Result<Box<dyn Invocation>, ToolError> {
         let args = Arguments::check(args, &self.spec)?;
         let (title, text) = match args.optional_text("path").map(str::trim) {
             None | Some("") => {
@@ -84,7 +88,7 @@ impl Invocation for Call {
         &self.effects
     }
 
-    fn run(self: Box<Self>, _run: Run) -> BoxFuture<'static, ToolResult> {
+    fn run(self: Box<Self>, _run: RunContext) -> BoxFuture<'static, ToolResult> {
         let lines = self.text.lines().count();
         let outcome =
             ToolResult::text(self.text).with_display(Display::text(format!("{lines} lines")));

@@ -366,12 +366,12 @@ mod tests {
         assert!(done.is_some(), "{directory:?}");
     }
 
-    struct Scratch {
+    struct ScratchRepository {
         _folder: tempfile::TempDir,
         top: PathBuf,
     }
 
-    impl Scratch {
+    impl ScratchRepository {
         /// Creates a repository `main` with a commit.
         fn new() -> Self {
             let folder = tempfile::tempdir().expect("a folder");
@@ -393,7 +393,7 @@ mod tests {
 
     #[test]
     fn client_of_the_repo_tool_includes_its_project_objects() {
-        let scratch = Scratch::new();
+        let scratch = ScratchRepository::new();
         let client = scratch.top.join("client");
         fs::create_dir_all(client.join(".repo/projects")).expect("a folder");
         fs::create_dir_all(client.join(".repo/project-objects")).expect("a folder");
@@ -416,7 +416,7 @@ mod tests {
 
     #[test]
     fn objects_borrowed_through_other_clones_are_found() {
-        let scratch = Scratch::new();
+        let scratch = ScratchRepository::new();
         let top = &scratch.top;
         git(top, &["clone", "-q", "--shared", "main", "one"]);
         git(top, &["clone", "-q", "--shared", "one", "two"]);
@@ -433,7 +433,7 @@ mod tests {
 
     #[test]
     fn borrowed_objects_are_found_through_links_and_quoted_lines() {
-        let scratch = Scratch::new();
+        let scratch = ScratchRepository::new();
         let top = &scratch.top;
         fs::create_dir(top.join("s 1")).expect("a folder");
         fs::rename(top.join("main"), top.join("s 1/main")).expect("moved");
@@ -463,7 +463,7 @@ mod tests {
 
     #[test]
     fn git_directories_outside_the_workspace_are_found() {
-        let scratch = Scratch::new();
+        let scratch = ScratchRepository::new();
         let (top, known) = (&scratch.top, GitDirectories::default());
         git(&top.join("main"), &["worktree", "add", "-q", "../tree"]);
         git(top, &["clone", "-q", "main", "super"]);
@@ -487,7 +487,7 @@ mod tests {
 
     #[test]
     fn planted_git_file_does_not_open_an_outside_directory() {
-        let scratch = Scratch::new();
+        let scratch = ScratchRepository::new();
         let (top, known) = (&scratch.top, GitDirectories::default());
         git(top, &["init", "-q", "--bare", "bare"]);
         git(top, &["init", "-q", "--separate-git-dir", "away", "apart"]);
@@ -523,7 +523,7 @@ mod tests {
 
     #[test]
     fn pointer_written_in_the_session_does_not_open_an_outside_directory() {
-        let scratch = Scratch::new();
+        let scratch = ScratchRepository::new();
         let top = &scratch.top;
         git(&top.join("main"), &["worktree", "add", "-q", "../tree"]);
         git(&top.join("main"), &["init", "-q", "inner"]);
@@ -569,7 +569,7 @@ mod tests {
 
     #[test]
     fn common_directory_is_found_only_in_the_repository_of_the_worktree() {
-        let scratch = Scratch::new();
+        let scratch = ScratchRepository::new();
         let top = &scratch.top;
         let root = top.join("w");
         for common in ["../..", "/", "..", "../../main/.git", "../../../main", "../../../main/.git"]
@@ -604,7 +604,7 @@ mod tests {
 
     #[test]
     fn empty_repository_belongs_to_the_pointer_that_was_created_with_it() {
-        let scratch = Scratch::new();
+        let scratch = ScratchRepository::new();
         git(&scratch.top, &["init", "-q", "--separate-git-dir", "away", "apart"]);
         let pointer = scratch.top.join("apart/.git");
         assert!(was_created_with(&scratch.top.join("away"), &pointer));
@@ -614,7 +614,7 @@ mod tests {
 
     #[test]
     fn pipe_in_place_of_a_pointer_blocks_nothing() {
-        let scratch = Scratch::new();
+        let scratch = ScratchRepository::new();
         let root = scratch.top.join("w");
         fs::create_dir_all(root.join("gd")).expect("folders");
         fs::write(root.join(".git"), "gitdir: gd\n").expect("a file");

@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime};
 use globset::{GlobBuilder, GlobMatcher};
 use parallax_files::{WalkOptions, WalkState, Workspace, walk};
 use parallax_protocol::tool::{
-    Concurrency, Display, Effects, Invocation, Run, Scope, Tool, ToolError, ToolErrorKind,
-    ToolKind, ToolResult, ToolSpec,
+    Concurrency, Display, Effects, Invocation, PrepareContext, RunContext, Tool, ToolError,
+    ToolErrorKind, ToolKind, ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
 use serde_json::json;
@@ -66,7 +66,11 @@ impl Tool for Glob {
         &self.spec
     }
 
-    fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
+    fn prepare(
+        &self,
+        args: Object,
+        _scope: &PrepareContext,
+    ) -> Result<Box<dyn Invocation>, ToolError> {
         let args = Arguments::check(args, &self.spec)?;
         let pattern = args.text("pattern");
         if pattern.trim().is_empty() {
@@ -123,7 +127,7 @@ impl Invocation for Call {
         &self.effects
     }
 
-    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, ToolResult> {
+    fn run(self: Box<Self>, run: RunContext) -> BoxFuture<'static, ToolResult> {
         Box::pin(async move {
             let call = *self;
             let (pattern, limit) = (call.pattern.clone(), call.limit);
@@ -254,7 +258,7 @@ impl RootSearch {
                     if is_file {
                         let changed =
                             entry.metadata().ok().and_then(|metadata| metadata.modified().ok());
-                        mine.matches.add(Hit::new(entry.into_path(), changed, now));
+                        mine.matches.add(FoundFile::new(entry.into_path(), changed, now));
                     }
                 }
                 WalkState::Continue
@@ -267,13 +271,13 @@ impl RootSearch {
 /// A found file. Files changed in the last day come first, newest first, then all others; ties are
 /// sorted by path.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Hit {
+struct FoundFile {
     is_old: bool,
     age: Duration,
     path: PathBuf,
 }
 
-impl Hit {
+impl FoundFile {
     fn new(path: PathBuf, changed: Option<SystemTime>, now: SystemTime) -> Self {
         // A time in the future counts as now.
         let age = changed.map(|changed| now.duration_since(changed).unwrap_or_default());
@@ -287,7 +291,7 @@ impl Hit {
 /// The first matches in order, and the total count.
 #[derive(Debug, Default)]
 struct GlobMatches {
-    hits: Vec<Hit>,
+    hits: Vec<FoundFile>,
     count: u64,
 }
 
@@ -299,7 +303,7 @@ impl GlobMatches {
         self.count -= (before - self.hits.len()) as u64;
     }
 
-    fn add(&mut self, hit: Hit) {
+    fn add(&mut self, hit: FoundFile) {
         self.hits.push(hit);
         self.count += 1;
         if self.hits.len() >= 4 * MAX_PATHS {

@@ -8,8 +8,8 @@ use parallax_protocol::content::{Content, Part};
 use parallax_protocol::model::{Model, ModelError, Request, ToolSet};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::{
-    Concurrency, Display, Effects, Invocation, Run, Scope, Tool, ToolError, ToolErrorKind,
-    ToolKind, ToolResult, ToolSpec,
+    Concurrency, Display, Effects, Invocation, PrepareContext, RunContext, Tool, ToolError,
+    ToolErrorKind, ToolKind, ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
 use serde_json::json;
@@ -72,7 +72,11 @@ impl Tool for GoogleWebSearch {
             || catalog.hosted_tools(&catalog.utility("web-search", &(self.main)())).search
     }
 
-    fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
+    fn prepare(
+        &self,
+        args: Object,
+        _scope: &PrepareContext,
+    ) -> Result<Box<dyn Invocation>, ToolError> {
         let args = Arguments::check(args, &self.spec)?;
         let query = args.text("query").trim();
         if query.is_empty() {
@@ -108,7 +112,7 @@ impl Invocation for Call {
         &self.effects
     }
 
-    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, ToolResult> {
+    fn run(self: Box<Self>, run: RunContext) -> BoxFuture<'static, ToolResult> {
         Box::pin(async move {
             let model = self.model.catalog().utility("web-search", &(self.main)());
             if !self.model.catalog().hosted_tools(&model).search {
@@ -157,7 +161,7 @@ impl Invocation for Call {
 }
 
 /// Searches with the user's service.
-async fn search_with_service(http: &HttpSearch, query: &str, run: &Run) -> ToolResult {
+async fn search_with_service(http: &HttpSearch, query: &str, run: &RunContext) -> ToolResult {
     tokio::select! {
         biased;
         () = run.cancel.cancelled() => cancelled(),

@@ -3,8 +3,8 @@
 
 use parallax_exec::Processes;
 use parallax_protocol::tool::{
-    Concurrency, Display, Effects, Invocation, Run, Scope, Tool, ToolError, ToolErrorKind,
-    ToolKind, ToolResult, ToolSpec,
+    Concurrency, Display, Effects, Invocation, PrepareContext, RunContext, Tool, ToolError,
+    ToolErrorKind, ToolKind, ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
 use serde_json::json;
@@ -49,7 +49,11 @@ impl Tool for KillBackgroundProcess {
         &self.spec
     }
 
-    fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
+    fn prepare(
+        &self,
+        args: Object,
+        _scope: &PrepareContext,
+    ) -> Result<Box<dyn Invocation>, ToolError> {
         let arguments = Arguments::check(args, &self.spec)?;
         let pid = arguments.integer("pid").and_then(|pid| i32::try_from(pid).ok()).unwrap_or(0);
         Ok(Box::new(Call { effects: Effects::default(), processes: self.processes.clone(), pid }))
@@ -71,7 +75,7 @@ impl Invocation for Call {
         &self.effects
     }
 
-    fn run(self: Box<Self>, _run: Run) -> BoxFuture<'static, ToolResult> {
+    fn run(self: Box<Self>, _run: RunContext) -> BoxFuture<'static, ToolResult> {
         Box::pin(async move {
             let Self { processes, pid, .. } = *self;
             let ended = tokio::task::spawn_blocking(move || processes.end_background(pid)).await;

@@ -1,10 +1,10 @@
 //! `list_background_processes`: lists running and finished background processes.
 
 use parallax_exec::background::{BackgroundProcess, BackgroundState};
-use parallax_exec::{Ending, Processes};
+use parallax_exec::{ProcessExit, Processes};
 use parallax_protocol::tool::{
-    Concurrency, Display, Effects, Invocation, Run, Scope, Tool, ToolError, ToolErrorKind,
-    ToolKind, ToolResult, ToolSpec,
+    Concurrency, Display, Effects, Invocation, PrepareContext, RunContext, Tool, ToolError,
+    ToolErrorKind, ToolKind, ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
 use serde_json::json;
@@ -46,7 +46,11 @@ impl Tool for ListBackgroundProcesses {
         &self.spec
     }
 
-    fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
+    fn prepare(
+        &self,
+        args: Object,
+        _scope: &PrepareContext,
+    ) -> Result<Box<dyn Invocation>, ToolError> {
         Arguments::check(args, &self.spec)?;
         Ok(Box::new(Call { effects: Effects::default(), processes: self.processes.clone() }))
     }
@@ -66,7 +70,7 @@ impl Invocation for Call {
         &self.effects
     }
 
-    fn run(self: Box<Self>, _run: Run) -> BoxFuture<'static, ToolResult> {
+    fn run(self: Box<Self>, _run: RunContext) -> BoxFuture<'static, ToolResult> {
         Box::pin(async move {
             let processes = self.processes;
             match tokio::task::spawn_blocking(move || processes.background()).await {
@@ -94,10 +98,10 @@ fn line(process: &BackgroundProcess) -> String {
     let (state, how) = match process.state {
         BackgroundState::Running => ("RUNNING", String::new()),
         BackgroundState::Exited(None) => ("EXITED", String::new()),
-        BackgroundState::Exited(Some(Ending::Exited { code })) => {
+        BackgroundState::Exited(Some(ProcessExit::Exited { code })) => {
             ("EXITED", format!(" (Exit Code: {code})"))
         }
-        BackgroundState::Exited(Some(Ending::Signalled { signal })) => {
+        BackgroundState::Exited(Some(ProcessExit::Signalled { signal })) => {
             ("EXITED", format!(" (Signal: {signal})"))
         }
     };
@@ -125,11 +129,11 @@ mod tests {
         for (state, expected) in [
             (BackgroundState::Running, "- [PID 7] RUNNING: `npm start`"),
             (
-                BackgroundState::Exited(Some(Ending::Exited { code: 0 })),
+                BackgroundState::Exited(Some(ProcessExit::Exited { code: 0 })),
                 "- [PID 7] EXITED: `npm start` (Exit Code: 0)",
             ),
             (
-                BackgroundState::Exited(Some(Ending::Signalled { signal: 15 })),
+                BackgroundState::Exited(Some(ProcessExit::Signalled { signal: 15 })),
                 "- [PID 7] EXITED: `npm start` (Signal: 15)",
             ),
             (BackgroundState::Exited(None), "- [PID 7] EXITED: `npm start`"),

@@ -4,10 +4,10 @@ use std::io;
 use std::time::Duration;
 
 use parallax_exec::Processes;
-use parallax_exec::background::{LogEnd, read_log};
+use parallax_exec::background::{LogTail, read_log};
 use parallax_protocol::tool::{
-    Concurrency, Display, Effects, Invocation, Run, Scope, Tool, ToolError, ToolErrorKind,
-    ToolKind, ToolResult, ToolSpec,
+    Concurrency, Display, Effects, Invocation, PrepareContext, RunContext, Tool, ToolError,
+    ToolErrorKind, ToolKind, ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
 use serde_json::json;
@@ -66,7 +66,11 @@ impl Tool for ReadBackgroundOutput {
         &self.spec
     }
 
-    fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
+    fn prepare(
+        &self,
+        args: Object,
+        _scope: &PrepareContext,
+    ) -> Result<Box<dyn Invocation>, ToolError> {
         let provided = args.get("pid").map(ToString::to_string).unwrap_or_default();
         let arguments = Arguments::check(args, &self.spec)?;
         let pid = match arguments.integer("pid").map(i32::try_from) {
@@ -103,7 +107,7 @@ impl Invocation for Call {
         &self.effects
     }
 
-    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, ToolResult> {
+    fn run(self: Box<Self>, run: RunContext) -> BoxFuture<'static, ToolResult> {
         Box::pin(async move {
             if !self.delay.is_zero() {
                 tokio::select! {
@@ -149,7 +153,7 @@ fn error_result(message: String) -> ToolResult {
     ToolResult::failure(ToolError::new(ToolErrorKind::ExecutionFailed, message))
 }
 
-fn outcome(end: &LogEnd) -> ToolResult {
+fn outcome(end: &LogTail) -> ToolResult {
     if end.lines.is_empty() {
         let text = "The log is empty.";
         return ToolResult::text(text).with_display(Display::text(text));
@@ -191,9 +195,9 @@ mod tests {
     fn header_states_how_much_is_shown() {
         let lines = |number: usize| (1..=number).map(|line| line.to_string()).collect();
         for (end, expected) in [
-            (LogEnd { lines: lines(2), total: 2, is_truncated: false }, "Full Log Output:\n1\n2"),
+            (LogTail { lines: lines(2), total: 2, is_truncated: false }, "Full Log Output:\n1\n2"),
             (
-                LogEnd { lines: lines(1), total: 9, is_truncated: false },
+                LogTail { lines: lines(1), total: 9, is_truncated: false },
                 "Showing last 1 of 9 lines:\n1",
             ),
         ] {

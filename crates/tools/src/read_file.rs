@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use parallax_files::{Access, AllowedPath, SeenFiles, Workspace};
 use parallax_protocol::tool::{
-    Concurrency, Effects, Invocation, Run, Scope, Tool, ToolError, ToolKind, ToolResult, ToolSpec,
+    Concurrency, Effects, Invocation, PrepareContext, RunContext, Tool, ToolError, ToolKind,
+    ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, CancellationToken, Object};
 use serde_json::json;
@@ -15,7 +16,7 @@ use serde_json::json;
 use crate::arguments::Arguments;
 use crate::blocking::blocking;
 use crate::failure::{invalid_params, path_failure};
-pub(crate) use content::{Range, Read, read};
+pub(crate) use content::{Range, ReadResult, read};
 
 /// The tool.
 pub struct ReadFile {
@@ -53,7 +54,11 @@ impl Tool for ReadFile {
         &self.spec
     }
 
-    fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
+    fn prepare(
+        &self,
+        args: Object,
+        _scope: &PrepareContext,
+    ) -> Result<Box<dyn Invocation>, ToolError> {
         let args = Arguments::check(args, &self.spec)?;
         if args.text("file_path").trim().is_empty() {
             return Err(invalid_params("The `file_path` parameter must not be empty"));
@@ -127,7 +132,7 @@ impl Invocation for Call {
         &self.effects
     }
 
-    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, ToolResult> {
+    fn run(self: Box<Self>, run: RunContext) -> BoxFuture<'static, ToolResult> {
         Box::pin(blocking(run.cancel, move |cancel| self.read(cancel)))
     }
 }

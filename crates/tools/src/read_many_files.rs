@@ -9,8 +9,8 @@ use std::sync::Arc;
 use parallax_files::{SeenFiles, Workspace};
 use parallax_protocol::content::{Part, PartView};
 use parallax_protocol::tool::{
-    Concurrency, Display, Effects, Invocation, Run, Scope, Tool, ToolError, ToolErrorKind,
-    ToolKind, ToolResult, ToolSpec,
+    Concurrency, Display, Effects, Invocation, PrepareContext, RunContext, Tool, ToolError,
+    ToolErrorKind, ToolKind, ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, CancellationToken, Object};
 use serde_json::json;
@@ -19,7 +19,7 @@ use crate::arguments::Arguments;
 use crate::blocking::blocking;
 use crate::failure::invalid_params;
 use crate::kind::FileKind;
-use crate::read_file::{Range, Read, read};
+use crate::read_file::{Range, ReadResult, read};
 use gather::{CollectedFiles, collect_files};
 
 /// Maximum text of all files together in bytes; files beyond it are skipped with a reason.
@@ -29,7 +29,7 @@ const MAX_MEDIA: usize = 24 * 1024 * 1024;
 
 /// The files to read.
 #[derive(Debug, Clone)]
-pub struct ReadMany {
+pub struct ReadRequest {
     /// Paths and globs, relative to a workspace directory or absolute.
     pub include: Vec<String>,
     /// Globs to exclude.
@@ -44,7 +44,7 @@ pub struct ReadMany {
     pub context_names: Vec<String>,
 }
 
-impl ReadMany {
+impl ReadRequest {
     /// Creates a request for the given paths and globs with the default filters.
     pub fn for_paths(include: Vec<String>) -> Self {
         Self {
@@ -60,7 +60,7 @@ impl ReadMany {
 
 /// A file that was read.
 #[derive(Debug, Clone)]
-pub struct ReadOne {
+pub struct IncludedFile {
     /// Its absolute path.
     pub path: PathBuf,
     /// Its content: text or media.
@@ -73,7 +73,7 @@ pub struct ReadOne {
 #[derive(Debug, Clone, Default)]
 pub struct ReadManyResult {
     /// The files read, sorted by path.
-    pub files: Vec<ReadOne>,
+    pub files: Vec<IncludedFile>,
     /// The skipped files, with reasons.
     pub skipped: Vec<(PathBuf, String)>,
     /// The patterns that match no file.
@@ -126,7 +126,7 @@ pub fn is_valid_glob(pattern: &str) -> bool {
 pub fn read_many(
     workspace: &Workspace,
     seen_files: &SeenFiles,
-    selection: &ReadMany,
+    selection: &ReadRequest,
     cancel: &CancellationToken,
 ) -> Result<ReadManyResult, ToolError> {
     let CollectedFiles { files, skipped, unmatched_patterns } =
@@ -146,8 +146,8 @@ pub fn read_many(
         }
         match read(workspace, seen_files, &target, Range::default(), cancel) {
             Err(error) => result.skipped.push((path, error.message)),
-            Ok(Read::Refused(reason)) => result.skipped.push((path, reason)),
-            Ok(Read::Text { header, text, cut: is_truncated, .. }) => {
+            Ok(ReadResult::Refused(reason)) => result.skipped.push((path, reason)),
+            Ok(ReadResult::Text { header, text, cut: is_truncated, .. }) => {
                 if text.len() > text_left {
                     result.skipped.push((path, "the total size limit is reached".to_owned()));
                     continue;
@@ -157,12 +157,12 @@ pub fn read_many(
                     Some(header) => format!("{header}\n---\n{text}"),
                     None => text,
                 };
-                result.files.push(ReadOne { path, part: Part::text(text), is_truncated });
+                result.files.push(IncludedFile { path, part: Part::text(text), is_truncated });
             }
-            Ok(Read::Media(_)) if is_unrequested_media(&path, selection) => {
+            Ok(ReadResult::Media(_)) if is_unrequested_media(&path, selection) => {
                 result.skipped.push((path, UNWANTED_MEDIA.to_owned()));
             }
-            Ok(Read::Media(part)) => {
+            Ok(ReadResult::Media(part)) => {
                 let size = match part.view() {
                     PartView::Inline { data, .. } => data.len(),
                     _ => 0,
@@ -172,7 +172,7 @@ pub fn read_many(
                     continue;
                 }
                 media_left -= size;
-                result.files.push(ReadOne { path, part, is_truncated: false });
+                result.files.push(IncludedFile { path, part, is_truncated: false });
             }
         }
     }
@@ -185,7 +185,7 @@ const UNWANTED_MEDIA: &str =
     "an image, PDF, audio or video file that was not named by name or ending";
 
 /// Whether the file is media that no pattern requests by extension or base name.
-fn is_unrequested_media(path: &Path, selection: &ReadMany) -> bool {
+fn is_unrequested_media(path: &Path, selection: &ReadRequest) -> bool {
     let lower = |text: Option<&std::ffi::OsStr>| {
         text.map(|text| text.to_string_lossy().to_lowercase()).unwrap_or_default()
     };
@@ -277,11 +277,15 @@ impl Tool for ReadManyFiles {
         &self.spec
     }
 
-    fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
+    fn prepare(
+        &self,
+        args: Object,
+        _scope: &PrepareContext,
+    ) -> Result<Box<dyn Invocation>, ToolError> {
         let args = Arguments::check(args, &self.spec)?;
         let owned =
             |name| args.strings(name).into_iter().map(str::to_owned).collect::<Vec<String>>();
-        let mut request = ReadMany::for_paths(owned("include"));
+        let mut request = ReadRequest::for_paths(owned("include"));
         if request.include.iter().any(|pattern| pattern.trim().is_empty()) {
             return Err(invalid_params("`include` must not contain empty patterns"));
         }
@@ -302,7 +306,7 @@ impl Tool for ReadManyFiles {
 }
 
 struct Call {
-    request: ReadMany,
+    request: ReadRequest,
     effects: Effects,
     workspace: Arc<Workspace>,
     seen_files: Arc<SeenFiles>,
@@ -317,7 +321,7 @@ impl Invocation for Call {
         &self.effects
     }
 
-    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, ToolResult> {
+    fn run(self: Box<Self>, run: RunContext) -> BoxFuture<'static, ToolResult> {
         Box::pin(blocking(run.cancel, move |cancel| {
             match read_many(&self.workspace, &self.seen_files, &self.request, cancel) {
                 Ok(result) => outcome(&result),

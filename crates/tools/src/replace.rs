@@ -17,8 +17,8 @@ use std::sync::Arc;
 use parallax_files::{Access, AllowedPath, EntryKind, FileError, SeenFiles, Workspace};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::{
-    Concurrency, Display, Effects, FileDiff, Invocation, Preview, Run, Scope, Tool, ToolError,
-    ToolErrorKind, ToolKind, ToolResult, ToolSpec,
+    Concurrency, Display, Effects, FileDiff, Invocation, PrepareContext, Preview, RunContext, Tool,
+    ToolError, ToolErrorKind, ToolKind, ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
 use serde_json::{Value, json};
@@ -32,7 +32,7 @@ use crate::change::{
 use crate::failure::{invalid_params, path_failure, read_failure, write_failure};
 use crate::plan_files::PlanFiles;
 use crate::suggest::similar_names;
-pub use hit::Hit;
+pub use hit::Replacement;
 pub use matching::{MatchResult, Strategy, find};
 pub use source::SourceText;
 
@@ -148,7 +148,11 @@ impl Tool for Replace {
         self.plans.describe(&self.spec.description, mode)
     }
 
-    fn prepare(&self, mut args: Object, scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
+    fn prepare(
+        &self,
+        mut args: Object,
+        scope: &PrepareContext,
+    ) -> Result<Box<dyn Invocation>, ToolError> {
         // The schema requires it so that the model thinks about the edit; the tool does not need
         // it.
         args.entry("instruction").or_insert_with(|| Value::String(String::new()));
@@ -383,7 +387,7 @@ impl Invocation for Call {
         Some(Preview::Diff(self.diff.clone()))
     }
 
-    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, ToolResult> {
+    fn run(self: Box<Self>, run: RunContext) -> BoxFuture<'static, ToolResult> {
         Box::pin(blocking(run.cancel, move |_| self.write()))
     }
 }

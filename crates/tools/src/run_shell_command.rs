@@ -47,7 +47,8 @@ use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::protected_links::FindLinkTargets as _;
 use parallax_protocol::tool::{
-    Concurrency, Effects, Invocation, Scope, Tool, ToolError, ToolErrorKind, ToolKind, ToolSpec,
+    Concurrency, Effects, Invocation, PrepareContext, Tool, ToolError, ToolErrorKind, ToolKind,
+    ToolSpec,
 };
 use parallax_sandbox::{Plan, Support, Tier};
 use serde_json::{Value, json};
@@ -180,7 +181,11 @@ impl Tool for RunShellCommand {
         &self.spec
     }
 
-    fn prepare(&self, args: Object, scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
+    fn prepare(
+        &self,
+        args: Object,
+        scope: &PrepareContext,
+    ) -> Result<Box<dyn Invocation>, ToolError> {
         let arguments = Arguments::check(args, &self.spec)?;
         let command = strip_wrapper(arguments.text("command")).to_owned();
         if command.is_empty() {
@@ -199,7 +204,7 @@ impl Tool for RunShellCommand {
         let provided = arguments.optional_text("dir_path").filter(|path| !path.is_empty());
         let directory = match provided {
             None => self.workspace.root().to_owned(),
-            Some(path) => self.folder(path)?,
+            Some(path) => self.resolve_run_directory(path)?,
         };
         let background = arguments.flag("is_background").unwrap_or(false);
         let delay = arguments.integer("delay_ms").unwrap_or(DEFAULT_DELAY).min(MAX_DELAY_LENGTH);
@@ -261,7 +266,7 @@ impl RunShellCommand {
         arguments: &Arguments,
         line: &ShellLine,
         directory: &Path,
-        scope: &Scope,
+        scope: &PrepareContext,
     ) -> Result<Permissions, ToolError> {
         let Some(sandbox) = self.options.sandbox.as_ref().filter(|sandbox| sandbox.enabled) else {
             return Ok(Permissions::default());
@@ -334,7 +339,7 @@ impl RunShellCommand {
     }
 
     /// Resolves a directory in which the command may run.
-    fn folder(&self, path: &str) -> Result<PathBuf, ToolError> {
+    fn resolve_run_directory(&self, path: &str) -> Result<PathBuf, ToolError> {
         let target =
             self.workspace.resolve(path, Access::Write).map_err(|error| path_failure(&error))?;
         let display_path = target.display_path().display();

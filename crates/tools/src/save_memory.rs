@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use parallax_files::{Access, AllowedPath, SeenFiles, Workspace};
 use parallax_protocol::tool::{
-    Concurrency, Display, Effects, FileDiff, Invocation, Preview, Run, Scope, Tool, ToolError,
-    ToolKind, ToolResult, ToolSpec,
+    Concurrency, Display, Effects, FileDiff, Invocation, PrepareContext, Preview, RunContext, Tool,
+    ToolError, ToolKind, ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
 use serde_json::json;
@@ -75,7 +75,11 @@ impl Tool for SaveMemory {
         &self.spec
     }
 
-    fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
+    fn prepare(
+        &self,
+        args: Object,
+        _scope: &PrepareContext,
+    ) -> Result<Box<dyn Invocation>, ToolError> {
         let args = Arguments::check(args, &self.spec)?;
         let words: Vec<&str> = args.text("fact").split_whitespace().collect();
         let fact = words.join(" ");
@@ -139,7 +143,7 @@ impl Invocation for Call {
         Some(Preview::Diff(self.diff.clone()))
     }
 
-    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, ToolResult> {
+    fn run(self: Box<Self>, run: RunContext) -> BoxFuture<'static, ToolResult> {
         Box::pin(blocking(run.cancel, move |_| {
             match commit(&self.seen_files, &self.target, self.before.as_ref(), &self.bytes) {
                 Err(error) => ToolResult::failure(error),

@@ -7,7 +7,7 @@ use parallax_protocol::model::{
     Answer, Limits, Model, ModelCatalog, ModelError, Request, StreamEvent,
 };
 use parallax_protocol::policy::ApprovalMode;
-use parallax_protocol::tool::{NoProgress, Run, Scope, Tool, ToolResult};
+use parallax_protocol::tool::{NoProgress, PrepareContext, RunContext, Tool, ToolResult};
 use parallax_protocol::{BoxFuture, BoxStream, CancellationToken, Object};
 use serde_json::Value;
 
@@ -18,8 +18,8 @@ pub(crate) fn object(value: Value) -> Object {
     }
 }
 
-pub(crate) fn scope(name: &str) -> Scope {
-    Scope {
+pub(crate) fn scope(name: &str) -> PrepareContext {
+    PrepareContext {
         call: "call".into(),
         name: name.into(),
         mode: ApprovalMode::Default,
@@ -38,7 +38,7 @@ pub(crate) async fn run_until(
     cancel: CancellationToken,
 ) -> ToolResult {
     let call = tool.prepare(object(args), &scope(&tool.spec().name)).expect("a call");
-    call.run(Run::new(cancel, Arc::new(NoProgress))).await
+    call.run(RunContext::new(cancel, Arc::new(NoProgress))).await
 }
 
 /// A model with scripted utility answers. Without an answer it waits until it is cancelled.

@@ -11,8 +11,8 @@ use parallax_http::url::Url;
 use parallax_http::{ClientOptions, GuardedClient, Redirects, guarded_client};
 use parallax_protocol::model::Model;
 use parallax_protocol::tool::{
-    Concurrency, Display, Effects, Invocation, Preview, Run, Scope, Tool, ToolError, ToolErrorKind,
-    ToolKind, ToolResult, ToolSpec,
+    Concurrency, Display, Effects, Invocation, PrepareContext, Preview, RunContext, Tool,
+    ToolError, ToolErrorKind, ToolKind, ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
 use serde_json::json;
@@ -130,7 +130,11 @@ impl Tool for WebFetch {
         &self.spec
     }
 
-    fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
+    fn prepare(
+        &self,
+        args: Object,
+        _scope: &PrepareContext,
+    ) -> Result<Box<dyn Invocation>, ToolError> {
         let args = Arguments::check(args, &self.spec)?;
         let direct = self.shared.options.direct;
         let name = if direct { "url" } else { "prompt" };
@@ -187,7 +191,7 @@ impl Invocation for Call {
         Some(Preview::Urls { prompt: self.prompt.clone(), urls })
     }
 
-    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, ToolResult> {
+    fn run(self: Box<Self>, run: RunContext) -> BoxFuture<'static, ToolResult> {
         Box::pin(async move {
             let cancel = run.cancel.clone();
             let work = async {

@@ -4,11 +4,11 @@ use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use parallax_files::{Access, AllowedPath, Decoded, FileError, SeenFiles, Workspace};
+use parallax_files::{Access, AllowedPath, DecodedFile, FileError, SeenFiles, Workspace};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::{
-    Concurrency, Display, Effects, FileDiff, Invocation, Preview, Run, Scope, Tool, ToolError,
-    ToolErrorKind, ToolKind, ToolResult, ToolSpec,
+    Concurrency, Display, Effects, FileDiff, Invocation, PrepareContext, Preview, RunContext, Tool,
+    ToolError, ToolErrorKind, ToolKind, ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
 use serde_json::json;
@@ -86,7 +86,11 @@ impl Tool for WriteFile {
         self.plans.describe(&self.spec.description, mode)
     }
 
-    fn prepare(&self, args: Object, scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
+    fn prepare(
+        &self,
+        args: Object,
+        scope: &PrepareContext,
+    ) -> Result<Box<dyn Invocation>, ToolError> {
         let args = Arguments::check(args, &self.spec)?;
         if args.text("file_path").is_empty() {
             return Err(invalid_params("The `file_path` parameter must not be empty"));
@@ -117,7 +121,7 @@ impl Tool for WriteFile {
         }
         let warns_overwrite =
             before.is_some() && !known && self.unseen_overwrite == UnseenOverwrite::Warn;
-        let empty = Decoded::empty();
+        let empty = DecodedFile::empty();
         let decoded = before.as_ref().map_or(&empty, |before| &before.decoded);
         let mark_too = decoded.bom.then(|| content.strip_prefix('\u{feff}')).flatten();
         let text = with_line_endings_of(&decoded.text, mark_too.unwrap_or(content));
@@ -172,7 +176,7 @@ impl Invocation for Call {
         Some(Preview::Diff(self.diff.clone()))
     }
 
-    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, ToolResult> {
+    fn run(self: Box<Self>, run: RunContext) -> BoxFuture<'static, ToolResult> {
         Box::pin(blocking(run.cancel, move |_| self.write()))
     }
 }

@@ -2,8 +2,8 @@
 //! which is stored only in the session's events.
 
 use parallax_protocol::tool::{
-    Concurrency, Display, Effects, Invocation, Run, Scope, Todo, TodoStatus, Tool, ToolError,
-    ToolKind, ToolResult, ToolSpec,
+    Concurrency, Display, Effects, Invocation, PrepareContext, RunContext, Todo, TodoStatus, Tool,
+    ToolError, ToolKind, ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
 use serde_json::{Value, json};
@@ -76,7 +76,11 @@ impl Tool for WriteTodos {
         &self.spec
     }
 
-    fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
+    fn prepare(
+        &self,
+        args: Object,
+        _scope: &PrepareContext,
+    ) -> Result<Box<dyn Invocation>, ToolError> {
         let args = Arguments::check(args, &self.spec)?;
         Ok(Box::new(Call { todos: read(&args)?, effects: Effects::default() }))
     }
@@ -100,7 +104,7 @@ impl Invocation for Call {
         &self.effects
     }
 
-    fn run(self: Box<Self>, _run: Run) -> BoxFuture<'static, ToolResult> {
+    fn run(self: Box<Self>, _run: RunContext) -> BoxFuture<'static, ToolResult> {
         let output = if self.todos.is_empty() {
             "Successfully cleared the todo list.".to_owned()
         } else {

@@ -92,7 +92,7 @@ pub(crate) struct DialogView {
 
 /// The result of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Response {
+pub(crate) enum DialogResponse {
     /// The dialog stays open.
     Stay,
     /// The dialog was closed without a choice.

@@ -41,7 +41,7 @@ impl<'a> DiffOptions<'a> {
 /// Returns the rows of a change. The lines of a new file are highlighted as code.
 pub fn rows(diff: &FileDiff, look: &DiffOptions<'_>) -> Vec<Line> {
     let changes = hunks::parse(&diff.diff);
-    let mut page = Rows::new(&changes, look);
+    let mut page = RowCollector::new(&changes, look);
     let only_added =
         changes.iter().all(|row| matches!(row, DiffRow::Line { change: LineChange::Added, .. }));
     if changes.is_empty() {
@@ -71,19 +71,19 @@ fn highlighter(path: &Path) -> Highlighter {
 
 /// Syntax highlighting for both sides of a change. Only for tinted rows: without a tint, the text
 /// color shows what was added and removed.
-struct Code {
+struct ChangeHighlighting {
     old: Highlighter,
     new: Highlighter,
     path: std::path::PathBuf,
 }
 
-impl Code {
+impl ChangeHighlighting {
     fn new(path: &Path) -> Self {
         Self { old: highlighter(path), new: highlighter(path), path: path.to_owned() }
     }
 
     /// Returns the pieces of the next row.
-    fn pieces(&mut self, row: &DiffRow<'_>) -> Pieces {
+    fn next_row_spans(&mut self, row: &DiffRow<'_>) -> Pieces {
         match row {
             DiffRow::Line { change: LineChange::Added, text, .. } => self.new.line(text),
             DiffRow::Line { change: LineChange::Removed, text, .. } => self.old.line(text),
@@ -100,7 +100,7 @@ impl Code {
     }
 }
 
-fn new_file(changes: &[DiffRow<'_>], path: &Path, page: &mut Rows<'_>) {
+fn new_file(changes: &[DiffRow<'_>], path: &Path, page: &mut RowCollector<'_>) {
     let mut highlighter = highlighter(path);
     let [added, _, added_in_words, _] = SIGNS;
     let sign = if page.options.plain { added_in_words } else { added };
@@ -122,11 +122,11 @@ fn new_file(changes: &[DiffRow<'_>], path: &Path, page: &mut Rows<'_>) {
     }
 }
 
-fn render_changes(changes: &[DiffRow<'_>], path: &Path, page: &mut Rows<'_>) {
+fn render_changes(changes: &[DiffRow<'_>], path: &Path, page: &mut RowCollector<'_>) {
     let theme = page.options.theme;
-    let mut code = theme.added.bg.is_some().then(|| Code::new(path));
+    let mut code = theme.added.bg.is_some().then(|| ChangeHighlighting::new(path));
     let mut pieces = |row: &DiffRow<'_>| match &mut code {
-        Some(code) => code.pieces(row),
+        Some(code) => code.next_row_spans(row),
         None => Pieces::new(),
     };
     let mut at = 0;
@@ -170,7 +170,7 @@ fn render_changes(changes: &[DiffRow<'_>], path: &Path, page: &mut Rows<'_>) {
 
 /// Splits a line into stretches of one style: the end of each, whether it changed, and its role in
 /// code.
-fn stretches(
+fn style_runs(
     length: usize,
     marks: &[(usize, bool)],
     pieces: &[(usize, Role)],
@@ -190,7 +190,7 @@ fn stretches(
 }
 
 /// Collects rows up to the maximum.
-struct Rows<'l> {
+struct RowCollector<'l> {
     options: &'l DiffOptions<'l>,
     digits: usize,
     rows: Vec<Line>,
@@ -198,7 +198,7 @@ struct Rows<'l> {
     hidden: usize,
 }
 
-impl<'l> Rows<'l> {
+impl<'l> RowCollector<'l> {
     fn new(changes: &[DiffRow<'_>], options: &'l DiffOptions<'l>) -> Self {
         let largest = changes.iter().filter_map(|row| match row {
             DiffRow::Line { old, new, .. } => Some((*old).max(*new)),
@@ -251,7 +251,7 @@ impl<'l> Rows<'l> {
         let (mut spans, mut start, mut column) = (Vec::new(), 0, 0);
         // The line ending is not part of the text.
         let text = text.strip_suffix('\r').unwrap_or(text);
-        for (end, marked, role) in stretches(text.len(), marks, pieces) {
+        for (end, marked, role) in style_runs(text.len(), marks, pieces) {
             let piece = sanitize::line_in_full(text.get(start..end).unwrap_or(""));
             let piece = sanitize::expand_tabs(&piece, &mut column).into_owned();
             let code = role.map(|role| Style { bg: None, ..role.style(self.options.theme) });

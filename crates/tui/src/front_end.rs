@@ -138,7 +138,7 @@ impl TerminalFrontEnd {
         signals: &mut crate::signals::Signals,
     ) -> ExitReason {
         loop {
-            self.carry_out().await;
+            self.run_pending_effects().await;
             if let Some(left) = self.exit_reason {
                 return left;
             }

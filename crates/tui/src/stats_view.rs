@@ -22,7 +22,7 @@ pub(crate) const PLOTTED: usize = 12;
 
 /// The part of the statistics to show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum StatsPart {
     Session,
     Models,
     Tools,
@@ -51,13 +51,13 @@ impl StatsOptions<'_> {
 }
 
 /// Returns the rows. Content that does not fit wraps; nothing is truncated.
-pub(crate) fn rows(stats: &SessionStats, part: Part, look: StatsOptions<'_>) -> Vec<Line> {
+pub(crate) fn rows(stats: &SessionStats, part: StatsPart, look: StatsOptions<'_>) -> Vec<Line> {
     let mut rows = match part {
-        Part::Session => wrapped(session(stats, look), look.width),
-        Part::Models => models(stats, look),
-        Part::Tools => tools(stats, look),
+        StatsPart::Session => wrapped(session(stats, look), look.width),
+        StatsPart::Models => models(stats, look),
+        StatsPart::Tools => tools(stats, look),
     };
-    if part == Part::Session && !stats.totals.models.is_empty() {
+    if part == StatsPart::Session && !stats.totals.models.is_empty() {
         rows.push(Line::EMPTY);
         rows.extend(models(stats, look));
     }
@@ -426,7 +426,7 @@ mod tests {
         let theme = Theme::default();
         let (session, auth, plotted) = ("s-1", "a key", PLOTTED);
         let look = StatsOptions { width, theme: &theme, plain, plotted, session, auth };
-        rows(&stats(), Part::Session, look).iter().map(Line::text).collect()
+        rows(&stats(), StatsPart::Session, look).iter().map(Line::text).collect()
     }
 
     #[test]
@@ -439,7 +439,7 @@ mod tests {
             let (session, auth, plotted) = ("", "", 8);
             let look = StatsOptions { width: 79, theme: &theme, plain, plotted, session, auth };
             let rows = |look| -> Vec<String> {
-                rows(&stats, Part::Session, look).iter().map(Line::text).collect()
+                rows(&stats, StatsPart::Session, look).iter().map(Line::text).collect()
             };
             let with = rows(look);
             assert!(with.iter().any(|row| row.contains("(the last 8 of 20)")), "{with:?}");
@@ -494,7 +494,7 @@ mod tests {
                 session: id,
                 auth: "a key",
             };
-            for part in [Part::Session, Part::Models, Part::Tools] {
+            for part in [StatsPart::Session, StatsPart::Models, StatsPart::Tools] {
                 let rows: Vec<String> = rows(&stats, part, look).iter().map(Line::text).collect();
                 let all = rows.join("\n");
                 if width > 49 {
@@ -505,9 +505,9 @@ mod tests {
                     assert!(!all.contains(wrong), "{wrong}: {all}");
                 }
                 match part {
-                    Part::Session => assert!(all.contains(id), "{all}"),
-                    Part::Models => assert!(all.contains("thoughts") && all.contains("$0.00")),
-                    Part::Tools => {
+                    StatsPart::Session => assert!(all.contains(id), "{all}"),
+                    StatsPart::Models => assert!(all.contains("thoughts") && all.contains("$0.00")),
+                    StatsPart::Tools => {
                         let words = ["calls", "succeeded", "failed", "allowed", "denied", "10s"];
                         assert!(words.iter().all(|word| all.contains(word)), "{all}");
                     }

@@ -44,11 +44,11 @@ pub use page::{Anchor, Page};
 
 use draw::ItemSpacing;
 use item::Item;
-use page::Memory;
+use page::RowCache;
 
 /// How much of the model's thoughts is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Thoughts {
+pub enum ThoughtDisplay {
     /// Nothing.
     Off,
     /// The subject in one row.
@@ -62,7 +62,7 @@ pub enum Thoughts {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ViewOptions {
     /// How much of the model's thoughts is shown.
-    pub thoughts: Thoughts,
+    pub thoughts: ThoughtDisplay,
     /// Whether code has line numbers.
     pub line_numbers: bool,
     /// Whether to use words instead of symbols, and no boxes, for screen readers.
@@ -102,7 +102,7 @@ pub struct Transcript {
     retry: Option<descriptions::RetryWait>,
     /// The subject of the model's current thought.
     subject: Option<String>,
-    memory: Memory,
+    memory: RowCache,
     /// What was announced to the screen reader.
     announcer: announcements::CommandAnnouncer,
     /// Texts in transit, with the form in which they were typed if that differs.

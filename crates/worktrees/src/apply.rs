@@ -11,7 +11,7 @@ use crate::git::{Git, no_working_tree};
 
 /// Result of applying a patch.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PatchEnd {
+pub enum PatchOutcome {
     /// It was applied to the working tree.
     Applied,
     /// It was merged with other changes to the same files.
@@ -25,7 +25,7 @@ pub enum PatchEnd {
 ///
 /// # Errors
 /// Returns an error if there is no repository or git fails.
-pub fn apply_patch(directory: &Path, patch: &Path) -> Result<PatchEnd, Failure> {
+pub fn apply_patch(directory: &Path, patch: &Path) -> Result<PatchOutcome, Failure> {
     // The user's files, unlike those of worktrees, have their contents, not pointers of Git LFS.
     let git = git_at_top(directory)?.with_variable("GIT_LFS_SKIP_SMUDGE", "0".into());
     let patch = patch
@@ -38,7 +38,7 @@ pub fn apply_patch(directory: &Path, patch: &Path) -> Result<PatchEnd, Failure> 
     let plain = ["apply", "--whitespace=nowarn"];
     if git.run(&words(&[plain.as_slice(), &["--check"]].concat(), &patch)).is_ok() {
         git.run(&words(&plain, &patch))?;
-        return Ok(PatchEnd::Applied);
+        return Ok(PatchOutcome::Applied);
     }
     // A three-way merge in a temporary index, so that a conflict changes nothing.
     let scratch = ScratchDirectory::new()?;
@@ -54,7 +54,7 @@ pub fn apply_patch(directory: &Path, patch: &Path) -> Result<PatchEnd, Failure> 
     let before = merge.line(&["write-tree"])?;
     let three_way = [plain.as_slice(), &["--cached", "--3way"]].concat();
     if let Err(conflict) = merge.run(&words(&three_way, &patch)) {
-        return Ok(PatchEnd::Conflict(conflict.message));
+        return Ok(PatchOutcome::Conflict(conflict.message));
     }
     let after = merge.line(&["write-tree"])?;
     let merged = scratch.file("merged.patch");
@@ -64,7 +64,7 @@ pub fn apply_patch(directory: &Path, patch: &Path) -> Result<PatchEnd, Failure> 
     if merged.metadata().is_ok_and(|data| data.len() > 0) {
         git.run(&words(&plain, &merged))?;
     }
-    Ok(PatchEnd::Merged)
+    Ok(PatchOutcome::Merged)
 }
 
 /// Creates the branch `branch` with the changes of a task, unless it exists. It is created from the

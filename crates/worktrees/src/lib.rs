@@ -30,14 +30,14 @@ use parallax_files::git_files::{linked_directory, read_git_file};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_tools::WorktreeAccess;
 
-pub use apply::{PatchEnd, apply_patch, create_branch};
+pub use apply::{PatchOutcome, apply_patch, create_branch};
 use git::Git;
 pub use ignored_files::IgnoredFiles;
 pub use manage::{ListedWorktree, Worktrees};
 pub use nested_repositories::NestedRepositories;
 pub use repository_url::without_credentials;
 pub use review_diff::{ReviewScope, review_diff};
-pub use subagent::{SubagentChanges, SubagentEnd};
+pub use subagent::{SubagentChanges, SubagentWorktreeOutcome};
 pub use unattended::{SessionProgress, WorktreeChanges, clone_repository};
 
 /// The request of `--worktree`, `--from`, and `--carry`.
@@ -63,7 +63,7 @@ pub struct Worktree {
 
 /// What happened to a worktree at the end of its session.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum WorktreeEnd {
+pub enum WorktreeOutcome {
     /// It was removed, because it contained nothing new but these files.
     Removed(IgnoredFiles),
     /// It was kept. The text describes its contents and the commands for it.
@@ -244,10 +244,10 @@ impl Worktree {
     ///
     /// # Errors
     /// Returns an error if git fails; the worktree is kept then.
-    pub fn finish(self) -> Result<WorktreeEnd, Failure> {
+    pub fn finish(self) -> Result<WorktreeOutcome, Failure> {
         let state = manage::state(&self.record)?;
         if state.is_unchanged() {
-            return Ok(WorktreeEnd::Removed(manage::delete_unchanged(&self.record)?));
+            return Ok(WorktreeOutcome::Removed(manage::delete_unchanged(&self.record)?));
         }
         let WorktreeRecord { name, branch, path, .. } = &self.record;
         let mut holds = Vec::new();
@@ -290,7 +290,7 @@ impl Worktree {
             Ok(()) => format!("merge:    git merge {merged}"),
             Err(failure) => format!("warning:  {}", failure.message),
         };
-        Ok(WorktreeEnd::Retained(format!(
+        Ok(WorktreeOutcome::Retained(format!(
             "Kept worktree `{name}` ({holds}): {}{place}\n  continue: parallax worktrees open \
              {name}\n  {merge}\n  remove:   parallax worktrees remove --force {name}",
             path.display()

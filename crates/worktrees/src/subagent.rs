@@ -26,7 +26,7 @@ pub struct SubagentChanges {
 
 /// What happened to the worktree of a subagent at the end of its work.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SubagentEnd {
+pub enum SubagentWorktreeOutcome {
     /// It was removed, because it contained nothing new but these files.
     Removed(IgnoredFiles),
     /// It was kept with these changes.
@@ -67,10 +67,10 @@ impl Worktree {
     ///
     /// # Errors
     /// Returns an error if git fails; the worktree is kept then.
-    pub fn finish_subagent(self, message: &str) -> Result<SubagentEnd, Failure> {
+    pub fn finish_subagent(self, message: &str) -> Result<SubagentWorktreeOutcome, Failure> {
         let state = manage::state(&self.record)?;
         if state.is_unchanged() {
-            return Ok(SubagentEnd::Removed(manage::delete_unchanged(&self.record)?));
+            return Ok(SubagentWorktreeOutcome::Removed(manage::delete_unchanged(&self.record)?));
         }
         let contents = Contents::read(&self.record)?;
         let commit = match (state.is_on_own_branch(), state.has_changes) {
@@ -93,7 +93,11 @@ impl Worktree {
         let nested_repositories = contents.nested_repositories()?;
         let nested_repositories =
             contents.changed_repositories(nested_repositories, &NestedRepositories::new());
-        Ok(SubagentEnd::Retained(SubagentChanges { commit, files, nested_repositories }))
+        Ok(SubagentWorktreeOutcome::Retained(SubagentChanges {
+            commit,
+            files,
+            nested_repositories,
+        }))
     }
 
     /// Removes the worktree if it contains nothing new, and otherwise keeps it as it is. Returns the

@@ -71,7 +71,7 @@ impl EditorSession {
                     Some((text, reply)) = requested.recv() => {
                         let call = json!({"title": line, "kind": "other",
                             "content": [tool_updates::text_content(&text)]});
-                        let is_agreed = consents.agree(call, "Agree", "Cancel").await;
+                        let is_agreed = consents.request_consent(call, "Agree", "Cancel").await;
                         has_consent.store(is_agreed, Ordering::Release);
                         // Fails only if the command has ended.
                         let _ = reply.send(is_agreed);

@@ -107,7 +107,7 @@ impl EditorSession {
             for path in expander.outside(&read.text) {
                 let call = json!({"title": format!("Read {}", path.display()), "kind": "read",
                     "locations": [{"path": path}]});
-                if consents.agree(call, "Allow", "Reject").await {
+                if consents.request_consent(call, "Allow", "Reject").await {
                     expander.allow(&path);
                 }
             }

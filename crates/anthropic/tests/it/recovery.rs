@@ -81,7 +81,7 @@ async fn fields_that_a_model_does_not_accept_are_omitted() {
 }
 
 #[tokio::test]
-async fn cache_marks_are_omitted_where_they_are_unknown() {
+async fn cache_markers_are_omitted_where_they_are_not_supported() {
     let unknown = "messages.0.content.0.cache_control: Extra inputs are not permitted";
     let (received, server) = serve(vec![bad_request(unknown), ok()]).await;
     assert_eq!(received.text(), "ok");

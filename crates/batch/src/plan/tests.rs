@@ -62,7 +62,7 @@ fn json_lines_have_a_task_each() {
 }
 
 #[test]
-fn invalid_plan_error_names_place_and_reason() {
+fn invalid_plan_error_names_position_and_reason() {
     for (name, text, expected) in [
         ("p.jsonl", "{\"id\": \"a\"}\n", "task `a`: `prompt` or `prompt_file` is missing"),
         ("p.jsonl", "{\"prompt\": \"a\"}\n", "task `number 1`: `id` is missing"),

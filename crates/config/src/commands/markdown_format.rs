@@ -16,13 +16,12 @@ const STRUCTURED: [&str; 6] = ["model", "agent", "tools", "mode", "timeout", "al
 /// wrong type.
 pub(super) fn read(text: &str) -> Result<ParsedCommand, CommandParseError> {
     // Unknown fields are for other programs, so that their values do not matter.
-    let file = front_matter::read_with_texts(text, |key| !STRUCTURED.contains(&key)).map_err(
-        |broken| CommandParseError {
+    let file = front_matter::read_with_display_strings(text, |key| !STRUCTURED.contains(&key))
+        .map_err(|broken| CommandParseError {
             line: broken.line,
             column: None,
             message: format!("invalid front matter: {}", broken.message),
-        },
-    )?;
+        })?;
     let body = file.body.trim();
     let starts = text.len() - file.body.len() + (file.body.len() - file.body.trim_start().len());
     let line = text.get(..starts).unwrap_or_default().matches('\n').count() + 1;

@@ -4,11 +4,11 @@ use super::*;
 use crate::load::{LoadOptions, load};
 use crate::mcp::{Endpoint, McpChoice};
 
-struct World {
+struct ExtensionDirs {
     folder: tempfile::TempDir,
 }
 
-impl World {
+impl ExtensionDirs {
     fn new() -> Self {
         let world = Self { folder: tempfile::tempdir().expect("folder") };
         std::fs::create_dir(world.path("project")).expect("project");
@@ -54,7 +54,7 @@ fn names(found: &Extensions) -> Vec<(&str, bool)> {
 
 #[test]
 fn both_homes_are_read_and_parallax_wins() {
-    let world = World::new();
+    let world = ExtensionDirs::new();
     let version = |name: &str, version: &str| json!({"name": name, "version": version});
     world.manifest(".gemini/extensions/a", &version("a", "1"));
     world.manifest(".gemini/extensions/b", &version("b", "1"));
@@ -74,7 +74,7 @@ fn both_homes_are_read_and_parallax_wins() {
 
 #[test]
 fn linked_extension_is_read_in_place() {
-    let world = World::new();
+    let world = ExtensionDirs::new();
     let source = world.path("work/mine");
     world.manifest("work/mine", &json!({"name": "mine", "version": "1"}));
     let metadata = json!({"source": source, "type": "link"}).to_string();
@@ -86,7 +86,7 @@ fn linked_extension_is_read_in_place() {
 
 #[test]
 fn extension_servers_get_variables_and_settings_but_no_dangerous_ones() {
-    let world = World::new();
+    let world = ExtensionDirs::new();
     world.manifest(
         ".gemini/extensions/a",
         &json!({"name": "a", "version": "1",
@@ -123,7 +123,7 @@ fn extension_servers_get_variables_and_settings_but_no_dangerous_ones() {
 
 #[test]
 fn context_file_names_expand_variables_within_the_directory() {
-    let world = World::new();
+    let world = ExtensionDirs::new();
     world.manifest(
         ".gemini/extensions/a",
         &json!({"name": "a", "version": "1", "settings": [{"name": "Host", "envVar": "HOST"}],
@@ -143,7 +143,7 @@ fn context_file_names_expand_variables_within_the_directory() {
 
 #[test]
 fn modified_extension_starts_no_programs() {
-    let world = World::new();
+    let world = ExtensionDirs::new();
     let servers = json!({"s": {"command": "node"}});
     world.manifest(
         ".parallax/extensions/a",
@@ -198,7 +198,7 @@ fn modified_extension_starts_no_programs() {
 
 #[test]
 fn theme_names_include_their_extension() {
-    let world = World::new();
+    let world = ExtensionDirs::new();
     let themes = json!([{"name": "Dusk", "type": "custom"}, {"type": "custom"}]);
     world.manifest(".gemini/extensions/a", &json!({"name": "a", "version": "1", "themes": themes}));
     assert_eq!(world.load(&[]).themes().keys().collect::<Vec<_>>(), ["Dusk (a)"]);

@@ -64,7 +64,7 @@ const DATA: [&str; 16] = [
 /// Returns the files that the command runs with these variables, inside and outside of `project`,
 /// without duplicates, including the files that these name. Blocking: looks for the files.
 pub(super) fn scripts(command: &str, env: &[(String, String)], project: &Path) -> Vec<PathBuf> {
-    let mut line = Words::parse(command, project);
+    let mut line = FileWords::parse(command, project);
     let named = env.iter().flat_map(|(name, value)| {
         variables::possible_file_words(name, &expand_project_variables(value))
     });
@@ -99,9 +99,9 @@ fn script_paths(script: &str, project: &Path, folder: &Path) -> Vec<PathBuf> {
         !line.trim_start().starts_with('#')
             && (line.contains('/') || line.split_whitespace().any(runs))
     };
-    let mut words = Words::default();
+    let mut words = FileWords::default();
     for line in script.replace("\\\n", " ").lines().filter(may_run).take(LINES) {
-        let more = Words::parse(line, project);
+        let more = FileWords::parse(line, project);
         words.words.extend(more.words.into_iter().filter(|(word, is_run)| *is_run && word != "."));
         words.bases.extend(more.bases);
     }
@@ -117,12 +117,12 @@ fn script_paths(script: &str, project: &Path, folder: &Path) -> Vec<PathBuf> {
 /// The words of a command line that may name files, each with whether the file is run, and the
 /// directories that relative names may start from.
 #[derive(Default)]
-struct Words {
+struct FileWords {
     words: Vec<(String, bool)>,
     bases: Vec<PathBuf>,
 }
 
-impl Words {
+impl FileWords {
     fn parse(command: &str, project: &Path) -> Self {
         let text = expand_project_variables(command);
         let line = bash::analyze(&text);

@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_that_are_there_twice_are_changed_where_they_count() {
+    fn duplicate_keys_are_changed_where_they_take_effect() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("settings.json");
         let text = r#"{"mcpServers": {"a": {"command": "1"}}, // first

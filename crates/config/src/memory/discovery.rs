@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use parallax_protocol::paths::lexical;
 
-use super::imports::{ImportExpander, LIMIT, is_closed};
+use super::imports::{ImportExpander, LIMIT, is_protected_from_tools};
 use super::{Memory, MemoryFile, MemoryOptions};
 use crate::read::{ReadError, is_binary, read_at_most, to_text};
 
@@ -177,12 +177,16 @@ impl MemoryReader<'_> {
         let problem = match real.strip_prefix(&root) {
             Err(_)
                 if is_named_outside
-                    && !real.file_name().is_some_and(|name| is_closed(Path::new(name))) =>
+                    && !real
+                        .file_name()
+                        .is_some_and(|name| is_protected_from_tools(Path::new(name))) =>
             {
                 return true;
             }
             Err(_) => "it is a link to a file outside the project",
-            Ok(below) if is_closed(below) => "files with this name are protected from tools",
+            Ok(below) if is_protected_from_tools(below) => {
+                "files with this name are protected from tools"
+            }
             Ok(_) if real != path && (self.options.ignored)(&real) => {
                 "it is a symlink to an ignored file"
             }

@@ -204,7 +204,7 @@ impl<'a> ImportExpander<'a> {
             };
         }
         let below = resolved.strip_prefix(&self.root).unwrap_or(&resolved);
-        if is_closed(below) || is_closed(Path::new(name)) {
+        if is_protected_from_tools(below) || is_protected_from_tools(Path::new(name)) {
             return ImportTarget::Failed(
                 "files with this name are protected from tools".to_owned(),
             );
@@ -249,7 +249,7 @@ impl<'a> ImportExpander<'a> {
 }
 
 /// Whether a path component names version control data or secrets, which tools cannot read either.
-pub(super) fn is_closed(path: &Path) -> bool {
+pub(super) fn is_protected_from_tools(path: &Path) -> bool {
     path.components().any(|part| {
         // Case is ignored, because on some file systems `.ENV` is `.env`.
         let name = part.as_os_str().to_string_lossy().to_lowercase();

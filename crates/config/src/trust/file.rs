@@ -209,13 +209,13 @@ mod tests {
 
     use super::{TrustFiles, TrustLevel, TrustRule, most_specific_rule, set};
 
-    struct World {
+    struct TrustDirs {
         _root: tempfile::TempDir,
         root: PathBuf,
         files: TrustFiles,
     }
 
-    impl World {
+    impl TrustDirs {
         fn new() -> Self {
             let folder = tempfile::tempdir().expect("folder");
             let root = folder.path().canonicalize().expect("real");
@@ -276,7 +276,7 @@ mod tests {
             (&[(".", YES), ("", YES), ("a/b", YES), ("..", "TRUST_PARENT")], "a/b", None),
         ];
         for (rules, folder, trusted) in table {
-            let world = World::new();
+            let world = TrustDirs::new();
             world.write("ours", rules);
             assert_eq!(world.trusts(folder), *trusted, "{rules:?} {folder}");
         }
@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn longest_trust_rule_wins_and_parallax_wins_ties() {
-        let world = World::new();
+        let world = TrustDirs::new();
         world.write("ours", &[("/a", "TRUST_FOLDER")]);
         world.write("theirs", &[("/a/b", "DO_NOT_TRUST")]);
         assert_eq!(world.trusts("a/b"), Some(false));
@@ -302,7 +302,7 @@ mod tests {
     #[test]
     fn trust_file_update_keeps_comments_and_permissions() {
         use std::os::unix::fs::PermissionsExt;
-        let world = World::new();
+        let world = TrustDirs::new();
         let file = world.root.join("ours/t.json");
         let (a, link) = (world.root.join("a"), world.root.join("link"));
         let text = format!(
@@ -329,7 +329,7 @@ mod tests {
 
     #[test]
     fn concurrent_writers_lose_no_rule_and_invalid_file_is_unchanged() {
-        let world = World::new();
+        let world = TrustDirs::new();
         std::thread::scope(|scope| {
             for number in 0..8 {
                 let folder = world.root.join(format!("many/{number}"));

@@ -15,7 +15,7 @@ const LIMIT: u64 = 512 * 1024;
 
 /// Which directory entries define a name.
 #[derive(Clone, Copy)]
-pub(super) enum Names {
+pub(super) enum EntryNames {
     /// Files with this extension, including in subdirectories: `git/commit` becomes `git:commit`.
     Tree(&'static str),
     /// Directories that contain this file.
@@ -35,19 +35,19 @@ impl<'a> DirectoryScanner<'a> {
     }
 
     /// Returns the sorted names found in several places.
-    pub(super) fn names(&mut self, places: &[(&str, Names)]) -> Vec<String> {
+    pub(super) fn names(&mut self, places: &[(&str, EntryNames)]) -> Vec<String> {
         let mut found = Vec::new();
         for (place, names) in places {
             let Some(folder) = self.enter(place) else { continue };
             match names {
-                Names::Tree(ending) => {
+                EntryNames::Tree(ending) => {
                     for path in self.tree(&folder, ending) {
                         let name: Vec<_> = path.iter().map(|part| part.to_string_lossy()).collect();
                         let name = name.join(":");
                         found.push(name.strip_suffix(ending).unwrap_or(&name).to_owned());
                     }
                 }
-                Names::FoldersWith(file) => {
+                EntryNames::FoldersWith(file) => {
                     for (path, kind) in self.entries(&folder) {
                         let holds = kind.is_dir() && exists(&path.join(file));
                         if (holds || kind.is_symlink())

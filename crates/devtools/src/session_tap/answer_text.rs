@@ -62,7 +62,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn secret_in_pieces_is_held_back_until_it_is_whole() {
+    fn split_secret_is_held_back_until_it_is_complete() {
         let secrets = ["plain-secret-1".to_owned(), "clé-secrète".to_owned()];
         let item = ItemId::new("text-1");
         let mut answer = AnswerText::default();

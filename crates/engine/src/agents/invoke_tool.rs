@@ -5,8 +5,8 @@ use std::sync::Arc;
 use parallax_protocol::agent::AgentDefinition;
 use parallax_protocol::ids::ItemId;
 use parallax_protocol::tool::{
-    Concurrency, Effects, Invocation, Run, Scope, Tool, ToolError, ToolErrorKind, ToolKind,
-    ToolResult, ToolSpec,
+    Concurrency, Effects, Invocation, PrepareContext, RunContext, Tool, ToolError, ToolErrorKind,
+    ToolKind, ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
 use serde_json::{Value, json};
@@ -57,7 +57,11 @@ impl Tool for InvokeAgent {
         &self.spec
     }
 
-    fn prepare(&self, args: Object, scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
+    fn prepare(
+        &self,
+        args: Object,
+        scope: &PrepareContext,
+    ) -> Result<Box<dyn Invocation>, ToolError> {
         let text = |name: &str| {
             let text = args.get(name).and_then(Value::as_str).map(str::trim);
             text.filter(|text| !text.is_empty()).ok_or_else(|| {
@@ -114,7 +118,7 @@ impl Invocation for InvokeAgentCall {
         &self.effects
     }
 
-    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, ToolResult> {
+    fn run(self: Box<Self>, run: RunContext) -> BoxFuture<'static, ToolResult> {
         let Self { subagents, agent, prompt, resume, item, .. } = *self;
         let trace = run.progress.trace_headers();
         let run = SubagentRun::new(subagents, agent, item, resume, run.cancel);

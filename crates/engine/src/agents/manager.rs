@@ -7,7 +7,7 @@ use parallax_protocol::agent::{Agents, SessionTools};
 use parallax_protocol::event::{ApprovalRequest, EventBody};
 use parallax_protocol::hooks::Hooks;
 use parallax_protocol::ids::{ApprovalId, ItemId};
-use parallax_protocol::op::{ApprovalResponse, Decide, Op};
+use parallax_protocol::op::{ApprovalResponse, Op, RequestDecision};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::routing::RoutingMode;
 use parallax_protocol::store::NoStore;
@@ -166,7 +166,7 @@ impl SubagentManager {
     }
 
     /// Passes a response to the subagent that asked. Returns the response if no subagent asked.
-    pub(crate) fn answer(&self, decide: Box<Decide>) -> Option<Box<Decide>> {
+    pub(crate) fn answer(&self, decide: Box<RequestDecision>) -> Option<Box<RequestDecision>> {
         let state = self.state();
         let found = state.pending_approvals.get(&decide.ask);
         let Some((child, own)) =
@@ -174,7 +174,7 @@ impl SubagentManager {
         else {
             return Some(decide);
         };
-        let order = Op::Decide(Box::new(Decide { ask: own.clone(), ..*decide }));
+        let order = Op::Decide(Box::new(RequestDecision { ask: own.clone(), ..*decide }));
         // Its queue is far longer than its possible requests. If it is full, the session is about
         // to end.
         if child.try_send(order).is_err() {

@@ -4,14 +4,14 @@ use parallax_protocol::agent::{AgentEnd, RemoteTask};
 use parallax_protocol::untrusted;
 use tokio::sync::mpsc;
 
-use super::run::{RunEnd, SHUTDOWN_TIMEOUT, SubagentRun, aborted};
+use super::run::{SHUTDOWN_TIMEOUT, SubagentRun, SubagentRunOutcome, aborted};
 
 /// Reports that may wait to be shown.
 const REPORTS: usize = 16;
 
 impl SubagentRun {
-    pub(super) async fn run_remote(&mut self, prompt: String) -> RunEnd {
-        let failed = |text: String| RunEnd { end: AgentEnd::Error, text };
+    pub(super) async fn run_remote(&mut self, prompt: String) -> SubagentRunOutcome {
+        let failed = |text: String| SubagentRunOutcome { end: AgentEnd::Error, text };
         if self.resume.is_some() {
             return failed(format!(
                 "`{}` is a remote agent and remembers its earlier tasks: call it without `resume`.",
@@ -36,7 +36,7 @@ impl SubagentRun {
             tokio::select! {
                 answer = &mut running => {
                     return match answer {
-                        Ok(text) => RunEnd {
+                        Ok(text) => SubagentRunOutcome {
                             end: AgentEnd::Goal,
                             text: untrusted::sanitize(&text).into_owned(),
                         },
@@ -54,7 +54,7 @@ impl SubagentRun {
                     let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, &mut running).await;
                     let seconds = self.agent.time.as_secs();
                     let text = format!("it reached its time limit of {seconds} s");
-                    return RunEnd { end: AgentEnd::Timeout, text };
+                    return SubagentRunOutcome { end: AgentEnd::Timeout, text };
                 }
                 () = self.cancel.cancelled() => {
                     let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, &mut running).await;

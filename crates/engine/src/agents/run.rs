@@ -41,7 +41,7 @@ const GO_ON: &str = "[Your work was interrupted. Continue where you left off. To
 pub(crate) const SUBAGENT: &str = "subagent";
 
 /// How the run ended, and why.
-pub(super) struct RunEnd {
+pub(super) struct SubagentRunOutcome {
     pub(super) end: AgentEnd,
     /// The result, or what happened.
     pub(super) text: String,
@@ -54,7 +54,7 @@ struct RunResources {
 }
 
 /// How one turn of the subagent ended.
-enum TurnEnd {
+enum SubagentTurnOutcome {
     Ended(EndReason),
     TimedOut,
     Cancelled,
@@ -134,13 +134,13 @@ impl SubagentRun {
         self.outcome(ending)
     }
 
-    async fn run_to_end(&mut self, mut prompt: String) -> RunEnd {
+    async fn run_to_end(&mut self, mut prompt: String) -> SubagentRunOutcome {
         self.task = Some(prompt.clone());
         let started = json!({"agent_name": self.agent.name, "prompt": prompt});
         let hooked = self.hook(HookEvent::SubagentStart, started).await;
         if let Some(reason) = hooked.stop.as_deref().or(hooked.denial()) {
             let text = format!("A hook blocked the subagent: {}", hooked.with_hook_names(reason));
-            return RunEnd { end: AgentEnd::Error, text };
+            return SubagentRunOutcome { end: AgentEnd::Error, text };
         }
         if let Some(context) = &hooked.context {
             prompt.push_str("\n\n");
@@ -171,7 +171,7 @@ impl SubagentRun {
         outcome
     }
 
-    async fn run_with_hooks(&mut self, prompt: String) -> RunEnd {
+    async fn run_with_hooks(&mut self, prompt: String) -> SubagentRunOutcome {
         let ending = match self.agent.remote {
             Some(_) => self.run_remote(prompt).await,
             None => self.run_locally(prompt).await,
@@ -189,7 +189,7 @@ impl SubagentRun {
         }
     }
 
-    async fn run_locally(&mut self, mut prompt: String) -> RunEnd {
+    async fn run_locally(&mut self, mut prompt: String) -> SubagentRunOutcome {
         let role = AgentRole::new(&self.agent.name, self.result.clone(), self.cancel.child_token());
         let _end_with_me = role.cancel.clone().drop_guard();
         let (options, resources) = match self.options(&prompt).await {
@@ -216,7 +216,7 @@ impl SubagentRun {
     }
 
     /// Ends what was started for the run.
-    async fn release(&mut self, resources: RunResources, ending: &RunEnd) {
+    async fn release(&mut self, resources: RunResources, ending: &SubagentRunOutcome) {
         if let Some(close) = resources.close {
             close().await;
         }
@@ -225,14 +225,14 @@ impl SubagentRun {
         }
     }
 
-    fn can_be_resumed(&self, ending: &RunEnd) -> bool {
+    fn can_be_resumed(&self, ending: &SubagentRunOutcome) -> bool {
         let is_cut_off = matches!(ending.end, AgentEnd::Aborted | AgentEnd::Error);
         is_cut_off && self.progress.has_started() && self.journal.is_some()
     }
 
     /// Keeps the journal of an interrupted run so that it can be resumed; deletes that of a
     /// completed run.
-    async fn finish_journal(&mut self, ending: &RunEnd) {
+    async fn finish_journal(&mut self, ending: &SubagentRunOutcome) {
         let can_be_resumed = self.can_be_resumed(ending);
         let Some(id) = self.journal.take() else { return };
         if can_be_resumed {
@@ -246,7 +246,10 @@ impl SubagentRun {
         }
     }
 
-    async fn options(&mut self, prompt: &str) -> Result<(SessionOptions, RunResources), RunEnd> {
+    async fn options(
+        &mut self,
+        prompt: &str,
+    ) -> Result<(SessionOptions, RunResources), SubagentRunOutcome> {
         let mut options = self.subagents.options();
         let (subagents, agent) = (Arc::clone(&self.subagents), Arc::clone(&self.agent));
         let (result, prompt) = (self.result.clone(), prompt.to_owned());
@@ -289,7 +292,7 @@ impl SubagentRun {
             }
         };
         let equipped = equipped.unwrap_or_else(|error| Err(error.to_string()));
-        let (kit, journal) = equipped.map_err(|reason| RunEnd {
+        let (kit, journal) = equipped.map_err(|reason| SubagentRunOutcome {
             end: AgentEnd::Error,
             text: format!("The subagent failed to start: {reason}"),
         })?;
@@ -337,7 +340,7 @@ impl SubagentRun {
         role: &AgentRole,
         handle: &SessionHandle,
         events: &mut EventReader,
-    ) -> RunEnd {
+    ) -> SubagentRunOutcome {
         let time = self.agent.time;
         let turn = self.turn(prompt, time, handle, events).await;
         let Some(ending) = self.check_end(turn) else { return aborted() };
@@ -369,18 +372,18 @@ impl SubagentRun {
         time: Duration,
         handle: &SessionHandle,
         events: &mut EventReader,
-    ) -> TurnEnd {
+    ) -> SubagentTurnOutcome {
         let typed_command = self.task.clone();
         let prompt = Prompt { text, typed_command, ..Prompt::default() };
         if handle.ops.send(Op::Prompt(prompt)).await.is_err() {
-            return TurnEnd::SessionClosed;
+            return SubagentTurnOutcome::SessionClosed;
         }
         let mut clock = PausableDeadline::new(time);
         let mut is_up = false;
         loop {
             let event = tokio::select! {
                 biased;
-                () = self.cancel.cancelled() => return TurnEnd::Cancelled,
+                () = self.cancel.cancelled() => return SubagentTurnOutcome::Cancelled,
                 event = events.next() => event,
                 () = clock.run_out(), if !is_up => {
                     is_up = true;
@@ -388,10 +391,14 @@ impl SubagentRun {
                     continue;
                 }
             };
-            let Some(Event { body, .. }) = event else { return TurnEnd::SessionClosed };
+            let Some(Event { body, .. }) = event else { return SubagentTurnOutcome::SessionClosed };
             if let EventBody::TurnEnded(TurnEnded { reason, .. }) = body {
                 self.close_approvals();
-                return if is_up { TurnEnd::TimedOut } else { TurnEnd::Ended(reason) };
+                return if is_up {
+                    SubagentTurnOutcome::TimedOut
+                } else {
+                    SubagentTurnOutcome::Ended(reason)
+                };
             }
             self.forward_event(body);
             if self.open.is_empty() {
@@ -463,48 +470,54 @@ impl SubagentRun {
     }
 
     /// Returns the outcome of a turn; `None` when it was cancelled.
-    fn check_end(&mut self, turn: TurnEnd) -> Option<RunEnd> {
+    fn check_end(&mut self, turn: SubagentTurnOutcome) -> Option<SubagentRunOutcome> {
         if let Some(result) = self.result.get() {
-            return Some(RunEnd { end: AgentEnd::Goal, text: to_text(&result) });
+            return Some(SubagentRunOutcome { end: AgentEnd::Goal, text: to_text(&result) });
         }
         let output = std::mem::take(&mut self.progress.text);
         let (end, text) = match turn {
-            TurnEnd::Cancelled | TurnEnd::Ended(EndReason::Cancelled) => {
+            SubagentTurnOutcome::Cancelled | SubagentTurnOutcome::Ended(EndReason::Cancelled) => {
                 self.close_approvals();
                 return None;
             }
-            TurnEnd::Ended(EndReason::Done)
+            SubagentTurnOutcome::Ended(EndReason::Done)
                 if !self.agent.has_schema && !output.trim().is_empty() =>
             {
                 (AgentEnd::Goal, output)
             }
-            TurnEnd::Ended(EndReason::Done) => (
+            SubagentTurnOutcome::Ended(EndReason::Done) => (
                 AgentEnd::ErrorNoCompleteTaskCall,
                 "it stopped without calling `complete_task`".to_owned(),
             ),
-            TurnEnd::Ended(EndReason::MaxTurns { .. }) => (
+            SubagentTurnOutcome::Ended(EndReason::MaxTurns { .. }) => (
                 AgentEnd::MaxTurns,
                 format!("it reached its limit of {} requests", self.agent.max_turns),
             ),
-            TurnEnd::TimedOut => (
+            SubagentTurnOutcome::TimedOut => (
                 AgentEnd::Timeout,
                 format!("it reached its time limit of {} s", self.agent.time.as_secs()),
             ),
-            TurnEnd::Ended(EndReason::Loop { detail }) => {
+            SubagentTurnOutcome::Ended(EndReason::Loop { detail }) => {
                 (AgentEnd::Error, format!("it was stopped because of a loop: {detail}"))
             }
-            TurnEnd::Ended(EndReason::Stopped { reason, .. }) => {
+            SubagentTurnOutcome::Ended(EndReason::Stopped { reason, .. }) => {
                 (AgentEnd::Error, format!("it was stopped: {reason}"))
             }
-            TurnEnd::Ended(EndReason::Budget(spent)) => (AgentEnd::Error, spent.to_string()),
-            TurnEnd::Ended(EndReason::Failed(failure)) => (AgentEnd::Error, failure.message),
-            TurnEnd::SessionClosed => (AgentEnd::Error, "it crashed (this is a bug)".to_owned()),
+            SubagentTurnOutcome::Ended(EndReason::Budget(spent)) => {
+                (AgentEnd::Error, spent.to_string())
+            }
+            SubagentTurnOutcome::Ended(EndReason::Failed(failure)) => {
+                (AgentEnd::Error, failure.message)
+            }
+            SubagentTurnOutcome::SessionClosed => {
+                (AgentEnd::Error, "it crashed (this is a bug)".to_owned())
+            }
         };
-        Some(RunEnd { end, text })
+        Some(SubagentRunOutcome { end, text })
     }
 
-    fn outcome(mut self, ending: RunEnd) -> ToolResult {
-        let RunEnd { end, text } = ending;
+    fn outcome(mut self, ending: SubagentRunOutcome) -> ToolResult {
+        let SubagentRunOutcome { end, text } = ending;
         let progress = self.progress.final_progress(end, &text);
         let mut data = json!({
             "agent": self.agent.name,
@@ -540,7 +553,11 @@ impl SubagentRun {
 }
 
 /// Cuts a result that is too long for the calling model and saves the whole of it.
-async fn shorten_result(ending: RunEnd, agent: &str, keep: Option<SaveOutput>) -> RunEnd {
+async fn shorten_result(
+    ending: SubagentRunOutcome,
+    agent: &str,
+    keep: Option<SaveOutput>,
+) -> SubagentRunOutcome {
     let name = agent.to_owned();
     let cutting = tokio::task::spawn_blocking(move || {
         let cut = &ending.text[..ending.text.floor_char_boundary(RESULT)];
@@ -549,9 +566,9 @@ async fn shorten_result(ending: RunEnd, agent: &str, keep: Option<SaveOutput>) -
             Some(path) => format!("the full result is in `{}`", path.display()),
             None => "the rest is omitted".to_owned(),
         };
-        RunEnd { text: format!("{cut}\n[… {rest}]"), ..ending }
+        SubagentRunOutcome { text: format!("{cut}\n[… {rest}]"), ..ending }
     });
-    cutting.await.unwrap_or_else(|error| RunEnd {
+    cutting.await.unwrap_or_else(|error| SubagentRunOutcome {
         end: AgentEnd::Error,
         text: format!("Failed to read the result: {error}"),
     })
@@ -562,8 +579,8 @@ pub(crate) fn resume_hint(id: &str) -> String {
     format!("Its progress is saved. Call `invoke_agent` with `resume`: \"{id}\" to continue.")
 }
 
-pub(super) fn aborted() -> RunEnd {
-    RunEnd { end: AgentEnd::Aborted, text: "it was interrupted".to_owned() }
+pub(super) fn aborted() -> SubagentRunOutcome {
+    SubagentRunOutcome { end: AgentEnd::Aborted, text: "it was interrupted".to_owned() }
 }
 
 /// Returns a result as text: strings as they are, other values as JSON.

@@ -3,7 +3,7 @@
 use parallax_protocol::CancellationToken;
 use parallax_protocol::event::{ApprovalRequest, EndReason, EventBody, Level};
 use parallax_protocol::ids::ApprovalId;
-use parallax_protocol::op::Decide;
+use parallax_protocol::op::RequestDecision;
 
 use super::ApprovalState;
 use crate::hooks::HookRunner;
@@ -35,7 +35,7 @@ impl UserRequests<'_> {
         &mut self,
         ask: ApprovalRequest,
         cancel: &CancellationToken,
-    ) -> Result<Decide, EndReason> {
+    ) -> Result<RequestDecision, EndReason> {
         let (id, offered) = (ask.id.clone(), ask.outcomes.clone());
         self.hooks.notify_of_approval(&ask, &ask.name);
         self.approvals.bus.send(EventBody::ApprovalRequested(Box::new(ask)));
@@ -66,7 +66,7 @@ impl UserRequests<'_> {
     }
 
     /// Closes a request; without a response it was withdrawn.
-    pub(crate) fn close(&self, ask: ApprovalId, response: Option<&Decide>) {
+    pub(crate) fn close(&self, ask: ApprovalId, response: Option<&RequestDecision>) {
         let outcome = response.map(|decide| decide.outcome);
         self.approvals.bus.send(EventBody::ApprovalClosed { ask, outcome });
     }

@@ -73,14 +73,14 @@ impl RequestPrice {
         self.input + tokens as f64 * self.output_rate / 1e6
     }
 
-    fn most(&self) -> f64 {
+    fn maximum_cost(&self) -> f64 {
         self.with_output(self.max_output)
     }
 
-    fn least(&self) -> f64 {
+    fn minimum_cost(&self) -> f64 {
         match self.is_limitable {
             true => self.with_output(self.max_output.min(MIN_OUTPUT)),
-            false => self.most(),
+            false => self.maximum_cost(),
         }
     }
 
@@ -108,7 +108,7 @@ enum Decision {
 }
 
 /// A limit, what is left of it, and whether requests under way may leave more.
-struct Remainder {
+struct RemainingLimit {
     limit: ExhaustedBudget,
     remaining: f64,
     may_grow: bool,
@@ -116,9 +116,9 @@ struct Remainder {
 }
 
 impl LedgerState {
-    fn remainders(&self, shared: Option<&SharedSpending>) -> Vec<Remainder> {
+    fn remainders(&self, shared: Option<&SharedSpending>) -> Vec<RemainingLimit> {
         let reserved = self.reservations.total();
-        let remainder = |scope, limit: f64, used: f64, reserved: f64| Remainder {
+        let remainder = |scope, limit: f64, used: f64, reserved: f64| RemainingLimit {
             limit: ExhaustedBudget { kind: BudgetKind::Cost, scope, limit, used },
             remaining: limit - used - reserved,
             may_grow: reserved > 0.0,
@@ -130,14 +130,14 @@ impl LedgerState {
             let used = shared.spent + self.shared_spending();
             let reserved = shared.reserved + reserved;
             let remainder = remainder(BudgetScope::Session, shared.limit, used, reserved);
-            Remainder { is_shared: true, ..remainder }
+            RemainingLimit { is_shared: true, ..remainder }
         });
         own.chain(shared).collect()
     }
 
     /// Reserves what a request may cost, if the limits cover it.
     fn reserve(&mut self, price: &RequestPrice, shared: Option<&SharedSpending>) -> Decision {
-        let (mut amount, mut limited_by) = (price.most(), None);
+        let (mut amount, mut limited_by) = (price.maximum_cost(), None);
         let remainders = self.remainders(shared);
         // What only gets less limits the output; what may get more is waited for.
         for fixed in remainders.iter().filter(|remainder| !remainder.may_grow) {
@@ -146,12 +146,12 @@ impl LedgerState {
             }
         }
         if let Some(fixed) = limited_by
-            && amount + ROUNDING < price.least()
+            && amount + ROUNDING < price.minimum_cost()
         {
             self.is_refused |= fixed.is_shared;
             return Decision::Refuse(fixed.limit);
         }
-        let lacks = |remainder: &&Remainder| remainder.remaining + ROUNDING < amount;
+        let lacks = |remainder: &&RemainingLimit| remainder.remaining + ROUNDING < amount;
         if remainders.iter().any(|remainder| lacks(&remainder)) {
             return Decision::Wait;
         }
@@ -209,7 +209,7 @@ impl Reservation {
     /// Whether the budget also covers another request that continues the answer, which has cost
     /// this much so far.
     pub(crate) async fn extend(&mut self, cost: f64) -> bool {
-        let more = cost + self.price.most() - self.amount;
+        let more = cost + self.price.maximum_cost() - self.amount;
         let price = RequestPrice { input: more, max_output: 0, ..self.price };
         match self.ledger.try_reserve(price).await {
             Ok((Decision::Send(..), unsent)) => {
@@ -301,7 +301,7 @@ impl Ledger {
         &self,
         price: RequestPrice,
     ) -> Result<Option<Reservation>, ReservationError> {
-        if !self.limits_cost() || price.most() <= 0.0 {
+        if !self.limits_cost() || price.maximum_cost() <= 0.0 {
             return Ok(None);
         }
         let mut waiting = None;
@@ -425,7 +425,7 @@ mod tests {
 
     #[test]
     fn price_of_input_depends_on_the_cache_and_on_writing_to_it() {
-        let input = |price, cached| RequestPrice::new(price, 100_000, cached, 0).most();
+        let input = |price, cached| RequestPrice::new(price, 100_000, cached, 0).maximum_cost();
         assert!((input(PRICE, 0) - 0.1).abs() < ROUNDING);
         assert!((input(PRICE, 50_000) - 0.055).abs() < ROUNDING);
         let rates = Rates { cache_write: 2.0, ..PRICE.short_prompts };

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use parallax_protocol::checkpoint::{Change, CheckpointGuard, Checkpoints};
 use parallax_protocol::event::Level;
-use parallax_protocol::tool::{Effects, Invocation, Run, ToolResult};
+use parallax_protocol::tool::{Effects, Invocation, RunContext, ToolResult};
 
 /// A call and what its checkpoint needs.
 pub(crate) struct CheckpointedCall {
     pub(crate) invocation: Box<dyn Invocation>,
-    pub(crate) run: Run,
+    pub(crate) run: RunContext,
     pub(crate) effects: Effects,
     pub(crate) checkpoints: Option<Arc<dyn Checkpoints>>,
     pub(crate) turn: u64,
@@ -73,7 +73,7 @@ async fn save_checkpoint(
     checkpoints: Arc<dyn Checkpoints>,
     turn: u64,
     effects: &Effects,
-    run: &Run,
+    run: &RunContext,
 ) -> Option<Box<dyn CheckpointGuard>> {
     let progress = run.progress.as_ref();
     let unnamed = effects.may_change_files.then(String::new);

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use parallax_protocol::ids::SteerId;
-use parallax_protocol::op::{Prompt, Steer, TurnOverrides};
+use parallax_protocol::op::{Prompt, SteeringMessage, TurnOverrides};
 
 /// What a turn starts with.
 pub(crate) enum TurnInput {
@@ -55,7 +55,7 @@ impl QueuedInput {
         Self { input, interrupted: false, steer: None }
     }
 
-    pub(crate) fn steer_input(Steer { id, prompt }: Steer) -> Self {
+    pub(crate) fn steer_input(SteeringMessage { id, prompt }: SteeringMessage) -> Self {
         Self { steer: Some(id), ..Self::new(TurnInput::Prompt(prompt)) }
     }
 }
@@ -64,7 +64,7 @@ impl QueuedInput {
 #[derive(Default)]
 pub(super) struct InputQueue {
     inputs: VecDeque<QueuedInput>,
-    steering: Vec<Steer>,
+    steering: Vec<SteeringMessage>,
 }
 
 impl InputQueue {
@@ -89,14 +89,14 @@ impl InputQueue {
     }
 
     /// Removes everything. Returns the steering messages, which must not start another turn.
-    pub(super) fn clear(&mut self) -> Vec<Steer> {
+    pub(super) fn clear(&mut self) -> Vec<SteeringMessage> {
         self.inputs.clear();
         self.take_steering()
     }
 
     /// Adds a steering message, or replaces a queued one with the same id. Without a running turn
     /// it becomes a prompt.
-    pub(super) fn steer(&mut self, steer: Steer, is_turn_running: bool) {
+    pub(super) fn steer(&mut self, steer: SteeringMessage, is_turn_running: bool) {
         if let Some(waiting) = self.steering.iter_mut().find(|waiting| waiting.id == steer.id) {
             waiting.prompt = steer.prompt;
             return;
@@ -125,13 +125,13 @@ impl InputQueue {
     }
 
     /// Takes the steering messages.
-    pub(super) fn take_steering(&mut self) -> Vec<Steer> {
+    pub(super) fn take_steering(&mut self) -> Vec<SteeringMessage> {
         std::mem::take(&mut self.steering)
     }
 
     /// Turns steering messages that came too late into prompts. They come before the prompts of later
     /// turns, because they were meant for the turn before those.
-    pub(super) fn queue_steers(&mut self, late: Vec<Steer>) {
+    pub(super) fn queue_steers(&mut self, late: Vec<SteeringMessage>) {
         for steer in late.into_iter().rev() {
             self.inputs.push_front(QueuedInput::steer_input(steer));
         }
@@ -142,9 +142,9 @@ impl InputQueue {
 mod tests {
     use super::*;
 
-    fn steer(id: &str, text: &str) -> Steer {
+    fn steer(id: &str, text: &str) -> SteeringMessage {
         let prompt = Prompt { text: text.to_owned(), ..Prompt::default() };
-        Steer { id: SteerId::new(id), prompt }
+        SteeringMessage { id: SteerId::new(id), prompt }
     }
 
     #[test]

@@ -136,13 +136,13 @@ impl ResponseBuilder {
     }
 
     /// Whether it ended because the context window is full.
-    pub(crate) fn is_out_of_context(&self) -> bool {
+    pub(crate) fn is_context_full(&self) -> bool {
         let reason = self.finish.as_ref().map(|finish| finish.reason);
         reason == Some(FinishReason::ContextFull) && !self.has_calls()
     }
 
     /// Whether it ended because it reached the output limit.
-    pub(crate) fn is_out_of_output(&self) -> bool {
+    pub(crate) fn is_output_limit_reached(&self) -> bool {
         self.finish.as_ref().is_some_and(|finish| finish.reason == FinishReason::MaxTokens)
     }
 

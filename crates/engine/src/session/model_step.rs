@@ -222,7 +222,7 @@ impl Session {
             }
             StreamEnd::Complete
                 if let Some((_, budget)) = output_limit
-                    && attempt.answer.is_out_of_output() =>
+                    && attempt.answer.is_output_limit_reached() =>
             {
                 return self.end_at_output_limit(state, attempt, budget, cancel).await.map(Err);
             }
@@ -539,7 +539,7 @@ fn unusable_action(state: &RequestState, attempt: &Attempt) -> Option<(RetryActi
     if let Some(reason) = &attempt.answer.blocked {
         return Some((RetryAction::Fail(blocked_failure(reason, &attempt.answer)), ATTEMPTS));
     }
-    if attempt.answer.is_out_of_context() {
+    if attempt.answer.is_context_full() {
         return Some((context_full(), ATTEMPTS));
     }
     let invalid = InvalidResponse::validate(&attempt.answer, state.after_tool)?;

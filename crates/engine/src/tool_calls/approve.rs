@@ -5,7 +5,7 @@ use parallax_protocol::event::{
     ApprovalRequest, CallDecision, CallPhase, EventBody, Level, Question,
 };
 use parallax_protocol::ids::ApprovalId;
-use parallax_protocol::op::{ApprovalResponse, Decide};
+use parallax_protocol::op::{ApprovalResponse, RequestDecision};
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::{ApprovalMode, RuleScope, SuggestedRule};
 use parallax_protocol::tool::{Preview, ToolError, ToolErrorKind, ToolKind};
@@ -145,7 +145,7 @@ impl ToolRunner<'_> {
     }
 
     /// Returns what a response means for its call.
-    async fn respond(&mut self, decide: Decide, mut prepared: PreparedCall) -> Transition {
+    async fn respond(&mut self, decide: RequestDecision, mut prepared: PreparedCall) -> Transition {
         prepared.response = Some(decide.outcome);
         let run = |prepared, decision, answers| Transition::Run {
             prepared: Box::new(prepared),
@@ -191,7 +191,7 @@ impl ToolRunner<'_> {
     /// applied, the user is notified and this call runs anyway.
     fn apply_rule(
         &mut self,
-        decide: &Decide,
+        decide: &RequestDecision,
         prepared: &PreparedCall,
     ) -> Option<(SuggestedRule, RuleScope)> {
         let is_edit = prepared.tool.spec().kind == ToolKind::Edit;
@@ -345,7 +345,7 @@ fn decline(mut prepared: PreparedCall, feedback: Option<String>) -> Transition {
 }
 
 /// Validates a response against the request.
-fn check(decide: &Decide, prepared: &PreparedCall) -> Result<(), &'static str> {
+fn check(decide: &RequestDecision, prepared: &PreparedCall) -> Result<(), &'static str> {
     if !prepared.outcomes.contains(&decide.outcome) {
         return Err("this response is not available");
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use parallax_protocol::event::{CallDecision, CallPhase, Level};
 use parallax_protocol::policy::Decision;
-use parallax_protocol::tool::{Run, ToolError, ToolErrorKind, ToolKind, ToolResult};
+use parallax_protocol::tool::{RunContext, ToolError, ToolErrorKind, ToolKind, ToolResult};
 use parallax_protocol::{CancellationToken, Object};
 use tokio::task::{Id, JoinError};
 use tokio::time::Instant;
@@ -63,7 +63,7 @@ impl ToolRunner<'_> {
         let processes = self.inbox.processes().clone();
         processes.enter(call.item(), cancel.clone());
         self.emit_phase(call, CallPhase::Executing, Some(title.clone()));
-        let run = Run {
+        let run = RunContext {
             cancel: cancel.clone(),
             progress: Arc::new(CallProgress {
                 bus: self.bus.clone(),

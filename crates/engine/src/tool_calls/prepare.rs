@@ -5,7 +5,9 @@ use std::sync::Arc;
 use parallax_protocol::agent::COMPLETE_TASK;
 use parallax_protocol::event::CallDecision;
 use parallax_protocol::policy::{Decision, PolicyDecision};
-use parallax_protocol::tool::{Scope, Tool, ToolError, ToolErrorKind, ToolKind, ToolResult};
+use parallax_protocol::tool::{
+    PrepareContext, Tool, ToolError, ToolErrorKind, ToolKind, ToolResult,
+};
 use parallax_protocol::{CancellationToken, Object};
 use serde_json::Value;
 
@@ -102,7 +104,7 @@ impl ToolRunner<'_> {
             (ToolError::new(ToolErrorKind::InvalidToolParams, message), Some(kind))
         })?;
         args.shift_remove(WAIT_FOR_PREVIOUS);
-        let scope = Scope {
+        let scope = PrepareContext {
             call: call.id.clone(),
             name: call.name.clone(),
             mode: self.inbox.mode(),

@@ -13,7 +13,7 @@ use parallax_protocol::agent::{
 use parallax_protocol::event::{
     ApprovalRequest, EndReason, Event, EventBody, Question, ToolDone, ToolStatus,
 };
-use parallax_protocol::op::{ApprovalResponse, Decide, Op};
+use parallax_protocol::op::{ApprovalResponse, Op, RequestDecision};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::store::NoStore;
 use parallax_protocol::tool::{Concurrency, Display, Tool, ToolResult};
@@ -274,7 +274,7 @@ async fn subagent_approvals_reach_the_user_and_apply_to_all_subagents() {
     rig.prompt("go").await;
     let ask = next_ask(&mut rig).await;
     assert_eq!((ask.agent.as_deref(), ask.name.as_str()), (Some("scout"), "ask_run"));
-    let decide = Decide::new(ask.id.clone(), ApprovalResponse::ProceedAlways);
+    let decide = RequestDecision::new(ask.id.clone(), ApprovalResponse::ProceedAlways);
     rig.send(Op::Decide(Box::new(decide))).await;
     let closed = rig.wait_for_event(|body| matches!(body, EventBody::ApprovalClosed { .. })).await;
     assert!(matches!(closed.body, EventBody::ApprovalClosed { ask: id, .. } if id == ask.id));
@@ -300,7 +300,8 @@ async fn time_limits_exclude_waiting_for_approval() {
     rig.prompt("go").await;
     let ask = next_ask(&mut rig).await;
     tokio::time::sleep(Duration::from_secs(600)).await;
-    rig.send(Op::Decide(Box::new(Decide::new(ask.id, ApprovalResponse::ProceedOnce)))).await;
+    rig.send(Op::Decide(Box::new(RequestDecision::new(ask.id, ApprovalResponse::ProceedOnce))))
+        .await;
     let event = rig
         .wait_for_event(|body| {
             !finished(&[Event { seq: 0, turn: 0, body: body.clone() }]).is_empty()
@@ -327,7 +328,8 @@ async fn mode_chosen_for_a_subagent_edit_applies_to_the_session() {
     rig.prompt("go").await;
     let ask = next_ask(&mut rig).await;
     assert!(!ask.outcomes.contains(&ApprovalResponse::ModifyWithEditor));
-    rig.send(Op::Decide(Box::new(Decide::new(ask.id, ApprovalResponse::ProceedAlways)))).await;
+    rig.send(Op::Decide(Box::new(RequestDecision::new(ask.id, ApprovalResponse::ProceedAlways))))
+        .await;
     let state = rig.wait_for_event(|body| matches!(body, EventBody::StateChanged { .. })).await;
     assert!(matches!(state.body, EventBody::StateChanged { mode: ApprovalMode::AutoEdit, .. }));
 }
@@ -453,7 +455,7 @@ async fn subagent_costs_count_for_the_session_and_raises_apply_to_both() {
         rig.prompt("go").await;
         let ask = next_ask(&mut rig).await;
         assert_eq!((ask.question, ask.agent.as_deref()), (Question::Budget, Some("scout")));
-        rig.send(Op::Decide(Box::new(Decide::new(ask.id, outcome)))).await;
+        rig.send(Op::Decide(Box::new(RequestDecision::new(ask.id, outcome)))).await;
         // After one rejection, the session itself is not asked again.
         let (reason, events) = rig.finish().await;
         assert!(

@@ -10,7 +10,7 @@ use parallax_protocol::checkpoint::{
 use parallax_protocol::event::{
     ApprovalRequest, Event, EventBody, ItemDone, Level, Question, UndoResult,
 };
-use parallax_protocol::op::{ApprovalResponse, Decide, Op};
+use parallax_protocol::op::{ApprovalResponse, Op, RequestDecision};
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::{ApprovalMode, RuleScope, RuleStore, SuggestedRule};
 use parallax_protocol::tool::{Concurrency, Effects, ToolResult};
@@ -26,7 +26,7 @@ async fn next_ask(rig: &mut Rig) -> ApprovalRequest {
     }
 }
 
-async fn answer(rig: &Rig, decide: Decide) {
+async fn answer(rig: &Rig, decide: RequestDecision) {
     rig.handle.ops.send(Op::Decide(Box::new(decide))).await.expect("session");
 }
 
@@ -51,11 +51,11 @@ async fn turn_time_excludes_only_waits_for_the_user() {
     let open = [next_ask(&mut rig).await.id, next_ask(&mut rig).await.id];
     for id in open {
         tokio::time::sleep(Duration::from_secs(100)).await;
-        answer(&rig, Decide::new(id, ApprovalResponse::ProceedOnce)).await;
+        answer(&rig, RequestDecision::new(id, ApprovalResponse::ProceedOnce)).await;
     }
     let last = next_ask(&mut rig).await.id;
     tokio::time::sleep(Duration::from_secs(1000)).await;
-    answer(&rig, Decide::new(last, ApprovalResponse::ProceedOnce)).await;
+    answer(&rig, RequestDecision::new(last, ApprovalResponse::ProceedOnce)).await;
     let took = rig.turn_ms().await;
     assert!((7_000..60_000).contains(&took), "{took}");
 
@@ -99,10 +99,10 @@ async fn saved_rule_avoids_the_next_approval() {
     let rule = SuggestedRule { allow_redirection: true, ..approval.rules[0].clone() };
     answer(
         &rig,
-        Decide {
+        RequestDecision {
             rule: Some(rule.clone()),
             scope: Some(RuleScope::Project),
-            ..Decide::new(approval.id, ApprovalResponse::ProceedAlwaysAndSave)
+            ..RequestDecision::new(approval.id, ApprovalResponse::ProceedAlwaysAndSave)
         },
     )
     .await;
@@ -121,8 +121,8 @@ async fn rule_that_does_not_match_the_call_is_reported() {
         rig.prompt("go").await;
         let approval = next_ask(&mut rig).await;
         let rule = SuggestedRule { tool_name: name.into(), ..approval.rules[0].clone() };
-        let always = Decide::new(approval.id, ApprovalResponse::ProceedAlways);
-        answer(&rig, Decide { rule: Some(rule), ..always }).await;
+        let always = RequestDecision::new(approval.id, ApprovalResponse::ProceedAlways);
+        answer(&rig, RequestDecision { rule: Some(rule), ..always }).await;
         let (_, events) = rig.finish().await;
         let report = events.iter().any(|event| {
             matches!(&event.body, EventBody::ItemDone { done: ItemDone::Notice { text, .. }, .. }
@@ -141,7 +141,10 @@ async fn denial_by_the_user_ends_the_turn() {
         let mut rig = rig(replies, Setup { tools: vec![ask.clone()], ..Setup::default() });
         rig.prompt("go").await;
         let approval = next_ask(&mut rig).await;
-        let decide = Decide { ends_turn, ..Decide::new(approval.id, ApprovalResponse::Cancel) };
+        let decide = RequestDecision {
+            ends_turn,
+            ..RequestDecision::new(approval.id, ApprovalResponse::Cancel)
+        };
         answer(&rig, decide).await;
         let (_, events) = rig.finish().await;
         let called = |event: &&Event| matches!(event.body, EventBody::ModelCall(_));
@@ -158,11 +161,17 @@ async fn denial_without_feedback_skips_calls_not_started() {
         let mut rig = rig(replies, Setup { tools: vec![edit], ..Setup::default() });
         rig.prompt("go").await;
         let approval = next_ask(&mut rig).await;
-        answer(&rig, Decide { feedback, ..Decide::new(approval.id, ApprovalResponse::Cancel) })
-            .await;
+        answer(
+            &rig,
+            RequestDecision {
+                feedback,
+                ..RequestDecision::new(approval.id, ApprovalResponse::Cancel)
+            },
+        )
+        .await;
         if !left_out {
             let approval = next_ask(&mut rig).await;
-            answer(&rig, Decide::new(approval.id, ApprovalResponse::ProceedOnce)).await;
+            answer(&rig, RequestDecision::new(approval.id, ApprovalResponse::ProceedOnce)).await;
         }
         let (_, events) = rig.finish().await;
         let output = tools_done(&events);
@@ -182,7 +191,7 @@ async fn response_that_was_not_offered_leaves_the_request_open() {
     let approval = next_ask(&mut rig).await;
     assert!(!approval.outcomes.contains(&ApprovalResponse::ProceedAlwaysAndSave));
     for outcome in [ApprovalResponse::ProceedAlwaysAndSave, ApprovalResponse::ModifyWithEditor] {
-        answer(&rig, Decide::new(approval.id.clone(), outcome)).await;
+        answer(&rig, RequestDecision::new(approval.id.clone(), outcome)).await;
         let is_error = |body: &EventBody| {
             matches!(
                 body,
@@ -191,7 +200,7 @@ async fn response_that_was_not_offered_leaves_the_request_open() {
         };
         rig.wait_for_event(is_error).await;
     }
-    answer(&rig, Decide::new(approval.id, ApprovalResponse::ProceedOnce)).await;
+    answer(&rig, RequestDecision::new(approval.id, ApprovalResponse::ProceedOnce)).await;
     let (_, events) = rig.finish().await;
     assert_eq!(tools_done(&events)[0].for_model, "result 1");
 }
@@ -206,13 +215,16 @@ async fn changed_arguments_require_a_new_approval() {
     let arguments = json!({"n": 7}).as_object().cloned();
     answer(
         &rig,
-        Decide { arguments, ..Decide::new(first.id.clone(), ApprovalResponse::ModifyWithEditor) },
+        RequestDecision {
+            arguments,
+            ..RequestDecision::new(first.id.clone(), ApprovalResponse::ModifyWithEditor)
+        },
     )
     .await;
     let second = next_ask(&mut rig).await;
     assert_ne!(first.id, second.id);
     assert_eq!(second.title, "call 7");
-    answer(&rig, Decide::new(second.id, ApprovalResponse::ProceedAlways)).await;
+    answer(&rig, RequestDecision::new(second.id, ApprovalResponse::ProceedAlways)).await;
     let (_, events) = rig.finish().await;
     let report = &tools_done(&events)[0].for_model;
     assert!(report.starts_with("result 7\n[The user changed this call"), "{report}");
@@ -249,7 +261,7 @@ async fn sandbox_denial_is_offered_with_missing_permissions() {
         let approval = next_ask(&mut rig).await;
         assert_eq!(approval.question, Question::SandboxExpansion);
         assert_eq!(approval.permissions.descriptions(), ["network"]);
-        answer(&rig, Decide::new(approval.id, answered)).await;
+        answer(&rig, RequestDecision::new(approval.id, answered)).await;
         let (_, events) = rig.finish().await;
         let output = tools_done(&events);
         assert_eq!(output.len(), 1);
@@ -272,9 +284,9 @@ async fn broader_permissions_are_granted_when_chosen() {
         rig.prompt("go").await;
         let approval = next_ask(&mut rig).await;
         assert!(!approval.permissions.caches && approval.broader_permissions.caches);
-        let decide = Decide {
+        let decide = RequestDecision {
             broader_permissions,
-            ..Decide::new(approval.id, ApprovalResponse::ProceedOnce)
+            ..RequestDecision::new(approval.id, ApprovalResponse::ProceedOnce)
         };
         answer(&rig, decide).await;
         let (_, events) = rig.finish().await;
@@ -296,7 +308,7 @@ async fn rule_decides_a_sandbox_denial() {
         approval.rules[0].permissions,
         Permissions { network: true, ..Permissions::default() }
     );
-    answer(&rig, Decide::new(approval.id, ApprovalResponse::ProceedAlways)).await;
+    answer(&rig, RequestDecision::new(approval.id, ApprovalResponse::ProceedAlways)).await;
     let (_, events) = rig.finish().await;
     let texts: Vec<_> = tools_done(&events).into_iter().map(|done| done.for_model).collect();
     assert!(texts[0].starts_with("run 1: network true\n[The command ran twice"), "{texts:?}");
@@ -391,7 +403,7 @@ async fn checkpoints_are_saved_around_edits_and_commands() {
     rig.prompt("go").await;
     let approval = next_ask(&mut rig).await;
     assert_eq!(approval.not_undoable, ["big.bin"]);
-    answer(&rig, Decide::new(approval.id, ApprovalResponse::ProceedOnce)).await;
+    answer(&rig, RequestDecision::new(approval.id, ApprovalResponse::ProceedOnce)).await;
     let (_, events) = rig.finish().await;
     assert_eq!(
         *seen.lock().expect("log"),

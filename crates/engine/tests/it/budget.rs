@@ -8,7 +8,7 @@ use parallax_protocol::event::{
 };
 use parallax_protocol::ids::ApprovalId;
 use parallax_protocol::model::Usage;
-use parallax_protocol::op::{ApprovalResponse, Decide, Op, Rewind};
+use parallax_protocol::op::{ApprovalResponse, Op, RequestDecision, Rewind};
 use parallax_protocol::store::{BudgetRecord, Record};
 use parallax_protocol::tool::{Concurrency, Preview};
 
@@ -94,7 +94,10 @@ async fn cost_limit_without_a_known_price_is_rejected() {
 }
 
 /// Responds to the next budget request.
-async fn answer(rig: &mut Rig, decide: impl FnOnce(ApprovalId) -> Decide) -> ApprovalRequest {
+async fn answer(
+    rig: &mut Rig,
+    decide: impl FnOnce(ApprovalId) -> RequestDecision,
+) -> ApprovalRequest {
     let event = rig.wait_for_event(|body| matches!(body, EventBody::ApprovalRequested(_))).await;
     let EventBody::ApprovalRequested(ask) = event.body else { unreachable!() };
     assert_eq!(ask.question, Question::Budget);
@@ -115,7 +118,8 @@ async fn turn_continues_when_the_user_raises_the_budget() {
         .with_user_prompts(true);
     let mut rig = rig(replies, Setup { tools: vec![one], budget, ..Setup::default() });
     rig.prompt("go").await;
-    let approval = answer(&mut rig, |id| Decide::new(id, ApprovalResponse::ProceedOnce)).await;
+    let approval =
+        answer(&mut rig, |id| RequestDecision::new(id, ApprovalResponse::ProceedOnce)).await;
     assert!(
         approval
             .title
@@ -124,8 +128,10 @@ async fn turn_continues_when_the_user_raises_the_budget() {
     let Some(Preview::Budget(spent)) = approval.preview else { unreachable!() };
     assert_eq!((spent.limit, spent.used), (1000.0, 1100.0));
     // Increased by the original amount: 2100, of which 2200 are spent. Now a custom amount:
-    let more =
-        |id| Decide { increase: Some(100.0), ..Decide::new(id, ApprovalResponse::ProceedOnce) };
+    let more = |id| RequestDecision {
+        increase: Some(100.0),
+        ..RequestDecision::new(id, ApprovalResponse::ProceedOnce)
+    };
     let approval = answer(&mut rig, more).await;
     assert!(
         approval.title.contains("2200 tokens") && approval.title.contains("2100"),
@@ -161,12 +167,12 @@ async fn stopping_at_the_budget_returns_the_prompt_and_asks_again_next_time() {
     let mut rig = rig(replies, Setup { budget, ..Setup::default() });
     assert!(matches!(rig.turn("one").await.0, EndReason::Done));
     rig.prompt("two").await;
-    answer(&mut rig, |id| Decide::new(id, ApprovalResponse::Cancel)).await;
+    answer(&mut rig, |id| RequestDecision::new(id, ApprovalResponse::Cancel)).await;
     let ended = rig.wait_for_event(|body| matches!(body, EventBody::TurnEnded(_))).await;
     let EventBody::TurnEnded(ended) = ended.body else { unreachable!() };
     assert!(matches!(ended.reason, EndReason::Budget(_)) && ended.is_removed, "{ended:?}");
     rig.prompt("three").await;
-    answer(&mut rig, |id| Decide::new(id, ApprovalResponse::ProceedOnce)).await;
+    answer(&mut rig, |id| RequestDecision::new(id, ApprovalResponse::ProceedOnce)).await;
     assert!(matches!(rig.finish().await.0, EndReason::Done));
     let sent = rig.script.contents().pop().expect("request");
     assert!(!sent.iter().any(|content| content.contains("two")), "{sent:?}");
@@ -180,8 +186,10 @@ async fn turn_over_its_time_limit_continues_after_a_raise() {
         Budget::new(limits, BudgetLimits::default(), Spending::default()).with_user_prompts(true);
     let mut rig = rig(vec![reply, has_text("the rest")], Setup { budget, ..Setup::default() });
     rig.prompt("go").await;
-    let more =
-        |id| Decide { increase: Some(60.0), ..Decide::new(id, ApprovalResponse::ProceedOnce) };
+    let more = |id| RequestDecision {
+        increase: Some(60.0),
+        ..RequestDecision::new(id, ApprovalResponse::ProceedOnce)
+    };
     let approval = answer(&mut rig, more).await;
     assert!(approval.title.contains("time limit of this session"), "{}", approval.title);
     let (reason, _) = rig.finish().await;
@@ -199,7 +207,7 @@ async fn turn_without_more_time_ends() {
         Budget::new(BudgetLimits::default(), limits, Spending::default()).with_user_prompts(true);
     let mut rig = rig(vec![reply, has_text("b")], Setup { budget, ..Setup::default() });
     rig.prompt("go").await;
-    answer(&mut rig, |id| Decide::new(id, ApprovalResponse::Cancel)).await;
+    answer(&mut rig, |id| RequestDecision::new(id, ApprovalResponse::Cancel)).await;
     assert!(matches!(rig.finish().await.0, EndReason::Budget(_)));
     assert!(matches!(rig.turn("on").await.0, EndReason::Done));
 }

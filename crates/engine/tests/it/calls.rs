@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use parallax_protocol::event::{EndReason, EventBody, Question, ToolStatus};
-use parallax_protocol::op::{ApprovalResponse, Decide, Op};
+use parallax_protocol::op::{ApprovalResponse, Op, RequestDecision};
 use parallax_protocol::tool::{Concurrency, ToolError, ToolErrorKind, ToolResult};
 use tokio::sync::Barrier;
 
@@ -132,9 +132,9 @@ async fn approved_call_runs_while_its_sibling_waits() {
         }
     }
     let decide = |ask: usize, outcome, feedback: Option<&str>| {
-        Op::Decide(Box::new(Decide {
+        Op::Decide(Box::new(RequestDecision {
             feedback: feedback.map(str::to_owned),
-            ..Decide::new(asks[ask].id.clone(), outcome)
+            ..RequestDecision::new(asks[ask].id.clone(), outcome)
         }))
     };
     rig.handle.ops.send(decide(1, ApprovalResponse::ProceedOnce, None)).await.expect("open");
@@ -189,7 +189,8 @@ async fn user_can_disable_loop_detection() {
     let approval = rig.wait_for_event(|body| matches!(body, EventBody::ApprovalRequested(_))).await;
     let EventBody::ApprovalRequested(ask) = approval.body else { unreachable!("a question") };
     assert_eq!(ask.question, Question::Loop);
-    rig.send(Op::Decide(Box::new(Decide::new(ask.id, ApprovalResponse::ProceedAlways)))).await;
+    rig.send(Op::Decide(Box::new(RequestDecision::new(ask.id, ApprovalResponse::ProceedAlways))))
+        .await;
     let (reason, _) = rig.finish().await;
     assert!(matches!(reason, EndReason::Done), "{reason:?}");
     rig.script.assert_prefixes();

@@ -11,7 +11,7 @@ use parallax_protocol::shell::{
     ShellCommand, ShellEnding, ShellOutcome, TerminalSize,
 };
 use parallax_protocol::store::Record;
-use parallax_protocol::tool::{Concurrency, Run, ToolResult};
+use parallax_protocol::tool::{Concurrency, RunContext, ToolResult};
 use parallax_protocol::{BoxFuture, BoxStream};
 use tokio::sync::{Notify, watch};
 
@@ -37,7 +37,7 @@ impl FakeShell {
 }
 
 impl Shell for FakeShell {
-    fn run(&self, command: ShellCommand, run: Run) -> BoxFuture<'static, ShellOutcome> {
+    fn run(&self, command: ShellCommand, run: RunContext) -> BoxFuture<'static, ShellOutcome> {
         let let_go = Arc::clone(&self.let_go);
         Box::pin(async move {
             run.progress.output("live");
@@ -247,7 +247,7 @@ impl ProcessControl for Line {
 async fn input_reaches_the_process_of_a_call_and_kill_ends_the_call_alone() {
     let keys = Arc::new(Keys::default());
     let line = Arc::clone(&keys);
-    let run = tool("run", Concurrency::Shared, move |n, run: Run| {
+    let run = tool("run", Concurrency::Shared, move |n, run: RunContext| {
         // The process of the other call may have started after the resize.
         if n == 1 {
             run.progress.control(Arc::new(Line(Arc::clone(&line))));
@@ -287,7 +287,7 @@ async fn input_reaches_the_process_of_a_call_and_kill_ends_the_call_alone() {
 async fn process_starts_with_the_window_size() {
     let keys = Arc::new(Keys::default());
     let line = Arc::clone(&keys);
-    let run = tool("run", Concurrency::Shared, move |n, run: Run| {
+    let run = tool("run", Concurrency::Shared, move |n, run: RunContext| {
         run.progress.control(Arc::new(Line(Arc::clone(&line))));
         Box::pin(async move { ToolResult::text(format!("ran {n}")) })
     });
@@ -342,8 +342,8 @@ async fn call_progress_is_emitted() {
                 phases.push((call, state.phase, state.title));
             }
             EventBody::ApprovalRequested(ask) => {
-                use parallax_protocol::op::{ApprovalResponse, Decide};
-                let decide = Decide::new(ask.id, ApprovalResponse::ProceedOnce);
+                use parallax_protocol::op::{ApprovalResponse, RequestDecision};
+                let decide = RequestDecision::new(ask.id, ApprovalResponse::ProceedOnce);
                 rig.send(Op::Decide(Box::new(decide))).await;
             }
             EventBody::TurnEnded(_) => break,

@@ -4,11 +4,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use parallax_protocol::event::EventBody;
-use parallax_protocol::op::{ApprovalResponse, Decide, Op};
+use parallax_protocol::op::{ApprovalResponse, Op, RequestDecision};
 use parallax_protocol::policy::{ApprovalMode, Decision, PolicyDecision, PolicyEngine, Query};
 use parallax_protocol::tool::{
-    Concurrency, Effects, Invocation, Preview, Run, Scope, Tool, ToolError, ToolKind, ToolResult,
-    ToolSpec,
+    Concurrency, Effects, Invocation, PrepareContext, Preview, RunContext, Tool, ToolError,
+    ToolKind, ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
 
@@ -29,7 +29,11 @@ impl Tool for NumberingTool {
         &self.spec
     }
 
-    fn prepare(&self, _args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
+    fn prepare(
+        &self,
+        _args: Object,
+        _scope: &PrepareContext,
+    ) -> Result<Box<dyn Invocation>, ToolError> {
         let number = self.prepared.fetch_add(1, Ordering::SeqCst).to_string();
         let effects = Effects { runs: vec![number.clone()], ..Effects::default() };
         Ok(Box::new(NumberedCall { number, effects, ran: Arc::clone(&self.ran) }))
@@ -55,7 +59,7 @@ impl Invocation for NumberedCall {
         Some(Preview::Command { command: self.number.clone(), directory: "/w".into() })
     }
 
-    fn run(self: Box<Self>, _run: Run) -> BoxFuture<'static, ToolResult> {
+    fn run(self: Box<Self>, _run: RunContext) -> BoxFuture<'static, ToolResult> {
         self.ran.lock().expect("calls").push(self.number.clone());
         echo(1)
     }
@@ -110,7 +114,7 @@ async fn call_that_is_shown_is_the_one_evaluated_and_run() {
             assert_eq!(ran.lock().expect("calls").len(), shown.len(), "it ran before approval");
             assert_eq!(evaluated.lock().expect("calls").last(), Some(command), "after {before}");
             shown.push(command.clone());
-            let decide = Decide::new(ask.id, ApprovalResponse::ProceedOnce);
+            let decide = RequestDecision::new(ask.id, ApprovalResponse::ProceedOnce);
             rig.handle.ops.send(Op::Decide(Box::new(decide))).await.expect("session");
         }
         rig.finish().await;

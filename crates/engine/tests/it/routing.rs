@@ -3,7 +3,7 @@
 use parallax_engine::RoutingOptions;
 use parallax_protocol::event::{EndReason, Event, EventBody, ItemDone, Question};
 use parallax_protocol::model::ModelError;
-use parallax_protocol::op::{ApprovalResponse, Decide, Op};
+use parallax_protocol::op::{ApprovalResponse, Op, RequestDecision};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::routing::{
     Fallback, FallbackCause, FallbackPolicy, Route, RouteSource, RoutingMode,
@@ -158,7 +158,7 @@ async fn fallback_request_follows_each_user_choice() {
             rig.wait_for_event(|body| matches!(body, EventBody::ApprovalRequested(_))).await;
         let EventBody::ApprovalRequested(ask) = event.body else { unreachable!() };
         assert_eq!(ask.question, Question::Fallback);
-        rig.send(Op::Decide(Box::new(Decide::new(ask.id, outcome)))).await;
+        rig.send(Op::Decide(Box::new(RequestDecision::new(ask.id, outcome)))).await;
         let (reason, _) = rig.finish().await;
         assert_eq!(matches!(reason, EndReason::Done), outcome != ApprovalResponse::Cancel);
         if matches!(outcome, ApprovalResponse::ProceedAlways | ApprovalResponse::Retry) {

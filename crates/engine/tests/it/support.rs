@@ -26,8 +26,8 @@ use parallax_protocol::policy::{
 use parallax_protocol::routing::{AutoFallback, ClassifierAnswerFormat, FallbackModel, Routes};
 use parallax_protocol::store::{Record, Store, StoreError};
 use parallax_protocol::tool::{
-    Concurrency, Effects, Invocation, Run, Scope, Tool, ToolError, ToolErrorKind, ToolKind,
-    ToolResult, ToolSpec,
+    Concurrency, Effects, Invocation, PrepareContext, RunContext, Tool, ToolError, ToolErrorKind,
+    ToolKind, ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, BoxStream, CancellationToken, Object};
 
@@ -210,7 +210,7 @@ impl ModelCatalog for Script {
     }
 }
 
-type Body = Arc<dyn Fn(u64, Run) -> BoxFuture<'static, ToolResult> + Send + Sync>;
+type Body = Arc<dyn Fn(u64, RunContext) -> BoxFuture<'static, ToolResult> + Send + Sync>;
 
 pub struct TestTool {
     spec: ToolSpec,
@@ -221,7 +221,7 @@ pub struct TestTool {
 pub fn tool(
     name: &str,
     sharing: Concurrency,
-    body: impl Fn(u64, Run) -> BoxFuture<'static, ToolResult> + Send + Sync + 'static,
+    body: impl Fn(u64, RunContext) -> BoxFuture<'static, ToolResult> + Send + Sync + 'static,
 ) -> Arc<TestTool> {
     let spec = ToolSpec {
         name: name.into(),
@@ -250,7 +250,11 @@ impl Tool for TestTool {
     fn spec(&self) -> &ToolSpec {
         &self.spec
     }
-    fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
+    fn prepare(
+        &self,
+        args: Object,
+        _scope: &PrepareContext,
+    ) -> Result<Box<dyn Invocation>, ToolError> {
         self.prepared.fetch_add(1, Ordering::SeqCst);
         assert!(!args.contains_key("wait_for_previous"));
         match args.get("n").and_then(serde_json::Value::as_u64) {
@@ -290,7 +294,7 @@ impl Invocation for TestCall {
     fn broader_permissions(&self, permissions: &Permissions) -> Permissions {
         Permissions { caches: permissions.network, ..permissions.clone() }
     }
-    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, ToolResult> {
+    fn run(self: Box<Self>, run: RunContext) -> BoxFuture<'static, ToolResult> {
         (self.body)(self.n, run)
     }
 }
@@ -467,7 +471,7 @@ pub fn rig(replies: Vec<ModelReply>, setup: Setup) -> Rig {
 /// Creates a steering message.
 pub fn steer(id: &str, text: &str) -> Op {
     let prompt = Prompt { text: text.into(), ..Prompt::default() };
-    Op::Steer(parallax_protocol::op::Steer { id: id.into(), prompt })
+    Op::Steer(parallax_protocol::op::SteeringMessage { id: id.into(), prompt })
 }
 
 impl Rig {

@@ -8,7 +8,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::loader::needs_loader;
 use super::{ContainerPlan, NETWORK, PROXY, PROXY_PORT};
-use crate::Ending;
+use crate::ProcessExit;
 use crate::program_sandbox::{CommandLine, ProgramSandboxError};
 
 /// Time limit for the proxy to listen.
@@ -25,7 +25,7 @@ const NOT_FOUND: std::ops::RangeInclusive<i32> = 126..=127;
 ///
 /// # Errors
 /// Returns an error if it could not be started (exit code 44).
-pub async fn run(plan: &ContainerPlan) -> Result<Ending, ProgramSandboxError> {
+pub async fn run(plan: &ContainerPlan) -> Result<ProcessExit, ProgramSandboxError> {
     match start(plan).await {
         Err(ProgramSandboxError::Refused { program, code }) if NOT_FOUND.contains(&code) => {
             let executable = std::env::current_exe();
@@ -39,7 +39,7 @@ pub async fn run(plan: &ContainerPlan) -> Result<Ending, ProgramSandboxError> {
     }
 }
 
-async fn start(plan: &ContainerPlan) -> Result<Ending, ProgramSandboxError> {
+async fn start(plan: &ContainerPlan) -> Result<ProcessExit, ProgramSandboxError> {
     let program = plan.main.program;
     for (name, closed) in &plan.networks {
         make_network(program, name, *closed).await?;
@@ -140,7 +140,7 @@ async fn run_quietly(line: &CommandLine) -> Result<(), ProgramSandboxError> {
 pub(crate) async fn supervise(
     line: &CommandLine,
     terminal: bool,
-) -> Result<Ending, ProgramSandboxError> {
+) -> Result<ProcessExit, ProgramSandboxError> {
     let mut command = command(line);
     if !terminal {
         command.process_group(0);
@@ -163,8 +163,8 @@ pub(crate) async fn supervise(
             let _ = rustix::process::kill_process(pid, number);
         }
     };
-    match Ending::from(status) {
-        Ending::Exited { code } if NOT_STARTED.contains(&code) => {
+    match ProcessExit::from(status) {
+        ProcessExit::Exited { code } if NOT_STARTED.contains(&code) => {
             Err(ProgramSandboxError::Refused { program: line.program, code })
         }
         ended => Ok(ended),

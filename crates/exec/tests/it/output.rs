@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use parallax_exec::capture::CaptureLimits;
-use parallax_exec::{Ending, Limits, LiveOutput, StartError, StopReason};
+use parallax_exec::{Limits, LiveOutput, ProcessExit, StartError, StopReason};
 use tokio_util::sync::CancellationToken;
 
 use crate::support::{TestProject, finished};
@@ -13,11 +13,11 @@ async fn exit_code_and_both_streams_are_captured_in_order() {
     let project = TestProject::new();
     let output = project.run_text("echo one; echo two >&2; echo three; exit 3").await;
     assert_eq!(output.output.captured.head, "one\ntwo\nthree");
-    assert_eq!(output.ending, Ending::Exited { code: 3 });
+    assert_eq!(output.ending, ProcessExit::Exited { code: 3 });
     assert!(output.remaining_processes.is_empty() && output.stop.is_none());
 
     let output = project.run_text("kill -9 $$").await;
-    assert_eq!(output.ending, Ending::Signalled { signal: 9 });
+    assert_eq!(output.ending, ProcessExit::Signalled { signal: 9 });
 }
 
 #[tokio::test]
@@ -38,7 +38,7 @@ async fn command_longer_than_an_argument_runs_as_written() {
     let mut command = project.command(&text);
     command.directory = project.folder.path().to_owned();
     let output = project.run(command).await;
-    assert_eq!(output.ending, Ending::Exited { code: 0 }, "{:?}", output.output);
+    assert_eq!(output.ending, ProcessExit::Exited { code: 0 }, "{:?}", output.output);
     assert!(output.output.captured.head.contains("0   -   -       ["), "{:?}", output.output);
     let written = std::fs::read_to_string(project.folder.path().join("out")).unwrap();
     assert!(written == lines);
@@ -169,7 +169,7 @@ async fn live_output_is_sent_at_once_and_then_merged() {
 }
 
 #[tokio::test]
-async fn silent_command_is_ended_and_its_output_kept() {
+async fn silent_command_is_terminated_and_its_output_kept() {
     let project = TestProject::new();
     let mut command = project.command("echo before; sleep 30; echo after");
     let silence = Duration::from_millis(150);

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use parallax_exec::background::{BackgroundState, read_log};
-use parallax_exec::{Ending, StopReason};
+use parallax_exec::{ProcessExit, StopReason};
 use tokio_util::sync::CancellationToken;
 
 use crate::support::{TestProject, detached, eventually, finished, is_alive, pids};
@@ -40,7 +40,7 @@ async fn cancelled_command_leaves_no_process() {
 }
 
 #[tokio::test]
-async fn dropped_command_is_ended() {
+async fn dropped_command_is_terminated() {
     let project = TestProject::new();
     let running = project.processes.start(project.command(TREE)).await.unwrap();
     eventually("the tree", || pids(&project, "pids").len() == 3).await;
@@ -108,7 +108,7 @@ async fn background_process_continues_and_its_end_is_reported() {
     assert_eq!(read_log(&running.log, 10).unwrap().lines, ["started"]);
 
     std::fs::write(project.folder.path().join("go"), "").unwrap();
-    let exited = BackgroundState::Exited(Some(Ending::Exited { code: 4 }));
+    let exited = BackgroundState::Exited(Some(ProcessExit::Exited { code: 4 }));
     let report = ends.recv().await.unwrap();
     assert_eq!((report.pid, report.state, state()), (running.pid, exited, exited));
     let log = read_log(&running.log, 10).unwrap();
@@ -122,7 +122,7 @@ async fn orphan_exit_code_is_collected() {
     let output = project.run_text(text).await;
     let pid = output.remaining_processes[0];
     std::fs::write(project.folder.path().join("go"), "").unwrap();
-    let exited = BackgroundState::Exited(Some(Ending::Exited { code: 5 }));
+    let exited = BackgroundState::Exited(Some(ProcessExit::Exited { code: 5 }));
     let state = || project.processes.background_process(pid).unwrap().state;
     eventually("its end", || state() == exited).await;
 }
@@ -131,7 +131,7 @@ async fn orphan_exit_code_is_collected() {
 async fn command_that_ends_early_is_not_detached() {
     let project = TestProject::new();
     let output = finished(project.detach("echo quick; exit 2", Duration::from_secs(5)).await);
-    assert_eq!(output.ending, Ending::Exited { code: 2 });
+    assert_eq!(output.ending, ProcessExit::Exited { code: 2 });
     assert!(project.processes.background().is_empty());
 }
 

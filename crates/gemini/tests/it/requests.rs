@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::server::*;
 
 #[tokio::test]
-async fn address_headers_and_body_are_as_documented() {
+async fn url_headers_and_body_match_the_documentation() {
     let server = Server::start(vec![stream(&[&last_chunk("ok")])]).await;
     let mut options = options(&format!("{}/gw", server.base));
     options.custom_headers = parallax_model_http::parse_custom_headers("X-Team: a, b, X-Env: test");

@@ -3,7 +3,7 @@
 use parallax_protocol::Object;
 use parallax_protocol::event::Question;
 use parallax_protocol::ids::SteerId;
-use parallax_protocol::op::{ApprovalResponse, Decide, Op, Prompt, Steer};
+use parallax_protocol::op::{ApprovalResponse, Op, Prompt, RequestDecision, SteeringMessage};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::typed_input::TypedInput;
 use serde_json::Value;
@@ -13,14 +13,14 @@ use super::{Conversation, ConversationSession, MAX_QUEUED, PreparingPrompt, Queu
 use crate::info_commands::{self, engine_request};
 use crate::input_line::{DecideLine, InputLine};
 use crate::runner::Runner;
-use crate::slash::{Slash, classify};
+use crate::slash::{SlashKind, classify};
 
 impl Conversation<'_> {
     /// Handles one line.
     pub(super) fn order(&mut self, incoming: NumberedLine, runner: &mut Runner) {
         let number = incoming.number;
         if self.pending_prompt.is_some() {
-            return self.order_during_approval(incoming, runner);
+            return self.handle_during_approval(incoming, runner);
         }
         if let Err(problem) = incoming.order.and_then(|line| self.handle_other(line, number)) {
             runner.reject_line(number, &problem);
@@ -29,7 +29,7 @@ impl Conversation<'_> {
 
     /// Handles a line that arrives while a command waits for approval. Lines that begin something
     /// wait, so that they keep their order.
-    fn order_during_approval(&mut self, incoming: NumberedLine, runner: &mut Runner) {
+    fn handle_during_approval(&mut self, incoming: NumberedLine, runner: &mut Runner) {
         let number = incoming.number;
         let is_for_command =
             |line: &DecideLine| self.command_approvals.find(line.id.as_str()).is_some();
@@ -115,13 +115,13 @@ impl Conversation<'_> {
     pub(super) fn start_typed(&mut self, text: String, number: u64) -> Result<(), String> {
         let command = classify(text.trim_end());
         let Some(ConversationSession { session, expand }) = &self.session else {
-            if let Slash::Command { name, .. } = command {
+            if let SlashKind::Command { name, .. } = command {
                 return Err(unknown_command(name));
             }
             self.prompt(Prompt { text, ..Prompt::default() });
             return Ok(());
         };
-        if let Slash::Command { name, arguments } = command {
+        if let SlashKind::Command { name, arguments } = command {
             self.outbox.extend(tokio::task::block_in_place(|| session.command_record(name)));
             if let Some(op) = engine_request(session, name, arguments) {
                 self.queued.push_front(QueuedLine::Request { typed_line: text, op });
@@ -160,7 +160,7 @@ impl Conversation<'_> {
                     let id = SteerId::new(format!("line-{number}"));
                     self.pending_steering.push(id.clone());
                     let prompt = Prompt { text: content, ..Prompt::default() };
-                    let steer = Steer { id, prompt };
+                    let steer = SteeringMessage { id, prompt };
                     match !self.queued.is_empty() && !self.running || self.awaits_interrupted_turn()
                     {
                         true => self.queued.push_back(QueuedLine::Steer(steer)),
@@ -220,7 +220,7 @@ impl Conversation<'_> {
                     return Err(format!("outcome not offered by the request `{id}`"));
                 }
                 let ask = ask.id.clone();
-                let decide = Decide {
+                let decide = RequestDecision {
                     ask,
                     outcome,
                     feedback,
@@ -249,12 +249,13 @@ impl Conversation<'_> {
                     Some(_) => ApprovalResponse::ProceedOnce,
                     None => ApprovalResponse::Cancel,
                 };
-                let decide = Decide { answers, ..Decide::new(ask.id.clone(), outcome) };
+                let decide =
+                    RequestDecision { answers, ..RequestDecision::new(ask.id.clone(), outcome) };
                 self.outbox.push_back(Op::Decide(Box::new(decide)));
             }
             InputLine::Command { text } => match classify(text.trim_end()) {
-                Slash::Command { .. } => return self.handle_typed(text, number),
-                Slash::Text => {
+                SlashKind::Command { .. } => return self.handle_typed(text, number),
+                SlashKind::Text => {
                     return Err(format!(
                         "`{}` is not a command: commands begin with `/`",
                         crate::sanitize::one_line(&text)

@@ -96,7 +96,7 @@ impl Sequence {
     }
 
     /// Returns the middle of each column.
-    fn middles(&self) -> Vec<usize> {
+    fn column_centers(&self) -> Vec<usize> {
         let half = |at: usize| self.names.get(at).map_or(0, |name| text_width(name) + 4) / 2;
         let mut middles = vec![half(0)];
         for index in 1..self.ids.len() {
@@ -119,7 +119,7 @@ impl Sequence {
     }
 
     fn canvas(&self) -> Canvas {
-        let middles = self.middles();
+        let middles = self.column_centers();
         let mut canvas = Canvas::default();
         for (name, middle) in self.names.iter().zip(&middles) {
             let start = middle.saturating_sub((text_width(name) + 4) / 2);

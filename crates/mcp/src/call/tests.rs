@@ -14,12 +14,12 @@ use tokio::time::sleep;
 use super::*;
 
 /// A transport to a server in this process.
-struct Pipe {
+struct PipeTransport {
     to: mpsc::UnboundedSender<Value>,
     from: mpsc::UnboundedReceiver<Value>,
 }
 
-impl Transport<RoleClient> for Pipe {
+impl Transport<RoleClient> for PipeTransport {
     type Error = io::Error;
 
     fn send(
@@ -41,7 +41,10 @@ impl Transport<RoleClient> for Pipe {
 
 /// Starts a server whose tool reports progress `steps` times, each after a pause, and answers after
 /// one more pause.
-async fn server(pause: Duration, listeners: &Listeners) -> RunningService<RoleClient, Hearing> {
+async fn server(
+    pause: Duration,
+    listeners: &Listeners,
+) -> RunningService<RoleClient, ProgressHandler> {
     let (to, mut requests) = mpsc::unbounded_channel::<Value>();
     let (answers, from) = mpsc::unbounded_channel();
     tokio::spawn(async move {
@@ -67,13 +70,13 @@ async fn server(pause: Duration, listeners: &Listeners) -> RunningService<RoleCl
             drop(answers.send(json!({"jsonrpc": "2.0", "id": message["id"], "result": result})));
         }
     });
-    Hearing(listeners.clone()).serve(Pipe { to, from }).await.expect("connected")
+    ProgressHandler(listeners.clone()).serve(PipeTransport { to, from }).await.expect("connected")
 }
 
 /// Reports progress like the real handler.
-struct Hearing(Listeners);
+struct ProgressHandler(Listeners);
 
-impl ClientHandler for Hearing {
+impl ClientHandler for ProgressHandler {
     async fn on_progress(
         &self,
         report: ProgressNotificationParam,
@@ -110,12 +113,12 @@ async fn endless_progress_does_not_prevent_the_timeout() {
 }
 
 /// A transport to a server that reads only the handshake.
-struct Stuck {
+struct StuckTransport {
     read: u32,
-    pipe: Pipe,
+    pipe: PipeTransport,
 }
 
-impl Transport<RoleClient> for Stuck {
+impl Transport<RoleClient> for StuckTransport {
     type Error = io::Error;
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
@@ -156,8 +159,8 @@ async fn server_that_reads_nothing_does_not_block_calls() {
         drop(answers);
     });
     let listeners = Listeners::default();
-    let stuck = Stuck { read: 0, pipe: Pipe { to, from } };
-    let server = Hearing(listeners.clone()).serve(stuck).await.expect("connected");
+    let stuck = StuckTransport { read: 0, pipe: PipeTransport { to, from } };
+    let server = ProgressHandler(listeners.clone()).serve(stuck).await.expect("connected");
     let started_at = Instant::now();
     for _ in 0..3 {
         let bounds = Bounds::with_timeout(Duration::from_secs(2));
@@ -169,9 +172,9 @@ async fn server_that_reads_nothing_does_not_block_calls() {
 }
 
 #[derive(Default)]
-struct Heard(Mutex<Vec<String>>);
+struct HeardProgress(Mutex<Vec<String>>);
 
-impl Progress for Heard {
+impl Progress for HeardProgress {
     fn output(&self, text: &str) {
         self.0.lock().expect("no panic").push(text.to_owned());
     }
@@ -191,7 +194,7 @@ fn progress_is_formatted_and_rate_limited() {
     report.progress = f64::INFINITY;
     assert_eq!(words(&report), None);
 
-    let (listeners, heard) = (Listeners::default(), Arc::new(Heard::default()));
+    let (listeners, heard) = (Listeners::default(), Arc::new(HeardProgress::default()));
     let listening = listeners.add(&token, Some(Arc::clone(&heard) as Arc<dyn Progress>));
     (report.message, report.total) = (None, Some(1_000.0));
     for step in 0..=1_000_u32 {

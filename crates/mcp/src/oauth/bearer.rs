@@ -11,7 +11,7 @@ use rmcp::transport::auth::{
 };
 use tokio::sync::Mutex;
 
-use crate::oauth::exchange::Exchange;
+use crate::oauth::exchange::NoRedirectClient;
 use crate::oauth::store::{RefreshInfo, ServerTokens, TokenFiles};
 
 /// Timeout of a request to an authorization server.
@@ -49,7 +49,7 @@ pub(crate) async fn manager(
             manager
         }
         false => {
-            let exchange = Arc::new(Exchange(client));
+            let exchange = Arc::new(NoRedirectClient(client));
             AuthorizationManager::new_with_oauth_http_client(url, exchange).await?
         }
     };
@@ -59,7 +59,7 @@ pub(crate) async fn manager(
 
 /// Provides tokens for requests. Cheap to clone.
 #[derive(Clone)]
-pub(crate) struct Bearer {
+pub(crate) struct BearerTokens {
     manager: Arc<Mutex<AuthorizationManager>>,
     /// The URL parameter that carries the token instead of a header.
     parameter: Option<Arc<str>>,
@@ -137,7 +137,7 @@ async fn prepare_manager(
     Ok(Some(manager))
 }
 
-impl Bearer {
+impl BearerTokens {
     pub(crate) fn new(manager: AuthorizationManager, parameter: Option<String>) -> Self {
         Self { manager: Arc::new(Mutex::new(manager)), parameter: parameter.map(Arc::from) }
     }

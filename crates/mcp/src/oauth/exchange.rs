@@ -14,9 +14,9 @@ use serde_json::{Map, Value};
 const MAX_BYTES: usize = 1024 * 1024;
 
 /// Sends requests with a client that does not follow redirects.
-pub(crate) struct Exchange(pub(crate) Client);
+pub(crate) struct NoRedirectClient(pub(crate) Client);
 
-impl OAuthHttpClient for Exchange {
+impl OAuthHttpClient for NoRedirectClient {
     fn execute(&self, request: OAuthHttpRequest) -> OAuthHttpClientFuture<'_> {
         Box::pin(async move {
             let failed = |error: parallax_http::reqwest::Error| -> OAuthHttpClientError {

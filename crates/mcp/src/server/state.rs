@@ -20,7 +20,7 @@ pub(super) struct ServerState {
     /// Whether it may run; the user can change it for the session.
     pub(super) start_block: StartBlock,
     pub(super) status: Status,
-    pub(super) link: Option<Link>,
+    pub(super) link: Option<OpenConnection>,
     pub(super) catalog: Arc<Catalog>,
     /// Whether the catalog was read in this session.
     pub(super) is_live: bool,
@@ -38,7 +38,7 @@ pub(super) struct ServerState {
 }
 
 /// An open connection.
-pub(super) struct Link {
+pub(super) struct OpenConnection {
     pub(super) peer: Peer<RoleClient>,
     pub(super) stop: RunningServiceCancellationToken,
 }

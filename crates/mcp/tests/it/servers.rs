@@ -371,7 +371,7 @@ async fn resources_and_prompts_are_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn stubborn_server_is_ended_with_the_session() {
+async fn stubborn_server_is_terminated_with_the_session() {
     let world = World::started("stubborn").await;
     let started_at = Instant::now();
     let processes = world.processes.clone();

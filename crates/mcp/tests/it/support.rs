@@ -12,7 +12,9 @@ use parallax_mcp::{Sampling, SchemaFormat, Servers, ServersOptions, UserRequestH
 use parallax_protocol::CancellationToken;
 use parallax_protocol::ids::CallId;
 use parallax_protocol::policy::ApprovalMode;
-use parallax_protocol::tool::{NoProgress, Progress, Run, Scope, Tool, ToolResult, ToolSource};
+use parallax_protocol::tool::{
+    NoProgress, PrepareContext, Progress, RunContext, Tool, ToolResult, ToolSource,
+};
 use serde_json::{Value, json};
 
 pub struct World {
@@ -115,7 +117,7 @@ impl World {
         args: Value,
         progress: Arc<dyn Progress>,
     ) -> ToolResult {
-        let scope = Scope {
+        let scope = PrepareContext {
             call: CallId::new("c"),
             name: tool.to_owned(),
             mode: ApprovalMode::Default,
@@ -123,7 +125,7 @@ impl World {
         };
         let args = args.as_object().cloned().expect("an object");
         match self.tool(tool).prepare(args, &scope) {
-            Ok(call) => call.run(Run::new(CancellationToken::new(), progress)).await,
+            Ok(call) => call.run(RunContext::new(CancellationToken::new(), progress)).await,
             Err(error) => ToolResult::failure(error),
         }
     }

@@ -16,7 +16,7 @@ use crate::command_result::CommandResult;
 use crate::extension_descriptions::consent_text;
 
 /// The options of `sync`.
-pub(super) struct Sync<'a> {
+pub(super) struct SyncArguments<'a> {
     /// A lock file other than the user's.
     pub(super) file: Option<&'a Path>,
     pub(super) consent: bool,
@@ -27,7 +27,7 @@ pub(super) struct Sync<'a> {
 /// Installs the extensions that a lock file names. A failure of one does not stop the others.
 pub(super) fn sync(
     launch: &SessionConfig,
-    what: &Sync,
+    what: &SyncArguments,
     prompter: &mut dyn Prompter,
 ) -> Result<CommandResult, Failure> {
     let locked = launch.extension_manager().locked_extensions(what.file)?;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::policy::ApprovalMode;
-use parallax_sdk::{Answers, LaunchOptions, Recording, RunLimits};
+use parallax_sdk::{LaunchOptions, Recording, ResponseSource, RunLimits};
 use parallax_sessions::SessionChoice;
 use parallax_worktrees::WorktreeRequest;
 
@@ -33,15 +33,15 @@ pub(super) fn session_flags(
         (None, None) => None,
     };
     let sources = [
-        ("--replay", doubles.replay.map(|file| Answers::Replay { file, strict: true })),
+        ("--replay", doubles.replay.map(|file| ResponseSource::Replay { file, strict: true })),
         (
             "--replay-non-strict",
-            doubles.replay_non_strict.map(|file| Answers::Replay { file, strict: false }),
+            doubles.replay_non_strict.map(|file| ResponseSource::Replay { file, strict: false }),
         ),
-        ("--fake-responses", doubles.fake_responses.map(Answers::Fake)),
+        ("--fake-responses", doubles.fake_responses.map(ResponseSource::Fake)),
         (
             "--fake-responses-non-strict",
-            doubles.fake_responses_non_strict.map(Answers::FakeNonStrict),
+            doubles.fake_responses_non_strict.map(ResponseSource::FakeNonStrict),
         ),
     ];
     let session_id = arguments

@@ -152,7 +152,7 @@ fn format_specific_flags_select_their_format() {
 }
 
 #[test]
-fn start_on_a_terminal_without_p_is_interactive() {
+fn terminal_start_without_prompt_flag_is_interactive() {
     let startup =
         StartupInfo { stdin_is_terminal: true, stdout_is_terminal: true, ..StartupInfo::default() };
     let start = |words: &[&str]| {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
-use testkit::measure::{Finished, run};
+use testkit::measure::{FinishedProcess, run};
 
 use crate::support::{World, finish, wait_until};
 use crate::worktrees::{git, repository};
@@ -53,7 +53,7 @@ pub fn ids(count: usize) -> Vec<String> {
     (0..count).map(|number| format!("t{number}x")).collect()
 }
 
-pub fn batch(world: &World, arguments: &[&str]) -> Finished {
+pub fn batch(world: &World, arguments: &[&str]) -> FinishedProcess {
     let mut command = world.command(&["batch"]);
     command.args(arguments);
     let output = run(command, None, LIMIT).expect("run");
@@ -61,7 +61,7 @@ pub fn batch(world: &World, arguments: &[&str]) -> Finished {
     output
 }
 
-pub fn batch_well(world: &World, arguments: &[&str]) -> Finished {
+pub fn batch_well(world: &World, arguments: &[&str]) -> FinishedProcess {
     let output = batch(world, arguments);
     assert_eq!(output.code(), 0, "{}{}", output.stdout(), output.err());
     output

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use testkit::measure::{Finished, run};
+use testkit::measure::{FinishedProcess, run};
 
 use crate::support::World;
 use crate::worktrees::{git, repository};
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-fn batch(world: &World, arguments: &[&str]) -> Finished {
+fn batch(world: &World, arguments: &[&str]) -> FinishedProcess {
     let mut command = world.command(&["batch"]);
     command.args(arguments);
     let output = run(command, None, LIMIT).expect("run");

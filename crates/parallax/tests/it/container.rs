@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-use testkit::measure::{Finished, run};
+use testkit::measure::{FinishedProcess, run};
 
 use crate::support::{LIMIT, PROGRAM, World, finish};
 
@@ -58,7 +58,7 @@ impl Engine {
     }
 }
 
-fn with_stdin(command: Command, stdin: &str) -> Finished {
+fn with_stdin(command: Command, stdin: &str) -> FinishedProcess {
     run(command, Some(stdin.as_bytes()), LIMIT).expect("run")
 }
 
@@ -176,8 +176,9 @@ fn signal_reaches_the_process_in_the_container() {
     let script = "#!/bin/sh\ntrap 'exit 9' TERM\necho started > \"$RECORD/argv\"\nwhile :; do \
                   sleep 0.01; done\n";
     std::fs::write(engine.world.home.root().join("bin/docker"), script).expect("script");
-    let running = testkit::measure::Running::start(engine.command(&["-s=docker", "-p", "x"]), None)
-        .expect("start");
+    let running =
+        testkit::measure::MeasuredProcess::start(engine.command(&["-s=docker", "-p", "x"]), None)
+            .expect("start");
     crate::support::wait_until("the start", || !engine.recorded("argv").is_empty());
     rustix::process::kill_process(running.pid(), rustix::process::Signal::TERM).expect("signal");
     let output = running.finish(LIMIT).expect("end");

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use testkit::measure::Finished;
+use testkit::measure::FinishedProcess;
 
 use crate::support::{World, finish};
 
@@ -19,7 +19,7 @@ fn create_world() -> (World, String) {
 
 /// Checks that the old file is intact, no other file is next to it, and the error is reported: to
 /// the model, or to the user if the run cannot continue.
-fn assert_intact(world: &World, text: &str, done: &Finished, reason: &[&str]) {
+fn assert_intact(world: &World, text: &str, done: &FinishedProcess, reason: &[&str]) {
     assert!(world.read("disk/big.txt") == text, "the old file is intact");
     let names: Vec<_> = std::fs::read_dir(world.home.project().join("disk"))
         .expect("folder")

@@ -136,7 +136,7 @@ fn comma_after_the_last_element_is_a_warning() {
 }
 
 #[test]
-fn missing_directory_of_the_settings_is_a_warning() {
+fn missing_directory_in_the_settings_is_a_warning() {
     let world = World::new(ANSWER);
     let text = r#"{"context": {"includeDirectories": ["/no/such/directory"]}}"#;
     world.home.write_home(".gemini/settings.json", text).expect("written");

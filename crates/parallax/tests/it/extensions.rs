@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use serde_json::{Value, json};
-use testkit::measure::{Finished, run};
+use testkit::measure::{FinishedProcess, run};
 
 use crate::mcp::{answer, declared};
 use crate::support::{LIMIT, World};
@@ -42,7 +42,7 @@ fn edit(file: &Path, from: &str, to: &str) {
 }
 
 /// Runs `parallax extensions` with these lines on stdin.
-pub fn extensions(world: &World, words: &[&str], stdin: &str) -> Finished {
+pub fn extensions(world: &World, words: &[&str], stdin: &str) -> FinishedProcess {
     let mut all = vec!["extensions"];
     all.extend(words);
     let output = run(world.command(&all), Some(stdin.as_bytes()), LIMIT).expect("run");
@@ -50,7 +50,7 @@ pub fn extensions(world: &World, words: &[&str], stdin: &str) -> Finished {
     output
 }
 
-fn run_successfully(world: &World, words: &[&str]) -> Finished {
+fn run_successfully(world: &World, words: &[&str]) -> FinishedProcess {
     let output = extensions(world, words, "");
     assert_eq!(output.code(), 0, "{words:?}: {}", output.err());
     output
@@ -80,7 +80,7 @@ fn concurrent_installations_have_one_winner_and_clear_errors() {
     }
     let install = ["extensions", "install", "same", "--consent"];
     let installs: Vec<_> = (0..3).map(|_| world.start(&install)).collect();
-    let output: Vec<Finished> =
+    let output: Vec<FinishedProcess> =
         installs.into_iter().map(|it| it.finish(LIMIT).expect("done")).collect();
     let well = output.iter().filter(|done| done.code() == 0).count();
     assert_eq!(
@@ -555,7 +555,7 @@ fn tool_excluded_by_an_extension_is_denied_with_its_name() {
 }
 
 #[test]
-fn changed_server_programs_do_not_run_and_changed_texts_are_reported() {
+fn changed_server_programs_do_not_run_and_changed_text_files_are_reported() {
     let script = json!([{"text": "done"}, {"text": "done"}, {"text": "done"}]);
     let world = World::new(&script.to_string());
     let manifest = json!({"name": "m", "version": "1.0.0", "mcpServers": {"s": {

@@ -20,7 +20,7 @@ fn env_file_created_later_is_hidden_from_a_leftover_process() {
     world.home.write_home(".parallax/policies/all.toml", RULE).expect("written");
     let mut command = world.command(&["-p", "go"]);
     command.env("PARALLAX_SANDBOX_TIER", "namespaces");
-    let running = testkit::measure::Running::start(command, None).expect("start");
+    let running = testkit::measure::MeasuredProcess::start(command, None).expect("start");
     world.wait_for_requests(2);
     for name in [".env", ".env.local"] {
         world.home.write("saved", "SECRET-4711").expect("written");

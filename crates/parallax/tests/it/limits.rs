@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Write as _;
 
 use testkit::TestHome;
-use testkit::measure::Finished;
+use testkit::measure::FinishedProcess;
 
 use crate::support::{World, finish};
 
@@ -16,14 +16,14 @@ fn plain() -> u64 {
 }
 
 /// Runs one tool call; returns the run and the tool result.
-fn one_call(world: &World) -> (Finished, String) {
+fn one_call(world: &World) -> (FinishedProcess, String) {
     let output = world.run_well(&["-p", "go", "-y"]);
     assert_eq!(output.stdout(), "done\n");
     let last = world.server.requests().pop().expect("a second request");
     (output, String::from_utf8_lossy(&last.body).into_owned())
 }
 
-fn assert_bounded(done: &Finished, limit: u64) {
+fn assert_bounded(done: &FinishedProcess, limit: u64) {
     let more = done.peak_rss.saturating_sub(plain());
     assert!(more <= limit, "{} MiB more than a plain run", more / MIB);
 }

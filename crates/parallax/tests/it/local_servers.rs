@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use testkit::WireFormat;
-use testkit::measure::Finished;
+use testkit::measure::FinishedProcess;
 
 use crate::providers::WireWorld;
 use crate::support::{World, finish};
@@ -242,7 +242,7 @@ fn local_server_that_stays_silent_is_named_while_the_run_waits() {
 }
 
 /// Runs a prompt with a local Ollama that returns these descriptions of its model.
-fn run_ollama(shown: Value, loaded: Value) -> (WireWorld, Finished) {
+fn run_ollama(shown: Value, loaded: Value) -> (WireWorld, FinishedProcess) {
     let documents = json!({"/api/show": shown, "/api/ps": {"models": [loaded]}});
     let script = json!({"documents": documents, "replies": [{"text": "hello"}]});
     let it = WireWorld::new(WireFormat::Ollama, &script);
@@ -254,7 +254,7 @@ fn run_ollama(shown: Value, loaded: Value) -> (WireWorld, Finished) {
 }
 
 #[test]
-fn keys_that_are_added_at_once_are_all_stored() {
+fn keys_added_concurrently_are_all_stored() {
     let world = World::new("[]");
     let wire = |name: &str| {
         (name.to_owned(), json!({"wire": "openai-chat", "baseUrl": "http://127.0.0.1:9/v1"}))
@@ -285,7 +285,7 @@ fn keys_that_are_added_at_once_are_all_stored() {
 }
 
 /// Runs a prompt that reads a file with llama.cpp in router mode.
-fn run_router(properties: Value) -> Finished {
+fn run_router(properties: Value) -> FinishedProcess {
     let loaded = json!({"/props": {"role": "router", "default_generation_settings": {"n_ctx": 0}},
         "/props?model=tiny": properties});
     let read = json!({"calls": [{"name": "read_file", "args": {"file_path": "a.txt"}}]});
@@ -490,7 +490,7 @@ fn window_that_a_local_server_states_is_shown_and_another_is_not_known() {
 
 /// Runs a prompt against a server that answers queries about its models with a status, and closes
 /// the first connection with a prompt.
-fn run_with_a_lost_connection(status: &'static str) -> Finished {
+fn run_with_a_lost_connection(status: &'static str) -> FinishedProcess {
     use std::io::Read as _;
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");

@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use testkit::measure::Finished;
+use testkit::measure::FinishedProcess;
 
 use crate::support::{World, finish};
 
@@ -94,7 +94,7 @@ fn answer(mut stream: TcpStream, seen: &Sender<(String, String)>, wait: impl FnO
     let _ = stream.write_all(answer.as_bytes());
 }
 
-fn run(world: &World, variables: &[(&str, &str)], args: &[&str]) -> Finished {
+fn run(world: &World, variables: &[(&str, &str)], args: &[&str]) -> FinishedProcess {
     let mut command = world.command(args);
     command.env_remove("GEMINI_API_KEY").envs(variables.iter().copied());
     finish(command)

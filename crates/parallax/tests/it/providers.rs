@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use testkit::WireFormat;
-use testkit::measure::Finished;
+use testkit::measure::FinishedProcess;
 
 use crate::support::{World, finish};
 
@@ -50,12 +50,12 @@ impl WireWorld {
         self.world.home.write_home(path, &settings.to_string()).expect("settings");
     }
 
-    pub(crate) fn run(&self, args: &[&str]) -> Finished {
+    pub(crate) fn run(&self, args: &[&str]) -> FinishedProcess {
         let model = format!("{}:test-model", name(self.wire));
         self.run_as(&model, args)
     }
 
-    pub(crate) fn run_as(&self, model: &str, args: &[&str]) -> Finished {
+    pub(crate) fn run_as(&self, model: &str, args: &[&str]) -> FinishedProcess {
         let mut command = self.world.command(&[&["-m", model], args].concat());
         command.env_remove("GEMINI_API_KEY").env("WIRE_KEY", KEY);
         finish(command)

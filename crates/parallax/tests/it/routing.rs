@@ -21,7 +21,7 @@ pub(crate) fn create_world(script: &str, settings: &str) -> World {
     world
 }
 
-pub(crate) fn json_response(done: &testkit::measure::Finished) -> Value {
+pub(crate) fn json_response(done: &testkit::measure::FinishedProcess) -> Value {
     serde_json::from_str(&done.stdout()).expect("json")
 }
 

@@ -189,7 +189,7 @@ fn requests_from_web_pages_or_without_token_are_rejected() {
 }
 
 #[test]
-fn oversized_slow_and_broken_requests_are_ended() {
+fn oversized_slow_and_broken_requests_are_closed() {
     let world = World::new("[]");
     let server = TestServer::start(&world);
     let own = server.own_host();

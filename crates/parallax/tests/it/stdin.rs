@@ -2,7 +2,7 @@
 
 use std::process::Stdio;
 
-use testkit::measure::Running;
+use testkit::measure::MeasuredProcess;
 
 use crate::support::{LIMIT, World};
 
@@ -23,7 +23,7 @@ fn silent_open_stdin_is_not_waited_for() {
 fn stdin_flood_is_truncated_with_a_warning() {
     let world = World::new(r#"[{"text":"fine"}]"#);
     let flood = "word and another\n".repeat(600_000);
-    let running = Running::start(world.command(&["-p", "go"]), Some(flood.as_bytes()));
+    let running = MeasuredProcess::start(world.command(&["-p", "go"]), Some(flood.as_bytes()));
     let output = running.and_then(|running| running.finish(LIMIT)).expect("run");
     // The truncated input may still exceed the model's limit; the warning about it is printed
     // either way.

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
-use testkit::measure::{Finished, Running, run};
-use testkit::{ModelServer, Recorded, TestHome};
+use testkit::measure::{FinishedProcess, MeasuredProcess, run};
+use testkit::{ModelServer, RecordedRequest, TestHome};
 
 /// The program under test.
 pub const PROGRAM: &str = env!("CARGO_BIN_EXE_parallax");
@@ -60,16 +60,16 @@ impl World {
         command
     }
 
-    pub fn start(&self, args: &[&str]) -> Running {
-        Running::start(self.command(args), None).expect("start")
+    pub fn start(&self, args: &[&str]) -> MeasuredProcess {
+        MeasuredProcess::start(self.command(args), None).expect("start")
     }
 
-    pub fn run(&self, args: &[&str]) -> Finished {
+    pub fn run(&self, args: &[&str]) -> FinishedProcess {
         finish(self.command(args))
     }
 
     /// Runs it and requires exit code 0 and a server without violations.
-    pub fn run_well(&self, args: &[&str]) -> Finished {
+    pub fn run_well(&self, args: &[&str]) -> FinishedProcess {
         let output = self.run(args);
         assert_eq!(output.code(), 0, "stderr: {}", output.err());
         self.server.assert_clean();
@@ -95,7 +95,7 @@ impl World {
 }
 
 /// Runs a command to its end, with a time limit.
-pub fn finish(command: Command) -> Finished {
+pub fn finish(command: Command) -> FinishedProcess {
     let output = run(command, None, LIMIT).expect("run");
     assert!(!output.timed_out, "not done in {LIMIT:?}; stderr: {}", output.err());
     output
@@ -111,7 +111,7 @@ pub fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 /// Returns the raw contents of a request.
-pub fn raw_contents(request: &Recorded) -> Vec<String> {
+pub fn raw_contents(request: &RecordedRequest) -> Vec<String> {
     #[derive(serde::Deserialize)]
     struct Body<'a> {
         #[serde(borrow)]

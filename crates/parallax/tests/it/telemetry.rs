@@ -5,7 +5,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use testkit::otlp::{Collector, Conduct, WireMessage};
+use testkit::otlp::{Collector, CollectorBehavior, WireMessage};
 
 use crate::hooks::hook_group;
 use crate::mcp::stdio;
@@ -225,7 +225,7 @@ fn run_with_marked_texts(log_prompts: bool) -> Vec<u8> {
     ]);
     let world = World::new(&script.to_string());
     world.home.write("a.txt", "MARKfile").expect("a file");
-    let collector = Collector::start(Conduct::Accept).expect("a collector");
+    let collector = Collector::start(CollectorBehavior::Accept).expect("a collector");
     let told = "cat >&2; echo MARKhook >&2; exit 2";
     let more = json!({
         "mcpServers": {"test": stdio(&world, "")},
@@ -395,7 +395,7 @@ fn collector_gets_the_spans_of_a_turn_with_a_subagent_and_an_mcp_server() {
         {"text": "done", "repeat": 0},
     ]);
     let world = World::new(&script.to_string());
-    let collector = Collector::start(Conduct::Accept).expect("a collector");
+    let collector = Collector::start(CollectorBehavior::Accept).expect("a collector");
     world.home.write(".gemini/agents/scout.md", scout).expect("agent");
     world.home.write("notes.txt", "x").expect("notes");
     world.run_well(&["agents", "accept"]);
@@ -490,9 +490,9 @@ fn collector_gets_the_spans_of_a_turn_with_a_subagent_and_an_mcp_server() {
 }
 
 #[test]
-fn requests_between_turns_are_in_no_turn() {
+fn requests_between_turns_belong_to_no_turn() {
     let world = World::new(r#"[{"text": "hi", "repeat": 0}]"#);
-    let collector = Collector::start(Conduct::Accept).expect("a collector");
+    let collector = Collector::start(CollectorBehavior::Accept).expect("a collector");
     let hook = hook_group("cat > /dev/null; echo $TRACEPARENT >> hook.txt");
     let hooks = json!({"hooks": {"PreCompress": hook, "AfterAgent": hook}});
     set(&world, &json!({"enabled": true, "otlpEndpoint": collector.url()}), &hooks);
@@ -550,8 +550,9 @@ fn failing_collector_delays_nothing() {
     let world = World::new(r#"[{"text":"hi", "repeat": 0}]"#);
     // A closed port.
     let dead = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().unwrap();
-    let collectors = [Conduct::Mute, Conduct::Status(503), Conduct::Status(400)]
-        .map(|conduct| Collector::start(conduct).expect("a collector"));
+    let collectors =
+        [CollectorBehavior::Mute, CollectorBehavior::Status(503), CollectorBehavior::Status(400)]
+            .map(|conduct| Collector::start(conduct).expect("a collector"));
     let mut urls: Vec<String> = collectors.iter().map(Collector::url).collect();
     urls.push(format!("http://{dead}"));
     for url in urls {
@@ -580,7 +581,7 @@ fn failing_collector_delays_nothing() {
 #[test]
 fn records_that_a_collector_rejects_are_reported() {
     let world = World::new(r#"[{"text":"hi", "repeat": 0}]"#);
-    let collector = Collector::start(Conduct::AcceptPartly).expect("a collector");
+    let collector = Collector::start(CollectorBehavior::AcceptPartly).expect("a collector");
     set(&world, &json!({"enabled": true, "otlpEndpoint": collector.url()}), &Value::Null);
     let notice = world.run_well(&["-p", "go"]).err();
     // Two spans and two log records, and the request with metrics, which counts as one.
@@ -593,7 +594,7 @@ fn records_that_a_collector_rejects_are_reported() {
 #[test]
 fn requests_of_every_provider_have_its_names() {
     on_every_wire(json!([{"text": "hi"}]), |it| {
-        let collector = Collector::start(Conduct::Accept).expect("a collector");
+        let collector = Collector::start(CollectorBehavior::Accept).expect("a collector");
         it.write_settings(json!({"telemetry": {"enabled": true, "otlpEndpoint": collector.url()}}));
         it.run_well(&["-p", "go"]);
         let spans = spans(&collector);
@@ -632,7 +633,7 @@ fn google_cloud_gets_the_project_of_the_credentials() {
         ("local", vec![("GOOGLE_CLOUD_PROJECT", "of-variable")], ""),
     ];
     for (target, variables, project) in projects {
-        let collector = Collector::start(Conduct::Accept).expect("a collector");
+        let collector = Collector::start(CollectorBehavior::Accept).expect("a collector");
         let telemetry = json!({"enabled": true, "target": target, "otlpEndpoint": collector.url()});
         set(&world, &telemetry, &Value::Null);
         let mut command = world.command(&["-p", "go"]);
@@ -649,7 +650,7 @@ fn google_cloud_gets_the_project_of_the_credentials() {
 fn slow_collector_gets_every_signal_at_the_end() {
     let world = World::new(r#"[{"text":"hi", "repeat": 0}]"#);
     let collector =
-        Collector::start(Conduct::Slow(Duration::from_millis(900))).expect("a collector");
+        Collector::start(CollectorBehavior::Slow(Duration::from_millis(900))).expect("a collector");
     set(&world, &json!({"enabled": true, "otlpEndpoint": collector.url()}), &Value::Null);
     let done = world.run_well(&["-p", "go"]);
     assert_eq!(done.err(), "");
@@ -661,7 +662,7 @@ fn slow_collector_gets_every_signal_at_the_end() {
 #[test]
 fn settings_of_a_collector_that_cannot_be_used_are_explained() {
     let world = World::new(r#"[{"text":"hi", "repeat": 0}]"#);
-    let collector = Collector::start(Conduct::Accept).expect("a collector");
+    let collector = Collector::start(CollectorBehavior::Accept).expect("a collector");
     let set_endpoint = |endpoint: &str, protocol: &str| {
         let telemetry =
             json!({"enabled": true, "otlpEndpoint": endpoint, "otlpProtocol": protocol});

@@ -1,7 +1,7 @@
 //! The trace context of the environment, as commands, hooks, servers, and remote agents receive it.
 
 use serde_json::{Value, json};
-use testkit::otlp::{Collector, Conduct};
+use testkit::otlp::{Collector, CollectorBehavior};
 
 use crate::hooks::hook_group;
 use crate::mcp::stdio;
@@ -57,7 +57,7 @@ fn run(telemetry: &Value, variables: &[(&str, &str)]) -> PassedOn {
 
 #[test]
 fn inherited_trace_is_passed_on_with_and_without_telemetry() {
-    let collector = Collector::start(Conduct::Accept).expect("a collector");
+    let collector = Collector::start(CollectorBehavior::Accept).expect("a collector");
     let parent = format!("00-{TRACE}-{PARENT}-01");
     let variables = [("TRACEPARENT", parent.as_str()), ("TRACESTATE", STATE)];
     for has_telemetry in [false, true] {
@@ -78,7 +78,7 @@ fn inherited_trace_is_passed_on_with_and_without_telemetry() {
 
 #[test]
 fn state_without_a_valid_trace_is_dropped_from_new_traces() {
-    let collector = Collector::start(Conduct::Accept).expect("a collector");
+    let collector = Collector::start(CollectorBehavior::Accept).expect("a collector");
     let variables = [("TRACEPARENT", "00-invalid"), ("TRACESTATE", STATE)];
     let telemetry = json!({"enabled": true, "otlpEndpoint": collector.url()});
     let passed_on = run(&telemetry, &variables);
@@ -111,7 +111,7 @@ fn trace_that_is_not_sampled_has_no_spans() {
         {"text": "done", "repeat": 0},
     ]);
     let world = World::new(&script.to_string());
-    let collector = Collector::start(Conduct::Accept).expect("a collector");
+    let collector = Collector::start(CollectorBehavior::Accept).expect("a collector");
     let telemetry = json!({"enabled": true, "otlpEndpoint": collector.url()});
     set(&world, &telemetry, &Value::Null);
     let mut command = world.command(&["-p", "go", "-y"]);

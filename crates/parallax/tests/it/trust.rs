@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use serde_json::{Value, json};
-use testkit::measure::Finished;
+use testkit::measure::FinishedProcess;
 
 use crate::support::{World, finish};
 
@@ -15,7 +15,7 @@ fn command_without_trust(world: &World, args: &[&str]) -> Command {
     command
 }
 
-fn run(world: &World, args: &[&str]) -> Finished {
+fn run(world: &World, args: &[&str]) -> FinishedProcess {
     finish(command_without_trust(world, args))
 }
 

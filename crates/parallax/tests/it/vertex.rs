@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
-use testkit::measure::Finished;
+use testkit::measure::FinishedProcess;
 
 use crate::support::{World, finish};
 
@@ -55,13 +55,13 @@ impl TokenService {
     }
 }
 
-fn run(world: &World, account: &Value, args: &[&str]) -> Finished {
+fn run(world: &World, account: &Value, args: &[&str]) -> FinishedProcess {
     let file = world.home.root().join("account.json");
     std::fs::write(&file, account.to_string()).expect("written");
     run_with(world, &file, args)
 }
 
-fn run_with(world: &World, file: &Path, args: &[&str]) -> Finished {
+fn run_with(world: &World, file: &Path, args: &[&str]) -> FinishedProcess {
     let mut command = world.command(args);
     command
         .env_remove("GEMINI_API_KEY")

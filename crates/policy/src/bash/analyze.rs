@@ -41,7 +41,7 @@ pub fn analyze(text: &str) -> ShellLine {
 /// Analyzes text after the expansions that the text itself determines: variables that it sets,
 /// braces, aliases, and text that `echo` or `printf` passes to a shell. Intended for checks that
 /// look for harm; it does not find everything.
-pub fn analyse_expanded(
+pub fn analyze_expanded(
     text: &str,
     home: Option<&Path>,
     directory: &Path,

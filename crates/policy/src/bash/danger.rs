@@ -56,11 +56,11 @@ pub fn dangerous(command: &Command) -> Option<&'static str> {
                 || has_long_option(command, "--rsh-command", "--rs")
                 || has_long_option(command, "--rmt-command", "--rm")
                 || has_letter(command, &['I', 'F'])
-                || has_old_letter(command, &['I', 'F']) =>
+                || has_legacy_option(command, &['I', 'F']) =>
         {
             Some("`tar` runs programs")
         }
-        "awk" | "gawk" | "mawk" | "nawk" if awk_runs(command) => {
+        "awk" | "gawk" | "mawk" | "nawk" if awk_runs_programs(command) => {
             Some("`awk` runs programs or writes files")
         }
         "sort" if has_long_option(command, "--compress-program", "--com") => {
@@ -382,7 +382,7 @@ fn is_harmless(name: &str) -> bool {
 }
 
 /// Whether the first word is a cluster of letters without a dash, as in `tar xfI`.
-fn has_old_letter(command: &Command, letters: &[char]) -> bool {
+fn has_legacy_option(command: &Command, letters: &[char]) -> bool {
     let first = command.arguments().first().and_then(|word| word.text.as_deref());
     first.is_some_and(|text| !text.starts_with('-') && text.contains(letters))
 }
@@ -404,7 +404,7 @@ fn may_become_option(word: &Word) -> bool {
 }
 
 /// Whether an awk program may run programs or write files. Returns `true` if unsure.
-fn awk_runs(command: &Command) -> bool {
+fn awk_runs_programs(command: &Command) -> bool {
     let comparison = |text: &str| text.contains('>') && !text.contains(['"', '(']);
     has_letter(command, &['f', 'i', 'l', 'E', 'e'])
         || command.arguments().iter().any(|word| match word.text.as_deref() {

@@ -97,7 +97,7 @@ impl LineExpander {
             }
             for (name, words) in &found.loops {
                 for word in words.iter().flat_map(|it| word::expand_word(it, &self.variables, 0)) {
-                    learned.add(name, vec![vec![piece(&word)]]);
+                    learned.add(name, vec![vec![to_value_segment(&word)]]);
                 }
             }
             for simple in commands(found, &self.variables, 0) {
@@ -125,7 +125,7 @@ impl LineExpander {
             }
             Some("set") => {
                 let behind = rest.iter().skip_while(|it| it.text.as_deref() != Some("--")).skip(1);
-                learned.add("@", behind.map(|word| vec![piece(word)]).collect());
+                learned.add("@", behind.map(|word| vec![to_value_segment(word)]).collect());
             }
             Some("read") => {
                 let Some(text) = output::here_text(&simple.redirections) else { return };
@@ -150,7 +150,7 @@ impl LineExpander {
                 }
             }
             Some(name) if found.functions.iter().any(|function| function == name) => {
-                learned.add("@", rest.iter().map(|word| vec![piece(word)]).collect());
+                learned.add("@", rest.iter().map(|word| vec![to_value_segment(word)]).collect());
             }
             _ => {}
         }
@@ -166,8 +166,8 @@ impl LineExpander {
         let Some((zero, rest)) = words.get(index + 2..).and_then(<[Word]>::split_first) else {
             return;
         };
-        self.variables.add("0", vec![vec![piece(zero)]]);
-        self.variables.add("@", rest.iter().map(|word| vec![piece(word)]).collect());
+        self.variables.add("0", vec![vec![to_value_segment(zero)]]);
+        self.variables.add("@", rest.iter().map(|word| vec![to_value_segment(word)]).collect());
     }
 }
 
@@ -199,7 +199,7 @@ pub(super) fn has_derived_text(source: &str) -> bool {
     })
 }
 
-fn piece(word: &Word) -> ValueSegment {
+fn to_value_segment(word: &Word) -> ValueSegment {
     match &word.text {
         Some(text) => ValueSegment::Text(text.clone()),
         None => ValueSegment::Source(word.source.clone()),
@@ -215,7 +215,7 @@ fn assign(assignment: &Assignment, appends: bool, variables: &Variables, learned
         let words = found.commands.first().map(|simple| simple.command.arguments().to_vec());
         let words = words.unwrap_or_default();
         let words = words.iter().flat_map(|it| word::expand_word(it, variables, 0));
-        learned.add(&assignment.name, words.map(|word| vec![piece(&word)]).collect());
+        learned.add(&assignment.name, words.map(|word| vec![to_value_segment(&word)]).collect());
         return;
     }
     let value = match &assignment.value.text {

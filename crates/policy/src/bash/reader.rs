@@ -167,7 +167,7 @@ impl ShellReader<'_, '_> {
             if self.raw() != Some('\n') {
                 return Ok(());
             }
-            self.line_end()?;
+            self.consume_line_ending()?;
         }
     }
 

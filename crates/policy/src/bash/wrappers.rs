@@ -202,19 +202,19 @@ pub(super) fn inside(words: &[Word]) -> Vec<WrappedCommand> {
 
 /// Reads `split --filter=TEXT`.
 fn filter(arguments: &[Word]) -> Vec<WrappedCommand> {
-    option_texts(arguments, "--filter", "--fi", None)
+    option_values(arguments, "--filter", "--fi", None)
 }
 
 /// Reads `man -P TEXT`, `--pager=TEXT`, and `-H TEXT`.
 fn pager(arguments: &[Word]) -> Vec<WrappedCommand> {
-    let mut found = option_texts(arguments, "--pager", "--pa", Some('P'));
-    found.extend(option_texts(arguments, "--html", "--ht", Some('H')));
+    let mut found = option_values(arguments, "--pager", "--pa", Some('P'));
+    found.extend(option_values(arguments, "--html", "--ht", Some('H')));
     found
 }
 
 /// Returns what an option passes to a shell: after `=`, attached to its letter, or in the
 /// next word.
-fn option_texts(
+fn option_values(
     words: &[Word],
     long: &str,
     shortest: &str,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use parallax_policy::bash::{
-    Command, SafeReadRoots, ShellLine, analyse_expanded, analyze, dangerous, destructive,
+    Command, SafeReadRoots, ShellLine, analyze, analyze_expanded, dangerous, destructive,
     git_subcommand, is_safe, is_safe_text, may_destroy, narrowest_prefixes, needs_network,
     needs_outside, written,
 };
@@ -120,7 +120,7 @@ fn expansion_of_hostile_lines_is_bounded() {
         "sh -c \"$(".repeat(500),
         "${x:-".repeat(5_000) + &"}".repeat(5_000),
     ] {
-        analyse_expanded(&line, None, Path::new("/w"), &BTreeMap::new());
+        analyze_expanded(&line, None, Path::new("/w"), &BTreeMap::new());
     }
     // An unoptimized build takes a tenth of this.
     assert!(start.elapsed() < std::time::Duration::from_secs(20), "{:?}", start.elapsed());

@@ -1,6 +1,8 @@
 //! Tests of suggested rules: creating, saving, and loading them.
 
-use parallax_policy::{AddError, Policy, PolicyOptions, Tier, add_to_file, suggested_rule_toml};
+use parallax_policy::{
+    AddRuleError, Policy, PolicyOptions, Tier, add_to_file, suggested_rule_toml,
+};
 use parallax_protocol::permissions::{FilePermissions, Permissions};
 use parallax_protocol::policy::ApprovalMode::{AutoEdit, Default, Yolo};
 use parallax_protocol::policy::{ApprovalMode, Decision, PolicyEngine, SuggestedRule};
@@ -79,7 +81,7 @@ fn suggested_rule_has_no_operands_and_destructive_commands_stay_exact() {
 }
 
 #[test]
-fn verdict_names_the_sensitive_paths_of_a_call() {
+fn decision_names_the_sensitive_paths_of_a_call() {
     let home = std::path::Path::new("/home/u");
     for (path, is_sensitive) in [
         ("/home/u/.ssh/id_rsa", true),
@@ -325,7 +327,7 @@ fn file_tools_are_narrowed_to_paths() {
     assert!(suggested_rules(&world, Default, "write_file", "Cargo.toml").is_empty());
     let blanket = SuggestedRule { tool_name: "write_file".into(), ..SuggestedRule::default() };
     assert!(world.policy.with_rule(&blanket).is_err());
-    assert!(matches!(add_to_file("", &blanket), Err(AddError::Refused(_))));
+    assert!(matches!(add_to_file("", &blanket), Err(AddRuleError::Refused(_))));
 }
 
 #[test]
@@ -406,8 +408,8 @@ fn existing_rule_file_content_is_preserved() {
     assert_eq!(add_to_file(&added, &rule).expect("the same"), added);
     let renamed = added.replace("always cargo", "my cargo");
     assert_eq!(add_to_file(&renamed, &rule).expect("the same"), renamed);
-    assert!(matches!(add_to_file("[[rule", &rule), Err(AddError::Corrupt(_))));
-    assert!(matches!(add_to_file("rule = 3", &rule), Err(AddError::Corrupt(_))));
+    assert!(matches!(add_to_file("[[rule", &rule), Err(AddRuleError::Corrupt(_))));
+    assert!(matches!(add_to_file("rule = 3", &rule), Err(AddRuleError::Corrupt(_))));
     let world = World::new(&[file(Tier::User, &added)]);
     assert!(world.policy.problems().is_empty());
     let policy_decision = world.evaluate(Default, SHELL, "cargo test > log");

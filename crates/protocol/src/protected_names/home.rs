@@ -1,6 +1,6 @@
 //! Files and directories of the home directory that hold secrets or that programs trust.
 
-use super::{START_UP, closed_path_patterns};
+use super::{START_UP, inaccessible_path_patterns};
 
 /// Files and directories in the home directory that contain keys, tokens, or conversations.
 pub const SECRETS_OF_HOME: &[&str] = &[
@@ -135,7 +135,7 @@ const TRUSTED_OF_HOME: &[&str] = &[
 /// contain links, into a workspace.
 pub fn trusted_of_home() -> impl Iterator<Item = &'static str> {
     let named = START_UP.patterns.iter().chain(SECRETS_OF_HOME).chain(TRUSTED_OF_HOME).copied();
-    named.chain(closed_path_patterns())
+    named.chain(inaccessible_path_patterns())
 }
 
 /// Trusted directories that also hold much data: only links directly in them count.

@@ -21,7 +21,7 @@ const KEYS: [&str; 8] =
 type LineFields = BTreeMap<String, Box<RawValue>>;
 
 /// Parses a line. Errors describe the problem, but not the position.
-pub(super) fn line(text: &str, number: usize) -> Result<ScriptLine, String> {
+pub(super) fn parse_script_line(text: &str, number: usize) -> Result<ScriptLine, String> {
     let mut fields = fields(text)?;
     check_keys(fields.keys(), &KEYS, "this line")?;
     let mut take = |key: &str| fields.remove(key).filter(|raw| raw.get() != "null");

@@ -11,7 +11,7 @@ use crate::plan::Plan;
 
 /// A tree that must be writable, with its state before `bwrap` mounted it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Tree {
+pub(crate) struct WritableTree {
     #[serde(with = "parallax_protocol::path_text::one")]
     pub(crate) path: PathBuf,
     pub(crate) device: u64,
@@ -22,7 +22,7 @@ pub(crate) struct Tree {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct BwrapJob {
     pub(crate) plan: Plan,
-    pub(crate) trees: Vec<Tree>,
+    pub(crate) trees: Vec<WritableTree>,
     /// Everything that is writable inside, for Landlock.
     #[serde(with = "parallax_protocol::path_text::list")]
     pub(crate) writable: Vec<PathBuf>,
@@ -74,7 +74,7 @@ mod tests {
     fn bwrap_job_and_environment_round_trip() {
         let job = BwrapJob {
             plan: Plan::new("/t".into()),
-            trees: vec![Tree { path: "/w".into(), device: 1, inode: 2 }],
+            trees: vec![WritableTree { path: "/w".into(), device: 1, inode: 2 }],
             writable: vec!["/w".into()],
             report: 4,
             stderr: 5,

@@ -69,7 +69,7 @@ pub(crate) fn children() -> Vec<Pid> {
 }
 
 /// Returns the process IDs of all descendants of this process.
-pub(crate) fn below() -> Vec<i32> {
+pub(crate) fn descendant_pids() -> Vec<i32> {
     descendants(getpid()).into_iter().map(|process| process.number).collect()
 }
 

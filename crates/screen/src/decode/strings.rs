@@ -25,12 +25,12 @@ pub(super) fn osc(bytes: &[u8], searched: usize) -> DecodeStep {
     let is_clipboard = body.starts_with(b"52;");
     let cap = if is_clipboard { CLIPBOARD_CAP } else { LENGTH_CAP };
     match end(bytes, searched.max(2), cap) {
-        StringEnd::At(at, length) => {
+        StringTerminator::At(at, length) => {
             let text = bytes.get(2..at).unwrap_or_default();
             DecodeStep::Done(at + length, osc_meaning(text))
         }
-        StringEnd::Unterminated(at) => DecodeStep::Done(at, None),
-        StringEnd::Incomplete => DecodeStep::More,
+        StringTerminator::Unterminated(at) => DecodeStep::Done(at, None),
+        StringTerminator::Incomplete => DecodeStep::More,
     }
 }
 
@@ -75,7 +75,7 @@ pub(super) fn dcs(bytes: &[u8], searched: usize) -> DecodeStep {
         return DecodeStep::Done(2, key(Key::with(KeyCode::Char('p'), held)));
     }
     match end(bytes, searched.max(2), LENGTH_CAP) {
-        StringEnd::At(at, length) => {
+        StringTerminator::At(at, length) => {
             let name = bytes.get(2..at).unwrap_or_default().strip_prefix(b">|");
             let name = name.map(|name| String::from_utf8_lossy(name).into_owned());
             DecodeStep::Done(
@@ -83,8 +83,8 @@ pub(super) fn dcs(bytes: &[u8], searched: usize) -> DecodeStep {
                 name.map(|name| DecodedInput::Answer(TerminalReply::Version(name))),
             )
         }
-        StringEnd::Unterminated(at) => DecodeStep::Done(at, None),
-        StringEnd::Incomplete => DecodeStep::More,
+        StringTerminator::Unterminated(at) => DecodeStep::Done(at, None),
+        StringTerminator::Incomplete => DecodeStep::More,
     }
 }
 
@@ -96,19 +96,19 @@ pub(super) fn is_graphics(body: &[u8]) -> bool {
 /// Decodes `ESC _` and a text up to ST.
 pub(super) fn apc(bytes: &[u8], searched: usize) -> DecodeStep {
     match end(bytes, searched.max(2), LENGTH_CAP) {
-        StringEnd::At(at, length) => {
+        StringTerminator::At(at, length) => {
             let knows = bytes.get(2..at).is_some_and(|text| text.ends_with(b";OK"));
             DecodeStep::Done(
                 at + length,
                 Some(DecodedInput::Answer(TerminalReply::KittyGraphics(knows))),
             )
         }
-        StringEnd::Unterminated(at) => DecodeStep::Done(at, None),
-        StringEnd::Incomplete => DecodeStep::More,
+        StringTerminator::Unterminated(at) => DecodeStep::Done(at, None),
+        StringTerminator::Incomplete => DecodeStep::More,
     }
 }
 
-enum StringEnd {
+enum StringTerminator {
     /// The position of the terminator, and its length.
     At(usize, usize),
     /// Something else begins here, or the string is too long.
@@ -116,18 +116,18 @@ enum StringEnd {
     Incomplete,
 }
 
-fn end(bytes: &[u8], from: usize, cap: usize) -> StringEnd {
+fn end(bytes: &[u8], from: usize, cap: usize) -> StringTerminator {
     for (index, byte) in bytes.iter().enumerate().skip(from) {
         if index > cap {
-            return StringEnd::Unterminated(index);
+            return StringTerminator::Unterminated(index);
         }
         match (*byte, bytes.get(index + 1)) {
-            (0x07, _) => return StringEnd::At(index, 1),
-            (ESC, Some(b'\\')) => return StringEnd::At(index, 2),
-            (ESC, Some(_)) => return StringEnd::Unterminated(index),
-            (ESC, None) => return StringEnd::Incomplete,
+            (0x07, _) => return StringTerminator::At(index, 1),
+            (ESC, Some(b'\\')) => return StringTerminator::At(index, 2),
+            (ESC, Some(_)) => return StringTerminator::Unterminated(index),
+            (ESC, None) => return StringTerminator::Incomplete,
             _ => {}
         }
     }
-    StringEnd::Incomplete
+    StringTerminator::Incomplete
 }

@@ -5,8 +5,8 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use parallax_protocol::tool::{
-    Concurrency, Effects, Invocation, Run, Scope, Tool, ToolError, ToolErrorKind, ToolKind,
-    ToolResult, ToolSpec,
+    Concurrency, Effects, Invocation, PrepareContext, RunContext, Tool, ToolError, ToolErrorKind,
+    ToolKind, ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
 use schemars::JsonSchema;
@@ -52,7 +52,11 @@ impl<A: DeserializeOwned + Send + 'static> Tool for FunctionTool<A> {
         &self.spec
     }
 
-    fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
+    fn prepare(
+        &self,
+        args: Object,
+        _scope: &PrepareContext,
+    ) -> Result<Box<dyn Invocation>, ToolError> {
         let title = self.spec.name.clone();
         let arguments = serde_json::from_value(Value::Object(args)).map_err(|error| {
             let message = format!("invalid arguments for `{title}`: {error}");
@@ -79,7 +83,7 @@ impl<A: Send + 'static> Invocation for FunctionCall<A> {
         &self.effects
     }
 
-    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, ToolResult> {
+    fn run(self: Box<Self>, run: RunContext) -> BoxFuture<'static, ToolResult> {
         Box::pin(async move {
             let failed = |message: String| {
                 ToolResult::failure(ToolError::new(ToolErrorKind::ExecutionFailed, message))

@@ -2,7 +2,7 @@
 
 use parallax_engine::EventReader;
 use parallax_protocol::event::{EndReason, EventBody, ItemDone, ItemStart, Level, TurnEnded};
-use parallax_protocol::op::{ApprovalResponse, Decide, Op, Prompt};
+use parallax_protocol::op::{ApprovalResponse, Op, Prompt, RequestDecision};
 
 use super::{AgentError, Approval, Approver};
 use crate::open::OpenSession;
@@ -113,13 +113,13 @@ impl AgentTurn<'_> {
                 EventBody::ApprovalRequested(ask) => {
                     let decide = match self.session.approver.as_ref().map(|decide| decide(&ask)) {
                         Some(Approval::Allow) => {
-                            Decide::new(ask.id.clone(), ApprovalResponse::ProceedOnce)
+                            RequestDecision::new(ask.id.clone(), ApprovalResponse::ProceedOnce)
                         }
-                        Some(Approval::Deny(feedback)) => Decide {
+                        Some(Approval::Deny(feedback)) => RequestDecision {
                             feedback,
-                            ..Decide::new(ask.id.clone(), ApprovalResponse::Cancel)
+                            ..RequestDecision::new(ask.id.clone(), ApprovalResponse::Cancel)
                         },
-                        None => Decide::new(ask.id.clone(), ApprovalResponse::Cancel),
+                        None => RequestDecision::new(ask.id.clone(), ApprovalResponse::Cancel),
                     };
                     let sent = self.session.open.ops().send(Op::Decide(Box::new(decide))).await;
                     sent.map_err(|_| AgentError::Closed)?;

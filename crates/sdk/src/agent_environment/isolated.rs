@@ -17,7 +17,7 @@ use parallax_protocol::excerpt::one_line;
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::model::Model;
 use parallax_protocol::tool::Tool;
-use parallax_worktrees::{IgnoredFiles, SubagentChanges, SubagentEnd, Worktree};
+use parallax_worktrees::{IgnoredFiles, SubagentChanges, SubagentWorktreeOutcome, Worktree};
 use serde_json::{Value, json};
 
 use super::SessionEnvironment;
@@ -252,8 +252,8 @@ fn finish(worktree: Worktree, subject: &str) -> FinishedWorkspace {
     let (branch, name) = (worktree.branch().to_owned(), worktree.name().to_owned());
     let base = worktree.base().to_owned();
     let changes = match worktree.finish_subagent(subject) {
-        Ok(SubagentEnd::Removed(ignored)) => return unchanged(&ignored),
-        Ok(SubagentEnd::Retained(changes)) => changes,
+        Ok(SubagentWorktreeOutcome::Removed(ignored)) => return unchanged(&ignored),
+        Ok(SubagentWorktreeOutcome::Retained(changes)) => changes,
         Err(failure) => return described.report_retained(&failure),
     };
     let SubagentChanges { commit: Some(commit), files, nested_repositories } = changes else {

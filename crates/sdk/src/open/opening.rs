@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use parallax_agents::{
-    AgentsSetup, Journals, SessionAgents, SessionSkills, rules, trusted_servers,
+    AgentsSetup, SessionAgents, SessionSkills, SubagentJournals, rules, trusted_servers,
 };
 use parallax_commands::Commands;
 use parallax_commands::{Expander, FileSearch};
@@ -321,7 +321,7 @@ impl SessionBuilder {
             seen_files: Arc::clone(seen_files),
             journals: (!self.launch.options.ephemeral).then(|| {
                 let project = self.launch.options.directory.display().to_string();
-                Journals::new(artifacts.join("agents"), project, self.launch.dirs().keys)
+                SubagentJournals::new(artifacts.join("agents"), project, self.launch.dirs().keys)
             }),
             interactive: self.launch.options.interactive,
         });

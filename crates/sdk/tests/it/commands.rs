@@ -1,6 +1,6 @@
 //! Output of commands and dialogs.
 
-use parallax_commands::built_in::{Docs, Init};
+use parallax_commands::built_in::{DocsLocation, InitResult};
 use parallax_protocol::built_in_tools::built_in_tool;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_sdk::{ContextTier, OpenSession};
@@ -13,13 +13,13 @@ fn init_creates_an_empty_file_once() {
     let world = World::new();
     let launch = world.launch();
     assert!(
-        matches!(parallax_commands::built_in::init(launch.directory()), Ok(Init::Prompt(text)) if text.contains("GEMINI.md"))
+        matches!(parallax_commands::built_in::init(launch.directory()), Ok(InitResult::Prompt(text)) if text.contains("GEMINI.md"))
     );
     assert_eq!(world.read("project/GEMINI.md"), "");
     world.write("project/GEMINI.md", "mine");
     assert_eq!(
         parallax_commands::built_in::init(launch.directory()).expect("looked"),
-        Init::AlreadyExists(world.project().join("GEMINI.md"))
+        InitResult::AlreadyExists(world.project().join("GEMINI.md"))
     );
     assert_eq!(world.read("project/GEMINI.md"), "mine");
 }
@@ -102,13 +102,13 @@ fn bug_report_uses_the_configured_url() {
     world.write("home/.parallax/settings.json", r#"{"advanced": {"docsUrl": "https://docs"}}"#);
     assert_eq!(
         parallax_commands::built_in::docs(world.launch().config()),
-        Some(Docs::Url("https://docs".to_owned()))
+        Some(DocsLocation::Url("https://docs".to_owned()))
     );
     // A project cannot change the URL.
     world.write("project/.gemini/settings.json", r#"{"advanced": {"docsUrl": "https://evil"}}"#);
     assert_eq!(
         parallax_commands::built_in::docs(world.launch().config()),
-        Some(Docs::Url("https://docs".to_owned()))
+        Some(DocsLocation::Url("https://docs".to_owned()))
     );
 }
 

@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use parallax_protocol::event::FailureKind;
 use parallax_protocol::secret::Secret;
 use parallax_sdk::credential::{Credential, CredentialSource, KeyKind};
-use parallax_sdk::{Answers, LaunchOptions, SessionConfig};
+use parallax_sdk::{LaunchOptions, ResponseSource, SessionConfig};
 
 use crate::support::World;
 
@@ -121,7 +121,7 @@ fn saved_key_is_used_without_an_environment_key() {
     assert_eq!(with(&[]), found("gemini-api-key", kept));
     assert!(manager.forget_key(None).expect("forgotten"));
     assert!(matches!(with(&[]), Credential::Missing { .. }));
-    let scripted = LaunchOptions { answers: Answers::Fake("x".into()), ..world.trusted() };
+    let scripted = LaunchOptions { answers: ResponseSource::Fake("x".into()), ..world.trusted() };
     let scripted = SessionConfig::prepare(scripted).expect("prepared");
     assert_eq!(scripted.provider_manager().credential(), Credential::NotNeeded);
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use parallax_protocol::event::EventBody;
 use parallax_protocol::op::{Op, Prompt};
-use parallax_sdk::{Answers, EventReader, LaunchOptions, OpenSession, SessionConfig};
+use parallax_sdk::{EventReader, LaunchOptions, OpenSession, ResponseSource, SessionConfig};
 use parallax_sessions::SessionChoice;
 
 /// A temporary home and project.
@@ -80,7 +80,7 @@ impl World {
         self.write("script.jsonl", &format!("{line}\n").repeat(20));
         let options = LaunchOptions {
             session,
-            answers: Answers::Fake(self.root.join("script.jsonl")),
+            answers: ResponseSource::Fake(self.root.join("script.jsonl")),
             ..self.trusted()
         };
         SessionConfig::prepare(options).expect("prepared").open().expect("opened")

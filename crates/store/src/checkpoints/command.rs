@@ -27,7 +27,7 @@ use super::repositories::{self, MovedRepository};
 use super::set_id;
 use super::state::{EncodedPath, GitId, PathState, Stamp, human_size};
 use super::walk::{WalkLimits, walk};
-use super::{ChangedBy, CheckpointError, Checkpoints, lock};
+use super::{ChangeOrigin, CheckpointError, Checkpoints, lock};
 
 /// Size limit in bytes for ignored files, to save local settings but not build products.
 const IGNORED_BYTES: u64 = 4 * 1024 * 1024;
@@ -180,7 +180,7 @@ impl Checkpoints {
         let (changes, files) = self.changes_since(&mark, write_scope);
         if !files.is_empty() {
             let (turn, began, ended) = (mark.turn, mark.started_at, self.next_timestamp());
-            let by = ChangedBy::Command;
+            let by = ChangeOrigin::Command;
             self.append(&Record::Changed { turn, began, ended, by, files })?;
         }
         Ok(changes)

@@ -259,7 +259,7 @@ impl EntryHandle {
     }
 
     /// Creates a temporary file in the same directory, accessible only to its owner.
-    pub fn temporary(&self) -> io::Result<(Temporary<'_>, File)> {
+    pub fn temporary(&self) -> io::Result<(TemporaryEntry<'_>, File)> {
         let mut tries = 0;
         loop {
             let name = temporary_name();
@@ -267,7 +267,7 @@ impl EntryHandle {
                 OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
             match openat(&self.folder, &name, flags, Mode::from_raw_mode(0o600)) {
                 Ok(file) => {
-                    let temporary = Temporary { folder: &self.folder, name, is_active: true };
+                    let temporary = TemporaryEntry { folder: &self.folder, name, is_active: true };
                     return Ok((temporary, File::from(file)));
                 }
                 Err(Errno::EXIST) if tries < 16 => tries += 1,
@@ -277,14 +277,14 @@ impl EntryHandle {
     }
 
     /// Creates a temporary symbolic link in the same directory.
-    pub fn temporary_link(&self, target: &Path) -> io::Result<Temporary<'_>> {
+    pub fn temporary_link(&self, target: &Path) -> io::Result<TemporaryEntry<'_>> {
         let name = temporary_name();
         rustix::fs::symlinkat(target, &self.folder, &name)?;
-        Ok(Temporary { folder: &self.folder, name, is_active: true })
+        Ok(TemporaryEntry { folder: &self.folder, name, is_active: true })
     }
 
     /// Moves the temporary file to this name, replacing an existing entry only if `replace` is set.
-    pub fn exchange(&self, mut temporary: Temporary<'_>, replace: bool) -> io::Result<()> {
+    pub fn exchange(&self, mut temporary: TemporaryEntry<'_>, replace: bool) -> io::Result<()> {
         if replace {
             rustix::fs::renameat(&self.folder, &temporary.name, &self.folder, &self.name)?;
         } else {
@@ -307,13 +307,13 @@ impl EntryHandle {
 }
 
 /// A temporary file, removed on drop unless it was moved into place.
-pub(super) struct Temporary<'a> {
+pub(super) struct TemporaryEntry<'a> {
     folder: &'a OwnedFd,
     name: String,
     is_active: bool,
 }
 
-impl Drop for Temporary<'_> {
+impl Drop for TemporaryEntry<'_> {
     fn drop(&mut self) {
         if self.is_active {
             let _ = rustix::fs::unlinkat(self.folder, &self.name, AtFlags::empty());

@@ -20,7 +20,7 @@ use super::content_store::ContentHandling;
 use super::listing::EntryKind;
 use super::record::{FileRecord, Record};
 use super::state::{EncodedPath, PathState, Stamp, StoredContent};
-use super::{ChangedBy, CheckpointError, Checkpoints};
+use super::{ChangeOrigin, CheckpointError, Checkpoints};
 use crate::locked_file::LockedFile;
 use crate::private_files::create_private_dir;
 
@@ -157,7 +157,7 @@ impl Checkpoints {
             return Ok(());
         }
         let CommandSnapshotFile { turn, started_at, .. } = written;
-        let by = ChangedBy::Command;
+        let by = ChangeOrigin::Command;
         self.append(&Record::Changed { turn, began: started_at, ended: started_at, by, files })
     }
 }

@@ -6,7 +6,7 @@ use super::confined_root::{ConfinedPath, read_state};
 use super::content_store::ContentHandling;
 use super::record::{FileRecord, Record};
 use super::state::{EncodedPath, PathState, StoredContent, human_size};
-use super::{ChangedBy, CheckpointError, Checkpoints};
+use super::{ChangeOrigin, CheckpointError, Checkpoints};
 
 /// The state of the files of an edit before it.
 #[derive(Debug)]
@@ -92,7 +92,7 @@ impl Checkpoints {
                 turn,
                 began: started_at,
                 ended: started_at,
-                by: ChangedBy::Edit,
+                by: ChangeOrigin::Edit,
                 files,
             })?;
         }
@@ -113,7 +113,7 @@ impl Checkpoints {
         });
         let files = files.collect();
         let (began, ended) = (mark.started_at, self.next_timestamp());
-        let by = ChangedBy::Edit;
+        let by = ChangeOrigin::Edit;
         self.append(&Record::Changed { turn: mark.turn, began, ended, by, files })
     }
 }

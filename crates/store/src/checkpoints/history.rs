@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use super::ChangedBy;
+use super::ChangeOrigin;
 use super::record::{FileRecord, Record};
 use super::state::{EncodedPath, ObjectId, PathState};
 
@@ -12,7 +12,7 @@ use super::state::{EncodedPath, ObjectId, PathState};
 pub(super) struct PathChange {
     pub before: PathState,
     pub after: Option<PathState>,
-    pub changed_by: ChangedBy,
+    pub changed_by: ChangeOrigin,
     /// The last state, if any, that others left between two changes of the turn.
     pub foreign_state: Option<PathState>,
     started_at: i64,
@@ -47,7 +47,7 @@ pub(super) struct SingleChange {
     /// When it began, in nanoseconds since 1970.
     pub started_at: i64,
     pub turn: u64,
-    pub changed_by: ChangedBy,
+    pub changed_by: ChangeOrigin,
     /// The paths with the state before the change, and whether others left that state.
     pub files: Vec<(PathBuf, PathState, bool)>,
 }
@@ -137,7 +137,7 @@ impl CheckpointHistory {
                     }
                     let turn = self.turns.entry(turn).or_default();
                     let others = turn.undone_paths.get(&path).cloned().flatten();
-                    turn.merge(path.clone(), file.before, file.after, (at, at), ChangedBy::Edit);
+                    turn.merge(path.clone(), file.before, file.after, (at, at), ChangeOrigin::Edit);
                     if let Some(change) = turn.changes.get_mut(&path) {
                         change.foreign_state = change.foreign_state.take().or(others);
                     }
@@ -212,7 +212,7 @@ impl TurnRecord {
         before: PathState,
         after: Option<PathState>,
         (started_at, ended_at): (i64, i64),
-        changed_by: ChangedBy,
+        changed_by: ChangeOrigin,
     ) {
         use std::collections::btree_map::Entry;
         self.undone_paths.remove(&path);
@@ -268,7 +268,7 @@ mod tests {
     fn changed(turn: u64, times: (i64, i64), before: PathState, after: PathState) -> Record {
         let files =
             vec![FileRecord { path: EncodedPath::Text("/x".into()), before, after: Some(after) }];
-        Record::Changed { turn, began: times.0, ended: times.1, by: ChangedBy::Command, files }
+        Record::Changed { turn, began: times.0, ended: times.1, by: ChangeOrigin::Command, files }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::ChangedBy;
+use super::ChangeOrigin;
 use super::state::{EncodedPath, ObjectId, PathState};
 
 /// A file in a record.
@@ -20,7 +20,7 @@ pub(super) struct FileRecord {
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(super) enum Record {
     /// A change began or ended.
-    Changed { turn: u64, began: i64, ended: i64, by: ChangedBy, files: Vec<FileRecord> },
+    Changed { turn: u64, began: i64, ended: i64, by: ChangeOrigin, files: Vec<FileRecord> },
     /// The workspace directories of the following records.
     Roots { roots: Vec<EncodedPath> },
     /// Objects that a running command may need.
@@ -32,7 +32,7 @@ pub(super) enum Record {
     /// Files that a program changed without permission were reverted (`before`: the state that the
     /// program or others left; `after`: the state after the reversal).
     #[serde(rename = "put_back")]
-    RevertedFiles { turn: u64, began: i64, ended: i64, by: ChangedBy, files: Vec<FileRecord> },
+    RevertedFiles { turn: u64, began: i64, ended: i64, by: ChangeOrigin, files: Vec<FileRecord> },
     /// The last undo was reverted for these files. `skipped_paths`: files that only a forced redo would have
     /// included.
     #[serde(rename = "redone")]

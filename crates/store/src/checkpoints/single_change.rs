@@ -11,7 +11,7 @@ use super::confined_root::{EntryHandle, read_state};
 use super::record::Record;
 use super::state::{PathState, StoredContent};
 use super::undo::{CHANGED_BETWEEN, NOT_EMPTY, RestoreCandidate};
-use super::{ChangeKind, ChangedBy, CheckpointError, Checkpoints};
+use super::{ChangeKind, ChangeOrigin, CheckpointError, Checkpoints};
 
 /// Size limit in bytes of a string in a preview.
 const MAX_SHOWN: u64 = 1024 * 1024;
@@ -56,7 +56,7 @@ impl Checkpoints {
         };
         let mut edits: Vec<Edit> = Vec::new();
         for single in
-            history.single_changes.iter().filter(|single| single.changed_by == ChangedBy::Edit)
+            history.single_changes.iter().filter(|single| single.changed_by == ChangeOrigin::Edit)
         {
             let files: Vec<PathBuf> = single.files.iter().map(|(path, ..)| path.clone()).collect();
             let known = edits.iter().any(|edit| edit.change_time == single.started_at);
@@ -90,7 +90,7 @@ impl Checkpoints {
         let outcome = self.restore_all(candidates, force, &BTreeMap::new());
         let undone = outcome.to_undo_result(turn);
         if !outcome.files.is_empty() {
-            let (ended, by, files) = (self.next_timestamp(), ChangedBy::Edit, outcome.files);
+            let (ended, by, files) = (self.next_timestamp(), ChangeOrigin::Edit, outcome.files);
             self.append(&Record::Changed { turn, began, ended, by, files })?;
         }
         Ok(undone)

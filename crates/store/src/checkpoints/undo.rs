@@ -20,7 +20,7 @@ use super::objects::{blob_id, file_blob_id, hash_of};
 use super::protected::{is_in_lost_repository, is_nested_too_deep};
 use super::record::{FileRecord, Record};
 use super::state::{EncodedPath, PathState, Stamp, StoredContent};
-use super::{ChangedBy, CheckpointError, Checkpoints};
+use super::{ChangeOrigin, CheckpointError, Checkpoints};
 
 /// Why a file was restored only partially.
 pub(super) const CHANGED_BETWEEN: &str = "it was changed between two changes by the agent, and \
@@ -188,7 +188,7 @@ impl Checkpoints {
         let undone = outcome.to_undo_result(changes.turn);
         if !outcome.files.is_empty() {
             let (turn, began, ended) = (changes.turn, changes.started_at, self.next_timestamp());
-            let (by, files) = (ChangedBy::Command, outcome.files);
+            let (by, files) = (ChangeOrigin::Command, outcome.files);
             self.append(&Record::RevertedFiles { turn, began, ended, by, files })?;
         }
         Ok(undone)

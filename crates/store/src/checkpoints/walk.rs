@@ -522,7 +522,7 @@ impl Walker<'_, '_> {
         stamp: Stamp,
     ) -> Stamp {
         let may_open = self.walk.opening.is_some_and(|closed| !closed.contains(location));
-        if !may_open || !is_closed(stat) {
+        if !may_open || !is_inaccessible(stat) {
             return stamp;
         }
         let mode = stamp.mode | 0o700;
@@ -565,7 +565,7 @@ impl Walker<'_, '_> {
 }
 
 /// Whether a directory of this user cannot be listed and entered.
-fn is_closed(stat: &Stat) -> bool {
+fn is_inaccessible(stat: &Stat) -> bool {
     const LISTED: u32 = 0o500;
     let user = rustix::process::geteuid();
     Stamp::from_stat(stat).mode & LISTED != LISTED

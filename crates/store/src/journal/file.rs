@@ -287,7 +287,7 @@ impl JournalFile {
 
     fn write_line(&mut self, line: &[u8]) -> io::Result<()> {
         let written = self.file.write_all(line).map(|()| line.len() as u64);
-        self.written(written)
+        self.handle_written(written)
     }
 
     /// Writes a large record without building a copy of the line. A crash during the write leaves a
@@ -302,10 +302,10 @@ impl JournalFile {
         let _ = out.into_parts();
         let written = written.and_then(|()| self.file.metadata()).map(|now| now.len());
         let written = written.map(|now| now.saturating_sub(self.length));
-        self.written(written)
+        self.handle_written(written)
     }
 
-    fn written(&mut self, written: io::Result<u64>) -> io::Result<()> {
+    fn handle_written(&mut self, written: io::Result<u64>) -> io::Result<()> {
         match written {
             Ok(bytes) => {
                 self.length += bytes;

@@ -37,7 +37,7 @@ impl JournalLockHandover {
 }
 
 /// Keeps the file of a closed journal locked if a handover waits for it; otherwise unlocks it.
-pub(super) fn give(file: LockedFile) {
+pub(super) fn hand_over_lock(file: LockedFile) {
     if let Some(handover) = find(|handover| is_file_at(&file, &handover.path)) {
         let mut closed = handover.closed.lock().unwrap_or_else(PoisonError::into_inner);
         *closed = Some(file);

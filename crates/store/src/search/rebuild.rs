@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use rusqlite::TransactionBehavior;
 
-use super::{SearchError, SearchIndex, private, table_of_texts, wait};
+use super::{SearchError, SearchIndex, create_text_table, private, wait};
 
 /// How long a process waits for another process that rebuilds or uses the index.
 const MAX_WAIT: Duration = Duration::from_secs(120);
@@ -66,7 +66,7 @@ impl SearchIndex {
         let writing = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         writing.execute_batch(&format!(
             "DELETE FROM sessions; DROP TABLE texts; {}",
-            table_of_texts()
+            create_text_table()
         ))?;
         writing.commit()
     }

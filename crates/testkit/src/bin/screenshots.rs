@@ -2,7 +2,7 @@
 //! screens, one SVG per scene. `--gallery` draws each scene in all looks and two widths.
 
 #[cfg(unix)]
-use testkit::gallery::{DARK, LOOKS, Look, Scene, SceneRun, StageOptions, scenes};
+use testkit::gallery::{DARK, LOOKS, Scene, SceneRun, StageOptions, TerminalLook, scenes};
 
 #[cfg(unix)]
 fn run() -> Result<(), String> {
@@ -44,7 +44,7 @@ struct Drawing {
     /// The name of its file.
     name: String,
     size: (u16, u16),
-    appearance: Look,
+    appearance: TerminalLook,
 }
 
 /// Returns the picture for the documentation, if the scene has one.

@@ -25,7 +25,7 @@ const SETTINGS: &str = r#"{"model":{"name":"gemini-2.5-pro"}}"#;
 
 /// The looks of a terminal.
 #[derive(Debug, Clone, Copy)]
-pub struct Look {
+pub struct TerminalLook {
     /// Its name, also in names of files.
     pub name: &'static str,
     /// Its colors.
@@ -35,12 +35,13 @@ pub struct Look {
 }
 
 /// A modern dark terminal.
-pub const DARK: Look = Look { name: "dark", palette: Palette::DARK, sixteen: false };
+pub const DARK: TerminalLook =
+    TerminalLook { name: "dark", palette: Palette::DARK, sixteen: false };
 /// The looks of the gallery.
-pub const LOOKS: [Look; 3] = [
+pub const LOOKS: [TerminalLook; 3] = [
     DARK,
-    Look { name: "light", palette: Palette::LIGHT, sixteen: false },
-    Look { name: "16-colors", palette: Palette::DARK, sixteen: true },
+    TerminalLook { name: "light", palette: Palette::LIGHT, sixteen: false },
+    TerminalLook { name: "16-colors", palette: Palette::DARK, sixteen: true },
 ];
 
 /// How a scene is played.
@@ -51,7 +52,7 @@ pub struct StageOptions<'a> {
     /// Columns and rows.
     pub size: (u16, u16),
     /// The terminal.
-    pub appearance: Look,
+    pub appearance: TerminalLook,
     /// Whether the program writes for a screen reader.
     pub is_screen_reader: bool,
     /// Whether colors of code matter.

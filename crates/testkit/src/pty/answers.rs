@@ -45,7 +45,7 @@ impl Answers {
     }
 
     /// Returns the answer to a control sequence, if it is a query.
-    pub(super) fn answer_to(&self, sequence: &str, now: &Now<'_>) -> Option<String> {
+    pub(super) fn answer_to(&self, sequence: &str, now: &QueryState<'_>) -> Option<String> {
         if let Some(mode) = sequence.strip_prefix("\x1b[?").and_then(|rest| rest.strip_suffix("$p"))
         {
             return self.mode(mode, now);
@@ -65,7 +65,7 @@ impl Answers {
         }
     }
 
-    fn mode(&self, mode: &str, now: &Now<'_>) -> Option<String> {
+    fn mode(&self, mode: &str, now: &QueryState<'_>) -> Option<String> {
         let number: u16 = mode.parse().ok()?;
         let known = self.synchronized && number == 2026;
         let state = match (known, now.modes.contains(&number)) {
@@ -78,7 +78,7 @@ impl Answers {
 }
 
 /// The state of the terminal at the time of a query.
-pub(super) struct Now<'a> {
+pub(super) struct QueryState<'a> {
     /// Columns and rows.
     pub(super) size: (usize, usize),
     /// Column and row, from 0.

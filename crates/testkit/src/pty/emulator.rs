@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::io;
 
-use super::answers::{Answers, Now};
+use super::answers::{Answers, QueryState};
 use super::sequences::SequenceSplitter;
 
 /// A terminal that rewraps its rows when its window is resized, as most do.
@@ -45,7 +45,7 @@ impl Emulator {
             self.terminal.feed(piece.as_str());
             if piece.starts_with('\x1b') {
                 self.note(&piece);
-                let now = Now {
+                let now = QueryState {
                     size: self.terminal.size(),
                     cursor: self.cursor(),
                     modes: &self.modes,

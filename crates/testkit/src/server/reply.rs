@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use super::{Shared, lock, parse_path};
 use crate::http::Connection;
-use crate::recorded::Recorded;
+use crate::recorded::RecordedRequest;
 use crate::script::{
-    Cut, Loop, Match, Method, Reply, ReplyBody, StreamElement, response, text_response,
+    ConnectionCut, Loop, Match, Method, Reply, ReplyBody, StreamElement, response, text_response,
 };
 use crate::wire::{WireEvents, WireFormat};
 
@@ -44,7 +44,7 @@ pub(super) async fn send(
     let written = answer(shared, &request, &mut connection).await;
     match written {
         Ok(End::Open) => Some(connection),
-        Ok(End::Cut(Cut::Reset)) => {
+        Ok(End::Cut(ConnectionCut::Reset)) => {
             connection.reset();
             None
         }
@@ -61,12 +61,12 @@ pub(super) async fn send(
 
 enum End {
     Open,
-    Cut(Cut),
+    Cut(ConnectionCut),
 }
 
 async fn answer(
     shared: &Shared,
-    request: &Recorded,
+    request: &RecordedRequest,
     connection: &mut Connection,
 ) -> io::Result<End> {
     if let Some(name) = request.path.strip_prefix("/_gate/") {
@@ -330,7 +330,7 @@ fn frame(out: &mut Vec<u8>, bytes: &[u8]) {
 
 async fn stream(
     shared: &Shared,
-    request: &Recorded,
+    request: &RecordedRequest,
     connection: &mut Connection,
     plan: PlannedReply<'_>,
 ) -> io::Result<End> {
@@ -391,7 +391,7 @@ async fn stream(
                     }
                     StreamElement::Cut(cut) => {
                         out.flush().await?;
-                        if cut == Cut::MidChunk {
+                        if cut == ConnectionCut::MidChunk {
                             out.connection.write(b"400\r\ndata: {\"candi").await?;
                         }
                         return Ok(End::Cut(cut));
@@ -437,7 +437,7 @@ fn frame_document(events: &mut Option<WireEvents>, eol: &str, text: &str) -> Vec
 /// Answers a request of another wire format.
 async fn wire_answer(
     shared: &Shared,
-    request: &Recorded,
+    request: &RecordedRequest,
     connection: &mut Connection,
     wire: WireFormat,
 ) -> io::Result<End> {

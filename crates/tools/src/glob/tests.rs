@@ -7,12 +7,12 @@ use tempfile::TempDir;
 use super::*;
 use crate::test_support::{object, run, scope};
 
-struct Tree {
+struct TestTree {
     folder: TempDir,
     tool: Glob,
 }
 
-impl Tree {
+impl TestTree {
     fn new(files: &[&str]) -> Self {
         let folder = TempDir::new().expect("a folder");
         for file in files {
@@ -46,7 +46,7 @@ impl Tree {
 
 #[tokio::test]
 async fn recently_modified_files_are_listed_first() {
-    let tree = Tree::new(&["a.rs", "b.rs", "c.rs", "d/e.rs", "f.txt"]);
+    let tree = TestTree::new(&["a.rs", "b.rs", "c.rs", "d/e.rs", "f.txt"]);
     for (file, hours) in [("a.rs", 48), ("b.rs", 2), ("c.rs", 1), ("d/e.rs", 30)] {
         tree.age(file, hours);
     }
@@ -63,7 +63,7 @@ async fn recently_modified_files_are_listed_first() {
 
 #[tokio::test]
 async fn glob_handles_ignored_files_dot_files_and_links() {
-    let tree = Tree::new(&[".git/config", ".env", "out/x.js", "src/y.js", "node_modules/z.js"]);
+    let tree = TestTree::new(&[".git/config", ".env", "out/x.js", "src/y.js", "node_modules/z.js"]);
     fs::write(tree.folder.path().join(".gitignore"), "out\n").expect("a file");
     std::os::unix::fs::symlink(tree.folder.path(), tree.folder.path().join("loop"))
         .expect("a link");
@@ -77,7 +77,8 @@ async fn glob_handles_ignored_files_dot_files_and_links() {
 
 #[tokio::test]
 async fn existing_literal_name_is_matched_literally() {
-    let tree = Tree::new(&["app/[id]/page.tsx", "app/i/page.tsx", "app/{a,b}/c.ts", "x/a/y/c.ts"]);
+    let tree =
+        TestTree::new(&["app/[id]/page.tsx", "app/i/page.tsx", "app/{a,b}/c.ts", "x/a/y/c.ts"]);
     assert_eq!(tree.find(json!({"pattern": "app/[id]/page.tsx"})).await, ["app/[id]/page.tsx"]);
     assert_eq!(tree.find(json!({"pattern": "APP/I/*.tsx"})).await, ["app/i/page.tsx"]);
     assert_eq!(tree.find(json!({"pattern": "x/{a/y,b}/c.ts"})).await, ["x/a/y/c.ts"]);
@@ -90,7 +91,7 @@ async fn existing_literal_name_is_matched_literally() {
 #[tokio::test]
 async fn long_results_are_truncated_with_a_note() {
     let names: Vec<String> = (0..2_005).map(|n| format!("f{n:04}.t")).collect();
-    let tree = Tree::new(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    let tree = TestTree::new(&names.iter().map(String::as_str).collect::<Vec<_>>());
     let found = tree.find(json!({"pattern": "*.t"})).await;
     assert_eq!(found.len(), 2_001);
     assert!(found[2_000].starts_with("[5 more files"), "{}", found[2_000]);
@@ -98,7 +99,7 @@ async fn long_results_are_truncated_with_a_note() {
 
 #[test]
 fn wrong_arguments_are_refused() {
-    let tree = Tree::new(&["a"]);
+    let tree = TestTree::new(&["a"]);
     for (args, kind) in [
         (json!({}), ToolErrorKind::InvalidToolParams),
         (json!({"pattern": " "}), ToolErrorKind::InvalidToolParams),

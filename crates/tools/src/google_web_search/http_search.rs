@@ -116,7 +116,7 @@ impl HttpSearch {
         };
         let request = request.header(ACCEPT, "application/json, text/html;q=0.8");
         let sent = request.headers(self.headers.clone()).send().await;
-        let mut response = sent.map_err(|error| format!("{host}: {}", chain(error)))?;
+        let mut response = sent.map_err(|error| format!("{host}: {}", describe_error(error)))?;
         let status = response.status();
         let bytes = read(&mut response).await.map_err(|reason| format!("{host}: {reason}"))?;
         let mut text = String::from_utf8_lossy(&bytes).into_owned();
@@ -134,14 +134,14 @@ impl HttpSearch {
     }
 }
 
-fn chain(error: parallax_http::reqwest::Error) -> String {
+fn describe_error(error: parallax_http::reqwest::Error) -> String {
     // The URL may contain a key.
     error_chain(&error.without_url())
 }
 
 async fn read(response: &mut Response) -> Result<Vec<u8>, String> {
     let mut body = Vec::new();
-    while let Some(piece) = response.chunk().await.map_err(chain)? {
+    while let Some(piece) = response.chunk().await.map_err(describe_error)? {
         if body.len() + piece.len() > MAX_BODY {
             return Err(format!("the answer is larger than {} MB", MAX_BODY / 1024 / 1024));
         }

@@ -8,7 +8,7 @@ use parallax_files::SHOWN_NUL;
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::ContextLines;
-use super::sweep::{CancellableReader, Hits, decode_file, searcher};
+use super::sweep::{CancellableReader, MatchedFile, decode_file, searcher};
 use crate::search_scope::StopSignal;
 
 /// Once a result has this many bytes, no further file is shown.
@@ -22,7 +22,7 @@ const MAX_BYTES: usize = 32 * 1024;
 /// matches.
 pub(super) fn append(
     text: &mut String,
-    file: &Hits,
+    file: &MatchedFile,
     matcher: &RegexMatcher,
     context: ContextLines,
     stop: &StopSignal,
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn long_lines_are_cut_between_characters() {
+    fn long_lines_are_truncated_between_characters() {
         assert_eq!(display_line(b"text \r\n"), "text");
         let cut = display_line("👩‍🚀".repeat(2_001).as_bytes());
         assert_eq!(cut, "👩‍🚀".repeat(2_000) + "... [truncated]");

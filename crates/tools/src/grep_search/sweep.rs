@@ -30,7 +30,7 @@ pub(super) const MAX_LINE: usize = 8 * 1024 * 1024;
 
 /// A file with matches.
 #[derive(Debug)]
-pub(super) struct Hits {
+pub(super) struct MatchedFile {
     /// The confined file.
     pub(super) file: AllowedPath,
     /// The line numbers of the matches, ascending, from 1.
@@ -39,7 +39,7 @@ pub(super) struct Hits {
     pub(super) decoded: bool,
 }
 
-impl Hits {
+impl MatchedFile {
     pub(super) fn path(&self) -> &Path {
         self.file.display_path()
     }
@@ -51,7 +51,7 @@ pub(super) fn search_tree(
     roots: &[PathBuf],
     query: &GrepQuery,
     stop: &StopSignal,
-) -> (Vec<Hits>, SkipSummary) {
+) -> (Vec<MatchedFile>, SkipSummary) {
     let mut exclude_folders = Vec::new();
     if !query.no_ignore {
         exclude_folders = EXCLUDED_FOLDERS.map(str::to_owned).to_vec();
@@ -143,7 +143,7 @@ impl SearchWorker<'_> {
             // Checked last because it is expensive: tools must be allowed to read the file.
             && let Ok(file) = self.workspace.confine(path, Access::Read)
         {
-            self.matches.add(path, Hits { file, hits, decoded });
+            self.matches.add(path, MatchedFile { file, hits, decoded });
         }
         WalkState::Continue
     }
@@ -355,7 +355,7 @@ struct CollectedMatches {
 
 #[derive(Default)]
 struct SearchedFiles {
-    by_path: BTreeMap<PathBuf, Hits>,
+    by_path: BTreeMap<PathBuf, MatchedFile>,
     count: u64,
     frontier: Option<Arc<Path>>,
 }
@@ -374,7 +374,7 @@ impl CollectedMatches {
         }
     }
 
-    fn add(&self, path: &Path, hits: Hits) {
+    fn add(&self, path: &Path, hits: MatchedFile) {
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         let count = hits.hits.len() as u64;
         // Workspace directories may be nested.
@@ -397,10 +397,10 @@ impl CollectedMatches {
         }
     }
 
-    fn into_hits(self) -> Vec<Hits> {
+    fn into_hits(self) -> Vec<MatchedFile> {
         let files = self.files.into_inner().unwrap_or_else(PoisonError::into_inner);
         let mut remaining = self.total;
-        let mut all: Vec<Hits> = files.by_path.into_values().collect();
+        let mut all: Vec<MatchedFile> = files.by_path.into_values().collect();
         for file in &mut all {
             let keep = usize::try_from(remaining).unwrap_or(usize::MAX);
             file.hits.truncate(keep);

@@ -35,7 +35,7 @@ pub(crate) struct Range {
 }
 
 /// The result of reading a file.
-pub(crate) enum Read {
+pub(crate) enum ReadResult {
     /// Text, with a header that says what was truncated.
     Text { header: Option<String>, text: String, cut: bool, summary: Option<String> },
     /// Media.
@@ -44,7 +44,7 @@ pub(crate) enum Read {
     Refused(String),
 }
 
-impl Read {
+impl ReadResult {
     pub(crate) fn into_outcome(self) -> ToolResult {
         match self {
             Self::Text { header: None, text, .. } => ToolResult::text(text),
@@ -72,7 +72,7 @@ pub(crate) fn read(
     target: &AllowedPath,
     range: Range,
     cancel: &CancellationToken,
-) -> Result<Read, ToolError> {
+) -> Result<ReadResult, ToolError> {
     let failed = |error: FileError| with_hint(workspace, &error);
     let name = workspace.relative(target.path());
     let read_text = |size| {
@@ -96,16 +96,16 @@ pub(crate) fn read(
         FileKind::Text => {}
         FileKind::Svg if metadata.size <= MAX_SVG => {}
         FileKind::Svg => {
-            return Ok(Read::Refused(format!(
+            return Ok(ReadResult::Refused(format!(
                 "Cannot display content of SVG file larger than 1MB: {}",
                 name.display()
             )));
         }
         FileKind::Binary if metadata.size == 0 => {
-            return Ok(Read::Refused(format!("The file is empty: {}", name.display())));
+            return Ok(ReadResult::Refused(format!("The file is empty: {}", name.display())));
         }
         FileKind::Binary => {
-            return Ok(Read::Refused(format!(
+            return Ok(ReadResult::Refused(format!(
                 "Cannot display content of binary file: {}",
                 name.display()
             )));
@@ -120,7 +120,7 @@ pub(crate) fn read(
             let (bytes, metadata) = read_capped(target, MAX_MEDIA).map_err(failed)?;
             seen_files.record(target.path(), Snapshot::from_bytes(metadata, &bytes), None);
             let data = base64::engine::general_purpose::STANDARD.encode(&bytes);
-            return Ok(Read::Media(Part::inline_data(mime, data)));
+            return Ok(ReadResult::Media(Part::inline_data(mime, data)));
         }
     }
     read_text(metadata.size)
@@ -177,7 +177,7 @@ fn truncate_lines(mut lines: TextLines) -> TextLines {
 }
 
 /// Adds the header: what is truncated, how to read on, and how the file was decoded.
-fn describe(lines: TextLines, name: &str) -> Read {
+fn describe(lines: TextLines, name: &str) -> ReadResult {
     let cut = lines.is_partial();
     let (first, last, total) = (lines.first, lines.last, lines.total);
     let of = if lines.may_have_more { format!("more than {total}") } else { total.to_string() };
@@ -208,7 +208,7 @@ fn describe(lines: TextLines, name: &str) -> Read {
         true => lines.text.replace('\0', SHOWN_NUL.encode_utf8(&mut [0; 4])),
         false => lines.text,
     };
-    Read::Text { header, text, cut, summary }
+    ReadResult::Text { header, text, cut, summary }
 }
 
 /// Adds similar names to the error about a missing path.

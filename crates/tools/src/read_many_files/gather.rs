@@ -8,7 +8,7 @@ use parallax_files::{Access, AllowedPath, IgnoreFlags, WalkOptions, Workspace, w
 use parallax_protocol::CancellationToken;
 use parallax_protocol::tool::{ToolError, ToolErrorKind};
 
-use super::ReadMany;
+use super::ReadRequest;
 use crate::kind::BINARY;
 use crate::literal_names;
 
@@ -30,7 +30,7 @@ pub(crate) struct CollectedFiles {
 
 pub(crate) fn collect_files(
     workspace: &Workspace,
-    selection: &ReadMany,
+    selection: &ReadRequest,
     cancel: &CancellationToken,
 ) -> Result<CollectedFiles, ToolError> {
     let mut gathered = CollectedFiles::default();
@@ -87,7 +87,7 @@ pub(crate) fn collect_files(
 /// below it.
 fn literal(
     workspace: &Workspace,
-    selection: &ReadMany,
+    selection: &ReadRequest,
     pattern: &str,
     gathered: &mut CollectedFiles,
 ) -> bool {
@@ -151,7 +151,7 @@ fn relative_to(root: &Path, patterns: &[&str]) -> Result<GlobSet, ToolError> {
     set.build().map_err(|error| glob_error(&error))
 }
 
-fn excluded(selection: &ReadMany) -> Result<GlobSet, ToolError> {
+fn excluded(selection: &ReadRequest) -> Result<GlobSet, ToolError> {
     let mut set = GlobSetBuilder::new();
     for pattern in &selection.exclude {
         set.add(glob(pattern)?);

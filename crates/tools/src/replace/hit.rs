@@ -10,7 +10,7 @@ pub(crate) struct RequestedEdit {
 
 /// A replacement in a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Hit {
+pub struct Replacement {
     /// The range in [`SourceText::text`].
     pub range: Range<usize>,
     /// The replacement.

@@ -1,7 +1,7 @@
 //! Finds the text to replace: exactly, or else tolerating differences in whitespace and in the
 //! shape of quotes and dashes.
 
-use super::hit::{Hit, RequestedEdit};
+use super::hit::{Replacement, RequestedEdit};
 use super::source::{SourceText, plain_ends};
 use super::tolerant;
 
@@ -33,7 +33,7 @@ pub struct MatchResult {
     /// How the matches were found.
     pub strategy: Strategy,
     /// The matches, sorted and without overlaps. Empty if there are none.
-    pub hits: Vec<Hit>,
+    pub hits: Vec<Replacement>,
     /// Whether there are more matches than can be changed at once.
     pub has_more: bool,
 }
@@ -47,7 +47,7 @@ const MAX_NEW: usize = 32 * 1024 * 1024;
 pub fn find(source: &SourceText<'_>, old: &str, new: &str) -> MatchResult {
     let requested_edit = RequestedEdit { old: plain_ends(old), new: plain_ends(new) };
     let room = (MAX_NEW / requested_edit.new.len().max(1)).clamp(1, MAX_HITS);
-    let found = |strategy, mut hits: Vec<Hit>| {
+    let found = |strategy, mut hits: Vec<Replacement>| {
         let has_more = hits.len() > room;
         hits.truncate(room);
         MatchResult { strategy, hits, has_more }
@@ -62,7 +62,7 @@ pub fn find(source: &SourceText<'_>, old: &str, new: &str) -> MatchResult {
     found(Strategy::Tolerant, tolerant::find(source, &requested_edit, room + 1))
 }
 
-fn exact(source: &SourceText<'_>, edit: &RequestedEdit, limit: usize) -> Vec<Hit> {
+fn exact(source: &SourceText<'_>, edit: &RequestedEdit, limit: usize) -> Vec<Replacement> {
     source
         .text()
         .match_indices(&edit.old)
@@ -72,7 +72,7 @@ fn exact(source: &SourceText<'_>, edit: &RequestedEdit, limit: usize) -> Vec<Hit
             // A line ending at the end of the match belongs to the previous line.
             let last = range.end.saturating_sub(1).max(range.start);
             let lines = (source.line_number(range.start), source.line_number(last));
-            Hit { range, new: edit.new.clone(), lines }
+            Replacement { range, new: edit.new.clone(), lines }
         })
         .collect()
 }
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn final_line_end_is_neither_added_nor_lost() {
+    fn final_line_ending_is_neither_added_nor_lost() {
         assert_eq!(tolerant("a\n  b  x", " b  x\n", " c\n"), "a\n  c");
         assert_eq!(tolerant("a\n\tb x\n\n\tc\n", "  b x\n", "  d\n"), "a\n\td\n\n\tc\n");
         assert_eq!(tolerant("a\n\tb x\n\n\tc\n", "  b x\n\n", "  d\n\n"), "a\n\td\n\n\tc\n");

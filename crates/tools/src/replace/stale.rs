@@ -38,7 +38,7 @@ fn has_same_context(old: &str, place: &Range<usize>, text: &str, range: &Range<u
         was.rest_of_word == now.rest_of_word && (!now.same_line || was.token == now.token);
     let (was, now) = (neighbor_after(old, place), neighbor_after(text, range));
     let same_end = was.rest_of_word == now.rest_of_word
-        && (!now.same_line || was.token == now.token || is_line_end(now.rest));
+        && (!now.same_line || was.token == now.token || is_at_line_ending(now.rest));
     same_start && same_end
 }
 
@@ -104,7 +104,7 @@ fn word_at_start(text: &str) -> &str {
 
 /// Whether the rest of a line is only what formatters and linters add there: a separator, or a
 /// comment.
-fn is_line_end(rest: &str) -> bool {
+fn is_at_line_ending(rest: &str) -> bool {
     let line = rest.lines().next().unwrap_or_default();
     let line = line.strip_prefix([';', ',']).unwrap_or(line).trim_start();
     line.is_empty() || ["#", "//", "--", "/*", "<!--"].iter().any(|mark| line.starts_with(mark))

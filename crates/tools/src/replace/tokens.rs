@@ -183,7 +183,7 @@ impl TokenPositions {
                 }
                 TokenKind::Indent if at == start && !token.range.is_empty() => indent..start,
                 TokenKind::LineEnd if !begins_line => return None,
-                TokenKind::LineEnd => line_end_before(text, at, index == 1),
+                TokenKind::LineEnd => line_ending_before(text, at, index == 1),
                 _ => at..at,
             };
             at = range.start;
@@ -254,7 +254,7 @@ impl TokenPositions {
 
 /// Returns the line ending before `at`, including the preceding blank line; for the first token
 /// only the line ending.
-fn line_end_before(text: &str, at: usize, only_end: bool) -> Range<usize> {
+fn line_ending_before(text: &str, at: usize, only_end: bool) -> Range<usize> {
     let head = text.get(..at).unwrap_or_default();
     let Some(line) = head.strip_suffix('\n') else { return at..at };
     if only_end {

@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
-use super::hit::{Hit, RequestedEdit};
+use super::hit::{Replacement, RequestedEdit};
 use super::indentation::{FileStyle, IndentPair, Indentation};
 use super::source::SourceText;
 use super::tokens::{Token, TokenKind, TokenPositions, is_space, is_word, lines_of, tokenize};
@@ -54,12 +54,12 @@ pub(super) fn find(
     source: &SourceText<'_>,
     requested_edit: &RequestedEdit,
     limit: usize,
-) -> Vec<Hit> {
+) -> Vec<Replacement> {
     let text = source.text();
     if text.len() > MAX_BYTES || !requested_edit.old.chars().any(char::is_alphanumeric) {
         return Vec::new();
     }
-    let (file, old) = (to_signs(text), to_signs(&requested_edit.old));
+    let (file, old) = (to_text_chars(text), to_text_chars(&requested_edit.old));
     let edit = TokenizedEdit::new(requested_edit, text);
     let mut hits = Vec::new();
     let mut steps = 0;
@@ -89,7 +89,7 @@ pub(super) fn find(
     hits
 }
 
-fn to_signs(text: &str) -> Vec<TextChar> {
+fn to_text_chars(text: &str) -> Vec<TextChar> {
     let mut signs = Vec::new();
     let mut follows_space = false;
     for (offset, character) in text.char_indices() {
@@ -228,7 +228,7 @@ impl<'a> TokenizedEdit<'a> {
     }
 
     /// Returns the change at one place; `None` if it does not match after all.
-    fn match_at(&self, source: &SourceText<'_>, pairs: &[AlignedPair]) -> Option<Hit> {
+    fn match_at(&self, source: &SourceText<'_>, pairs: &[AlignedPair]) -> Option<Replacement> {
         let text = source.text();
         let pairs: Vec<_> = pairs.iter().map(|pair| (&pair.old, &pair.file)).collect();
         let positions = TokenPositions::from_pairs(text, &self.old_tokens, &pairs)?;
@@ -241,7 +241,7 @@ impl<'a> TokenizedEdit<'a> {
         for (op, same) in &self.ops {
             rewrite.apply(op, same);
         }
-        Some(Hit { range, new: rewrite.output, lines })
+        Some(Replacement { range, new: rewrite.output, lines })
     }
 
     /// Returns, for each new token of a replaced block, the old token that it equals.

@@ -11,7 +11,9 @@ use parallax_policy::bash::ShellLine;
 use parallax_protocol::BoxFuture;
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::ApprovalMode;
-use parallax_protocol::tool::{Effects, Invocation, Preview, Run, SandboxOverhead, ToolResult};
+use parallax_protocol::tool::{
+    Effects, Invocation, Preview, RunContext, SandboxOverhead, ToolResult,
+};
 use parallax_sandbox::{Plan, Tier};
 
 use super::confined::{self, DenialEvidence, StartingCommand};
@@ -44,7 +46,7 @@ pub(super) struct Call {
 
 impl Call {
     /// Returns the environment of the command.
-    fn environment(&self, run: &Run) -> Vec<(OsString, OsString)> {
+    fn environment(&self, run: &RunContext) -> Vec<(OsString, OsString)> {
         let environment = self.options.environment();
         if self
             .report_removed_variables
@@ -90,7 +92,7 @@ impl Invocation for Call {
             .unwrap_or_default()
     }
 
-    fn run(self: Box<Self>, run: Run) -> BoxFuture<'static, ToolResult> {
+    fn run(self: Box<Self>, run: RunContext) -> BoxFuture<'static, ToolResult> {
         Box::pin(async move {
             let variables = self.environment(&run);
             if let Some(in_editor) = self.in_editor {

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use parallax_exec::{Ending, FinishedCommand};
+use parallax_exec::{FinishedCommand, ProcessExit};
 use parallax_policy::bash::{self, ShellLine};
 use parallax_protocol::checkpoint::WriteScope;
 use parallax_protocol::permissions::Permissions;
@@ -280,7 +280,7 @@ pub(super) fn denied_permissions(
     done: &FinishedCommand,
     signs: DenialEvidence,
 ) -> (Permissions, String) {
-    let Ending::Exited { code } = done.ending else { return <_>::default() };
+    let ProcessExit::Exited { code } = done.ending else { return <_>::default() };
     if done.stop.is_some() || !plan.confine {
         return <_>::default();
     }
@@ -319,7 +319,7 @@ pub(super) fn denied_permissions(
         let closed = named.into_iter().filter(|path| ran.denies(path, DeniedAccess::Write));
         missing.file_system.write.extend(closed);
     }
-    if bash::uses_git(line) && denial_evidence::could_not_write_repository(&output) {
+    if bash::uses_git(line) && denial_evidence::reports_repository_write_failure(&output) {
         let remotes = places.iter().flat_map(|place| repository::local_remotes(place));
         let named = predicted_permissions::named_paths(line, &places);
         for path in remotes.chain(named).map(|path| real(&path)) {

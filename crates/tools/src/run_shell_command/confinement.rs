@@ -11,7 +11,7 @@ use parallax_files::{
 use parallax_policy::bash::{self, ShellLine};
 use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::ApprovalMode;
-use parallax_protocol::protected_names::{OF_GIT, closed_path_patterns};
+use parallax_protocol::protected_names::{OF_GIT, inaccessible_path_patterns};
 use parallax_sandbox::{Network, Plan, Support};
 
 use super::secrets;
@@ -402,7 +402,7 @@ fn protect(
 ) {
     plan.read_only.extend(found.protected.iter().cloned());
     for root in subject.roots {
-        plan.read_only.extend(closed_path_patterns().map(|name| root.join(name)));
+        plan.read_only.extend(inaccessible_path_patterns().map(|name| root.join(name)));
     }
     plan.read_only.extend(secrets::start_up(&options.home));
     // The parts of a repository that run programs or redirect git stay read-only in either case.

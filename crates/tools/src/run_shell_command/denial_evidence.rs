@@ -74,7 +74,7 @@ const UNWRITTEN: [&str; 6] = [
 ];
 
 /// Whether git failed to write a repository that its output does not name.
-pub(super) fn could_not_write_repository(output: &str) -> bool {
+pub(super) fn reports_repository_write_failure(output: &str) -> bool {
     output.lines().rev().take(LINES).any(|line| {
         let lower = line.to_lowercase();
         UNWRITTEN.iter().any(|words| lower.contains(words))
@@ -349,11 +349,11 @@ fn paths<'a>(
 mod tests {
     use super::*;
 
-    struct Box {
+    struct TestSandbox {
         offline: bool,
     }
 
-    impl Confinement for Box {
+    impl Confinement for TestSandbox {
         fn denies(&self, path: &Path, access: DeniedAccess) -> bool {
             match access {
                 DeniedAccess::Read => {
@@ -426,7 +426,7 @@ mod tests {
                 true,
                 &["/w".into()],
                 Path::new("/home/u"),
-                &Box { offline: true },
+                &TestSandbox { offline: true },
             );
             assert_eq!(missing.descriptions(), expected, "{output}");
         }
@@ -438,13 +438,19 @@ mod tests {
             false,
             &["/w".into()],
             Path::new("/h"),
-            &Box { offline: false },
+            &TestSandbox { offline: false },
         );
         assert_eq!(well.descriptions(), ["to write /w/.git/config"]);
         let led = "touch: cannot touch 'z': Read-only file system";
         let places = ["/w".into(), "/opt".into()];
-        let led =
-            missing_permissions("x", led, true, &places, Path::new("/h"), &Box { offline: false });
+        let led = missing_permissions(
+            "x",
+            led,
+            true,
+            &places,
+            Path::new("/h"),
+            &TestSandbox { offline: false },
+        );
         assert_eq!(led.descriptions(), ["to write /opt/z"]);
         let online = missing_permissions(
             "x",
@@ -452,7 +458,7 @@ mod tests {
             true,
             &["/w".into()],
             Path::new("/h"),
-            &Box { offline: false },
+            &TestSandbox { offline: false },
         );
         assert!(online.is_empty());
         for (command, output, is_server) in [
@@ -478,7 +484,7 @@ mod tests {
                 true,
                 &place,
                 Path::new("/h"),
-                &Box { offline: false },
+                &TestSandbox { offline: false },
             );
             assert_eq!(found.host_loopback, is_server, "{command}: {output}");
         }

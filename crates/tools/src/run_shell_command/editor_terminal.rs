@@ -8,7 +8,7 @@ use parallax_exec::shell::{Shell, arguments_for};
 use parallax_protocol::CancellationToken;
 use parallax_protocol::editor_terminal::{EditorTerminal, TerminalCommand, TerminalExit};
 use parallax_protocol::ids::CallId;
-use parallax_protocol::tool::{Display, Run, ToolError, ToolErrorKind, ToolResult};
+use parallax_protocol::tool::{Display, RunContext, ToolError, ToolErrorKind, ToolResult};
 use parallax_protocol::untrusted;
 use serde_json::json;
 
@@ -35,7 +35,7 @@ impl EditorTerminalCall {
         directory: PathBuf,
         variables: Vec<(OsString, OsString)>,
         options: &ShellOptions,
-        run: &Run,
+        run: &RunContext,
     ) -> ToolResult {
         let Some(shell) = Shell::find(std::env::var_os("PATH").as_deref()) else {
             return report::preparation_error("no shell was found: install `bash` or `sh`");

@@ -412,11 +412,11 @@ mod tests {
     use super::*;
 
     /// A test repository in which every configured program writes to a file next to it.
-    struct Hostile {
+    struct HostileRepository {
         folder: tempfile::TempDir,
     }
 
-    impl Hostile {
+    impl HostileRepository {
         fn new() -> Self {
             let folder = tempfile::tempdir().expect("a folder");
             let this = Self { folder };
@@ -479,7 +479,7 @@ mod tests {
     }
 
     /// Returns the variables with which git runs in a command that was not approved.
-    fn neutral_variables(hostile: &Hostile) -> Vec<(String, String)> {
+    fn neutral_variables(hostile: &HostileRepository) -> Vec<(String, String)> {
         let mut environment = Vec::new();
         assert_eq!(neutralize(&mut environment, &hostile.root(), &[]), Ok(()));
         let text = |word: std::ffi::OsString| word.to_string_lossy().into_owned();
@@ -492,7 +492,7 @@ mod tests {
 
     #[test]
     fn repository_programs_of_husky_lfs_and_submodules_do_not_run() {
-        let hostile = Hostile::new();
+        let hostile = HostileRepository::new();
         let root = hostile.root();
         let evil = hostile.folder.path().join("evil").to_string_lossy().into_owned();
         // A hooks directory, as husky creates it, with all hooks that git knows.
@@ -564,7 +564,7 @@ mod tests {
 
     #[test]
     fn repository_programs_do_not_run_and_git_commands_work() {
-        let hostile = Hostile::new();
+        let hostile = HostileRepository::new();
         let mut environment = Vec::new();
         assert_eq!(neutralize(&mut environment, &hostile.root(), &[]), Ok(()));
         assert_eq!(unoverridable_configs(&hostile.root()), []);

@@ -82,7 +82,7 @@ pub(super) fn read_paths(
             // A protected name stays protected if it is a link to another file.
             let named = base.join(path);
             for path in [&named, &real] {
-                if let Some(folder) = path.ancestors().find(|path| is_closed_name(path)) {
+                if let Some(folder) = path.ancestors().find(|path| is_inaccessible_name(path)) {
                     reads.push(folder.to_owned());
                 }
             }
@@ -208,7 +208,7 @@ fn first_protected_below(
         for entry in std::fs::read_dir(folder).ok()?.flatten().take(2_000) {
             let path = entry.path();
             let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-            if names && !is_folder && is_closed_name(&path) {
+            if names && !is_folder && is_inaccessible_name(&path) {
                 return Some(path);
             }
             if left_alone.is_some_and(|rules| rules.names(&path, is_folder)) {
@@ -225,7 +225,7 @@ fn first_protected_below(
 
 /// Whether the last component is a name that the policy engine may protect. A repository is
 /// protected as a whole.
-fn is_closed_name(path: &Path) -> bool {
+fn is_inaccessible_name(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default();
     name.eq_ignore_ascii_case(".git") || is_secret_name(name)
 }
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn directory_search_includes_closed_files_below_it() {
+    fn directory_search_includes_inaccessible_files_below_it() {
         let directory = tempfile::tempdir().expect("folder");
         let root = directory.path().canonicalize().expect("folder");
         std::fs::create_dir_all(root.join("src/deep")).expect("folders");

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 pub(super) use parallax_exec::StopReason;
 use parallax_exec::capture::TailBuffer;
-use parallax_exec::{DetachedCommand, Ending, FinishedCommand, Output, StartError};
+use parallax_exec::{DetachedCommand, FinishedCommand, Output, ProcessExit, StartError};
 use parallax_protocol::tool::{Display, ToolError, ToolErrorKind, ToolResult};
 use serde_json::json;
 
@@ -43,9 +43,9 @@ pub(super) fn finished_result(done: &FinishedCommand) -> ToolResult {
             let output_text = if output.is_empty() { "(empty)" } else { &output };
             text.push_str(&format!("Output: {output_text}"));
             match done.ending {
-                Ending::Exited { code: 0 } => {}
-                Ending::Exited { code } => text.push_str(&format!("\nExit Code: {code}")),
-                Ending::Signalled { signal } => text.push_str(&format!("\nSignal: {signal}")),
+                ProcessExit::Exited { code: 0 } => {}
+                ProcessExit::Exited { code } => text.push_str(&format!("\nExit Code: {code}")),
+                ProcessExit::Signalled { signal } => text.push_str(&format!("\nSignal: {signal}")),
             }
             if !done.remaining_processes.is_empty() {
                 let pids: Vec<String> =
@@ -57,7 +57,7 @@ pub(super) fn finished_result(done: &FinishedCommand) -> ToolResult {
     }
     let mut outcome = ToolResult::text(untrusted::wrap(&text)).with_display(display(done));
     outcome.for_model.output_file = full_output_file(&done.output);
-    if let (None, Ending::Exited { code }) = (done.stop, done.ending)
+    if let (None, ProcessExit::Exited { code }) = (done.stop, done.ending)
         && code != 0
     {
         outcome.data = Some(json!({"exitCode": code, "isError": true}));
@@ -192,9 +192,11 @@ fn display(done: &FinishedCommand) -> Display {
     }
     Display::text(match (done.stop, done.ending) {
         (Some(stop), _) => stop_sentence(stop),
-        (None, Ending::Exited { code: 0 }) => String::new(),
-        (None, Ending::Exited { code }) => format!("Command exited with code {code}"),
-        (None, Ending::Signalled { signal }) => format!("Command terminated by signal {signal}"),
+        (None, ProcessExit::Exited { code: 0 }) => String::new(),
+        (None, ProcessExit::Exited { code }) => format!("Command exited with code {code}"),
+        (None, ProcessExit::Signalled { signal }) => {
+            format!("Command terminated by signal {signal}")
+        }
     })
 }
 

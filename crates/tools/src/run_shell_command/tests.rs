@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use parallax_files::WorkspaceOptions;
 use parallax_protocol::CancellationToken;
-use parallax_protocol::tool::{Display, Progress, Run, ToolResult};
+use parallax_protocol::tool::{Display, Progress, RunContext, ToolResult};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -310,9 +310,9 @@ async fn child_processes_that_keep_running_are_named() {
 }
 
 #[derive(Default)]
-struct Heard(Mutex<(String, i32)>);
+struct RecordedProgress(Mutex<(String, i32)>);
 
-impl Progress for Heard {
+impl Progress for RecordedProgress {
     fn output(&self, text: &str) {
         self.0.lock().expect("lock").0.push_str(text);
     }
@@ -325,12 +325,12 @@ impl Progress for Heard {
 async fn interactive_session_uses_a_terminal_and_streams_output() {
     let project = test_project();
     for (interactive, expected) in [(true, "terminal"), (false, "none")] {
-        let heard = Arc::new(Heard::default());
-        let scope = Scope { interactive, ..scope("run_shell_command") };
+        let heard = Arc::new(RecordedProgress::default());
+        let scope = PrepareContext { interactive, ..scope("run_shell_command") };
         let args = json!({"command": "test -t 1 && echo terminal || echo none"});
         let call = project.tool.prepare(object(args), &scope).expect("a call");
         let progress = Arc::clone(&heard) as Arc<dyn Progress>;
-        let outcome = call.run(Run::new(CancellationToken::new(), progress)).await;
+        let outcome = call.run(RunContext::new(CancellationToken::new(), progress)).await;
         assert_eq!(inside(&outcome), format!("Output: {expected}"));
         let heard = heard.0.lock().expect("lock");
         assert_eq!(heard.0.trim_end(), expected);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures_util::stream;
 use parallax_exec::background::{self, read_log};
 use parallax_exec::{
-    Command, CommandOutcome, Ending, FinishedCommand, Limits, LiveOutput, Mode, Processes,
+    Command, CommandOutcome, FinishedCommand, Limits, LiveOutput, Mode, ProcessExit, Processes,
     StopReason, TerminalSize,
 };
 use parallax_files::Workspace;
@@ -17,7 +17,7 @@ use parallax_protocol::shell::{
     BackgroundCompletion, BackgroundProcess, BackgroundState, Shell, ShellCommand, ShellEnding,
     ShellOutcome,
 };
-use parallax_protocol::tool::Run;
+use parallax_protocol::tool::RunContext;
 use parallax_protocol::{BoxFuture, BoxStream};
 use parallax_sandbox::{Network, Plan};
 
@@ -57,7 +57,7 @@ impl UserShell {
 }
 
 impl Shell for UserShell {
-    fn run(&self, command: ShellCommand, run: Run) -> BoxFuture<'static, ShellOutcome> {
+    fn run(&self, command: ShellCommand, run: RunContext) -> BoxFuture<'static, ShellOutcome> {
         let number = self.started.fetch_add(1, Ordering::Relaxed);
         let name = format!("shell-{}-{number}", std::process::id());
         let outputs = &self.options.output_dir;
@@ -118,10 +118,10 @@ fn with_output(process: background::BackgroundProcess, lines: usize) -> Backgrou
     };
     let state = match state {
         background::BackgroundState::Running => BackgroundState::Running,
-        background::BackgroundState::Exited(Some(Ending::Signalled { signal })) => {
+        background::BackgroundState::Exited(Some(ProcessExit::Signalled { signal })) => {
             BackgroundState::Signalled { signal }
         }
-        background::BackgroundState::Exited(Some(Ending::Exited { code })) => {
+        background::BackgroundState::Exited(Some(ProcessExit::Exited { code })) => {
             BackgroundState::Exited { code: Some(code) }
         }
         background::BackgroundState::Exited(None) => BackgroundState::Exited { code: None },
@@ -138,7 +138,7 @@ struct UserCommand {
 }
 
 impl UserCommand {
-    async fn run(self, processes: Processes, run: Run) -> ShellOutcome {
+    async fn run(self, processes: Processes, run: RunContext) -> ShellOutcome {
         let Self { command, detach_after, end } = self;
         let folders: Vec<PathBuf> = end
             .parent()
@@ -193,8 +193,8 @@ fn finished_outcome(done: &FinishedCommand, directory: Option<PathBuf>) -> Shell
         (Some(StopReason::Cancelled | StopReason::Inactive(_) | StopReason::Runtime(_)), _) => {
             ShellEnding::Cancelled
         }
-        (None, Ending::Exited { code }) => ShellEnding::Exited { code },
-        (None, Ending::Signalled { signal }) => ShellEnding::Signalled { signal },
+        (None, ProcessExit::Exited { code }) => ShellEnding::Exited { code },
+        (None, ProcessExit::Signalled { signal }) => ShellEnding::Signalled { signal },
     };
     ShellOutcome {
         ending,
@@ -257,13 +257,13 @@ mod tests {
 
     /// The events that a front end would receive.
     #[derive(Default)]
-    struct Heard {
+    struct RecordedShellEvents {
         control: Mutex<Option<Arc<dyn ProcessControl>>>,
         screen: Mutex<Screen>,
         news: Notify,
     }
 
-    impl Heard {
+    impl RecordedShellEvents {
         /// Waits until the screen shows a text, and returns the control of the process.
         async fn wait_for_text(&self, text: &str) -> Arc<dyn ProcessControl> {
             let seen = async {
@@ -276,7 +276,7 @@ mod tests {
         }
     }
 
-    impl Progress for Heard {
+    impl Progress for RecordedShellEvents {
         fn output(&self, _text: &str) {}
         fn screen(&self, screen: Screen) {
             *self.screen.lock().expect("screen") = screen;
@@ -292,7 +292,8 @@ mod tests {
     }
 
     async fn run(project: &TestProject, text: &str) -> ShellOutcome {
-        let run = Run::new(CancellationToken::new(), Arc::new(Heard::default()));
+        let run =
+            RunContext::new(CancellationToken::new(), Arc::new(RecordedShellEvents::default()));
         project.shell.run(command(text), run).await
     }
 
@@ -307,7 +308,8 @@ mod tests {
         assert_eq!((done.output.as_str(), done.display.as_str()), ("red", "\x1b[31mred"));
         let size = Some(Size { columns: 100, rows: 40 });
         let wide = ShellCommand { size, ..command("stty size") };
-        let run = Run::new(CancellationToken::new(), Arc::new(Heard::default()));
+        let run =
+            RunContext::new(CancellationToken::new(), Arc::new(RecordedShellEvents::default()));
         assert_eq!(project.shell.run(wide, run).await.output, "40 100");
     }
 
@@ -327,10 +329,10 @@ mod tests {
     #[tokio::test]
     async fn user_command_receives_keys_and_shows_its_screen() {
         let project = test_project();
-        let heard = Arc::new(Heard::default());
+        let heard = Arc::new(RecordedShellEvents::default());
         let text = "stty -echo; printf '10%%\\r20%%\\r'; printf 'name? '; read name; \
                     printf '\\033[?1049hhello %s' \"$name\"; read end";
-        let run = Run::new(CancellationToken::new(), heard.clone());
+        let run = RunContext::new(CancellationToken::new(), heard.clone());
         let running = tokio::spawn(project.shell.run(command(text), run));
         let control = heard.wait_for_text("name?").await;
         assert_eq!(heard.screen.lock().expect("screen").rows, ["name?"]);
@@ -347,8 +349,8 @@ mod tests {
     async fn user_command_moves_to_the_background_and_is_stopped_there() {
         let project = test_project();
         let mut changes = project.shell.changes();
-        let heard = Arc::new(Heard::default());
-        let run = Run::new(CancellationToken::new(), heard.clone());
+        let heard = Arc::new(RecordedShellEvents::default());
+        let run = RunContext::new(CancellationToken::new(), heard.clone());
         let running = tokio::spawn(project.shell.run(command("echo serving; sleep 60"), run));
         heard.wait_for_text("serving").await.to_background();
         let done = running.await.expect("an outcome");
@@ -356,7 +358,7 @@ mod tests {
         assert_eq!(done.output, "serving");
         changes.next().await.expect("a change");
 
-        let run = Run::new(CancellationToken::new(), heard.clone());
+        let run = RunContext::new(CancellationToken::new(), heard.clone());
         let started = ShellCommand { background: true, ..command("echo second; sleep 60") };
         let second = project.shell.run(started, run).await;
         assert!(matches!(second.ending, ShellEnding::Background { .. }), "{second:?}");
@@ -384,10 +386,11 @@ mod tests {
     async fn cancelled_user_command_ends_within_500_ms_and_background_stays() {
         let place = test_project();
         let staying = ShellCommand { background: true, ..command("sleep 60") };
-        let run = Run::new(CancellationToken::new(), Arc::new(Heard::default()));
+        let run =
+            RunContext::new(CancellationToken::new(), Arc::new(RecordedShellEvents::default()));
         let staying = place.shell.run(staying, run).await.ending;
         let ShellEnding::Background { pid: stays } = staying else { panic!("{staying:?}") };
-        let heard = Arc::new(Heard::default());
+        let heard = Arc::new(RecordedShellEvents::default());
         // One process in the group, one in its own group and session, and one that ignores SIGTERM.
         let text = "sleep 60 & echo $! >> pids
             (setsid sh -c 'echo $$ >> pids; exec sleep 60' &)
@@ -395,7 +398,7 @@ mod tests {
             while [ $(wc -l < pids) -lt 3 ]; do sleep 0.01; done
             echo ready; wait";
         let cancel = CancellationToken::new();
-        let run = Run::new(cancel.clone(), heard.clone());
+        let run = RunContext::new(cancel.clone(), heard.clone());
         let running = tokio::spawn(place.shell.run(command(text), run));
         heard.wait_for_text("ready").await;
         let started_at = Instant::now();

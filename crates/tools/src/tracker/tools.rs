@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use parallax_protocol::tool::{
-    Concurrency, Display, Effects, Invocation, Run, Scope, Tool, ToolError, ToolErrorKind,
-    ToolKind, ToolResult, ToolSpec,
+    Concurrency, Display, Effects, Invocation, PrepareContext, RunContext, Tool, ToolError,
+    ToolErrorKind, ToolKind, ToolResult, ToolSpec,
 };
 use parallax_protocol::{BoxFuture, Object};
 use serde_json::{Value, json};
@@ -125,7 +125,11 @@ impl Tool for TrackerTool {
         &self.spec
     }
 
-    fn prepare(&self, args: Object, _scope: &Scope) -> Result<Box<dyn Invocation>, ToolError> {
+    fn prepare(
+        &self,
+        args: Object,
+        _scope: &PrepareContext,
+    ) -> Result<Box<dyn Invocation>, ToolError> {
         let args = Arguments::check(args, &self.spec)?;
         for (name, limit) in [("title", TITLE), ("description", DESCRIPTION)] {
             if args.text(name).chars().nth(limit).is_some() {
@@ -173,7 +177,7 @@ impl Invocation for Call {
         &self.effects
     }
 
-    fn run(self: Box<Self>, _run: Run) -> BoxFuture<'static, ToolResult> {
+    fn run(self: Box<Self>, _run: RunContext) -> BoxFuture<'static, ToolResult> {
         Box::pin(async move {
             let working = tokio::task::spawn_blocking(move || {
                 let done = self.execute();

@@ -27,7 +27,7 @@ pub(crate) fn to_text(html: &str, base: Option<&Url>) -> String {
         .allow_width_overflow()
         .string_from_read(html.as_bytes(), WIDTH);
     match rendered {
-        Ok(text) => tidy(&text),
+        Ok(text) => remove_extra_whitespace(&text),
         Err(_) => strip_tags(html),
     }
 }
@@ -104,7 +104,7 @@ impl TextDecorator for Markdown {
 }
 
 /// Removes trailing whitespace and repeated empty lines.
-fn tidy(text: &str) -> String {
+fn remove_extra_whitespace(text: &str) -> String {
     let mut tidied = String::with_capacity(text.len());
     let mut empty = 0;
     for line in text.lines().map(str::trim_end) {

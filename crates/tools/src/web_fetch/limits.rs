@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn small_texts_are_not_truncated() {
+    fn small_shares_are_not_reduced() {
         assert_eq!(fair_shares(&[400_000, 10_000, 300_000], 250_000), [120_000, 10_000, 120_000]);
         assert_eq!(fair_shares(&[], 10), Vec::<usize>::new());
     }

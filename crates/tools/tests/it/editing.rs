@@ -139,7 +139,7 @@ fn files_are_created_and_paths_guessed() {
 }
 
 #[test]
-fn written_files_keep_their_encoding_and_line_ends() {
+fn written_files_keep_their_encoding_and_line_endings() {
     let project = TestProject::new();
     let write = |name: &str, content: &str| {
         project.call("write_file", json!({"file_path": name, "content": content}))

@@ -37,7 +37,7 @@ fn line_ranges_have_a_header() {
 }
 
 #[test]
-fn long_files_and_long_lines_are_cut() {
+fn long_files_and_long_lines_are_truncated() {
     let project = TestProject::new();
     project.write_file("many", "x\n".repeat(2_500));
     project.write_file("wide", format!("{}\nend", "é".repeat(50_000_000 / 2)));

@@ -7,7 +7,7 @@ use parallax_files::{SeenFiles, Workspace, WorkspaceOptions};
 use parallax_protocol::CancellationToken;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::tool::{
-    Invocation, NoProgress, Run, Scope, Tool, ToolError, ToolErrorKind, ToolResult,
+    Invocation, NoProgress, PrepareContext, RunContext, Tool, ToolError, ToolErrorKind, ToolResult,
 };
 use parallax_tools::list_directory::ListDirectory;
 use parallax_tools::read_file::ReadFile;
@@ -77,7 +77,7 @@ impl TestProject {
         name: &str,
         args: Value,
     ) -> Result<Box<dyn Invocation>, ToolError> {
-        let scope = Scope {
+        let scope = PrepareContext {
             call: "call".into(),
             name: name.into(),
             mode: ApprovalMode::Default,
@@ -127,6 +127,6 @@ pub(crate) fn edit(file: &str, old: &str, new: &str) -> Value {
 
 pub(crate) fn run(call: Box<dyn Invocation>) -> ToolResult {
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-    let run = Run::new(CancellationToken::new(), Arc::new(NoProgress));
+    let run = RunContext::new(CancellationToken::new(), Arc::new(NoProgress));
     runtime.block_on(call.run(run))
 }

@@ -1,7 +1,7 @@
 //! Handles the results of dialogs.
 
 use crate::edit_arguments::ProposedChange;
-use parallax_protocol::op::{ApprovalResponse, Decide, Op};
+use parallax_protocol::op::{ApprovalResponse, Op, RequestDecision};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::secret::Secret;
 use parallax_protocol::tool::Preview;
@@ -35,7 +35,7 @@ use crate::app::effect::Effect;
 use crate::app::run_command;
 use crate::components::dialog_stack::{DialogPurpose, Overlay, ServerStep};
 use crate::components::server_requests::{ServerAnswer, ServerRequest};
-use crate::dialog::{ListDialog, ListItem, Response};
+use crate::dialog::{DialogResponse, ListDialog, ListItem};
 use crate::sanitize::sanitize;
 
 impl App {
@@ -71,7 +71,7 @@ impl App {
         };
         let context = self.dialog_context();
         if self.dialogs.push_server_request(request, &context, &self.theme) {
-            self.make_way_for_dialog();
+            self.clear_space_for_dialog();
         }
     }
 
@@ -86,12 +86,12 @@ impl App {
     /// Opens the first waiting request from a server if no other dialog is open.
     pub(super) fn next_server_request(&mut self) {
         if self.dialogs.next_server_request(self.clock.now_ms(), &self.theme) {
-            self.make_way_for_dialog();
+            self.clear_space_for_dialog();
         }
     }
 
     /// Closes the completion list and the hint for a dialog that opened by itself.
-    fn make_way_for_dialog(&mut self) {
+    fn clear_space_for_dialog(&mut self) {
         self.completion.close();
         self.drop_hint();
     }
@@ -106,20 +106,20 @@ impl App {
     }
 
     /// Handles the result of a key in the dialog.
-    pub(super) fn overlay_answer(&mut self, response: Response) {
+    pub(super) fn overlay_answer(&mut self, response: DialogResponse) {
         let Some(purpose) = self.dialogs.purpose().cloned() else {
             return;
         };
         match response {
-            Response::Stay => {}
-            Response::Closed => self.handle_close(purpose),
-            Response::Chosen(id) => self.handle_choice(purpose, &id),
-            Response::Moved(id) => match purpose {
+            DialogResponse::Stay => {}
+            DialogResponse::Closed => self.handle_close(purpose),
+            DialogResponse::Chosen(id) => self.handle_choice(purpose, &id),
+            DialogResponse::Moved(id) => match purpose {
                 DialogPurpose::Theme(_) => self.show_theme(&id),
                 DialogPurpose::Sessions => sessions::preview(self, &id),
                 _ => {}
             },
-            Response::KeyPressed(key, id) => self.handle_key(&purpose, key, &id),
+            DialogResponse::KeyPressed(key, id) => self.handle_key(&purpose, key, &id),
         }
         sessions::search(self);
     }
@@ -164,7 +164,7 @@ impl App {
 
     /// Returns to the settings if the theme was opened from there.
     fn after_theme(&mut self) {
-        if self.settings_view.is_set_aside() {
+        if self.settings_view.has_parked_list() {
             settings::reopen(self);
         }
     }
@@ -450,7 +450,8 @@ impl App {
         let args = self.transcript.arguments(&ask.call).unwrap_or_default();
         match change.arguments(&ask.name, &args, new_text) {
             Ok(arguments) => {
-                let mut decide = Decide::new(ask.id.clone(), ApprovalResponse::ModifyWithEditor);
+                let mut decide =
+                    RequestDecision::new(ask.id.clone(), ApprovalResponse::ModifyWithEditor);
                 decide.arguments = Some(arguments);
                 self.dialogs.take_approval();
                 self.effect(Effect::Send(Op::Decide(Box::new(decide))));

@@ -17,7 +17,7 @@ use crate::app::commands::rewind;
 use crate::app::commands::skills_and_hooks;
 use crate::app::effect::Effect;
 use crate::components::dialog_stack::DialogPurpose;
-use crate::components::prompt_queue::TurnEnd;
+use crate::components::prompt_queue::TurnOutcome;
 use crate::dialog::QuestionDialog;
 use crate::layout::truncate_text;
 use crate::status_line::Quota;
@@ -268,7 +268,7 @@ impl App {
         };
         self.todos.turn_ended(matches!(ended.reason, EndReason::Done));
         let is_cancelled = matches!(ended.reason, EndReason::Cancelled);
-        let end = TurnEnd { is_cancelled, was_removed: ended.is_removed, too_long };
+        let end = TurnOutcome { is_cancelled, was_removed: ended.is_removed, too_long };
         let back = self.prompt_queue.turn_ended(end);
         self.return_prompts(&back);
         if !is_cancelled {

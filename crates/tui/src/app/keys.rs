@@ -19,7 +19,7 @@ use crate::app::effect::Effect;
 use crate::app::mouse;
 use crate::app::pager;
 use crate::components::dialog_stack::{DialogPurpose, Overlay};
-use crate::components::hints::{PendingSecondPress, SecondPress};
+use crate::components::hints::{PendingSecondPress, SecondPressAction};
 use crate::components::transcript_pane::ExpandedContent;
 use crate::composer::{ComposerAction, ComposerContext};
 use crate::dialog::{DialogKey, QuestionAnswer};
@@ -108,9 +108,9 @@ impl App {
     /// only that.
     fn turns_to_dialog(&mut self, key: Key) -> bool {
         let context = self.dialog_context();
-        let turns = self.dialogs.turns_to_it(key, &context);
+        let turns = self.dialogs.moves_focus_to_dialog(key, &context);
         if turns {
-            self.hint_second_press(SecondPress::Answer, "press it again to answer");
+            self.hint_second_press(SecondPressAction::Answer, "press it again to answer");
         }
         turns
     }
@@ -323,7 +323,7 @@ impl App {
     }
 
     /// Shows a hint that the key does more when pressed again.
-    pub(super) fn hint_second_press(&mut self, second_press: SecondPress, text: &str) {
+    pub(super) fn hint_second_press(&mut self, second_press: SecondPressAction, text: &str) {
         self.hints.show_repeat_hint(second_press, text, self.clock.now_ms());
     }
 
@@ -342,7 +342,7 @@ impl App {
                 true => "Press Ctrl+C again to detach",
                 false => "Press Ctrl+C again to exit",
             };
-            self.hint_second_press(SecondPress::Leave, text);
+            self.hint_second_press(SecondPressAction::Leave, text);
         }
     }
 
@@ -353,10 +353,10 @@ impl App {
         } else if self.is_busy() || self.shell.is_running() {
             self.interrupt();
         } else if !self.composer.is_empty() {
-            self.hint_second_press(SecondPress::Escape, "press esc again to clear");
+            self.hint_second_press(SecondPressAction::Escape, "press esc again to clear");
         } else if self.session.is_ready() && self.session.is_prompted() {
             let text = "press esc again to go back to an earlier prompt";
-            self.hint_second_press(SecondPress::Escape, text);
+            self.hint_second_press(SecondPressAction::Escape, text);
         }
     }
 
@@ -424,7 +424,7 @@ impl App {
             let undone = composing && self.composer.buffer_mut().undo();
             self.hints.note_undone(undone);
             completions::update(self);
-            self.hint_second_press(SecondPress::Leave, "press ctrl+z again to suspend");
+            self.hint_second_press(SecondPressAction::Leave, "press ctrl+z again to suspend");
         }
     }
 
@@ -514,7 +514,7 @@ impl App {
                 if self.is_second(PendingSecondPress::Exit) {
                     self.effect(Effect::Quit { delete: false });
                 } else {
-                    self.hint_second_press(SecondPress::Leave, "press ctrl+d again to exit");
+                    self.hint_second_press(SecondPressAction::Leave, "press ctrl+d again to exit");
                 }
             }
             ComposerAction::Escape => self.escape_key(),

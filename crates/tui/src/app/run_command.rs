@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use parallax_commands::built_in::{COMMIT, COMMIT_NO_PUSH, COMMIT_PR, Init};
+use parallax_commands::built_in::{COMMIT, COMMIT_NO_PUSH, COMMIT_PR, InitResult};
 use parallax_config::EditorKeys;
 use parallax_protocol::op::Op;
 use parallax_screen::Line;
@@ -174,9 +174,9 @@ pub(crate) fn run(app: &mut App, command: SlashCommand, arguments: &str) {
         SlashCommand::SkillsLink => skills_and_hooks::link_skill(app, arguments),
         SlashCommand::SkillsReload => skills_and_hooks::reload_skills(app),
         SlashCommand::StatsPanel => info::stats_panel(app),
-        SlashCommand::Stats => info::stats(app, stats_view::Part::Session),
-        SlashCommand::StatsModel => info::stats(app, stats_view::Part::Models),
-        SlashCommand::StatsTools => info::stats(app, stats_view::Part::Tools),
+        SlashCommand::Stats => info::stats(app, stats_view::StatsPart::Session),
+        SlashCommand::StatsModel => info::stats(app, stats_view::StatsPart::Models),
+        SlashCommand::StatsTools => info::stats(app, stats_view::StatsPart::Tools),
         SlashCommand::Tasks => lists::tasks_dialog(app),
         SlashCommand::TerminalSetup => set_up_terminal(app),
         SlashCommand::Theme if arguments.is_empty() => choices::theme_dialog(app),
@@ -288,10 +288,10 @@ fn init(app: &mut App) {
     app.ask(
         |launch| parallax_commands::built_in::init(launch.directory()),
         |app, init| match init {
-            Ok(Init::AlreadyExists(path)) => {
+            Ok(InitResult::AlreadyExists(path)) => {
                 app.info(format!("{} already exists; nothing was changed.", path.display()));
             }
-            Ok(Init::Prompt(prompt)) => app.submit_for_command(prompt.to_owned()),
+            Ok(InitResult::Prompt(prompt)) => app.submit_for_command(prompt.to_owned()),
             Err(failure) => app.error(failure.message),
         },
     );

@@ -21,7 +21,7 @@ use crate::app::opened_session::OpenedSession;
 use crate::components::dialog_stack::DialogPurpose;
 use crate::status_line_command::StatusLineCommand;
 use crate::theme_choice as theme;
-use crate::transcript::{Thoughts, ViewOptions};
+use crate::transcript::{ThoughtDisplay, ViewOptions};
 
 /// Maximum number of prompts in the input history.
 const HISTORY: usize = 1_000;
@@ -37,7 +37,7 @@ pub(super) fn view_options(settings: &UiSettings, now: ViewOptions) -> ViewOptio
         boxes_results: !settings.compact_tool_output,
         full_errors: settings.full_errors,
         is_static: !settings.spinner,
-        thoughts: if settings.thoughts { Thoughts::Full } else { Thoughts::Subject },
+        thoughts: if settings.thoughts { ThoughtDisplay::Full } else { ThoughtDisplay::Subject },
         line_numbers: settings.line_numbers,
         screen_reader: settings.screen_reader,
         ..now

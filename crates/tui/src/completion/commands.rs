@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn command_names_are_ranked_and_words_descend_the_tree() {
+    fn command_names_are_ranked_and_subcommands_are_completed() {
         for (line, expected) in [
             ("/me|", vec!["/me→/me", "/me→/memory", "/me→/compress"]),
             ("/mem|", vec!["/mem→/memory"]),

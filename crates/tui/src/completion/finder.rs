@@ -316,13 +316,13 @@ mod tests {
 
     use super::*;
 
-    struct Pieces {
+    struct PiecewiseFileSource {
         pieces: Mutex<Vec<Vec<String>>>,
         lists: AtomicUsize,
         go: Mutex<Option<Receiver<()>>>,
     }
 
-    impl FileSource for Pieces {
+    impl FileSource for PiecewiseFileSource {
         fn list(&self, piece: &mut dyn FnMut(Vec<String>) -> bool) {
             self.lists.fetch_add(1, Ordering::SeqCst);
             for paths in self.pieces.lock().unwrap().iter() {
@@ -339,10 +339,10 @@ mod tests {
     fn finder(
         pieces: &[&[&str]],
         go: Option<Receiver<()>>,
-    ) -> (Finder, Receiver<FinderResults>, Arc<Pieces>) {
+    ) -> (Finder, Receiver<FinderResults>, Arc<PiecewiseFileSource>) {
         let pieces =
             pieces.iter().map(|paths| paths.iter().map(|path| (*path).to_owned()).collect());
-        let source = Arc::new(Pieces {
+        let source = Arc::new(PiecewiseFileSource {
             pieces: Mutex::new(pieces.collect()),
             lists: AtomicUsize::new(0),
             go: Mutex::new(go),

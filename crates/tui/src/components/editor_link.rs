@@ -8,7 +8,7 @@ use crate::edit_arguments::ProposedChange;
 use parallax_protocol::Object;
 use parallax_protocol::event::{ApprovalRequest, Question};
 use parallax_protocol::ids::{ApprovalId, CallId};
-use parallax_protocol::op::{ApprovalResponse, Decide};
+use parallax_protocol::op::{ApprovalResponse, RequestDecision};
 use parallax_protocol::tool::{FileDiff, Preview};
 use parallax_sdk::ide::{CompanionSnapshot, CompanionStatus};
 
@@ -34,7 +34,7 @@ pub(crate) struct EditorLink {
     accepted_requests: HashSet<ApprovalId>,
     /// Calls whose change was edited and accepted, with the text and the response. The engine asks
     /// again for the edited change.
-    accepted: HashMap<CallId, (String, Decide)>,
+    accepted: HashMap<CallId, (String, RequestDecision)>,
     /// Whether the user is waiting for the result of connecting to the editor.
     shows_status: bool,
     /// Whether the user was already asked in this run whether to connect.
@@ -128,9 +128,9 @@ impl EditorLink {
         &mut self,
         ask: &ApprovalRequest,
         arguments: &Object,
-        decide: Decide,
+        decide: RequestDecision,
         text: Option<&str>,
-    ) -> Result<Decide, String> {
+    ) -> Result<RequestDecision, String> {
         let (Some(text), Some(diff)) = (text, diff_of(ask)) else { return Ok(decide) };
         let change = ProposedChange::from_diff_or_file(diff)?;
         if is_same(text, &change.new) || decide.outcome == ApprovalResponse::ModifyWithEditor {
@@ -138,13 +138,13 @@ impl EditorLink {
         }
         let arguments = change.arguments(&ask.name, arguments, text)?;
         self.accepted.insert(ask.call.clone(), (text.to_owned(), decide));
-        let mut edited = Decide::new(ask.id.clone(), ApprovalResponse::ModifyWithEditor);
+        let mut edited = RequestDecision::new(ask.id.clone(), ApprovalResponse::ModifyWithEditor);
         edited.arguments = Some(arguments);
         Ok(edited)
     }
 
     /// Returns the response to a request for an edited change that was already accepted.
-    pub(crate) fn accepted_response(&mut self, ask: &ApprovalRequest) -> Option<Decide> {
+    pub(crate) fn accepted_response(&mut self, ask: &ApprovalRequest) -> Option<RequestDecision> {
         let (text, decide) = self.accepted.remove(&ask.call)?;
         let change = diff_of(ask).and_then(|diff| ProposedChange::from_diff_or_file(diff).ok());
         if !change.is_some_and(|change| is_same(&change.new, &text)) {
@@ -153,7 +153,7 @@ impl EditorLink {
         }
         let is_offered = ask.outcomes.contains(&decide.outcome);
         let outcome = if is_offered { decide.outcome } else { ApprovalResponse::ProceedOnce };
-        Some(Decide { ask: ask.id.clone(), outcome, ..decide })
+        Some(RequestDecision { ask: ask.id.clone(), outcome, ..decide })
     }
 }
 
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn line_endings_of_the_editor_do_not_count() {
+    fn editor_line_endings_are_ignored() {
         assert!(is_same("a\r\nb", "a\nb") && !is_same("a", "b"));
     }
 }

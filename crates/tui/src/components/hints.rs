@@ -20,7 +20,7 @@ pub(crate) enum PendingSecondPress {
 
 /// What the second press announced by a hint does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SecondPress {
+pub(crate) enum SecondPressAction {
     /// Quits or suspends the program.
     Leave,
     /// Escape clears the input or opens the rewind list.
@@ -36,7 +36,7 @@ struct Toast {
     /// When the hint disappears, in milliseconds of the clock.
     expires_ms: u64,
     /// Set if the hint announces a second press.
-    second_press: Option<SecondPress>,
+    second_press: Option<SecondPressAction>,
 }
 
 /// The armed key before an input; see [`Hints::after_input`].
@@ -70,11 +70,11 @@ impl Hints {
     /// Shows a hint that the key does more when pressed again.
     pub(crate) fn show_repeat_hint(
         &mut self,
-        again: SecondPress,
+        again: SecondPressAction,
         text: impl Into<String>,
         now_ms: u64,
     ) {
-        let span = if again == SecondPress::Escape { ESCAPE_MS } else { AGAIN_MS };
+        let span = if again == SecondPressAction::Escape { ESCAPE_MS } else { AGAIN_MS };
         self.toast =
             Some(Toast { text: text.into(), expires_ms: now_ms + span, second_press: Some(again) });
     }
@@ -137,7 +137,10 @@ impl Hints {
     /// closed by itself.
     pub(crate) fn clear_second_press(&mut self) {
         let over = |toast: &Toast| {
-            matches!(toast.second_press, Some(SecondPress::Escape | SecondPress::Answer))
+            matches!(
+                toast.second_press,
+                Some(SecondPressAction::Escape | SecondPressAction::Answer)
+            )
         };
         if self.toast.as_ref().is_some_and(over) {
             self.toast = None;
@@ -222,7 +225,7 @@ mod tests {
         hints.before_input();
         assert_eq!(hints.text(), Some("saved"));
         assert_eq!(hints.remaining_ms(1_000), Some(2_000));
-        hints.show_repeat_hint(SecondPress::Escape, "again", 0);
+        hints.show_repeat_hint(SecondPressAction::Escape, "again", 0);
         hints.expire(ESCAPE_MS - 1);
         assert_eq!(hints.text(), Some("again"));
         hints.before_input();

@@ -8,7 +8,7 @@ use parallax_screen::Key;
 use parallax_sdk::agents::{Agent, AgentSetting};
 use parallax_sdk::credential::KeyKind;
 
-use crate::dialog::{DialogKey, DialogView, FieldDialog, ListDialog, Panel, Response};
+use crate::dialog::{DialogKey, DialogResponse, DialogView, FieldDialog, ListDialog, Panel};
 use crate::theme::Theme;
 
 /// What the result of a dialog is used for.
@@ -163,7 +163,7 @@ impl Overlay {
         }
     }
 
-    pub(crate) fn key(&mut self, key: DialogKey, raw: Key) -> Response {
+    pub(crate) fn key(&mut self, key: DialogKey, raw: Key) -> DialogResponse {
         match &mut self.body {
             OverlayBody::List(list) => list.key(key, raw),
             OverlayBody::Field(field) => field.key(key, raw),

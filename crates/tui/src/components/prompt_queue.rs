@@ -37,7 +37,7 @@ pub(crate) struct PendingPrompt<'a> {
 
 /// How a turn ended, for its prompts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct TurnEnd {
+pub(crate) struct TurnOutcome {
     pub(crate) is_cancelled: bool,
     /// Whether the prompt was removed from the history.
     pub(crate) was_removed: bool,
@@ -110,7 +110,7 @@ impl PromptQueue {
 
     /// Handles the end of the turn. Returns the prompts without an answer, which go back to the
     /// composer: the one of the turn, and with a cancelled turn those that waited for it.
-    pub(crate) fn turn_ended(&mut self, end: TurnEnd) -> Vec<String> {
+    pub(crate) fn turn_ended(&mut self, end: TurnOutcome) -> Vec<String> {
         let mut back = Vec::new();
         let unheard = self.beginning.take();
         if let Some(prompt) = unheard.filter(|_| end.is_cancelled) {
@@ -274,7 +274,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shortened_messages_end_in_a_sign() {
+    fn shortened_messages_end_with_an_ellipsis() {
         let queue = queue(&["one\ntwo", "a message that is too long for the window"]);
         let rows = queue.rows(20, &Theme::default());
         let rows: Vec<String> = rows.iter().map(Line::text).collect();
@@ -293,7 +293,7 @@ mod tests {
         let mut queue = queue(&["later"]);
         queue.turn_started("first");
         queue.steer("now".to_owned());
-        let end = TurnEnd { is_cancelled: true, was_removed: false, too_long: false };
+        let end = TurnOutcome { is_cancelled: true, was_removed: false, too_long: false };
         assert_eq!(queue.turn_ended(end), ["first", "now", "later"]);
         assert_eq!(queue.len(), 0);
     }
@@ -303,7 +303,7 @@ mod tests {
         let mut queue = queue(&["later"]);
         queue.turn_started("first");
         queue.prompt_shown();
-        let end = TurnEnd { is_cancelled: false, was_removed: true, too_long: true };
+        let end = TurnOutcome { is_cancelled: false, was_removed: true, too_long: true };
         assert_eq!(queue.turn_ended(end), ["first"]);
         assert_eq!(queue.take_queued().as_deref(), Some("later"));
         assert_eq!(queue.take_queued(), None);

@@ -84,7 +84,7 @@ impl SettingsView {
     }
 
     /// Whether the list was set aside for a dialog opened from it.
-    pub(crate) fn is_set_aside(&self) -> bool {
+    pub(crate) fn has_parked_list(&self) -> bool {
         self.parked_list.is_some()
     }
 

@@ -3,7 +3,7 @@
 use parallax_screen::{Key, KeyCode, Line, Modifiers, Span, text_width};
 use unicode_segmentation::UnicodeSegmentation;
 
-use super::{DialogKey, DialogView, Response};
+use super::{DialogKey, DialogResponse, DialogView};
 use crate::theme::Theme;
 use crate::tokens::{FAILED, SEARCH};
 
@@ -168,16 +168,16 @@ impl FieldDialog {
         Self { title: title.into(), intro, field, problem: None, busy: None }
     }
 
-    pub(crate) fn key(&mut self, key: DialogKey, raw: Key) -> Response {
+    pub(crate) fn key(&mut self, key: DialogKey, raw: Key) -> DialogResponse {
         match key {
-            DialogKey::Cancel => Response::Closed,
-            _ if self.busy.is_some() => Response::Stay,
-            DialogKey::Confirm => Response::Chosen(self.field.text().to_owned()),
+            DialogKey::Cancel => DialogResponse::Closed,
+            _ if self.busy.is_some() => DialogResponse::Stay,
+            DialogKey::Confirm => DialogResponse::Chosen(self.field.text().to_owned()),
             _ => {
                 if self.field.key(raw) {
                     self.problem = None;
                 }
-                Response::Stay
+                DialogResponse::Stay
             }
         }
     }

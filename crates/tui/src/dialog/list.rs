@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use parallax_screen::{Key, KeyCode, Line};
 
 use super::field::Field;
-use super::{DialogKey, Response};
+use super::{DialogKey, DialogResponse};
 use view::MAX_SHOWN;
 
 /// An item of a list.
@@ -278,7 +278,7 @@ impl ListDialog {
         }
     }
 
-    pub(crate) fn key(&mut self, key: DialogKey, raw: Key) -> Response {
+    pub(crate) fn key(&mut self, key: DialogKey, raw: Key) -> DialogResponse {
         let last = self.matching.len().saturating_sub(1);
         let before = self.cursor;
         match key {
@@ -286,9 +286,9 @@ impl ListDialog {
                 if self.search.as_ref().is_some_and(|search| !search.text().is_empty()) {
                     self.search = Some(Field::default());
                     self.filter();
-                    return Response::Stay;
+                    return DialogResponse::Stay;
                 }
-                return Response::Closed;
+                return DialogResponse::Closed;
             }
             DialogKey::Confirm => return self.choose(),
             // While searching, they move the cursor in the search text.
@@ -298,8 +298,8 @@ impl ListDialog {
                 self.cursor = 0;
                 self.filter();
                 return match self.current() {
-                    Some(item) => Response::Moved(item.id.clone()),
-                    None => Response::Stay,
+                    Some(item) => DialogResponse::Moved(item.id.clone()),
+                    None => DialogResponse::Stay,
                 };
             }
             DialogKey::Up => self.cursor = if before == 0 { last } else { before - 1 },
@@ -321,12 +321,12 @@ impl ListDialog {
         }
         self.digits.clear();
         match self.current() {
-            Some(item) if self.cursor != before => Response::Moved(item.id.clone()),
-            _ => Response::Stay,
+            Some(item) if self.cursor != before => DialogResponse::Moved(item.id.clone()),
+            _ => DialogResponse::Stay,
         }
     }
 
-    fn handle_other_key(&mut self, raw: Key) -> Response {
+    fn handle_other_key(&mut self, raw: Key) -> DialogResponse {
         // Keys that a list may use itself, before the search does.
         let own = ['k', 'l', 'r', 's', 'x'].into_iter().any(|char| raw == Key::ctrl(char))
             || raw.code == KeyCode::Delete;
@@ -340,14 +340,14 @@ impl ListDialog {
         if let Some(search) = &mut self.search {
             // Habit: a search begins with `/`.
             if search.text().is_empty() && raw.character() == Some('/') {
-                return Response::Stay;
+                return DialogResponse::Stay;
             }
             if !own && search.key(raw) {
                 self.filter();
                 self.cursor = 0;
                 return match self.current() {
-                    Some(item) => Response::Moved(item.id.clone()),
-                    None => Response::Stay,
+                    Some(item) => DialogResponse::Moved(item.id.clone()),
+                    None => DialogResponse::Stay,
                 };
             }
         } else if let KeyCode::Char(char) = raw.code
@@ -361,41 +361,41 @@ impl ListDialog {
             }
         }
         let id = self.current().map(|item| item.id.clone()).unwrap_or_default();
-        Response::KeyPressed(raw, id)
+        DialogResponse::KeyPressed(raw, id)
     }
 
     /// Handles a digit. Chooses at once if no longer number can start with it.
-    fn digit(&mut self, digit: char) -> Response {
+    fn digit(&mut self, digit: char) -> DialogResponse {
         self.digits.push(digit);
         let Ok(number) = self.digits.parse::<usize>() else {
             self.digits.clear();
-            return Response::Stay;
+            return DialogResponse::Stay;
         };
         let count = self.matching.len();
         if number == 0 || number > count {
             self.digits.clear();
-            return Response::Stay;
+            return DialogResponse::Stay;
         }
         self.cursor = number - 1;
         if number * 10 > count {
             self.digits.clear();
             return self.choose();
         }
-        Response::Stay
+        DialogResponse::Stay
     }
 
-    fn choose(&mut self) -> Response {
+    fn choose(&mut self) -> DialogResponse {
         self.digits.clear();
         let (id, disabled) = match self.current() {
-            None => return Response::Stay,
+            None => return DialogResponse::Stay,
             Some(item) => (item.id.clone(), item.disabled.clone()),
         };
         match disabled {
             Some(reason) => {
                 self.notice = Some(reason);
-                Response::Stay
+                DialogResponse::Stay
             }
-            None => Response::Chosen(id),
+            None => DialogResponse::Chosen(id),
         }
     }
 

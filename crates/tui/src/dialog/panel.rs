@@ -5,7 +5,7 @@ use std::cell::Cell;
 use parallax_screen::{Key, Line, Span, wrap};
 
 use super::field::{Field, search_row};
-use super::{DialogKey, DialogView, Response, tabs};
+use super::{DialogKey, DialogResponse, DialogView, tabs};
 use crate::layout::{hint_row, truncate_with_mark};
 use crate::markdown::{RenderOptions, render};
 use crate::theme::Theme;
@@ -109,7 +109,7 @@ impl Panel {
         found
     }
 
-    pub(crate) fn key(&mut self, key: DialogKey, raw: Key) -> Response {
+    pub(crate) fn key(&mut self, key: DialogKey, raw: Key) -> DialogResponse {
         let is_searching = !self.search.text().is_empty();
         let (visible_rows, last) = self.shown_rows.get();
         let page = visible_rows.saturating_sub(1).max(1);
@@ -119,7 +119,7 @@ impl Panel {
             DialogKey::Cancel if is_searching => {
                 (self.search, self.first) = (Field::default(), 0);
             }
-            DialogKey::Cancel | DialogKey::Confirm => return Response::Closed,
+            DialogKey::Cancel | DialogKey::Confirm => return DialogResponse::Closed,
             // Habit: a search begins with `/`, and a space turns the page.
             DialogKey::Other(key) if !is_searching && key.character() == Some('/') => {}
             DialogKey::Other(key) if !is_searching && key.character() == Some(' ') => {
@@ -149,7 +149,7 @@ impl Panel {
             DialogKey::First => self.first = 0,
             DialogKey::Last => self.first = last,
         }
-        Response::Stay
+        DialogResponse::Stay
     }
 
     pub(crate) fn view(&self, width: usize, height: usize, theme: &Theme) -> DialogView {
@@ -250,7 +250,7 @@ mod tests {
         panel.view(40, height, &Theme::default()).rows.iter().map(Line::text).collect()
     }
 
-    fn press(panel: &mut Panel, code: KeyCode) -> Response {
+    fn press(panel: &mut Panel, code: KeyCode) -> DialogResponse {
         let key = Key::plain(code);
         panel.key(DialogKey::from_default_key(key), key)
     }
@@ -352,9 +352,9 @@ mod tests {
             assert!(tabs.spans.iter().all(|span| span.style != Theme::default().selected));
             press(&mut panel, KeyCode::Char('q'));
             assert!(rows_as_text(&panel, 20).contains(&"  no match".to_owned()));
-            assert_eq!(press(&mut panel, KeyCode::Escape), Response::Stay);
+            assert_eq!(press(&mut panel, KeyCode::Escape), DialogResponse::Stay);
             assert_eq!(rows_as_text(&panel, 20)[4], "Title", "the page stays");
-            assert_eq!(press(&mut panel, KeyCode::Escape), Response::Closed);
+            assert_eq!(press(&mut panel, KeyCode::Escape), DialogResponse::Closed);
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::cell::{Cell, RefCell};
 
 use parallax_protocol::event::ApprovalRequest;
-use parallax_protocol::op::{ApprovalResponse, Decide};
+use parallax_protocol::op::{ApprovalResponse, RequestDecision};
 use parallax_protocol::policy::{RuleScope, SuggestedRule};
 use parallax_protocol::tool::Preview;
 use parallax_screen::{Key, Line};
@@ -33,7 +33,7 @@ pub(crate) enum QuestionAnswer {
     /// The dialog stays open.
     Stay,
     /// The user answered.
-    Decided(Box<Decide>),
+    Decided(Box<RequestDecision>),
     /// Edit the change in the user's editor.
     Edit,
     /// Apply only these hunks of the change.
@@ -155,9 +155,9 @@ impl QuestionDialog {
             return match form.key(key, raw) {
                 FormResult::Stay => QuestionAnswer::Stay,
                 FormResult::Dismissed => self.decide(ApprovalResponse::Cancel),
-                FormResult::Done(answers) => QuestionAnswer::Decided(Box::new(Decide {
+                FormResult::Done(answers) => QuestionAnswer::Decided(Box::new(RequestDecision {
                     answers: Some(answers),
-                    ..Decide::new(self.ask.id.clone(), ApprovalResponse::ProceedOnce)
+                    ..RequestDecision::new(self.ask.id.clone(), ApprovalResponse::ProceedOnce)
                 })),
             };
         }
@@ -285,7 +285,8 @@ impl QuestionDialog {
         match (typing, key) {
             (_, DialogKey::Cancel) => QuestionAnswer::Stay,
             (ActiveInput::Feedback(field), DialogKey::Confirm) => {
-                let mut decide = Decide::new(self.ask.id.clone(), ApprovalResponse::Cancel);
+                let mut decide =
+                    RequestDecision::new(self.ask.id.clone(), ApprovalResponse::Cancel);
                 let words = field.text().trim();
                 decide.feedback = (!words.is_empty()).then(|| words.to_owned());
                 QuestionAnswer::Decided(Box::new(decide))
@@ -312,14 +313,14 @@ impl QuestionDialog {
         match self.choices.get(self.cursor).copied() {
             None | Some(Choice::No) => self.decide(ApprovalResponse::Cancel),
             Some(Choice::Once) => self.decide(ApprovalResponse::ProceedOnce),
-            Some(Choice::AllowBroader) => QuestionAnswer::Decided(Box::new(Decide {
+            Some(Choice::AllowBroader) => QuestionAnswer::Decided(Box::new(RequestDecision {
                 broader_permissions: true,
-                ..Decide::new(self.ask.id.clone(), ApprovalResponse::ProceedOnce)
+                ..RequestDecision::new(self.ask.id.clone(), ApprovalResponse::ProceedOnce)
             })),
             Some(Choice::ToolResult(outcome @ ApprovalResponse::ProceedAlwaysTool)) => {
-                QuestionAnswer::Decided(Box::new(Decide {
+                QuestionAnswer::Decided(Box::new(RequestDecision {
                     rule: self.selected_rule().cloned(),
-                    ..Decide::new(self.ask.id.clone(), outcome)
+                    ..RequestDecision::new(self.ask.id.clone(), outcome)
                 }))
             }
             Some(Choice::ToolResult(outcome)) => self.decide(outcome),
@@ -350,16 +351,17 @@ impl QuestionDialog {
             RuleScope::Session => ApprovalResponse::ProceedAlways,
             RuleScope::Project | RuleScope::Always => ApprovalResponse::ProceedAlwaysAndSave,
         };
-        QuestionAnswer::Decided(Box::new(Decide {
+        QuestionAnswer::Decided(Box::new(RequestDecision {
             rule: self.selected_rule().cloned(),
             scope: Some(scope),
-            ..Decide::new(self.ask.id.clone(), outcome)
+            ..RequestDecision::new(self.ask.id.clone(), outcome)
         }))
     }
 
     fn decide(&self, outcome: ApprovalResponse) -> QuestionAnswer {
         let ends_turn = outcome == ApprovalResponse::Cancel;
-        let decide = Decide { ends_turn, ..Decide::new(self.ask.id.clone(), outcome) };
+        let decide =
+            RequestDecision { ends_turn, ..RequestDecision::new(self.ask.id.clone(), outcome) };
         QuestionAnswer::Decided(Box::new(decide))
     }
 }

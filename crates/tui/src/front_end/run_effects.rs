@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use parallax_commands::expand::tokens_to_confirm;
 use parallax_protocol::ids::{SessionId, SteerId};
-use parallax_protocol::op::{Op, Prompt, Steer};
+use parallax_protocol::op::{Op, Prompt, SteeringMessage};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_sdk::settings::InlineImages;
 use parallax_sdk::trust::TrustAnswer;
@@ -46,7 +46,7 @@ fn variable(name: &str) -> Option<OsString> {
 /// Returns the operation for a prompt or a steering message.
 fn order(prompt: Prompt, steer: Option<SteerId>) -> Op {
     match steer {
-        Some(id) => Op::Steer(Steer { id, prompt }),
+        Some(id) => Op::Steer(SteeringMessage { id, prompt }),
         None => Op::Prompt(prompt),
     }
 }
@@ -61,9 +61,9 @@ fn restore_prompt(reason: String, input: String) -> JobContinuation {
 
 impl TerminalFrontEnd {
     /// Carries out all pending effects.
-    pub(super) async fn carry_out(&mut self) {
+    pub(super) async fn run_pending_effects(&mut self) {
         loop {
-            self.prepare_picture();
+            self.prepare_image();
             let effects = self.app.take_effects();
             if effects.is_empty() {
                 return;
@@ -456,13 +456,13 @@ impl TerminalFrontEnd {
     }
 
     /// Prepares the next image on a thread, one at a time.
-    fn prepare_picture(&mut self) {
-        let Some((id, image)) = self.app.transcript.next_picture() else { return };
+    fn prepare_image(&mut self) {
+        let Some((id, image)) = self.app.transcript.next_image() else { return };
         let drawing = self.drawing();
         let window = self.screen.size();
         self.run(Box::new(move || {
             let prepared = DecodedImage::new(&image, drawing.as_ref(), window);
-            Box::new(move |app| app.transcript.picture_seen(id, &image, prepared))
+            Box::new(move |app| app.transcript.record_decoded(id, &image, prepared))
         }));
     }
 
@@ -517,7 +517,7 @@ impl TerminalFrontEnd {
     pub(super) async fn close(mut self, left: ExitReason, signals: &mut Signals) {
         self.end_turn().await;
         pager::close(&mut self.app);
-        self.app.transcript.stop_waiting_for_pictures();
+        self.app.transcript.stop_waiting_for_images();
         self.app.transcript.stop_waiting_for_grammars();
         let last = match &self.attached {
             Some(_) => info::detach_summary(&self.app, self.session_end.as_deref()),

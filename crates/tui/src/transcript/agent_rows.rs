@@ -25,7 +25,7 @@ pub(super) fn live(progress: &AgentProgress, draw: &ItemRenderer<'_>) -> Vec<Lin
     let mut rows = Vec::new();
     let thought = sanitize::one_row(&progress.thought);
     if !thought.is_empty() {
-        let sign = draw.sign("∴", "thinks:");
+        let sign = draw.marker("∴", "thinks:");
         let line = Line::styled(format!("{sign} "), draw.theme.secondary)
             .with_span(thought.into_owned(), draw.theme.comment);
         rows.push(truncate_row(&line, columns));
@@ -130,10 +130,10 @@ fn step_row(step: &AgentStep, branch: &'static str, draw: &ItemRenderer<'_>) -> 
     let theme = draw.theme;
     let sign = match step.status {
         None => Span::styled(draw.spinner(), theme.accent),
-        Some(ToolStatus::Success) => Span::styled(draw.sign(DONE, "done:"), theme.success),
-        Some(ToolStatus::Error) => Span::styled(draw.sign(FAILED, "failed:"), theme.error),
+        Some(ToolStatus::Success) => Span::styled(draw.marker(DONE, "done:"), theme.success),
+        Some(ToolStatus::Error) => Span::styled(draw.marker(FAILED, "failed:"), theme.error),
         Some(ToolStatus::Cancelled) => {
-            Span::styled(draw.sign(CANCELLED, "cancelled:"), theme.secondary)
+            Span::styled(draw.marker(CANCELLED, "cancelled:"), theme.secondary)
         }
     };
     let name = sanitize::one_row(describe::display_name(&step.name)).into_owned();

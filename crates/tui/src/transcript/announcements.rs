@@ -122,7 +122,7 @@ impl CommandAnnouncer {
 fn final_line(line: &str) -> String {
     let mut shown = String::new();
     let mut replace = false;
-    for piece in sanitize::pieces(line) {
+    for piece in sanitize::split_segments(line) {
         match piece {
             TextSegment::Text(text) => {
                 if std::mem::take(&mut replace) {

@@ -118,7 +118,7 @@ impl Answer {
             let Some(stream) = &mut self.stream else { return Vec::new() };
             let rows = stream.take_finished(&render_options(draw));
             self.is_committed |= !rows.is_empty();
-            return with_answer_sign(rows, first, draw);
+            return with_answer_marker(rows, first, draw);
         }
         let stream = self.stream.take();
         if self.is_dropped {
@@ -135,7 +135,7 @@ impl Answer {
             None => Vec::new(),
         };
         self.is_committed |= !rows.is_empty();
-        with_answer_sign(rows, first, draw)
+        with_answer_marker(rows, first, draw)
     }
 
     /// Returns the rows not returned before, as they look now.
@@ -144,7 +144,7 @@ impl Answer {
         match &mut self.stream {
             _ if self.is_dropped => Vec::new(),
             Some(stream) => {
-                with_answer_sign(stream.remaining_rows(&render_options(draw)), first, draw)
+                with_answer_marker(stream.remaining_rows(&render_options(draw)), first, draw)
             }
             None if first => self.rows(draw),
             None => Vec::new(),
@@ -185,9 +185,9 @@ impl Answer {
         seen.streamed_bytes = text.len();
         let first = seen.rows.is_empty();
         let more = seen.stream.take_finished(&render_options(draw));
-        seen.rows.extend(with_answer_sign(more, first, draw));
+        seen.rows.extend(with_answer_marker(more, first, draw));
         let mut rows = seen.rows.clone();
-        rows.extend(with_answer_sign(
+        rows.extend(with_answer_marker(
             seen.stream.remaining_rows(&render_options(draw)),
             rows.is_empty(),
             draw,
@@ -201,7 +201,7 @@ impl Answer {
         if self.is_dropped {
             return Vec::new();
         }
-        with_answer_sign(markdown::render(self.text(), &render_options(draw)), true, draw)
+        with_answer_marker(markdown::render(self.text(), &render_options(draw)), true, draw)
     }
 }
 
@@ -216,7 +216,7 @@ fn render_options<'a>(draw: &ItemRenderer<'a>) -> markdown::RenderOptions<'a> {
 }
 
 /// Puts the model's sign before the first row and indents the others.
-fn with_answer_sign(rows: Vec<Line>, first: bool, draw: &ItemRenderer<'_>) -> Vec<Line> {
+fn with_answer_marker(rows: Vec<Line>, first: bool, draw: &ItemRenderer<'_>) -> Vec<Line> {
     if draw.options.screen_reader {
         let head = (first && !rows.is_empty()).then(|| Line::raw("Model:"));
         return head.into_iter().chain(rows).collect();

@@ -62,16 +62,16 @@ impl<'a> ItemRenderer<'a> {
     }
 
     /// Returns a marker, or a word for screen readers.
-    pub(super) fn sign(&self, sign: &'static str, word: &'static str) -> &'static str {
+    pub(super) fn marker(&self, sign: &'static str, word: &'static str) -> &'static str {
         if self.options.screen_reader { word } else { sign }
     }
 
     pub(super) fn spinner(&self) -> &'static str {
         if self.options.is_static {
-            return self.sign("·", "running:");
+            return self.marker("·", "running:");
         }
         let frame = usize::try_from(self.now_ms / SPINNER_MS % 10).unwrap_or(0);
-        self.sign(SPINNER[frame], "running:")
+        self.marker(SPINNER[frame], "running:")
     }
 
     /// Returns external text as rows with a hanging sign.

@@ -136,7 +136,7 @@ impl TranscriptImage {
         }
         let style = draw.theme.secondary;
         draw.hanging_rows(
-            draw.sign(crate::tokens::ATTACHED, "Picture:"),
+            draw.marker(crate::tokens::ATTACHED, "Picture:"),
             draw.theme.symbol,
             &text,
             style,

@@ -5,7 +5,7 @@ use parallax_screen::{Line, Span, Style, wrap};
 
 use super::draw::{ItemRenderer, ItemSpacing};
 use super::item::{Item, ShellItem};
-use super::{Thoughts, command_rows, descriptions, source_rows, tool_rows};
+use super::{ThoughtDisplay, command_rows, descriptions, source_rows, tool_rows};
 use crate::layout::{truncate_text, with_prefix};
 use crate::sanitize;
 use crate::tokens::{FAILED, TURN_END};
@@ -29,7 +29,7 @@ impl ItemRenderer<'_> {
             Item::Remark { sign, label, text } => {
                 let style = self.theme.secondary;
                 (
-                    self.hanging_rows(self.sign(sign, label), self.theme.symbol, text, style),
+                    self.hanging_rows(self.marker(sign, label), self.theme.symbol, text, style),
                     ItemSpacing::Notice,
                 )
             }
@@ -63,7 +63,7 @@ impl ItemRenderer<'_> {
     pub(super) fn shape(&self, item: &Item) -> Option<ItemSpacing> {
         match item {
             Item::Answer(answer) if !answer.is_shown() => None,
-            Item::Thought { .. } if self.options.thoughts == Thoughts::Off => None,
+            Item::Thought { .. } if self.options.thoughts == ThoughtDisplay::Off => None,
             Item::Thought { text, .. } if text.trim().is_empty() => None,
             Item::Rows(rows) if rows.is_empty() => None,
             Item::Tool(tool) => Some(tool_rows::shape(tool, self.options)),
@@ -80,7 +80,7 @@ impl ItemRenderer<'_> {
             Some(band) => self.theme.user.on(band),
             None => self.theme.user,
         };
-        let sign = self.sign(">", "You:");
+        let sign = self.marker(">", "You:");
         let sign_style = if self.theme.band.is_some() { self.theme.accent } else { style };
         let mut rows = self.hanging_rows(sign, sign_style, text.trim_end(), style);
         if self.theme.band.is_some() {
@@ -97,24 +97,26 @@ impl ItemRenderer<'_> {
     pub(super) fn is_final(&self, item: &Item) -> bool {
         let Item::Thought { text, .. } = item else { return false };
         let has_subject = || text.split_once("**").is_some_and(|(_, rest)| rest.contains("**"));
-        self.options.screen_reader && self.options.thoughts == Thoughts::Subject && has_subject()
+        self.options.screen_reader
+            && self.options.thoughts == ThoughtDisplay::Subject
+            && has_subject()
     }
 
     fn thought(&self, text: &str) -> Vec<Line> {
         let (subject, body) = descriptions::subject(text);
         let subject = sanitize::one_row(&subject).into_owned();
         let style = self.theme.comment;
-        let sign = self.sign("∴", "Thought:");
+        let sign = self.marker("∴", "Thought:");
         match self.options.thoughts {
-            Thoughts::Off => Vec::new(),
-            Thoughts::Subject if subject.is_empty() => Vec::new(),
-            Thoughts::Subject => {
+            ThoughtDisplay::Off => Vec::new(),
+            ThoughtDisplay::Subject if subject.is_empty() => Vec::new(),
+            ThoughtDisplay::Subject => {
                 let room = self.width.saturating_sub(parallax_screen::text_width(sign) + 1);
                 let line = Line::styled(format!("{sign} "), self.theme.secondary);
                 vec![line.with_span(truncate_text(&subject, room), style)]
             }
-            Thoughts::Full => {
-                let bar = self.sign("│", " ");
+            ThoughtDisplay::Full => {
+                let bar = self.marker("│", " ");
                 let mut rows = Vec::new();
                 if !subject.is_empty() {
                     rows.extend(self.hanging_rows(
@@ -147,11 +149,11 @@ impl ItemRenderer<'_> {
             Level::Error => (FAILED, "Error:", self.theme.error),
         };
         let text_style = if level == Level::Info { self.theme.text } else { style };
-        self.hanging_rows(self.sign(sign, word), style, text, text_style)
+        self.hanging_rows(self.marker(sign, word), style, text, text_style)
     }
 
     fn shell(&self, shell: &ShellItem) -> Vec<Line> {
-        let sign = if shell.running { self.spinner() } else { self.sign("!", "Shell:") };
+        let sign = if shell.running { self.spinner() } else { self.marker("!", "Shell:") };
         let style = match shell.code {
             _ if shell.running => self.theme.accent,
             Some(0) => self.theme.success,

@@ -112,7 +112,7 @@ fn spans(line: &str, base: Style, set: &mut Style) -> Vec<Span> {
     let mut column = 0;
     // After a carriage return, further text replaces the line.
     let mut replace = false;
-    for piece in sanitize::pieces(line) {
+    for piece in sanitize::split_segments(line) {
         match piece {
             TextSegment::Control('\r') => replace = true,
             TextSegment::Control('\t') => {
@@ -123,7 +123,7 @@ fn spans(line: &str, base: Style, set: &mut Style) -> Vec<Span> {
                 if let Some(parameters) =
                     sequence.strip_prefix("\u{1b}[").and_then(|rest| rest.strip_suffix('m'))
                 {
-                    colour(parameters, set);
+                    apply_color(parameters, set);
                 }
             }
             TextSegment::Text(text) => {
@@ -152,7 +152,7 @@ fn push(spans: &mut Vec<Span>, text: &str, style: Style, column: &mut usize, rep
 }
 
 /// Applies the parameters of a color sequence (SGR).
-fn colour(parameters: &str, style: &mut Style) {
+fn apply_color(parameters: &str, style: &mut Style) {
     let mut numbers = parameters.split([';', ':']).map(|number| match number {
         "" => Some(0),
         number => number.parse::<u16>().ok(),

@@ -46,7 +46,7 @@ pub struct Page {
 
 /// The cache of rendered rows.
 #[derive(Debug, Default)]
-pub(super) struct Memory {
+pub(super) struct RowCache {
     rows: HashMap<usize, Vec<Line>>,
     cached_rows: usize,
     /// The parameters the rows were rendered for.
@@ -57,7 +57,7 @@ pub(super) struct Memory {
     colored: bool,
 }
 
-impl Memory {
+impl RowCache {
     /// Removes a changed item from the cache.
     pub(super) fn remove(&mut self, item: usize) {
         if let Some(rows) = self.rows.remove(&item) {

@@ -14,7 +14,7 @@ const DRAWN_AGAIN: usize = 4;
 impl Transcript {
     /// Returns an image to decode if none is being decoded; images that will not be drawn are
     /// skipped.
-    pub(crate) fn next_picture(&mut self) -> Option<(LocalId, Arc<Image>)> {
+    pub(crate) fn next_image(&mut self) -> Option<(LocalId, Arc<Image>)> {
         let released = self.committed_items;
         let mut waiting = None;
         for (index, item) in self.items.iter_mut().enumerate().skip(released) {
@@ -31,7 +31,7 @@ impl Transcript {
     }
 
     /// Handles the result of decoding.
-    pub(crate) fn picture_seen(&mut self, id: LocalId, image: &Arc<Image>, came: DecodedImage) {
+    pub(crate) fn record_decoded(&mut self, id: LocalId, image: &Arc<Image>, came: DecodedImage) {
         let Some(Item::Picture(shown)) = self.items.get_mut(id.0) else { return };
         if shown.accept_decoded(image, came) {
             self.memory.remove(id.0);
@@ -39,7 +39,7 @@ impl Transcript {
     }
 
     /// Skips drawing all but the last images of earlier runs.
-    pub(super) fn skip_old_pictures(&mut self, from: usize) {
+    pub(super) fn skip_old_images(&mut self, from: usize) {
         let pictures = self.items.iter_mut().skip(from).rev().filter_map(|item| match item {
             Item::Picture(shown) => Some(shown),
             _ => None,
@@ -48,7 +48,7 @@ impl Transcript {
     }
 
     /// Stops waiting for images.
-    pub(crate) fn stop_waiting_for_pictures(&mut self) {
+    pub(crate) fn stop_waiting_for_images(&mut self) {
         for item in &mut self.items {
             if let Item::Picture(shown) = item
                 && shown.is_open()

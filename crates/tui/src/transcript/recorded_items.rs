@@ -170,14 +170,14 @@ impl Transcript {
             };
             self.items.push(item);
         }
-        self.skip_old_pictures(before);
+        self.skip_old_images(before);
     }
 
     /// Ends everything that is in progress because the session ended.
     pub fn end_session(&mut self) {
         self.in_turn = false;
         self.close_open();
-        self.stop_waiting_for_pictures();
+        self.stop_waiting_for_images();
         for item in &mut self.items {
             if let Item::Shell(shell) = item {
                 shell.running = false;

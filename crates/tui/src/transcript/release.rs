@@ -6,7 +6,7 @@ use parallax_screen::Line;
 
 use super::draw::{ItemRenderer, ItemSpacing};
 use super::item::Item;
-use super::{GrammarWait, Thoughts, Transcript, read_group, tool_rows};
+use super::{GrammarWait, ThoughtDisplay, Transcript, read_group, tool_rows};
 use crate::highlight;
 use crate::theme::Theme;
 
@@ -129,7 +129,9 @@ impl Transcript {
                     }
                     (more, ItemSpacing::Block)
                 }
-                Item::Thought { open: true, .. } if self.options.thoughts != Thoughts::Full => {
+                Item::Thought { open: true, .. }
+                    if self.options.thoughts != ThoughtDisplay::Full =>
+                {
                     continue;
                 }
                 Item::Tool(tool) if self.hides_pending_approval && tool.awaits_approval_only() => {
@@ -159,7 +161,7 @@ impl Transcript {
             if ItemSpacing::needs_blank_row(shape_before, ItemSpacing::Notice) {
                 rows.push(Line::EMPTY);
             }
-            let sign = draw.sign(crate::tokens::RETRY, "Retry:");
+            let sign = draw.marker(crate::tokens::RETRY, "Retry:");
             rows.extend(draw.hanging_rows(sign, theme.warning, &text, theme.warning));
         }
         if rows.len() > max_rows {

@@ -258,9 +258,9 @@ fn no_item_stays_open_after_its_turn() {
 #[test]
 fn thoughts_follow_the_display_setting() {
     for (thoughts, rows) in [
-        (Thoughts::Off, vec![]),
-        (Thoughts::Subject, vec!["∴ Plan"]),
-        (Thoughts::Full, vec!["∴ Plan", "│ Do it."]),
+        (ThoughtDisplay::Off, vec![]),
+        (ThoughtDisplay::Subject, vec!["∴ Plan"]),
+        (ThoughtDisplay::Full, vec!["∴ Plan", "│ Do it."]),
     ] {
         let mut view = TestTranscript::default();
         view.transcript.options.thoughts = thoughts;
@@ -362,7 +362,7 @@ fn server_error_is_shown_once_without_markers() {
 }
 
 #[test]
-fn names_and_texts_cannot_control_the_terminal() {
+fn names_and_text_cannot_control_the_terminal() {
     let mut view = TestTranscript::default();
     let evil = "x\u{1b}]0;t\u{7}\u{1b}[2J\u{202e}y";
     view.call("e", evil, json!({evil: evil}));
@@ -459,14 +459,14 @@ fn rows_after_an_image_wait_until_it_was_viewed() {
     view.event(EventBody::Image(image("b.svg", "image/svg+xml")));
     view.text("t", "After.", false);
     assert!(view.take().is_empty());
-    let (first, picture) = view.transcript.next_picture().unwrap();
-    assert!(view.transcript.next_picture().is_none(), "one after another");
+    let (first, picture) = view.transcript.next_image().unwrap();
+    assert!(view.transcript.next_image().is_none(), "one after another");
     let seen = DecodedImage::new(&picture, None, (80, 24));
-    view.transcript.picture_seen(first, &picture, seen);
+    view.transcript.record_decoded(first, &picture, seen);
     let rows = view.take();
     assert_eq!(rows, ["↳ a .gif · image/gif, 10 bytes · not shown: no pixels"]);
     // At the end, images are no longer awaited.
-    view.transcript.stop_waiting_for_pictures();
+    view.transcript.stop_waiting_for_images();
     view.emitted.clear();
     assert_eq!(view.take(), ["↳ b.svg · image/svg+xml, 10 bytes", "", "✦ After."]);
 }

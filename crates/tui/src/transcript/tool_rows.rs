@@ -30,7 +30,7 @@ pub(super) fn rows(tool: &Tool, draw: &ItemRenderer<'_>) -> (Vec<Line>, ItemSpac
             return (open_rows(tool, open, draw), shape(tool, draw.options));
         }
         CallProgress::Abandoned => {
-            let sign = Span::styled(draw.sign(CANCELLED, "cancelled:"), draw.theme.secondary);
+            let sign = Span::styled(draw.marker(CANCELLED, "cancelled:"), draw.theme.secondary);
             return (head(tool, sign, "", true, draw.width, draw), ItemSpacing::Compact);
         }
         CallProgress::Done(FinishedCall { body: CallBody::Topic(topic), .. }) => {
@@ -131,8 +131,8 @@ fn head(
 fn open_rows(tool: &Tool, open: &ActiveCall, draw: &ItemRenderer<'_>) -> Vec<Line> {
     let theme = draw.theme;
     let (sign, style) = match open.stage {
-        Stage::Pending => (draw.sign(IDLE, "pending:"), theme.secondary),
-        Stage::Asked => (draw.sign(ASKS, "asks:"), theme.warning),
+        Stage::Pending => (draw.marker(IDLE, "pending:"), theme.secondary),
+        Stage::Asked => (draw.marker(ASKS, "asks:"), theme.warning),
         Stage::Running => (draw.spinner(), theme.accent),
     };
     let note = match (open.stage, open.since_ms) {
@@ -154,15 +154,15 @@ fn open_rows(tool: &Tool, open: &ActiveCall, draw: &ItemRenderer<'_>) -> Vec<Lin
     draw.boxed(rows, theme.border)
 }
 
-fn sign(done: &FinishedCall, draw: &ItemRenderer<'_>) -> Span {
+fn marker_span(done: &FinishedCall, draw: &ItemRenderer<'_>) -> Span {
     match done.status {
         ToolStatus::Success if done.exit_code.is_none_or(|code| code == 0) => {
-            Span::styled(draw.sign(DONE, "done:"), draw.theme.success)
+            Span::styled(draw.marker(DONE, "done:"), draw.theme.success)
         }
         ToolStatus::Cancelled => {
-            Span::styled(draw.sign(CANCELLED, "cancelled:"), draw.theme.secondary)
+            Span::styled(draw.marker(CANCELLED, "cancelled:"), draw.theme.secondary)
         }
-        _ => Span::styled(draw.sign(FAILED, "failed:"), draw.theme.error),
+        _ => Span::styled(draw.marker(FAILED, "failed:"), draw.theme.error),
     }
 }
 
@@ -186,7 +186,7 @@ fn compact(tool: &Tool, done: &FinishedCall, draw: &ItemRenderer<'_>) -> Vec<Lin
         _ if done.duration_ms >= 1000 => seconds(done.duration_ms),
         _ => String::new(),
     };
-    head(tool, sign(done, draw), &note, cancelled, draw.width, draw)
+    head(tool, marker_span(done, draw), &note, cancelled, draw.width, draw)
 }
 
 /// Returns the rows inside the box, and the style of the box.
@@ -201,7 +201,7 @@ fn done_rows(tool: &Tool, done: &FinishedCall, draw: &ItemRenderer<'_>) -> (Vec<
         _ => String::new(),
     };
     let struck = done.status == ToolStatus::Cancelled;
-    let mut rows = head(tool, sign(done, draw), &note, struck, columns, draw);
+    let mut rows = head(tool, marker_span(done, draw), &note, struck, columns, draw);
     if let (CallBody::Diff(_), Some(row)) = (&done.body, rows.first_mut()) {
         color_counts(row, &note, draw);
     }
@@ -311,7 +311,7 @@ fn todo_rows(todo: &Todo, columns: usize, draw: &ItemRenderer<'_>) -> Vec<Line> 
         }
         TodoStatus::Blocked => (BLOCKED, "blocked:", theme.warning),
     };
-    let sign = draw.sign(sign, word);
+    let sign = draw.marker(sign, word);
     let sign_style = if todo.status == TodoStatus::Completed { theme.success } else { style };
     let inside = ItemRenderer { width: columns, ..*draw };
     inside.hanging_rows(sign, sign_style, &sanitize::one_row(&todo.description), style)

@@ -18,7 +18,7 @@ pub(super) struct Topic {
 pub(super) fn rows(topic: &Topic, draw: &ItemRenderer<'_>) -> Vec<Line> {
     let theme = draw.theme;
     let intent = sanitize::one_row(&topic.intent);
-    let sign = draw.sign("→ ", "Next: ");
+    let sign = draw.marker("→ ", "Next: ");
     let next = Line::styled(sign, theme.symbol).with_span(intent.into_owned(), theme.secondary);
     if topic.title.is_empty() {
         return vec![truncate_row(&next, draw.width)];

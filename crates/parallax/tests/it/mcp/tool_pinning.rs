@@ -36,7 +36,7 @@ fn changed_tool_description_requires_a_new_approval() {
 }
 
 #[test]
-fn trust_applies_to_the_first_called_description() {
+fn trust_covers_the_description_of_the_first_call() {
     let script = call("echo", &json!({"text": "x"}));
     let world = World::new(&script);
     let mut server = stdio(&world, "");

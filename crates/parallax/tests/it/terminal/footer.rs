@@ -76,7 +76,7 @@ fn custom_status_line_command_gets_session_data() {
 }
 
 #[test]
-fn slow_status_line_command_is_ended_and_reported_once() {
+fn slow_status_line_command_is_terminated_and_reported_once() {
     let world = World::new("[]");
     let settings = r#"{"ui": {"statusLine": {"command": "sleep 60"}}}"#;
     world.home.write_home(".gemini/settings.json", settings).expect("settings");

@@ -31,14 +31,14 @@ pub(super) fn expand_word(word: &Word, variables: &Variables, depth: usize) -> V
 pub(super) fn value(source: &str, variables: &Variables, depth: usize) -> Vec<ValueSegment> {
     let mut scanner = Scanner { splits: false, ..Scanner::new(variables, depth) };
     scanner.scan(source, false);
-    pieces(scanner)
+    read_segments(scanner)
 }
 
 /// Expands the body of a here-document.
 pub(super) fn body(source: &str, variables: &Variables, depth: usize) -> Vec<ValueSegment> {
     let mut scanner = Scanner { is_body: true, ..Scanner::new(variables, depth) };
     scanner.scan(source, true);
-    pieces(scanner)
+    read_segments(scanner)
 }
 
 /// Returns the text of the pieces if all of them are known.
@@ -58,7 +58,7 @@ pub(super) fn source(pieces: &[ValueSegment]) -> String {
     pieces.iter().map(written).collect()
 }
 
-fn pieces(scanner: Scanner<'_>) -> Vec<ValueSegment> {
+fn read_segments(scanner: Scanner<'_>) -> Vec<ValueSegment> {
     let fields = scanner.into_fields();
     fields.into_iter().flat_map(|field| field.parts).map(|part| part.piece).collect()
 }

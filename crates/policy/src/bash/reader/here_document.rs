@@ -76,7 +76,7 @@ impl ShellReader<'_, '_> {
     }
 
     /// Consumes a line ending and the here-document bodies after it.
-    pub(super) fn line_end(&mut self) -> Reading<()> {
+    pub(super) fn consume_line_ending(&mut self) -> Reading<()> {
         self.bump();
         if self.outer_waits {
             return Err(UnparsedReason::new("a line ends before a pending here-document"));

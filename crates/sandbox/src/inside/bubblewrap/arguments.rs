@@ -9,7 +9,7 @@ use std::path::{Component, Path, PathBuf};
 use rustix::fs::{Mode, OFlags, ResolveFlags, fstat, ftruncate, futimens, openat2};
 use rustix::io::Errno;
 
-use crate::inside::bubblewrap_job::Tree;
+use crate::inside::bubblewrap_job::WritableTree;
 use crate::inside::failure::{FailureContextExt as _, SandboxFailure, SandboxResult};
 use crate::inside::host_environment::HostEnvironment;
 use crate::inside::{layout, mounts, overmounts};
@@ -18,7 +18,7 @@ use crate::plan::{Network, PlaceholderFile, Plan};
 /// The arguments for `bwrap`, and what to verify inside.
 pub(super) struct BwrapArguments {
     pub(super) words: Vec<OsString>,
-    pub(super) trees: Vec<Tree>,
+    pub(super) trees: Vec<WritableTree>,
     pub(super) writable: Vec<PathBuf>,
 }
 
@@ -131,7 +131,7 @@ impl ArgumentsBuilder<'_> {
     }
 
     /// Adds everything that is shown, unchanged or as a private replacement.
-    fn show(&mut self, host: &HostEnvironment) -> SandboxResult<(Vec<Tree>, Vec<PathBuf>)> {
+    fn show(&mut self, host: &HostEnvironment) -> SandboxResult<(Vec<WritableTree>, Vec<PathBuf>)> {
         let plan = self.plan;
         let (mut trees, mut writable) = (Vec::new(), Vec::new());
         for path in &plan.writable {
@@ -278,7 +278,7 @@ fn create_mount_points(
 }
 
 /// Returns the current state of a writable tree; no component of its path may be a symbolic link.
-fn tree(path: &Path) -> SandboxResult<Tree> {
+fn tree(path: &Path) -> SandboxResult<WritableTree> {
     let flags = OFlags::PATH | OFlags::CLOEXEC;
     let resolve = ResolveFlags::NO_SYMLINKS;
     let stat = openat2(rustix::fs::CWD, path, flags, Mode::empty(), resolve)
@@ -287,5 +287,5 @@ fn tree(path: &Path) -> SandboxResult<Tree> {
             Errno::NOSYS => SandboxFailure::Unsupported("`openat2`".to_owned()),
             error => mounts::mount_failure(path, error),
         })?;
-    Ok(Tree { path: path.to_owned(), device: stat.st_dev, inode: stat.st_ino })
+    Ok(WritableTree { path: path.to_owned(), device: stat.st_dev, inode: stat.st_ino })
 }

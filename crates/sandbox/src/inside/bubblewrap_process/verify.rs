@@ -10,7 +10,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use crate::inside::bubblewrap_job::{BwrapJob, Tree};
+use crate::inside::bubblewrap_job::{BwrapJob, WritableTree};
 use crate::inside::failure::{FailureContextExt as _, SandboxFailure, SandboxResult};
 use crate::inside::mounts::strip_root;
 use std::os::fd::OwnedFd;
@@ -52,7 +52,7 @@ fn find(root: &OwnedFd, path: &Path) -> Result<OwnedFd, Errno> {
     openat2(root, strip_root(path), flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)
 }
 
-fn verify_unchanged(root: &OwnedFd, tree: &Tree) -> SandboxResult<()> {
+fn verify_unchanged(root: &OwnedFd, tree: &WritableTree) -> SandboxResult<()> {
     let found = find(root, &tree.path).map_err(|_| changed_failure(&tree.path))?;
     let stat = fstat(&found).refused(tree.path.display())?;
     if (stat.st_dev, stat.st_ino) == (tree.device, tree.inode) {

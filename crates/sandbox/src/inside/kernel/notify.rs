@@ -9,7 +9,7 @@ use super::last_error;
 
 /// A system call that waits for a response.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Notice {
+pub(crate) struct SyscallNotification {
     pub(crate) id: u64,
     /// The calling thread, in the PID namespace of this process.
     pub(crate) thread: i32,
@@ -42,7 +42,7 @@ pub(crate) fn install_filter(program: &[Instruction]) -> Result<OwnedFd, Errno> 
 }
 
 /// Receives the next waiting call. Fails with `NOENT` if the caller no longer exists.
-pub(crate) fn receive(listener: impl AsFd) -> Result<Notice, Errno> {
+pub(crate) fn receive(listener: impl AsFd) -> Result<SyscallNotification, Errno> {
     // SAFETY: plain data for which all zeros is a valid value, which the kernel requires.
     let mut notice: libc::seccomp_notif = unsafe { std::mem::zeroed() };
     // SAFETY: the kernel writes one structure of this size, which this function owns.
@@ -56,7 +56,7 @@ pub(crate) fn receive(listener: impl AsFd) -> Result<Notice, Errno> {
     if done != 0 {
         return Err(last_error());
     }
-    Ok(Notice {
+    Ok(SyscallNotification {
         id: notice.id,
         thread: notice.pid.cast_signed(),
         call: libc::c_long::from(notice.data.nr),

@@ -27,7 +27,7 @@ use super::processes;
 use super::servers::{self, SessionProcesses};
 use crate::inside::failure::{FailureContextExt as _, SandboxResult};
 use crate::inside::kernel;
-use crate::inside::kernel::notify::{self, Notice, NotifyReply};
+use crate::inside::kernel::notify::{self, NotifyReply, SyscallNotification};
 use crate::plan::{Network, Plan};
 
 /// Maximum number of waiting calls; further calls fail with a request to try again.
@@ -176,12 +176,12 @@ impl NetworkBroker {
         }
     }
 
-    fn done(&self, notice: &Notice, result: Result<NotifyReply, Errno>) {
+    fn done(&self, notice: &SyscallNotification, result: Result<NotifyReply, Errno>) {
         notify::answer(&self.listener, notice.id, result);
         self.waiting_calls.fetch_sub(1, Ordering::Relaxed);
     }
 
-    fn serve(&self, notice: &Notice) -> Result<NotifyReply, Errno> {
+    fn serve(&self, notice: &SyscallNotification) -> Result<NotifyReply, Errno> {
         let caller = Caller::open(&self.proc, notice.thread)?;
         if !notify::is_waiting(&self.listener, notice.id) {
             return Err(Errno::SRCH);
@@ -194,7 +194,7 @@ impl NetworkBroker {
         created.unwrap_or_else(|| self.serve_address(&caller, notice)).map(NotifyReply::Value)
     }
 
-    fn serve_address(&self, caller: &Caller, notice: &Notice) -> Result<i64, Errno> {
+    fn serve_address(&self, caller: &Caller, notice: &SyscallNotification) -> Result<i64, Errno> {
         let [first, second, third, fourth, fifth, sixth] = notice.arguments;
         // These arguments are `int`, so the upper bits are ignored.
         let int = |argument: u64| (argument & 0xffff_ffff) as u32;

@@ -13,7 +13,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 
 use super::caller::Caller;
-use crate::inside::kernel::notify::Notice;
+use crate::inside::kernel::notify::SyscallNotification;
 
 /// Maximum lengths that the kernel accepts for a path, a name, and a value.
 const MAX_PATH_LENGTH: usize = 4096;
@@ -80,7 +80,7 @@ impl WritableFiles {
         &self,
         proc: &OwnedFd,
         caller: &Caller,
-        notice: &Notice,
+        notice: &SyscallNotification,
     ) -> Option<Result<i64, Errno>> {
         let found = self.change(caller, notice)?;
         Some(found.and_then(|(file, change)| {
@@ -92,7 +92,7 @@ impl WritableFiles {
     fn change(
         &self,
         caller: &Caller,
-        notice: &Notice,
+        notice: &SyscallNotification,
     ) -> Option<Result<(OwnedFd, MetadataChange), Errno>> {
         let [a, b, c, d, e, _] = notice.arguments;
         // These arguments are `int`, so the upper bits are ignored.

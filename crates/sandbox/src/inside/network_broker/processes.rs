@@ -4,7 +4,7 @@
 
 use rustix::io::Errno;
 
-use crate::inside::kernel::notify::Notice;
+use crate::inside::kernel::notify::SyscallNotification;
 
 const SCHED_SETATTR: libc::c_long = libc::SYS_sched_setattr;
 const PROCESS_MRELEASE: libc::c_long = 448;
@@ -30,7 +30,7 @@ pub(super) fn calls() -> Vec<libc::c_long> {
 /// returns whether a process or thread belongs to the session. Only numbers are examined, so the
 /// kernel may execute the call itself afterwards.
 pub(super) fn check_access(
-    notice: &Notice,
+    notice: &SyscallNotification,
     is_own: impl Fn(i32) -> bool,
 ) -> Option<Result<(), Errno>> {
     let [first, second, third, ..] = notice.arguments;
@@ -61,7 +61,8 @@ mod tests {
     fn only_session_processes_may_be_referenced() {
         let call = |call, arguments: [u64; 3]| {
             let [a, b, c] = arguments;
-            let notice = Notice { id: 0, thread: 0, call, arguments: [a, b, c, 0, 0, 0] };
+            let notice =
+                SyscallNotification { id: 0, thread: 0, call, arguments: [a, b, c, 0, 0, 0] };
             check_access(&notice, |process| process == 7).map(|checked| checked.is_ok())
         };
         for (number, arguments, allowed) in [

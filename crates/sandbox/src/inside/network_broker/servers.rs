@@ -133,7 +133,7 @@ impl SessionProcesses {
                 }
             }
             Self::Descendants => {
-                let below = host_environment::below();
+                let below = host_environment::descendant_pids();
                 Box::new(move |process| below.contains(&process))
             }
         }

@@ -220,7 +220,7 @@ fn protected_files_in_an_inaccessible_directory_are_found() {
 }
 
 #[test]
-fn directory_that_was_already_closed_is_unchanged() {
+fn directory_that_was_already_inaccessible_is_unchanged() {
     if !as_ordinary_user("checkpoints::guarded::directory_that_was_already_closed_is_unchanged") {
         return;
     }

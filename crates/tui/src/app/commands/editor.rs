@@ -3,7 +3,7 @@
 
 use parallax_protocol::event::ApprovalRequest;
 use parallax_protocol::ids::ApprovalId;
-use parallax_protocol::op::{ApprovalResponse, Decide, Op};
+use parallax_protocol::op::{ApprovalResponse, Op, RequestDecision};
 use parallax_sdk::SessionConfig;
 use parallax_sdk::ide::{
     ClosedText, CompanionSnapshot, CompanionStatus, DiffDecision, DisconnectReason, diagnosis_text,
@@ -207,11 +207,12 @@ pub(crate) fn handle_decision(app: &mut App, ask: &ApprovalId, decision: DiffDec
             let name = name.unwrap_or_else(|| "the editor".to_owned());
             return app.toast(format!("answer here instead of in {name}: {why}"));
         }
-        DiffDecision::Rejected => {
-            Decide { ends_turn: true, ..Decide::new(ask.clone(), ApprovalResponse::Cancel) }
-        }
+        DiffDecision::Rejected => RequestDecision {
+            ends_turn: true,
+            ..RequestDecision::new(ask.clone(), ApprovalResponse::Cancel)
+        },
         DiffDecision::Accepted { text } => {
-            let accept = Decide::new(ask.clone(), ApprovalResponse::ProceedOnce);
+            let accept = RequestDecision::new(ask.clone(), ApprovalResponse::ProceedOnce);
             let approval_id = question.ask.clone();
             match with_text(app, &approval_id, accept, Some(&text)) {
                 Ok(decide) => decide,
@@ -226,7 +227,7 @@ pub(crate) fn handle_decision(app: &mut App, ask: &ApprovalId, decision: DiffDec
 }
 
 /// Handles a change accepted in the terminal: the editor's text is used if it was edited.
-pub(crate) fn take_text(app: &mut App, ask: Box<ApprovalRequest>, decide: Box<Decide>) {
+pub(crate) fn take_text(app: &mut App, ask: Box<ApprovalRequest>, decide: Box<RequestDecision>) {
     app.editor.await_text(&ask.id);
     app.effect(Effect::TakeDiff(
         ask.id.clone(),
@@ -264,9 +265,9 @@ pub(crate) fn take_text(app: &mut App, ask: Box<ApprovalRequest>, decide: Box<De
 fn with_text(
     app: &mut App,
     ask: &ApprovalRequest,
-    decide: Decide,
+    decide: RequestDecision,
     text: Option<&str>,
-) -> Result<Decide, String> {
+) -> Result<RequestDecision, String> {
     let arguments = app.transcript.arguments(&ask.call).unwrap_or_default();
     app.editor.with_text(ask, &arguments, decide, text)
 }

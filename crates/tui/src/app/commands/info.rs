@@ -349,7 +349,7 @@ pub(crate) fn show_pages(
 }
 
 /// Prints a part of the statistics of the session.
-pub(crate) fn stats(app: &mut App, part: stats_view::Part) {
+pub(crate) fn stats(app: &mut App, part: stats_view::StatsPart) {
     let rows = stats_view::rows(app.session.stats(), part, stats_look(app));
     app.show_rows(rows);
 }
@@ -357,7 +357,7 @@ pub(crate) fn stats(app: &mut App, part: stats_view::Part) {
 /// `/stats`: the session, its models and tools, and all sessions.
 pub(crate) fn stats_panel(app: &mut App) {
     if app.settings.screen_reader {
-        return stats(app, stats_view::Part::Session);
+        return stats(app, stats_view::StatsPart::Session);
     }
     let columns = app.window.width().saturating_sub(PANEL_EDGES);
     app.ask(
@@ -369,9 +369,9 @@ pub(crate) fn stats_panel(app: &mut App) {
         },
         |app, all| {
             let parts = [
-                ("Session", stats_view::Part::Session),
-                ("Models", stats_view::Part::Models),
-                ("Tools", stats_view::Part::Tools),
+                ("Session", stats_view::StatsPart::Session),
+                ("Models", stats_view::StatsPart::Models),
+                ("Tools", stats_view::StatsPart::Tools),
             ];
             let rows = |part| stats_view::rows(app.session.stats(), part, stats_look(app));
             let mut pages: Vec<_> = parts.map(|(title, part)| (title, rows(part))).into();
@@ -451,7 +451,7 @@ fn first_sentence(text: &str) -> String {
 fn last_stats(app: &App) -> Vec<Line> {
     let rows = |plotted| {
         let look = stats_view::StatsOptions { plotted, ..stats_look(app) };
-        stats_view::rows(app.session.stats(), stats_view::Part::Session, look)
+        stats_view::rows(app.session.stats(), stats_view::StatsPart::Session, look)
     };
     let all = rows(LAST_PLOTTED);
     let room = app.window.rows().saturating_sub(SAID);

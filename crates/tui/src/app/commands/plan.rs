@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use parallax_protocol::op::{ApprovalResponse, Decide, Op};
+use parallax_protocol::op::{ApprovalResponse, Op, RequestDecision};
 use parallax_protocol::policy::ApprovalMode;
 use parallax_screen::Line;
 use parallax_sdk::OpenSession;
@@ -53,7 +53,8 @@ pub(crate) fn has_plan_mode(app: &App) -> bool {
 /// the edited plan.
 pub(crate) fn edit(app: &mut App, path: PathBuf, text: String) {
     let Some(question) = app.dialogs.approval() else { return };
-    let mut decide = Decide::new(question.ask.id.clone(), ApprovalResponse::ModifyWithEditor);
+    let mut decide =
+        RequestDecision::new(question.ask.id.clone(), ApprovalResponse::ModifyWithEditor);
     decide.arguments = Some(app.transcript.arguments(&question.ask.call).unwrap_or_default());
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let then = move |app: &mut App, edited: Result<String, String>| match edited {

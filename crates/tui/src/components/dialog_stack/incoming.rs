@@ -208,7 +208,7 @@ impl DialogStack {
 
     /// Moves the focus to the dialog if this key asks for it. Returns whether the key did only
     /// that, so that it must be pressed again to answer.
-    pub(crate) fn turns_to_it(&mut self, key: Key, context: &DialogContext) -> bool {
+    pub(crate) fn moves_focus_to_dialog(&mut self, key: Key, context: &DialogContext) -> bool {
         if !self.is_blocked_by_draft(context) {
             return false;
         }

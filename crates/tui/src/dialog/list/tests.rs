@@ -15,7 +15,7 @@ fn text(row: &Line) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-fn press(list: &mut ListDialog, code: KeyCode) -> Response {
+fn press(list: &mut ListDialog, code: KeyCode) -> DialogResponse {
     let key = Key::plain(code);
     list.key(DialogKey::from_default_key(key), key)
 }
@@ -23,11 +23,11 @@ fn press(list: &mut ListDialog, code: KeyCode) -> Response {
 #[test]
 fn number_selects_when_unambiguous() {
     let mut short = list(5);
-    assert_eq!(press(&mut short, KeyCode::Char('3')), Response::Chosen("3".into()));
+    assert_eq!(press(&mut short, KeyCode::Char('3')), DialogResponse::Chosen("3".into()));
     let mut long = list(25);
-    assert_eq!(press(&mut long, KeyCode::Char('1')), Response::Stay);
-    assert_eq!(press(&mut long, KeyCode::Char('2')), Response::Chosen("12".into()));
-    assert_eq!(press(&mut long, KeyCode::Char('9')), Response::Chosen("9".into()));
+    assert_eq!(press(&mut long, KeyCode::Char('1')), DialogResponse::Stay);
+    assert_eq!(press(&mut long, KeyCode::Char('2')), DialogResponse::Chosen("12".into()));
+    assert_eq!(press(&mut long, KeyCode::Char('9')), DialogResponse::Chosen("9".into()));
 }
 
 #[test]
@@ -37,9 +37,9 @@ fn list_search_filters_and_escape_ends_it_first() {
         press(&mut list, KeyCode::Char(char));
     }
     assert_eq!(list.matching.len(), 12);
-    assert_eq!(press(&mut list, KeyCode::Enter), Response::Chosen("2".into()));
-    assert_eq!(press(&mut list, KeyCode::Escape), Response::Stay);
-    assert_eq!(press(&mut list, KeyCode::Escape), Response::Closed);
+    assert_eq!(press(&mut list, KeyCode::Enter), DialogResponse::Chosen("2".into()));
+    assert_eq!(press(&mut list, KeyCode::Escape), DialogResponse::Stay);
+    assert_eq!(press(&mut list, KeyCode::Escape), DialogResponse::Closed);
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn disabled_item_shows_the_reason() {
     let mut items = vec![ListItem::new("a", "a", "")];
     items[0].disabled = Some("not here".to_owned());
     let mut list = ListDialog::new("x", items);
-    assert_eq!(press(&mut list, KeyCode::Enter), Response::Stay);
+    assert_eq!(press(&mut list, KeyCode::Enter), DialogResponse::Stay);
     assert_eq!(list.notice.as_deref(), Some("not here"));
 }
 
@@ -197,13 +197,13 @@ fn tabs_show_their_items_and_a_search_shows_all() {
         list.view(60, 20, &Theme::default()).rows.iter().filter_map(text).collect()
     };
     assert_eq!(render(&list)[1..5], [" Fruit   Roots", "⌕ Type to search", "❯ apple", "  pear"]);
-    assert_eq!(press(&mut list, KeyCode::Right), Response::Moved("carrot".into()));
+    assert_eq!(press(&mut list, KeyCode::Right), DialogResponse::Moved("carrot".into()));
     assert_eq!(render(&list)[3], "❯ carrot");
     press(&mut list, KeyCode::Char('p'));
     let rows = render(&list);
     assert_eq!(rows[1..4], [" Fruit   Roots", "⌕ p", "❯ apple  Fruit"], "{rows:?}");
     assert_eq!(rows.last().map(String::as_str), Some("enter choose · esc clear search"));
-    assert_eq!(press(&mut list, KeyCode::Escape), Response::Stay);
+    assert_eq!(press(&mut list, KeyCode::Escape), DialogResponse::Stay);
     assert_eq!(render(&list)[3], "❯ carrot", "the tab stays");
 }
 
@@ -214,12 +214,12 @@ fn digits_choose_only_until_something_is_searched_for() {
     };
     let mut digits = list(12).with_search().with_digits();
     assert!(render(&digits).contains(&"  9. item 9".to_owned()), "{:?}", render(&digits));
-    assert_eq!(press(&mut digits, KeyCode::Char('3')), Response::Chosen("3".into()));
+    assert_eq!(press(&mut digits, KeyCode::Char('3')), DialogResponse::Chosen("3".into()));
     for char in "item 1".chars() {
         press(&mut digits, KeyCode::Char(char));
     }
     assert!(render(&digits).contains(&"❯ item 1".to_owned()), "{:?}", render(&digits));
-    assert_eq!(press(&mut digits, KeyCode::Enter), Response::Chosen("1".into()));
+    assert_eq!(press(&mut digits, KeyCode::Enter), DialogResponse::Chosen("1".into()));
 }
 
 #[test]
@@ -296,7 +296,7 @@ fn every_item_has_its_description_and_the_selected_one_all_of_it() {
 }
 
 #[test]
-fn whole_text_of_a_cut_item_has_space_in_a_low_window() {
+fn full_text_of_a_truncated_item_fits_a_low_window() {
     let detail = "current · Older · 1.0M tokens · $1.25 in, $10 out per 1M";
     let items = (1..=13).map(|number| ListItem::new(number.to_string(), "gemini-2.5-pro", detail));
     let list = ListDialog::new("Models", items.collect()).with_search();

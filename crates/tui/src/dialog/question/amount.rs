@@ -1,7 +1,7 @@
 //! Raises an exhausted budget.
 
 use parallax_protocol::budget::{BudgetKind, ExhaustedBudget};
-use parallax_protocol::op::{ApprovalResponse, Decide};
+use parallax_protocol::op::{ApprovalResponse, RequestDecision};
 use parallax_protocol::tool::Preview;
 
 use super::{ActiveInput, QuestionAnswer, QuestionDialog};
@@ -21,7 +21,10 @@ impl QuestionDialog {
         let increase = self.budget().and_then(|spent| spent.kind.parse_amount(field.text()));
         if increase.is_some() {
             let id = self.ask.id.clone();
-            let decide = Decide { increase, ..Decide::new(id, ApprovalResponse::ProceedOnce) };
+            let decide = RequestDecision {
+                increase,
+                ..RequestDecision::new(id, ApprovalResponse::ProceedOnce)
+            };
             return QuestionAnswer::Decided(Box::new(decide));
         }
         let like = match self.budget().map(|spent| spent.kind) {

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_are_highlighted_across_spans() {
+    fn dangerous_parts_are_highlighted_across_spans() {
         let line = Line::raw("cd /; rm").with_span(" -rf / && ls", Style::PLAIN);
         let found = places(&line.text(), &["rm -rf /".to_owned()]);
         assert_eq!(found.first(), Some(&(6..14)));

@@ -50,7 +50,7 @@ proptest::proptest! {
     ) {
         let mut view = TestTranscript::default();
         view.transcript.options = ViewOptions {
-            thoughts: [Thoughts::Off, Thoughts::Subject, Thoughts::Full][usize::from(options % 3)],
+            thoughts: [ThoughtDisplay::Off, ThoughtDisplay::Subject, ThoughtDisplay::Full][usize::from(options % 3)],
             line_numbers: options & 4 != 0,
             screen_reader: options & 8 != 0,
             raw_markdown: options & 16 != 0,
