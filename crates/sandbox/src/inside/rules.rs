@@ -1,20 +1,22 @@
 //! Landlock rules: the second line of defense after the mounts, or the first one without mounts.
 
 use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::fs;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use landlock::{
     ABI, AccessFs, BitFlags, CompatLevel, Compatible as _, PathBeneath, Ruleset, RulesetAttr as _,
     RulesetCreated, RulesetCreatedAttr as _, RulesetStatus, Scope,
 };
-use rustix::fs::{FileType, Mode, OFlags, fcntl_getfl, fstat};
+use rustix::fs::{Dir, FileType, Mode, OFlags, fcntl_getfl, fstat, openat};
+use rustix::io::Errno;
 
 use crate::inside::devices::HARMLESS;
 use crate::inside::failure::{FailureContextExt as _, SandboxFailure, SandboxResult};
-use crate::inside::kernel;
-use crate::inside::overmounts;
+use crate::inside::{kernel, mounts, overmounts};
 use crate::plan::{Network, Plan};
 
 /// The newest supported version; an older kernel enforces the rules that it knows.
@@ -31,18 +33,19 @@ pub(crate) fn restrict_writes(plan: &Plan, writable: &[PathBuf]) -> SandboxResul
         Network::Isolated => BitFlags::EMPTY,
         Network::Host | Network::External | Network::Loopback => Scope::AbstractUnixSocket.into(),
     };
-    let Some(mut rules) = create(handled, scope)? else { return Ok(()) };
+    let Some(mut rules) = create(plan, handled, scope)? else { return Ok(()) };
     for path in writable {
-        rules = allow(rules, path, handled)?;
+        rules.allow(path, handled)?;
     }
     for path in ["/dev/shm", "/run"] {
-        rules = allow(rules, Path::new(path), handled)?;
+        rules.allow(Path::new(path), handled)?;
     }
-    rules = allow(rules, Path::new("/dev"), device_access())?;
+    rules.allow(Path::new("/dev"), device_access())?;
     for socket in &plan.sockets {
-        rules = allow(rules, socket, AccessFs::ResolveUnix | AccessFs::WriteFile)?;
+        rules.allow(socket, AccessFs::ResolveUnix | AccessFs::WriteFile)?;
     }
-    enforce(allow_standard_streams(rules, BitFlags::EMPTY)?)
+    rules.allow_standard_streams(BitFlags::EMPTY)?;
+    rules.enforce()
 }
 
 /// Without mounts: allows reads outside hidden paths and writes in the writable trees. Protected
@@ -51,15 +54,14 @@ pub(crate) fn restrict_writes(plan: &Plan, writable: &[PathBuf]) -> SandboxResul
 pub(crate) fn restrict_all(plan: &Plan) -> SandboxResult<()> {
     let handled = AccessFs::from_write(NEWEST) | AccessFs::ReadFile;
     let scope = Scope::AbstractUnixSocket | Scope::Signal;
-    let Some(mut rules) = create(handled, scope)? else {
+    let Some(mut rules) = create(plan, handled, scope)? else {
         return Err(SandboxFailure::Unsupported("Landlock is not available".to_owned()));
     };
     let temporary = overmounts::temporary_folder(plan)?;
     let hidden = hidden_paths(plan);
-    let readable = siblings_of(&hidden);
     let mut closed = hidden.clone();
     closed.extend(plan.read_only.iter().cloned());
-    let writable = siblings_of(&closed);
+    let mut in_parts = Vec::new();
     for path in plan.writable.iter().chain([&temporary]) {
         if fs::canonicalize(path).ok().as_ref() != Some(path) {
             return Err(SandboxFailure::Refused(format!(
@@ -71,28 +73,33 @@ pub(crate) fn restrict_all(plan: &Plan) -> SandboxResult<()> {
             || plan.workspace.contains(path)
             || !hidden.iter().any(|hidden| hidden.starts_with(path));
         if whole {
-            rules = allow(rules, path, handled)?;
-            continue;
+            rules.allow(path, handled)?;
+        } else {
+            in_parts.push(path);
         }
+    }
+    if !in_parts.is_empty() {
         // A rule for a directory holds for everything in it, so nothing new can be created next to
         // what is hidden or protected.
-        for part in writable.iter().filter(|part| part.starts_with(path)) {
-            rules = allow(rules, part, handled)?;
-        }
+        visit_siblings(&rules.root.try_clone().refused("`/`")?, &closed, |part, file| {
+            let is_writable = in_parts.iter().any(|path| part.starts_with(path));
+            if is_writable { rules.allow_file(file, handled) } else { Ok(()) }
+        })?;
     }
     for device in HARMLESS {
         let access = device_access() | AccessFs::ReadFile;
-        rules = allow(rules, &Path::new("/dev").join(device), access)?;
+        rules.allow(&Path::new("/dev").join(device), access)?;
     }
     let holds_hidden =
         |path: &&PathBuf| hidden.iter().any(|it| it != *path && it.starts_with(path));
     for path in plan.readable.iter().filter(|path| !holds_hidden(path)) {
-        rules = allow(rules, path, AccessFs::ReadFile.into())?;
+        rules.allow(path, AccessFs::ReadFile.into())?;
     }
-    for path in &readable {
-        rules = allow(rules, path, AccessFs::ReadFile.into())?;
-    }
-    enforce(allow_standard_streams(rules, AccessFs::ReadFile.into())?)
+    visit_siblings(&rules.root.try_clone().refused("`/`")?, &hidden, |_, file| {
+        rules.allow_file(file, AccessFs::ReadFile.into())
+    })?;
+    rules.allow_standard_streams(AccessFs::ReadFile.into())?;
+    rules.enforce()
 }
 
 fn device_access() -> BitFlags<AccessFs> {
@@ -109,43 +116,61 @@ fn hidden_paths(plan: &Plan) -> Vec<PathBuf> {
     hidden
 }
 
-/// Returns every path that may be opened as a whole: the siblings of the closed paths and of their
-/// parent directories.
-fn siblings_of(closed: &[PathBuf]) -> Vec<PathBuf> {
+/// Visits every entry that may be opened as a whole: the siblings of the closed paths and of their
+/// parent directories. Each is open, because a process that an earlier command left behind may
+/// exchange it with a link at any time.
+fn visit_siblings(
+    root: &OwnedFd,
+    closed: &[PathBuf],
+    mut visit: impl FnMut(&Path, BorrowedFd<'_>) -> SandboxResult<()>,
+) -> SandboxResult<()> {
     // Use sets for lookups: comparing each entry with each path would dominate the start time of a
     // command.
     let on_the_way: HashSet<&Path> =
         closed.iter().flat_map(|path| path.ancestors().skip(1)).collect();
     let closed: HashSet<&Path> = closed.iter().map(PathBuf::as_path).collect();
-    let mut found = Vec::new();
     let mut seen = 0;
     let mut open = vec![PathBuf::from("/")];
-    while let Some(folder) = open.pop() {
-        for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
+    while let Some(path) = open.pop() {
+        let Ok(folder) = mounts::open_real(root, &path) else { continue };
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let entries = openat(&folder, ".", flags, Mode::empty()).and_then(Dir::new);
+        for entry in entries.into_iter().flatten().flatten() {
+            let name = OsStr::from_bytes(entry.file_name().to_bytes());
+            if name == "." || name == ".." {
+                continue;
+            }
             seen += 1;
             if seen > MAX_ENTRIES {
-                return found;
+                return Ok(());
             }
-            let path = entry.path();
-            let link = entry.file_type().is_ok_and(|kind| kind.is_symlink());
-            if link || closed.contains(path.as_path()) {
+            let path = path.join(name);
+            if entry.file_type() == FileType::Symlink || closed.contains(path.as_path()) {
                 // The target of a link has its own rule, or none.
                 continue;
             }
             if on_the_way.contains(path.as_path()) {
                 open.push(path);
-            } else {
-                found.push(path);
+            } else if let Ok(file) = mounts::open_entry(&folder, name) {
+                visit(&path, file.as_fd())?;
             }
         }
     }
-    found
+    Ok(())
 }
 
-fn create(
+/// The rules of a command.
+struct Rules<'p> {
+    set: RulesetCreated,
+    root: OwnedFd,
+    plan: &'p Plan,
+}
+
+fn create<'p>(
+    plan: &'p Plan,
     handled: BitFlags<AccessFs>,
     scope: impl Into<BitFlags<Scope>>,
-) -> SandboxResult<Option<RulesetCreated>> {
+) -> SandboxResult<Option<Rules<'p>>> {
     let scope = scope.into();
     let mut rules = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
@@ -158,71 +183,87 @@ fn create(
     if kernel::landlock_version().is_none() {
         return Ok(None);
     }
-    rules.create().map(Some).unsupported("cannot apply Landlock")
+    let set = rules.create().unsupported("cannot apply Landlock")?;
+    Ok(Some(Rules { set, root: mounts::open_root()?, plan }))
 }
 
-/// Allows access at and below a path; a path that does not exist is ignored.
-fn allow(
-    rules: RulesetCreated,
-    path: &Path,
-    access: BitFlags<AccessFs>,
-) -> SandboxResult<RulesetCreated> {
-    let flags = OFlags::PATH | OFlags::CLOEXEC;
-    let Ok(file) = rustix::fs::open(path, flags, Mode::empty()) else { return Ok(rules) };
-    allow_file(rules, file.as_fd(), access)
-}
-
-fn allow_file(
-    rules: RulesetCreated,
-    file: BorrowedFd<'_>,
-    access: BitFlags<AccessFs>,
-) -> SandboxResult<RulesetCreated> {
-    let stat = fstat(file).unsupported("stat")?;
-    let access = match FileType::from_raw_mode(stat.st_mode) {
-        FileType::Directory => access,
-        _ => access & AccessFs::from_file(NEWEST),
-    };
-    if access.is_empty() {
-        return Ok(rules);
-    }
-    rules.add_rule(PathBeneath::new(file, access)).unsupported("cannot add a Landlock rule")
-}
-
-/// Allows the command to open files and terminals again that the caller opened for it, through
-/// `/dev/stdout` and similar paths, with the same access as before.
-fn allow_standard_streams(
-    mut rules: RulesetCreated,
-    reading: BitFlags<AccessFs>,
-) -> SandboxResult<RulesetCreated> {
-    let streams = [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
-    for stream in streams {
-        let (Ok(stat), Ok(flags)) = (fstat(stream), fcntl_getfl(stream)) else { continue };
-        let kind = FileType::from_raw_mode(stat.st_mode);
-        if !matches!(kind, FileType::RegularFile | FileType::CharacterDevice) {
-            continue;
+impl Rules<'_> {
+    /// Allows access at and below a path; a path that does not exist is ignored.
+    fn allow(&mut self, path: &Path, access: BitFlags<AccessFs>) -> SandboxResult<()> {
+        match self.open(path) {
+            Ok(file) => self.allow_file(file.as_fd(), access),
+            Err(_) => Ok(()),
         }
-        let access = match flags & OFlags::RWMODE {
-            OFlags::RDONLY => reading,
-            OFlags::WRONLY => device_access(),
-            _ => device_access() | reading,
+    }
+
+    /// Opens a path. Links are followed only where no command can change them.
+    fn open(&self, path: &Path) -> Result<OwnedFd, Errno> {
+        let tried = mounts::open_real(&self.root, path);
+        let is_changeable =
+            |path: &Path| self.plan.writable.iter().any(|tree| path.starts_with(tree));
+        if tried.as_ref().err() != Some(&Errno::LOOP) || is_changeable(path) {
+            return tried;
+        }
+        let real = fs::canonicalize(path).map_err(|_| Errno::NOENT)?;
+        if is_changeable(&real) { tried } else { mounts::open_real(&self.root, &real) }
+    }
+
+    fn allow_file(
+        &mut self,
+        file: BorrowedFd<'_>,
+        access: BitFlags<AccessFs>,
+    ) -> SandboxResult<()> {
+        let stat = fstat(file).unsupported("stat")?;
+        let access = match FileType::from_raw_mode(stat.st_mode) {
+            FileType::Directory => access,
+            // It was exchanged after it was listed. No rule leads to the target.
+            FileType::Symlink => BitFlags::EMPTY,
+            _ => access & AccessFs::from_file(NEWEST),
         };
-        if !access.is_empty() {
-            rules = allow_file(rules, stream, access)?;
+        if access.is_empty() {
+            return Ok(());
         }
+        (&mut self.set)
+            .add_rule(PathBeneath::new(file, access))
+            .map(drop)
+            .unsupported("cannot add a Landlock rule")
     }
-    Ok(rules)
-}
 
-fn enforce(rules: RulesetCreated) -> SandboxResult<()> {
-    let status = rules.restrict_self().unsupported("cannot apply Landlock")?;
-    if status.ruleset == RulesetStatus::NotEnforced || !status.no_new_privs {
-        return Err(SandboxFailure::Unsupported("Landlock was not enforced".to_owned()));
+    /// Allows the command to open files and terminals again that the caller opened for it, through
+    /// `/dev/stdout` and similar paths, with the same access as before.
+    fn allow_standard_streams(&mut self, reading: BitFlags<AccessFs>) -> SandboxResult<()> {
+        let streams = [rustix::stdio::stdin(), rustix::stdio::stdout(), rustix::stdio::stderr()];
+        for stream in streams {
+            let (Ok(stat), Ok(flags)) = (fstat(stream), fcntl_getfl(stream)) else { continue };
+            let kind = FileType::from_raw_mode(stat.st_mode);
+            if !matches!(kind, FileType::RegularFile | FileType::CharacterDevice) {
+                continue;
+            }
+            let access = match flags & OFlags::RWMODE {
+                OFlags::RDONLY => reading,
+                OFlags::WRONLY => device_access(),
+                _ => device_access() | reading,
+            };
+            if !access.is_empty() {
+                self.allow_file(stream, access)?;
+            }
+        }
+        Ok(())
     }
-    Ok(())
+
+    fn enforce(self) -> SandboxResult<()> {
+        let status = self.set.restrict_self().unsupported("cannot apply Landlock")?;
+        if status.ruleset == RulesetStatus::NotEnforced || !status.no_new_privs {
+            return Err(SandboxFailure::Unsupported("Landlock was not enforced".to_owned()));
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
     use super::*;
 
     #[test]
@@ -232,10 +273,43 @@ mod tests {
         for name in ["a/.ssh", "a/work", "b"] {
             fs::create_dir_all(home.join(name)).unwrap();
         }
-        let found = siblings_of(&[home.join("a/.ssh"), PathBuf::from("/dev")]);
+        let mut found = Vec::new();
+        let hidden = [home.join("a/.ssh"), PathBuf::from("/dev")];
+        visit_siblings(&mounts::open_root().unwrap(), &hidden, |path, _| {
+            found.push(path.to_owned());
+            Ok(())
+        })
+        .unwrap();
         assert!(found.contains(&home.join("a/work")));
         assert!(found.contains(&home.join("b")));
         assert!(!found.contains(&home.join("a")) && !found.contains(&home.join("a/.ssh")));
         assert!(!found.contains(&PathBuf::from("/dev")) && !found.contains(&PathBuf::from("/")));
+    }
+
+    #[test]
+    fn entry_exchanged_with_a_link_after_it_was_listed_is_not_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let home = folder.path().canonicalize().unwrap();
+        let work = home.join("work");
+        let names: Vec<PathBuf> = (0..9).map(|number| work.join(format!("d{number}"))).collect();
+        for path in names.iter().chain([&home.join(".ssh"), &work.join(".env")]) {
+            fs::create_dir_all(path).unwrap();
+        }
+        let secret = fs::metadata(home.join(".ssh")).map(|data| data.ino()).unwrap();
+        let hidden = [home.join(".ssh"), work.join(".env")];
+        let mut visited = 0;
+        visit_siblings(&mounts::open_root().unwrap(), &hidden, |path, file| {
+            if path.starts_with(&work) {
+                visited += 1;
+                assert_ne!(fstat(file).unwrap().st_ino, secret, "{}", path.display());
+                for path in &names {
+                    let _ = fs::remove_dir(path);
+                    let _ = std::os::unix::fs::symlink(home.join(".ssh"), path);
+                }
+            }
+            Ok(())
+        })
+        .unwrap();
+        assert!(visited > 1);
     }
 }

@@ -2,8 +2,11 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use parallax_sandbox::{Access, Network, PlaceholderFile, SupervisorError, Tier};
+use rustix::fs::CWD;
 
 use crate::test_project::{EACCES, ENOENT, EROFS, TestProject, has, support, text, tiers, viewed};
 
@@ -368,4 +371,40 @@ fn concurrent_first_commands_share_precreated_paths() {
             });
         }
     }
+}
+
+#[test]
+fn directories_exchanged_with_links_open_no_hidden_path() {
+    if !has(Tier::Landlock) {
+        return;
+    }
+    let project = TestProject::new();
+    let plan = project.plan(Tier::Landlock);
+    let pairs: Vec<_> = (0..60)
+        .map(|number| {
+            let [folder, link] =
+                ["f", "g"].map(|name| project.work.join(format!("{name}{number}")));
+            fs::create_dir(&folder).unwrap();
+            symlink(project.home.join(".ssh"), &link).unwrap();
+            (folder, link)
+        })
+        .collect();
+    let stop = AtomicBool::new(false);
+    let leaked = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let start = Instant::now();
+            while !stop.load(Ordering::Relaxed) && start.elapsed() < Duration::from_secs(60) {
+                for (folder, link) in &pairs {
+                    let flags = rustix::fs::RenameFlags::EXCHANGE;
+                    rustix::fs::renameat_with(CWD, folder, CWD, link, flags).unwrap();
+                }
+            }
+        });
+        let secret = project.home.join(".ssh/id");
+        let line = ["read", text(&secret)];
+        let outputs: Vec<_> = (0..60).map(|_| project.output_in_sandbox(&plan, &line)).collect();
+        stop.store(true, Ordering::Relaxed);
+        outputs.into_iter().filter(|output| !output.starts_with("refused 13")).collect::<Vec<_>>()
+    });
+    assert!(leaked.is_empty(), "{leaked:?}");
 }
