@@ -460,7 +460,7 @@ export interface ResultEvent {
   structured?: unknown;
 }
 
-/** An approval request, or a question of the model. */
+/** An approval request, or a question from the model. */
 export interface AskEvent {
   type: "ask";
   timestamp: string;

@@ -547,7 +547,7 @@ class ResultEvent(_ResultEventRequired, total=False):
     structured: 'Any'
 
 
-# An approval request, or a question of the model.
+# An approval request, or a question from the model.
 class _AskEventRequired(TypedDict):
     type: 'Literal["ask"]'
     timestamp: 'str'
