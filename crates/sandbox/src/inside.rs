@@ -20,6 +20,7 @@ mod overmount_monitor;
 mod overmounts;
 mod privileges;
 pub(crate) mod probe;
+mod process_freezer;
 mod process_reaper;
 mod rules;
 pub(crate) mod session_namespaces;

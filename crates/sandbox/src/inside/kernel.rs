@@ -24,7 +24,7 @@ pub(crate) fn fork(namespaces: UnshareFlags) -> Result<ForkResult, Errno> {
     let flags = libc::c_long::from(namespaces.bits() as i32) | libc::c_long::from(libc::SIGCHLD);
     // SAFETY: without CLONE_VM and with no stack, `clone` is `fork`: the child
     // has its own copy of the memory. The process has a single thread, so no
-    // lock can be left held in the copy.
+    // lock can be left held in the copy; or the child only makes system calls.
     let pid = unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) };
     match pid {
         0 => Ok(ForkResult::Child),
@@ -205,25 +205,15 @@ pub(crate) fn request_low_latency() {
     unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
 }
 
-/// Whether any process can write an open regular file, be it by a descriptor, a mapping, or a
-/// message that was not received yet. The kernel grants a read lease only if none can. Returns false
-/// if it grants no leases on the file.
-pub(crate) fn is_open_for_writing(file: BorrowedFd<'_>) -> bool {
-    /// Not in the C library's bindings; the same number on all processors.
-    const F_SETSIG: i32 = 10;
-    let file = file.as_raw_fd();
-    // SAFETY: the descriptor is open, and all arguments are numbers. A process that opens the file
-    // in the meantime causes the signal, which is ignored by default.
-    let lease = unsafe {
-        libc::fcntl(file, F_SETSIG, libc::SIGURG);
-        libc::fcntl(file, libc::F_SETLEASE, libc::F_RDLCK)
-    };
-    if lease == 0 {
-        // SAFETY: as above.
-        unsafe { libc::fcntl(file, libc::F_SETLEASE, libc::F_UNLCK) };
-        return false;
+/// Sends a signal to every process in the process namespace of this process except its first process
+/// and this one. Does nothing if the parent of this process is in that namespace, too.
+pub(crate) fn signal_all(signal: i32) {
+    // SAFETY: neither call has a precondition. A parent outside the namespace has no number in it.
+    unsafe {
+        if libc::getppid() == 0 {
+            libc::kill(-1, signal);
+        }
     }
-    last_error() == Errno::AGAIN
 }
 
 /// Enables the loopback interface of the current network namespace.

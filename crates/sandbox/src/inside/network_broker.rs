@@ -215,12 +215,15 @@ impl BrokerProcess {
                     && enter_view_of(&child, cell).is_ok()
                     && crate::inside::process_reaper::detach_from_command().is_ok()
                 {
+                    let mut busy = None;
                     if let Some(stage) = offer.stage
                         && let Ok(proc) = gate.proc()
+                        && let Ok(cell) = cell.try_clone()
                         && let Ok(covers) =
-                            OvermountMonitor::start(plan, stage, proc, report, child)
+                            OvermountMonitor::start(plan, stage, proc, report, child, cell)
                         && covers.is_needed()
                     {
+                        busy = Some(covers.busy());
                         // Start the thread before the broker drops the capability to mount, so that
                         // only the thread keeps it.
                         let _ = std::thread::Builder::new().spawn(move || covers.run());
@@ -230,6 +233,9 @@ impl BrokerProcess {
                         drop(its_wire);
                         gate.run();
                     }
+                    // The monitor may have stopped processes of other commands.
+                    let _done = busy.as_ref().map(|busy| busy.lock());
+                    kernel::exit_immediately(0);
                 }
                 kernel::exit_immediately(0)
             }

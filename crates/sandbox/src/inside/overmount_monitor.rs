@@ -10,26 +10,25 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fs::File;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{
     AtFlags, Mode, OFlags, StatxAttributes, StatxFlags, fstat, inotify, openat, statx,
 };
 use rustix::io::Errno;
-use rustix::process::{Signal, kill_process};
+use rustix::thread::{ThreadNameSpaceType, move_into_thread_name_spaces};
 
 use crate::inside::failure::{FailureContextExt as _, SandboxResult, is_missing};
 use crate::inside::overmounts::PlaceholderTmpfs;
+use crate::inside::process_freezer::{self, FrozenProcesses};
 use crate::inside::writer_search::WriterSearch;
 use crate::inside::{kernel, layout, mounts};
 use crate::plan::Plan;
 use crate::replaced;
-
-/// How often writers are searched for: a process may have received the file from another one.
-const ROUNDS: usize = 20;
 
 /// How often to look for a file that is being moved into place.
 const TRIES: usize = 50;
@@ -64,6 +63,9 @@ pub(crate) struct OvermountMonitor {
     overmounts: Vec<Overmount>,
     /// The command itself; processes that outlive it were left behind.
     command: OwnedFd,
+    /// The namespaces of the session.
+    cell: OwnedFd,
+    busy: Arc<Mutex<()>>,
 }
 
 /// The result of checking covers.
@@ -102,6 +104,7 @@ impl OvermountMonitor {
         proc: OwnedFd,
         report: Option<File>,
         command: OwnedFd,
+        cell: OwnedFd,
     ) -> SandboxResult<Self> {
         let root = mounts::open_root()?;
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
@@ -126,8 +129,18 @@ impl OvermountMonitor {
         }));
         let has_outside = overmounts.len() > first_outside;
         let stage = PlaceholderTmpfs::open(stage);
-        let mut keeper =
-            Self { mounts, names: None, root, proc, stage, report, overmounts, command };
+        let mut keeper = Self {
+            mounts,
+            names: None,
+            root,
+            proc,
+            stage,
+            report,
+            overmounts,
+            command,
+            cell,
+            busy: Arc::default(),
+        };
         if has_outside {
             keeper.watch_names();
         }
@@ -141,9 +154,17 @@ impl OvermountMonitor {
         !self.overmounts.is_empty()
     }
 
+    /// Returns a lock that is held while processes are stopped.
+    pub(crate) fn busy(&self) -> Arc<Mutex<()>> {
+        Arc::clone(&self.busy)
+    }
+
     /// Restores lost overmounts while the process is running.
     pub(crate) fn run(mut self) {
         kernel::request_low_latency();
+        // Only for the children of this thread.
+        let spaces = ThreadNameSpaceType::PROCESS_ID;
+        let _ = move_into_thread_name_spaces(self.cell.as_fd(), spaces);
         let mut running = true;
         let mut retries = 0;
         loop {
@@ -199,14 +220,16 @@ impl OvermountMonitor {
                 OvermountResult::Missing => result.missing = true,
                 OvermountResult::Covered => {}
                 OvermountResult::NotCovered => result.open = true,
-                OvermountResult::Recovered(found, folder) => replaced.push((cover, found, folder)),
+                OvermountResult::Recovered(found, folder) => {
+                    replaced.push((cover.path.clone(), found, folder));
+                }
             }
         }
         // Searching the processes takes longer, so it comes after everything is covered.
-        for (cover, found, folder) in replaced {
-            result.open |= !is_covered_at(&self.root, &cover.path);
-            self.kill_writers(&cover.path, &found, folder);
+        for (path, ..) in &replaced {
+            result.open |= !is_covered_at(&self.root, path);
         }
+        self.kill_writers(&replaced);
         result
     }
 
@@ -303,25 +326,31 @@ impl OvermountMonitor {
         OvermountResult::NotCovered
     }
 
-    /// Ends every process of the command that can write the file, or has the directory open at all,
-    /// in which it could create files. Processes that only read are left alone: they have already
-    /// read, and may be servers that wait for such changes.
-    fn kill_writers(&self, path: &Path, found: &OwnedFd, folder: bool) {
-        let Some(search) = WriterSearch::new(&self.proc, found, folder) else { return };
-        for round in 0..ROUNDS {
-            let writers = search.writers();
-            if writers.is_empty() {
-                return;
-            }
-            if round == 0 {
-                // Report before ending the processes, because this process ends with the last of
-                // them.
+    /// Ends every process of the session's commands that could write one of these files, or anything
+    /// below one of these directories.
+    fn kill_writers(&self, replaced: &[(PathBuf, OwnedFd, bool)]) {
+        if replaced.is_empty() {
+            return;
+        }
+        // The main thread must not end this process while others are stopped.
+        let _busy = self.busy.lock();
+        // Other commands of the session have monitors, too. Commands cannot open the report.
+        let lock = self.report.as_ref().filter(|report| {
+            rustix::fs::flock(report, rustix::fs::FlockOperation::LockExclusive).is_ok()
+        });
+        let Some(frozen) = FrozenProcesses::freeze(&self.proc) else { return };
+        let processes = frozen.processes();
+        for (path, found, folder) in replaced {
+            let Some(search) = WriterSearch::new(&self.proc, found, *folder) else { continue };
+            let writers = search.writers(&processes);
+            if !writers.is_empty() {
                 self.report(path);
             }
-            for process in writers.into_iter().filter_map(kernel::process) {
-                let _ = kill_process(process, Signal::KILL);
-            }
-            let _ = poll(&mut [], Some(&MOMENT));
+            writers.into_iter().for_each(process_freezer::end);
+        }
+        frozen.thaw();
+        if let Some(report) = lock {
+            let _ = rustix::fs::flock(report, rustix::fs::FlockOperation::Unlock);
         }
     }
 

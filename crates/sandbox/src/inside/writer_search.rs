@@ -1,130 +1,140 @@
-//! Finds the processes of a command that can write a file.
+//! Finds the processes of commands that could write a file or directory.
 
+use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, fstat, openat, readlinkat, statat};
+use rustix::fs::{
+    AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, fstat, openat, openat2, statat,
+};
+use rustix::io::Errno;
 
-use crate::inside::kernel;
+/// Limits for looking below a directory. Beyond them, every file of its file system counts.
+const MAX_ENTRIES: usize = 50_000;
+const MAX_TIME: Duration = Duration::from_secs(1);
 
-/// A search for the writers of one file, or for the processes that have a directory open.
+/// A search for processes that hold one file, or a directory or anything below it. Also a descriptor
+/// that cannot write counts, because `/proc/self/fd` opens its file again.
 pub(crate) struct WriterSearch<'s> {
     /// The `/proc` of the host.
     proc: &'s OwnedFd,
-    /// The file, open for reading, if it can be.
-    open: Option<OwnedFd>,
-    /// Its device and inode.
-    id: (u64, u64),
-    is_directory: bool,
-    /// The mount namespace of the command, in the form of its link in `/proc`.
-    namespace: Vec<u8>,
+    /// The devices and inodes of the file, or of the directory and everything below it.
+    ids: HashSet<(u64, u64)>,
+    /// Their inodes alone.
+    inodes: HashSet<u64>,
+    /// The device, if the inodes are not all known.
+    whole_device: Option<u64>,
+    /// Whether the kernel counts the open files in the queue of a socket.
+    counts_queued_files: bool,
 }
 
 impl<'s> WriterSearch<'s> {
-    /// Prepares the search in the mount namespace of this process.
     pub(crate) fn new(proc: &'s OwnedFd, file: &OwnedFd, is_directory: bool) -> Option<Self> {
         let state = fstat(file).ok()?;
-        let namespace = readlinkat(proc, "self/ns/mnt", Vec::new()).ok()?.into_bytes();
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let name = format!("self/fd/{}", file.as_raw_fd());
-        let is_file = FileType::from_raw_mode(state.st_mode).is_file();
-        let open = is_file.then(|| openat(proc, name, flags, Mode::empty()).ok()).flatten();
-        Some(Self { proc, open, id: (state.st_dev, state.st_ino), is_directory, namespace })
-    }
-
-    /// Returns the processes of the command that can write the file.
-    pub(crate) fn writers(&self) -> Vec<i32> {
-        let holders = self.of_command(|task| self.is_used_by(task));
-        // The kernel also knows writers that hold the file in another way.
-        if !holders.is_empty() || !self.is_open_for_writing() {
-            return holders;
+        let ids = HashSet::from([(state.st_dev, state.st_ino)]);
+        let inodes = HashSet::new();
+        let mut search = Self { proc, ids, inodes, whole_device: None, counts_queued_files: false };
+        if is_directory && search.add_below(file).is_err() {
+            search.whole_device = Some(state.st_dev);
         }
-        let mapped = self.of_command(|task| self.maps(task));
-        if !mapped.is_empty() {
-            return mapped;
+        search.inodes = search.ids.iter().map(|(_, inode)| *inode).collect();
+        let socket = rustix::net::socket_with(
+            rustix::net::AddressFamily::UNIX,
+            rustix::net::SocketType::STREAM,
+            rustix::net::SocketFlags::CLOEXEC,
+            None,
+        );
+        let known = socket.ok().and_then(|socket| search.queued_files("self", socket.as_raw_fd()));
+        search.counts_queued_files = known.is_some();
+        Some(search)
+    }
+
+    /// Adds everything below a directory. Fails if a limit is reached.
+    fn add_below(&mut self, top: &OwnedFd) -> Result<(), Errno> {
+        let start = Instant::now();
+        let mut open = vec![PathBuf::from(".")];
+        while let Some(path) = open.pop() {
+            let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH;
+            let folder = match openat2(top, &path, flags, Mode::empty(), resolve) {
+                Err(Errno::NAMETOOLONG) => return Err(Errno::NAMETOOLONG),
+                Err(_) => continue,
+                Ok(folder) => folder,
+            };
+            for entry in Dir::read_from(&folder)?.flatten() {
+                let name = entry.file_name();
+                if name == c"." || name == c".." {
+                    continue;
+                }
+                if self.ids.len() > MAX_ENTRIES || start.elapsed() > MAX_TIME {
+                    return Err(Errno::TOOBIG);
+                }
+                let Ok(state) = statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+                self.ids.insert((state.st_dev, state.st_ino));
+                if FileType::from_raw_mode(state.st_mode).is_dir() {
+                    open.push(path.join(OsStr::from_bytes(name.to_bytes())));
+                }
+            }
         }
-        // A message that was not received yet can contain an open file. Which socket has it is not
-        // visible.
-        let is_elsewhere = numbers(self.proc, ".").into_iter().any(|process| {
-            tasks(self.proc, process)
-                .iter()
-                .any(|task| !self.is_of_command(task) && self.is_used_by(task))
-        });
-        if is_elsewhere || !self.is_open_for_writing() {
-            return Vec::new();
-        }
-        self.of_command(|task| self.has_socket(task))
+        Ok(())
     }
 
-    /// Returns the processes of the command that have a task that meets a condition. The first task
-    /// may have ended, and each can have its own files.
-    fn of_command(&self, matches: impl Fn(&str) -> bool) -> Vec<i32> {
-        let own_pid = rustix::process::getpid().as_raw_nonzero().get();
-        numbers(self.proc, ".")
-            .into_iter()
-            .filter(|process| *process != own_pid)
-            .filter(|process| {
-                tasks(self.proc, *process)
-                    .iter()
-                    .any(|task| self.is_of_command(task) && matches(task))
-            })
-            .collect()
-    }
-
-    fn is_of_command(&self, task: &str) -> bool {
-        readlinkat(self.proc, format!("{task}/ns/mnt"), Vec::new())
-            .is_ok_and(|link| link.as_bytes() == self.namespace)
-    }
-
-    fn is_open_for_writing(&self) -> bool {
-        self.open.as_ref().is_some_and(|file| kernel::is_open_for_writing(file.as_fd()))
-    }
-
-    fn is_used_by(&self, task: &str) -> bool {
-        let is_it = |name: String| {
-            statat(self.proc, name, AtFlags::empty())
-                .is_ok_and(|state| (state.st_dev, state.st_ino) == self.id)
+    /// Returns those of the stopped processes that could write.
+    pub(crate) fn writers(&self, among: &[i32]) -> Vec<i32> {
+        let is_writer = |process: &&i32| {
+            // The first task may have ended, and each can have its own files.
+            tasks(self.proc, **process).iter().any(|task| self.is_used_by(task) || self.maps(task))
         };
-        if self.is_directory && is_it(format!("{task}/cwd")) {
-            return true;
-        }
-        numbers(self.proc, format!("{task}/fd")).into_iter().any(|number| {
-            is_it(format!("{task}/fd/{number}"))
-                && (self.is_directory || self.is_writable(task, number))
+        among.iter().filter(is_writer).copied().collect()
+    }
+
+    fn is_it(&self, name: &str) -> bool {
+        statat(self.proc, name, AtFlags::empty()).is_ok_and(|state| {
+            let kind = FileType::from_raw_mode(state.st_mode);
+            self.ids.contains(&(state.st_dev, state.st_ino))
+                || self.whole_device == Some(state.st_dev) && (kind.is_file() || kind.is_dir())
         })
     }
 
-    /// Whether an open file is writable; assumed if it cannot be determined.
-    fn is_writable(&self, task: &str, number: i32) -> bool {
-        let Some(file) = self.text(format!("{task}/fdinfo/{number}")) else { return true };
+    fn is_used_by(&self, task: &str) -> bool {
+        ["cwd", "root", "exe"].iter().any(|name| self.is_it(&format!("{task}/{name}")))
+            || numbers(self.proc, format!("{task}/fd")).into_iter().any(|number| {
+                self.is_it(&format!("{task}/fd/{number}")) || self.may_receive_files(task, number)
+            })
+    }
+
+    /// Whether a descriptor is a socket with open files in messages that were not received yet.
+    fn may_receive_files(&self, task: &str, number: i32) -> bool {
+        let is_socket = statat(self.proc, format!("{task}/fd/{number}"), AtFlags::empty())
+            .is_ok_and(|state| FileType::from_raw_mode(state.st_mode).is_socket());
+        is_socket
+            && self.queued_files(task, number).map_or(!self.counts_queued_files, |count| count > 0)
+    }
+
+    /// Returns the number of open files in the queue of a unix socket.
+    fn queued_files(&self, task: &str, number: i32) -> Option<u64> {
         let mut text = String::new();
-        if file.take(4096).read_to_string(&mut text).is_err() {
-            return true;
-        }
-        let flags = text.lines().find_map(|line| line.strip_prefix("flags:"));
-        let flags = flags.and_then(|flags| i32::from_str_radix(flags.trim(), 8).ok());
-        flags.is_none_or(|flags| flags & libc::O_ACCMODE != libc::O_RDONLY)
+        let file = self.text(format!("{task}/fdinfo/{number}"))?;
+        file.take(4096).read_to_string(&mut text).ok()?;
+        text.lines().find_map(|line| line.strip_prefix("scm_fds:")?.trim().parse().ok())
     }
 
     /// Whether a task shares a mapping of the file with others. Devices are not compared, because
     /// some file systems show another one here.
     fn maps(&self, task: &str) -> bool {
         let Some(file) = self.text(format!("{task}/maps")) else { return false };
-        let inode = self.id.1.to_string();
         // `ADDRESSES PERMISSIONS OFFSET DEVICE INODE PATH`; a path may not be UTF-8.
         BufReader::new(file).split(b'\n').map_while(Result::ok).any(|line| {
             let line = String::from_utf8_lossy(&line);
             let mut fields = line.split_ascii_whitespace().skip(1);
-            fields.next().is_some_and(|permissions| permissions.ends_with('s'))
-                && fields.nth(2) == Some(&inode)
-        })
-    }
-
-    fn has_socket(&self, task: &str) -> bool {
-        numbers(self.proc, format!("{task}/fd")).into_iter().any(|number| {
-            statat(self.proc, format!("{task}/fd/{number}"), AtFlags::empty())
-                .is_ok_and(|state| FileType::from_raw_mode(state.st_mode).is_socket())
+            let is_shared = fields.next().is_some_and(|permissions| permissions.ends_with('s'));
+            let inode = fields.nth(2).and_then(|inode| inode.parse::<u64>().ok()).unwrap_or(0);
+            is_shared && inode > 0 && (self.whole_device.is_some() || self.inodes.contains(&inode))
         })
     }
 
@@ -141,7 +151,7 @@ fn tasks(proc: &OwnedFd, process: i32) -> Vec<String> {
 }
 
 /// Returns the entries of a directory that are numbers.
-fn numbers(proc: &OwnedFd, folder: impl rustix::path::Arg) -> Vec<i32> {
+pub(crate) fn numbers(proc: &OwnedFd, folder: impl rustix::path::Arg) -> Vec<i32> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let entries = openat(proc.as_fd(), folder, flags, Mode::empty()).and_then(Dir::new);
     let names = entries.into_iter().flatten().flatten();

@@ -279,6 +279,97 @@ fn process_that_can_still_write_a_saved_file_is_killed() {
     }
 }
 
+/// Scripts that hold `new` and try to write it once `go` exists.
+const HOLDERS: [(&str, &str); 5] = [
+    ("read-only", "f = os.open('new', os.O_RDONLY); wait(); again(f)"),
+    ("path", "f = os.open('new', os.O_PATH); wait(); again(f)"),
+    (
+        "message",
+        "f = os.open('new', os.O_PATH); a, b = socket.socketpair(); \
+         socket.send_fds(a, [b'x'], [f]); os.close(f); wait(); again(socket.recv_fds(b, 1, 1)[1][0])",
+    ),
+    (
+        "blocked call",
+        "f = os.open('new', os.O_RDWR); r, w = os.pipe()\n\
+         threading.Thread(target=lambda: os.splice(r, f, 99)).start()\n\
+         time.sleep(0.1); os.close(f); wait(); os.write(w, b'evil'); time.sleep(0.2)",
+    ),
+    (
+        "chain of processes",
+        "f = os.open('new', os.O_RDWR); open('opened', 'w').close()\n\
+         while not os.path.exists('go'):\n if os.fork(): os._exit(0)\n\
+         os.write(f, b'evil')",
+    ),
+];
+
+#[test]
+fn no_process_of_a_command_can_write_a_saved_file_later() {
+    let Some(cell) = cell() else { return };
+    if !support().network_broker.is_supported {
+        return;
+    }
+    let begin = "import os, socket, threading, time\n\
+                 while not (os.path.exists('new') and os.path.getsize('new')): pass\n\
+                 def wait():\n open('opened', 'w').close()\n while not os.path.exists('go'): time.sleep(0.01)\n\
+                 def again(f): os.write(os.open(f'/proc/self/fd/{f}', os.O_RDWR), b'evil')\n";
+    for (name, script) in HOLDERS {
+        let project = TestProject::new();
+        let mut plan = project.plan(Tier::Namespaces);
+        plan.cell = Some(cell.pid());
+        let script = format!("{begin}{script}");
+        let mut child = project.command(&plan, &["python3", "-c", &script]).spawn().unwrap();
+        let mut other = project.command(&plan, &["sleep", "60"]).spawn().unwrap();
+        std::thread::sleep(SOON);
+        fs::write(project.work.join("new"), "mine").unwrap();
+        while !project.work.join("opened").exists() {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        std::thread::sleep(SOON);
+        fs::rename(project.work.join("new"), project.work.join(".git/config")).unwrap();
+        std::thread::sleep(2 * SOON);
+        fs::write(project.work.join("go"), "").unwrap();
+        std::thread::sleep(2 * SOON);
+        assert_eq!(fs::read_to_string(project.work.join(".git/config")).unwrap(), "mine", "{name}");
+        assert!(other.try_wait().unwrap().is_none(), "{name}: another process was killed");
+        for child in [&mut child, &mut other] {
+            let _ = child.kill();
+            child.wait().unwrap();
+        }
+    }
+}
+
+#[test]
+fn no_process_of_a_command_can_write_in_a_directory_moved_to_a_protected_name() {
+    let Some(cell) = cell() else { return };
+    if !support().network_broker.is_supported {
+        return;
+    }
+    let project = TestProject::new();
+    fs::create_dir_all(project.work.join("conf/sub")).unwrap();
+    fs::create_dir(project.work.join(".vscode")).unwrap();
+    fs::write(project.work.join("conf/tasks.json"), "mine").unwrap();
+    let mut plan = project.plan(Tier::Namespaces);
+    plan.cell = Some(cell.pid());
+    let wait = "touch opened-$$; while ! [ -e go ]; do sleep 0.01; done";
+    let attack = format!(
+        "exec 9<>conf/tasks.json; {wait}; echo evil >&9 & \
+         d=$PWD; cd conf/sub; while ! [ -e $d/go ]; do sleep 0.01; done; echo evil > evil & wait"
+    );
+    let mut child = project.command(&plan, &["sh", "-c", &attack]).spawn().unwrap();
+    std::thread::sleep(2 * SOON);
+    fs::remove_dir(project.work.join(".vscode")).unwrap();
+    fs::rename(project.work.join("conf"), project.work.join(".vscode")).unwrap();
+    std::thread::sleep(2 * SOON);
+    fs::write(project.work.join("go"), "").unwrap();
+    std::thread::sleep(2 * SOON);
+    let tasks = fs::read_to_string(project.work.join(".vscode/tasks.json")).unwrap();
+    assert_eq!(tasks, "mine");
+    assert!(!project.work.join(".vscode/sub/evil").exists());
+    assert_eq!(parallax_sandbox::take_replaced(&project.temporary), [project.work.join(".vscode")]);
+    let _ = child.kill();
+    child.wait().unwrap();
+}
+
 #[test]
 fn secret_that_appears_later_is_hidden_from_remaining_processes() {
     let Some(cell) = cell() else { return };
