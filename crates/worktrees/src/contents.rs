@@ -135,7 +135,14 @@ impl<'r> Contents<'r> {
     /// Returns whether files differ from the commit that is checked out.
     pub(super) fn is_dirty(&self) -> Result<bool, Failure> {
         let head = self.head();
-        self.prepare_index(&head)?;
+        match self.changes_attributes(&head)? {
+            true => self.with_attributes_of(&head).differs_from(&head),
+            false => self.differs_from(&head),
+        }
+    }
+
+    fn differs_from(&self, head: &str) -> Result<bool, Failure> {
+        self.prepare_index(head)?;
         // It reports files that need no update, too.
         let _ = self.git.run(&["update-index", "-q", "--refresh"]);
         // Git would run in submodules, with their configuration.
@@ -143,7 +150,7 @@ impl<'r> Contents<'r> {
             return Ok(true);
         }
         let plain = ["--quiet", "--no-ext-diff", "--ignore-submodules=all"];
-        let staged = [["diff-index", "--cached"].as_slice(), &plain, &[head.as_str(), "--"]];
+        let staged = [["diff-index", "--cached"].as_slice(), &plain, &[head, "--"]];
         if self.git.run(&staged.concat()).is_err() {
             return Ok(true);
         }
@@ -183,14 +190,12 @@ impl<'r> Contents<'r> {
     pub(super) fn commit(&self, message: &str) -> Result<String, Failure> {
         let head = self.head();
         self.check_objects()?;
-        self.prepare_index(&head)?;
-        if self.add_all().is_err() {
-            self.build_index(&head)?;
-            self.add_all()?;
-        }
-        self.unstage_included(&head)?;
-        let tree = self.git.line(&["write-tree"])?;
+        let mut tree = self.write_tree(&head)?;
+        // Filters that the repository configures do not run, and it is an error to need one.
         self.check_filters(&tree)?;
+        if self.changes_attributes(&tree)? {
+            tree = self.with_attributes_of(&tree).write_tree(&head)?;
+        }
         let before = self.git.line(&["rev-parse", "--verify", &format!("{head}^{{tree}}")])?;
         let commit = match tree == before {
             true => head,
@@ -206,6 +211,37 @@ impl<'r> Contents<'r> {
             self.move_branch(&commit)?;
         }
         Ok(commit)
+    }
+
+    /// Adds all files to the private index and writes its tree.
+    fn write_tree(&self, head: &str) -> Result<String, Failure> {
+        self.prepare_index(head)?;
+        if self.add_all().is_err() {
+            self.build_index(head)?;
+            self.add_all()?;
+        }
+        self.unstage_included(head)?;
+        self.git.line(&["write-tree"])
+    }
+
+    /// Whether a commit or tree has other `.gitattributes` files than the base.
+    fn changes_attributes(&self, tree: &str) -> Result<bool, Failure> {
+        let words = ["diff-tree", "-r", "-z", "--no-renames", "--name-only"];
+        let changed = self.git.paths(&[words.as_slice(), &[self.base(), tree]].concat())?;
+        Ok(changed.iter().any(|path| path.ends_with(".gitattributes")))
+    }
+
+    /// Returns the contents as git sees them with the attributes of a tree, which may assign the
+    /// user's filters, such as those of Git LFS, to more files.
+    fn with_attributes_of(&self, tree: &str) -> Self {
+        let mut index = self.index.clone().into_os_string();
+        index.push(".attributes");
+        let index = PathBuf::from(index);
+        let git = self.git.clone();
+        let git = git.with_variable("GIT_ATTR_SOURCE", tree.into());
+        let git = git.with_variable("GIT_INDEX_FILE", index.clone().into());
+        let (common, worktree_directory) = (self.common.clone(), self.worktree_directory.clone());
+        Self { record: self.record, git, common, worktree_directory, index }
     }
 
     /// Adds all files to the index. Submodules are taken out of it first: git would run in them, with

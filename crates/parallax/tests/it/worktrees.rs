@@ -462,6 +462,28 @@ fn files_with_a_filter_of_the_repository_are_not_committed_unfiltered() {
 }
 
 #[test]
+fn filters_of_the_user_run_on_files_to_which_the_change_assigns_them() {
+    let uncommitted = "echo '*.key filter=rot' > .gitattributes; echo secret > a.key";
+    let committed = format!("{uncommitted}; git add -A; git commit -qm own");
+    for (command, subject) in [(uncommitted, "fix"), (committed.as_str(), "own")] {
+        let world = repository(&shell_each(command, 2));
+        let own = "[user]\n\tname = A\n\temail = a@b\n[filter \"rot\"]\n\tclean = tr a-z b-za\n\t\
+                   smudge = tr b-za a-z\n\trequired = true\n";
+        world.home.write_home(".gitconfig", own).expect("a configuration");
+        let output = world.run_well(&["-w=fix", "-p", "work", "-y"]);
+        assert!(!output.err().contains("uncommitted") || subject == "fix", "{}", output.err());
+        let task = json!({"id": "t", "prompt": "work", "approval_mode": "yolo"});
+        world.home.write("plan.jsonl", &task.to_string()).expect("a plan");
+        let output = world.run_well(&["batch", "plan.jsonl"]);
+        let branch = git(&world, &["branch", "--list", "parallax/t*", "--format=%(refname)"]);
+        let stored = git(&world, &["cat-file", "-p", &format!("{branch}:a.key")]);
+        assert_eq!(stored, "tfdsfu", "{}", output.err());
+        let commits = git(&world, &["rev-list", "--count", &format!("main..{branch}")]);
+        assert_eq!(commits, "1");
+    }
+}
+
+#[test]
 fn damaged_record_does_not_block_the_name() {
     let world = repository(&shell_each("echo x > x", 3));
     world.run_well(&["-w=first", "-p", "work", "-y"]);
