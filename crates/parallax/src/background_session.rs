@@ -80,9 +80,14 @@ pub(crate) async fn start(
         false => read_stdin(io::stdin(), prompt.is_some()).await,
     };
     let mut arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let mut is_open = false;
     let (id, resumes) = match &flags.options.session {
         SessionChoice::WithId(id) => (id.clone(), false),
-        SessionChoice::Resume(which) => (launch.session_library().session(which)?.id, true),
+        SessionChoice::Resume(which) => {
+            let entry = launch.session_library().session(which)?;
+            is_open = entry.is_in_use();
+            (entry.id, true)
+        }
         SessionChoice::New => {
             let id = uuid::Uuid::new_v4().to_string();
             arguments.extend(["--session-id".into(), (&id).into()]);
@@ -99,6 +104,9 @@ pub(crate) async fn start(
         false => None,
     };
     let (session, start) = all()?.create(&id).map_err(|error| input(error.to_string()))?;
+    if is_open {
+        return Err(is_open_elsewhere(&id));
+    }
     if let Some(text) = &text {
         let file = session.file("prompt.md");
         std::fs::write(&file, text)
@@ -120,6 +128,13 @@ pub(crate) async fn start(
     // A closed pipe is not an error here.
     let _ = io::stdout().write_all(line.as_bytes());
     Ok(ExitCode::SUCCESS)
+}
+
+fn is_open_elsewhere(id: &str) -> Failure {
+    input(format!(
+        "the session `{id}` is in use by another process: close it there, or continue in a copy with \
+         `parallax --resume {id}`"
+    ))
 }
 
 /// Starts the process and waits until it records the session. Blocking.
@@ -165,6 +180,12 @@ pub(crate) async fn host(
     let session = BackgroundSession::at(directory);
     let project = std::env::current_dir().unwrap_or_default().display().to_string();
     let id = conversation.session.id.as_str().to_owned();
+    // A session that another process opened in the meantime would continue in a copy, of which the
+    // user knows nothing.
+    let asked = directory.file_name().and_then(|name| name.to_str()).unwrap_or(&id);
+    if asked != id {
+        return Err(is_open_elsewhere(asked));
+    }
     let record = SessionRecord::new(&id, &project);
     let prompt = std::fs::read_to_string(session.file("prompt.md")).ok();
     let (feed, requests) = background_views::feed(conversation.session);

@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 use std::process::Stdio;
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -89,6 +90,20 @@ fn session_that_is_resumed_twice_at_once_gets_one_of_the_prompts() {
         }
         assert!(outputs.iter().any(|output| output.status.success()), "{outputs:?}");
     }
+}
+
+#[test]
+fn session_that_is_open_elsewhere_is_not_continued_in_an_unknown_copy() {
+    let world = World::new(r#"[{"chunks":[{"text":"half "},{"gate":"half"},{"finish":"STOP"}]}]"#);
+    let running = world.start(&["-p", "go", "--session-id", "open"]);
+    wait_until("the request", || world.server.requests().len() == 1);
+    let output = world.run(&["--bg", "--resume", "open", "-p", "more"]);
+    assert_eq!(output.code(), 42, "{}", output.stdout());
+    assert!(output.err().contains("`open` is in use by another process"), "{}", output.err());
+    world.server.open_gate("half");
+    let finished = running.finish(Duration::from_secs(20)).expect("an end");
+    assert_eq!(finished.code(), 0, "{}", finished.err());
+    assert_eq!(world.server.requests().len(), 1);
 }
 
 #[test]
