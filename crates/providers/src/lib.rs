@@ -21,6 +21,7 @@ use std::sync::Arc;
 use parallax_config::Config;
 use parallax_models::{ModelChoice, ModelTable, Providers};
 use parallax_protocol::event::{Failure, FailureKind};
+use parallax_protocol::secret::Secret;
 
 use crate::provider_credentials::KeySource;
 
@@ -41,6 +42,9 @@ pub struct ProviderManager {
     pub model: String,
     /// Whether a script or a recording provides the responses.
     pub is_scripted: bool,
+    /// A key to use for the named provider instead of the configured one, to verify it before it is
+    /// stored.
+    pub typed_key: Option<(String, Secret)>,
 }
 
 impl ProviderManager {

@@ -228,19 +228,16 @@ impl ProviderManager {
         provider: &str,
         key: &Secret,
     ) -> Result<AddedKey, Failure> {
-        let previous = self.stored_provider_key(provider).ok().flatten();
-        let in_keychain = self.store_provider_key(provider, key)?;
-        match self.check_provider(provider).await {
-            Ok(()) => Ok(AddedKey { in_keychain, unchecked: None }),
-            Err(failure) if failure.kind == FailureKind::Auth => {
-                match previous {
-                    Some(key) => self.store_provider_key(provider, &key).map(drop)?,
-                    None => self.remove_provider_key(provider).map(drop)?,
-                }
-                Err(failure)
-            }
-            Err(failure) => Ok(AddedKey { in_keychain, unchecked: Some(failure.message) }),
-        }
+        let key = Secret::new(key.expose().trim());
+        require_valid_key(&key)?;
+        let typed_key = Some((provider.to_owned(), key.clone()));
+        let unchecked = match (Self { typed_key, ..self.clone() }).check_provider(provider).await {
+            Ok(()) => None,
+            Err(failure) if failure.kind == FailureKind::Auth => return Err(failure),
+            Err(failure) => Some(failure.message),
+        };
+        let in_keychain = self.store_provider_key(provider, &key)?;
+        Ok(AddedKey { in_keychain, unchecked })
     }
 
     /// Verifies the key of a provider by listing its models.

@@ -62,6 +62,11 @@ impl ProviderManager {
             value.filter(|value| !value.is_empty()).map(Secret::new)
         };
         let found = |key: Secret, bearer: bool| Ok(Some(ProviderKey { key, bearer }));
+        if let Some((name, key)) = &self.typed_key
+            && *name == provider.name
+        {
+            return found(key.clone(), false);
+        }
         if let Some(key) = provider.key_variables.iter().find_map(variable) {
             return found(key, false);
         }

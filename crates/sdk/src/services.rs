@@ -83,6 +83,7 @@ impl SessionConfig {
             is_scripted: script_name(&model).is_some()
                 || self.options.answers != ResponseSource::Service,
             model,
+            typed_key: None,
         }
     }
 

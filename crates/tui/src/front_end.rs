@@ -90,6 +90,8 @@ pub(crate) struct TerminalFrontEnd {
     /// Diffs open in the connected editor, by approval request.
     diffs: HashMap<ApprovalId, OpenDiff>,
     jobs: mpsc::Sender<JobContinuation>,
+    /// The check of a key that the user typed, while it runs.
+    key_check: Option<tokio::task::AbortHandle>,
     needs_draw: bool,
     last_frame: Option<Instant>,
     /// Whether the frame that announces paused painting was painted.

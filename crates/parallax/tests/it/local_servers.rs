@@ -254,6 +254,33 @@ fn run_ollama(shown: Value, loaded: Value) -> (WireWorld, FinishedProcess) {
 }
 
 #[test]
+fn key_whose_check_is_interrupted_is_not_stored() {
+    let world = World::new("[]");
+    // It accepts connections and never answers.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = silent.local_addr().expect("an address");
+    let entry = json!({"wire": "openai-chat", "baseUrl": format!("http://{address}/v1")});
+    let settings = json!({"providers": {"gateway": entry}}).to_string();
+    world.home.write_home(".parallax/settings.json", &settings).expect("settings");
+    let add = |arguments: &[&str], key: &str| {
+        let mut command = world.command(&[&["auth", "add", "gateway"], arguments].concat());
+        command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::null());
+        let mut child = command.spawn().expect("started");
+        let mut stdin = child.stdin.take().expect("stdin");
+        stdin.write_all(key.as_bytes()).expect("written");
+        child
+    };
+    assert!(add(&["--no-check"], "sk-good\n").wait().expect("ended").success());
+    let mut child = add(&[], "sk-typed\n");
+    let _connection = silent.accept().expect("the check");
+    child.kill().expect("killed");
+    child.wait().expect("ended");
+    let stored = world.home.parallax().join("provider-keys.json");
+    let stored = std::fs::read_to_string(stored).expect("the keys");
+    assert!(stored.contains("sk-good") && !stored.contains("sk-typed"), "{stored}");
+}
+
+#[test]
 fn keys_added_concurrently_are_all_stored() {
     let world = World::new("[]");
     let wire = |name: &str| {

@@ -136,9 +136,11 @@ impl App {
                 self.theme = *before;
                 self.after_theme();
             }
-            DialogPurpose::Key(_)
-            | DialogPurpose::ProviderKey(_)
-            | DialogPurpose::ProviderModel => {
+            DialogPurpose::Key(_) | DialogPurpose::ProviderKey(_) => {
+                self.effect(Effect::CancelKeyCheck);
+                sign_in::open(self, None);
+            }
+            DialogPurpose::ProviderModel => {
                 sign_in::open(self, None);
             }
             DialogPurpose::AddFolder(folders) => {

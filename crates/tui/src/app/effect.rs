@@ -59,6 +59,8 @@ pub(crate) enum Effect {
     Reopen(Box<dyn FnOnce(&mut LaunchOptions) + Send>, SessionChoice),
     /// Verify an API key, save it if it is valid, and continue.
     CheckKey(KeyKind, parallax_protocol::secret::Secret),
+    /// Cancel the check of a key, which is then not saved.
+    CancelKeyCheck,
     /// Verify and store the API key of a provider.
     AddProviderKey(String, parallax_protocol::secret::Secret),
     /// Connect to the editor, or disconnect.

@@ -125,6 +125,7 @@ impl TerminalFrontEnd {
             trust: None,
             diffs: std::collections::HashMap::new(),
             jobs,
+            key_check: None,
             needs_draw: true,
             last_frame: None,
             frozen: false,

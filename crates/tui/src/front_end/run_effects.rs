@@ -149,6 +149,11 @@ impl TerminalFrontEnd {
                 self.reopen(choice).await;
             }
             Effect::CheckKey(kind, key) => self.check_key(kind, key),
+            Effect::CancelKeyCheck => {
+                if let Some(check) = self.key_check.take() {
+                    check.abort();
+                }
+            }
             Effect::AddProviderKey(provider, key) => self.add_provider_key(provider, key),
             Effect::OpenDevTools { browser } => self.open_devtools(browser),
             Effect::Edit { text, name, then } => {
@@ -309,7 +314,7 @@ impl TerminalFrontEnd {
     ) {
         let Some(launch) = self.app.launch.clone() else { return };
         let jobs = self.jobs.clone();
-        tokio::spawn(async move {
+        let check = tokio::spawn(async move {
             let checked = match launch.provider_manager().check_key(kind, &key).await {
                 // The keychain may prompt the user.
                 Ok(()) => tokio::task::spawn_blocking(move || {
@@ -329,18 +334,20 @@ impl TerminalFrontEnd {
             });
             let _ = jobs.send(then).await;
         });
+        self.key_check = Some(check.abort_handle());
     }
 
     fn add_provider_key(&mut self, provider: String, key: parallax_protocol::secret::Secret) {
         let Some(launch) = self.app.launch.clone() else { return };
         let jobs = self.jobs.clone();
-        tokio::spawn(async move {
+        let check = tokio::spawn(async move {
             let added = launch.provider_manager().add_provider_key(&provider, &key).await;
             let added = added.map(|key| key.unchecked).map_err(|failure| failure.message);
             let then: JobContinuation =
                 Box::new(move |app| sign_in::provider_key_added(app, &provider, added));
             let _ = jobs.send(then).await;
         });
+        self.key_check = Some(check.abort_handle());
     }
 
     /// Closes the open session and opens another. On failure, reopens the previous one.
