@@ -152,7 +152,7 @@ pub(crate) struct FrontMatterList {
 }
 
 /// Parses a file strictly, whose front matter is a mapping or a list of mappings. The strings of a
-/// mapping need no quotes, as for [`read_with_texts`].
+/// mapping need no quotes, as for [`read_with_display_strings`].
 ///
 /// # Errors
 /// Returns an error if the front matter is not valid YAML or something else.

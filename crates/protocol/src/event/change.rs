@@ -39,7 +39,7 @@ impl UndoResult {
     }
 }
 
-/// The result of a [`crate::op::Steer`].
+/// The result of a [`crate::op::SteeringMessage`].
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SteeringResult {
     /// The id of the message.

@@ -221,7 +221,9 @@ fn protected_files_in_an_inaccessible_directory_are_found() {
 
 #[test]
 fn directory_that_was_already_inaccessible_is_unchanged() {
-    if !as_ordinary_user("checkpoints::guarded::directory_that_was_already_closed_is_unchanged") {
+    if !as_ordinary_user(
+        "checkpoints::guarded::directory_that_was_already_inaccessible_is_unchanged",
+    ) {
         return;
     }
     for closed in [0o000, 0o600, 0o111] {
