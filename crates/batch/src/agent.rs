@@ -96,7 +96,7 @@ impl Reporter {
     }
 }
 
-/// How long an agent may work. The time does not count in which it waits for the budget of the batch.
+/// How long an agent may work, without the time that it waits for the budget of the batch.
 #[derive(Debug)]
 pub(crate) struct WorkTime {
     limit: Option<Duration>,

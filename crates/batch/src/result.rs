@@ -207,13 +207,13 @@ pub(crate) struct Attempt {
     /// What attempts in earlier worktrees used.
     #[serde(default)]
     pub(crate) earlier: AttemptUsage,
-    /// What requests of killed processes may have cost, of which the events say nothing.
+    /// What requests of killed processes may have cost. The events do not contain them.
     #[serde(default, skip_serializing_if = "LostRequests::is_empty")]
     pub(crate) lost: LostRequests,
 }
 
 impl Attempt {
-    /// What the task has used with an attempt of which the events report this.
+    /// What the task has used with an attempt, given what its events report.
     pub(crate) fn usage(&self, reported: AttemptUsage) -> AttemptUsage {
         let mut usage = self.earlier;
         usage += reported;
@@ -221,7 +221,7 @@ impl Attempt {
         usage
     }
 
-    /// US dollars of requests of which the events say nothing.
+    /// US dollars of requests that the events do not contain.
     pub(crate) fn lost_cost(&self) -> f64 {
         self.lost.values().sum()
     }

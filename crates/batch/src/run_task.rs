@@ -463,7 +463,7 @@ impl TaskAttempt<'_> {
         Ok((outcome, events))
     }
 
-    /// Ends what processes of the task, which have ended, did with the budget. What killed ones had
+    /// Settles the budget of the task's processes, which have ended. What killed ones had
     /// reserved counts for the attempt. Returns whether the budget did not cover a request of them.
     async fn end_budget(
         &self,

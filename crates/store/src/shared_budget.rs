@@ -3,8 +3,8 @@
 //!
 //! A process that is killed cannot release what it reserved. Where its end is known, that is counted
 //! as spent at once. Elsewhere (another machine, another PID namespace), others notice that the
-//! entry of the process is no longer renewed. They measure the time themselves, so that clocks
-//! of machines need not agree.
+//! process stopped renewing its entry. They measure the time themselves, so the clocks of the
+//! machines need not agree.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -29,7 +29,7 @@ const LEASE: Duration = Duration::from_secs(60);
 /// Rounding of sums of US dollars.
 const ROUNDING: f64 = 1e-9;
 
-/// The file, for the process that starts tasks.
+/// The budget file, for the process that starts tasks.
 #[derive(Debug, Clone)]
 pub struct SharedBudgetFile {
     file: PathBuf,
@@ -49,7 +49,7 @@ pub struct TaskBudget {
     pub waited: Duration,
 }
 
-/// The file, for a process that sends requests.
+/// The budget file, for a process that sends requests.
 #[derive(Debug)]
 struct BudgetMember {
     file: PathBuf,
@@ -87,7 +87,7 @@ impl Renewals {
 struct BudgetState {
     /// `None`: only the tasks have limits of their own.
     limit: Option<f64>,
-    /// By tasks that ended, and by earlier attempts of those that run.
+    /// Spent by tasks that ended, and by earlier attempts of running ones.
     spent: f64,
     /// The processes of running tasks.
     #[serde(default)]
@@ -114,9 +114,9 @@ struct RunningTask {
 /// Whether a task may start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaskStart {
-    /// It may. End it with [`SharedBudgetFile::finish_task`].
+    /// It may start. End it with [`SharedBudgetFile::finish_task`].
     Started,
-    /// Not before another one has ended.
+    /// It must wait until another task ends.
     Wait,
     /// The rest of the budget is too small.
     Refused,
@@ -128,7 +128,7 @@ struct ProcessEntry {
     task: String,
     spent: f64,
     reserved: f64,
-    /// What requests may have cost that are not counted.
+    /// What uncounted requests may have cost.
     lost: f64,
     /// Seconds.
     waited: f64,
@@ -205,7 +205,7 @@ impl SharedBudgetFile {
         })
     }
 
-    /// Returns what the processes of every task did, as far as they have entries. Blocking.
+    /// Returns what the processes of each task with an entry did. Blocking.
     ///
     /// # Errors
     /// When the file cannot be read.
@@ -311,8 +311,8 @@ fn member(env: &dyn Fn(&str) -> Option<String>, lease: Duration) -> Option<Budge
 }
 
 impl BudgetMember {
-    /// Counts the reservations of processes as spent that have not renewed them for long; returns
-    /// the number of the own renewal.
+    /// Counts reservations that were not renewed for too long as spent. Returns the number of this
+    /// process's own renewal.
     fn renew(&self, processes: &mut BTreeMap<String, ProcessEntry>) -> u64 {
         let mut renewals = self.renewals.lock().unwrap_or_else(PoisonError::into_inner);
         renewals.others.retain(|process, _| processes.contains_key(process));
