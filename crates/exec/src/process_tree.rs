@@ -345,8 +345,8 @@ pub(crate) fn hide_from_children() {
 }
 
 fn read_process(pid: i32) -> Option<Process> {
-    // A line has about 400 bytes, and one call returns it whole. A look at all processes takes half
-    // as long as with a buffer that grows.
+    // A line has about 400 bytes, and one call returns it whole. Listing all processes takes half
+    // as long as with a growing buffer.
     let mut buffer = [0; 2048];
     let mut file = std::fs::File::open(format!("/proc/{pid}/stat")).ok()?;
     let length = file.read(&mut buffer).ok()?;

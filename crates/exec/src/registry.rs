@@ -25,8 +25,8 @@ const END_QUEUE: usize = 64;
 const SETTLE: Duration = Duration::from_millis(20);
 /// How often to poll for the end of a process.
 const END_POLLS: usize = 25;
-/// When to look whether the network broker of a finished command has ended, in milliseconds, each
-/// after the one before.
+/// Delays in milliseconds between checks whether the network broker of a finished command has
+/// ended.
 const BROKER_ENDS: [u64; 5] = [100, 300, 1000, 3000, 10_000];
 /// How often to check orphans.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
@@ -296,8 +296,8 @@ impl Processes {
         found.roots
     }
 
-    /// Reaps the network brokers of finished commands when they have ended. One task does it for all
-    /// commands, because each look reads all processes of the system.
+    /// Reaps the network brokers of finished commands when they have ended. One task does it for
+    /// all commands, because each check reads all processes of the system.
     fn reap_brokers(&self, tree: ProcessTree) {
         {
             let looks = &mut self.shared.state().broker_looks;
@@ -374,7 +374,7 @@ impl Processes {
         log
     }
 
-    /// Reaps what a program started and left, as it ends, while the program itself runs.
+    /// Reaps the orphaned processes of a running program when they end.
     pub(crate) fn reap_orphans(&self, tree: ProcessTree) {
         let Ok(mut ends) = signal(SignalKind::child()) else { return };
         let processes = self.without_owner();

@@ -1,4 +1,5 @@
-//! The Linux implementation: code that runs in the supervisor, its child, and the cell.
+//! The Linux implementation: code that runs in the supervisor, its child, and the session
+//! namespaces.
 
 mod bubblewrap;
 mod bubblewrap_job;

@@ -14,7 +14,8 @@ use crate::roles::SUPERVISOR;
 /// are passed in a file.
 const MAX_ARGUMENT_LENGTH: usize = 100_000;
 
-/// Starts the supervisor, cells, and probes from a program whose `main` calls [`main`] first.
+/// Starts the supervisor, session namespaces, and probes from a program whose `main` calls [`main`]
+/// first.
 #[derive(Debug, Clone)]
 pub struct Launcher {
     program: PathBuf,

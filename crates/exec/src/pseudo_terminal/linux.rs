@@ -1,5 +1,5 @@
 //! The implementation for Linux. The command itself, or the program that starts it, creates the
-//! session and takes the terminal: without code of ours between `fork` and `exec`, the kernel does
+//! session and takes the terminal: without our own code between `fork` and `exec`, the kernel does
 //! not have to copy the tables of this process's memory, which delays all its threads.
 
 use std::fs::File;
@@ -18,7 +18,7 @@ use crate::waiter::Waiter;
 pub(crate) struct ControllingSide(File);
 
 impl ControllingSide {
-    /// Tells the processes in the terminal its new size.
+    /// Reports the terminal's new size to the processes in it.
     pub(crate) fn resize(&self, size: TerminalSize) -> io::Result<()> {
         Ok(tcsetwinsize(&self.0, window_size(size))?)
     }

@@ -64,7 +64,7 @@ fn inside(
     verify::verify(job)?;
     // Orphaned descendants of the command become children of this process.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
-    // Everything ends with the init process in here.
+    // Everything ends with the init process of the namespace.
     let first = pidfd_open(Pid::INIT, PidfdFlags::empty()).refused("pidfd")?;
     supervisor::run_in_view(&job.plan, program, args, &first, job.writable.clone(), environment)
 }

@@ -14,7 +14,7 @@ use crate::inside::kernel::MountRestrictions;
 use crate::inside::mounts;
 use crate::inside::overmounts::PlaceholderTmpfs;
 
-/// Devices that programs expect and that give access to nothing.
+/// Harmless devices that programs expect.
 pub(crate) const HARMLESS: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
 
 const LINKS: [(&str, &str); 5] = [

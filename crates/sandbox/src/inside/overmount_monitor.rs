@@ -144,7 +144,8 @@ impl OvermountMonitor {
         if has_outside {
             keeper.watch_names();
         }
-        // A file may have been replaced after it was covered and before this watched for changes.
+        // A file may have been replaced after it was covered and before this monitor watched for
+        // changes.
         keeper.cover_paths(0..keeper.overmounts.len());
         Ok(keeper)
     }
@@ -371,7 +372,7 @@ fn in_real_directories<'a>(
     let mut known: HashMap<PathBuf, bool> = HashMap::new();
     let mut is_real = move |folder: &Path| {
         *known.entry(folder.to_owned()).or_insert_with(|| {
-            // The first directory that exists decides. A closed one cannot be passed.
+            // The first directory that exists decides. An inaccessible one cannot be entered.
             let open =
                 folder.ancestors().find_map(|folder| match mounts::open_real(root, folder) {
                     Err(error) if is_missing(error) => None,

@@ -80,7 +80,7 @@ impl<'s> FrozenProcesses<'s> {
         let start = Instant::now();
         let mut previous = None;
         // A process can continue another one before it stops itself. If no thread has run between
-        // two looks, all of them were stopped at the same time.
+        // two checks, all of them were stopped at the same time.
         while start.elapsed() < PATIENCE * 3 {
             signal_namespace(libc::SIGSTOP);
             let threads = frozen.threads();

@@ -116,7 +116,7 @@ fn hidden_paths(plan: &Plan) -> Vec<PathBuf> {
     hidden
 }
 
-/// Visits every entry that may be opened as a whole: the siblings of the closed paths and of their
+/// Visits every entry that may be opened as a whole: the siblings of the denied paths and of their
 /// parent directories. Each is open, because a process that an earlier command left behind may
 /// exchange it with a link at any time.
 fn visit_siblings(

@@ -51,7 +51,8 @@ impl SessionNamespaces {
     pub fn start_with(launcher: &Launcher) -> Result<Self, StartError> {
         let program = PathBuf::from(launcher.program());
         let to_error = |source| StartError::Spawn { program: program.clone(), source };
-        // Clear the environment, because processes in the cell can read that of the init process.
+        // Clear the environment, because processes in the session namespaces can read that of the
+        // init process.
         let mut holder = Command::new(&program)
             .arg(CELL)
             .env_clear()

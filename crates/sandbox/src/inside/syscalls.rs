@@ -186,7 +186,7 @@ fn blocked_calls(filters: Filters) -> SandboxResult<BpfProgram> {
     let mut requests = vec![types(0x5412)?, types(0x541C)?];
     requests.extend(file_system_requests()?);
     rules.insert(libc::SYS_ioctl, requests);
-    // A lease keeps others, the guard of protected files included, from opening a file.
+    // A lease keeps other processes, including the guard of protected files, from opening a file.
     let lease = (1, SeccompCmpOp::Eq, u64::from(libc::F_SETLEASE.cast_unsigned()));
     rules.insert(libc::SYS_fcntl, vec![rule(vec![lease])?]);
     if neighbors != ProcessVisibility::Hidden {
@@ -218,8 +218,8 @@ fn blocked_calls(filters: Filters) -> SandboxResult<BpfProgram> {
     compile(rules, libc::EPERM)
 }
 
-/// Returns rules for pairs of unix sockets that can be connected again, to any socket with a path:
-/// datagram sockets, as which raw ones count.
+/// Returns rules for pairs of unix sockets that can be reconnected to any socket with a path:
+/// datagram sockets, which include raw ones.
 fn addressable_pairs() -> SandboxResult<Vec<SeccompRule>> {
     const KIND: u64 = 0xf;
     [libc::SOCK_DGRAM, libc::SOCK_RAW]

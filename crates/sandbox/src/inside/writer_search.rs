@@ -18,8 +18,8 @@ use rustix::io::Errno;
 const MAX_ENTRIES: usize = 50_000;
 const MAX_TIME: Duration = Duration::from_secs(1);
 
-/// A search for processes that hold one file, or a directory or anything below it. Also a descriptor
-/// that cannot write counts, because `/proc/self/fd` opens its file again.
+/// A search for processes that hold one file, or a directory or anything below it. A descriptor
+/// that cannot write counts as well, because `/proc/self/fd` opens its file again.
 pub(crate) struct WriterSearch<'s> {
     /// The `/proc` of the host.
     proc: &'s OwnedFd,

@@ -202,7 +202,7 @@ fn leases_and_pairs_that_can_be_connected_again_are_refused() {
     for tier in tiers() {
         let project = TestProject::new();
         let plan = project.plan(tier);
-        // F_SETLEASE of an own file, for writing.
+        // F_SETLEASE on the command's own file, for writing.
         let script = "open(my $f, q(+>), q(leased)); print fcntl($f, 1024, 1) ? q(yes) : q(no)";
         assert_eq!(project.shell(&plan, &format!("perl -e '{script}'")).1, "no", "{tier:?}");
         for (kind, allowed) in

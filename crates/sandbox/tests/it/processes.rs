@@ -288,7 +288,7 @@ fn other_processes_cannot_be_inspected() {
             let refused = refusals.iter().any(|errno| output.trim() == format!("-1 {errno}"));
             assert!(refused, "{tier:?} {request:#x} {pid}: {output}");
         }
-        // Nothing of this may be left for other tests.
+        // Leave none of this for other tests.
         if tier == Tier::Landlock {
             let pid = pid.trim().parse().ok().and_then(Pid::from_raw).unwrap();
             kill_process(pid, Signal::KILL).unwrap();

@@ -29,8 +29,8 @@ pub(super) struct FileIdentity {
 }
 
 impl FileIdentity {
-    /// Returns the place of an open file. The device comes from the mount, because `stat` reports
-    /// another one for some file systems. `proc` is a `/proc` that shows this process.
+    /// Returns the identity of an open file. The device comes from the mount, because `stat`
+    /// reports another one for some file systems. `proc` is a `/proc` that shows this process.
     pub(super) fn for_file(proc: &OwnedFd, file: &OwnedFd) -> Result<Self, Errno> {
         let mask = StatxFlags::INO | StatxFlags::MNT_ID;
         let data = statx(file, "", AtFlags::EMPTY_PATH, mask)?;
@@ -71,7 +71,7 @@ impl SocketTable {
         table.listeners_at(FileIdentity { device: 0, number: 0 }).is_ok().then_some(table)
     }
 
-    /// Returns the inodes of the sockets that wait at the file: at most one.
+    /// Returns the inodes of the sockets that listen at the file: at most one.
     pub(super) fn listeners_at(&self, place: FileIdentity) -> Result<Vec<u64>, Errno> {
         self.listeners(|attribute, value| {
             attribute == OF_FILE
@@ -80,13 +80,14 @@ impl SocketTable {
         })
     }
 
-    /// Returns the inodes of the sockets that wait at the abstract name, which begins with a NUL
+    /// Returns the inodes of the sockets that listen at the abstract name, which begins with a NUL
     /// byte.
     pub(super) fn listeners_named(&self, name: &[u8]) -> Result<Vec<u64>, Errno> {
         self.listeners(|attribute, value| attribute == NAME && value == name)
     }
 
-    /// Returns the inodes of the waiting sockets with an attribute for which `is_it` returns true.
+    /// Returns the inodes of the listening sockets with an attribute for which `is_it` returns
+    /// true.
     fn listeners(&self, is_it: impl Fn(u16, &[u8]) -> bool) -> Result<Vec<u64>, Errno> {
         const DONE: u16 = 3;
         const ERROR: u16 = 2;

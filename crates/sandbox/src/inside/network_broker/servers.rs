@@ -1,4 +1,4 @@
-//! Determines who owns the servers on this host: commands may always reach their own servers
+//! Determines who owns the servers on this host: commands may always reach the servers of their own
 //! session.
 
 use std::collections::HashSet;
