@@ -1,8 +1,8 @@
-//! Which text of a conversation telemetry may hold. Nothing else reads `logPrompts`.
+//! Which text of a conversation telemetry may contain. Nothing else reads `logPrompts`.
 
 /// Maximum length in bytes of an identifier.
 const MAX_IDENTIFIER: usize = 200;
-/// Recorded instead of an identifier that is a text.
+/// Recorded in place of an identifier that is free text.
 const INVALID_IDENTIFIER: &str = "invalid";
 
 /// Decides what is recorded of text that the user, a model, a tool, a hook, or a service wrote.

@@ -1,4 +1,4 @@
-//! Counts what the collector did not get, for one notice at the end.
+//! Counts the records that the collector did not receive, for one notice at the end.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -9,7 +9,7 @@ pub(crate) struct DeliveryState {
     total: AtomicU64,
     waiting: AtomicU64,
     lost: AtomicU64,
-    /// The host, and the first reason why it did not take records.
+    /// The host, and the first reason why it did not accept records.
     failure: Mutex<Option<(String, String)>>,
 }
 
@@ -37,7 +37,7 @@ impl DeliveryState {
         failure.get_or_insert_with(|| (host.to_owned(), reason.to_owned()));
     }
 
-    /// Returns the notice about lost records, if any. `dropped` were not even taken for sending; if
+    /// Returns the notice about lost records, if any. `dropped` records were not even queued; if
     /// `is_late`, the time for sending is over.
     pub(crate) fn notice(&self, dropped: u64, is_late: bool) -> Option<String> {
         let waiting = if is_late { self.waiting.load(Ordering::Relaxed) } else { 0 };

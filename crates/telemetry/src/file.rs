@@ -1,5 +1,5 @@
-//! The telemetry file: JSON objects, one per line, in the shapes that Gemini CLI writes and
-//! programs around it read.
+//! The telemetry file: JSON objects, one per line, in the format that Gemini CLI writes and that
+//! tools for it read.
 
 use std::fs::File;
 use std::io::Write as _;

@@ -1,4 +1,4 @@
-//! Turns what was observed into log records, metrics, and spans.
+//! Turns observations into log records, metrics, and spans.
 
 mod call;
 mod messages;
@@ -25,7 +25,7 @@ use crate::spans::{Span, SpanKind};
 use crate::trace_context::TraceContext;
 use request::{OpenRequest, bare_name};
 
-/// Calls and requests that are remembered while they run; of more there are no spans.
+/// Maximum number of running calls and requests that are tracked; others get no span.
 const MAX_OPEN: usize = 4096;
 
 /// The facts that all records share.
@@ -55,7 +55,7 @@ impl CommonAttributes {
     }
 }
 
-/// A turn that runs, of the session or of a subagent.
+/// A running turn of the session or of a subagent.
 struct OpenTurn {
     context: TraceContext,
     parent: Option<[u8; 8]>,
@@ -68,7 +68,7 @@ struct OpenTurn {
 pub(crate) enum TelemetryOutput {
     Log(LogRecord),
     Span(Span),
-    /// A turn of the session ended: the metrics are written.
+    /// A turn of the session ended: the metrics must be written.
     TurnEnd,
 }
 
@@ -216,23 +216,23 @@ impl Fold {
         id
     }
 
-    /// The span of the turn of the session that runs.
+    /// The span of the session's running turn.
     fn root(&self) -> TraceContext {
         TraceContext::for_turn(self.attributes.parent, &self.attributes.seed, self.turn)
     }
 
-    /// The span of the turn that something happened in.
+    /// The span of the turn that a scope belongs to.
     fn turn_of(&self, scope: &EventScope) -> Option<TraceContext> {
         self.turns.get(&path(scope)).map(|turn| turn.context)
     }
 
-    /// The span that spans of a scope are part of.
+    /// The parent of the spans of a scope.
     fn context(&self, scope: &EventScope) -> TraceContext {
         self.turn_of(scope).unwrap_or_else(|| self.root())
     }
 
-    /// A new span of a scope, and the one that it is part of. Between turns, that is the span that
-    /// the session is part of, if any.
+    /// A new span of a scope, and its parent. Between turns, the parent is the span that the
+    /// session was started in, if any.
     fn child_span(&self, scope: &EventScope, name: &str) -> (TraceContext, Option<[u8; 8]>) {
         if self.turn_of(scope).is_none() && scope.subagents.is_empty() {
             let parent = self.attributes.parent;
@@ -408,8 +408,8 @@ impl Fold {
         self.log(scope, time, "gemini_cli.model_routing", body, attributes);
     }
 
-    /// `gen_ai.provider.name` of a model: the prefix of its name, in the words of the semantic
-    /// conventions.
+    /// `gen_ai.provider.name` of a model: the prefix of its name, as the semantic conventions spell
+    /// it.
     fn provider(&self, model: &str) -> String {
         match model.split_once(':') {
             None | Some(("gemini", _)) => {
@@ -428,7 +428,7 @@ impl Fold {
     }
 }
 
-/// The calls of the subagents that a scope is in.
+/// The calls that started the subagents of a scope.
 fn path(scope: &EventScope) -> Vec<ItemId> {
     scope.subagents.iter().map(|subagent| subagent.item.clone()).collect()
 }

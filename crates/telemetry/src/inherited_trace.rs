@@ -20,7 +20,7 @@ pub struct InheritedTrace {
 }
 
 impl InheritedTrace {
-    /// Reads the trace from the environment. A state without a valid trace does not count.
+    /// Reads the trace from the environment. A state without a valid trace is ignored.
     pub fn from_environment(environment: &Environment) -> Option<Self> {
         let variable = |name| environment.process_variable(name);
         let context = variable("TRACEPARENT").and_then(TraceContext::parse)?;

@@ -1,5 +1,5 @@
-//! What is passed from the session to the telemetry thread: observations as owned values.
-//! Copying is cheap: contents of requests are shared.
+//! The data passed from the session to the telemetry thread: observations as owned values. Copying
+//! is cheap: contents of requests are shared.
 
 use std::time::{Duration, SystemTime};
 

@@ -1,9 +1,9 @@
 //! Telemetry: what a session did, for other programs.
 //!
-//! [`Telemetry`] observes a session and passes on what it sees to its own thread, where a
-//! fold turns it into log records, metrics, and spans. These go to a file that other programs
-//! read, or to an OpenTelemetry collector. Nothing is sent or written unless the user's settings
-//! name a place.
+//! [`Telemetry`] observes a session and passes on what it sees to its own thread, where a fold
+//! turns it into log records, metrics, and spans. These go to a file that other programs read, or
+//! to an OpenTelemetry collector. Nothing is sent or written unless the user's settings name a
+//! destination.
 //!
 //! Names of records and attributes: those of Gemini CLI (`gemini_cli.*`), and the OpenTelemetry
 //! semantic conventions for generative AI (`gen_ai.*`).

@@ -106,7 +106,7 @@ pub(crate) struct Point {
     pub(crate) sum: f64,
     pub(crate) min: f64,
     pub(crate) max: f64,
-    /// Of histograms: how many values are in each bucket.
+    /// For histograms: the number of values in each bucket.
     pub(crate) buckets: Vec<u64>,
 }
 
@@ -117,7 +117,8 @@ pub(crate) struct Metrics {
     points: BTreeMap<(&'static str, String), Point>,
 }
 
-/// Sets of attributes per session; values of more are omitted, so that memory stays bounded.
+/// Maximum number of attribute sets per session; values of others are omitted, so that memory stays
+/// bounded.
 const MAX_POINTS: usize = 2000;
 
 impl Metrics {

@@ -28,7 +28,7 @@ pub struct TelemetryOptions {
     pub installation: String,
     /// Whether a user can answer.
     pub interactive: bool,
-    /// The auth method, in the words of `security.auth.selectedType`.
+    /// The auth method, as in `security.auth.selectedType`.
     pub auth_type: Option<String>,
     /// The version of the program.
     pub version: &'static str,
@@ -59,6 +59,7 @@ pub struct OtlpOptions {
     pub identity: Option<(PathBuf, PathBuf)>,
     /// The tokens for Google Cloud, for the target `gcp`.
     pub google: Option<TokenSource>,
-    /// Whether the user named the collector: then it is reported when it cannot be reached.
+    /// Whether the user configured the collector explicitly; if so, a failure to reach it is
+    /// reported.
     pub is_explicit: bool,
 }

@@ -1,7 +1,8 @@
 //! Sends records to a collector: OTLP over HTTP with Protocol Buffers.
 //!
-//! Each signal has a task of its own that sends, so that neither the session, the telemetry thread,
-//! nor another signal waits for the collector. What cannot be sent is dropped and counted, and reported at the end.
+//! Each signal has its own sending task, so that neither the session, the telemetry thread, nor
+//! another signal waits for the collector. What cannot be sent is dropped and counted, and reported
+//! at the end.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,21 +26,21 @@ use crate::otlp_messages::{PartialSuccess, Program, export_request};
 use crate::record::LogRecord;
 use crate::spans::Span;
 
-/// Requests of a signal that wait for the collector.
+/// Maximum number of requests of a signal that wait for the collector.
 const QUEUE: usize = 64;
-/// Attempts at a request that the collector is too busy for.
+/// Maximum number of attempts to send a request while the collector is too busy.
 const ATTEMPTS: u32 = 3;
-/// How long is waited before another attempt, unless the collector says otherwise.
+/// How long to wait before another attempt, unless the collector says otherwise.
 const RETRY_DELAY: Duration = Duration::from_millis(500);
 /// The longest such wait.
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(10);
 /// Bytes of a response that are read.
 const MAX_RESPONSE: usize = 64 * 1024;
-/// Characters of a collector's explanation that are shown.
+/// Maximum number of characters shown of a collector's error message.
 const MAX_EXPLANATION: usize = 200;
 /// The resource attribute that Google Cloud requires.
 pub(crate) const GOOGLE_PROJECT: &str = "gcp.project_id";
-/// How often records that wait are sent.
+/// How often pending records are sent.
 const TICK: Duration = Duration::from_secs(5);
 
 enum ExportJob {
@@ -49,7 +50,7 @@ enum ExportJob {
         /// The number of records in it.
         records: u64,
     },
-    /// Everything before it is sent. Dropped by the last signal, this is the answer.
+    /// Sends everything before it. The last signal answers by dropping the sender.
     Flush(Arc<oneshot::Sender<()>>),
 }
 
@@ -69,7 +70,7 @@ pub(crate) struct Exporter {
 }
 
 impl Exporter {
-    /// Starts the tasks that send. `thread` is asked regularly to hand over what waits.
+    /// Starts the tasks that send. `thread` is asked regularly to hand over pending records.
     pub(crate) fn start(
         options: OtlpOptions,
         version: &'static str,
@@ -138,7 +139,7 @@ impl Exporter {
     }
 }
 
-/// Tells the thread every few seconds to hand over what waits, while the session is open.
+/// Asks the thread every few seconds to hand over pending records while the session is open.
 async fn tick(thread: mpsc::WeakSender<TelemetryInput>) {
     loop {
         tokio::time::sleep(TICK).await;
@@ -158,7 +159,7 @@ struct Sender {
     headers: Vec<(String, String)>,
     google: Option<TokenSource>,
     is_explicit: bool,
-    /// Whether a request failed: later ones are tried once only.
+    /// Whether a request failed: later ones are tried only once.
     has_failed: AtomicBool,
     delivery: Arc<DeliveryState>,
 }
@@ -189,7 +190,7 @@ impl Sender {
         }
     }
 
-    /// Returns the number of records that the collector did not take.
+    /// Returns the number of records that the collector did not accept.
     async fn send(&self, url: &str, body: Vec<u8>) -> Result<u64, String> {
         let attempts = if self.has_failed.load(Ordering::Relaxed) { 1 } else { ATTEMPTS };
         let body = Bytes::from(self.with_resource(body).await);
@@ -244,13 +245,13 @@ impl Sender {
         }
     }
 
-    /// Adds who sends to encoded items. For Google Cloud that includes the project.
+    /// Adds the sender to encoded items. For Google Cloud, that includes the project.
     async fn with_resource(&self, body: Vec<u8>) -> Vec<u8> {
         let google = self.google.as_ref();
         let Some(google) = google.filter(|_| !self.resource.contains_key(GOOGLE_PROJECT)) else {
             return export_request(&self.resource, body);
         };
-        // Without a token, there is nothing to ask the machine for.
+        // Without a token, the project is not needed.
         let find = async || match google.token().await {
             Ok(_) => google.project().await,
             Err(_) => None,
@@ -262,10 +263,10 @@ impl Sender {
         export_request(&resource, body)
     }
 
-    /// Returns how many records a collector rejected that took the others.
+    /// Returns how many records a collector rejected although it accepted the others.
     async fn rejected(&self, url: &str, mut response: Response) -> u64 {
         let mut body = Vec::new();
-        // A response that breaks off was a success.
+        // A truncated response still means success.
         while let Ok(Some(chunk)) = response.chunk().await
             && body.len() + chunk.len() <= MAX_RESPONSE
         {

@@ -17,7 +17,7 @@ const CUMULATIVE: i32 = 2;
 const INFO: i32 = 9;
 /// `STATUS_CODE_ERROR`.
 const ERROR: i32 = 2;
-/// Bytes of a string that is sent as an attribute.
+/// Maximum length in bytes of a string that is sent as an attribute.
 pub(crate) const MAX_TEXT: usize = 256 * 1024;
 
 #[derive(Clone, PartialEq, Message)]
@@ -98,8 +98,8 @@ of_scope!(ScopeSpans SpanMessage);
 of_scope!(ScopeLogs LogMessage);
 of_scope!(ScopeMetrics MetricMessage);
 
-/// An export request: those of all signals have the same fields. The resource is known later than
-/// what it did.
+/// An export request: those of all signals have the same fields. The resource is known only after
+/// its records are encoded.
 #[derive(Clone, PartialEq, Message)]
 struct ExportRequest {
     #[prost(message, optional, tag = "1")]

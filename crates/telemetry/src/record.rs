@@ -20,7 +20,7 @@ pub(crate) struct LogRecord {
     pub(crate) context: Option<TraceContext>,
 }
 
-/// AttributeSet under construction: absent values are omitted.
+/// Builders for an attribute set; absent values are omitted.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct AttributeSet(Object);
 

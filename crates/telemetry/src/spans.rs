@@ -21,7 +21,7 @@ pub(crate) struct Span {
     pub(crate) error: Option<String>,
 }
 
-/// What a span is in relation to other programs.
+/// The role of a span in relation to other programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SpanKind {
     /// Work in this process.

@@ -19,7 +19,7 @@ use crate::options::TelemetryOptions;
 use crate::thread::{Sinks, TelemetryThread};
 use crate::trace_context::TraceContext;
 
-/// Observations that wait for the thread; more are dropped and counted.
+/// Maximum number of observations that wait for the thread; others are dropped and counted.
 const QUEUE: usize = 8192;
 /// How long the end of a session may wait until everything is written and sent.
 const FLUSH_LIMIT: Duration = Duration::from_secs(2);
@@ -30,7 +30,7 @@ pub struct Telemetry {
     dropped_records: AtomicU64,
     problems: Problems,
     delivery: Arc<DeliveryState>,
-    /// The turn of the session that runs, or ran last.
+    /// The session's running turn, or its last one.
     turn: AtomicU64,
     is_in_turn: AtomicBool,
     parent: Option<InheritedTrace>,
@@ -130,8 +130,8 @@ impl Telemetry {
         let mut context = TraceContext::for_turn(parent, &self.seed, turn);
         let mut subagents = scope.subagents.iter().peekable();
         while let Some(subagent) = subagents.next() {
-            // A subagent that has its own subagents is in its first turn, for its last one
-            // lets it finish only.
+            // A subagent that has its own subagents is in its first turn, because in its last turn
+            // it can only finish.
             let turn = if subagents.peek().is_none() { scope.turn } else { 1 };
             context = context.child(subagent.item.as_str()).subagent_turn(turn);
         }

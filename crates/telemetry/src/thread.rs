@@ -18,7 +18,7 @@ use crate::otlp::Exporter;
 use crate::record::LogRecord;
 use crate::spans::Span;
 
-/// Spans and records of one request to the collector.
+/// Maximum number of spans and records in one request to the collector.
 const BATCH: usize = 512;
 /// How long they may wait for more.
 const BATCH_DELAY: Duration = Duration::from_secs(5);

@@ -1,7 +1,7 @@
 //! The W3C trace context: which trace and span something belongs to.
 //!
-//! Ids of spans are computed from what they describe, so that the part of the program that passes
-//! a context on to another process needs no answer from the thread that records the span.
+//! Ids of spans are computed from what they describe, so that the part of the program that passes a
+//! context on to another process does not have to wait for the thread that records the span.
 
 use sha2::{Digest as _, Sha256};
 
@@ -42,7 +42,7 @@ impl TraceContext {
         u8::from(self.is_sampled)
     }
 
-    /// The span with this name below this one.
+    /// The child span with this name.
     pub(crate) fn child(&self, name: &str) -> Self {
         Self { span: digest(&[&self.trace, &self.span, name.as_bytes()]), ..*self }
     }

@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 
 use crate::otlp_messages::MAX_TEXT;
 
-/// Bytes of a string inside a message: the first with which the message can be sent.
+/// Limits in bytes for a string inside a message; the first one with which the message can be sent
+/// is used.
 const PART_LIMITS: [usize; 4] = [64 * 1024, 8 * 1024, 1024, 128];
 
 /// The contents of a request, shared with the session until they are recorded.
@@ -65,7 +66,7 @@ impl RequestContents {
     }
 }
 
-/// Ids of calls to which the service gave none: the number of the call among them. Calls and
+/// Ids for calls without one from the service: the number of the call among them. Calls and
 /// responses are paired by name and order, as the service does.
 #[derive(Default)]
 struct CallIds {
@@ -98,7 +99,7 @@ impl CallIds {
 /// Writes messages.
 struct MessageWriter {
     ids: CallIds,
-    /// Bytes of a string inside a message.
+    /// Maximum length in bytes of a string inside a message.
     limit: usize,
 }
 
@@ -143,7 +144,7 @@ impl MessageWriter {
         json!([{"role": "assistant", "parts": parts, "finish_reason": reason}]).to_string()
     }
 
-    /// The parts of a message that a part is.
+    /// Converts a part to parts of a message.
     fn message_parts(&mut self, part: &Part) -> Vec<Value> {
         let field =
             |of: &str, name: &str| part.object().get(of).and_then(|it| it.get(name)).cloned();
@@ -232,7 +233,7 @@ fn newest(messages: &[String]) -> (String, usize) {
     (format!("[{}]", kept.join(",")), omitted)
 }
 
-/// A part whose strings are not too long.
+/// A part with its strings truncated.
 fn limited(mut value: Value, limit: usize) -> Value {
     match &mut value {
         Value::String(text) if text.len() > limit => {
@@ -385,7 +386,7 @@ mod tests {
         let image = Part::inline_data("image/png", "a".repeat(PART_LIMITS[0] + 1));
         let messages = contents(&[Content::user(vec![image])], "").messages(&[], None);
         assert_eq!(parsed(&messages.input)[0]["parts"][0]["type"], "omitted");
-        // One message that is too long because of its number of parts.
+        // One message that is too long because it has too many parts.
         let parts: Vec<Part> = (0..40).map(|_| Part::text(&*long)).collect();
         let messages = contents(&[Content::user(parts.clone())], "").messages(&parts, None);
         for text in [&messages.input, &messages.output] {

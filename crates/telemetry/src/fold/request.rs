@@ -23,7 +23,7 @@ pub(crate) struct OpenRequest {
     contents: Option<RequestContents>,
 }
 
-/// The role of a request as readers know it: a subagent's own requests, which have its name as
+/// The role of a request as readers expect it: a subagent's own requests, which have its name as
 /// their role, are those of a `subagent`.
 fn role(scope: &EventScope, role: &str) -> String {
     match scope.subagents.last() {
@@ -246,7 +246,7 @@ impl Fold {
     }
 }
 
-/// The model's name for its provider: `gen_ai.provider.name` has our prefix.
+/// The model's name without our prefix, which is in `gen_ai.provider.name`.
 pub(super) fn bare_name(model: &str) -> &str {
     match model.split_once(':') {
         Some((prefix, name)) if prefix != "script" => name,
