@@ -1,6 +1,6 @@
 //! The Agent2Agent protocol (A2A) 1.0, and 0.3 for older clients: tasks over JSON-RPC and HTTP.
 //!
-//! A task is a session: its id is the session's, and its context's. Messages are prompts, and a
+//! A task is a session: its id is the session's, and its context's. Messages are prompts, and an
 //! approval request is the state "input required", which the next message answers. Format:
 //! <https://a2a-protocol.org>.
 

@@ -25,10 +25,10 @@ impl ServerAccess {
         Self { token: SecretDigest::new(token), address, port }
     }
 
-    /// Checks where a request comes from, before anything else of it is read.
+    /// Checks where a request comes from, before the rest of it is read.
     ///
     /// # Errors
-    /// Why it is refused.
+    /// Returns why it is refused.
     pub(crate) fn check_origin(&self, headers: &HeaderMap) -> Result<(), RequestRefusal> {
         let host = single_value(headers, &HOST);
         if !host.is_some_and(|host| self.is_own_host(host)) {
@@ -37,7 +37,7 @@ impl ServerAccess {
                 message: "the `Host` header does not name this server",
             });
         }
-        // Only browsers send it, and no page of theirs belongs to this server.
+        // Only browsers send it, and this server has no pages from which they could send it.
         if headers.contains_key(ORIGIN) {
             return Err(RequestRefusal {
                 status: StatusCode::FORBIDDEN,
@@ -50,7 +50,7 @@ impl ServerAccess {
     /// Checks the token.
     ///
     /// # Errors
-    /// Why the request is refused.
+    /// Returns why the request is refused.
     pub(crate) fn check_token(&self, headers: &HeaderMap) -> Result<(), RequestRefusal> {
         let token = single_value(headers, &AUTHORIZATION).and_then(|value| {
             let (scheme, token) = value.split_once(' ')?;
@@ -84,7 +84,7 @@ impl ServerAccess {
     }
 }
 
-/// The value of a header that stands once.
+/// The value of a header that occurs exactly once.
 fn single_value<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
@@ -93,8 +93,8 @@ fn single_value<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str
     }
 }
 
-/// The digest of a secret. Comparing digests takes the same time however much of a secret is
-/// right.
+/// The digest of a secret. Comparing digests takes the same time however much of a guess is
+/// correct.
 pub(crate) struct SecretDigest([u8; 32]);
 
 impl SecretDigest {

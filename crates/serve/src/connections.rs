@@ -16,7 +16,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::reply::ReplyBody;
 
-/// Connections at a time, WebSockets included. More are closed at once.
+/// Maximum number of concurrent connections, including WebSockets. Further ones are closed at once.
 const CONNECTIONS: usize = 512;
 /// How long a client may take to send the head of a request.
 const HEAD_LIMIT: Duration = Duration::from_secs(10);
@@ -27,7 +27,7 @@ const DRAIN_LIMIT: Duration = Duration::from_secs(5);
 
 /// Answers requests.
 pub(crate) trait RequestHandler: Send + Sync + 'static {
-    /// Answers one. The permit belongs to its connection.
+    /// Answers a request. The permit belongs to its connection.
     fn answer(
         self: Arc<Self>,
         request: Request<Incoming>,
@@ -45,7 +45,7 @@ pub(crate) struct Connections {
 }
 
 impl Connections {
-    /// Accepts until `stop` comes, then ends all within a few seconds.
+    /// Accepts connections until `stop` completes, then ends all of them within a few seconds.
     pub(crate) async fn run(
         &self,
         listener: TcpListener,

@@ -58,7 +58,7 @@ pub struct DevToolsMessage {
 /// What the page shows.
 pub trait DevToolsSource: Send + Sync + 'static {
     /// The session from its beginning, and then what is added. Must be called on a tokio runtime;
-    /// what sends ends when the receiver is dropped, with the page's connection.
+    /// the sender ends when the receiver is dropped, with the page's connection.
     fn open(&self) -> mpsc::Receiver<DevToolsMessage>;
 }
 
@@ -68,7 +68,7 @@ struct DevToolsState {
     cookie_digest: SecretDigest,
     /// The path of the page, `/` at both ends.
     path: String,
-    /// The value of the cookie that says that a link was opened. It opens nothing.
+    /// The value of the cookie that shows that a link was opened. It grants no access.
     mark: String,
     links: Mutex<Vec<Link>>,
     files: DevToolsFiles,
@@ -90,7 +90,7 @@ pub struct DevToolsLinks {
 }
 
 impl DevToolsLinks {
-    /// Accepts another token, once: random letters and digits. Returns the link.
+    /// Adds a token that works once: random letters and digits. Returns the link.
     pub fn add(&self, token: &str) -> String {
         let mut links = self.state.links.lock().unwrap_or_else(PoisonError::into_inner);
         if links.len() == MAX_LINKS {
@@ -109,11 +109,11 @@ pub struct DevToolsServer {
 }
 
 impl DevToolsServer {
-    /// Begins to listen on a port, 0: a free one. `cookie` is the value that the token of a link
-    /// is exchanged for: random letters and digits.
+    /// Starts listening on a port; 0 selects a free one. `cookie` is the value that the token of a
+    /// link is exchanged for: random letters and digits.
     ///
     /// # Errors
-    /// When the port cannot be used.
+    /// Returns an error if the port cannot be used.
     pub async fn bind(
         port: u16,
         cookie: String,
@@ -199,7 +199,7 @@ impl DevToolsState {
         }
     }
 
-    /// The token of the link for the cookie, once.
+    /// Exchanges the token of a link for the cookie, once.
     fn exchange(&self, token: &str, headers: &HeaderMap) -> Response<ReplyBody> {
         let was_opened = || {
             self.has_cookie(headers)
@@ -278,7 +278,8 @@ fn cookies(headers: &HeaderMap) -> impl Iterator<Item = (&str, &str)> {
         .filter_map(|pair| pair.trim().split_once('='))
 }
 
-/// Whether a page of another server asks, other than by a link that the user follows.
+/// Whether the request comes from a page of another server, other than by a link that the user
+/// follows.
 fn is_of_other_page(headers: &HeaderMap) -> bool {
     let value = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
     let is_other = value(FETCH_SITE).is_some_and(|site| !matches!(site, "same-origin" | "none"));

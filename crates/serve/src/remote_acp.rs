@@ -23,7 +23,7 @@ use crate::reply::{self, ReplyBody};
 
 /// Maximum bytes of a message, as over stdin.
 const MESSAGE_BYTES: usize = 64 * 1024 * 1024;
-/// Bytes between the socket and the protocol, each way.
+/// Size in bytes of the buffers between the socket and the protocol.
 const PIPE_BYTES: usize = 32 * 1024;
 /// How often a silent client is pinged; one that is silent for two intervals is gone.
 const PING_INTERVAL: Duration = Duration::from_secs(30);
@@ -34,7 +34,7 @@ const FAREWELL: Duration = Duration::from_secs(3);
 
 type Socket = WebSocketStream<TokioIo<Upgraded>>;
 
-/// Answers the handshake, and serves the client behind it.
+/// Answers the handshake, then serves the client.
 pub(crate) fn upgrade(
     host: &AgentHost,
     mut request: Request<Incoming>,
@@ -153,7 +153,7 @@ async fn write(
     pings.reset();
     loop {
         let message = tokio::select! {
-            // What was read of a line stays when the other branch is taken.
+            // The part of a line that was read is kept when the other branch is taken.
             read = agent.read_until(b'\n', &mut line) => {
                 if !matches!(read, Ok(1..)) {
                     break;

@@ -60,10 +60,10 @@ pub struct HttpServer {
 }
 
 impl HttpServer {
-    /// Begins to listen; connections are accepted by [`HttpServer::run`].
+    /// Starts listening; connections are accepted by [`HttpServer::run`].
     ///
     /// # Errors
-    /// When the address cannot be used.
+    /// Returns an error if the address cannot be used.
     pub async fn bind(
         options: ServeOptions,
         backend: Arc<dyn Backend>,
@@ -88,7 +88,7 @@ impl HttpServer {
         self.address
     }
 
-    /// Serves until `stop` comes; then all sessions are saved and closed, within a few seconds.
+    /// Serves until `stop` completes; then all sessions are saved and closed, within a few seconds.
     pub async fn run(self, stop: impl Future<Output = ()>) {
         let connections = Arc::clone(&self.shared.host.connections);
         connections.run(self.listener, self.shared, stop).await;

@@ -12,7 +12,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::backend::Backend;
 
-/// Bytes between the client and the agent, each way.
+/// Size in bytes of the buffers between the client and the agent.
 const PIPE_BYTES: usize = 64 * 1024;
 /// Lines that wait to be sent.
 const LINES: usize = 256;
@@ -26,8 +26,8 @@ pub(super) enum AgentMessage {
     Notification { method: String, params: Value },
     /// A request, to be answered with [`AcpClient::answer`].
     Request { id: Value, method: String, params: Value },
-    /// The answer to a request of ours. It comes in its place among the other messages, so that
-    /// what was sent before it has been handled.
+    /// The answer to a request of ours. It arrives in order with the other messages, so everything
+    /// sent before it has been handled.
     Answer { to: oneshot::Sender<RpcAnswer>, answer: RpcAnswer },
 }
 
@@ -54,7 +54,7 @@ impl AcpClient {
         let stopped = stopping.child_token();
         tasks.spawn(backend.serve_acp(input, Box::new(agent_output), stopped));
         let client = Self { lines, pending_requests: Arc::default(), ids: Arc::default() };
-        // The first line, before any request. Its answer is of no interest.
+        // The first line, before any request. Its answer is ignored.
         let capabilities = json!({"_meta": {"parallax/turns": true}});
         let params = json!({"protocolVersion": 1, "clientCapabilities": capabilities});
         let first = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});

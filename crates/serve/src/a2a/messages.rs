@@ -1,4 +1,4 @@
-//! Messages, tasks, and events, in the shapes of both versions.
+//! Messages, tasks, and events, in the formats of both versions.
 
 use serde_json::{Value, json};
 
@@ -285,7 +285,7 @@ pub(super) fn event(task: &str, event: &TaskEvent, version: A2aVersion) -> Value
     }
 }
 
-/// What an update is about, in the words of Gemini CLI's server.
+/// What an update is about, as Gemini CLI's server names it.
 fn coder_kind(state: TaskState, output: Option<&TaskMessage>) -> &'static str {
     match (state, output.and_then(|output| output.parts.first())) {
         (TaskState::InputRequired, _) => "tool-call-confirmation",

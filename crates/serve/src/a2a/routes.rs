@@ -214,7 +214,7 @@ async fn run(
         TaskMethod::Stream => {
             let message = messages::client_message(params)?;
             let task = tasks.send(&message).await?;
-            // The task that is sent first has all that happened before.
+            // The task is sent first and contains everything that happened before.
             let from = task.follow();
             return Ok(TaskReply::Stream(stream::response(task, from, version, rpc.cloned())));
         }

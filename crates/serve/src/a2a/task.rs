@@ -1,4 +1,4 @@
-//! A task: its state, and those who follow it.
+//! A task: its state, and its followers.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,9 +7,9 @@ use std::time::Instant;
 use serde_json::Value;
 use tokio::sync::{broadcast, watch};
 
-/// Events that are kept for a slow follower; it misses older ones.
+/// Maximum number of events kept for a slow follower; it misses older ones.
 const EVENTS: usize = 1024;
-/// Messages of a task that are kept in memory; the session has all.
+/// Maximum number of messages of a task kept in memory; the session has all of them.
 const MAX_HISTORY: usize = 200;
 /// Changed files that are kept.
 const MAX_ARTIFACTS: usize = 500;
@@ -141,13 +141,13 @@ impl Task {
         Self::with_state(id, state, watch::channel(true).1)
     }
 
-    /// A task whose session is being loaded, and what tells when that is done.
+    /// A task whose session is being loaded, and a signal for when that is done.
     pub(super) fn new_loading(id: &str) -> (Self, watch::Sender<bool>) {
         let (sender, loaded) = watch::channel(false);
         (Self::with_state(id, TaskState::Completed, loaded), sender)
     }
 
-    /// Waits until the session is loaded. `false`: it cannot be loaded.
+    /// Waits until the session is loaded. Returns `false` if it cannot be loaded.
     pub(super) async fn is_loaded(&self) -> bool {
         self.loaded.clone().wait_for(|loaded| *loaded).await.is_ok()
     }
@@ -191,7 +191,7 @@ impl Task {
         (inner.snapshot.clone(), self.events.subscribe())
     }
 
-    /// Begins a turn with a message from the user. `false`: one is running.
+    /// Begins a turn with a message from the user. Returns `false` if one is running.
     pub(super) fn begin(&self, id: &str, text: &str) -> bool {
         let mut inner = self.lock();
         if matches!(inner.snapshot.state, TaskState::Working | TaskState::InputRequired) {

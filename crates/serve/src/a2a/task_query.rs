@@ -6,12 +6,12 @@ use serde_json::Value;
 use super::errors::A2aError;
 use super::task::{TaskSnapshot, TaskState};
 
-/// Tasks of a page, unless the client says how many.
+/// Number of tasks per page, unless the client specifies it.
 const PAGE: usize = 50;
 /// Tasks of a page at most.
 const MAX_PAGE: u64 = 100;
 
-/// Which tasks are listed, and what of them.
+/// Which tasks are listed, and which of their data.
 #[derive(Debug)]
 pub(super) struct TaskQuery {
     pub(super) context: Option<String>,
@@ -77,7 +77,7 @@ impl TaskQuery {
         self.state.is_some() || self.after.is_some()
     }
 
-    /// Whether a task is among those asked for.
+    /// Whether a task matches the query.
     pub(super) fn matches(&self, task: &TaskSnapshot) -> bool {
         self.state.is_none_or(|state| state == task.state)
             && self

@@ -15,7 +15,7 @@ use crate::backend::AgentHost;
 
 /// Tasks that are held at a time.
 const MAX_TASKS: usize = 1000;
-/// Messages from the agent that may wait.
+/// Maximum number of pending messages from the agent.
 const MESSAGES: usize = 256;
 
 /// The tasks, and the agent that runs them, which starts with the first.
@@ -43,7 +43,7 @@ impl Drop for LoadingTask {
     }
 }
 
-/// A server error of ACP as one of ours.
+/// Converts an error of ACP to one of this server.
 fn internal(error: &Value) -> A2aError {
     let text = error.get("message").and_then(Value::as_str).unwrap_or("unknown error");
     A2aError::Internal(text.to_owned())
@@ -312,7 +312,7 @@ impl A2aTasks {
     }
 }
 
-/// A time in the form that tasks have.
+/// A time in the format of tasks.
 fn milliseconds(time: &str) -> String {
     time.parse::<jiff::Timestamp>().map_or_else(|_| time.to_owned(), |time| format!("{time:.3}"))
 }
