@@ -70,7 +70,7 @@ pub struct ComposerContext {
     pub steering: bool,
     /// Number of queued messages.
     pub queued: usize,
-    /// Whether the prefix warns, because nothing is asked before it happens.
+    /// Whether the prefix shows a warning, because nothing requires approval.
     pub shows_warning: bool,
     /// What the empty input shows.
     pub placeholder: &'static str,

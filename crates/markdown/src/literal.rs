@@ -132,7 +132,7 @@ fn crosses_delimiters(before: &str, inner: &str, after: &str) -> bool {
 struct OpenDelimiters {
     /// The characters that close them.
     stack: Vec<char>,
-    /// The smallest number that were open since it was last set.
+    /// The smallest number of open ones since it was last set.
     lowest: usize,
 }
 

@@ -136,8 +136,8 @@ pub(super) enum Leaf {
     Other,
 }
 
-/// Returns the last block of a text that ends with an empty line or inside a paragraph, if no later
-/// text can change the text: the block contains no blocks, and no markup in it is open.
+/// Returns the last block of a text that ends with an empty line or inside a paragraph, if later
+/// text cannot change it: the block contains no nested blocks, and no markup in it is open.
 pub(super) fn complete_leaf(source: &str) -> Option<Leaf> {
     let mut leaf = None;
     let mut depth = 0usize;

@@ -312,7 +312,7 @@ impl StreamedMarkdown {
                 self.release(end, options);
                 self.next_lines_size = 0;
             }
-            // What is open may stay open for long.
+            // The open block may stay open for a long time.
             None => self.next_lines_size = text.len() + text.len() / 8,
         }
     }

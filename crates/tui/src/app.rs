@@ -229,7 +229,7 @@ impl App {
         self.transcript.push(LocalItem::Rows(rows));
     }
 
-    /// Says that a command needs the session, which is still opening or waits for a model.
+    /// Reports that a command needs the session, which is still opening or waits for a model.
     pub(crate) fn too_early(&mut self) {
         self.toast("the session is not open yet; if no model is connected, use /auth");
     }
@@ -312,7 +312,7 @@ impl App {
         self.hints.clear_second_press();
     }
 
-    /// What the dialogs need to know of their surroundings.
+    /// The state around the dialogs that they depend on.
     fn dialog_context(&self) -> DialogSurroundings {
         DialogSurroundings {
             now_ms: self.clock.now_ms(),
@@ -322,7 +322,7 @@ impl App {
         }
     }
 
-    /// What the running command needs to know of its surroundings.
+    /// The state around the running command that it depends on.
     fn shell_context(&self) -> ShellSurroundings {
         let has_draft = !self.composer.is_empty();
         ShellSurroundings {
@@ -437,8 +437,8 @@ impl App {
         self.explain_yolo();
     }
 
-    /// Says once per session what YOLO mode does not approve: when it is switched on, or before the
-    /// first prompt.
+    /// Explains once per session what YOLO mode does not approve: when it is switched on, or before
+    /// the first prompt.
     fn explain_yolo(&mut self) {
         if self.status_data.mode == ApprovalMode::Yolo && self.session.explains_yolo() {
             let reasons = parallax_sdk::yolo_reasons();

@@ -13,7 +13,7 @@ pub struct AttachedSession {
     pub id: SessionId,
     /// Where operations go.
     pub ops: OpSender,
-    /// Where slash commands go that only show something. Each is answered by an
+    /// The destination of slash commands that only show something. Each is answered by an
     /// [`AttachedUpdate::Output`] or an [`AttachedUpdate::Notice`].
     pub commands: mpsc::Sender<String>,
     /// What the session reports besides events. It closes when the session ends.
@@ -29,6 +29,6 @@ pub enum AttachedUpdate {
     Output(String),
     /// A message for this front end.
     Notice(Level, String),
-    /// The session ended; how, in one line.
+    /// The session ended; describes in one line how.
     Ended(String),
 }

@@ -1,5 +1,5 @@
-//! The components of the interface. Each owns its state: events go in; what its owner must do, and
-//! rows, come out. None of them knows the application.
+//! The components of the interface. Each owns its state: it takes events, and returns rows and what
+//! its owner must do. None of them depends on the application.
 
 pub(crate) mod background_tasks;
 pub(crate) mod clock;

@@ -314,7 +314,7 @@ mod tests {
         let keys = ["enter to steer", "ctrl+b to run it in the background", "tab to queue"];
         let keys = keys.map(str::to_owned);
         let text = row(&working, status_options(&keys), 3_000, 80, &Theme::default()).text();
-        // What does not fit leaves its place to what follows.
+        // An item that does not fit is skipped in favor of the next one.
         assert_eq!(text, "» Running a command (esc to cancel, 3s · enter to steer · tab to queue)");
     }
 

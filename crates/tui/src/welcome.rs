@@ -68,7 +68,7 @@ pub(crate) fn update_notes(launch: &SessionConfig) -> Option<(String, Vec<String
         return None;
     }
     remember(&file, version);
-    // There are no news at the very first start.
+    // There is no news at the very first start.
     let is_update = numbers(before).is_some_and(|before| Some(before) < numbers(version));
     is_update
         .then(|| (format!("Updated from {before} to {version}"), release_notes(CHANGELOG, version)))
@@ -81,7 +81,7 @@ fn numbers(version: &str) -> Option<[u64; 3]> {
     numbers.try_into().ok()
 }
 
-/// If this fails, the news are shown again.
+/// If this fails, the news is shown again.
 fn remember(file: &Path, version: &str) {
     let _ = parallax_config::rewrite_file(file, |_| Ok(format!("{version}\n")));
 }

@@ -376,7 +376,7 @@ impl App {
         self.turn.record_stop();
     }
 
-    /// Tells Gemini CLI users once what the Gemini CLI key for YOLO did here.
+    /// Explains once to Gemini CLI users what the YOLO key of Gemini CLI does here.
     fn explain_yank(&mut self, key: Key) {
         let has_both = |it: &Self| {
             let mut both = it.keymap.commands_for(key, KeymapContext::COMPOSER);

@@ -26,7 +26,7 @@ pub(crate) struct OpenedSession {
     pub(crate) is_attached: bool,
 }
 
-/// What only the process of the session knows of what it uses besides prompts.
+/// The session's inputs besides prompts, which only its own process knows.
 pub(crate) struct SessionInputs {
     /// The context files that the model has received.
     pub(crate) context_files: Vec<std::path::PathBuf>,

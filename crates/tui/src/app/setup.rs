@@ -90,7 +90,7 @@ impl App {
             let news = crate::welcome::update_notes(&config);
             Box::new(move |app| {
                 welcome::show_news(app, news);
-                // Those of an attached session may be others.
+                // Those of an attached session may differ.
                 if !app.session.is_attached() {
                     (app.status_data.sandbox, app.status_data.confined) = sandbox;
                     app.status_data.auth = auth;

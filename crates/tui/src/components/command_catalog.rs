@@ -82,7 +82,7 @@ impl CommandCatalog {
         self.commands.as_ref()
     }
 
-    /// Whether the names must be loaded before a typed command can be told apart.
+    /// Whether the names must be loaded before a typed command can be recognized.
     pub(crate) fn needs_loading(&self) -> bool {
         self.commands.is_some() && !self.is_loaded
     }

@@ -3,7 +3,7 @@
 use parallax_protocol::event::Event;
 use parallax_sessions::session_stats::SessionStats;
 
-/// The open session, and what is needed of the one before.
+/// The open session, and what is still needed from the previous one.
 #[derive(Debug, Default)]
 pub(crate) struct CurrentSession {
     /// The id as reported by the engine.
@@ -75,12 +75,12 @@ impl CurrentSession {
         id.clone_into(&mut self.id);
     }
 
-    /// Whether YOLO mode is to be explained now: once per session.
+    /// Whether YOLO mode must be explained now: once per session.
     pub(crate) fn explains_yolo(&mut self) -> bool {
         !std::mem::replace(&mut self.is_yolo_explained, true)
     }
 
-    /// Whether it is to be reported now that the answers are scripted: once per program.
+    /// Whether to report now that the answers are scripted: once per program run.
     pub(crate) fn reports_script(&mut self) -> bool {
         !std::mem::replace(&mut self.is_script_reported, true)
     }

@@ -43,7 +43,7 @@ struct Toast {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct PreviousPress(Option<(PendingSecondPress, u64)>);
 
-/// The hint above the composer, the armed key, and what was said once and is not repeated.
+/// The hint above the composer, the armed key, and which explanations were already shown.
 #[derive(Debug, Default)]
 pub(crate) struct Hints {
     toast: Option<Toast>,
@@ -54,7 +54,7 @@ pub(crate) struct Hints {
     confirm: Option<String>,
     /// Warnings that were already shown.
     shown_warnings: HashSet<String>,
-    /// Whether the user was told that the YOLO key inserts deleted text.
+    /// Whether it was explained that the YOLO key inserts deleted text.
     has_explained_yank: bool,
     /// Whether the list of keys is shown below the composer.
     shortcuts: bool,
@@ -126,7 +126,7 @@ impl Hints {
         PreviousPress(self.pending_press)
     }
 
-    /// Disarms a key that the input was not.
+    /// Disarms the armed key if the input was a different one.
     pub(crate) fn after_input(&mut self, before: &PreviousPress) {
         if self.pending_press == before.0 {
             self.pending_press = None;
@@ -152,7 +152,8 @@ impl Hints {
         self.has_undone_edit = undone;
     }
 
-    /// Whether the first press of the suspend key has undone an edit, which the second takes back.
+    /// Whether the first press of the suspend key has undone an edit, which the second press
+    /// reverts.
     pub(crate) fn take_undo(&mut self) -> bool {
         std::mem::take(&mut self.has_undone_edit)
     }
@@ -172,12 +173,12 @@ impl Hints {
         self.shown_warnings.insert(text.to_owned())
     }
 
-    /// Whether the user was told what the YOLO key inserts.
+    /// Whether it was explained what the YOLO key inserts.
     pub(crate) fn has_explained_yank(&self) -> bool {
         self.has_explained_yank
     }
 
-    /// Records that the user was told what the YOLO key inserts.
+    /// Records that it was explained what the YOLO key inserts.
     pub(crate) fn record_yank_hint(&mut self) {
         self.has_explained_yank = true;
     }

@@ -23,7 +23,7 @@ const ASKS_MS: u64 = 30_000;
 /// The same for any other command, in milliseconds.
 const SLOW_MS: u64 = 120_000;
 
-/// What the view needs to know of its surroundings.
+/// The state around the view that it depends on.
 #[derive(Debug)]
 pub(crate) struct ShellViewContext {
     pub(crate) now_ms: u64,

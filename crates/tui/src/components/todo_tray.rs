@@ -40,7 +40,7 @@ impl TodoTray {
         self.is_current = is_current;
     }
 
-    /// Records the end of a turn: tasks that remain after a complete one belong to the past.
+    /// Records the end of a turn: after a completed turn, remaining tasks are obsolete.
     pub(crate) fn turn_ended(&mut self, is_done: bool) {
         self.is_current &= !is_done;
     }

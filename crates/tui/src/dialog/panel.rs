@@ -120,7 +120,7 @@ impl Panel {
                 (self.search, self.first) = (Field::default(), 0);
             }
             DialogKey::Cancel | DialogKey::Confirm => return DialogResponse::Closed,
-            // Habit: a search begins with `/`, and a space turns the page.
+            // As in pagers, `/` begins a search, and a space turns the page.
             DialogKey::Other(key) if !is_searching && key.character() == Some('/') => {}
             DialogKey::Other(key) if !is_searching && key.character() == Some(' ') => {
                 self.first += page;

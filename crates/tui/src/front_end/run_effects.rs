@@ -301,7 +301,7 @@ impl TerminalFrontEnd {
         let (pages, jobs) = (Arc::clone(&self.devtools), self.jobs.clone());
         tokio::spawn(async move {
             let link = pages.link(launch, id, browser).await;
-            // A face that is gone needs no answer.
+            // A front end that is gone needs no answer.
             let _ =
                 jobs.send(Box::new(move |app: &mut App| devtools::handle_start(app, link))).await;
         });

@@ -57,7 +57,7 @@ fn prompt(text: String, labeled_text: Option<String>) -> Item {
         return Item::User { text: text.into(), typed_text: Some(labeled.into()) };
     }
     let hidden = text.trim_end().lines().count().saturating_sub(PROMPT_LINES);
-    // A single line takes as much room as the note.
+    // A single line takes as much space as the note.
     let end = text.match_indices('\n').nth(PROMPT_LINES - 1).filter(|_| hidden > 1);
     let shown = end.and_then(|(end, _)| text.get(..end));
     let typed_text = shown.map(|shown| format!("{shown}\n[… {hidden} more lines]").into());

@@ -244,7 +244,7 @@ pub(crate) fn docs(app: &mut App, name: &str) {
         let line = text.lines().next().unwrap_or_default();
         line.trim_start_matches('#').trim().to_owned()
     };
-    // Decisions are for those who change Parallax.
+    // Decisions are for contributors to Parallax.
     let pages = GUIDE.iter().filter(|(path, _)| !path.starts_with("decisions/"));
     let mut items: Vec<ListItem> =
         pages.map(|(path, text)| ListItem::new(*path, title(text), *path)).collect();

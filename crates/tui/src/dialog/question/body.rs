@@ -41,7 +41,7 @@ impl Body {
         self.important.extend(first..self.rows.len());
     }
 
-    /// Adds a line of which the rows with the places must be in view.
+    /// Adds a line; its rows with these ranges must be in view.
     fn push_marked(&mut self, line: &Line, marked: &[std::ops::Range<usize>], width: usize) {
         let first = self.rows.len();
         self.push(line, width);
@@ -126,7 +126,7 @@ impl QuestionDialog {
         body
     }
 
-    /// Adds the lines of a command, with what destroys data in the color of danger.
+    /// Adds the lines of a command, highlighting what destroys data.
     fn push_command(&self, body: &mut Body, command: &str, width: usize, theme: &Theme) {
         let mut highlighter = highlight::shell();
         let dangers = places(command, &self.ask.policy_decision.destructive);
@@ -255,7 +255,7 @@ fn without_gaps(command: &str) -> Vec<Result<&str, usize>> {
     lines
 }
 
-/// Wraps a line, in which nothing stays hidden.
+/// Wraps a line and makes all of its characters visible.
 pub(super) fn wrap(line: &Line, columns: usize, indent: &[Span]) -> Vec<Line> {
     parallax_screen::wrap(&spelled_out(line), columns, indent)
 }

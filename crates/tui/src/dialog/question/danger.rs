@@ -1,11 +1,11 @@
-//! Parts of a text in the color of danger.
+//! Highlights the dangerous parts of a text.
 
 use std::ops::Range;
 
 use parallax_screen::{Line, Span, Style};
 use unicode_segmentation::UnicodeSegmentation;
 
-/// Addresses that hand out credentials of a machine in a cloud.
+/// Addresses of metadata services, which hand out the credentials of cloud machines.
 const METADATA: [&str; 3] = ["169.254.169.254", "metadata.google.internal", "fd00:ec2::254"];
 
 /// Returns where a text contains one of the sources, or the address of a metadata service.

@@ -1,4 +1,4 @@
-//! Why an address that the model wants to read needs care.
+//! Warnings about suspicious addresses that the model wants to read.
 
 use std::net::{IpAddr, Ipv4Addr};
 

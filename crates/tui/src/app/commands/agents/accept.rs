@@ -16,7 +16,7 @@ const ROWS: usize = 10;
 /// Maximum number of characters in each row.
 const MAX_LENGTH: usize = 200;
 
-/// Tells the user that project agents are waiting for acceptance.
+/// Notifies the user that project agents are waiting for acceptance.
 pub(crate) fn notify_waiting(app: &mut App, set: &AgentSet) {
     let names: Vec<String> =
         set.unacknowledged.iter().map(|agent| format!("`{}`", agent.name)).collect();
