@@ -221,7 +221,7 @@ fn push_preview(shown: &mut String, preview: &Preview) {
     }
 }
 
-/// Adds the lines of text from outside, with everything in them visible.
+/// Adds the lines of untrusted text with all characters made visible.
 fn push_lines(shown: &mut String, indent: &str, text: &str) {
     for line in text.trim_end_matches('\n').split('\n') {
         // Writing to a string cannot fail.

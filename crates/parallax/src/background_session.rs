@@ -180,8 +180,8 @@ pub(crate) async fn host(
     let session = BackgroundSession::at(directory);
     let project = std::env::current_dir().unwrap_or_default().display().to_string();
     let id = conversation.session.id.as_str().to_owned();
-    // A session that another process opened in the meantime would continue in a copy, of which the
-    // user knows nothing.
+    // A session that another process opened in the meantime would continue in a copy unknown to the
+    // user.
     let asked = directory.file_name().and_then(|name| name.to_str()).unwrap_or(&id);
     if asked != id {
         return Err(is_open_elsewhere(asked));

@@ -23,13 +23,13 @@ use crate::batch_runner::{results_of, runner};
 use crate::batch_view::BatchView;
 use crate::{batch_kubernetes, batch_task};
 
-/// How often the view of a terminal changes.
+/// Interval between updates of the terminal view.
 const REDRAW: Duration = Duration::from_millis(200);
 
 /// Runs the command.
 ///
 /// # Errors
-/// A plan or directory that cannot be used.
+/// Returns an error if the plan or the directory cannot be used.
 pub(crate) async fn run(arguments: BatchArguments) -> Result<ExitCode, Failure> {
     match (arguments.action, arguments.plan) {
         (None, Some(plan)) => run_plan(plan, arguments.run).await,
@@ -138,7 +138,7 @@ async fn run_plan(plan: PathBuf, run: RunArguments) -> Result<ExitCode, Failure>
     Ok(code)
 }
 
-/// Whether the job is to be cancelled; otherwise, it keeps running.
+/// Whether the user wants to cancel the job; otherwise, it keeps running.
 async fn confirms_cancel(view: &std::cell::RefCell<BatchView>, number: u8) -> bool {
     let leaves = "The job keeps running; run the same command again to follow it";
     if number != 2 || !std::io::stdin().is_terminal() {
@@ -221,7 +221,7 @@ fn plan_of(arguments: PlanArguments) -> Result<ExitCode, BatchError> {
     match arguments.out {
         None => print(&lines),
         Some(file) => {
-            // It must be a plan: the time, for example, may be wrong.
+            // Check the plan first: its time limit, for example, may be invalid.
             let plan = Plan::parse(&file, &lines)?;
             write_plan(&file, &lines, arguments.force)?;
             print_line(&format!("Wrote {} tasks to {}", plan.tasks.len(), file.display()));

@@ -16,13 +16,13 @@ use crate::batch_failure::{blocking, failure, input, print_line};
 
 /// Pods at a time.
 const JOBS: usize = 10;
-/// Where the models are that no provider has.
+/// The host of models without a provider.
 const GEMINI_HOST: &str = "generativelanguage.googleapis.com";
 
 /// The options of a run.
 ///
 /// # Errors
-/// When there is no image.
+/// Returns an error if there is no image.
 pub(crate) fn options(plan: &Plan, run: &RunArguments) -> Result<KubernetesOptions, Failure> {
     let typed = &run.kubernetes;
     let Some(image) = typed.image.clone() else {
@@ -78,7 +78,7 @@ fn model_hosts(plan: &Plan) -> Vec<String> {
 /// `parallax batch collect`.
 ///
 /// # Errors
-/// When nothing was submitted, or `kubectl` fails.
+/// Returns an error if nothing was submitted, or `kubectl` fails.
 pub(crate) async fn collect(dir: PathBuf) -> Result<ExitCode, Failure> {
     let opened = dir.clone();
     let (directory, _lock) = blocking(move || {

@@ -21,7 +21,7 @@ const ROUNDING: f64 = 1e-9;
 /// Runs one task of a plan.
 ///
 /// # Errors
-/// A plan that cannot be used, and results that cannot be written.
+/// Returns an error if the plan cannot be used, or if results cannot be written.
 pub(crate) async fn run(arguments: RunTaskArguments) -> Result<ExitCode, Failure> {
     let RunTaskArguments { plan, index, max_cost, .. } = arguments;
     let out = arguments.task.out.clone().unwrap_or_else(|| results_of(&plan));

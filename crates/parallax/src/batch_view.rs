@@ -35,7 +35,7 @@ impl BatchView {
         if self.format == Format::StreamJson {
             line(&mut io::stdout(), &self.progress.json(event).to_string());
         } else if let Some(text) = self.progress.plain(event) {
-            // In a terminal, the bar has what went well.
+            // In a terminal, the progress bar shows the successful tasks.
             let is_worth_a_line = match event {
                 QueueEvent::Ended(result) => !result.reason.is_empty(),
                 QueueEvent::Notice(_) => true,
@@ -129,7 +129,8 @@ fn cut(mut row: String, columns: usize) -> String {
     row
 }
 
-/// The lines that rows of these widths take. A terminal that became narrower has wrapped them.
+/// The number of lines that rows of these widths occupy: a terminal that became narrower has
+/// wrapped them.
 fn wrapped_lines(widths: &[usize], columns: usize) -> usize {
     widths.iter().map(|width| width.div_ceil(columns).max(1)).sum()
 }
@@ -139,7 +140,7 @@ fn line(to: &mut impl io::Write, text: &str) {
     let _ = to.write_all(format!("{text}\n").as_bytes()).and_then(|()| to.flush());
 }
 
-/// Whether the progress is shown as a view that changes.
+/// Whether the progress is shown as a view that is updated in place.
 fn is_live(format: Format) -> bool {
     let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
     let is_ci = std::env::var_os("CI").is_some_and(|value| !value.is_empty());

@@ -69,8 +69,8 @@ struct TopLevelArguments {
     version: bool,
 }
 
-/// Returns the parser for a command line that starts with the program name. Without subcommands,
-/// it is only for reading: its help is not complete.
+/// Returns the parser for a command line that starts with the program name. Without subcommands, it
+/// is only for parsing: its help is not complete.
 pub(crate) fn parser(argv: &[OsString]) -> Command {
     match names_subcommand(argv) {
         true => Arguments::command(),

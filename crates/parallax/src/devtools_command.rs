@@ -31,10 +31,10 @@ pub(crate) struct DevToolsArguments {
     port: u16,
 }
 
-/// Serves until a signal comes.
+/// Serves until a signal arrives.
 ///
 /// # Errors
-/// When the session is unknown, or the port cannot be used.
+/// Returns an error if the session is unknown, or the port cannot be used.
 pub(crate) async fn run(arguments: DevToolsArguments) -> Result<ExitCode, Failure> {
     let launch = launch()?;
     let session = find_session(&launch, arguments.session.as_deref())?;
@@ -53,7 +53,7 @@ pub(crate) async fn run(arguments: DevToolsArguments) -> Result<ExitCode, Failur
     }
     server
         .run(async {
-            // How it ends is the same for all of them.
+            // All signals end it in the same way.
             let _ = signals.next().await;
         })
         .await;

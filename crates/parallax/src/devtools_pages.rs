@@ -12,7 +12,7 @@ use parallax_tui::devtools::{DevToolsLink, DevToolsPages};
 use crate::devtools_command::{bind, random_token};
 use crate::devtools_source::JournalLocation;
 
-/// The servers that run, by session. They end with it.
+/// The running servers by session. They end with it.
 #[derive(Default)]
 pub(crate) struct DevToolsServers {
     running: Mutex<BTreeMap<String, DevToolsLinks>>,
@@ -64,7 +64,7 @@ impl DevToolsPages for DevToolsServers {
     }
 }
 
-/// Whether a browser could show anything.
+/// Whether there is a display on which a browser can open.
 fn has_display() -> bool {
     let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     cfg!(target_os = "macos") || is_set("DISPLAY") || is_set("WAYLAND_DISPLAY")

@@ -17,11 +17,11 @@ use tokio::sync::{mpsc, watch};
 
 /// How often a journal is read for new lines, and checked for a session that does not run yet.
 const POLL: Duration = Duration::from_millis(50);
-/// Messages that wait for a page; a slow one delays the reading.
+/// Maximum number of messages that wait for a page; a slow page delays reading.
 const QUEUE: usize = 64;
-/// Bytes that are kept of the messages of a tap, for pages that are opened later.
+/// Maximum bytes kept of the messages of a tap, for pages that are opened later.
 const MAX_KEPT: usize = 16 << 20;
-/// Bytes that are sent to a page at once.
+/// Maximum bytes sent to a page at once.
 const BATCH: usize = 512 << 10;
 
 /// Where the journal of a session is.
@@ -44,7 +44,7 @@ impl JournalLocation {
     /// Blocking.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// Returns an error if the file cannot be read.
     pub(crate) fn source(&self, launch: &SessionConfig) -> Result<SessionSource, SourceError> {
         match self {
             Self::Saved(entry) => SessionSource::open(&launch.session_library(), entry),
@@ -98,7 +98,7 @@ impl DevToolsSource for InspectedSession {
     }
 }
 
-/// What the tap sent, from the newest attachment that it has room for.
+/// The messages of the tap since it was attached last, as far as they fit.
 struct LiveMessages {
     buffer: Mutex<MessageBuffer>,
     /// Sends the number of the next message.

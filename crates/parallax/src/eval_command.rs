@@ -25,7 +25,7 @@ const EXPORT_LIMIT: Duration = Duration::from_secs(120);
 /// Maximum number of output bytes kept.
 const MAX_OUTPUT: usize = 64 << 10;
 
-/// Number of bytes at the beginning of a page that name it.
+/// Number of bytes at the beginning of a page that identify it.
 const REPORT_START: u64 = 4 << 10;
 
 /// `parallax eval`.

@@ -67,7 +67,7 @@ pub fn batch_well(world: &World, arguments: &[&str]) -> FinishedProcess {
     output
 }
 
-/// Nothing of the tasks is left but their branches.
+/// Only the branches of the tasks are left.
 pub fn assert_no_worktrees(world: &World) {
     assert_eq!(git(world, &["worktree", "list"]).lines().count(), 1);
     let worktrees = world.home.parallax().join("worktrees");
@@ -412,7 +412,7 @@ fn tasks_that_run_together_do_not_exceed_the_budget_and_continue_with_a_higher_o
     let script = script.into_iter().map(|(condition, part)| {
         let mut answer = ten_cents("");
         answer["match"] = condition;
-        // Ten cents, too, of which the budget cannot know before.
+        // Also ten cents, which the budget cannot know in advance.
         answer["chunks"][0]["usageMetadata"] = json!({"promptTokenCount": 2_000,
             "candidatesTokenCount": 8_000, "totalTokenCount": 10_000});
         answer["chunks"][0]["candidates"][0]["content"]["parts"] = json!([part]);
@@ -674,7 +674,7 @@ fn credentials_of_a_url_are_neither_in_the_clone_nor_in_the_result() {
     let clone = std::fs::read_dir(clones).expect("clones").next().expect("one").expect("read");
     let config = std::fs::read_to_string(clone.path().join(".git/config")).expect("a file");
     assert!(!config.contains("hidden-value"), "{config}");
-    // What is new there can be fetched nevertheless.
+    // New commits there can be fetched nevertheless.
     git(&world, &["commit", "-q", "--allow-empty", "-m", "second"]);
     git(&world, &["push", "-q", "../bare.git", "HEAD:refs/heads/new"]);
     world.home.write("plan.jsonl", &task.to_string().replace("main", "new")).expect("a plan");

@@ -1,4 +1,4 @@
-//! `parallax devtools` over raw sockets: who gets in, and what comes.
+//! `parallax devtools` over raw sockets: who can connect, and what they receive.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -87,7 +87,7 @@ fn link_works_once_and_its_cookie_opens_the_session() {
     for path in ["/", "/events", "/devtools.js", "/?token=0", "/?token="] {
         assert_eq!(server.status(path, ""), 403, "{path}");
     }
-    // No page of others gets the token's cookie.
+    // Pages of other servers do not receive the token's cookie.
     assert_eq!(server.status(&link, "Host: evil.example\r\n"), 403);
     assert_eq!(server.status(&link, "Origin: https://evil.example\r\n"), 403);
     let first = server.get(&link, "");
@@ -107,7 +107,7 @@ fn link_works_once_and_its_cookie_opens_the_session() {
     assert_eq!(server.status(path, ""), 403);
     assert_eq!(server.status("/devtools.css", &header), 200);
     assert_eq!(server.status(&format!("{path}devtools.css"), &header), 200);
-    // The other cookie goes everywhere: it only lets the link be reopened.
+    // The other cookie is sent everywhere, but only allows reopening the link.
     let mut marks = first.lines().filter_map(|line| line.strip_prefix("set-cookie: "));
     let mark = marks.next_back().and_then(|mark| mark.split(';').next()).expect("a cookie");
     let mark = format!("Cookie: {mark}\r\n");
@@ -167,7 +167,7 @@ fn running_session_without_a_prompt_can_be_attached() {
     drop(session);
 }
 
-/// What a page gets of a running session.
+/// What a page receives from a running session.
 struct LivePage {
     events: BufReader<TcpStream>,
     all: String,

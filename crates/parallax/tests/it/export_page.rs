@@ -98,7 +98,7 @@ fn critical_path_marks_what_ran_and_not_what_waited() {
         rest.split("class=\"row\"").next().unwrap_or_default().to_owned()
     };
     assert!(row("run_shell_command").contains('◆'), "{}", row("run_shell_command"));
-    // It took no 0.4 seconds, which it waited.
+    // The time does not include the 0.4 seconds that it waited.
     let write = row("write_file");
     let (_, time) = write.split_once("class=\"time\"").expect("a time");
     let digits: String = time.chars().filter(char::is_ascii_digit).collect();

@@ -1,4 +1,5 @@
-//! Remote agents: the program as a client of Agent2Agent, with its own server and with odd ones.
+//! Remote agents: the program as a client of Agent2Agent, with its own server and with
+//! nonconforming ones.
 
 use std::process::Stdio;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! A terminal that runs the program in a test world, driven like by a user.
+//! A terminal that runs the program in a test world, driven as by a user.
 
 use std::ffi::OsString;
 use std::path::Path;

@@ -121,7 +121,8 @@ fn each_typed_character_is_in_the_output() {
         let before = stream(&seat).len();
         seat.type_text(&char.to_string());
         seat.wait_for_text(text[..=offset].trim_end());
-        // The text may be elsewhere in the window, so that it does not show that this one is drawn.
+        // The same text may be elsewhere in the window, so its presence does not show that this one
+        // is drawn.
         let drawn = seat.terminal.wait(&format!("output of {char:?}"), |shown| {
             plain_output(shown).get(before..).is_some_and(|new| new.contains(char))
         });
