@@ -176,7 +176,7 @@ fn record(key: &Secret) -> Secret {
     Secret::new(record.to_string())
 }
 
-/// Decodes a stored key; a text in another format is the key itself.
+/// Decodes a stored key; text in another format is the key itself.
 fn key_in(stored: &Secret) -> Secret {
     let record: Option<Value> = serde_json::from_str(stored.expose()).ok();
     let key = record.as_ref().and_then(|record| record.pointer("/token/accessToken"));
@@ -204,7 +204,7 @@ pub fn store_key(
     for (other, location) in &mut keys {
         let KeyLocation::Keychain(name) = location else { continue };
         // An earlier version stored it under the name of this key. It is lost only if it cannot be
-        // read, and so not be used either.
+        // read, and then it could not be used either.
         if *name != other.secret_name()
             && let Ok(Some(key)) = keychain.get(name.clone())
         {

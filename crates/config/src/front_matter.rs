@@ -126,8 +126,8 @@ fn plain(entry: &str) -> String {
     words.join(" ")
 }
 
-/// Takes strings as written that are valid YAML of another meaning: `{args}` is a mapping, `&x` an
-/// anchor, and `!x` a tag.
+/// Keeps strings as written that are valid YAML with another meaning: `{args}` is a mapping, `&x`
+/// an anchor, and `!x` a tag.
 fn plain_texts(yaml: &str, is_text: &impl Fn(&str) -> bool, fields: &mut Object) {
     for line in yaml.lines() {
         let Some((key, value)) = line.split_once(':') else { continue };

@@ -89,7 +89,7 @@ pub(crate) fn input(value: &Value) -> CstInputValue {
     }
 }
 
-/// Returns the last property with a name: of several, it is the one that counts.
+/// Returns the last property with a name: of several, it is the one that applies.
 pub(crate) fn last(object: &CstObject, name: &str) -> Option<CstObjectProp> {
     let is_it = |property: &CstObjectProp| {
         property.name().and_then(|found| found.decoded_value().ok()).as_deref() == Some(name)

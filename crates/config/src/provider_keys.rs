@@ -99,7 +99,7 @@ pub fn store_provider_key(
     provider: &str,
     key: &Secret,
 ) -> Result<bool, ConfigError> {
-    // An invalid file must not be noticed only after the keychain has the key.
+    // Detect an invalid file before the keychain has the key.
     entries(dirs)?;
     let label = format!("Parallax: API key of {provider}");
     let in_keychain = store_in_keychain(keychain, secret_name(provider), &label, key);

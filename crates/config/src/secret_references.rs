@@ -109,7 +109,7 @@ impl SecretScan<'_> {
     }
 }
 
-/// Whether an argument is a whole header, as `mcp-remote --header "X-Auth:$NAME"` has it.
+/// Whether an argument is a whole header, as in `mcp-remote --header "X-Auth:$NAME"`.
 fn is_header(argument: &str) -> bool {
     argument.split_once(':').is_some_and(|(name, value)| {
         !value.starts_with("//") && value.contains('$') && is_secret_name(name)

@@ -202,7 +202,7 @@ fn remove_value(object: &CstObject, pieces: &[&str]) {
     match pieces {
         [] => {}
         [name] => {
-            // Without the last one, an earlier one would count.
+            // Without the last one, an earlier one would apply.
             while let Some(property) = last(object, name) {
                 property.remove();
             }

@@ -135,7 +135,7 @@ fn gemini(launch: &SessionConfig) -> Result<Gemini, String> {
 /// Returns a URL without the user, the password, and the query, which may hold keys.
 fn display_url(url: &Url) -> String {
     let mut url = url.clone();
-    // Only URLs without a host refuse; they have neither.
+    // Only URLs without a host refuse this, and they have neither.
     let _ = url.set_username("");
     let _ = url.set_password(None);
     url.set_query(None);
@@ -409,7 +409,7 @@ async fn check_key(launch: &SessionConfig) -> DoctorCheck {
     }
 }
 
-/// Whether a service with this status answers the same request alike later.
+/// Whether a service that returned this status will answer the same request in the same way later.
 fn is_refusal(status: Option<u16>) -> bool {
     status.is_some_and(|status| (300..500).contains(&status) && !matches!(status, 408 | 409 | 429))
 }

@@ -187,7 +187,8 @@ fn credentials(launch: &SessionConfig) -> DoctorCheck {
     }
 }
 
-/// Returns what helps with the configured way to authenticate: a key alone need not.
+/// Returns the remedy for the configured authentication method, for which a key alone may not be
+/// enough.
 fn gemini_remedy(launch: &SessionConfig) -> String {
     let settings = &launch.config().settings;
     let key = "store a key with `parallax auth add gemini`, or set `GEMINI_API_KEY`";

@@ -348,10 +348,10 @@ impl ExtensionManager<'_> {
     }
 }
 
-/// The previous version in its place. At no moment is there a partial one.
+/// The previous version, moved aside by a single rename, so that it is never incomplete.
 struct PreviousVersion {
     directory: PathBuf,
-    /// Whether there was an even older version, which is now where this one was.
+    /// Whether there was an even older version, which is now in the place of this one.
     older: bool,
 }
 

@@ -110,11 +110,11 @@ fn reply_problem(line: &[u8], number: u64) -> Option<String> {
     let text = text.trim();
     let sanitized = || sanitize(text, TAIL);
     // Some programs print a greeting or diagnostics before they answer. A denial that follows must
-    // count.
+    // still apply.
     let Some(said) = json(text) else {
         return Some(format!("output before its response: {}", sanitized()));
     };
-    // A late answer to an earlier event must not count for this one.
+    // A late answer to an earlier event must not be taken for an answer to this one.
     let is_of_this = match said.get("id") {
         None | Some(Value::Null) => true,
         Some(Value::String(id)) => *id == number.to_string(),

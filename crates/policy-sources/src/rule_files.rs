@@ -97,7 +97,8 @@ fn settings_file(settings: &Settings) -> Option<RuleFile> {
     let mut text = String::new();
     for (section, mode, network) in modes {
         let mut rows = String::new();
-        // A value for all modes grants permissions only where it is on.
+        // A value for all modes only enables the network; disabling it would restrict modes that
+        // allow it.
         if flag(&format!("security.sandbox.network.{mode}")).is_some() || (everywhere && network) {
             let _ = writeln!(rows, "network = {network}");
         }

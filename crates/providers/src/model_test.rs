@@ -191,7 +191,7 @@ impl ProviderManager {
         let listed = self.list_models(Some(&provider.name), limit).await.pop();
         let listed = match listed.map(|it| it.models) {
             Some(Ok(models)) => models.into_iter().find(|it| it.name == name),
-            // A service without a list has models nevertheless.
+            // A service without a model list may still have models.
             Some(Err(failure))
                 if failure.status != Some(404)
                     && of_settings.is_none()

@@ -43,7 +43,7 @@ pub(super) fn read(text: &str) -> Result<ParsedCommand, CommandParseError> {
             }
             "tools" => {
                 if value.is_null() {
-                    // Neither all tools nor none was certainly meant.
+                    // It is unclear whether all tools or none were meant.
                     let message = "`tools` has no value: list names of tools, write `[]` for no \
                                    tools, or remove the line";
                     return Err(parse_error(message.to_owned()));
@@ -51,7 +51,7 @@ pub(super) fn read(text: &str) -> Result<ParsedCommand, CommandParseError> {
                 written.overrides.tools = Some(names(&key, value)?);
                 continue;
             }
-            // The word of another program's prompt files, which says less than a mode.
+            // A keyword of another program's prompt files, which is less specific than a mode.
             "mode" if ["agent", "ask", "edit"].iter().any(|word| value == *word) => {
                 written.unknown_fields.push(key);
                 continue;

@@ -322,7 +322,7 @@ pub fn is_name(name: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
 }
 
-/// Whether a relative path leads out of its directory nowhere.
+/// Whether a relative path never leaves its directory.
 fn stays_inside(relative: &Path) -> bool {
     let mut depth = 0_usize;
     relative.components().all(|part| {

@@ -43,7 +43,7 @@ impl Capability {
     }
 }
 
-/// Whether a server is the same with fewer tools, variables, or headers.
+/// Whether a server is the same or has fewer tools, variables, or headers.
 fn is_narrower_server(requested: &Value, granted: &Value) -> bool {
     let (Some(own), Some(granted)) = (requested.as_object(), granted.as_object()) else {
         return requested == granted;
@@ -78,7 +78,7 @@ fn is_narrower_server(requested: &Value, granted: &Value) -> bool {
     keeps_excluded && adds_no_tool && adds_no_variable && rest(own) == rest(granted)
 }
 
-/// Whether a matcher of plain names is a part of another one.
+/// Whether a matcher that lists plain names is a subset of another one.
 fn is_narrower_matcher(requested: &str, granted: &str) -> bool {
     if requested == granted || matches!(granted, "" | "*" | ".*") {
         return true;
