@@ -54,7 +54,7 @@ impl BatchDirectory {
     /// Creates it where it is missing. Blocking.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// Returns an error if it cannot be written.
     pub fn create(root: &Path) -> Result<Self, BatchError> {
         let failed = |file: &Path| {
             let file = file.to_owned();
@@ -73,7 +73,7 @@ impl BatchDirectory {
     /// One that exists.
     ///
     /// # Errors
-    /// When it is not the directory of a batch.
+    /// Returns an error if it is not the directory of a batch.
     pub fn open(root: &Path) -> Result<Self, BatchError> {
         if !root.join("results").is_dir() {
             return Err(BatchError::Input(format!(
@@ -117,7 +117,7 @@ impl BatchDirectory {
     /// attempts of their tasks. Call it when no task runs. Blocking.
     ///
     /// # Errors
-    /// When attempts cannot be written, or the budget cannot be removed.
+    /// Returns an error if attempts cannot be written, or the budget cannot be removed.
     pub(crate) fn reset_budget(&self, budget: &SharedBudgetFile) -> Result<(), BatchError> {
         // Without it, the results and attempts say what was spent.
         for (id, left) in budget.tasks().unwrap_or_default() {
@@ -180,7 +180,7 @@ impl BatchDirectory {
     /// For a process that runs one task next to others of the same batch. Blocking.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// Returns an error if it cannot be written.
     pub fn lock_shared(&self) -> Result<BatchLock, BatchError> {
         self.run_lock("task", None)
     }

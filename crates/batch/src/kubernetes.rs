@@ -73,7 +73,7 @@ struct KubernetesRun<'a, R> {
 /// running.
 ///
 /// # Errors
-/// When the plan cannot run in a cluster, or `kubectl` fails.
+/// Returns an error if the plan cannot run in a cluster, or `kubectl` fails.
 pub async fn run_kubernetes(
     directory: &BatchDirectory,
     plan: &Plan,
@@ -146,7 +146,7 @@ pub async fn run_kubernetes(
 /// Fetches the results of the newest job of a batch; how many, and how many tasks have none.
 ///
 /// # Errors
-/// When nothing was submitted, or `kubectl` fails.
+/// Returns an error if nothing was submitted, or `kubectl` fails.
 pub async fn collect_kubernetes(
     directory: &BatchDirectory,
     mut report: impl FnMut(QueueEvent),

@@ -61,7 +61,7 @@ type FinishedTask = (String, Result<TaskResult, BatchError>);
 /// ones end as soon as they can be resumed.
 ///
 /// # Errors
-/// When results cannot be written.
+/// Returns an error if results cannot be written.
 pub async fn run_queue(
     runner: Arc<TaskRunner>,
     plan: &Plan,

@@ -119,7 +119,7 @@ impl TaskRunner {
     /// called.
     ///
     /// # Errors
-    /// When the budget that the tasks share cannot be written.
+    /// Returns an error if the budget that the tasks share cannot be written.
     pub async fn limit_cost(&self, limit: f64, spent: f64) -> Result<(), BatchError> {
         let budget = self.lock.budget.clone();
         blocking(move || budget.set_limit(Some(limit), spent).map_err(budget_error)).await
@@ -128,7 +128,7 @@ impl TaskRunner {
     /// Forgets what earlier runs spent, except for their results. Call it when no task runs.
     ///
     /// # Errors
-    /// When the budget that the tasks share cannot be removed.
+    /// Returns an error if the budget that the tasks share cannot be removed.
     pub(crate) async fn reset_budget(&self) -> Result<(), BatchError> {
         let (directory, budget) = (self.directory.clone(), self.lock.budget.clone());
         blocking(move || directory.reset_budget(&budget)).await
@@ -145,7 +145,7 @@ impl TaskRunner {
     /// Records that a task failed before it ran.
     ///
     /// # Errors
-    /// When the result cannot be written.
+    /// Returns an error if the result cannot be written.
     pub async fn fail(&self, task: &PlannedTask, reason: String) -> Result<TaskResult, BatchError> {
         let files = self.directory.task(&task.id);
         let (locked, task) = (files.clone(), task.clone());
@@ -164,7 +164,7 @@ impl TaskRunner {
     /// in the result. `allowance`: US dollars that it may cost, whatever the plan says.
     ///
     /// # Errors
-    /// When the result cannot be written.
+    /// Returns an error if the result cannot be written.
     pub async fn run(
         &self,
         task: &PlannedTask,

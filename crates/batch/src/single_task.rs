@@ -34,7 +34,7 @@ impl TaskRunner {
     /// processes share.
     ///
     /// # Errors
-    /// When the result or the budget cannot be written.
+    /// Returns an error if the result or the budget cannot be written.
     pub async fn run_single(
         &self,
         task: &PlannedTask,

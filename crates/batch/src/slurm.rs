@@ -46,7 +46,7 @@ pub struct SlurmOptions {
 /// keeps running.
 ///
 /// # Errors
-/// When Slurm does not take the job.
+/// Returns an error if Slurm does not take the job.
 pub async fn run_slurm(
     runner: &TaskRunner,
     plan: &Plan,

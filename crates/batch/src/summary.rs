@@ -122,7 +122,7 @@ impl Summary {
     /// Writes the three files. Blocking.
     ///
     /// # Errors
-    /// When one cannot be written.
+    /// Returns an error if one cannot be written.
     pub fn write(&self, directory: &BatchDirectory) -> Result<(), BatchError> {
         write_json(&directory.file("summary.json"), self)?;
         write_atomically(&directory.file("summary.md"), self.markdown().as_bytes())?;
