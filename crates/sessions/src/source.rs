@@ -33,7 +33,7 @@ impl SessionSource {
     /// The first lines come with the first call of [`SessionSource::read_new`]. Blocking.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// Returns an error if the file cannot be read.
     pub fn open(library: &SessionLibrary<'_>, entry: &SessionEntry) -> Result<Self, SourceError> {
         if entry.origin == SessionOrigin::Parallax {
             let journal = JournalTail::new(entry.path.clone(), library.dirs().keys);
@@ -54,7 +54,7 @@ impl SessionSource {
     /// The lines since the last call. Blocking.
     ///
     /// # Errors
-    /// When the journal cannot be read.
+    /// Returns an error if the journal cannot be read.
     pub fn read_new(&mut self) -> Result<String, SourceError> {
         let mut text = std::mem::take(&mut self.imported);
         if let Some(journal) = &mut self.journal {

@@ -185,7 +185,7 @@ impl SharedBudgetFile {
     /// Removes the file. Call it when no process uses it; results say what was spent. Blocking.
     ///
     /// # Errors
-    /// When it cannot be removed.
+    /// Returns an error if it cannot be removed.
     pub fn reset(&self) -> io::Result<()> {
         match std::fs::remove_file(&self.file) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -198,7 +198,7 @@ impl SharedBudgetFile {
     /// records the requests of tasks that have limits of their own. Blocking.
     ///
     /// # Errors
-    /// When the file cannot be read or written.
+    /// Returns an error if the file cannot be read or written.
     pub fn set_limit(&self, limit: Option<f64>, spent: f64) -> io::Result<()> {
         change(&self.file, true, |state| {
             (state.limit, state.spent) = (limit, state.spent.max(spent));
@@ -208,7 +208,7 @@ impl SharedBudgetFile {
     /// Returns what the processes of each task with an entry did. Blocking.
     ///
     /// # Errors
-    /// When the file cannot be read.
+    /// Returns an error if the file cannot be read.
     pub fn tasks(&self) -> io::Result<BTreeMap<String, TaskBudget>> {
         let mut file = match File::open(&self.file) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
@@ -234,7 +234,7 @@ impl SharedBudgetFile {
     /// is unknown, one runs alone. Give the same `renewals` while the task waits. Blocking.
     ///
     /// # Errors
-    /// When the file cannot be read or written.
+    /// Returns an error if the file cannot be read or written.
     pub fn start_task(
         &self,
         task: &str,
@@ -257,7 +257,7 @@ impl SharedBudgetFile {
     /// Shows other processes that this one works on the task. Blocking.
     ///
     /// # Errors
-    /// When the file cannot be read or written.
+    /// Returns an error if the file cannot be read or written.
     pub fn renew_task(&self, task: &str) -> io::Result<()> {
         change(&self.file, false, |state| {
             if let Some(running) = state.tasks.get_mut(task) {
@@ -269,7 +269,7 @@ impl SharedBudgetFile {
     /// Ends a task that was started, and cost this much with all attempts. Blocking.
     ///
     /// # Errors
-    /// When the file cannot be read or written.
+    /// Returns an error if the file cannot be read or written.
     pub fn finish_task(&self, task: &str, cost: f64) -> io::Result<()> {
         change(&self.file, false, |state| {
             state.tasks.remove(task);
@@ -281,7 +281,7 @@ impl SharedBudgetFile {
     /// Removes the processes of a task, which have ended. What they reserved is spent. Blocking.
     ///
     /// # Errors
-    /// When the file cannot be read or written.
+    /// Returns an error if the file cannot be read or written.
     pub fn end_task(&self, task: &str) -> io::Result<()> {
         change(&self.file, false, |state| {
             let BudgetState { spent, processes, .. } = state;
