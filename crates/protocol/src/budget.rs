@@ -175,7 +175,7 @@ pub trait SharedBudget: Send + Sync {
     /// meanwhile. Blocking.
     ///
     /// # Errors
-    /// When the budget cannot be read or written.
+    /// Returns an error if the budget cannot be read or written.
     fn update(
         &self,
         change: &mut dyn FnMut(&SharedSpending) -> ProcessSpending,

@@ -233,7 +233,8 @@ pub struct RequestDecision {
     pub answers: Option<Object>,
     /// The amount by which to increase a spent budget, in its unit; `None`: by its original amount.
     pub increase: Option<f64>,
-    /// Whether to grant the [broader permissions](crate::event::Ask::wider) of the request to this
+    /// Whether to grant the [broader
+    /// permissions](crate::event::ApprovalRequest::broader_permissions) of the request to this
     /// call.
     pub broader_permissions: bool,
     /// For a rejection without feedback: whether the turn ends, instead of asking the model for an

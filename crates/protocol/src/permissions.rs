@@ -120,8 +120,8 @@ impl Permissions {
         }
     }
 
-    /// Describes the permissions as a noun phrase: `leave to write /x and for the network`. Empty
-    /// if there are none.
+    /// Describes the permissions as a noun phrase: `permission to write /x and to use the network`.
+    /// Empty if there are none.
     pub fn describe(&self) -> String {
         let kinds: Vec<String> = self
             .descriptions()

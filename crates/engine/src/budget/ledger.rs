@@ -382,7 +382,7 @@ impl Ledger {
     /// Changes this process's part of the shared budget. Blocking.
     ///
     /// # Errors
-    /// When the shared budget cannot be read or written.
+    /// Returns an error if the shared budget cannot be read or written.
     pub(super) fn update_shared<T>(
         &self,
         budget: &dyn SharedBudget,
