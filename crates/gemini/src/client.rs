@@ -238,7 +238,7 @@ impl Gemini {
     /// Returns the models of the service that generate text. Vertex AI has no list.
     ///
     /// # Errors
-    /// When the service cannot be reached in time or rejects the request.
+    /// Returns an error if the service cannot be reached in time or rejects the request.
     pub async fn list(&self, limit: Duration) -> Result<Vec<ListedModel>, ModelError> {
         self.model.list(limit).await
     }

@@ -32,7 +32,7 @@ impl EventParser {
     /// Returns the events that this chunk completes.
     ///
     /// # Errors
-    /// When an event exceeds the limit.
+    /// Returns an error if an event exceeds the limit.
     pub fn push(&mut self, chunk: &[u8]) -> Result<Vec<ServerEvent>, EventTooLarge> {
         let mut events = Vec::new();
         let mut rest = chunk;

@@ -17,7 +17,7 @@ pub struct BaseUrlError {
 /// Parses a base URL; `source_name` is the setting or variable it comes from.
 ///
 /// # Errors
-/// When it does not parse, or is neither `http` nor `https`.
+/// Returns an error if it does not parse, or is neither `http` nor `https`.
 pub fn parse_base(text: &str, source_name: &str) -> Result<Url, BaseUrlError> {
     let invalid = || BaseUrlError {
         url: match text.rsplit_once('@') {

@@ -164,7 +164,7 @@ impl Transport {
     /// The client, built on first use and off the async threads.
     ///
     /// # Errors
-    /// When it cannot be built (a root that cannot be read, a bad proxy).
+    /// Returns an error if it cannot be built (a root that cannot be read, a bad proxy).
     pub async fn client(&self) -> Result<&reqwest::Client, ModelError> {
         self.client
             .get_or_try_init(|| async {

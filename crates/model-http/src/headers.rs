@@ -72,7 +72,7 @@ impl RequestHeaders<'_> {
     /// Builds the headers. Keys are marked as sensitive.
     ///
     /// # Errors
-    /// When a key contains characters that are invalid in a header.
+    /// Returns an error if a key contains characters that are invalid in a header.
     pub fn build(&self) -> Result<HeaderMap, HeaderError> {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -19,7 +19,7 @@ impl HttpModel {
     /// The models of the service, in its order.
     ///
     /// # Errors
-    /// When the service cannot be reached in time or rejects the request.
+    /// Returns an error if the service cannot be reached in time or rejects the request.
     pub async fn list(&self, limit: Duration) -> Result<Vec<ListedModel>, ModelError> {
         let Some((url, headers)) = self.wire().listing() else { return Ok(Vec::new()) };
         let client = self.transport().client().await?;
@@ -32,7 +32,7 @@ impl HttpModel {
     /// The description of one model. `None`: the service has none.
     ///
     /// # Errors
-    /// When the service cannot be reached in time or rejects the request.
+    /// Returns an error if the service cannot be reached in time or rejects the request.
     pub async fn describe(
         &self,
         id: &str,

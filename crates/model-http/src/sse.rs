@@ -73,7 +73,7 @@ impl SseDecoder {
     /// Adds bytes and calls `event` with the data of each completed event.
     ///
     /// # Errors
-    /// When an event exceeds the limit.
+    /// Returns an error if an event exceeds the limit.
     pub fn push(
         &mut self,
         mut bytes: &[u8],
@@ -105,7 +105,7 @@ impl SseDecoder {
     /// check whether it is complete, that is, whether it parses.)
     ///
     /// # Errors
-    /// When the remaining bytes are not an event.
+    /// Returns an error if the remaining bytes are not an event.
     pub fn finish(mut self) -> Result<Option<Vec<u8>>, SseError> {
         if self.bare.is_some() {
             return Err(SseError::Incomplete);

@@ -68,13 +68,13 @@ pub trait Decoder: Send + Sync {
     /// Reads one event and appends the chunks that it completes.
     ///
     /// # Errors
-    /// When the event is not a piece of a response.
+    /// Returns an error if the event is not a piece of a response.
     fn event(&mut self, data: &[u8], chunks: &mut VecDeque<Chunk>) -> Result<(), EventError>;
 
     /// The response ended properly. Appends what was held back.
     ///
     /// # Errors
-    /// When the response is not complete.
+    /// Returns an error if the response is not complete.
     fn end(&mut self, _chunks: &mut VecDeque<Chunk>) -> Result<(), EventError> {
         Ok(())
     }
@@ -88,7 +88,7 @@ pub trait Wire: Send + Sync + 'static {
     /// Writes a request.
     ///
     /// # Errors
-    /// When it cannot be written (a key that no header can hold).
+    /// Returns an error if it cannot be written (a key that no header can hold).
     fn http_request(
         &self,
         request: &Request,
@@ -100,7 +100,7 @@ pub trait Wire: Send + Sync + 'static {
     /// attempt.
     ///
     /// # Errors
-    /// When there are no credentials.
+    /// Returns an error if there are no credentials.
     fn authorize(&self) -> Option<BoxFuture<'_, Result<HeaderMap, ModelError>>> {
         None
     }
