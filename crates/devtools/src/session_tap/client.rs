@@ -33,7 +33,7 @@ impl TapConnection {
     /// Attaches to a session. Drop it to detach.
     ///
     /// # Errors
-    /// When the session does not run, or belongs to another user.
+    /// Returns an error if the session does not run, or belongs to another user.
     pub async fn open(dirs: &SessionDirs, session: &SessionId) -> Result<Self, TapError> {
         let directory = socket::directory(dirs, session).ok_or(TapError::NotRunning)?;
         let connect = async {
