@@ -30,7 +30,7 @@ pub enum Directories {
 /// A tar archive, compressed with gzip.
 ///
 /// # Errors
-/// When a path is not valid in a tar archive.
+/// Returns an error if a path is not valid in a tar archive.
 pub fn tar_gz(
     files: &[PackageFile],
     directories: Directories,
@@ -79,7 +79,7 @@ pub fn gzip(bytes: &[u8], settings: ArchiveSettings) -> Result<Vec<u8>> {
 /// A zip archive, for systems whose package managers do not read tar archives.
 ///
 /// # Errors
-/// When a path is not valid in a zip archive.
+/// Returns an error if a path is not valid in a zip archive.
 pub fn zip(files: &[PackageFile], settings: ArchiveSettings) -> Result<Vec<u8>> {
     let mut writer = zip::ZipWriter::new(Cursor::new(Vec::new()));
     for file in sort_files(files) {

@@ -7,7 +7,7 @@ use crate::targets::Target;
 /// Fails when bytes are not a program for the target's system.
 ///
 /// # Errors
-/// When the format is that of another system.
+/// Returns an error if the format is that of another system.
 pub fn check_format(bytes: &[u8], target: &Target) -> Result<()> {
     let (format, magic): (_, &[u8]) = if target.is_windows() {
         ("a program for Windows", b"MZ")

@@ -13,7 +13,7 @@ use crate::tool::{command, output};
 /// The target of this machine's compiler.
 ///
 /// # Errors
-/// When `rustc` does not run.
+/// Returns an error if `rustc` does not run.
 pub fn host_triple() -> Result<String> {
     let text = output("rustc", &["-vV"]).context("Failed to run rustc")?;
     let line = text.lines().find_map(|line| line.strip_prefix("host: "));
@@ -48,7 +48,7 @@ pub fn missing_tool(target: &Target) -> Option<String> {
 /// Builds the program and returns its path.
 ///
 /// # Errors
-/// When the build fails.
+/// Returns an error if the build fails.
 pub fn build(target: &Target, profile: &str) -> Result<PathBuf> {
     let mut cargo = command("cargo");
     // Records the dependencies in the binary, for scanners.
@@ -81,7 +81,7 @@ pub fn build(target: &Target, profile: &str) -> Result<PathBuf> {
 /// Builds the program for this machine, without optimizations, and returns its path.
 ///
 /// # Errors
-/// When the build fails.
+/// Returns an error if the build fails.
 pub fn build_for_host() -> Result<PathBuf> {
     let mut cargo = command("cargo");
     cargo.args(["build", "--locked", "--package", product::NAME]).current_dir(product::root());

@@ -31,7 +31,7 @@ pub fn version() -> String {
 /// The package of the program.
 ///
 /// # Errors
-/// When a file of the repository cannot be read.
+/// Returns an error if a file of the repository cannot be read.
 pub fn program_package(
     program: &[u8],
     architecture: &str,
@@ -88,7 +88,7 @@ pub fn program_package(
 /// The package that provides the command `gemini`.
 ///
 /// # Errors
-/// When a file of the repository cannot be read.
+/// Returns an error if a file of the repository cannot be read.
 pub fn gemini_package(maintainer: &str, settings: ArchiveSettings) -> Result<NamedBytes> {
     let check = shell_lines("gemini", "${DPKG_ROOT:-}/usr/bin/parallax");
     let install = format!(

@@ -48,7 +48,8 @@ impl Dependencies {
     /// and tests are not part of it.
     ///
     /// # Errors
-    /// When cargo fails, or the sources are not on this machine and cannot be fetched.
+    /// Returns an error if cargo fails, or the sources are not on this machine and cannot be
+    /// fetched.
     pub fn read() -> Result<Self> {
         let arguments = ["metadata", "--locked", "--format-version", "1"];
         let done = command("cargo").args(arguments).current_dir(product::root()).output();

@@ -60,7 +60,8 @@ struct ArtifactDirectory {
 /// Builds and packages.
 ///
 /// # Errors
-/// When a build fails, or nothing could be built. A target whose tools are missing is skipped.
+/// Returns an error if a build fails, or nothing could be built. A target whose tools are missing
+/// is skipped.
 pub fn run(options: &DistOptions) -> Result<()> {
     let settings =
         ArchiveSettings { time: product::source_date()?, compression: options.compression };

@@ -34,7 +34,7 @@ pub struct DocsOptions {
 /// Builds the site and checks its links.
 ///
 /// # Errors
-/// When mdBook is missing or fails, or the site has a dead link.
+/// Returns an error if mdBook is missing or fails, or the site has a dead link.
 pub fn run(options: &DocsOptions) -> Result<()> {
     if output("mdbook", &["--version"]).is_none() {
         bail!("mdbook is not installed. Run `cargo install mdbook --locked`.");

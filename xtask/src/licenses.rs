@@ -11,7 +11,7 @@ use crate::dependencies::{Dependencies, Dependency};
 /// A text with a table of libraries, and then each license text once with the libraries that it covers.
 ///
 /// # Errors
-/// When the source of a library cannot be read.
+/// Returns an error if the source of a library cannot be read.
 pub fn list(dependencies: &Dependencies) -> Result<String> {
     let mut text = String::from(
         "Licenses of the libraries in Parallax\n\nParallax itself is licensed under Apache-2.0. \

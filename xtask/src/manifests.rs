@@ -45,7 +45,7 @@ impl Release {
     /// The manifests: file names and texts. A format none of whose targets was packaged is left out.
     ///
     /// # Errors
-    /// When the time is beyond any calendar.
+    /// Returns an error if the time is beyond any calendar.
     pub fn manifests(&self) -> anyhow::Result<Vec<(String, String)>> {
         let mut manifests = Vec::new();
         manifests.extend(rpm::spec(self)?);

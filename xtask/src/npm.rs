@@ -16,7 +16,7 @@ const PACKAGE: &str = "@parallax/cli";
 /// The package with the program for a platform: its file name and bytes.
 ///
 /// # Errors
-/// When a file of the repository cannot be read.
+/// Returns an error if a file of the repository cannot be read.
 pub fn platform_package(
     target: &Target,
     program: &[u8],
@@ -51,7 +51,7 @@ pub fn platform_package(
 /// The package with the launcher, for the platforms that have a package.
 ///
 /// # Errors
-/// When a file of the repository cannot be read.
+/// Returns an error if a file of the repository cannot be read.
 pub fn launcher_package(
     targets: &[&Target],
     settings: ArchiveSettings,

@@ -38,7 +38,7 @@ impl PackageFile {
     /// A file of the repository.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// Returns an error if it cannot be read.
     pub fn from_repository(path: impl Into<String>, source: &str) -> Result<Self> {
         Ok(Self::data(path, read(&product::root().join(source))?))
     }
@@ -47,7 +47,7 @@ impl PackageFile {
 /// Reads a file.
 ///
 /// # Errors
-/// When it cannot be read.
+/// Returns an error if it cannot be read.
 pub fn read(path: &Path) -> Result<Vec<u8>> {
     fs::read(path).with_context(|| format!("Failed to read {}", path.display()))
 }
@@ -75,7 +75,7 @@ impl GeneratedFiles {
     /// Lets a program that runs here write its man pages and completions.
     ///
     /// # Errors
-    /// When it does not run, or fails.
+    /// Returns an error if it does not run, or fails.
     pub fn generate(program: &Path) -> Result<Self> {
         let directory = tempfile::tempdir().context("Failed to create a temporary directory")?;
         // The program uses the name that it is called by.
@@ -101,7 +101,7 @@ impl GeneratedFiles {
     /// The completion script of a shell.
     ///
     /// # Errors
-    /// When the shell is unknown.
+    /// Returns an error if the shell is unknown.
     pub fn completion(&self, shell: &str) -> Result<&[u8]> {
         let found = self.completions.iter().find(|(name, _)| *name == shell);
         Ok(&found.with_context(|| format!("Unknown shell `{shell}`"))?.1)
@@ -110,7 +110,7 @@ impl GeneratedFiles {
     /// The files of an archive, below a directory named after it.
     ///
     /// # Errors
-    /// When a document of the repository cannot be read.
+    /// Returns an error if a document of the repository cannot be read.
     pub fn files_for_archive(&self, directory: &str) -> Result<Vec<PackageFile>> {
         let mut files = Vec::new();
         for name in ["LICENSE", "README.md", "CHANGELOG.md"] {

@@ -30,7 +30,7 @@ pub fn root() -> PathBuf {
 /// The time that all files in packages get: `SOURCE_DATE_EPOCH`, or that of the last commit.
 ///
 /// # Errors
-/// When the variable is invalid, or git cannot say when the last commit was made.
+/// Returns an error if the variable is invalid, or git cannot say when the last commit was made.
 pub fn source_date() -> Result<u64> {
     if let Ok(text) = std::env::var("SOURCE_DATE_EPOCH") {
         return text
@@ -52,7 +52,7 @@ pub fn source_date() -> Result<u64> {
 /// A time for the texts of packages.
 ///
 /// # Errors
-/// When the seconds are beyond any calendar.
+/// Returns an error if the seconds are beyond any calendar.
 pub fn timestamp(seconds: u64) -> Result<jiff::Zoned> {
     let seconds = i64::try_from(seconds).context("SOURCE_DATE_EPOCH is too large")?;
     let time = jiff::Timestamp::from_second(seconds).context("SOURCE_DATE_EPOCH is too large")?;

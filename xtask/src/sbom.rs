@@ -9,7 +9,7 @@ use crate::product;
 /// The document for the program on all targets: its file name and text.
 ///
 /// # Errors
-/// When the time is beyond any calendar.
+/// Returns an error if the time is beyond any calendar.
 pub fn cyclonedx(dependencies: &Dependencies, time: u64) -> Result<(String, Vec<u8>)> {
     let purl = format!("pkg:cargo/{}@{}", product::NAME, product::VERSION);
     let mut graph = vec![json!({ "ref": purl, "dependsOn": references(&dependencies.direct) })];

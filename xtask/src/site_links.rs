@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, bail};
 /// Returns the number of links.
 ///
 /// # Errors
-/// When a link is dead, or a page cannot be read.
+/// Returns an error if a link is dead, or a page cannot be read.
 pub fn check(site: &Path) -> Result<usize> {
     let mut pages = BTreeMap::new();
     collect(site, &mut pages)?;

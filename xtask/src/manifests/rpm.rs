@@ -8,7 +8,7 @@ use crate::product;
 /// A package of the static binaries.
 ///
 /// # Errors
-/// When the time is beyond any calendar.
+/// Returns an error if the time is beyond any calendar.
 pub fn spec(release: &Release) -> Result<Option<(String, String)>> {
     let architectures =
         [("x86_64", "x86_64-unknown-linux-musl"), ("aarch64", "aarch64-unknown-linux-musl")];
