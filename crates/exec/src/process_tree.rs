@@ -74,8 +74,8 @@ pub(crate) struct ProcessTable {
 }
 
 impl ProcessTable {
-    /// Takes a snapshot that begins after this call. Callers that wait for another one to be complete
-    /// share the next. Blocks for a few milliseconds.
+    /// Takes a snapshot that begins after this call. Callers that wait for another one to be
+    /// complete share the next. Blocks for a few milliseconds.
     pub(crate) fn read() -> Arc<Self> {
         static LATEST: Mutex<Option<(Instant, Arc<ProcessTable>)>> = Mutex::new(None);
         let called_at = Instant::now();

@@ -1,5 +1,5 @@
-//! Keeps hidden and protected files of a writable tree covered, and hidden files of directories that
-//! are not filtered.
+//! Keeps hidden and protected files of a writable tree covered, and hidden files of directories
+//! that are not filtered.
 //!
 //! The kernel detaches a mount on a file when a process outside the sandbox replaces the file, as
 //! editors and `git config` do on every save. Running commands could then read or write the new
@@ -327,8 +327,8 @@ impl OvermountMonitor {
         OvermountResult::NotCovered
     }
 
-    /// Ends every process of the session's commands that could write one of these files, or anything
-    /// below one of these directories.
+    /// Ends every process of the session's commands that could write one of these files, or
+    /// anything below one of these directories.
     fn kill_writers(&self, replaced: &[(PathBuf, OwnedFd, bool)]) {
         if replaced.is_empty() {
             return;
