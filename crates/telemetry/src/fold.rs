@@ -64,7 +64,7 @@ struct OpenTurn {
     model: Option<String>,
 }
 
-/// What comes out of the fold.
+/// An output of the fold.
 pub(crate) enum TelemetryOutput {
     Log(LogRecord),
     Span(Span),
@@ -103,7 +103,7 @@ impl Fold {
         &self.metrics
     }
 
-    /// What came out since the last time.
+    /// Returns the outputs since the last call.
     pub(crate) fn take_outputs(&mut self) -> Vec<TelemetryOutput> {
         std::mem::take(&mut self.outputs)
     }

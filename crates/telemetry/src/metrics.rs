@@ -14,7 +14,7 @@ pub(crate) struct Instrument {
     pub(crate) kind: InstrumentKind,
 }
 
-/// How values are summarised.
+/// How values are summarized.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum InstrumentKind {
     /// Their sum, which only grows.

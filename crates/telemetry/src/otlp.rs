@@ -34,7 +34,7 @@ const ATTEMPTS: u32 = 3;
 const RETRY_DELAY: Duration = Duration::from_millis(500);
 /// The longest such wait.
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(10);
-/// Bytes of a response that are read.
+/// Maximum number of bytes read from a response.
 const MAX_RESPONSE: usize = 64 * 1024;
 /// Maximum number of characters shown of a collector's error message.
 const MAX_EXPLANATION: usize = 200;
@@ -152,7 +152,7 @@ async fn tick(thread: mpsc::WeakSender<TelemetryInput>) {
 
 struct Sender {
     client: parallax_http::reqwest::Client,
-    /// Who sends.
+    /// The sender.
     resource: Object,
     /// The project of the Google Cloud credentials.
     project: OnceCell<Option<String>>,

@@ -128,7 +128,7 @@ struct ExportResponse {
     partial_success: Option<PartialSuccess>,
 }
 
-/// What the collector did not take.
+/// What the collector did not accept.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct PartialSuccess {
     #[prost(int64, tag = "1")]

@@ -20,7 +20,7 @@ use crate::spans::Span;
 
 /// Maximum number of spans and records in one request to the collector.
 const BATCH: usize = 512;
-/// How long they may wait for more.
+/// How long items may wait for a larger batch.
 const BATCH_DELAY: Duration = Duration::from_secs(5);
 
 /// Where results go.
