@@ -50,7 +50,7 @@ pub(crate) fn card(address: SocketAddr, version: &str) -> Value {
             },
         },
         "securityRequirements": [{"schemes": {"bearer": {"list": []}}}],
-        // What clients of 0.3 read.
+        // Read by clients of version 0.3.
         "protocolVersion": "0.3.0",
         "url": url,
         "preferredTransport": "JSONRPC",

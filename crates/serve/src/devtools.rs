@@ -29,7 +29,7 @@ use crate::server::ServeError;
 /// Nothing but the server's own files; no frames, no forms.
 const POLICY: &str =
     "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
-/// Links that are remembered.
+/// Maximum number of links remembered.
 const MAX_LINKS: usize = 32;
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
@@ -46,7 +46,7 @@ pub struct DevToolsFiles {
     pub script: &'static str,
 }
 
-/// Something for the page.
+/// A message for the page.
 #[derive(Debug, Clone)]
 pub struct DevToolsMessage {
     /// The name of the event.

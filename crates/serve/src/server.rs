@@ -17,7 +17,7 @@ use crate::connections::RequestHandler;
 use crate::remote_acp;
 use crate::reply::{self, ReplyBody};
 
-/// Where to listen, and who may come.
+/// Where to listen, and who may connect.
 #[derive(Debug, Clone)]
 pub struct ServeOptions {
     /// The address to listen on.
@@ -38,7 +38,7 @@ pub enum ServeError {
     Listen {
         /// The address.
         address: SocketAddr,
-        /// Why.
+        /// The cause.
         error: io::Error,
     },
 }

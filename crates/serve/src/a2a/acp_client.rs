@@ -14,7 +14,7 @@ use crate::backend::Backend;
 
 /// Size in bytes of the buffers between the client and the agent.
 const PIPE_BYTES: usize = 64 * 1024;
-/// Lines that wait to be sent.
+/// Maximum number of lines waiting to be sent.
 const LINES: usize = 256;
 
 /// The answer to a request: its result, or the error object.

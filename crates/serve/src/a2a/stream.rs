@@ -68,7 +68,7 @@ impl Follower {
     }
 }
 
-/// A response that follows a task until its turn ends or it waits for input. `from` was taken
+/// A response that follows a task until its turn ends or it waits for input. The receiver was taken
 /// before the turn began, so that no event is missed.
 pub(super) fn response(
     task: Arc<Task>,

@@ -11,7 +11,7 @@ use tokio::sync::{broadcast, watch};
 const EVENTS: usize = 1024;
 /// Maximum number of messages of a task kept in memory; the session has all of them.
 const MAX_HISTORY: usize = 200;
-/// Changed files that are kept.
+/// Maximum number of changed files kept.
 const MAX_ARTIFACTS: usize = 500;
 
 /// What a task is doing.

@@ -8,7 +8,7 @@ use super::task::{TaskSnapshot, TaskState};
 
 /// Number of tasks per page, unless the client specifies it.
 const PAGE: usize = 50;
-/// Tasks of a page at most.
+/// Maximum number of tasks per page.
 const MAX_PAGE: u64 = 100;
 
 /// Which tasks are listed, and which of their data.

@@ -13,7 +13,7 @@ use super::messages::ClientMessage;
 use super::task::{EndedTurn, PendingApproval, Task, TaskState};
 use crate::backend::AgentHost;
 
-/// Tasks that are held at a time.
+/// Maximum number of tasks kept.
 const MAX_TASKS: usize = 1000;
 /// Maximum number of pending messages from the agent.
 const MESSAGES: usize = 256;
