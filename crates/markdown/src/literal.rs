@@ -110,8 +110,8 @@ fn is_quoted(before: &str, after: &str) -> bool {
     before.ends_with(is_quote) && after.starts_with(is_quote)
 }
 
-/// Returns whether a pair of quotes or brackets begins on one side of an emphasis character and ends
-/// on the other, as in `"*a" or "b*"` and `f(*a) or g(a*)`. Emphasis does not do that.
+/// Returns whether a pair of quotes or brackets begins on one side of an emphasis character and
+/// ends on the other, as in `"*a" or "b*"` and `f(*a) or g(a*)`. Emphasis does not do that.
 fn crosses_delimiters(before: &str, inner: &str, after: &str) -> bool {
     let mut open = OpenDelimiters::default();
     open.read(before.rsplit('\n').next().unwrap_or(before), None);

@@ -1,6 +1,6 @@
 //! Decides what is painted and when: painting is delayed while the window size changes (see
-//! [`crate::unrest`]) or the terminal is lent to another program, and repaired if the terminal had
-//! a different size than the frame was made for.
+//! [`crate::resize_debounce`]) or the terminal is lent to another program, and repaired if the
+//! terminal had a different size than the frame was made for.
 //!
 //! A terminal that reflows moves everything when its width changes, and the program is notified
 //! later: tmux waits up to a quarter of a second. A frame that arrives in between lands in the

@@ -199,7 +199,7 @@ impl TerminalImage {
     }
 }
 
-/// Returns the size scaled down to fit `most`, with the same aspect ratio.
+/// Returns the size scaled down to fit `max_size`, with the same aspect ratio.
 fn scale_to_fit(size: (usize, usize), max_size: (usize, usize)) -> (usize, usize) {
     let by_width = max_size.0 as f64 / size.0.max(1) as f64;
     let by_height = max_size.1 as f64 / size.1.max(1) as f64;

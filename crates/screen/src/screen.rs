@@ -370,7 +370,7 @@ impl Screen {
         self.shared.terminal.ask_window();
     }
 
-    // --- besides the rows
+    // --- output outside the rows
 
     /// Sets the window title.
     ///

@@ -147,7 +147,7 @@ impl Completion {
         self.list.clear();
     }
 
-    /// Returns the list as at most `most` rows of at most `columns` columns; empty if hidden.
+    /// Returns the list as at most `limit` rows of at most `columns` columns; empty if hidden.
     pub fn rows(&self, columns: usize, limit: usize, theme: &Theme) -> Vec<Line> {
         if self.is_open() { self.list.rows(columns, limit, theme) } else { Vec::new() }
     }

@@ -356,8 +356,8 @@ pub fn reverse_direction(kind: char) -> char {
     if kind.is_lowercase() { kind.to_ascii_uppercase() } else { kind.to_ascii_lowercase() }
 }
 
-/// Finds a character in the line. `again` is whether `;` or `,` was used, where `t` must not stop
-/// at the character that it is next to.
+/// Finds a character in the line. `is_repeat` is whether `;` or `,` was used, where `t` must not
+/// stop at the character that it is next to.
 pub fn find(
     buffer: &Buffer,
     kind: char,

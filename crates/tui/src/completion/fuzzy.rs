@@ -40,9 +40,9 @@ impl Fuzzy {
         atom.score(Utf32Str::new(text, &mut self.chars), &mut self.matcher)
     }
 
-    /// Returns the indexes of the best `most` strings, best first, shorter ones first among equals.
-    /// `within` restricts the search to these indexes and receives all matches, so that a longer
-    /// query only needs to search those.
+    /// Returns the indexes of the best `limit` strings, best first, shorter ones first among
+    /// equals. `within` restricts the search to these indexes and receives all matches, so that a
+    /// longer query only needs to search those.
     pub fn best_matches(
         &mut self,
         texts: &[String],

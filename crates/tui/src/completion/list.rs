@@ -193,7 +193,7 @@ impl List {
         }
     }
 
-    /// Returns the list as at most `most` rows of at most `columns` columns.
+    /// Returns the list as at most `limit` rows of at most `columns` columns.
     pub fn rows(&self, columns: usize, limit: usize, theme: &Theme) -> Vec<Line> {
         if self.candidates.is_empty() {
             let text = if self.loading { "  Searching…" } else { "" };

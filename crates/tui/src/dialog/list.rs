@@ -338,7 +338,7 @@ impl ListDialog {
             }
         }
         if let Some(search) = &mut self.search {
-            // Habit: a search begins with `/`.
+            // As in pagers, `/` begins a search.
             if search.text().is_empty() && raw.character() == Some('/') {
                 return DialogResponse::Stay;
             }
@@ -399,8 +399,8 @@ impl ListDialog {
         }
     }
 
-    /// Finds the items whose label, detail, or keywords contain every search word; matches in the label come
-    /// first.
+    /// Finds the items whose label, detail, or keywords contain every search word; matches in the
+    /// label come first.
     fn filter(&mut self) {
         if self.shows_tab() {
             let is_here = |index: &usize| self.items[*index].tab == self.tab;

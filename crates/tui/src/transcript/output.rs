@@ -23,7 +23,7 @@ pub(super) struct CommandOutput {
     is_screen: bool,
 }
 
-/// Returns the last `most` bytes of a string, starting at a line if possible.
+/// Returns the last `limit` bytes of a string, starting at a line if possible.
 pub(super) fn tail_of(text: &str, limit: usize) -> &str {
     if text.len() <= limit {
         return text;
@@ -66,7 +66,7 @@ impl CommandOutput {
         self.text.trim().is_empty()
     }
 
-    /// Returns the last `most` rows, with a note above them if there are more.
+    /// Returns the last `max_rows` rows, with a note above them if there are more.
     pub(super) fn rows(&self, columns: usize, max_rows: usize, theme: &Theme) -> Vec<Line> {
         let text = self.text.trim_end();
         let base = theme.secondary;

@@ -30,7 +30,7 @@ const LIST_LIMIT: Duration = Duration::from_secs(1);
 /// The time limit for a provider that was just selected.
 const CHOSEN_LIMIT: Duration = Duration::from_secs(10);
 
-/// Opens the dialog for connecting to a model. `why` is the reason it is shown.
+/// Opens the dialog for connecting to a model. `reason` is why it is shown.
 pub(crate) fn open(app: &mut App, reason: Option<&str>) {
     let line = |text: &str| parallax_screen::Line::styled(text.to_owned(), app.theme.secondary);
     let hosted = app

@@ -82,7 +82,7 @@ pub(super) struct AutoOpenedDialogs {
 pub(crate) struct AnswerableRequest(Option<IncomingDialog>);
 
 impl AutoOpenedDialogs {
-    /// Records that an overlay opens. `asked` is whether the user opened it.
+    /// Records that an overlay opens. `was_requested` is whether the user opened it.
     pub(super) fn record_opened(&mut self, was_requested: bool) {
         self.dialogs += 1;
         self.dialog = (!was_requested).then_some(self.dialogs);
