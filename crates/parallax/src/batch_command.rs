@@ -171,7 +171,7 @@ fn default_jobs() -> usize {
     std::thread::available_parallelism().map_or(2, NonZeroUsize::get).div_ceil(2)
 }
 
-/// What needs no agent.
+/// Runs the actions that need no agent.
 fn results(action: BatchAction) -> Result<ExitCode, BatchError> {
     match action {
         BatchAction::Plan(typed) => plan_of(typed),
@@ -230,8 +230,8 @@ fn plan_of(arguments: PlanArguments) -> Result<ExitCode, BatchError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes a plan. Without `force`, a file with other contents is not replaced: it may be another plan,
-/// or the list that this one is made of.
+/// Writes a plan. Without `force`, a file with other contents is not replaced: it may be another
+/// plan, or the list that this one is made of.
 fn write_plan(file: &Path, lines: &str, force: bool) -> Result<(), BatchError> {
     let failed = |source| BatchError::Write { file: file.to_owned(), source };
     if force {

@@ -14,7 +14,7 @@ use parallax_protocol::event::Failure;
 use crate::batch_arguments::RunArguments;
 use crate::batch_failure::{blocking, failure, input, print_line};
 
-/// Pods at a time.
+/// Maximum number of concurrent pods.
 const JOBS: usize = 10;
 /// The host of models without a provider.
 const GEMINI_HOST: &str = "generativelanguage.googleapis.com";

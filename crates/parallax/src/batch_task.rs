@@ -13,7 +13,7 @@ use crate::batch_arguments::RunTaskArguments;
 use crate::batch_failure::{blocking, failure, input, print_line};
 use crate::batch_runner::{results_of, runner};
 
-/// Updates that wait.
+/// Maximum number of pending updates.
 const UPDATES: usize = 16;
 /// Rounding of sums of US dollars.
 const ROUNDING: f64 = 1e-9;

@@ -154,7 +154,8 @@ fn killed_batch_continues_without_running_a_task_twice() {
     let world = repository(&json!([]));
     let line = "echo ID >> ID.txt; sleep 0.1";
     let world = World::in_home(world.home, &Value::Array(shell(&ids, line)).to_string());
-    // A call that had not begun when its batch ended is cancelled, and this model does not repeat it.
+    // A call that had not begun when its batch ended is cancelled, and this model does not repeat
+    // it.
     let check = "test $(cat *x.txt 2>/dev/null | wc -l) -le 1";
     let plan = plan(&world, &ids, &json!({"check": [check]}));
     for moment in [5, 150, 300, 450, 600] {

@@ -85,7 +85,7 @@ impl TerminalDriver {
         terminal(world, Path::new(PROGRAM), start.arguments, start)
     }
 
-    // --- hands
+    // --- input
 
     pub fn type_text(&self, text: &str) {
         self.terminal.text(text).expect("the program listens");
@@ -107,7 +107,7 @@ impl TerminalDriver {
         std::thread::sleep(std::time::Duration::from_millis(700));
     }
 
-    // --- eyes
+    // --- output
 
     /// Waits for a text in the window.
     #[track_caller]
