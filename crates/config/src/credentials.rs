@@ -3,8 +3,8 @@
 //!
 //! `~/.parallax/credentials.json` is `{"version": 1, "method": "gemini-api-key" | "vertex-ai",
 //! "keys": {METHOD: {"key": "…"}}}`; `method` is that of the key that was stored last. With
-//! `{"keychain": true}`, the key is in the system keychain. A file of an earlier version has one key,
-//! in the object itself.
+//! `{"keychain": true}`, the key is in the system keychain. A file of an earlier version has one
+//! key, in the object itself.
 
 use std::path::{Path, PathBuf};
 

@@ -35,7 +35,7 @@ pub(crate) fn folders(
     folders
 }
 
-/// Returns the results of `pick` for the first `most` entries of a directory, sorted; empty if the
+/// Returns the results of `pick` for the first `limit` entries of a directory, sorted; empty if the
 /// directory does not exist.
 pub(crate) fn files(
     folder: &Path,

@@ -156,7 +156,8 @@ pub fn hook_list(config: &Config, extensions: &Extensions) -> Result<HookList, F
     Ok(list)
 }
 
-/// Returns the hooks of a session. `list` reads them, and `around` collects what running them needs.
+/// Returns the hooks of a session. `list` reads them, and `hook_session` collects what running them
+/// needs.
 ///
 /// # Errors
 /// Returns an error if a settings file is invalid.

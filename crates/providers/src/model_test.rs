@@ -23,8 +23,8 @@ const STEP_LIMIT: Duration = Duration::from_secs(180);
 /// The tool that the model is asked to call.
 const TOOL: &str = "report_color";
 
-/// Output limits of the requests in tokens, for a local server, which may generate only a few tokens
-/// per second.
+/// Output limits of the requests in tokens, for a local server, which may generate only a few
+/// tokens per second.
 const TEXT_TOKENS: u32 = 64;
 const TOOL_TOKENS: u32 = 256;
 const JSON_TOKENS: u32 = 128;
@@ -224,8 +224,8 @@ impl ProviderManager {
         Ok(known)
     }
 
-    /// Sends a few small requests to a model, and calls `on_step` with each result. Where one fails,
-    /// tries the known deviations of servers.
+    /// Sends a few small requests to a model, and calls `on_step` with each result. Where one
+    /// fails, tries the known deviations of servers.
     ///
     /// # Errors
     /// Returns an error if the provider is unknown or has no usable credentials.

@@ -53,7 +53,7 @@ pub struct ProviderModels {
     model_describer: Arc<Mutex<Option<Arc<HttpModel>>>>,
     /// Running requests for descriptions by model; they end with the session.
     refreshes: Arc<Mutex<BTreeMap<String, AbortOnDropHandle<()>>>>,
-    /// Sees what goes over the wire.
+    /// Observes requests and responses.
     tap: Option<Arc<SessionTap>>,
 }
 
@@ -72,7 +72,7 @@ impl ProviderModels {
         }
     }
 
-    /// Passes on what goes over the wire.
+    /// Passes requests and responses to a tap.
     #[must_use]
     pub fn with_tap(mut self, tap: Option<&Arc<SessionTap>>) -> Self {
         self.tap = tap.cloned();

@@ -49,12 +49,13 @@ pub fn find_entry(dirs: &UserDirs, name: &str) -> Option<LockEntry> {
     read_entry(jsonc::read_object(&file(dirs)).ok()??.get(name)?)
 }
 
-/// Returns the record of the version of an extension in the directory `kept`. Blocking.
+/// Returns the record of the version of an extension in the directory `previous`. Blocking.
 pub fn read_kept_lock(previous: &Path, name: &str) -> Option<LockEntry> {
     read_entry(jsonc::read_object(&kept_lock_file(previous)).ok()??.get(name)?)
 }
 
-/// Stores or removes the record of the version of an extension in the directory `kept`. Blocking.
+/// Stores or removes the record of the version of an extension in the directory `previous`.
+/// Blocking.
 ///
 /// # Errors
 /// See [`lock`].

@@ -265,7 +265,7 @@ impl Manifest {
         Ok(manifest)
     }
 
-    /// Notes the unknown keys of an object; `place` is its location in the manifest.
+    /// Notes the unknown keys of an object; `prefix` is its location in the manifest.
     fn check_keys(&mut self, prefix: &str, object: &Object, known: &[&'static str]) {
         for key in object.keys().filter(|key| !known.contains(&key.as_str())) {
             let display_name = format!("{prefix}{}", one_line(key, 60));
