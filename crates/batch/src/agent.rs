@@ -20,12 +20,12 @@ use crate::task_update::TaskUpdate;
 
 /// How often the events of an agent are read.
 const POLL: Duration = Duration::from_millis(100);
-/// How long an agent that is stopped may finish its tool calls.
+/// How long a stopped agent may take to finish its tool calls.
 const DRAIN_TIME: Duration = Duration::from_secs(60);
-/// How long one may take to end that is out of time.
+/// How long an agent that ran out of time may take to end.
 const END_TIME: Duration = Duration::from_secs(10);
 
-/// What to start.
+/// A process to start.
 #[derive(Debug)]
 pub(crate) struct AgentCommand {
     pub(crate) program: PathBuf,
@@ -33,9 +33,9 @@ pub(crate) struct AgentCommand {
     pub(crate) directory: PathBuf,
     pub(crate) variables: Vec<(OsString, OsString)>,
     pub(crate) stdin: Option<PathBuf>,
-    /// Its output is appended here.
+    /// Its stdout is appended to this file.
     pub(crate) stdout: PathBuf,
-    /// So are its errors.
+    /// Its stderr is appended to this file.
     pub(crate) stderr: PathBuf,
     pub(crate) limits: MemoryLimits,
 }
@@ -43,9 +43,9 @@ pub(crate) struct AgentCommand {
 /// How it ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AgentExit {
-    /// By itself, with this code (128 plus the number of a signal).
+    /// It exited by itself with this code (128 plus the number of a signal).
     Exited(i32),
-    /// It was out of time.
+    /// It exceeded its time limit.
     TimedOut,
     /// The batch is stopped.
     Drained,
@@ -117,7 +117,7 @@ impl WorkTime {
         }
     }
 
-    /// Whether the time is over.
+    /// Whether the time limit is exceeded.
     async fn is_over(&mut self) -> bool {
         let Some(limit) = self.limit else { return false };
         if self.started.elapsed().saturating_sub(self.waited) <= limit {
@@ -133,7 +133,7 @@ impl WorkTime {
     }
 }
 
-/// Follows an agent, and reports what is new.
+/// Follows an agent, and reports its progress.
 pub(crate) async fn follow(
     mut process: AgentProcess,
     mut events: EventReader,

@@ -27,23 +27,23 @@ pub enum ApplyOutcome {
         /// Whether they were merged with other changes.
         merged: bool,
     },
-    /// It is on this branch.
+    /// As commits on this branch.
     Branch(String),
-    /// It has no changes.
+    /// Not at all: there are no changes.
     Nothing,
     /// It did not succeed, and was not named.
     Skipped(TaskState),
-    /// It contradicts what is there: what git says.
+    /// It conflicts with the repository; contains git's message.
     Conflict(String),
-    /// It could not be applied, such as without its patch.
+    /// It could not be applied, for example because its patch is missing.
     Failed(String),
 }
 
-/// Brings the results of tasks into the repository around `repository`, in order; without ids,
-/// those that succeeded. `report` gets each. Blocking.
+/// Applies the results of tasks to the repository around `repository`, in order; without ids, those
+/// of tasks that succeeded. `report` receives each outcome. Blocking.
 ///
 /// # Errors
-/// An unknown id.
+/// Returns an error if an id is unknown.
 pub fn apply_results(
     directory: &BatchDirectory,
     repository: &Path,

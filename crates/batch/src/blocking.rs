@@ -1,8 +1,8 @@
-//! Work that blocks, apart from the asynchronous tasks.
+//! Runs blocking work outside the asynchronous tasks.
 
 use crate::error::BatchError;
 
-/// Runs something that blocks.
+/// Runs a blocking function on another thread.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, BatchError> + Send + 'static,
 ) -> Result<T, BatchError> {

@@ -1,4 +1,4 @@
-//! What all tasks of a batch together may cost.
+//! The budget that all tasks of a batch share.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ const ROUNDING: f64 = 1e-9;
 #[derive(Debug)]
 pub(crate) struct BatchBudget {
     limit: Option<f64>,
-    /// By tasks that ended.
+    /// US dollars spent by tasks that ended.
     spent: f64,
     /// The most that a task has cost, with all attempts.
     largest: f64,
@@ -32,11 +32,11 @@ struct RunningCost {
 /// Whether a task may start.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum BudgetDecision {
-    /// It may, and may cost so much.
+    /// It may start with this cost limit.
     Start(Option<f64>),
-    /// Not before another one has ended.
+    /// It has to wait until another one has ended.
     Wait,
-    /// No more tasks.
+    /// The budget is used up; start no more tasks.
     Spent,
 }
 
@@ -63,7 +63,7 @@ impl BatchBudget {
         self.spent
     }
 
-    /// No more tasks may start: the rest of the budget does not cover the request of one.
+    /// No more tasks may start: the remaining budget does not cover a request of one.
     pub(crate) fn close(&mut self) {
         self.is_closed = true;
     }
@@ -73,13 +73,13 @@ impl BatchBudget {
         self.is_closed
     }
 
-    /// Whether more is spent than may be.
+    /// Whether the limit is exceeded.
     pub(crate) fn is_exceeded(&self) -> bool {
         self.limit.is_some_and(|limit| self.total() > limit + ROUNDING)
     }
 
-    /// What a task may cost. A task is expected to cost what it may, or what the most expensive one
-    /// has cost. All tasks may cost the same rest: a request reserves what it may cost.
+    /// What a task may cost. It is expected to cost its own limit, or as much as the most expensive
+    /// task so far. All tasks share the same remainder: each request reserves what it may cost.
     pub(crate) fn allow(&self, task: &PlannedTask) -> BudgetDecision {
         let Some(limit) = self.limit else { return BudgetDecision::Start(None) };
         let reserved: f64 =

@@ -9,10 +9,10 @@ use crate::directory::BatchDirectory;
 use crate::result::{TaskResult, TaskState};
 use crate::summary::checks;
 
-/// What models did with the same tasks.
+/// The results of models on the same tasks.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct ModelComparison {
-    /// All tasks of a model together.
+    /// Totals of each model over all tasks.
     pub models: Vec<ModelTotal>,
     /// Tasks that differ only in the model.
     pub tasks: Vec<ComparedTask>,
@@ -23,15 +23,15 @@ pub struct ModelComparison {
 pub struct ModelTotal {
     /// Its name.
     pub model: String,
-    /// Tasks.
+    /// Number of tasks.
     pub tasks: usize,
     /// The number of tasks that succeeded.
     pub succeeded: usize,
     /// US dollars.
     pub cost: f64,
-    /// Tokens.
+    /// Number of tokens.
     pub tokens: u64,
-    /// Seconds of all tasks together.
+    /// Total seconds of all tasks.
     pub seconds: f64,
 }
 
@@ -42,14 +42,14 @@ pub struct ComparedTask {
     pub title: String,
     /// The repository.
     pub repo: String,
-    /// What each model did.
+    /// The result of each model.
     pub results: Vec<ComparedResult>,
 }
 
-/// What a model did with it.
+/// The result of one model.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ComparedResult {
-    /// The task.
+    /// Id of the task.
     pub id: String,
     /// The model.
     pub model: String,
@@ -63,7 +63,7 @@ pub struct ComparedResult {
     pub cost: f64,
     /// Tokens.
     pub tokens: u64,
-    /// From the first start to the end.
+    /// Seconds from the first start to the end.
     pub seconds: f64,
 }
 
@@ -89,7 +89,7 @@ impl ModelComparison {
             task.results.push(compared);
         }
         let mut tasks: Vec<ComparedTask> = tasks.into_values().collect();
-        // Best first: it succeeded, and was cheap.
+        // Best first: success first, then low cost.
         for task in &mut tasks {
             task.results.sort_by(|one, other| {
                 let failed = |result: &ComparedResult| result.state != TaskState::Succeeded;
@@ -148,7 +148,7 @@ impl ComparedResult {
         let passed = result.checks.iter().filter(|check| check.passed).count();
         Self {
             id: result.id.clone(),
-            // The one that the plan asked for; another one may have answered.
+            // The model that the plan names; another one may have answered.
             model: (result.labels.get("model").cloned())
                 .or_else(|| result.model.clone())
                 .unwrap_or_else(|| "default model".to_owned()),

@@ -1,4 +1,4 @@
-//! The directory of a batch: results, and what makes a second run safe.
+//! The directory of a batch: its results, and the locks that make a second run safe.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -15,7 +15,7 @@ use crate::events::EventReader;
 use crate::plan::{PlannedTask, is_valid_id};
 use crate::result::{Attempt, AttemptUsage, TaskResult, TaskState};
 
-/// Bytes of a JSON file that are read.
+/// Maximum size in bytes of a JSON file.
 pub(crate) const MAX_JSON_BYTES: u64 = 64 * 1024 * 1024;
 /// How long agents of a process that crashed may take to end.
 const ORPHAN_TIME: Duration = Duration::from_secs(45);
@@ -30,9 +30,9 @@ pub struct BatchDirectory {
 /// Held while a process runs the batch. Agents end when it is released, including by a crash.
 #[derive(Debug)]
 pub struct BatchLock {
-    /// What the agents wait for.
+    /// The file that the agents lock.
     pub(crate) file: PathBuf,
-    /// What every agent of this batch holds for its lifetime.
+    /// The lock that every agent of this batch holds for its lifetime.
     pub(crate) agents: PathBuf,
     /// The pace of requests that the agents share.
     pub(crate) pace_file: PathBuf,
@@ -51,7 +51,7 @@ pub struct TaskDirectory {
 }
 
 impl BatchDirectory {
-    /// Creates it where it is missing. Blocking.
+    /// Creates it if it does not exist. Blocking.
     ///
     /// # Errors
     /// Returns an error if it cannot be written.
@@ -70,7 +70,7 @@ impl BatchDirectory {
         Ok(Self { root })
     }
 
-    /// One that exists.
+    /// Opens an existing directory.
     ///
     /// # Errors
     /// Returns an error if it is not the directory of a batch.
@@ -102,7 +102,7 @@ impl BatchDirectory {
         TaskDirectory { root: self.root.join("results").join(id) }
     }
 
-    /// The result that a task has already, if it need not run. Blocking.
+    /// The existing result of a task that need not run again. Blocking.
     pub fn earlier_result(&self, task: &PlannedTask, retry_failed: bool) -> Option<TaskResult> {
         let result = self.task(&task.id).result_of(task)?;
         let is_final = match result.state {
@@ -113,8 +113,8 @@ impl BatchDirectory {
         is_final.then_some(result)
     }
 
-    /// Removes the budget of an earlier run. What its killed processes may have spent goes to the
-    /// attempts of their tasks. Call it when no task runs. Blocking.
+    /// Removes the budget of an earlier run. What its killed processes may have spent is added to
+    /// the attempts of their tasks. Call it when no task runs. Blocking.
     ///
     /// # Errors
     /// Returns an error if attempts cannot be written, or the budget cannot be removed.
@@ -143,7 +143,7 @@ impl BatchDirectory {
     /// Blocking.
     ///
     /// # Errors
-    /// Another process runs the batch.
+    /// Returns an error if another process runs the batch.
     pub fn lock(&self) -> Result<BatchLock, BatchError> {
         let locks = self.file("locks");
         let failed = |source| BatchError::Write { file: locks.clone(), source };
@@ -164,13 +164,13 @@ impl BatchDirectory {
             std::thread::sleep(POLL);
         }
         drop(all);
-        // The pace of an earlier run says nothing about this one.
+        // The pace of an earlier run does not apply to this one.
         let _ = fs::remove_file(locks.join("pace"));
         // A separate name: an agent that waits for an earlier process must not mistake this
         // one for it.
         for entry in fs::read_dir(&locks).map_err(failed)?.flatten() {
             if entry.file_name().to_string_lossy().starts_with("run-") {
-                // It is empty, and agents no longer wait for it.
+                // It is empty, and no agent waits for it anymore.
                 let _ = fs::remove_file(entry.path());
             }
         }
@@ -247,7 +247,7 @@ impl TaskDirectory {
         read_json(&self.file("attempt.json"))
     }
 
-    /// What the attempts of exactly this task have used so far, also those that have no result
+    /// What the attempts of exactly this task have used so far, including those without a result
     /// because their process was killed; `None` without an attempt. Blocking.
     pub(crate) fn usage_of(&self, task: &PlannedTask) -> Option<AttemptUsage> {
         let hash = task.input_hash();
@@ -256,7 +256,7 @@ impl TaskDirectory {
         let attempt = self.attempt().filter(|attempt| attempt.input_hash == hash);
         let attempt = attempt.map(|attempt| {
             let mut events = EventReader::new(&self.file("events.jsonl"));
-            // What can be read counts.
+            // Use what can be read.
             let _ = events.read_new();
             attempt.usage(events.summary.usage())
         });
@@ -308,7 +308,7 @@ pub(crate) fn read_json<T: DeserializeOwned>(file: &Path) -> Option<T> {
     serde_json::from_str(&text).ok()
 }
 
-/// Writes a file so that a reader sees the old or the new text, but no part of it.
+/// Writes a file so that a reader sees either the old or the new text, never a part.
 pub(crate) fn write_atomically(file: &Path, text: &[u8]) -> Result<(), BatchError> {
     let failed = |source| BatchError::Write { file: file.to_owned(), source };
     let mut name = file.file_name().unwrap_or_default().to_owned();

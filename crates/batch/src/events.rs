@@ -1,5 +1,5 @@
-//! What an agent reports while it works: its stream-json lines, read from the file that they go
-//! to, so that they outlive this process.
+//! The stream-json lines that an agent writes while it works, read from a file so that they outlive
+//! this process.
 
 use std::fs::File;
 use std::io::{self, BufReader, Seek as _, SeekFrom};
@@ -9,11 +9,11 @@ use serde::Deserialize;
 
 use crate::result::{AttemptUsage, TokenCounts};
 
-/// Bytes of a line that are read; longer ones hold tool results, which do not matter here.
+/// Maximum length in bytes of a line; longer ones contain tool results, which are not needed here.
 const MAX_LINE_LENGTH: usize = 4 * 1024 * 1024;
-/// Bytes of an answer that are kept.
+/// Maximum number of bytes kept of an answer.
 const MAX_ANSWER_LENGTH: usize = 4 * 1024 * 1024;
-/// Characters of the newest text that progress shows.
+/// Maximum number of characters of the newest text shown as progress.
 const MAX_ACTIVITY_LENGTH: usize = 200;
 
 /// The lines of a session so far.
@@ -21,11 +21,11 @@ const MAX_ACTIVITY_LENGTH: usize = 200;
 pub(crate) struct EventReader {
     file: PathBuf,
     offset: u64,
-    /// What they tell.
+    /// Summary of these lines.
     pub(crate) summary: EventSummary,
 }
 
-/// What the lines tell.
+/// Summary of the lines of a session.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct EventSummary {
     /// The text since the last tool call.
@@ -40,9 +40,9 @@ pub(crate) struct EventSummary {
     pub(crate) rate_limited: u64,
     /// The last `result` line since the last start.
     pub(crate) end: Option<SessionResultLine>,
-    /// What the agent does.
+    /// What the agent is doing.
     pub(crate) activity: String,
-    /// Whether a turn began.
+    /// Whether a turn has started.
     pub(crate) has_prompt: bool,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct EventSummary {
 pub(crate) struct SessionResultLine {
     /// Whether the turn succeeded.
     pub(crate) is_success: bool,
-    /// Why it did not.
+    /// Why the turn failed.
     pub(crate) message: String,
     /// The class of the failure.
     pub(crate) error_type: String,
@@ -120,7 +120,7 @@ impl EventReader {
         Self { file: file.to_owned(), offset: 0, summary: EventSummary::default() }
     }
 
-    /// Reads the lines that were added; whether there were any. Blocking.
+    /// Reads the lines that were added, and returns whether there were any. Blocking.
     pub(crate) fn read_new(&mut self) -> io::Result<bool> {
         let mut file = match File::open(&self.file) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
@@ -142,8 +142,8 @@ impl EventReader {
     }
 }
 
-/// Reads one complete line, of which `line` gets at most this many bytes. Its length; `None`: the
-/// rest is not a whole line.
+/// Reads one complete line, of which `line` receives at most this many bytes. Returns its length,
+/// or `None` if the rest is not a complete line.
 fn read_line(reader: &mut impl io::BufRead, line: &mut Vec<u8>) -> io::Result<Option<u64>> {
     line.clear();
     let mut length = 0;
@@ -172,7 +172,7 @@ impl EventSummary {
     }
 
     fn process_line(&mut self, line: &[u8]) {
-        // Anything that is not an event is not ours to judge.
+        // Lines that are not events are ignored.
         let Ok(line) = serde_json::from_slice::<EventLine>(line) else { return };
         match line {
             EventLine::Init { model } => {

@@ -11,14 +11,14 @@ use serde_json::{Map, Value};
 use crate::error::BatchError;
 use crate::plan::{MAX_ID_LENGTH, slug};
 
-/// Bytes that the command may print.
+/// Maximum number of bytes that the command may print.
 const MAX_LIST_BYTES: u64 = 64 * 1024 * 1024;
-/// How long it may take.
+/// Time limit of the command.
 const LIST_TIME: Duration = Duration::from_secs(10 * 60);
-/// What is replaced by the line.
+/// The placeholder for the line.
 const PLACE: &str = "{item}";
 
-/// What every task of such a plan has.
+/// The fields that all tasks of such a plan share.
 #[derive(Debug, Clone, Default)]
 pub struct PlanTemplate {
     /// The prompt, with `{item}`.
@@ -54,10 +54,10 @@ impl ItemList {
     }
 }
 
-/// Runs a command of the user in `directory`; the lines that it prints. Blocking.
+/// Runs a command of the user in `directory` and returns the lines that it prints. Blocking.
 ///
 /// # Errors
-/// A command that fails, or prints nothing.
+/// Returns an error if the command fails or prints nothing.
 pub fn items(command: &str, directory: &Path) -> Result<ItemList, BatchError> {
     let environment: Vec<_> = std::env::vars_os().collect();
     let done = parallax_exec::program::capture(
@@ -88,7 +88,7 @@ pub fn items(command: &str, directory: &Path) -> Result<ItemList, BatchError> {
 /// The plan as JSON Lines.
 ///
 /// # Errors
-/// An item that a shell would interpret, in a command that quotes more than the item.
+/// Returns an error if a shell would interpret an item in a command that quotes more than the item.
 pub fn plan_lines(items: &[String], template: &PlanTemplate) -> Result<String, BatchError> {
     let mut ids = BTreeSet::new();
     let mut text = String::new();

@@ -29,26 +29,26 @@ use record::{AttemptUsage, JobRecord, SubmittedJob};
 pub use network::EgressRule;
 pub use options::KubernetesOptions;
 
-/// How often the cluster is asked at most.
+/// Minimum interval between polls of the cluster.
 const POLL: Duration = Duration::from_secs(2);
-/// A poll takes at most this part of the time.
+/// Polls take at most this share of the time.
 const POLL_SHARE: u32 = 5;
-/// How long the cluster may not answer.
+/// How long the cluster may be unreachable.
 const SILENCE: Duration = Duration::from_secs(300);
-/// How long pods that are stopped may take.
+/// How long stopped pods may take to end.
 const DRAIN_TIME: Duration = Duration::from_secs(180);
-/// Characters of the plan's name in that of the job, whose pods get a longer name.
+/// Maximum number of characters of the plan's name in the job's name; pods get a longer name.
 const NAME_LENGTH: usize = 30;
 
-/// Why following ended.
+/// Why following a job ended.
 enum FollowOutcome {
-    /// The job came to its end.
+    /// The job ended.
     Ended,
-    /// It is gone.
+    /// The job no longer exists.
     Missing,
     /// It was stopped; a later run submits the rest.
     Drained,
-    /// It keeps running.
+    /// The job is still running.
     StillRunning,
 }
 
@@ -61,7 +61,7 @@ struct KubernetesRun<'a, R> {
     drain: &'a CancellationToken,
     detach: &'a CancellationToken,
     report: R,
-    /// US dollars of all results.
+    /// Cost of all results in US dollars.
     cost: f64,
     is_over_budget: bool,
     /// Why the job failed; safe to print.
@@ -69,8 +69,8 @@ struct KubernetesRun<'a, R> {
 }
 
 /// Submits the tasks of a plan that have no result yet, and follows them to the end. If an earlier
-/// job still runs, it is followed instead. With `drain`, the job is stopped; with `detach`, it keeps
-/// running.
+/// job still runs, it is followed instead. With `drain`, the job is stopped; with `detach`, it
+/// keeps running.
 ///
 /// # Errors
 /// Returns an error if the plan cannot run in a cluster, or `kubectl` fails.
@@ -143,7 +143,8 @@ pub async fn run_kubernetes(
     })
 }
 
-/// Fetches the results of the newest job of a batch; how many, and how many tasks have none.
+/// Fetches the results of the newest job of a batch. Returns how many there are, and how many tasks
+/// have none.
 ///
 /// # Errors
 /// Returns an error if nothing was submitted, or `kubectl` fails.
@@ -205,7 +206,8 @@ impl<R: FnMut(QueueEvent)> KubernetesRun<'_, R> {
                     suspend(&earlier, &name, false).await?;
                 }
                 let current = std::mem::replace(&mut self.kubectl, earlier);
-                // What an ended job left is here already, and failed tasks wait to run again.
+                // The results of an ended job were fetched already, and failed tasks wait to run
+                // again.
                 let collected =
                     if has_ended { self.collected_indexes(&job) } else { BTreeSet::new() };
                 let followed = self.follow(&job, collected, waiting).await?;
@@ -285,7 +287,7 @@ impl<R: FnMut(QueueEvent)> KubernetesRun<'_, R> {
         Ok((manifests, SubmittedJob { record, tasks }))
     }
 
-    /// The directory of the batch on the claim: the same for every job of it.
+    /// The directory of the batch on the claim, the same for all of its jobs.
     fn results_name(&self, stem: &str) -> String {
         use sha2::Digest as _;
         let path = self.directory.path().as_os_str().as_encoded_bytes();
@@ -356,7 +358,7 @@ impl<R: FnMut(QueueEvent)> KubernetesRun<'_, R> {
             .collect()
     }
 
-    /// Follows a job until its end, and takes the tasks that get a result out of `waiting`.
+    /// Follows a job until its end, and removes the tasks that get a result from `waiting`.
     async fn follow(
         &mut self,
         job: &SubmittedJob,
@@ -410,7 +412,7 @@ impl<R: FnMut(QueueEvent)> KubernetesRun<'_, R> {
         }
     }
 
-    /// Looks at the job once; `None`: it is gone.
+    /// Polls the job once. Returns `None` if it is gone.
     async fn poll(
         &mut self,
         job: &SubmittedJob,
@@ -444,7 +446,7 @@ impl<R: FnMut(QueueEvent)> KubernetesRun<'_, R> {
         Ok(Some(status))
     }
 
-    /// Takes what pods printed whose index never settled.
+    /// Collects the output of pods whose index never settled.
     async fn collect_unsettled(
         &mut self,
         job: &SubmittedJob,

@@ -1,5 +1,4 @@
-//! Batches: many prompts in many repositories, each task in a process and a git worktree of its
-//! own.
+//! Batches: many prompts in many repositories, each task in its own process and git worktree.
 //!
 //! One plan format ([`Plan`]), one result contract ([`TaskResult`]), several executors. This
 //! crate reads plans, runs tasks, and reports on results; the agent is the program itself,

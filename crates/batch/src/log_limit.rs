@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use crate::blocking::blocking;
 use crate::error::BatchError;
 
-/// Bytes from which a log is shortened.
+/// Size in bytes above which a log is shortened.
 const MAX_LENGTH: u64 = 16 * 1024 * 1024;
-/// Bytes of its beginning that stay.
+/// Number of bytes kept from its beginning.
 const HEAD_LENGTH: u64 = 8 * 1024 * 1024;
-/// Bytes of its end that stay.
+/// Number of bytes kept from its end.
 const TAIL_LENGTH: u64 = 1024 * 1024;
 const NOTE: &[u8] = b"\n[\xe2\x80\xa6 lines of a long output were left out here \xe2\x80\xa6]\n";
 

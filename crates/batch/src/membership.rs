@@ -15,9 +15,9 @@ use crate::directory::BatchLock;
 const LOCK: &str = "PARALLAX_BATCH_LOCK";
 /// The variable that names the lock that every agent of the batch holds.
 const AGENTS: &str = "PARALLAX_BATCH_AGENTS";
-/// How long the tool calls of an agent may take that run when its batch is gone.
+/// How long the running tool calls of an agent may take when its batch is gone.
 const CALLS_TIME: Duration = Duration::from_secs(20);
-/// How long the agent may take to end then.
+/// How long the agent may take to end after that.
 const END_TIME: Duration = Duration::from_secs(10);
 
 /// The variable of a process that only runs a command.
@@ -43,8 +43,8 @@ pub fn is_agent() -> bool {
     HELD.get().is_some()
 }
 
-/// In an agent of a batch, ends this process with the one that started it. Elsewhere, this does
-/// nothing. Call it once, early.
+/// In an agent of a batch, makes this process end with the one that started it. Elsewhere, this
+/// does nothing. Call it once, early.
 pub fn end_with_batch() {
     let (Some(lock), Some(agents)) = (std::env::var_os(LOCK), std::env::var_os(AGENTS)) else {
         return;
@@ -70,7 +70,7 @@ pub fn end_with_batch() {
         if std::env::var_os(COMMAND).is_some() && leads {
             let _ = kill_process_group(getpid(), Signal::KILL);
         }
-        // As at signals of the user: first, running tool calls are awaited; the journal is
+        // As for signals of the user, running tool calls are awaited first, so the journal is
         // complete.
         for time in [CALLS_TIME, END_TIME] {
             let _ = kill_process(getpid(), Signal::TERM);

@@ -15,12 +15,12 @@ use sha2::{Digest as _, Sha256};
 use crate::error::BatchError;
 use expand::RawPlan;
 
-/// Bytes of a plan or of a prompt file.
+/// Maximum size in bytes of a plan or a prompt file.
 const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
-/// Characters of an id.
+/// Maximum number of characters of an id.
 pub(crate) const MAX_ID_LENGTH: usize = 100;
 
-/// Tasks that are run together.
+/// Tasks that run as one batch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     /// Where it was read from.
@@ -36,7 +36,7 @@ pub struct PlannedTask {
     pub id: String,
     /// The repository.
     pub repository: Repository,
-    /// What the work begins with; `None`: `HEAD`.
+    /// The revision that the work starts from; `None`: `HEAD`.
     pub reference: Option<String>,
     /// The prompt.
     pub prompt: String,
@@ -44,21 +44,21 @@ pub struct PlannedTask {
     pub model: Option<String>,
     /// The approval mode; `None`: that of the settings.
     pub approval_mode: Option<ApprovalMode>,
-    /// US dollars that it may cost.
+    /// Cost limit in US dollars.
     pub max_cost: Option<f64>,
-    /// How long the agent may work.
+    /// Time limit of the agent.
     pub timeout: Option<Duration>,
     /// Commands before the agent.
     pub setup: Vec<String>,
     /// Commands after the agent, all of which must succeed.
     pub check: Vec<String>,
-    /// Variables that it gets where the environment is not this one.
+    /// Variables to set when the task runs in another environment.
     pub env: Vec<String>,
-    /// Words of the user, repeated in the result.
+    /// Labels of the user, repeated in the result.
     pub labels: BTreeMap<String, String>,
 }
 
-/// Where the files of a task come from.
+/// The source of the files of a task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Repository {
@@ -68,7 +68,7 @@ pub enum Repository {
     Url(String),
 }
 
-/// A task as it is written. Every field but `id` may come from the defaults.
+/// A task as written in the plan. Every field but `id` may come from the defaults.
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RawTask {
@@ -129,7 +129,7 @@ impl<'de> Deserialize<'de> for Seconds {
     }
 }
 
-/// Seconds of a text such as `90`, `10m`, or `1h`.
+/// Parses a duration such as `90`, `10m`, or `1h` as seconds.
 pub fn seconds_of(text: &str) -> Option<f64> {
     let text = text.trim();
     let units = [('s', 1.0), ('m', 60.0), ('h', 3600.0)];
@@ -139,11 +139,11 @@ pub fn seconds_of(text: &str) -> Option<f64> {
 }
 
 impl Plan {
-    /// Reads a plan. Paths in it are relative to its directory. That of a directory is all of its
-    /// files `*.jsonl` in order, as if they were one. Blocking.
+    /// Reads a plan. Paths in it are relative to its directory. The plan of a directory consists of
+    /// all of its `*.jsonl` files in order. Blocking.
     ///
     /// # Errors
-    /// A file that cannot be read, or that is not a plan.
+    /// Returns an error if a file cannot be read or is not a plan.
     pub fn load(file: &Path) -> Result<Self, BatchError> {
         let text = if file.is_dir() { read_parts(file)? } else { read_text(file)? };
         Self::parse(file, &text)
@@ -194,7 +194,7 @@ enum TaskError {
 }
 
 impl RawTask {
-    /// Takes from `defaults` what is not set.
+    /// Takes unset fields from `defaults`.
     fn with_defaults(self, defaults: &Self) -> Self {
         let has_prompt = self.prompt.is_some() || self.prompt_file.is_some();
         let prompt_of = |value: &Self| if has_prompt { None } else { value.prompt.clone() };
@@ -318,11 +318,11 @@ impl PlannedTask {
             env: list(&self.env),
             labels: labels.cloned(),
         };
-        // A task has no part that JSON cannot express.
+        // All parts of a task can be expressed in JSON.
         serde_json::to_string(&raw).unwrap_or_default()
     }
 
-    /// What is the same for all models that are compared on a task.
+    /// A hash of the fields that are the same for all models that are compared on a task.
     pub fn question_hash(&self) -> String {
         let input = serde_json::json!({
             "repository": self.repository,

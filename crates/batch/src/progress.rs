@@ -1,4 +1,4 @@
-//! How far a batch is, for a terminal, a log, or a program.
+//! The progress of a batch, for a terminal, a log, or a program.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ const MAX_ROWS: usize = 16;
 /// Cells of the bar.
 const BAR: usize = 24;
 
-/// The state of a batch, by its events.
+/// The state of a batch, derived from its events.
 #[derive(Debug)]
 pub struct BatchProgress {
     total: usize,
@@ -95,7 +95,7 @@ impl BatchProgress {
         self.cost + self.running.values().map(|task| task.cost).sum::<f64>()
     }
 
-    /// The time that the rest will take, if the rest is like what was done in this run.
+    /// The estimated time for the remaining tasks, based on those that ended in this run.
     fn remaining(&self) -> Option<Duration> {
         let done = self.done().saturating_sub(self.skipped);
         let remaining = self.total.saturating_sub(self.done());
@@ -103,8 +103,8 @@ impl BatchProgress {
         each.checked_mul(u32::try_from(remaining).ok()?)
     }
 
-    /// The view of a terminal: the total first, then a row for each task that runs. Rows may be
-    /// wider than the terminal.
+    /// The view of a terminal: the total first, then a row for each running task. Rows may be wider
+    /// than the terminal.
     pub fn rows(&self) -> Vec<String> {
         let done = self.done();
         let filled = (done * BAR).checked_div(self.total).unwrap_or(BAR).min(BAR);
@@ -125,7 +125,7 @@ impl BatchProgress {
         rows
     }
 
-    /// The whole in one line.
+    /// Returns the progress as one line.
     pub fn line(&self) -> String {
         let mut parts = vec![format!("{}/{}", self.done(), self.total)];
         for state in TaskState::ALL {
@@ -145,7 +145,7 @@ impl BatchProgress {
         parts.join(" · ")
     }
 
-    /// A plain line about an event; `None`: not worth one.
+    /// A plain line about an event; `None` if it is not worth one.
     pub fn plain(&self, event: &QueueEvent) -> Option<String> {
         let (done, total) = (self.done(), self.total);
         match event {

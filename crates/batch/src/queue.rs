@@ -13,15 +13,15 @@ use crate::result::{TaskResult, TaskState};
 use crate::run_task::TaskRunner;
 use crate::task_update::TaskUpdate;
 
-/// Updates that wait to be shown.
+/// Maximum number of updates waiting to be shown.
 const UPDATES: usize = 256;
 
 /// How a batch is run.
 #[derive(Debug, Clone)]
 pub struct QueueOptions {
-    /// Tasks at a time.
+    /// Maximum number of concurrent tasks.
     pub jobs: usize,
-    /// US dollars for all tasks.
+    /// Cost limit for all tasks in US dollars.
     pub max_cost: Option<f64>,
     /// Whether tasks that failed before run again.
     pub retry_failed: bool,
@@ -32,13 +32,13 @@ pub struct QueueOptions {
 pub enum QueueEvent {
     /// It has a result from an earlier run.
     Skipped(Box<TaskResult>),
-    /// It starts, or resumes.
+    /// It started or resumed.
     Started(String),
-    /// It works.
+    /// It made progress.
     Update(TaskUpdate),
     /// It ended.
     Ended(Box<TaskResult>),
-    /// The user should know this of the whole batch; safe to print.
+    /// A notice for the user about the whole batch; safe to print.
     Notice(String),
 }
 

@@ -28,7 +28,7 @@ pub enum TaskState {
     Cancelled,
     /// It took longer than its `timeout`.
     Timeout,
-    /// It cost more than it may.
+    /// It exceeded its cost limit.
     OverBudget,
 }
 
@@ -37,7 +37,7 @@ impl TaskState {
     pub const ALL: [Self; 5] =
         [Self::Succeeded, Self::Failed, Self::Timeout, Self::OverBudget, Self::Cancelled];
 
-    /// Its name in JSON.
+    /// Returns the name in JSON.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Succeeded => "succeeded",
@@ -64,7 +64,7 @@ pub struct TaskResult {
     pub branch: Option<String>,
     /// The newest commit of that branch.
     pub commit: Option<String>,
-    /// The commit that the work began with.
+    /// The commit that the work started from.
     pub base: Option<String>,
     /// The SHA-256 hash of `patch.diff`.
     pub patch_sha256: Option<String>,
@@ -88,7 +88,7 @@ pub struct TaskResult {
     pub started: String,
     /// When it ended.
     pub ended: String,
-    /// Times that it was started.
+    /// Number of times it was started.
     pub attempts: u32,
     /// The checks that ran.
     pub checks: Vec<CheckResult>,
@@ -105,7 +105,7 @@ pub struct TaskResult {
 }
 
 impl TaskResult {
-    /// That of a task of which nothing is known yet: it failed, without a reason.
+    /// The initial result of a task: failed, without a reason.
     pub(crate) fn unfinished_result(task: &PlannedTask) -> Self {
         Self {
             id: task.id.clone(),
@@ -154,11 +154,11 @@ pub(crate) fn title(task: &PlannedTask) -> String {
 pub struct TokenCounts {
     /// Of prompts, cached ones included.
     pub input: u64,
-    /// Of prompts, those that were cached.
+    /// Tokens of prompts that were cached.
     pub cached: u64,
     /// Of answers and thoughts.
     pub output: u64,
-    /// All.
+    /// All tokens.
     pub total: u64,
 }
 
@@ -184,10 +184,10 @@ pub struct CheckResult {
     pub seconds: f64,
 }
 
-/// `attempt.json`: what is known of a task that has not ended, for the process that resumes it.
+/// `attempt.json`: the state of a task that has not ended, for the process that resumes it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Attempt {
-    /// What it was asked to do.
+    /// Hash of the task.
     pub(crate) input_hash: String,
     /// The session.
     pub(crate) session_id: String,
@@ -199,9 +199,9 @@ pub(crate) struct Attempt {
     pub(crate) started: String,
     /// Times that it was started.
     pub(crate) attempts: u32,
-    /// How far it is.
+    /// How far it has come.
     pub(crate) stage: AttemptStage,
-    /// The submodules and other repositories that the setup commands made.
+    /// The submodules and other repositories that the setup commands created.
     #[serde(default)]
     pub(crate) nested_repositories: NestedRepositories,
     /// What attempts in earlier worktrees used.
@@ -213,7 +213,7 @@ pub(crate) struct Attempt {
 }
 
 impl Attempt {
-    /// What the task has used with an attempt, given what its events report.
+    /// What the task has used up to this attempt, given what its events report.
     pub(crate) fn usage(&self, reported: AttemptUsage) -> AttemptUsage {
         let mut usage = self.earlier;
         usage += reported;
@@ -242,11 +242,11 @@ impl std::ops::AddAssign for AttemptUsage {
     }
 }
 
-/// How far a task is.
+/// How far a task has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum AttemptStage {
-    /// The worktree is being made, and the setup commands run.
+    /// The worktree is being created, and the setup commands run.
     Setup,
     /// The agent works.
     Agent,

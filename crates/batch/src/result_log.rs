@@ -1,7 +1,7 @@
 //! Results in the log of a pod: an object per line, for `parallax batch collect`.
 //!
-//! A runtime keeps only so much of a log, and a task must not fill it, so that files that are not
-//! needed for the result are omitted where they are too large.
+//! A container runtime limits the size of a log, so files that the result does not need are omitted
+//! if they are too large.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write};
@@ -21,19 +21,19 @@ use crate::result::{TaskResult, TaskState};
 /// Files in the order in which they are printed; the result completes them.
 const FILES: [&str; 5] = ["patch.diff", "answer.md", "log.txt", "session.jsonl", RESULT];
 const RESULT: &str = "result.json";
-/// Without these, a result is not whole.
+/// Without these, a result is incomplete.
 const NEEDED: [&str; 2] = ["patch.diff", RESULT];
-/// Bytes of a part, compressed: runtimes divide longer lines.
+/// Maximum size in bytes of a compressed part: runtimes split longer lines.
 const PART: usize = 9 * 1024;
-/// Bytes that a task prints at most; a log that a runtime keeps has 10 MiB.
+/// Maximum number of bytes that a task prints; a runtime keeps 10 MiB of a log.
 const MAX_LOG_BYTES: usize = 7 * 1024 * 1024;
-/// Bytes of a file that is unpacked.
+/// Maximum size of an unpacked file in bytes.
 const MAX_FILE_BYTES: u64 = 256 * 1024 * 1024;
 
 /// A line.
 #[derive(Debug, Serialize, Deserialize)]
 struct ResultLogLine {
-    /// Says what the object is: `result-file`.
+    /// The type of the object: `result-file`.
     parallax: String,
     task: String,
     file: String,
@@ -92,7 +92,7 @@ fn pack(from: &mut impl io::Read) -> io::Result<Vec<u8>> {
     packed.finish()
 }
 
-/// Puts the files of one pod together again.
+/// Reassembles the files of one pod.
 #[derive(Debug, Default)]
 pub(crate) struct ResultLogReader {
     /// Whole files, packed.
@@ -103,7 +103,7 @@ pub(crate) struct ResultLogReader {
 }
 
 impl ResultLogReader {
-    /// Takes a line of the log of the pod of a task. Lines that are something else are ignored.
+    /// Takes a line of the log of the pod of a task. Other lines are ignored.
     pub(crate) fn line(&mut self, id: &str, line: &str) {
         let Ok(object) = serde_json::from_str::<ResultLogLine>(line) else { return };
         let Some(name) = FILES.into_iter().find(|name| *name == object.file) else { return };
@@ -134,7 +134,7 @@ impl ResultLogReader {
         }
     }
 
-    /// The result, if it is there. It says what is missing.
+    /// The result, if it was received. It lists missing files.
     pub(crate) fn result(&self) -> Option<TaskResult> {
         let mut text = String::new();
         let limit = crate::directory::MAX_JSON_BYTES;
@@ -172,7 +172,7 @@ fn write(packed: &[u8], file: &Path) -> Result<(), BatchError> {
     let mut to = File::create(file).map_err(failed)?;
     let mut from = GzDecoder::new(packed).take(MAX_FILE_BYTES);
     let mut buffer = vec![0; 64 * 1024];
-    // What cannot be unpacked is the fault of the task, not of this batch.
+    // Corrupt data fails the task, not the batch.
     while let Ok(count @ 1..) = from.read(&mut buffer) {
         to.write_all(buffer.get(..count).unwrap_or_default()).map_err(failed)?;
     }
@@ -210,7 +210,7 @@ mod tests {
         String::from_utf8(log).expect("text")
     }
 
-    /// Bytes that cannot be compressed.
+    /// Returns bytes that cannot be compressed.
     fn noise(length: usize) -> Vec<u8> {
         let mut state = 1_u32;
         let next = move || {

@@ -36,7 +36,7 @@ const FILES: [&str; 7] = [
     "events.jsonl",
     "attempt.json",
 ];
-/// The exit code of a spent budget.
+/// The exit code of an agent that used up its budget.
 const BUDGET_CODE: i32 = 57;
 
 /// Runs tasks of a batch.
@@ -44,7 +44,7 @@ const BUDGET_CODE: i32 = 57;
 pub struct TaskRunner {
     /// Where results go.
     pub directory: BatchDirectory,
-    /// Where clones are; `None`: in the directory of the batch.
+    /// The directory for clones; `None`: in the directory of the batch.
     pub repositories: Option<PathBuf>,
     /// Ends the agents with this process.
     pub lock: Arc<BatchLock>,
@@ -54,7 +54,7 @@ pub struct TaskRunner {
     pub arguments: Vec<OsString>,
     /// Limits of every agent and command.
     pub limits: MemoryLimits,
-    /// Keeps changes of one repository apart.
+    /// Serializes changes to a repository.
     pub serial: Arc<ProcessLock>,
     /// Ends running tool calls of a batch that is stopped.
     pub stop_tools: CancellationToken,
@@ -74,7 +74,7 @@ struct FinishedBranch {
     commit: String,
 }
 
-/// What one attempt works with.
+/// The context of one attempt.
 struct TaskAttempt<'a> {
     runner: &'a TaskRunner,
     task: &'a PlannedTask,
@@ -85,7 +85,7 @@ struct TaskAttempt<'a> {
     worktree: Mutex<Option<String>>,
 }
 
-/// How the agent, or what runs before and after it, ended.
+/// How the agent ended, or a command before or after it.
 struct TaskOutcome {
     state: TaskState,
     exit_code: Option<i32>,
@@ -99,7 +99,7 @@ impl TaskOutcome {
 }
 
 impl TaskRunner {
-    /// The result that the task has already, if it need not run.
+    /// The existing result of a task that need not run again.
     pub fn earlier_result(&self, task: &PlannedTask, retry_failed: bool) -> Option<TaskResult> {
         self.directory.earlier_result(task, retry_failed)
     }
@@ -114,9 +114,8 @@ impl TaskRunner {
         self.repositories.clone().unwrap_or_else(repositories_file)
     }
 
-    /// Limits what the tasks of the batch may cost together, of which `spent` is spent by ended
-    /// tasks and earlier attempts, in US dollars. Before a task runs with an allowance, this must be
-    /// called.
+    /// Limits the total cost of the batch's tasks in US dollars; `spent` is the cost of ended tasks
+    /// and earlier attempts. Must be called before a task runs with an allowance.
     ///
     /// # Errors
     /// Returns an error if the budget that the tasks share cannot be written.
@@ -137,7 +136,7 @@ impl TaskRunner {
     /// Clones the repository of a task, if it is a URL, so that the task needs no access to it.
     ///
     /// # Errors
-    /// What git reports.
+    /// Returns the error of git.
     pub async fn clone_repository(&self, task: &PlannedTask) -> Result<(), BatchError> {
         workspace::checkout(&self.repositories(), task, &self.serial).await.map(drop)
     }
@@ -160,8 +159,8 @@ impl TaskRunner {
         .await
     }
 
-    /// Runs a task, or resumes it where an earlier process stopped. What is wrong with the task is
-    /// in the result. `allowance`: US dollars that it may cost, whatever the plan says.
+    /// Runs a task, or resumes it where an earlier process stopped. Problems of the task are in the
+    /// result. `allowance`: US dollars that it may cost, whatever the plan says.
     ///
     /// # Errors
     /// Returns an error if the result cannot be written.
@@ -193,11 +192,11 @@ impl TaskRunner {
         }
     }
 
-    /// Undoes what commands of other tasks did to the branches of finished tasks. Call it when no
+    /// Undoes changes by commands of other tasks to the branches of finished tasks. Call it when no
     /// task runs.
     ///
     /// # Errors
-    /// What git reports.
+    /// Returns the error of git.
     pub(crate) async fn restore_branches(&self) -> Result<(), BatchError> {
         let finished =
             std::mem::take(&mut *self.branches.0.lock().unwrap_or_else(PoisonError::into_inner));
@@ -218,10 +217,11 @@ impl TaskRunner {
         }
     }
 
-    /// Removes what a process left that stopped between the result and the end of its task.
+    /// Removes what a process left behind that stopped between writing the result and ending its
+    /// task.
     ///
     /// # Errors
-    /// What git reports.
+    /// Returns the error of git.
     pub async fn clean_up(&self, task: &PlannedTask) -> Result<(), BatchError> {
         let files = self.directory.task(&task.id);
         let Some(attempt) = files.attempt() else { return Ok(()) };
@@ -286,7 +286,7 @@ impl TaskAttempt<'_> {
         self.finish(attempt, workspace, events.summary, outcome).await
     }
 
-    /// Ends what setup commands started and detached from themselves.
+    /// Ends detached processes of setup commands.
     async fn end_detached_processes(&self) -> Result<(), BatchError> {
         let worktree = self.worktree.lock().unwrap_or_else(PoisonError::into_inner).take();
         match worktree {
@@ -376,7 +376,7 @@ impl TaskAttempt<'_> {
         }
     }
 
-    /// What the agent has reported. Nothing, if it cannot be read.
+    /// The events that the agent has reported; empty if they cannot be read.
     fn read_events(&self) -> EventSummary {
         let mut events = EventReader::new(&self.files.file("events.jsonl"));
         let _ = events.read_new();
@@ -413,8 +413,8 @@ impl TaskAttempt<'_> {
             }
         };
         self.files.write_attempt(attempt)?;
-        // Also without a budget of the batch, a limit of the task's own must hold if its processes
-        // are killed.
+        // Even without a budget for the batch, the task's own limit must hold if its processes are
+        // killed.
         let is_limited = allowance.is_some() || self.task.max_cost.is_some();
         let budget = is_limited.then(|| self.runner.lock.budget.clone());
         if let Some(budget) = budget.clone().filter(|_| allowance.is_none()) {
@@ -463,8 +463,8 @@ impl TaskAttempt<'_> {
         Ok((outcome, events))
     }
 
-    /// Settles the budget of the task's processes, which have ended. What killed ones had
-    /// reserved counts for the attempt. Returns whether the budget did not cover a request of them.
+    /// Settles the budget of the task's processes, which have ended. What killed ones had reserved
+    /// counts for the attempt. Returns whether the budget did not cover one of their requests.
     async fn end_budget(
         &self,
         attempt: &mut Attempt,
@@ -563,7 +563,7 @@ fn new_session() -> String {
     uuid::Uuid::new_v4().to_string()
 }
 
-/// The time as in RFC 3339.
+/// Returns the current time in RFC 3339 format.
 pub(crate) fn now() -> String {
     jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
 }

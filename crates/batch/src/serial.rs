@@ -1,4 +1,4 @@
-//! git changes what the worktrees of a repository share only one at a time, in all processes of a
+//! Serializes git's changes to what the worktrees of a repository share, across all processes of a
 //! batch.
 
 use std::fs::{File, OpenOptions};
@@ -17,7 +17,7 @@ pub struct ProcessLock {
     file: PathBuf,
 }
 
-/// Held while it is locked.
+/// A held lock.
 #[derive(Debug)]
 pub(crate) struct ProcessLockGuard<'a> {
     _own: MutexGuard<'a, ()>,
@@ -25,7 +25,7 @@ pub(crate) struct ProcessLockGuard<'a> {
 }
 
 impl ProcessLock {
-    /// One whose processes share `file`.
+    /// Creates a lock that processes share through `file`.
     pub fn new(file: PathBuf) -> Self {
         Self { lock: Mutex::new(()), file }
     }

@@ -1,4 +1,4 @@
-//! A task that runs in its own process next to those of the same batch, as on a cluster.
+//! Runs one task in its own process next to other tasks of the same batch, as on a cluster.
 
 use std::time::Duration;
 
@@ -13,9 +13,9 @@ use crate::result::TaskResult;
 use crate::run_task::{TaskRunner, budget_error};
 use crate::task_update::TaskUpdate;
 
-/// How often a task that waits asks whether it may start.
+/// How often a waiting task checks whether it may start.
 const POLL: Duration = Duration::from_millis(200);
-/// How often a running task shows that its process lives.
+/// How often a running task shows that its process is alive.
 const RENEWAL: Duration = Duration::from_secs(10);
 
 /// How it ended.
@@ -23,15 +23,15 @@ const RENEWAL: Duration = Duration::from_secs(10);
 pub enum SingleTaskEnd {
     /// With this result.
     Ended(Box<TaskResult>),
-    /// The rest of the budget does not cover it, so it did not start.
+    /// It did not start, because the remaining budget does not cover it.
     Refused,
     /// It was stopped before it started.
     Drained,
 }
 
 impl TaskRunner {
-    /// Runs a task like [`run`](Self::run) when the rest of a budget covers it, which tasks of other
-    /// processes share.
+    /// Runs a task like [`run`](Self::run) when the remainder of a budget shared with tasks of
+    /// other processes covers it.
     ///
     /// # Errors
     /// Returns an error if the result or the budget cannot be written.
@@ -71,7 +71,8 @@ impl TaskRunner {
     }
 }
 
-/// Waits until the task may start, or is refused. [`TaskStart::Wait`]: it was stopped before.
+/// Waits until the task may start, or is refused. [`TaskStart::Wait`] means that it was stopped
+/// before.
 async fn wait_for_start(
     budget: &SharedBudgetFile,
     task: &PlannedTask,

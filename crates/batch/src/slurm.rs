@@ -20,12 +20,12 @@ use crate::run_task::TaskRunner;
 
 /// How often Parallax checks for results.
 const POLL: Duration = Duration::from_secs(1);
-/// How long a Slurm program may take.
+/// Time limit of a Slurm program.
 const COMMAND_TIME: Duration = Duration::from_secs(60);
-/// Bytes that one may print.
+/// Maximum number of bytes that a program may print.
 const MAX_OUTPUT_BYTES: u64 = 16 * 1024 * 1024;
-/// Polls for which a job must be unknown to have ended: a new one may not be listed yet, and
-/// results of a shared file system come late.
+/// Number of polls after which an unknown job counts as ended: a new one may not be listed yet, and
+/// results on a shared file system arrive late.
 const GONE: u32 = 3;
 
 /// How the job is submitted.
@@ -33,11 +33,11 @@ const GONE: u32 = 3;
 pub struct SlurmOptions {
     /// Options for `sbatch`, such as `--partition=gpu`.
     pub options: Vec<String>,
-    /// Arguments of every task next to the plan, its number, and the results.
+    /// Arguments of every task besides the plan, its number, and the directory for results.
     pub arguments: Vec<OsString>,
-    /// Tasks at a time; `None`: as many as Slurm starts.
+    /// Number of concurrent tasks; `None`: as many as Slurm starts.
     pub jobs: Option<usize>,
-    /// Bytes of memory of a task.
+    /// Memory limit of a task in bytes.
     pub memory: Option<u64>,
 }
 
@@ -46,7 +46,7 @@ pub struct SlurmOptions {
 /// keeps running.
 ///
 /// # Errors
-/// Returns an error if Slurm does not take the job.
+/// Returns an error if Slurm rejects the job.
 pub async fn run_slurm(
     runner: &TaskRunner,
     plan: &Plan,
@@ -102,7 +102,7 @@ pub async fn run_slurm(
             let Some(task) = plan.tasks.get(*index) else { continue };
             let files = runner.directory.task(id);
             let Some(result) = files.result_of(task) else { continue };
-            // What an earlier job wrote is not the result of this one.
+            // The output of an earlier job is not the result of this one.
             if result.state != TaskState::Cancelled && result.ended >= submitted {
                 ended.push(*index);
                 end.all_succeeded &= result.state == TaskState::Succeeded;
@@ -200,7 +200,7 @@ fn quote_word(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
-/// Numbers as Slurm takes them: `0-3,7`.
+/// Formats numbers for Slurm: `0-3,7`.
 fn ranges(indexes: &[usize]) -> String {
     let mut ranges: Vec<(usize, usize)> = Vec::new();
     for index in indexes.iter().copied() {
@@ -216,7 +216,7 @@ fn ranges(indexes: &[usize]) -> String {
     shown.collect::<Vec<String>>().join(",")
 }
 
-/// Submits the script, unless the job of an earlier run is there; its id, and when it was
+/// Submits the script unless the job of an earlier run still exists. Returns its id and when it was
 /// submitted.
 fn submit(
     directory: &BatchDirectory,

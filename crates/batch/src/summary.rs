@@ -1,4 +1,4 @@
-//! `summary.json`, `summary.md`, and `report.html`: the results of a batch together.
+//! `summary.json`, `summary.md`, and `report.html`: the combined results of a batch.
 
 mod html;
 
@@ -122,7 +122,7 @@ impl Summary {
     /// Writes the three files. Blocking.
     ///
     /// # Errors
-    /// Returns an error if one cannot be written.
+    /// Returns an error if a file cannot be written.
     pub fn write(&self, directory: &BatchDirectory) -> Result<(), BatchError> {
         write_json(&directory.file("summary.json"), self)?;
         write_atomically(&directory.file("summary.md"), self.markdown().as_bytes())?;

@@ -1,11 +1,11 @@
 //! The progress of a running task.
 
-/// What a running task does.
+/// A progress report of a running task.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TaskUpdate {
     /// The task.
     pub id: String,
-    /// What it does, in a few words; from the model, so not safe to print.
+    /// The current activity in a few words; from the model, so not safe to print.
     pub activity: String,
     /// US dollars so far.
     pub cost: f64,

@@ -1,4 +1,4 @@
-//! Where a task works: a worktree of the repository that it names.
+//! The workspace of a task: a worktree of the repository that it names.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::error::BatchError;
 use crate::plan::{PlannedTask, Repository, hex};
 use crate::serial::ProcessLock;
 
-/// Characters of a task's id in the name of its branch.
+/// Maximum number of characters of a task's id in the name of its branch.
 const ID_LENGTH: usize = 50;
 
 /// The worktree of a task, whose methods do not block.
@@ -30,14 +30,13 @@ pub(crate) fn name(directory: &BatchDirectory, task: &PlannedTask) -> String {
     let batch = directory.path().as_os_str().as_encoded_bytes();
     let hash = hex(&Sha256::digest([batch, b"\0", task.id.as_bytes()].concat()));
     let id: String = task.id.chars().take(ID_LENGTH).collect();
-    // Neither dots in a row nor an extension that git refuses can remain.
+    // Remove consecutive dots and extensions that git rejects.
     let id = id.replace('.', "-");
     format!("{id}-{}", hash.get(..8).unwrap_or_default())
 }
 
-/// A name for a new worktree of a task, and nothing is left under it. Worktrees of earlier attempts
-/// with work in them stay, except for that of `finished`, whose work is in the results or which
-/// never began.
+/// Returns an unused name for a new worktree of a task. Worktrees of earlier attempts with work in
+/// them stay, except for that of `finished`, whose work is in the results or which never began.
 pub(crate) async fn available_name(
     checkout: &Path,
     first: String,
@@ -59,8 +58,8 @@ pub(crate) async fn available_name(
     .await
 }
 
-/// The checkout that holds the repository of a task, and what its work begins with. Clones are
-/// below `clones`.
+/// The checkout that holds the repository of a task, and the revision that its work starts from.
+/// Clones are below `clones`.
 pub(crate) async fn checkout(
     clones: &Path,
     task: &PlannedTask,
@@ -180,8 +179,8 @@ impl TaskWorkspace {
         .await
     }
 
-    /// Removes the worktrees of subagents whose work the commit contains, or that began with the same
-    /// commit and contain none. Returns the others.
+    /// Removes the worktrees of subagents whose work the commit contains, or that began with the
+    /// same commit and contain none. Returns the others.
     pub(crate) async fn remove_merged_children(
         self,
         commit: Option<&str>,

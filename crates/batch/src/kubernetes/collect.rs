@@ -18,15 +18,15 @@ use crate::result_log::ResultLogReader;
 
 /// Indexes whose logs are read with one command.
 const CHUNK: usize = 16;
-/// Bytes of a line of a log.
+/// Maximum number of bytes of a log line.
 const MAX_LINE_LENGTH: u64 = 64 * 1024;
-/// The label with the name of the job.
+/// The label that contains the name of the job.
 pub(crate) const JOB_LABEL: &str = "batch.kubernetes.io/job-name";
 /// The label with the index.
 const INDEX_LABEL: &str = "batch.kubernetes.io/job-completion-index";
 
-/// Fetches the results of these indexes and writes them; those that were found. An index that has
-/// settled gets a result in any case.
+/// Fetches the results of these indexes and writes them. Returns the indexes that were found. An
+/// index that has settled gets a result in any case.
 pub(crate) async fn collect(
     kubectl: &Kubectl,
     directory: &BatchDirectory,
@@ -56,7 +56,7 @@ pub(crate) async fn collect(
             };
             results.push((index, result));
         }
-        // It may be large.
+        // The file may be large.
         let _ = std::fs::remove_file(&file);
         let _ = std::fs::remove_file(file.with_extension("errors"));
     }
@@ -160,7 +160,7 @@ pub(crate) fn index_of(job: &str, pod: &str) -> Option<usize> {
     (is_number && !random.contains('-')).then(|| index.parse().ok()).flatten()
 }
 
-/// Gives every line that is not too long. Blocking.
+/// Passes on every line that is not too long. Blocking.
 fn lines(file: &Path, mut take: impl FnMut(&str)) -> Result<(), BatchError> {
     let failed = |source| BatchError::Read { file: file.to_owned(), source };
     let mut reader = BufReader::new(File::open(file).map_err(failed)?);
@@ -200,8 +200,8 @@ async fn without_result(
     Ok(result)
 }
 
-/// Why there is no result, by what the cluster says of the pods of an index. Where they are gone,
-/// a later run does the task again; on a claim, it finds the result.
+/// Why there is no result, according to the state of the pods of an index. If they are gone, a
+/// later run repeats the task; on a claim, it finds the result.
 async fn reason(
     kubectl: &Kubectl,
     job: &str,

@@ -5,17 +5,17 @@ use std::collections::BTreeSet;
 use parallax_protocol::excerpt::one_line;
 use serde_json::Value;
 
-/// Indexes that a Job may have.
+/// Maximum number of indexes of a Job.
 pub(crate) const MAX_INDEXES: usize = 100_000;
 
-/// What the cluster says of a Job.
+/// What the cluster reports about a Job.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct JobStatus {
     /// Indexes that succeeded.
     pub(crate) completed: BTreeSet<usize>,
     /// Indexes that failed for good.
     pub(crate) failed: BTreeSet<usize>,
-    /// Pods that run or wait.
+    /// Number of pods that are running or pending.
     pub(crate) active: u64,
     /// Whether it is suspended.
     pub(crate) is_suspended: bool,
@@ -61,7 +61,7 @@ impl JobStatus {
     }
 }
 
-/// Numbers as Kubernetes writes them: `0-3,7`.
+/// Parses numbers as Kubernetes writes them: `0-3,7`.
 fn indexes(text: &str) -> BTreeSet<usize> {
     let mut indexes = BTreeSet::new();
     for range in text.split(',') {

@@ -15,10 +15,10 @@ use crate::error::BatchError;
 const COMMAND_TIME: Duration = Duration::from_secs(120);
 /// How long it may take to print logs.
 const LOGS_TIME: Duration = Duration::from_secs(300);
-/// Bytes that it may print.
+/// Maximum number of bytes that `kubectl` may print.
 const MAX_OUTPUT_BYTES: u64 = 16 * 1024 * 1024;
 
-/// The program, with the cluster that it talks to.
+/// The program, and the cluster that it connects to.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Kubectl {
     pub(crate) context: Option<String>,
@@ -32,7 +32,7 @@ impl Kubectl {
         context.chain(namespace).chain(words.iter().map(|word| (*word).to_owned())).collect()
     }
 
-    /// Runs it; what it prints.
+    /// Runs `kubectl` and returns its output.
     pub(crate) async fn run(&self, words: &[&str]) -> Result<String, BatchError> {
         let arguments = self.arguments(words);
         let what = words.first().copied().unwrap_or_default().to_owned();
@@ -57,7 +57,7 @@ impl Kubectl {
         .await
     }
 
-    /// Reads an object; `None`: there is none.
+    /// Reads an object. Returns `None` if it does not exist.
     pub(crate) async fn get(&self, object: &str) -> Result<Option<Value>, BatchError> {
         let text = self.run(&["get", object, "--ignore-not-found", "--output=json"]).await?;
         if text.trim().is_empty() {

@@ -1,5 +1,5 @@
-//! The objects of a batch: its plan, its network, and its job. They are written as JSON, which
-//! every reader of YAML takes, by a serializer, so that no text of a plan can become a field.
+//! The objects of a batch: its plan, its network, and its job. They are serialized as JSON, which
+//! every YAML parser accepts, so that text of a plan cannot become a field.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -12,15 +12,15 @@ use crate::kubernetes::options::KubernetesOptions;
 use crate::kubernetes::repository::git_host;
 use crate::plan::PlannedTask;
 
-/// Bytes of a part of the plan: an object may have 1 MiB.
+/// Maximum size in bytes of a part of the plan: an object may have 1 MiB.
 const MAX_PART_BYTES: usize = 900_000;
-/// Parts of a plan.
+/// Maximum number of parts of a plan.
 const MAX_PARTS: usize = 16;
 /// The user of the pods.
 const USER: u32 = 10001;
-/// Seconds that a finished job stays.
+/// Seconds for which a finished job is kept.
 const KEEP_TIME: u32 = 24 * 60 * 60;
-/// Seconds that a task may finish its tool calls when its pod must go.
+/// Seconds that a task may take to finish its tool calls when its pod is stopped.
 const GRACE_TIME: u32 = 90;
 /// Exit codes after which no task of the batch can succeed.
 const JOB_CODES: [u8; 3] = [41, 42, 52];
@@ -28,7 +28,7 @@ const JOB_CODES: [u8; 3] = [41, 42, 52];
 const TASK_CODES: [u8; 3] = [53, 56, 57];
 
 /// Lets git use the entries of a Secret: those of `kubernetes.io/basic-auth`, or those of
-/// `kubernetes.io/ssh-auth` with `known_hosts`. The kubelet makes `$` of `$$`.
+/// `kubernetes.io/ssh-auth` with `known_hosts`. The kubelet replaces `$$` by `$`.
 const GIT_SECRET: [(&str, &str); 4] = [
     ("GIT_CONFIG_COUNT", "1"),
     ("GIT_CONFIG_KEY_0", "credential.helper"),
@@ -92,7 +92,7 @@ pub(crate) fn manifests(
         &mut policy,
         "annotations",
         json!({
-            // For policies that know names, and for users.
+            // For policies that support host names, and for users.
             "parallax/hosts": names.into_iter().collect::<Vec<_>>().join(","),
         }),
     );
@@ -179,7 +179,7 @@ fn pod(
     };
     let mut task = command(&out, &["--print-results"]);
     task.extend(options.arguments.iter().map(|argument| argument.replace('$', "$$")));
-    // Without a claim, a pod does not know what other tasks cost.
+    // Without a claim, a pod cannot know what other tasks cost.
     if let Some(limit) = max_cost.filter(|_| options.results_claim.is_some()) {
         task.extend(["--max-cost".to_owned(), limit.to_string()]);
     }
@@ -288,7 +288,7 @@ fn parts(tasks: &[PlannedTask]) -> Result<Vec<String>, BatchError> {
     Ok(parts)
 }
 
-/// Makes the supports disappear with the job.
+/// Makes the supporting objects be deleted with the job.
 pub(crate) fn set_owner(supports: &mut [(String, Value)], job: &Value) {
     let field = |pointer: &str| job.pointer(pointer).cloned().unwrap_or_default();
     let owner = Map::from_iter([

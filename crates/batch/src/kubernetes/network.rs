@@ -1,4 +1,4 @@
-//! What pods may connect to. A NetworkPolicy knows addresses and ports, but no host names.
+//! What pods may connect to. A NetworkPolicy supports addresses and ports, but not host names.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;

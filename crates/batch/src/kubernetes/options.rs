@@ -1,4 +1,4 @@
-//! What the user chooses about a run on Kubernetes, and which values are valid.
+//! The options of a run on Kubernetes, and which values are valid.
 
 use std::path::PathBuf;
 
@@ -30,7 +30,7 @@ pub struct KubernetesOptions {
     pub model_hosts: Vec<String>,
     /// Arguments of every task.
     pub arguments: Vec<String>,
-    /// Pods at a time.
+    /// Maximum number of concurrent pods.
     pub jobs: usize,
     /// Number of retries for a failed task.
     pub retries: u32,
@@ -38,7 +38,7 @@ pub struct KubernetesOptions {
     pub max_failed: Option<u32>,
     /// Seconds after which the job ends.
     pub deadline: u64,
-    /// Bytes of memory of a pod.
+    /// Memory limit of a pod in bytes.
     pub memory: Option<u64>,
     /// Processors of a pod, as Kubernetes writes them.
     pub cpus: Option<String>,
@@ -50,7 +50,7 @@ impl KubernetesOptions {
     /// Checks what becomes part of a manifest or a command.
     ///
     /// # Errors
-    /// A value that Kubernetes does not take.
+    /// Returns an error if Kubernetes would reject a value.
     pub(crate) fn validate(&self) -> Result<(), BatchError> {
         let names = [
             ("--image-pull-secret", &self.image_pull_secret),
@@ -64,7 +64,7 @@ impl KubernetesOptions {
         check("--namespace", self.namespace.as_deref(), |name| {
             is_name(name, 63) && !name.contains('.')
         })?;
-        // It becomes a label.
+        // The name becomes a label.
         check("--queue", self.queue.as_deref(), |name| is_name(name, 63))?;
         check("--image", Some(&self.image), is_image)?;
         check("--cpus", self.cpus.as_deref(), is_quantity)?;

@@ -1,4 +1,4 @@
-//! What is remembered of a submitted job, so that a later run follows it.
+//! The record of a submitted job, with which a later run follows it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -67,7 +67,7 @@ impl SubmittedJob {
     }
 }
 
-/// Where files of jobs are.
+/// Returns the directory of the files of jobs.
 pub(crate) fn folder(directory: &BatchDirectory) -> PathBuf {
     directory.file("kubernetes")
 }

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::{MAX_ID_LENGTH, RawTask};
 
-/// Tasks that a plan may have.
+/// Maximum number of tasks in a plan.
 const MAX_TASKS: usize = 100_000;
 
 /// A plan as it is written.
@@ -41,7 +41,7 @@ impl RawPlan {
                 continue;
             }
             let failed = |error: serde_json::Error| {
-                // The position within the line is not that within the file.
+                // The position refers to the line, not to the file.
                 let message = error.to_string();
                 let message = message.split(" at line ").next().unwrap_or_default().to_owned();
                 format!("line {}: {message}", number + 1)

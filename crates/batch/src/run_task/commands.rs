@@ -17,8 +17,8 @@ use crate::workspace::TaskWorkspace;
 const COMMAND_TIME: Duration = Duration::from_secs(30 * 60);
 
 impl TaskAttempt<'_> {
-    /// Runs the setup commands; how the task ends if one fails. `name`: that of the worktree, which
-    /// marks all processes of the commands.
+    /// Runs the setup commands. Returns how the task ends if one fails. `name`: that of the
+    /// worktree, which marks all processes of the commands.
     pub(super) async fn set_up(
         &self,
         workspace: &TaskWorkspace,
@@ -58,7 +58,7 @@ impl TaskAttempt<'_> {
             self.log(&format!("$ {line}\n"))?;
             let mode = match self.task.approval_mode {
                 Some(ApprovalMode::Yolo) => ApprovalMode::Yolo,
-                // A check writes what it builds.
+                // A check needs to write its build output.
                 _ => ApprovalMode::AutoEdit,
             };
             let words = ["sandbox", "run", "--mode", mode.as_str(), "--", "/bin/sh", "-c", line];

@@ -1,4 +1,4 @@
-//! The end of a task: changes, checks, and the result.
+//! Ends a task: collects changes, runs checks, and writes the result.
 
 use std::path::{Path, PathBuf};
 
@@ -14,8 +14,8 @@ use crate::result::{Attempt, AttemptStage, TaskResult, TaskState, sha256, title}
 use crate::workspace::TaskWorkspace;
 
 impl TaskAttempt<'_> {
-    /// Collects what the agent left, and writes the result. Until that is written, another process
-    /// does all of this again.
+    /// Collects the agent's work, and writes the result. Until the result is written, another
+    /// process would repeat all of this.
     pub(super) async fn finish(
         &self,
         attempt: Attempt,
@@ -103,7 +103,7 @@ impl TaskAttempt<'_> {
             ));
             result.base = Some(workspace.base().to_owned());
             result.worktree = Some(worktree);
-            // As much as can be written: the disk may be full.
+            // Write as much as possible: the disk may be full.
             let journal = workspace.journal(&SessionId::new(attempt.session_id.clone()));
             let (copy, answer) = (self.files.file("session.jsonl"), self.files.file("answer.md"));
             let _ = blocking(move || {
@@ -170,7 +170,7 @@ impl TaskAttempt<'_> {
 }
 
 impl TaskOutcome {
-    /// Makes it a failure, also for this reason.
+    /// Turns the result into a failure, or adds this reason to it.
     fn add_failure(&mut self, reason: String) {
         if self.state == TaskState::Succeeded {
             self.state = TaskState::Failed;
@@ -182,7 +182,7 @@ impl TaskOutcome {
     }
 }
 
-/// The failure of a task whose agent did not merge what its subagents did.
+/// The failure of a task whose agent did not merge the work of its subagents.
 fn unmerged_subagents(worktrees: &[PathBuf]) -> String {
     let names: Vec<String> =
         worktrees.iter().map(|path| format!("`{}`", one_line(&path.to_string_lossy()))).collect();

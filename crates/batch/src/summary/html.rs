@@ -1,4 +1,4 @@
-//! `report.html`: one page without anything from elsewhere.
+//! `report.html`: a single self-contained page.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read as _, Write};
@@ -8,9 +8,9 @@ use crate::directory::BatchDirectory;
 use crate::error::BatchError;
 use crate::result::TaskState;
 
-/// Bytes of one patch that are shown.
+/// Maximum number of bytes shown of one patch.
 const MAX_PATCH_LENGTH: u64 = 200 * 1024;
-/// Bytes of all patches together.
+/// Maximum number of bytes of all patches.
 const MAX_PATCHES: usize = 20 * 1024 * 1024;
 /// Bars of the cost plot.
 const MAX_BARS: usize = 400;
