@@ -1,4 +1,4 @@
-//! Open handles of files, which tell where a file was moved or that it was deleted.
+//! Open handles of files, which show where a file was moved or that it was deleted.
 
 use std::collections::HashMap;
 use std::os::fd::{AsRawFd as _, OwnedFd};

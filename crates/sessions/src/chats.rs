@@ -122,8 +122,8 @@ impl SessionLibrary<'_> {
         found.map(|entry| entry.title).unwrap_or_default()
     }
 
-    /// Returns the last `most` inputs in this project, oldest first, including those of Gemini CLI.
-    /// Blocking.
+    /// Returns the last `limit` inputs in this project, oldest first, including those of Gemini
+    /// CLI. Blocking.
     pub fn input_history(&self, limit: usize) -> Vec<String> {
         parallax_store::input_history(&self.dirs(), self.directory, limit)
     }

@@ -25,7 +25,7 @@ pub struct MirroredJournal {
     updated: Mutex<Option<Instant>>,
     /// `None`: the mirror cannot be written.
     mirror: Mutex<Option<TranscriptConverter>>,
-    /// A problem that the user has not been told yet.
+    /// A problem that the user has not been notified of yet.
     problem: Mutex<Option<String>>,
 }
 
@@ -60,8 +60,8 @@ impl Store for MirroredJournal {
     }
 }
 
-/// Returns the journal, mirrored if the settings enable it. Encrypted sessions are not mirrored, and
-/// the user is notified.
+/// Returns the journal, mirrored if the settings enable it. Encrypted sessions are not mirrored,
+/// and the user is notified.
 pub fn mirror(
     sessions: &SessionLibrary<'_>,
     journal: Arc<dyn Store>,

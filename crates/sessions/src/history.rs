@@ -354,7 +354,7 @@ fn repair_if_damaged(loaded: LoadedSession, path: &Path) -> Result<LoadedSession
     }
 }
 
-/// Removes everything after the first `keep` contents of a Parallax session.
+/// Removes everything after the first `keep_contents` contents of a Parallax session.
 fn rewind(
     library: &SessionLibrary<'_>,
     id: &str,

@@ -43,9 +43,9 @@ impl SessionLibrary<'_> {
         find_session(self, selector)
     }
 
-    /// Returns how the last turn of a session of this project ended ([`Record::TurnEnd`]): `cut_off`
-    /// if it was interrupted by the end of its process, `none` before the first one. Also returns its
-    /// entry in the list. Blocking.
+    /// Returns how the last turn of a session of this project ended ([`Record::TurnEnd`]):
+    /// `cut_off` if it was interrupted by the end of its process, `none` before the first one. Also
+    /// returns its entry in the list. Blocking.
     ///
     /// # Errors
     /// Returns an error if the session is not found or cannot be read.
@@ -104,7 +104,7 @@ impl SessionLibrary<'_> {
     }
 }
 
-/// Truncates text to `most` bytes.
+/// Truncates text to `limit` bytes.
 pub fn truncate(text: &str, limit: usize) -> &str {
     let mut end = text.len().min(limit);
     while !text.is_char_boundary(end) {

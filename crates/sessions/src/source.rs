@@ -44,7 +44,7 @@ impl SessionSource {
         Ok(Self { journal: None, imported })
     }
 
-    /// The same for a session of a project that runs, which may have no journal yet.
+    /// The same for a running session of a project, which may have no journal yet.
     pub fn for_running(library: &SessionLibrary<'_>, project: &Path, id: &SessionId) -> Self {
         let dirs = library.dirs();
         let path = dirs.journal(project, id);

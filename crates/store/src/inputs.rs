@@ -38,8 +38,8 @@ struct GeminiLogEntry {
     message: Option<String>,
 }
 
-/// Returns the last `most` lines, oldest first, without consecutive duplicates. Logs that cannot be
-/// read count as empty.
+/// Returns the last `limit` lines, oldest first, without consecutive duplicates. Logs that cannot
+/// be read count as empty.
 pub fn input_history(dirs: &SessionDirs, project: &Path, limit: usize) -> Vec<String> {
     let mut inputs = read_own(&log(dirs, project)).unwrap_or_default();
     for folder in gemini_folders(dirs, project) {
@@ -93,7 +93,7 @@ pub fn forget_inputs(dirs: &SessionDirs, project: &Path, texts: &[String]) -> io
     exchange(&path, &rest)
 }
 
-/// Returns the last `most` shell lines that the user ran in the project, oldest first. Lines of
+/// Returns the last `limit` shell lines that the user ran in the project, oldest first. Lines of
 /// Gemini CLI have no time and come first.
 pub fn shell_history(dirs: &SessionDirs, project: &Path, limit: usize) -> Vec<String> {
     let theirs = crate::session_files::gemini_folders(dirs, project).into_iter();

@@ -85,8 +85,8 @@ pub enum KeyError {
     NoRandom,
 }
 
-/// Keys of encrypted sessions, and whether new sessions are encrypted. Also redacts text before
-/// they are written, encrypted or not.
+/// Keys of encrypted sessions, and whether new sessions are encrypted. Also redacts text before it
+/// is written, encrypted or not.
 ///
 /// Without a keychain ([`Default`]), nothing is encrypted and nothing can be decrypted. Cheap to
 /// clone; no key is looked up before it is needed.
@@ -127,8 +127,8 @@ impl MasterKey {
 }
 
 impl Keys {
-    /// Creates the keys for a Parallax home directory. `preferred_place` is where the key of new sessions is
-    /// stored; `None` leaves them unencrypted.
+    /// Creates the keys for a Parallax home directory. `preferred_place` is where the key of new
+    /// sessions is stored; `None` leaves them unencrypted.
     pub fn new(keychain: Keychain, home: &Path, preferred_place: Option<KeyStorage>) -> Self {
         Self { keychain, home: Some(home.to_owned()), preferred_place, redact: None }
     }

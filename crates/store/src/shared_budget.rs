@@ -1,9 +1,9 @@
 //! The cost budget of a batch, which the processes of its tasks share: a file that is locked while
 //! it is changed.
 //!
-//! A process that is killed cannot release what it reserved. Where its end is known, that is counted
-//! as spent at once. Elsewhere (another machine, another PID namespace), others notice that the
-//! process stopped renewing its entry. They measure the time themselves, so the clocks of the
+//! A process that is killed cannot release what it reserved. Where its end is known, that is
+//! counted as spent at once. Elsewhere (another machine, another PID namespace), others notice that
+//! the process stopped renewing its entry. They measure the time themselves, so the clocks of the
 //! machines need not agree.
 
 use std::collections::BTreeMap;
@@ -230,8 +230,8 @@ impl SharedBudgetFile {
     }
 
     /// Starts a task next to those of other processes if the rest of the budget covers what it is
-    /// expected to cost: what it may (`max_cost`), or what the most expensive one has cost. While that
-    /// is unknown, one runs alone. Give the same `renewals` while the task waits. Blocking.
+    /// expected to cost: what it may (`max_cost`), or what the most expensive one has cost. While
+    /// that is unknown, one runs alone. Give the same `renewals` while the task waits. Blocking.
     ///
     /// # Errors
     /// Returns an error if the file cannot be read or written.

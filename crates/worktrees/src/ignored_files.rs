@@ -25,7 +25,7 @@ impl IgnoredFiles {
     /// the files and directories in `passed`.
     pub(super) fn count(top: &Path, mut paths: Vec<PathBuf>, passed: &BTreeSet<PathBuf>) -> Self {
         let mut ignored = Self::default();
-        // Git lists a directory with only ignored files, and these.
+        // Git lists both a directory with only ignored files and the files in it.
         paths.sort();
         paths.dedup_by(|path, above| path.starts_with(above));
         for path in paths {

@@ -56,8 +56,8 @@ pub(super) fn find(top: &Path, paths: Vec<PathBuf>) -> Vec<PathBuf> {
 }
 
 /// Finds the git directories of submodules in `modules` of a git directory, by their paths from it.
-/// Those of nested submodules belong to the outer ones. What is not a git directory counts as one if
-/// it contains files.
+/// Those of nested submodules belong to the outer ones. Any other directory counts as one if it
+/// contains files.
 pub(super) fn submodule_git_directories(git: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let mut open = vec![PathBuf::from("modules")];
@@ -82,9 +82,9 @@ pub(super) fn submodule_git_directories(git: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Returns a hash of the files of a repository and of its git directory. It contains no times: those
-/// of a file change with its hard links, and git links the objects of local clones. Another binary
-/// may compute another hash for the same files.
+/// Returns a hash of the files of a repository and of its git directory. It contains no times:
+/// those of a file change with its hard links, and git links the objects of local clones. Another
+/// binary may compute another hash for the same files.
 pub(super) fn state(repository: &Path) -> io::Result<u64> {
     let mut hash = DefaultHasher::new();
     let repository = repository.canonicalize()?;
@@ -122,8 +122,8 @@ pub(super) fn state(repository: &Path) -> io::Result<u64> {
     Ok(hash.finish())
 }
 
-/// Hashes the target of a link, the bytes of a file, or, if it is too large or unreadable, its inode
-/// and the time of its change, which commands cannot set.
+/// Hashes the target of a link, the bytes of a file, or, if it is too large or unreadable, its
+/// inode and the time of its change, which commands cannot set.
 fn hash_contents(path: &Path, data: &Metadata, hash: &mut DefaultHasher) -> io::Result<()> {
     if data.is_symlink() {
         std::fs::read_link(path)?.hash(hash);

@@ -41,7 +41,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().expect("packed")
 }
 
-/// Returns a zip with an entry for each (name, mode, bytes), with `told` as its size.
+/// Returns a zip with an entry for each (name, mode, bytes, declared size).
 fn zip(entries: &[(&str, u32, &[u8], Option<u32>)]) -> Vec<u8> {
     let (mut archive, mut directory) = (Vec::new(), Vec::new());
     for (name, mode, bytes, report) in entries {

@@ -210,7 +210,7 @@ impl UnreadDirectory {
     }
 }
 
-/// PathState shared by the threads of a walk.
+/// State shared by the threads of a walk.
 struct SharedWalk<'a> {
     rules: &'a IgnoreRules,
     rules_before: Option<&'a IgnoreRules>,

@@ -52,7 +52,7 @@ fn is_unspaced_script(char: char) -> bool {
 }
 
 /// Converts a typed query to an FTS5 expression: every word must occur, and words in quotes must
-/// occur as a phrase. With `begun`, the last word may be a prefix. Returns `None` if there is
+/// occur as a phrase. With `is_prefix`, the last word may be a prefix. Returns `None` if there is
 /// nothing (else) to search for.
 pub(super) fn expression(input: &str, is_prefix: bool) -> Option<String> {
     let mut out = String::new();
