@@ -9,7 +9,7 @@ use parallax_protocol::store::{PlanRecord, Record};
 pub struct ApprovedPlan {
     /// The absolute path of its file.
     pub path: PathBuf,
-    /// The number of contents at approval: rewinding behind that discards the plan.
+    /// The number of contents at approval: rewinding to before it discards the plan.
     pub at: usize,
 }
 

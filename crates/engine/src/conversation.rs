@@ -258,7 +258,7 @@ impl Conversation {
     }
 
     /// Journals the end of a batch and appends its content. `injected` is media that follows it,
-    /// `tail` are parts after the results, and `said` are the steering messages among them.
+    /// `tail` are parts after the results, and `output` are the steering messages among them.
     pub(crate) fn commit_batch(
         &mut self,
         results: &[Box<RawValue>],

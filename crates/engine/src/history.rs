@@ -232,7 +232,7 @@ impl History {
         self.push(&Content::user(vec![Part::text(text)]), ContentMetadata::synthetic());
     }
 
-    /// Removes the contents after the first `keep`.
+    /// Removes the contents after the first `keep_contents`.
     pub(crate) fn truncate(&mut self, keep_contents: usize) {
         self.contents.truncate(keep_contents);
         self.pins.retain(|position| position.content < keep_contents);

@@ -235,7 +235,7 @@ impl Inbox {
         self.steer_ended(id, text.unwrap_or_default(), fate);
     }
 
-    /// Reports what became of a steering message.
+    /// Reports the outcome of a steering message.
     pub(crate) fn steer_ended(&self, id: SteerId, text: String, outcome: SteeringOutcome) {
         self.bus.send(EventBody::SteerEnded(SteeringResult { id, text, outcome }));
     }
@@ -334,7 +334,7 @@ impl Inbox {
         self.running.edit = edit;
     }
 
-    /// Ends the session if it was to end when the tool calls have ended; whether it does.
+    /// Ends the session if it should end after the tool calls. Returns whether it ends.
     pub(crate) fn ends_before_request(&mut self) -> bool {
         if self.running.ends_after_calls {
             self.shut_down(false);

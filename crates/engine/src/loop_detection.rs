@@ -171,7 +171,7 @@ const CHECK_INTERVAL: usize = 200;
 
 /// Characters of a divider that are compared; the rest of it is skipped.
 const DIVIDER_START: usize = 3;
-/// Longest divider in characters. What is longer is text that repeats.
+/// Longest divider in characters. Anything longer is repeated text.
 const MAX_DIVIDER: usize = 1000;
 
 /// Passes a precomputed hash through.

@@ -196,8 +196,8 @@ impl Registry {
         waits.and_then(Value::as_bool) == Some(true) || self.is_exclusive(&call.name)
     }
 
-    /// Returns the declarations of the tools that policy does not hide and that are `wanted`. They
-    /// are always in registration order: the provider's cache depends on equal bytes.
+    /// Returns the declarations of the tools that policy does not hide and for which `is_included`
+    /// holds. They are always in registration order: the provider's cache depends on equal bytes.
     fn declarations(
         &self,
         policy_engine: &dyn PolicyEngine,

@@ -97,7 +97,7 @@ impl ToolRunner<'_> {
         batch.into_result()
     }
 
-    /// Tells the front ends that a call was requested.
+    /// Notifies the front ends that a call was requested.
     fn announce(&self, index: usize, call: &ToolCall) {
         self.bus.send(EventBody::ItemStarted {
             item: call.item(),

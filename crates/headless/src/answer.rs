@@ -25,7 +25,7 @@ pub(crate) enum TextStep<'a> {
     },
     /// The text is invalid and will be sent again.
     Dropped {
-        /// What was sent of it.
+        /// The part that was already sent.
         text: &'a str,
     },
 }

@@ -46,7 +46,7 @@ pub(crate) async fn print_between_turns(
 }
 
 /// Prints the output of a command as an answer, after the events that came before it. In the JSON
-/// formats, its data is printed as `structured`. `typed` is the line with the command.
+/// formats, its data is printed as `structured`. `input` is the line with the command.
 pub async fn print_command_output(
     io: OutputWriters,
     ops: OpSender,

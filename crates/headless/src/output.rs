@@ -72,7 +72,7 @@ pub(crate) struct OutputStreams {
     line: LineState,
 }
 
-/// Cursor position in what receives both streams.
+/// Cursor position in the destination that both streams share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LineState {
     /// At the beginning of a line.

@@ -3,7 +3,7 @@
 /// Maximum length of a line, in bytes.
 const MAX_LINE: usize = 2000;
 
-/// Returns the beginning of a string: at most `most` bytes, cut at a character boundary.
+/// Returns the beginning of a string: at most `limit` bytes, cut at a character boundary.
 pub fn truncate(text: &str, limit: usize) -> &str {
     let mut end = limit.min(text.len());
     while !text.is_char_boundary(end) {

@@ -25,8 +25,8 @@ pub enum Op {
     Prompt(Prompt),
     /// Sends a message to the running turn: the model receives it with the next tool results.
     /// Without a running turn, or if the turn ends before the message is delivered, it becomes a
-    /// prompt. The result is reported by an event ([`crate::event::SteeringResult`]). Sending another
-    /// message with the same id replaces one that is waiting, which is how users edit it.
+    /// prompt. The result is reported by an event ([`crate::event::SteeringResult`]). Sending
+    /// another message with the same id replaces one that is waiting, which is how users edit it.
     Steer(SteeringMessage),
     /// Withdraws a message that was not delivered yet. An event reports the result, including when
     /// it is too late.

@@ -19,7 +19,7 @@ use super::waiting_time::WaitingTime;
 use super::{BudgetLimits, Spending};
 use crate::tokens;
 
-/// Requests that wait to be recorded; more are only counted.
+/// Maximum number of requests that wait to be recorded; others are only counted.
 const MAX_UNRECORDED: usize = 1024;
 
 /// The limits of a scope and its spending.

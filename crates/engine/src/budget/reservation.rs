@@ -16,7 +16,7 @@ use super::ledger::{Ledger, LedgerState};
 const MIN_OUTPUT: u64 = 1_024;
 /// Rounding of sums of US dollars.
 const ROUNDING: f64 = 1e-9;
-/// How often a request looks whether other processes have released their reservations.
+/// How often a request checks whether other processes have released their reservations.
 const POLL: Duration = Duration::from_millis(100);
 /// How often a running request renews its reservation. Others count one that is not renewed as
 /// spent after a minute.
@@ -34,7 +34,7 @@ pub(crate) fn max_output(catalog: &dyn ModelCatalog, request: &Request) -> u64 {
 pub(crate) struct RequestPrice {
     /// US dollars of the input.
     input: f64,
-    /// US dollars of a million output tokens.
+    /// US dollars per million output tokens.
     output_rate: f64,
     /// The most output tokens.
     max_output: u64,
@@ -43,8 +43,8 @@ pub(crate) struct RequestPrice {
 }
 
 impl RequestPrice {
-    /// Creates it for an estimated number of prompt tokens, of which the provider has so many in
-    /// its cache, and the largest output.
+    /// Creates it for an estimated number of prompt tokens, the number of these in the provider's
+    /// cache, and the largest output.
     pub(crate) fn new(price: Price, prompt: u64, cached: u64, max_output: u64) -> Self {
         let cached = cached.min(prompt);
         let usage = Usage { prompt, cached, ..Usage::default() };
@@ -62,7 +62,7 @@ impl RequestPrice {
         }
     }
 
-    /// Of a request whose settings must not change.
+    /// The price of a request whose settings must not change.
     #[must_use]
     pub(crate) fn with_fixed_output(self) -> Self {
         Self { is_limitable: false, ..self }
@@ -99,7 +99,7 @@ impl RequestPrice {
 /// Whether a request may be sent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Decision {
-    /// It may cost this much, because of this limit if it could cost more.
+    /// The request may cost this much; the limit is set if it could cost more.
     Send(f64, Option<ExhaustedBudget>),
     /// Not before others have ended.
     Wait,
@@ -107,7 +107,7 @@ enum Decision {
     Refuse(ExhaustedBudget),
 }
 
-/// A limit, what is left of it, and whether requests under way may leave more.
+/// A limit, its remainder, and whether running requests may release more of it.
 struct RemainingLimit {
     limit: ExhaustedBudget,
     remaining: f64,
@@ -139,7 +139,7 @@ impl LedgerState {
     fn reserve(&mut self, price: &RequestPrice, shared: Option<&SharedSpending>) -> Decision {
         let (mut amount, mut limited_by) = (price.maximum_cost(), None);
         let remainders = self.remainders(shared);
-        // What only gets less limits the output; what may get more is waited for.
+        // A remainder that cannot grow limits the output; one that may grow is waited for.
         for fixed in remainders.iter().filter(|remainder| !remainder.may_grow) {
             if fixed.remaining + ROUNDING < amount {
                 (amount, limited_by) = (fixed.remaining, Some(fixed));
@@ -169,15 +169,15 @@ pub(crate) enum ReservationError {
     Unavailable(String),
 }
 
-/// What a running request may cost. Release it when the request is counted. If it is dropped before,
-/// it counts as spent.
+/// What a running request may cost. Release it when the request is counted. If it is dropped
+/// before, it counts as spent.
 #[derive(Debug)]
 pub(crate) struct Reservation {
     ledger: Ledger,
     price: RequestPrice,
     amount: f64,
     limited_by: Option<ExhaustedBudget>,
-    /// Shows other processes that this one lives.
+    /// Shows other processes that this one is alive.
     renewal: Option<JoinHandle<()>>,
 }
 
@@ -349,8 +349,8 @@ impl Ledger {
         }
     }
 
-    /// Reserves what a request may cost, if the limits cover it. Dropping the second value takes it
-    /// back.
+    /// Reserves what a request may cost, if the limits cover it. Dropping the second value releases
+    /// it.
     async fn try_reserve(
         &self,
         price: RequestPrice,

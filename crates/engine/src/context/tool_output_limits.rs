@@ -168,7 +168,7 @@ pub(crate) fn truncate_output(
     )
 }
 
-/// Returns the beginning and the end of a string, of at most `most` characters together.
+/// Returns the beginning and the end of a string, of at most `limit` characters together.
 fn head_and_tail(text: &str, limit: usize) -> (&str, &str) {
     let count = text.chars().count();
     if count <= limit {

@@ -20,8 +20,8 @@ const STARTED: [&str; 3] = [
 ];
 
 impl Conversation {
-    /// Says with the next prompt that background commands of earlier runs have ended, unless the
-    /// model knows it. Background commands end with the process that started them.
+    /// Notifies the model with the next prompt that background commands of earlier runs have ended,
+    /// unless it knows already. Background commands end with the process that started them.
     pub(crate) fn record_ended_processes(&mut self) {
         let mut running = BTreeSet::new();
         for content in self.history.contents().iter().filter_map(|sealed| sealed.open().ok()) {

@@ -50,7 +50,7 @@ pub(crate) struct BatchResult {
 
 /// The state of a call.
 pub(super) enum CallStage {
-    /// It waits for previous calls, or for a free place.
+    /// It waits for previous calls, or for a free slot.
     Queued,
     /// Its arguments are validated and the policy decides.
     Preparing,

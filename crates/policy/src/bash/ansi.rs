@@ -76,7 +76,7 @@ fn escape(characters: &mut Peekable<Chars<'_>>) -> Result<Option<String>, Decode
     Ok(Some(character.to_string()))
 }
 
-/// Reads a character code with up to `most` more digits.
+/// Reads a character code with up to `limit` more digits.
 fn code(
     characters: &mut Peekable<Chars<'_>>,
     first: u32,

@@ -75,7 +75,7 @@ pub(super) fn part(word: &Word, text: &str) -> Word {
     }
 }
 
-/// Returns the words that are not options. `values` are the letters whose value is the next word,
+/// Returns the words that are not options. `letters` are the letters whose value is the next word,
 /// and `long` are the long options of that kind.
 pub(super) fn operands(command: &Command, letters: &str, long: &[&str]) -> Vec<Word> {
     let mut found = Vec::new();
