@@ -31,7 +31,7 @@ pub fn parse_base(text: &str, source_name: &str) -> Result<Url, BaseUrlError> {
     if is_http { Ok(url) } else { Err(invalid()) }
 }
 
-/// The base URL with a path behind its own.
+/// The base URL with a path appended to its own.
 pub fn url_with_path(base: &Url, path: &str) -> Url {
     let mut url = base.clone();
     if let Ok(mut segments) = url.path_segments_mut() {

@@ -8,7 +8,7 @@ pub const MAX_ATTEMPTS: u32 = 10;
 /// Attempts of a utility request.
 pub const UTILITY_ATTEMPTS: u32 = 5;
 
-/// Attempts for a model without capacity that has a fallback.
+/// Maximum number of attempts for a model without capacity that has a fallback.
 pub(crate) const CAPACITY_ATTEMPTS: u32 = 3;
 
 /// The number of short waits when the pace of requests is shared.
@@ -43,8 +43,8 @@ impl Backoff {
         self.start
     }
 
-    /// The wait after a failed attempt (from 1). `told` is the server's delay, which is a minimum.
-    /// `guessed` delays are ours.
+    /// The wait after a failed attempt (from 1). `report` is the server's delay, which is a
+    /// minimum. `guessed` delays are chosen by Parallax.
     pub fn wait(self, attempt: u32, report: Option<Duration>, guessed: bool) -> Duration {
         let doubled = self.start.saturating_mul(1 << attempt.saturating_sub(1).min(16));
         let current = doubled.min(self.start * 6);

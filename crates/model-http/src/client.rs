@@ -36,8 +36,8 @@ pub struct TransportOptions {
     pub extra_roots: Vec<PathBuf>,
     /// `general.maxAttempts`: 1 to 10.
     pub max_attempts: u32,
-    /// Attempts if connecting fails (refused, unknown host, no response): waiting longer rarely
-    /// helps.
+    /// Maximum number of attempts if connecting fails (refused, unknown host, no response): waiting
+    /// longer rarely helps.
     pub connect_attempts: u32,
     /// How long connecting may take; `None` = the default.
     pub connect_timeout: Option<Duration>,
@@ -52,9 +52,9 @@ pub struct TransportOptions {
     pub backoff: Backoff,
     /// The pace that it shares with other processes of a batch.
     pub shared_pace: Option<SharedPace>,
-    /// Redacted in every text from outside.
+    /// Secrets to redact in all text from outside.
     pub secrets: Vec<Secret>,
-    /// Sees what goes over the wire, while a viewer looks.
+    /// Observes the traffic while a viewer is attached.
     pub tap: Option<Arc<dyn WireTap>>,
 }
 

@@ -1,4 +1,4 @@
-//! An answer that comes in several hops: a response ends with a token, and the next request
+//! An answer that arrives in several hops: a response ends with a token, and the next request
 //! continues it. Tokens inside a response are checkpoints, from which a cut response is resumed.
 
 use std::collections::HashSet;
@@ -7,7 +7,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use parallax_protocol::content::{Part, PartView};
 use parallax_protocol::model::{Chunk, Finish, FinishReason, Usage};
 
-/// Reconnections without a new piece of the answer.
+/// Maximum number of reconnections without a new piece of the answer.
 const RECONNECTIONS: u32 = 3;
 
 /// The state of one answer.
@@ -96,8 +96,8 @@ impl Continuation {
             self.token = Some(token.clone());
             self.text_since_token.clear();
             self.has_more_than_text = false;
-            // More was shown than this token covers: text that is stored with it would come twice
-            // when another process continues from it.
+            // More was shown than this token covers: text that is stored with it would be received
+            // twice when another process continues from it.
             if !self.skip.is_empty() {
                 chunk.continuation = None;
             }
@@ -143,7 +143,7 @@ impl Continuation {
                 // Thoughts were shown before, too.
                 PartView::Thought(_) => {}
                 PartView::Text(text) => {
-                    // It was received since the token all the same.
+                    // Nevertheless, it was received after the token.
                     if let Some(rest) = self.skip.strip_prefix(text) {
                         self.text_since_token.push_str(text);
                         self.skip = rest.to_owned();
@@ -212,14 +212,14 @@ impl Continuation {
         self.reconnections += 1;
         self.has_next_hop = false;
         let mut received = std::mem::take(&mut self.text_since_token);
-        // What this response had still to repeat was shown, too.
+        // The text that this response still had to repeat was shown, too.
         received.push_str(&self.skip);
         self.begin();
         self.skip = received;
         true
     }
 
-    /// How many attempts a connection without an answer has, where an answer is continued.
+    /// The number of attempts for a connection without a response while an answer is continued.
     pub(crate) fn attempts_left(&self) -> Option<u32> {
         self.token.as_ref().map(|_| (RECONNECTIONS + 1).saturating_sub(self.reconnections).max(1))
     }
@@ -369,7 +369,7 @@ mod tests {
             answer.track(chunk("b c d ", None, None));
             assert!(answer.resume());
             let repeated = answer.track(chunk("b ", token, None));
-            // A token before text that was shown is not one that the text can be stored with.
+            // A token that precedes shown text cannot be stored with that text.
             assert!(matches!(repeated, ChunkAction::Skip), "{repeated:?}");
             assert!(answer.resume());
             let rest = if token.is_some() { "c d e" } else { "b c d e" };

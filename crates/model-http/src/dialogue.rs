@@ -70,7 +70,7 @@ pub struct Dialogue {
     id_format: CallIdFormat,
 }
 
-/// What one side says before the other does.
+/// The consecutive contents of one side.
 #[derive(Debug)]
 pub enum Turn {
     /// The user.

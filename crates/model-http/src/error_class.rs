@@ -102,7 +102,7 @@ impl ErrorResponse {
         }
         if !self.payload.message.is_empty() {
             line.push_str(": ");
-            // It is put into a sentence of ours.
+            // The message becomes part of a longer sentence.
             line.push_str(&self.payload.message);
         }
         line

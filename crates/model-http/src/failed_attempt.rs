@@ -51,7 +51,7 @@ pub(crate) struct FailureClassifier<'a> {
     pub transport: &'a Transport,
     /// The model of the request.
     pub model: &'a str,
-    /// Whether the request continues an answer of the model, which exists therefore.
+    /// Whether the request continues an answer of the model, which therefore exists.
     pub is_continuation: bool,
 }
 
@@ -84,7 +84,7 @@ impl FailureClassifier<'_> {
     /// A failure before the first chunk.
     pub fn before_first_chunk(&self, failure: ReadFailure) -> FailedAttempt {
         if let ReadFailure::Refused(mut payload) = failure {
-            // LM Studio answers so to an unknown path.
+            // LM Studio answers an unknown path in this way.
             let is_path = payload.message.starts_with("Unexpected endpoint");
             if is_path {
                 let base = self.wire.base();

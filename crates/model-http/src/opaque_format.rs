@@ -113,7 +113,7 @@ mod tests {
                 assert_eq!(is_format, format == expected, "{format:?}: {json}");
             }
         }
-        // What is not known yet goes back, unless it is data of another API.
+        // Unknown data is sent back, unless it belongs to another API.
         let unknown = origin(true, r#"{"type":"novelty"}"#);
         assert!(Responses.is_format_of(&unknown) && Messages.is_format_of(&unknown));
         assert!(!Chat.is_format_of(&unknown));

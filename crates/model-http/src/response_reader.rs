@@ -19,7 +19,7 @@ const MAX_BYTES: u64 = 512 << 20;
 /// Content types of streams. A response of another type may still be one.
 const STREAMS: [&str; 4] = ["event-stream", "ndjson", "jsonl", "json-seq"];
 
-/// How many times longer a stream may send only signs of life than it may be silent.
+/// How many times longer a stream may send only keep-alives than it may be silent.
 const SIGNS_OF_LIFE: u32 = 5;
 
 /// Why reading stopped.
@@ -31,7 +31,7 @@ pub(crate) enum ReadFailure {
     Network(Failure),
     /// Nothing was received for that long.
     Silent(Duration),
-    /// Only signs of life were received for that long.
+    /// Only keep-alives were received for that long.
     NoContent(Duration),
     /// The stream ended inside a chunk.
     Incomplete,
@@ -70,13 +70,13 @@ pub(crate) struct ResponseReader {
     /// The bytes ended properly, and the decoder does not know it yet.
     is_complete: bool,
     failure: Option<ReadFailure>,
-    /// The type of a response that does not call itself a stream, until a chunk is read.
+    /// The content type of a response that is not declared as a stream, until a chunk is read.
     document: Option<String>,
     bytes: u64,
     idle: Duration,
     /// When the stream counts as silent.
     deadline: Instant,
-    /// The same for a stream that sends only signs of life, such as comments and pings.
+    /// The same for a stream that sends only keep-alives, such as comments and pings.
     content_deadline: Instant,
     observed_chunks: TappedChunks,
 }

@@ -129,7 +129,7 @@ impl SharedPace {
                 return KnownLimits(limits);
             }
             tokio::time::sleep(wait).await;
-            // A request that was rejected meanwhile holds all back that are waiting.
+            // A request that was rejected meanwhile delays all waiting ones.
             reservation = self
                 .update(move |state, now| match state.limits == limits {
                     true => Reservation { moment: 0, limits },
@@ -233,7 +233,7 @@ mod tests {
         assert_eq!((state.next, state.interval), (1200, 40));
         let moments = [300, 300, 300].map(|now| moment(&mut state, now));
         assert_eq!(moments, [1200, 1240, 1280]);
-        // The moments of the two that wait are void.
+        // The send times of the two waiting requests are void.
         state.limit(1205, LimitDelay::Stated(500), 40, KnownLimits(1));
         assert_eq!((state.next, state.interval, state.limits), (1705, 80, 2));
         state.accept(40, KnownLimits(1));

@@ -19,7 +19,7 @@ const REDACTED: &str = "[redacted]";
 /// Shorter values are not redacted: they would occur in ordinary text.
 const MIN_SECRET: usize = 8;
 
-/// Bytes of a body that are passed on.
+/// Maximum bytes of a body that are passed on.
 const MAX_BODY: usize = 4 << 20;
 
 /// Parts of the names of headers and parameters whose values may be secrets.
@@ -93,7 +93,7 @@ impl TappedRequest {
         tap.observe(self.id, WireObservation::Responded { status, headers });
     }
 
-    /// What counts the bytes of the response.
+    /// A counter for the bytes of the response.
     pub(crate) fn chunks(&self) -> TappedChunks {
         TappedChunks { tap: self.tap.clone(), id: self.id }
     }
@@ -129,7 +129,7 @@ impl TappedChunks {
     }
 }
 
-/// What must not be passed on.
+/// The secrets that must not be passed on.
 struct Redaction<'a> {
     transport: &'a Transport,
     /// Values of sensitive headers, which may occur elsewhere too.

@@ -13,7 +13,7 @@ use crate::error_class::{ErrorClass, ErrorResponse};
 use crate::error_payload::ErrorPayload;
 use crate::listed_model::ListedModel;
 
-/// How a response is wanted.
+/// The requested form of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ResponseMode {
     /// As a stream of events.
@@ -48,7 +48,7 @@ pub struct SendAttempt<'a> {
 /// An event that is not a piece of a response.
 #[derive(Debug, Clone, PartialEq)]
 pub enum EventError {
-    /// It is not the JSON that the wire has.
+    /// It is not JSON of the expected form.
     NotJson,
     /// It is an error object.
     Refused(Box<ErrorPayload>),

@@ -1,5 +1,5 @@
-//! What goes over the wire, for a viewer. Nothing is gathered while none looks, and no secret is
-//! passed on.
+//! What goes over the wire, for a viewer. Nothing is collected while no viewer is attached, and no
+//! secret is passed on.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use parallax_protocol::model::{Request, Retry};
 
 /// Sees requests as they go over the wire.
 pub trait WireTap: Send + Sync + std::fmt::Debug {
-    /// Whether it wants to see anything now. Cheap: asked for every chunk.
+    /// Whether it wants to see anything now. Cheap, because it is called for every chunk.
     fn is_active(&self) -> bool;
     /// Called on the task that reads the response: it must return at once.
     fn observe(&self, request: u64, observation: WireObservation<'_>);
 }
 
-/// What a tap sees of a request.
+/// An event that a tap reports about a request.
 #[derive(Debug)]
 pub enum WireObservation<'a> {
     /// It is sent, for the first time or again.
@@ -27,12 +27,12 @@ pub enum WireObservation<'a> {
     },
     /// Bytes of the response were received.
     Chunk {
-        /// Their number.
+        /// Number of bytes.
         bytes: usize,
     },
     /// It failed and is sent again after a wait.
     Retry(&'a Retry),
-    /// It is over.
+    /// The request ended.
     Ended {
         /// Why it failed.
         error: Option<String>,

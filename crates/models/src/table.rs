@@ -198,8 +198,8 @@ impl ModelTable {
             .unwrap_or(model)
     }
 
-    /// Warnings about likely mistakes in the settings' aliases. `asked`: the name of the session's
-    /// model.
+    /// Warnings about likely mistakes in the settings' aliases. `requested`: the name of the
+    /// session's model.
     pub fn warnings_for(&self, requested: &str) -> Vec<String> {
         self.configs.warnings_for(requested, |name| {
             lookup(ALIASES, name).is_some()

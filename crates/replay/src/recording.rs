@@ -52,7 +52,7 @@ pub enum RecordError {
     NotAFile {
         /// The path.
         path: String,
-        /// What it is.
+        /// The kind of entry.
         kind: &'static str,
     },
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 /// Why a file could not be read.
 #[derive(Debug)]
 pub(crate) enum FileReadError {
-    /// It is not a regular file but this.
+    /// Not a regular file, but this kind of file.
     Special(&'static str),
     TooLarge,
     Io(io::Error),
@@ -39,7 +39,7 @@ pub(crate) fn special(metadata: &Metadata) -> Option<&'static str> {
     Some("something else")
 }
 
-/// Reads a regular file of at most `most` bytes.
+/// Reads a regular file of at most `max_bytes` bytes.
 pub(crate) fn read(path: &Path, max_bytes: u64) -> Result<Vec<u8>, FileReadError> {
     // Check before opening: opening a pipe blocks.
     let metadata = std::fs::metadata(path).map_err(FileReadError::Io)?;

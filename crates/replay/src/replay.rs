@@ -36,8 +36,8 @@ impl ReplayModel {
         Ok(Self::new(RecordedReplies { script, strict, volatile: VolatileTexts::default() }))
     }
 
-    /// Sets the working directory and the home directory of the run, which requests are compared
-    /// without.
+    /// Sets the working directory and the home directory of the run, which are ignored when
+    /// requests are compared.
     #[must_use]
     pub fn with_directories(mut self, directory: &Path, home: &Path) -> Self {
         self.source.volatile = VolatileTexts::new(directory, home);

@@ -197,8 +197,8 @@ impl Script {
         &self.name
     }
 
-    /// Uses the first unused line of the method that matches, and returns its reply. `fits` may add
-    /// a condition.
+    /// Uses the first unused line of the method that matches, and returns its reply. `matches_call`
+    /// may add a condition.
     pub(crate) fn take_reply(
         &self,
         method: &str,

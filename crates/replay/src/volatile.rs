@@ -1,4 +1,4 @@
-//! Texts of a request that differ in every run of the same program: paths, ids, process numbers,
+//! Strings of a request that differ in every run of the same program: paths, ids, process numbers,
 //! times. They are left out of the comparison of a replayed request with the recorded one.
 
 use std::borrow::Cow;
@@ -34,7 +34,7 @@ pub(crate) struct VolatileTexts {
 }
 
 impl VolatileTexts {
-    /// Texts of a run in a directory, of a user with a home directory.
+    /// The strings of a run in a directory, by a user with a home directory.
     pub(crate) fn new(directory: &Path, home: &Path) -> Self {
         let text = |path: &Path| {
             let quoted = serde_json::Value::from(path.to_string_lossy()).to_string();
