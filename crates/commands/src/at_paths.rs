@@ -79,7 +79,7 @@ fn is_enclosing(char: char) -> bool {
     closing(char).is_some() || is_mark(char)
 }
 
-/// Returns the mark that ends what a mark before the `@` begins.
+/// Returns the closing counterpart of a mark before the `@`.
 fn closing(opening: char) -> Option<char> {
     Some(match opening {
         '"' | '\'' | '`' | '*' => opening,

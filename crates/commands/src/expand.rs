@@ -190,7 +190,7 @@ impl Expander {
     /// The user may allow reading them ([`Self::allow`]).
     pub fn outside(&self, text: &str) -> Vec<PathBuf> {
         let mut found = Vec::new();
-        // Quotes and code name paths that are not meant.
+        // Paths in quotes and code are often not meant as references.
         for token in tokens(text).into_iter().filter(|token| !token.is_enclosed) {
             let path = match (token.path.strip_prefix("~/"), std::env::home_dir()) {
                 (Some(rest), Some(home)) => home.join(rest),

@@ -1,8 +1,8 @@
 //! The tap of a running session: what its journal leaves out, for viewers in other processes.
 //!
-//! Nothing is gathered while no viewer is attached, except the few messages with which MCP servers
-//! start. A viewer has a bounded queue; what a slow one
-//! does not read in time is dropped and counted, and never delays the session.
+//! Nothing is collected while no viewer is attached, except the few messages with which MCP servers
+//! start. A viewer has a bounded queue; what a slow one does not read in time is dropped and
+//! counted, and never delays the session.
 
 mod answer_text;
 mod body_delta;
@@ -35,7 +35,7 @@ const REDACTED: &str = "[redacted]";
 /// Shorter secrets are not redacted: they would occur in ordinary text.
 const MIN_SECRET: usize = 8;
 
-/// Messages of the start of MCP servers that are kept for later viewers.
+/// Maximum number of startup messages of MCP servers that are kept for later viewers.
 const MAX_STARTUP: usize = 128;
 
 /// Passes on what happens in a session to its viewers.

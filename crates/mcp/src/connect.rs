@@ -69,7 +69,7 @@ pub(crate) struct ServerEnvironment {
     pub(crate) http: ClientOptions,
     /// The tokens of sign-ins.
     pub(crate) tokens: TokenFiles,
-    /// Sees the messages to and from servers.
+    /// Observes the messages to and from servers.
     pub(crate) observer: Option<Arc<dyn Observer>>,
 }
 

@@ -21,12 +21,12 @@ pub fn tool_name(server: &str, tool: &str) -> String {
     format!("{}...{}", start.unwrap_or_default(), end.unwrap_or_default())
 }
 
-/// The length of the mark of a name that another tool has, with its hyphen.
+/// The length of the suffix that distinguishes equal names, including its hyphen.
 const MARK: usize = 7;
 
-/// Returns a name for each tool, given as server and tool. Different tools never share a name: a
-/// tool that is called exactly so on its server keeps it, otherwise the first one, and the others
-/// end with a mark, which depends only on server and tool.
+/// Returns a name for each tool, given as server and tool. Different tools never share a name: the
+/// tool with exactly this name on its server keeps it, otherwise the first one does. The others get
+/// a suffix that depends only on server and tool.
 pub(crate) fn unique_names(tools: &[(&str, &str)]) -> Vec<String> {
     let mut names: Vec<String> =
         tools.iter().map(|(server, tool)| tool_name(server, tool)).collect();
@@ -113,7 +113,7 @@ mod tests {
         assert_eq!((names[1].as_str(), names[3].as_str()), ("mcp_s_a_b", "mcp_a_b_e"));
         assert!(names[0].starts_with("mcp_s_a_b-") && names[2].starts_with("mcp_s_a_b-"));
         assert!(names.iter().all(|name| name.len() <= 63), "{names:?}");
-        // The name of a tool does not depend on what else the server offers, once it has a mark.
+        // A name with a suffix does not depend on what else the server offers.
         assert_eq!(unique_names(&[("s", "a_b"), ("s", "a/b")])[1], names[2]);
     }
 

@@ -16,7 +16,7 @@ const BRANCHES: [&str; 3] = ["allOf", "anyOf", "oneOf"];
 const CONDITIONS: [&str; 3] = ["if", "then", "else"];
 
 /// Removes hidden characters, including from names, and the `$schema` keyword, which services
-/// reject. Of names that are then the same, the one that was so before remains.
+/// reject. If names become equal, the one that had no hidden characters is kept.
 pub(crate) fn sanitize_schema(schema: &mut Value) {
     sanitize_nested(schema, 0);
 }
@@ -55,8 +55,8 @@ fn sanitize_nested(schema: &mut Value, depth: usize) {
     }
 }
 
-/// Gives arguments and values whose declared forms lost hidden characters those that the server
-/// knows, at any depth.
+/// Restores the original names and values of arguments whose declared forms lost hidden characters,
+/// at any depth.
 pub(crate) fn restore_names(schema: &Value, arguments: &mut Map<String, Value>) {
     let mut value = Value::Object(std::mem::take(arguments));
     restore(schema, &[schema], &mut value, 0);
@@ -122,7 +122,7 @@ fn collect<'a>(root: &'a Value, schema: &'a Value, into: &mut Vec<&'a Map<String
     }
 }
 
-/// Renames fields to the names of the schemas, unless one of these is as declared.
+/// Renames fields to the original names in the schemas, unless a schema has the name as declared.
 fn rename(properties: &[&Map<String, Value>], fields: &mut Map<String, Value>) {
     let is_known = |name: &str| properties.iter().any(|them| them.contains_key(name));
     for name in properties.iter().flat_map(|them| them.keys()) {
@@ -136,7 +136,7 @@ fn rename(properties: &[&Map<String, Value>], fields: &mut Map<String, Value>) {
     }
 }
 
-/// Replaces a text by the listed value that was declared as this text.
+/// Replaces a text with the original of the value that was declared as this text.
 fn restore_text(schemas: &[&Map<String, Value>], text: &mut String) {
     let listed = || {
         let enums = schemas.iter().filter_map(|it| it.get("enum")?.as_array()).flatten();

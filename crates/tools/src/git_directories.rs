@@ -2,8 +2,8 @@
 //! directory in a larger repository, a repository created with `--separate-git-dir`, or a `.git`
 //! that is a symlink.
 //!
-//! A command or an edit can write a `.git` file or link that names any directory. Therefore what
-//! the repositories of the workspace roots are is decided when the session starts, and a directory
+//! A command or an edit can write a `.git` file or link that names any directory. Therefore the
+//! repositories of the workspace roots are determined when the session starts, and a directory
 //! elsewhere must prove that it belongs to the working tree.
 
 mod index_proof;
@@ -128,7 +128,7 @@ fn is_inside(path: &Path, roots: &[PathBuf]) -> bool {
 /// Returns the directories that a `.git` file or link names, if they prove that they belong to it.
 fn proven_directories(repository: &Path, roots: &[PathBuf]) -> Vec<PathBuf> {
     if let Some(folder) = linked_folder(repository) {
-        // What a command can write must not open more than itself.
+        // A path that a command can write must not give access to anything else.
         let common = common_folder(&folder)
             .filter(|common| is_inside(common, roots) || !is_inside(&folder, roots));
         return vec![common.unwrap_or(folder)];
@@ -136,8 +136,8 @@ fn proven_directories(repository: &Path, roots: &[PathBuf]) -> Vec<PathBuf> {
     submodule_folder(repository).into_iter().collect()
 }
 
-/// Like [`proven_directories`], for the repository of a root, which may also be one that git created with
-/// `--separate-git-dir`.
+/// Like [`proven_directories`], for the repository of a root, which may also be one that git
+/// created with `--separate-git-dir`.
 fn proven_by_root(repository: &Path, roots: &[PathBuf]) -> Vec<PathBuf> {
     let folders = proven_directories(repository, roots);
     if folders.is_empty() {
@@ -408,7 +408,7 @@ mod tests {
         git(&client.join("foo"), &["checkout", "-qf"]);
         let found = scratch.folders(&GitDirectories::default(), "client/foo");
         assert_eq!(found, [repository.clone(), objects]);
-        // A link to anything else opens nothing.
+        // A link to anything else gives no access.
         fs::remove_file(repository.join("objects")).expect("removed");
         symlink(scratch.top.join("main/.git/objects"), repository.join("objects")).expect("a link");
         assert_eq!(scratch.folders(&GitDirectories::default(), "client/foo"), [repository]);

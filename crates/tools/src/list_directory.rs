@@ -179,7 +179,7 @@ impl Call {
             text.push_str(&format!("\n\n({ignored} ignored)"));
             summary.push_str(&format!(" ({ignored} ignored)"));
         }
-        // Beside other entries, `.git` and the like are nothing new; alone, they would be missed.
+        // Entries such as `.git` are worth a note only if there are no others.
         if rows.is_empty() && inaccessible > 0 {
             text.push_str(&format!("\n\n({inaccessible} not accessible to tools)"));
             summary.push_str(&format!(" ({inaccessible} not accessible to tools)"));

@@ -7,8 +7,8 @@ use std::path::Path;
 const SPECIAL: [char; 6] = ['*', '?', '[', ']', '{', '}'];
 
 /// Escapes the names in a glob that are those of existing files or directories below a root, as far
-/// as the names in front of them are plain, and names such as `[...all]`, which no class of
-/// characters has.
+/// as the names before them are plain. Also escapes names such as `[...all]`, which are never
+/// character classes.
 pub(crate) fn escape_existing(root: &Path, glob: &str) -> String {
     let mut folder = Some(root.to_path_buf());
     let names = glob.split('/').map(|name| {

@@ -192,7 +192,7 @@ fn is_unrequested_media(path: &Path, selection: &ReadRequest) -> bool {
     let (ending, stem) = (lower(path.extension()), lower(path.file_stem()));
     !selection.include.iter().any(|pattern| {
         let pattern = pattern.to_lowercase();
-        // `{png,jpg}` names the endings, too.
+        // `{png,jpg}` names extensions, too.
         let is_alternative = || {
             pattern.contains('{') && pattern.split(['{', ',', '}']).skip(1).any(|it| it == ending)
         };

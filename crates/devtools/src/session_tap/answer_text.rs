@@ -4,8 +4,8 @@ use parallax_protocol::event::{EventBody, ItemDone, ItemStart};
 use parallax_protocol::ids::ItemId;
 use serde_json::{Value, json};
 
-/// What was received of the text and not passed on yet. A secret may come in several pieces, so text
-/// is passed on up to a place that is in no secret.
+/// The received text that was not passed on yet. A secret may arrive in several pieces, so text is
+/// passed on only up to a position outside of any possible secret.
 #[derive(Debug, Default)]
 pub(super) struct AnswerText {
     pending: String,
@@ -45,7 +45,7 @@ fn message(item: &ItemId, text: String) -> Option<(&'static str, Value)> {
     (!text.is_empty()).then(|| ("answer_text", json!({"item": item.as_str(), "text": text})))
 }
 
-/// Returns how many bytes of the text are in no secret that may still continue.
+/// Returns how many bytes of the text cannot belong to a secret that is still incomplete.
 fn passable(text: &str, secrets: &[String]) -> usize {
     let begins_in = |secret: &String| {
         let from = text.len().saturating_sub(secret.len().saturating_sub(1));

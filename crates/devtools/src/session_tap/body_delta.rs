@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
-/// Bodies that later ones may refer to.
+/// Number of bodies that later ones may refer to.
 const MAX_KEPT: usize = 2;
-/// Differences in a row: a viewer that keeps a limited number of messages needs a whole body
-/// among them.
+/// Maximum number of consecutive differences: a viewer that keeps a limited number of messages
+/// needs a whole body among them.
 const CHAIN: u32 = 32;
 
 /// The newest bodies, by the role of their requests.

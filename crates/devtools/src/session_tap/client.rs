@@ -9,7 +9,7 @@ use tokio::net::UnixStream;
 
 use super::socket;
 
-/// Bytes of a message at most.
+/// Maximum size of a message in bytes.
 const MAX_BYTES: u64 = 64 << 20;
 
 /// A session cannot be attached.

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::body_delta::BodyDelta;
 
-/// Bytes of a message of MCP that is shown.
+/// Maximum bytes shown of an MCP message.
 const MAX_MCP_MESSAGE: usize = 64 << 10;
 /// The version of the messages.
 const VERSION: u32 = 1;
@@ -34,7 +34,7 @@ pub(super) fn hello_message() -> String {
     format!("{}\n", json!({"hello": hello}))
 }
 
-/// So many messages were dropped before the next one.
+/// The number of messages that were dropped before the next one.
 pub(super) fn dropped_message(count: u64) -> String {
     format!("{}\n", json!({"dropped": {"count": count, "time": now()}}))
 }
@@ -107,7 +107,7 @@ pub(super) fn observation_message(
             "log",
             json!({"time": now(), "level": "info", "target": "command", "text": format!("/{name}")}),
         )),
-        // Of it, viewers that attach later get a part; see [`mcp`].
+        // Viewers that attach later get a part of it; see [`mcp`].
         Observation::McpMessage(_)
         | Observation::RequestStarted { .. }
         | Observation::RequestEnded(_) => None,
@@ -160,7 +160,7 @@ fn runs(scope: &EventScope) -> Vec<&str> {
     scope.subagents.iter().map(|subagent| subagent.item.as_str()).collect()
 }
 
-/// What a call of an MCP server was sent and what it returned; of other calls the arguments.
+/// The request and the response of an MCP tool call; for other calls, the arguments.
 fn call_end(scope: &EventScope, end: &CallEnd<'_>) -> Value {
     let done = end.done;
     json!({

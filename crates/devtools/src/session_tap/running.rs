@@ -1,4 +1,4 @@
-//! Finds the sessions that run and can be attached, by the directories of their sockets.
+//! Finds the running sessions that a viewer can attach to, by the directories of their sockets.
 
 use std::fs;
 use std::io::Read as _;
@@ -11,12 +11,12 @@ use parallax_store::SessionDirs;
 
 use super::socket;
 
-/// Bytes of a path at most.
+/// Maximum length of a path in bytes.
 const MAX_BYTES: u64 = 64 << 10;
-/// Directories that are read at most.
+/// Maximum number of directories read.
 const MAX_SESSIONS: usize = 1024;
 
-/// A session that runs, possibly without a journal yet.
+/// A running session, possibly without a journal yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunningSession {
     /// Its id.
@@ -27,7 +27,7 @@ pub struct RunningSession {
     pub started: SystemTime,
 }
 
-/// Returns the sessions of all projects that run, newest first. Blocking.
+/// Returns the running sessions of all projects, newest first. Blocking.
 pub fn running_sessions(dirs: &SessionDirs) -> Vec<RunningSession> {
     let entries = fs::read_dir(dirs.parallax.join("live")).into_iter().flatten().flatten();
     let mut sessions: Vec<RunningSession> =
@@ -39,7 +39,7 @@ pub fn running_sessions(dirs: &SessionDirs) -> Vec<RunningSession> {
 fn running_session(directory: &Path) -> Option<RunningSession> {
     let name = directory.file_name()?.to_str().filter(|name| SessionId::is_valid(name))?;
     let address = socket::address(directory).ok()?;
-    // A process that was killed left its socket.
+    // A killed process left its socket.
     std::os::unix::net::UnixStream::connect(address.path()).ok()?;
     let file = fs::File::open(directory.join(socket::PROJECT)).ok()?;
     let started = file.metadata().ok()?.modified().ok()?;

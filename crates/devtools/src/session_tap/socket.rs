@@ -30,10 +30,10 @@ const BIND_DELAY: Duration = Duration::from_millis(100);
 const VIEWER_LIMIT: Duration = Duration::from_millis(200);
 /// The pause after a connection that failed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(250);
-/// Viewers at once.
+/// Maximum number of viewers.
 const MAX_VIEWERS: usize = 4;
 
-/// The directory of a session's socket.
+/// Returns the directory of a session's socket.
 pub(super) fn directory(dirs: &SessionDirs, id: &SessionId) -> Option<PathBuf> {
     SessionId::is_valid(id.as_str()).then(|| dirs.parallax.join("live").join(id.as_str()))
 }
@@ -120,7 +120,7 @@ fn bind(directory: &Path, project: &Path) -> io::Result<UnixListener> {
     let address = address(directory)?;
     match fs::remove_file(address.path()) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        // A process that was killed left it, or there is none.
+        // A killed process left it, or it does not exist.
         _ => {}
     }
     let listener = UnixListener::bind(address.path())?;

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Notify;
 
-/// Bytes that wait for a viewer at most.
+/// Maximum number of bytes that wait for a viewer.
 const LIMIT: usize = 8 << 20;
-/// Bytes that are written at once.
+/// Maximum number of bytes per write.
 const BATCH: usize = 256 << 10;
 
 /// A bounded queue: the oldest lines are dropped for new ones.

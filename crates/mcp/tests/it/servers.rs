@@ -215,7 +215,7 @@ async fn unsupported_form_is_reported_to_server_and_user() {
     let report = Arc::clone(&warned) as Arc<dyn Progress>;
     let got = world.call_with("mcp_s_ask_nested", json!({}), report).await;
     assert!(got.for_model.output.contains("cannot be nested"), "{}", got.for_model.output);
-    // The warning and the result take different ways.
+    // The warning and the result take different paths.
     let end = Instant::now() + Duration::from_secs(5);
     while warned.0.lock().expect("no panic").is_empty() && Instant::now() < end {
         tokio::time::sleep(Duration::from_millis(5)).await;

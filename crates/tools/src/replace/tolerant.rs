@@ -49,7 +49,7 @@ struct AlignedPair {
     file: Range<usize>,
 }
 
-/// Returns at most `most` matches, sorted and without overlaps.
+/// Returns at most `limit` matches, sorted and without overlaps.
 pub(super) fn find(
     source: &SourceText<'_>,
     requested_edit: &RequestedEdit,

@@ -16,7 +16,7 @@ pub(super) fn exact(path: &Path, home: &Path) -> Option<PathBuf> {
     (!is_too_broad(&full, home)).then_some(full)
 }
 
-/// Returns the parent directories of the writable files of `wanted`, for a command that must
+/// Returns the parent directories of the writable files of `requested`, for a command that must
 /// create, rename, or remove files there. Returns nothing if that is not broader, or too broad.
 /// Blocking.
 pub(super) fn broader_permissions(requested: &Permissions, home: &Path) -> Permissions {

@@ -141,7 +141,7 @@ pub(super) fn rest_of(folder: PathBuf, open: &BTreeSet<PathBuf>) -> Vec<PathBuf>
 }
 
 /// Returns the hidden tracked files at which git failed or that it reports as changed, as git names
-/// them. `shown`: the files are covered by placeholders, which git takes for changes. Blocking.
+/// them. `is_shown`: the files are covered by placeholders, which git takes for changes. Blocking.
 pub(super) fn encountered_hidden_files(
     plan: &Plan,
     line: &ShellLine,
@@ -249,7 +249,8 @@ fn tracked_files(top: &Path, paths: &[PathBuf]) -> Option<BTreeSet<PathBuf>> {
     Some(staged_files(top, paths)?.into_iter().map(|(_, path)| path).collect())
 }
 
-/// Like `tracked_files`, with the blob of each file in the index. A file with a conflict has several.
+/// Like `tracked_files`, with the blob of each file in the index. A file with a conflict has
+/// several.
 fn staged_files(top: &Path, paths: &[PathBuf]) -> Option<Vec<(String, PathBuf)>> {
     let list = ["--literal-pathspecs", "ls-files", "--stage", "-z", "--"];
     let words = QUIET.iter().chain(&list).map(OsString::from);

@@ -58,7 +58,7 @@ pub(super) fn fair_shares(lengths: &[usize], total: usize) -> Vec<usize> {
     shares
 }
 
-/// Returns the first `most` characters of `text`, with a note if it was truncated.
+/// Returns the first `limit` characters of `text`, with a note if it was truncated.
 pub(super) fn truncate(text: &str, limit: usize) -> String {
     match text.char_indices().nth(limit) {
         Some((end, _)) => format!(
