@@ -1,4 +1,5 @@
-//! Archives whose bytes depend only on their contents: entries are sorted, with one time and one owner.
+//! Archives whose bytes depend only on their contents: entries are sorted, with one time and one
+//! owner.
 
 use std::collections::BTreeSet;
 use std::io::{Cursor, Write as _};
@@ -9,7 +10,7 @@ use zip::write::SimpleFileOptions;
 
 use crate::package_files::PackageFile;
 
-/// What makes archives reproducible, and how small they get.
+/// The settings that make archives reproducible, and their compression.
 #[derive(Debug, Clone, Copy)]
 pub struct ArchiveSettings {
     /// The time of all entries, in seconds since 1970.

@@ -1,4 +1,4 @@
-//! What a binary says about itself: its format, and the system libraries that it needs.
+//! Reads the format of a binary, and the system libraries that it needs.
 
 use anyhow::{Result, bail};
 

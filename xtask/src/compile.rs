@@ -20,7 +20,7 @@ pub fn host_triple() -> Result<String> {
     Ok(line.context("`rustc -vV` names no host")?.to_owned())
 }
 
-/// What has to be installed before this target can be built, or nothing.
+/// Returns what must be installed before this target can be built, if anything.
 pub fn missing_tool(target: &Target) -> Option<String> {
     let triple = target.triple;
     let libraries = output("rustc", &["--print", "target-libdir", "--target", triple]);

@@ -32,7 +32,8 @@ impl Dependency {
     }
 }
 
-/// The libraries of others in the program, for all targets, and those that the program uses directly.
+/// The libraries of others in the program, for all targets, and those that the program uses
+/// directly.
 #[derive(Debug)]
 pub struct Dependencies {
     /// Sorted by name and version.

@@ -17,13 +17,14 @@ use crate::{binary, compile, deb, licenses, npm, product, report, sbom};
 
 const CHECKSUMS: &str = "SHA256SUMS";
 
-/// DistOptions of `cargo xtask dist`.
+/// Options of `cargo xtask dist`.
 #[derive(Debug, clap::Args)]
 pub struct DistOptions {
     /// Build only these targets [default: all of the table]
     #[arg(long = "target", value_name = "TRIPLE")]
     targets: Vec<String>,
-    /// Package this binary instead of building one; for another target than this machine's, with its name
+    /// Package this binary instead of building one; for another target than this machine's, with
+    /// its name
     #[arg(long = "binary", value_name = "[TRIPLE=]PATH")]
     binaries: Vec<String>,
     /// Directory of the artifacts

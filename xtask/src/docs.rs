@@ -1,7 +1,7 @@
 //! `cargo xtask docs`: the documentation site, built by mdBook from `docs/`.
 //!
-//! The pages stay where they are. A copy gets the table of contents that `docs/index.md` implies, and links
-//! that leave `docs/` are adapted.
+//! The pages stay where they are. A copy gets the table of contents that `docs/index.md` implies,
+//! and links that leave `docs/` are adapted.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -26,7 +26,8 @@ pub struct DocsOptions {
     /// Directory of the site
     #[arg(long, value_name = "DIR", default_value = "target/site")]
     out: PathBuf,
-    /// Address of the repository's files, for links to source code: https://HOST/OWNER/NAME/blob/COMMIT
+    /// Address of the repository's files, for links to source code:
+    /// https://HOST/OWNER/NAME/blob/COMMIT
     #[arg(long, value_name = "URL")]
     sources: Option<String>,
 }
@@ -69,7 +70,7 @@ pub fn run(options: &DocsOptions) -> Result<()> {
     Ok(())
 }
 
-/// Copies pages and pictures. Returns the pages with their texts, by their paths in the site.
+/// Copies pages and pictures. Returns the text of the pages, by their paths in the site.
 fn stage_pages(stage: &Path, sources: Option<&str>) -> Result<BTreeMap<String, String>> {
     let docs = product::root().join("docs");
     let mut pages = BTreeMap::new();
@@ -154,7 +155,8 @@ fn links(line: &str) -> Vec<MarkdownLink<'_>> {
     links
 }
 
-/// Makes links that leave `docs/` point to a page of the site or to the source, or leaves only their text.
+/// Makes links that leave `docs/` point to a page of the site or to the source, or leaves only
+/// their text.
 fn adapt_links(text: &str, source: &str, name: &str, sources: Option<&str>) -> String {
     let mut adapted = String::with_capacity(text.len());
     let mut in_code = false;

@@ -8,7 +8,8 @@ use anyhow::{Context as _, Result};
 
 use crate::dependencies::{Dependencies, Dependency};
 
-/// A text with a table of libraries, and then each license text once with the libraries that it covers.
+/// A text with a table of libraries, and then each license text once with the libraries that it
+/// covers.
 ///
 /// # Errors
 /// Returns an error if the source of a library cannot be read.

@@ -1,4 +1,5 @@
-//! Manifests for package managers that install the archives of a release: RPM, Arch, Homebrew, winget.
+//! Manifests for package managers that install the archives of a release: RPM, Arch, Homebrew,
+//! winget.
 //!
 //! Each names only targets that were packaged in this run, with their checksums.
 
@@ -42,7 +43,8 @@ impl Release {
         self.archives.iter().find(|archive| archive.target.triple == triple)
     }
 
-    /// The manifests: file names and texts. A format none of whose targets was packaged is left out.
+    /// The manifests: file names and texts. A format none of whose targets was packaged is left
+    /// out.
     ///
     /// # Errors
     /// Returns an error if the time is beyond any calendar.

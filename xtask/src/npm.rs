@@ -1,7 +1,7 @@
 //! The npm packages: one with a launcher, and one with the program for each platform.
 //!
-//! The packages for platforms are versions of the same package, which the launcher's package names as
-//! optional dependencies by aliases: npm then installs only the one for its system.
+//! The packages for platforms are versions of the same package, which the launcher's package names
+//! as optional dependencies by aliases: npm then installs only the one for its system.
 
 use anyhow::{Context as _, Result};
 use serde_json::{Map, Value, json};

@@ -62,7 +62,7 @@ const SHELLS: &[(&str, &str)] = &[
     ("elvish", "parallax.elv"),
 ];
 
-/// What the program writes about itself. It is the same for all targets.
+/// The documents that the program generates about itself; the same for all targets.
 #[derive(Debug, Clone, Default)]
 pub struct GeneratedFiles {
     /// Man pages, by file name.

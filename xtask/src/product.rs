@@ -27,7 +27,7 @@ pub fn root() -> PathBuf {
     manifest.parent().unwrap_or(manifest).to_path_buf()
 }
 
-/// The time that all files in packages get: `SOURCE_DATE_EPOCH`, or that of the last commit.
+/// The time of all files in packages: `SOURCE_DATE_EPOCH`, or that of the last commit.
 ///
 /// # Errors
 /// Returns an error if the variable is invalid, or git cannot say when the last commit was made.

@@ -1,4 +1,4 @@
-//! What the tasks print.
+//! The output of the tasks.
 
 use std::io::Write as _;
 

@@ -1,4 +1,5 @@
-//! Checks the links of a built site: every local link points to a file, and to an element if it names one.
+//! Checks the links of a built site: every local link points to a file, and to an element if it
+//! names one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -51,7 +52,8 @@ fn collect(directory: &Path, pages: &mut BTreeMap<PathBuf, String>) -> Result<()
         } else if path.extension().is_some_and(|extension| extension == "html") {
             let text = fs::read_to_string(&path)
                 .with_context(|| format!("Failed to read {}", path.display()))?;
-            // The page for unknown addresses has links from the root of the server; the print page has them all.
+            // The page for unknown addresses has links from the root of the server; the print page
+            // has them all.
             if path.file_name().is_some_and(|name| name != "404.html" && name != "print.html") {
                 pages.insert(path, text);
             }

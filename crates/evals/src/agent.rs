@@ -239,7 +239,7 @@ impl Log {
                 self.run.tokens = self.run.tokens.saturating_add(total.unwrap_or_default());
                 match event.get("cost_usd").and_then(Value::as_f64) {
                     Some(cost) => self.cost += cost,
-                    // What failed without an answer costs nothing.
+                    // A request that failed without an answer costs nothing.
                     None if total.unwrap_or_default() == 0 && event.get("error").is_some() => {}
                     None => self.has_unknown_cost = true,
                 }

@@ -51,7 +51,7 @@ pub enum Step {
     Type(&'static str),
     /// Presses a key.
     Press(Key),
-    /// Lets the answer go on when what comes next can be highlighted.
+    /// Continues the answer when the next text can be highlighted.
     Open(&'static str),
     /// Steps that a user without a screen reader takes.
     WithoutScreenReader(Vec<Step>),

@@ -118,7 +118,7 @@ impl Terminal {
         self.pid
     }
 
-    // --- in
+    // --- input
 
     /// Sends raw bytes.
     ///
@@ -178,7 +178,7 @@ impl Terminal {
         self.master.resize(pty_size(columns, rows)).map_err(plain)
     }
 
-    // --- out
+    // --- output
 
     /// Calls a function with the current state of the emulator.
     pub fn with_emulator<T>(&self, look: impl FnOnce(&Emulator) -> T) -> T {

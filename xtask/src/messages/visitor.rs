@@ -137,7 +137,7 @@ impl MessageCollector {
         }
     }
 
-    /// Adds the texts of a macro's tokens.
+    /// Adds the strings of a macro's tokens.
     fn tokens(&mut self, tokens: &TokenStream) {
         let list = Punctuated::<Expr, Token![,]>::parse_terminated;
         if let Ok(expressions) = list.parse2(tokens.clone()) {

@@ -26,7 +26,7 @@ const SETTINGS: &str = r#"{"model":{"name":"gemini-2.5-pro"}}"#;
 /// The looks of a terminal.
 #[derive(Debug, Clone, Copy)]
 pub struct TerminalLook {
-    /// Its name, also in names of files.
+    /// Its name, also used in file names.
     pub name: &'static str,
     /// Its colors.
     pub palette: Palette,
