@@ -22,7 +22,7 @@ use crate::transport::A2aTransport;
 
 /// How long an agent may take to confirm that a task was cancelled.
 const CANCEL_TIME: Duration = Duration::from_secs(1);
-/// Pauses between questions about a task that works without a stream.
+/// Delays between polls of a task that runs without a stream.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const MAX_PAUSE: Duration = Duration::from_secs(5);
 const WELL_KNOWN: &str = ".well-known/agent-card.json";
@@ -35,7 +35,7 @@ pub struct A2aAgentOptions {
     pub http: ClientOptions,
     /// Returns environment variables, for secrets of the definition.
     pub variables: VariableLookup,
-    /// VariableLookup that locate Google Cloud credentials.
+    /// Variables that locate Google Cloud credentials.
     pub google: Vec<(OsString, OsString)>,
     /// Where commands of the definition run.
     pub directory: PathBuf,

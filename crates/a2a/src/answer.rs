@@ -1,13 +1,13 @@
-//! Puts the answer of an agent together from the messages, states, and artifacts that it sends, in
-//! the shapes of both versions.
+//! Assembles the answer of an agent from the messages, states, and artifacts that it sends, in the
+//! formats of both versions.
 
 use std::fmt::Write as _;
 
 use serde_json::Value;
 
-/// Bytes of text kept of one task.
+/// Maximum number of bytes of text kept per task.
 const MAX_TEXT: usize = 2 << 20;
-/// Artifacts kept of one task.
+/// Maximum number of artifacts kept per task.
 const MAX_ARTIFACTS: usize = 200;
 
 /// The state of a task.
@@ -23,7 +23,7 @@ pub(crate) enum RemoteTaskState {
 }
 
 impl RemoteTaskState {
-    /// Reads `TASK_STATE_WORKING` (1.0) or `working` (0.3). Unknown states are taken for work.
+    /// Reads `TASK_STATE_WORKING` (1.0) or `working` (0.3). Unknown states count as working.
     fn read(text: &str) -> Self {
         let word = text.to_ascii_lowercase().replace('_', "-");
         match word.trim_start_matches("task-state-") {
@@ -160,7 +160,7 @@ impl RemoteAnswer {
         }
     }
 
-    /// Returns as much of a text as may still be kept.
+    /// Returns the part of a text that still fits the limit.
     fn limit_size(&mut self, mut text: String) -> String {
         let remaining = MAX_TEXT.saturating_sub(self.size);
         if text.len() > remaining {

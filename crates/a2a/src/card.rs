@@ -14,7 +14,7 @@ pub(crate) enum Version {
     V10,
 }
 
-/// How messages travel.
+/// How messages are sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Binding {
     /// JSON-RPC over HTTP.

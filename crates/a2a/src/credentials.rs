@@ -1,4 +1,4 @@
-//! What is sent so that a remote agent knows its caller.
+//! The credentials that identify the caller to a remote agent.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -104,7 +104,7 @@ impl Credentials {
         Ok(Some(header))
     }
 
-    /// Discards what an agent rejected. Returns whether another value may come of it.
+    /// Discards what an agent rejected. Returns whether the next value may differ.
     pub(crate) async fn reject(&self, rejected: &HeaderValue) -> bool {
         if let Some(google) = &self.google {
             let text = rejected.to_str().unwrap_or_default();

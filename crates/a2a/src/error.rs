@@ -1,4 +1,4 @@
-//! Why a task could not be done.
+//! Why a task failed.
 
 /// An error of a remote agent. Its text is for the model that called it, and names what the user
 /// can do.
@@ -43,7 +43,7 @@ pub(crate) enum A2aError {
         /// Its message.
         message: String,
     },
-    /// The agent answers with something other than the protocol says.
+    /// The agent answers with something other than the protocol specifies.
     #[error("the agent at {url} sent an invalid Agent2Agent response: {reason}")]
     Protocol {
         /// The address.

@@ -18,9 +18,9 @@ use crate::request::A2aRequest;
 const MAX_ANSWER: usize = 16 << 20;
 /// Maximum number of bytes of a card.
 const MAX_CARD: usize = 1 << 20;
-/// Characters of an error that are shown.
+/// Maximum number of characters shown of an error.
 const ERROR: usize = 500;
-/// Requests that are repeated with new credentials.
+/// How often a request is repeated with new credentials.
 const NEW_CREDENTIALS: u32 = 2;
 const EVENTS: &str = "text/event-stream";
 const VERSION_HEADER: &str = "A2A-Version";
@@ -74,7 +74,7 @@ impl A2aTransport {
                 Some(bytes) => decoder
                     .push(&bytes, |event| events.push(event))
                     .map_err(|error| broken(error.to_string()))?,
-                // An event that was cut off says nothing.
+                // A truncated event is ignored.
                 None => events.extend(std::mem::take(&mut decoder).finish().ok().flatten()),
             }
             for event in events {
@@ -196,7 +196,7 @@ fn result(mut value: Value, url: &Url) -> Result<Value, A2aError> {
     }
 }
 
-/// Returns the error of a response whose status is none of success.
+/// Returns the error of a response whose status does not indicate success.
 async fn refusal(response: Response, url: &Url) -> A2aError {
     let status = response.status();
     let bytes = read(response, url, 64 * 1024).await.unwrap_or_default();

@@ -1,12 +1,12 @@
-//! Sessions that are being opened or closed. A stored session can be open only once, so clients that
-//! want the same one wait for each other.
+//! Sessions that are being opened or closed. A stored session can be open only once, so clients
+//! that want the same one wait for each other.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
-/// The sessions, by id, with what ends when the work on one is done. Cheap to clone.
+/// The sessions, by id, with a signal for when the work on one is done. Cheap to clone.
 #[derive(Clone, Default)]
 pub(crate) struct BusySessions(Arc<Mutex<HashMap<String, watch::Receiver<()>>>>);
 
@@ -25,7 +25,7 @@ impl BusySessions {
     /// Marks a session as busy.
     ///
     /// # Errors
-    /// Returns what ends when the one that is at work is done.
+    /// Returns a signal for when the other task is done.
     pub(crate) fn begin(&self, id: &str) -> Result<BusySession, watch::Receiver<()>> {
         let mut all = self.lock();
         if let Some(other) = all.get(id) {

@@ -98,7 +98,8 @@ impl SessionClients {
         }
     }
 
-    /// Tells the clients that follow turns, except the one that began this turn: it has a response.
+    /// Notifies the clients that follow turns, except the one that began this turn: it has a
+    /// response.
     pub(crate) async fn notify_turn(&self, beginner: &ClientConnection, params: Value) {
         for client in self.all().into_iter().filter(|client| !client.is_same(beginner)) {
             client.notify_turn(params.clone()).await;

@@ -41,8 +41,8 @@ impl ConsentRequests {
         answer.is_ok_and(|answer| is_agreed(&answer))
     }
 
-    /// Sends a permission request for a tool call that exists only in it, and tells all clients when
-    /// it is resolved: only one of them has answered.
+    /// Sends a permission request for a tool call that exists only in it, and tells all clients
+    /// when it is resolved: only one of them has answered.
     pub(crate) async fn request(
         &self,
         id: String,
@@ -60,7 +60,7 @@ impl ConsentRequests {
         answer
     }
 
-    /// Tells the clients that the open requests are cancelled.
+    /// Notifies the clients that the open requests are cancelled.
     pub(crate) async fn cancel(&self) {
         for id in self.with_open(std::mem::take) {
             self.resolve(&id, false).await;

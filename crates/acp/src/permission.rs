@@ -157,7 +157,7 @@ pub(crate) fn answers(ask: &ApprovalRequest, answer: &Result<Value, RpcError>) -
     let text_of = |name: &str| content.get(name).map(text).filter(|text| !text.trim().is_empty());
     let indexes = content.keys().map(|name| name.strip_suffix(OTHER).unwrap_or(name));
     let answers = indexes.filter_map(|index| {
-        // An own answer adds to the options of a list, and replaces a single one.
+        // The user's own answer is added to several selected options, and replaces a single one.
         let other = text_of(&format!("{index}{OTHER}"));
         let is_list = content.get(index).is_some_and(Value::is_array);
         let chosen = text_of(index).filter(|_| is_list || other.is_none());

@@ -107,7 +107,7 @@ struct RunningPrompt {
     usage: BTreeMap<String, Usage>,
 }
 
-/// What becomes of a typed text.
+/// What a typed text is turned into.
 enum PreparedInput {
     Prompt(Prompt),
     Reply(CommandReply),
@@ -116,7 +116,7 @@ enum PreparedInput {
 /// A prompt whose files and commands are being expanded, or a running command.
 type PreparingInput = JoinHandle<Result<PreparedInput, Failure>>;
 
-/// Why a session serves its clients no longer.
+/// Why a session stops serving its clients.
 enum SessionEnd {
     Closed(Option<oneshot::Sender<()>>),
     Reopen(ReopenNotice),
@@ -565,7 +565,7 @@ fn is_disconnected(answer: &Result<Value, RpcError>) -> bool {
     answer.as_ref().is_err_and(RpcError::is_disconnected)
 }
 
-/// Waits for the next change of the MCP servers, for ever if there are none.
+/// Waits for the next change of the MCP servers, forever if there are none.
 async fn next_update(servers: &mut Option<McpUpdates>) -> McpUpdate {
     if let Some(news) = servers {
         if let Some(update) = news.next().await {

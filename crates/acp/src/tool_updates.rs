@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 /// Maximum bytes of text in a call's content. The end of longer text is kept.
 const MAX_TEXT: usize = 64 * 1024;
-/// Calls of a subagent that are shown while it runs.
+/// Maximum number of calls of a subagent shown while it runs.
 const MAX_STEPS: usize = 12;
 /// Names of path arguments.
 const PATH_ARGUMENTS: &[&str] = &["file_path", "absolute_path", "path", "dir_path"];

@@ -70,9 +70,9 @@ enum ItemInProgress {
 struct OpenCall {
     name: String,
     arguments: Object,
-    /// What the clients were told about it, with its present status.
+    /// What the clients know about it, with its current status.
     announced: Option<Value>,
-    /// Its place among the announced calls.
+    /// Its position among the announced calls.
     number: u64,
     output: String,
     sent_at: Option<Instant>,

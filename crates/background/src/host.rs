@@ -61,7 +61,7 @@ pub struct SessionStreams {
 pub struct AttachChannels {
     /// The events of the session.
     pub feed: LiveFeed,
-    /// Where the lines of front ends go.
+    /// Receives the lines from front ends.
     pub requests: mpsc::Sender<ViewerRequest>,
 }
 

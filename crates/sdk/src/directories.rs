@@ -13,7 +13,7 @@ use parallax_protocol::store::{Record, directories};
 
 use crate::session_config::{SessionConfig, failure};
 
-/// Returns the directories of a resumed session that are not among the `given` ones, with
+/// Returns the directories of a resumed session that are not among the `requested` ones, with
 /// notices. Trust is checked again: an untrusted or missing directory is skipped with a notice.
 /// Blocking.
 pub(crate) fn restored_directories(

@@ -71,8 +71,8 @@ pub struct OpenSession {
 }
 
 impl OpenSession {
-    /// Returns the operation that records the use of a slash command. Other words behind a slash
-    /// are contents: they are not recorded. Blocking the first time, for files of commands are read.
+    /// Returns the operation that records the use of a slash command. Other words after a slash are
+    /// content and are not recorded. The first call blocks, because it reads command files.
     pub fn command_record(&self, name: &str) -> Option<Op> {
         let plain = strip_parallax_prefix(name).unwrap_or(name);
         let is_known =

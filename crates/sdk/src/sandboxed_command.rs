@@ -105,7 +105,7 @@ impl SandboxedCommand {
             &self.directory,
             &self.environment,
         );
-        // Nothing needs the remains of its private directory.
+        // Its private directory is no longer needed.
         let _ = parallax_files::remove_tree(&self.temporary);
         let reverted = kept.map_or_else(
             |_| RevertedFiles::default(),

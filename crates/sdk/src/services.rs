@@ -1,4 +1,4 @@
-//! The services of a session's configuration: each reads what it needs of it and knows nothing else.
+//! The services of a session's configuration: each reads only what it needs.
 
 use std::sync::Arc;
 

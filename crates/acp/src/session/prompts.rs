@@ -206,7 +206,7 @@ impl EditorSession {
 }
 
 impl RunningPrompt {
-    /// Responds to the prompt, and tells the other clients that its turn ended.
+    /// Responds to the prompt, and notifies the other clients that its turn ended.
     pub(super) async fn respond(
         self,
         clients: &SessionClients,

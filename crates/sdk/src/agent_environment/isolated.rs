@@ -188,7 +188,7 @@ fn configuration(launch: &SessionConfig, worktree: &Worktree) -> Result<SessionC
     Ok(own)
 }
 
-/// What ends when the agent is done.
+/// Ended when the agent is done.
 struct WorktreeEnding {
     worktree: Worktree,
     toolbox: Toolbox,
