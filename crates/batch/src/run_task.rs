@@ -425,7 +425,7 @@ impl TaskAttempt<'_> {
         let own = self.task.max_cost.map(|cost| cost - spent);
         let max_cost = [own, allowance].into_iter().flatten().reduce(f64::min);
         if max_cost.is_some_and(|cost| cost <= 0.0) {
-            let reason = format!("The task has used its budget (${spent:.2})");
+            let reason = format!("The task has used up its budget (${spent:.2})");
             return Ok((TaskOutcome::new(TaskState::OverBudget, None, reason), events));
         }
         let mut variables = membership::variables(&self.runner.lock);
@@ -537,7 +537,7 @@ impl TaskAttempt<'_> {
 }
 
 pub(crate) fn budget_error(error: std::io::Error) -> BatchError {
-    BatchError::Input(format!("Failed to use the budget of the batch: {error}"))
+    BatchError::Input(format!("Failed to access the budget of the batch: {error}"))
 }
 
 impl SessionResultLine {

@@ -387,8 +387,8 @@ async fn check_key(launch: &SessionConfig) -> DoctorCheck {
         // The service knows the key: another one of the same project would be refused, too.
         Err(failure) if failure.kind == FailureKind::Auth && failure.status == Some(403) => {
             check("key", CheckStatus::Error, "Key", failure.message).with_fix(
-                "The key is known but may not do this: enable the API for its project, or correct \
-                 the restrictions of the key.",
+                "The key is valid but lacks this permission: enable the API for its project, or \
+                 correct the restrictions of the key.",
             )
         }
         Err(failure) if failure.kind == FailureKind::Auth => {

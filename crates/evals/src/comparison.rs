@@ -155,9 +155,9 @@ impl Comparison {
                 if excludes_zero && !is_clear {
                     let _ = writeln!(
                         text,
-                        "The interval takes all runs as independent. Over cases, the changes can \
-                         be chance ({p_text}); at least {MIN_CHANGED} cases must change in the \
-                         same direction to show a difference.",
+                        "The interval treats all runs as independent. Over cases, the changes may \
+                         be due to chance ({p_text}); at least {MIN_CHANGED} cases must change in \
+                         the same direction to show a difference.",
                     );
                 }
             }
@@ -257,7 +257,7 @@ mod tests {
         let text = few.text();
         assert!(few.interval.is_some_and(|(_, high)| high < 0.0), "{text}");
         assert!(
-            text.contains("do not show") && text.contains("can be chance (p = 0.250)"),
+            text.contains("do not show") && text.contains("due to chance (p = 0.250)"),
             "{text}"
         );
         assert!(sign_test(MIN_CHANGED as u64, 0) < LEVEL);

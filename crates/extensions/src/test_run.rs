@@ -281,10 +281,10 @@ fn failed_expectations(
     }
     text.push_str(stderr);
     for part in trial.expect.iter().filter(|part| !text.contains(part.as_str())) {
-        problems.push(format!("`{part}` is missing in the output"));
+        problems.push(format!("`{part}` is missing from the output"));
     }
     for part in trial.unexpected.iter().filter(|part| text.contains(part.as_str())) {
-        problems.push(format!("`{part}` is in the output"));
+        problems.push(format!("`{part}` is in the output but should not be"));
     }
     problems
 }

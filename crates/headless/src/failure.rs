@@ -147,7 +147,7 @@ impl From<&EndReason> for RunOutcome {
                 "loop",
                 "LOOP_DETECTED",
                 format!(
-                    "Loop detected: the model repeats itself, so the run was stopped: {detail}"
+                    "Loop detected: the model is repeating itself, so the run was stopped: {detail}"
                 ),
             ),
             EndReason::Stopped { reason, blocked: true } => Self::failed(

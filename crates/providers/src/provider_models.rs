@@ -384,7 +384,7 @@ pub(crate) fn invalid_name(table: &ModelTable, name: &str) -> Option<String> {
     };
     if id.trim().is_empty() {
         return Some(format!(
-            "the model is missing in `{name}`: `parallax models list {provider}` lists the models"
+            "`{name}` lacks a model name: `parallax models list {provider}` lists the models"
         ));
     }
     id.contains(char::is_whitespace).then(|| format!("the model name `{name}` contains a space"))

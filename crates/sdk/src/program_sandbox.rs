@@ -117,7 +117,7 @@ fn seatbelt(
     if config.user_variable("GEMINI_SANDBOX_PROXY_COMMAND").is_some() {
         return Err(ProgramSandboxError::Setting {
             name: "GEMINI_SANDBOX_PROXY_COMMAND",
-            reason: "a proxy is started for containers only; use `--sandbox=docker`".to_owned(),
+            reason: "proxies are supported only with containers; use `--sandbox=docker`".to_owned(),
         });
     }
     let binary = own_binary("sandbox-exec")?;

@@ -114,7 +114,7 @@ impl EditorSession {
     async fn changed_launch(&self) -> Result<SessionConfig, Failure> {
         if !self.is_saved() {
             let text = "The session is not saved completely, so it cannot be reopened without \
-                losing turns. Check the disk; what you changed is used in the next session.";
+                losing turns. Check the disk; your changes apply to the next session.";
             return Err(Failure::new(FailureKind::Input, text.to_owned()));
         }
         let launch = self.open.launch().clone();
@@ -124,7 +124,7 @@ impl EditorSession {
         if let Some(missing) = directories.into_iter().find(|directory| !directory.is_dir()) {
             let text = format!(
                 "The directory `{}` no longer exists, so the session cannot be opened \
-                 again. It continues as it was; what you changed is used in the next session.",
+                 again. It continues as it was; your changes apply to the next session.",
                 missing.display()
             );
             return Err(Failure::new(FailureKind::Input, text));

@@ -40,7 +40,7 @@ impl std::fmt::Display for DropReason {
         match self {
             Self::OwnCredential => f.write_str("a credential of this program"),
             Self::ServiceCredential => {
-                f.write_str("the configuration takes a secret for a service from it")
+                f.write_str("the configuration uses it as a secret for a service")
             }
             Self::Dotenv => f.write_str("it comes from the `.env` file"),
             Self::SecretValue => f.write_str("its value looks like a secret"),

@@ -216,7 +216,7 @@ fn server_without_a_list_of_models_is_named_without_a_model() {
         &["-mllamacpp:", "-p", "go"][..],
     ] {
         let (code, text) = run(args);
-        assert!(code == 42 && text.contains("the model is missing in `llamacpp:`"), "{text}");
+        assert!(code == 42 && text.contains("`llamacpp:` lacks a model name"), "{text}");
     }
 }
 

@@ -81,7 +81,8 @@ pub(super) fn describe_turn_end(reason: &EndReason) -> Option<(Level, String)> {
         EndReason::Loop { detail } => (
             Level::Warning,
             format!(
-                "Stopped because the model repeats itself: {detail}. Tell it what to do instead."
+                "Stopped because the model is repeating itself: {detail}. Tell it what to \
+                 do instead."
             ),
         ),
         EndReason::Stopped { reason, .. } => (Level::Info, format!("Stopped: {reason}")),

@@ -374,7 +374,7 @@ fn git(command: &Command) -> Option<Destruction> {
         "merge" | "rebase" | "cherry-pick" | "revert" | "am"
             if long("--abort", "--ab") || long("--skip", "--sk") =>
         {
-            "it discards what was resolved so far"
+            "it discards the conflicts resolved so far"
         }
         "checkout-index" if letter(&['f']) || long("--force", "--f") => "it discards changes",
         _ => return None,

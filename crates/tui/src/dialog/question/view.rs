@@ -242,7 +242,7 @@ impl QuestionDialog {
             Question::Mcp => "Allow execution of this tool?",
             Question::SandboxExpansion => "Blocked by the sandbox. Allow more and run again?",
             Question::Fallback => "Use another model?",
-            Question::Loop => "The model repeats itself. Stop?",
+            Question::Loop => "The model is repeating itself. Stop?",
             Question::Budget => "The budget is used up. Continue?",
             Question::ExitPlanMode => "Start working on this plan?",
             Question::AskUser => "Your answer?",
