@@ -10,7 +10,7 @@ const PARSE_ERROR: i64 = -32700;
 const INVALID_REQUEST: i64 = -32600;
 pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
 const INVALID_PARAMS: i64 = -32602;
-/// Of this program: the connection to a client ended.
+/// Error code of Parallax: the connection to a client ended.
 const DISCONNECTED: i64 = -32099;
 const INTERNAL: i64 = -32603;
 /// Error code of the Agent Client Protocol: the user must authenticate first.

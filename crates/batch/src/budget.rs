@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::plan::PlannedTask;
 
-/// Rounding of sums of US dollars.
+/// Tolerance for rounding errors in sums of US dollars.
 const ROUNDING: f64 = 1e-9;
 
 /// What is spent and reserved, in US dollars.

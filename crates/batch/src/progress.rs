@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use crate::queue::QueueEvent;
 use crate::result::{TaskResult, TaskState};
 
-/// Rows of running tasks in a terminal.
+/// Maximum number of running tasks shown in a terminal.
 const MAX_ROWS: usize = 16;
-/// Cells of the bar.
+/// Width of the bar in cells.
 const BAR: usize = 24;
 
 /// The state of a batch, derived from its events.

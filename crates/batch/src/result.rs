@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 use crate::error::BatchError;
 use crate::plan::{PlannedTask, Repository, hex};
 
-/// Characters of a title.
+/// Maximum number of characters of a title.
 const TITLE_LENGTH: usize = 72;
 
 /// How a task ended.

@@ -18,7 +18,7 @@ use parallax_protocol::trace_headers::TraceHeaders;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// Unread events above which deltas are merged.
+/// Number of unread events above which deltas are merged.
 const LAG: usize = 256;
 
 #[derive(Default)]

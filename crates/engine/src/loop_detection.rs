@@ -10,9 +10,9 @@ use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
 use parallax_protocol::Object;
 use serde_json::Value;
 
-/// Repetitions after which the model gets a hint.
+/// Number of repetitions after which the model gets a hint.
 const NUDGE_AT: usize = 5;
-/// Repetitions after which the turn ends.
+/// Number of repetitions after which the turn ends.
 const STOP_AT: usize = 8;
 /// The longest cycle that is detected.
 const MAX_CYCLE: usize = 5;
@@ -156,9 +156,9 @@ fn is_process_id_line(line: &str) -> bool {
     line.starts_with("Process Group PGID:") || line.starts_with("Background PIDs:")
 }
 
-/// Characters in a window.
+/// Number of characters in a window.
 const WINDOW: usize = 50;
-/// Characters kept.
+/// Number of characters kept.
 const KEPT_CHARACTERS: usize = 5000;
 /// Minimum occurrences of one window in a loop.
 const OCCURRENCES: usize = 10;

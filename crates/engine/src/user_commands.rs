@@ -21,7 +21,7 @@ use crate::event_bus::EventBus;
 use crate::running_processes::RunningProcesses;
 use crate::usage_tracking::millis;
 
-/// Characters of output that the model reads.
+/// Maximum number of characters of output that the model reads.
 const MAX_OUTPUT: usize = 10_000;
 /// Default number of log lines.
 const LOG_LINES: usize = 5;

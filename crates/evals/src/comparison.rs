@@ -10,7 +10,7 @@ use crate::statistics::{Proportion, difference, sign_test};
 
 /// The significance level.
 const LEVEL: f64 = 0.05;
-/// Cases that must change in the same direction for the sign test to reach that level.
+/// Number of cases that must change in the same direction for the sign test to reach that level.
 const MIN_CHANGED: usize = 6;
 
 /// The differences between two result files.

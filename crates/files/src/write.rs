@@ -25,7 +25,7 @@ const MAX_IN_PLACE: u64 = 64 * 1024 * 1024;
 /// How long a write waits for another process that writes in the same directory.
 const MAX_TURN: Duration = Duration::from_secs(1);
 
-/// Attempts to find a name for a temporary file.
+/// Maximum number of attempts to find a name for a temporary file.
 const MAX_NAMES: u32 = 16;
 
 /// Writes a whole file: to a temporary file next to it, synced, then renamed over it. Mode, owner,

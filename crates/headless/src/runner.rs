@@ -17,7 +17,7 @@ use crate::output::{MessageStyle, OutputStreams};
 use crate::output_formatter::{FlushState, OutputFormatter, Summary};
 use crate::signals::Signals;
 
-/// Pending bytes above which a batch of events is written.
+/// Number of pending bytes above which a batch of events is written.
 const BATCH: usize = 64 * 1024;
 /// How long an interrupted turn may take to end.
 const GRACE: Duration = Duration::from_secs(1);

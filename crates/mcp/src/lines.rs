@@ -103,9 +103,9 @@ pub(crate) struct FloodDetector {
 }
 
 impl FloodDetector {
-    /// Lines per second that count as a flood.
+    /// Number of lines per second that counts as a flood.
     const LINES: u32 = 1_000;
-    /// Bytes per minute above which lines count as a flood.
+    /// Number of bytes per minute above which lines count as a flood.
     const BYTES: usize = 1_000_000;
 
     pub(crate) fn new() -> Self {

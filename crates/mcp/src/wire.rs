@@ -26,7 +26,7 @@ const HIDDEN: &str = "[hidden]";
 
 /// The first messages of a connection, among which are those of the start.
 const STARTUP_MESSAGES: usize = 24;
-/// Requests without a response whose methods are remembered.
+/// Maximum number of unanswered requests whose methods are remembered.
 const MAX_PENDING: usize = 256;
 
 /// A transport whose messages are logged and observed.

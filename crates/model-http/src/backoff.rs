@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 /// Maximum attempts of any request.
 pub const MAX_ATTEMPTS: u32 = 10;
-/// Attempts of a utility request.
+/// Maximum number of attempts of a utility request.
 pub const UTILITY_ATTEMPTS: u32 = 5;
 
 /// Maximum number of attempts for a model without capacity that has a fallback.

@@ -8,7 +8,7 @@ use crate::fallback_chains::ChainEntry;
 use crate::families::{ModelVersion, version};
 use crate::table::ModelTable;
 
-/// Attempts of the strong model when a fallback needs no approval.
+/// Maximum number of attempts with the strong model when a fallback needs no approval.
 const FEW_ATTEMPTS: u32 = 3;
 const OLD_PRO: &str = "gemini-2.5-pro";
 const OLD_FLASH: &str = "gemini-2.5-flash";

@@ -15,7 +15,7 @@ use crate::batch_runner::{results_of, runner};
 
 /// Maximum number of pending updates.
 const UPDATES: usize = 16;
-/// Rounding of sums of US dollars.
+/// Tolerance for rounding errors in sums of US dollars.
 const ROUNDING: f64 = 1e-9;
 
 /// Runs one task of a plan.

@@ -12,7 +12,7 @@ use parallax_sessions::usage_text;
 use crate::session_flags::SessionFlags;
 use crate::start;
 
-/// Columns of the report.
+/// Width of the report in columns.
 const COLUMNS: usize = 80;
 
 /// `parallax stats`.

@@ -1,6 +1,6 @@
 //! Parses unified diffs in git's format.
 
-/// Spaces in the first line of a file's changes at which it is split.
+/// Maximum number of spaces at which the first line of a file's changes is split.
 const MAX_SPACES: usize = 200;
 
 /// A diff of several files.

@@ -12,7 +12,7 @@ const BAR: usize = 12;
 const NAME: usize = 24;
 /// Minimum width of a name.
 const MIN_NAME: usize = 6;
-/// Columns of a row besides the name and the bar.
+/// Width in columns of a row without the name and the bar.
 const NUMBERS: usize = 40;
 /// Maximum number of rows of a table.
 const ROWS: usize = 12;

@@ -12,7 +12,7 @@ use crate::paths::{SessionDirs, project_folder};
 use crate::private_files::{create_private_dir, set_mode};
 use crate::session_files::gemini_folders;
 
-/// Bytes read from the end of the log.
+/// Number of bytes read from the end of the log.
 const TAIL: u64 = 2 * 1024 * 1024;
 /// Size in bytes above which the log is shortened to its end.
 const MAX_BYTES: u64 = 2 * TAIL;

@@ -8,7 +8,7 @@ use crate::cipher::{self, Cipher};
 use crate::keys::Keys;
 use crate::load_error::LoadError;
 
-/// Bytes read at a time.
+/// Number of bytes read at a time.
 const CHUNK: usize = 256 * 1024;
 
 /// A line of a journal.

@@ -23,15 +23,15 @@ use crate::session_files::{self, SessionFile, gemini_folders, read_start};
 use crate::session_origin::SessionOrigin;
 use crate::title::sanitize_title;
 
-/// Bytes read from the start of a file for its title.
+/// Number of bytes read from the start of a file for its title.
 const HEAD: u64 = 1024 * 1024;
-/// Bytes read from the end, for a summary that was written later.
+/// Number of bytes read from the end, for a summary that was written later.
 const TAIL: u64 = 16 * 1024;
-/// Bytes read after the first prompt, for a name.
+/// Number of bytes read after the first prompt, for a name.
 const NEAR: u64 = 32 * 1024;
-/// Bytes read from the end, for a name.
+/// Number of bytes read from the end, for a name.
 const NAME_TAIL: u64 = 4 * 1024;
-/// Characters of an ID shown in a list.
+/// Number of characters of an ID shown in a list.
 const SHORT_ID: usize = 8;
 
 /// A session in a list.

@@ -41,7 +41,7 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(20);
 /// SQLite page cache size, as negative KiB.
 const CACHE: i64 = -32 * 1024;
-/// Bytes of terms that SQLite buffers before writing; a larger buffer reduces merging.
+/// Number of bytes of terms that SQLite buffers before writing; a larger buffer reduces merging.
 const GATHERED: u32 = 32 * 1024 * 1024;
 /// Number of bits of a row ID that hold the turn; the others hold the session.
 const TURN_BITS: u32 = 12;

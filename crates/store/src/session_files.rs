@@ -182,7 +182,7 @@ fn chats(folder: &Path, project: Option<&Path>) -> Vec<SessionFile> {
 /// The key in the head of a record that mirrors a Parallax session.
 pub const MIRROR_KEY: &str = "parallaxMirror";
 
-/// Bytes of a record that contain its head.
+/// Number of bytes of a record that contain its head.
 const HEAD: u64 = 4096;
 
 /// Whether a record only mirrors a Parallax session.

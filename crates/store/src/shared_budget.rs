@@ -21,12 +21,12 @@ use serde::{Deserialize, Serialize};
 const FILE: &str = "PARALLAX_BATCH_BUDGET";
 /// The variable that names the task that a process belongs to.
 const TASK: &str = "PARALLAX_BATCH_BUDGET_TASK";
-/// Bytes of the file that are read.
+/// Maximum number of bytes read from the file.
 const MAX_BYTES: u64 = 4 * 1024 * 1024;
 /// After this time without a change, the process of an entry is gone. Processes renew theirs every
 /// ten seconds while they reserve something.
 const LEASE: Duration = Duration::from_secs(60);
-/// Rounding of sums of US dollars.
+/// Tolerance for rounding errors in sums of US dollars.
 const ROUNDING: f64 = 1e-9;
 
 /// The budget file, for the process that starts tasks.

@@ -28,7 +28,7 @@ mod sweep;
 
 /// Default maximum number of matches.
 const DEFAULT_HITS: u64 = 100;
-/// Absolute maximum number of matches or names in a result.
+/// Upper limit of the number of matches or names in a result.
 const MAX_HITS: u64 = 10_000;
 /// Maximum number of context lines on each side of a match.
 const MAX_CONTEXT: u64 = 1_000;

@@ -14,7 +14,7 @@ use crate::theme::Theme;
 /// Maximum number of entries kept.
 const MAX_KEPT: usize = 500;
 
-/// Milliseconds between two presses that count as one gesture.
+/// Maximum number of milliseconds between two presses that count as one gesture.
 const TWICE_MS: u64 = 400;
 
 /// The severity of a log entry.

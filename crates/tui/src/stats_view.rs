@@ -11,7 +11,7 @@ use crate::status::time;
 use crate::status_line::{count, dollars, percent};
 use crate::theme::Theme;
 
-/// Columns of a label and the space after it.
+/// Width in columns of a label and the space after it.
 const LABEL: usize = 14;
 /// The same in narrow windows: a session id still fits in its row.
 const NARROW_LABEL: usize = 11;
@@ -256,11 +256,11 @@ fn output(tokens: &parallax_sessions::stats::Tokens) -> u64 {
     tokens.candidates + tokens.thoughts
 }
 
-/// Columns of the model table.
+/// Width of the model table in columns.
 const MODEL_COLUMNS: usize = 96;
-/// Columns of the tool table with short names and bars.
+/// Width in columns of the tool table with short names and bars.
 const TOOL_COLUMNS: usize = 77;
-/// Columns of its numbers and the space around them.
+/// Width in columns of its numbers and the space around them.
 const TOOL_NUMBERS: usize = 50;
 
 fn models(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {

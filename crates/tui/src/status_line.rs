@@ -11,7 +11,7 @@ use crate::theme::Theme;
 /// The marker for a custom system prompt.
 const OWN_PROMPT: &str = "|⌐■_■|";
 
-/// Columns between two items.
+/// Number of columns between two items.
 const SEPARATOR: usize = 3;
 /// Windows with fewer columns do not show the key of the default mode.
 const NARROW: usize = 61;

@@ -3,7 +3,7 @@
 
 use parallax_screen::{text_width, truncate};
 
-/// Columns of a title.
+/// Maximum width of a title in columns.
 const COLUMNS: usize = 80;
 
 /// The state shown in the title.

@@ -15,9 +15,9 @@ use crate::{Worktree, failure};
 
 /// Files in which a project lists ignored files to copy, in `.gitignore` syntax.
 const LISTS: [&str; 2] = [".parallax/worktree-include", ".worktreeinclude"];
-/// Maximum number of copied files.
+/// Maximum number of files to copy.
 const MAX_FILES: usize = 20_000;
-/// Directories that a message names.
+/// Maximum number of directories that a message names.
 const MAX_NAMES: usize = 20;
 
 impl Worktree {

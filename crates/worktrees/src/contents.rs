@@ -25,7 +25,7 @@ pub(super) const IDENTITY: [&str; 4] =
 const MAX_INDEX_BYTES: u64 = 1024 * 1024 * 1024;
 /// Maximum size of a file with a path.
 const MAX_LINK_BYTES: u64 = 16 * 1024;
-/// Paths of one command line.
+/// Maximum number of paths on one command line.
 const PATHS_AT_ONCE: usize = 200;
 
 /// The contents of a worktree.

@@ -17,9 +17,9 @@ use crate::{Worktree, failure};
 
 /// The variable that names the tree with the attributes.
 const ATTRIBUTES: &str = "GIT_ATTR_SOURCE";
-/// Files that a message names.
+/// Maximum number of files that a message names.
 const MAX_NAMES: usize = 20;
-/// Paths of one command line.
+/// Maximum number of paths on one command line.
 const PATHS_AT_ONCE: usize = 200;
 
 impl Worktree {

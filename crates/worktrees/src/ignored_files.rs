@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use parallax_protocol::excerpt::one_line;
 
-/// Names in the text.
+/// Maximum number of names in the text.
 const MAX_NAMES: usize = 5;
 /// Larger trees are not counted to the end.
 const MAX_FILES: u64 = 1_000_000;

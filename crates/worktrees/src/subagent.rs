@@ -9,7 +9,7 @@ use parallax_protocol::event::Failure;
 use crate::contents::Contents;
 use crate::{Checkout, IgnoredFiles, NestedRepositories, Worktree, WorktreeRequest, dirs, manage};
 
-/// Characters of the agent in the name of its worktree.
+/// Maximum number of characters of the agent name in the name of its worktree.
 const AGENT: usize = 40;
 
 /// What a subagent left in its worktree.

@@ -16,7 +16,7 @@ use crate::plan::PlannedTask;
 use crate::result::{TaskResult, TaskState};
 use crate::result_log::ResultLogReader;
 
-/// Indexes whose logs are read with one command.
+/// Number of indexes whose logs are read with one command.
 const CHUNK: usize = 16;
 /// Maximum number of bytes of a log line.
 const MAX_LINE_LENGTH: u64 = 64 * 1024;

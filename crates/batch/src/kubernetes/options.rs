@@ -34,7 +34,7 @@ pub struct KubernetesOptions {
     pub jobs: usize,
     /// Number of retries for a failed task.
     pub retries: u32,
-    /// Failed tasks after which the job ends; `None`: any number.
+    /// Number of failed tasks after which the job ends; `None`: no limit.
     pub max_failed: Option<u32>,
     /// Seconds after which the job ends.
     pub deadline: u64,

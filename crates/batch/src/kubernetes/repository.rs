@@ -9,7 +9,7 @@ use crate::plan::{Plan, PlannedTask, Repository, is_url};
 
 /// How long git may take.
 const GIT_TIME: Duration = Duration::from_secs(30);
-/// Bytes that it may print.
+/// Maximum number of bytes that git may print.
 const MAX_OUTPUT_BYTES: u64 = 64 * 1024;
 
 /// Where a repository is cloned from.

@@ -12,7 +12,7 @@ use crate::result::TaskState;
 const MAX_PATCH_LENGTH: u64 = 200 * 1024;
 /// Maximum number of bytes of all patches.
 const MAX_PATCHES: usize = 20 * 1024 * 1024;
-/// Bars of the cost plot.
+/// Maximum number of bars in the cost plot.
 const MAX_BARS: usize = 400;
 /// Size of the cost plot.
 const PLOT: (f64, f64) = (960.0, 160.0);

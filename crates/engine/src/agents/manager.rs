@@ -21,7 +21,7 @@ use crate::event_bus::EventBus;
 use crate::options::{RoutingOptions, SessionOptions};
 use crate::session_handle::SessionHandle;
 
-/// Subagents that run at the same time; others wait.
+/// Maximum number of concurrent subagents; others wait.
 const MAX_CONCURRENT: usize = 4;
 
 /// Starts a session; with a role it is a subagent.

@@ -7,11 +7,11 @@ use parallax_protocol::event::{EventBody, ItemDone, ItemStart, ModelCall, ToolSt
 use parallax_protocol::ids::ItemId;
 use tokio::time::Instant;
 
-/// Tool calls shown.
+/// Maximum number of tool calls shown.
 const MAX_STEPS: usize = 40;
-/// Characters per line.
+/// Maximum number of characters per line.
 const LINE: usize = 200;
-/// Characters of the result.
+/// Maximum number of characters of the result.
 const RESULT: usize = 2_000;
 
 pub(super) struct ProgressTracker {

@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 
 use super::run::{SHUTDOWN_TIMEOUT, SubagentRun, SubagentRunOutcome, aborted};
 
-/// Reports that may wait to be shown.
+/// Maximum number of reports waiting to be shown.
 const REPORTS: usize = 16;
 
 impl SubagentRun {

@@ -32,7 +32,8 @@ use crate::session_handle::SessionHandle;
 const LAST_CHANCE: Duration = Duration::from_secs(60);
 /// How long a cancelled subagent may take to shut down.
 pub(super) const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(1500);
-/// Characters of a result that the calling model gets. A longer result is saved to a file.
+/// Maximum number of characters of a result for the calling model. A longer result is saved to a
+/// file.
 const RESULT: usize = 40_000;
 /// Prefix of the prompt of a resumed subagent.
 const GO_ON: &str = "[Your work was interrupted. Continue where you left off. Tool calls without a \

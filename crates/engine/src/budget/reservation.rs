@@ -14,7 +14,7 @@ use super::ledger::{Ledger, LedgerState};
 /// The output in tokens that a request must be able to have; with less, its input would be paid for
 /// nothing.
 const MIN_OUTPUT: u64 = 1_024;
-/// Rounding of sums of US dollars.
+/// Tolerance for rounding errors in sums of US dollars.
 const ROUNDING: f64 = 1e-9;
 /// How often a request checks whether other processes have released their reservations.
 const POLL: Duration = Duration::from_millis(100);

@@ -47,7 +47,7 @@ pub(super) use self::call_results::{CallResult, answered_calls};
 pub(super) use self::masking::position_of_result;
 pub(super) use self::summary::call_title;
 
-/// Model messages that always keep their results.
+/// Number of model messages that always keep their results.
 const ANSWERS: usize = 2;
 /// Size of the unsummarized tail in percent of the history: together with the summary it must
 /// stay below the goal.

@@ -21,7 +21,7 @@ const EXEMPT_TOOLS: [&str; 4] = ["activate_skill", "ask_user", "enter_plan_mode"
 /// Tools that limit their results themselves: only the context window limits them here.
 const SELF_LIMITING_TOOLS: [&str; 4] =
     ["read_file", "read_many_files", "run_shell_command", "read_background_output"];
-/// Characters that a result may always have.
+/// Number of characters that a result may always have.
 const MIN_LENGTH: usize = 2_000;
 /// The share of a truncated result that its beginning gets, in percent.
 const HEAD_PERCENT: usize = 20;

@@ -15,7 +15,7 @@ use crate::notices::Notices;
 use crate::registry::Registry;
 use crate::view::{EntryOrigin, ViewEntry, tokens_of};
 
-/// Characters of the service's message that a note quotes.
+/// Maximum number of characters of the service's message that a note quotes.
 const MAX_REASON: usize = 300;
 
 /// What is removed, in this order.

@@ -27,7 +27,7 @@ const MISSING_SIGNATURE: &str = "MISSING_THOUGHT_SIGNATURE";
 /// Maximum number of characters of a refusal in a message.
 const REFUSAL: usize = 500;
 
-/// Attempts for a request whose stream broke or was invalid.
+/// Number of attempts for a request whose stream broke or was invalid.
 pub(crate) const ATTEMPTS: u32 = 4;
 
 impl InvalidResponse {

@@ -14,10 +14,10 @@ use serde_json::{Value, json};
 pub(super) const ROLE: &str = "utility_router";
 /// How many recent contents are searched for turns.
 const RECENT_CONTENTS: usize = 20;
-/// Characters of one turn, and of the prompt.
+/// Maximum number of characters of one turn, and of the prompt.
 const TURN: usize = 1_200;
 const PROMPT: usize = 6_000;
-/// Characters of a reason.
+/// Maximum number of characters of a reason.
 const REASON: usize = 300;
 /// Prefixes of generated text in user contents.
 const GENERATED_PREFIXES: [&str; 3] = ["<session_context>", "<hook_context>", "[System:"];

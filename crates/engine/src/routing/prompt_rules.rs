@@ -1,10 +1,10 @@
 //! Classifies clear prompts by rules, without asking a model.
 
-/// Characters from which a prompt is long.
+/// Number of characters from which a prompt is long.
 const LONG: usize = 1_500;
-/// Lines from which a prompt is long.
+/// Number of lines from which a prompt is long.
 const MANY_LINES: usize = 30;
-/// Steps or files from which the task is large.
+/// Number of steps or files from which the task is large.
 const MANY_STEPS: usize = 4;
 /// Maximum characters of a small task.
 const SHORT: usize = 160;

@@ -10,9 +10,9 @@ use parallax_protocol::untrusted;
 
 use crate::event_bus::EventBus;
 
-/// Characters of output that the model reads.
+/// Maximum number of characters of output that the model reads.
 const MAX_OUTPUT: usize = 5_000;
-/// Log lines that are read for that.
+/// Maximum number of log lines read for it.
 const LINES: usize = 1_000;
 
 /// Reports that are waiting for the model.

@@ -9,7 +9,7 @@ use super::MAX_COUNT;
 use super::canvas::Canvas;
 use parallax_screen::sanitize;
 
-/// Columns between two boxes.
+/// Number of columns between two boxes.
 const GAP: usize = 3;
 /// Maximum columns of a label: more than windows have, so that nothing is truncated in a diagram that
 /// fits.

@@ -6,7 +6,7 @@ use super::palette::IndexedPalette;
 use super::pixels::Pixels;
 use crate::sgr::number;
 
-/// Rows per band.
+/// Number of pixel rows per band.
 const BAND: usize = 6;
 /// Minimum number of equal sixels for which a repeat count is shorter.
 const RUN: usize = 4;

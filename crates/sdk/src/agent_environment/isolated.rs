@@ -25,9 +25,9 @@ use crate::session_config::SessionConfig;
 use crate::session_settings;
 use crate::toolbox::{self, Toolbox};
 
-/// Changed files that the calling model sees.
+/// Maximum number of changed files listed for the calling model.
 const FILES: usize = 50;
-/// Characters of the task in the commit message.
+/// Maximum number of characters of the task in the commit message.
 const SUBJECT: usize = 200;
 
 /// What a session provides for subagents in worktrees.

@@ -15,7 +15,7 @@ use serde_json::json;
 use super::report;
 use crate::shell_options::ShellOptions;
 
-/// Bytes of output to request for each character that the model may read.
+/// Number of bytes of output to request for each character that the model may read.
 const BYTES: u64 = 4;
 /// Maximum bytes of output if the model may read any number of characters.
 const MAX_OUTPUT: u64 = 1_000_000;

@@ -23,7 +23,7 @@ use crate::layout::truncate_text;
 use crate::status_line::Quota;
 use crate::transcript::LocalItem;
 
-/// Columns of the prompt in the notification that it is done.
+/// Width of the prompt in columns in the notification that it is done.
 const PROMPT_COLUMNS: usize = 48;
 
 impl App {

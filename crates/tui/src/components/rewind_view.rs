@@ -14,7 +14,7 @@ use crate::theme::Theme;
 
 /// Maximum number of files and prompts listed.
 const MAX_NAMED: usize = 6;
-/// Characters of a prompt that the list shows whole in all but narrow windows.
+/// Length up to which the list shows a prompt in full in all but narrow windows.
 const WHOLE_PROMPT: usize = 40;
 /// Maximum number of rows of a diff.
 const DIFF_ROWS: usize = 12;

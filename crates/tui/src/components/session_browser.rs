@@ -15,7 +15,7 @@ use crate::transcript::display_name;
 
 /// Minimum number of characters for a content search.
 const LEAST_TYPED: usize = 2;
-/// Columns of an answer in the preview before it is wrapped to the window.
+/// Width in columns of an answer in the preview before it is wrapped to the window.
 const MAX_LINE_LENGTH: usize = 400;
 /// Maximum indentation depth of nested forks.
 const MAX_DEPTH: usize = 8;

@@ -48,7 +48,7 @@ fn shell(command: &str, output: String, code: Option<i32>) -> ShellItem {
     shell
 }
 
-/// Lines of a prompt that are shown unless expanded.
+/// Number of lines shown of a prompt unless it is expanded.
 const PROMPT_LINES: usize = 30;
 
 /// Returns the item of a recorded prompt, which contains the complete pasted text.

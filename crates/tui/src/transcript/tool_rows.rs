@@ -20,7 +20,7 @@ const RESULT_ROWS: usize = 15;
 const DIFF_ROWS: usize = 40;
 /// Maximum number of rows of an error message.
 const ERROR_ROWS: usize = 8;
-/// Columns reserved for a short note.
+/// Number of columns reserved for a short note.
 const SHORT_NOTE: usize = 10;
 
 /// Returns the rows of a call and their shape.

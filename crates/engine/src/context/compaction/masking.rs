@@ -24,11 +24,11 @@ const MASKED: &str = "<tool_output_masked>";
 const EXEMPT_TOOLS: [&str; 4] = ["activate_skill", "ask_user", "enter_plan_mode", "exit_plan_mode"];
 /// Smaller results stay: a note would not be shorter.
 const MIN_TOKENS: u64 = 150;
-/// Approximate tokens of the text around a masked result.
+/// Approximate number of tokens of the text around a masked result.
 const FRAME: u64 = 60;
-/// Lines at each end of a command's output.
+/// Number of lines kept at each end of a command's output.
 const LINES: usize = 10;
-/// Characters at each end of other output.
+/// Number of characters kept at each end of other output.
 const CHARACTERS: usize = 250;
 /// Maximum characters at each end of a command's output.
 const MAX_END_CHARACTERS: usize = 2_000;

@@ -20,13 +20,13 @@ const UNDERSTOOD: &str = "Understood. I will continue from this summary.";
 /// Explains the summary to the model.
 const HEADING_TEXT: &str = "The older part of this session was replaced by the summary below. It \
     describes what happened and contains no instructions.";
-/// Characters of all earlier prompts together.
+/// Maximum number of characters of all earlier prompts together.
 const PROMPTS: usize = 12_000;
-/// Characters at each end of one earlier prompt.
+/// Number of characters kept at each end of one earlier prompt.
 const PROMPT: usize = 1_500;
 /// Maximum number of files listed.
 const FILES: usize = 150;
-/// Calls in a mechanical summary.
+/// Maximum number of calls in a generated summary.
 const ACTIONS: usize = 30;
 
 /// Facts about the dropped part that are copied verbatim.

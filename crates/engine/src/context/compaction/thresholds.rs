@@ -7,15 +7,15 @@ use crate::context::{ContextManager, RequestFrame};
 
 /// Smaller gains, in percent, do not count.
 const GAIN_PERCENT: u64 = 5;
-/// Tokens that the results of one batch may always have.
+/// Number of tokens that the results of one batch may always have.
 const MIN_BATCH_TOKENS: u64 = 10_000;
 /// Maximum number of doublings of the distance to the next compaction.
 const MAX_DOUBLINGS: u32 = 4;
-/// Large gains in a row after which compactions may come sooner again.
+/// Number of large gains in a row after which compactions may come sooner again.
 const WINS_TO_RELAX: u32 = 4;
 /// If a compaction leaves at most this percentage, the next one need not wait longer.
 const LARGE_GAIN_PERCENT: u64 = 35;
-/// Unused summaries in a row after which summaries are requested less often.
+/// Number of unused summaries in a row after which summaries are requested less often.
 const MAX_UNUSED: u32 = 2;
 /// Multiple of the fixed tokens that is used when they exceed the threshold.
 const FIXED_TIMES: u64 = 3;

@@ -22,15 +22,15 @@ use crate::theme::Theme;
 
 /// Maximum number of turns plotted at exit.
 const LAST_PLOTTED: usize = 8;
-/// Columns of a panel that its text cannot use.
+/// Number of columns of a panel that its text cannot use.
 const PANEL_EDGES: usize = 4;
-/// Columns of names on the first help page.
+/// Width of the names on the first help page in columns.
 const BASIC_COLUMNS: usize = 14;
 /// The pages of the panel of tools.
 const BUILT_IN: &str = "Built in";
 const MCP_SERVERS: &str = "MCP servers";
 const OTHER: &str = "Other";
-/// Rows of the conversation to keep visible above the exit summary, if possible.
+/// Number of conversation rows to keep visible above the exit summary, if possible.
 const SAID: usize = 8;
 
 pub(crate) fn about(app: &mut App) {

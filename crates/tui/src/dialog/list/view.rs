@@ -14,9 +14,9 @@ use crate::tokens::{NO_POINTER, selectable, selectable_rows};
 const NARROW: usize = 32;
 /// Maximum number of visible items.
 pub(super) const MAX_SHOWN: usize = 10;
-/// Rows reserved for the whole text of an item that is cut.
+/// Number of rows reserved for the full text of a truncated item.
 const MAX_CUT_ROWS: usize = 3;
-/// Rows of a high window, where the items may take half of it.
+/// Height in rows from which the items may take half of the window.
 const HIGH: usize = 36;
 
 impl ListDialog {

@@ -15,7 +15,7 @@ use crate::tokens::PART;
 
 /// Maximum number of commands that a command in one row shows by itself.
 const SHOWN_RUNS: usize = 2;
-/// Columns before a command.
+/// Number of columns before a command.
 const MARKS: usize = 4;
 /// The indentation of continuation rows.
 const HANG: &str = "    ";

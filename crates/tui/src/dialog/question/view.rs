@@ -21,7 +21,7 @@ use crate::transcript::{display_name, without_verb};
 const LEAST: usize = 4;
 /// Minimum visible body rows before empty rows are added between the parts.
 const AIRY_BODY: usize = 8;
-/// Columns of the marker before an answer.
+/// Width of the marker before an answer in columns.
 const MARKER: usize = 2;
 
 impl QuestionDialog {
@@ -414,7 +414,7 @@ fn with_period(text: &str) -> String {
 }
 /// Names the destructive commands that the reason does not: color alone must not carry this.
 pub(super) fn also_destructive(reason: &str, destructive: &[String]) -> Option<String> {
-    /// Characters that the reason quotes of a longer command.
+    /// Number of characters of a longer command that the reason quotes.
     const QUOTED: usize = 20;
     let is_named = |source: &&String| {
         let start: String = source.trim().chars().take(QUOTED).collect();
