@@ -28,7 +28,7 @@ pub enum Directories {
     Implied,
 }
 
-/// A tar archive, compressed with gzip.
+/// Returns a tar archive, compressed with gzip.
 ///
 /// # Errors
 /// Returns an error if a path is not valid in a tar archive.
@@ -77,7 +77,7 @@ pub fn gzip(bytes: &[u8], settings: ArchiveSettings) -> Result<Vec<u8>> {
     encoder.finish().context("Failed to compress")
 }
 
-/// A zip archive, for systems whose package managers do not read tar archives.
+/// Returns a zip archive, for systems whose package managers do not read tar archives.
 ///
 /// # Errors
 /// Returns an error if a path is not valid in a zip archive.
@@ -118,7 +118,7 @@ fn sort_files(files: &[PackageFile]) -> Vec<&PackageFile> {
     files
 }
 
-/// All directories that contain files, each after its parent.
+/// Returns all directories that contain files, each after its parent.
 fn parents(files: &[PackageFile]) -> BTreeSet<&str> {
     let mut parents = BTreeSet::new();
     for file in files {

@@ -57,7 +57,7 @@ impl LibraryNeeds {
         Self { glibc: newest, libgcc: contains(program, b"libgcc_s.so.1\0") }
     }
 
-    /// The packages of Debian that have them.
+    /// Returns the packages of Debian that have them.
     pub fn debian(&self) -> Vec<String> {
         let mut packages = Vec::new();
         packages.extend(self.glibc.map(|(major, minor)| format!("libc6 (>= {major}.{minor})")));

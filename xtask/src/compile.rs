@@ -10,7 +10,7 @@ use crate::product;
 use crate::targets::{Linker, Target};
 use crate::tool::{command, output};
 
-/// The target of this machine's compiler.
+/// Returns the target of this machine's compiler.
 ///
 /// # Errors
 /// Returns an error if `rustc` does not run.

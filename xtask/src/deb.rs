@@ -23,12 +23,12 @@ struct Package<'a> {
 /// A package's file name and bytes.
 pub type NamedBytes = (String, Vec<u8>);
 
-/// The version in Debian's order, in which a pre-release is older than its release.
+/// Returns the version in Debian's order, in which a pre-release is older than its release.
 pub fn version() -> String {
     product::VERSION.replacen('-', "~", 1)
 }
 
-/// The package of the program.
+/// Returns the package of the program.
 ///
 /// # Errors
 /// Returns an error if a file of the repository cannot be read.
@@ -85,7 +85,7 @@ pub fn program_package(
     package.write(maintainer, settings)
 }
 
-/// The package that provides the command `gemini`.
+/// Returns the package that provides the command `gemini`.
 ///
 /// # Errors
 /// Returns an error if a file of the repository cannot be read.
@@ -183,7 +183,7 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
-/// The machine-readable copyright file.
+/// Returns the machine-readable copyright file.
 fn copyright() -> String {
     format!(
         "Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\n\

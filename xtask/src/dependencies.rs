@@ -26,7 +26,7 @@ pub struct Dependency {
 }
 
 impl Dependency {
-    /// The package URL of the library.
+    /// Returns the package URL of the library.
     pub fn purl(&self) -> String {
         format!("pkg:cargo/{}@{}", self.name, self.version)
     }
@@ -114,7 +114,7 @@ impl Dependencies {
     }
 }
 
-/// The checksums of the lock file.
+/// Returns the checksums of the lock file.
 fn checksums() -> Result<BTreeMap<(String, String), String>> {
     let path = product::root().join("Cargo.lock");
     let lock = std::fs::read_to_string(&path)
@@ -136,7 +136,7 @@ fn checksums() -> Result<BTreeMap<(String, String), String>> {
     Ok(checksums)
 }
 
-/// Some manifests still separate licenses with a slash.
+/// Converts slashes between licenses, which some manifests still use.
 fn spdx(license: &str) -> String {
     license.replace(" / ", " OR ").replace('/', " OR ")
 }

@@ -136,7 +136,7 @@ pub fn run(options: &DistOptions) -> Result<()> {
     output.finish()
 }
 
-/// The address of the repository, without a slash at its end.
+/// Returns the address of the repository, without a slash at its end.
 fn repository(options: &DistOptions) -> Option<String> {
     let of_workflow = || {
         let variable = |name| std::env::var(name).ok();
@@ -146,7 +146,8 @@ fn repository(options: &DistOptions) -> Option<String> {
     Some(address.trim_end_matches('/').to_owned())
 }
 
-/// The binaries that were named, or those that can be built here, in the order of the table.
+/// Returns the binaries that were named, or those that can be built here, in the order of the
+/// table.
 fn binaries(options: &DistOptions) -> Result<Vec<BuiltBinary>> {
     let mut named = Vec::new();
     for text in &options.binaries {
@@ -193,7 +194,8 @@ fn find_target(triple: &str) -> Result<&'static Target> {
     })
 }
 
-/// Man pages and completions of a packaged binary that runs here, or of a build for this machine.
+/// Returns the man pages and completions of a packaged binary that runs here, or of a build for
+/// this machine.
 fn generated_files(built: &[BuiltBinary]) -> Result<GeneratedFiles> {
     let runs = |path: &Path| {
         let status = command(path).arg("--version").stdout(Stdio::null()).status();
@@ -206,7 +208,7 @@ fn generated_files(built: &[BuiltBinary]) -> Result<GeneratedFiles> {
     }
 }
 
-/// The archive with everything, for a target.
+/// Returns the archive with everything, for a target.
 fn archive(
     built: &BuiltBinary,
     generated: &GeneratedFiles,

@@ -93,7 +93,7 @@ fn stage_pages(stage: &Path, sources: Option<&str>) -> Result<BTreeMap<String, S
     Ok(pages)
 }
 
-/// The table of contents: the sections and links of the index, in its order.
+/// Returns the table of contents: the sections and links of the index, in its order.
 fn summary(index: &str) -> String {
     let mut summary = String::from("# Summary\n\n[Documentation](index.md)\n");
     let mut listed = Vec::new();
@@ -135,7 +135,7 @@ struct MarkdownLink<'a> {
     range: std::ops::Range<usize>,
 }
 
-/// The inline links of a line, without pictures.
+/// Returns the inline links of a line, without pictures.
 fn links(line: &str) -> Vec<MarkdownLink<'_>> {
     let mut links = Vec::new();
     let mut from = 0;
@@ -195,7 +195,7 @@ fn adapt_links(text: &str, source: &str, name: &str, sources: Option<&str>) -> S
     adapted
 }
 
-/// The path in the repository that a link of a page names.
+/// Returns the path in the repository that a link of a page names.
 fn resolve(page: &str, link: &str) -> String {
     let mut parts: Vec<&str> = page.split('/').collect();
     parts.pop();
@@ -211,7 +211,7 @@ fn resolve(page: &str, link: &str) -> String {
     parts.join("/")
 }
 
-/// The link from one page of the site to another.
+/// Returns the link from one page of the site to another.
 fn relative(from: &str, to: &str) -> String {
     "../".repeat(from.matches('/').count()) + to
 }

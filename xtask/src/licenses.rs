@@ -8,8 +8,8 @@ use anyhow::{Context as _, Result};
 
 use crate::dependencies::{Dependencies, Dependency};
 
-/// A text with a table of libraries, and then each license text once with the libraries that it
-/// covers.
+/// Returns a text with a table of libraries, and then each license text once with the libraries
+/// that it covers.
 ///
 /// # Errors
 /// Returns an error if the source of a library cannot be read.
@@ -35,7 +35,7 @@ pub fn list(dependencies: &Dependencies) -> Result<String> {
     Ok(text)
 }
 
-/// The license files at the root of a library's source.
+/// Returns the license files at the root of a library's source.
 fn license_texts(library: &Dependency) -> Result<Vec<String>> {
     let failed = || format!("Failed to read the source of {} {}", library.name, library.version);
     let mut texts = Vec::new();

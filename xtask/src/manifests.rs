@@ -33,18 +33,18 @@ pub struct Release {
 }
 
 impl Release {
-    /// The address of a file of the release.
+    /// Returns the address of a file of the release.
     pub fn url(&self, name: &str) -> String {
         format!("{}/releases/download/v{}/{name}", self.repository, crate::product::VERSION)
     }
 
-    /// The archive of a target, if it was packaged.
+    /// Returns the archive of a target, if it was packaged.
     pub fn archive(&self, triple: &str) -> Option<&ReleasedArchive> {
         self.archives.iter().find(|archive| archive.target.triple == triple)
     }
 
-    /// The manifests: file names and texts. A format none of whose targets was packaged is left
-    /// out.
+    /// Returns the manifests: file names and texts. A format none of whose targets was packaged is
+    /// left out.
     ///
     /// # Errors
     /// Returns an error if the time is beyond any calendar.

@@ -13,7 +13,7 @@ use crate::targets::Target;
 
 const PACKAGE: &str = "@parallax/cli";
 
-/// The package with the program for a platform: its file name and bytes.
+/// Returns the package with the program for a platform: its file name and bytes.
 ///
 /// # Errors
 /// Returns an error if a file of the repository cannot be read.
@@ -48,7 +48,7 @@ pub fn platform_package(
     Ok((format!("parallax-cli-{version}.tgz"), tar_gz(&files, Directories::Implied, settings)?))
 }
 
-/// The package with the launcher, for the platforms that have a package.
+/// Returns the package with the launcher, for the platforms that have a package.
 ///
 /// # Errors
 /// Returns an error if a file of the repository cannot be read.

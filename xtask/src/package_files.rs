@@ -20,22 +20,22 @@ pub struct PackageFile {
 }
 
 impl PackageFile {
-    /// A file that is read.
+    /// Creates a file that is read.
     pub fn data(path: impl Into<String>, bytes: Vec<u8>) -> Self {
         Self { path: path.into(), mode: 0o644, bytes }
     }
 
-    /// A file with text.
+    /// Creates a file with text.
     pub fn text(path: impl Into<String>, text: &str) -> Self {
         Self::data(path, text.as_bytes().to_vec())
     }
 
-    /// A file that is executed.
+    /// Creates a file that is executed.
     pub fn program(path: impl Into<String>, bytes: Vec<u8>) -> Self {
         Self { path: path.into(), mode: 0o755, bytes }
     }
 
-    /// A file of the repository.
+    /// Returns a file of the repository.
     ///
     /// # Errors
     /// Returns an error if it cannot be read.
@@ -98,7 +98,7 @@ impl GeneratedFiles {
         Ok(Self { man_pages, completions })
     }
 
-    /// The completion script of a shell.
+    /// Returns the completion script of a shell.
     ///
     /// # Errors
     /// Returns an error if the shell is unknown.
@@ -107,7 +107,7 @@ impl GeneratedFiles {
         Ok(&found.with_context(|| format!("Unknown shell `{shell}`"))?.1)
     }
 
-    /// The files of an archive, below a directory named after it.
+    /// Returns the files of an archive, below a directory named after it.
     ///
     /// # Errors
     /// Returns an error if a document of the repository cannot be read.

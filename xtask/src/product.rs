@@ -21,13 +21,13 @@ of Gemini CLI.";
 /// Who is named in packages, unless `--maintainer` says otherwise.
 pub const MAINTAINER: &str = "The Parallax authors <parallax@parallax.invalid>";
 
-/// The root of the workspace.
+/// Returns the root of the workspace.
 pub fn root() -> PathBuf {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
     manifest.parent().unwrap_or(manifest).to_path_buf()
 }
 
-/// The time of all files in packages: `SOURCE_DATE_EPOCH`, or that of the last commit.
+/// Returns the time of all files in packages: `SOURCE_DATE_EPOCH`, or that of the last commit.
 ///
 /// # Errors
 /// Returns an error if the variable is invalid, or git cannot say when the last commit was made.
@@ -49,7 +49,7 @@ pub fn source_date() -> Result<u64> {
         .context("git printed an invalid date. Set SOURCE_DATE_EPOCH.")
 }
 
-/// A time for the texts of packages.
+/// Returns a time for the texts of packages.
 ///
 /// # Errors
 /// Returns an error if the seconds are beyond any calendar.

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::dependencies::{Dependencies, Dependency};
 use crate::product;
 
-/// The document for the program on all targets: its file name and text.
+/// Returns the document for the program on all targets: its file name and text.
 ///
 /// # Errors
 /// Returns an error if the time is beyond any calendar.

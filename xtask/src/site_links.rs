@@ -62,7 +62,7 @@ fn collect(directory: &Path, pages: &mut BTreeMap<PathBuf, String>) -> Result<()
     Ok(())
 }
 
-/// The values of an attribute, as the generator quotes them.
+/// Returns the values of an attribute, as the generator quotes them.
 fn attributes<'a>(text: &'a str, name: &str) -> impl Iterator<Item = &'a str> {
     let opening = format!(" {name}=\"");
     let mut rest = text;

@@ -89,7 +89,7 @@ pub const TARGETS: &[Target] = &[
 ];
 
 impl Target {
-    /// The row of a triple.
+    /// Returns the row of a triple.
     pub fn find(triple: &str) -> Option<&'static Self> {
         TARGETS.iter().find(|target| target.triple == triple)
     }
@@ -99,18 +99,18 @@ impl Target {
         self.triple.contains("-windows-")
     }
 
-    /// The name of the archive and, without its ending, of the directory in it.
+    /// Returns the name of the archive and, without its ending, of the directory in it.
     pub fn archive_name(&self) -> String {
         let ending = if self.is_windows() { "zip" } else { "tar.gz" };
         format!("{}.{ending}", self.archive_directory())
     }
 
-    /// The directory in the archive.
+    /// Returns the directory in the archive.
     pub fn archive_directory(&self) -> String {
         format!("{}-{}-{}", product::NAME, product::VERSION, self.triple)
     }
 
-    /// The file name of the program.
+    /// Returns the file name of the program.
     pub fn program(&self) -> &'static str {
         if self.is_windows() { "parallax.exe" } else { "parallax" }
     }

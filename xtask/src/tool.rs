@@ -13,7 +13,7 @@ pub fn command(program: impl AsRef<std::ffi::OsStr>) -> Command {
     command
 }
 
-/// What a tool prints, if it runs and succeeds.
+/// Returns what a tool prints, if it runs and succeeds.
 pub fn output(program: &str, arguments: &[&str]) -> Option<String> {
     let done = command(program).args(arguments).output().ok()?;
     done.status.success().then(|| String::from_utf8_lossy(&done.stdout).into_owned())

@@ -182,7 +182,7 @@ impl SessionClients {
         }
     }
 
-    /// Why no client has answered.
+    /// Returns why no client has answered.
     fn no_answer(&self) -> RpcError {
         match self.all().iter().all(ClientConnection::is_disconnected) {
             true => RpcError::disconnected(),

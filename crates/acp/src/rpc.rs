@@ -55,7 +55,7 @@ impl RpcError {
         Self { code: INTERNAL, message: message.into() }
     }
 
-    /// The client can no longer answer.
+    /// Creates the error of a client that can no longer answer.
     pub(crate) fn disconnected() -> Self {
         Self { code: DISCONNECTED, message: "the client disconnected".to_owned() }
     }

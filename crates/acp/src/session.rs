@@ -583,7 +583,7 @@ async fn prepared_input(preparing: &mut Option<PreparingInput>) -> Result<Prepar
     }
 }
 
-/// A task that panicked or was aborted.
+/// Returns the failure of a task that panicked or was aborted.
 fn internal_failure(error: &JoinError) -> Failure {
     Failure::new(FailureKind::Internal, error.to_string())
 }

@@ -53,17 +53,17 @@ impl BatchBudget {
         }
     }
 
-    /// What ended and running tasks have cost.
+    /// Returns what ended and running tasks have cost.
     pub(crate) fn total(&self) -> f64 {
         self.spent + self.running.values().map(|running| running.running_usd).sum::<f64>()
     }
 
-    /// What ended tasks and earlier attempts of running ones have cost.
+    /// Returns what ended tasks and earlier attempts of running ones have cost.
     pub(crate) fn spent(&self) -> f64 {
         self.spent
     }
 
-    /// No more tasks may start: the remaining budget does not cover a request of one.
+    /// Prevents further tasks from starting: the remaining budget does not cover a request of one.
     pub(crate) fn close(&mut self) {
         self.is_closed = true;
     }
@@ -78,8 +78,9 @@ impl BatchBudget {
         self.limit.is_some_and(|limit| self.total() > limit + ROUNDING)
     }
 
-    /// What a task may cost. It is expected to cost its own limit, or as much as the most expensive
-    /// task so far. All tasks share the same remainder: each request reserves what it may cost.
+    /// Returns what a task may cost. It is expected to cost its own limit, or as much as the most
+    /// expensive task so far. All tasks share the same remainder: each request reserves what it may
+    /// cost.
     pub(crate) fn allow(&self, task: &PlannedTask) -> BudgetDecision {
         let Some(limit) = self.limit else { return BudgetDecision::Start(None) };
         let reserved: f64 =

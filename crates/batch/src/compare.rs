@@ -103,7 +103,7 @@ impl ModelComparison {
         Self { models: models.into_values().collect(), tasks }
     }
 
-    /// As a string.
+    /// Returns the comparison as text.
     pub fn text(&self) -> String {
         let mut text = String::new();
         let width = self.models.iter().map(|total| total.model.chars().count()).max().unwrap_or(0);

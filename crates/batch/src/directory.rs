@@ -87,22 +87,22 @@ impl BatchDirectory {
         Ok(Self { root })
     }
 
-    /// The directory itself.
+    /// Returns the directory itself.
     pub fn path(&self) -> &Path {
         &self.root
     }
 
-    /// A file in it.
+    /// Returns a file in it.
     pub fn file(&self, name: &str) -> PathBuf {
         self.root.join(name)
     }
 
-    /// The directory of a task's results.
+    /// Returns the directory of a task's results.
     pub fn task(&self, id: &str) -> TaskDirectory {
         TaskDirectory { root: self.root.join("results").join(id) }
     }
 
-    /// The existing result of a task that need not run again. Blocking.
+    /// Returns the existing result of a task that need not run again. Blocking.
     pub fn earlier_result(&self, task: &PlannedTask, retry_failed: bool) -> Option<TaskResult> {
         let result = self.task(&task.id).result_of(task)?;
         let is_final = match result.state {
@@ -130,7 +130,7 @@ impl BatchDirectory {
             .map_err(|source| BatchError::Write { file: self.file("locks/budget"), source })
     }
 
-    /// The ids of all tasks with a directory, sorted. Blocking.
+    /// Returns the ids of all tasks with a directory, sorted. Blocking.
     pub fn ids(&self) -> Vec<String> {
         let entries = fs::read_dir(self.root.join("results")).into_iter().flatten().flatten();
         let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
@@ -177,7 +177,7 @@ impl BatchDirectory {
         self.run_lock("run", Some(batch))
     }
 
-    /// For a process that runs one task next to others of the same batch. Blocking.
+    /// Locks the batch for a process that runs one task next to others of the same batch. Blocking.
     ///
     /// # Errors
     /// Returns an error if it cannot be written.
@@ -223,22 +223,22 @@ impl TaskDirectory {
         Ok(lock)
     }
 
-    /// The directory itself.
+    /// Returns the directory itself.
     pub fn path(&self) -> &Path {
         &self.root
     }
 
-    /// A file in it.
+    /// Returns a file in it.
     pub fn file(&self, name: &str) -> PathBuf {
         self.root.join(name)
     }
 
-    /// The result, if the task has ended. Blocking.
+    /// Returns the result, if the task has ended. Blocking.
     pub fn result(&self) -> Option<TaskResult> {
         read_json(&self.file("result.json"))
     }
 
-    /// The result of exactly this task.
+    /// Returns the result of exactly this task.
     pub(crate) fn result_of(&self, task: &PlannedTask) -> Option<TaskResult> {
         self.result().filter(|result| result.input_hash == task.input_hash())
     }
@@ -247,8 +247,8 @@ impl TaskDirectory {
         read_json(&self.file("attempt.json"))
     }
 
-    /// What the attempts of exactly this task have used so far, including those without a result
-    /// because their process was killed; `None` without an attempt. Blocking.
+    /// Returns what the attempts of exactly this task have used so far, including those without a
+    /// result because their process was killed; `None` without an attempt. Blocking.
     pub(crate) fn usage_of(&self, task: &PlannedTask) -> Option<AttemptUsage> {
         let hash = task.input_hash();
         let result = self.result_of(task);

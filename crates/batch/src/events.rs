@@ -166,7 +166,7 @@ fn read_line(reader: &mut impl io::BufRead, line: &mut Vec<u8>) -> io::Result<Op
 }
 
 impl EventSummary {
-    /// What all requests used.
+    /// Returns what all requests used.
     pub(crate) fn usage(&self) -> AttemptUsage {
         AttemptUsage { tokens: self.tokens, cost: self.cost }
     }

@@ -85,7 +85,7 @@ pub fn items(command: &str, directory: &Path) -> Result<ItemList, BatchError> {
     }
 }
 
-/// The plan as JSON Lines.
+/// Returns the plan as JSON Lines.
 ///
 /// # Errors
 /// Returns an error if a shell would interpret an item in a command that quotes more than the item.
@@ -150,7 +150,7 @@ fn has_plain_words(command: &str) -> bool {
     !is_quoted && !words.any(|word| SHELLS.contains(&word))
 }
 
-/// An id that names the item.
+/// Returns an id that names the item.
 fn unique_id(item: &str, ids: &mut BTreeSet<String>) -> String {
     let slug = slug(item);
     let slug = slug.trim_start_matches(|char: char| !char.is_ascii_alphanumeric());

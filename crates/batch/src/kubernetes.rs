@@ -52,7 +52,7 @@ enum FollowOutcome {
     StillRunning,
 }
 
-/// What a run works with.
+/// The context of a run.
 struct KubernetesRun<'a, R> {
     kubectl: Kubectl,
     directory: &'a BatchDirectory,
@@ -242,7 +242,7 @@ impl<R: FnMut(QueueEvent)> KubernetesRun<'_, R> {
         self.follow(&job, BTreeSet::new(), waiting).await
     }
 
-    /// The objects for the tasks that wait.
+    /// Returns the objects for the tasks that wait.
     fn prepare(
         &self,
         plan: &Plan,
@@ -287,7 +287,7 @@ impl<R: FnMut(QueueEvent)> KubernetesRun<'_, R> {
         Ok((manifests, SubmittedJob { record, tasks }))
     }
 
-    /// The directory of the batch on the claim, the same for all of its jobs.
+    /// Returns the directory of the batch on the claim, the same for all of its jobs.
     fn results_name(&self, stem: &str) -> String {
         use sha2::Digest as _;
         let path = self.directory.path().as_os_str().as_encoded_bytes();

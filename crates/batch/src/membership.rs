@@ -29,7 +29,7 @@ pub(crate) const TASK: &str = "PARALLAX_BATCH_TASK";
 /// The lock that this process holds for its lifetime.
 static HELD: OnceLock<File> = OnceLock::new();
 
-/// The variables of an agent.
+/// Returns the variables of an agent.
 pub(crate) fn variables(lock: &BatchLock) -> Vec<(OsString, OsString)> {
     vec![
         (LOCK.into(), lock.file.clone().into_os_string()),

@@ -296,7 +296,7 @@ impl PlannedTask {
         hex(&Sha256::digest(input.to_string()))
     }
 
-    /// The task as a line of a plan.
+    /// Returns the task as a line of a plan.
     pub(crate) fn line(&self) -> String {
         let labels = Some(&self.labels).filter(|labels| !labels.is_empty());
         let list = |list: &Vec<String>| Some(list.clone()).filter(|list| !list.is_empty());
@@ -322,7 +322,7 @@ impl PlannedTask {
         serde_json::to_string(&raw).unwrap_or_default()
     }
 
-    /// A hash of the fields that are the same for all models that are compared on a task.
+    /// Returns a hash of the fields that are the same for all models that are compared on a task.
     pub fn question_hash(&self) -> String {
         let input = serde_json::json!({
             "repository": self.repository,

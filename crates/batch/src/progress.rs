@@ -36,7 +36,7 @@ struct RunningTask {
 }
 
 impl BatchProgress {
-    /// Out of this many tasks.
+    /// Creates the progress of this many tasks.
     pub fn new(total: usize) -> Self {
         Self {
             total,
@@ -90,12 +90,12 @@ impl BatchProgress {
         self.ended_tasks.values().sum()
     }
 
-    /// US dollars so far.
+    /// Returns the cost so far in US dollars.
     fn live_cost(&self) -> f64 {
         self.cost + self.running.values().map(|task| task.cost).sum::<f64>()
     }
 
-    /// The estimated time for the remaining tasks, based on those that ended in this run.
+    /// Returns the estimated time for the remaining tasks, based on those that ended in this run.
     fn remaining(&self) -> Option<Duration> {
         let done = self.done().saturating_sub(self.skipped);
         let remaining = self.total.saturating_sub(self.done());
@@ -103,8 +103,8 @@ impl BatchProgress {
         each.checked_mul(u32::try_from(remaining).ok()?)
     }
 
-    /// The view of a terminal: the total first, then a row for each running task. Rows may be wider
-    /// than the terminal.
+    /// Returns the view of a terminal: the total first, then a row for each running task. Rows may
+    /// be wider than the terminal.
     pub fn rows(&self) -> Vec<String> {
         let done = self.done();
         let filled = (done * BAR).checked_div(self.total).unwrap_or(BAR).min(BAR);
@@ -145,7 +145,7 @@ impl BatchProgress {
         parts.join(" · ")
     }
 
-    /// A plain line about an event; `None` if it is not worth one.
+    /// Returns a plain line about an event; `None` if it is not worth one.
     pub fn plain(&self, event: &QueueEvent) -> Option<String> {
         let (done, total) = (self.done(), self.total);
         match event {
@@ -176,7 +176,7 @@ impl BatchProgress {
         }
     }
 
-    /// The event as an object of stream-json.
+    /// Returns the event as an object of stream-json.
     pub fn json(&self, event: &QueueEvent) -> Value {
         let timestamp = crate::run_task::now();
         let (done, total) = (self.done(), self.total);

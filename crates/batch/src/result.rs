@@ -105,7 +105,7 @@ pub struct TaskResult {
 }
 
 impl TaskResult {
-    /// The initial result of a task: failed, without a reason.
+    /// Creates the initial result of a task: failed, without a reason.
     pub(crate) fn unfinished_result(task: &PlannedTask) -> Self {
         Self {
             id: task.id.clone(),
@@ -139,7 +139,7 @@ impl TaskResult {
     }
 }
 
-/// The first line of a prompt, for commits and tables.
+/// Returns the first line of a prompt, for commits and tables.
 pub(crate) fn title(task: &PlannedTask) -> String {
     let line = task.prompt.lines().find(|line| !line.trim().is_empty()).unwrap_or(&task.id);
     let line = one_line(line.trim());
@@ -213,7 +213,7 @@ pub(crate) struct Attempt {
 }
 
 impl Attempt {
-    /// What the task has used up to this attempt, given what its events report.
+    /// Returns what the task has used up to this attempt, given what its events report.
     pub(crate) fn usage(&self, reported: AttemptUsage) -> AttemptUsage {
         let mut usage = self.earlier;
         usage += reported;
@@ -221,7 +221,7 @@ impl Attempt {
         usage
     }
 
-    /// US dollars of requests that the events do not contain.
+    /// Returns the cost in US dollars of requests that the events do not contain.
     pub(crate) fn lost_cost(&self) -> f64 {
         self.lost.values().sum()
     }
@@ -252,7 +252,7 @@ pub(crate) enum AttemptStage {
     Agent,
 }
 
-/// The SHA-256 of a file, in hexadecimal. Blocking.
+/// Returns the SHA-256 of a file, in hexadecimal. Blocking.
 pub(crate) fn sha256(file: &Path) -> Result<String, BatchError> {
     let failed = |source| BatchError::Read { file: file.to_owned(), source };
     let mut opened = std::fs::File::open(file).map_err(failed)?;

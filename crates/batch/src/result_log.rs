@@ -134,7 +134,7 @@ impl ResultLogReader {
         }
     }
 
-    /// The result, if it was received. It lists missing files.
+    /// Returns the result, if it was received. It lists missing files.
     pub(crate) fn result(&self) -> Option<TaskResult> {
         let mut text = String::new();
         let limit = crate::directory::MAX_JSON_BYTES;
@@ -194,7 +194,7 @@ mod tests {
         (folder, directory, task)
     }
 
-    /// The log of a task that changed something.
+    /// Returns the log of a task that changed something.
     fn log(patch: &[u8]) -> String {
         let (_folder, directory, task) = task();
         let files = directory.task("a");

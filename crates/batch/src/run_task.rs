@@ -99,12 +99,12 @@ impl TaskOutcome {
 }
 
 impl TaskRunner {
-    /// The existing result of a task that need not run again.
+    /// Returns the existing result of a task that need not run again.
     pub fn earlier_result(&self, task: &PlannedTask, retry_failed: bool) -> Option<TaskResult> {
         self.directory.earlier_result(task, retry_failed)
     }
 
-    /// US dollars of the earlier attempts of a task that has to run. Blocking.
+    /// Returns the cost in US dollars of the earlier attempts of a task that has to run. Blocking.
     pub(crate) fn earlier_cost(&self, task: &PlannedTask) -> Option<f64> {
         self.directory.task(&task.id).usage_of(task).map(|usage| usage.cost)
     }
@@ -295,7 +295,7 @@ impl TaskAttempt<'_> {
         }
     }
 
-    /// The worktree of an earlier attempt, or a new one.
+    /// Returns the worktree of an earlier attempt, or a new one.
     async fn prepare(&self) -> Result<(Attempt, TaskWorkspace), BatchError> {
         let (serial, hash) = (&self.runner.serial, self.task.input_hash());
         let (checkout, reference) =
@@ -356,8 +356,8 @@ impl TaskAttempt<'_> {
         Ok((attempt, workspace))
     }
 
-    /// The name of the last worktree of the task, in any version, unless it may hold work that is
-    /// nowhere else.
+    /// Returns the name of the last worktree of the task, in any version, unless it may hold work
+    /// that is nowhere else.
     fn finished_worktree(&self, previous: Option<&Attempt>) -> Option<String> {
         match (self.files.result(), previous) {
             (Some(result), _)
@@ -376,7 +376,7 @@ impl TaskAttempt<'_> {
         }
     }
 
-    /// The events that the agent has reported; empty if they cannot be read.
+    /// Returns the events that the agent has reported; empty if they cannot be read.
     fn read_events(&self) -> EventSummary {
         let mut events = EventReader::new(&self.files.file("events.jsonl"));
         let _ = events.read_new();
@@ -501,7 +501,7 @@ impl TaskAttempt<'_> {
         words.into_iter().map(OsString::from).chain(self.runner.arguments.iter().cloned()).collect()
     }
 
-    /// What the end of the agent means.
+    /// Returns the outcome of a task whose agent ended like this.
     fn evaluate(&self, stop: AgentExit, summary: &EventSummary) -> TaskOutcome {
         let code = match stop {
             AgentExit::Drained => {

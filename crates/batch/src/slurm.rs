@@ -124,7 +124,7 @@ pub async fn run_slurm(
     Ok(end)
 }
 
-/// The script of the array job.
+/// Returns the script of the array job.
 fn script(
     runner: &TaskRunner,
     plan: &Plan,
@@ -183,7 +183,7 @@ fn script(
     Ok(text)
 }
 
-/// An option of sbatch, whose value is quoted if it has spaces and no quotes of the user.
+/// Returns an option of sbatch. Its value is quoted if it has spaces and no quotes of the user.
 fn quote_value(option: &str) -> String {
     match option.split_once('=') {
         Some((name, value))
@@ -195,7 +195,7 @@ fn quote_value(option: &str) -> String {
     }
 }
 
-/// A word of a shell line.
+/// Quotes a word of a shell line.
 fn quote_word(word: &str) -> String {
     format!("'{}'", word.replace('\'', "'\\''"))
 }

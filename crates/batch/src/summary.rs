@@ -77,7 +77,7 @@ impl SummaryRow {
 }
 
 impl TaskResult {
-    /// From the first start to the end, in seconds.
+    /// Returns the seconds from the first start to the end.
     pub fn seconds(&self) -> f64 {
         let time = |text: &str| text.parse::<jiff::Timestamp>().ok();
         let (Some(started), Some(ended)) = (time(&self.started), time(&self.ended)) else {
@@ -129,7 +129,7 @@ impl Summary {
         html::write(self, directory)
     }
 
-    /// The states and the cost in one line.
+    /// Returns the states and the cost in one line.
     pub fn line(&self) -> String {
         let states: Vec<String> = TaskState::ALL
             .iter()
@@ -167,12 +167,12 @@ impl Summary {
     }
 }
 
-/// Passed checks of all.
+/// Formats the passed checks of all, such as `2/3`.
 pub(crate) fn checks((passed, all): (usize, usize)) -> String {
     if all == 0 { String::new() } else { format!("{passed}/{all}") }
 }
 
-/// A string as a cell of a Markdown table.
+/// Returns a string as a cell of a Markdown table.
 fn cell(text: &str) -> String {
     let line = parallax_protocol::excerpt::one_line(text);
     let mut cell = String::with_capacity(line.len());

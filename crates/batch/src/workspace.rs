@@ -25,7 +25,7 @@ pub(crate) struct TaskWorkspace {
     serial: Arc<ProcessLock>,
 }
 
-/// The name of a task's worktree, the same in every run of the batch.
+/// Returns the name of a task's worktree, the same in every run of the batch.
 pub(crate) fn name(directory: &BatchDirectory, task: &PlannedTask) -> String {
     let batch = directory.path().as_os_str().as_encoded_bytes();
     let hash = hex(&Sha256::digest([batch, b"\0", task.id.as_bytes()].concat()));
@@ -58,8 +58,8 @@ pub(crate) async fn available_name(
     .await
 }
 
-/// The checkout that holds the repository of a task, and the revision that its work starts from.
-/// Clones are below `clones`.
+/// Returns the checkout that holds the repository of a task, and the revision that its work starts
+/// from. Clones are below `clones`.
 pub(crate) async fn checkout(
     clones: &Path,
     task: &PlannedTask,
@@ -86,7 +86,7 @@ pub(crate) async fn checkout(
 }
 
 impl TaskWorkspace {
-    /// A new one. The name is available.
+    /// Creates a worktree. The name is available.
     pub(crate) async fn create(
         checkout: &Path,
         name: &str,
@@ -104,7 +104,7 @@ impl TaskWorkspace {
         Ok(Self { worktree, serial: Arc::clone(serial) })
     }
 
-    /// That of an earlier attempt, if it is still there.
+    /// Opens the worktree of an earlier attempt, if it still exists.
     pub(crate) async fn reopen(
         checkout: &Path,
         name: &str,
@@ -115,12 +115,12 @@ impl TaskWorkspace {
         Ok(worktree.map(|worktree| Self { worktree, serial: Arc::clone(serial) }))
     }
 
-    /// Where the agent works.
+    /// Returns where the agent works.
     pub(crate) fn directory(&self) -> &Path {
         self.worktree.directory()
     }
 
-    /// The top of the worktree.
+    /// Returns the top of the worktree.
     pub(crate) fn path(&self) -> &Path {
         self.worktree.path()
     }
@@ -153,7 +153,7 @@ impl TaskWorkspace {
         .await
     }
 
-    /// The submodules and other repositories in it.
+    /// Returns the submodules and other repositories in it.
     pub(crate) async fn nested_repositories(
         self,
     ) -> Result<(Self, NestedRepositories), BatchError> {

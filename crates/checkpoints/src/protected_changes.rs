@@ -48,7 +48,8 @@ pub(crate) struct AllowedProtectedWrites {
 }
 
 impl AllowedProtectedWrites {
-    /// Without effects, it is unknown which program made the changes.
+    /// Derives the permitted changes from effects. Without them, it is unknown which program made
+    /// the changes.
     pub(crate) fn from_effects(effects: Option<&Effects>, granted: &Permissions) -> Self {
         Self {
             permissions: granted.clone(),

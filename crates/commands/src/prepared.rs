@@ -52,7 +52,7 @@ pub struct ExpandedCommand {
 }
 
 impl PreparedCommand {
-    /// The tuple contains the typed line and its part after the name. Blocking.
+    /// Prepares a command. The tuple contains the typed line and its part after the name. Blocking.
     pub(crate) fn new(
         shared: &Arc<ExpansionContext>,
         catalog: &Catalog,
@@ -335,7 +335,7 @@ impl PreparedCommand {
     }
 }
 
-/// Text before the first media part becomes the prompt; the rest is attached.
+/// Builds a prompt: text before the first media part becomes its text, and the rest is attached.
 fn prompt_of(parts: Vec<Part>) -> Prompt {
     let mut prompt = Prompt::default();
     for part in parts {

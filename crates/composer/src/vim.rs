@@ -77,7 +77,7 @@ struct PendingCommand {
 }
 
 impl PendingCommand {
-    /// The product of the counts of operator and motion.
+    /// Returns the product of the counts of operator and motion.
     fn total(&self) -> Option<usize> {
         match (self.operator.and_then(|(_, count)| count), self.count) {
             (None, count) | (count, None) => count,

@@ -13,7 +13,7 @@ pub struct DefinitionWarnings {
 }
 
 impl DefinitionWarnings {
-    /// All warnings, one sentence each.
+    /// Returns all warnings, one sentence each.
     pub fn all(&self) -> impl Iterator<Item = &String> {
         self.invalid.iter().chain(&self.shadowed).chain(&self.other_warnings)
     }

@@ -42,7 +42,7 @@ pub(crate) fn trailing_comma(text: &str) -> Option<(usize, usize)> {
     is_read.then(|| (error.line_display(), error.column_display()))
 }
 
-/// JSON with comments and trailing commas.
+/// Returns the options for JSON with comments and trailing commas.
 pub(crate) fn syntax() -> ParseOptions {
     ParseOptions {
         allow_comments: true,

@@ -149,8 +149,8 @@ fn hint_at_other_files(sources: &ContextSources) -> Option<String> {
     ))
 }
 
-/// The date here. Without the variable `TZ`, the zone is read from its file: looking it up by name
-/// reads the names of all zones first.
+/// Returns the date here. Without the variable `TZ`, the zone is read from its file: looking it up
+/// by name reads the names of all zones first.
 fn today() -> Date {
     let zone = match std::env::var_os("TZ") {
         None => std::fs::read("/etc/localtime")

@@ -23,7 +23,7 @@ pub const SCRIPT: &str = concat!(
     "})();\n"
 );
 
-/// The document with other elements in its head and at its end, in place of links to files.
+/// Returns the document with other elements in its head and at its end, in place of links to files.
 pub fn document(head: &str, end: &str) -> String {
     let lines = PAGE.lines().filter(|line| {
         !["<link ", "<script ", "<title>", "<noscript>"].iter().any(|tag| line.starts_with(tag))
@@ -50,7 +50,7 @@ pub struct Inline {
 }
 
 impl Inline {
-    /// An element's text.
+    /// Creates an inline element with this text.
     pub fn new(text: &'static str) -> Self {
         let mut source = String::new();
         let hash = base64::engine::general_purpose::STANDARD.encode(Sha256::digest(text));
@@ -60,7 +60,7 @@ impl Inline {
     }
 }
 
-/// JSON lines as text of a `<script>` that is not run: nothing in them ends the element or
+/// Escapes JSON lines as text of a `<script>` that is not run: nothing in them ends the element or
 /// starts a comment.
 pub fn json_for_script(json: &str) -> String {
     json.replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")

@@ -116,7 +116,7 @@ impl TapState {
         self.push(&line);
     }
 
-    /// A message without secrets.
+    /// Returns a message without secrets.
     fn line(&self, kind: &str, value: Value) -> Arc<str> {
         let mut line = Value::Object([(kind.to_owned(), value)].into_iter().collect()).to_string();
         for secret in &self.secrets {

@@ -107,7 +107,7 @@ impl ApprovalState {
         &self.policy_engine
     }
 
-    /// How long approvals may apply.
+    /// Returns how long approvals may apply.
     pub(crate) fn limits(&self) -> Approvals {
         self.limits
     }

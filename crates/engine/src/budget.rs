@@ -90,8 +90,8 @@ impl Budget {
         self.ledger.clone()
     }
 
-    /// The same budget for a nested session (a subagent): its spending counts here, and its prompts
-    /// belong to the running prompt.
+    /// Returns the budget for a nested session (a subagent): its spending counts here, and its
+    /// prompts belong to the running prompt.
     #[must_use]
     pub fn nested(&self) -> Self {
         Self { inner: true, ..self.clone() }

@@ -27,7 +27,7 @@ pub(crate) struct ContentMetadata {
 }
 
 impl ContentMetadata {
-    /// Metadata of a content that the program generated.
+    /// Creates the metadata of a content that the program generated.
     pub(crate) fn synthetic() -> Self {
         Self { synthetic: true, ..Self::default() }
     }

@@ -7,7 +7,7 @@ use crate::results::{CheckResult, FailedStep};
 /// Maximum number of characters of a problem.
 const MAX_PROBLEM: usize = 300;
 
-/// The step of a tool call.
+/// Returns the step of a tool call.
 fn step_of_call(run: &AgentRun, index: usize, problem: &str) -> Option<FailedStep> {
     let call = run.calls.get(index)?;
     let number = u64::try_from(index).unwrap_or(u64::MAX).saturating_add(1);
@@ -19,7 +19,7 @@ fn step_of_call(run: &AgentRun, index: usize, problem: &str) -> Option<FailedSte
     })
 }
 
-/// The answer, which the last step gave or failed to give.
+/// Returns the answer, which the last step gave or failed to give.
 fn step_of_answer(run: &AgentRun, problem: &str) -> FailedStep {
     let problem = problem.chars().take(MAX_PROBLEM).collect();
     // A request that failed is not among the completed steps.

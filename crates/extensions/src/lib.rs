@@ -148,13 +148,13 @@ fn input_failure(message: String) -> Failure {
     Failure::new(FailureKind::Input, message)
 }
 
-/// The extension contains something that is not allowed, has changed, or comes from a forbidden
-/// source.
+/// Returns the failure of an extension that contains something that is not allowed, has changed, or
+/// comes from a forbidden source.
 fn forbidden(message: String) -> Failure {
     Failure::new(FailureKind::Blocked, message)
 }
 
-/// The source cannot be reached or does not have the extension.
+/// Returns the failure of a source that cannot be reached or does not have the extension.
 fn unreachable_failure(message: String) -> Failure {
     Failure::new(FailureKind::Api, message)
 }

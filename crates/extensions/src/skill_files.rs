@@ -31,7 +31,7 @@ fn input_failure(message: String) -> Failure {
     Failure::new(FailureKind::Input, message)
 }
 
-/// The skill contains something that is not allowed.
+/// Returns the failure of a skill that contains something that is not allowed.
 fn forbidden(message: String) -> Failure {
     Failure::new(FailureKind::Blocked, message)
 }

@@ -65,7 +65,7 @@ fn open(id: FileIdentity, path: &Path) -> Option<OwnedFd> {
     (state.st_ino == id.inode).then_some(handle)
 }
 
-/// Other systems have no handles without permission to read.
+/// Returns `None`: other systems have no handles without permission to read.
 #[cfg(not(target_os = "linux"))]
 fn open(_id: FileIdentity, _path: &Path) -> Option<OwnedFd> {
     None

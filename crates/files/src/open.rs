@@ -51,7 +51,7 @@ fn with_openat2(root: &OwnedFd, relative: &Path) -> Option<rustix::io::Result<Ow
     }
 }
 
-/// Other platforms have no such call.
+/// Returns `None`: other platforms have no such call.
 #[cfg(not(target_os = "linux"))]
 fn with_openat2(_root: &OwnedFd, _relative: &Path) -> Option<rustix::io::Result<OwnedFd>> {
     None

@@ -34,7 +34,7 @@ impl Page {
         self.schema["$defs"][name].clone()
     }
 
-    /// The type of a field in words, with links to definitions.
+    /// Returns the type of a field in words, with links to definitions.
     fn kind(&mut self, schema: &Value) -> String {
         if let Some(name) = schema["$ref"].as_str().and_then(|it| it.strip_prefix("#/$defs/")) {
             self.referenced.insert(name.to_owned());
@@ -130,7 +130,7 @@ impl Page {
         }
     }
 
-    /// The fields of a variant in one line.
+    /// Returns the fields of a variant in one line.
     fn parts(&mut self, schema: &Value) -> Vec<String> {
         let properties = schema["properties"].as_object().cloned().unwrap_or_default();
         let fields = properties.iter().filter(|(name, _)| *name != "type");
@@ -138,7 +138,7 @@ impl Page {
     }
 }
 
-/// The documentation of a schema in one line, without links of Rust.
+/// Returns the documentation of a schema in one line, without links of Rust.
 fn doc(schema: &Value) -> String {
     let text = schema["description"].as_str().unwrap_or_default().replace('\n', " ");
     text.replace("[`", "`")

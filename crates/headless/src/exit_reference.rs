@@ -8,7 +8,7 @@ use parallax_protocol::event::{EndReason, Failure, FailureKind};
 use crate::exit::{EXIT_CODES, ExitCode};
 use crate::failure::RunOutcome;
 
-/// The kind after the given one, in the order of their declaration.
+/// Returns the kind after the given one, in the order of their declaration.
 fn next(kind: Option<FailureKind>) -> Option<FailureKind> {
     let Some(kind) = kind else { return Some(FailureKind::Auth) };
     match kind {
@@ -28,7 +28,7 @@ fn next(kind: Option<FailureKind>) -> Option<FailureKind> {
     }
 }
 
-/// The outcomes of all failures and other ends with an error.
+/// Returns the outcomes of all failures and other ends with an error.
 fn outcomes() -> Vec<RunOutcome> {
     let kinds = std::iter::successors(next(None), |kind| next(Some(*kind)));
     let failure =

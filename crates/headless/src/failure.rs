@@ -88,7 +88,7 @@ impl RunOutcome {
         })
     }
 
-    /// The outcome of a signal. In compatible mode the process exits with 0.
+    /// Creates the outcome of a signal. In compatible mode the process exits with 0.
     pub(crate) fn signal(number: u8, compatible: bool) -> Self {
         let name = match number {
             1 => "SIGHUP",

@@ -123,7 +123,7 @@ fn reply_problem(line: &[u8], number: u64) -> Option<String> {
     (!is_of_this).then(|| format!("a response to another event: {}", sanitized()))
 }
 
-/// The result of a process that was stopped before it answered.
+/// Returns the result of a process that was stopped before it answered.
 fn ended_output(timed_out: bool) -> PipedOutput {
     PipedOutput { ending: None, timed_out, stdout: Vec::new(), stderr: Vec::new() }
 }

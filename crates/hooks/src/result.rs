@@ -40,7 +40,7 @@ pub(crate) struct HookResult {
 }
 
 impl HookResult {
-    /// The result of a failed hook: a denial if the hook fails closed, otherwise a warning.
+    /// Creates the result of a failed hook: a denial if the hook fails closed, otherwise a warning.
     pub(crate) fn from_failure(hook: &Hook, why: &str) -> Self {
         let mut single =
             Self { messages: vec![message(hook, Level::Warning, why)], ..Self::default() };

@@ -24,7 +24,7 @@ pub struct EventParser {
 }
 
 impl EventParser {
-    /// A parser that rejects events of more than `limit` bytes.
+    /// Creates a parser that rejects events of more than `limit` bytes.
     pub fn new(limit: usize) -> Self {
         Self { limit, line: Vec::new(), event: ServerEvent::default(), has_data: false }
     }

@@ -88,7 +88,8 @@ struct FileEntry {
 }
 
 impl FileEntry {
-    /// Only the newest file can be active, and only an active file has a cursor and a selection.
+    /// Converts the file. Only the newest one can be active, and only an active file has a cursor
+    /// and a selection.
     fn file(self, is_newest: bool) -> EditorFile {
         let is_active = is_newest && self.is_active == Some(true);
         EditorFile {

@@ -163,7 +163,7 @@ pub fn shell_line(highlighter: &mut Highlighter, text: &str, style: Style, theme
     line
 }
 
-/// A highlighter for shell commands.
+/// Returns a highlighter for shell commands.
 pub fn shell() -> Highlighter {
     Highlighter::new("bash")
 }

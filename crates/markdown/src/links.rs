@@ -46,7 +46,7 @@ pub(super) fn split_urls(text: &str) -> Vec<(&str, Option<Arc<str>>)> {
     pieces
 }
 
-/// The length in bytes of a URL in `rest`: up to whitespace or a bracket, without trailing
+/// Returns the length in bytes of a URL in `rest`: up to whitespace or a bracket, without trailing
 /// punctuation of the sentence.
 fn address_length(rest: &str) -> usize {
     let ends = |char: char| char.is_whitespace() || matches!(char, '<' | '>' | '"' | '`' | '|');

@@ -231,7 +231,7 @@ fn markdown() -> impl Strategy<Value = String> {
     proptest::collection::vec(line, 0..24).prop_map(|lines| lines.join("\n"))
 }
 
-/// A word of a paragraph.
+/// Returns a word of a paragraph.
 fn word() -> impl Strategy<Value = String> {
     prop_oneof![
         12 => "[a-z]{1,9}",

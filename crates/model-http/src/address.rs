@@ -31,7 +31,7 @@ pub fn parse_base(text: &str, source_name: &str) -> Result<Url, BaseUrlError> {
     if is_http { Ok(url) } else { Err(invalid()) }
 }
 
-/// The base URL with a path appended to its own.
+/// Returns the base URL with a path appended to its own.
 pub fn url_with_path(base: &Url, path: &str) -> Url {
     let mut url = base.clone();
     if let Ok(mut segments) = url.path_segments_mut() {
@@ -40,12 +40,12 @@ pub fn url_with_path(base: &Url, path: &str) -> Url {
     url
 }
 
-/// The id that the provider knows a model by: the name without the provider's prefix.
+/// Returns the id that the provider knows a model by: the name without the provider's prefix.
 pub fn model_id(name: &str) -> &str {
     name.split_once(':').map_or(name, |(_, id)| id)
 }
 
-/// An id for a call whose server sent none.
+/// Returns an id for a call whose server sent none.
 pub fn random_call_id() -> String {
     let bits = RandomState::new().hash_one(std::process::id());
     format!("call_{:012x}", bits & 0xffff_ffff_ffff)

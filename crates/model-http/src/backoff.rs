@@ -38,12 +38,12 @@ impl Backoff {
         Self { start: start.unwrap_or(FIRST_WAIT).min(FIRST_WAIT) }
     }
 
-    /// The first wait.
+    /// Returns the first wait.
     pub(crate) fn first(self) -> Duration {
         self.start
     }
 
-    /// The wait after a failed attempt (from 1). `report` is the server's delay, which is a
+    /// Returns the wait after a failed attempt (from 1). `report` is the server's delay, which is a
     /// minimum. `guessed` delays are chosen by Parallax.
     pub fn wait(self, attempt: u32, report: Option<Duration>, guessed: bool) -> Duration {
         let doubled = self.start.saturating_mul(1 << attempt.saturating_sub(1).min(16));
@@ -57,14 +57,15 @@ impl Backoff {
         }
     }
 
-    /// The wait after a rate limit without a stated time when the pace of requests is shared: the
-    /// first three are short, because the pace holds the request back as well.
+    /// Returns the wait after a rate limit without a stated time when the pace of requests is
+    /// shared: the first three are short, because the pace holds the request back as well.
     pub(crate) fn paced_wait(self, attempt: u32) -> Duration {
         let wait = self.wait(attempt, None, false);
         if attempt <= SHORT_PACED_WAITS { wait / 5 } else { wait }
     }
 
-    /// The wait when there is a fallback: one second, then three, or what the server asks for.
+    /// Returns the wait when there is a fallback: one second, then three, or what the server asks
+    /// for.
     pub fn short_wait(self, attempt: u32, report: Option<Duration>) -> Duration {
         let ours = Duration::from_secs(if attempt == 1 { 1 } else { 3 });
         report.unwrap_or_else(|| self.scale(ours))
@@ -75,7 +76,7 @@ impl Backoff {
     }
 }
 
-/// A number in 0..1, good enough to spread retries.
+/// Returns a number in 0..1, good enough to spread retries.
 fn random() -> f64 {
     let bits = RandomState::new().hash_one(std::process::id());
     (bits >> 11) as f64 / (1u64 << 53) as f64

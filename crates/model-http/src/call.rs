@@ -90,7 +90,7 @@ impl HttpCall {
         }
     }
 
-    /// The response as a stream. Dropping it or cancelling the token ends it at once.
+    /// Returns the response as a stream. Dropping it or cancelling the token ends it at once.
     pub fn into_stream(
         mut self,
         cancel: CancellationToken,
@@ -127,7 +127,7 @@ impl HttpCall {
         }
     }
 
-    /// The whole response. A failure in the middle of it also costs an attempt.
+    /// Returns the whole response. A failure in the middle of it also costs an attempt.
     pub async fn collect(mut self, cancel: &CancellationToken) -> Result<Answer, ModelError> {
         let whole = async {
             let (mut attempt, mut pauses) = (1, 0);
@@ -190,7 +190,7 @@ impl HttpCall {
         }
     }
 
-    /// The provider paused the turn: the next request continues it.
+    /// Called when the provider paused the turn: the next request continues it.
     fn resume_after(&mut self, answer: &Answer) {
         let content = Content::model(answer.parts.clone()).seal_for(&self.request.model);
         self.request.contents.push(content);
@@ -322,7 +322,7 @@ impl HttpCall {
         }
     }
 
-    /// The provider paused the turn: the next request continues it.
+    /// Called when the provider paused the turn: the next request continues it.
     fn continue_paused_turn(&mut self) {
         let parts = std::mem::take(&mut self.pause.parts);
         let previous_usage = Some(self.pause.total(self.pause.usage));
@@ -332,7 +332,7 @@ impl HttpCall {
         self.phase = CallPhase::Attempt(1);
     }
 
-    /// A response that broke is resumed from its newest checkpoint, if it has one.
+    /// Resumes a broken response from its newest checkpoint, if it has one.
     fn resume_or_fail(&mut self, failure: ReadFailure) -> Result<StreamEvent, ModelError> {
         let (class, retryable) = self.failures().classify_failure(&failure);
         if !retryable || !self.continuation.resume() {
@@ -422,7 +422,7 @@ impl HttpCall {
         }
     }
 
-    /// If connecting fails, waiting longer rarely helps.
+    /// Returns the maximum number of attempts: if connecting fails, waiting longer rarely helps.
     fn max_attempts(&self, plan: &RetryPlan) -> u32 {
         let few = self.transport.options.connect_attempts;
         let is_local = few == 1;
@@ -441,7 +441,7 @@ impl HttpCall {
         }
     }
 
-    /// One attempt up to its first chunk; `None` when the response is empty.
+    /// Makes one attempt up to its first chunk; `None` when the response is empty.
     async fn first(
         &mut self,
         attempt: u32,

@@ -78,8 +78,8 @@ impl Default for TransportOptions {
 }
 
 impl TransportOptions {
-    /// The defaults with the environment: additional roots, and `PARALLAX_RETRY_BASE_MS`, which
-    /// shortens the backoff for tests against scripted servers.
+    /// Returns the defaults with the environment: additional roots, and `PARALLAX_RETRY_BASE_MS`,
+    /// which shortens the backoff for tests against scripted servers.
     pub fn from_env(env: &dyn Fn(&str) -> Option<String>) -> Self {
         let base = env("PARALLAX_RETRY_BASE_MS").filter(|value| !value.trim().is_empty());
         let backoff = Backoff::from_env(base.as_deref());
@@ -112,7 +112,7 @@ pub struct Transport {
 }
 
 impl Transport {
-    /// The transport to a base URL.
+    /// Creates the transport to a base URL.
     pub fn new(options: TransportOptions, base: &Url) -> Self {
         let plain = base.scheme() == "http";
         let local = base.host_str().is_some_and(is_this_machine);
@@ -161,7 +161,7 @@ impl Transport {
         self.is_asked.load(Ordering::Relaxed)
     }
 
-    /// The client, built on first use and off the async threads.
+    /// Returns the client, built on first use and off the async threads.
     ///
     /// # Errors
     /// Returns an error if it cannot be built (a root that cannot be read, a bad proxy).

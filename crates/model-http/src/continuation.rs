@@ -53,7 +53,7 @@ impl Continuation {
         Self { token, earlier_tokens, ..Self::default() }
     }
 
-    /// The token that a request continues from.
+    /// Returns the token that a request continues from.
     pub(crate) fn token(&self) -> Option<&str> {
         self.token.as_deref()
     }
@@ -162,8 +162,8 @@ impl Continuation {
         true
     }
 
-    /// The token counts of the answer so far: the prompt is that of the first hop, the rest is
-    /// summed.
+    /// Returns the token counts of the answer so far: the prompt is that of the first hop, the rest
+    /// is summed.
     fn total(&self) -> Usage {
         let hop = self.hop.unwrap_or_default();
         let Some(earlier) = self.previous_usage else { return hop };
@@ -184,7 +184,7 @@ impl Continuation {
         }
     }
 
-    /// The response ended properly; whether another hop follows.
+    /// Called when the response ended properly. Returns whether another hop follows.
     pub(crate) fn advance(&mut self) -> bool {
         if !std::mem::take(&mut self.has_next_hop) {
             return false;
@@ -198,13 +198,13 @@ impl Continuation {
         self.token.is_some() && !self.has_finish && !self.has_more_than_text
     }
 
-    /// The end of an answer that cannot be continued, because its token is missing.
+    /// Returns the end of an answer that cannot be continued, because its token is missing.
     pub(crate) fn take_finish(&mut self) -> Option<Chunk> {
         let finish = self.held_finish.take()?;
         Some(Chunk { finish: Some(finish), ..Chunk::default() })
     }
 
-    /// The response was cut; whether it can be resumed from a checkpoint.
+    /// Called when the response was cut off. Returns whether it can be resumed from a checkpoint.
     pub(crate) fn resume(&mut self) -> bool {
         if self.token.is_none() || self.has_more_than_text || self.reconnections >= RECONNECTIONS {
             return false;
@@ -219,7 +219,8 @@ impl Continuation {
         true
     }
 
-    /// The number of attempts for a connection without a response while an answer is continued.
+    /// Returns the number of attempts for a connection without a response while an answer is
+    /// continued.
     pub(crate) fn attempts_left(&self) -> Option<u32> {
         self.token.as_ref().map(|_| (RECONNECTIONS + 1).saturating_sub(self.reconnections).max(1))
     }
@@ -242,7 +243,7 @@ impl Continuation {
         }
     }
 
-    /// How often the answer was resumed without a new piece of it.
+    /// Returns how often the answer was resumed without a new piece of it.
     pub(crate) fn reconnections(&self) -> u32 {
         self.reconnections
     }

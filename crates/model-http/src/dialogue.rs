@@ -49,7 +49,7 @@ impl CallIdFormat {
         !digits.is_empty() && digits.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
     }
 
-    /// The id of a call without a valid one. It depends on the position only, so that later
+    /// Returns the id of a call without a valid one. It depends on the position only, so that later
     /// requests have the same one.
     fn id_at(self, content: usize, call: usize) -> String {
         match self {
@@ -113,12 +113,12 @@ impl Media {
         self.mime == "application/pdf"
     }
 
-    /// The data as a URL.
+    /// Returns the data as a URL.
     pub fn data_url(&self) -> String {
         format!("data:{};base64,{}", self.mime, self.data)
     }
 
-    /// The text in place of media that a provider or a model cannot read.
+    /// Returns the text in place of media that a provider or a model cannot read.
     pub fn placeholder_text(&self) -> String {
         format!("[omitted: data of type `{}`, which this model cannot read]", self.mime)
     }
@@ -344,7 +344,7 @@ impl Dialogue {
         }
     }
 
-    /// The user's turn that is open, or a new one.
+    /// Returns the user's turn that is open, or a new one.
     fn user_turn(&mut self) -> (&mut Vec<ToolResult>, &mut Vec<UserPart>) {
         if !matches!(self.turns.last(), Some(Turn::User { .. })) {
             self.turns.push(Turn::User { results: Vec::new(), pieces: Vec::new() });
@@ -400,8 +400,8 @@ fn read_result(part: &Part) -> (Option<String>, ToolResult) {
     (response.id.map(str::to_owned), result)
 }
 
-/// The text of a result, and whether it is an error: `{"output": …}` or `{"error": …}`; other
-/// objects as JSON.
+/// Returns the text of a result, and whether it is an error: `{"output": …}` or `{"error": …}`;
+/// other objects as JSON.
 fn result_text(fields: &Object) -> (String, bool) {
     let text = |value: &Value| match value {
         Value::String(text) => text.clone(),

@@ -55,7 +55,7 @@ pub struct ErrorResponse {
 }
 
 impl ErrorResponse {
-    /// Send again after a delay, unless it is too long to wait.
+    /// Returns the class for sending again after a delay, unless it is too long to wait.
     pub fn waiting(&self, delay: Duration) -> ErrorClass {
         if delay > MAX_WAIT {
             ErrorClass::Quota { daily: false, retry_after: Some(delay) }
@@ -64,12 +64,12 @@ impl ErrorResponse {
         }
     }
 
-    /// Send again after the usual backoff.
+    /// Returns the class for sending again after the usual backoff.
     pub fn retry_after_backoff(&self) -> ErrorClass {
         ErrorClass::Retry { delay: None, is_guess: false, class: self.class() }
     }
 
-    /// The class of a failure that a retry may help: `rate_limit` or `server`.
+    /// Returns the class of a failure that a retry may help: `rate_limit` or `server`.
     pub fn class(&self) -> &'static str {
         if self.status == 429 { "rate_limit" } else { "server" }
     }
@@ -108,8 +108,8 @@ impl ErrorResponse {
         line
     }
 
-    /// The error when no retry follows. `model` is the one of the request; requests for the list of
-    /// models have none. `credentials` says what to check when the service rejects them.
+    /// Returns the error when no retry follows. `model` is the one of the request; requests for the
+    /// list of models have none. `credentials` says what to check when the service rejects them.
     pub fn into_error(
         self,
         model: Option<&str>,
@@ -203,7 +203,7 @@ fn quota_error(
     }
 }
 
-/// Daily quotas are reset at midnight in California.
+/// Returns the time until midnight in California, when daily quotas are reset.
 fn pacific_midnight(now: &jiff::Timestamp) -> String {
     let wait = jiff::tz::TimeZone::get("America/Los_Angeles").ok().and_then(|zone| {
         let today = now.to_zoned(zone);
@@ -218,7 +218,7 @@ fn pacific_midnight(now: &jiff::Timestamp) -> String {
     }
 }
 
-/// A duration for display: `2 h 5 min`, `6 min`, `40 s`.
+/// Returns a duration for display: `2 h 5 min`, `6 min`, `40 s`.
 fn duration_text(duration: Duration) -> String {
     let seconds = duration.as_secs();
     match (seconds / 3600, seconds / 60 % 60) {

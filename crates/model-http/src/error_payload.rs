@@ -28,7 +28,7 @@ pub struct ErrorPayload {
 }
 
 impl ErrorPayload {
-    /// The first detail of the given type.
+    /// Returns the first detail of the given type.
     pub fn detail(&self, kind: &str) -> Option<&Object> {
         self.details.iter().find(|detail| {
             detail.get("@type").and_then(Value::as_str).is_some_and(|name| name.ends_with(kind))
@@ -146,8 +146,8 @@ fn repair_type(detail: &Object) -> Object {
     detail.iter().map(|(key, value)| (key.trim().to_owned(), value.clone())).collect()
 }
 
-/// The error of the provider behind OpenRouter, as `{"error": …}`: `metadata.raw` contains it as
-/// text, as JSON in a string, or as an object, beside the message "Provider returned error".
+/// Returns the error of the provider behind OpenRouter, as `{"error": …}`: `metadata.raw` contains
+/// it as text, as JSON in a string, or as an object, beside the message "Provider returned error".
 fn upstream_error(error: &Object) -> Option<Value> {
     let metadata = error.get("metadata")?;
     let is_empty = |raw: &Value| {
@@ -175,7 +175,7 @@ fn upstream_error(error: &Object) -> Option<Value> {
     })
 }
 
-/// What OpenRouter adds to a message: why an input was flagged, and what helps.
+/// Returns what OpenRouter adds to a message: why an input was flagged, and what helps.
 fn notes(value: &Value) -> Option<String> {
     let metadata = value.get("error")?.get("metadata")?;
     let reasons = metadata.get("reasons").and_then(Value::as_array).into_iter().flatten();
@@ -191,7 +191,7 @@ fn notes(value: &Value) -> Option<String> {
     Some(notes)
 }
 
-/// The message of JSON that was cut off.
+/// Returns the message of JSON that was cut off.
 fn message_of_cut_json(text: &str) -> Option<String> {
     let rest = text.split_once("\"message\"")?.1.trim_start().strip_prefix(':')?;
     let rest = rest.trim_start().strip_prefix('"')?;
@@ -242,7 +242,7 @@ fn replace_lone_surrogates(text: &str) -> String {
     out
 }
 
-/// JSON that a message consists of or ends with.
+/// Returns the JSON that a message consists of or ends with.
 fn inner_json(message: &str) -> Option<Value> {
     let start = message.find(['{', '['])?;
     let value = parse_lenient(message.get(start..)?.trim())?;
@@ -290,7 +290,7 @@ fn collapse_commas(text: &str) -> String {
     out
 }
 
-/// The message of a body that is not JSON: the title of a page, or its beginning.
+/// Returns the message of a body that is not JSON: the title of a page, or its beginning.
 fn plain(text: &str) -> String {
     let lower = truncate(text, 4096).to_ascii_lowercase();
     if let Some(start) = lower.find("<title>").map(|offset| offset + "<title>".len())

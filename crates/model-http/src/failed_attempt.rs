@@ -39,7 +39,7 @@ pub(crate) struct RetryPlan {
 }
 
 impl FailedAttempt {
-    /// A failure that another attempt cannot help.
+    /// Creates a failure for which another attempt is useless.
     pub fn last(error: ModelError) -> Self {
         Self { error, retry: None, rejected: None }
     }
@@ -56,7 +56,7 @@ pub(crate) struct FailureClassifier<'a> {
 }
 
 impl FailureClassifier<'_> {
-    /// What a service error means for this attempt.
+    /// Returns what a service error means for this attempt.
     pub fn evaluate(&self, mut response: ErrorResponse) -> FailedAttempt {
         response.payload.message =
             self.transport.redact(std::mem::take(&mut response.payload.message));
@@ -81,7 +81,7 @@ impl FailureClassifier<'_> {
         FailedAttempt { error, retry, rejected }
     }
 
-    /// A failure before the first chunk.
+    /// Returns a failure before the first chunk.
     pub fn before_first_chunk(&self, failure: ReadFailure) -> FailedAttempt {
         if let ReadFailure::Refused(mut payload) = failure {
             // LM Studio answers an unknown path in this way.
@@ -137,7 +137,7 @@ impl FailureClassifier<'_> {
         FailedAttempt { error, retry, rejected: None }
     }
 
-    /// A failure after the first chunk.
+    /// Returns a failure after the first chunk.
     pub fn after_first_chunk(&self, failure: ReadFailure) -> ModelError {
         let (_, retryable) = self.classify_failure(&failure);
         let message = self.describe(&failure);
@@ -174,7 +174,7 @@ impl FailureClassifier<'_> {
         }
     }
 
-    /// The class of a failure, and whether a retry may help.
+    /// Returns the class of a failure, and whether a retry may help.
     pub fn classify_failure(&self, failure: &ReadFailure) -> (&'static str, bool) {
         let unclear = self.transport.options.retry_fetch_errors;
         match failure {

@@ -28,7 +28,7 @@ pub fn parse_custom_headers(text: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// The header name at the start of a string, if a colon follows it.
+/// Returns the header name at the start of a string, if a colon follows it.
 fn header_name(text: &str) -> Option<&str> {
     let name = text.split_once(':')?.0.trim();
     let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
@@ -102,8 +102,8 @@ impl RequestHeaders<'_> {
     }
 }
 
-/// Platform and architecture of this machine as Node.js names them, for compatibility with the
-/// reference.
+/// Returns the platform and architecture of this machine as Node.js names them, for compatibility
+/// with Gemini CLI.
 pub fn node_platform() -> (&'static str, &'static str) {
     let platform = match std::env::consts::OS {
         "macos" => "darwin",
@@ -118,8 +118,8 @@ pub fn node_platform() -> (&'static str, &'static str) {
     (platform, arch)
 }
 
-/// Our `User-Agent`: `Parallax/VERSION/MODEL (PLATFORM; ARCH; SURFACE)`, with the platform and
-/// architecture names that servers know from the reference.
+/// Returns our `User-Agent`: `Parallax/VERSION/MODEL (PLATFORM; ARCH; SURFACE)`, with the platform
+/// and architecture names that servers know from the reference.
 pub fn user_agent(version: &str, model: &str, surface: &str) -> String {
     let (platform, arch) = node_platform();
     format!("Parallax/{version}/{model} ({platform}; {arch}; {surface})")

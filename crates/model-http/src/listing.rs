@@ -16,7 +16,7 @@ use crate::model::HttpModel;
 const MAX_BYTES: usize = 16 << 20;
 
 impl HttpModel {
-    /// The models of the service, in its order.
+    /// Returns the models of the service, in its order.
     ///
     /// # Errors
     /// Returns an error if the service cannot be reached in time or rejects the request.
@@ -29,7 +29,7 @@ impl HttpModel {
         Ok(models)
     }
 
-    /// The description of one model. `None`: the service has none.
+    /// Returns the description of one model. `None`: the service has none.
     ///
     /// # Errors
     /// Returns an error if the service cannot be reached in time or rejects the request.
@@ -99,7 +99,7 @@ impl HttpModel {
     }
 }
 
-/// Host and port of an address.
+/// Returns the host and port of an address.
 fn host(url: &parallax_http::url::Url) -> String {
     let host = url.host_str().unwrap_or_default();
     url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))

@@ -27,7 +27,7 @@ impl HttpModel {
         Self { wire: Arc::new(wire), transport, catalog }
     }
 
-    /// A call that is not sent yet.
+    /// Returns a call that is not sent yet.
     pub fn call(&self, request: Request, delivery: ResponseMode) -> HttpCall {
         let attempts = match delivery {
             ResponseMode::Stream => self.transport.options.max_attempts,
@@ -61,7 +61,7 @@ impl HttpModel {
         &*self.wire
     }
 
-    /// The connections to the service.
+    /// Returns the connections to the service.
     pub fn transport(&self) -> &Transport {
         &self.transport
     }

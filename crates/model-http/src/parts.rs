@@ -4,7 +4,7 @@ use parallax_protocol::Object;
 use parallax_protocol::content::Part;
 use serde_json::Value;
 
-/// A piece of a thought.
+/// Returns a piece of a thought.
 pub fn thought(text: String) -> Part {
     let mut object = Object::new();
     object.insert("text".to_owned(), Value::String(text));
@@ -12,8 +12,8 @@ pub fn thought(text: String) -> Part {
     Part::from(object)
 }
 
-/// A call part. Arguments that are not a JSON object stay the text that they are, which no tool
-/// accepts.
+/// Returns a call part. Arguments that are not a JSON object stay the text that they are, which no
+/// tool accepts.
 pub fn function_call(id: &str, name: &str, arguments: &str) -> Part {
     let args = match arguments.trim() {
         "" => Value::Object(Object::new()),

@@ -112,7 +112,8 @@ impl ResponseReader {
         }
     }
 
-    /// The next chunk; `None` at the end. Complete chunks before a failure are returned before it.
+    /// Returns the next chunk; `None` at the end. Complete chunks before a failure are returned
+    /// before it.
     pub(crate) async fn next(&mut self) -> Result<Option<Chunk>, ReadFailure> {
         match self.read_next().await {
             Ok(chunk) => {
@@ -175,7 +176,7 @@ impl ResponseReader {
         }
     }
 
-    /// The bytes are over, or what follows does not belong to the response.
+    /// Called when the bytes ended, or when what follows does not belong to the response.
     fn end(&mut self) {
         self.response = None;
         match self.sse.take().map(SseDecoder::finish) {

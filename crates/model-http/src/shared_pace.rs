@@ -69,8 +69,8 @@ impl PaceState {
         Reservation { moment, limits: self.limits }
     }
 
-    /// A request was rejected because of the rate limit. Those that were sent before that was known
-    /// do not change the pace again.
+    /// Records that a request was rejected because of the rate limit. Rejections of requests sent
+    /// before that was known do not change the pace again.
     fn limit(&mut self, now: u64, delay: LimitDelay, first_gap: u64, known: KnownLimits) {
         let is_new = known.0 == self.limits;
         if is_new {
@@ -96,7 +96,8 @@ impl PaceState {
         self.next = self.next.max(resume);
     }
 
-    /// A request was accepted. What was sent before a limit says nothing about the pace since.
+    /// Records that a request was accepted. A request sent before a limit says nothing about the
+    /// pace since.
     fn accept(&mut self, first_gap: u64, known: KnownLimits) {
         if known.0 != self.limits {
             return;
@@ -110,8 +111,8 @@ impl PaceState {
 }
 
 impl SharedPace {
-    /// The pace of the batch that this process belongs to, if it belongs to one. `first_wait` is
-    /// the first wait of a process alone.
+    /// Returns the pace of the batch that this process belongs to, if it belongs to one.
+    /// `first_wait` is the first wait of a process alone.
     pub(crate) fn from_env(
         env: &dyn Fn(&str) -> Option<String>,
         first_wait: Duration,

@@ -56,7 +56,7 @@ impl Default for SseDecoder {
 const MARK: [u8; 3] = [0xef, 0xbb, 0xbf];
 
 impl SseDecoder {
-    /// A decoder that rejects events of more than `limit` bytes.
+    /// Creates a decoder that rejects events of more than `limit` bytes.
     pub fn with_limit(limit: usize) -> Self {
         Self {
             limit,

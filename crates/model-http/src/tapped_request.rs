@@ -47,7 +47,7 @@ impl TappedRequest {
         self.active().is_some()
     }
 
-    /// The tap, while it wants to see anything.
+    /// Returns the tap if it is active.
     fn active(&self) -> Option<&Arc<dyn WireTap>> {
         self.tap.as_ref().filter(|tap| tap.is_active())
     }
@@ -93,7 +93,7 @@ impl TappedRequest {
         tap.observe(self.id, WireObservation::Responded { status, headers });
     }
 
-    /// A counter for the bytes of the response.
+    /// Returns a counter for the bytes of the response.
     pub(crate) fn chunks(&self) -> TappedChunks {
         TappedChunks { tap: self.tap.clone(), id: self.id }
     }

@@ -58,7 +58,7 @@ impl Declarations {
         declarations
     }
 
-    /// The name of a tool whose call came from the wire.
+    /// Returns the name of a tool whose call came from the wire.
     pub fn name_of(&self, wire: &str) -> String {
         self.wire_names.get(wire).cloned().unwrap_or_else(|| wire.to_owned())
     }
@@ -71,7 +71,7 @@ pub struct DeclarationCache {
 }
 
 impl DeclarationCache {
-    /// The functions of a tool set.
+    /// Returns the functions of a tool set.
     pub fn get(&self, tools: &ToolSet) -> Arc<Declarations> {
         let ToolSet::Functions(declared) = tools else { return Arc::default() };
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
@@ -86,8 +86,8 @@ impl DeclarationCache {
     }
 }
 
-/// A name that every provider accepts: letters, digits, `_`, and `-`, at most 64 of them. Names
-/// that differ stay different.
+/// Returns a name that every provider accepts: letters, digits, `_`, and `-`, at most 64 of them.
+/// Names that differ stay different.
 pub fn wire_name(name: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-');
     if name.len() <= MAX_NAME && name.bytes().all(is_plain) {
@@ -102,12 +102,12 @@ pub fn wire_name(name: &str) -> String {
     wire
 }
 
-/// The 32-bit FNV-1a hash: short, and the same on every machine and in every version.
+/// Returns the 32-bit FNV-1a hash: short, and the same on every machine and in every version.
 fn fnv(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }
 
-/// The Gemini API writes types in upper case.
+/// Converts types to lower case; the Gemini API writes them in upper case.
 fn lowercase_types(mut schema: Value) -> Value {
     match &mut schema {
         Value::Object(fields) => {
@@ -128,7 +128,7 @@ fn lowercase_types(mut schema: Value) -> Value {
     schema
 }
 
-/// Every provider wants an object at the top.
+/// Makes the top level an object, as every provider requires.
 fn object_schema(schema: Value) -> Value {
     let Value::Object(mut fields) = schema else {
         return json!({"type": "object", "properties": {}});

@@ -71,7 +71,7 @@ pub trait Decoder: Send + Sync {
     /// Returns an error if the event is not a piece of a response.
     fn event(&mut self, data: &[u8], chunks: &mut VecDeque<Chunk>) -> Result<(), EventError>;
 
-    /// The response ended properly. Appends what was held back.
+    /// Called when the response ended properly. Appends what was held back.
     ///
     /// # Errors
     /// Returns an error if the response is not complete.
@@ -82,7 +82,7 @@ pub trait Decoder: Send + Sync {
 
 /// The protocol of a provider.
 pub trait Wire: Send + Sync + 'static {
-    /// The base URL, for messages.
+    /// Returns the base URL, for messages.
     fn base(&self) -> &Url;
 
     /// Writes a request.
@@ -105,7 +105,8 @@ pub trait Wire: Send + Sync + 'static {
         None
     }
 
-    /// The service rejected these headers. Returns whether the next ones may be accepted.
+    /// Called when the service rejected these headers. Returns whether the next ones may be
+    /// accepted.
     fn reject_authorization(&self, _headers: &HeaderMap) -> Option<BoxFuture<'_, bool>> {
         None
     }
@@ -116,18 +117,18 @@ pub trait Wire: Send + Sync + 'static {
         None
     }
 
-    /// The same when a response is complete.
+    /// Like [`Self::before_request`], when a response is complete.
     fn after_response<'a>(&'a self, _request: &'a Request) -> Option<BoxFuture<'a, ()>> {
         None
     }
 
-    /// A message for the user, given once: a setting that this wire does not send, or what the
-    /// service said before the request or after the response.
+    /// Returns a message for the user, given once: a setting that this wire does not send, or what
+    /// the service said before the request or after the response.
     fn notice(&self, _request: &Request) -> Option<String> {
         None
     }
 
-    /// The request that lists the models of the service, if it has one.
+    /// Returns the request that lists the models of the service, if it has one.
     fn listing(&self) -> Option<(Url, HeaderMap)> {
         None
     }
@@ -137,7 +138,7 @@ pub trait Wire: Send + Sync + 'static {
         false
     }
 
-    /// Where the service describes one model, in the form of an entry of its list.
+    /// Returns where the service describes one model, in the form of an entry of its list.
     fn description(&self, _id: &str) -> Option<(Url, HeaderMap)> {
         None
     }
@@ -147,13 +148,13 @@ pub trait Wire: Send + Sync + 'static {
         Vec::new()
     }
 
-    /// A decoder for the response to a request.
+    /// Returns a decoder for the response to a request.
     fn decoder(&self, request: &Request, delivery: ResponseMode) -> Box<dyn Decoder>;
 
-    /// What an error response means.
+    /// Returns what an error response means.
     fn classify(&self, response: &ErrorResponse) -> ErrorClass;
 
-    /// What to check when the service rejects the credentials.
+    /// Returns what to check when the service rejects the credentials.
     fn credentials_hint(&self) -> String;
 
     /// Changes the request, or what this wire knows of the service, so that an error does not occur

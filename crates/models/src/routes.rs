@@ -161,7 +161,7 @@ impl ModelTable {
         }
     }
 
-    /// Maximum attempts of a request when there is a fallback.
+    /// Returns the maximum number of attempts of a request when there is a fallback.
     pub fn attempts(&self, model: &str, chosen: bool) -> Option<u32> {
         let attempts = match self.chain(model, chosen) {
             Some((chain, at)) => {

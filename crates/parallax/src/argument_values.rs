@@ -60,7 +60,7 @@ pub(crate) fn dollars(text: &str) -> Result<f64, String> {
     })
 }
 
-/// A duration: seconds, or a number with `s`, `m`, or `h`.
+/// Returns a duration: seconds, or a number with `s`, `m`, or `h`.
 pub(crate) fn time(text: &str) -> Result<Duration, String> {
     let text = text.trim();
     let units = [('s', 1.0), ('m', 60.0), ('h', 3600.0)];

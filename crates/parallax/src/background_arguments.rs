@@ -14,7 +14,7 @@ pub(crate) enum BackgroundAction {
 }
 
 impl BackgroundAction {
-    /// How errors are printed.
+    /// Returns how errors are printed.
     pub(crate) fn format(&self) -> Option<OutputFormat> {
         let is_json = matches!(self, Self::Ps(PsArguments { json: true, .. }));
         is_json.then_some(OutputFormat::Json)

@@ -166,7 +166,8 @@ fn code(end: &BatchOutcome, signal: Option<u8>) -> ExitCode {
     }
 }
 
-/// An agent mostly waits for its model; its commands do not.
+/// Returns the default number of concurrent tasks: agents mostly wait for their models, but their
+/// commands do not.
 fn default_jobs() -> usize {
     std::thread::available_parallelism().map_or(2, NonZeroUsize::get).div_ceil(2)
 }

@@ -19,7 +19,7 @@ const JOBS: usize = 10;
 /// The host of models without a provider.
 const GEMINI_HOST: &str = "generativelanguage.googleapis.com";
 
-/// The options of a run.
+/// Returns the options of a run.
 ///
 /// # Errors
 /// Returns an error if there is no image.
@@ -60,7 +60,7 @@ pub(crate) fn options(plan: &Plan, run: &RunArguments) -> Result<KubernetesOptio
     })
 }
 
-/// The hosts of the models of a plan, where their providers are built in.
+/// Returns the hosts of the models of a plan, where their providers are built in.
 fn model_hosts(plan: &Plan) -> Vec<String> {
     let providers = Providers::built_in(&|_| None);
     let host = |model: Option<&str>| {

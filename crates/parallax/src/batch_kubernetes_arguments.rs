@@ -68,7 +68,7 @@ pub(crate) struct KubernetesArguments {
 }
 
 impl KubernetesArguments {
-    /// The first option that was used.
+    /// Returns the first option that was used.
     pub(crate) fn first_used_option(&self) -> Option<&'static str> {
         let used = [
             ("--image", self.image.is_some()),
@@ -90,7 +90,7 @@ impl KubernetesArguments {
     }
 }
 
-/// Whole seconds.
+/// Parses a duration as whole seconds.
 fn deadline(text: &str) -> Result<u64, String> {
     let seconds = seconds_of(text).filter(|seconds| *seconds >= 1.0 && *seconds < 1e9);
     let seconds = seconds.and_then(|seconds| format!("{seconds:.0}").parse().ok());

@@ -127,7 +127,7 @@ async fn print(runner: &TaskRunner, task: &PlannedTask) -> Result<(), Failure> {
     blocking(move || print_results(&files, &id, &mut std::io::stdout().lock())).await
 }
 
-/// The exit code of a process that runs one task.
+/// Returns the exit code of a process that runs one task.
 fn code_of(result: &TaskResult, signal: Option<u8>) -> ExitCode {
     let agent_code =
         result.exit_code.and_then(|code| u8::try_from(code).ok()).filter(|code| *code != 0);

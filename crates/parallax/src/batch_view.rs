@@ -19,7 +19,7 @@ pub(crate) struct BatchView {
 }
 
 impl BatchView {
-    /// For this many tasks.
+    /// Creates the view of this many tasks.
     pub(crate) fn new(tasks: usize, format: Format) -> Self {
         Self {
             progress: BatchProgress::new(tasks),
@@ -112,7 +112,7 @@ impl BatchView {
     }
 }
 
-/// The columns and lines of the terminal, at least two.
+/// Returns the columns and lines of the terminal, at least two.
 fn terminal_size() -> (usize, usize) {
     let size = rustix::termios::tcgetwinsize(io::stderr());
     size.map_or((80, 24), |size| (usize::from(size.ws_col).max(2), usize::from(size.ws_row).max(2)))
@@ -129,8 +129,8 @@ fn cut(mut row: String, columns: usize) -> String {
     row
 }
 
-/// The number of lines that rows of these widths occupy: a terminal that became narrower has
-/// wrapped them.
+/// Returns the number of lines that rows of these widths occupy: a terminal that became narrower
+/// has wrapped them.
 fn wrapped_lines(widths: &[usize], columns: usize) -> usize {
     widths.iter().map(|width| width.div_ceil(columns).max(1)).sum()
 }

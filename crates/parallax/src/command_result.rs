@@ -21,7 +21,7 @@ pub(crate) struct CommandResult {
 }
 
 impl CommandResult {
-    /// The result of a success.
+    /// Creates the result of a success.
     pub(crate) fn new(text: impl Into<String>, json: Value) -> Self {
         Self {
             text: text.into(),
@@ -34,7 +34,7 @@ impl CommandResult {
     }
 }
 
-/// The result of enabling or disabling something in a file.
+/// Returns the result of enabling or disabling something in a file.
 pub(crate) fn switch_result(kind: &str, name: &str, on: bool, file: &Path) -> CommandResult {
     let word = if on { "on" } else { "off" };
     let place = one_line(&file.display().to_string());
@@ -62,7 +62,7 @@ pub(crate) fn print_result(output: &CommandResult, format: OutputFormat) -> Exit
     }
 }
 
-/// A failure that the user can fix.
+/// Returns a failure that the user can fix.
 pub(crate) fn input_failure(message: String) -> Failure {
     Failure { kind: FailureKind::Input, message, status: None }
 }

@@ -81,7 +81,7 @@ fn find_session(launch: &SessionConfig, id: Option<&str>) -> Result<JournalLocat
     }
 }
 
-/// A server that shows a session.
+/// Returns a server that shows a session.
 ///
 /// # Errors
 /// Returns a message if the port cannot be used.
@@ -96,7 +96,7 @@ pub(crate) async fn bind(
     bound.map_err(|error| error.to_string())
 }
 
-/// A token of a link or a cookie.
+/// Returns a token of a link or a cookie.
 ///
 /// # Errors
 /// Returns a message if the system has no random numbers.

@@ -41,7 +41,7 @@ impl JournalLocation {
         }
     }
 
-    /// Blocking.
+    /// Opens the source of the session's lines. Blocking.
     ///
     /// # Errors
     /// Returns an error if the file cannot be read.
@@ -144,7 +144,7 @@ impl LiveMessages {
         self.changed.send_modify(|_| {});
     }
 
-    /// The messages from a number on, as many as fit into one batch.
+    /// Returns the messages from a number on, as many as fit into one batch.
     fn next_batch(&self, next: &mut u64) -> (String, bool) {
         let messages = self.lock();
         let mut text = String::new();

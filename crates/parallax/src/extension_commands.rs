@@ -87,7 +87,7 @@ impl ExtensionCommand {
         Ok(print_result(&output, self.format()))
     }
 
-    /// The exit code of a failure.
+    /// Returns the exit code of a failure.
     pub(crate) fn code_of(&self, failure: &Failure) -> ExitCode {
         match self {
             Self::Extensions { .. } => extensions_command::code_of(failure),
@@ -100,7 +100,7 @@ impl ExtensionCommand {
         }
     }
 
-    /// The output format, which applies to failures, too.
+    /// Returns the output format, which applies to failures, too.
     pub(crate) fn format(&self) -> OutputFormat {
         let wants_json = matches!(self, Self::Extensions { action, .. } if action.wants_json());
         if self.printing().json || wants_json { OutputFormat::Json } else { OutputFormat::Text }
@@ -166,7 +166,7 @@ pub(crate) fn enable_log() {
     LOGS.store(true, Ordering::Relaxed);
 }
 
-/// The launch options of subcommands, which start nothing and save no session.
+/// Returns the launch options of subcommands, which start nothing and save no session.
 pub(crate) fn launch_options() -> Result<LaunchOptions, Failure> {
     let directory = std::env::current_dir()
         .map_err(|error| input_failure(format!("Failed to read the current directory: {error}")))?;

@@ -446,7 +446,7 @@ fn update(
     ))
 }
 
-/// A failed update does not stop the others.
+/// Updates all extensions. A failed update does not stop the others.
 fn update_all(launch: &SessionConfig, consent: bool, prompter: &mut dyn Prompter) -> CommandResult {
     let (mut text, mut errors) = (String::new(), String::new());
     let (mut list, mut code) = (Vec::new(), ExitCode::SUCCESS);
@@ -564,7 +564,7 @@ fn is_version(version: &str) -> bool {
         && parts.iter().all(|part| !part.is_empty() && part.bytes().all(|it| it.is_ascii_digit()))
 }
 
-/// The exit code of a failure: 1 as in Gemini CLI, and separate codes for failures that it
+/// Returns the exit code of a failure: 1 as in Gemini CLI, and separate codes for failures that it
 /// does not have.
 pub(crate) fn code_of(failure: &Failure) -> ExitCode {
     match failure.kind {
@@ -577,7 +577,7 @@ pub(crate) fn code_of(failure: &Failure) -> ExitCode {
     }
 }
 
-/// The user did not agree.
+/// Returns the failure if the user did not agree.
 pub(super) fn consent_refused(reason: &str) -> Failure {
     input_failure(reason.to_owned())
 }

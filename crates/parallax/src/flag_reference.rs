@@ -46,7 +46,7 @@ fn command(text: &mut String, name: &str, command: &Command) {
     }
 }
 
-/// The row of an argument.
+/// Returns the row of an argument.
 fn row(argument: &Arg) -> String {
     let help = argument.get_long_help().or(argument.get_help()).map(ToString::to_string);
     let mut meaning = one_line(&help.unwrap_or_default());
@@ -70,7 +70,7 @@ fn row(argument: &Arg) -> String {
     format!("| {} | {} |\n", names(argument), meaning.replace('|', "\\|"))
 }
 
-/// The names of a flag, or of an argument without a flag.
+/// Returns the names of a flag, or of an argument without a flag.
 fn names(argument: &Arg) -> String {
     let values: Vec<String> =
         argument.get_value_names().unwrap_or_default().iter().map(ToString::to_string).collect();

@@ -32,6 +32,6 @@ pub(crate) fn restore() {
     let _ = command.exec();
 }
 
-/// On other systems, the system's own variables name the home directory.
+/// Does nothing: on other systems, the system's own variables name the home directory.
 #[cfg(not(unix))]
 pub(crate) fn restore() {}

@@ -57,7 +57,8 @@ pub(crate) async fn read_stdin(stdin: impl Read + Send + 'static, has_prompt: bo
     StdinText { text, warnings }
 }
 
-/// A blocking read cannot be cancelled, so it runs on its own thread, which ends with the process.
+/// Reads on a separate thread, which ends with the process, because a blocking read cannot be
+/// cancelled.
 fn read_on_thread(
     mut stdin: impl Read + Send + 'static,
 ) -> mpsc::Receiver<std::io::Result<Vec<u8>>> {

@@ -176,7 +176,7 @@ fn show(place: &FolderState) -> TrustOutput {
     output
 }
 
-/// A trust preview as text. All names come from the folder, so control characters are
+/// Returns a trust preview as text. All names come from the folder, so control characters are
 /// escaped.
 fn preview_text(survey: &TrustPreview, accepted: &[String]) -> String {
     if survey.is_empty() {

@@ -131,7 +131,7 @@ fn misspelled_command(word: &str) -> Option<String> {
     Some(found.to_owned())
 }
 
-/// The error for an unknown subcommand of a group, followed by the help of the group.
+/// Returns the error for an unknown subcommand of a group, followed by the help of the group.
 /// `None` for all other errors.
 pub(crate) fn unknown_in_group(error: &clap::Error, argv: &[OsString]) -> Option<String> {
     let text = |kind| error.get(kind).map(describe_value).filter(|text| !text.is_empty());

@@ -15,7 +15,7 @@ pub fn is_this_machine(host: &str) -> bool {
     name == "localhost" || name.ends_with(".localhost")
 }
 
-/// The host of a URL, or an empty string.
+/// Returns the host of a URL, or an empty string.
 pub fn host_of_url(url: &str) -> &str {
     let rest = url.split_once("://").map_or("", |(_, rest)| rest);
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();

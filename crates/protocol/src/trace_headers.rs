@@ -12,7 +12,7 @@ pub struct TraceHeaders {
 }
 
 impl TraceHeaders {
-    /// The names of HTTP headers and fields with their values.
+    /// Returns the names of HTTP headers and fields with their values.
     pub fn fields(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let state = self.tracestate.as_deref().map(|state| ("tracestate", state));
         [("traceparent", self.traceparent.as_str())].into_iter().chain(state)

@@ -71,7 +71,7 @@ impl ReplySource for RecordedReplies {
     }
 }
 
-/// The digest in the form of a recorded one.
+/// Returns the digest in the form of a recorded one.
 fn of_form<'a>([exact, reproducible]: &'a [Digest; 2], recorded: &Digest) -> &'a Digest {
     if recorded.form == exact.form { exact } else { reproducible }
 }

@@ -34,7 +34,7 @@ pub(crate) struct VolatileTexts {
 }
 
 impl VolatileTexts {
-    /// The strings of a run in a directory, by a user with a home directory.
+    /// Collects the strings of a run in a directory, by a user with a home directory.
     pub(crate) fn new(directory: &Path, home: &Path) -> Self {
         let text = |path: &Path| {
             let quoted = serde_json::Value::from(path.to_string_lossy()).to_string();

@@ -77,7 +77,7 @@ impl Input {
         Some(event)
     }
 
-    /// When the latest event was read from the terminal; it may have waited in the queue.
+    /// Returns when the latest event was read from the terminal; it may have waited in the queue.
     /// Typing speed must be measured with this time.
     pub fn event_time(&self) -> Instant {
         self.last_event

@@ -185,7 +185,7 @@ impl Region {
         Arc::new(Row::new(line, self.columns))
     }
 
-    /// All new rows fit into the window: moves blocks, then changes cells.
+    /// Paints rows that all fit into the window: moves blocks, then changes cells.
     fn shift(&self, painter: &mut Painter, new: &[Arc<Row>], cursor: Option<(usize, usize)>) {
         let old = &self.rows;
         if new.len() > old.len() {
@@ -253,7 +253,7 @@ impl Region {
         Some(typed)
     }
 
-    /// More rows than the window has: paints each before it scrolls out at the top.
+    /// Paints more rows than the window has: each before it scrolls out at the top.
     fn stream(&self, painter: &mut Painter, new: &[Arc<Row>], pictures: &[PositionedImage<'_>]) {
         let empty = Arc::<Row>::default();
         for (y, row) in new.iter().enumerate() {

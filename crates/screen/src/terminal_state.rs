@@ -297,7 +297,7 @@ impl TerminalState {
         self.changed.notify_all();
     }
 
-    /// The program is about to suspend itself, so its continuation is not reported.
+    /// Called before the program suspends itself, so that its continuation is not reported.
     pub fn stops_itself(&self) {
         self.state().stopped_itself = true;
     }

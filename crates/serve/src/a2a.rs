@@ -22,7 +22,7 @@ use std::net::SocketAddr;
 
 use serde_json::{Value, json};
 
-/// The public description of the agent.
+/// Returns the public description of the agent.
 pub(crate) fn card(address: SocketAddr, version: &str) -> Value {
     let url = format!("http://{address}");
     let skill = |id: &str, name: &str, description: &str| json!({"id": id, "name": name, "description": description, "tags": ["code"]});

@@ -65,8 +65,8 @@ impl ServerAccess {
         Ok(())
     }
 
-    /// A page can point its own name at this machine, but cannot make the browser send an
-    /// address in its place.
+    /// Whether the host is this server's own. A page can point its own name at this machine, but
+    /// cannot make the browser send an address in its place.
     fn is_own_host(&self, host: &str) -> bool {
         let (name, port) = match host.rsplit_once(':') {
             Some((name, port)) if !port.ends_with(']') => (name, port.parse().ok()),
@@ -84,7 +84,7 @@ impl ServerAccess {
     }
 }
 
-/// The value of a header that occurs exactly once.
+/// Returns the value of a header that occurs exactly once.
 fn single_value<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
@@ -102,7 +102,7 @@ impl SecretDigest {
         Self(Sha256::digest(secret.as_bytes()).into())
     }
 
-    /// The beginning of the digest, as lowercase hexadecimal digits.
+    /// Returns the beginning of the digest, as lowercase hexadecimal digits.
     pub(crate) fn id(&self) -> String {
         self.0.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
     }

@@ -57,8 +57,8 @@ pub struct DevToolsMessage {
 
 /// What the page shows.
 pub trait DevToolsSource: Send + Sync + 'static {
-    /// The session from its beginning, and then what is added. Must be called on a tokio runtime;
-    /// the sender ends when the receiver is dropped, with the page's connection.
+    /// Returns the session from its beginning, and then what is added. Must be called on a tokio
+    /// runtime; the sender ends when the receiver is dropped, with the page's connection.
     fn open(&self) -> mpsc::Receiver<DevToolsMessage>;
 }
 
@@ -139,7 +139,7 @@ impl DevToolsServer {
         Ok(Self { listener, address, state })
     }
 
-    /// Where it listens.
+    /// Returns the address of the server.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

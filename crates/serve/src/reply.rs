@@ -17,7 +17,7 @@ use crate::access::RequestRefusal;
 /// The body of a response.
 pub(crate) type ReplyBody = UnsyncBoxBody<Bytes, Infallible>;
 
-/// A response with a JSON body.
+/// Returns a response with a JSON body.
 pub(crate) fn json_reply(status: StatusCode, body: &Value) -> Response<ReplyBody> {
     let body = Full::new(Bytes::from(body.to_string())).boxed_unsync();
     let mut response = Response::new(body);
@@ -29,7 +29,7 @@ pub(crate) fn json_reply(status: StatusCode, body: &Value) -> Response<ReplyBody
     response
 }
 
-/// An error in words.
+/// Returns an error in words.
 pub(crate) fn error(status: StatusCode, message: &str) -> Response<ReplyBody> {
     json_reply(status, &json!({"error": {"code": status.as_u16(), "message": message}}))
 }

@@ -83,7 +83,7 @@ impl HttpServer {
         Ok(Self { listener, address, shared })
     }
 
-    /// Where it listens.
+    /// Returns the address of the server.
     pub fn address(&self) -> SocketAddr {
         self.address
     }

@@ -30,7 +30,8 @@ pub struct SessionSource {
 }
 
 impl SessionSource {
-    /// The first lines come with the first call of [`SessionSource::read_new`]. Blocking.
+    /// Opens the source. The first call of [`SessionSource::read_new`] returns its first lines.
+    /// Blocking.
     ///
     /// # Errors
     /// Returns an error if the file cannot be read.
@@ -44,14 +45,14 @@ impl SessionSource {
         Ok(Self { journal: None, imported })
     }
 
-    /// The same for a running session of a project, which may have no journal yet.
+    /// Opens the source of a running session of a project, which may have no journal yet.
     pub fn for_running(library: &SessionLibrary<'_>, project: &Path, id: &SessionId) -> Self {
         let dirs = library.dirs();
         let path = dirs.journal(project, id);
         Self { journal: Some(JournalTail::new(path, dirs.keys)), imported: String::new() }
     }
 
-    /// The lines since the last call. Blocking.
+    /// Returns the lines since the last call. Blocking.
     ///
     /// # Errors
     /// Returns an error if the journal cannot be read.

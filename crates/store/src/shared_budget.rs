@@ -138,7 +138,7 @@ struct ProcessEntry {
 }
 
 impl ProcessEntry {
-    /// The process is gone: what it reserved may be spent.
+    /// Handles the end of the process: what it reserved may be spent.
     fn lose_reservations(&mut self) {
         self.lost += std::mem::take(&mut self.reserved);
     }
@@ -172,12 +172,12 @@ impl BudgetState {
 }
 
 impl SharedBudgetFile {
-    /// The file at a path. It is created when the limit is set.
+    /// Refers to the file at a path. It is created when the limit is set.
     pub fn new(file: PathBuf) -> Self {
         Self { file }
     }
 
-    /// The variables of a process that works on a task.
+    /// Returns the variables of a process that works on a task.
     pub fn variables(&self, task: &str) -> [(&'static str, std::ffi::OsString); 2] {
         [(FILE, self.file.clone().into_os_string()), (TASK, task.into())]
     }
@@ -371,7 +371,7 @@ fn change<T>(
     Ok(result)
 }
 
-/// The state, and its length in bytes; `None`: the file is empty.
+/// Returns the state, and its length in bytes; `None`: the file is empty.
 fn read(file: &mut File) -> io::Result<Option<(BudgetState, usize)>> {
     let mut text = String::new();
     file.take(MAX_BYTES).read_to_string(&mut text)?;

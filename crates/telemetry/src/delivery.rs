@@ -31,7 +31,7 @@ impl DeliveryState {
         self.lost.fetch_add(records, Ordering::Relaxed);
     }
 
-    /// An attempt failed. Only the first reason counts.
+    /// Records a failed attempt. Only the first reason counts.
     pub(crate) fn fail(&self, host: &str, reason: &str) {
         let mut failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         failure.get_or_insert_with(|| (host.to_owned(), reason.to_owned()));

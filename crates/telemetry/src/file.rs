@@ -140,7 +140,7 @@ impl TelemetryFile {
         self.append(&line);
     }
 
-    /// Why records are missing, if any are.
+    /// Returns why records are missing, if any are.
     pub(crate) fn problem(&self) -> Option<&str> {
         self.problem.as_deref()
     }
@@ -158,7 +158,7 @@ impl TelemetryFile {
     }
 }
 
-/// Whole numbers without a fraction.
+/// Returns a number, without a fraction if it is whole.
 fn number(value: f64) -> Value {
     #[expect(clippy::cast_possible_truncation, reason = "it is checked to be a whole number")]
     let whole = value as i64;

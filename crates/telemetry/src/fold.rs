@@ -159,7 +159,7 @@ impl Fold {
         }
     }
 
-    /// The attributes of all metrics.
+    /// Returns the attributes of all metrics.
     fn common(&self) -> AttributeSet {
         AttributeSet::default()
             .with("session.id", self.attributes.session.clone())
@@ -216,23 +216,23 @@ impl Fold {
         id
     }
 
-    /// The span of the session's running turn.
+    /// Returns the span of the session's running turn.
     fn root(&self) -> TraceContext {
         TraceContext::for_turn(self.attributes.parent, &self.attributes.seed, self.turn)
     }
 
-    /// The span of the turn that a scope belongs to.
+    /// Returns the span of the turn that a scope belongs to.
     fn turn_of(&self, scope: &EventScope) -> Option<TraceContext> {
         self.turns.get(&path(scope)).map(|turn| turn.context)
     }
 
-    /// The parent of the spans of a scope.
+    /// Returns the parent of the spans of a scope.
     fn context(&self, scope: &EventScope) -> TraceContext {
         self.turn_of(scope).unwrap_or_else(|| self.root())
     }
 
-    /// A new span of a scope, and its parent. Between turns, the parent is the span that the
-    /// session was started in, if any.
+    /// Returns a new span of a scope, and its parent. Between turns, the parent is the span that
+    /// the session was started in, if any.
     fn child_span(&self, scope: &EventScope, name: &str) -> (TraceContext, Option<[u8; 8]>) {
         if self.turn_of(scope).is_none() && scope.subagents.is_empty() {
             let parent = self.attributes.parent;
@@ -421,14 +421,14 @@ impl Fold {
         }
     }
 
-    /// An object as a string with an indent of two spaces, as readers expect it.
+    /// Returns an object as a string with an indent of two spaces, as readers expect it.
     fn pretty(object: Option<&Object>) -> String {
         let empty = Object::new();
         serde_json::to_string_pretty(object.unwrap_or(&empty)).unwrap_or_default()
     }
 }
 
-/// The calls that started the subagents of a scope.
+/// Returns the calls that started the subagents of a scope.
 fn path(scope: &EventScope) -> Vec<ItemId> {
     scope.subagents.iter().map(|subagent| subagent.item.clone()).collect()
 }

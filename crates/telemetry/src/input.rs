@@ -79,7 +79,7 @@ pub(crate) struct EndedCall {
 }
 
 impl InputKind {
-    /// The part of an observation that is recorded, if any.
+    /// Returns the part of an observation that is recorded, if any.
     pub(crate) fn from_observation(observation: &Observation<'_>) -> Option<Self> {
         Some(match observation {
             Observation::Event(body) => return Self::from_event(body),

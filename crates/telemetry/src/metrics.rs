@@ -28,7 +28,7 @@ pub(crate) enum InstrumentKind {
 }
 
 impl InstrumentKind {
-    /// The upper bounds of the buckets. Those of the last two are given by the semantic
+    /// Returns the upper bounds of the buckets. Those of the last two are given by the semantic
     /// conventions for generative AI.
     pub(crate) fn bounds(self) -> &'static [f64] {
         match self {
@@ -126,7 +126,7 @@ impl Metrics {
         Self { started, points: BTreeMap::new() }
     }
 
-    /// When it began to count.
+    /// Returns the time when counting began.
     pub(crate) fn start_time(&self) -> SystemTime {
         self.started
     }
@@ -158,7 +158,7 @@ impl Metrics {
         }
     }
 
-    /// The instruments that have values, each with its points.
+    /// Returns the instruments that have values, each with its points.
     pub(crate) fn read(&self) -> impl Iterator<Item = (&'static Instrument, Vec<&Point>)> {
         ALL.iter().filter_map(|instrument| {
             let from = (instrument.name, String::new());

@@ -54,7 +54,7 @@ enum ExportJob {
     Flush(Arc<oneshot::Sender<()>>),
 }
 
-/// Where the requests of a signal go.
+/// The target of the requests for a signal.
 struct SignalTarget {
     jobs: mpsc::Sender<ExportJob>,
     host: String,

@@ -115,7 +115,7 @@ struct ResourceBatch {
     of_scope: Vec<u8>,
 }
 
-/// An export request of encoded items.
+/// Returns an export request of encoded items.
 pub(crate) fn export_request(resource: &Object, of_scope: Vec<u8>) -> Vec<u8> {
     let resource = Some(Resource { attributes: key_values(resource) });
     ExportRequest { of_resource: Some(ResourceBatch { resource, of_scope }) }.encode_to_vec()
@@ -282,7 +282,7 @@ impl Program {
         InstrumentationScope { name: "parallax".to_owned(), version: self.version.to_owned() }
     }
 
-    /// A `ScopeSpans`.
+    /// Returns a `ScopeSpans`.
     pub(crate) fn spans(self, spans: &[Span]) -> Vec<u8> {
         let message = |span: &Span| SpanMessage {
             trace_id: span.context.trace.to_vec(),
@@ -305,7 +305,7 @@ impl Program {
         ScopeSpans::of(self, spans.iter().map(message).collect())
     }
 
-    /// A `ScopeLogs`.
+    /// Returns a `ScopeLogs`.
     pub(crate) fn logs(self, records: &[LogRecord]) -> Vec<u8> {
         let message = |record: &LogRecord| LogMessage {
             time: nanos(record.time),
@@ -321,7 +321,7 @@ impl Program {
         ScopeLogs::of(self, records.iter().map(message).collect())
     }
 
-    /// A `ScopeMetrics`.
+    /// Returns a `ScopeMetrics`.
     pub(crate) fn metrics(self, metrics: &Metrics) -> Vec<u8> {
         let (start, now) = (nanos(metrics.start_time()), nanos(SystemTime::now()));
         let items = metrics.read().map(|(instrument, points)| MetricMessage {
@@ -392,7 +392,7 @@ fn any(value: &Value) -> AnyValue {
     AnyValue { value }
 }
 
-/// The beginning of a string that is too long.
+/// Returns the beginning of a string that is too long.
 fn truncate(text: &str) -> String {
     match text.get(..text.floor_char_boundary(MAX_TEXT)) {
         Some(start) if start.len() < text.len() => format!("{start}…"),

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::trace_context::TraceContext;
 
-/// Something that happened.
+/// A log record: something that happened.
 #[derive(Debug, Clone)]
 pub(crate) struct LogRecord {
     pub(crate) time: SystemTime,

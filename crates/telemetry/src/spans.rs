@@ -6,7 +6,7 @@ use parallax_protocol::Object;
 
 use crate::trace_context::TraceContext;
 
-/// Something with a duration.
+/// A span: something with a duration.
 #[derive(Debug, Clone)]
 pub(crate) struct Span {
     pub(crate) context: TraceContext,

@@ -23,7 +23,7 @@ const BATCH: usize = 512;
 /// How long items may wait for a larger batch.
 const BATCH_DELAY: Duration = Duration::from_secs(5);
 
-/// Where results go.
+/// The destinations of results.
 pub(crate) struct Sinks {
     file: Option<TelemetryFile>,
     exporter: Option<Exporter>,
@@ -119,7 +119,7 @@ impl Sinks {
     }
 }
 
-/// The attributes of the program. Never its arguments: they can hold the prompt.
+/// Returns the attributes of the program. Never its arguments: they can hold the prompt.
 fn resource(options: &TelemetryOptions) -> Object {
     let mut attributes = Object::new();
     let name = options.service_name.clone().unwrap_or_else(|| "parallax".to_owned());

@@ -32,32 +32,32 @@ impl TraceContext {
         (trace != [0; 16] && span != [0; 8]).then_some(Self { trace, span, is_sampled })
     }
 
-    /// The `traceparent` that names the span.
+    /// Returns the `traceparent` that names the span.
     pub fn traceparent(&self) -> String {
         format!("00-{}-{}-0{}", hex(&self.trace), hex(&self.span), self.flags())
     }
 
-    /// The trace flags.
+    /// Returns the trace flags.
     pub(crate) fn flags(self) -> u8 {
         u8::from(self.is_sampled)
     }
 
-    /// The child span with this name.
+    /// Creates the child span with this name.
     pub(crate) fn child(&self, name: &str) -> Self {
         Self { span: digest(&[&self.trace, &self.span, name.as_bytes()]), ..*self }
     }
 
-    /// The span of a subagent's turn, below the call that started it.
+    /// Creates the span of a subagent's turn, below the call that started it.
     pub(crate) fn subagent_turn(&self, turn: u64) -> Self {
         self.child(&format!("turn-{turn}"))
     }
 
-    /// The span of the request to an MCP server, below the call that sends it.
+    /// Creates the span of the request to an MCP server, below the call that sends it.
     pub(crate) fn mcp_request(&self) -> Self {
         self.child("mcp")
     }
 
-    /// The first span of a turn: in the parent's trace, otherwise in one of its own.
+    /// Creates the first span of a turn: in the parent's trace, otherwise in one of its own.
     pub(crate) fn for_turn(parent: Option<Self>, seed: &[u8; 16], turn: u64) -> Self {
         let number = turn.to_le_bytes();
         let trace = parent.map_or_else(|| digest(&[seed, &number]), |parent| parent.trace);
@@ -65,7 +65,8 @@ impl TraceContext {
         Self { trace, span: digest(&[&trace, seed, &number, b"turn"]), is_sampled }
     }
 
-    /// The span of something that belongs to no turn: below the parent, else in a trace of its own.
+    /// Creates the span of something that belongs to no turn: below the parent, otherwise in a
+    /// trace of its own.
     pub(crate) fn outside_turns(parent: Option<Self>, seed: &[u8; 16], name: &str) -> Self {
         let own = || {
             let trace = digest(&[seed, name.as_bytes()]);
@@ -103,7 +104,7 @@ fn bytes<const N: usize>(text: &str) -> Option<[u8; N]> {
     Some(id)
 }
 
-/// Lower-case hexadecimal digits.
+/// Returns the bytes as lowercase hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

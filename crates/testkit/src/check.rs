@@ -263,7 +263,7 @@ fn check_secret(request: &RecordedRequest, body: &str, found: &mut Vec<String>) 
     }
 }
 
-/// Every signed part must be present, unchanged and in order.
+/// Checks that every signed part is present, unchanged and in order.
 fn check_signed(signed: &[String], raws: &[&RawValue], found: &mut Vec<String>) {
     let mut rest = raws.iter().map(|raw| raw.get());
     let mut here = rest.next().unwrap_or("");

@@ -533,7 +533,7 @@ mod tests {
         }
     }
 
-    /// A minimal parser of unified diffs.
+    /// Returns a minimal parser of unified diffs.
     fn apply(old: &str, diff: &str) -> String {
         let old: Vec<&str> = old.split_inclusive('\n').collect();
         let (mut out, mut at) = (String::new(), 0);

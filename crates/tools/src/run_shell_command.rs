@@ -140,7 +140,7 @@ fn spec(options: &ShellOptions) -> ToolSpec {
     }
 }
 
-/// The schema of the permissions that a command may request beyond the sandbox.
+/// Returns the schema of the permissions that a command may request beyond the sandbox.
 fn permission_parameters() -> Value {
     let paths = || json!({"type": "array", "items": {"type": "string"}});
     json!({

@@ -172,8 +172,8 @@ impl App {
         self.next_server_request();
     }
 
-    /// The time until the next change without input, in milliseconds: the spinner, a hint that
-    /// disappears, or a countdown. `None` while nothing moves.
+    /// Returns the time until the next change without input, in milliseconds: the spinner, a hint
+    /// that disappears, or a countdown. `None` while nothing moves.
     pub(crate) fn next_tick_ms(&self) -> Option<u64> {
         if self.window.is_frozen() {
             return None;
@@ -312,7 +312,7 @@ impl App {
         self.hints.clear_second_press();
     }
 
-    /// The state around the dialogs that they depend on.
+    /// Returns the state around the dialogs that they depend on.
     fn dialog_context(&self) -> DialogSurroundings {
         DialogSurroundings {
             now_ms: self.clock.now_ms(),
@@ -322,7 +322,7 @@ impl App {
         }
     }
 
-    /// The state around the running command that it depends on.
+    /// Returns the state around the running command that it depends on.
     fn shell_context(&self) -> ShellSurroundings {
         let has_draft = !self.composer.is_empty();
         ShellSurroundings {

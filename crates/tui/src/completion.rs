@@ -100,7 +100,7 @@ impl Completion {
         self.expands_at = now_ms + REST_MS;
     }
 
-    /// Time until the list shows the rest, in milliseconds.
+    /// Returns the time until the list shows the rest, in milliseconds.
     pub fn expands_in_ms(&self, now_ms: u64) -> Option<u64> {
         self.is_holding_back().then(|| self.expands_at.saturating_sub(now_ms).max(1))
     }

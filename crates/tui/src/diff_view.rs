@@ -63,7 +63,7 @@ pub fn first_change(rows: &[Line]) -> usize {
     rows.iter().position(is_change).unwrap_or(0)
 }
 
-/// A highlighter for the file.
+/// Returns a highlighter for the file.
 fn highlighter(path: &Path) -> Highlighter {
     let name = path.extension().or_else(|| path.file_name()).unwrap_or_default();
     Highlighter::new(&name.to_string_lossy())

@@ -78,12 +78,12 @@ impl Keymap {
         self.warnings.iter().cloned().chain(self.conflicts()).collect()
     }
 
-    /// The problems in `keybindings.json`, one sentence each.
+    /// Returns the problems in `keybindings.json`, one sentence each.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// The platform of the bindings.
+    /// Returns the platform of the bindings.
     pub fn platform(&self) -> Platform {
         self.platform
     }

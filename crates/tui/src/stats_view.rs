@@ -333,7 +333,8 @@ fn model_lines(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
     rows
 }
 
-/// How often a call was allowed and denied, by a rule or the user; `None` if it was never decided.
+/// Returns how often a call was allowed and denied, by a rule or the user; `None` if it was never
+/// decided.
 fn allowed_and_denied(decisions: &Decisions) -> Option<(u64, u64)> {
     let allowed = decisions.accept + decisions.auto_accept;
     (allowed + decisions.reject > 0).then_some((allowed, decisions.reject))

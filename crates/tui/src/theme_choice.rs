@@ -50,7 +50,7 @@ pub(crate) fn adapt_theme(theme: Theme, settings: &UiSettings, terminal: Termina
     with_bands(theme.reduce_to(terminal.depth), settings)
 }
 
-/// The theme without backgrounds behind prompts, if they are disabled
+/// Returns the theme without backgrounds behind prompts, if they are disabled
 /// (`ui.useBackgroundColor`).
 fn with_bands(mut theme: Theme, settings: &UiSettings) -> Theme {
     if !settings.background_color {

@@ -81,7 +81,7 @@ fn numbers(version: &str) -> Option<[u64; 3]> {
     numbers.try_into().ok()
 }
 
-/// If this fails, the news is shown again.
+/// Saves the running version. If this fails, the news is shown again.
 fn remember(file: &Path, version: &str) {
     let _ = parallax_config::rewrite_file(file, |_| Ok(format!("{version}\n")));
 }

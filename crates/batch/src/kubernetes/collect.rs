@@ -63,7 +63,7 @@ pub(crate) async fn collect(
     Ok(results)
 }
 
-/// The pods of these indexes.
+/// Returns a label selector for the pods of these indexes.
 fn selector(job: &str, indexes: &[usize]) -> String {
     let indexes: Vec<String> = indexes.iter().map(ToString::to_string).collect();
     format!("{JOB_LABEL}={job},{INDEX_LABEL} in ({})", indexes.join(","))
@@ -118,7 +118,7 @@ async fn read(
     Ok(results)
 }
 
-/// The newest result, with what all attempts used.
+/// Returns the newest result, with what all attempts used.
 fn merge_attempts(mut attempts: Vec<TaskResult>, earlier: AttemptUsage) -> Option<TaskResult> {
     attempts.sort_by(|one, other| one.ended.cmp(&other.ended));
     let mut newest = attempts.pop()?;
@@ -140,7 +140,7 @@ fn merge_attempts(mut attempts: Vec<TaskResult>, earlier: AttemptUsage) -> Optio
     Some(newest)
 }
 
-/// The pods in a log, with their indexes.
+/// Returns the pods in a log, with their indexes.
 fn pods(job: &str, file: &Path) -> Result<BTreeMap<String, usize>, BatchError> {
     let mut pods = BTreeMap::new();
     lines(file, |line| {
@@ -152,7 +152,7 @@ fn pods(job: &str, file: &Path) -> Result<BTreeMap<String, usize>, BatchError> {
     Ok(pods)
 }
 
-/// The index of a pod: its name is `JOB-INDEX-RANDOM`.
+/// Returns the index of a pod: its name is `JOB-INDEX-RANDOM`.
 pub(crate) fn index_of(job: &str, pod: &str) -> Option<usize> {
     let rest = pod.strip_prefix(job)?.strip_prefix('-')?;
     let (index, random) = rest.split_once('-')?;
@@ -177,7 +177,7 @@ fn lines(file: &Path, mut take: impl FnMut(&str)) -> Result<(), BatchError> {
     }
 }
 
-/// The result of a task whose pods printed none.
+/// Returns the result of a task whose pods printed none.
 async fn without_result(
     directory: &BatchDirectory,
     task: &PlannedTask,
@@ -200,8 +200,8 @@ async fn without_result(
     Ok(result)
 }
 
-/// Why there is no result, according to the state of the pods of an index. If they are gone, a
-/// later run repeats the task; on a claim, it finds the result.
+/// Returns why there is no result, according to the state of the pods of an index. If they are
+/// gone, a later run repeats the task; on a claim, it finds the result.
 async fn reason(
     kubectl: &Kubectl,
     job: &str,

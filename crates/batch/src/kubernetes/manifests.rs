@@ -53,8 +53,8 @@ pub(crate) struct Manifests {
     pub(crate) job: Value,
 }
 
-/// The objects for these tasks. `name` is that of the job, `results` that of the batch on the
-/// claim.
+/// Returns the objects for these tasks. `name` is that of the job, `results` that of the batch on
+/// the claim.
 pub(crate) fn manifests(
     name: &str,
     results: &str,
@@ -259,7 +259,7 @@ fn set(object: &mut Value, key: &str, value: Value) {
     }
 }
 
-/// The lines of the plan, in parts that an object can hold.
+/// Returns the lines of the plan, in parts that an object can hold.
 fn parts(tasks: &[PlannedTask]) -> Result<Vec<String>, BatchError> {
     let mut parts = vec![String::new()];
     for task in tasks {

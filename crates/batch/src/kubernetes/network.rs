@@ -45,8 +45,8 @@ impl std::str::FromStr for EgressRule {
     }
 }
 
-/// The `egress` of the policy: name service, and the addresses of `rules`; without rules, public
-/// addresses at `ports`.
+/// Returns the `egress` of the policy: name service, and the addresses of `rules`; without rules,
+/// public addresses at `ports`.
 pub(crate) fn egress(rules: &[EgressRule], ports: &BTreeSet<u16>) -> Vec<Value> {
     let port = |protocol: &str, port: u16| json!({"protocol": protocol, "port": port});
     let mut egress = vec![json!({"ports": [port("UDP", 53), port("TCP", 53)]})];

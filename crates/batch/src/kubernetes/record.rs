@@ -38,7 +38,7 @@ pub(crate) struct SubmittedJob {
 }
 
 impl SubmittedJob {
-    /// The newest job of a batch. Blocking.
+    /// Returns the newest job of a batch. Blocking.
     pub(crate) fn read(directory: &BatchDirectory) -> Result<Option<Self>, BatchError> {
         let Some(record) = read_json::<JobRecord>(&folder(directory).join("job.json")) else {
             return Ok(None);

@@ -19,7 +19,8 @@ pub(crate) struct GitHost {
     pub(crate) port: u16,
 }
 
-/// The tasks of a plan with directories replaced by the URLs of their remotes `origin`. Blocking.
+/// Returns the tasks of a plan with directories replaced by the URLs of their remotes `origin`.
+/// Blocking.
 pub(crate) fn portable_tasks(plan: &Plan) -> Result<Vec<PlannedTask>, BatchError> {
     let mut known: BTreeMap<PathBuf, (String, String)> = BTreeMap::new();
     let mut tasks = Vec::with_capacity(plan.tasks.len());
@@ -45,7 +46,7 @@ pub(crate) fn portable_tasks(plan: &Plan) -> Result<Vec<PlannedTask>, BatchError
     Ok(tasks)
 }
 
-/// The host of a task's repository.
+/// Returns the host of a task's repository.
 pub(crate) fn git_host(task: &PlannedTask) -> Result<GitHost, String> {
     let Repository::Url(url) = &task.repository else {
         return Err("the repository must be a URL".to_owned());
@@ -90,7 +91,7 @@ pub(crate) fn git_host(task: &PlannedTask) -> Result<GitHost, String> {
     Ok(GitHost { name: name.to_owned(), port })
 }
 
-/// The address of `origin`, and the branch of the checkout, which must exist there.
+/// Returns the address of `origin`, and the branch of the checkout, which must exist there.
 fn origin(directory: &Path) -> Result<(String, String), String> {
     let display_path = directory.display();
     let line = |arguments: &[&str]| {

@@ -62,7 +62,7 @@ impl RawPlan {
         Ok(plan)
     }
 
-    /// All tasks: each one with the defaults, once for every combination of the matrix.
+    /// Returns all tasks: each one with the defaults, once for every combination of the matrix.
     pub(super) fn expand(self) -> Result<Vec<RawTask>, String> {
         let combinations = combinations(&self.matrix)?;
         if self.tasks.len().saturating_mul(combinations.len()) > MAX_TASKS {
@@ -79,7 +79,7 @@ impl RawPlan {
     }
 }
 
-/// Every choice of one value for each key; without keys, one empty choice.
+/// Returns every choice of one value for each key; without keys, one empty choice.
 fn combinations(matrix: &Map<String, Value>) -> Result<Vec<Map<String, Value>>, String> {
     let mut all = vec![Map::new()];
     for (key, values) in matrix {
@@ -102,7 +102,7 @@ fn combinations(matrix: &Map<String, Value>) -> Result<Vec<Map<String, Value>>, 
     Ok(all)
 }
 
-/// A task with one value for each key of the matrix.
+/// Returns a task with one value for each key of the matrix.
 fn apply(task: &RawTask, choice: &Map<String, Value>) -> Result<RawTask, String> {
     if choice.is_empty() {
         return Ok(task.clone());
@@ -166,7 +166,7 @@ fn text_of(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// A string as a part of an id.
+/// Converts a string to a part of an id.
 pub(crate) fn slug(text: &str) -> String {
     let mut slug = String::new();
     for char in text.chars() {

@@ -81,7 +81,7 @@ impl TaskAttempt<'_> {
         Ok(result)
     }
 
-    /// A task that could not be run.
+    /// Returns the result of a task that could not be run.
     pub(super) async fn fail(
         &self,
         started: &str,
@@ -115,8 +115,8 @@ impl TaskAttempt<'_> {
         self.record(result, outcome).await
     }
 
-    /// A task that could not be run because the batch is stopped. What it left stays for the run
-    /// that resumes it.
+    /// Returns the result of a task that could not be run because the batch is stopped. What it
+    /// left stays for the run that resumes it.
     pub(super) async fn cancel(&self, started: &str) -> Result<TaskResult, BatchError> {
         let mut result = match self.files.attempt() {
             Some(attempt) => self.result(&attempt, &self.read_events()),
@@ -129,7 +129,7 @@ impl TaskAttempt<'_> {
         self.record(result, TaskOutcome::new(TaskState::Cancelled, None, reason)).await
     }
 
-    /// The worktree of an attempt whose agent left work in it.
+    /// Returns the worktree of an attempt whose agent left work in it.
     async fn workspace_with_work(&self, attempt: &Attempt) -> Option<TaskWorkspace> {
         if attempt.stage == AttemptStage::Setup {
             return None;
@@ -182,7 +182,7 @@ impl TaskOutcome {
     }
 }
 
-/// The failure of a task whose agent did not merge the work of its subagents.
+/// Returns the failure of a task whose agent did not merge the work of its subagents.
 fn unmerged_subagents(worktrees: &[PathBuf]) -> String {
     let names: Vec<String> =
         worktrees.iter().map(|path| format!("`{}`", one_line(&path.to_string_lossy()))).collect();
@@ -192,7 +192,7 @@ fn unmerged_subagents(worktrees: &[PathBuf]) -> String {
     )
 }
 
-/// The reason for keeping a worktree.
+/// Returns the reason for keeping a worktree.
 fn missing_files(repositories: &[PathBuf], worktree: &Path) -> String {
     let names: Vec<String> = repositories
         .iter()

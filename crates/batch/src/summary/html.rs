@@ -82,7 +82,7 @@ fn page_of(page: &mut impl Write, summary: &Summary, directory: &BatchDirectory)
     writeln!(page, "</body></html>")
 }
 
-/// A bar for the cost of each task.
+/// Writes a bar for the cost of each task.
 fn write_bars(page: &mut impl Write, rows: &[SummaryRow]) -> io::Result<()> {
     let largest = rows.iter().map(|row| row.cost).fold(0.0, f64::max);
     if largest <= 0.0 {
@@ -117,7 +117,7 @@ fn write_bars(page: &mut impl Write, rows: &[SummaryRow]) -> io::Result<()> {
     Ok(())
 }
 
-/// The changes of a task.
+/// Writes the changes of a task.
 fn patch(
     page: &mut impl Write,
     row: &SummaryRow,

@@ -206,7 +206,7 @@ fn word_forward(buffer: &Buffer, from: Position, big: bool) -> Position {
     at
 }
 
-/// With an operator, `w` on the last word stays in the line.
+/// Returns the end of `w` with an operator, which stays in the line on its last word.
 fn word_for_operator(buffer: &Buffer, from: Position, end: Position) -> Position {
     let mut end = end;
     while end.line > from.line {

@@ -34,7 +34,7 @@ pub(super) struct BodyDelta {
 }
 
 impl BodyHistory {
-    /// Later bodies do not refer to earlier ones.
+    /// Forgets earlier bodies, so that later ones do not refer to them.
     pub(super) fn clear(&mut self) {
         self.bodies.clear();
     }

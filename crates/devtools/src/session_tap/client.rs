@@ -49,7 +49,7 @@ impl TapConnection {
         Ok(Self { stream: BufReader::new(stream) })
     }
 
-    /// The next message, a line of JSON; `None` when the session ended.
+    /// Returns the next message, a line of JSON; `None` when the session ended.
     pub async fn next(&mut self) -> Option<String> {
         let mut line = String::new();
         let read = (&mut self.stream).take(MAX_BYTES).read_line(&mut line).await;

@@ -28,13 +28,13 @@ fn now() -> u64 {
     millis(SystemTime::now())
 }
 
-/// The first message to a viewer.
+/// Returns the first message to a viewer.
 pub(super) fn hello_message() -> String {
     let hello = json!({"version": VERSION, "pid": std::process::id(), "time": now()});
     format!("{}\n", json!({"hello": hello}))
 }
 
-/// The number of messages that were dropped before the next one.
+/// Returns a message with the number of messages dropped before the next one.
 pub(super) fn dropped_message(count: u64) -> String {
     format!("{}\n", json!({"dropped": {"count": count, "time": now()}}))
 }
@@ -114,8 +114,8 @@ pub(super) fn observation_message(
     }
 }
 
-/// A message to or from an MCP server, and whether it belongs to the start of the server. Long ones
-/// have no contents.
+/// Returns a message to or from an MCP server, and whether it belongs to the start of the server.
+/// Long ones have no contents.
 pub(super) fn mcp(message: &McpMessage<'_>) -> (Value, bool) {
     let McpMessage { server, is_sent, method, message } = message;
     let bytes = message.to_string().len();
@@ -155,12 +155,12 @@ fn agents(scope: &EventScope) -> Vec<&str> {
     scope.subagents.iter().map(|subagent| subagent.name.as_str()).collect()
 }
 
-/// The items of the calls that started these agents: several agents can have the same name.
+/// Returns the items of the calls that started these agents: several agents can have the same name.
 fn runs(scope: &EventScope) -> Vec<&str> {
     scope.subagents.iter().map(|subagent| subagent.item.as_str()).collect()
 }
 
-/// The request and the response of an MCP tool call; for other calls, the arguments.
+/// Returns the request and the response of an MCP tool call; for other calls, the arguments.
 fn call_end(scope: &EventScope, end: &CallEnd<'_>) -> Value {
     let done = end.done;
     json!({

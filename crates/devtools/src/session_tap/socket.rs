@@ -38,7 +38,7 @@ pub(super) fn directory(dirs: &SessionDirs, id: &SessionId) -> Option<PathBuf> {
     SessionId::is_valid(id.as_str()).then(|| dirs.parallax.join("live").join(id.as_str()))
 }
 
-/// The path of the socket in a directory.
+/// Returns the path of the socket in a directory.
 pub(super) fn address(directory: &Path) -> io::Result<ShortSocketPath> {
     ShortSocketPath::new(&directory.join(NAME))
 }

@@ -43,7 +43,7 @@ impl ViewerQueue {
         has_dropped
     }
 
-    /// The next lines, and how many were dropped before them.
+    /// Returns the next lines, and how many were dropped before them.
     pub(super) fn take(&self) -> Option<(String, u64)> {
         let mut waiting = self.queued_lines.lock().unwrap_or_else(PoisonError::into_inner);
         let mut batch = String::new();

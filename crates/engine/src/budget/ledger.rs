@@ -58,7 +58,7 @@ pub(super) struct LedgerState {
 }
 
 impl LedgerState {
-    /// What this process did with a budget that it shares.
+    /// Returns what this process spent of a shared budget.
     fn process_spending(&self) -> ProcessSpending {
         ProcessSpending {
             spent: self.shared_spending(),
@@ -73,7 +73,7 @@ impl LedgerState {
         self.total.cost - self.shared_from
     }
 
-    /// The limits of cost, with what is spent.
+    /// Returns the limits of cost, with what is spent.
     pub(super) fn cost_limits(&self) -> impl Iterator<Item = (BudgetScope, f64, f64)> {
         let accounts = [(BudgetScope::Session, self.session), (BudgetScope::Prompt, self.prompt)];
         accounts
@@ -82,7 +82,7 @@ impl LedgerState {
             .map(|(scope, limit, spent)| (scope, limit, spent + self.lost))
     }
 
-    /// Both budgets, including the time of the running turn.
+    /// Returns both budgets, including the time of the running turn.
     fn now(&self) -> [(BudgetScope, BudgetAccount); 2] {
         let running = self.started.map_or(Duration::ZERO, |started_at| started_at.elapsed());
         [(BudgetScope::Session, self.session), (BudgetScope::Prompt, self.prompt)].map(

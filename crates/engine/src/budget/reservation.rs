@@ -62,7 +62,7 @@ impl RequestPrice {
         }
     }
 
-    /// The price of a request whose settings must not change.
+    /// Marks the output limit of the request as fixed, because its settings must not change.
     #[must_use]
     pub(crate) fn with_fixed_output(self) -> Self {
         Self { is_limitable: false, ..self }
@@ -200,8 +200,8 @@ impl Reservation {
         Self { ledger, price, amount, limited_by, renewal }
     }
 
-    /// The most output tokens, if they are fewer than the request could have, and the budget that
-    /// limits them.
+    /// Returns the most output tokens, if they are fewer than the request could have, and the
+    /// budget that limits them.
     pub(crate) fn output_limit(&self) -> Option<(u64, ExhaustedBudget)> {
         Some((self.price.output_for(self.amount), self.limited_by?))
     }
@@ -260,7 +260,7 @@ impl UnsentReservation {
         Self { ledger: ledger.clone(), amount }
     }
 
-    /// The request is sent.
+    /// Records that the request was sent.
     fn confirm(mut self) {
         self.amount = 0.0;
     }

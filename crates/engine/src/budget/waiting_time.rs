@@ -11,13 +11,13 @@ pub(super) struct WaitingTime {
 }
 
 impl WaitingTime {
-    /// Another request waits.
+    /// Records that another request waits.
     pub(super) fn start(&mut self) {
         self.count += 1;
         self.since.get_or_insert_with(Instant::now);
     }
 
-    /// A request stops waiting.
+    /// Records that a request stopped waiting.
     pub(super) fn stop(&mut self) {
         self.count = self.count.saturating_sub(1);
         if self.count == 0 {
@@ -26,7 +26,7 @@ impl WaitingTime {
         }
     }
 
-    /// The whole time, including that of requests that wait now.
+    /// Returns the whole time, including that of requests that wait now.
     pub(super) fn total(&self) -> Duration {
         self.before + self.since.map_or(Duration::ZERO, |since| since.elapsed())
     }

@@ -338,8 +338,8 @@ impl ResponseReceiver<'_> {
     }
 }
 
-/// The model that a request is counted for. Names with a provider stay as they were requested: what
-/// such a provider answers lacks its prefix.
+/// Returns the model that a request is counted for. Names with a provider stay as they were
+/// requested: what such a provider answers lacks its prefix.
 fn answered_model(requested: &str, version: Option<&str>) -> String {
     match version {
         Some(version) if !requested.contains(':') => version.to_owned(),

@@ -81,7 +81,7 @@ impl Session {
         ended
     }
 
-    /// One model request and its tool calls; in a resumed turn, the calls that are still open.
+    /// Runs one model request and its tool calls; in a resumed turn, the calls that are still open.
     async fn step(
         &mut self,
         open_calls: Option<OpenCalls>,

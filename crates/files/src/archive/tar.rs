@@ -95,7 +95,7 @@ fn extended_header(entry: &mut Entry<'_, impl Read>) -> Result<Vec<u8>, ArchiveE
     Ok(bytes)
 }
 
-/// The last line of a key counts.
+/// Parses a PAX header. The last line of a key counts.
 fn read_pax(bytes: &[u8], extended: &mut ExtendedHeader) {
     for line in PaxExtensions::new(bytes).flatten() {
         match line.key_bytes() {

@@ -64,7 +64,7 @@ impl ScopeRoles {
         Self { table: TABLE.iter().filter_map(entry).collect() }
     }
 
-    /// The role of text in these scopes, outermost first: the innermost scope with a role
+    /// Returns the role of text in these scopes, outermost first: the innermost scope with a role
     /// decides.
     pub(super) fn role(&self, scopes: &[Scope]) -> Role {
         let find = |scope: &Scope| {

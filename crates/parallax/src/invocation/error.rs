@@ -19,7 +19,7 @@ impl From<Usage> for InvocationError {
     }
 }
 
-/// An input that cannot be used.
+/// Returns the error for an input that cannot be used.
 pub(super) fn input_failure(message: impl Into<String>) -> InvocationError {
     InvocationError::Failure(Failure {
         kind: FailureKind::Input,
@@ -28,7 +28,7 @@ pub(super) fn input_failure(message: impl Into<String>) -> InvocationError {
     })
 }
 
-/// Two flags that exclude each other.
+/// Returns the error for two flags that exclude each other.
 pub(super) fn exclusive(one: &str, other: &str) -> InvocationError {
     Usage::new(format!("`{one}` and `{other}` cannot be used together"), "Omit one of them.").into()
 }

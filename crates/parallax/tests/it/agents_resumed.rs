@@ -19,7 +19,7 @@ fn invoke(args: &Value) -> Value {
     json!({"calls": [{"name": "invoke_agent", "args": args}]})
 }
 
-/// The agent's first two calls, and a third one that takes long.
+/// Returns the agent's first two calls, and a third one that takes long.
 fn first_part() -> String {
     json!([
         invoke(&json!({"agent_name": "worker", "prompt": "count to three"})),

@@ -366,7 +366,7 @@ impl Yard {
         Self { root, batch: std::cell::Cell::default() }
     }
 
-    /// The permissions of the lines: a network without peers, and two writable directories.
+    /// Returns the permissions of the lines: a network without peers, and two writable directories.
     fn plan(&self) -> Plan {
         let mut plan = Plan::new(self.root.join("private"));
         plan.writable = vec![self.root.join("home"), self.root.join("log")];

@@ -67,7 +67,7 @@ pub fn batch_well(world: &World, arguments: &[&str]) -> FinishedProcess {
     output
 }
 
-/// Only the branches of the tasks are left.
+/// Asserts that only the branches of the tasks are left.
 pub fn assert_no_worktrees(world: &World) {
     assert_eq!(git(world, &["worktree", "list"]).lines().count(), 1);
     let worktrees = world.home.parallax().join("worktrees");
@@ -357,7 +357,7 @@ fn has_file(world: &World, name: &str) -> bool {
     worktrees.flatten().flatten().any(|worktree| worktree.path().join(name).exists())
 }
 
-/// The agent that works in the worktree of a task.
+/// Returns the agent that works in the worktree of a task.
 fn agent_of(world: &World, id: &str) -> rustix::process::Pid {
     let below = world.home.parallax().join("worktrees");
     let mut found = None;
@@ -375,7 +375,7 @@ fn agent_of(world: &World, id: &str) -> rustix::process::Pid {
     rustix::process::Pid::from_raw(found.expect("a number")).expect("a process")
 }
 
-/// A reply that costs ten cents: 50,000 tokens of a prompt.
+/// Returns a reply that costs ten cents: 50,000 tokens of a prompt.
 pub fn ten_cents(text: &str) -> Value {
     let content = json!({"role": "model", "parts": [{"text": text}]});
     let usage =

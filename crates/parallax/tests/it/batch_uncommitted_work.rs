@@ -30,7 +30,7 @@ fn add_submodule(world: &World) -> &'static str {
     "git -c protocol.file.allow=always submodule update --quiet --init"
 }
 
-/// The worktree that a task kept, which its reason names.
+/// Returns the worktree that a task kept, which its reason names.
 fn retained_worktree(world: &World, id: &str) -> PathBuf {
     let result = result(world, id);
     assert_eq!(result["state"], json!("failed"), "{result}");
@@ -288,7 +288,8 @@ fn cost_of_failed_attempts_counts() {
     assert!(cost <= 0.2 + 1e-9 && cost > 0.1, "{result}");
 }
 
-/// A task whose agent lets a subagent work in its own worktree, then runs a command.
+/// Returns a world with a task whose agent lets a subagent work in its own worktree, then runs a
+/// command.
 fn subagent_world(line: &str) -> World {
     let call = |name: &str, arguments: Value| json!([{"name": name, "args": arguments}]);
     let worker =

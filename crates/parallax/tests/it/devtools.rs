@@ -187,7 +187,7 @@ impl LivePage {
         }
     }
 
-    /// The next message of the tap of a kind.
+    /// Returns the next message of the tap of a kind.
     fn message(&mut self, kind: &str) -> Value {
         // A record of the journal may have the same name.
         let words = [&*format!("data: {{\"{kind}\":"), "\"time\":1"];

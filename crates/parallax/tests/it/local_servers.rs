@@ -42,7 +42,7 @@ fn local_server_of_the_gemini_wire_that_is_not_running_is_named_at_once() {
     }
 }
 
-/// The name of this machine, if it resolves to an address of it.
+/// Returns the name of this machine, if it resolves to an address of it.
 fn own_name() -> Option<String> {
     use std::net::{ToSocketAddrs as _, UdpSocket};
     let name = rustix::system::uname().nodename().to_str().ok()?.to_owned();
@@ -392,8 +392,8 @@ fn local_server_with_an_unknown_name_is_named_at_once() {
     assert!(!output.err().contains("Attempt 2"), "{}", output.err());
 }
 
-/// A chat server that rejects assistant messages without content, and answers every other request.
-/// Records the output limit of each.
+/// Returns a chat server that rejects assistant messages without content, and answers every other
+/// request. Records the output limit of each.
 fn strict_server(limits: Arc<Mutex<Vec<u64>>>) -> std::net::SocketAddr {
     use std::io::{Read as _, Write as _};
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");

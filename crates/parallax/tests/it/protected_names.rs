@@ -246,7 +246,7 @@ fn edits_through_protected_links_and_of_their_targets_need_approval() {
     assert_eq!(world.read("plain.txt"), "evil", "{:?}", answers(&world.server));
 }
 
-/// The tiers that this machine can run.
+/// Returns the tiers that this machine can run.
 #[expect(clippy::print_stdout, reason = "says what was not tested")]
 pub(crate) fn tiers() -> impl Iterator<Item = &'static str> {
     ["namespaces", "bubblewrap", "landlock"].into_iter().filter(|tier| {

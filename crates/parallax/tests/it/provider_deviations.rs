@@ -110,14 +110,14 @@ fn variable_in_the_headers_of_the_search_is_redacted_from_its_results() {
     assert!(!contains_text(&it.world.home.parallax(), KEY));
 }
 
-/// An event of an answer in Chat Completions whose only choice ended with an error.
+/// Returns an event of an answer in Chat Completions whose only choice ended with an error.
 fn choice_error(error: &serde_json::Value) -> serde_json::Value {
     let choice = json!({"index": 0, "delta": {"content": ""}, "finish_reason": "error",
         "error": error});
     json!({"raw": format!("data: {}\n\n", json!({"choices": [choice]}))})
 }
 
-/// The error of the provider behind OpenRouter.
+/// Returns the error of the provider behind OpenRouter.
 fn upstream(code: u16, text: &str) -> serde_json::Value {
     json!({"code": code, "message": "Provider returned error", "metadata": {"raw": text}})
 }

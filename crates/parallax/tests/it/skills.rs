@@ -7,7 +7,7 @@ use crate::support::{Conversation, World};
 const SKILL: &str =
     "---\nname: review\ndescription: Use when: code is reviewed\n---\nLook twice. See notes.md.\n";
 
-/// A tool call, a read of a file next to the skill, and the end.
+/// Returns a world whose script has a tool call, a read of a file next to the skill, and the end.
 fn create_world() -> World {
     let notes = |world: &World| world.home.home().join(".agents/skills/review/notes.md");
     let world = World::new("[]");

@@ -53,7 +53,7 @@ impl World {
         command
     }
 
-    /// A shell line in which `"$@"` is the program with its arguments.
+    /// Returns a shell line in which `"$@"` is the program with its arguments.
     pub fn shell(&self, line: &str, args: &[&str]) -> Command {
         let mut command = self.home.command(Path::new("/bin/sh"), &self.server.url());
         command.args(["-c", line, "sh", PROGRAM]).args(args);

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::support::{World, raw_contents, wait_until};
 use crate::worktrees::{git, repository, worktree_list};
 
-/// An agent in a worktree whose system prompt contains its task.
+/// Returns an agent in a worktree whose system prompt contains its task.
 fn with_worker(world: World) -> World {
     let worker = "---\nname: worker\ndescription: Works.\nisolation: worktree\ntools: \
                   [write_file, run_shell_command]\n---\nThe worker does: ${query}\n";
@@ -20,7 +20,7 @@ fn invoke(prompt: &str) -> Value {
     json!({"name": "invoke_agent", "args": {"agent_name": "worker", "prompt": prompt}})
 }
 
-/// A reply to the agent with this task.
+/// Returns a reply to the agent with this task.
 fn reply_to(task: &str, calls: &Value) -> Value {
     json!({"calls": calls, "match": {"systemContains": format!("The worker does: {task}")}})
 }

@@ -38,7 +38,7 @@ pub fn worktree_list(world: &World) -> Vec<Value> {
     serde_json::from_str(&text).expect("JSON")
 }
 
-/// A shell command of the model, and the reply after it.
+/// Returns a shell command of the model, and the reply after it.
 fn shell(line: &str) -> Value {
     json!([
         {"calls": [{"name": "run_shell_command", "args": {"command": line}}]},
@@ -46,7 +46,7 @@ fn shell(line: &str) -> Value {
     ])
 }
 
-/// The same shell command in each of these sessions.
+/// Returns the same shell command in each of these sessions.
 fn shell_each(line: &str, sessions: usize) -> Value {
     let one = shell(line);
     Value::Array((0..sessions).flat_map(|_| [one[0].clone(), json!({"text": "done"})]).collect())

@@ -105,7 +105,7 @@ pub(super) fn operands(command: &Command, letters: &str, long: &[&str]) -> Vec<W
     found
 }
 
-/// The arguments before `--`.
+/// Returns the arguments before `--`.
 pub(super) fn words_before_dashes(words: &[Word]) -> impl Iterator<Item = &Word> {
     words.iter().take_while(|word| word.text.as_deref() != Some("--"))
 }

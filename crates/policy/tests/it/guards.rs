@@ -11,7 +11,7 @@ use crate::world::{World, file};
 
 const SHELL: &str = "run_shell_command";
 
-/// A world in which everything is allowed.
+/// Returns a world in which everything is allowed.
 fn free() -> World {
     World::new(&[file(
         Tier::Admin,

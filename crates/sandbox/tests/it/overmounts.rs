@@ -47,7 +47,7 @@ fn save_by_rename(path: &Path, text: &str) {
     fs::rename(new, path).unwrap();
 }
 
-/// A filtered home directory like a real one.
+/// Returns a filtered home directory like a real one.
 fn filtered(project: &TestProject, tier: Tier) -> Plan {
     for name in [".docker", ".config/tool"] {
         fs::create_dir_all(project.home.join(name)).unwrap();

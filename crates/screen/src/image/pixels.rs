@@ -90,7 +90,7 @@ impl Pixels {
     }
 }
 
-/// The range of `all` that position `at` of `of` covers; never empty.
+/// Returns the range of `all` that position `at` of `of` covers; never empty.
 fn share(at: usize, of: usize, all: usize) -> std::ops::Range<usize> {
     let from = (at * all / of.max(1)).min(all.saturating_sub(1));
     let to = ((at + 1) * all / of.max(1)).clamp(from + 1, all.max(from + 1));

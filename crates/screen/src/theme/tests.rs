@@ -14,7 +14,7 @@ fn every_theme_name_resolves() {
     assert!(error.contains("`Nope`") && error.contains("`Tokyo Night`"), "{error}");
 }
 
-/// Every style of text, with its name.
+/// Returns every style of text, with its name.
 fn text_styles(theme: &Theme) -> [(&'static str, Style); 21] {
     [
         ("text", theme.text),

@@ -11,7 +11,7 @@ use crate::frames::LOOK;
 const COLUMNS: u16 = 100;
 const ROWS: usize = 30;
 
-/// An answer of 2,000 lines of different lengths.
+/// Returns an answer of 2,000 lines of different lengths.
 fn answer() -> Vec<String> {
     (0..2_000)
         .map(|line| {

@@ -39,7 +39,7 @@ impl AgentSettings {
     }
 }
 
-/// The directory in which tasks work.
+/// Returns the directory in which tasks work.
 pub(super) fn served_directory() -> PathBuf {
     std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/"))
 }

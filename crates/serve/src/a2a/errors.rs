@@ -31,7 +31,7 @@ pub(super) enum A2aError {
 }
 
 impl A2aError {
-    /// The JSON-RPC code, the HTTP status with its name, and the reason.
+    /// Returns the JSON-RPC code, the HTTP status with its name, and the reason.
     fn describe(&self) -> (i32, StatusCode, &'static str, &'static str) {
         let bad = StatusCode::BAD_REQUEST;
         match self {
@@ -73,13 +73,13 @@ impl A2aError {
         }])
     }
 
-    /// The error of a JSON-RPC response.
+    /// Returns the error of a JSON-RPC response.
     pub(super) fn rpc(&self) -> Value {
         let (code, ..) = self.describe();
         json!({"code": code, "message": self.to_string(), "data": self.details()})
     }
 
-    /// The status and the body of an HTTP response.
+    /// Returns the status and the body of an HTTP response.
     pub(super) fn http(&self) -> (StatusCode, Value) {
         let (_, code, status, _) = self.describe();
         let error = json!({

@@ -138,7 +138,7 @@ impl TaskState {
         }
     }
 
-    /// The state that a client filters by.
+    /// Returns the state that a client filters by.
     pub(super) fn parse(word: &str) -> Option<Self> {
         let all = [
             Self::Submitted,
@@ -229,7 +229,7 @@ fn status(
     status
 }
 
-/// A task; `history` is how many of its messages are included, newest last.
+/// Returns a task as JSON; `history` is how many of its messages are included, newest last.
 pub(super) fn task(task: &TaskSnapshot, history: Option<usize>, version: A2aVersion) -> Value {
     let skipped = task.history.len().saturating_sub(history.unwrap_or(usize::MAX));
     let messages = task.history.iter().skip(skipped).map(|it| message(&task.id, it, version));
@@ -245,7 +245,7 @@ pub(super) fn task(task: &TaskSnapshot, history: Option<usize>, version: A2aVers
     value
 }
 
-/// A task in an answer or in a stream: in 1.0 it is a member named `task`.
+/// Returns a task as JSON in an answer or in a stream: in 1.0 it is a member named `task`.
 pub(super) fn task_result(snapshot: &TaskSnapshot, version: A2aVersion) -> Value {
     let task = task(snapshot, None, version);
     match version {
@@ -254,7 +254,7 @@ pub(super) fn task_result(snapshot: &TaskSnapshot, version: A2aVersion) -> Value
     }
 }
 
-/// An event of a stream.
+/// Returns an event of a stream.
 pub(super) fn event(task: &str, event: &TaskEvent, version: A2aVersion) -> Value {
     match event {
         TaskEvent::Status { state, message, time } => {
@@ -285,7 +285,7 @@ pub(super) fn event(task: &str, event: &TaskEvent, version: A2aVersion) -> Value
     }
 }
 
-/// What an update is about, as Gemini CLI's server names it.
+/// Returns what an update is about, as Gemini CLI's server names it.
 fn coder_kind(state: TaskState, output: Option<&TaskMessage>) -> &'static str {
     match (state, output.and_then(|output| output.parts.first())) {
         (TaskState::InputRequired, _) => "tool-call-confirmation",

@@ -181,7 +181,7 @@ async fn rpc(
     }
 }
 
-/// What a method comes to.
+/// The reply to a method.
 enum TaskReply {
     Value(Value),
     Stream(Response<ReplyBody>),

@@ -18,7 +18,7 @@ use super::task::{Task, TaskEvent, TaskSnapshot};
 use super::version::A2aVersion;
 use crate::reply::ReplyBody;
 
-/// Who follows a task.
+/// A client that follows a task.
 struct Follower {
     task: Arc<Task>,
     id: String,
@@ -68,8 +68,8 @@ impl Follower {
     }
 }
 
-/// A response that follows a task until its turn ends or it waits for input. The receiver was taken
-/// before the turn began, so that no event is missed.
+/// Returns a response that follows a task until its turn ends or it waits for input. The receiver
+/// was taken before the turn began, so that no event is missed.
 pub(super) fn response(
     task: Arc<Task>,
     (first, events): (TaskSnapshot, Receiver<TaskEvent>),

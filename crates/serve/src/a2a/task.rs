@@ -104,7 +104,7 @@ pub(super) struct PendingApproval {
 }
 
 impl PendingApproval {
-    /// The id of the tool call that needs it.
+    /// Returns the id of the tool call that needs it.
     fn tool_call(&self) -> Option<&str> {
         self.params.get("toolCall")?.get("toolCallId")?.as_str()
     }
@@ -141,7 +141,7 @@ impl Task {
         Self::with_state(id, state, watch::channel(true).1)
     }
 
-    /// A task whose session is being loaded, and a signal for when that is done.
+    /// Creates a task whose session is being loaded, and a signal for when that is done.
     pub(super) fn new_loading(id: &str) -> (Self, watch::Sender<bool>) {
         let (sender, loaded) = watch::channel(false);
         (Self::with_state(id, TaskState::Completed, loaded), sender)
@@ -185,7 +185,7 @@ impl Task {
         self.lock().snapshot.state
     }
 
-    /// The task as it is now, and all later events.
+    /// Returns the task as it is now, and all later events.
     pub(super) fn follow(&self) -> (TaskSnapshot, broadcast::Receiver<TaskEvent>) {
         let inner = self.lock();
         (inner.snapshot.clone(), self.events.subscribe())
@@ -211,7 +211,7 @@ impl Task {
         true
     }
 
-    /// Another client of the session began a turn.
+    /// Records that another client of the session began a turn.
     pub(super) fn begin_elsewhere(&self) {
         let mut inner = self.lock();
         inner.runs_other_turn = true;
@@ -221,7 +221,7 @@ impl Task {
         }
     }
 
-    /// The turn of another client ended.
+    /// Records that the turn of another client ended.
     pub(super) fn end_elsewhere(&self, state: TaskState, problem: Option<String>) {
         let mut inner = self.lock();
         inner.runs_other_turn = false;
@@ -246,7 +246,7 @@ impl Task {
         }
     }
 
-    /// A message of a loaded session.
+    /// Adds a message of a loaded session.
     pub(super) fn remember(&self, is_agent: bool, text: &str) {
         let mut inner = self.lock();
         let id = Self::next_id(&mut inner);
@@ -266,7 +266,7 @@ impl Task {
         }
     }
 
-    /// More of the answer.
+    /// Appends text to the answer.
     pub(super) fn append_text(&self, text: &str) {
         let mut inner = self.lock();
         inner.text.push_str(text);
@@ -274,14 +274,14 @@ impl Task {
         self.report(TaskState::Working, Some(message));
     }
 
-    /// Something that a tool call did.
+    /// Shows an update of a tool call.
     pub(super) fn show(&self, update: &Value) {
         let mut inner = self.lock();
         let message = Self::agent_message(&mut inner, vec![TaskPart::Data(update.clone())]);
         self.report(TaskState::Working, Some(message));
     }
 
-    /// A file changed.
+    /// Reports a changed file.
     pub(super) fn report_changed_file(&self, path: &str, text: &str) {
         let mut inner = self.lock();
         let part = TaskPart::File { name: path.to_owned(), text: text.to_owned() };
@@ -295,7 +295,7 @@ impl Task {
         let _ = self.events.send(TaskEvent::Artifact(artifact));
     }
 
-    /// When a task without a running turn was last used; `None` while a turn runs.
+    /// Returns when a task without a running turn was last used; `None` while a turn runs.
     pub(super) fn idle_since(&self) -> Option<Instant> {
         let inner = self.lock();
         inner.snapshot.state.is_terminal().then_some(inner.changed)

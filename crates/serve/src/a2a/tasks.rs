@@ -56,7 +56,7 @@ fn in_use_error(id: &str) -> A2aError {
 }
 
 impl A2aTasks {
-    /// No tasks yet; the agent runs on this host.
+    /// Creates an empty set of tasks. The agent runs on this host.
     pub(crate) fn new(host: AgentHost) -> Self {
         Self { host, client: OnceLock::new(), tasks: Mutex::default(), commands: Mutex::default() }
     }
@@ -69,7 +69,7 @@ impl A2aTasks {
         self.lock().get(id).cloned()
     }
 
-    /// The agent; it is started once.
+    /// Returns the agent; it is started once.
     pub(super) fn client(self: &Arc<Self>) -> AcpClient {
         let start = || {
             let (sender, receiver) = mpsc::channel(MESSAGES);
@@ -129,7 +129,7 @@ impl A2aTasks {
         Ok(task)
     }
 
-    /// The task of this id; one of an earlier process is loaded from its session.
+    /// Returns the task of this id; one of an earlier process is loaded from its session.
     pub(super) async fn find(self: &Arc<Self>, id: &str) -> Result<Arc<Task>, A2aError> {
         let missing = || A2aError::TaskNotFound(id.to_owned());
         // Ids are names of files.
@@ -175,7 +175,7 @@ impl A2aTasks {
         Ok(task)
     }
 
-    /// How the last turns of tasks ended, by id, without opening their sessions.
+    /// Returns how the last turns of tasks ended, by id, without opening their sessions.
     pub(super) async fn ended_turns(self: &Arc<Self>, ids: &[&str]) -> HashMap<String, EndedTurn> {
         let params = json!({"cwd": served_directory(), "sessionIds": ids});
         let found = self.client().request("_parallax/last_turns", params).await;
@@ -189,7 +189,7 @@ impl A2aTasks {
         turns.into_iter().flatten().map(turn).collect()
     }
 
-    /// The ids of all tasks, newest first.
+    /// Returns the ids of all tasks, newest first.
     pub(super) async fn list(self: &Arc<Self>) -> Result<Vec<String>, A2aError> {
         let mut ids = Vec::new();
         let mut cursor = Value::Null;
@@ -215,7 +215,7 @@ impl A2aTasks {
         Ok(new.into_iter().chain(ids).collect())
     }
 
-    /// The part of a task that is in memory.
+    /// Returns the part of a task that is in memory.
     pub(super) fn loaded_task(&self, id: &str) -> Option<Arc<Task>> {
         self.get(id)
     }
@@ -291,7 +291,7 @@ impl A2aTasks {
         Ok(task)
     }
 
-    /// The slash commands, even before a session has announced them.
+    /// Returns the slash commands, even before a session has announced them.
     pub(super) fn known_commands(&self) -> Vec<Value> {
         let announced = self.commands();
         match announced.is_empty() {
@@ -306,18 +306,18 @@ impl A2aTasks {
         }
     }
 
-    /// The slash commands that sessions have announced.
+    /// Returns the slash commands that sessions have announced.
     pub(super) fn commands(&self) -> Vec<Value> {
         self.commands.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
-/// A time in the format of tasks.
+/// Returns a time in the format of tasks.
 fn milliseconds(time: &str) -> String {
     time.parse::<jiff::Timestamp>().map_or_else(|_| time.to_owned(), |time| format!("{time:.3}"))
 }
 
-/// The state of a task of an earlier process, by how its last turn ended.
+/// Returns the state of a task of an earlier process, by how its last turn ended.
 fn state_of(turn: &Value) -> TaskState {
     match turn["lastTurn"].as_str() {
         None | Some("done" | "max_turns" | "budget" | "loop" | "stopped") => TaskState::Completed,
@@ -328,8 +328,8 @@ fn state_of(turn: &Value) -> TaskState {
     }
 }
 
-/// The answer to an approval request: the data part, otherwise the text as the name or id of an
-/// option; any other text rejects.
+/// Returns the answer to an approval request: the data part, otherwise the text as the name or id
+/// of an option; any other text rejects.
 fn decision(message: &ClientMessage, params: &Value) -> Value {
     let options = params.get("options").and_then(Value::as_array);
     let ids = || options.into_iter().flatten().filter_map(|it| it.get("optionId")?.as_str());
@@ -397,7 +397,7 @@ async fn receive(
     }
 }
 
-/// The state after a turn, by its stop reason, and what replaces the answer.
+/// Returns the state after a turn, by its stop reason, and what replaces the answer.
 fn stopped_state(result: &Value) -> (TaskState, Option<String>) {
     match result.get("stopReason").and_then(Value::as_str) {
         Some("cancelled") => (TaskState::Cancelled, None),

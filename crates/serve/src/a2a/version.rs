@@ -12,7 +12,7 @@ pub(super) enum A2aVersion {
 }
 
 impl A2aVersion {
-    /// By the header `A2A-Version`; without it 0.3.
+    /// Returns the version in the header `A2A-Version`, or 0.3 without it.
     pub(super) fn from_headers(headers: &HeaderMap) -> Result<Self, A2aError> {
         let Some(value) = headers.get("a2a-version") else { return Ok(Self::V03) };
         match value.to_str().unwrap_or_default().trim() {

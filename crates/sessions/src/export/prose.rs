@@ -80,7 +80,7 @@ impl HtmlWriter<'_> {
         let _ = write!(self.html, "{}", EscapedText(text));
     }
 
-    /// The checkbox of a task replaces the bullet of its list item.
+    /// Writes the checkbox of a task, which replaces the bullet of its list item.
     fn task(&mut self, done: bool) {
         if self.html.ends_with("<li>") {
             self.html.truncate(self.html.len() - ">".len());
@@ -197,7 +197,8 @@ impl HtmlWriter<'_> {
         let _ = write!(self.html, "<{name}{class}>");
     }
 
-    /// A link within a link, such as a linked image, is not rendered as a separate one.
+    /// Writes a link. A link within a link, such as a linked image, is not rendered as a separate
+    /// one.
     fn link(&mut self, address: &CowStr<'_>, link_type: LinkType) {
         let brackets = retains_brackets(link_type, address);
         let opens = is_safe(address) && !self.links.iter().any(|end| end.starts_with("</a>"));
@@ -237,7 +238,7 @@ fn write_block(page: &mut String, language: &str, code: &str, by: Option<SyntaxH
     page.push_str("</figure>\n");
 }
 
-/// Level 1 is the page's title and level 2 a prompt.
+/// Returns the level of a heading on the page, where level 1 is the title and level 2 a prompt.
 fn below(level: usize) -> usize {
     (level + 2).min(6)
 }

@@ -78,7 +78,7 @@ impl JournalFile {
         empty
     }
 
-    /// A file whose contents are not known yet.
+    /// Creates the state of a file whose contents are not known yet.
     fn unread(file: LockedFile) -> Self {
         Self {
             file,

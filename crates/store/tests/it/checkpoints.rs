@@ -82,7 +82,7 @@ impl Fixture {
         Checkpoints::open(self.options())
     }
 
-    /// The checkpoints of another session.
+    /// Returns the checkpoints of another session.
     fn checkpoints_of(&self, session: &str) -> Checkpoints {
         let mut options = self.options();
         options.session = session.into();

@@ -108,7 +108,8 @@ impl MessageWriter {
         Self { ids: CallIds::default(), limit }
     }
 
-    /// The messages of one content: those with the results of tools have a role of their own.
+    /// Returns the messages of one content: those with the results of tools have a role of their
+    /// own.
     fn input_messages(&mut self, content: &Content) -> Vec<String> {
         let mut messages: Vec<(&str, Vec<Value>)> = Vec::new();
         for part in &content.parts {
@@ -202,7 +203,7 @@ impl MessageWriter {
     }
 }
 
-/// What a tool returned: its text alone, if it returned nothing else.
+/// Returns what a tool returned: its text alone, if it returned nothing else.
 fn tool_result(response: Option<&Value>) -> Value {
     let fields = response.and_then(Value::as_object);
     match fields.and_then(|fields| fields.get("output")) {
@@ -220,8 +221,8 @@ fn modality(mime_type: &str) -> &'static str {
     }
 }
 
-/// The newest messages as one JSON array that is not too long for an attribute, and the number of
-/// those before.
+/// Returns the newest messages as one JSON array that is not too long for an attribute, and the
+/// number of those before.
 fn newest(messages: &[String]) -> (String, usize) {
     let mut length = 2;
     let fitting = messages.iter().rev().take_while(|message| {
@@ -233,7 +234,7 @@ fn newest(messages: &[String]) -> (String, usize) {
     (format!("[{}]", kept.join(",")), omitted)
 }
 
-/// A part with its strings truncated.
+/// Returns a part with its strings truncated.
 fn limited(mut value: Value, limit: usize) -> Value {
     match &mut value {
         Value::String(text) if text.len() > limit => {

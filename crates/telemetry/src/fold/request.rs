@@ -23,8 +23,8 @@ pub(crate) struct OpenRequest {
     contents: Option<RequestContents>,
 }
 
-/// The role of a request as readers expect it: a subagent's own requests, which have its name as
-/// their role, are those of a `subagent`.
+/// Returns the role of a request as readers expect it: a subagent's own requests, which have its
+/// name as their role, are those of a `subagent`.
 fn role(scope: &EventScope, role: &str) -> String {
     match scope.subagents.last() {
         Some(subagent) if role == "main" || role == subagent.name => "subagent".to_owned(),
@@ -33,7 +33,7 @@ fn role(scope: &EventScope, role: &str) -> String {
 }
 
 impl EndedRequest {
-    /// The model that answered; the requested one, if the service does not say.
+    /// Returns the model that answered; the requested one, if the service does not say.
     fn response_model(&self) -> &str {
         self.answered_by.as_deref().unwrap_or_else(|| bare_name(&self.call.model))
     }
@@ -246,7 +246,7 @@ impl Fold {
     }
 }
 
-/// The model's name without our prefix, which is in `gen_ai.provider.name`.
+/// Returns the model's name without our prefix, which is in `gen_ai.provider.name`.
 pub(super) fn bare_name(model: &str) -> &str {
     match model.split_once(':') {
         Some((prefix, name)) if prefix != "script" => name,
@@ -254,7 +254,7 @@ pub(super) fn bare_name(model: &str) -> &str {
     }
 }
 
-/// The contents as they are sent, as one JSON array.
+/// Returns the contents as they are sent, as one JSON array.
 fn contents_json(request: &Request) -> String {
     let length: usize = request.contents.iter().map(|content| content.json().len() + 1).sum();
     let mut text = String::with_capacity(length + 2);

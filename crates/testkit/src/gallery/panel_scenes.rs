@@ -102,7 +102,7 @@ fn help() -> Scene {
     scene("help", Vec::new(), steps, texts)
 }
 
-/// A screen reader gets the whole help as text, so it cannot be searched.
+/// A scene for a screen reader, which gets the whole help as text, so it cannot be searched.
 fn help_search() -> Scene {
     let search = vec![
         Step::Press(Key::Char('/')),

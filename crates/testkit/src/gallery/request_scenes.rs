@@ -97,7 +97,7 @@ fn user_question() -> Scene {
     Scene { size: (96, 24), ..scene("user-question", vec![calls(&[ask], 9_120, 0)], steps, texts) }
 }
 
-/// A long command, of which the user sees the part that destroys data at once.
+/// Returns a long command, of which the user sees the part that destroys data at once.
 fn destructive_question() -> Scene {
     let mut lines: Vec<String> =
         (1..=36).map(|number| format!("cp src/part{number}.rs build/part{number}.rs")).collect();

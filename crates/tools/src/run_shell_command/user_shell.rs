@@ -43,7 +43,7 @@ impl UserShell {
         Self { options: Arc::new(options), workspace, processes, started: AtomicU64::new(0) }
     }
 
-    /// Only supervises the command, so that it does not outlive this program.
+    /// Returns a plan that only supervises the command, so that it does not outlive this program.
     fn plan(&self) -> Option<Plan> {
         let options = self.options.sandbox.as_ref()?;
         Some(Plan {

@@ -209,7 +209,8 @@ impl App {
         }
     }
 
-    /// The title of notifications: the product and the project, because several sessions may run.
+    /// Returns the title of notifications: the product and the project, because several sessions
+    /// may run.
     pub(super) fn notifier(&self) -> String {
         match self.status_data.workspace.as_str() {
             "" => "Parallax".to_owned(),

@@ -360,7 +360,7 @@ impl OutputByteCounter {
         self.frame()
     }
 
-    /// A pause in typing.
+    /// Waits for a pause in typing.
     fn pause(&mut self) {
         self.bench.app.clock.advance(std::time::Duration::from_millis(200));
         self.frame();
@@ -455,7 +455,7 @@ fn send_request(bench: &mut Bench) {
     })));
 }
 
-/// An approval request that opened over text and was visible for long.
+/// Returns an approval request that opened over text and was visible for long.
 fn bench_with_draft_request(text: &str) -> Bench {
     let mut bench = Bench::new(Layout::Inline);
     bench.turn();

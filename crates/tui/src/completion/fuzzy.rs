@@ -13,17 +13,17 @@ pub struct Fuzzy {
 }
 
 impl Fuzzy {
-    /// A matcher for words: commands and names.
+    /// Creates a matcher for words: commands and names.
     pub fn for_words() -> Self {
         Self::with(Config::DEFAULT)
     }
 
-    /// A matcher for paths: matches at the start of a name score higher.
+    /// Creates a matcher for paths: matches at the start of a name score higher.
     pub fn paths() -> Self {
         Self::with(Config::DEFAULT.match_paths())
     }
 
-    /// A matcher for paths that contain the query as a substring.
+    /// Creates a matcher for paths that contain the query as a substring.
     pub fn for_paths() -> Self {
         Self { kind: AtomKind::Substring, ..Self::paths() }
     }

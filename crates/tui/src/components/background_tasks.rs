@@ -26,7 +26,7 @@ impl BackgroundTasks {
         ended
     }
 
-    /// The number of processes that run.
+    /// Returns the number of processes that run.
     pub(crate) fn running(&self) -> usize {
         self.processes.iter().filter(|one| is_running(one)).count()
     }
@@ -36,12 +36,12 @@ impl BackgroundTasks {
         self.processes.clear();
     }
 
-    /// The items of the list.
+    /// Returns the items of the list.
     pub(crate) fn items(&self, theme: &Theme) -> Vec<ListItem> {
         self.processes.iter().map(|process| item(process, theme)).collect()
     }
 
-    /// The command of an item and the end of its output.
+    /// Returns the command of an item and the end of its output.
     pub(crate) fn output(&self, id: &str, theme: &Theme) -> Option<Vec<Line>> {
         let process = self.processes.iter().find(|one| one.pid.to_string() == id)?;
         let mut rows = vec![Line::styled(format!("$ {}", process.command), theme.text.bold())];

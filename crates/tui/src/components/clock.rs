@@ -34,7 +34,7 @@ impl Clock {
         self.input_at = at;
     }
 
-    /// When the current input event arrived.
+    /// Returns when the current input event arrived.
     pub(crate) fn input_at(&self) -> Instant {
         self.input_at
     }

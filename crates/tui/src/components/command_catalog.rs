@@ -54,7 +54,7 @@ struct ArgumentNames {
 pub(crate) struct CommandCatalog {
     /// Reads and runs the custom commands of the open session.
     commands: Option<Commands>,
-    /// Custom commands and skills: names and descriptions.
+    /// Returns the custom commands and skills: names and descriptions.
     custom: Vec<(String, String)>,
     /// Whether the custom commands were loaded for this session.
     is_loaded: bool,
@@ -77,7 +77,7 @@ impl CommandCatalog {
         self.is_loaded = false;
     }
 
-    /// The commands of the open session.
+    /// Returns the commands of the open session.
     pub(crate) fn commands(&self) -> Option<&Commands> {
         self.commands.as_ref()
     }
@@ -101,7 +101,7 @@ impl CommandCatalog {
         self.prompts = prompts;
     }
 
-    /// Custom commands and skills: names and descriptions.
+    /// Returns the custom commands and skills: names and descriptions.
     pub(crate) fn custom(&self) -> &[(String, String)] {
         &self.custom
     }
@@ -116,13 +116,13 @@ impl CommandCatalog {
         &self.prompts
     }
 
-    /// The names of all these commands.
+    /// Returns the names of all these commands.
     pub(crate) fn names(&self) -> Vec<String> {
         let own = self.custom.iter().map(|(name, _)| name.clone());
         own.chain(self.prompts.iter().map(|prompt| prompt.name.clone())).collect()
     }
 
-    /// The rows of the help.
+    /// Returns the rows of the help.
     pub(crate) fn help(&self, width: usize, theme: &Theme) -> Vec<Line> {
         if self.custom.is_empty() {
             return Vec::new();
@@ -187,7 +187,7 @@ impl CommandCatalog {
         is_wanted
     }
 
-    /// The command whose arguments are completed, and the collected names.
+    /// Returns the command whose arguments are completed, and the collected names.
     pub(crate) fn arguments(&self) -> (&'static str, &[Argument]) {
         (self.arguments.command, &self.arguments.names)
     }

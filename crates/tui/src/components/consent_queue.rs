@@ -43,7 +43,7 @@ impl ConsentQueue {
         self.0.push_back((title, rows, consent));
     }
 
-    /// The dialog of the first operation.
+    /// Returns the dialog of the first operation.
     pub(crate) fn dialog(&self) -> Option<Overlay> {
         let (title, rows, _) = self.0.front()?;
         let items = vec![ListItem::new("no", "No", ""), ListItem::new("yes", "Yes", "")];

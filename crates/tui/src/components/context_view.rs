@@ -76,12 +76,12 @@ impl ContextView {
         self.breakdown.take().map(|breakdown| rows(&breakdown, width, theme))
     }
 
-    /// The operation that drops a tool result from the context.
+    /// Returns the operation that drops a tool result from the context.
     pub(crate) fn drop_result(&self, id: &str) -> Option<Op> {
         self.item(id).map(|item| Op::DropResults(vec![item.place]))
     }
 
-    /// The operation that pins or unpins a tool result.
+    /// Returns the operation that pins or unpins a tool result.
     pub(crate) fn pin(&self, id: &str) -> Option<Op> {
         self.item(id).map(|item| Op::Pin { place: item.place, on: !item.pinned })
     }

@@ -34,7 +34,7 @@ pub(crate) struct CurrentSession {
 }
 
 impl CurrentSession {
-    /// The id, or an empty text before the first session.
+    /// Returns the id, or an empty text before the first session.
     pub(crate) fn id(&self) -> &str {
         &self.id
     }
@@ -146,7 +146,7 @@ impl CurrentSession {
         self.typed_prompts.push(text.to_owned());
     }
 
-    /// The prompts typed in this session.
+    /// Returns the prompts typed in this session.
     pub(crate) fn typed_prompts(&self) -> &[String] {
         &self.typed_prompts
     }
@@ -163,7 +163,7 @@ impl CurrentSession {
         self.stats.event(event);
     }
 
-    /// The statistics.
+    /// Returns the statistics.
     pub(crate) fn stats(&self) -> &SessionStats {
         &self.stats
     }
@@ -173,8 +173,8 @@ impl CurrentSession {
         !self.stats.turns.is_empty()
     }
 
-    /// The session to resume after the program has ended. After `/clear`, the newest may contain no
-    /// prompt; a fork contains those of the original.
+    /// Returns the session to resume after the program has ended. After `/clear`, the newest may
+    /// contain no prompt; a fork contains those of the original.
     pub(crate) fn to_resume(&self) -> Option<&String> {
         match self.has_turns() || self.is_prompted {
             true => Some(&self.id),

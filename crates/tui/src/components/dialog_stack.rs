@@ -68,33 +68,33 @@ impl DialogStack {
         self.is_open() || self.has_approvals()
     }
 
-    /// What the overlay is for.
+    /// Returns what the overlay is for.
     pub(crate) fn purpose(&self) -> Option<&DialogPurpose> {
         self.overlay.as_ref().map(|overlay| &overlay.purpose)
     }
 
-    /// The overlay.
+    /// Returns the overlay.
     pub(crate) fn overlay(&self) -> Option<&Overlay> {
         self.overlay.as_ref()
     }
 
-    /// The overlay, to change it.
+    /// Returns the overlay, to change it.
     pub(crate) fn overlay_mut(&mut self) -> Option<&mut Overlay> {
         self.overlay.as_mut()
     }
 
-    /// The list of the overlay, if it has one for this purpose.
+    /// Returns the list of the overlay, if it has one for this purpose.
     pub(crate) fn list_for(&mut self, purpose: &DialogPurpose) -> Option<&mut ListDialog> {
         let overlay = self.overlay.as_mut().filter(|overlay| overlay.purpose == *purpose)?;
         overlay.list_mut()
     }
 
-    /// The list of the overlay.
+    /// Returns the list of the overlay.
     pub(crate) fn list_mut(&mut self) -> Option<&mut ListDialog> {
         self.overlay.as_mut().and_then(Overlay::list_mut)
     }
 
-    /// The field of the overlay.
+    /// Returns the field of the overlay.
     pub(crate) fn field_mut(&mut self) -> Option<&mut FieldDialog> {
         match &mut self.overlay.as_mut()?.body {
             OverlayBody::Field(field) => Some(field),
@@ -113,12 +113,12 @@ impl DialogStack {
         !self.approvals.is_empty()
     }
 
-    /// The approval request that is shown first.
+    /// Returns the approval request that is shown first.
     pub(crate) fn approval(&self) -> Option<&QuestionDialog> {
         self.approvals.front()
     }
 
-    /// The approval request with this id.
+    /// Returns the approval request with this id.
     pub(crate) fn approval_of(&mut self, ask: &ApprovalId) -> Option<&mut QuestionDialog> {
         self.approvals.iter_mut().find(|approval| approval.ask.id == *ask)
     }

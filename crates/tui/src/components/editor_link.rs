@@ -49,7 +49,7 @@ impl EditorLink {
         is_settled && std::mem::take(&mut self.shows_status)
     }
 
-    /// The state of the connection.
+    /// Returns the state of the connection.
     pub(crate) fn companion(&self) -> Option<&CompanionSnapshot> {
         self.companion.as_ref()
     }

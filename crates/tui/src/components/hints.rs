@@ -79,12 +79,12 @@ impl Hints {
             Some(Toast { text: text.into(), expires_ms: now_ms + span, second_press: Some(again) });
     }
 
-    /// The text of the hint.
+    /// Returns the text of the hint.
     pub(crate) fn text(&self) -> Option<&str> {
         self.toast.as_ref().map(|toast| toast.text.as_str())
     }
 
-    /// The time until the hint disappears, in milliseconds, at least one.
+    /// Returns the time until the hint disappears, in milliseconds, at least one.
     pub(crate) fn remaining_ms(&self, now_ms: u64) -> Option<u64> {
         self.toast.as_ref().map(|toast| toast.expires_ms.saturating_sub(now_ms).max(1))
     }

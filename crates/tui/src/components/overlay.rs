@@ -155,7 +155,7 @@ impl Overlay {
         Self { purpose, body: OverlayBody::Panel(panel) }
     }
 
-    /// The list, if it is one.
+    /// Returns the list, if it is one.
     pub(crate) fn list_mut(&mut self) -> Option<&mut ListDialog> {
         match &mut self.body {
             OverlayBody::List(list) => Some(list),

@@ -153,12 +153,12 @@ impl PromptQueue {
         Some(RemovedPrompt { text: one.text, steer_id: Some(one.id) })
     }
 
-    /// The number of messages that wait for the turn or its end.
+    /// Returns the number of messages that wait for the turn or its end.
     pub(crate) fn len(&self) -> usize {
         self.queued.len() + self.steering.len()
     }
 
-    /// The messages that wait for the turn or its end.
+    /// Returns the messages that wait for the turn or its end.
     pub(crate) fn waiting(&self) -> Vec<PendingPrompt<'_>> {
         let steering = self.steering.iter().enumerate().map(|(index, one)| PendingPrompt {
             id: format!("s{index}"),
@@ -211,7 +211,7 @@ impl PromptQueue {
         self.steering.clear();
     }
 
-    /// The prompts that were not sent, oldest first.
+    /// Returns the prompts that were not sent, oldest first.
     pub(crate) fn unsent_prompts(&self) -> impl Iterator<Item = &str> {
         let texts = self.beginning.iter().chain(&self.queued_before_open);
         let texts = texts.chain(self.steering.iter().map(|one| &one.text));

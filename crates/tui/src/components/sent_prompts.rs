@@ -61,7 +61,7 @@ impl SentPrompts {
         }
     }
 
-    /// The command that a prompt came from.
+    /// Returns the command that a prompt came from.
     pub(crate) fn command_for(&self, prompt: &str) -> Option<&str> {
         let found = self.expanded.iter().find(|(known, _)| known == prompt);
         found.map(|(_, typed)| typed.as_str())

@@ -95,7 +95,7 @@ impl ServerRequest {
         })
     }
 
-    /// The dialog that asks whether to answer.
+    /// Returns the dialog that asks whether to answer.
     fn dialog(&self, theme: &Theme) -> Overlay {
         let mut intro: Vec<Line> =
             self.message.lines().map(|line| Line::styled(sanitize(line), theme.text)).collect();
@@ -137,7 +137,7 @@ impl ServerRequest {
         Overlay::list(DialogPurpose::ServerQuestion, list)
     }
 
-    /// The dialog of the first field, with its default.
+    /// Returns the dialog of the first field, with its default.
     fn first_field(&mut self, theme: &Theme) -> Option<Overlay> {
         let field = self.fields.front()?;
         self.chosen = match field.kind {
@@ -147,7 +147,7 @@ impl ServerRequest {
         self.field_dialog(None, theme)
     }
 
-    /// The dialog of the first field; `at` is the row of the cursor.
+    /// Returns the dialog of the first field; `at` is the row of the cursor.
     fn field_dialog(&self, at: Option<&str>, theme: &Theme) -> Option<Overlay> {
         let field = self.fields.front()?;
         let title = format!("{}: {}", sanitize(&self.server), sanitize(&field.title));
@@ -250,7 +250,7 @@ impl ServerRequests {
         is_first
     }
 
-    /// The dialog of the first request that is still waiting.
+    /// Returns the dialog of the first request that is still waiting.
     pub(crate) fn first(&mut self, theme: &Theme) -> Option<Overlay> {
         self.remove_ended();
         self.0.front().map(|request| request.dialog(theme))

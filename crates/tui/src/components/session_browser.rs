@@ -198,7 +198,7 @@ impl SessionBrowser {
         list.replace_with_tabs(items, tabs(sessions));
     }
 
-    /// The session with this id.
+    /// Returns the session with this id.
     pub(crate) fn entry(&self, id: &str) -> Option<&SessionEntry> {
         self.sessions.iter().find(|entry| entry.id == id)
     }

@@ -65,7 +65,7 @@ impl Default for SettingsView {
 }
 
 impl SettingsView {
-    /// The scope that changed settings are written to.
+    /// Returns the scope that changed settings are written to.
     pub(crate) fn scope(&self) -> SettingScope {
         self.scope
     }
@@ -100,7 +100,7 @@ impl SettingsView {
         });
     }
 
-    /// The title of the theme list.
+    /// Returns the title of the theme list.
     pub(crate) fn theme_title(&self) -> String {
         self.title_with_scope(THEMES)
     }
@@ -123,7 +123,7 @@ impl SettingsView {
         };
     }
 
-    /// The settings list, with its previous cursor position and search if it was set aside.
+    /// Returns the settings list, with its previous cursor position and search if it was set aside.
     pub(crate) fn list(&mut self, rows: &[SettingRow], theme: &Theme) -> Overlay {
         let items = setting_items(rows, theme);
         let list = match self.parked_list.take() {
@@ -139,7 +139,7 @@ impl SettingsView {
         Overlay::list(DialogPurpose::Settings, list)
     }
 
-    /// The items of the status line dialog: shown items in their order, then hidden ones.
+    /// Returns the items of the status line dialog: shown items in their order, then hidden ones.
     pub(crate) fn footer_items(
         &self,
         settings: &UiSettings,
@@ -170,7 +170,7 @@ impl SettingsView {
         rows
     }
 
-    /// The change that Enter on a row of the status line dialog makes.
+    /// Returns the change that Enter on a row of the status line dialog makes.
     pub(crate) fn footer_chosen(
         &mut self,
         id: &str,
@@ -208,7 +208,7 @@ impl SettingsView {
     }
 }
 
-/// The status line with an item moved to the left or right, if it can move.
+/// Returns the status line with an item moved to the left or right, if it can move.
 pub(crate) fn move_footer_item(
     items: &[FooterItem],
     id: &str,
@@ -236,7 +236,7 @@ fn footer_sample(
     }
 }
 
-/// The items of the settings list.
+/// Returns the items of the settings list.
 pub(crate) fn setting_items(rows: &[SettingRow], theme: &Theme) -> Vec<ListItem> {
     rows.iter().map(|row| setting_item(row, rows, theme)).collect()
 }
@@ -263,7 +263,7 @@ fn setting_item(row: &SettingRow, rows: &[SettingRow], theme: &Theme) -> ListIte
     ListItem { tab: tab.unwrap_or(0), keywords: row.key.to_owned(), ..item }
 }
 
-/// What Enter on a setting does: toggles a flag, selects the next choice, or opens a field.
+/// Returns what Enter on a setting does: toggles a flag, selects the next choice, or opens a field.
 /// `footer` are the items of the status line.
 pub(crate) fn setting_chosen(row: &SettingRow, footer: Option<&[FooterItem]>) -> SettingStep {
     match row.kind {

@@ -99,7 +99,7 @@ impl ShellView {
         self.background.clear();
     }
 
-    /// The running command.
+    /// Returns the running command.
     pub(crate) fn item(&self) -> Option<&ItemId> {
         self.running.as_ref().map(|running| &running.item)
     }
@@ -169,7 +169,7 @@ impl ShellView {
         Some(Op::ToolInput { item, input: ToolInput::Bytes(bytes) })
     }
 
-    /// The command as work outside a turn.
+    /// Returns the command as work outside a turn.
     pub(crate) fn work(&self) -> Option<AgentActivity> {
         let running = self.running.as_ref()?;
         let mut working =
@@ -178,12 +178,12 @@ impl ShellView {
         Some(working)
     }
 
-    /// The state of the command for the window title.
+    /// Returns the state of the command for the window title.
     pub(crate) fn title(&self) -> Option<TitleState> {
         self.running.as_ref().map(|running| TitleState::Working(running.title.clone()))
     }
 
-    /// The window title of a command that has been silent for long.
+    /// Returns the window title of a command that has been silent for long.
     pub(crate) fn silence_title(&self, now_ms: u64) -> Option<TitleState> {
         let running = self.running.as_ref().filter(|running| !running.has_focus)?;
         match now_ms.saturating_sub(running.spoke_at) {
@@ -232,7 +232,7 @@ impl ShellView {
             .collect()
     }
 
-    /// The row with the silence hint.
+    /// Returns the row with the silence hint.
     pub(crate) fn silence_hint_row(
         &self,
         context: &ShellViewContext,

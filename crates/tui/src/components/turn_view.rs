@@ -179,12 +179,12 @@ impl TurnView {
         self.working.is_some()
     }
 
-    /// What the agent is doing.
+    /// Returns what the agent is doing.
     pub(crate) fn working(&self) -> Option<&AgentActivity> {
         self.working.as_ref()
     }
 
-    /// When the next attempt of a failed request begins, in milliseconds of the clock.
+    /// Returns when the next attempt of a failed request begins, in milliseconds of the clock.
     pub(crate) fn retries_at(&self) -> Option<u64> {
         Some(self.working.as_ref()?.retry.as_ref()?.0)
     }
@@ -220,17 +220,17 @@ impl TurnView {
         std::mem::take(&mut self.has_begun)
     }
 
-    /// The last answer of the model.
+    /// Returns the last answer of the model.
     pub(crate) fn last_answer(&self) -> &str {
         &self.last_answer
     }
 
-    /// How the model of the newest prompt was chosen.
+    /// Returns how the model of the newest prompt was chosen.
     pub(crate) fn route(&self) -> Option<&Route> {
         self.route.as_ref()
     }
 
-    /// The model fallbacks of the session.
+    /// Returns the model fallbacks of the session.
     pub(crate) fn fallbacks(&self) -> &[Fallback] {
         &self.fallbacks
     }

@@ -34,17 +34,17 @@ impl UserExtensions {
         self.skills_version = self.skills.as_ref().map(|skills| skills.version());
     }
 
-    /// The subagents, unless they are disabled.
+    /// Returns the subagents, unless they are disabled.
     pub(crate) fn agents(&self) -> Option<&Arc<SessionAgents>> {
         self.agents.as_ref()
     }
 
-    /// The definitions of the subagents as they are now.
+    /// Returns the definitions of the subagents as they are now.
     pub(crate) fn agent_set(&self) -> Option<Arc<AgentSet>> {
         self.agents.as_ref().map(|agents| agents.set())
     }
 
-    /// The skills.
+    /// Returns the skills.
     pub(crate) fn skills(&self) -> Option<&Arc<SessionSkills>> {
         self.skills.as_ref()
     }

@@ -24,7 +24,7 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// A focused window of this size.
+    /// Creates a focused window of this size.
     pub(crate) fn new(size: (u16, u16)) -> Self {
         Self {
             size,
@@ -107,7 +107,7 @@ impl Window {
         !self.title.is_empty()
     }
 
-    /// The colors of the terminal.
+    /// Returns the colors of the terminal.
     pub(crate) fn colors(&self) -> TerminalColors {
         self.colors
     }

@@ -20,7 +20,7 @@ const CONTEXT: &str = "<session_context>";
 /// The markers around the contents of referenced files, which follow the prompt.
 const FILES: (&str, &str) = ("\n--- Content from referenced files ---", "\n--- End of content ---");
 
-/// A command that the user ran in an earlier run of the session. If it did not end
+/// Returns a command that the user ran in an earlier run of the session. If it did not end
 /// normally, the first line of the model's text says how it ended.
 fn shell(command: &str, output: String, code: Option<i32>) -> ShellItem {
     let mut shell = ShellItem { running: false, code, ..ShellItem::running(command) };

@@ -21,7 +21,7 @@ fn run(editor: &mut Editor, session: &str, line: &str) -> String {
     reply(editor, id)
 }
 
-/// The last request to the model, as text.
+/// Returns the last request to the model, as text.
 fn last_request(world: &World) -> String {
     let requests = world.server.requests();
     String::from_utf8_lossy(&requests.last().expect("a request").body).into_owned()

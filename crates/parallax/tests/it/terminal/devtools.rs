@@ -9,7 +9,7 @@ use serde_json::json;
 use super::terminal_driver::{Start, TerminalDriver};
 use crate::support::World;
 
-/// The status line and headers of a response.
+/// Returns the status line and headers of a response.
 fn get(link: &str) -> String {
     let rest = link.strip_prefix("http://").expect("a link");
     let (host, path) = rest.split_once('/').expect("a path");

@@ -50,7 +50,7 @@ fn key_of_another_provider_is_offered_without_asking_for_it() {
     seat.wait_for_text("answered by gpt");
 }
 
-/// A terminal without a model, whose service has one of OpenAI.
+/// Returns a terminal without a model, whose service has one of OpenAI.
 fn without_model(has_key: bool) -> TerminalDriver {
     let list = json!({"object": "list", "data": [{"id": "gpt-test", "object": "model"}]});
     let script = json!({"documents": {"/v1/models": list},

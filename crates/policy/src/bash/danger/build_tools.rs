@@ -32,19 +32,19 @@ pub(super) fn runs_named_program(name: &str, command: &Command) -> bool {
         || matches!(name, "gradle" | "gradlew") && has_letter(command, &['I'])
 }
 
-/// The words before `--`, after which the arguments are another program's.
+/// Returns the words before `--`, after which the arguments are another program's.
 fn own_arguments(command: &Command) -> impl Iterator<Item = &str> {
     words_before_dashes(command.arguments()).filter_map(|word| word.text.as_deref())
 }
 
-/// The name of a long option, without its dashes and its value.
+/// Returns the name of a long option, without its dashes and its value.
 fn long_name(text: &str) -> Option<&str> {
     let name = text.strip_prefix('-')?;
     let name = name.strip_prefix('-').unwrap_or(name);
     name.split('=').next()
 }
 
-/// The variable that a word such as `CC=x`, `CC:=x`, or `CC+=x` sets.
+/// Returns the variable that a word such as `CC=x`, `CC:=x`, or `CC+=x` sets.
 fn assigned_name(text: &str) -> Option<&str> {
     let (name, _) = text.split_once('=')?;
     Some(name.trim_end_matches([':', '+', '?', '!']))

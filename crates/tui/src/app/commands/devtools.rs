@@ -22,7 +22,7 @@ pub(crate) fn log_key(app: &mut App) {
     }
 }
 
-/// The page runs, or why it does not.
+/// Handles the start of the page, or the reason why it does not run.
 pub(crate) fn handle_start(app: &mut App, link: Result<DevToolsLink, String>) {
     match link {
         Ok(DevToolsLink { address, is_opened: true }) => {

@@ -42,7 +42,7 @@ pub(crate) fn companion_changed(app: &mut App, snapshot: CompanionSnapshot) {
     }
 }
 
-/// Trust granted by the editor answers the trust dialog; a later change needs the user.
+/// Applies trust granted by the editor: it answers the trust dialog; a later change needs the user.
 pub(crate) fn apply_editor_trust(app: &mut App, snapshot: &CompanionSnapshot) {
     let Some(is_trusted) = snapshot.is_trusted else { return };
     let name = crate::sanitize::one_row(snapshot.editor_name()).into_owned();

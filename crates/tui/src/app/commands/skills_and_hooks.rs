@@ -25,7 +25,7 @@ pub(crate) fn reload_all(app: &mut App) {
     app.reload();
 }
 
-/// The same, with a confirmation message.
+/// Like [`reload_all`], with a confirmation message.
 pub(crate) fn reload_all_and_confirm(app: &mut App) {
     if app.is_busy() {
         return reload_all(app);

@@ -28,7 +28,7 @@ fn recorded_items(count: usize) -> Vec<RecordedItem> {
         .collect()
 }
 
-/// A session with this number of turns whose rows are in the scrollback.
+/// Returns a session with this number of turns whose rows are in the scrollback.
 fn bench(turns: usize) -> Bench {
     let mut bench = Bench::new(Layout::Inline);
     bench.app.transcript.resume(recorded_items(turns));

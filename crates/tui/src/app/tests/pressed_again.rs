@@ -10,7 +10,7 @@ use super::*;
 const ESCAPE: &str = "\u{1b}";
 const BACK: &str = "press esc again to go back to an earlier prompt";
 
-/// A session with one finished turn.
+/// Returns a session with one finished turn.
 fn bench_after_turn() -> Bench {
     let mut bench = Bench::new(Layout::Inline);
     bench.turn();

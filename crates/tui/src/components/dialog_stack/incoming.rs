@@ -188,7 +188,7 @@ impl DialogStack {
         }
     }
 
-    /// The state before a key is passed to a dialog; see [`Self::note_answer`].
+    /// Returns the state before a key is passed to a dialog; see [`Self::note_answer`].
     pub(crate) fn state_before_answer(&self) -> AnswerableRequest {
         AnswerableRequest(self.first_question())
     }
@@ -274,7 +274,7 @@ impl DialogStack {
         self.writing_left_ms(now_ms).is_some()
     }
 
-    /// How long dialogs still wait for a pause in typing, in milliseconds.
+    /// Returns how long dialogs still wait for a pause in typing, in milliseconds.
     pub(crate) fn writing_left_ms(&self, now_ms: u64) -> Option<u64> {
         let remaining = self.incoming.writing_until.saturating_sub(now_ms);
         (self.is_user_opened() && remaining > 0).then_some(remaining)

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A session with one of each item.
+/// Returns a session with one of each item.
 fn rich() -> TestTranscript {
     let mut view = TestTranscript::default();
     view.transcript.push(LocalItem::Rows(vec![Line::raw("Parallax 0.1")]));

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Three finished reads and a search.
+/// Adds three finished reads and a search.
 fn push_reads(view: &mut TestTranscript) {
     for (id, name, title) in [
         ("a", "read_file", "Read src/a.rs"),

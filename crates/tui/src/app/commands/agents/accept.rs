@@ -62,7 +62,7 @@ fn ask_for(app: &mut App, waiting: Vec<Agent>) {
     app.open(Overlay::list(DialogPurpose::AcceptAgents(waiting), list));
 }
 
-/// The rows shown before the user accepts an agent. All text comes from the project.
+/// Returns the rows shown before the user accepts an agent. All text comes from the project.
 fn preview(app: &App, agent: &Agent) -> Vec<Line> {
     let fact = |label: &str, value: &str| {
         Line::styled(format!("{label}: "), app.theme.secondary)

@@ -64,7 +64,7 @@ fn open(app: &mut App, agent: &Agent) {
     app.open(Overlay::list(DialogPurpose::AgentSettings(agent.name.clone()), list));
 }
 
-/// The rows that describe the agent's definition.
+/// Returns the rows that describe the agent's definition.
 fn definition_rows(app: &App, agent: &Agent) -> Vec<Line> {
     let fact = |label: &str, value: String| {
         Line::styled(format!("{label:<9}"), app.theme.secondary)

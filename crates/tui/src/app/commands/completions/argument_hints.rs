@@ -36,7 +36,7 @@ const KINDS: [Word; 3] = [
 const SCOPES: [Word; 2] = [("session", "for the whole session"), ("prompt", "for each prompt")];
 const OFF: [Word; 1] = [("off", "no limit")];
 
-/// The words that may follow the given words.
+/// Returns the words that may follow the given words.
 fn next(command: &str, before: &[&str]) -> Vec<Word> {
     let is_kind = |word: &&str| KINDS.iter().any(|(kind, _)| kind == word);
     let open = |words: &[Word]| -> Vec<Word> {
