@@ -1,11 +1,11 @@
 //! The processes that belong to one command, including detached ones.
 //!
-//! A command leads its own process group. A process that leaves the group is still a descendant. An
-//! orphan becomes a child of this process, which is a child subreaper, and a mark in the
+//! A command leads its own process group or, in a sandbox, its supervisor leads a session with the
+//! group of the command. A process that leaves the group is still a descendant. An orphan becomes a child of this process, which is a child subreaper, and a mark in the
 //! environment shows which command the orphan came from. On systems without `/proc`, only the group
 //! is known.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::io::{self, Read as _};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -58,6 +58,8 @@ impl Process {
 pub(crate) struct TreeProcesses {
     /// All living processes, including the shell.
     pub(crate) alive: Vec<ProcessInstance>,
+    /// The process groups in the session that the shell or its supervisor leads.
+    pub(crate) groups: BTreeSet<i32>,
     /// Living processes without a living parent among them: the processes that a shell started in
     /// the background, without their descendants.
     pub(crate) roots: Vec<i32>,
@@ -174,6 +176,9 @@ impl ProcessTree {
                 continue;
             }
             processes_in.alive.push(process.member);
+            if process.session == self.root && process.group > 1 {
+                processes_in.groups.insert(process.group);
+            }
             if pid != self.root && !keeper && !members.contains(&process.parent) {
                 processes_in.roots.push(pid);
             }
@@ -194,13 +199,15 @@ impl ProcessTree {
         has_variable(pid, MARK, &self.mark)
     }
 
-    /// Signals the group and each of the given processes that still exists.
-    pub(crate) fn signal(&self, members: &[ProcessInstance], signal: Signal) {
-        if let Some(group) = Pid::from_raw(self.root) {
+    /// Signals the groups and each of the given processes that still exists.
+    pub(crate) fn signal(&self, processes: &TreeProcesses, signal: Signal) {
+        // Signaling a group reaches processes that are being created.
+        let others = processes.groups.iter().filter(|group| **group != self.root);
+        for group in others.chain([&self.root]).filter_map(|group| Pid::from_raw(*group)) {
             // It may have exited already.
             let _ = rustix::process::kill_process_group(group, signal);
         }
-        for member in members {
+        for member in &processes.alive {
             send(*member, signal);
         }
     }
@@ -263,7 +270,7 @@ const STEP: Duration = Duration::from_millis(10);
 pub(crate) fn end(trees: &[ProcessTree]) {
     let mut table = ProcessTable::read();
     for tree in trees {
-        tree.signal(&tree.processes_in(&table).alive, Signal::TERM);
+        tree.signal(&tree.processes_in(&table), Signal::TERM);
     }
     let deadline = Instant::now() + TIMEOUT;
     let gone =
@@ -281,7 +288,7 @@ pub(crate) fn end(trees: &[ProcessTree]) {
             break;
         }
         for tree in trees {
-            tree.signal(&tree.processes_in(&table).alive, Signal::KILL);
+            tree.signal(&tree.processes_in(&table), Signal::KILL);
         }
         std::thread::sleep(STEP);
         table = ProcessTable::read();

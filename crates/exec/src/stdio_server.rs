@@ -12,7 +12,7 @@ use rustix::process::Signal;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 
 use crate::command::Control;
-use crate::process_tree::{self, ProcessTree};
+use crate::process_tree::{self, ProcessTree, TreeProcesses};
 use crate::registry::{Guard, Processes};
 use crate::start::session_helper;
 use crate::{ProcessExit, StartError, shared_sandbox};
@@ -150,7 +150,7 @@ impl StdioServer {
 
     /// Terminates its process group and waits for the given time.
     pub async fn terminate(&mut self, timeout: Duration) -> Option<ProcessExit> {
-        self.tree.signal(&[], Signal::TERM);
+        self.tree.signal(&TreeProcesses::default(), Signal::TERM);
         tokio::time::timeout(timeout, self.wait()).await.ok()
     }
 

@@ -6,6 +6,7 @@ mod bubblewrap_job;
 pub(crate) mod bubblewrap_process;
 mod child;
 mod child_wait;
+mod command_group;
 mod devices;
 mod exit_status;
 mod failure;

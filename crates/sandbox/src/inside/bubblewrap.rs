@@ -167,7 +167,7 @@ fn attempt(
     drop((its_report, its_stderr, stderr, job, words, executable));
     kernel::ignore_signals();
     let pidfd = pidfd_open(child, PidfdFlags::empty()).refused("pidfd")?;
-    child_wait::wait(child, &pidfd, &[parent])?;
+    child_wait::wait(child, &pidfd, &[parent], None)?;
     let told = |file: OwnedFd| {
         let mut bytes = Vec::new();
         let read = fs::File::from(file).take(MAX_WORDS_LENGTH).read_to_end(&mut bytes);

@@ -14,7 +14,9 @@ use crate::inside::host_environment::HostEnvironment;
 use crate::inside::kernel;
 use crate::inside::network_broker::NotifiedCalls;
 use crate::inside::syscalls::{Filters, ProcessVisibility, Sockets};
-use crate::inside::{layout, network_broker, overmounts, privileges, rules, syscalls};
+use crate::inside::{
+    command_group, layout, network_broker, overmounts, privileges, rules, syscalls,
+};
 use crate::plan::Plan;
 use crate::supervisor_error::REFUSED;
 
@@ -64,14 +66,17 @@ pub(crate) struct SupervisorChannels {
     pub(crate) report: OwnedFd,
 }
 
-/// Runs the program, or reports why it could not be started.
+/// Runs the program, or reports why it could not be started. `has_terminal`: whether the supervisor
+/// is in the foreground of a terminal, which the command then takes.
 pub(crate) fn run(
     plan: &Plan,
     confinement: &Confinement,
     program: &OsStr,
     args: &[OsString],
     wires: &SupervisorChannels,
+    has_terminal: bool,
 ) -> ! {
+    command_group::create(has_terminal);
     let failure = match confine(plan, confinement, wires) {
         Ok(temporary) => start(program, args, temporary, confinement),
         Err(failure) => failure,
@@ -94,13 +99,13 @@ fn confine(
             let view = layout::build(plan, host, *unmapped_user)?;
             step_below(wires)?;
             privileges::drop_all_but_files(*keep_root)?;
-            rules::restrict_writes(plan, &view.writable)?;
+            rules::restrict_writes(plan, &view.writable, false)?;
             filter_in_view(plan, wires, *broker_calls, Some(&view.stage))?;
             Ok(Some(PathBuf::from("/tmp")))
         }
         Confinement::View { writable, broker_calls, .. } => {
             privileges::drop_all_but_files(false)?;
-            rules::restrict_writes(plan, writable)?;
+            rules::restrict_writes(plan, writable, true)?;
             filter_in_view(plan, wires, *broker_calls, None)?;
             Ok(Some(PathBuf::from("/tmp")))
         }

@@ -93,6 +93,49 @@ pub(crate) fn ignore_signals() {
     }
 }
 
+/// Blocks the signals for the command, and those about its state, and returns a descriptor from
+/// which [`next_signal`] reads them.
+pub(crate) fn signal_descriptor() -> Result<OwnedFd, Errno> {
+    // SAFETY: the set is a local that `sigemptyset` fills before it is used, and the descriptor is
+    // new and not owned by anything else.
+    unsafe {
+        let mut set = std::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        for signal in FOR_THE_COMMAND.into_iter().chain([libc::SIGCHLD]) {
+            libc::sigaddset(&mut set, signal);
+        }
+        libc::sigprocmask(libc::SIG_BLOCK, &set, std::ptr::null_mut());
+        match libc::signalfd(-1, &set, libc::SFD_NONBLOCK | libc::SFD_CLOEXEC) {
+            -1 => Err(last_error()),
+            number => Ok(OwnedFd::from_raw_fd(number)),
+        }
+    }
+}
+
+/// Returns the next signal that is pending for a descriptor of [`signal_descriptor`].
+pub(crate) fn next_signal(signals: &OwnedFd) -> Option<i32> {
+    // The number of the signal is the first field.
+    let mut record = [0; size_of::<libc::signalfd_siginfo>()];
+    rustix::io::read(signals, &mut record).ok()?;
+    let number = record.first_chunk().map(|bytes| i32::from_ne_bytes(*bytes))?;
+    (number > 0).then_some(number)
+}
+
+/// Whether standard input is the controlling terminal of this process, and its process group is in
+/// the foreground.
+pub(crate) fn is_in_foreground() -> bool {
+    // SAFETY: neither call has a precondition. Both numbers are 0 if another process namespace
+    // contains the group.
+    unsafe { libc::tcgetpgrp(libc::STDIN_FILENO) == libc::getpgrp() }
+}
+
+/// Puts a process group of this session into the foreground of the terminal that is standard input.
+/// Signals for the command must be blocked or ignored.
+pub(crate) fn set_foreground_group(leader: Pid) -> bool {
+    // SAFETY: the call has no precondition.
+    unsafe { libc::tcsetpgrp(libc::STDIN_FILENO, leader.as_raw_nonzero().get()) == 0 }
+}
+
 /// No longer ignores the signals for the command, which stay blocked.
 pub(crate) fn reset_signals_for_the_command() {
     for signal in FOR_THE_COMMAND {

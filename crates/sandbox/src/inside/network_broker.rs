@@ -82,6 +82,13 @@ impl NotifiedCalls {
         Self { addresses, metadata: false, group_bit: true, processes: false }
     }
 
+    /// The same, and calls that could change limits and priorities of the supervisor, which is in
+    /// the process namespace of the command.
+    pub(crate) fn beside_supervisor(plan: &Plan) -> Self {
+        let calls = Self::with_private_view(plan);
+        Self { processes: can_take(), ..calls }
+    }
+
     /// Returns the calls for a command that sees the files and processes of the host.
     pub(crate) fn with_host_view(plan: &Plan) -> Self {
         if !can_take() {

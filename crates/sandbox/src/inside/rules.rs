@@ -25,14 +25,22 @@ const NEWEST: ABI = ABI::V9;
 /// Maximum number of siblings of hidden paths to examine; siblings beyond it cannot be read.
 const MAX_ENTRIES: usize = 20_000;
 
-/// With a mount namespace: restricts writes to the writable paths of the view.
-pub(crate) fn restrict_writes(plan: &Plan, writable: &[PathBuf]) -> SandboxResult<()> {
+/// With a mount namespace: restricts writes to the writable paths of the view. `sees_supervisor`:
+/// whether the supervisor is in the process namespace of the command, which must not signal it.
+pub(crate) fn restrict_writes(
+    plan: &Plan,
+    writable: &[PathBuf],
+    sees_supervisor: bool,
+) -> SandboxResult<()> {
     let handled = AccessFs::from_write(NEWEST);
     // With its own network, no abstract socket of the host is reachable.
-    let scope = match plan.network {
+    let mut scope: BitFlags<Scope> = match plan.network {
         Network::Isolated => BitFlags::EMPTY,
         Network::Host | Network::External | Network::Loopback => Scope::AbstractUnixSocket.into(),
     };
+    if sees_supervisor {
+        scope |= Scope::Signal;
+    }
     let Some(mut rules) = create(plan, handled, scope)? else { return Ok(()) };
     for path in writable {
         rules.allow(path, handled)?;

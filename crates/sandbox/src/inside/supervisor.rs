@@ -12,6 +12,7 @@ use rustix::process::{PidfdFlags, pidfd_open};
 use rustix::thread::{ThreadNameSpaceType, UnshareFlags, move_into_thread_name_spaces};
 
 use crate::inside::child::{self, Confinement, SupervisorChannels};
+use crate::inside::command_group::CommandGroup;
 use crate::inside::exit_status::ExitStatus;
 use crate::inside::failure::{FailureContextExt as _, SandboxFailure, SandboxResult};
 use crate::inside::identity::Identity;
@@ -37,7 +38,14 @@ pub(crate) fn supervise(plan: &Plan, program: &OsStr, args: &[OsString]) -> Exit
     else {
         return refuse("the program that requested the command has ended");
     };
-    match try_tiers(plan, program, args, &parent) {
+    let has_terminal = kernel::is_in_foreground();
+    let result = try_tiers(plan, program, args, &parent);
+    kernel::ignore_signals();
+    // In its own session, the terminal ends with this process and what the command left behind.
+    if has_terminal && rustix::process::getsid(None) != Ok(rustix::process::getpid()) {
+        kernel::set_foreground_group(rustix::process::getpgrp());
+    }
+    match result {
         Ok(ended) => ended.mirror(),
         Err(SandboxFailure::Refused(words) | SandboxFailure::Unsupported(words)) => refuse(&words),
         Err(SandboxFailure::NotStarted(code, words)) => {
@@ -91,7 +99,7 @@ pub(crate) fn run_in_view(
     environment: Vec<(OsString, OsString)>,
 ) -> SandboxResult<ExitStatus> {
     let command = SupervisedCommand { plan, program, args, parent: first, tier: Tier::Bubblewrap };
-    let broker_calls = NotifiedCalls::with_private_view(plan);
+    let broker_calls = NotifiedCalls::beside_supervisor(plan);
     command.run(Confinement::View { writable, environment, broker_calls }, None, None, None)
 }
 
@@ -154,17 +162,18 @@ impl SupervisedCommand<'_> {
         .refused("cannot create a pair of sockets")?;
         let (report, child_report) =
             rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).refused("a pipe")?;
+        let has_terminal = kernel::is_in_foreground();
         let child = match kernel::fork(UnshareFlags::empty()).refused("a process")? {
             ForkResult::Child => {
                 drop((sync, report));
                 let wires = SupervisorChannels { sync: child_sync, report: child_report };
-                child::run(self.plan, &confinement, self.program, self.args, &wires)
+                child::run(self.plan, &confinement, self.program, self.args, &wires, has_terminal)
             }
             ForkResult::Parent(pid) => pid,
         };
         drop((child_sync, child_report));
         let pidfd = pidfd_open(child, PidfdFlags::empty()).refused("pidfd")?;
-        kernel::ignore_signals();
+        let group = CommandGroup::of_child(child, has_terminal)?;
         if let Some(below) = below {
             let mut request = [0; 1];
             if rustix::io::read(&sync, &mut request) == Ok(1) {
@@ -183,7 +192,7 @@ impl SupervisedCommand<'_> {
         }
         drop(sync);
         let others: Vec<&OwnedFd> = [Some(self.parent), waiting].into_iter().flatten().collect();
-        let ended = child_wait::wait(child, &pidfd, &others)?;
+        let ended = child_wait::wait(child, &pidfd, &others, Some(&group))?;
         let mut output = Vec::new();
         // Only a child that ran nothing has written a report, and it has ended.
         let mut report = std::fs::File::from(report);
@@ -218,7 +227,7 @@ impl SupervisedCommand<'_> {
         let mut gate =
             network_broker::NetworkBroker::new(self.plan, listener, self.parent, viewed)?;
         if viewed {
-            gate.open_own_network();
+            gate.serve_own_descendants();
         }
         // This process is the reaper and an ancestor of everything that the command starts, which
         // it must be to inspect those processes.

@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, reason = "a test may stop at once")]
 #![expect(clippy::print_stdout, reason = "a test that is skipped says so")]
 
+mod command_group;
 mod files;
 mod neighbors;
 mod network;

@@ -45,16 +45,15 @@ fn supervisor_exits_like_the_command() {
 fn group_signal_reaches_the_command() {
     let project = TestProject::new();
     for plan in all(&project) {
-        let script = "trap 'echo caught; exit 7' TERM; echo ready; read x; exit 9";
+        let script = "trap 'echo caught; exit 7' TERM; echo ready; while :; do sleep 0.02; done";
         let mut command = project.command(&plan, &["sh", "-c", script]);
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut output = BufReader::new(child.stdout.take().unwrap());
         let mut line = String::new();
         output.read_line(&mut line).unwrap();
         let group = Pid::from_child(&child);
         rustix::process::kill_process_group(group, Signal::TERM).unwrap();
-        drop(child.stdin.take());
         output.read_line(&mut line).unwrap();
         assert_eq!((line.as_str(), child.wait().unwrap().code()), ("ready\ncaught\n", Some(7)));
     }
@@ -141,7 +140,7 @@ fn session_takes_the_terminal_that_is_its_input() {
 }
 
 /// Returns the processes of the host that have a mark in their environment.
-fn marked(mark: &str) -> Vec<Pid> {
+pub fn marked(mark: &str) -> Vec<Pid> {
     let assignment = format!("MARK={mark}");
     let has = |pid: i32| {
         let text = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
@@ -155,14 +154,14 @@ fn marked(mark: &str) -> Vec<Pid> {
     pids.filter(|pid| has(*pid)).filter_map(Pid::from_raw).collect()
 }
 
-fn wait_for_end(pid: Pid) {
+pub fn wait_for_end(pid: Pid) {
     let Ok(pidfd) = pidfd_open(pid, PidfdFlags::empty()) else { return };
     let timeout = rustix::event::Timespec { tv_sec: 10, tv_nsec: 0 };
     let mut fds = [PollFd::new(&pidfd, PollFlags::IN)];
     assert_eq!(poll(&mut fds, Some(&timeout)), Ok(1), "{pid:?} lives on");
 }
 
-const DAEMON: &str = "(setsid sh -c 'touch ready; exec sleep 1000' >/dev/null 2>&1 &) & \
+pub const DAEMON: &str = "(setsid sh -c 'touch ready; exec sleep 1000' >/dev/null 2>&1 &) & \
                       while ! [ -e ready ]; do :; done";
 
 #[test]

@@ -131,9 +131,10 @@ impl NetworkBroker {
         self.own_sockets = table;
     }
 
-    /// Opens the table of sockets bound in the network of this process, if only the command uses
-    /// that network.
-    pub(crate) fn open_own_network(&mut self) {
+    /// Serves only descendants of this process, which is in the namespaces of the command and is
+    /// not part of it.
+    pub(crate) fn serve_own_descendants(&mut self) {
+        self.session = SessionProcesses::Descendants;
         if self.network == Network::Isolated {
             self.own_sockets = SocketTable::open();
         }
