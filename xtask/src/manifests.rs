@@ -14,7 +14,7 @@ use crate::targets::Target;
 #[derive(Debug, Clone)]
 pub struct ReleasedArchive {
     pub target: &'static Target,
-    /// Its file name.
+    /// The file name.
     pub name: String,
     /// Its SHA-256 in hexadecimal.
     pub sha256: String,

@@ -15,7 +15,7 @@ pub struct PackageFile {
     pub path: String,
     /// Permission bits.
     pub mode: u32,
-    /// Its contents.
+    /// The contents.
     pub bytes: Vec<u8>,
 }
 

@@ -29,7 +29,7 @@ const WELL_KNOWN: &str = ".well-known/agent-card.json";
 
 /// How a remote agent is opened.
 pub struct A2aAgentOptions {
-    /// Its definition.
+    /// The definition.
     pub definition: RemoteDefinition,
     /// The options of the HTTP client.
     pub http: ClientOptions,

@@ -40,7 +40,7 @@ pub(crate) enum A2aError {
         url: String,
         /// The code of the protocol, if it has one.
         code: Option<i64>,
-        /// Its message.
+        /// The message.
         message: String,
     },
     /// The agent answers with something other than the protocol specifies.

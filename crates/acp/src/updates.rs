@@ -72,7 +72,7 @@ struct OpenCall {
     arguments: Object,
     /// What the clients know about it, with its current status.
     announced: Option<Value>,
-    /// Its position among the announced calls.
+    /// The position among the announced calls.
     number: u64,
     output: String,
     sent_at: Option<Instant>,

@@ -21,7 +21,7 @@ pub struct ModelComparison {
 /// A model.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct ModelTotal {
-    /// Its name.
+    /// The name.
     pub model: String,
     /// Number of tasks.
     pub tasks: usize,

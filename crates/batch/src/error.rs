@@ -21,7 +21,7 @@ pub enum BatchError {
     Read {
         /// The file.
         file: PathBuf,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
     /// A file cannot be written.
@@ -29,7 +29,7 @@ pub enum BatchError {
     Write {
         /// The file.
         file: PathBuf,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
     /// A file exists that must not be replaced.

@@ -31,7 +31,7 @@ pub struct PlanTemplate {
 /// What a command printed.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ItemList {
-    /// Its lines, in order.
+    /// The lines, in order.
     pub items: Vec<String>,
     /// Lines that are not UTF-8, which a plan cannot contain, with replacements.
     pub skipped: Vec<String>,

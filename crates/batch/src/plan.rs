@@ -25,7 +25,7 @@ pub(crate) const MAX_ID_LENGTH: usize = 100;
 pub struct Plan {
     /// Where it was read from.
     pub file: PathBuf,
-    /// Its tasks, in order, with different ids.
+    /// The tasks, in order, with different ids.
     pub tasks: Vec<PlannedTask>,
 }
 

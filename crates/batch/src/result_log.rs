@@ -37,7 +37,7 @@ struct ResultLogLine {
     parallax: String,
     task: String,
     file: String,
-    /// Its number, from 0.
+    /// The number, from 0.
     part: usize,
     parts: usize,
     /// Part of the file, compressed with gzip, in base64.

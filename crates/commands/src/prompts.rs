@@ -15,7 +15,7 @@ pub struct PromptCommand {
     pub name: String,
     /// Name of its server.
     pub server: String,
-    /// Its description from the server.
+    /// The description from the server.
     pub description: String,
     /// Its arguments: name, description, and whether it is required.
     pub arguments: Vec<(String, String, bool)>,

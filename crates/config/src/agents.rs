@@ -79,7 +79,7 @@ pub struct AgentFolder {
 pub struct AgentOutput {
     /// The argument of `complete_task`.
     pub name: String,
-    /// Its description.
+    /// The description.
     pub description: String,
     /// The JSON Schema of its value.
     pub schema: Value,
@@ -88,31 +88,31 @@ pub struct AgentOutput {
 /// An agent as defined by its file and the settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Agent {
-    /// Its name: `[a-z0-9_-]+`.
+    /// The name: `[a-z0-9_-]+`.
     pub name: String,
     /// The name shown to the user, if different.
     pub display_name: Option<String>,
-    /// Its description.
+    /// The description.
     pub description: String,
     /// Where it comes from.
     pub tier: AgentTier,
-    /// Its file; `None` for built-in agents.
+    /// The file; `None` for built-in agents.
     pub file: Option<PathBuf>,
     /// SHA-256 of the file in hexadecimal, if the user must approve the agent (project agents).
     pub hash: Option<String>,
-    /// Its system prompt.
+    /// The system prompt.
     pub prompt: String,
     /// The tools that it may use, including `*` and prefixes that end with `*`; `None` allows all.
     pub tools: Option<Vec<String>>,
     /// Additional MCP servers, in the format of the settings.
     pub mcp_servers: Object,
-    /// Its model, a name or an alias; `None` for the session's model.
+    /// The model, a name or an alias; `None` for the session's model.
     pub model: Option<String>,
     /// Generation settings, with the keys of the API.
     pub generation: Object,
     /// Maximum number of model requests.
     pub max_turns: u32,
-    /// Its time limit.
+    /// The time limit.
     pub time: Duration,
     /// Maximum depth of nested agents, including itself: 1 means that it cannot start agents; 2 is
     /// the maximum.

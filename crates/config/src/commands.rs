@@ -57,7 +57,7 @@ pub enum CommandFormat {
 /// An argument that a command declares.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CommandArgument {
-    /// Its display name.
+    /// The display name.
     pub name: String,
     /// Whether the command requires it.
     pub required: bool,
@@ -117,7 +117,7 @@ pub struct CommandFile {
     pub source: CommandSource,
     /// The file.
     pub path: PathBuf,
-    /// Its format.
+    /// The format.
     pub form: CommandFormat,
     /// One line for lists.
     pub description: String,

@@ -126,7 +126,7 @@ pub enum ConfigError {
     RelativePath {
         /// The variable.
         variable: &'static str,
-        /// Its value.
+        /// The value.
         value: String,
     },
     /// There is no home directory.

@@ -47,9 +47,9 @@ pub struct SettingValue {
 /// An installed extension.
 #[derive(Debug, Clone)]
 pub struct Extension {
-    /// Its manifest with expanded variables.
+    /// The manifest with expanded variables.
     pub manifest: Manifest,
-    /// Its unique ID.
+    /// The unique ID.
     pub id: String,
     /// The directory that holds its files.
     pub folder: PathBuf,
@@ -57,7 +57,7 @@ pub struct Extension {
     pub installed: PathBuf,
     /// Where it is installed.
     pub home: ExtensionHome,
-    /// Its installation source.
+    /// The installation source.
     pub install: Option<InstallMetadata>,
     /// Whether it is enabled for the user, ignoring project rules.
     pub enabled_for_user: bool,
@@ -70,7 +70,7 @@ pub struct Extension {
     pub is_modified: bool,
     /// The values of its settings.
     pub values: Vec<SettingValue>,
-    /// Its variables, for files that are read later.
+    /// The variables, for files that are read later.
     pub variables: ExtensionVariables,
 }
 

@@ -78,9 +78,9 @@ pub struct Hook {
     pub command: String,
     /// Its name; if empty, the command serves as its name.
     pub name: String,
-    /// Its description.
+    /// The description.
     pub description: String,
-    /// Its timeout.
+    /// The timeout.
     pub timeout: Duration,
     /// Additional environment variables.
     pub env: Vec<(String, String)>,

@@ -61,9 +61,9 @@ pub enum MemoryScope {
 /// A memory file with expanded imports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MemoryFile {
-    /// Its path.
+    /// The path.
     pub path: PathBuf,
-    /// Its text.
+    /// The text.
     pub text: String,
 }
 

@@ -30,13 +30,13 @@ pub enum SettingError {
     /// The setting is unknown.
     #[error("unknown setting `{key}`")]
     Unknown {
-        /// Its name.
+        /// The name.
         key: String,
     },
     /// The value has the wrong type.
     #[error("`{key}` must be {expected}")]
     Value {
-        /// Its name.
+        /// The name.
         key: &'static str,
         /// The expected kind of value.
         expected: String,
@@ -44,7 +44,7 @@ pub enum SettingError {
     /// The project's file cannot hold the setting.
     #[error("`{key}` cannot be set for this project: {reason}")]
     Workspace {
-        /// Its name.
+        /// The name.
         key: &'static str,
         /// The reason.
         reason: &'static str,

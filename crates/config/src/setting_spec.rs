@@ -36,7 +36,7 @@ pub enum SettingType {
 pub struct SettingSpec {
     /// The dotted name.
     pub name: &'static str,
-    /// Its type.
+    /// The type.
     pub kind: SettingType,
     /// The default as JSON; empty if there is none.
     pub default: &'static str,

@@ -49,7 +49,7 @@ pub struct TrustPreview {
 /// An MCP server in a settings file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PreviewedServer {
-    /// Its name.
+    /// The name.
     pub name: String,
     /// Its command with arguments, or its URL.
     pub target: String,

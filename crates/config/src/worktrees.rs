@@ -17,7 +17,7 @@ const MAX_NAME_LENGTH: usize = 64;
 /// The record of a worktree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorktreeRecord {
-    /// Its name.
+    /// The name.
     pub name: String,
     /// The worktree itself.
     pub path: PathBuf,

@@ -46,7 +46,7 @@ pub type SystemPrompt = Box<dyn Fn(ApprovalMode, &[String]) -> Arc<str> + Send +
 
 /// The options and components of a session.
 pub struct SessionOptions {
-    /// Its id.
+    /// The id.
     pub id: SessionId,
     /// The model.
     pub model: Arc<dyn Model>,

@@ -33,7 +33,7 @@ impl EntryOrigin {
 pub(crate) struct ViewEntry {
     pub(crate) content: SealedContent,
     pub(crate) origin: EntryOrigin,
-    /// Its estimated tokens.
+    /// The estimated tokens.
     pub(crate) tokens: u64,
 }
 

@@ -22,7 +22,7 @@ const APPROVAL_MODES: &[&str] = &["default", "auto_edit", "yolo", "plan"];
 pub struct Case {
     /// Its name: the path of its directory relative to the searched path.
     pub name: String,
-    /// Its directory.
+    /// The directory.
     pub directory: PathBuf,
     /// The prompts, sent in order.
     pub prompts: Vec<String>,

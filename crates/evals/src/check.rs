@@ -32,12 +32,12 @@ pub enum Check {
     },
     /// A tool was called.
     ToolCalled {
-        /// Its name.
+        /// The name.
         tool: String,
     },
     /// A tool was not called.
     ToolNotCalled {
-        /// Its name.
+        /// The name.
         tool: String,
     },
     /// Tools were called in this order, possibly with others in between.
@@ -47,7 +47,7 @@ pub enum Check {
     },
     /// A tool was called at most this many times.
     ToolAtMost {
-        /// Its name.
+        /// The name.
         tool: String,
         /// The maximum number of calls.
         n: usize,

@@ -59,7 +59,7 @@ pub struct PassRate {
 /// A case whose pass rate changed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ChangedCase {
-    /// Its name.
+    /// The name.
     pub case: String,
     /// The pass rate in the first file.
     pub before: f64,

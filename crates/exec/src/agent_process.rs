@@ -20,7 +20,7 @@ use crate::start::session_helper;
 pub struct AgentProgram {
     /// The program.
     pub program: OsString,
-    /// Its arguments.
+    /// The arguments.
     pub arguments: Vec<OsString>,
     /// The working directory.
     pub directory: PathBuf,

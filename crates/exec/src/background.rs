@@ -21,7 +21,7 @@ pub struct BackgroundProcess {
     pub command: String,
     /// The log; missing if the process wrote nothing or closed its output.
     pub log: PathBuf,
-    /// Its state.
+    /// The state.
     pub state: BackgroundState,
 }
 

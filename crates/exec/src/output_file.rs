@@ -27,7 +27,7 @@ pub enum LimitBehavior {
 /// The file of an output.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputFile {
-    /// Its path.
+    /// The path.
     pub path: PathBuf,
     /// Whether it contains the full output.
     pub complete: bool,

@@ -93,7 +93,7 @@ pub struct ProgramOutput {
     pub succeeded: bool,
     /// The exit code; `None` if a signal ended the program.
     pub code: Option<i32>,
-    /// Its standard output.
+    /// The standard output.
     pub stdout: Vec<u8>,
     /// The beginning of its standard error.
     pub stderr: Vec<u8>,

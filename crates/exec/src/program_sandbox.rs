@@ -88,7 +88,7 @@ pub enum ProgramSandboxError {
     Refused {
         /// The program.
         program: &'static str,
-        /// Its exit code.
+        /// The exit code.
         code: i32,
     },
     /// The engine may not have found what the Parallax binary requires.
@@ -101,7 +101,7 @@ pub enum ProgramSandboxError {
     Loader {
         /// The program.
         program: &'static str,
-        /// Its exit code.
+        /// The exit code.
         code: i32,
     },
     /// A preparation step failed.
@@ -109,7 +109,7 @@ pub enum ProgramSandboxError {
     Step {
         /// The command.
         command: String,
-        /// Its error message.
+        /// The error message.
         reason: String,
     },
     /// The program could not be started.
@@ -166,7 +166,7 @@ fn choose_from(
 pub struct CommandLine {
     /// The program.
     pub program: &'static str,
-    /// Its arguments.
+    /// The arguments.
     pub arguments: Vec<OsString>,
     /// The additional variables.
     pub variables: Vec<(OsString, OsString)>,

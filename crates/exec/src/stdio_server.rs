@@ -25,7 +25,7 @@ const STDIN_CLOSE_GRACE: Duration = Duration::from_millis(500);
 pub struct StdioProgram {
     /// The program: a path, or a name that is looked up in the `PATH` of `environment`.
     pub program: OsString,
-    /// Its arguments.
+    /// The arguments.
     pub arguments: Vec<OsString>,
     /// The working directory.
     pub directory: PathBuf,
@@ -38,9 +38,9 @@ pub struct StdioProgram {
 /// The three streams of such a program.
 #[derive(Debug)]
 pub struct StdioStreams {
-    /// Its standard input.
+    /// The standard input.
     pub stdin: ChildStdin,
-    /// Its standard output.
+    /// The standard output.
     pub stdout: ChildStdout,
     /// Standard error. Must be read, or the program may block.
     pub stderr: ChildStderr,

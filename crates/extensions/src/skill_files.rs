@@ -43,7 +43,7 @@ fn pin_failure(error: parallax_config::ConfigError) -> Failure {
 /// An installed skill.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InstalledSkill {
-    /// Its directory.
+    /// The directory.
     pub folder: PathBuf,
     /// Whether it replaced another skill.
     pub was_replaced: bool,

@@ -42,7 +42,7 @@ impl EntryKind {
 /// The metadata of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileMetadata {
-    /// Its kind.
+    /// The kind.
     pub kind: EntryKind,
     /// Size in bytes.
     pub size: u64,
@@ -91,9 +91,9 @@ fn make_private(folder: &Path) -> std::io::Result<()> {
 /// One entry of a directory.
 #[derive(Debug, Clone)]
 pub struct DirectoryEntry {
-    /// Its name.
+    /// The name.
     pub name: OsString,
-    /// Its kind, according to the directory.
+    /// The kind, according to the directory.
     pub kind: EntryKind,
 }
 

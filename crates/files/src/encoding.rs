@@ -204,7 +204,7 @@ pub struct Splice {
 pub struct DecodedFile {
     /// The text, without byte order mark.
     pub text: String,
-    /// Its encoding.
+    /// The encoding.
     pub encoding: TextEncoding,
     /// Whether the file starts with a byte order mark.
     pub bom: bool,

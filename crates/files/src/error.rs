@@ -120,7 +120,7 @@ pub enum FileError {
     TooLarge {
         /// The path.
         path: PathBuf,
-        /// Its size in bytes.
+        /// The size in bytes.
         size: u64,
         /// The limit in bytes.
         limit: u64,

@@ -41,9 +41,9 @@ pub fn hash(bytes: &[u8]) -> Hash {
 /// The state of a file at one point in time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Snapshot {
-    /// Its metadata.
+    /// The metadata.
     pub metadata: FileMetadata,
-    /// Its hash; `None` for very large files.
+    /// The hash; `None` for very large files.
     pub hash: Option<Hash>,
 }
 

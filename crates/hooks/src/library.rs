@@ -28,7 +28,7 @@ pub struct HookInfo {
     pub command: String,
     /// The command with the variables that it gets.
     pub shown_command: String,
-    /// Its description.
+    /// The description.
     pub description: String,
     /// The settings file that defines it.
     pub file: PathBuf,

@@ -5,9 +5,9 @@ use std::ffi::{OsStr, OsString};
 /// An editor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostEditor {
-    /// Its identifier in the companion protocol.
+    /// The identifier in the companion protocol.
     pub id: String,
-    /// Its display name.
+    /// The display name.
     pub name: String,
 }
 

@@ -45,7 +45,7 @@ pub enum SecretName {
         id: String,
         /// The workspace that it applies to; `None` for all workspaces of the user.
         workspace: Option<String>,
-        /// Its environment variable.
+        /// The environment variable.
         variable: String,
     },
     /// A secret that only Parallax uses.

@@ -23,11 +23,11 @@ pub(crate) struct Inbound {
     pub(crate) sampling: Option<Sampling>,
     /// The tokens and approvals of its sampling requests.
     pub(crate) allowance: SamplingBudget,
-    /// Its elicitation requests to the user.
+    /// The elicitation requests to the user.
     pub(crate) requests: Arc<ElicitationState>,
     /// The requests that receive its progress reports.
     pub(crate) listeners: Listeners,
-    /// Its log messages.
+    /// The log messages.
     pub(crate) stderr_tail: StderrTail,
     /// Notified when it reports changed lists.
     pub(crate) changed: Notify,

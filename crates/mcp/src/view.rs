@@ -53,9 +53,9 @@ pub enum McpState {
 /// A tool, prompt, or resource of a server.
 #[derive(Debug, Clone, PartialEq)]
 pub struct McpItem {
-    /// Its name or URI.
+    /// The name or URI.
     pub name: String,
-    /// Its description.
+    /// The description.
     pub description: String,
     /// JSON Schema of its arguments; null if it has none.
     pub schema: Value,
@@ -66,17 +66,17 @@ pub struct McpItem {
 pub struct McpRow {
     /// Name of the server.
     pub name: String,
-    /// Its simplified status.
+    /// The simplified status.
     pub state: McpState,
-    /// Its status in words.
+    /// The status in words.
     pub status: &'static str,
     /// The extension that provides it.
     pub extension: Option<String>,
-    /// Its description.
+    /// The description.
     pub description: String,
     /// `stdio`, `http`, or `sse`.
     pub kind: &'static str,
-    /// Its command line or URL.
+    /// The command line or URL.
     pub target: String,
     /// The name and version that it reports.
     pub implementation: String,
@@ -88,11 +88,11 @@ pub struct McpRow {
     pub last_stderr_line: String,
     /// Notes for the user.
     pub notes: Vec<String>,
-    /// Its tools.
+    /// The tools.
     pub tools: Vec<McpItem>,
-    /// Its prompts, which are slash commands.
+    /// The prompts, which are slash commands.
     pub prompts: Vec<McpItem>,
-    /// Its resources, which can be referenced as `@server:uri`.
+    /// The resources, which can be referenced as `@server:uri`.
     pub resources: Vec<McpItem>,
 }
 

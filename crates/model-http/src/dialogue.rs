@@ -151,7 +151,7 @@ pub enum ModelPart {
     },
     /// A function call.
     Call {
-        /// Its id, unique in the conversation.
+        /// The id, unique in the conversation.
         id: String,
         /// The tool.
         name: String,

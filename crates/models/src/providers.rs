@@ -49,9 +49,9 @@ impl WireKind {
 /// A provider of models.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Provider {
-    /// Its name, which is the prefix of model names.
+    /// The name, which is the prefix of model names.
     pub name: String,
-    /// Its protocol.
+    /// The protocol.
     pub wire: WireKind,
     /// The base URL.
     pub base_url: String,

@@ -20,7 +20,7 @@ pub enum ModelConfigError {
     /// An alias extends itself, directly or indirectly.
     #[error("the model alias `{alias}` in `modelConfigs` extends itself: remove the cycle")]
     Circle {
-        /// Its name.
+        /// The name.
         alias: String,
     },
     /// A value has the wrong type.

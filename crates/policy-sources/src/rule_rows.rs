@@ -6,9 +6,9 @@ use parallax_protocol::policy::{ApprovalMode, Decision};
 /// A policy rule in a list.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RuleRow {
-    /// Its priority, for display.
+    /// The priority, for display.
     pub priority: String,
-    /// Its decision.
+    /// The decision.
     pub decision: Decision,
     /// The rule with its source and location.
     pub rule: String,

@@ -93,7 +93,7 @@ pub struct SubagentResources {
 
 /// A subagent's own copy of the project.
 pub struct AgentWorkspace {
-    /// Its directories, the working directory first.
+    /// The directories, the working directory first.
     pub roots: Arc<dyn Fn() -> Vec<PathBuf> + Send + Sync>,
     /// Checkpoints of its files.
     pub checkpoints: Option<Arc<dyn Checkpoints>>,

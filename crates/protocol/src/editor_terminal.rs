@@ -12,7 +12,7 @@ pub struct TerminalCommand {
     pub call: CallId,
     /// The program.
     pub program: String,
-    /// Its arguments.
+    /// The arguments.
     pub arguments: Vec<String>,
     /// The working directory.
     pub directory: PathBuf,
@@ -27,7 +27,7 @@ pub struct TerminalCommand {
 /// How a command in a terminal of the editor ended.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TerminalExit {
-    /// Its output.
+    /// The output.
     pub output: String,
     /// Whether the beginning of the output is missing.
     pub truncated: bool,

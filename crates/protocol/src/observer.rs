@@ -29,7 +29,7 @@ pub struct EventScope {
 pub struct SubagentScope {
     /// The item of the call that started it.
     pub item: ItemId,
-    /// Its name.
+    /// The name.
     pub name: String,
 }
 
@@ -130,7 +130,7 @@ pub fn is_mcp_startup(method: &str) -> bool {
 pub struct HookRun {
     /// The event that triggered it.
     pub event: HookEvent,
-    /// Its kind in settings: `command`, `process`, `log`, or `notify`.
+    /// The kind in settings: `command`, `process`, `log`, or `notify`.
     pub kind: &'static str,
     /// The command, or the name for other kinds.
     pub name: String,

@@ -164,7 +164,7 @@ pub struct TurnOverrides {
 /// A message for a running turn.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct SteeringMessage {
-    /// Its name.
+    /// The name.
     pub id: SteerId,
     /// The message.
     pub prompt: Prompt,

@@ -9,7 +9,7 @@ use crate::approval_mode::ApprovalMode;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SelectionRecord {
-    /// When, RFC 3339.
+    /// The time in RFC 3339 format.
     pub time: String,
     /// The approval mode; `None` if the user did not change it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

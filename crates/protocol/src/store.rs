@@ -44,7 +44,7 @@ pub enum Record {
     Round(StepRecord),
     /// The turn of a prompt ended.
     TurnEnd {
-        /// When, RFC 3339.
+        /// The time in RFC 3339 format.
         time: String,
         /// The reason (`done`, `cancelled`, `error`, …). `shutdown`: the program was told to exit
         /// during the turn, so the turn can be resumed.
@@ -83,7 +83,7 @@ pub enum Record {
     Route(RouteRecord),
     /// The newest compaction in effect is undone.
     CompactionUndone {
-        /// When, RFC 3339.
+        /// The time in RFC 3339 format.
         time: String,
     },
 }
@@ -92,7 +92,7 @@ pub enum Record {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanRecord {
-    /// When, RFC 3339.
+    /// The time in RFC 3339 format.
     pub time: String,
     /// The plan file, absolute.
     #[serde(with = "crate::path_text::one")]
@@ -134,7 +134,7 @@ pub fn pins<'a>(records: impl IntoIterator<Item = &'a Record>) -> BTreeSet<Resul
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BudgetRecord {
-    /// When, RFC 3339.
+    /// The time in RFC 3339 format.
     pub time: String,
     /// What is limited.
     pub kind: BudgetKind,
@@ -150,7 +150,7 @@ pub struct BudgetRecord {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SpendingRecord {
-    /// When, RFC 3339.
+    /// The time in RFC 3339 format.
     pub time: String,
     /// US dollars, as far as prices are known.
     pub cost: f64,
@@ -185,7 +185,7 @@ pub struct RequestRecord {
     /// Milliseconds until its first chunk, if it was streamed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_chunk_ms: Option<u64>,
-    /// Its size in bytes of JSON.
+    /// The size in bytes of JSON.
     pub bytes: u64,
     /// The context window of the model, in tokens; only for main requests.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -202,7 +202,7 @@ pub struct RequestRecord {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RouteRecord {
-    /// When, RFC 3339.
+    /// The time in RFC 3339 format.
     pub time: String,
     /// The choice.
     #[serde(flatten)]
@@ -243,7 +243,7 @@ pub fn directories<'a>(records: impl IntoIterator<Item = &'a Record>) -> &'a [Pa
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CompactionRecord {
-    /// When, RFC 3339.
+    /// The time in RFC 3339 format.
     pub time: String,
     /// The number of contents that it replaces.
     pub at: usize,
@@ -304,7 +304,7 @@ pub struct JournalHeader {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ContentRecord {
-    /// When, RFC 3339.
+    /// The time in RFC 3339 format.
     pub time: String,
     /// The content as it is sent.
     pub wire: SealedContent,
@@ -344,7 +344,7 @@ pub struct ContentRecord {
 /// A piece of an answer that is still being received.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct UnfinishedRecord {
-    /// When, RFC 3339.
+    /// The time in RFC 3339 format.
     pub time: String,
     /// The model that is answering.
     pub model: String,
@@ -459,7 +459,7 @@ impl RewindTarget {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ResultRecord {
-    /// When, RFC 3339.
+    /// The time in RFC 3339 format.
     pub time: String,
     /// The call id.
     pub call: CallId,

@@ -29,7 +29,7 @@ pub struct KnownModel {
     pub context_is_known: bool,
     /// Maximum output in tokens.
     pub max_output: u64,
-    /// Its list price, if known.
+    /// The list price, if known.
     pub price: Option<Price>,
     /// The kinds of input, and how its thinking is controlled.
     pub abilities: ModelCapabilities,
@@ -48,9 +48,9 @@ impl KnownModel {
 pub struct ProviderListing {
     /// Name of the provider.
     pub provider: String,
-    /// Its base URL.
+    /// The base URL.
     pub base_url: String,
-    /// Its models.
+    /// The models.
     pub models: Result<Vec<KnownModel>, Failure>,
 }
 

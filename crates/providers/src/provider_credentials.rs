@@ -37,7 +37,7 @@ pub enum KeySource {
 pub struct ProviderCredential {
     /// Name of the provider.
     pub provider: String,
-    /// Its base URL.
+    /// The base URL.
     pub base_url: String,
     /// Environment variables that may contain a key.
     pub variables: Vec<String>,

@@ -67,9 +67,9 @@ pub struct PlaceholderFile {
     /// The file.
     #[serde(with = "parallax_protocol::path_text::one")]
     pub path: PathBuf,
-    /// Its size in bytes.
+    /// The size in bytes.
     pub size: u64,
-    /// Its modification time, in seconds since 1970.
+    /// The modification time, in seconds since 1970.
     pub modified: i64,
     /// Whether its owner may execute it.
     pub executable: bool,

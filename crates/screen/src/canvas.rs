@@ -124,8 +124,8 @@ impl PendingFrame {
         }
     }
 
-    /// Returns how many rows above the window's end the cursor is after a frame that met the size
-    /// it was made for.
+    /// Returns the distance in rows from the cursor to the window's end after a frame that was
+    /// painted for the current size.
     fn below(&self, place: CursorReply) -> usize {
         let rows = usize::from(place.size.1);
         let mut end = rows.saturating_sub(place.row.into());

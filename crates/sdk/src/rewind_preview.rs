@@ -42,7 +42,7 @@ pub struct FileRestore {
 /// A change before which the session can be restored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RestorePoint {
-    /// Its name: the time, the file, and the tool.
+    /// The name: the time, the file, and the tool.
     pub name: String,
     /// The changed files.
     pub files: Vec<PathBuf>,

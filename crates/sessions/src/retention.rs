@@ -21,7 +21,7 @@ const STRAY: Duration = Duration::from_secs(24 * 60 * 60);
 pub struct RemovedSession {
     /// Id of the session.
     pub id: String,
-    /// Its title.
+    /// The title.
     pub title: String,
     /// Path of its file.
     #[serde(serialize_with = "parallax_protocol::path_text::one::serialize")]

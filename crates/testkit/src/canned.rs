@@ -70,7 +70,7 @@ pub struct SeenRequest {
 
 /// A running server.
 pub struct Server {
-    /// Its base URL.
+    /// The base URL.
     pub base: String,
     requests: Arc<Mutex<Vec<SeenRequest>>>,
     /// Receives a message when the client closes a connection that was kept open.

@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 /// A finished child process.
 #[derive(Debug)]
 pub struct FinishedProcess {
-    /// Its exit status.
+    /// The exit status.
     pub status: ExitStatus,
     /// Its stdout.
     pub stdout: Vec<u8>,
@@ -26,7 +26,7 @@ pub struct FinishedProcess {
     /// User and system CPU time of the process and of the children that it waited for, in the
     /// kernel's steps of 10 ms.
     pub cpu: Duration,
-    /// Its peak resident memory in bytes, sampled every 5 ms.
+    /// The peak resident memory in bytes, sampled every 5 ms.
     pub peak_rss: u64,
     /// The peak total resident memory of the process and all its descendants in bytes, as sampled.
     pub peak_tree_rss: u64,

@@ -25,11 +25,11 @@ pub use key::Key;
 pub struct Setup<'a> {
     /// The program.
     pub program: &'a Path,
-    /// Its arguments.
+    /// The arguments.
     pub arguments: Vec<OsString>,
-    /// Its complete environment.
+    /// The complete environment.
     pub environment: Vec<(OsString, OsString)>,
-    /// Its working directory.
+    /// The working directory.
     pub directory: &'a Path,
     /// Columns and rows.
     pub size: (u16, u16),
@@ -40,7 +40,7 @@ pub struct Setup<'a> {
 /// How a program ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProgramExit {
-    /// Its exit code; meaningless after a signal.
+    /// The exit code; meaningless after a signal.
     pub code: u32,
     /// The signal's name.
     pub signal: Option<String>,

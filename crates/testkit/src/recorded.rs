@@ -10,7 +10,7 @@ use crate::script::Method;
 /// A request received by the server.
 #[derive(Debug, Clone)]
 pub struct RecordedRequest {
-    /// Its number, from 0.
+    /// The number, from 0.
     pub index: usize,
     /// The HTTP method.
     pub method: String,

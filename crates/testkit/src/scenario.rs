@@ -39,9 +39,9 @@ use crate::{Method, ModelServer, Script};
 /// The program under test.
 #[derive(Debug, Clone)]
 pub struct Program {
-    /// Its path (`env!("CARGO_BIN_EXE_…")`).
+    /// The path (`env!("CARGO_BIN_EXE_…")`).
     pub path: PathBuf,
-    /// Its version, shown as `[VERSION]`.
+    /// The version, shown as `[VERSION]`.
     pub version: String,
 }
 

@@ -28,7 +28,7 @@ pub type VariableExpander = Arc<dyn Fn(&str) -> String + Send + Sync>;
 /// A skill that can be activated.
 #[derive(Clone)]
 pub struct SkillEntry {
-    /// Its name.
+    /// The name.
     pub name: String,
     /// When to use it.
     pub description: String,

@@ -11,7 +11,7 @@ const MAX_SOURCES: usize = 200;
 /// A source of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CitedSource {
-    /// Its title, on one line.
+    /// The title, on one line.
     pub(crate) title: String,
     /// Its URL, on one line.
     pub(crate) uri: String,

@@ -16,7 +16,7 @@ use crate::failure::invalid_params;
 pub struct TaskOutput {
     /// The name of the argument.
     pub name: String,
-    /// Its description for the model.
+    /// The description for the model.
     pub description: String,
     /// Its JSON Schema.
     pub schema: Value,

@@ -61,9 +61,9 @@ impl ReadRequest {
 /// A file that was read.
 #[derive(Debug, Clone)]
 pub struct IncludedFile {
-    /// Its absolute path.
+    /// The absolute path.
     pub path: PathBuf,
-    /// Its content: text or media.
+    /// The content: text or media.
     pub part: Part,
     /// Whether its text is truncated.
     pub is_truncated: bool,

@@ -9,11 +9,11 @@ use parallax_sdk::SessionConfig;
 /// A known editor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Editor {
-    /// Its value in the setting.
+    /// The value in the setting.
     pub id: &'static str,
-    /// Its display name.
+    /// The display name.
     pub name: &'static str,
-    /// Its program names, preferred one first.
+    /// The program names, preferred one first.
     programs: &'static [&'static str],
     /// Arguments that make it wait until the file is closed.
     wait_arguments: &'static [&'static str],
@@ -70,7 +70,7 @@ pub(crate) const EDITORS: [Editor; 16] = [
 pub(crate) struct EditorCommand {
     /// The program.
     pub program: OsString,
-    /// Its arguments before the file.
+    /// The arguments before the file.
     pub arguments: Vec<OsString>,
     /// Whether it needs the terminal.
     pub in_terminal: bool,

@@ -82,7 +82,7 @@ pub(crate) fn dirs(directory: &Path) -> Result<UserDirs, Failure> {
 
 /// The checkout that contains a directory.
 struct Checkout {
-    /// Its top directory.
+    /// The top directory.
     top: PathBuf,
     /// The path of the directory in it.
     relative: PathBuf,

@@ -22,9 +22,9 @@ pub struct Worktrees {
 /// A worktree in the output of `worktrees list --json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ListedWorktree {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its directory.
+    /// The directory.
     pub path: PathBuf,
     /// The branch that is checked out; `None` for a detached HEAD.
     pub branch: Option<String>,

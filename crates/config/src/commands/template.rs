@@ -30,9 +30,9 @@ pub enum TextPart {
 /// A block without its closing brace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnclosedBlock {
-    /// Its position in characters, from 0.
+    /// The position in characters, from 0.
     pub index: usize,
-    /// Its opening characters.
+    /// The opening characters.
     pub opening: &'static str,
 }
 

@@ -25,7 +25,7 @@ const DEPTH: usize = 64;
 pub struct LockEntry {
     /// The version in its manifest.
     pub version: String,
-    /// Its installation source and method.
+    /// The installation source and method.
     pub install: InstallMetadata,
     /// The commit that was checked out.
     pub commit: Option<String>,

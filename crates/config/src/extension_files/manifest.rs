@@ -27,9 +27,9 @@ const ODD_KEYS: [&str; 3] = ["__proto__", "constructor", "prototype"];
 /// A value that an extension asks the user for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExtensionSetting {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its description.
+    /// The description.
     pub description: String,
     /// The environment variable that passes it to the extension's programs.
     pub variable: String,

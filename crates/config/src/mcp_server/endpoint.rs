@@ -9,11 +9,11 @@ pub enum Endpoint {
     Stdio {
         /// The program.
         command: String,
-        /// Its arguments.
+        /// The arguments.
         args: Vec<String>,
         /// Variables in addition to those that child processes inherit.
         env: Vec<(String, String)>,
-        /// Its working directory; defaults to the session's working directory.
+        /// The working directory; defaults to the session's working directory.
         cwd: Option<PathBuf>,
     },
     /// Streamable HTTP.

@@ -71,7 +71,7 @@ pub enum StartBlock {
 /// A configured MCP server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct McpServer {
-    /// Its name.
+    /// The name.
     pub name: String,
     /// How to reach it.
     pub endpoint: Endpoint,
@@ -85,7 +85,7 @@ pub struct McpServer {
     pub sandbox: Option<bool>,
     /// What it may do in the sandbox beyond what commands may do.
     pub grants: SandboxGrants,
-    /// Its description, written by the user.
+    /// The description, written by the user.
     pub description: Option<String>,
     /// The only tools to use.
     pub include: Option<Vec<String>>,

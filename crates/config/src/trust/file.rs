@@ -46,7 +46,7 @@ pub struct TrustRule {
     pub file: PathBuf,
     /// The folder, unexpanded.
     pub folder: String,
-    /// Its trust level.
+    /// The trust level.
     pub level: TrustLevel,
 }
 

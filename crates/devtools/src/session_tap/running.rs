@@ -19,7 +19,7 @@ const MAX_SESSIONS: usize = 1024;
 /// A running session, possibly without a journal yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunningSession {
-    /// Its id.
+    /// The id.
     pub id: SessionId,
     /// The working directory.
     pub project: PathBuf,

@@ -31,9 +31,9 @@ pub(crate) struct Attempt {
     resumable: Option<UnfinishedAnswer>,
     /// When the current request was sent.
     pub(super) sent_at: Instant,
-    /// Its size in bytes.
+    /// The size in bytes.
     pub(super) request_bytes: u64,
-    /// Its number for observers.
+    /// The number for observers.
     pub(super) observed: u64,
     /// Milliseconds until its first chunk.
     pub(super) first_chunk_ms: Option<u64>,

@@ -79,7 +79,7 @@ pub struct Command {
     pub position: CommandPosition,
     /// Whether it is started with `&` or as a coprocess.
     pub background: bool,
-    /// Its source text, for display.
+    /// The source text, for display.
     pub source: String,
 }
 

@@ -41,7 +41,7 @@ impl TaskState {
 #[derive(Debug, Clone)]
 pub(super) struct EndedTurn {
     pub(super) state: TaskState,
-    /// When, if it is known.
+    /// The time, if it is known.
     pub(super) time: Option<String>,
     /// Whether another process has the session open.
     pub(super) is_in_use: bool,
@@ -99,7 +99,7 @@ pub(super) struct TaskSnapshot {
 pub(super) struct PendingApproval {
     /// The id of the ACP request.
     pub(super) id: Value,
-    /// Its parameters.
+    /// The parameters.
     pub(super) params: Value,
 }
 
@@ -118,7 +118,7 @@ struct Inner {
     runs_other_turn: bool,
     /// What the agent has said in this turn.
     text: String,
-    /// The first is the one that clients see.
+    /// Pending approvals. Clients see the first one.
     pending: VecDeque<PendingApproval>,
     messages: u64,
     changed: Instant,

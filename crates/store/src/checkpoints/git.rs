@@ -20,7 +20,7 @@ const MAX_TEXT: u64 = 1024 * 1024;
 /// A working tree.
 #[derive(Debug)]
 pub(super) struct Repository {
-    /// Its root directory.
+    /// The root directory.
     pub top: PathBuf,
     index: Option<Arc<Index>>,
     /// Attributes that apply to the whole working tree.

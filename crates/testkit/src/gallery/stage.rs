@@ -26,9 +26,9 @@ const SETTINGS: &str = r#"{"model":{"name":"gemini-2.5-pro"}}"#;
 /// The looks of a terminal.
 #[derive(Debug, Clone, Copy)]
 pub struct TerminalLook {
-    /// Its name, also used in file names.
+    /// The name, also used in file names.
     pub name: &'static str,
-    /// Its colors.
+    /// The colors.
     pub palette: Palette,
     /// Whether it has only sixteen colors and does not report its background.
     pub sixteen: bool,

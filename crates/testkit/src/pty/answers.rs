@@ -3,9 +3,9 @@
 /// The queries that a terminal answers, and the answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answers {
-    /// Its name and version (XTVERSION).
+    /// The name and version (XTVERSION).
     pub version: Option<&'static str>,
-    /// Its background color (OSC 11).
+    /// The background color (OSC 11).
     pub background: Option<(u8, u8, u8)>,
     /// Whether it supports the kitty keyboard protocol.
     pub kitty_keyboard: bool,

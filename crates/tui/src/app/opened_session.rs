@@ -18,7 +18,7 @@ pub(crate) struct OpenedSession {
     /// The routing decision for the last answer.
     pub(crate) route: Option<Route>,
     pub(crate) is_scripted: bool,
-    /// Its conversation so far.
+    /// The conversation so far.
     pub(crate) records: Arc<[Record]>,
     /// Whether its last turn was cut off and can be continued.
     pub(crate) is_cut_off: bool,

@@ -8,7 +8,7 @@ const MAX_BEFORE: usize = 4096;
 /// An `@` word being typed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AtToken {
-    /// Its byte range in the line, including the `@`.
+    /// The byte range in the line, including the `@`.
     pub range: Range<usize>,
     /// The text between the `@` and the cursor, without quotes and escapes.
     pub query: String,

@@ -82,7 +82,7 @@ pub enum WordKind {
 /// The word at the cursor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShellWord {
-    /// Its byte range in the line, up to the cursor.
+    /// The byte range in the line, up to the cursor.
     pub range: Range<usize>,
     /// The text without quotes and escapes.
     pub text: String,

@@ -36,7 +36,7 @@ pub(crate) struct ShellViewContext {
 #[derive(Debug)]
 struct ForegroundCommand {
     item: ItemId,
-    /// Its title, in one row.
+    /// The title, in one row.
     title: String,
     /// When it started, in milliseconds of the clock.
     started_ms: u64,
