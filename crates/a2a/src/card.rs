@@ -19,7 +19,7 @@ pub(crate) enum Version {
 pub(crate) enum Binding {
     /// JSON-RPC over HTTP.
     JsonRpc,
-    /// Paths and methods of HTTP.
+    /// REST-style HTTP paths and methods.
     Http,
 }
 

@@ -18,9 +18,9 @@ const MAX_NAME: usize = 4_096;
 /// Limits of an archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ArchiveLimits {
-    /// Files and directories.
+    /// Maximum number of files and directories.
     pub entries: usize,
-    /// Bytes of all files, unpacked.
+    /// Maximum number of bytes of all unpacked files.
     pub bytes: u64,
 }
 

@@ -45,7 +45,7 @@ const TICK: Duration = Duration::from_secs(5);
 
 enum ExportJob {
     Send {
-        /// Without the resource.
+        /// The encoded items, without the resource.
         body: Vec<u8>,
         /// The number of records in it.
         records: u64,

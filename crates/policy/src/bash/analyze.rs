@@ -84,7 +84,7 @@ struct AnalysisContext {
     is_passed_on: bool,
     background: bool,
     depth: usize,
-    /// Whether the shell may be one other than bash.
+    /// Whether the shell may be something other than bash.
     plain_sh: bool,
     /// The aliases currently being expanded, to prevent recursion.
     aliases: Vec<String>,

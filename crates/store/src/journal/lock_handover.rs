@@ -21,7 +21,7 @@ pub struct JournalLockHandover {
 #[derive(Debug)]
 struct Handover {
     path: PathBuf,
-    /// The file between the two sessions.
+    /// The journal file between the two sessions.
     closed: Mutex<Option<LockedFile>>,
 }
 
