@@ -10,7 +10,7 @@ use unicode_segmentation::UnicodeSegmentation;
 /// A tab is shown as these spaces in any column.
 const TAB: &str = "    ";
 
-/// A unit that the cursor passes at once, as it is shown.
+/// A displayed unit that the cursor passes in one step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Atom<'a> {
     /// The start in the line, in bytes.

@@ -329,7 +329,7 @@ impl Providers {
         self.entries.get(name)
     }
 
-    /// Returns these providers, with other deviations of one.
+    /// Returns these providers with other quirks for one of them.
     #[must_use]
     pub fn with_quirks(&self, name: &str, quirks: &Quirks) -> Self {
         let mut providers = self.clone();
