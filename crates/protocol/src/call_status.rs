@@ -14,6 +14,27 @@ pub enum ToolStatus {
     Cancelled,
 }
 
+impl ToolStatus {
+    /// Returns the status that a journal records as `text`.
+    pub fn from_record(text: &str) -> Self {
+        match text {
+            "success" => Self::Success,
+            "cancelled" => Self::Cancelled,
+            _ => Self::Error,
+        }
+    }
+
+    /// Returns the status as users see it: a command that ran and reported a failure failed, although
+    /// the call itself succeeded.
+    #[must_use]
+    pub fn for_exit_code(self, exit_code: Option<i64>) -> Self {
+        match (self, exit_code) {
+            (Self::Success, Some(code)) if code != 0 => Self::Error,
+            _ => self,
+        }
+    }
+}
+
 /// How a tool call was decided.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use crate::Object;
 use crate::approval_mode::ApprovalMode;
 use crate::budget::{BudgetKind, BudgetScope, BudgetUse};
-use crate::call_status::CallDecision;
+use crate::call_status::{CallDecision, ToolStatus};
 use crate::content::{Content, OpaqueItem, Part, PartView, SealedContent};
 use crate::context::ResultLocation;
 use crate::event::CompactionMethod;
@@ -477,6 +477,14 @@ pub struct ResultRecord {
     /// Other details that the user saw; `None` in journals of older versions or other programs.
     #[serde(rename = "told", default, skip_serializing_if = "Option::is_none")]
     pub details: Option<Box<CallDetails>>,
+}
+
+impl ResultRecord {
+    /// Returns the status as users see it.
+    pub fn shown_status(&self) -> ToolStatus {
+        let exit_code = self.details.as_ref().and_then(|details| details.exit_code);
+        ToolStatus::from_record(&self.status).for_exit_code(exit_code)
+    }
 }
 
 /// Details of a call that the user saw besides its result, so that a resumed session looks the

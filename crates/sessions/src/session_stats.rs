@@ -174,7 +174,8 @@ impl SessionStats {
 
 #[cfg(test)]
 mod tests {
-    use parallax_protocol::event::{EndReason, TurnEnded};
+    use parallax_protocol::event::{EndReason, ItemDone, ToolDone, ToolStatus, TurnEnded};
+    use parallax_protocol::ids::{CallId, ItemId};
     use parallax_protocol::model::Usage;
     use serde_json::json;
 
@@ -220,6 +221,38 @@ mod tests {
         assert_eq!((stats.context, stats.tokens().prompt), (150, 260));
         assert_eq!((stats.agent().as_millis(), stats.api().as_millis()), (60, 21));
         assert_eq!((stats.success_rate(), stats.agreement()), (None, None));
+    }
+
+    #[test]
+    fn command_with_an_exit_code_counts_as_failed_live_and_from_the_journal() {
+        let done = |code: i64| ToolDone {
+            call: CallId::new("c"),
+            index: 0,
+            name: "run_shell_command".into(),
+            kind: None,
+            title: String::new(),
+            status: ToolStatus::Success,
+            decision: None,
+            policy_decision: None,
+            display: None,
+            error: None,
+            for_model: String::new(),
+            data: Some(json!({"exitCode": code})),
+            duration_ms: 5,
+        };
+        let result = |code: i64| -> Record {
+            let result = json!({"time": "", "call": "c", "index": 0, "name": "run_shell_command",
+                "wire": [], "status": "success", "told": {"exitCode": code}});
+            Record::Result(serde_json::from_value(result).unwrap())
+        };
+        let mut stats = SessionStats::from_records(&[result(0), result(2)], |_| None);
+        for (seq, code) in [0, 2].into_iter().enumerate() {
+            let done = ItemDone::Tool(Box::new(done(code)));
+            let body = EventBody::ItemDone { item: ItemId::new("i"), done };
+            stats.event(&Event { seq: seq as u64, turn: 1, body });
+        }
+        let tools = &stats.totals.tools;
+        assert_eq!((tools.total_calls, tools.total_success, tools.total_fail), (4, 2, 2));
     }
 
     #[test]

@@ -388,7 +388,7 @@ impl Stats {
 
     fn tool_call(&mut self, done: &ToolDone) {
         let tools = &mut self.tools;
-        let succeeded = done.status == ToolStatus::Success;
+        let succeeded = done.shown_status() == ToolStatus::Success;
         tools.total_calls += 1;
         tools.total_duration_ms += done.duration_ms;
         tools.total_success += u64::from(succeeded);
@@ -415,7 +415,7 @@ impl Stats {
     pub(crate) fn record(&mut self, record: &Record) {
         let Record::Result(result) = record else { return };
         let report = result.details.as_ref();
-        let succeeded = result.status == "success";
+        let succeeded = result.shown_status() == ToolStatus::Success;
         let duration = report.map(|report| report.duration_ms);
         // Older journals record only denials.
         let refused = report.filter(|report| report.was_rejected).map(|_| CallDecision::Reject);

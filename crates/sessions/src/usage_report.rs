@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp, Zoned};
-use parallax_protocol::event::{Failure, FailureKind};
+use parallax_protocol::event::{Failure, FailureKind, ToolStatus};
 use parallax_protocol::requests::Requests;
 use parallax_protocol::store::Record;
 use parallax_store::{Keys, SessionEntry, SessionOrigin};
@@ -266,7 +266,7 @@ fn session_usage(
             Record::Result(result) if counts(&result.time).is_some() => {
                 let tool = used.tools.entry(result.name.clone()).or_default();
                 tool.calls += 1;
-                tool.failed += u64::from(result.status != "success");
+                tool.failed += u64::from(result.shown_status() != ToolStatus::Success);
                 tool.duration_ms += result.details.as_ref().map_or(0, |report| report.duration_ms);
             }
             _ => {}

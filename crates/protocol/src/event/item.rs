@@ -154,6 +154,18 @@ pub struct ToolDone {
     pub duration_ms: u64,
 }
 
+impl ToolDone {
+    /// Returns the status as users see it.
+    pub fn shown_status(&self) -> ToolStatus {
+        self.status.for_exit_code(self.exit_code())
+    }
+
+    /// Returns the exit code of the command that the call ran, if any.
+    pub fn exit_code(&self) -> Option<i64> {
+        self.data.as_ref()?.get("exitCode")?.as_i64()
+    }
+}
+
 /// A shell command of the user that ended or moved to the background.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct ShellDone {

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use parallax_protocol::Object;
+use parallax_protocol::event::ToolStatus;
 use parallax_protocol::tool::{Display, FileDiff, Todo, TodoStatus};
 use serde_json::Value;
 
@@ -33,6 +34,8 @@ pub(super) struct ExportedCall<'a> {
     pub(super) args: &'a Object,
     /// `None` if the session ends before the result.
     pub(super) status: Option<&'a str>,
+    /// The exit code of a command.
+    pub(super) exit_code: Option<i64>,
     pub(super) display: Option<Display>,
     pub(super) output: &'a str,
     /// The project directory. Paths below it are shortened.
@@ -50,11 +53,11 @@ impl ExportedCall<'_> {
             Some(Display::Todos { .. }) => " open",
             _ => "",
         };
-        // Fixed class names, because the status may be any text.
-        let (class, sign) = match self.status {
-            Some("success") => ("done", "✓"),
-            Some("cancelled") => ("failed", "–"),
-            Some(_) => ("failed", "✕"),
+        let shown = |status| ToolStatus::from_record(status).for_exit_code(self.exit_code);
+        let (class, sign) = match self.status.map(shown) {
+            Some(ToolStatus::Success) => ("done", "✓"),
+            Some(ToolStatus::Cancelled) => ("failed", "–"),
+            Some(ToolStatus::Error) => ("failed", "✕"),
             None => ("failed", "?"),
         };
         let _ = write!(
@@ -72,7 +75,11 @@ impl ExportedCall<'_> {
             );
         }
         if class == "failed" {
-            let _ = write!(page, " <i>{}</i>", EscapedText(self.status.unwrap_or("no result")));
+            let status = match (self.status, self.exit_code) {
+                (Some("success"), Some(code)) => format!("exit code {code}"),
+                (status, _) => status.unwrap_or("no result").to_owned(),
+            };
+            let _ = write!(page, " <i>{}</i>", EscapedText(&status));
         }
         page.push_str("</summary>\n");
         self.write_body(page);

@@ -190,10 +190,11 @@ fn write_item(
             let how = EscapedText(detail.as_deref().unwrap_or(reason));
             let _ = writeln!(page, "<p class=\"cut\">The turn ended here: {how}</p>");
         }
-        RecordedItem::Tool { name, args, status, display, output, .. } => ExportedCall {
+        RecordedItem::Tool { name, args, status, display, output, details, .. } => ExportedCall {
             name,
             args,
             status: status.as_deref(),
+            exit_code: details.as_ref().and_then(|details| details.exit_code),
             display: display.as_ref().and_then(read_display),
             output,
             project,

@@ -318,7 +318,7 @@ impl Tool {
             }),
             was_denied: done.decision == Some(CallDecision::Reject),
             user_instruction: done.error.as_ref().and_then(|(_, text)| denial_instruction(text)),
-            exit_code: done.data.as_ref().and_then(|data| data.get("exitCode")?.as_i64()),
+            exit_code: done.exit_code(),
             duration_ms: done.duration_ms,
         });
         self.mark_declined();
@@ -371,11 +371,7 @@ impl Tool {
         *done = FinishedCall {
             unannounced_lines: None,
             kind: done.kind,
-            status: match status {
-                "success" => ToolStatus::Success,
-                "cancelled" => ToolStatus::Cancelled,
-                _ => ToolStatus::Error,
-            },
+            status: ToolStatus::from_record(status),
             body: body_of(display_unless_repeated(display, message.as_deref()), done.kind),
             error: message
                 .filter(|_| !cancelled)

@@ -155,10 +155,8 @@ fn open_rows(tool: &Tool, open: &ActiveCall, draw: &ItemRenderer<'_>) -> Vec<Lin
 }
 
 fn marker_span(done: &FinishedCall, draw: &ItemRenderer<'_>) -> Span {
-    match done.status {
-        ToolStatus::Success if done.exit_code.is_none_or(|code| code == 0) => {
-            Span::styled(draw.marker(DONE, "done:"), draw.theme.success)
-        }
+    match done.status.for_exit_code(done.exit_code) {
+        ToolStatus::Success => Span::styled(draw.marker(DONE, "done:"), draw.theme.success),
         ToolStatus::Cancelled => {
             Span::styled(draw.marker(CANCELLED, "cancelled:"), draw.theme.secondary)
         }
@@ -258,7 +256,7 @@ fn done_rows(tool: &Tool, done: &FinishedCall, draw: &ItemRenderer<'_>) -> (Vec<
         rows.push(Line::styled(format!("exit code {code}"), theme.error));
     }
     rows.splice(0..0, draw.unannounced_lines(done.unannounced_lines.as_deref()));
-    let failed = done.status == ToolStatus::Error || done.exit_code.is_some_and(|code| code != 0);
+    let failed = done.status.for_exit_code(done.exit_code) == ToolStatus::Error;
     (rows, if failed { theme.error } else { theme.border })
 }
 
