@@ -53,6 +53,19 @@ fn open_fences_and_lists_are_emitted_early() {
 }
 
 #[test]
+fn characters_that_hide_text_are_spelled_out_everywhere() {
+    for hidden in ['\u{202e}', '\u{2066}', '\u{e0041}', '\u{3164}', '\u{200b}'] {
+        let number = format!("{:04X}", u32::from(hidden));
+        let text = format!(
+            "a{hidden}b `c{hidden}d` &#x{number};\n\n```sh\nrm{hidden}x\n```\n\n- > ```\n  > \
+             y{hidden}z\n  > ```\n\n| e{hidden}f |\n| - |\n"
+        );
+        let rows = rendered(&text, 60).join("\n");
+        assert_eq!(rows.matches(&format!("<U+{number}>")).count(), 6, "{rows}");
+    }
+}
+
+#[test]
 fn link_definitions_apply_to_later_text() {
     let rows = rendered("[a]: http://x.y\n\nSee [a].\n\nAnd [b].\n\nEnd.\n\n[b]: http://b\n", 60);
     let shown = ["See a (http://x.y).", "", "And [b].", "", "End.", "", "[b]: http://b"];

@@ -1,5 +1,6 @@
-//! Sanitizes external text for display: removes control sequences, control characters,
-//! bidirectional marks, and tabs.
+//! Sanitizes external text for display. Control sequences and control characters, which no terminal
+//! would print, are removed; characters that hide or reorder text are spelled out. Text that the user
+//! approves is spelled out in full.
 
 use std::borrow::Cow;
 
@@ -10,9 +11,13 @@ pub use parallax_protocol::control_sequences::without_sequences;
 /// The tab width in columns.
 pub const TAB: usize = 4;
 
-/// Returns the text as one line without tabs; the screen handles other control characters.
+/// Returns the text as one line without tabs, with everything else visible.
 pub fn sanitize(text: &str) -> String {
-    text.replace('\t', "    ").replace(['\n', '\r'], " ")
+    let line = text.replace('\t', "    ").replace(['\n', '\r'], " ");
+    match line_in_full(&line) {
+        Cow::Borrowed(_) => line,
+        Cow::Owned(full) => full,
+    }
 }
 
 /// A piece of text as a terminal would parse it.
@@ -22,8 +27,10 @@ pub enum TextSegment<'a> {
     Text(&'a str),
     /// A complete escape sequence.
     Sequence(&'a str),
-    /// A control character (including line breaks and tabs), or an unsafe invisible character.
+    /// A control character, including line breaks and tabs.
     Control(char),
+    /// A character that hides or reorders text; shown by [`code_point`].
+    Hidden(char),
 }
 
 /// Returns the pieces of a string in order. A sequence never extends past the end of its line, so
@@ -38,33 +45,32 @@ pub fn split_segments(text: &str) -> impl Iterator<Item = TextSegment<'_>> {
         } else if is_shown(first) {
             let length = rest.find(|char| !is_shown(char)).unwrap_or(rest.len());
             (TextSegment::Text(&rest[..length]), length)
-        } else {
+        } else if first.is_control() {
             (TextSegment::Control(first), first.len_utf8())
+        } else {
+            (TextSegment::Hidden(first), first.len_utf8())
         };
         rest = &rest[length..];
         Some(piece)
     })
 }
 
-/// Whether a character may appear in a row. Excluded: controls, bidirectional marks, line
-/// separators, tags, and other invisible marks that hide text.
+/// Whether a character may appear in a row: it neither controls the terminal nor hides text.
 fn is_shown(char: char) -> bool {
     if char.is_ascii() {
         return !char.is_ascii_control();
     }
-    !(char.is_control()
-        || matches!(char,
-            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}' | '\u{2029}'
-            | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}'
-            | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'))
+    !is_deceptive(char) && !is_filler(char)
+}
+
+/// Returns a character that hides or reorders text in a visible form.
+pub fn code_point(char: char) -> String {
+    format!("<U+{:04X}>", u32::from(char))
 }
 
 /// Whether a character of code can be shown as it is behind `before` without hiding anything.
 fn is_safe_behind(before: &str, char: char) -> bool {
-    is_shown(char)
-        && !is_deceptive(char)
-        && !is_filler(char)
-        && (!is_attached(char) || may_attach(before, char))
+    is_shown(char) && (!is_attached(char) || may_attach(before, char))
 }
 
 /// Whether a text of code can be shown as it is. Tabs are allowed if `allow_tabs`.
@@ -99,6 +105,7 @@ pub fn one_row(text: &str) -> Cow<'_, str> {
         match piece {
             TextSegment::Text(text) => row.push_str(text),
             TextSegment::Control('\n' | '\t' | '\r') if !row.ends_with(' ') => row.push(' '),
+            TextSegment::Hidden(char) => row.push_str(&code_point(char)),
             TextSegment::Control(_) | TextSegment::Sequence(_) => {}
         }
     }
@@ -115,6 +122,7 @@ pub fn lines(text: &str) -> Cow<'_, str> {
         match piece {
             TextSegment::Text(text) => sanitized.push_str(text),
             TextSegment::Control(char @ ('\n' | '\t')) => sanitized.push(char),
+            TextSegment::Hidden(char) => sanitized.push_str(&code_point(char)),
             TextSegment::Control(_) | TextSegment::Sequence(_) => {}
         }
     }
@@ -128,17 +136,27 @@ pub fn line_in_full(line: &str) -> Cow<'_, str> {
         return Cow::Borrowed(line);
     }
     let mut full = String::with_capacity(line.len() + 16);
-    for (at, char) in line.char_indices() {
+    for char in line.chars() {
         match char {
             '\t' => full.push(char),
-            _ if is_safe_behind(line.get(..at).unwrap_or_default(), char) => full.push(char),
+            _ if is_safe_behind(&full, char) => full.push(char),
             // Unicode has a control picture for each.
             '\0'..='\u{1f}' => full.extend(char::from_u32(0x2400 + u32::from(char))),
             '\u{7f}' => full.push('␡'),
-            _ => full.push_str(&format!("<U+{:04X}>", u32::from(char))),
+            _ => full.push_str(&code_point(char)),
         }
     }
     Cow::Owned(full)
+}
+
+/// Returns lines with everything visible, for text that the user approves.
+pub fn lines_in_full(text: &str) -> Cow<'_, str> {
+    let is_clean = |line: &str| matches!(line_in_full(line), Cow::Borrowed(_));
+    if text.split('\n').all(is_clean) {
+        return Cow::Borrowed(text);
+    }
+    let lines = text.split('\n').map(|line| line_in_full(line.strip_suffix('\r').unwrap_or(line)));
+    Cow::Owned(lines.collect::<Vec<_>>().join("\n"))
 }
 
 /// Replaces tabs with spaces. `column` is the start column and is updated to the end column.
@@ -173,7 +191,8 @@ mod tests {
             ("a\u{1b}]8;;http://x\u{1b}\\link", "alink"),
             ("a\u{1b}(Bb", "ab"),
             ("\u{9b}2Jx\u{9d}52;c;eA==\u{9c}y", "2Jx52;c;eA==y"),
-            ("abc\u{202e}def\u{2066}", "abcdef"),
+            ("abc\u{202e}def\u{2066}", "abc<U+202E>def<U+2066>"),
+            ("a\u{e0041}\u{3164}b", "a<U+E0041><U+3164>b"),
             ("\u{1b}P1$r\u{1b}\\q", "q"),
             ("end\u{1b}", "end"),
             ("bell\u{7}\u{8}", "bell"),

@@ -2,19 +2,19 @@
 
 use std::borrow::Cow;
 
-use parallax_protocol::code_text::is_filler;
+use parallax_protocol::code_text::{is_deceptive, is_filler};
 use unicode_segmentation::UnicodeSegmentation;
 
 use crate::line::{Line, Span};
 use crate::sanitize;
-use crate::width::{grapheme_width, is_forbidden};
+use crate::width::grapheme_width;
 
 /// Wraps `line` into rows of at most `columns` columns: between words if possible, inside a word
 /// that is too wide by itself. Rows after the first start with `indent`. Spaces at a break are
 /// dropped. Control characters are spelled out. Always returns at least one row.
 pub fn wrap(line: &Line, columns: usize, indent: &[Span]) -> Vec<Line> {
     let columns = columns.max(1);
-    let is_hidden = |char: char| char != '\t' && (is_forbidden(char) || is_filler(char));
+    let is_hidden = |char: char| char != '\t' && (is_deceptive(char) || is_filler(char));
     if line.spans.iter().any(|span| span.text.contains(is_hidden)) {
         return wrap(&spelled_out(line), columns, indent);
     }

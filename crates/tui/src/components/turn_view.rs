@@ -6,6 +6,7 @@ use parallax_protocol::routing::{Fallback, Route};
 use parallax_protocol::tool::ToolKind;
 
 use crate::status::{AgentActivity, time};
+use crate::transcript::title_in_words;
 
 /// The running turn or compaction, and the end of the last turn.
 #[derive(Debug, Default)]
@@ -54,7 +55,8 @@ impl TurnView {
             EventBody::ItemDone { item, done } => self.item_done(item, done),
             EventBody::CallState(state) if state.phase == CallPhase::Executing => {
                 if let (Some(title), Some(working)) = (&state.title, &mut self.working) {
-                    working.runs(&state.item, title, state.kind == Some(ToolKind::Execute));
+                    let title = title_in_words(title);
+                    working.runs(&state.item, &title, state.kind == Some(ToolKind::Execute));
                 }
             }
             EventBody::ModelCall(call) => {

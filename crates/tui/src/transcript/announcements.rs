@@ -130,6 +130,7 @@ fn final_line(line: &str) -> String {
                 }
                 shown.push_str(text);
             }
+            TextSegment::Hidden(char) => shown.push_str(&sanitize::code_point(char)),
             TextSegment::Control('\t') => shown.push(' '),
             TextSegment::Control('\r') => replace = true,
             TextSegment::Control(_) | TextSegment::Sequence(_) => {}

@@ -7,6 +7,7 @@ use parallax_protocol::built_in_tools::built_in_tool;
 use parallax_protocol::tool::{FileDiff, Todo, TodoStatus, ToolKind};
 use serde_json::Value;
 
+use crate::sanitize::one_row_of_lines;
 use crate::tokens::SEPARATOR;
 
 /// Maximum number of characters shown of an argument.
@@ -100,7 +101,14 @@ pub(crate) fn mcp(title: &str) -> Option<(String, String)> {
     let args = cut.iter().find_map(|json| serde_json::from_str::<Object>(json).ok());
     let report = args.map_or_else(|| format!("{json}…"), |args| arguments("", &args));
     let sign = if report.is_empty() { "" } else { SEPARATOR };
+    // The JSON may have escaped characters that hide text.
+    let report = one_row_of_lines(&report);
     Some((tool.to_owned(), format!("{server}{sign}{report}")))
+}
+
+/// Returns the title of a call in words, for the working line.
+pub(crate) fn title_in_words(title: &str) -> String {
+    mcp(title).map_or_else(|| title.to_owned(), |(tool, rest)| format!("{tool} · {rest}"))
 }
 
 /// Returns an error without the part that is not true of protected paths.
@@ -148,6 +156,9 @@ mod tests {
         );
         let title = r#"create_issue (tracker MCP Server) {"title":"Retry lo"#;
         assert_eq!(report(title).as_deref(), Some("create_issue  tracker · title: Retry lo…"));
+        let title = r#"create (tracker MCP Server) {"title":"a\u001bb\u202ec"}"#;
+        assert_eq!(title_in_words(title), "create · tracker · title: a␛b<U+202E>c");
+        assert_eq!(title_in_words("Read a"), "Read a");
         assert_eq!(report("list (tracker MCP Server) {}").as_deref(), Some("list  tracker"));
         assert_eq!(report("echo (x MCP Server) y"), None);
     }

@@ -119,6 +119,10 @@ fn spans(line: &str, base: Style, set: &mut Style) -> Vec<Span> {
                 push(&mut spans, "\t", overlay_style(base, *set), &mut column, &mut replace)
             }
             TextSegment::Control(_) => {}
+            TextSegment::Hidden(char) => {
+                let shown = sanitize::code_point(char);
+                push(&mut spans, &shown, overlay_style(base, *set), &mut column, &mut replace)
+            }
             TextSegment::Sequence(sequence) => {
                 if let Some(parameters) =
                     sequence.strip_prefix("\u{1b}[").and_then(|rest| rest.strip_suffix('m'))
