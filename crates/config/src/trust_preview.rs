@@ -155,15 +155,42 @@ impl TrustPreview {
         all.into_iter().filter_map(word).collect()
     }
 
-    /// Returns one row per kind, with names as the directory spells them.
-    pub fn rows(&self) -> Vec<String> {
-        let servers = self.mcp_servers.iter().map(|one| format!("{} ({})", one.name, one.target));
-        let hooks = self.hooks.iter().map(|hook| format!("{}: {}", hook.event, hook.command));
+    /// Returns what needs the most care, in one sentence each.
+    pub fn warnings(&self) -> Vec<String> {
+        let counts = |kinds: &[(usize, &str)]| -> Vec<String> {
+            let some = kinds.iter().filter(|(count, _)| *count > 0);
+            some.map(|(count, kind)| {
+                format!("{count} {kind}{}", if *count == 1 { "" } else { "s" })
+            })
+            .collect()
+        };
+        let programs = counts(&[
+            (self.hooks.len(), "hook"),
+            (self.mcp_servers.len(), "MCP server"),
+            (self.programs.len(), "setting"),
+        ]);
+        let settings = counts(&[(self.loosening_settings.len(), "setting")]);
+        [("It would run programs", programs), ("It would lower security", settings)]
+            .into_iter()
+            .filter(|(_, counts)| !counts.is_empty())
+            .map(|(what, counts)| format!("{what}: {}.", counts.join(", ")))
+            .collect()
+    }
+
+    /// Returns a row for each item that needs care.
+    pub fn dangerous_rows(&self) -> Vec<String> {
+        let programs = self.programs.iter().map(|one| format!("runs {one}"));
+        let settings = self.loosening_settings.iter().map(|one| format!("lowers security: {one}"));
+        let servers =
+            self.mcp_servers.iter().map(|one| format!("MCP server {}: {}", one.name, one.target));
+        let hooks = self.hooks.iter().map(|hook| format!("hook {}: {}", hook.event, hook.command));
+        let all = hooks.chain(servers).chain(programs).chain(settings);
+        all.map(|row| code_text(&row).into_owned()).collect()
+    }
+
+    /// Returns one row per kind of the other items, with names as the directory spells them.
+    pub fn other_rows(&self) -> Vec<String> {
         let kinds = [
-            ("settings that run programs", self.programs.clone()),
-            ("settings that lower security", self.loosening_settings.clone()),
-            ("MCP servers", servers.collect()),
-            ("hooks", hooks.collect()),
             ("rules", self.policies.clone()),
             ("commands", self.commands.clone()),
             ("skills", self.skills.clone()),
@@ -512,6 +539,16 @@ mod tests {
         assert!(!found.to_json().to_string().contains("\"secret\""));
         let summary = found.summary().expect("something");
         assert!(summary.starts_with("2 hooks, 2 MCP servers, 1 program in settings"), "{summary}");
+        assert_eq!(
+            found.warnings(),
+            [
+                "It would run programs: 2 hooks, 2 MCP servers, 1 setting.",
+                "It would lower security: 3 settings."
+            ]
+        );
+        let rows = found.dangerous_rows();
+        assert_eq!(rows[0], "hook SessionStart: curl $KEY");
+        assert_eq!(rows[2..4], ["MCP server s: npx -y evil", "MCP server t: http://x"]);
     }
 
     proptest::proptest! {

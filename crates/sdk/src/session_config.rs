@@ -171,6 +171,11 @@ impl SessionConfig {
         self.mode
     }
 
+    /// Returns the user's home directory.
+    pub fn user_home(&self) -> Option<&Path> {
+        self.config.environment.get("HOME").map(Path::new)
+    }
+
     /// Returns the output format of the settings (`output.format`).
     pub fn output_format(&self) -> OutputFormat {
         self.config.settings.output_format()
@@ -232,7 +237,7 @@ impl SessionConfig {
     pub fn is_home_or_root(&self) -> bool {
         let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
         let here = real(&self.options.directory);
-        let home = self.config.environment.get("HOME").map(Path::new);
+        let home = self.user_home();
         here.parent().is_none() || home.is_some_and(|home| real(home) == here)
     }
 

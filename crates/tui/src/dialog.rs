@@ -2,13 +2,16 @@
 
 mod answer_form;
 mod field;
+mod layout;
 mod list;
 mod panel;
 mod question;
 mod rule_text;
 mod tabs;
+pub(crate) mod url_warning;
 
 pub(crate) use field::{Field, FieldDialog};
+pub(crate) use layout::{RowLayout, wrap_entries};
 pub(crate) use list::{ListDialog, ListItem};
 pub(crate) use panel::{Panel, PanelText};
 pub(crate) use question::{QuestionAnswer, QuestionDialog};

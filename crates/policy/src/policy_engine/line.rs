@@ -78,7 +78,7 @@ impl Policy {
             finding.always_ask = true;
             finding.needed_to_allow.get_or_insert_with(|| YOLO.to_owned());
             finding.reason =
-                format!("{}. The command line cannot be analyzed: {cause}", finding.reason);
+                format!("The command line cannot be analyzed: {cause}. {}", finding.reason);
         }
         finding
     }

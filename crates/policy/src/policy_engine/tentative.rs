@@ -37,7 +37,7 @@ impl TentativeDecision {
         }
     }
 
-    /// Turns allow into ask. Extends the reason if the finding already asks.
+    /// Turns allow into ask. If the finding already asks, a more serious reason comes first.
     pub(super) fn raise(&mut self, rule: &str, reason: &str, always_ask: bool, needs: &str) {
         match self.decision {
             Decision::Allow => {
@@ -46,7 +46,7 @@ impl TentativeDecision {
                 reason.clone_into(&mut self.reason);
             }
             Decision::Ask if always_ask && !self.always_ask => {
-                self.reason = format!("{}. {reason}", self.reason);
+                self.reason = format!("{reason}. {}", self.reason);
             }
             Decision::Ask | Decision::Deny => {}
         }

@@ -20,6 +20,7 @@ use crate::keymap::{Keymap, Platform};
 use crate::theme::Theme;
 
 mod background;
+mod care;
 mod devtools;
 mod exit_messages;
 mod pressed_again;

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::path::PathBuf;
 
 use parallax_extensions::{Extension, ExtensionUpdate, FetchedExtension};
-use parallax_screen::{Line, wrap};
+use parallax_screen::Line;
 
 use super::dialog_stack::{DialogPurpose, Overlay};
 use crate::dialog::{ListDialog, ListItem};
@@ -20,7 +20,7 @@ pub(crate) enum Consent {
 
 /// Operations that wait for consent; the first one is open.
 #[derive(Default)]
-pub(crate) struct ConsentQueue(VecDeque<(String, Vec<Line>, Consent)>);
+pub(crate) struct ConsentQueue(VecDeque<(ListDialog, Consent)>);
 
 impl ConsentQueue {
     /// Adds an operation. `lines` say what it would add.
@@ -29,26 +29,20 @@ impl ConsentQueue {
         title: String,
         lines: &[String],
         consent: Consent,
-        width: usize,
         theme: &Theme,
     ) {
-        let row = |line: &String| {
-            wrap(&Line::styled(format!("  {}", sanitize(line)), theme.text), width.max(20), &[])
-        };
-        let mut rows: Vec<Line> = lines.iter().flat_map(row).collect();
-        rows.push(Line::styled(
-            "Extensions are third-party code: their programs run with your permissions.",
-            theme.warning,
-        ));
-        self.0.push_back((title, rows, consent));
+        let row = |line: &String| Line::styled(format!("  {}", sanitize(line)), theme.text);
+        let warning = "Extensions are third-party code: their programs run with your permissions.";
+        let warnings = vec![Line::styled(warning, theme.warning)];
+        let items = vec![ListItem::new("no", "No", ""), ListItem::new("yes", "Yes", "")];
+        let list = ListDialog::new(title, items).warnings(warnings);
+        self.0.push_back((list.intro(lines.iter().map(row).collect()), consent));
     }
 
     /// Returns the dialog of the first operation.
     pub(crate) fn dialog(&self) -> Option<Overlay> {
-        let (title, rows, _) = self.0.front()?;
-        let items = vec![ListItem::new("no", "No", ""), ListItem::new("yes", "Yes", "")];
-        let list = ListDialog::new(title.clone(), items).intro(rows.clone());
-        Some(Overlay::list(DialogPurpose::Consent, list))
+        let (list, _) = self.0.front()?;
+        Some(Overlay::list(DialogPurpose::Consent, list.clone()))
     }
 
     /// Takes the first operation, which was answered.
@@ -66,7 +60,7 @@ mod tests {
         let (mut queue, theme) = (ConsentQueue::default(), Theme::default());
         assert!(queue.dialog().is_none());
         for name in ["a", "b"] {
-            queue.push(name.to_owned(), &[], Consent::Link(name.into()), 80, &theme);
+            queue.push(name.to_owned(), &[], Consent::Link(name.into()), &theme);
         }
         assert!(matches!(queue.pop(), Some(Consent::Link(path)) if path.ends_with("a")));
         assert!(queue.dialog().is_some_and(|it| it.purpose == DialogPurpose::Consent));

@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 
 use super::overlay::{DialogPurpose, Overlay};
 use super::server_form::{FieldChoice, FieldKind, FormField, fields};
-use crate::dialog::{Field, FieldDialog, ListDialog, ListItem};
+use crate::dialog::{Field, FieldDialog, ListDialog, ListItem, url_warning};
 use crate::sanitize::sanitize;
 use crate::theme::Theme;
 
@@ -99,10 +99,14 @@ impl ServerRequest {
     fn dialog(&self, theme: &Theme) -> Overlay {
         let mut intro: Vec<Line> =
             self.message.lines().map(|line| Line::styled(sanitize(line), theme.text)).collect();
+        let mut warnings = Vec::new();
         let mut title = format!("Request from MCP server `{}`", sanitize(&self.server));
         let items = match &self.kind {
             RequestKind::Url(url) => {
-                intro.push(Line::styled(sanitize(url), theme.link));
+                let warning = url_warning::warning(url);
+                let style = if warning.is_some() { theme.error.bold() } else { theme.link };
+                intro.push(Line::styled(format!("  {}", sanitize(url)), style));
+                warnings.extend(warning.map(|it| Line::styled(it, theme.error.bold())));
                 vec![
                     ListItem::new("no", "No", ""),
                     ListItem::new("yes", "Open this URL in the browser", ""),
@@ -133,7 +137,7 @@ impl ServerRequest {
                 ListItem::new("never", NO_MORE, ""),
             ],
         };
-        let list = ListDialog::new(title, items).intro(intro);
+        let list = ListDialog::new(title, items).warnings(warnings).intro(intro);
         Overlay::list(DialogPurpose::ServerQuestion, list)
     }
 

@@ -309,7 +309,7 @@ impl AnswerForm {
         });
         if is_cut {
             let end = (skipped + room).min(all);
-            let report = format!("{}–{end} of {all} · pgup/pgdn · esc", skipped + 1);
+            let report = format!("{}-{end} of {all} · page up/down · esc cancel", skipped + 1);
             hint = vec![Line::styled(truncate_text(&report, width), theme.secondary)];
         }
         let top = rows.len();

@@ -4,6 +4,7 @@ use parallax_screen::{Key, KeyCode, Line, Modifiers, Span, text_width};
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::{DialogKey, DialogResponse, DialogView};
+use crate::layout::hint_row;
 use crate::theme::Theme;
 use crate::tokens::{FAILED, SEARCH};
 
@@ -190,7 +191,8 @@ impl FieldDialog {
 
     /// Returns the rows; at most `height` of them if that is possible.
     pub(crate) fn view(&self, width: usize, height: usize, theme: &Theme) -> DialogView {
-        let mut rows = vec![Line::styled(self.title.clone(), theme.accent.bold())];
+        let title = Line::styled(self.title.clone(), theme.accent.bold());
+        let mut rows = parallax_screen::wrap(&title, width, &[]);
         let mut intro = Vec::new();
         for line in &self.intro {
             let line = Line::styled(line.clone(), theme.secondary);
@@ -217,7 +219,7 @@ impl FieldDialog {
             rows.push(Line::EMPTY);
         }
         let hint = self.busy.as_deref().unwrap_or("enter accept · esc back");
-        rows.push(Line::styled(hint.to_owned(), theme.secondary));
+        rows.push(Line::styled(hint_row(hint, width), theme.secondary));
         DialogView { rows, cursor: Some((column + 2, at)) }
     }
 }

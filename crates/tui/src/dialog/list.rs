@@ -10,7 +10,10 @@ use std::collections::HashMap;
 use parallax_screen::{Key, KeyCode, Line};
 
 use super::field::Field;
+use super::layout::{RowLayout, wrap_entries};
 use super::{DialogKey, DialogResponse};
+use crate::sanitize::sanitize;
+use crate::theme::Theme;
 use view::MAX_SHOWN;
 
 /// An item of a list.
@@ -39,13 +42,15 @@ impl ListItem {
         label: impl Into<String>,
         detail: impl Into<String>,
     ) -> Self {
-        Self { id: id.into(), label: label.into(), detail: detail.into(), ..Self::default() }
+        // Many are names from outside.
+        let [label, detail] = [label.into(), detail.into()].map(|text| sanitize(&text));
+        Self { id: id.into(), label, detail, ..Self::default() }
     }
 
     /// Adds a sentence below the label.
     #[must_use]
     pub(crate) fn with_description(mut self, description: impl Into<String>) -> Self {
-        self.description = description.into();
+        self.description = sanitize(&description.into());
         self
     }
 
@@ -61,11 +66,37 @@ impl ListItem {
     }
 }
 
+/// The text above a list.
+#[derive(Debug, Clone)]
+enum IntroText {
+    Lines(Vec<Line>),
+    Layout(RowLayout),
+}
+
+impl Default for IntroText {
+    fn default() -> Self {
+        Self::Lines(Vec::new())
+    }
+}
+
+impl IntroText {
+    fn rows(&self, width: usize, theme: &Theme) -> Vec<Line> {
+        match self {
+            Self::Lines(lines) => wrap_entries(lines, width),
+            Self::Layout(layout) => layout.rows(width, theme),
+        }
+    }
+}
+
 /// A list and its cursor.
 #[derive(Debug, Clone)]
 pub(crate) struct ListDialog {
     title: String,
-    intro: Vec<Line>,
+    /// What needs care; always in view.
+    warnings: Vec<Line>,
+    /// An explanation, which is left out where the intro would not fit with it.
+    explanation: Vec<Line>,
+    intro: IntroText,
     /// The first visible row of the intro.
     intro_at: usize,
     /// The number of intro rows per page, and the last row that a page can start with.
@@ -101,7 +132,9 @@ impl ListDialog {
         let matching = (0..items.len()).collect();
         Self {
             title: title.into(),
-            intro: Vec::new(),
+            warnings: Vec::new(),
+            explanation: Vec::new(),
+            intro: IntroText::default(),
             intro_at: 0,
             intro_page: Cell::default(),
             items,
@@ -179,10 +212,31 @@ impl ListDialog {
         self
     }
 
-    /// Sets the rows above the list.
+    /// Sets the lines above the list.
     #[must_use]
-    pub(crate) fn intro(mut self, rows: Vec<Line>) -> Self {
-        self.intro = rows;
+    pub(crate) fn intro(mut self, lines: Vec<Line>) -> Self {
+        self.intro = IntroText::Lines(lines);
+        self
+    }
+
+    /// Sets the text above the list, whose rows depend on the width.
+    #[must_use]
+    pub(crate) fn intro_layout(mut self, layout: RowLayout) -> Self {
+        self.intro = IntroText::Layout(layout);
+        self
+    }
+
+    /// Sets lines above the intro that are left out where it would not fit with them.
+    #[must_use]
+    pub(crate) fn explanation(mut self, lines: Vec<Line>) -> Self {
+        self.explanation = lines;
+        self
+    }
+
+    /// Sets the lines with what needs care. They are directly below the title, always in view.
+    #[must_use]
+    pub(crate) fn warnings(mut self, lines: Vec<Line>) -> Self {
+        self.warnings = lines;
         self
     }
 

@@ -24,7 +24,6 @@ mod excerpt;
 mod low;
 #[cfg(test)]
 mod tests;
-mod url_warning;
 mod view;
 
 /// The result of a key.

@@ -2,12 +2,23 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-/// Addresses that hand out credentials of a machine in a cloud.
-const METADATA: [&str; 4] =
-    ["169.254.169.254", "169.254.170.2", "100.100.100.200", "fd00:ec2::254"];
+/// Addresses of metadata services, which hand out the credentials of cloud machines.
+pub(crate) const METADATA: [&str; 5] = [
+    "169.254.169.254",
+    "169.254.170.2",
+    "100.100.100.200",
+    "fd00:ec2::254",
+    "metadata.google.internal",
+];
+const OF_METADATA: &str = "a cloud's metadata, which contains credentials";
+
+/// Returns a warning about a text, such as a command, that contains the address of a metadata service.
+pub(crate) fn metadata_warning(text: &str) -> Option<String> {
+    METADATA.iter().any(|known| text.contains(known)).then(|| format!("Address of {OF_METADATA}"))
+}
 
 /// Returns a warning about a URL if its host is not the one it seems to be, or not a public one.
-pub(super) fn warning(url: &str) -> Option<String> {
+pub(crate) fn warning(url: &str) -> Option<String> {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let authority = rest.split(['/', '?', '#', '\\']).next().unwrap_or_default();
     if let Some((user, host)) = authority.rsplit_once('@') {
@@ -18,10 +29,8 @@ pub(super) fn warning(url: &str) -> Option<String> {
         return Some("The URL contains letters that look like other letters".to_owned());
     }
     let what = match address(&host) {
-        Some(address) if is_metadata(address) => "a cloud's metadata, which contains credentials",
-        None if host == "metadata.google.internal" => {
-            "a cloud's metadata, which contains credentials"
-        }
+        Some(address) if is_metadata(address) => OF_METADATA,
+        None if METADATA.contains(&host.as_str()) => OF_METADATA,
         Some(address) if address.is_loopback() || address.is_unspecified() => "this machine",
         None if host == "localhost" || host.ends_with(".localhost") => "this machine",
         Some(address) if is_local(address) => "the local network",

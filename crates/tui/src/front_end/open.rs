@@ -5,12 +5,14 @@ use std::sync::Arc;
 use parallax_protocol::BoxFuture;
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::similar_texts::merge_similar;
-use parallax_screen::{ColorDepth, Input, Line, Mode, Screen, ScreenOptions, Span, wrap};
+use parallax_screen::{ColorDepth, Input, Line, Mode, Screen, ScreenOptions};
 use parallax_sdk::credential::{Credential, NO_GEMINI_KEY};
 use parallax_sdk::ide::Companion;
 use parallax_sdk::mcp_view::{PendingSignIn, UserRequest, UserRequestHandler, UserResponse};
 use parallax_sdk::settings::InlineImages;
-use parallax_sdk::trust::{Acceptance, IgnoredSettings, PreparedConfig, TrustQuestion};
+use parallax_sdk::trust::{
+    Acceptance, IgnoredSettings, PreparedConfig, TrustPreview, TrustQuestion,
+};
 use parallax_sdk::{OpenSession, SessionConfig};
 use parallax_sessions::SessionChoice;
 use tokio::sync::mpsc;
@@ -256,13 +258,8 @@ impl TerminalFrontEnd {
             ));
         }
         items.push(ListItem::new("no", "Do not trust it", "nothing in it is read as instructions"));
-        let width = self.app.window.width().max(20);
-        // The title, the choices (two rows each), and the hint are always visible; the rest gets
-        // the remaining rows.
-        let room = self.app.window.rows().saturating_sub(2 * items.len() + 6);
-        let rows = trust_rows(&question.preview.rows(), width, room, &self.app.theme);
         let title = "Parallax · Do you trust this folder?";
-        let list = ListDialog::new(title, items).intro(rows).hint("enter choose · esc exit");
+        let list = trust_dialog(title, items, &question.preview, &self.app.theme);
         self.app.open(Overlay::list(DialogPurpose::Trust, list));
         self.trust = Some(question);
     }
@@ -344,26 +341,31 @@ impl TerminalFrontEnd {
     }
 }
 
-/// Returns what a folder would add. What does not fit in the window is shown page by page, and then
-/// without the explanation.
-fn trust_rows(brings: &[String], width: usize, room: usize, theme: &Theme) -> Vec<Line> {
-    let wrapped = |text: String, style| wrap(&Line::styled(text, style), width, &[]);
-    let mut rows = match brings {
-        [] => wrapped("It would add no settings, commands, or context.".into(), theme.secondary),
-        _ => wrapped("It would add:".into(), theme.text),
+/// Returns the question whether to trust a folder, with what the folder would add.
+fn trust_dialog(
+    title: &str,
+    items: Vec<ListItem>,
+    preview: &TrustPreview,
+    theme: &Theme,
+) -> ListDialog {
+    let danger = theme.error.bold();
+    let rows = |texts: Vec<String>, style| {
+        texts.into_iter().map(move |text| Line::styled(format!("  {text}"), style))
     };
-    let entry = |line: &String| Line::styled(format!("  {line}"), theme.warning);
-    rows.extend(brings.iter().flat_map(|line| wrap(&entry(line), width, &[Span::raw("    ")])));
-    let reason = wrapped(
-        "Files in a folder can contain instructions for the agent and programs that run \
-         automatically. So far, nothing in this folder has been used."
-            .into(),
-        theme.text,
-    );
-    if reason.len() + rows.len() <= room {
-        rows.splice(0..0, reason);
-    }
-    rows
+    let mut intro: Vec<Line> = rows(preview.dangerous_rows(), danger).collect();
+    intro.extend(rows(preview.other_rows(), theme.warning));
+    let head = match intro.as_slice() {
+        [] => Line::styled("It would add no settings, commands, or context.", theme.secondary),
+        _ => Line::styled("It would add:", theme.text),
+    };
+    intro.insert(0, head);
+    let explanation = "Files in a folder can contain instructions for the agent and programs that \
+                       run automatically. So far, nothing in this folder has been used.";
+    ListDialog::new(title, items)
+        .warnings(preview.warnings().into_iter().map(|it| Line::styled(it, danger)).collect())
+        .explanation(vec![Line::styled(explanation, theme.text)])
+        .intro(intro)
+        .hint("enter choose · esc exit")
 }
 
 /// Maximum number of key binding warnings printed; the rest is counted.

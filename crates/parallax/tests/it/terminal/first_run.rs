@@ -133,7 +133,11 @@ fn untrusted_folder_dialog_precedes_reading_its_files() {
         &Start::default().without_variable("GEMINI_CLI_TRUST_WORKSPACE"),
     );
     seat.wait_for_text("Do you trust");
-    for brings in ["MCP servers: notes (touch)", "context files: GEMINI.md"] {
+    for brings in [
+        "It would run programs: 1 MCP server.",
+        "MCP server notes: touch",
+        "context files: GEMINI.md",
+    ] {
         assert!(seat.window().contains(brings), "{}", seat.window());
     }
     seat.press(Key::Char('3'));

@@ -205,8 +205,7 @@ fn update_found(app: &mut App, found: Box<(Extension, ExtensionUpdate)>) {
 }
 
 fn ask_consent(app: &mut App, title: String, lines: &[String], consent: Consent) {
-    let width = app.window.width();
-    app.extensions.consents.push(title, lines, consent, width, &app.theme);
+    app.extensions.consents.push(title, lines, consent, &app.theme);
     next_consent(app);
 }
 

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use parallax_protocol::ids::SteerId;
+use parallax_protocol::protected_names;
 use parallax_screen::Line;
 
 use crate::app::App;
@@ -17,8 +18,15 @@ pub(crate) fn ask(app: &mut App, text: String, steer: Option<SteerId>, mut paths
     if paths.is_empty() {
         return app.effect(Effect::Prompt { text, steer, ask: false });
     }
-    let row = |path: &PathBuf| format!("  {}", sanitize(&path.to_string_lossy()));
-    let rows = paths.iter().map(|path| Line::styled(row(path), app.theme.warning)).collect();
+    let home = app.launch.as_ref().and_then(|launch| launch.user_home());
+    let (secrets, others): (Vec<&PathBuf>, Vec<&PathBuf>) =
+        paths.iter().partition(|path| protected_names::is_sensitive(path, home));
+    let name = |path: &&PathBuf| sanitize(&path.to_string_lossy());
+    let row = |path| Line::styled(format!("  {}", name(path)), app.theme.warning);
+    let rows = others.iter().map(row).collect();
+    let secret =
+        |path| Line::styled(format!("Keys or passwords: {}", name(path)), app.theme.error.bold());
+    let warnings = secrets.iter().map(secret).collect();
     let items = vec![
         ListItem::new("yes", "Yes, allow reading this session", ""),
         ListItem::new("no", "No, send the prompt without it", ""),
@@ -27,7 +35,8 @@ pub(crate) fn ask(app: &mut App, text: String, steer: Option<SteerId>, mut paths
         1 => "The prompt names a path outside the workspace. Allow reading it?",
         _ => "The prompt names paths outside the workspace. Allow reading them?",
     };
-    let list = ListDialog::new(title, items).intro(rows).hint("enter choose · esc back");
+    let list = ListDialog::new(title, items).warnings(warnings).intro(rows);
+    let list = list.hint("enter choose · esc back");
     app.open(Overlay::list(DialogPurpose::OutsideFiles { text, steer, paths }, list));
 }
 

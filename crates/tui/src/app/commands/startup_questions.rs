@@ -9,16 +9,18 @@ use crate::app::App;
 use crate::app::effect::Effect;
 use crate::components::dialog_stack::{DialogPurpose, Overlay};
 use crate::dialog::{ListDialog, ListItem};
+use crate::sanitize::sanitize;
 
 /// Asks whether to accept project settings that lower security, with what they would be.
 pub(crate) fn ask_loose_settings(app: &mut App, files: &[IgnoredSettings]) {
     let mut rows = Vec::new();
     for file in files {
         let path = one_line(&file.file.display().to_string()).into_owned();
-        rows.push(Line::styled(path, app.theme.secondary));
+        rows.push(Line::styled(format!("  {path}"), app.theme.secondary));
         let settings = file.keys.iter().zip(&file.values);
         rows.extend(settings.map(|(key, value)| {
-            Line::styled(format!("  {}: {}", one_line(key), one_line(value)), app.theme.warning)
+            let danger = app.theme.error.bold();
+            Line::styled(format!("    {}: {}", one_line(key), one_line(value)), danger)
         }));
     }
     let items = vec![
@@ -66,9 +68,11 @@ pub(crate) fn ask_policy_update(app: &mut App, update: &parallax_sdk::trust::Pol
     let mut rows: Vec<_> = update
         .files
         .iter()
-        .map(|file| line(format!("  {}", file.display()), app.theme.secondary))
+        .map(|file| line(sanitize(&format!("  {}", file.display())), app.theme.secondary))
         .collect();
-    rows.extend(update.rules.iter().map(|rule| line(format!("  {rule}"), app.theme.text)));
+    rows.extend(
+        update.rules.iter().map(|rule| line(sanitize(&format!("  {rule}")), app.theme.warning)),
+    );
     let items = vec![
         ListItem::new("ignore", "Ignore these rules", ""),
         ListItem::new("accept", "Accept these rules as they are now", ""),

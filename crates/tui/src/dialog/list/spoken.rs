@@ -1,8 +1,8 @@
 //! The list in words, for screen readers: all rows, without columns and rules.
 
-use parallax_screen::{Line, text_width};
+use parallax_screen::{Line, spelled_out, text_width};
 
-use super::ListDialog;
+use super::{IntroText, ListDialog};
 use crate::dialog::DialogView;
 use crate::dialog::field::search_row;
 use crate::dialog::tabs::hint;
@@ -16,7 +16,11 @@ impl ListDialog {
     /// Returns the rows, which may be longer than the window is wide. That of the search is last.
     pub(crate) fn screen_reader_view(&self, width: usize, theme: &Theme) -> DialogView {
         let mut rows = vec![Line::raw(self.title.clone())];
-        rows.extend(self.intro.iter().cloned());
+        rows.extend(self.warnings.iter().chain(&self.explanation).cloned());
+        match &self.intro {
+            IntroText::Lines(lines) => rows.extend(lines.iter().cloned()),
+            IntroText::Layout(layout) => rows.extend(layout.rows(width, theme)),
+        }
         if self.shows_tab() {
             let title = self.tabs.get(self.tab).cloned().unwrap_or_default();
             rows.push(Line::raw(format!("Tab {} of {}: {title}", self.tab + 1, self.tabs.len())));
@@ -60,6 +64,6 @@ impl ListDialog {
             cursor = Some((column, rows.len()));
             rows.push(Line::raw(format!("{word}{text}")));
         }
-        DialogView { rows, cursor }
+        DialogView { rows: rows.iter().map(spelled_out).collect(), cursor }
     }
 }

@@ -102,7 +102,7 @@ fn rows_above_a_list_are_paged() {
     };
     let rows = render(&list, 40, 10);
     assert_eq!(rows[0], "Items");
-    assert_eq!(rows[4], "… rows 1 to 3 of 20: page up, page down");
+    assert_eq!(rows[4], "  1-3 of 20 · page up/down");
     assert_eq!(rows[5..8], ["❯ 1. item 1", "  2. item 2", "  3. item 3"]);
     assert_eq!(rows.len(), 9);
     press(&mut list, KeyCode::PageDown);
@@ -117,6 +117,31 @@ fn rows_above_a_list_are_paged() {
     }
     assert!((5..=20).all(|number| read.contains(&format!("it brings {number}"))), "{read:?}");
     assert!(read.iter().filter(|row| row.starts_with("❯ 1.")).count() >= 24, "{read:?}");
+}
+
+#[test]
+fn warnings_are_in_view_and_entries_continue_under_their_text() {
+    let intro =
+        (1..=20).map(|number| Line::raw(format!("  entry {number} that is long"))).collect();
+    let warnings = vec![Line::raw("It would run programs: 2 hooks.")];
+    let explanation = vec![Line::raw("An explanation.")];
+    let list = list(3).warnings(warnings).explanation(explanation).intro(intro);
+    let render = |height| -> Vec<String> {
+        list.view(24, height, &Theme::default()).rows.iter().filter_map(text).collect()
+    };
+    for height in [8, 12, 60] {
+        let rows = render(height);
+        let at = rows.iter().position(|row| row == "It would run programs: 2");
+        assert!(at.is_some_and(|at| at < 3), "{height}: {rows:?}");
+        assert!(rows.contains(&"❯ 1. item 1".to_owned()), "{height}: {rows:?}");
+        assert_eq!(rows.contains(&"An explanation.".to_owned()), height == 60, "{rows:?}");
+    }
+    let rows = render(60);
+    let at = rows.iter().position(|row| row == "  entry 1 that is long").expect("an entry");
+    assert_eq!(rows[at + 9], "  entry 10 that is long".get(..23).unwrap_or_default());
+    let narrow: Vec<String> =
+        list.view(18, 60, &Theme::default()).rows.iter().filter_map(text).collect();
+    assert!(narrow.contains(&"    long".to_owned()), "{narrow:?}");
 }
 
 #[test]

@@ -4,6 +4,7 @@ use parallax_screen::{Line, Span, Style, text_width, wrap};
 
 use super::{ListDialog, ListItem};
 use crate::dialog::field::search_row;
+use crate::dialog::layout::wrap_entries;
 use crate::dialog::tabs::hint;
 use crate::dialog::{DialogView, tabs};
 use crate::layout::{hint_row, truncate_row, truncate_text, with_prefix};
@@ -24,7 +25,15 @@ impl ListDialog {
     pub(crate) fn view(&self, width: usize, height: usize, theme: &Theme) -> DialogView {
         let mut rows = wrap(&Line::styled(self.title.clone(), theme.accent.bold()), width, &[]);
         let title = rows.len();
+        let hang = [Span::raw("  ")];
+        let warnings: Vec<Line> =
+            self.warnings.iter().flat_map(|line| wrap(line, width, &hang)).collect();
+        // A choice and the hint stay in view.
+        let room = height.saturating_sub(rows.len() + 2);
+        rows.extend(first_rows(warnings, room, width));
+        let intro = rows.len();
         rows.extend(self.intro_rows(width, height.saturating_sub(rows.len()), theme));
+        let intro_end = rows.len();
         if !self.tabs.is_empty() {
             let open = self.shows_tab().then_some(self.tab);
             rows.push(tabs::row(&self.tabs, open, width, theme));
@@ -70,8 +79,13 @@ impl ListDialog {
             rows.insert(head, Line::EMPTY);
             cursor = cursor.map(|(column, row)| (column, row + usize::from(row >= head)));
         }
+        // An empty row below warnings.
+        if title < intro && intro < intro_end && rows.len() < height {
+            rows.insert(intro, Line::EMPTY);
+            cursor = cursor.map(|(column, row)| (column, row + 1));
+        }
         // An empty row below the title if text follows.
-        if !self.intro.is_empty() && rows.len() < height {
+        if (title < intro || intro < intro_end) && rows.len() < height {
             rows.insert(title, Line::EMPTY);
             cursor = cursor.map(|(column, row)| (column, row + usize::from(row >= title)));
         }
@@ -140,10 +154,17 @@ impl ListDialog {
 
     /// Returns the rows above the list that fit; the others are shown page by page.
     fn intro_rows(&self, width: usize, height: usize, theme: &Theme) -> Vec<Line> {
-        let rows: Vec<Line> = self.intro.iter().flat_map(|line| wrap(line, width, &[])).collect();
+        let mut rows = self.intro.rows(width, theme);
+        let mut explanation = wrap_entries(&self.explanation, width);
+        explanation.extend((!explanation.is_empty()).then_some(Line::EMPTY));
         let search = usize::from(self.search.is_some());
         let room =
             |items: usize| height.saturating_sub(self.matching.len().clamp(1, items) + search + 1);
+        // The choices may need two rows each.
+        let items = self.matching.len().clamp(1, 3);
+        if !explanation.is_empty() && explanation.len() + rows.len() + items < room(3) {
+            rows.splice(0..0, explanation);
+        }
         if rows.is_empty() || rows.len() < room(3) {
             self.intro_page.set((0, 0));
             return rows;
@@ -155,8 +176,7 @@ impl ListDialog {
         self.intro_page.set((page, last));
         let (at, count) = (self.intro_at.min(last), rows.len());
         let mut shown: Vec<Line> = rows.into_iter().skip(at).take(page).collect();
-        let text =
-            format!("… rows {} to {} of {count}: page up, page down", at + 1, at + shown.len());
+        let text = format!("  {}-{} of {count} · page up/down", at + 1, at + shown.len());
         let report = Line::styled(truncate_text(&text, width), theme.warning);
         match room {
             // The first page shows that there are more.

@@ -5,11 +5,13 @@ use parallax_protocol::tool::Preview;
 use parallax_screen::{Line, Span, Style, spelled_out, text_width};
 
 use super::danger::{highlighted, places};
-use super::{QuestionDialog, RenderedBody, url_warning};
+use super::{QuestionDialog, RenderedBody};
+use crate::dialog::url_warning;
 use crate::diff_view::{self, DiffOptions};
 use crate::highlight::{self, is_loaded, shell_line};
 use crate::layout::with_prefix;
 use crate::markdown::{RenderOptions, render};
+use crate::sanitize::lines_in_full;
 use crate::theme::Theme;
 use crate::tokens::PART;
 
@@ -104,8 +106,9 @@ impl QuestionDialog {
                 }
             }
             Some(Preview::Plan { text, .. }) => {
-                body.rows = self
-                    .cached_rows(width, theme, || render(text, &RenderOptions::new(theme, width)));
+                body.rows = self.cached_rows(width, theme, || {
+                    render(&lines_in_full(text), &RenderOptions::new(theme, width))
+                });
             }
             // These have their own dialogs.
             Some(Preview::Questions { .. } | Preview::Budget(_)) | None => {}

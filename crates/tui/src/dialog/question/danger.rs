@@ -5,8 +5,7 @@ use std::ops::Range;
 use parallax_screen::{Line, Span, Style};
 use unicode_segmentation::UnicodeSegmentation;
 
-/// Addresses of metadata services, which hand out the credentials of cloud machines.
-const METADATA: [&str; 3] = ["169.254.169.254", "metadata.google.internal", "fd00:ec2::254"];
+use crate::dialog::url_warning::METADATA;
 
 /// Returns where a text contains one of the sources, or the address of a metadata service.
 pub(super) fn places(text: &str, sources: &[String]) -> Vec<Range<usize>> {

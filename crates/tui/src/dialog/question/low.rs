@@ -4,8 +4,8 @@
 use parallax_protocol::tool::Preview;
 use parallax_screen::{Line, Span, text_width};
 
+use super::QuestionDialog;
 use super::body::Body;
-use super::{QuestionDialog, url_warning};
 use crate::dialog::DialogView;
 use crate::layout::{pad_row, truncate_text, truncate_with_mark};
 use crate::theme::Theme;
@@ -34,10 +34,7 @@ impl QuestionDialog {
         let change = if self.shows_rule { 0 } else { change };
         let reason_rows = reason.len();
         let above: Vec<Line> = reason.into_iter().chain(head.drain(..).skip(1)).collect();
-        let warnings = match self.has_warning() {
-            true => reason_rows..above.len(),
-            false => 0..0,
-        };
+        let warnings = reason_rows..reason_rows + self.warning_rows(width, theme).len();
         let important = body.important.into_iter().map(|row| row + above.len());
         let important = warnings.chain(important).collect();
         let rows = above.into_iter().chain(body.rows).collect();
@@ -81,17 +78,6 @@ impl QuestionDialog {
         rows.extend(hint);
         rows.truncate(height.max(1));
         DialogView { rows, cursor: None }
-    }
-
-    /// Whether the rows below the question warn of something.
-    fn has_warning(&self) -> bool {
-        let is_warned_of = match &self.ask.preview {
-            Some(Preview::Urls { urls, .. }) => {
-                urls.iter().any(|url| url_warning::warning(url).is_some())
-            }
-            _ => false,
-        };
-        is_warned_of || !self.ask.policy_decision.sensitive.is_empty()
     }
 
     /// Returns the request with the name of the file that would change.

@@ -2,14 +2,14 @@
 
 use parallax_protocol::event::Question;
 use parallax_protocol::tool::Preview;
-use parallax_screen::{Line, Span};
+use parallax_screen::{Line, Span, Style, spelled_out};
 
 use super::body::{Body, wrap};
 use super::choices::Choice;
 use super::danger::{highlighted, places};
 use super::excerpt::{Excerpt, excerpt};
-use super::{ActiveInput, BodyPage, QuestionDialog, url_warning};
-use crate::dialog::{DialogView, rule_text};
+use super::{ActiveInput, BodyPage, QuestionDialog};
+use crate::dialog::{DialogView, rule_text, url_warning};
 use crate::layout::truncate_with_mark;
 use crate::layout::{count, hint_row, truncate_text};
 use crate::sanitize;
@@ -38,6 +38,7 @@ impl QuestionDialog {
             return form.view(width, height, theme, self.plain);
         }
         let mut head = self.head(width, waiting, theme);
+        let warnings = self.warning_rows(width, theme).len();
         let mut body = self.body(width, theme);
         let length = body.rows.len();
         let (choices, cursor) = self.render_footer(width, theme);
@@ -60,9 +61,13 @@ impl QuestionDialog {
         let parts = needs(&[&head, &reason, &foot]);
         let spare = height.saturating_sub(parts + length.min(AIRY_BODY));
         let has_body = head.len() > 1 || length > 0;
-        let air = Spacing::within(spare, has_body, !reason.is_empty(), hint.is_some());
+        let has_more = warnings > 0 && (head.len() > 1 + warnings || length > 0);
+        let air = Spacing::within(spare, has_body, !reason.is_empty(), has_more, hint.is_some());
         let room = height.saturating_sub(parts + air.rows());
         let mut rows = head;
+        if air.warnings {
+            rows.insert((1 + warnings).min(rows.len()), Line::EMPTY);
+        }
         if air.title {
             rows.insert(1, Line::EMPTY);
         }
@@ -132,26 +137,70 @@ impl QuestionDialog {
         Some(excerpt)
     }
 
-    /// Returns the reason, the rule if shown, and why no permanent answer is available.
+    /// Returns the reason for the question.
+    fn reason(&self) -> String {
+        let named = format!("`{}`", display_name(&self.ask.name));
+        let reason = &self.ask.policy_decision.reason;
+        let reason = reason.replace(&format!("`{}`", self.ask.name), &named);
+        reason.replace("`auto_edit`", "`auto-edit`").replace("`yolo`", "`YOLO`")
+    }
+
+    /// Returns the rows with what needs care, which are directly below the question: secrets,
+    /// addresses, and why the call requires approval each time.
+    pub(super) fn warning_rows(&self, width: usize, theme: &Theme) -> Vec<Line> {
+        let policy_decision = &self.ask.policy_decision;
+        let danger = theme.error.bold();
+        let mut lines = Vec::new();
+        if !policy_decision.sensitive.is_empty() {
+            let paths = policy_decision.sensitive.join(", ");
+            lines.push(Line::styled(format!("Keys or passwords: {paths}"), danger));
+        }
+        lines.extend(self.address_warnings().into_iter().map(|it| Line::styled(it, danger)));
+        if policy_decision.always_ask && self.ask.question != Question::ExitPlanMode {
+            let line = with_names(&with_period(&self.reason()), theme.warning, theme);
+            let marked = places(&line.text(), &policy_decision.destructive);
+            lines.push(highlighted(line, &marked, danger));
+        }
+        let unnamed = unnamed_destructive(&self.reason(), &policy_decision.destructive);
+        lines.extend(unnamed.map(|text| with_names(&text, danger, theme)).map(|line| {
+            let marked = places(&line.text(), &policy_decision.destructive);
+            highlighted(line, &marked, danger)
+        }));
+        lines.iter().flat_map(|line| wrap(line, width, &[Span::raw("  ")])).collect()
+    }
+
+    /// Returns warnings about the addresses of the call.
+    fn address_warnings(&self) -> Vec<String> {
+        let mut warnings: Vec<String> = match &self.ask.preview {
+            Some(Preview::Urls { urls, .. }) => {
+                urls.iter().filter_map(|url| url_warning::warning(url)).collect()
+            }
+            Some(Preview::Command { command, .. }) => {
+                url_warning::metadata_warning(command).into_iter().collect()
+            }
+            Some(Preview::Mcp { arguments, .. }) => {
+                let values = arguments.values();
+                values.filter_map(|it| url_warning::metadata_warning(&it.to_string())).collect()
+            }
+            _ => Vec::new(),
+        };
+        warnings.dedup();
+        warnings
+    }
+
+    /// Returns the reason unless a warning contains it, the rule if shown, and why no permanent answer
+    /// is available.
     pub(super) fn reason_rows(&self, width: usize, theme: &Theme) -> Vec<Line> {
         let policy_decision = &self.ask.policy_decision;
-        let named = format!("`{}`", display_name(&self.ask.name));
-        let reason = policy_decision.reason.replace(&format!("`{}`", self.ask.name), &named);
-        let reason = reason.replace("`auto_edit`", "`auto-edit`").replace("`yolo`", "`YOLO`");
-        // The question itself gives the reason.
         let mut rows = match self.ask.question {
+            // The question itself gives the reason.
             Question::ExitPlanMode => Vec::new(),
+            // The warnings contain it.
+            _ if policy_decision.always_ask => Vec::new(),
             _ => {
-                let line = with_names(&with_period(&reason), theme);
-                let marked = places(&line.text(), &policy_decision.destructive);
-                wrap(&highlighted(line, &marked, theme.error.bold()), width, &[])
+                wrap(&with_names(&with_period(&self.reason()), theme.secondary, theme), width, &[])
             }
         };
-        if let Some(text) = also_destructive(&reason, &policy_decision.destructive) {
-            let line = with_names(&text, theme);
-            let marked = places(&line.text(), &policy_decision.destructive);
-            rows.extend(wrap(&highlighted(line, &marked, theme.error.bold()), width, &[]));
-        }
         if self.shows_rule {
             let rule = Line::styled(format!("Rule: {}", policy_decision.rule), theme.secondary);
             rows.extend(wrap(&rule, width, &[Span::raw("  ")]));
@@ -168,7 +217,7 @@ impl QuestionDialog {
                 true => "It needs approval each time.".to_owned(),
                 false => with_period(&format!("It cannot be allowed permanently: {reason}")),
             };
-            rows.extend(wrap(&with_names(&reason, theme), width, &[]));
+            rows.extend(wrap(&with_names(&reason, theme.secondary, theme), width, &[]));
         }
         rows
     }
@@ -232,7 +281,7 @@ impl QuestionDialog {
     }
 
     fn answer_line(&self, index: usize, choice: Choice, theme: &Theme) -> Line {
-        Line::styled(format!("{}. {}", index + 1, self.label(choice)), theme.text)
+        spelled_out(&Line::styled(format!("{}. {}", index + 1, self.label(choice)), theme.text))
     }
 
     fn head(&self, width: usize, waiting: usize, theme: &Theme) -> Vec<Line> {
@@ -267,22 +316,9 @@ impl QuestionDialog {
             title = title.with_span(format!("  {name}"), theme.secondary);
         }
         let mut rows = vec![truncate_with_mark(title, width)];
-        if !self.ask.policy_decision.sensitive.is_empty() {
-            let paths = self.ask.policy_decision.sensitive.join(", ");
-            let what = Line::styled(format!("Keys or passwords: {paths}"), theme.error.bold());
-            rows.extend(wrap(&what, width, &[Span::raw("  ")]));
-        }
+        rows.extend(self.warning_rows(width, theme));
         if let Some(Preview::Plan { .. }) = &self.ask.preview {
             return rows;
-        }
-        if let Some(Preview::Urls { urls, .. }) = &self.ask.preview {
-            let mut warnings: Vec<String> =
-                urls.iter().filter_map(|url| url_warning::warning(url)).collect();
-            warnings.dedup();
-            for warning in warnings {
-                let warning = Line::styled(warning, theme.error.bold());
-                rows.extend(wrap(&warning, width, &[Span::raw("  ")]));
-            }
         }
         if matches!(self.ask.question, Question::Fallback | Question::Budget | Question::Loop) {
             if let Some(agent) = &self.ask.agent {
@@ -368,18 +404,26 @@ impl QuestionDialog {
 #[derive(Debug, Clone, Copy, Default)]
 struct Spacing {
     title: bool,
+    warnings: bool,
     reason: bool,
     choices: bool,
     hint: bool,
 }
 
 impl Spacing {
-    fn within(spare: usize, has_body: bool, has_why: bool, has_hint: bool) -> Self {
+    fn within(
+        spare: usize,
+        has_body: bool,
+        has_reason: bool,
+        has_warnings: bool,
+        has_hint: bool,
+    ) -> Self {
         let mut air = Self::default();
         let optional_rows = [
             (&mut air.choices, true),
             (&mut air.title, has_body),
-            (&mut air.reason, has_body && has_why),
+            (&mut air.warnings, has_warnings),
+            (&mut air.reason, has_body && has_reason),
             (&mut air.hint, has_hint),
         ];
         for (place, _) in optional_rows.into_iter().filter(|(_, is_useful)| *is_useful).take(spare)
@@ -390,18 +434,19 @@ impl Spacing {
     }
 
     fn rows(self) -> usize {
-        [self.title, self.reason, self.choices, self.hint].into_iter().filter(|row| *row).count()
+        let all = [self.title, self.warnings, self.reason, self.choices, self.hint];
+        all.into_iter().filter(|row| *row).count()
     }
 }
 
 /// Returns a sentence with text between backticks in plain style.
-fn with_names(text: &str, theme: &Theme) -> Line {
+fn with_names(text: &str, style: Style, theme: &Theme) -> Line {
     let mut line = Line::EMPTY;
     if text.matches('`').count() % 2 == 1 {
-        return Line::styled(text.to_owned(), theme.secondary);
+        return Line::styled(text.to_owned(), style);
     }
     for (index, part) in text.split('`').enumerate().filter(|(_, part)| !part.is_empty()) {
-        let style = if index % 2 == 1 { theme.text } else { theme.secondary };
+        let style = if index % 2 == 1 { theme.text } else { style };
         line.push(Span::styled(part.to_owned(), style));
     }
     line
@@ -413,7 +458,7 @@ fn with_period(text: &str) -> String {
     if text.ends_with(['.', '!', '?']) { text.to_owned() } else { format!("{text}.") }
 }
 /// Names the destructive commands that the reason does not: color alone must not carry this.
-pub(super) fn also_destructive(reason: &str, destructive: &[String]) -> Option<String> {
+pub(super) fn unnamed_destructive(reason: &str, destructive: &[String]) -> Option<String> {
     /// Number of characters of a longer command that the reason quotes.
     const QUOTED: usize = 20;
     let is_named = |source: &&String| {
@@ -425,6 +470,6 @@ pub(super) fn also_destructive(reason: &str, destructive: &[String]) -> Option<S
         .filter(|source| !is_named(source))
         .map(|source| format!("`{}`", sanitize::one_row_of_lines(source)))
         .collect();
-    (!others.is_empty() && others.len() < destructive.len())
-        .then(|| format!("Also destructive: {}.", others.join(", ")))
+    let word = if others.len() < destructive.len() { "Also destructive" } else { "Destructive" };
+    (!others.is_empty()).then(|| format!("{word}: {}.", others.join(", ")))
 }

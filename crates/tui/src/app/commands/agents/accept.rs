@@ -9,6 +9,7 @@ use crate::app::commands::agents;
 use crate::app::effect::Effect;
 use crate::components::dialog_stack::{DialogPurpose, Overlay};
 use crate::dialog::{ListDialog, ListItem};
+use crate::layout::truncate_text;
 use crate::sanitize::sanitize;
 
 /// Maximum number of rows of an agent's prompt in the dialog; the file contains all of it.
@@ -65,7 +66,7 @@ fn ask_for(app: &mut App, waiting: Vec<Agent>) {
 /// Returns the rows shown before the user accepts an agent. All text comes from the project.
 fn preview(app: &App, agent: &Agent) -> Vec<Line> {
     let fact = |label: &str, value: &str| {
-        Line::styled(format!("{label}: "), app.theme.secondary)
+        Line::styled(format!("  {label}: "), app.theme.secondary)
             .with_span(sanitize(value), app.theme.text)
     };
     let mut rows = vec![Line::styled(sanitize(&agent.description), app.theme.text)];
@@ -87,8 +88,8 @@ fn preview(app: &App, agent: &Agent) -> Vec<Line> {
     let lines = agent.prompt.lines().filter(|line| !line.trim().is_empty());
     let count = lines.clone().count();
     for line in lines.take(ROWS) {
-        let line: String = line.chars().take(MAX_LENGTH).collect();
-        rows.push(Line::styled(format!("  {}", sanitize(&line)), app.theme.secondary));
+        let line = truncate_text(&sanitize(line), MAX_LENGTH);
+        rows.push(Line::styled(format!("  {line}"), app.theme.secondary));
     }
     if count > ROWS {
         let more = format!("  … {} more lines in the file", count - ROWS);
