@@ -16,6 +16,8 @@ const MIN_NAME: usize = 6;
 const NUMBERS: usize = 40;
 /// Maximum number of rows of a table.
 const ROWS: usize = 12;
+/// Minimum columns of names beside numbers; with fewer, names have their own rows.
+const BESIDE: usize = 14;
 /// Number of days shown.
 const DAYS: usize = 31;
 
@@ -24,14 +26,21 @@ const DAYS: usize = 31;
 struct TableWidths {
     name: usize,
     bar: usize,
+    /// Whether numbers are below the names, with labels instead of heads.
+    is_narrow: bool,
 }
 
 impl TableWidths {
     /// Returns the widths with which a row has at most `columns` columns. Narrow tables have no bar.
     fn within(columns: usize) -> Self {
+        if columns < NUMBERS + BESIDE {
+            let name = columns.saturating_sub(2).max(MIN_NAME);
+            return Self { name, bar: 0, is_narrow: true };
+        }
         let bar = if columns >= NUMBERS + BAR + 2 + NAME / 2 { BAR } else { 0 };
         let space = if bar > 0 { bar + 2 } else { 0 };
-        Self { name: columns.saturating_sub(NUMBERS + space).clamp(MIN_NAME, NAME), bar }
+        let name = columns.saturating_sub(NUMBERS + space).clamp(MIN_NAME, NAME);
+        Self { name, bar, is_narrow: false }
     }
 
     /// Returns the width of the column of these names.
@@ -84,7 +93,19 @@ pub fn format_report(report: &UsageReport, columns: usize) -> String {
     table(&mut text, "Days", &days, widths);
     table(&mut text, "Models", &report.models.iter().take(ROWS).collect::<Vec<_>>(), widths);
     table(&mut text, "Projects", &report.projects.iter().take(ROWS).collect::<Vec<_>>(), widths);
-    if !report.tools.is_empty() {
+    if widths.is_narrow && !report.tools.is_empty() {
+        text.push_str("\nTools\n");
+        for tool in report.tools.iter().take(ROWS) {
+            let _ = writeln!(
+                text,
+                "  {}\n    {} · {} failed · {}",
+                truncate_name(&tool.name, widths.name),
+                count_with_noun(tool.calls, "call"),
+                tool.failed,
+                duration(tool.duration_ms)
+            );
+        }
+    } else if !report.tools.is_empty() {
         let maximum = report.tools.iter().map(|tool| tool.calls).max().unwrap_or(1);
         let width = widths.of_names(report.tools.iter().take(ROWS).map(|tool| tool.name.as_str()));
         let _ = writeln!(
@@ -117,6 +138,22 @@ fn count_with_noun(count: u64, noun: &str) -> String {
 }
 
 fn table(text: &mut String, title: &str, rows: &[&NamedUsage], widths: TableWidths) {
+    if widths.is_narrow {
+        let _ = writeln!(text, "\n{title}");
+        for row in rows {
+            let sum = &row.sum;
+            let _ = writeln!(
+                text,
+                "  {}\n    {} · {}↑ {}↓ · {:.0}% cached",
+                truncate_name(&row.name, widths.name),
+                dollars(sum),
+                tokens(sum.input_tokens),
+                tokens(sum.output_tokens),
+                sum.cached_share() * 100.0
+            );
+        }
+        return;
+    }
     // Without prices, compares tokens.
     let cost = |sum: &UsageSum| sum.cost.unwrap_or_default();
     let has_cost = rows.iter().any(|row| cost(&row.sum) > 0.0);
@@ -245,6 +282,8 @@ mod tests {
             ..UsageReport::default()
         };
         let text = format_report(&report, 80);
+        let narrow = format_report(&report, 46);
+        assert!(narrow.contains("  gemini-3.1-pro-preview\n    ≥ $1234.50 · 9999.0k↑"), "{narrow}");
         for columns in [50, 74, 80] {
             let text = format_report(&report, columns);
             let widest = text.lines().skip_while(|line| !line.is_empty());

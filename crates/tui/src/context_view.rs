@@ -1,9 +1,9 @@
 //! The context breakdown as rows: a bar and its legend.
 
 use parallax_protocol::context::{BlockKind, ContextBlock, ContextBreakdown};
-use parallax_screen::{Line, Span, Style, truncate, wrap};
+use parallax_screen::{Line, Span, Style, wrap};
 
-use crate::layout::truncate_row;
+use crate::layout::{truncate_text, truncate_with_mark};
 use crate::status_line::count;
 use crate::theme::Theme;
 
@@ -33,7 +33,7 @@ pub(crate) fn rows(picture: &ContextBreakdown, width: usize, theme: &Theme) -> V
         Line::styled("  · ", theme.secondary)
             .with_span(format!("{:>8}  free", count(free)), theme.secondary),
     );
-    rows.into_iter().map(|row| truncate_row(row, width)).collect()
+    rows.into_iter().map(|row| truncate_with_mark(row, width)).collect()
 }
 
 /// Returns the bar for the whole context window. It is not empty if the context is not; parts too
@@ -54,7 +54,7 @@ fn bar(picture: &ContextBreakdown, width: usize, theme: &Theme) -> Line {
         let cells = rounded(sum, estimated, used) - drawn;
         drawn += cells;
         if cells > 0 {
-            line.push(Span::styled("█".repeat(cells), style(block.kind, theme)));
+            line.push(Span::styled(sign(block.kind).repeat(cells), style(block.kind, theme)));
         }
     }
     let left = width - drawn;
@@ -87,7 +87,7 @@ fn row(block: &ContextBlock, others: u64, theme: &Theme) -> Line {
         (_, others @ 1..) => format!("{} ({others} more)", block.kind.display_name()),
         (Some(name), _) => {
             let name: String = name.chars().filter(|char| !char.is_control()).collect();
-            format!("{} {}", block.kind.display_name(), truncate(&name, 60))
+            format!("{} {}", block.kind.display_name(), truncate_text(&name, 60))
         }
         (None, _) => block.kind.display_name().to_owned(),
     };
@@ -95,10 +95,20 @@ fn row(block: &ContextBlock, others: u64, theme: &Theme) -> Line {
         0 | 1 => String::new(),
         pieces => format!(" × {pieces}"),
     };
-    Line::styled("  █ ", style(block.kind, theme))
+    Line::styled(format!("  {} ", sign(block.kind)), style(block.kind, theme))
         .with_span(format!("{:>8}  ", count(block.tokens)), theme.text)
         .with_span(what, theme.text)
         .with_span(pieces, theme.secondary)
+}
+
+/// Returns the sign of a part: without colors, neighbors differ, too.
+fn sign(kind: BlockKind) -> &'static str {
+    match kind {
+        BlockKind::System | BlockKind::Accounts => "█",
+        BlockKind::Tools | BlockKind::Prompts => "▒",
+        BlockKind::Memory | BlockKind::Answers => "▓",
+        BlockKind::Environment | BlockKind::Results => "░",
+    }
 }
 
 fn style(kind: BlockKind, theme: &Theme) -> Style {
@@ -145,11 +155,13 @@ mod tests {
         let narrow: Vec<String> =
             super::rows(&picture, 40, &Theme::default()).iter().map(Line::text).collect();
         assert!(narrow[1].contains("compacted at 50.0k"), "{narrow:?}");
-        let full = texts[1].chars().filter(|char| *char == '█').count();
+        let drawn = |bar: &str| bar.chars().filter(|sign| "█▓▒░".contains(*sign)).count();
+        let full = drawn(&texts[1]);
+        assert!(texts[1].contains("█") && texts[1].contains("░"), "{}", texts[1]);
         assert!(texts[1].chars().count() == 80 && full == 16, "{}", texts[1]);
         let little = ContextBreakdown { tokens: 5_600, window: 1_000_000, ..picture.clone() };
         let bar = bar(&little, 80, &Theme::default()).text();
-        assert_eq!(bar.chars().filter(|char| *char == '█').count(), 1, "{bar}");
+        assert_eq!(drawn(&bar), 1, "{bar}");
         let all = texts.join("\n");
         assert!(all.contains("memory /w/GEMINI.md") && all.contains("results of tool3"), "{all}");
         assert!(all.contains("results of (3 more)") && !all.contains("tool4"), "{all}");

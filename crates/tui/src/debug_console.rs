@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use parallax_protocol::event::{EndReason, Event, EventBody, ItemDone, TurnEnded};
 use parallax_screen::{Line, Span, Style, wrap};
 
-use crate::layout::truncate_row;
+use crate::layout::truncate_with_mark;
 use crate::status_line::count;
 use crate::theme::Theme;
 
@@ -149,7 +149,7 @@ impl DebugConsole {
         let title = |text: &str| {
             let line = format!("── {text} ");
             let rest = "─".repeat(width.saturating_sub(line.chars().count()));
-            truncate_row(Line::styled(format!("{line}{rest}"), theme.border), width)
+            truncate_with_mark(Line::styled(format!("{line}{rest}"), theme.border), width)
         };
         let row = |text: &str, style: Style| {
             let line = Line::styled(text.replace(['\n', '\t'], " "), style);

@@ -1,7 +1,8 @@
 //! A change split into hunks, so that the user can apply only some of them.
 
-use parallax_screen::{Line, Span, Style, truncate};
+use parallax_screen::{Line, Span, Style};
 
+use crate::layout::truncate_text;
 use crate::sanitize;
 use crate::theme::Theme;
 use crate::tokens::pointer;
@@ -85,7 +86,7 @@ impl Hunks {
                 } else {
                     row.push(Span::raw("      "));
                 }
-                row.push(Span::styled(truncate(&text, width.saturating_sub(6)).to_owned(), look));
+                row.push(Span::styled(truncate_text(&text, width.saturating_sub(6)), look));
                 rows.push(row);
             }
         }

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use parallax_screen::{Line, Span, truncate, wrap};
+use parallax_screen::{Line, Span, wrap};
 use parallax_sessions::session_stats::SessionStats;
 use parallax_sessions::stats::Decisions;
 
-use crate::layout::count as noun;
+use crate::layout::{count as noun, truncate_text, with_prefix};
 use crate::status::time;
 use crate::status_line::{count, dollars, percent};
 use crate::theme::Theme;
@@ -17,6 +17,10 @@ const LABEL: usize = 14;
 const NARROW_LABEL: usize = 11;
 /// Windows with fewer columns have no column of values.
 const NARROW: usize = 56;
+/// The parts of a bar differ without colors, too.
+const CACHED: &str = "█";
+const NEW: &str = "▒";
+const ANSWER: &str = "░";
 /// Number of turns plotted, counted from the end.
 pub(crate) const PLOTTED: usize = 12;
 
@@ -69,6 +73,11 @@ fn row(label: &str, value: String, look: StatsOptions<'_>) -> Line {
     let columns = if look.width < NARROW { NARROW_LABEL } else { LABEL };
     let theme = look.theme;
     Line::styled(format!("  {label:<columns$}"), theme.secondary).with_span(value, theme.text)
+}
+
+/// Returns the heading of a model or tool in a narrow window.
+fn name_row(name: String, look: StatsOptions<'_>) -> Line {
+    Line::styled(truncate_text(&name, look.width), look.theme.accent.bold())
 }
 
 /// Wraps rows; the rest of a value is below its beginning.
@@ -191,7 +200,7 @@ fn cost(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
     if !cost.unpriced.is_empty() {
         let report = format!(
             "unknown for {}: see `modelConfigs.prices`",
-            cost.unpriced.iter().map(|name| truncate(name, 40)).collect::<Vec<_>>().join(", ")
+            cost.unpriced.iter().map(|name| truncate_text(name, 40)).collect::<Vec<_>>().join(", ")
         );
         rows.push(row("price", report, look));
     }
@@ -227,24 +236,27 @@ fn render_bars(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
         return rows;
     }
     let room = width.saturating_sub(34).clamp(8, 60) as u64;
-    let mut rows = vec![
-        Line::EMPTY,
-        Line::styled(format!("Tokens by turn{which}  "), theme.accent.bold())
-            .with_span("█", theme.success)
-            .with_span(" cached  ", theme.secondary)
-            .with_span("█", theme.warning)
-            .with_span(" new  ", theme.secondary)
-            .with_span("█", theme.link)
-            .with_span(" answer", theme.secondary),
-    ];
+    let head = Line::styled(format!("Tokens by turn{which}"), theme.accent.bold());
+    let legend = Line::raw("  ")
+        .with_span(CACHED, theme.success)
+        .with_span(" cached  ", theme.secondary)
+        .with_span(NEW, theme.warning)
+        .with_span(" new  ", theme.secondary)
+        .with_span(ANSWER, theme.link)
+        .with_span(" answer", theme.secondary);
+    let mut rows = match head.width() + legend.width() <= width {
+        true => vec![Line::EMPTY, with_prefix(&head.spans, legend)],
+        false => vec![Line::EMPTY, head, legend],
+    };
     for turn in turns {
         let tokens = &turn.tokens;
         let cells = |part: u64| (part * room).div_ceil(maximum);
-        let bar = |part: u64| "█".repeat(usize::try_from(cells(part)).unwrap_or(0));
+        let bar = |sign: &str, part| sign.repeat(usize::try_from(cells(part)).unwrap_or(0));
         let mut line = Line::styled(format!("  {:>4} ", turn.turn), theme.secondary);
-        line.push(Span::styled(bar(tokens.cached), theme.success));
-        line.push(Span::styled(bar(tokens.prompt.saturating_sub(tokens.cached)), theme.warning));
-        line.push(Span::styled(bar(output(tokens)), theme.link));
+        line.push(Span::styled(bar(CACHED, tokens.cached), theme.success));
+        let new = tokens.prompt.saturating_sub(tokens.cached);
+        line.push(Span::styled(bar(NEW, new), theme.warning));
+        line.push(Span::styled(bar(ANSWER, output(tokens)), theme.link));
         let report = format!(" {}↑ {}↓", count(tokens.prompt), count(output(tokens)));
         line.push(Span::styled(report, theme.secondary));
         rows.push(line);
@@ -293,7 +305,7 @@ fn models(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
     for (name, model) in &stats.totals.models {
         rows.push(Line::styled(
             table([
-                truncate(name, 26),
+                &truncate_text(name, 26),
                 &model.api.total_requests.to_string(),
                 &model.api.failures().to_string(),
                 &milliseconds(model.api.mean_ms()),
@@ -311,7 +323,6 @@ fn models(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
 
 /// Returns the model statistics as text, for narrow windows.
 fn model_lines(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
-    let theme = look.theme;
     let mut rows = Vec::new();
     for (name, model) in &stats.totals.models {
         let api = &model.api;
@@ -323,7 +334,7 @@ fn model_lines(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
             milliseconds(api.mean_ms())
         );
         let input = format!("{} · {share}% cached", tokens(model.tokens.prompt));
-        rows.push(Line::styled(format!("Model {}", truncate(name, 60)), theme.accent.bold()));
+        rows.push(name_row(format!("Model {name}"), look));
         rows.push(row("requests", requests, look));
         rows.push(row("input", input, look));
         rows.push(row("output", tokens(model.tokens.candidates), look));
@@ -368,7 +379,7 @@ fn tools(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
             None => (String::new(), String::new()),
         };
         let numbers = table([
-            truncate(name, columns),
+            &truncate_text(name, columns),
             &tool.count.to_string(),
             &tool.success.to_string(),
             &tool.fail.to_string(),
@@ -387,7 +398,7 @@ fn tool_lines(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
     let mut rows = Vec::new();
     for (name, tool) in &stats.totals.tools.by_name.0 {
         let calls = format!("{} · {} succeeded · {} failed", tool.count, tool.success, tool.fail);
-        rows.push(Line::styled(truncate(name, 60).to_owned(), look.theme.accent.bold()));
+        rows.push(name_row(name.clone(), look));
         rows.push(row("calls", calls, look));
         if let Some((allowed, denied)) = allowed_and_denied(&tool.decisions) {
             rows.push(row("decisions", format!("{allowed} allowed · {denied} denied"), look));
@@ -464,9 +475,37 @@ mod tests {
     }
 
     #[test]
+    fn parts_of_a_bar_differ_without_colors() {
+        let rows = rows_as_text(99, false);
+        let at = rows.iter().position(|row| row.contains(" cached  ")).expect("a legend");
+        let signs = |row: &str| -> Vec<char> {
+            let mut signs: Vec<char> = row.chars().filter(|sign| "█▓▒░".contains(*sign)).collect();
+            signs.dedup();
+            signs
+        };
+        assert_eq!(signs(&rows[at]).len(), 3, "{rows:?}");
+        assert_eq!(signs(&rows[at]), signs(&rows[at + 1]), "{rows:?}");
+    }
+
+    #[test]
+    fn long_model_name_ends_with_an_ellipsis() {
+        let mut stats = stats();
+        let model = stats.totals.models.values().next().cloned().expect("a model");
+        stats.totals.models = [("m".repeat(70), model)].into_iter().collect();
+        let theme = Theme::default();
+        for width in [39, 99] {
+            let (session, auth, plotted) = ("", "", 0);
+            let look = StatsOptions { width, theme: &theme, plain: false, plotted, session, auth };
+            let rows = rows(&stats, StatsPart::Models, look);
+            let rows: Vec<String> = rows.iter().map(Line::text).collect();
+            assert!(rows.iter().any(|row| row.contains("mmm…")), "{width}: {rows:?}");
+        }
+    }
+
+    #[test]
     fn screen_reader_stats_have_no_bars() {
         let rows = rows_as_text(99, true).join("\n");
-        assert!(!rows.contains('█'), "{rows}");
+        assert!(![CACHED, NEW, ANSWER].iter().any(|part| rows.contains(part)), "{rows}");
         assert!(rows.contains("turn 1: 12.0k sent, 9.0k of them cached, 700 received"), "{rows}");
     }
 

@@ -2,7 +2,7 @@
 //! fit are dropped from the right.
 
 use parallax_protocol::policy::ApprovalMode;
-use parallax_screen::{Line, Span, Style, text_width, truncate};
+use parallax_screen::{Line, Span, Style, text_width};
 use parallax_sdk::settings::FooterItem;
 
 use crate::layout::truncate_text;
@@ -277,7 +277,7 @@ fn spans(item: FooterItem, status: &StatusLineData, labels: bool, theme: &Theme)
             status
                 .branch
                 .as_deref()
-                .map(|name| format!("⎇ {}", truncate(name, 40)))
+                .map(|name| format!("⎇ {}", truncate_text(name, 40)))
                 .unwrap_or_default(),
         ),
         FooterItem::Sandbox if status.confined && !status.shows_all => Vec::new(),

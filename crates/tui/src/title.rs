@@ -3,6 +3,8 @@
 
 use parallax_screen::{text_width, truncate};
 
+use crate::layout::truncate_text;
+
 /// Maximum width of a title in columns.
 const COLUMNS: usize = 80;
 
@@ -25,7 +27,7 @@ pub(crate) fn title(state: &TitleState, directory: &str, subject: bool) -> Strin
         TitleState::Slow => format!("⏲  Working… ({directory})"),
         TitleState::Working(what) if subject && !what.is_empty() => {
             let room = COLUMNS.saturating_sub(6 + text_width(directory));
-            format!("✦  {} ({directory})", truncate(what, room))
+            format!("✦  {} ({directory})", truncate_text(what, room))
         }
         TitleState::Working(_) => format!("✦  Working… ({directory})"),
     };

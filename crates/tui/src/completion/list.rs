@@ -3,9 +3,11 @@
 
 use std::ops::{Range, RangeInclusive};
 
-use parallax_screen::{Line, Span, grapheme_width, text_width, truncate};
+use parallax_screen::{Line, Span, grapheme_width, text_width};
 use unicode_segmentation::UnicodeSegmentation;
 
+use crate::layout::truncate_text;
+use crate::sanitize::sanitize;
 use crate::theme::Theme;
 use crate::tokens::pointer;
 
@@ -197,7 +199,7 @@ impl List {
     pub fn rows(&self, columns: usize, limit: usize, theme: &Theme) -> Vec<Line> {
         if self.candidates.is_empty() {
             let text = if self.loading { "  Searching…" } else { "" };
-            return vec![Line::styled(truncate(text, columns).to_owned(), theme.secondary)];
+            return vec![Line::styled(truncate_text(text, columns), theme.secondary)];
         }
         let visible_rows = VISIBLE.min(limit.saturating_sub(1)).max(1);
         // The window is smaller than the one the list was scrolled for.
@@ -237,7 +239,7 @@ impl List {
             let more = if self.loading { "+" } else { "" };
             let count =
                 format!("{up}{down} ({}/{}{more})", self.selected + 1, self.candidates.len());
-            rows.push(Line::styled(truncate(&count, columns).to_owned(), theme.secondary));
+            rows.push(Line::styled(truncate_text(&count, columns), theme.secondary));
         }
         rows
     }
@@ -277,24 +279,16 @@ impl List {
         let command = candidate.insert.trim_start_matches('/');
         let has_aliases = !command.is_empty() && candidate.label.len() > command.len();
         let name = match has_aliases && candidate.label.starts_with(command) {
-            true => crate::layout::truncate_text(&candidate.label, most_name),
+            true => truncate_text(&candidate.label, most_name),
             false => truncate_start(&candidate.label, most_name),
         };
         let mut row = Line::styled(mark, theme.accent).with_span(name.clone(), style);
-        let description: String = candidate
-            .description
-            .chars()
-            .map(|char| if char.is_control() { ' ' } else { char })
-            .collect();
+        let description = sanitize(&candidate.description);
         let used = self.names.min(most_name).max(text_width(&name)) + 2;
         let remaining = room.saturating_sub(used);
         if whole && !description.is_empty() && remaining > 3 {
             let gap = used - text_width(&name);
-            let text = if text_width(&description) > remaining {
-                format!("{}…", truncate(&description, remaining - 1))
-            } else {
-                description
-            };
+            let text = truncate_text(&description, remaining);
             row.push(Span::styled(format!("{}{text}", " ".repeat(gap)), theme.secondary));
         }
         row

@@ -6,7 +6,7 @@ use parallax_screen::Line;
 
 use super::dialog_stack::{DialogPurpose, Overlay, OverlayBody};
 use crate::context_view::rows;
-use crate::dialog::{ListDialog, ListItem};
+use crate::dialog::{ListDialog, ListItem, RowLayout};
 use crate::sanitize::sanitize;
 use crate::status_line::count;
 use crate::theme::Theme;
@@ -47,7 +47,6 @@ impl ContextView {
         width: usize,
         theme: &Theme,
     ) -> ContextStep {
-        let rows = rows(breakdown, width, theme);
         let items: Vec<ListItem> = breakdown.items.iter().take(OFFERED).map(item).collect();
         let is_wanted = std::mem::take(&mut self.is_requested);
         let before = match open {
@@ -55,16 +54,20 @@ impl ContextView {
                 Some(list.current().map(|item| item.id.clone()).unwrap_or_default())
             }
             _ if !is_wanted => return ContextStep::Nothing,
-            _ if items.is_empty() => return ContextStep::Print(rows),
+            _ if items.is_empty() => return ContextStep::Print(rows(breakdown, width, theme)),
             _ => None,
         };
-        let mut intro = rows;
-        if let Some(first) = intro.first_mut().filter(|first| first.spans.len() > 1) {
-            // The title of the dialog.
-            first.spans.remove(0);
-        }
+        let shown = breakdown.clone();
+        let intro = RowLayout::new(move |width, theme| {
+            let mut rows = rows(&shown, width, theme);
+            if let Some(first) = rows.first_mut().filter(|first| first.spans.len() > 1) {
+                // The title of the dialog.
+                first.spans.remove(0);
+            }
+            rows
+        });
         let list = ListDialog::new("Context", items)
-            .intro(intro)
+            .intro_layout(intro)
             .hint("x drop · p pin · enter print the breakdown · esc back")
             .at(&before.unwrap_or_default());
         self.breakdown = Some(Box::new(breakdown.clone()));

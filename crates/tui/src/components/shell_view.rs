@@ -5,10 +5,11 @@ use std::sync::Arc;
 
 use parallax_protocol::ids::ItemId;
 use parallax_protocol::op::{Op, ToolInput};
-use parallax_screen::{Line, truncate};
+use parallax_screen::Line;
 
 use super::background_tasks::BackgroundTasks;
 use crate::keymap::{KeyCommand, Keymap};
+use crate::layout::truncate_text;
 use crate::status::AgentActivity;
 use crate::theme::Theme;
 use crate::title::TitleState;
@@ -240,7 +241,7 @@ impl ShellView {
         theme: &Theme,
     ) -> Option<Line> {
         let text = self.is_silent(context).then(|| silence_hint(&context.keymap))?;
-        Some(Line::styled(truncate(&text, width).to_owned(), theme.warning))
+        Some(Line::styled(truncate_text(&text, width), theme.warning))
     }
 
     /// Announces changes in the state of the command to a screen reader, each once.
@@ -265,7 +266,7 @@ impl ShellView {
 /// Returns the row that replaces the composer while the command has the focus.
 pub(crate) fn focus_row(keymap: &Keymap, width: usize, theme: &Theme) -> Line {
     let text = format!("» {}", focus_words(keymap));
-    Line::styled(truncate(&text, width).to_owned(), theme.accent.bold())
+    Line::styled(truncate_text(&text, width), theme.accent.bold())
 }
 
 fn silence_hint(keymap: &Keymap) -> String {

@@ -5,7 +5,7 @@ use parallax_screen::{Key, KeyCode, Line, Span, text_width};
 
 use crate::dialog::Field;
 use crate::keymap::{KeyCommand, Keymap, KeymapContext};
-use crate::layout::truncate_row;
+use crate::layout::truncate_with_mark;
 use crate::theme::Theme;
 use crate::transcript::{Anchor, SearchNeedle, Transcript};
 
@@ -426,7 +426,7 @@ impl TranscriptPane {
                 }
             }
         }
-        truncate_row(line, width)
+        truncate_with_mark(line, width)
     }
 }
 

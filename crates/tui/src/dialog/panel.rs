@@ -5,7 +5,7 @@ use std::cell::Cell;
 use parallax_screen::{Key, Line, Span, wrap};
 
 use super::field::{Field, search_row};
-use super::{DialogKey, DialogResponse, DialogView, tabs};
+use super::{DialogKey, DialogResponse, DialogView, RowLayout, tabs};
 use crate::layout::{hint_row, truncate_with_mark};
 use crate::markdown::{RenderOptions, render};
 use crate::theme::Theme;
@@ -18,6 +18,7 @@ const AIRY: usize = 12;
 #[derive(Debug, Clone)]
 pub(crate) enum PanelText {
     Rows(Vec<Line>),
+    Layout(RowLayout),
     Markdown(&'static str),
 }
 
@@ -37,16 +38,7 @@ pub(crate) struct Panel {
 }
 
 impl Panel {
-    pub(crate) fn new(title: &'static str, mut pages: Vec<(String, PanelText)>) -> Self {
-        for (title, text) in &mut pages {
-            // The tab is the heading.
-            if let PanelText::Rows(rows) = text
-                && rows.len() > 1
-                && rows.first().is_some_and(|row| row.text() == *title)
-            {
-                rows.remove(0);
-            }
-        }
+    pub(crate) fn new(title: &'static str, pages: Vec<(String, PanelText)>) -> Self {
         let (shown_rows, search) = (Cell::default(), Field::default());
         Self { title, pages, page: 0, first: 0, shown_rows, search }
     }
@@ -231,13 +223,19 @@ fn belongs_to(first: &Line, row: &Line, is_markdown: bool) -> bool {
     }
 }
 
-fn page_rows((_, text): &(String, PanelText), width: usize, theme: &Theme) -> Vec<Line> {
-    match text {
+fn page_rows((title, text): &(String, PanelText), width: usize, theme: &Theme) -> Vec<Line> {
+    let mut rows: Vec<Line> = match text {
         PanelText::Rows(rows) => {
             rows.iter().flat_map(|row| wrap(row, width, &[Span::raw("    ")])).collect()
         }
-        PanelText::Markdown(text) => render(text, &RenderOptions::new(theme, width)),
+        PanelText::Layout(layout) => layout.rows(width, theme),
+        PanelText::Markdown(text) => return render(text, &RenderOptions::new(theme, width)),
+    };
+    // The tab is the heading.
+    if rows.len() > 1 && rows.first().is_some_and(|row| row.text() == *title) {
+        rows.remove(0);
     }
+    rows
 }
 
 #[cfg(test)]
@@ -262,6 +260,20 @@ mod tests {
             ("Two".to_owned(), PanelText::Markdown("# Title\n\n**bold**\n")),
         ];
         Panel::new("Pages", pages)
+    }
+
+    #[test]
+    fn layout_follows_the_width_and_omits_the_title_of_its_tab() {
+        let layout = RowLayout::new(|width, _| {
+            vec![Line::raw("One"), Line::raw("x".repeat(width)), Line::raw("end")]
+        });
+        let panel = Panel::new("Pages", vec![("One".to_owned(), PanelText::Layout(layout))]);
+        for width in [20, 50] {
+            let rows = panel.view(width, 20, &Theme::default()).rows;
+            let rows: Vec<String> = rows.iter().map(Line::text).collect();
+            assert!(rows.contains(&"x".repeat(width)), "{rows:?}");
+            assert!(!rows.contains(&"One".to_owned()), "{rows:?}");
+        }
     }
 
     #[test]

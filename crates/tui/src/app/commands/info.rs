@@ -1,5 +1,7 @@
 //! Commands that show information: version, help, diffs, memory, rules, tools, statistics.
 
+use std::sync::Arc;
+
 use parallax_protocol::built_in_tools::built_in_tool;
 use parallax_protocol::policy::{ApprovalMode, Decision};
 use parallax_screen::{GraphicsCapabilities, GraphicsProtocol, Line, Span, wrap};
@@ -7,16 +9,17 @@ use parallax_sdk::OpenSession;
 use parallax_sdk::RuleRow;
 use parallax_sdk::about::{About, ToolRow};
 use parallax_sdk::agents::GUIDE;
+use parallax_sessions::usage_text;
 
 use crate::app::App;
 use crate::app::effect::Effect;
 use crate::commands::{NAME_COLUMNS, TABLE, available_names};
 use crate::components::dialog_stack::{DialogPurpose, Overlay};
-use crate::dialog::{ListDialog, ListItem, Panel, PanelText};
+use crate::dialog::{ListDialog, ListItem, Panel, PanelText, RowLayout, wrap_entries};
 use crate::keymap::KeyCommand;
 use crate::layout::{plain_rows, two_columns};
 use crate::sanitize::sanitize;
-use crate::stats_view;
+use crate::stats_view::{self, StatsOptions};
 use crate::status_line::mode_name;
 use crate::theme::Theme;
 
@@ -359,33 +362,40 @@ pub(crate) fn stats_panel(app: &mut App) {
     if app.settings.screen_reader {
         return stats(app, stats_view::StatsPart::Session);
     }
-    let columns = app.window.width().saturating_sub(PANEL_EDGES);
     app.ask(
-        move |launch| {
-            parallax_sessions::usage_text::format_report(
-                &launch.session_library().usage_report(None),
-                columns,
-            )
-        },
+        |launch| launch.session_library().usage_report(None),
         |app, all| {
-            let parts = [
-                ("Session", stats_view::StatsPart::Session),
-                ("Models", stats_view::StatsPart::Models),
-                ("Tools", stats_view::StatsPart::Tools),
+            let stats = Arc::new(app.session.stats().clone());
+            let (session, auth) = (app.session.id().to_owned(), app.status_data.auth.clone());
+            let page = |part| {
+                let (stats, session, auth) = (stats.clone(), session.clone(), auth.clone());
+                PanelText::Layout(RowLayout::new(move |width, theme| {
+                    let (plain, plotted) = (false, stats_view::PLOTTED);
+                    let (session, auth) = (session.as_str(), auth.as_str());
+                    let look = StatsOptions { width, theme, plain, plotted, session, auth };
+                    stats_view::rows(&stats, part, look)
+                }))
+            };
+            let all = RowLayout::new(move |width, _| {
+                let text = usage_text::format_report(&all, width.saturating_sub(PANEL_EDGES));
+                wrap_entries(&plain_rows(&text), width)
+            });
+            let pages = vec![
+                ("Session".to_owned(), page(stats_view::StatsPart::Session)),
+                ("Models".to_owned(), page(stats_view::StatsPart::Models)),
+                ("Tools".to_owned(), page(stats_view::StatsPart::Tools)),
+                ("All sessions".to_owned(), PanelText::Layout(all)),
             ];
-            let rows = |part| stats_view::rows(app.session.stats(), part, stats_look(app));
-            let mut pages: Vec<_> = parts.map(|(title, part)| (title, rows(part))).into();
-            pages.push(("All sessions", plain_rows(&all)));
-            show_pages(app, "Statistics", pages);
+            app.open(Overlay::panel(DialogPurpose::Pages, Panel::new("Statistics", pages)));
         },
     );
 }
 
-fn stats_look(app: &App) -> stats_view::StatsOptions<'_> {
+fn stats_look(app: &App) -> StatsOptions<'_> {
     let plain = app.settings.screen_reader;
     let (session, auth) = (app.session.id(), app.status_data.auth.as_str());
     let (width, theme, plotted) = (app.window.width(), &app.theme, stats_view::PLOTTED);
-    stats_view::StatsOptions { width, theme, plain, plotted, session, auth }
+    StatsOptions { width, theme, plain, plotted, session, auth }
 }
 
 /// Prints the tools of the model.
@@ -450,7 +460,7 @@ fn first_sentence(text: &str) -> String {
 /// visible.
 fn last_stats(app: &App) -> Vec<Line> {
     let rows = |plotted| {
-        let look = stats_view::StatsOptions { plotted, ..stats_look(app) };
+        let look = StatsOptions { plotted, ..stats_look(app) };
         stats_view::rows(app.session.stats(), stats_view::StatsPart::Session, look)
     };
     let all = rows(LAST_PLOTTED);
