@@ -40,7 +40,7 @@ pub enum ApplyOutcome {
 }
 
 /// Applies the results of tasks to the repository around `repository`, in order; without ids, those
-/// of tasks that succeeded. `report` receives each outcome. Blocking.
+/// of the plan's tasks that succeeded. `report` receives each outcome. Blocking.
 ///
 /// # Errors
 /// Returns an error if an id is unknown.
@@ -51,15 +51,14 @@ pub fn apply_results(
     ids: &[String],
     mut report: impl FnMut(&str, &ApplyOutcome),
 ) -> Result<(), BatchError> {
-    let all = directory.ids();
-    if let Some(unknown) = ids.iter().find(|id| !all.contains(id)) {
+    if let Some(unknown) = ids.iter().find(|id| !directory.has_task(id)) {
         return Err(BatchError::Input(format!(
             "`{}` has no task `{unknown}`",
             directory.path().display()
         )));
     }
-    let chosen = if ids.is_empty() { &all } else { ids };
-    for id in chosen {
+    let chosen = if ids.is_empty() { directory.ids() } else { ids.to_vec() };
+    for id in &chosen {
         let files = directory.task(id);
         let Some(result) = files.result() else {
             report(id, &ApplyOutcome::Skipped(TaskState::Cancelled));

@@ -88,15 +88,10 @@ impl TaskResult {
 }
 
 impl Summary {
-    /// Reads all results of a batch, one at a time. Blocking.
+    /// Reads the results of the plan's tasks, one at a time. Blocking.
     pub fn read(directory: &BatchDirectory) -> Self {
-        Self::read_tasks(directory, |_| true)
-    }
-
-    /// Reads the results of some tasks, such as those that the plan still has. Blocking.
-    pub fn read_tasks(directory: &BatchDirectory, includes: impl Fn(&str) -> bool) -> Self {
         let mut summary = Self::default();
-        for id in directory.ids().into_iter().filter(|id| includes(id)) {
+        for id in directory.ids() {
             if let Some(result) = directory.task(&id).result() {
                 summary.add(&result);
             }

@@ -208,7 +208,12 @@ impl Model for UsageTrackingModel {
             };
             let call = running.count(usage, cost, answer.as_ref().err().map(error_class));
             if let Some(reservation) = reservation {
-                reservation.release().await;
+                match (&answer, call.cost) {
+                    (Err(ModelError::Cancelled), Some(cost)) => {
+                        reservation.release_unfinished(cost.total()).await;
+                    }
+                    _ => reservation.release().await,
+                }
             }
             let response = answer.as_ref().ok().map(|answer| ResponseInfo {
                 parts: &answer.parts,

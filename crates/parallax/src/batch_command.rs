@@ -1,6 +1,5 @@
 //! `parallax batch`: many tasks, each with its own agent and worktree.
 
-use std::collections::HashSet;
 use std::io::{IsTerminal as _, Write as _};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -46,6 +45,7 @@ async fn run_plan(plan: PathBuf, run: RunArguments) -> Result<ExitCode, Failure>
         let plan = Plan::load(&plan)?;
         let directory = BatchDirectory::create(&out)?;
         let lock = directory.lock()?;
+        directory.set_plan(&plan)?;
         Ok((plan, directory, lock))
     })
     .await?;
@@ -126,9 +126,8 @@ async fn run_plan(plan: PathBuf, run: RunArguments) -> Result<ExitCode, Failure>
         return Ok(ExitCode::SUCCESS);
     }
     let directory = runner.directory.clone();
-    let ids: HashSet<String> = plan.tasks.iter().map(|task| task.id.clone()).collect();
     let (summary, directory) = blocking(move || {
-        let summary = Summary::read_tasks(&directory, |id| ids.contains(id));
+        let summary = Summary::read(&directory);
         summary.write(&directory)?;
         Ok((summary, directory))
     })

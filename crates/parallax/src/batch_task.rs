@@ -29,6 +29,7 @@ pub(crate) async fn run(arguments: RunTaskArguments) -> Result<ExitCode, Failure
         let plan = Plan::load(&plan)?;
         let directory = BatchDirectory::create(&out)?;
         let lock = directory.lock_shared()?;
+        directory.set_plan(&plan)?;
         Ok((plan, directory, lock))
     })
     .await?;

@@ -8,6 +8,7 @@ use parallax_protocol::model::{ModelCatalog, Request, Usage};
 use parallax_protocol::price::Price;
 
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
 
 use super::ledger::{Ledger, LedgerState};
 
@@ -21,12 +22,19 @@ const POLL: Duration = Duration::from_millis(100);
 /// How often a running request renews its reservation. Others count one that is not renewed as
 /// spent after a minute.
 const RENEWAL: Duration = Duration::from_secs(10);
+/// The output in tokens that the fastest common models generate in a second.
+const FASTEST_OUTPUT: u64 = 1_000;
 
 /// Returns the most output tokens of a request.
 pub(crate) fn max_output(catalog: &dyn ModelCatalog, request: &Request) -> u64 {
     let settings = catalog.generation(request);
     let set = settings.get("maxOutputTokens").and_then(serde_json::Value::as_u64);
     set.filter(|tokens| *tokens > 0).unwrap_or_else(|| catalog.limits(&request.model).output)
+}
+
+/// Returns the most output tokens that a model may have generated in this time.
+fn output_within(time: Duration) -> u64 {
+    time.as_secs().saturating_add(1).saturating_mul(FASTEST_OUTPUT).max(MIN_OUTPUT)
 }
 
 /// What a request may cost.
@@ -177,6 +185,7 @@ pub(crate) struct Reservation {
     price: RequestPrice,
     amount: f64,
     limited_by: Option<ExhaustedBudget>,
+    reserved_at: Instant,
     /// Shows other processes that this one is alive.
     renewal: Option<JoinHandle<()>>,
 }
@@ -197,7 +206,7 @@ impl Reservation {
                 }
             })
         });
-        Self { ledger, price, amount, limited_by, renewal }
+        Self { ledger, price, amount, limited_by, reserved_at: Instant::now(), renewal }
     }
 
     /// Returns the most output tokens, if they are fewer than the request could have, and the
@@ -224,9 +233,30 @@ impl Reservation {
     }
 
     /// Releases it when its request is counted. Other processes know the rest of the budget then.
-    pub(crate) async fn release(mut self) {
+    pub(crate) async fn release(self) {
+        self.end(0.0).await;
+    }
+
+    /// Releases it when its request was stopped before the model had finished, and is counted with
+    /// this cost. The model may have generated more than was received, such as thoughts, which a
+    /// shared budget counts as spent.
+    pub(crate) async fn release_unfinished(self, counted: f64) {
+        let lost = match self.ledger.shared {
+            Some(_) => {
+                let output = output_within(self.reserved_at.elapsed());
+                (self.price.with_output(output).min(self.amount) - counted).max(0.0)
+            }
+            None => 0.0,
+        };
+        self.end(lost).await;
+    }
+
+    async fn end(mut self, lost: f64) {
         let amount = std::mem::take(&mut self.amount);
-        self.ledger.change(|state| state.reservations.remove(amount));
+        self.ledger.change(|state| {
+            state.reservations.remove(amount);
+            state.lost += lost;
+        });
         self.ledger.changed.notify_waiters();
         self.ledger.publish().await;
     }
@@ -491,6 +521,26 @@ mod tests {
         part.release().await;
         let own = *shared.own.lock().expect("own");
         assert_eq!((own.spent, own.reserved, own.lost), (0.0, 0.0, 0.5));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn unfinished_request_counts_what_was_not_received_in_a_shared_budget() {
+        let shared = TestBudget::default();
+        let ledger = budget(1.0).with_shared_budget(Arc::new(shared.clone())).ledger();
+        for (seconds, lost) in [(0, 0.01024), (10, 0.11), (60, 0.4)] {
+            let before = shared.own.lock().expect("own").lost;
+            let unfinished = reserve(&ledger, request()).await.expect("covered").expect("limited");
+            tokio::time::advance(Duration::from_secs(seconds)).await;
+            unfinished.release_unfinished(0.1).await;
+            let own = *shared.own.lock().expect("own");
+            assert!((own.lost - before - lost).abs() < ROUNDING, "{seconds} s: {}", own.lost);
+            assert!(own.reserved.abs() < ROUNDING);
+        }
+
+        let ledger = budget(1.0).ledger();
+        let unfinished = reserve(&ledger, request()).await.expect("covered").expect("limited");
+        unfinished.release_unfinished(0.1).await;
+        assert!(ledger.change(|state| state.lost).abs() < ROUNDING, "it is not shared");
     }
 
     #[tokio::test]

@@ -38,6 +38,13 @@ pub(crate) enum StreamEnd {
     Failed(ModelError),
 }
 
+impl StreamEnd {
+    /// Whether the stream was stopped here, while the model may have gone on.
+    pub(crate) fn is_by_client(&self) -> bool {
+        matches!(self, Self::Cancelled | Self::RepetitionDetected | Self::Stopped(_))
+    }
+}
+
 /// Where the stream comes from, and what hooks need.
 pub(crate) struct StreamSource<'a> {
     /// The response from a hook, which replaces the request.
@@ -247,7 +254,13 @@ impl ResponseReceiver<'_> {
         }
     }
 
-    pub(crate) fn report_request(&self, model: &str, attempt: &Attempt, ended: &StreamEnd) {
+    /// Counts the request and reports it to observers. Returns its cost in US dollars, if known.
+    pub(crate) fn report_request(
+        &self,
+        model: &str,
+        attempt: &Attempt,
+        ended: &StreamEnd,
+    ) -> Option<f64> {
         let answer = &attempt.answer;
         let usage = answer.usage.unwrap_or_default();
         let call = ModelCall {
@@ -287,7 +300,9 @@ impl ResponseReceiver<'_> {
         });
         let server = self.client.model().server_address(model);
         let request = SentRequest { id: attempt.observed, response, status, server };
+        let cost = call.cost.map(|cost| cost.total());
         self.bus.send_model_call(call, request);
+        cost
     }
 
     /// Returns what an attempt cost. A gateway without usage data has still responded if there is a

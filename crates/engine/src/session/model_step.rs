@@ -162,11 +162,15 @@ impl Session {
             hook_request: request_view.as_ref(),
         };
         let mut ended = receiver.stream(request, played, &mut attempt, cancel).await;
-        receiver.report_request(&state.model, &attempt, &ended);
+        let cost = receiver.report_request(&state.model, &attempt, &ended);
         let reservation = attempt.reservation.take();
         let output_limit = reservation.as_ref().and_then(Reservation::output_limit);
         if let Some(reservation) = reservation {
-            reservation.release().await;
+            let is_unfinished = attempt.answer.finish.is_none() && ended.is_by_client();
+            match cost {
+                Some(cost) if is_unfinished => reservation.release_unfinished(cost).await,
+                _ => reservation.release().await,
+            }
         }
         self.budget.save_requests(self.conversation.history_mut());
         if let (StreamEnd::Complete | StreamEnd::RepetitionDetected, Some(request_view)) =

@@ -256,6 +256,33 @@ fn request_of_a_killed_task_counts_with_what_it_may_have_cost() {
 }
 
 #[test]
+fn request_that_ends_with_its_batch_counts_more_than_was_received() {
+    let ids = ids(1);
+    let held = json!({"match": {"promptContains": "do t0x."}, "chunks": [{"gate": "held"}]});
+    let script: Vec<Value> = std::iter::repeat_n(held, 9).collect();
+    let world = repository(&Value::Array(script));
+    let plan = plan(&world, &ids, &json!({"model": "gemini-3-pro-preview"}));
+    // With their input, and 1,024 tokens of output that the model may have generated, three of
+    // these requests cost more.
+    let limit = ["batch", plan, "--max-cost", "0.06"];
+    let is_refused = (0..9).any(|_| {
+        let running = world.start(&limit);
+        let sent = world.server.requests().len();
+        wait_until("a request or the end", || {
+            world.server.requests().len() > sent || running.output().contains("used up")
+        });
+        if world.server.requests().len() > sent {
+            // The agent ends its request itself then.
+            kill_process(running.pid(), Signal::KILL).expect("kill");
+        }
+        running.finish(LIMIT).expect("finish").code() == 57
+    });
+    assert!(is_refused);
+    let requests = world.server.requests().len();
+    assert!((1..=3).contains(&requests), "{requests} requests");
+}
+
+#[test]
 fn agent_that_is_killed_in_a_request_uses_up_the_limit_of_its_task() {
     let ids = ids(1);
     let held = json!({"match": {"promptContains": "do t0x."}, "chunks": [{"gate": "held"}]});
