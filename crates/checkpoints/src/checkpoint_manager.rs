@@ -247,8 +247,7 @@ impl CheckpointManager {
             if reverted.unrestored.is_empty() {
                 abandoned.finish();
             }
-            done.restored.extend(reverted.restored);
-            done.unrestored.extend(reverted.unrestored);
+            done = done.combine(reverted);
         }
         done.note().map(|note| format!("An earlier session was killed during a command: {note}"))
     }

@@ -89,16 +89,20 @@ pub(crate) fn revert(
     if closed.is_empty() {
         return RevertedFiles::default();
     }
-    match store.restore(changes, closed) {
-        Ok(undone) => RevertedFiles {
-            restored: undone.restored,
-            unrestored: undone.skipped,
-            ..RevertedFiles::default()
-        },
+    let (moved, closed) = store.quarantine(changes, closed.to_vec());
+    let done = RevertedFiles {
+        moved_away: moved.paths,
+        moved_to: moved.folders,
+        ..RevertedFiles::default()
+    };
+    match store.restore(changes, &closed) {
+        Ok(undone) => {
+            RevertedFiles { restored: undone.restored, unrestored: undone.skipped, ..done }
+        }
         Err(error) => {
             tracing::warn!(%error, "failed to restore protected files");
             let lost = closed.iter().map(|path| (path.clone(), error.to_string()));
-            RevertedFiles { unrestored: lost.collect(), ..RevertedFiles::default() }
+            RevertedFiles { unrestored: lost.collect(), ..done }
         }
     }
 }
@@ -216,7 +220,12 @@ pub(crate) fn paths_created_by_git(changes: &Changes) -> Vec<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use parallax_store::{CheckpointOptions, Checkpoints};
+
     use super::*;
+    use crate::CheckpointManager;
 
     #[test]
     fn only_rebase_steps_that_run_commands_are_recognized() {
@@ -260,5 +269,27 @@ mod tests {
         ] {
             assert!(!makes_repositories(line), "{line}");
         }
+    }
+
+    #[test]
+    fn too_many_new_protected_files_are_moved_away() {
+        let top = tempfile::tempdir().expect("a directory");
+        let top = top.path().canonicalize().expect("a path");
+        let (root, kept) = (top.join("w"), top.join("kept"));
+        let folder = root.join(".vscode");
+        std::fs::create_dir(&root).expect("a directory");
+        let options = CheckpointOptions::new(kept, "p".into(), "s".into(), vec![root]);
+        let manager = CheckpointManager::new(Checkpoints::open(options), Arc::default());
+        let watch = manager.watch().expect("a watch");
+        std::fs::create_dir(&folder).expect("a directory");
+        for number in 0..1_200 {
+            std::fs::write(folder.join(number.to_string()), "evil").expect("written");
+        }
+        let done = watch.end("");
+        assert!(!folder.exists());
+        assert_eq!(done.moved_away, [folder]);
+        assert_eq!((done.restored.len(), done.moved_to.len()), (0, 1));
+        let note = done.note().expect("a note");
+        assert!(note.contains("too many") && note.len() < 1_000, "{note}");
     }
 }

@@ -73,11 +73,18 @@ pub trait CheckpointGuard: Send {
     ) -> RevertedFiles;
 }
 
+/// Maximum number of paths in a list of a note.
+const MAX_NAMED: usize = 50;
+
 /// The result for protected files that a command changed without permission.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RevertedFiles {
     /// Files that were restored.
     pub restored: Vec<PathBuf>,
+    /// New files and directories that were moved away instead of being saved and removed.
+    pub moved_away: Vec<PathBuf>,
+    /// The directories that contain them until the next start.
+    pub moved_to: Vec<PathBuf>,
     /// Files that could not be restored, each with the reason.
     pub unrestored: Vec<(PathBuf, String)>,
     /// Directories that could not be searched completely, each with the reason.
@@ -95,6 +102,8 @@ impl RevertedFiles {
         let alone = |path: &PathBuf| !whole.iter().any(|folder| path.starts_with(folder));
         folders.restored.extend(self.restored.into_iter().filter(|path| alone(path)));
         folders.unrestored.extend(self.unrestored.into_iter().filter(|(path, _)| alone(path)));
+        folders.moved_away.extend(self.moved_away);
+        folders.moved_to.extend(self.moved_to);
         folders.unsearched.extend(self.unsearched);
         folders.set_id.extend(self.set_id);
         folders
@@ -102,17 +111,22 @@ impl RevertedFiles {
 
     /// Returns a note for the user and the model; `None` if there is nothing to report.
     pub fn note(&self) -> Option<String> {
-        let names = |paths: &[PathBuf]| {
-            let names: Vec<String> =
-                paths.iter().map(|path| format!("`{}`", path.display())).collect();
+        let listed = |mut names: Vec<String>, count: usize| {
+            if count > names.len() {
+                names.push(format!("and {} more", count - names.len()));
+            }
             names.join(", ")
         };
+        let names = |paths: &[PathBuf]| {
+            let names = paths.iter().take(MAX_NAMED).map(|path| format!("`{}`", path.display()));
+            listed(names.collect(), paths.len())
+        };
         let reasons = |paths: &[(PathBuf, String)]| {
-            let names: Vec<String> = paths
+            let names = paths
                 .iter()
-                .map(|(path, reason)| format!("`{}` ({reason})", path.display()))
-                .collect();
-            names.join(", ")
+                .take(MAX_NAMED)
+                .map(|(path, reason)| format!("`{}` ({reason})", path.display()));
+            listed(names.collect(), paths.len())
         };
         let mut notes = Vec::new();
         if !self.restored.is_empty() {
@@ -120,6 +134,14 @@ impl RevertedFiles {
                 "they were restored: {} (the replaced contents are saved: if you made the change \
                  yourself, run `parallax undo --redo` to reapply it)",
                 names(&self.restored)
+            ));
+        }
+        if !self.moved_away.is_empty() {
+            notes.push(format!(
+                "new ones were too many or nested too deep to be saved, so they were moved to {}, \
+                 which is removed when Parallax starts the next time: {}",
+                names(&self.moved_to),
+                names(&self.moved_away)
             ));
         }
         if !self.unrestored.is_empty() {

@@ -27,6 +27,7 @@ mod moved_folders;
 mod objects;
 mod pending_restore;
 mod protected;
+mod quarantine;
 mod record;
 mod repositories;
 mod retention;
@@ -37,7 +38,7 @@ mod undo;
 mod walk;
 mod work_queue;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -57,6 +58,7 @@ pub use error::CheckpointError;
 pub use latest_session::{latest_session, latest_undo_session};
 pub use pending_restore::{AbandonedChanges, PendingRestore};
 pub use protected::is_in_lost_repository;
+pub use quarantine::QuarantinedFiles;
 pub use repositories::MovedRepository;
 pub use retention::CleanupResult;
 pub use single_change::{Edit, RestorePreview};
@@ -225,6 +227,8 @@ struct Caches {
     contents: HashMap<confined_root::ConfinedPath, (Stamp, command_snapshot::PreviousContent)>,
     /// Added directories that are skipped because scanning them takes too long.
     too_large: BTreeSet<PathBuf>,
+    /// Directories with files that were moved out of protected places.
+    quarantine: HashSet<PathBuf>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -37,8 +37,9 @@ pub use chats::{ChatError, SavedChat, delete_chat, find_chat, save_chat, saved_c
 pub use checkpoints::{
     AbandonedChanges, BlobReader, ChangeKind, ChangeOrigin, Changes, CheckpointError,
     CheckpointOptions, Checkpoints, CleanupResult, CommandSnapshot, Edit, EditSnapshot, FileChange,
-    IGNORED_DIRECTORIES, MovedRepository, PendingRestore, RestorePreview, TurnChanges,
-    UnfinishedCommandGuard, is_in_lost_repository, latest_session, latest_undo_session,
+    IGNORED_DIRECTORIES, MovedRepository, PendingRestore, QuarantinedFiles, RestorePreview,
+    TurnChanges, UnfinishedCommandGuard, is_in_lost_repository, latest_session,
+    latest_undo_session,
 };
 pub use cipher::CipherError;
 pub use import::{import, is_context};

@@ -199,7 +199,8 @@ impl Checkpoints {
     ) -> (Changes, Vec<FileRecord>) {
         let rules = mark.walk_result.rules.as_deref();
         let after = self.walk_after_command(&mark.walk_result.unvisited, rules);
-        let mut found = Comparison { checkpoints: self, mark, after: &after, budget: 0 };
+        let mut found =
+            Comparison { checkpoints: self, mark, after: &after, budget: 0, new_protected: 0 };
         let mut records = found.run();
         records.retain(|(place, ..)| {
             write_scope.contains(&place.path()) || mark.walk_result.hard_linked.contains(place)
@@ -302,6 +303,7 @@ impl Checkpoints {
         let mut caches = lock(&self.caches);
         let limits = WalkLimits {
             excluded: &excluded,
+            quarantine: caches.quarantine.clone(),
             entries: self.options.entries,
             too_large: caches.too_large.clone(),
             added_time,

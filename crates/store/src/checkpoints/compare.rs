@@ -8,6 +8,7 @@ use super::command_snapshot::{CommandSnapshot, PreviousContent};
 use super::confined_root::{ConfinedPath, read_state};
 use super::content_store::ContentHandling;
 use super::listing::{EntryKind, WalkResult, WorkspaceEntry};
+use super::protected::MAX_REMOVED;
 use super::state::{PathState, StoredContent};
 
 /// Whether a git file was created together with its repository; removing only that file would break
@@ -31,6 +32,8 @@ pub(super) struct Comparison<'a> {
     pub after: &'a WalkResult,
     /// Number of bytes hashed so far.
     pub budget: u64,
+    /// Number of new protected entries so far.
+    pub new_protected: usize,
 }
 
 impl Comparison<'_> {
@@ -62,11 +65,22 @@ impl Comparison<'_> {
         if self.mark.walk_result.is_unseen(new) {
             return;
         }
-        if let Some(state) = self.state_after(&new.path, None)
+        let state = match new.protected && self.is_over_limit() {
+            true => Some(self.mark.state(new, None)),
+            false => self.state_after(&new.path, None),
+        };
+        if let Some(state) = state
             && !state.is_absent()
         {
             differences.push((new.path.clone(), PathState::Absent, state));
         }
+    }
+
+    /// Whether a new protected entry is one of too many. Their contents are not read, because they
+    /// are moved away instead of being saved.
+    fn is_over_limit(&mut self) -> bool {
+        self.new_protected += 1;
+        self.new_protected > MAX_REMOVED
     }
 
     fn compare(

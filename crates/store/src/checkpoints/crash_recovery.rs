@@ -72,9 +72,10 @@ impl Checkpoints {
         UnfinishedCommandGuard { end: Some(end), thread: thread.ok() }
     }
 
-    /// Runs [`recover`](Self::recover) once.
+    /// Runs [`recover`](Self::recover) once, and removes what earlier sessions moved away.
     pub(super) fn recover_first(&self) {
         if !self.has_recovered.swap(true, Ordering::Relaxed) {
+            self.empty_quarantine();
             self.recover();
         }
     }

@@ -47,6 +47,9 @@ pub(super) fn is_protected(relative: &Path) -> bool {
 /// and is removed as a whole: listing them takes time that grows with the cube of the depth.
 pub(super) const NESTED: usize = 32;
 
+/// Maximum number of new protected entries of a command that are saved and removed one by one.
+pub(super) const MAX_REMOVED: usize = 1_000;
+
 /// Whether a path is a directory that a walk lists without its contents.
 pub(super) fn is_nested_too_deep(relative: &Path) -> bool {
     let levels = relative.ancestors().filter(|path| !path.as_os_str().is_empty());

@@ -667,7 +667,7 @@ fn has_contents(leaf: &EntryHandle, content: &StoredContent, stamp: Stamp) -> bo
 }
 
 /// Makes the directory of a new path writable.
-fn open_parent(path: &Path, roots: &Roots) {
+pub(super) fn open_parent(path: &Path, roots: &Roots) {
     let Some(parent) = path.parent() else { return };
     let Some(parent) = roots.locate(parent) else {
         let root = roots.folders().iter().find(|root| ***root == *parent);

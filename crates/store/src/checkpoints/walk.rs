@@ -53,6 +53,8 @@ const THREADS: usize = 4;
 pub(super) struct WalkLimits<'a> {
     /// The store itself, which is skipped.
     pub excluded: &'a Path,
+    /// Other directories to skip.
+    pub quarantine: HashSet<PathBuf>,
     /// Maximum number of entries; of more, only protected ones are listed.
     pub entries: usize,
     /// Directories to skip because earlier walks took too long.
@@ -75,8 +77,15 @@ pub(super) fn walk(
     indexes: &mut Indexes,
     limits: WalkLimits<'_>,
 ) -> WalkResult {
-    let WalkLimits { excluded, entries: limit, too_large, added_time, opening, rules_before } =
-        limits;
+    let WalkLimits {
+        excluded,
+        quarantine,
+        entries: limit,
+        too_large,
+        added_time,
+        opening,
+        rules_before,
+    } = limits;
     let mut walked = WalkResult { started_at: now(), too_large, ..WalkResult::default() };
     let (count, mut added_until) = (AtomicUsize::new(0), None);
     for (root, is_added) in roots.project_first() {
@@ -116,6 +125,7 @@ pub(super) fn walk(
             rules: &rules,
             rules_before,
             excluded,
+            quarantine: &quarantine,
             limit,
             count: &count,
             deadline,
@@ -215,6 +225,7 @@ struct SharedWalk<'a> {
     rules: &'a IgnoreRules,
     rules_before: Option<&'a IgnoreRules>,
     excluded: &'a Path,
+    quarantine: &'a HashSet<PathBuf>,
     limit: usize,
     /// Number of entries found, in all roots.
     count: &'a AtomicUsize,
@@ -418,7 +429,7 @@ impl Walker<'_, '_> {
             });
             if kind == FileType::Directory {
                 let path = location.path();
-                if path == ground.excluded {
+                if path == ground.excluded || ground.quarantine.contains(&path) {
                     self.result.unvisited.insert(location);
                     continue;
                 }

@@ -18,6 +18,7 @@ mod abandoned;
 mod damaged_directories;
 mod guarded;
 mod limits;
+mod quarantine;
 mod repositories;
 mod undoing;
 
