@@ -473,6 +473,9 @@ impl CheckpointGuard for CommandGuard {
         if effects.may_change_files || may_change_protected(granted, mode) {
             return;
         }
+        if let Err(error) = self.store.reserve_protected(&self.mark) {
+            tracing::warn!(%error, "failed to reserve space for protected files");
+        }
         let allowance = AllowedProtectedWrites::from_effects(Some(effects), granted);
         let saved = serde_json::to_value(allowance).map_err(std::io::Error::from);
         let saved = saved.and_then(|allowed| self.store.save_protected(&self.mark, allowed));
@@ -509,13 +512,11 @@ fn end_command(
     mode: ApprovalMode,
     write_scope: &WriteScope,
 ) -> RevertedFiles {
-    let changes = match store.end_command(mark, write_scope) {
-        Ok(changes) => changes,
-        Err(error) => {
-            tracing::warn!(%error, "failed to record the end of a command");
-            return RevertedFiles::default();
-        }
-    };
+    // Without a record, the changes can still be reverted.
+    let changes = store.end_command(mark.clone(), write_scope).unwrap_or_else(|error| {
+        tracing::warn!(%error, "failed to record the end of a command");
+        store.end_program(&mark, write_scope)
+    });
     // Programs that were already running have their own watch, and give no permission to others.
     if effects.may_change_files {
         return RevertedFiles::default();

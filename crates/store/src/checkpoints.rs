@@ -30,6 +30,7 @@ mod protected;
 mod quarantine;
 mod record;
 mod repositories;
+mod reserve;
 mod retention;
 mod set_id;
 mod single_change;
@@ -205,6 +206,7 @@ pub struct Checkpoints {
     roots: Mutex<WorkspaceRoots>,
     journal: Mutex<Journal>,
     caches: Mutex<Caches>,
+    reserve: Mutex<reserve::Reserve>,
     /// The latest timestamp assigned; timestamps increase strictly.
     last_timestamp: AtomicI64,
     /// Whether interrupted commands were checked for.
@@ -247,6 +249,7 @@ impl Checkpoints {
             roots: Mutex::new(WorkspaceRoots { requested: options.roots.clone(), resolved: None }),
             journal: Mutex::new(Journal::new(path)),
             caches: Mutex::default(),
+            reserve: Mutex::default(),
             last_timestamp: AtomicI64::new(0),
             has_recovered: AtomicBool::new(false),
             exceeded_time_limit: AtomicBool::new(false),

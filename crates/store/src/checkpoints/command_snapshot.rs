@@ -62,6 +62,13 @@ impl CommandSnapshot {
         })
     }
 
+    /// Returns the states of the protected entries.
+    pub(super) fn protected_states(&self) -> impl Iterator<Item = (PathBuf, PathState)> {
+        let entries = self.walk_result.entries.iter().zip(self.previous_contents.iter());
+        let protected = entries.filter(|(entry, _)| entry.protected);
+        protected.map(|(entry, old)| (entry.path.path(), self.state(entry, *old)))
+    }
+
     /// Returns the state of a path.
     pub(super) fn state_at(&self, location: &ConfinedPath) -> Option<PathState> {
         let index =

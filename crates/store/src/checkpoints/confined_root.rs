@@ -276,6 +276,28 @@ impl EntryHandle {
         }
     }
 
+    /// Creates a file without a name on the same file system, accessible only to its owner.
+    #[cfg(target_os = "linux")]
+    pub fn unnamed(&self) -> io::Result<File> {
+        let flags = OFlags::RDWR | OFlags::TMPFILE | OFlags::CLOEXEC;
+        Ok(File::from(openat(&self.folder, ".", flags, Mode::from_raw_mode(0o600))?))
+    }
+
+    /// Not supported on this platform.
+    #[cfg(not(target_os = "linux"))]
+    pub fn unnamed(&self) -> io::Result<File> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    /// Gives a file without a name a temporary name in the same directory.
+    pub fn link_temporary(&self, file: &File) -> io::Result<TemporaryEntry<'_>> {
+        let name = temporary_name();
+        let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(file));
+        let flags = AtFlags::SYMLINK_FOLLOW;
+        rustix::fs::linkat(rustix::fs::CWD, path, &self.folder, &name, flags)?;
+        Ok(TemporaryEntry { folder: &self.folder, name, is_active: true })
+    }
+
     /// Creates a temporary symbolic link in the same directory.
     pub fn temporary_link(&self, target: &Path) -> io::Result<TemporaryEntry<'_>> {
         let name = temporary_name();

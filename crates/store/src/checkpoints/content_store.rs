@@ -94,9 +94,11 @@ impl ContentStore {
             {
                 StoredContent::Unavailable(store_full())
             }
-            ContentHandling::Store => match self.objects.store(&file, stamp.size, limit)? {
-                StoreResult::Stored(id) => StoredContent::Stored(id),
-                StoreResult::TooLarge => StoredContent::Unavailable(too_large(stamp.size)),
+            ContentHandling::Store => match self.objects.store(&file, stamp.size, limit) {
+                Ok(StoreResult::Stored(id)) => StoredContent::Stored(id),
+                Ok(StoreResult::TooLarge) => StoredContent::Unavailable(too_large(stamp.size)),
+                Err(error) if is_full(&error) => StoredContent::Unavailable(disk_full()),
+                Err(error) => return Err(error),
             },
         };
         Ok(state)
@@ -122,6 +124,15 @@ impl ContentStore {
 
 pub(super) fn too_large(size: u64) -> String {
     format!("its previous content was not saved ({})", human_size(size))
+}
+
+fn disk_full() -> String {
+    "its previous content was not saved (the disk is full)".to_owned()
+}
+
+/// Whether an error means that the file system or the quota has no space.
+pub(super) fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 pub(super) fn store_full() -> String {

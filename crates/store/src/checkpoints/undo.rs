@@ -13,7 +13,7 @@ use super::confined_root::{
     ConfinedPath, EntryHandle, Roots, is_missing, open_root, permission_bits, read_state,
     set_folder_mode,
 };
-use super::content_store::ContentHandling;
+use super::content_store::{ContentHandling, is_full};
 use super::history::UndoneFiles;
 use super::missing::{UnrestoredFiles, identity, rename_back, unavailable_contents};
 use super::objects::{blob_id, file_blob_id, hash_of};
@@ -189,7 +189,12 @@ impl Checkpoints {
         if !outcome.files.is_empty() {
             let (turn, began, ended) = (changes.turn, changes.started_at, self.next_timestamp());
             let (by, files) = (ChangeOrigin::Command, outcome.files);
-            self.append(&Record::RevertedFiles { turn, began, ended, by, files })?;
+            let record = Record::RevertedFiles { turn, began, ended, by, files };
+            match self.append(&record) {
+                // The files are restored even if there is no space for the record.
+                Err(CheckpointError::Io { source, .. }) if is_full(&source) => {}
+                result => result?,
+            }
         }
         Ok(undone)
     }
@@ -506,8 +511,17 @@ impl Checkpoints {
             }
             PathState::File { content, stamp } => {
                 let leaf = EntryHandle::open(&plan.confined_path, true).map_err(text)?;
-                let (temporary, mut file) = leaf.temporary().map_err(text)?;
-                self.fill(&mut file, content, stamp.size)?;
+                let written = leaf.temporary().map_err(text).and_then(|(temporary, mut file)| {
+                    self.fill(&mut file, content, stamp.size)?;
+                    Ok((temporary, file))
+                });
+                let (temporary, file) = match written {
+                    Ok(written) => written,
+                    Err(error) => {
+                        let file = self.take_reserved(&plan.confined_path, stamp).ok_or(error)?;
+                        (leaf.link_temporary(&file).map_err(text)?, file)
+                    }
+                };
                 if let Ok(Some(stat)) = leaf.stat() {
                     // Changing the owner succeeds only if the system allows it.
                     let owner = rustix::fs::Uid::from_raw(stat.st_uid);

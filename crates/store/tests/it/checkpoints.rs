@@ -16,6 +16,7 @@ use parallax_store::{
 
 mod abandoned;
 mod damaged_directories;
+mod full_disk;
 mod guarded;
 mod limits;
 mod quarantine;
