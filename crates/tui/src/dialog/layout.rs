@@ -7,9 +7,11 @@ use parallax_screen::{Line, Span, wrap};
 
 use crate::theme::Theme;
 
+type LayoutFunction = dyn Fn(usize, &Theme) -> Vec<Line> + Send + Sync;
+
 /// Returns rows for a width.
 #[derive(Clone)]
-pub(crate) struct RowLayout(Arc<dyn Fn(usize, &Theme) -> Vec<Line> + Send + Sync>);
+pub(crate) struct RowLayout(Arc<LayoutFunction>);
 
 impl RowLayout {
     pub(crate) fn new(rows: impl Fn(usize, &Theme) -> Vec<Line> + Send + Sync + 'static) -> Self {
