@@ -343,7 +343,7 @@ const EXTENSIONS: &[CommandSpec] = &[
         .with_arguments("NAME [workspace]"),
     plain("disable", SlashCommand::ExtensionsDisable, "Disable an extension")
         .with_arguments("NAME [workspace]"),
-    plain("config", SlashCommand::ExtensionsConfig, "Set the values of its settings")
+    plain("config", SlashCommand::ExtensionsConfig, "Set the values of an extension's settings")
         .with_arguments("NAME [SETTING]"),
     plain("explore", SlashCommand::ExtensionsExplore, "Open the extension gallery in the browser"),
     plain("reload", SlashCommand::ExtensionsReload, "Reload all extensions")
@@ -359,7 +359,7 @@ pub static TABLE: &[CommandSpec] = &[
     plain("agents", SlashCommand::AgentsPanel, "Manage subagents")
         .with_subcommands(&[
             plain("list", SlashCommand::Agents, "List subagents with their descriptions"),
-            plain("reload", SlashCommand::AgentsReload, "Reload their files")
+            plain("reload", SlashCommand::AgentsReload, "Reload the files of subagents")
                 .with_aliases(&["refresh"]),
             plain("enable", SlashCommand::AgentsEnable, "Enable a subagent").with_arguments("NAME"),
             plain("disable", SlashCommand::AgentsDisable, "Disable a subagent")
@@ -394,7 +394,7 @@ pub static TABLE: &[CommandSpec] = &[
     plain("commands", SlashCommand::CommandsList, "List custom commands")
         .with_subcommands(&[
             plain("list", SlashCommand::CommandsList, "List custom commands by source"),
-            plain("reload", SlashCommand::CommandsReload, "Reload their files")
+            plain("reload", SlashCommand::CommandsReload, "Reload the files of custom commands")
                 .with_aliases(&["refresh"]),
         ])
         .headless("/commands [list]"),
@@ -483,11 +483,7 @@ pub static TABLE: &[CommandSpec] = &[
         .with_subcommands(&[
             plain("panel", SlashCommand::Hooks, "Show, enable, and disable hooks")
                 .with_aliases(&["list", "show"]),
-            plain(
-                "accept",
-                SlashCommand::HooksAccept,
-                "Accept the project's hooks as they are now",
-            ),
+            plain("accept", SlashCommand::HooksAccept, "Accept the current hooks of the project"),
             plain("enable", SlashCommand::HooksEnable, "Enable a hook").with_arguments("NAME"),
             plain("disable", SlashCommand::HooksDisable, "Disable a hook").with_arguments("NAME"),
             plain("enable-all", SlashCommand::HooksEnableAll, "Enable all hooks"),
@@ -550,12 +546,8 @@ pub static TABLE: &[CommandSpec] = &[
                 .with_aliases(&["refresh"]),
             plain("add", SlashCommand::MemoryAdd, "Save a fact for all later sessions")
                 .with_arguments("TEXT"),
-            plain(
-                "inbox",
-                SlashCommand::MemoryInbox,
-                "List memory suggestions that wait for your approval",
-            )
-            .anytime(),
+            plain("inbox", SlashCommand::MemoryInbox, "List memory suggestions (always empty)")
+                .anytime(),
         ])
         .headless("/memory [show|list]")
         .editors(&[
@@ -563,7 +555,7 @@ pub static TABLE: &[CommandSpec] = &[
             ("memory list", "List the loaded context files", ""),
             ("memory refresh", "Reload the context files", ""),
             ("memory add", "Save a fact for all later sessions", "TEXT"),
-            ("memory inbox", "List memory suggestions that wait for your approval", ""),
+            ("memory inbox", "List memory suggestions (always empty)", ""),
         ]),
     plain("mode", SlashCommand::Mode, "Choose the approval mode").parallax_only().editors(&[(
         "mode",
@@ -595,7 +587,7 @@ pub static TABLE: &[CommandSpec] = &[
         .with_subcommands(&[plain("list", SlashCommand::Policies, "Show the rules in effect")])
         .headless("/policies [list]")
         .editors(&[("policies", "List policy rules", "")]),
-    plain("privacy", SlashCommand::Privacy, "Show what data is sent where")
+    plain("privacy", SlashCommand::Privacy, "Show which data is sent, and where")
         .anytime()
         .headless("/privacy"),
     plain("quit", SlashCommand::Quit, "Exit")
@@ -634,7 +626,7 @@ pub static TABLE: &[CommandSpec] = &[
             plain("disable", SlashCommand::SkillsDisable, "Disable a skill").with_arguments("NAME"),
             plain("link", SlashCommand::SkillsLink, "Use the skills of a directory in place")
                 .with_arguments("DIRECTORY [--scope user|workspace]"),
-            plain("reload", SlashCommand::SkillsReload, "Reload their files")
+            plain("reload", SlashCommand::SkillsReload, "Reload the files of skills")
                 .with_aliases(&["refresh"]),
             plain(
                 "unload",

@@ -58,7 +58,7 @@ pub(crate) struct ToolResultLine {
     pub(crate) tool_id: String,
     /// `success` or `error`.
     pub(crate) status: &'static str,
-    /// What a user would see, if it is text.
+    /// The text shown to the user, if there is any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) output: Option<String>,
     /// Why it failed.
@@ -85,8 +85,8 @@ pub(crate) struct NoticeLine<'a> {
     pub(crate) severity: &'static str,
     /// What happened, to which thing, and what to do.
     pub(crate) message: &'a str,
-    /// The input line, counted from 1, that could not be carried out. If it was a message, no turn
-    /// and no `result` follow.
+    /// The number of the input line, starting at 1, that could not be processed. If the line was
+    /// a message, neither a turn nor a `result` follows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) line: Option<u64>,
 }
@@ -186,7 +186,7 @@ pub(crate) struct ApprovalRequestLine<'a> {
     pub(crate) tool_name: &'a str,
     /// The kind of the tool.
     pub(crate) tool_kind: ToolKind,
-    /// What would be done, in one line.
+    /// What the call would do, in one line.
     pub(crate) title: &'a str,
     /// A diff, a command with its directory, URLs, or a plan.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -205,12 +205,12 @@ pub(crate) struct ApprovalRequestLine<'a> {
     /// What would be granted beyond the sandbox.
     #[serde(skip_serializing_if = "Permissions::is_empty")]
     pub(crate) permissions: &'a Permissions,
-    /// What `proceed_once` with `"wider": true` grants instead, for this call only: the directories
-    /// that contain the files.
+    /// The permissions that `proceed_once` with `"wider": true` grants instead, for this call
+    /// only: for the directories that contain the files.
     #[serde(rename = "wider")]
     #[serde(skip_serializing_if = "Permissions::is_empty")]
     pub(crate) broader_permissions: &'a Permissions,
-    /// What the command may change that cannot be undone.
+    /// Changes that the command may make and that cannot be undone.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     pub(crate) not_undoable: &'a [String],
 }

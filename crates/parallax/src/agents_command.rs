@@ -16,7 +16,7 @@ use crate::command_result::{CommandResult, input_failure};
 pub(crate) enum AgentsAction {
     /// List the agents
     List,
-    /// Accept the project's agents as their files are now
+    /// Accept the project's agents with their current files
     #[command(alias = "acknowledge")]
     Accept {
         /// Names of the agents [default: all]

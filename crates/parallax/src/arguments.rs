@@ -90,7 +90,7 @@ pub(crate) enum CliCommand {
     Attach(crate::background_arguments::SessionArgument),
     /// Show what a background session did
     Logs(crate::background_arguments::LogsArguments),
-    /// Show and answer the request that a background session waits for
+    /// Show and answer the request that a background session is waiting for
     Answer(crate::background_arguments::AnswerArguments),
     /// Stop a background session
     Stop(crate::background_arguments::SessionArgument),
@@ -122,7 +122,7 @@ pub(crate) enum CliCommand {
 /// `parallax schema`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Subcommand)]
 pub(crate) enum SchemaKind {
-    /// The lines of stream-json: output, and input as the definition `InputLine`
+    /// The lines of stream-json: output lines, and input lines as the definition `InputLine`
     Events,
     /// The report of `parallax doctor --json`
     Doctor,
@@ -175,7 +175,7 @@ pub(crate) struct RuleArguments {
     #[arg(long, value_name = "PATHS")]
     pub(crate) policy: Vec<String>,
 
-    /// Administrator rules, if the machine has none of its own; comma-separated or repeated
+    /// Administrator rules to use if the machine has none; comma-separated or repeated
     #[arg(long, value_name = "PATHS")]
     pub(crate) admin_policy: Vec<String>,
 }
@@ -322,7 +322,7 @@ pub(crate) enum TrustAction {
         /// Trust the parent folder instead
         #[arg(long)]
         parent: bool,
-        /// Accept its settings that lower security, as they are now
+        /// Accept the folder's current settings that loosen restrictions
         #[arg(long)]
         settings: bool,
     },
@@ -357,7 +357,7 @@ pub(crate) struct SessionArguments {
     #[arg(short = 'i', long, value_name = "TEXT", allow_hyphen_values = true)]
     pub(crate) prompt_interactive: Option<String>,
 
-    /// Serve an editor as its agent over stdin and stdout (Agent Client Protocol)
+    /// Run as the agent of an editor over stdin and stdout (Agent Client Protocol)
     #[arg(long, alias = "experimental-acp")]
     pub(crate) acp: bool,
 
@@ -416,7 +416,7 @@ pub(crate) struct SessionArguments {
     #[command(flatten)]
     pub(crate) rules: RuleArguments,
 
-    /// Require the sandbox, or run all of Parallax in the given one: `--sandbox=docker`
+    /// Require the built-in sandbox, or run all of Parallax in a container: `--sandbox=docker`
     // The value needs `=`, because `-s fix it` has a prompt.
     #[arg(
         short,
@@ -537,7 +537,7 @@ pub(crate) struct PrintingArguments {
     #[arg(long, value_name = "FILE")]
     pub(crate) output_schema: Option<PathBuf>,
 
-    /// Print text as it arrives even if stdout is not a terminal, instead of whole messages
+    /// Print text as it arrives instead of complete messages, even if stdout is not a terminal
     #[arg(long)]
     pub(crate) stream_text: bool,
 

@@ -48,7 +48,7 @@ pub(crate) struct LogsArguments {
     #[arg(value_name = "ID")]
     pub(crate) id: String,
 
-    /// Follow it until it ends
+    /// Follow the log until the session ends
     #[arg(short, long)]
     pub(crate) follow: bool,
 }

@@ -43,7 +43,7 @@ pub(crate) struct RunArguments {
     #[arg(short, long, value_name = "N")]
     pub(crate) jobs: Option<NonZeroUsize>,
 
-    /// US dollars that all tasks may cost together
+    /// Maximum total cost of all tasks in US dollars
     #[arg(long, value_name = "USD", value_parser = dollars)]
     pub(crate) max_cost: Option<f64>,
 
@@ -122,7 +122,7 @@ pub(crate) enum BatchAction {
         /// The directory with the results
         dir: PathBuf,
     },
-    /// Run one task of a plan, for schedulers of a cluster
+    /// Run a single task of a plan, for cluster schedulers
     RunTask(RunTaskArguments),
     /// Run a command until its batch ends
     #[command(hide = true)]
@@ -142,7 +142,7 @@ pub(crate) struct RunTaskArguments {
     #[arg(long, value_name = "N")]
     pub(crate) index: usize,
 
-    /// US dollars that all tasks of the plan may cost together
+    /// Maximum total cost of all tasks of the plan in US dollars
     #[arg(long, value_name = "USD", value_parser = dollars)]
     pub(crate) max_cost: Option<f64>,
 
@@ -201,11 +201,11 @@ pub(crate) struct PlanArguments {
     #[arg(long, value_name = "COMMAND")]
     pub(crate) check: Vec<String>,
 
-    /// Write the plan into this file, which must not exist yet with other contents
+    /// Write the plan to this file, unless it exists with different contents
     #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
 
-    /// Replace an existing file with other contents
+    /// Replace the file even if its contents differ
     #[arg(long, requires = "out")]
     pub(crate) force: bool,
 }

@@ -37,11 +37,11 @@ pub(crate) struct KubernetesArguments {
     #[arg(long, value_name = "NAME")]
     pub(crate) queue: Option<String>,
 
-    /// Write the manifests into this directory, and apply nothing
+    /// Write the manifests to this directory without applying them
     #[arg(long, value_name = "DIR")]
     pub(crate) emit: Option<PathBuf>,
 
-    /// PersistentVolumeClaim that keeps all results
+    /// PersistentVolumeClaim for all results
     #[arg(long, value_name = "NAME")]
     pub(crate) results_claim: Option<String>,
 
@@ -62,7 +62,7 @@ pub(crate) struct KubernetesArguments {
     #[arg(long, value_name = "N")]
     pub(crate) cpus: Option<String>,
 
-    /// How long the job may take [default: 24h]
+    /// Time limit for the job [default: 24h]
     #[arg(long, value_name = "TIME", value_parser = deadline)]
     pub(crate) deadline: Option<u64>,
 }

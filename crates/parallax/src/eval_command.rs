@@ -51,7 +51,7 @@ pub(crate) struct EvalArguments {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     jobs: Option<u16>,
 
-    /// Exit with 1 if a smaller share of runs passes: 0 to 1
+    /// Exit with 1 if the share of passed runs (0 to 1) is smaller
     #[arg(long, value_name = "RATE", value_parser = rate)]
     min: Option<f64>,
 

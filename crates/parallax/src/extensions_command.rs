@@ -142,7 +142,7 @@ pub(crate) enum ExtensionsAction {
         /// Directory of the extension
         path: PathBuf,
     },
-    /// Find problems of installed extensions: servers, hidden commands, settings, rules,
+    /// Find problems of installed extensions: servers, shadowed commands, settings, rules,
     /// and files
     Doctor {
         /// Name of the extension [default: all enabled extensions]

@@ -26,7 +26,7 @@ const UNTRUSTED: &str = "The folder is not trusted, so its hooks are neither rea
 pub(crate) enum HooksAction {
     /// List the hooks by event
     List,
-    /// Accept the project's hooks as they are now, so that they run
+    /// Accept the current hooks of the project, so that they run
     #[command(alias = "trust")]
     Accept,
     /// Run the hooks of an event with a test input, and show their results

@@ -37,7 +37,7 @@ pub(crate) enum SessionsAction {
     },
     /// Search the transcripts of all sessions
     Search {
-        /// Words that must all occur, the last one as a prefix; quote a "phrase" to match
+        /// Words that must all occur; the last one may be incomplete; quote a "phrase" to match
         /// it exactly
         #[arg(required = true)]
         words: Vec<String>,
@@ -75,7 +75,7 @@ pub(crate) enum SessionsAction {
         /// The file
         file: PathBuf,
     },
-    /// Copy a session within this project
+    /// Copy a session into this project
     Fork {
         /// Session id or its beginning; for this project also a number or `latest`
         session: String,

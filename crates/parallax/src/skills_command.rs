@@ -22,9 +22,9 @@ pub(crate) enum SkillsAction {
         #[arg(long)]
         all: bool,
     },
-    /// Install skills from a directory or a Git URL
+    /// Install skills from a directory, an archive, or a Git URL
     Install {
-        /// Directory or Git URL
+        /// Directory, archive, or Git URL
         source: String,
         /// Subdirectory of the source
         #[arg(long, value_name = "FOLDER")]

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::call_status::ToolStatus;
 
-/// Why a subagent ended. Consumers of results rely on the serialized names.
+/// Why a subagent ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum AgentEnd {

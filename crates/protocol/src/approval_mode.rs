@@ -26,7 +26,7 @@ pub enum ApprovalMode {
     Default,
     /// Edits files of the workspace without approval.
     AutoEdit,
-    /// Requires no approval.
+    /// Does not require approval.
     Yolo,
 }
 

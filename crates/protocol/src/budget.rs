@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A budget that is spent.
+/// A budget that is used up.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[schemars(rename = "BudgetSpent")]
 pub struct ExhaustedBudget {

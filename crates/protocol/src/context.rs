@@ -58,7 +58,8 @@ pub trait EditorContext: Send + Sync {
     schemars::JsonSchema,
 )]
 pub struct ResultLocation {
-    /// The index of its content, from 0 over all contents that the session ever had.
+    /// The index of its content, starting at 0, among all contents of the session, including
+    /// removed ones.
     pub content: usize,
     /// The index of the part in that content.
     pub part: usize,
@@ -92,7 +93,7 @@ pub enum BlockKind {
     Memory,
     /// Date, directories, directory tree.
     Environment,
-    /// Summaries of older parts, made by compactions.
+    /// Summaries that compactions made of older parts.
     Accounts,
     /// Messages from the user, including files in prompts.
     Prompts,
@@ -125,21 +126,21 @@ pub struct ContextItem {
     pub place: ResultLocation,
     /// The tool name.
     pub tool: String,
-    /// The arguments of the call, shortened.
+    /// The arguments of the call, truncated.
     pub title: String,
     /// Estimated tokens at present.
     pub tokens: u64,
     /// Whether it was already replaced with a note.
     #[serde(rename = "dropped")]
     pub is_dropped: bool,
-    /// Whether it is pinned and thus never shortened.
+    /// Whether it is pinned. A pinned result is never shortened.
     pub pinned: bool,
 }
 
 /// The components of the context window.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct ContextBreakdown {
-    /// Tokens of the next request: the last count of the service plus an estimate of what was added
+    /// Tokens of the next request: the provider's last count plus an estimate of what was added
     /// since.
     pub tokens: u64,
     /// The context window, in tokens.

@@ -141,7 +141,7 @@ pub struct SuggestedRule {
     /// A glob that every path of the call must match; relative to the workspace or absolute.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path_glob: Option<String>,
-    /// Whether commands may redirect to and from files.
+    /// Whether commands may redirect input and output to files.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub allow_redirection: bool,
     /// The permissions beyond the sandbox.
@@ -181,7 +181,7 @@ pub mod rules_with_default {
     }
 }
 
-/// How long and to which projects a rule that the user approved applies.
+/// How long, and in which projects, a rule that the user approved applies.
 #[derive(
     Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
 )]

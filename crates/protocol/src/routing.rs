@@ -139,7 +139,7 @@ pub enum FallbackCause {
     Capacity,
     /// A quota is exhausted.
     Quota,
-    /// The service does not offer it for this API key.
+    /// The provider does not offer the model for this API key.
     NotFound,
 }
 

@@ -23,7 +23,7 @@ pub use self::outcome::{
 };
 pub use self::progress::{NoProgress, Progress, ProgressUpdate};
 
-/// The kind of a tool, with the names that UIs and ACP use.
+/// The kind of a tool, with the names that ACP uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolKind {
@@ -45,7 +45,7 @@ pub enum ToolKind {
     Agent,
     /// Fetches from the network.
     Fetch,
-    /// Talks to the user.
+    /// Communicates with the user.
     Communicate,
     /// Maintains a plan.
     Plan,

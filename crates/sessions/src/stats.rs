@@ -322,7 +322,7 @@ pub struct FileStats {
     pub total_lines_removed: u64,
 }
 
-/// The short statistics at the end of a stream-json run.
+/// The statistics in the `result` line of stream-json.
 #[derive(Debug, Clone, Default, Serialize, schemars::JsonSchema)]
 pub struct StreamStats {
     #[serde(flatten)]

@@ -23,7 +23,7 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         "general.defaultApprovalMode",
         Choice(&["default", "auto_edit", "plan"]),
         "\"default\"",
-        "What a new session may do without approval",
+        "Approval mode of new sessions",
     )
     .with_label_after_restart("Approval mode at startup"),
     key(
@@ -60,7 +60,12 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
     key("general.maxAttempts", Num, "10", "Attempts per model request before it fails, at most 10")
         .with_label_after_restart("Maximum attempts per request"),
     key("general.sessionRetention.enabled", Flag, "true", "Delete old sessions"),
-    key("general.sessionRetention.maxAge", Age, "\"30d\"", "Delete sessions older than this"),
+    key(
+        "general.sessionRetention.maxAge",
+        Age,
+        "\"30d\"",
+        "Delete sessions that were not used for this long",
+    ),
     key(
         "general.sessionRetention.maxCount",
         Num,

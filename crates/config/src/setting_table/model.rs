@@ -27,7 +27,7 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         "model.routingThreshold",
         Num,
         "90",
-        "Classifier score from which the strong model is used, 0 to 100 (Parallax only)",
+        "Minimum classifier score for the strong model, 0 to 100 (Parallax only)",
     ),
     key(
         "model.fallback",

@@ -9,31 +9,31 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         "security.sandbox.network.default",
         Flag,
         "false",
-        "Let commands reach the network in modes without a setting of their own (Parallax only)",
+        "Allow network access for commands in modes that have no setting of their own (Parallax only)",
     ).with_label_after_restart("Network access for commands"),
     key(
         "security.sandbox.network.auto_edit",
         Flag,
         "false",
-        "Let commands reach the network while edits are auto-approved (Parallax only)",
+        "Allow network access for commands in `auto_edit` mode (Parallax only)",
     ).with_label_after_restart("Network access in auto-edit mode"),
     key(
         "security.sandbox.network.plan",
         Flag,
         "false",
-        "Let commands reach the network before a plan is approved (Parallax only)",
+        "Allow network access for commands in `plan` mode (Parallax only)",
     ).with_label_after_restart("Network access in plan mode"),
     key(
         "security.sandbox.network.yolo",
         Flag,
         "true",
-        "Let commands reach the network while all actions are auto-approved (Parallax only)",
+        "Allow network access for commands in `yolo` mode (Parallax only)",
     ).with_label_after_restart("Network access in YOLO mode"),
     key(
         "security.sandbox.hostLoopback",
         Flag,
         "false",
-        "Allow commands to reach servers on this machine; in `yolo` mode, follows the network setting by default (Parallax only)",
+        "Allow commands to reach servers on this machine; default in `yolo` mode: as the network setting (Parallax only)",
     ).with_label_after_restart("Access to local servers"),
     key(
         "security.sandbox.caches",
@@ -78,7 +78,7 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         "Patterns of sources from which extensions may be installed; empty: all",
     ),
     key("security.blockGitExtensions", Flag, "false", "Block extensions from URLs"),
-    key("security.disableYoloMode", Flag, "false", "Reject the mode that auto-approves all actions").with_label_after_restart("Disable YOLO mode"),
+    key("security.disableYoloMode", Flag, "false", "Disable the mode that auto-approves all actions").with_label_after_restart("Disable YOLO mode"),
     key(
         "security.disableAlwaysAllow",
         Flag,
@@ -95,7 +95,7 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         "security.autoAddToPolicyByDefault",
         Flag,
         "false",
-        "Preselect saving the rule in approval requests",
+        "In approval requests, preselect the answer that saves the rule",
     ),
     key(
         "security.buildFileGuard",
@@ -103,7 +103,7 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         "\"ask\"",
         "Require approval for edits to build files (Parallax only)",
     ).with_label_after_restart("Build file guard"),
-    key("security.folderTrust.enabled", Flag, "true", "Ask before settings, commands, and instructions of a new folder are used").with_label_after_restart("Folder trust"),
+    key("security.folderTrust.enabled", Flag, "true", "Ask whether to trust a folder before its settings, commands, and instructions are used").with_label_after_restart("Folder trust"),
     key(
         "security.secretStorage",
         Choice(&["auto", "file"]),

@@ -97,7 +97,7 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         "contextManagement.tools.outputMasking.minPrunableThresholdTokens",
         Num,
         "30000",
-        "Tokens of older tool results at which they are masked",
+        "Number of tokens of older tool results above which they are masked",
     ),
     key(
         "contextManagement.tools.outputMasking.protectLatestTurn",
@@ -131,7 +131,7 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         "mcp.autoAllowInHeadless",
         Flag,
         "false",
-        "Allow MCP tools that no rule covers when no user is present",
+        "In headless runs, allow MCP tools that no rule covers",
     ),
     key("mcp.excluded", Texts, "[]", "MCP servers that are not started"),
     key(
@@ -156,7 +156,7 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         "mcp.toolBudget",
         Num,
         "10",
-        "Percentage of the context window for MCP tools; beyond it, tools are found by search; 0: no limit (Parallax only)",
+        "Percentage of the context window for the declarations of MCP tools; above it, the model must search for tools; 0: no limit (Parallax only)",
     ),
     key("mcp.sandbox", Flag, "false", "Run MCP server programs in the sandbox (Parallax only)"),
     key(

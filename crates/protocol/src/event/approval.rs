@@ -100,8 +100,8 @@ pub enum Question {
     Loop,
     /// A spent budget ([`Preview::Budget`]), and whether to increase it. Not about a tool call.
     Budget,
-    /// Questions from the model ([`Preview::Questions`]). Proceeding supplies the answers;
-    /// cancelling means that there are none.
+    /// Questions from the model ([`Preview::Questions`]). The answers come with
+    /// the decision to proceed.
     AskUser,
     /// Anything else.
     Info,

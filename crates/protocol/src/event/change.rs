@@ -10,7 +10,7 @@ pub struct UndoResult {
     /// The turn whose changes were reverted ([`crate::store::RewindTarget::turn`]).
     #[serde(skip)]
     pub turn: u64,
-    /// The number of its prompt, from 1; `None` if the prompt was removed or is unknown.
+    /// The number of its prompt, starting at 1; `None` if the prompt was removed or is unknown.
     #[serde(rename = "turn", default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<u64>,
     /// Files that were reverted.
@@ -24,7 +24,7 @@ pub struct UndoResult {
     /// Whether forcing the undo would revert some of these files.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub force_helps: bool,
-    /// Why nothing was done, if so.
+    /// Why nothing was undone, if nothing was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// The context usage of the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContextUsed {
-    /// Tokens of the next request: the last count of the service plus an estimate of what was added
+    /// Tokens of the next request: the provider's last count plus an estimate of what was added
     /// since.
     pub tokens: u64,
     /// The context window, in tokens.

@@ -68,7 +68,7 @@ pub enum Preview {
         /// One to four questions.
         questions: Vec<UserQuestion>,
     },
-    /// A budget that is spent; not about a tool call.
+    /// A budget that is used up. Not for a tool call.
     Budget(ExhaustedBudget),
 }
 

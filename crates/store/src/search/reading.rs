@@ -117,7 +117,7 @@ fn read<'a>(
 /// The searchable text of one turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnText {
-    /// The number of its prompt, from 1; 0 for text before the first prompt.
+    /// The number of its prompt, starting at 1; 0 for text before the first prompt.
     pub turn: u64,
     /// The prompt, answers, calls, and outputs.
     pub text: String,
