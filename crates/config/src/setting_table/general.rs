@@ -23,7 +23,7 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         "general.defaultApprovalMode",
         Choice(&["default", "auto_edit", "plan"]),
         "\"default\"",
-        "Approval mode of new sessions",
+        "How much a new session may do without approval",
     )
     .with_label_after_restart("Approval mode at startup"),
     key(
