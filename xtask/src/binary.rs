@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn newest_symbol_version_is_needed() {
+    fn newest_required_symbol_version_is_found() {
         let program = b"\x7fELF /lib64/ld-linux-x86-64.so.2\0 GLIBC_2.2.5\0GLIBC_2.34\0GLIBC_2.17\0libgcc_s.so.1\0";
         let needs = LibraryNeeds::read(program);
         assert_eq!(needs, LibraryNeeds { glibc: Some((2, 34)), libgcc: true });

@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn triples_are_named_once() {
+    fn target_triples_are_unique() {
         let mut names: Vec<_> = TARGETS.iter().map(|target| target.triple).collect();
         names.sort_unstable();
         names.dedup();

@@ -88,7 +88,7 @@ impl AgentState {
     async fn run(&self, task: RemoteTask) -> Result<String, A2aError> {
         let card = tokio::select! {
             card = self.card.get_or_try_init(|| self.read_card()) => card?,
-            () = task.cancel.cancelled() => return Err(cancelled()),
+            () = task.cancel.cancelled() => return Err(cancelled_error()),
         };
         let conversation = self.conversation().clone();
         let had_task = conversation.task.is_some() || conversation.context.is_some();
@@ -170,7 +170,7 @@ impl AgentState {
             Some(ended) => ended.map(|()| answer),
             None => {
                 self.cancel(card, &answer).await;
-                Err(cancelled())
+                Err(cancelled_error())
             }
         }
     }
@@ -228,7 +228,7 @@ impl AgentState {
     }
 }
 
-fn cancelled() -> A2aError {
+fn cancelled_error() -> A2aError {
     A2aError::Task("the task was cancelled".to_owned())
 }
 

@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn answer_is_bounded_and_odd_items_are_ignored() {
+    fn oversized_answer_is_truncated_and_unknown_items_are_ignored() {
         let long = json!({"message": {"parts": [{"text": "é".repeat(MAX_TEXT)}]}});
         assert!(answer(&[long]).text().len() <= MAX_TEXT);
         let odd = [

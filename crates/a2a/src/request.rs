@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn identifiers_of_the_agent_stay_one_segment() {
+    fn agent_identifiers_stay_in_one_path_segment() {
         let card = card(Version::V10, Binding::Http, Some("team/1"));
         for (id, path) in [("a/../b", "a%2F..%2Fb"), ("x?y#z", "x%3Fy%23z")] {
             let url = card.get_task(id).url;

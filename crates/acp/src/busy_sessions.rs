@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn only_one_is_at_work_on_a_session() {
+    async fn session_is_used_by_one_client_at_a_time() {
         let all = BusySessions::default();
         let first = all.wait("a").await;
         assert!(all.begin("a").is_err() && all.begin("b").is_ok());

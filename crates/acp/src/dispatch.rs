@@ -199,20 +199,29 @@ impl AcpDispatcher {
             }
             "session/prompt" => {
                 let blocks = rpc::list(&params, "prompt")?.to_vec();
-                self.order(&params, ClientOperation::Prompt { reply: self.from(id), blocks })
+                self.send_operation(
+                    &params,
+                    ClientOperation::Prompt { reply: self.from(id), blocks },
+                )
             }
             "session/set_mode" => {
                 let mode = text(&params, "modeId")?.to_owned();
-                self.order(&params, ClientOperation::SetMode { reply: self.from(id), mode })
+                self.send_operation(
+                    &params,
+                    ClientOperation::SetMode { reply: self.from(id), mode },
+                )
             }
             "session/set_model" => {
                 let model = text(&params, "modelId")?.to_owned();
-                self.order(&params, ClientOperation::SetModel { reply: self.from(id), model })
+                self.send_operation(
+                    &params,
+                    ClientOperation::SetModel { reply: self.from(id), model },
+                )
             }
             "session/set_config_option" => {
                 let option = text(&params, "configId")?.to_owned();
                 let value = text(&params, "value")?.to_owned();
-                self.order(
+                self.send_operation(
                     &params,
                     ClientOperation::SetOption { reply: self.from(id), option, value },
                 )
@@ -263,7 +272,7 @@ impl AcpDispatcher {
         }))
     }
 
-    fn order(&self, params: &Object, it: ClientOperation) -> Result<(), RpcError> {
+    fn send_operation(&self, params: &Object, it: ClientOperation) -> Result<(), RpcError> {
         let id = text(params, "sessionId")?;
         let sessions = self.sessions();
         let handle = sessions.get(id).filter(|handle| handle.clients.has(&self.connection));
@@ -586,7 +595,7 @@ fn is_open_elsewhere(sessions: &SessionMap, entry: &SessionEntry) -> bool {
 }
 
 /// Sends an operation to a session. Returns `false` if the session has ended or its queue is full.
-fn order(handle: &Handle, order: ClientOperation) -> bool {
+fn send_operation(handle: &Handle, order: ClientOperation) -> bool {
     handle.operations.try_send(order).is_ok()
 }
 

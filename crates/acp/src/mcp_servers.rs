@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn servers_become_settings() {
+    fn client_servers_are_converted_to_settings() {
         let params = json!({"mcpServers": [
             {"name": "a", "command": "npx", "args": ["-y"], "env": [{"name": "K", "value": "v"}]},
             {"type": "http", "name": "b", "url": "https://x", "headers": []}]});

@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blocks_become_text_and_attachments() {
+    fn prompt_blocks_are_converted_to_text_and_attachments() {
         let blocks = json!([{"type": "text", "text": "look at"},
             {"type": "resource_link", "name": "a", "uri": "file:///tmp/my%20file.rs"},
             {"type": "resource", "resource": {"uri": "file:///b", "text": "hello @c"}},

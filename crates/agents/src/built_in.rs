@@ -14,7 +14,7 @@ pub(super) fn agents(main: &str) -> Vec<Agent> {
 }
 
 /// Returns a fast model for searching, if the session uses a Gemini model.
-fn searching(main: &str) -> Option<String> {
+fn search_model(main: &str) -> Option<String> {
     let number = main.strip_prefix("gemini-")?;
     let old = ["1.", "1-", "2.", "2-"].iter().any(|start| number.starts_with(start));
     Some(if old { "gemini-2.5-pro" } else { "flash" }.to_owned())
@@ -25,7 +25,7 @@ fn built_in(name: &str, description: &str, prompt: &str) -> Agent {
 }
 
 /// Returns whether the agent uses the same system prompt as the session.
-pub(super) fn works_as_session(agent: &Agent) -> bool {
+pub(super) fn uses_session_prompt(agent: &Agent) -> bool {
     agent.tier == AgentTier::BuiltIn && agent.name == GENERALIST
 }
 
@@ -47,7 +47,7 @@ fn investigator(main: &str) -> Agent {
         display_name: Some("Codebase Investigator".to_owned()),
         tools: tools(&["list_directory", "read_file", "glob", "grep_search"]),
         generation: generation(json!({"temperature": 0.1, "topP": 0.95})),
-        model: searching(main),
+        model: search_model(main),
         max_turns: 50,
         output: Some(AgentOutput {
             name: "report".to_owned(),
@@ -148,7 +148,7 @@ fn generalist() -> Agent {
 
 #[cfg(test)]
 mod tests {
-    use super::searching;
+    use super::search_model;
 
     #[test]
     fn search_subagent_uses_the_fast_model_of_the_same_provider() {
@@ -158,7 +158,7 @@ mod tests {
             ("gemini-2.5-flash", Some("gemini-2.5-pro")),
             ("local", None),
         ] {
-            assert_eq!(searching(main).as_deref(), model, "{main}");
+            assert_eq!(search_model(main).as_deref(), model, "{main}");
         }
     }
 }

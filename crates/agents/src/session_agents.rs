@@ -499,7 +499,7 @@ impl Agents for SessionAgents {
             true => skills::section(&environment.skills()),
             false => String::new(),
         };
-        let core = match built_in::works_as_session(found) {
+        let core = match built_in::uses_session_prompt(found) {
             true => {
                 let names: Vec<String> =
                     tools.iter().map(|tool| tool.spec().name.clone()).collect();

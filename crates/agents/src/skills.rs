@@ -118,7 +118,8 @@ impl SkillLibrary {
                 format!("unknown skill `{name}`; {there}"),
             ));
         }
-        let file = set_disabled_name(&self.config, scope, DISABLED, name, !on).map_err(config)?;
+        let file =
+            set_disabled_name(&self.config, scope, DISABLED, name, !on).map_err(config_failure)?;
         let reloaded = (self.reload)()?;
         match disabling_files(&reloaded.config, DISABLED, name).filter(|_| on) {
             Some(reason) => Err(Failure::new(FailureKind::Input, reason)),
@@ -134,7 +135,7 @@ impl SkillLibrary {
     pub fn enable(&self, name: &str) -> Result<PathBuf, Failure> {
         let mut off = Vec::new();
         for scope in [SettingScope::Workspace, SettingScope::User] {
-            let names = disabled_names(&self.config, scope, DISABLED).map_err(config)?;
+            let names = disabled_names(&self.config, scope, DISABLED).map_err(config_failure)?;
             if names.iter().filter_map(Value::as_str).any(|it| it.eq_ignore_ascii_case(name)) {
                 off.push(scope);
             }
@@ -142,7 +143,8 @@ impl SkillLibrary {
         // The last change also reports whether another file still disables the skill.
         let last = off.pop().unwrap_or(SettingScope::Workspace);
         for scope in off {
-            set_disabled_name(&self.config, scope, DISABLED, name, false).map_err(config)?;
+            set_disabled_name(&self.config, scope, DISABLED, name, false)
+                .map_err(config_failure)?;
         }
         self.set_enabled(name, true, last)
     }
@@ -188,7 +190,7 @@ impl SkillLibrary {
     }
 }
 
-fn config(error: impl std::fmt::Display) -> Failure {
+fn config_failure(error: impl std::fmt::Display) -> Failure {
     Failure::new(FailureKind::Config, error.to_string())
 }
 

@@ -53,7 +53,7 @@ impl BackgroundDirectory {
     /// Returns an error if the directory cannot be written, or the session is already running or
     /// being started. Keep the lock until the session has a record.
     pub fn create(&self, id: &str) -> Result<(BackgroundSession, StartLock), BackgroundError> {
-        self.forget_old();
+        self.remove_old_records();
         let session = BackgroundSession { root: self.root.join(id) };
         DirBuilder::new()
             .recursive(true)
@@ -74,7 +74,7 @@ impl BackgroundDirectory {
         Ok((session, start))
     }
 
-    fn forget_old(&self) {
+    fn remove_old_records(&self) {
         let entries = fs::read_dir(&self.root).into_iter().flatten().flatten();
         for entry in entries {
             let session = BackgroundSession { root: entry.path() };

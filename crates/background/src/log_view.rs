@@ -79,7 +79,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn events_read_as_a_log() {
+    fn events_are_formatted_as_a_log() {
         let mut view = LogView::default();
         let lines = [
             r#"{"type":"message","role":"user","content":"go\non"}"#,

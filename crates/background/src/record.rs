@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_change_the_state() {
+    fn stream_lines_update_the_state() {
         let mut record = SessionRecord::new("s", "/p");
         record.process_line(
             &json!({"type": "message", "role": "assistant", "content": "First\nSecond\n"}),

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn another_attempt_is_expected_to_cost_what_the_earlier_ones_did() {
+    fn expected_cost_of_another_attempt_is_that_of_earlier_ones() {
         let mut budget = BatchBudget::new(Some(0.05));
         for id in ["a", "b", "c"] {
             budget.add_earlier(id, 0.014);

@@ -129,7 +129,7 @@ fn substitute_in_command(command: &str, item: &str) -> Result<String, BatchError
     if quoted == item {
         return Ok(command.replace(PLACE, item));
     }
-    if !has_plain_words(&bare) {
+    if !is_plain_command(&bare) {
         return Err(BatchError::Input(format!(
             "The item `{item}` cannot be inserted into `{command}`, where a shell would interpret \
              it; leave `{PLACE}` out of commands with other quotes, here-documents, and commands \
@@ -141,7 +141,7 @@ fn substitute_in_command(command: &str, item: &str) -> Result<String, BatchError
 
 /// Whether a word can be inserted anywhere in the command as it is: nothing is quoted there, and no
 /// other shell interprets its words again.
-fn has_plain_words(command: &str) -> bool {
+fn is_plain_command(command: &str) -> bool {
     const SHELLS: &[&str] =
         &["eval", "sh", "ash", "bash", "dash", "fish", "ksh", "zsh", "ssh", "su", "watch", "xargs"];
     let is_quoted = command.contains(['\'', '"', '`', '\\', '\n']) || command.contains("<<");

@@ -211,7 +211,7 @@ mod tests {
     }
 
     /// Returns bytes that cannot be compressed.
-    fn noise(length: usize) -> Vec<u8> {
+    fn incompressible_bytes(length: usize) -> Vec<u8> {
         let mut state = 1_u32;
         let next = move || {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn files_are_restored_from_a_log_with_other_lines() {
-        let patch = noise(100_000);
+        let patch = incompressible_bytes(100_000);
         let log = format!("something else\n{{\"parallax\": 1}}\n{}", log(&patch));
         assert!(log.lines().all(|line| line.len() < 16 * 1024));
         let reader = read(&log, "a");
@@ -242,7 +242,7 @@ mod tests {
 
     #[test]
     fn incomplete_result_or_result_of_another_task_is_rejected() {
-        let log = log(&noise(100_000));
+        let log = log(&incompressible_bytes(100_000));
         assert!(read(&log, "b").result().is_none());
         let cut: Vec<&str> =
             log.lines().enumerate().filter(|(n, _)| *n != 3).map(|(_, l)| l).collect();
@@ -253,7 +253,7 @@ mod tests {
 
     #[test]
     fn missing_patch_is_reported() {
-        let log = log(&noise(8 << 20));
+        let log = log(&incompressible_bytes(8 << 20));
         assert!(log.len() < MAX_LOG_BYTES);
         assert_eq!(read(&log, "a").result().expect("a result").state, TaskState::Failed);
     }

@@ -93,7 +93,7 @@ impl CommandTracker {
     /// Returns whether a program of the session could write the path.
     fn may_write(&self, path: &Path) -> bool {
         let of_all = [lock(&self.write_scopes).clone(), lock(&self.server_scopes).clone()].concat();
-        could_any_write(&of_all, path)
+        any_can_write(&of_all, path)
     }
 
     /// Returns the watches that waited for commands, if no command is running.
@@ -115,7 +115,7 @@ fn note(write_scopes: &Mutex<Vec<WriteScope>>, write_scope: &WriteScope) {
 
 /// Returns whether one of these programs could write the path. Without any known program, it is
 /// assumed writable.
-fn could_any_write(write_scopes: &[WriteScope], path: &Path) -> bool {
+fn any_can_write(write_scopes: &[WriteScope], path: &Path) -> bool {
     write_scopes.is_empty() || write_scopes.iter().any(|write_scope| write_scope.contains(path))
 }
 
@@ -144,7 +144,7 @@ pub fn open(
 
 /// Returns whether the command may delete git objects: it names a `.git` directory, or makes git
 /// drop objects.
-fn may_lose_objects(command: &str) -> bool {
+fn may_delete_objects(command: &str) -> bool {
     let drops = [" gc", "prune", "repack"].iter().any(|word| command.contains(word));
     if command.contains("git") && drops {
         return true;
@@ -285,7 +285,7 @@ fn key_of(text: &str) -> &str {
 }
 
 impl Checkpoints for CheckpointManager {
-    fn not_undoable(&self, change: Change<'_>) -> Vec<String> {
+    fn irreversible_changes(&self, change: Change<'_>) -> Vec<String> {
         let command = match change {
             Change::Files(paths) => return self.store.unrestorable_changes(paths),
             Change::Command(command) => command,
@@ -300,7 +300,7 @@ impl Checkpoints for CheckpointManager {
         let is_due = |text: &&String| {
             deletes || !text.starts_with(IGNORED_DIRECTORIES) || !output.contains(key_of(text))
         };
-        mark.not_undoable().iter().filter(is_due).cloned().collect()
+        mark.irreversible_changes().iter().filter(is_due).cloned().collect()
     }
 
     fn save_before(
@@ -314,12 +314,12 @@ impl Checkpoints for CheckpointManager {
             Change::Files(paths) => {
                 let mark = store.begin_edit(turn, paths).map_err(to_error)?;
                 lock(&self.shared.open).extend(paths.iter().cloned());
-                let not_undoable = self.filter_new(mark.not_undoable());
+                let not_undoable = self.filter_new(mark.irreversible_changes());
                 Box::new(EditGuard { store, mark, not_undoable })
             }
             Change::Command(command) => {
                 let running = CommandWatch::new(&self.shared);
-                let mark = match may_lose_objects(command) {
+                let mark = match may_delete_objects(command) {
                     true => store.begin_command_without_git(turn),
                     false => store.begin_command(turn),
                 };
@@ -329,7 +329,7 @@ impl Checkpoints for CheckpointManager {
                     *baseline = store.begin_command(turn).ok();
                 }
                 drop(baseline);
-                let mut not_undoable = mark.not_undoable().to_vec();
+                let mut not_undoable = mark.irreversible_changes().to_vec();
                 if bash::changes_git(&bash::analyze(command)) || command.contains(".git") {
                     not_undoable.push(GIT_STATE.to_owned());
                 }
@@ -410,7 +410,7 @@ impl WorkspaceWatch {
 
     fn revert(self) -> RevertedFiles {
         let server_scopes = lock(&self.shared.server_scopes).clone();
-        let could_write = |path: &Path| !self.is_server || could_any_write(&server_scopes, path);
+        let could_write = |path: &Path| !self.is_server || any_can_write(&server_scopes, path);
         let mut changes = self.store.end_program(&self.mark, &WriteScope::default());
         changes.moved_repositories.retain(|moved| could_write(&moved.path));
         let repositories = restore_repositories(&changes, &self.permissions);
@@ -435,7 +435,7 @@ struct EditGuard {
 }
 
 impl CheckpointGuard for EditGuard {
-    fn not_undoable(&self) -> Vec<String> {
+    fn irreversible_changes(&self) -> Vec<String> {
         self.not_undoable.clone()
     }
 
@@ -465,7 +465,7 @@ struct CommandGuard {
 }
 
 impl CheckpointGuard for CommandGuard {
-    fn not_undoable(&self) -> Vec<String> {
+    fn irreversible_changes(&self) -> Vec<String> {
         self.not_undoable.clone()
     }
 
@@ -555,10 +555,10 @@ mod tests {
     #[test]
     fn lines_that_may_delete_git_objects_are_recognized() {
         for line in ["rm -rf .git", "mv n/.git /tmp", "python3 -c 'rmtree(\".git\")'", "git gc"] {
-            assert!(may_lose_objects(line), "{line}");
+            assert!(may_delete_objects(line), "{line}");
         }
         for line in ["cat .gitignore", "ls .github/x", "echo x > a.gitx", "git status"] {
-            assert!(!may_lose_objects(line), "{line}");
+            assert!(!may_delete_objects(line), "{line}");
         }
     }
 

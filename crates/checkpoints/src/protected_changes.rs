@@ -10,7 +10,7 @@ use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::protected_names::{REBASE, REBASE_STEPS};
 use parallax_protocol::tool::Effects;
-use parallax_store::{Changes, is_in_lost_repository};
+use parallax_store::{Changes, is_in_broken_repository};
 use serde::{Deserialize, Serialize};
 
 /// Removes the setuid and setgid bits of changed programs.
@@ -39,7 +39,7 @@ pub(crate) fn may_change_protected(granted: &Permissions, mode: ApprovalMode) ->
 pub(crate) struct AllowedProtectedWrites {
     permissions: Permissions,
     /// Whether all changes are what git does when it creates a repository.
-    #[serde(rename = "makes_repositories")]
+    #[serde(rename = "only_creates_repositories")]
     allows_new_repositories: bool,
     /// Whether all changes are what git does when it adds or removes working trees.
     moves_worktrees: bool,
@@ -54,13 +54,13 @@ impl AllowedProtectedWrites {
         Self {
             permissions: granted.clone(),
             allows_new_repositories: effects.is_none_or(|effects| {
-                effects.runs.iter().all(|command| makes_repositories(command))
+                effects.runs.iter().all(|command| only_creates_repositories(command))
             }),
             moves_worktrees: effects.is_some_and(|effects| {
                 effects.runs.iter().all(|command| bash::moves_worktrees(&bash::analyze(command)))
             }),
             rebases: effects.is_some_and(|effects| {
-                effects.runs.iter().any(|command| rebases(&bash::analyze(command)))
+                effects.runs.iter().any(|command| runs_rebase(&bash::analyze(command)))
             }),
         }
     }
@@ -141,11 +141,11 @@ pub(crate) fn disallowed_changes(
     let closed = changes.protected.iter().filter(|path| !is_open(path) && !is_free(path));
     // Files of a removed repository cannot be restored, but files placed where a repository may be
     // created are removed.
-    let is_lost = |path: &Path| is_in_lost_repository(path) && path.symlink_metadata().is_err();
+    let is_lost = |path: &Path| is_in_broken_repository(path) && path.symlink_metadata().is_err();
     closed.filter(|path| !is_lost(path)).cloned().collect()
 }
 
-fn rebases(line: &bash::ShellLine) -> bool {
+fn runs_rebase(line: &bash::ShellLine) -> bool {
     line.commands.iter().any(|command| {
         bash::git_subcommand(command).is_some_and(|call| matches!(call.name, "rebase" | "pull"))
     })
@@ -174,7 +174,7 @@ fn runs_commands(steps: &Path) -> bool {
 
 /// Returns whether the command creates repositories and no other program in it writes files. What
 /// git puts into a new repository is allowed.
-pub(crate) fn makes_repositories(command: &str) -> bool {
+pub(crate) fn only_creates_repositories(command: &str) -> bool {
     const BESIDE: [&str; 12] =
         ["[", "cat", "cd", "echo", "git", "head", "ls", "mkdir", "printf", "pwd", "tail", "test"];
     let line = bash::analyze(command);
@@ -244,7 +244,7 @@ mod tests {
         for (line, expected) in
             [("git rebase --continue && make", true), ("git status; make", false)]
         {
-            assert_eq!(rebases(&bash::analyze(line)), expected, "{line}");
+            assert_eq!(runs_rebase(&bash::analyze(line)), expected, "{line}");
         }
     }
 
@@ -256,7 +256,7 @@ mod tests {
             "mkdir x && cd x && git init -q 2>/dev/null; echo done",
             "git worktree add ../x",
         ] {
-            assert!(makes_repositories(line), "{line}");
+            assert!(only_creates_repositories(line), "{line}");
         }
         for line in [
             "git init x; echo y > x/.git/config",
@@ -267,7 +267,7 @@ mod tests {
             "echo init",
             "$X init",
         ] {
-            assert!(!makes_repositories(line), "{line}");
+            assert!(!only_creates_repositories(line), "{line}");
         }
     }
 

@@ -93,7 +93,7 @@ impl Undo {
     ///
     /// # Errors
     /// Returns an error if the records are invalid.
-    pub fn force(&self, undone: &UndoResult) -> Result<UndoResult, Failure> {
+    pub fn undo_forced(&self, undone: &UndoResult) -> Result<UndoResult, Failure> {
         self.undo_turn(Some(undone.turn), true)
     }
 

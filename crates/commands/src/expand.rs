@@ -129,7 +129,7 @@ impl Expander {
         let missing = missing.iter().map(not_found);
         let text = text.replace("\\@", "@");
         if include.is_empty() {
-            let mut attachments = enclosed(resource_parts(resources));
+            let mut attachments = enclose(resource_parts(resources));
             attachments.extend(delegation(&agents));
             let notices = missing.collect();
             return Ok(Prompt { text, attachments, notices, ..Prompt::default() });
@@ -180,7 +180,7 @@ impl Expander {
             attachments.push(Part::text(format!("\nContent from @{}:\n", path.display())));
             attachments.push(Part::text(reason));
         }
-        let mut attachments = enclosed(attachments);
+        let mut attachments = enclose(attachments);
         attachments.extend(context.map(Part::text));
         attachments.extend(delegation(&agents));
         Ok(Prompt { text, attachments, notices, ..Prompt::default() })
@@ -485,7 +485,7 @@ fn resource_parts(resources: Vec<(String, String)>) -> Vec<Part> {
 }
 
 /// Puts contents between marker lines; returns nothing if there are none.
-fn enclosed(contents: Vec<Part>) -> Vec<Part> {
+fn enclose(contents: Vec<Part>) -> Vec<Part> {
     if contents.is_empty() {
         return contents;
     }

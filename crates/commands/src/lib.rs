@@ -282,7 +282,7 @@ impl Commands {
             let listed: Vec<String> = listed.collect();
             message.push_str(&format!(" (did you mean {}?)", listed.join(", ")));
         }
-        if self.may_receive_more() {
+        if self.may_gain_prompts() {
             message.push_str("; MCP servers are still starting, and one of them may provide it");
         }
         message.push_str("; to send it to the model as text, put a space before the `/`");

@@ -77,7 +77,7 @@ impl Commands {
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
             let _inside = runtime.enter();
-            servers.expect_all();
+            servers.require_all();
             // A server of an earlier session may have new prompts.
             runtime.block_on(servers.connected());
             return find();
@@ -124,7 +124,7 @@ impl Commands {
     }
 
     /// Returns whether servers are still starting, so that more prompts may appear.
-    pub(crate) fn may_receive_more(&self) -> bool {
+    pub(crate) fn may_gain_prompts(&self) -> bool {
         self.shared.servers.as_ref().is_some_and(parallax_mcp::Servers::are_starting)
     }
 }

@@ -34,7 +34,7 @@ pub(crate) fn evaluate(
 ) -> Result<CheckedCommand, String> {
     let text = strip_wrapper(text).to_owned();
     let roots = shared.workspace.roots();
-    let counts = shared.workspace.filtering().respect_gemini_ignore;
+    let counts = shared.workspace.ignore_options().respect_gemini_ignore;
     let left_alone = counts.then(|| GeminiIgnore::load(&roots)).flatten();
     let root = shared.workspace.root();
     let effects: Effects = command_effects(&text, root, &roots, left_alone.as_ref());

@@ -218,7 +218,7 @@ impl CommandSpec {
     }
 
     /// Allows the command while the agent is running.
-    const fn anytime(mut self) -> Self {
+    const fn while_running(mut self) -> Self {
         self.runs_during_turn = true;
         self
     }
@@ -353,7 +353,7 @@ const EXTENSIONS: &[CommandSpec] = &[
 /// All commands, sorted by name.
 pub static TABLE: &[CommandSpec] = &[
     plain("about", SlashCommand::About, "Show version, model, sandbox, and authentication")
-        .anytime()
+        .while_running()
         .headless("/about")
         .editors(&[("about", "Show the version and the environment", "")]),
     plain("agents", SlashCommand::AgentsPanel, "Manage subagents")
@@ -383,7 +383,7 @@ pub static TABLE: &[CommandSpec] = &[
     ]),
     plain("budget", SlashCommand::Budget, "Show or set budgets")
         .with_arguments("[[prompt] cost|tokens|time AMOUNT|off]")
-        .anytime()
+        .while_running()
         .parallax_only(),
     plain("bug", SlashCommand::Bug, "Report a bug").with_arguments("[TITLE]"),
     plain("chat", SlashCommand::Chat, "Browse, save, and share conversations")
@@ -408,13 +408,13 @@ pub static TABLE: &[CommandSpec] = &[
     plain("compress", SlashCommand::Compress, "Compact the history, keeping what matters")
         .with_aliases(&["summarize", "compact"])
         .with_arguments("[FOCUS]")
-        .anytime()
+        .while_running()
         .with_subcommands(&[plain(
             "undo",
             SlashCommand::CompressUndo,
             "Undo the latest compaction",
         )
-        .anytime()])
+        .while_running()])
         .headless("/compress [FOCUS]")
         .editors(&[("compress", "Summarize the conversation to free context", "focus")]),
     plain(
@@ -422,23 +422,23 @@ pub static TABLE: &[CommandSpec] = &[
         SlashCommand::Context,
         "Show what fills the context window; drop or pin results",
     )
-    .anytime()
+    .while_running()
     .parallax_only()
     .headless("/context")
     .editors(&[("context", "Show what fills the context", "")]),
     plain("continue", SlashCommand::Continue, "Continue an interrupted turn")
         .prompts()
         .parallax_only(),
-    plain("copy", SlashCommand::Copy, "Copy the last answer").anytime(),
+    plain("copy", SlashCommand::Copy, "Copy the last answer").while_running(),
     plain("debug", SlashCommand::Debug, "Show the log and all requests with size and time")
-        .anytime()
+        .while_running()
         .parallax_only(),
     plain("devtools", SlashCommand::DevTools, "Inspect the requests of the session in the browser")
         .with_arguments("[--no-open]")
-        .anytime()
+        .while_running()
         .parallax_only(),
     plain("diff", SlashCommand::Diff, "Show what the agent's edits changed in this session")
-        .anytime()
+        .while_running()
         .parallax_only(),
     plain("directory", SlashCommand::Directory, "Manage workspace directories")
         .with_aliases(&["dir"])
@@ -448,7 +448,9 @@ pub static TABLE: &[CommandSpec] = &[
             plain("show", SlashCommand::Directory, "List the directories"),
         ])
         .headless("/directory [show]"),
-    plain("docs", SlashCommand::Docs, "Open the documentation").with_arguments("[PAGE]").anytime(),
+    plain("docs", SlashCommand::Docs, "Open the documentation")
+        .with_arguments("[PAGE]")
+        .while_running(),
     plain("editor", SlashCommand::Editor, "Choose the editor for prompts and changes"),
     plain("export-session", SlashCommand::ExportSession, "Export the whole session to a file")
         .with_arguments("FILE"),
@@ -470,13 +472,13 @@ pub static TABLE: &[CommandSpec] = &[
         ]),
     plain("footer", SlashCommand::Footer, "Choose the items of the status line")
         .with_aliases(&["statusline"])
-        .anytime(),
+        .while_running(),
     plain("fork", SlashCommand::Fork, "Continue in a copy: from here, or from before a prompt")
         .with_arguments("[PROMPT]")
         .parallax_only(),
     plain("help", SlashCommand::Help, "Show commands and keys")
         .with_aliases(&["?"])
-        .anytime()
+        .while_running()
         .headless("/help")
         .editors(&[("help", "List commands", "")]),
     plain("hooks", SlashCommand::Hooks, "Manage hooks")
@@ -497,16 +499,18 @@ pub static TABLE: &[CommandSpec] = &[
         .headless("/hooks [list]")
         .editors(&[("hooks", "List hooks", "")]),
     plain("ide", SlashCommand::Ide, "Connect to the editor")
-        .anytime()
+        .while_running()
         .with_subcommands(&[
-            plain("status", SlashCommand::Ide, "Show the connection and the open files").anytime(),
+            plain("status", SlashCommand::Ide, "Show the connection and the open files")
+                .while_running(),
             plain("enable", SlashCommand::IdeEnable, "Connect, now and in later sessions")
-                .anytime(),
+                .while_running(),
             plain("disable", SlashCommand::IdeDisable, "Disconnect, now and in later sessions")
-                .anytime(),
-            plain("install", SlashCommand::IdeInstall, "Install the companion extension").anytime(),
+                .while_running(),
+            plain("install", SlashCommand::IdeInstall, "Install the companion extension")
+                .while_running(),
             plain("doctor", SlashCommand::IdeDoctor, "Explain why the editor is not connected")
-                .anytime(),
+                .while_running(),
         ])
         .headless("/ide [status|doctor]"),
     plain("init", SlashCommand::Init, "Generate a GEMINI.md for the project")
@@ -516,16 +520,17 @@ pub static TABLE: &[CommandSpec] = &[
         .with_arguments("[ID|FILE]")
         .parallax_only(),
     plain("mcp", SlashCommand::McpPanel, "Manage MCP servers")
-        .anytime()
+        .while_running()
         .with_subcommands(&[
             plain("list", SlashCommand::Mcp, "List servers with the names of their tools")
                 .with_aliases(&["ls", "nodesc"])
-                .anytime(),
-            plain("desc", SlashCommand::McpDescriptions, "Include descriptions").anytime(),
-            plain("schema", SlashCommand::McpSchemas, "Include the schemas of tools").anytime(),
+                .while_running(),
+            plain("desc", SlashCommand::McpDescriptions, "Include descriptions").while_running(),
+            plain("schema", SlashCommand::McpSchemas, "Include the schemas of tools")
+                .while_running(),
             plain("auth", SlashCommand::McpAuth, "Sign in to a server")
                 .with_arguments("[SERVER]")
-                .anytime(),
+                .while_running(),
             plain("reload", SlashCommand::McpReload, "Restart the servers")
                 .with_aliases(&["refresh"]),
             plain("enable", SlashCommand::McpEnable, "Enable a server")
@@ -547,7 +552,7 @@ pub static TABLE: &[CommandSpec] = &[
             plain("add", SlashCommand::MemoryAdd, "Save a fact for all later sessions")
                 .with_arguments("TEXT"),
             plain("inbox", SlashCommand::MemoryInbox, "List memory suggestions (always empty)")
-                .anytime(),
+                .while_running(),
         ])
         .headless("/memory [show|list]")
         .editors(&[
@@ -567,7 +572,8 @@ pub static TABLE: &[CommandSpec] = &[
             plain("manage", SlashCommand::Model, "Choose the model"),
             plain("set", SlashCommand::ModelSet, "Use a model by name")
                 .with_arguments("NAME [--persist]"),
-            plain("why", SlashCommand::ModelWhy, "Explain how the model was chosen").anytime(),
+            plain("why", SlashCommand::ModelWhy, "Explain how the model was chosen")
+                .while_running(),
         ])
         .headless("/model [why]")
         .editors(&[("model", "Show or change the model", "NAME")]),
@@ -588,12 +594,12 @@ pub static TABLE: &[CommandSpec] = &[
         .headless("/policies [list]")
         .editors(&[("policies", "List policy rules", "")]),
     plain("privacy", SlashCommand::Privacy, "Show which data is sent, and where")
-        .anytime()
+        .while_running()
         .headless("/privacy"),
     plain("quit", SlashCommand::Quit, "Exit")
         .with_aliases(&["exit"])
         .with_arguments("[--delete]")
-        .anytime(),
+        .while_running(),
     plain(
         "restore",
         SlashCommand::Restore,
@@ -615,8 +621,8 @@ pub static TABLE: &[CommandSpec] = &[
     plain("settings", SlashCommand::Settings, "Show and change settings"),
     plain("shells", SlashCommand::Tasks, "Show background commands")
         .with_aliases(&["tasks", "bg", "background", "bashes"])
-        .anytime(),
-    plain("shortcuts", SlashCommand::Shortcuts, "Show the keys").anytime(),
+        .while_running(),
+    plain("shortcuts", SlashCommand::Shortcuts, "Show the keys").while_running(),
     plain("skills", SlashCommand::SkillsPanel, "Manage skills")
         .with_arguments("[nodesc] [all]")
         .with_subcommands(&[
@@ -639,11 +645,11 @@ pub static TABLE: &[CommandSpec] = &[
         .editors(&[("skills", "List skills", "")]),
     plain("stats", SlashCommand::StatsPanel, "Show tokens, cost, time, and tools of this session")
         .with_aliases(&["usage", "cost"])
-        .anytime()
+        .while_running()
         .with_subcommands(&[
-            plain("session", SlashCommand::Stats, "Show the session").anytime(),
-            plain("model", SlashCommand::StatsModel, "Show statistics by model").anytime(),
-            plain("tools", SlashCommand::StatsTools, "Show statistics by tool").anytime(),
+            plain("session", SlashCommand::Stats, "Show the session").while_running(),
+            plain("model", SlashCommand::StatsModel, "Show statistics by model").while_running(),
+            plain("tools", SlashCommand::StatsTools, "Show statistics by tool").while_running(),
         ])
         .headless("/stats [session|model|tools]")
         .editors(&[("stats", "Show tokens, time, and cost", "")]),
@@ -654,7 +660,7 @@ pub static TABLE: &[CommandSpec] = &[
     ),
     plain("theme", SlashCommand::Theme, "Choose a theme").with_arguments("[NAME]").opens_dialog(),
     plain("todos", SlashCommand::Todos, "Show the agent's to-do list")
-        .anytime()
+        .while_running()
         .parallax_only()
         .headless("/todos"),
     plain("tools", SlashCommand::ToolsPanel, "List the model's tools")
@@ -674,12 +680,12 @@ pub static TABLE: &[CommandSpec] = &[
         SlashCommand::Transcript,
         "Show the whole transcript, to scroll and search",
     )
-    .anytime()
+    .while_running()
     .parallax_only(),
     plain("undo", SlashCommand::Undo, "Undo the file changes of a turn")
         .with_arguments("[TURN] [--force]")
         .parallax_only(),
-    plain("vim", SlashCommand::Vim, "Turn vi keys on or off").anytime(),
+    plain("vim", SlashCommand::Vim, "Turn vi keys on or off").while_running(),
 ];
 
 #[cfg(test)]

@@ -279,7 +279,7 @@ fn read_file(
         }
         Err(ReadError::Io(error)) => return Err(problem(nowhere, error.to_string())),
     };
-    let form = form_for(path).unwrap_or(CommandFormat::Toml);
+    let form = format_for(path).unwrap_or(CommandFormat::Toml);
     let read = match form {
         CommandFormat::Toml => toml_format::read(&text),
         CommandFormat::Markdown => markdown_format::read(&text),
@@ -333,7 +333,7 @@ struct CommandParseError {
     message: String,
 }
 
-fn form_for(path: &Path) -> Option<CommandFormat> {
+fn format_for(path: &Path) -> Option<CommandFormat> {
     match path.extension()?.to_str()? {
         "toml" => Some(CommandFormat::Toml),
         "md" => Some(CommandFormat::Markdown),
@@ -386,7 +386,7 @@ fn walk(
         let metadata = std::fs::metadata(&path);
         let is_folder = metadata.as_ref().is_ok_and(|metadata| metadata.is_dir());
         let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
-        let has_form = form_for(&path).is_some();
+        let has_form = format_for(&path).is_some();
         if is_folder || (!has_form && !is_hidden && metadata.is_err()) {
             walk(&path, depth + 1, entered, files, problems);
         }

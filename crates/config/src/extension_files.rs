@@ -17,7 +17,7 @@ use crate::user_dirs::UserDirs;
 pub(crate) use enablement::Enablement;
 pub use enablement::{ExtensionScope, forget_extension_switches, switch_extension};
 pub(crate) use integrity::ExtensionChanges;
-pub use integrity::{fingerprint, runs_by_name};
+pub use integrity::{fingerprint, is_executable_name};
 pub use lock::{
     LockEntry, MAX_BYTES, MAX_FILES, content_hash, files_of, find_entry, is_program, lock,
     lock_kept, read_kept_lock, read_lock, stays_below,

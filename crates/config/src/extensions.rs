@@ -20,8 +20,8 @@ pub use crate::extension_files::{
     ExtensionScope, ExtensionSetting, ExtensionVariables, INSTALL_METADATA, InstallKind,
     InstallMetadata, LockEntry, MANIFEST, MAX_BYTES, MAX_FILES, Manifest, OWN_MANIFEST,
     content_hash, extension_id, files_of, find_entry, fingerprint, forget_extension_switches,
-    github_repository, is_name, is_program, lock, lock_kept, read_kept_lock, read_lock,
-    read_values, retain_extension_values, runs_by_name, set_extension_value, stays_below,
+    github_repository, is_executable_name, is_name, is_program, lock, lock_kept, read_kept_lock,
+    read_lock, read_values, retain_extension_values, set_extension_value, stays_below,
     switch_extension,
 };
 pub use crate::hook_definitions::HOOKS;

@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_guard_grants_no_permission() {
+    fn malformed_guard_does_not_grant_permission() {
         for (entry, refuses) in [
             (json!([{"type": "command", "command": "exit 2", "failClosed": true}]), true),
             (

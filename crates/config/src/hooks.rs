@@ -146,7 +146,7 @@ fn register(dirs: &UserDirs) -> PathBuf {
     dirs.parallax.join("accepted-hooks.json")
 }
 
-fn name_of(project: &Path) -> String {
+fn project_key(project: &Path) -> String {
     let real = std::fs::canonicalize(project).unwrap_or_else(|_| project.to_owned());
     real.to_string_lossy().into_owned()
 }
@@ -154,7 +154,7 @@ fn name_of(project: &Path) -> String {
 /// Returns the hashes of the project hooks that the user accepted.
 fn read_accepted_hashes(dirs: &UserDirs, project: &Path) -> Result<Vec<String>, ConfigError> {
     let known = jsonc::read_object(&register(dirs))?.unwrap_or_default();
-    let hashes = known.get(&name_of(project)).and_then(Value::as_array);
+    let hashes = known.get(&project_key(project)).and_then(Value::as_array);
     let hashes = hashes.into_iter().flatten().filter_map(Value::as_str);
     Ok(hashes.map(str::to_owned).collect())
 }
@@ -166,7 +166,7 @@ fn read_accepted_hashes(dirs: &UserDirs, project: &Path) -> Result<Vec<String>, 
 pub fn accept_hooks(dirs: &UserDirs, project: &Path, hooks: &[Hook]) -> Result<(), ConfigError> {
     let of_project = hooks.iter().filter(|hook| hook.source == HookSource::Project);
     let hashes: Vec<String> = of_project.map(|hook| hook.hash(project)).collect();
-    let name = name_of(project);
+    let name = project_key(project);
     json_state_file::update(&register(dirs), |known| match known.get(&name) {
         Some(entry) => entry.set_value(hashes.into()),
         None => drop(known.append(&name, hashes.into())),

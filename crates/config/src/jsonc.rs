@@ -67,7 +67,7 @@ pub(crate) fn parse_object(path: &Path, text: &str) -> Result<Object, ConfigErro
         Err(error) => {
             let message = error.kind().to_string();
             let (line, column) = match message.contains("end of input") {
-                true => end_of(text),
+                true => end_position(text),
                 false => (error.line_display(), error.column_display()),
             };
             Err(ConfigError::Syntax { path: path.to_owned(), line, column, message })
@@ -90,7 +90,7 @@ pub(crate) fn input(value: &Value) -> CstInputValue {
 }
 
 /// Returns the last property with a name: of several, it is the one that applies.
-pub(crate) fn last(object: &CstObject, name: &str) -> Option<CstObjectProp> {
+pub(crate) fn last_property(object: &CstObject, name: &str) -> Option<CstObjectProp> {
     let is_it = |property: &CstObjectProp| {
         property.name().and_then(|found| found.decoded_value().ok()).as_deref() == Some(name)
     };
@@ -99,7 +99,7 @@ pub(crate) fn last(object: &CstObject, name: &str) -> Option<CstObjectProp> {
 
 /// Returns the line and column of the end of a string, counted from 1, for errors about missing
 /// input.
-fn end_of(text: &str) -> (usize, usize) {
+fn end_position(text: &str) -> (usize, usize) {
     let line = text.split('\n').count();
     let last = text.rsplit('\n').next().unwrap_or("");
     (line, last.chars().count() + 1)

@@ -106,6 +106,6 @@ pub use trust_preview::{PreviewedHook, PreviewedServer, TrustPreview, inspect};
 pub use ui::{FooterItem, InlineImages, LoadingPhrases, NotificationMethod, TitleMode, UiSettings};
 pub use unknown_settings::UnknownSetting;
 pub use untrusted_settings::{
-    Acceptance, IgnoredSettings, accept_settings, decline_settings, loose_settings,
+    Acceptance, IgnoredSettings, accept_settings, decline_settings, loosening_settings,
 };
 pub use user_dirs::UserDirs;

@@ -8,7 +8,7 @@ mod gather;
 
 pub use crate::mcp_server::{
     AuthProvider, EMBEDDER, EnablementFiles, Endpoint, ExtensionServers, McpServer, McpSource,
-    OAuthSettings, SandboxGrants, ServerError, StartBlock, is_local_url, is_refused, same_name,
+    OAuthSettings, SandboxGrants, ServerError, StartBlock, is_local_url, is_refused, is_same_name,
 };
 pub use edit::{EditResult, McpScope, add_server, remove_server, scope_file, server_names};
 pub use gather::{McpChoice, McpServers};

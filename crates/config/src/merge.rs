@@ -76,7 +76,7 @@ fn merge_at(
         match (lower.get_mut(&name), value, strategy(&key)) {
             (Some(Value::Object(there)), Value::Object(fields), MergeStrategy::Shallow) => {
                 for (entry, field) in fields {
-                    note(origins, format!("{key}.{entry}"), origin, false);
+                    record_origin(origins, format!("{key}.{entry}"), origin, false);
                     there.insert(entry, field);
                 }
             }
@@ -84,9 +84,9 @@ fn merge_at(
                 merge_at(there, fields, &key, origin, origins);
             }
             (None, Value::Object(fields), MergeStrategy::Shallow) => {
-                fields
-                    .keys()
-                    .for_each(|entry| note(origins, format!("{key}.{entry}"), origin, false));
+                fields.keys().for_each(|entry| {
+                    record_origin(origins, format!("{key}.{entry}"), origin, false)
+                });
                 lower.insert(name, Value::Object(fields));
             }
             (None, Value::Object(fields), _) => {
@@ -98,7 +98,7 @@ fn merge_at(
             }
             (Some(Value::Array(there)), Value::Array(items), MergeStrategy::Concat) => {
                 there.extend(items);
-                note(origins, key, origin, true);
+                record_origin(origins, key, origin, true);
             }
             (Some(Value::Array(there)), Value::Array(items), MergeStrategy::Union) => {
                 for item in items {
@@ -106,22 +106,22 @@ fn merge_at(
                         there.push(item);
                     }
                 }
-                note(origins, key, origin, true);
+                record_origin(origins, key, origin, true);
             }
             (Some(Value::Array(there)), Value::Array(items), MergeStrategy::Intersect) => {
                 let folded = |value: &Value| value.as_str().map(str::to_lowercase);
                 there.retain(|item| items.iter().any(|other| folded(other) == folded(item)));
-                note(origins, key, origin, true);
+                record_origin(origins, key, origin, true);
             }
             (_, value, _) => {
-                note(origins, key, origin, false);
+                record_origin(origins, key, origin, false);
                 lower.insert(name, value);
             }
         }
     }
 }
 
-fn note(origins: &mut Origins, key: String, origin: &ValueOrigin, adds: bool) {
+fn record_origin(origins: &mut Origins, key: String, origin: &ValueOrigin, adds: bool) {
     let sources = origins.entry(key).or_default();
     if !adds {
         sources.clear();

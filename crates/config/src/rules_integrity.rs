@@ -36,7 +36,7 @@ pub fn workspace_rules_changed(
     let Some(known) = jsonc::read_object(&register(dirs))? else {
         return Ok(if now.is_some() { RulesChange::New } else { RulesChange::None });
     };
-    let before = known.get(&name_of(cwd)).and_then(Value::as_str);
+    let before = known.get(&project_key(cwd)).and_then(Value::as_str);
     Ok(match (before, now) {
         (None, None) => RulesChange::None,
         (None, Some(_)) => RulesChange::New,
@@ -55,7 +55,7 @@ pub fn accept_workspace_rules(
     files: &[RuleFile],
 ) -> Result<(), ConfigError> {
     let now = hash(files);
-    let name = name_of(cwd);
+    let name = project_key(cwd);
     json_state_file::update(&register(dirs), |known| match (known.get(&name), now) {
         (Some(entry), Some(now)) => entry.set_value(now.into()),
         (Some(entry), None) => entry.remove(),
@@ -94,14 +94,14 @@ pub fn save_accepted_rules(
 
 /// Returns a key with a prefix that no path begins with.
 fn allow_name(cwd: &Path) -> String {
-    format!("allow {}", name_of(cwd))
+    format!("allow {}", project_key(cwd))
 }
 
 fn register(dirs: &UserDirs) -> PathBuf {
     dirs.parallax.join("policy-integrity.json")
 }
 
-fn name_of(cwd: &Path) -> String {
+fn project_key(cwd: &Path) -> String {
     let real = std::fs::canonicalize(cwd).unwrap_or_else(|_| cwd.to_owned());
     real.to_string_lossy().into_owned()
 }

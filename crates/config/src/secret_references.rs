@@ -35,7 +35,7 @@ struct SecretScan<'a> {
 impl SecretScan<'_> {
     fn field(&self, key: &str, value: &Value) {
         match (key, value) {
-            ("headers" | "apiKeyCommand", _) => self.every_text(value),
+            ("headers" | "apiKeyCommand", _) => self.register_all(value),
             ("args", Value::Array(arguments)) => self.arguments(arguments),
             (_, Value::String(text)) if is_secret_name(key) => self.text(text),
             _ => self.value(value),
@@ -52,10 +52,10 @@ impl SecretScan<'_> {
     }
 
     /// Registers all variables below a value that is a secret as a whole.
-    fn every_text(&self, value: &Value) {
+    fn register_all(&self, value: &Value) {
         match value {
-            Value::Object(fields) => fields.values().for_each(|field| self.every_text(field)),
-            Value::Array(items) => items.iter().for_each(|item| self.every_text(item)),
+            Value::Object(fields) => fields.values().for_each(|field| self.register_all(field)),
+            Value::Array(items) => items.iter().for_each(|item| self.register_all(item)),
             Value::String(text) => self.text(text),
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }

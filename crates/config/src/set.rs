@@ -8,7 +8,7 @@ use parallax_protocol::Object;
 use serde_json::Value;
 
 use crate::error::ConfigError;
-use crate::jsonc::last;
+use crate::jsonc::last_property;
 use crate::load::Config;
 use crate::setting_table::settings_table;
 use crate::untrusted_settings;
@@ -153,7 +153,7 @@ fn workspace_file(
 fn insert_value(object: &CstObject, pieces: &[&str], value: &Value) {
     match pieces {
         [] => {}
-        [name] => match (last(object, name), value) {
+        [name] => match (last_property(object, name), value) {
             (Some(property), Value::Array(items)) if property.array_value().is_some() => {
                 replace_items(&property.array_value_or_set(), items);
             }
@@ -161,7 +161,7 @@ fn insert_value(object: &CstObject, pieces: &[&str], value: &Value) {
             (None, value) => drop(object.append(name, jsonc::input(value))),
         },
         [name, rest @ ..] => {
-            let group = match last(object, name) {
+            let group = match last_property(object, name) {
                 Some(property) => property.object_value_or_set(),
                 None => object.object_value_or_set(name),
             };
@@ -203,12 +203,12 @@ fn remove_value(object: &CstObject, pieces: &[&str]) {
         [] => {}
         [name] => {
             // Without the last one, an earlier one would apply.
-            while let Some(property) = last(object, name) {
+            while let Some(property) = last_property(object, name) {
                 property.remove();
             }
         }
         [name, rest @ ..] => {
-            if let Some(group) = last(object, name).and_then(|it| it.object_value()) {
+            if let Some(group) = last_property(object, name).and_then(|it| it.object_value()) {
                 remove_value(&group, rest);
             }
         }

@@ -194,7 +194,7 @@ fn parse(text: &str, file: &Path, tier: &SkillTier) -> Result<Skill, String> {
     let description =
         field("description").filter(|text| !text.is_empty()).ok_or("`description` is missing")?;
     Ok(Skill {
-        name: one_line(name, 64).chars().map(safe).collect(),
+        name: one_line(name, 64).chars().map(sanitize_char).collect(),
         description: one_line(description, DESCRIPTION),
         tier: tier.clone(),
         file: file.to_owned(),
@@ -204,7 +204,7 @@ fn parse(text: &str, file: &Path, tier: &SkillTier) -> Result<Skill, String> {
 }
 
 /// Replaces characters that have a meaning in paths or tags.
-fn safe(char: char) -> char {
+fn sanitize_char(char: char) -> char {
     match char {
         ':' | '\\' | '/' | '<' | '>' | '*' | '?' | '"' | '|' => '-',
         _ => char,

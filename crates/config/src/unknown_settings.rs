@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn misspelled_settings_are_found_with_the_one_that_is_meant() {
+    fn misspelled_settings_are_reported_with_the_intended_one() {
         let values = json!({
             "$schema": "x", "general": {"vimMod": true, "vimMode": true},
             "mcpServers": {"s": {"anything": 1}}, "ui": {"Theme": "x"}, "other": {"a": {"b": 1}},

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::error::ConfigError;
 use crate::expand::Expander;
 use crate::layers::{self, Layer, LayerFile};
-use crate::mcp_server::same_name;
+use crate::mcp_server::is_same_name;
 use crate::migrate::{self, get_dotted, take};
 use crate::outer_settings::OuterSettings;
 use crate::user_dirs::UserDirs;
@@ -224,7 +224,7 @@ pub fn decline_settings(
 ///
 /// # Errors
 /// Returns an error if a file cannot be used.
-pub fn loose_settings(
+pub fn loosening_settings(
     dirs: &UserDirs,
     outer: &OuterSettings,
     cwd: &Path,
@@ -305,7 +305,7 @@ fn read_file(outer: &OuterSettings, cwd: &Path, path: &Path) -> Option<(LayerFil
 }
 
 fn record_decision(dirs: &UserDirs, file: &LayerFile, word: String) -> Result<(), ConfigError> {
-    let name = name_of(file);
+    let name = file_key(file);
     json_state_file::update(&register(dirs), |known| match known.get(&name) {
         Some(entry) => entry.set_value(word.into()),
         None => drop(known.append(&name, word.into())),
@@ -322,7 +322,7 @@ fn acceptance(
     keys: &[String],
 ) -> Result<Acceptance, ConfigError> {
     let known = jsonc::read_object(&register(dirs))?.unwrap_or_default();
-    let Some(known) = known.get(&name_of(file)).and_then(Value::as_str) else {
+    let Some(known) = known.get(&file_key(file)).and_then(Value::as_str) else {
         return Ok(Acceptance::Undecided);
     };
     Ok(match known.strip_prefix(DECLINED) {
@@ -332,7 +332,7 @@ fn acceptance(
     })
 }
 
-fn name_of(file: &LayerFile) -> String {
+fn file_key(file: &LayerFile) -> String {
     let real = std::fs::canonicalize(&file.path).unwrap_or_else(|_| file.path.clone());
     real.to_string_lossy().into_owned()
 }
@@ -383,7 +383,7 @@ fn tighten(values: &mut Object, project: &Path, outer: &OuterSettings) -> Vec<St
     }
     if let Some(Value::Array(names)) = get_dotted(values, SERVERS) {
         let spared = exempt_servers(layers);
-        let is_new = |name: &str| !spared.iter().any(|known| same_name(known, name));
+        let is_new = |name: &str| !spared.iter().any(|known| is_same_name(known, name));
         if names.iter().filter_map(Value::as_str).any(is_new) {
             accepted_keys.push(SERVERS.to_owned());
         }
@@ -461,7 +461,7 @@ fn exempt_servers(outer: &[LayerFile]) -> Vec<String> {
         list.iter().filter_map(Value::as_str).map(str::to_owned).collect()
     };
     let in_both = |mut all: Vec<String>, more: Vec<String>| {
-        all.retain(|name| more.iter().any(|other| same_name(other, name)));
+        all.retain(|name| more.iter().any(|other| is_same_name(other, name)));
         all
     };
     lists.map(texts).reduce(in_both).unwrap_or_default()

@@ -207,7 +207,7 @@ pub fn build_context(
         Some(session_context(&SessionContext {
             date,
             os: std::env::consts::OS.to_owned(),
-            temp_dir: Some(workspace.temp().to_owned()),
+            temp_dir: Some(workspace.temporary_directory().to_owned()),
             directories: workspace.roots(),
             tree: match settings.include_directory_tree() {
                 true => folder_tree(workspace, TREE_ENTRIES),

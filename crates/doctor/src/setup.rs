@@ -236,7 +236,7 @@ fn other_keys(launch: &SessionConfig) -> Option<DoctorCheck> {
 
 fn sandbox(launch: &SessionConfig) -> DoctorCheck {
     let check = |status, detail: String| DoctorCheck::new("sandbox", status, "Sandbox", detail);
-    let words = parallax_sdk::about::sandbox_words(launch);
+    let words = parallax_sdk::about::describe_sandbox(launch);
     match launch.sandbox {
         ProgramSandbox::Container(engine) if !is_installed(launch, engine.program()) => {
             let program = engine.program();

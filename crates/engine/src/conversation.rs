@@ -18,7 +18,7 @@ use parallax_protocol::ids::{CallId, ItemId};
 use parallax_protocol::session_selection::SelectionRecord;
 use parallax_protocol::store::{
     DirectoriesRecord, Record, ResultRecord, RewindTarget, StepRecord, UnfinishedAnswer,
-    assemble_round,
+    assemble_step,
 };
 use parallax_protocol::tool::FileDiff;
 use serde_json::value::RawValue;
@@ -269,7 +269,7 @@ impl Conversation {
         let results: Vec<&RawValue> = results.iter().map(AsRef::as_ref).collect();
         let parts_after_results =
             if tail.is_empty() { None } else { serde_json::value::to_raw_value(tail).ok() };
-        let content = assemble_round(&results, parts_after_results.as_deref());
+        let content = assemble_step(&results, parts_after_results.as_deref());
         self.history.record(&Record::Round(StepRecord {
             results: results.len(),
             parts_after_results,

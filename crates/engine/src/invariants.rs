@@ -8,7 +8,7 @@ use parallax_protocol::content::{PartView, Role, SealedContent};
 /// and each content with calls is followed by one content that answers exactly these calls, in
 /// order, before anything else.
 pub fn violation(contents: &[SealedContent]) -> Option<String> {
-    if let Some(broken) = structure(contents) {
+    if let Some(broken) = structure_violation(contents) {
         return Some(broken);
     }
     if contents.last().map(SealedContent::role) != Some(Role::User) {
@@ -18,7 +18,7 @@ pub fn violation(contents: &[SealedContent]) -> Option<String> {
 }
 
 /// Like [`violation`], but the last content may be the model's.
-pub(crate) fn structure(contents: &[SealedContent]) -> Option<String> {
+pub(crate) fn structure_violation(contents: &[SealedContent]) -> Option<String> {
     let mut expected: Vec<(Option<String>, String)> = Vec::new();
     for (index, sealed) in contents.iter().enumerate() {
         let want = if index % 2 == 0 { Role::User } else { Role::Model };

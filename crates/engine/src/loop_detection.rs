@@ -245,7 +245,7 @@ impl RepetitionDetector {
         if self.in_fence {
             return false;
         }
-        if text.lines().any(is_structure) || is_divider(text) {
+        if text.lines().any(is_markup_line) || is_divider(text) {
             self.clear();
             return false;
         }
@@ -319,7 +319,7 @@ impl RepetitionDetector {
     }
 }
 
-fn is_structure(line: &str) -> bool {
+fn is_markup_line(line: &str) -> bool {
     let line = line.trim_start();
     line.starts_with(['#', '>', '|'])
         || line.starts_with("- ")

@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn conditions_choose_a_branch() {
+    fn template_conditions_select_a_branch() {
         let text = "a {{#if git}}yes{{else}}no{{/if}} b";
         assert_eq!(render(text, PromptFlags { git: true, ..PromptFlags::default() }), "a yes b");
         assert_eq!(render(text, PromptFlags::default()), "a no b");

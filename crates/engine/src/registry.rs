@@ -51,7 +51,7 @@ impl<'a> ToolDeclaration<'a> {
         let waits = WAITABLE_TOOLS.contains(&spec.name.as_str())
             || spec.name.starts_with(DISCOVERED_PREFIX);
         let parameters = match waits {
-            true => Cow::Owned(with_waiting(spec.parameters.clone())),
+            true => Cow::Owned(add_wait_parameter(spec.parameters.clone())),
             false => Cow::Borrowed(&spec.parameters),
         };
         Self { name: &spec.name, description, parameters_json_schema: parameters }
@@ -59,7 +59,7 @@ impl<'a> ToolDeclaration<'a> {
 }
 
 /// Adds the argument that lets a call wait for all previous calls.
-fn with_waiting(mut parameters: Value) -> Value {
+fn add_wait_parameter(mut parameters: Value) -> Value {
     if let Some(fields) = parameters.as_object_mut() {
         fields.entry("type").or_insert_with(|| "object".into());
         let properties = fields.entry("properties").or_insert_with(|| json!({}));
@@ -181,7 +181,7 @@ impl Registry {
     }
 
     /// Returns the kind of each tool, by all its names.
-    pub(crate) fn kinds(&self) -> Arc<HashMap<String, ToolKind>> {
+    pub(crate) fn tool_kinds(&self) -> Arc<HashMap<String, ToolKind>> {
         Arc::clone(&self.kinds)
     }
 
@@ -250,7 +250,7 @@ impl Registry {
     ) -> String {
         let mut near: Vec<(usize, &str)> = self
             .visible(policy_engine, mode, interactive)
-            .map(|tool| (distance(name, &tool.spec().name), tool.spec().name.as_str()))
+            .map(|tool| (edit_distance(name, &tool.spec().name), tool.spec().name.as_str()))
             .collect();
         near.sort_unstable();
         let names: Vec<String> =
@@ -264,7 +264,7 @@ impl Registry {
 
 /// Returns the edit distance of two names. Names come from the model, so only their beginnings are
 /// compared.
-fn distance(left: &str, right: &str) -> usize {
+fn edit_distance(left: &str, right: &str) -> usize {
     const MAX_LENGTH: usize = 64;
     let start = |name: &str| name.chars().take(MAX_LENGTH).collect::<String>();
     strsim::levenshtein(&start(left), &start(right))

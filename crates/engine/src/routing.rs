@@ -27,7 +27,7 @@ use crate::inbox::Inbox;
 use crate::options::RoutingOptions;
 use crate::usage_tracking::{UsageTrackingModel, millis};
 
-pub(crate) use self::fallback::{FallbackResult, cause};
+pub(crate) use self::fallback::{FallbackResult, fallback_cause};
 
 /// Which model answers, and why.
 pub(crate) struct ModelRouter {

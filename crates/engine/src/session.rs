@@ -360,7 +360,7 @@ impl Session {
         let frame = self.frame();
         let (model, ledger) = (Arc::clone(self.client.model()), self.budget.ledger());
         Compactor {
-            kinds: self.registry.kinds(),
+            kinds: self.registry.tool_kinds(),
             frame,
             summarizer: Summarizer { model, ledger },
             context: &mut self.context,

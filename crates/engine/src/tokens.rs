@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn media_count_by_kind_and_text_by_characters() {
+    fn media_tokens_depend_on_kind_and_text_tokens_on_length() {
         assert_eq!(estimate_text("abcdefgh"), 2);
         assert_eq!(estimate_text("日本"), 3);
         let image = format!(

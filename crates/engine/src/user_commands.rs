@@ -132,7 +132,7 @@ impl UserCommands {
         let (id, outcome) = match self.tasks.join_next_with_id().await {
             None => return,
             Some(Ok((id, outcome))) => (id, outcome),
-            Some(Err(error)) => (error.id(), crashed()),
+            Some(Err(error)) => (error.id(), crash_outcome()),
         };
         let Some(RunningCommand { item, command, started, .. }) = self.running.remove(&id) else {
             return;
@@ -193,7 +193,7 @@ async fn emit_processes(shell: Arc<dyn Shell>, lines: usize, bus: &EventBus) {
     }
 }
 
-fn crashed() -> ShellOutcome {
+fn crash_outcome() -> ShellOutcome {
     let message = "running it crashed (this is a bug)".to_owned();
     ShellOutcome {
         ending: ShellEnding::Failed { message },

@@ -90,7 +90,7 @@ pub(crate) fn compacted_view(
             .zip(compaction.at..)
             .map(|(content, at)| ViewEntry::new(content, EntryOrigin::Original(at))),
     );
-    let fits = !view.is_empty() && invariants::structure(&contents_of(&view)).is_none();
+    let fits = !view.is_empty() && invariants::structure_violation(&contents_of(&view)).is_none();
     fits.then_some(view)
 }
 

@@ -63,7 +63,7 @@ impl AgentProcess {
         cancel: &CancellationToken,
     ) -> AgentRun {
         let started_at = Instant::now();
-        let mut log = Log::default();
+        let mut log = RunLog::default();
         let failed = match self.start() {
             Ok(mut child) => {
                 let time = self.timeout.saturating_add(GRACE);
@@ -95,7 +95,7 @@ impl AgentProcess {
 }
 
 /// Returns why the conversation did not complete.
-async fn follow(child: &mut PipedChild, prompts: &[String], log: &mut Log) -> Option<String> {
+async fn follow(child: &mut PipedChild, prompts: &[String], log: &mut RunLog) -> Option<String> {
     let (Some(stdin), Some(stdout), Some(stderr)) =
         (child.stdin.take(), child.stdout.take(), child.stderr.take())
     else {
@@ -174,7 +174,7 @@ async fn tail(mut stream: impl AsyncRead + Unpin) -> String {
 
 /// What the lines reported so far.
 #[derive(Default)]
-struct Log {
+struct RunLog {
     run: AgentRun,
     cost: f64,
     has_unknown_cost: bool,
@@ -182,7 +182,7 @@ struct Log {
     is_over: bool,
 }
 
-impl Log {
+impl RunLog {
     fn is_complete(&self) -> bool {
         self.is_over
     }
@@ -290,7 +290,7 @@ mod tests {
 
     #[test]
     fn log_keeps_the_last_answer_calls_and_costs() {
-        let mut log = Log::default();
+        let mut log = RunLog::default();
         for event in [
             json!({"type": "init", "session_id": "s"}),
             json!({"type": "message", "role": "assistant", "content": "I look.", "delta": true}),
@@ -317,7 +317,7 @@ mod tests {
 
     #[test]
     fn cost_is_unknown_only_if_an_answer_has_no_price() {
-        let mut log = Log::default();
+        let mut log = RunLog::default();
         let failed =
             json!({"type": "usage", "role": "main", "tokens": {"total": 0}, "error": "server"});
         log.event(&failed);

@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn case_with_everything_is_read() {
+    fn complete_case_is_parsed() {
         let case = load(
             r#"
             prompts = ["one", "two"]

@@ -220,14 +220,14 @@ mod tests {
     use crate::results::FailedStep;
 
     #[test]
-    fn thousands_are_separated() {
+    fn numbers_have_thousands_separators() {
         for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
             assert_eq!(grouped(number), text);
         }
     }
 
     #[test]
-    fn page_shows_text_as_text() {
+    fn page_escapes_text() {
         let check = CheckResult {
             kind: "command".to_owned(),
             pass: false,

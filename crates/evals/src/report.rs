@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn judges_are_counted_apart_from_the_runs() {
+    fn judge_usage_is_counted_separately() {
         let judged =
             |cost| RunResult { judge: Some(JudgeUse { tokens: 7, cost }), ..result("a", 1, true) };
         let report = Report::from_results(&[judged(Some(0.25)), judged(Some(0.5))]);

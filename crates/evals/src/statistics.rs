@@ -71,34 +71,34 @@ pub(crate) fn all_pass(passed: u64, total: u64, k: u64) -> f64 {
 mod tests {
     use super::*;
 
-    fn is_near(one: f64, other: f64) -> bool {
+    fn is_close(one: f64, other: f64) -> bool {
         (one - other).abs() < 0.001
     }
 
     #[test]
     fn confidence_intervals_match_the_literature() {
         let (low, high) = Proportion { passed: 8, total: 10 }.interval();
-        assert!(is_near(low, 0.490) && is_near(high, 0.943), "{low} {high}");
+        assert!(is_close(low, 0.490) && is_close(high, 0.943), "{low} {high}");
         let (low, high) = Proportion { passed: 0, total: 10 }.interval();
-        assert!(is_near(low, 0.0) && is_near(high, 0.278), "{low} {high}");
+        assert!(is_close(low, 0.0) && is_close(high, 0.278), "{low} {high}");
         // Newcombe 1998, 56/70 compared to 48/80.
         let (low, high) =
             difference(Proportion { passed: 48, total: 80 }, Proportion { passed: 56, total: 70 });
-        assert!(is_near(low, 0.052) && is_near(high, 0.334), "{low} {high}");
+        assert!(is_close(low, 0.052) && is_close(high, 0.334), "{low} {high}");
     }
 
     #[test]
     fn sign_test_is_exact() {
-        assert!(is_near(sign_test(0, 0), 1.0));
-        assert!(is_near(sign_test(5, 0), 0.0625));
-        assert!(is_near(sign_test(8, 2), 0.109));
+        assert!(is_close(sign_test(0, 0), 1.0));
+        assert!(is_close(sign_test(5, 0), 0.0625));
+        assert!(is_close(sign_test(8, 2), 0.109));
         assert!(sign_test(2_000, 1_000) < 1e-9);
     }
 
     #[test]
     fn all_pass_probability_is_computed() {
-        assert!(is_near(all_pass(3, 3, 3), 1.0));
-        assert!(is_near(all_pass(2, 3, 3), 0.0));
-        assert!(is_near(all_pass(2, 4, 2), 1.0 / 6.0));
+        assert!(is_close(all_pass(3, 3, 3), 1.0));
+        assert!(is_close(all_pass(2, 3, 3), 0.0));
+        assert!(is_close(all_pass(2, 4, 2), 1.0 / 6.0));
     }
 }

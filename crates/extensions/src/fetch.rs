@@ -14,7 +14,7 @@ use crate::github::{GithubClient, ReleaseQuery};
 use crate::review::{Review, review};
 use crate::source::{ExtensionSource, source_of};
 use crate::staging::{FETCHED, StagingDirectory};
-use crate::{forbidden, input_failure, unreachable_failure};
+use crate::{forbidden_failure, input_failure, unreachable_failure};
 
 /// Options for fetching an extension.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub(crate) struct ExtensionFiles {
 
 impl ExtensionManager<'_> {
     /// Returns the network options for GitHub.
-    pub(crate) fn net(&self) -> GithubClient {
+    pub(crate) fn github_client(&self) -> GithubClient {
         let variable = |name: &str| self.config.user_variable(name).map(str::to_owned);
         GithubClient {
             options: self.client.clone(),
@@ -84,7 +84,7 @@ impl ExtensionManager<'_> {
         let home = self.config.expand_home(Path::new(text));
         let text = home.to_str().unwrap_or(text);
         let source = source_of(text, &self.config.cwd).map_err(input_failure)?;
-        self.check_allowed(text, &source).map_err(forbidden)?;
+        self.check_allowed(text, &source).map_err(forbidden_failure)?;
         let is_local =
             matches!(source, ExtensionSource::Folder(_) | ExtensionSource::ArchiveFile(_));
         if is_local && (options.reference.is_some() || options.auto_update) {
@@ -104,7 +104,7 @@ impl ExtensionManager<'_> {
                 self.archive(display_path, |_| Ok(file))?
             }
             ExtensionSource::ArchiveAddress(address) => {
-                let net = self.net();
+                let net = self.github_client();
                 self.archive(address.clone(), |folder| {
                     let file = folder.join("archive");
                     net.download(&address, &file).map_err(unreachable_failure)?;
@@ -147,14 +147,14 @@ impl ExtensionManager<'_> {
         source: String,
         get: impl FnOnce(&Path) -> Result<PathBuf, Failure>,
     ) -> Result<ExtensionFiles, Failure> {
-        let temporary = temporary().map_err(input_failure)?;
+        let temporary = staging_directory().map_err(input_failure)?;
         let file = get(temporary.path())?;
         let folder = temporary.path().join("unpacked");
         std::fs::create_dir(&folder).map_err(|error| input_failure(error.to_string()))?;
         let limits = ArchiveLimits { entries: MAX_FILES, bytes: MAX_BYTES };
-        unpack(&file, &folder, limits).map_err(|error| forbidden(error.to_string()))?;
+        unpack(&file, &folder, limits).map_err(|error| forbidden_failure(error.to_string()))?;
         Ok(ExtensionFiles {
-            folder: top(folder),
+            folder: unpacked_root(folder),
             kind: InstallKind::Archive,
             source,
             commit: None,
@@ -169,8 +169,8 @@ impl ExtensionManager<'_> {
         address: String,
         options: &FetchOptions,
     ) -> Result<ExtensionFiles, Failure> {
-        let temporary = temporary().map_err(input_failure)?;
-        let token = self.net().token;
+        let temporary = staging_directory().map_err(input_failure)?;
+        let token = self.github_client().token;
         let commit = crate::clone::clone(
             &address,
             options.reference.as_deref(),
@@ -199,7 +199,7 @@ impl ExtensionManager<'_> {
         name: &str,
         options: &FetchOptions,
     ) -> Result<ExtensionFiles, Failure> {
-        let net = self.net();
+        let net = self.github_client();
         let source = format!("https://github.com/{owner}/{name}");
         let query = ReleaseQuery {
             owner,
@@ -238,7 +238,7 @@ fn review_files(
     let of = |reason: String| input_failure(format!("`{source}` cannot be installed: {reason}"));
     let manifest = Manifest::read(&folder).map_err(of)?;
     let named = |reason: String| {
-        forbidden(format!("the extension `{}` was rejected: {reason}", manifest.name))
+        forbidden_failure(format!("the extension `{}` was rejected: {reason}", manifest.name))
     };
     let review = review(&folder, &manifest).map_err(named)?;
     let metadata = InstallMetadata {
@@ -252,13 +252,13 @@ fn review_files(
     Ok(FetchedExtension { manifest, review, metadata, folder, commit, _temporary: temporary })
 }
 
-fn temporary() -> Result<StagingDirectory, String> {
+fn staging_directory() -> Result<StagingDirectory, String> {
     StagingDirectory::new(&std::env::temp_dir(), FETCHED).map_err(|error| error.to_string())
 }
 
 /// Returns the top directory of unpacked files. Many archives contain a single directory with all
 /// files.
-fn top(folder: PathBuf) -> PathBuf {
+fn unpacked_root(folder: PathBuf) -> PathBuf {
     let has_manifest =
         |folder: &Path| [OWN_MANIFEST, MANIFEST].iter().any(|name| folder.join(name).is_file());
     if has_manifest(&folder) {

@@ -16,7 +16,7 @@ use crate::ExtensionManager;
 use crate::fetch::FetchedExtension;
 use crate::review::{Review, review};
 use crate::staging::{COMES, GOES, InstallLock, StagingDirectory, remove_stale};
-use crate::{forbidden, input_failure};
+use crate::{forbidden_failure, input_failure};
 
 /// Directory of previous versions, one per extension.
 const PREVIOUS: &str = ".previous";
@@ -56,7 +56,7 @@ impl ExtensionManager<'_> {
         // Switches of a previous extension with this name must not apply to the new one.
         forget_extension_switches(&self.config.dirs, name)
             .and_then(|()| switch_extension(&self.config.dirs, name, true, None))
-            .map_err(config)?;
+            .map_err(config_failure)?;
         Ok(installed)
     }
 
@@ -65,7 +65,7 @@ impl ExtensionManager<'_> {
     /// # Errors
     /// Returns an error if an extension of this name is installed.
     pub fn require_new_extension(&self, name: &str) -> Result<(), Failure> {
-        match self.installed_now(name) {
+        match self.find_installed(name) {
             None => Ok(()),
             Some(existing) => Err(input_failure(format!(
                 "Extension `{name}` is already installed (`{}`). Run `parallax extensions update \
@@ -84,7 +84,7 @@ impl ExtensionManager<'_> {
 
     /// Returns where an extension of this name is installed, including one that another process
     /// installed meanwhile. A disabled Gemini CLI extension counts as uninstalled.
-    fn installed_now(&self, name: &str) -> Option<PathBuf> {
+    fn find_installed(&self, name: &str) -> Option<PathBuf> {
         let known = self.extensions().find(name).cloned();
         let is_gone =
             |known: &Extension| known.home == ExtensionHome::Gemini && !known.enabled_for_user;
@@ -202,7 +202,7 @@ impl ExtensionManager<'_> {
         let entry = entry.transpose().map_err(report)?;
         let goes = find_entry(&self.config.dirs, name);
         parallax_files::exchange(&kept, &target).map_err(report)?;
-        lock(&self.config.dirs, name, entry.as_ref()).map_err(config)?;
+        lock(&self.config.dirs, name, entry.as_ref()).map_err(config_failure)?;
         self.record_kept_commit(name, goes.as_ref());
         Ok(manifest.version)
     }
@@ -216,8 +216,9 @@ impl ExtensionManager<'_> {
         let manifest = Manifest::read(&folder).map_err(|reason| {
             input_failure(format!("invalid extension `{}`: {reason}", folder.display()))
         })?;
-        let named =
-            |reason| forbidden(format!("the extension `{}` was rejected: {reason}", manifest.name));
+        let named = |reason| {
+            forbidden_failure(format!("the extension `{}` was rejected: {reason}", manifest.name))
+        };
         let review = review(&folder, &manifest).map_err(named)?;
         Ok((manifest, review))
     }
@@ -249,7 +250,7 @@ impl ExtensionManager<'_> {
         let written = create_private_folder(&target)
             .and_then(|()| std::fs::write(target.join(INSTALL_METADATA), metadata.to_json()));
         written.map_err(|error| input_failure(format!("`{}`: {error}", target.display())))?;
-        forget_extension_switches(&self.config.dirs, &name).map_err(config)?;
+        forget_extension_switches(&self.config.dirs, &name).map_err(config_failure)?;
         Ok(target)
     }
 
@@ -263,7 +264,7 @@ impl ExtensionManager<'_> {
         let found = self.find_extension(name);
         let (name, installed) = match &found {
             Ok(extension) if extension.home == ExtensionHome::Gemini => {
-                switch_extension(dirs, extension.name(), false, None).map_err(config)?;
+                switch_extension(dirs, extension.name(), false, None).map_err(config_failure)?;
                 return Ok(UninstallResult::SwitchedOff(extension.installed.clone()));
             }
             Ok(extension) => (extension.name(), extension.installed.clone()),
@@ -285,10 +286,10 @@ impl ExtensionManager<'_> {
         lock(dirs, name, None)
             .and_then(|()| forget_extension_switches(dirs, name))
             .and_then(|()| retain_extension_values(dirs, &self.config.keychain, name, &[]))
-            .map_err(config)?;
+            .map_err(config_failure)?;
         // Otherwise the Gemini CLI extension that this one overrode would become active.
         if dirs.gemini.join("extensions").join(name).is_dir() {
-            switch_extension(dirs, name, false, None).map_err(config)?;
+            switch_extension(dirs, name, false, None).map_err(config_failure)?;
             return Ok(UninstallResult::SwitchedOff(dirs.gemini.join("extensions").join(name)));
         }
         Ok(UninstallResult::Removed(installed))
@@ -316,7 +317,7 @@ impl ExtensionManager<'_> {
             SettingScope::User => ExtensionScope::User,
             SettingScope::Workspace => ExtensionScope::Workspace(&self.config.cwd),
         });
-        switch_extension(&self.config.dirs, extension.name(), on, scope).map_err(config)?;
+        switch_extension(&self.config.dirs, extension.name(), on, scope).map_err(config_failure)?;
         Ok(extension)
     }
 
@@ -373,7 +374,7 @@ impl PreviousVersion {
     }
 }
 
-pub(crate) fn config(error: parallax_config::ConfigError) -> Failure {
+pub(crate) fn config_failure(error: parallax_config::ConfigError) -> Failure {
     Failure::new(FailureKind::Config, error.to_string())
 }
 

@@ -1,7 +1,7 @@
 //! Extensions and skills on disk: fetching, reviewing, installing, updating, rolling back, and
 //! removing them.
 //!
-//! Not in this crate: what an extension contributes to a session (`config` reads it, `sdk` wires
+//! Not in this crate: what an extension contributes to a session (`config_failure` reads it, `sdk` wires
 //! it), and finding problems in installed extensions (`doctor`).
 
 mod clone;
@@ -150,7 +150,7 @@ fn input_failure(message: String) -> Failure {
 
 /// Returns the failure of an extension that contains something that is not allowed, has changed, or
 /// comes from a forbidden source.
-fn forbidden(message: String) -> Failure {
+fn forbidden_failure(message: String) -> Failure {
     Failure::new(FailureKind::Blocked, message)
 }
 

@@ -32,7 +32,7 @@ fn input_failure(message: String) -> Failure {
 }
 
 /// Returns the failure of a skill that contains something that is not allowed.
-fn forbidden(message: String) -> Failure {
+fn forbidden_failure(message: String) -> Failure {
     Failure::new(FailureKind::Blocked, message)
 }
 
@@ -50,7 +50,7 @@ pub struct InstalledSkill {
 }
 
 /// Returns the skill directory of a scope.
-fn skill_place(config: &Config, scope: SettingScope) -> Result<PathBuf, Failure> {
+fn skill_directory(config: &Config, scope: SettingScope) -> Result<PathBuf, Failure> {
     match scope {
         SettingScope::User => Ok(config.dirs.parallax.join("skills")),
         SettingScope::Workspace if config.trust.trusted => Ok(config.cwd.join(".parallax/skills")),
@@ -86,10 +86,10 @@ pub fn fetch_skills(
         }
         false => (folder, kept),
     };
-    let root = real(&folder, source)?;
+    let root = real_path(&folder, source)?;
     let place = match path {
         None => root.clone(),
-        Some(path) => real(&root.join(path), source)?,
+        Some(path) => real_path(&root.join(path), source)?,
     };
     if !place.starts_with(&root) {
         return Err(input_failure(format!("`--path` is outside `{source}`")));
@@ -97,7 +97,7 @@ pub fn fetch_skills(
     // An absolute path, so that the source is valid in any directory.
     let named = match is_git_address(source) {
         true => source.to_owned(),
-        false => real(&config.cwd.join(config.expand_home(Path::new(source))), source)?
+        false => real_path(&config.cwd.join(config.expand_home(Path::new(source))), source)?
             .to_string_lossy()
             .into_owned(),
     };
@@ -115,11 +115,15 @@ pub fn install_skills(
     fetched: &FetchedSkills,
     scope: SettingScope,
 ) -> Result<Vec<InstalledSkill>, Failure> {
-    let directory = skill_place(config, scope)?;
+    let directory = skill_directory(config, scope)?;
     let to_error = |skill: &Skill, error: io::Error| {
         let reason = format!("failed to install the skill `{}`: {error}", skill.name);
         // An error without an OS error code is about the contents of the skill.
-        if error.raw_os_error().is_some() { input_failure(reason) } else { forbidden(reason) }
+        if error.raw_os_error().is_some() {
+            input_failure(reason)
+        } else {
+            forbidden_failure(reason)
+        }
     };
     let mut installed = Vec::new();
     for skill in &fetched.skills {
@@ -143,7 +147,7 @@ pub fn link_skills(
     skills: &FetchedSkills,
     scope: SettingScope,
 ) -> Result<Vec<PathBuf>, Failure> {
-    let directory = skill_place(config, scope)?;
+    let directory = skill_directory(config, scope)?;
     let mut linked = Vec::new();
     for skill in &skills.skills {
         let link = directory.join(folder_name(skill)?);
@@ -177,7 +181,7 @@ pub fn uninstall_skill(
     scope: SettingScope,
     known: impl FnOnce() -> Skills,
 ) -> Result<PathBuf, Failure> {
-    let directory = skill_place(config, scope)?;
+    let directory = skill_directory(config, scope)?;
     let entries = std::fs::read_dir(&directory).into_iter().flatten().flatten();
     let is_it = |path: &PathBuf| {
         read_skill(&path.join(SKILL_FILE), &SkillTier::User)
@@ -204,7 +208,7 @@ pub fn uninstall_skill(
     Ok(path)
 }
 
-fn real(path: &Path, source: &str) -> Result<PathBuf, Failure> {
+fn real_path(path: &Path, source: &str) -> Result<PathBuf, Failure> {
     std::fs::canonicalize(path)
         .map_err(|error| input_failure(format!("`{source}` ({}): {error}", path.display())))
 }
@@ -215,7 +219,7 @@ fn unpack_skill(file: &Path, source: &str) -> Result<tempfile::TempDir, Failure>
     let folder = folder.map_err(|error| input_failure(error.to_string()))?;
     let limits = ArchiveLimits { entries: MAX_FILES, bytes: MAX_BYTES };
     unpack(file, folder.path(), limits)
-        .map_err(|error| forbidden(format!("`{source}`: {error}")))?;
+        .map_err(|error| forbidden_failure(format!("`{source}`: {error}")))?;
     Ok(folder)
 }
 
@@ -244,7 +248,7 @@ fn skills_in(folder: &Path, source: &str) -> Result<Vec<Skill>, Failure> {
 fn folder_name(skill: &Skill) -> Result<&str, Failure> {
     let name = skill.name.trim();
     if name.is_empty() || name.starts_with('.') {
-        return Err(forbidden(format!("`{name}` is not a valid directory name")));
+        return Err(forbidden_failure(format!("`{name}` is not a valid directory name")));
     }
     Ok(name)
 }

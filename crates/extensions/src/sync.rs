@@ -9,8 +9,8 @@ use parallax_protocol::event::Failure;
 
 use crate::ExtensionManager;
 use crate::fetch::{FetchOptions, FetchedExtension};
-use crate::install::config;
-use crate::{forbidden, input_failure};
+use crate::install::config_failure;
+use crate::{forbidden_failure, input_failure};
 
 impl ExtensionManager<'_> {
     /// Returns the entries of a lock file, or of the lock file of this home directory if `file` is
@@ -26,7 +26,7 @@ impl ExtensionManager<'_> {
         if let Some(file) = file.as_ref().filter(|file| !file.is_file()) {
             return Err(input_failure(format!("file `{}` not found", file.display())));
         }
-        read_lock(&self.config.dirs, file.as_deref()).map_err(config)
+        read_lock(&self.config.dirs, file.as_deref()).map_err(config_failure)
     }
 
     /// Returns whether an extension is installed with exactly the locked files. Blocking: reads all
@@ -58,9 +58,10 @@ impl ExtensionManager<'_> {
             auto_update: false,
         };
         let mut fetched = self.fetch(&install.source, &options)?;
-        let hash = content_hash(&fetched.folder).map_err(|error| forbidden(error.to_string()))?;
+        let hash =
+            content_hash(&fetched.folder).map_err(|error| forbidden_failure(error.to_string()))?;
         if fetched.manifest.name != name || hash != locked.hash {
-            return Err(forbidden(format!(
+            return Err(forbidden_failure(format!(
                 "`{}` does not contain the locked version {} of the extension `{name}`: its files \
                  changed",
                 install.source, locked.version
@@ -81,7 +82,7 @@ impl ExtensionManager<'_> {
         self.replace_extension(fetched).map_err(input_failure)?;
         if is_new {
             // Switches of a previous extension with this name must not apply to the new one.
-            forget_extension_switches(&self.config.dirs, name).map_err(config)?;
+            forget_extension_switches(&self.config.dirs, name).map_err(config_failure)?;
         }
         Ok(())
     }

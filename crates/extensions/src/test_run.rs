@@ -89,7 +89,7 @@ impl ExtensionTest {
 }
 
 /// Returns the name of a test, which is its file name without extension.
-fn name_of(file: &Path) -> String {
+fn test_name(file: &Path) -> String {
     file.file_stem().unwrap_or_default().to_string_lossy().into_owned()
 }
 
@@ -132,7 +132,7 @@ fn pairs(object: &Object, key: &str) -> Result<Vec<(String, String)>, String> {
 impl ExtensionManager<'_> {
     /// Returns the tests of the extension in a directory (`tests/*.json`), sorted by name, each
     /// with its definition or a parse error. Blocking.
-    pub fn extension_trials(&self, folder: &Path) -> Vec<(String, Result<ExtensionTest, String>)> {
+    pub fn extension_tests(&self, folder: &Path) -> Vec<(String, Result<ExtensionTest, String>)> {
         let folder = self.config.cwd.join(self.config.expand_home(folder));
         let entries = std::fs::read_dir(folder.join(FOLDER)).into_iter().flatten().flatten();
         let mut files: Vec<PathBuf> = entries
@@ -141,7 +141,7 @@ impl ExtensionManager<'_> {
             .take(1_000)
             .collect();
         files.sort();
-        let read = |file: &PathBuf| (name_of(file), ExtensionTest::read(&folder, file));
+        let read = |file: &PathBuf| (test_name(file), ExtensionTest::read(&folder, file));
         files.iter().map(read).collect()
     }
 
@@ -310,7 +310,7 @@ fn last_line(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn trial(text: &str) -> Result<ExtensionTest, String> {
+    fn parse_test(text: &str) -> Result<ExtensionTest, String> {
         let folder = tempfile::tempdir().expect("folder");
         let file = folder.path().join("one.json");
         std::fs::write(&file, text).expect("written");
@@ -319,7 +319,7 @@ mod tests {
 
     #[test]
     fn extension_test_declares_its_expectations() {
-        let read = trial(
+        let read = parse_test(
             r#"{"prompt": "p", "responses": "r.jsonl", "expect": ["a \"b\""], "absent": ["zz"]}"#,
         )
         .expect("a trial");
@@ -341,7 +341,7 @@ mod tests {
             (r#"{"prompt": "p", "responses": "r", "files": {"/etc/x": "y"}}"#, "not a path in"),
             (r#"{"prompt": "p", "responses": "r", "expects": []}"#, "unknown key `expects`"),
         ] {
-            let error = trial(text).expect_err("none");
+            let error = parse_test(text).expect_err("none");
             assert!(error.contains(reason), "{text}: {error}");
         }
     }

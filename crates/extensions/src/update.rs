@@ -12,7 +12,7 @@ use parallax_protocol::event::Failure;
 use crate::ExtensionManager;
 use crate::fetch::{FetchOptions, FetchedExtension};
 use crate::github::ReleaseQuery;
-use crate::install::config;
+use crate::install::config_failure;
 use crate::review::Review;
 use crate::source::{ExtensionSource, source_of};
 use crate::{input_failure, unreachable_failure};
@@ -119,7 +119,7 @@ impl ExtensionManager<'_> {
                     tag: install.reference.as_deref(),
                     pre_release: install.pre_release,
                 };
-                let release = self.net().release(&query).map_err(unreachable_failure)?;
+                let release = self.github_client().release(&query).map_err(unreachable_failure)?;
                 Ok(release.map(|release| release.tag) == install.release_tag)
             }
             InstallKind::Git => {
@@ -130,7 +130,7 @@ impl ExtensionManager<'_> {
                     }
                     _ => install.source.clone(),
                 };
-                let token = self.net().token;
+                let token = self.github_client().token;
                 let reference = install.reference.as_deref();
                 let git = self.git_options(token.as_deref());
                 let remote_commit = crate::clone::remote_commit(&address, reference, git)
@@ -225,11 +225,11 @@ impl ExtensionManager<'_> {
                     let setting = (variable.as_str(), value.setting.sensitive);
                     let scope = ExtensionScope::User;
                     set_extension_value(dirs, keychain, name, scope, setting, Some(text))
-                        .map_err(config)?;
+                        .map_err(config_failure)?;
                 }
             }
         }
-        retain_extension_values(dirs, keychain, name, &variables).map_err(config)?;
+        retain_extension_values(dirs, keychain, name, &variables).map_err(config_failure)?;
         Ok(true)
     }
 
@@ -314,6 +314,7 @@ impl ExtensionManager<'_> {
         let value = value.filter(|value| !value.is_empty());
         let (dirs, keychain) = (&self.config.dirs, &self.config.keychain);
         let setting = (known.variable.as_str(), known.sensitive);
-        set_extension_value(dirs, keychain, extension.name(), scope, setting, value).map_err(config)
+        set_extension_value(dirs, keychain, extension.name(), scope, setting, value)
+            .map_err(config_failure)
     }
 }

@@ -37,7 +37,7 @@ impl TextEncoding {
     }
 
     /// Returns the number of bytes of the smallest unit.
-    pub(crate) fn unit(self) -> usize {
+    pub(crate) fn unit_bytes(self) -> usize {
         match self {
             Self::Utf16Le | Self::Utf16Be => 2,
             Self::Utf32Le | Self::Utf32Be => 4,

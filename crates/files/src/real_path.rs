@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn link_targets_are_all_links_on_the_way_and_the_end() {
+    fn link_targets_include_every_link_and_the_final_target() {
         let folder = tempfile::tempdir().expect("a folder");
         let base = folder.path().canonicalize().expect("real");
         symlink("between/file", base.join("first")).expect("link");

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn removal_ends_in_time() {
+    fn removal_respects_its_deadline() {
         let place = tempfile::tempdir().expect("directory");
         let top = place.path().join("top");
         std::fs::create_dir_all(top.join("a/b")).expect("made");

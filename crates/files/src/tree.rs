@@ -30,7 +30,7 @@ pub fn folder_tree(workspace: &Workspace, max_items: usize) -> String {
 
 /// Like [`folder_tree`], for some directories of the workspace.
 pub fn folder_tree_of(workspace: &Workspace, roots: &[PathBuf], max_items: usize) -> String {
-    let rules = workspace.ignore_rules(IgnoreFlags::from_settings(workspace.filtering()));
+    let rules = workspace.ignore_rules(IgnoreFlags::from_settings(workspace.ignore_options()));
     let mut text = String::new();
     let mut is_cut = false;
     let mut remaining = max_items;

@@ -51,7 +51,7 @@ pub struct SkippedEntries {
 /// files, and follows no links. Build it serial or parallel. Another `filter_entry` would replace
 /// the ignore rules, so filter the results instead.
 pub fn walk(workspace: &Workspace, roots: &[PathBuf], options: &WalkOptions) -> WalkBuilder {
-    let mut flags = IgnoreFlags::from_settings(workspace.filtering());
+    let mut flags = IgnoreFlags::from_settings(workspace.ignore_options());
     flags.git = options.respect_git_ignore.unwrap_or(flags.git);
     flags.gemini = options.respect_gemini_ignore.unwrap_or(flags.gemini);
     if options.no_ignore {

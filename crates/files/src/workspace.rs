@@ -151,12 +151,12 @@ impl Workspace {
     }
 
     /// Returns the session's temporary directory, or the root when there is none.
-    pub fn temp(&self) -> &Path {
+    pub fn temporary_directory(&self) -> &Path {
         self.temp.as_ref().map_or(&self.root, |directory| &directory.resolved)
     }
 
     /// Returns which ignore files are used.
-    pub fn filtering(&self) -> &IgnoreFileOptions {
+    pub fn ignore_options(&self) -> &IgnoreFileOptions {
         &self.filtering
     }
 
@@ -203,7 +203,8 @@ impl Workspace {
         let display_path = lexical(&self.root, path);
         let real = real_path(&display_path)
             .ok_or_else(|| PathError::Loop { path: display_path.clone() })?;
-        let outside = || PathError::Outside { path: display_path.clone(), allowed: self.allowed() };
+        let outside =
+            || PathError::Outside { path: display_path.clone(), allowed: self.describe_allowed() };
         if self.denied.iter().any(|denied| real.starts_with(denied)) {
             return Err(outside());
         }
@@ -212,7 +213,7 @@ impl Workspace {
             return Err(PathError::Protected {
                 path: display_path,
                 segment,
-                allowed: self.allowed(),
+                allowed: self.describe_allowed(),
             });
         }
         if let Some(former_path) = self.moved_files().former_path_with_parents(&real) {
@@ -368,7 +369,7 @@ impl Workspace {
         })
     }
 
-    fn allowed(&self) -> String {
+    fn describe_allowed(&self) -> String {
         let folders: Vec<String> =
             self.roots().iter().map(|path| path.display().to_string()).collect();
         let mut text = folders.join(", ");

@@ -237,7 +237,7 @@ impl WriteJob<'_> {
             TemporaryFileError::Reported(error) => ReplaceError::Final(error),
         })?;
         self.preserve_properties(&file, metadata)?;
-        let _turn = self.take_turn();
+        let _turn = self.lock_directory();
         self.check_expected()?;
         rustix::fs::renameat(self.folder, &temporary.name, self.folder, self.name)
             .map_err(refused)?;
@@ -265,7 +265,7 @@ impl WriteJob<'_> {
 
     /// Waits until no other process of Parallax is between its check and its rename in the same
     /// directory. Without a lock, as on some network file systems, writing continues.
-    fn take_turn(&self) -> Option<File> {
+    fn lock_directory(&self) -> Option<File> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY;
         let folder = File::from(open_leaf(self.folder, ".".as_ref(), flags, Mode::empty()).ok()?);
         let end = Instant::now() + MAX_TURN;

@@ -172,7 +172,7 @@ async fn metadata_server_provides_a_token() {
 }
 
 #[tokio::test]
-async fn project_is_that_of_the_file_or_the_machine() {
+async fn project_comes_from_the_file_or_the_metadata_server() {
     let service = Service::start(&[(200, json!(4711))]).await;
     let folder = tempfile::tempdir().expect("a folder");
     for (credentials, project) in [
@@ -272,7 +272,7 @@ async fn external_account_exchanges_its_subject_token() {
 }
 
 #[tokio::test]
-async fn workforce_pool_names_the_project_and_impersonation_its_lifetime() {
+async fn workforce_pool_sends_its_project_and_impersonation_its_lifetime() {
     let answers = [
         (200, json!({"access_token": "exchanged"})),
         (200, json!({"accessToken": "impersonated"})),

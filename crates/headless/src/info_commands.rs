@@ -105,7 +105,7 @@ pub fn run(
         ("plan", _) if plans(arguments) => return None,
         ("init" | "parallax" | "commit" | "commit:no-push" | "commit:pr", _) => return None,
         _ if is_reserved(name) || is_parallax_only(name) || is_alias(name) => {
-            Err(needs_terminal(name, word))
+            Err(terminal_required_failure(name, word))
         }
         _ => return None,
     };
@@ -179,7 +179,7 @@ fn chats(session: &OpenSession) -> CommandOutput {
     let chats = session.launch().session_library().chats();
     let rows = chats.iter().map(|chat| format!("{} ({})", chat.tag, chat.age()));
     let data = chats.iter().map(|chat| json!({"tag": chat.tag, "path": chat.path}));
-    CommandOutput { text: lines_or(rows.collect(), "Nothing is saved."), data: data.collect() }
+    CommandOutput { text: lines_or_none(rows.collect(), "Nothing is saved."), data: data.collect() }
 }
 
 fn custom_commands(session: &OpenSession) -> CommandOutput {
@@ -195,7 +195,7 @@ fn custom_commands(session: &OpenSession) -> CommandOutput {
     }
     rows.extend(session.commands.notices());
     rows.extend(catalog.problems().map(str::to_owned));
-    CommandOutput { text: lines_or(rows, "No custom commands."), data: data.into() }
+    CommandOutput { text: lines_or_none(rows, "No custom commands."), data: data.into() }
 }
 
 fn directories(session: &OpenSession) -> CommandOutput {
@@ -215,7 +215,7 @@ fn extensions(session: &OpenSession) -> CommandOutput {
         data.push(json!({"name": name, "version": version, "enabled": extension.active,
             "path": extension.folder}));
     }
-    CommandOutput { text: lines_or(rows, "No extensions are installed."), data: data.into() }
+    CommandOutput { text: lines_or_none(rows, "No extensions are installed."), data: data.into() }
 }
 
 fn hooks(session: &OpenSession) -> Result<CommandOutput, Failure> {
@@ -230,7 +230,7 @@ fn hooks(session: &OpenSession) -> Result<CommandOutput, Failure> {
             "matcher": hook.matcher, "command": hook.command, "enabled": hook.enabled,
             "accepted": hook.accepted, "running": hook.running, "file": hook.file})
     });
-    Ok(CommandOutput { text: lines_or(rows, "No hooks."), data: data.collect() })
+    Ok(CommandOutput { text: lines_or_none(rows, "No hooks."), data: data.collect() })
 }
 
 fn mcp_servers(session: &OpenSession, detail: &str) -> CommandOutput {
@@ -270,7 +270,10 @@ fn mcp_servers(session: &OpenSession, detail: &str) -> CommandOutput {
             "last_words": row.last_stderr_line,
             "tools": tools.collect::<Value>(), "prompts": prompts.collect::<Value>()})
     });
-    CommandOutput { text: lines_or(lines, "No MCP servers are configured."), data: data.collect() }
+    CommandOutput {
+        text: lines_or_none(lines, "No MCP servers are configured."),
+        data: data.collect(),
+    }
 }
 
 fn memory(session: &OpenSession, whole: bool) -> CommandOutput {
@@ -288,7 +291,10 @@ fn memory(session: &OpenSession, whole: bool) -> CommandOutput {
         json!({"path": file.path, "tier": file.tier.describe(), "tokens": file.tokens,
             "text": whole.then_some(&file.text)})
     });
-    CommandOutput { text: lines_or(lines, "No context files are loaded."), data: data.collect() }
+    CommandOutput {
+        text: lines_or_none(lines, "No context files are loaded."),
+        data: data.collect(),
+    }
 }
 
 fn model(session: &OpenSession) -> CommandOutput {
@@ -347,7 +353,7 @@ fn skills(session: &OpenSession) -> CommandOutput {
             "enabled": skill.enabled})
     });
     let rows = rows.chain(notes).collect();
-    CommandOutput { text: lines_or(rows, "No skills."), data: data.collect() }
+    CommandOutput { text: lines_or_none(rows, "No skills."), data: data.collect() }
 }
 
 /// Uses the journal, or the records of a resumed session as long as nothing was appended.
@@ -425,7 +431,7 @@ fn help() -> CommandOutput {
     CommandOutput { text, data: json!({ "commands": commands }) }
 }
 
-fn needs_terminal(name: &str, word: &str) -> Failure {
+fn terminal_required_failure(name: &str, word: &str) -> Failure {
     // The command may work here without this subcommand.
     let answers = without_terminal().any(|known| {
         known.strip_prefix('/').and_then(|known| known.split(' ').next()) == Some(name)
@@ -449,6 +455,6 @@ fn join_lines(lines: Vec<String>) -> String {
     text
 }
 
-fn lines_or(lines: Vec<String>, none: &str) -> String {
+fn lines_or_none(lines: Vec<String>, none: &str) -> String {
     if lines.is_empty() { format!("{none}\n") } else { join_lines(lines) }
 }

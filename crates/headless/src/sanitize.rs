@@ -139,7 +139,7 @@ mod tests {
         assert!(line.chars().all(|char| !is_deceptive(char)) && line.chars().count() <= 2001);
     }
 
-    fn dirty() -> impl Strategy<Value = String> {
+    fn dirty_text() -> impl Strategy<Value = String> {
         proptest::collection::vec(
             prop_oneof![
                 any::<char>(),
@@ -155,7 +155,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn sanitized_text_does_not_depend_on_chunking(text in dirty(), cuts in proptest::collection::vec(0usize..400, 0..8)) {
+        fn sanitized_text_does_not_depend_on_chunking(text in dirty_text(), cuts in proptest::collection::vec(0usize..400, 0..8)) {
             let whole = Sanitizer::sanitize(&text);
             let mut cuts: Vec<usize> = cuts.into_iter().filter(|&at| text.is_char_boundary(at)).collect();
             cuts.push(text.len());

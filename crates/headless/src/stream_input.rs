@@ -211,7 +211,7 @@ impl<'a> Conversation<'a> {
 
     /// Handles queued lines whose turn has come: each waits for the end of the turn before it. A
     /// steering message waits only for the lines before it.
-    async fn hand_over(&mut self, runner: &mut Runner, events: &mut EventReader) {
+    async fn process_ready_lines(&mut self, runner: &mut Runner, events: &mut EventReader) {
         while let Some(next) = self.queued.pop_front() {
             let is_due = self.pending_prompt.is_none()
                 && !self.awaits_interrupted_turn()
@@ -259,11 +259,11 @@ impl<'a> Conversation<'a> {
             while self.pending_prompt.is_none()
                 && let Some(incoming) = self.waiting.pop_front()
             {
-                self.order(incoming, runner);
+                self.handle_line(incoming, runner);
             }
-            self.hand_over(runner, events).await;
+            self.process_ready_lines(runner, events).await;
             if runner.is_interrupted() && self.is_idle() {
-                return self.forced_end(runner).await;
+                return self.finish_forced(runner).await;
             }
             if self.input_ended && self.is_idle() {
                 if self.pending_steering.is_empty() {
@@ -304,7 +304,7 @@ impl<'a> Conversation<'a> {
                 }
                 line = self.lines.recv(), if listens => {
                     match line {
-                        Some(incoming) => self.order(incoming, runner),
+                        Some(incoming) => self.handle_line(incoming, runner),
                         None => {
                             self.end_of_input();
                             self.deny_commands(runner);
@@ -325,10 +325,10 @@ impl<'a> Conversation<'a> {
             };
             match step {
                 RunnerStep::Continue => {}
-                RunnerStep::GiveUp => return self.forced_end(runner).await,
+                RunnerStep::GiveUp => return self.finish_forced(runner).await,
                 RunnerStep::Closed => {
                     if runner.is_interrupted() {
-                        return self.forced_end(runner).await;
+                        return self.finish_forced(runner).await;
                     }
                     let outcome = RunOutcome::internal("The session ended before the conversation");
                     runner.end(&outcome).await;
@@ -337,7 +337,7 @@ impl<'a> Conversation<'a> {
                 RunnerStep::Event(event) => {
                     let event = runner.process_event(*event, events, needs_reaction);
                     let answer = self.requested.as_ref().and_then(|_| engine_answer(&event.body));
-                    let is_written = self.react(event, runner).await;
+                    let is_written = self.handle_event(event, runner).await;
                     if let Some(output) = answer
                         && let Some(typed) = self.requested.take()
                     {
@@ -355,7 +355,7 @@ impl<'a> Conversation<'a> {
     }
 
     /// Writes the final output after a signal or a broken pipe.
-    async fn forced_end(&mut self, runner: &mut Runner) -> RunOutcome {
+    async fn finish_forced(&mut self, runner: &mut Runner) -> RunOutcome {
         let outcome = runner.forced_outcome().unwrap_or_else(|| self.last.clone());
         if outcome.error.is_some() {
             runner.end(&outcome).await;
@@ -364,7 +364,7 @@ impl<'a> Conversation<'a> {
     }
 
     /// Reacts to an event. Returns whether its output is written already.
-    async fn react(&mut self, event: Event, runner: &mut Runner) -> bool {
+    async fn handle_event(&mut self, event: Event, runner: &mut Runner) -> bool {
         match event.body {
             EventBody::TurnStarted { .. } => {
                 // A turn that continues has a prompt of an earlier line.

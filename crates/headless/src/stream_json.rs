@@ -260,7 +260,7 @@ impl StreamJsonFormatter {
     }
 
     /// Handles events that only version 2 prints.
-    fn version_2(&mut self, event: &Event, pending: &mut PendingOutput) {
+    fn write_version_2_event(&mut self, event: &Event, pending: &mut PendingOutput) {
         match &event.body {
             EventBody::SessionReady(ready) => self.session(ready, pending),
             EventBody::StateChanged { model, mode } => {
@@ -350,7 +350,7 @@ impl OutputFormatter for StreamJsonFormatter {
             _ => {}
         }
         if self.version_2 {
-            self.version_2(event, pending);
+            self.write_version_2_event(event, pending);
         }
     }
 
@@ -449,7 +449,7 @@ mod tests {
         SessionScript::new(OutputFormat::StreamJson)
     }
 
-    fn stream_2() -> SessionScript {
+    fn stream_version_2() -> SessionScript {
         let mut script = stream();
         script.options.stream_version = 2;
         script
@@ -512,7 +512,7 @@ mod tests {
 
     #[test]
     fn version_2_sends_more_and_earlier_events() {
-        let done = run(stream_2()
+        let done = run(stream_version_2()
             .thought("**Plan** it well")
             .dropped(&["Öne"])
             .retry()

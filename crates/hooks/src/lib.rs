@@ -117,7 +117,7 @@ impl RunningHook {
     }
 
     /// Whether the session runs the hook in its present form. Blocking.
-    pub(crate) fn runs(&self, hook: &Hook, project: &Path) -> bool {
+    pub(crate) fn may_run(&self, hook: &Hook, project: &Path) -> bool {
         let is_of_project = hook.source == HookSource::Project;
         self.is_defined_as(hook) && (!is_of_project || self.hash == Some(hook.hash(project)))
     }

@@ -148,8 +148,9 @@ impl HookLibrary {
     pub fn infos(&self) -> Result<(Vec<HookInfo>, Vec<String>), Failure> {
         let found = (self.reload)()?.list()?;
         let (running, project) = (self.running.get(), &self.config.project);
-        let runs =
-            |hook: &Hook| running.map(|running| running.iter().any(|one| one.runs(hook, project)));
+        let runs = |hook: &Hook| {
+            running.map(|running| running.iter().any(|one| one.may_run(hook, project)))
+        };
         let is_removed =
             |one: &&RunningHook| !found.hooks.iter().any(|hook| one.is_defined_as(hook));
         let removed: Vec<Hook> =

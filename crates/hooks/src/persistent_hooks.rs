@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
 
-use crate::result::{json, sanitize};
+use crate::result::{parse_object, sanitize};
 
 /// Maximum number of times a process is started in a session.
 const MAX_STARTS: u32 = 5;
@@ -111,7 +111,7 @@ fn reply_problem(line: &[u8], number: u64) -> Option<String> {
     let sanitized = || sanitize(text, TAIL);
     // Some programs print a greeting or diagnostics before they answer. A denial that follows must
     // still apply.
-    let Some(said) = json(text) else {
+    let Some(said) = parse_object(text) else {
         return Some(format!("output before its response: {}", sanitized()));
     };
     // A late answer to an earlier event must not be taken for an answer to this one.

@@ -107,7 +107,7 @@ pub(crate) fn interpret(hook: &Hook, end: &PipedOutput) -> HookResult {
 
 /// Returns what a hook that did not end by itself printed, to be appended to the reason.
 fn last_output(end: &PipedOutput) -> String {
-    let raw = if blank(&end.stderr) { &end.stdout } else { &end.stderr };
+    let raw = if is_blank(&end.stderr) { &end.stdout } else { &end.stderr };
     match trim(&String::from_utf8_lossy(raw)) {
         "" => String::new(),
         text => format!(": {}", sanitize(text, TEXT)),
@@ -128,7 +128,7 @@ fn answer(hook: &Hook, end: &PipedOutput) -> HookResult {
         }
         Some(ProcessExit::Exited { code }) => code,
     };
-    let raw = if blank(&end.stdout) { &end.stderr } else { &end.stdout };
+    let raw = if is_blank(&end.stdout) { &end.stderr } else { &end.stdout };
     if raw.len() > ANSWER {
         let why = format!("its output is longer than {} MiB and was ignored", ANSWER >> 20);
         let mut single = HookResult::from_failure(hook, &why);
@@ -141,7 +141,7 @@ fn answer(hook: &Hook, end: &PipedOutput) -> HookResult {
     }
     let text = String::from_utf8_lossy(raw);
     let text = trim(&text);
-    if let Some(said) = json(text) {
+    if let Some(said) = parse_object(text) {
         return match (unreadable_reason(&said), hook.fail_closed) {
             (None, _) => read(hook, &said),
             (Some(why), true) => HookResult::from_failure(hook, &why),
@@ -154,7 +154,7 @@ fn answer(hook: &Hook, end: &PipedOutput) -> HookResult {
     }
     // A failed hook may have printed its reason next to other output.
     let reason = String::from_utf8_lossy(&end.stderr);
-    let text = match code == 0 || blank(&end.stdout) || blank(&end.stderr) {
+    let text = match code == 0 || is_blank(&end.stdout) || is_blank(&end.stderr) {
         true => Cow::Borrowed(text),
         false => Cow::Owned(format!("{}\n{text}", trim(&reason))),
     };
@@ -206,7 +206,7 @@ fn user_message(text: &str) -> (Level, String) {
     (Level::Info, format!("Hook system message: {text}"))
 }
 
-fn blank(bytes: &[u8]) -> bool {
+fn is_blank(bytes: &[u8]) -> bool {
     bytes.iter().all(u8::is_ascii_whitespace)
 }
 
@@ -216,7 +216,7 @@ fn trim(text: &str) -> &str {
 }
 
 /// Parses a JSON object, or a JSON string that contains one.
-pub(crate) fn json(text: &str) -> Option<Object> {
+pub(crate) fn parse_object(text: &str) -> Option<Object> {
     match serde_json::from_str(trim(text)).ok()? {
         Value::Object(object) => Some(object),
         Value::String(inner) => match serde_json::from_str(&inner).ok()? {
@@ -482,7 +482,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn denial_of_the_selection_of_tools_is_a_warning() {
+    fn denial_by_a_tool_selection_hook_is_a_warning() {
         let guard = Hook { event: HookEvent::BeforeToolSelection, ..hook(false) };
         for output in [
             end(2, "", "no tools today"),

@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn causes_are_named_once_and_without_numbers() {
+    fn error_causes_are_listed_once_without_os_error_numbers() {
         let io = std::io::Error::from_raw_os_error(111);
         assert_eq!(error_chain(&io), "Connection refused");
         let wrapped = std::io::Error::other(WrappedError(io));
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn roots_that_cannot_be_read_do_not_stop_the_client() {
+    fn unreadable_root_certificates_do_not_prevent_the_client() {
         let directory = tempfile::tempdir().expect("a directory");
         let junk = directory.path().join("junk.pem");
         std::fs::write(&junk, "-----BEGIN CERTIFICATE-----\n!!!\n").expect("written");

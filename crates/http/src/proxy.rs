@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn exception_with_a_port_applies_to_that_port() {
+    fn no_proxy_entry_with_a_port_applies_to_that_port() {
         for (entry, address, is_direct) in [
             ("127.0.0.1:8080", "http://127.0.0.1:8080/x", true),
             ("127.0.0.1:8080", "http://127.0.0.1:8081/x", false),

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn first_message_has_everything() {
+    fn first_context_message_is_complete() {
         let files = open(&[file("/a", Some((3, Some("```\nx")))), file("/b", None)]);
         let message = describe_all(&files).expect("a message");
         assert_eq!(
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn later_messages_have_only_changes() {
+    fn later_context_messages_contain_only_changes() {
         let before = open(&[file("/a", Some((1, None))), file("/b", None)]);
         assert_eq!(changes(&before, &before.clone()), None);
         let moved = open(&[file("/a", Some((2, Some("x")))), file("/b", None)]);

@@ -74,7 +74,7 @@ pub async fn diagnose(options: &DiscoveryOptions, version: &str) -> Diagnosis {
     let rejected = found.rejected.iter().take(MAX_REJECTED);
     servers.extend(rejected.map(|it| (it.source.clone(), it.reason.clone())));
     let omitted = found.candidates.len() + found.rejected.len() + found.unread - servers.len();
-    let fix = fix(&found, is_reachable, first_error.as_deref());
+    let fix = suggested_fix(&found, is_reachable, first_error.as_deref());
     let processes = found.chain.0.iter();
     Diagnosis {
         editor: found.editor.as_ref().map(|editor| editor.name.clone()),
@@ -112,7 +112,7 @@ async fn attempt(
     (format!("{address} from {}", candidate.source), result)
 }
 
-fn fix(found: &DiscoveryResult, is_reachable: bool, error: Option<&str>) -> String {
+fn suggested_fix(found: &DiscoveryResult, is_reachable: bool, error: Option<&str>) -> String {
     match (is_reachable, error) {
         (true, _) => "Nothing to fix: a companion is reachable. Connect with /ide enable.".into(),
         (false, Some(_)) => "Reload the editor window, so that the companion starts its server \

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn editor_is_two_above_the_first_shell() {
+    fn editor_is_two_processes_above_the_first_shell() {
         let editor = |names: &[&str]| chain(names).editor().map(|process| process.name.clone());
         let found = editor(&["parallax", "node", "bash", "ptyHost", "code", "systemd"]);
         assert_eq!(found.as_deref(), Some("code"));

@@ -52,7 +52,7 @@ impl RestartBackoff {
     }
 
     /// Records a start.
-    pub(crate) fn note(&mut self) {
+    pub(crate) fn record_start(&mut self) {
         self.times.push_back(Instant::now());
     }
 
@@ -72,7 +72,7 @@ mod tests {
         assert_eq!(starts.remaining(), Duration::ZERO);
         for wait in WAITS.into_iter().chain([WAITS[3]; 2]) {
             assert!(starts.check().is_ok());
-            starts.note();
+            starts.record_start();
             let rest = starts.remaining();
             assert!(rest <= wait && rest + Duration::from_millis(200) > wait, "{rest:?} {wait:?}");
         }

@@ -175,7 +175,9 @@ impl Server {
                 Some(error @ McpError::SignIn { .. }) => {
                     Some(error.with_command(&self.config.name))
                 }
-                error => error.as_ref().map(ToString::to_string).or_else(|| state.earlier()),
+                error => {
+                    error.as_ref().map(ToString::to_string).or_else(|| state.earlier_failure())
+                }
             },
             handshake: state.handshake,
             implementation: state.catalog.implementation.clone(),
@@ -204,7 +206,7 @@ impl Server {
                 error => error.to_string(),
             }),
             (Status::Connecting | Status::Disconnected, _) if state.previous_error.is_some() => {
-                state.earlier()
+                state.earlier_failure()
             }
             (Status::Connecting, _) if late && !state.is_live => Some("no response yet".to_owned()),
             _ => state.catalog.omission_notice.clone(),
@@ -249,7 +251,7 @@ impl Server {
         if !self.is_open() {
             return Err(McpError::Closed { reason: "it was disabled".to_owned() });
         }
-        self.state().backoff.note();
+        self.state().backoff.record_start();
         let started_at = Instant::now();
         let limit = match self.config.timeout_set {
             true => self.config.timeout.min(HANDSHAKE),
@@ -259,7 +261,9 @@ impl Server {
         let (opened, _) = self.watch_during(opening).await;
         let opened = opened.unwrap_or(Err(McpError::Timeout { after: limit }));
         let opened = match opened {
-            Err(McpError::Lost) => Err(McpError::Start { reason: self.stderr_tail.early_end() }),
+            Err(McpError::Lost) => {
+                Err(McpError::Start { reason: self.stderr_tail.describe_early_end() })
+            }
             other => other,
         };
         match opened {

@@ -230,7 +230,7 @@ impl Servers {
 
     /// Makes the next [`ToolSource::wait_until_ready`] also wait for servers that failed in an earlier
     /// session, because something is required that no other server offers.
-    pub fn expect_all(&self) {
+    pub fn require_all(&self) {
         self.open().for_each(|server| server.wait_again());
         self.start();
     }

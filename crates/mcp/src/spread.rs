@@ -73,7 +73,7 @@ fn depth_after(line: &[u8], mut depth: usize) -> Option<usize> {
 mod tests {
     use super::*;
 
-    fn spread_state(lines: &[&str]) -> (bool, bool) {
+    fn parse_spread_lines(lines: &[&str]) -> (bool, bool) {
         let mut spread = SpreadObject::default();
         let all = lines.iter().all(|line| spread.push(line.as_bytes()));
         (all, spread.is_complete())
@@ -81,8 +81,11 @@ mod tests {
 
     #[test]
     fn multiline_json_is_buffered_until_it_is_complete() {
-        assert_eq!(spread_state(&["{", "  \"a\": [", "    \"}\\\"\"", "  ]", "}"]), (true, true));
-        assert_eq!(spread_state(&["{ \"jsonrpc\": \"2.0\",", "  \"id\": 1,"]), (true, false));
+        assert_eq!(
+            parse_spread_lines(&["{", "  \"a\": [", "    \"}\\\"\"", "  ]", "}"]),
+            (true, true)
+        );
+        assert_eq!(parse_spread_lines(&["{ \"jsonrpc\": \"2.0\",", "  \"id\": 1,"]), (true, false));
         for lines in [
             &["plain"][..],
             &["{\"a\": 1}"],
@@ -91,9 +94,9 @@ mod tests {
             &["{", "} and more"],
             &["[", "]"],
         ] {
-            assert!(!spread_state(lines).0, "{lines:?}");
+            assert!(!parse_spread_lines(lines).0, "{lines:?}");
         }
         let many = vec!["{"; MAX_LINES + 1];
-        assert!(!spread_state(&many).0);
+        assert!(!parse_spread_lines(&many).0);
     }
 }

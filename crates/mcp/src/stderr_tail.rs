@@ -78,7 +78,7 @@ impl StderrTail {
     }
 
     /// Describes a server that ended before its first message.
-    pub(crate) fn early_end(&self) -> String {
+    pub(crate) fn describe_early_end(&self) -> String {
         let ending = *self.ending.lock().unwrap_or_else(PoisonError::into_inner);
         let ended = match ending {
             Some(ProcessExit::Exited { code }) => {

@@ -112,7 +112,7 @@ impl ToolShared {
         )
     }
 
-    fn reading(&self) -> ResultSource<'_> {
+    fn result_source(&self) -> ResultSource<'_> {
         ResultSource { server: &self.server.config.name, tool: &self.entry.name }
     }
 
@@ -172,7 +172,7 @@ impl ToolShared {
             never = self.watch_for_floods(&run) => match never {},
         };
         let mut outcome = match answered {
-            Ok(result) => self.reading().outcome(&result),
+            Ok(result) => self.result_source().outcome(&result),
             Err(error) => self.failure(&error),
         };
         if let Some(note) = note {
@@ -211,7 +211,7 @@ impl ToolShared {
         let name = &self.server.config.name;
         let words = match error {
             McpError::Server { code, message } => {
-                return self.reading().error(&format!("{message} (error {code})"));
+                return self.result_source().error(&format!("{message} (error {code})"));
             }
             McpError::SignIn { is_renewal } => format!(
                 "The MCP server `{name}` requires authentication{} by the user: `/mcp auth {name}` \

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use parallax_config::UserDirs;
-use parallax_config::mcp::{EnablementFiles, McpServers, McpSource, same_name};
+use parallax_config::mcp::{EnablementFiles, McpServers, McpSource, is_same_name};
 use parallax_http::ClientOptions;
 use parallax_protocol::BoxFuture;
 use parallax_protocol::event::{Failure, FailureKind};
@@ -212,7 +212,7 @@ impl McpView {
         names
             .iter()
             .find(|known| *known == name)
-            .or_else(|| names.iter().find(|known| same_name(name, known)))
+            .or_else(|| names.iter().find(|known| is_same_name(name, known)))
             .cloned()
             .ok_or_else(|| input_failure(format!("unknown MCP server `{name}`")))
     }

@@ -80,7 +80,7 @@ impl MessageLog {
         }
     }
 
-    fn pass_on(&self, is_sent: bool, message: &impl Serialize) {
+    fn observe_message(&self, is_sent: bool, message: &impl Serialize) {
         if self.is_logged {
             let direction = if is_sent { "<-" } else { "->" };
             let message = self.masked_text(message);
@@ -171,7 +171,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for LoggedTransport<T> {
         item: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
         if let Some(log) = &self.log {
-            log.pass_on(true, &item);
+            log.observe_message(true, &item);
         }
         self.inner.send(item)
     }
@@ -180,7 +180,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for LoggedTransport<T> {
         let message = self.inner.receive().await;
         if let Some(log) = &self.log {
             match &message {
-                Some(message) => log.pass_on(false, message),
+                Some(message) => log.observe_message(false, message),
                 None => tracing::debug!(target: TARGET, "{} is gone", log.server),
             }
         }
@@ -234,17 +234,17 @@ mod tests {
         log.observer = Some(Arc::clone(&seen) as Arc<dyn Observer>);
         let call = json!({"id": 3, "method": "tools/call", "params": {"text": "s3cret-value"}});
         let answer = json!({"id": 3, "result": {}});
-        log.pass_on(true, &json!({"id": 1, "method": "initialize"}));
-        log.pass_on(false, &json!({"id": 1, "result": {"of": "s3cret-value"}}));
-        log.pass_on(true, &call);
-        log.pass_on(false, &answer);
+        log.observe_message(true, &json!({"id": 1, "method": "initialize"}));
+        log.observe_message(false, &json!({"id": 1, "result": {"of": "s3cret-value"}}));
+        log.observe_message(true, &call);
+        log.observe_message(false, &answer);
         seen.is_active.store(true, Ordering::Relaxed);
-        log.pass_on(true, &call);
-        log.pass_on(false, &json!({"method": "notifications/progress"}));
+        log.observe_message(true, &call);
+        log.observe_message(false, &json!({"method": "notifications/progress"}));
         // A request from the server with the same id.
-        log.pass_on(false, &json!({"id": 3, "method": "ping"}));
-        log.pass_on(true, &json!({"id": 3, "result": {}}));
-        log.pass_on(false, &answer);
+        log.observe_message(false, &json!({"id": 3, "method": "ping"}));
+        log.observe_message(true, &json!({"id": 3, "result": {}}));
+        log.observe_message(false, &answer);
         let seen = seen.messages.lock().expect("not poisoned");
         let methods: Vec<(bool, &str)> =
             seen.iter().map(|(is_sent, method, _)| (*is_sent, method.as_str())).collect();

@@ -200,7 +200,7 @@ impl HttpCall {
         if attempt == 1
             && let Some(questions) = self.wire.before_request(&self.request)
         {
-            self.transport.note_asked(questions.await);
+            self.transport.record_question(questions.await);
         }
         let mut reader = self.open(attempt).await?;
         let mut answer = Answer::default();
@@ -247,7 +247,7 @@ impl HttpCall {
                     self.set_waiting(true);
                     if attempt == 1 {
                         if let Some(questions) = self.wire.before_request(&self.request) {
-                            self.transport.note_asked(questions.await);
+                            self.transport.record_question(questions.await);
                         }
                         if let Some(notice) = self.wire.notice(&self.request) {
                             self.set_waiting(false);
@@ -517,7 +517,7 @@ impl HttpCall {
             Ok(Err(error)) => {
                 let failure = Failure::from(error);
                 if failure.kind == FailureKind::Refused {
-                    self.transport.note_refused(self.wire.base()).await;
+                    self.transport.record_refusal(self.wire.base()).await;
                 }
                 Err(self.failures().before_first_chunk(ReadFailure::Network(failure)))
             }

@@ -143,7 +143,7 @@ impl Transport {
 
     /// Notes that a connection was refused: by this machine, if the name of the service resolves to
     /// its addresses only.
-    pub(crate) async fn note_refused(&self, base: &Url) {
+    pub(crate) async fn record_refusal(&self, base: &Url) {
         if !self.local && !self.contact.is_known() && resolves_to_this_machine(base).await {
             self.is_refused_here.store(true, Ordering::Relaxed);
         }
@@ -151,13 +151,13 @@ impl Transport {
 
     /// Notes whether the server answered a question about its models. It is not yet known to
     /// answer requests, for which it may have to load a model.
-    pub(crate) fn note_asked(&self, is_found: bool) {
+    pub(crate) fn record_question(&self, is_found: bool) {
         self.is_asked.store(true, Ordering::Relaxed);
         self.is_found.fetch_or(is_found, Ordering::Relaxed);
     }
 
     /// Whether the server was asked about its models before a request.
-    pub(crate) fn is_asked(&self) -> bool {
+    pub(crate) fn was_asked(&self) -> bool {
         self.is_asked.load(Ordering::Relaxed)
     }
 

@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn end_without_its_token_waits_for_it() {
+    fn end_of_a_response_waits_for_its_token() {
         // The token follows in a chunk of its own.
         let mut answer = Continuation::default();
         let first = answer.track(chunk("one", None, Some("CONTINUATION")));
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn hops_without_an_end_are_stopped() {
+    fn endless_continuations_are_stopped() {
         let mut answer = Continuation::default();
         let mut ends = |text: &str, token: &str| {
             let tracked = answer.track(chunk(text, Some(token), Some("CONTINUATION")));
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn response_that_is_cut_while_it_repeats_text_resumes_without_printing_text_twice() {
+    fn response_cut_during_repeated_text_resumes_without_duplicates() {
         for token in [None, Some("t2")] {
             let mut answer = Continuation::default();
             answer.track(chunk("a ", Some("t1"), None));

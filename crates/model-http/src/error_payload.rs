@@ -42,7 +42,7 @@ impl ErrorPayload {
         if let Some(payload) = parse_lenient(text).as_ref().and_then(Self::from_value) {
             return payload;
         }
-        let cut = text.starts_with(['{', '[']).then(|| message_of_cut_json(text)).flatten();
+        let cut = text.starts_with(['{', '[']).then(|| message_of_truncated_json(text)).flatten();
         Self { message: cut.unwrap_or_else(|| plain(text)), ..Self::default() }
     }
 
@@ -192,7 +192,7 @@ fn notes(value: &Value) -> Option<String> {
 }
 
 /// Returns the message of JSON that was cut off.
-fn message_of_cut_json(text: &str) -> Option<String> {
+fn message_of_truncated_json(text: &str) -> Option<String> {
     let rest = text.split_once("\"message\"")?.1.trim_start().strip_prefix(':')?;
     let rest = rest.trim_start().strip_prefix('"')?;
     let mut message = String::new();

@@ -99,7 +99,7 @@ impl FailureClassifier<'_> {
             && self.transport.is_unknown_local_server()
         {
             match network.kind {
-                FailureKind::Connection if !self.transport.is_asked() => is_brief = true,
+                FailureKind::Connection if !self.transport.was_asked() => is_brief = true,
                 // It seems to be another service, or to need another scheme: waiting does not
                 // help.
                 FailureKind::Connection | FailureKind::Tls | FailureKind::Other => {

@@ -53,7 +53,7 @@ impl HttpModel {
             continuation: None,
         };
         if let Some(questions) = self.wire.before_request(&request) {
-            self.transport.note_asked(questions.await);
+            self.transport.record_question(questions.await);
         }
     }
 

@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn data_has_the_format_of_one_api() {
+    fn opaque_data_belongs_to_one_api() {
         use OpaqueFormat::{Chat, Messages, None, Responses};
         for (is_item, json, expected) in [
             (true, r#"{"reasoning_details":[{"type":"x"}]}"#, Chat),

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_about_something_else_omit_nothing() {
+    fn unrelated_errors_do_not_omit_settings() {
         for message in [
             "the input exceeds max_output_tokens",
             "Function call is missing a thought_signature",

@@ -57,11 +57,11 @@ impl ModelCatalog for ModelTable {
     }
 
     fn accepts_mime(&self, model: &str, mime: &str) -> bool {
-        self.providers.split(model).is_none() || accepts_mime(&self.abilities(model).input, mime)
+        self.providers.split(model).is_none() || accepts_mime(&self.capabilities(model).input, mime)
     }
 
     fn thinks(&self, model: &str) -> Option<bool> {
-        match self.abilities(model).thinking {
+        match self.capabilities(model).thinking {
             ThinkingControl::Unknown => None,
             ThinkingControl::Off => Some(false),
             ThinkingControl::Budget | ThinkingControl::Levels(_) => Some(true),

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn models_of_other_makers_are_found_through_openrouter() {
+    fn models_of_other_vendors_are_found_through_openrouter() {
         let own = listed_model("anthropic", "claude-opus-4-5").and_then(|it| it.price);
         let routed = listed_model("openrouter", "anthropic/claude-opus-4.5");
         assert_eq!(routed.and_then(|it| it.price), own);

@@ -433,11 +433,11 @@ fn read_entry(
         }
     }
     let wire = match fields.get("wire") {
-        None => built_in
-            .map(|provider| provider.wire)
-            .ok_or_else(|| to_error("wire", format!("it is missing: use one of {}", wires())))?,
+        None => built_in.map(|provider| provider.wire).ok_or_else(|| {
+            to_error("wire", format!("it is missing: use one of {}", wire_names()))
+        })?,
         Some(value) => WireKind::deserialize(value).map_err(|_| {
-            to_error("wire", format!("unknown value {value}: use one of {}", wires()))
+            to_error("wire", format!("unknown value {value}: use one of {}", wire_names()))
         })?,
     };
     let text =
@@ -504,7 +504,7 @@ fn read_entry(
     })
 }
 
-fn wires() -> String {
+fn wire_names() -> String {
     let names = WireKind::NAMES.iter().map(|(name, _)| format!("`{name}`"));
     names.collect::<Vec<_>>().join(", ")
 }

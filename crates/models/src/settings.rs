@@ -237,7 +237,7 @@ impl ModelConfigs {
 
     /// Returns the name and those that it extends, root first. The settings may not define the
     /// root.
-    pub(crate) fn lineage<'a>(&'a self, name: &'a str) -> Vec<&'a str> {
+    pub(crate) fn ancestors<'a>(&'a self, name: &'a str) -> Vec<&'a str> {
         let parents = self.chain(name).into_iter().filter_map(|alias| alias.extends.as_deref());
         let mut names: Vec<&str> = std::iter::once(name).chain(parents).collect();
         names.reverse();
@@ -274,7 +274,7 @@ impl ModelConfigs {
 
     /// Returns the model that an override substitutes for a name.
     pub(crate) fn override_model(&self, name: &str) -> Option<String> {
-        let lineage = self.lineage(name);
+        let lineage = self.ancestors(name);
         let fitting = self.overrides.iter().filter(|item| {
             let model = item.matches.model.as_deref();
             model.is_some_and(|model| lineage.contains(&model) && !is_preset(model))

@@ -356,7 +356,7 @@ impl ModelTable {
         };
         let mut names = presets.to_vec();
         for name in [request.model.as_str(), &name] {
-            for link in self.configs.lineage(name) {
+            for link in self.configs.ancestors(name) {
                 names.retain(|known| *known != link);
                 names.push(link);
             }
@@ -372,7 +372,7 @@ impl ModelTable {
         let mut names: Vec<&str> = Vec::new();
         let name = settings_name(request);
         for name in [request.model.as_str(), &name] {
-            for link in self.configs.lineage(name) {
+            for link in self.configs.ancestors(name) {
                 names.retain(|known| *known != link);
                 names.push(link);
             }
@@ -384,7 +384,7 @@ impl ModelTable {
     }
 
     /// Returns what the model accepts: from the settings, the service, or the built-in table.
-    pub fn abilities(&self, model: &str) -> ModelCapabilities {
+    pub fn capabilities(&self, model: &str) -> ModelCapabilities {
         let Some((provider, id)) = self.providers.split(model) else {
             return ModelCapabilities::for_gemini(model, self.family(model).thinking);
         };

@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn error_of_a_choice_is_an_error_of_the_answer() {
+    fn choice_error_fails_the_answer() {
         let upstream = json!({"code": 400, "message": "Provider returned error",
             "metadata": {"raw": "{\"error\":{\"message\":\"prompt is too long\"}}"}});
         for (mut choice, code, message) in [

@@ -196,8 +196,8 @@ impl OpenAiWire {
         }
     }
 
-    fn facts(&self, model: &str) -> LocalModelInfo {
-        self.local.as_ref().map(|local| local.facts(model)).unwrap_or_default()
+    fn model_info(&self, model: &str) -> LocalModelInfo {
+        self.local.as_ref().map(|local| local.model_info(model)).unwrap_or_default()
     }
 
     fn no_tools(&self, model: &str) -> String {
@@ -221,7 +221,7 @@ impl OpenAiWire {
         let mut settings = self.catalog.configured_generation(request);
         self.rejected_settings.filter(&request.model, &mut settings);
         let mut generation = Generation::read(&settings);
-        let facts = self.facts(model);
+        let facts = self.model_info(model);
         if facts.lacks_thinking {
             generation.effort = None;
         }
@@ -294,7 +294,7 @@ impl Wire for OpenAiWire {
         _attempt: SendAttempt<'_>,
     ) -> Result<HttpRequest, ModelError> {
         let options = &self.options;
-        if self.facts(model_id(&request.model)).lacks_tools
+        if self.model_info(model_id(&request.model)).lacks_tools
             && matches!(request.tools, ToolSet::Functions(_))
         {
             return Err(ModelError::BadRequest {
@@ -329,7 +329,7 @@ impl Wire for OpenAiWire {
         Some(Box::pin(async move {
             let model = model_id(&request.model);
             let is_found = local.inspect(model).await;
-            if let Some(tokens) = local.facts(model).context {
+            if let Some(tokens) = local.model_info(model).context {
                 // Ollama allocates memory for the requested window, so large windows are limited.
                 let limit = self.catalog.limits(&request.model).context;
                 let is_asked = self.options.api == Api::Ollama;

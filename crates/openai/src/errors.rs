@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_in_an_answer_have_the_status_of_their_words() {
+    fn errors_in_an_answer_are_classified_by_their_text() {
         for (error, expected) in [
             (r#"{"code":"insufficient_quota","type":"insufficient_quota"}"#, 429),
             (r#"{"code":"invalid_api_key","type":"invalid_request_error"}"#, 401),

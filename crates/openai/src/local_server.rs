@@ -79,7 +79,7 @@ impl LocalServer {
     }
 
     /// Returns information about a model.
-    pub(crate) fn facts(&self, model: &str) -> LocalModelInfo {
+    pub(crate) fn model_info(&self, model: &str) -> LocalModelInfo {
         self.models().get(model).map(|entry| entry.facts.clone()).unwrap_or_default()
     }
 

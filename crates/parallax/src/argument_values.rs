@@ -52,7 +52,7 @@ pub(crate) fn work_modes() -> impl TypedValueParser<Value = ApprovalMode> {
         .map(|text| ApprovalMode::parse(&text).unwrap_or_default())
 }
 
-pub(crate) fn dollars(text: &str) -> Result<f64, String> {
+pub(crate) fn parse_dollars(text: &str) -> Result<f64, String> {
     let amount = text.trim().trim_start_matches('$').parse::<f64>().ok();
     let amount = amount.filter(|amount| amount.is_finite() && *amount > 0.0);
     amount.ok_or_else(|| {
@@ -80,12 +80,12 @@ mod tests {
 
     #[test]
     fn amounts_and_durations_are_parsed() {
-        assert_eq!((dollars("0.5"), dollars("$2")), (Ok(0.5), Ok(2.0)));
+        assert_eq!((parse_dollars("0.5"), parse_dollars("$2")), (Ok(0.5), Ok(2.0)));
         for (text, seconds) in [("90", 90), ("90s", 90), ("10m", 600), ("1.5h", 5400)] {
             assert_eq!(time(text), Ok(Duration::from_secs(seconds)), "{text}");
         }
         for text in ["", "0", "-1", "NaN", "inf", "x", "1d", "s", "1e999"] {
-            assert!(dollars(text).is_err() && time(text).is_err(), "{text}");
+            assert!(parse_dollars(text).is_err() && time(text).is_err(), "{text}");
         }
     }
 }

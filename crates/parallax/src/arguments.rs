@@ -12,7 +12,8 @@ use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::routing::FallbackPolicy;
 
 use crate::argument_values::{
-    Format, InputFormat, SANDBOXES, approval_modes, dollars, fallbacks, tiers, time, work_modes,
+    Format, InputFormat, SANDBOXES, approval_modes, fallbacks, parse_dollars, tiers, time,
+    work_modes,
 };
 use crate::extension_commands::ExtensionCommand;
 

@@ -44,8 +44,8 @@ pub(crate) async fn run(
     }
     let id = argument.id.clone();
     let found = tokio::task::spawn_blocking(move || Ok((all()?.find(&id), id))).await;
-    let (found, _) = found.map_err(|error| input(error.to_string()))??;
-    let (session, record) = found.map_err(|error| input(error.to_string()))?;
+    let (found, _) = found.map_err(|error| input_failure(error.to_string()))??;
+    let (session, record) = found.map_err(|error| input_failure(error.to_string()))?;
     let launch = options(&record)?;
     let config = SessionConfig::prepare(launch.clone());
     if config.is_ok_and(|config| config.settings_manager().ui().screen_reader) {
@@ -57,7 +57,7 @@ pub(crate) async fn run(
             eprintln_line(&format!("{error}; its log is shown instead."));
             return use_lines(argument).await;
         }
-        Err(error) => return Err(input(error.to_string())),
+        Err(error) => return Err(input_failure(error.to_string())),
     };
     let book = LogBook::default();
     log::collect(&book, None);
@@ -76,11 +76,13 @@ pub(crate) async fn run(
     match parallax_tui::run(options).await? {
         ExitReason::Quit => Ok(ExitCode::SUCCESS),
         ExitReason::Signal(number) => Ok(ExitCode::signal(number)),
-        ExitReason::NoTerminal => Err(input("Failed to initialize the terminal".to_owned())),
+        ExitReason::NoTerminal => {
+            Err(input_failure("Failed to initialize the terminal".to_owned()))
+        }
     }
 }
 
-fn input(message: String) -> Failure {
+fn input_failure(message: String) -> Failure {
     Failure::new(FailureKind::Input, message)
 }
 

@@ -33,7 +33,7 @@ const POLL: Duration = Duration::from_millis(10);
 /// Maximum size in bytes of an error of that process.
 const MAX_ERROR_LENGTH: usize = 4_000;
 
-fn input(message: String) -> Failure {
+fn input_failure(message: String) -> Failure {
     Failure { kind: FailureKind::Input, message, status: None }
 }
 
@@ -48,10 +48,10 @@ pub(crate) fn directory() -> Option<PathBuf> {
 /// Returns an error if the home directory is unknown.
 pub(crate) fn all() -> Result<BackgroundDirectory, Failure> {
     let current_directory = std::env::current_dir()
-        .map_err(|error| input(format!("Failed to read the current directory: {error}")))?;
+        .map_err(|error| input_failure(format!("Failed to read the current directory: {error}")))?;
     let environment = parallax_config::Environment::new(std::env::vars_os());
     let dirs = parallax_config::UserDirs::find(&environment, &current_directory)
-        .map_err(|error| input(error.to_string()))?;
+        .map_err(|error| input_failure(error.to_string()))?;
     Ok(BackgroundDirectory::below(&dirs.parallax))
 }
 
@@ -69,7 +69,7 @@ pub(crate) async fn start(
     let launch = SessionConfig::prepare(start::options(flags)?)?;
     let is_enclosed = parallax_sdk::sandboxed_program(&launch, Vec::new(), false)?.is_some();
     if is_enclosed {
-        return Err(input(
+        return Err(input_failure(
             "`--bg` cannot be combined with `--sandbox` or `tools.sandbox` values that run all of \
              Parallax in a sandbox"
                 .to_owned(),
@@ -94,7 +94,9 @@ pub(crate) async fn start(
             (id, false)
         }
         _ => {
-            return Err(input("`--bg` cannot be used with `--at` and `--session-file`".to_owned()));
+            return Err(input_failure(
+                "`--bg` cannot be used with `--at` and `--session-file`".to_owned(),
+            ));
         }
     };
     let has_prompt = prompt.is_some() || !stdin.text.trim().is_empty();
@@ -103,14 +105,15 @@ pub(crate) async fn start(
         true => Some(assemble(&stdin.text, prompt.as_deref())?),
         false => None,
     };
-    let (session, start) = all()?.create(&id).map_err(|error| input(error.to_string()))?;
+    let (session, start) = all()?.create(&id).map_err(|error| input_failure(error.to_string()))?;
     if is_open {
-        return Err(is_open_elsewhere(&id));
+        return Err(open_elsewhere_failure(&id));
     }
     if let Some(text) = &text {
         let file = session.file("prompt.md");
-        std::fs::write(&file, text)
-            .map_err(|error| input(format!("Failed to write `{}`: {error}", file.display())))?;
+        std::fs::write(&file, text).map_err(|error| {
+            input_failure(format!("Failed to write `{}`: {error}", file.display()))
+        })?;
     }
     let started = tokio::task::spawn_blocking(move || {
         // From its record on, the session itself is locked.
@@ -118,7 +121,7 @@ pub(crate) async fn start(
         spawn(&session, &arguments)
     })
     .await;
-    started.map_err(|error| input(error.to_string()))??;
+    started.map_err(|error| input_failure(error.to_string()))??;
     let line = match format {
         Some(OutputFormat::Json | OutputFormat::StreamJson) => {
             json_document(&json!({"session_id": id}))
@@ -130,8 +133,8 @@ pub(crate) async fn start(
     Ok(ExitCode::SUCCESS)
 }
 
-fn is_open_elsewhere(id: &str) -> Failure {
-    input(format!(
+fn open_elsewhere_failure(id: &str) -> Failure {
+    input_failure(format!(
         "the session `{id}` is in use by another process: close it there, or continue in a copy with \
          `parallax --resume {id}`"
     ))
@@ -139,7 +142,7 @@ fn is_open_elsewhere(id: &str) -> Failure {
 
 /// Starts the process and waits until it records the session. Blocking.
 fn spawn(session: &BackgroundSession, arguments: &[OsString]) -> Result<(), Failure> {
-    let failed = |error: io::Error| input(format!("Failed to start the session: {error}"));
+    let failed = |error: io::Error| input_failure(format!("Failed to start the session: {error}"));
     let program = std::env::current_exe().map_err(failed)?;
     let log = session.file("log.txt");
     let file = File::create(&log).map_err(failed)?;
@@ -156,10 +159,16 @@ fn spawn(session: &BackgroundSession, arguments: &[OsString]) -> Result<(), Fail
         if child.try_wait().map_err(failed)?.is_some() && session.record().is_none() {
             let text = std::fs::read(&log).unwrap_or_default();
             let text = String::from_utf8_lossy(text.get(..MAX_ERROR_LENGTH).unwrap_or(&text));
-            return Err(input(format!("The session did not start: {}", one_line(text.trim()))));
+            return Err(input_failure(format!(
+                "The session did not start: {}",
+                one_line(text.trim())
+            )));
         }
         if Instant::now() > end {
-            return Err(input(format!("The session did not start in time; see {}", log.display())));
+            return Err(input_failure(format!(
+                "The session did not start in time; see {}",
+                log.display()
+            )));
         }
         std::thread::sleep(POLL);
     }
@@ -184,14 +193,14 @@ pub(crate) async fn host(
     // user.
     let asked = directory.file_name().and_then(|name| name.to_str()).unwrap_or(&id);
     if asked != id {
-        return Err(is_open_elsewhere(asked));
+        return Err(open_elsewhere_failure(asked));
     }
     let record = SessionRecord::new(&id, &project);
     let prompt = std::fs::read_to_string(session.file("prompt.md")).ok();
     let (feed, requests) = background_views::feed(conversation.session);
     let views = AttachChannels { feed, requests: requests.sender };
     let (host, streams) = Host::start(session, record, prompt.as_deref(), views)
-        .map_err(|error| input(error.to_string()))?;
+        .map_err(|error| input_failure(error.to_string()))?;
     let viewers = background_views::ViewerInputs {
         session: conversation.session,
         expand: Arc::clone(&conversation.expand),

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use parallax_protocol::policy::ApprovalMode;
 
-use crate::argument_values::{Format, approval_modes, dollars};
+use crate::argument_values::{Format, approval_modes, parse_dollars};
 use crate::batch_kubernetes_arguments::KubernetesArguments;
 
 /// `parallax batch`.

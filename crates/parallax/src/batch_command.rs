@@ -17,7 +17,7 @@ use parallax_protocol::event::Failure;
 use serde_json::{Map, Value};
 
 use crate::batch_arguments::{BatchAction, BatchArguments, Executor, PlanArguments, RunArguments};
-use crate::batch_failure::{blocking, failure, input, print_line};
+use crate::batch_failure::{failure, input_failure, print_line, run_blocking};
 use crate::batch_runner::{results_of, runner};
 use crate::batch_view::BatchView;
 use crate::{batch_kubernetes, batch_task};
@@ -32,16 +32,16 @@ const REDRAW: Duration = Duration::from_millis(200);
 pub(crate) async fn run(arguments: BatchArguments) -> Result<ExitCode, Failure> {
     match (arguments.action, arguments.plan) {
         (None, Some(plan)) => run_plan(plan, arguments.run).await,
-        (None, None) => Err(input("`parallax batch` requires a plan".to_owned())),
+        (None, None) => Err(input_failure("`parallax batch` requires a plan".to_owned())),
         (Some(BatchAction::RunTask(typed)), _) => batch_task::run(typed).await,
         (Some(BatchAction::Collect { dir }), _) => batch_kubernetes::collect(dir).await,
-        (Some(action), _) => blocking(move || results(action)).await,
+        (Some(action), _) => run_blocking(move || results(action)).await,
     }
 }
 
 async fn run_plan(plan: PathBuf, run: RunArguments) -> Result<ExitCode, Failure> {
     let out = run.task.out.clone().unwrap_or_else(|| results_of(&plan));
-    let (plan, directory, lock) = blocking(move || {
+    let (plan, directory, lock) = run_blocking(move || {
         let plan = Plan::load(&plan)?;
         let directory = BatchDirectory::create(&out)?;
         let lock = directory.lock()?;
@@ -69,12 +69,12 @@ async fn run_plan(plan: PathBuf, run: RunArguments) -> Result<ExitCode, Failure>
     let kubernetes = match (run.on, run.kubernetes.first_used_option()) {
         (Executor::Kubernetes, _) => Some(batch_kubernetes::options(&plan, &run)?),
         (_, Some(option)) => {
-            return Err(input(format!("`{option}` requires `--on kubernetes`")));
+            return Err(input_failure(format!("`{option}` requires `--on kubernetes`")));
         }
         _ => None,
     };
     if !is_slurm && !run.sbatch.is_empty() {
-        return Err(input("`--sbatch` requires `--on slurm`".to_owned()));
+        return Err(input_failure("`--sbatch` requires `--on slurm`".to_owned()));
     }
     let running = async {
         let tokens = (&drain, &leave);
@@ -98,7 +98,7 @@ async fn run_plan(plan: PathBuf, run: RunArguments) -> Result<ExitCode, Failure>
             number = signals.next() => {
                 let repeated = signal.replace(number).is_some();
                 if is_slurm {
-                    match confirms_cancel(&view, number).await {
+                    match confirm_cancel(&view, number).await {
                         true => drain.cancel(),
                         false => leave.cancel(),
                     }
@@ -126,7 +126,7 @@ async fn run_plan(plan: PathBuf, run: RunArguments) -> Result<ExitCode, Failure>
         return Ok(ExitCode::SUCCESS);
     }
     let directory = runner.directory.clone();
-    let (summary, directory) = blocking(move || {
+    let (summary, directory) = run_blocking(move || {
         let summary = Summary::read(&directory);
         summary.write(&directory)?;
         Ok((summary, directory))
@@ -138,7 +138,7 @@ async fn run_plan(plan: PathBuf, run: RunArguments) -> Result<ExitCode, Failure>
 }
 
 /// Whether the user wants to cancel the job; otherwise, it keeps running.
-async fn confirms_cancel(view: &std::cell::RefCell<BatchView>, number: u8) -> bool {
+async fn confirm_cancel(view: &std::cell::RefCell<BatchView>, number: u8) -> bool {
     let leaves = "The job keeps running; run the same command again to follow it";
     if number != 2 || !std::io::stdin().is_terminal() {
         view.borrow_mut().notice(leaves);
@@ -230,7 +230,7 @@ fn plan_of(arguments: PlanArguments) -> Result<ExitCode, BatchError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes a plan. Without `force`, a file with other contents is not replaced: it may be another
+/// Writes a plan. Without `undo_forced`, a file with other contents is not replaced: it may be another
 /// plan, or the list that this one is made of.
 fn write_plan(file: &Path, lines: &str, force: bool) -> Result<(), BatchError> {
     let failed = |source| BatchError::Write { file: file.to_owned(), source };

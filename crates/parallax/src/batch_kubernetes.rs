@@ -12,7 +12,7 @@ use parallax_models::Providers;
 use parallax_protocol::event::Failure;
 
 use crate::batch_arguments::RunArguments;
-use crate::batch_failure::{blocking, failure, input, print_line};
+use crate::batch_failure::{failure, input_failure, print_line, run_blocking};
 
 /// Maximum number of concurrent pods.
 const JOBS: usize = 10;
@@ -26,7 +26,7 @@ const GEMINI_HOST: &str = "generativelanguage.googleapis.com";
 pub(crate) fn options(plan: &Plan, run: &RunArguments) -> Result<KubernetesOptions, Failure> {
     let typed = &run.kubernetes;
     let Some(image) = typed.image.clone() else {
-        return Err(input(
+        return Err(input_failure(
             "`--on kubernetes` requires `--image`, an image with `parallax` and `git`".to_owned(),
         ));
     };
@@ -34,7 +34,7 @@ pub(crate) fn options(plan: &Plan, run: &RunArguments) -> Result<KubernetesOptio
     if let Some(name) = names.first()
         && typed.secret.is_none()
     {
-        return Err(input(format!(
+        return Err(input_failure(format!(
             "The plan passes the variable `{name}` to tasks: name the Secret that contains it with `--secret`"
         )));
     }
@@ -81,7 +81,7 @@ fn model_hosts(plan: &Plan) -> Vec<String> {
 /// Returns an error if nothing was submitted, or `kubectl` fails.
 pub(crate) async fn collect(dir: PathBuf) -> Result<ExitCode, Failure> {
     let opened = dir.clone();
-    let (directory, _lock) = blocking(move || {
+    let (directory, _lock) = run_blocking(move || {
         let directory = BatchDirectory::open(&opened)?;
         let lock = directory.lock()?;
         Ok((directory, lock))
@@ -94,7 +94,7 @@ pub(crate) async fn collect(dir: PathBuf) -> Result<ExitCode, Failure> {
     };
     let collected = collect_kubernetes(&directory, report).await;
     let (found, missing) = collected.map_err(|error| failure(&error))?;
-    blocking(move || Summary::read(&directory).write(&directory)).await?;
+    run_blocking(move || Summary::read(&directory).write(&directory)).await?;
     print_line(&format!("Collected {found} results; {missing} tasks have none yet"));
     Ok(if missing == 0 { ExitCode::SUCCESS } else { ExitCode::GENERAL })
 }

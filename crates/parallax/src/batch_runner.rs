@@ -9,15 +9,16 @@ use parallax_protocol::CancellationToken;
 use parallax_protocol::event::Failure;
 
 use crate::batch_arguments::TaskArguments;
-use crate::batch_failure::input;
+use crate::batch_failure::input_failure;
 
 pub(crate) fn runner(
     directory: BatchDirectory,
     lock: BatchLock,
     typed: &TaskArguments,
 ) -> Result<TaskRunner, Failure> {
-    let program = std::env::current_exe()
-        .map_err(|error| input(format!("Failed to determine the path of this program: {error}")))?;
+    let program = std::env::current_exe().map_err(|error| {
+        input_failure(format!("Failed to determine the path of this program: {error}"))
+    })?;
     let trust = typed.skip_trust.then(|| "--skip-trust".into());
     Ok(TaskRunner {
         directory,

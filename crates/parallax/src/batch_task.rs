@@ -10,7 +10,7 @@ use parallax_protocol::event::Failure;
 use tokio::sync::mpsc;
 
 use crate::batch_arguments::RunTaskArguments;
-use crate::batch_failure::{blocking, failure, input, print_line};
+use crate::batch_failure::{failure, input_failure, print_line, run_blocking};
 use crate::batch_runner::{results_of, runner};
 
 /// Maximum number of pending updates.
@@ -25,7 +25,7 @@ const ROUNDING: f64 = 1e-9;
 pub(crate) async fn run(arguments: RunTaskArguments) -> Result<ExitCode, Failure> {
     let RunTaskArguments { plan, index, max_cost, .. } = arguments;
     let out = arguments.task.out.clone().unwrap_or_else(|| results_of(&plan));
-    let (plan, directory, lock) = blocking(move || {
+    let (plan, directory, lock) = run_blocking(move || {
         let plan = Plan::load(&plan)?;
         let directory = BatchDirectory::create(&out)?;
         let lock = directory.lock_shared()?;
@@ -34,7 +34,7 @@ pub(crate) async fn run(arguments: RunTaskArguments) -> Result<ExitCode, Failure
     })
     .await?;
     let Some(task) = plan.tasks.get(index) else {
-        return Err(input(format!(
+        return Err(input_failure(format!(
             "`--index {index}`: the plan has {} tasks, counted from 0",
             plan.tasks.len()
         )));
@@ -42,8 +42,8 @@ pub(crate) async fn run(arguments: RunTaskArguments) -> Result<ExitCode, Failure
     let mut runner = runner(directory, lock, &arguments.task)?;
     // git runs in another directory.
     let absolute = arguments.repositories.map(std::path::absolute).transpose();
-    runner.repositories =
-        absolute.map_err(|error| input(format!("`--repositories` is not a directory: {error}")))?;
+    runner.repositories = absolute
+        .map_err(|error| input_failure(format!("`--repositories` is not a directory: {error}")))?;
     if arguments.clone_only {
         return clone(&runner, task).await;
     }
@@ -58,7 +58,7 @@ pub(crate) async fn run(arguments: RunTaskArguments) -> Result<ExitCode, Failure
         None => None,
         Some(limit) => {
             let directory = runner.directory.clone();
-            let spent = blocking(move || Ok(Summary::read(&directory).cost)).await?;
+            let spent = run_blocking(move || Ok(Summary::read(&directory).cost)).await?;
             if spent >= limit - ROUNDING {
                 print_line(&format!(
                     "{}: not started: the tasks have already cost ${spent:.2}",
@@ -125,7 +125,7 @@ async fn clone(runner: &TaskRunner, task: &PlannedTask) -> Result<ExitCode, Fail
 
 async fn print(runner: &TaskRunner, task: &PlannedTask) -> Result<(), Failure> {
     let (files, id) = (runner.directory.task(&task.id), task.id.clone());
-    blocking(move || print_results(&files, &id, &mut std::io::stdout().lock())).await
+    run_blocking(move || print_results(&files, &id, &mut std::io::stdout().lock())).await
 }
 
 /// Returns the exit code of a process that runs one task.

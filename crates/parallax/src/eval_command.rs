@@ -114,8 +114,8 @@ fn rate(text: &str) -> Result<f64, String> {
 pub(crate) async fn run(arguments: EvalArguments) -> Result<ExitCode, Failure> {
     if let Some(EvalAction::Compare { before, after, json }) = &arguments.action {
         let comparison = Comparison::new(
-            &read_results(before).map_err(input)?,
-            &read_results(after).map_err(input)?,
+            &read_results(before).map_err(input_failure)?,
+            &read_results(after).map_err(input_failure)?,
         );
         let text = if *json {
             json_document(&comparison)
@@ -130,7 +130,7 @@ pub(crate) async fn run(arguments: EvalArguments) -> Result<ExitCode, Failure> {
         require_report(file)?;
     }
     if let Some(directory) = &paths.atif {
-        fs::create_dir_all(directory).map_err(|error| failed_to_write(directory, &error))?;
+        fs::create_dir_all(directory).map_err(|error| write_failure(directory, &error))?;
     }
     let mut out = paths.out.as_deref().map(create).transpose()?;
     let cancel = CancellationToken::new();
@@ -145,7 +145,7 @@ pub(crate) async fn run(arguments: EvalArguments) -> Result<ExitCode, Failure> {
             let _ = writeln!(io::stderr(), "{}", progress(result, done, total));
             if let (Some((path, file)), None) = (&mut out, &problem) {
                 let written = write_result(file, result);
-                problem = written.err().map(|error| failed_to_write(path, &error));
+                problem = written.err().map(|error| write_failure(path, &error));
             }
         };
         let running = suite.run(&cancel, &mut finished);
@@ -153,7 +153,7 @@ pub(crate) async fn run(arguments: EvalArguments) -> Result<ExitCode, Failure> {
         let mut is_stopped = false;
         loop {
             tokio::select! {
-                results = &mut running => break (results.map_err(input)?, is_stopped),
+                results = &mut running => break (results.map_err(input_failure)?, is_stopped),
                 _ = signals.next(), if !is_stopped => {
                     is_stopped = true;
                     cancel.cancel();
@@ -202,17 +202,19 @@ fn suite(arguments: &EvalArguments) -> Result<(Suite, Paths), Failure> {
         (None, false) => AnswerSource::Model,
     };
     if cases.is_empty() {
-        return Err(input(EvalError::Usage(
+        return Err(input_failure(EvalError::Usage(
             "specify the cases to run: directories with `case.toml`".to_owned(),
         )));
     }
     let program = std::env::current_exe().map_err(|error| {
-        input(EvalError::Usage(format!("Failed to determine the path of this program: {error}")))
+        input_failure(EvalError::Usage(format!(
+            "Failed to determine the path of this program: {error}"
+        )))
     })?;
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let suite = Suite {
         program,
-        cases: find_cases(&cases).map_err(input)?,
+        cases: find_cases(&cases).map_err(input_failure)?,
         models: arguments.model.clone(),
         runs: arguments.runs,
         jobs: arguments.jobs.map_or_else(|| cores.min(JOBS), usize::from),
@@ -255,7 +257,7 @@ fn progress(result: &RunResult, done: usize, total: usize) -> String {
 fn create(path: &Path) -> Result<(PathBuf, fs::File), Failure> {
     if fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.len() > 0) {
         let previous = previous_name(path);
-        fs::rename(path, &previous).map_err(|error| failed_to_write(&previous, &error))?;
+        fs::rename(path, &previous).map_err(|error| write_failure(&previous, &error))?;
         // The results count even if the note cannot be printed.
         let _ = writeln!(
             io::stderr(),
@@ -264,7 +266,7 @@ fn create(path: &Path) -> Result<(PathBuf, fs::File), Failure> {
             one_line(&previous.display().to_string())
         );
     }
-    let file = fs::File::create(path).map_err(|error| failed_to_write(path, &error))?;
+    let file = fs::File::create(path).map_err(|error| write_failure(path, &error))?;
     Ok((path.to_owned(), file))
 }
 
@@ -287,15 +289,15 @@ fn require_report(file: &Path) -> Result<(), Failure> {
         Ok(opened) => {
             let mut start = Vec::new();
             let read = opened.take(REPORT_START).read_to_end(&mut start);
-            read.map_err(|error| failed_to_write(file, &error))?;
+            read.map_err(|error| write_failure(file, &error))?;
             start
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(failed_to_write(file, &error)),
+        Err(error) => return Err(write_failure(file, &error)),
     };
     match start.is_empty() || is_report(&String::from_utf8_lossy(&start)) {
         true => Ok(()),
-        false => Err(input(EvalError::Usage(format!(
+        false => Err(input_failure(EvalError::Usage(format!(
             "`{}` already exists and is not a report of `parallax eval`: choose another name",
             file.display()
         )))),
@@ -321,12 +323,12 @@ async fn export(program: &Path, id: &str, format: &str, file: &Path) -> Result<(
         Ok(output) if output.ending == (ProcessExit::Exited { code: 0 }) => Ok(()),
         Ok(output) => {
             let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            Err(input(EvalError::Usage(format!(
+            Err(input_failure(EvalError::Usage(format!(
                 "Failed to export session `{id}`: {}",
                 one_line(said.trim())
             ))))
         }
-        Err(error) => Err(failed_to_write(file, &error)),
+        Err(error) => Err(write_failure(file, &error)),
     }
 }
 
@@ -371,7 +373,7 @@ async fn write_page(program: &Path, results: &[RunResult], file: &Path) -> Resul
     let stem = file.file_stem().unwrap_or_default().to_string_lossy();
     let below = format!("{stem}-sessions");
     let directory = file.parent().unwrap_or(Path::new("")).join(&below);
-    fs::create_dir_all(&directory).map_err(|error| failed_to_write(&directory, &error))?;
+    fs::create_dir_all(&directory).map_err(|error| write_failure(&directory, &error))?;
     let mut sessions = BTreeMap::new();
     for (result, name) in results.iter().zip(file_names(results, "html")) {
         if let Some(id) = &result.session_id {
@@ -379,22 +381,21 @@ async fn write_page(program: &Path, results: &[RunResult], file: &Path) -> Resul
             sessions.insert(id.clone(), format!("{below}/{name}"));
         }
     }
-    fs::write(file, page(results, STYLE, &sessions)).map_err(|error| failed_to_write(file, &error))
+    fs::write(file, page(results, STYLE, &sessions)).map_err(|error| write_failure(file, &error))
 }
 
 fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout();
-    stdout
-        .write_all(text.as_bytes())
-        .and_then(|()| stdout.flush())
-        .map_err(|error| input(EvalError::Usage(format!("Failed to print the results: {error}"))))
+    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(|error| {
+        input_failure(EvalError::Usage(format!("Failed to print the results: {error}")))
+    })
 }
 
-fn failed_to_write(path: &Path, error: &io::Error) -> Failure {
-    input(EvalError::Usage(format!("Failed to write `{}`: {error}", path.display())))
+fn write_failure(path: &Path, error: &io::Error) -> Failure {
+    input_failure(EvalError::Usage(format!("Failed to write `{}`: {error}", path.display())))
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it is the argument of `map_err`")]
-fn input(error: EvalError) -> Failure {
+fn input_failure(error: EvalError) -> Failure {
     Failure { kind: FailureKind::Input, message: error.to_string(), status: None }
 }

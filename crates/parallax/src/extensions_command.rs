@@ -578,6 +578,6 @@ pub(crate) fn code_of(failure: &Failure) -> ExitCode {
 }
 
 /// Returns the failure if the user did not agree.
-pub(super) fn consent_refused(reason: &str) -> Failure {
+pub(super) fn consent_refused_failure(reason: &str) -> Failure {
     input_failure(reason.to_owned())
 }

@@ -13,7 +13,7 @@ use parallax_headless::OutputFormat;
 use parallax_sdk::LaunchOptions;
 use parallax_sessions::SessionChoice;
 
-use self::error::{exclusive, input_failure};
+use self::error::{exclusive_flags_error, input_failure};
 use self::output_flags::output_options;
 use self::session_flags::session_flags;
 use crate::argument_values::{Format, InputFormat};
@@ -155,7 +155,7 @@ impl Invocation {
             return Err(usage.into());
         }
         match command_line::parse(argv) {
-            Ok(arguments) => understand(arguments, startup),
+            Ok(arguments) => to_invocation(arguments, startup),
             Err(error) if error.kind() == ErrorKind::DisplayHelp => {
                 Ok(Self::Help(error.to_string()))
             }
@@ -181,7 +181,10 @@ impl Invocation {
     }
 }
 
-fn understand(arguments: Arguments, startup: &StartupInfo) -> Result<Invocation, InvocationError> {
+fn to_invocation(
+    arguments: Arguments,
+    startup: &StartupInfo,
+) -> Result<Invocation, InvocationError> {
     if arguments.version {
         return Ok(Invocation::Version);
     }
@@ -254,13 +257,13 @@ fn understand(arguments: Arguments, startup: &StartupInfo) -> Result<Invocation,
         )));
     }
     if arguments.session.list_sessions && arguments.session.delete_session.is_some() {
-        return Err(exclusive("--list-sessions", "--delete-session"));
+        return Err(exclusive_flags_error("--list-sessions", "--delete-session"));
     }
     let mut session = arguments.session;
     let first = session.prompt_interactive.take();
     let screen_reader = session.screen_reader;
     if first.is_some() && session.prompt.is_some() {
-        return Err(exclusive("--prompt", "--prompt-interactive"));
+        return Err(exclusive_flags_error("--prompt", "--prompt-interactive"));
     }
     if first.is_some() && !arguments.words.is_empty() {
         return Err(input_failure(
@@ -275,7 +278,7 @@ fn understand(arguments: Arguments, startup: &StartupInfo) -> Result<Invocation,
     }
     if let [first, second] = arguments.words.as_slice()
         && session.prompt.is_none()
-        && let Some(message) = usage::unknown_second(first, second)
+        && let Some(message) = usage::unknown_second_word(first, second)
     {
         let as_prompt = format!("to send the words to the model: parallax -p \"{first} {second}\"");
         return Err(Usage::new(message, as_prompt).into());

@@ -21,10 +21,10 @@ pub(crate) fn man(out: Option<&Path>) -> Result<String, Failure> {
     let Some(out) = out else {
         let mut page = Vec::new();
         let rendered = clap_mangen::Man::new(command).render(&mut page);
-        rendered.map_err(|error| cannot_write(Path::new("-"), &error))?;
+        rendered.map_err(|error| write_failure(Path::new("-"), &error))?;
         return Ok(String::from_utf8_lossy(&page).into_owned());
     };
-    std::fs::create_dir_all(out).map_err(|error| cannot_write(out, &error))?;
+    std::fs::create_dir_all(out).map_err(|error| write_failure(out, &error))?;
     let mut written = Vec::new();
     write_pages(&command, &name, out, &mut written)?;
     Ok(written.iter().map(|path| format!("{}\n", path.display())).collect())
@@ -40,8 +40,8 @@ fn write_pages(
     let path = out.join(format!("{name}.1"));
     let page = clap_mangen::Man::new(command.clone().display_name(name.to_owned()));
     let mut text = Vec::new();
-    page.render(&mut text).map_err(|error| cannot_write(&path, &error))?;
-    std::fs::write(&path, text).map_err(|error| cannot_write(&path, &error))?;
+    page.render(&mut text).map_err(|error| write_failure(&path, &error))?;
+    std::fs::write(&path, text).map_err(|error| write_failure(&path, &error))?;
     written.push(path);
     let is_public = |it: &&Command| !it.is_hide_set() && it.get_name() != "help";
     for inner in command.get_subcommands().filter(is_public) {
@@ -50,7 +50,7 @@ fn write_pages(
     Ok(())
 }
 
-fn cannot_write(path: &Path, error: &io::Error) -> Failure {
+fn write_failure(path: &Path, error: &io::Error) -> Failure {
     let message = format!("Failed to write {}: {error}", path.display());
     Failure { kind: FailureKind::Internal, message, status: None }
 }

@@ -23,7 +23,7 @@ pub(crate) fn command(session: &OpenSession, line: &str) -> Option<ManagementCom
     let (spec, arguments) = match parse(line.trim_end(), &others) {
         ParsedLine::Command(spec, arguments) => (spec, arguments),
         ParsedLine::UnknownArgument { command, word, near } => {
-            return refuse_word(&command, &word, &near);
+            return reject_word(&command, &word, &near);
         }
         _ => return None,
     };
@@ -68,7 +68,7 @@ const CHECKED: [&str; 7] =
     ["agents", "commands", "extensions", "mcp", "memory", "restore", "skills"];
 
 /// Refuses a word that a command does not take. `near` are the words that it takes.
-fn refuse_word(command: &str, word: &str, near: &[String]) -> Option<ManagementCommand> {
+fn reject_word(command: &str, word: &str, near: &[String]) -> Option<ManagementCommand> {
     if !CHECKED.contains(&command.split(' ').next().unwrap_or_default()) {
         return None;
     }

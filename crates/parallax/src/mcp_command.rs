@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 
 use parallax_config::mcp::{
     EditResult, EnablementFiles, Endpoint, McpScope, McpServer, McpSource, StartBlock, add_server,
-    remove_server, same_name, scope_file,
+    is_same_name, remove_server, scope_file,
 };
 use parallax_headless::{ExitCode, OutputFormat, json_document, one_line};
 use parallax_protocol::Object;
@@ -167,12 +167,12 @@ fn write(name: &str, scope: McpScope, server: &Object) -> Result<ExitCode, Failu
         scope_file(scope, &launch.config().dirs, launch.directory(), name).ok_or_else(|| {
             input_failure("The home directory is not a project; use `--scope user`".to_owned())
         })?;
-    let edited = add_server(&file, name, server).map_err(|error| config(&error))?;
+    let edited = add_server(&file, name, server).map_err(|error| config_failure(&error))?;
     let verb = if edited == EditResult::Updated { "updated in" } else { "added to" };
     let mut text = format!(
         "MCP server \"{}\" {verb} {} settings. ({})\n",
         one_line(name),
-        word(scope),
+        scope_name(scope),
         transport(server)
     );
     if scope == McpScope::Project && server.get("trust") == Some(&Value::Bool(true)) {
@@ -200,7 +200,7 @@ fn remove(name: &str, scope: McpScope) -> Result<ExitCode, Failure> {
     let launch = prepare_without_warnings()?;
     let file = scope_file(scope, &launch.config().dirs, launch.directory(), name);
     let edited = match &file {
-        Some(file) => remove_server(file, name).map_err(|error| config(&error))?,
+        Some(file) => remove_server(file, name).map_err(|error| config_failure(&error))?,
         None => EditResult::NotFound,
     };
     let left = if edited == EditResult::Removed { prepare_without_warnings()? } else { launch };
@@ -211,9 +211,9 @@ fn remove(name: &str, scope: McpScope) -> Result<ExitCode, Failure> {
     let name = one_line(name);
     let mut text = match edited {
         EditResult::Removed => {
-            format!("Server \"{name}\" removed from {} settings.\n", word(scope))
+            format!("Server \"{name}\" removed from {} settings.\n", scope_name(scope))
         }
-        _ => format!("Server \"{name}\" not found in {} settings.\n", word(scope)),
+        _ => format!("Server \"{name}\" not found in {} settings.\n", scope_name(scope)),
     };
     if !left.is_empty() {
         // Writing to a string cannot fail.
@@ -250,7 +250,7 @@ fn settings_files(launch: &SessionConfig, name: &str) -> Vec<String> {
     places
 }
 
-fn word(scope: McpScope) -> &'static str {
+fn scope_name(scope: McpScope) -> &'static str {
     match scope {
         McpScope::User => "user",
         McpScope::Project => "project",
@@ -259,7 +259,7 @@ fn word(scope: McpScope) -> &'static str {
 
 fn find(launch: &SessionConfig, name: &str) -> Result<McpServer, Failure> {
     let found = launch.mcp_manager().servers();
-    found.servers.into_iter().find(|server| same_name(name, &server.name)).ok_or_else(|| {
+    found.servers.into_iter().find(|server| is_same_name(name, &server.name)).ok_or_else(|| {
         input_failure(format!(
             "Unknown MCP server `{}`. Run `parallax mcp list` to list the servers.",
             one_line(name)
@@ -392,7 +392,7 @@ async fn list(json: bool) -> Result<ExitCode, Failure> {
     let mut text = "Configured MCP servers:\n\n".to_owned();
     for probe in &probes {
         let server = &probe.server;
-        let (sign, word) = describe(probe.state);
+        let (sign, scope_name) = describe(probe.state);
         let owner = match &server.source {
             McpSource::Extension(name) => format!(" (from {})", one_line(name)),
             _ => String::new(),
@@ -456,7 +456,7 @@ fn set_enabled(name: &str, session: bool, on: bool) -> Result<ExitCode, Failure>
     let launch = prepare_without_warnings()?;
     let server = find(&launch, name)?;
     let files = EnablementFiles::for_user(&launch.config().dirs);
-    files.set(&server.name, on).map_err(|error| config(&error))?;
+    files.set(&server.name, on).map_err(|error| config_failure(&error))?;
     let mut text = format!("MCP server \"{}\" {verb}d.\n", one_line(&server.name));
     let blocked = server.start_block == parallax_config::mcp::StartBlock::Blocked;
     if on && blocked {
@@ -479,6 +479,6 @@ fn warn(text: &str) {
     let _ = writeln!(io::stderr(), "warning: {}", one_line(text));
 }
 
-fn config(error: &parallax_config::ConfigError) -> Failure {
+fn config_failure(error: &parallax_config::ConfigError) -> Failure {
     Failure { kind: FailureKind::Config, message: error.to_string(), status: None }
 }

@@ -81,7 +81,7 @@ pub(crate) async fn run(arguments: ModelsArguments) -> Result<(String, ExitCode)
                 // The models are those of the Gemini API; Vertex AI has no list.
                 Some("vertex") => {
                     known.retain(|it| it.provider == "gemini");
-                    list(known.iter().map(KnownModel::of_vertex).collect(), Vec::new())
+                    list(known.iter().map(KnownModel::for_vertex).collect(), Vec::new())
                 }
                 Some(provider) => {
                     launch.provider_manager().require_provider(provider)?;
@@ -114,7 +114,7 @@ pub(crate) async fn run(arguments: ModelsArguments) -> Result<(String, ExitCode)
                     None => return Err(missing_google_credentials(&manager.gemini_credential())),
                 },
                 Some("vertex") => {
-                    return Err(input(
+                    return Err(input_failure(
                         "Vertex AI has no list of models; `parallax models list vertex` prints the \
                          known ones",
                     ));
@@ -132,10 +132,10 @@ pub(crate) async fn run(arguments: ModelsArguments) -> Result<(String, ExitCode)
         }
         ModelsAction::Show { model } => {
             if model.trim().is_empty() {
-                return Err(input("the model name is empty"));
+                return Err(input_failure("the model name is empty"));
             }
             let model = launch.provider_manager().describe_model(&model, LIMIT).await?;
-            (show(&model), value_of(&model))
+            (format_model(&model), value_of(&model))
         }
         ModelsAction::Test { model } => {
             let is_text = !arguments.json;
@@ -187,7 +187,7 @@ fn line_of(step: &TestStep) -> String {
     format!("{:<10} {mark:<7} {}\n", step.name, one_line(&step.detail))
 }
 
-fn input(message: &str) -> Failure {
+fn input_failure(message: &str) -> Failure {
     Failure { kind: FailureKind::Input, message: message.to_owned(), status: None }
 }
 
@@ -286,7 +286,7 @@ fn price(model: &KnownModel) -> String {
     short.map(|rates| format!("${}/${}", rates.input, rates.output)).unwrap_or_default()
 }
 
-fn show(model: &KnownModel) -> String {
+fn format_model(model: &KnownModel) -> String {
     let known = if model.context_is_known { "" } else { " (assumed: set it in `providers`)" };
     let mut text = format!(
         "Model           {}\nProvider        {}\nContext window  {} tokens{known}\nMaximum output  {} tokens\n",

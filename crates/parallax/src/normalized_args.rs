@@ -72,7 +72,7 @@ pub(crate) fn normalize(typed: &[OsString]) -> NormalizedArgs {
             flags.push(Flag { typed_flag: format!("--{name}"), at });
             let long = flag.get_long().unwrap_or(&name).to_owned();
             let value = match value {
-                None if denied.is_none() && takes_truth(flag) => take_boolean(flag, &mut words),
+                None if denied.is_none() && is_boolean_flag(flag) => take_boolean(flag, &mut words),
                 value => value,
             };
             match (is_switch(flag), denied.is_some(), value) {
@@ -94,7 +94,7 @@ pub(crate) fn normalize(typed: &[OsString]) -> NormalizedArgs {
             let before = letters.char_indices().rev().skip(1);
             let mut before = before.filter_map(|(_, letter)| lettered(letter));
             // Unless the last letter is a value.
-            let truth = match last.filter(|flag| takes_truth(flag) && before.all(is_switch)) {
+            let truth = match last.filter(|flag| is_boolean_flag(flag) && before.all(is_switch)) {
                 Some(flag) => take_boolean(flag, &mut words).map(|truth| (flag, truth)),
                 None => None,
             };
@@ -202,7 +202,7 @@ fn is_switch(flag: &Arg) -> bool {
 }
 
 /// Whether the flag is boolean, so that `true` or `false` may follow it.
-fn takes_truth(flag: &Arg) -> bool {
+fn is_boolean_flag(flag: &Arg) -> bool {
     is_switch(flag) || flag.is_require_equals_set()
 }
 

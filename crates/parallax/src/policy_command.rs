@@ -237,7 +237,7 @@ fn format_rules(rules: &[EvaluatedRule]) -> String {
             text,
             "{}  {:<5}  {}",
             rule.priority,
-            word(rule.decision),
+            decision_name(rule.decision),
             one_line(&rule.rule)
         );
         text
@@ -252,7 +252,7 @@ fn format_explanation(
     let mut text = String::new();
     for (run, explanation) in [("interactive", terminal), ("headless", headless)] {
         let policy_decision = &explanation.policy_decision;
-        let decision = word(policy_decision.kind);
+        let decision = decision_name(policy_decision.kind);
         let _ = writeln!(text, "{run}: {decision}, by {}", one_line(&policy_decision.rule));
         let _ = writeln!(text, "  {}", one_line(&policy_decision.reason));
     }
@@ -279,7 +279,7 @@ fn format_explanation(
             text,
             "\n`{}` → {}: {}",
             one_line(&command.command),
-            word(command.decision),
+            decision_name(command.decision),
             one_line(&command.rule)
         );
         write_evaluated_rules(&mut text, &command.rules, arguments.verbose);
@@ -301,7 +301,7 @@ fn write_evaluated_rules(text: &mut String, rules: &[EvaluatedRule], all: bool) 
     }
 }
 
-fn word(decision: Decision) -> &'static str {
+fn decision_name(decision: Decision) -> &'static str {
     match decision {
         Decision::Allow => "allow",
         Decision::Ask => "ask",

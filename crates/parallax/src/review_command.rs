@@ -23,7 +23,7 @@ use parallax_worktrees::{ReviewScope, review_diff};
 use serde_json::{Value, json};
 use tokio::io::AsyncWrite;
 
-use crate::argument_values::dollars;
+use crate::argument_values::parse_dollars;
 use crate::session_flags::SessionFlags;
 use crate::start::{self, StartedSession};
 
@@ -141,7 +141,7 @@ pub(crate) async fn run(arguments: ReviewArguments) -> Result<ExitCode, Failure>
     let format = arguments.format();
     let (base, staged, pr) = (arguments.base.clone(), arguments.staged, arguments.pr.clone());
     let reading = tokio::task::spawn_blocking(move || changes(base, staged, pr.as_deref()));
-    let text = reading.await.map_err(|error| input(error.to_string()))??;
+    let text = reading.await.map_err(|error| input_failure(error.to_string()))??;
     let diff = Diff::parse(&text);
     let answer = match diff.files.is_empty() {
         true => json!({"findings": []}),
@@ -149,7 +149,7 @@ pub(crate) async fn run(arguments: ReviewArguments) -> Result<ExitCode, Failure>
     };
     let top = parallax_worktrees::top_of(Path::new("."));
     let (findings, others) = findings_of(&answer, &diff, top.as_deref())
-        .map_err(|error| input(format!("The model's findings cannot be read: {error}")))?;
+        .map_err(|error| input_failure(format!("The model's findings cannot be read: {error}")))?;
     let text = match format {
         ReviewFormat::Text => findings_text(&findings, &diff),
         ReviewFormat::Json => json_document(&findings),
@@ -185,13 +185,13 @@ fn changes(base: Option<String>, staged: bool, pr: Option<&Path>) -> Result<Stri
         (None, None, false) => review_diff(Path::new("."), &ReviewScope::WorkingTree)?,
     };
     if text.len() > MAX_DIFF_BYTES {
-        return Err(input(format!(
+        return Err(input_failure(format!(
             "The changes have {} bytes; at most {MAX_DIFF_BYTES} can be reviewed at once",
             text.len()
         )));
     }
     if pr.is_some() && Diff::parse(&text).files.is_empty() {
-        return Err(input("`--pr`: the file is not a unified diff".to_owned()));
+        return Err(input_failure("`--pr`: the file is not a unified diff".to_owned()));
     }
     Ok(text)
 }
@@ -203,7 +203,7 @@ fn patch(file: &Path) -> Result<String, Failure> {
         true => io::stdin().lock().take(limit).read_to_end(&mut bytes),
         false => std::fs::File::open(file).and_then(|it| it.take(limit).read_to_end(&mut bytes)),
     };
-    read.map_err(|error| input(format!("Failed to read `{}`: {error}", file.display())))?;
+    read.map_err(|error| input_failure(format!("Failed to read `{}`: {error}", file.display())))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
@@ -223,7 +223,7 @@ async fn ask(arguments: &ReviewArguments, diff: &str) -> Result<Value, Failure> 
     let flags = SessionFlags { options, ..SessionFlags::default() };
     let launch = SessionConfig::prepare(start::options(&flags)?)?;
     let StartedSession { session, mut events } = start::start(launch)?;
-    let schema = OutputSchema::parse(SCHEMA).map_err(input)?;
+    let schema = OutputSchema::parse(SCHEMA).map_err(input_failure)?;
     let mark = format!("review-{}", uuid::Uuid::new_v4().simple());
     let mut prompt = Prompt { text: review_prompt(diff, &mark), ..Prompt::default() };
     prompt.attachments.push(Part::text(schema.instruction()));
@@ -300,6 +300,6 @@ impl AsyncWrite for CapturedOutput {
     }
 }
 
-fn input(message: String) -> Failure {
+fn input_failure(message: String) -> Failure {
     Failure { kind: FailureKind::Input, message, status: None }
 }

@@ -35,12 +35,12 @@ pub(crate) fn run(action: SandboxAction) -> Result<SandboxResult, Failure> {
                 LaunchOptions { is_read_only: true, ..start::options(&SessionFlags::default())? };
             let directory = options.directory.clone();
             let real = |paths: Vec<PathBuf>| -> Vec<PathBuf> {
-                paths.iter().map(|path| real(&directory.join(path))).collect()
+                paths.iter().map(|path| real_path(&directory.join(path))).collect()
             };
             let permissions = Permissions {
                 network,
                 host_loopback,
-                file_system: FilePermissions { read: real(read), write: real(write) },
+                file_system: FilePermissions { read: real_path(read), write: real_path(write) },
                 ..Permissions::default()
             };
             let launch = SessionConfig::prepare(options)?;
@@ -74,7 +74,7 @@ pub(crate) fn run(action: SandboxAction) -> Result<SandboxResult, Failure> {
     }
 }
 
-fn real(path: &Path) -> PathBuf {
+fn real_path(path: &Path) -> PathBuf {
     std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }
 

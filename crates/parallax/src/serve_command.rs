@@ -44,13 +44,15 @@ pub(crate) struct ServeArguments {
 pub(crate) async fn run(arguments: ServeArguments) -> Result<ExitCode, Failure> {
     let provided = std::env::var(TOKEN_VARIABLE).ok().filter(|token| !token.is_empty());
     if provided.is_none() && !arguments.host.is_loopback() {
-        return Err(input(format!(
+        return Err(input_failure(format!(
             "`--host {}` can be reached by other machines: set `{TOKEN_VARIABLE}` to a token",
             arguments.host
         )));
     }
     if provided.as_ref().is_some_and(|token| token.chars().count() < MIN_TOKEN) {
-        return Err(input(format!("`{TOKEN_VARIABLE}` must have at least {MIN_TOKEN} characters")));
+        return Err(input_failure(format!(
+            "`{TOKEN_VARIABLE}` must have at least {MIN_TOKEN} characters"
+        )));
     }
     let is_generated = provided.is_none();
     let token = match provided {
@@ -75,8 +77,9 @@ pub(crate) async fn run(arguments: ServeArguments) -> Result<ExitCode, Failure> 
         version: env!("CARGO_PKG_VERSION"),
     };
     let mut signals = Signals::listen();
-    let server =
-        HttpServer::bind(options, backend).await.map_err(|error| input(error.to_string()))?;
+    let server = HttpServer::bind(options, backend)
+        .await
+        .map_err(|error| input_failure(error.to_string()))?;
     let mut text = format!("Listening on http://{}\n", server.address());
     if is_generated {
         text.push_str(&format!("Token: {token}\n"));
@@ -103,7 +106,7 @@ pub(crate) fn new_token() -> Result<String, getrandom::Error> {
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-fn input(message: String) -> Failure {
+fn input_failure(message: String) -> Failure {
     Failure { kind: FailureKind::Input, message, status: None }
 }
 

@@ -56,16 +56,19 @@ fn mcp_servers_of(files: &[PathBuf]) -> Result<Object, Failure> {
     let mut servers = Object::new();
     for file in files {
         let display_path = one_line(&file.display().to_string());
-        let read = parallax_config::jsonc_object(file).map_err(|error| input(error.to_string()))?;
+        let read = parallax_config::jsonc_object(file)
+            .map_err(|error| input_failure(error.to_string()))?;
         let Some(mut read) = read else {
-            return Err(input(format!("`--mcp-config {display_path}`: the file does not exist")));
+            return Err(input_failure(format!(
+                "`--mcp-config {display_path}`: the file does not exist"
+            )));
         };
         match read.shift_remove("mcpServers") {
             Some(Value::Object(more)) if more.values().all(Value::is_object) => {
                 servers.extend(more);
             }
             _ => {
-                return Err(input(format!(
+                return Err(input_failure(format!(
                     "`--mcp-config {display_path}`: the file must have an object `mcpServers` with an \
                      object for each server"
                 )));
@@ -80,7 +83,7 @@ fn skill_directories_of(directories: &[PathBuf]) -> Result<Vec<PathBuf>, Failure
     let absolute = |directory: &PathBuf| {
         directory.canonicalize().ok().filter(|directory| directory.is_dir()).ok_or_else(|| {
             let display_path = one_line(&directory.display().to_string());
-            input(format!("`--skill-dir {display_path}`: the directory does not exist"))
+            input_failure(format!("`--skill-dir {display_path}`: the directory does not exist"))
         })
     };
     directories.iter().map(absolute).collect()
@@ -114,7 +117,7 @@ pub(crate) fn expand(session: &OpenSession) -> ExpandInput {
         let input_context = InputContext { mode, approver, ..input_context };
         Box::pin(async move {
             let expanded = ledger.run_within(input_context.expand(text)).await;
-            let expanded = expanded.map_err(|spent| input(spent.to_string()))??;
+            let expanded = expanded.map_err(|spent| input_failure(spent.to_string()))??;
             for notice in expanded.notices {
                 tracing::warn!("{notice}");
             }
@@ -174,12 +177,14 @@ fn own_prompt(
         ("commit", _) => COMMIT.to_owned(),
         ("commit:no-push", _) => COMMIT_NO_PUSH.to_owned(),
         ("commit:pr", _) => COMMIT_PR.to_owned(),
-        ("parallax", "") => return Err(input("No goal given: use `/parallax GOAL`".to_owned())),
+        ("parallax", "") => {
+            return Err(input_failure("No goal given: use `/parallax GOAL`".to_owned()));
+        }
         ("parallax", goal) => coordination(goal),
         ("init", _) => match parallax_commands::built_in::init(launch.directory())? {
             InitResult::Prompt(text) => text.to_owned(),
             InitResult::AlreadyExists(path) => {
-                return Err(input(format!(
+                return Err(input_failure(format!(
                     "`{}` already exists; nothing was changed",
                     path.display()
                 )));
@@ -228,7 +233,7 @@ impl InputContext {
         let Some(task) = plan_text(&text) else { return self.expand_text(text).await };
         if !self.launch.has_plan_mode() {
             let message = "Plan mode is disabled. Enable `general.plan.enabled` to use `/plan`.";
-            return Err(input(message.to_owned()));
+            return Err(input_failure(message.to_owned()));
         }
         if let SlashKind::Command { name, .. } = classify(task)
             && !self.commands.has_command(name)
@@ -237,7 +242,7 @@ impl InputContext {
         {
             let message =
                 format!("`/plan` needs a task to plan, and `/{name}` is a command: run it alone");
-            return Err(input(message));
+            return Err(input_failure(message));
         }
         let mut expanded = self.expand_text(task.to_owned()).await?;
         let overrides = expanded.prompt.overrides.get_or_insert_default();
@@ -249,7 +254,7 @@ impl InputContext {
         let Self { expander, commands, mode, approver, launch } = self;
         if classify(&text) == SlashKind::Text {
             let reading = tokio::task::spawn_blocking(move || expander.prompt(text));
-            let prompt = reading.await.map_err(|error| internal(&error.to_string()))??;
+            let prompt = reading.await.map_err(|error| internal_failure(&error.to_string()))??;
             return Ok(ExpandedCommand { prompt, notices: Vec::new() });
         }
         let preparing = tokio::task::spawn_blocking(move || {
@@ -262,7 +267,7 @@ impl InputContext {
             }
             commands.prepare(&text, mode).map(StartupInput::Command)
         });
-        let read = preparing.await.map_err(|error| internal(&error.to_string()))??;
+        let read = preparing.await.map_err(|error| internal_failure(&error.to_string()))??;
         let mut prepared = match read {
             StartupInput::Prompt(prompt) => {
                 return Ok(ExpandedCommand { prompt, notices: Vec::new() });
@@ -295,11 +300,11 @@ enum StartupInput {
     Command(PreparedCommand),
 }
 
-fn input(message: String) -> Failure {
+fn input_failure(message: String) -> Failure {
     Failure { kind: FailureKind::Input, message, status: None }
 }
 
-fn internal(message: &str) -> Failure {
+fn internal_failure(message: &str) -> Failure {
     Failure { kind: FailureKind::Internal, message: message.to_owned(), status: None }
 }
 

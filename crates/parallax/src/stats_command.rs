@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_are_quoted_and_never_formulas() {
+    fn csv_fields_are_quoted_and_never_formulas() {
         assert_eq!(field("a,\"b\""), "\"a,\"\"b\"\"\"");
         assert_eq!(field("=1+1"), "'=1+1");
     }

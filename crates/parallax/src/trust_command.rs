@@ -54,7 +54,7 @@ fn input_failure(message: String) -> Failure {
     Failure { kind: FailureKind::Input, message, status: None }
 }
 
-fn config(error: &parallax_config::ConfigError) -> Failure {
+fn config_failure(error: &parallax_config::ConfigError) -> Failure {
     Failure { kind: FailureKind::Config, message: error.to_string(), status: None }
 }
 
@@ -94,23 +94,24 @@ impl FolderState {
             ignore_env: false,
         };
         let trust_state =
-            trust_state::trust_state(&options, &folder).map_err(|error| config(&error))?;
+            trust_state::trust_state(&options, &folder).map_err(|error| config_failure(&error))?;
         Ok(Self { folder, options, trust_state })
     }
 
     fn set(&mut self, level: Option<TrustLevel>) -> Result<(), Failure> {
-        trust::set(&self.trust_state.files, &self.folder, level).map_err(|error| config(&error))?;
+        trust::set(&self.trust_state.files, &self.folder, level)
+            .map_err(|error| config_failure(&error))?;
         self.trust_state = trust_state::trust_state(&self.options, &self.folder)
-            .map_err(|error| config(&error))?;
+            .map_err(|error| config_failure(&error))?;
         Ok(())
     }
 
     /// Returns the project's loosening settings with this decision of the user, in the format of
     /// the trust preview: `key (file)`.
-    fn loose_settings(&self, acceptance: Acceptance) -> Result<Vec<String>, Failure> {
+    fn loosening_settings(&self, acceptance: Acceptance) -> Result<Vec<String>, Failure> {
         let (dirs, outer) = (&self.trust_state.dirs, &self.trust_state.outer);
-        let files = parallax_config::loose_settings(dirs, outer, &self.folder)
-            .map_err(|error| config(&error))?;
+        let files = parallax_config::loosening_settings(dirs, outer, &self.folder)
+            .map_err(|error| config_failure(&error))?;
         let matching = files.iter().filter(|file| file.acceptance == acceptance);
         Ok(matching.flat_map(|file| self.named_keys(file)).collect())
     }
@@ -228,11 +229,11 @@ fn add(mut place: FolderState, level: TrustLevel, settings: bool) -> Result<Trus
     // The user has seen the current rules, so they are accepted.
     let rules = parallax_config::policy_files(&RuleFileSources::for_trusted(dirs, &place.folder));
     parallax_config::accept_workspace_rules(dirs, &place.folder, &rules.files)
-        .map_err(|error| config(&error))?;
+        .map_err(|error| config_failure(&error))?;
     let mut accepted = Vec::new();
     if settings {
         let files = parallax_config::accept_settings(dirs, &place.trust_state.outer, &place.folder)
-            .map_err(|error| config(&error))?;
+            .map_err(|error| config_failure(&error))?;
         accepted.extend(files.iter().flat_map(|file| place.named_keys(file)));
         for entry in &accepted {
             let _ = writeln!(output.text, "accepted: {}", code_text(entry));
@@ -275,7 +276,7 @@ fn remove(mut place: FolderState) -> Result<TrustOutput, Failure> {
 }
 
 fn list(place: &FolderState) -> Result<TrustOutput, Failure> {
-    let rules = place.trust_state.files.rules().map_err(|error| config(&error))?;
+    let rules = place.trust_state.files.rules().map_err(|error| config_failure(&error))?;
     let mut text = String::new();
     for rule in &rules {
         let _ = writeln!(

@@ -48,7 +48,7 @@ pub(crate) fn run(arguments: &UndoArguments) -> Result<ExitCode, Failure> {
     }
     let mut undone = undo.undo(arguments.prompt, arguments.force)?;
     if !arguments.force && undone.force_helps && can_ask(arguments) && confirm(&undone) {
-        let forced = undo.force(&undone)?;
+        let forced = undo.undo_forced(&undone)?;
         undone.restored.retain(|path| !forced.restored.contains(path));
         undone.restored.extend(forced.restored);
         undone.skipped = forced.skipped;

@@ -148,7 +148,7 @@ pub(crate) fn unknown_in_group(error: &clap::Error, argv: &[OsString]) -> Option
 }
 
 /// Returns the error for an unknown `help WORD`, or for a typo in the second word of a command.
-pub(crate) fn unknown_second(first: &str, second: &str) -> Option<String> {
+pub(crate) fn unknown_second_word(first: &str, second: &str) -> Option<String> {
     if ["completions", "completion"].iter().any(|name| first.eq_ignore_ascii_case(name)) {
         let shells =
             CompletionShell::value_variants().iter().filter_map(ValueEnum::to_possible_value);

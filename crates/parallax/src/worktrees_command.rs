@@ -50,10 +50,10 @@ fn open_here() -> Result<Worktrees, Failure> {
 
 fn current_directory() -> Result<PathBuf, Failure> {
     std::env::current_dir()
-        .map_err(|error| input(format!("Failed to read the current directory: {error}")))
+        .map_err(|error| input_failure(format!("Failed to read the current directory: {error}")))
 }
 
-fn input(message: String) -> Failure {
+fn input_failure(message: String) -> Failure {
     Failure { kind: FailureKind::Input, message, status: None }
 }
 
@@ -75,8 +75,8 @@ pub(crate) fn run(action: WorktreesAction) -> Result<String, Failure> {
         WorktreesAction::List { json } => {
             let list = worktrees.list();
             if json {
-                let value =
-                    serde_json::to_value(&list).map_err(|error| input(error.to_string()))?;
+                let value = serde_json::to_value(&list)
+                    .map_err(|error| input_failure(error.to_string()))?;
                 return Ok(json_document(&value));
             }
             if list.is_empty() {
@@ -129,14 +129,14 @@ impl SessionWorktree {
         };
         let requested = flags.options.sandbox.as_deref();
         if requested.is_some_and(|sandbox| !["true", "false"].contains(&sandbox)) {
-            return Err(input(
+            return Err(input_failure(
                 "`--worktree` cannot be combined with `--sandbox` or `tools.sandbox` values that run \
                  all of Parallax in a sandbox"
                     .to_owned(),
             ));
         }
         let worktree = Worktree::create(&current_directory()?, request)?;
-        let carried = request.include_changes.then(|| worktree.carry_warning()).flatten();
+        let carried = request.include_changes.then(|| worktree.uncopied_warning()).flatten();
         for warning in worktree.filter_warning().into_iter().chain(carried) {
             // A closed pipe is not an error here.
             let _ = writeln!(std::io::stderr(), "warning: {warning}");
@@ -144,7 +144,9 @@ impl SessionWorktree {
         if let Err(error) = std::env::set_current_dir(worktree.directory()) {
             let path = worktree.directory().display().to_string();
             worktree.discard();
-            return Err(input(format!("Failed to change to the directory `{path}`: {error}")));
+            return Err(input_failure(format!(
+                "Failed to change to the directory `{path}`: {error}"
+            )));
         }
         Ok(Self { worktree: Some(worktree) })
     }

@@ -22,7 +22,7 @@ mod write_targets;
 
 pub use analyze::{analyze, analyze_expanded};
 pub use danger::{
-    Destruction, LossKind, assignment_control_reason, checked_out, dangerous, destructive,
+    Destruction, DestructionKind, assignment_control_reason, checked_out, dangerous, destructive,
     may_destroy,
 };
 pub use git::{GitCall, git_subcommand, uses_git};

@@ -299,7 +299,7 @@ impl<'a> ShellCall<'a> {
             return false;
         };
         *known.get_or_init(|| {
-            self.is_evidently_safe(command)
+            self.is_clearly_safe(command)
                 && (command.name() != Some("git") || self.writes_no_file())
         })
     }
@@ -311,7 +311,7 @@ impl<'a> ShellCall<'a> {
         *self.writes_no_file.get_or_init(|| {
             !self.may_write_before_git()
                 && self.line.commands.iter().enumerate().all(|(index, command)| {
-                    is_transparent(&self.line, index) || self.is_evidently_safe(command)
+                    is_transparent(&self.line, index) || self.is_clearly_safe(command)
                 })
         })
     }
@@ -366,7 +366,7 @@ impl<'a> ShellCall<'a> {
         })
     }
 
-    fn is_evidently_safe(&self, command: &Command) -> bool {
+    fn is_clearly_safe(&self, command: &Command) -> bool {
         // Such a loop may not terminate.
         if self.line.features.contains(&"loop") {
             return false;

@@ -41,7 +41,7 @@ impl ApprovalReason {
 /// Returns everything that requires approval even in yolo mode as words of a sentence: the rows of
 /// the table of destructive commands, and writes outside the workspace.
 pub fn yolo_reasons() -> String {
-    let destructive = bash::LossKind::ALL.map(bash::LossKind::name).join(", ");
+    let destructive = bash::DestructionKind::ALL.map(bash::DestructionKind::name).join(", ");
     format!("{destructive}, and writes outside the workspace")
 }
 
@@ -73,12 +73,12 @@ pub(crate) fn approval_reasons(
         return doubts;
     }
     destruction(call, shell, &mut doubts);
-    outside(call, shell, granted, &mut doubts);
+    check_outside_paths(call, shell, granted, &mut doubts);
     let expanded = shell.expanded_line();
     if !std::ptr::eq(expanded, shell) {
         let mut more = Vec::new();
         destruction(call, expanded, &mut more);
-        outside(call, expanded, granted, &mut more);
+        check_outside_paths(call, expanded, granted, &mut more);
         // Skip reasons that the line as written already gave.
         more.retain(|doubt| !doubts.iter().any(|known| known.reason == doubt.reason));
         doubts.extend(more);
@@ -86,7 +86,7 @@ pub(crate) fn approval_reasons(
     if yolo {
         return doubts;
     }
-    protected(call, shell, &mut doubts);
+    check_protected_paths(call, shell, &mut doubts);
     if let Some(word) = shell.git_control_risk() {
         doubts.push(ApprovalReason::always_ask(
             "git after a change to its configuration",
@@ -214,7 +214,7 @@ fn destruction(call: &CallQuery<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<App
     }
 }
 
-fn outside(
+fn check_outside_paths(
     call: &CallQuery<'_>,
     shell: &ShellCall<'_>,
     granted: &Permissions,
@@ -246,7 +246,11 @@ fn outside(
     }
 }
 
-fn protected(call: &CallQuery<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<ApprovalReason>) {
+fn check_protected_paths(
+    call: &CallQuery<'_>,
+    shell: &ShellCall<'_>,
+    doubts: &mut Vec<ApprovalReason>,
+) {
     let roots = call.query.workspace;
     let needs_approval =
         |path: &Path| call.folders.protected.contains(path) || paths::is_agent_rules(path, roots);

@@ -49,7 +49,7 @@ impl<'a> ProtectedPaths<'a> {
         names.iter().any(|name| name == ".git")
             || protected_names::protection(&names) == Some(Protection::Closed)
             || makes_repository(path)
-            || self.are_linked(path)
+            || self.is_linked(path)
     }
 
     /// Whether permissive edit modes exclude the path although it is in the workspace: protected
@@ -62,7 +62,7 @@ impl<'a> ProtectedPaths<'a> {
 
     /// Whether a protected link leads to the path or to a directory above it, or the path is in a git
     /// directory.
-    fn are_linked(&self, path: &Path) -> bool {
+    fn is_linked(&self, path: &Path) -> bool {
         let Some(finder) = self.finder.filter(|_| inside(path, self.roots)) else { return false };
         let targets = self.link_targets.get_or_init(|| finder.link_targets(self.roots));
         targets.contains(path) || targets.is_in_git_directory(path)

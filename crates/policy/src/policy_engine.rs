@@ -228,7 +228,7 @@ impl Policy {
     }
 
     /// Whether one of the paths is protected.
-    fn protected(&self, query: &Query<'_>, paths: &[PathBuf]) -> bool {
+    fn includes_protected(&self, query: &Query<'_>, paths: &[PathBuf]) -> bool {
         let protected = ProtectedPaths::new(query.workspace, self.links.as_deref());
         paths.iter().any(|path| protected.contains(path))
     }
@@ -256,7 +256,7 @@ impl Policy {
             policy_decision.destructive = line_checks::destructive_commands(call, shell);
         }
         if policy_decision.kind == Decision::Ask {
-            policy_decision.sensitive = self.sensitive(call);
+            policy_decision.sensitive = self.sensitive_paths(call);
         }
         policy_decision
     }
@@ -309,7 +309,7 @@ impl PolicyEngine for Policy {
         }
         // A permission to write to a protected path applies only once.
         let write = &permissions.file_system.write;
-        if self.protected(query, write) {
+        if self.includes_protected(query, write) {
             return Vec::new();
         }
         // Offers only rules that actually allow the call.
@@ -328,7 +328,7 @@ impl PolicyEngine for Policy {
             return "the setting `security.disableAlwaysAllow` disables saved rules".to_owned();
         }
         let write = &permissions.file_system.write;
-        if self.protected(query, write) {
+        if self.includes_protected(query, write) {
             return "it writes a protected file".to_owned();
         }
         suggested_rules::no_rule_message(&self.read(query))

@@ -21,7 +21,7 @@ pub enum Change<'a> {
 /// Saves files before a change and restores them. All functions block.
 pub trait Checkpoints: Send + Sync {
     /// Returns the effects of this change that could not be undone, for the user.
-    fn not_undoable(&self, change: Change<'_>) -> Vec<String>;
+    fn irreversible_changes(&self, change: Change<'_>) -> Vec<String>;
     /// Saves the files that the change may replace.
     ///
     /// # Errors
@@ -56,7 +56,7 @@ pub trait Checkpoints: Send + Sync {
 /// A checkpoint that was saved before a change.
 pub trait CheckpointGuard: Send {
     /// Returns what cannot be restored and was not reported before, for the user.
-    fn not_undoable(&self) -> Vec<String>;
+    fn irreversible_changes(&self) -> Vec<String>;
     /// Records that the change is about to run with these permissions. If the program is killed
     /// while it runs, the next start reverts what [`CheckpointGuard::finish`] would have reverted.
     /// Blocking.

@@ -589,7 +589,7 @@ impl Store for NoStore {
 /// then the parts of the tail (steering messages). Each argument is the JSON array of its record;
 /// an object counts as an array of one element, and anything else is ignored. The raw text is
 /// copied, so that the engine and a reader of the journal get the same bytes.
-pub fn assemble_round(results: &[&RawValue], tail: Option<&RawValue>) -> SealedContent {
+pub fn assemble_step(results: &[&RawValue], tail: Option<&RawValue>) -> SealedContent {
     let size: usize = results.iter().map(|raw| raw.get().len()).sum();
     let mut json = String::with_capacity(size + tail.map_or(0, |raw| raw.get().len()) + 32);
     json.push_str(r#"{"role":"user","parts":["#);
@@ -632,11 +632,11 @@ mod tests {
             raw("[]"),
         );
         let tail = raw(r#"[{"text":"\u0041"}]"#);
-        let sealed = assemble_round(&[&one, &none, &two], Some(&tail));
+        let sealed = assemble_step(&[&one, &none, &two], Some(&tail));
         assert_eq!(
             sealed.json(),
             r#"{"role":"user","parts":[{"functionResponse":{"b":1.0}},{"x":[1, 2]} , {},{"text":"\u0041"}]}"#
         );
-        assert_eq!(assemble_round(&[], None).json(), r#"{"role":"user","parts":[]}"#);
+        assert_eq!(assemble_step(&[], None).json(), r#"{"role":"user","parts":[]}"#);
     }
 }

@@ -140,7 +140,7 @@ impl ProviderManager {
 
     /// Whether Vertex AI can be used with a project, although models without a prefix are those of
     /// another service.
-    pub(crate) fn has_vertex_besides(&self) -> bool {
+    pub(crate) fn has_additional_vertex(&self) -> bool {
         let is_project =
             |found: Result<(Auth, _), _>| matches!(found, Ok((Auth::VertexProject { .. }, _)));
         // The variables are checked first, because the other check may read a key from a keychain.

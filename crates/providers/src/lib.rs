@@ -100,7 +100,7 @@ impl ProviderManager {
             })
         };
         let mut names = self.model_table().provider_model_names(with_key);
-        if self.has_vertex_besides() {
+        if self.has_additional_vertex() {
             let of_vertex = self.models_without_request().into_iter();
             names.extend(of_vertex.filter(|it| it.provider == "vertex").map(|it| it.name));
         }
@@ -118,7 +118,7 @@ impl ProviderManager {
     }
 
     /// Returns a warning about a model name that this version does not know.
-    pub fn model_doubt(&self, name: &str) -> Option<String> {
+    pub fn model_warning(&self, name: &str) -> Option<String> {
         let table = self.model_table();
         if table.is_known_name(name) {
             return None;

@@ -37,7 +37,7 @@ pub struct KnownModel {
 
 impl KnownModel {
     /// Returns the same model of Vertex AI.
-    pub fn of_vertex(&self) -> Self {
+    pub fn for_vertex(&self) -> Self {
         let name = format!("vertex:{}", self.name);
         Self { name, provider: "vertex".to_owned(), ..self.clone() }
     }
@@ -65,8 +65,8 @@ impl ProviderManager {
             .map(|choice| to_known_model(&table, "gemini", choice.name, choice.doc, None));
         let google: Vec<KnownModel> = google.collect();
         // Vertex AI has no list; it offers the models of the Gemini API.
-        let of_vertex: Vec<KnownModel> = match self.has_vertex_besides() {
-            true => google.iter().map(KnownModel::of_vertex).collect(),
+        let of_vertex: Vec<KnownModel> = match self.has_additional_vertex() {
+            true => google.iter().map(KnownModel::for_vertex).collect(),
             false => Vec::new(),
         };
         let of_settings = table.providers().iter().flat_map(|provider| {
@@ -86,7 +86,7 @@ impl ProviderManager {
     /// Returns the thinking levels of a model; none if they are unknown.
     pub fn thinking_levels(&self, model: &str) -> Vec<String> {
         let table = self.model_table();
-        match table.abilities(&table.resolve(model)).thinking {
+        match table.capabilities(&table.resolve(model)).thinking {
             ThinkingControl::Levels(levels) => levels,
             ThinkingControl::Unknown | ThinkingControl::Off | ThinkingControl::Budget => Vec::new(),
         }
@@ -221,7 +221,7 @@ pub(crate) fn to_known_model(
             || table.has_discovered_window(&name),
         max_output: listed.and_then(|it| it.max_output).unwrap_or(limits.output),
         price: table.price(&name),
-        abilities: table.abilities(&name),
+        abilities: table.capabilities(&name),
         name,
     }
 }

@@ -107,7 +107,11 @@ impl Probe<'_> {
     }
 
     /// Sends a request; if the service rejects it, with each of the switches, then with all.
-    async fn try_out(&mut self, request: Request, switches: &[Switch]) -> Result<Answer, Failure> {
+    async fn send_with_switches(
+        &mut self,
+        request: Request,
+        switches: &[Switch],
+    ) -> Result<Answer, Failure> {
         let plain = self.send(&request, &[]).await;
         let Err(rejected) = &plain else { return plain };
         if self.provider.is_none() || rejected.kind != FailureKind::Api {
@@ -123,15 +127,15 @@ impl Probe<'_> {
         plain
     }
 
-    /// Like [`Self::try_out`], and sends the request again with a higher output limit if the model
+    /// Like [`Self::send_with_switches`], and sends the request again with a higher output limit if the model
     /// was still thinking at `tokens`.
-    async fn try_patiently(
+    async fn send_with_higher_limit(
         &mut self,
         request: Request,
         switches: &[Switch],
         tokens: u32,
     ) -> Result<Answer, Failure> {
-        let answer = self.try_out(request.clone(), switches).await?;
+        let answer = self.send_with_switches(request.clone(), switches).await?;
         if !is_cut_while_thinking(&answer) {
             return Ok(answer);
         }
@@ -249,7 +253,7 @@ impl ProviderManager {
         let mut probe = Probe { manager: self, table, name, provider, quirks: Vec::new(), factor };
         probe.models(&[])?;
         let text = probe.request("Reply with the word: ready", None, TEXT_TOKENS);
-        let text = probe.try_out(text, &QUIRKS_OF_PROMPTS).await;
+        let text = probe.send_with_switches(text, &QUIRKS_OF_PROMPTS).await;
         add(TestStep {
             name: "text",
             passed: text.as_ref().is_ok_and(|answer| {
@@ -270,7 +274,8 @@ impl ProviderManager {
             .map_err(|error| failure(FailureKind::Internal, error.to_string()))?;
         let prompt = "Call the tool `report_color` with the color `blue`.";
         let request = probe.request(prompt, Some(tool), TOOL_TOKENS);
-        let called = probe.try_patiently(request.clone(), &QUIRKS_OF_TOOLS, TOOL_TOKENS).await;
+        let called =
+            probe.send_with_higher_limit(request.clone(), &QUIRKS_OF_TOOLS, TOOL_TOKENS).await;
         add(TestStep {
             name: "tools",
             passed: called
@@ -285,10 +290,10 @@ impl ProviderManager {
             }),
         });
         if let Some(mut request_after_call) =
-            called.ok().and_then(|answer| after_call(request, &answer))
+            called.ok().and_then(|answer| with_tool_result(request, &answer))
         {
             probe.limit_output(&mut request_after_call, TEXT_TOKENS);
-            let answer = probe.try_out(request_after_call, &QUIRKS_OF_RESULTS).await;
+            let answer = probe.send_with_switches(request_after_call, &QUIRKS_OF_RESULTS).await;
             add(TestStep {
                 name: "results",
                 passed: answer.is_ok(),
@@ -303,7 +308,7 @@ impl ProviderManager {
                 "required": ["color"], "additionalProperties": false}),
         );
         json_request.generation.insert("responseMimeType".to_owned(), json!("application/json"));
-        let answer = probe.try_patiently(json_request, &[], JSON_TOKENS).await;
+        let answer = probe.send_with_higher_limit(json_request, &[], JSON_TOKENS).await;
         let is_json = |answer: &Answer| {
             is_cut_while_thinking(answer)
                 || serde_json::from_str::<Object>(answer.text().trim()).is_ok()
@@ -361,7 +366,7 @@ fn call_of(answer: &Answer) -> Option<String> {
 }
 
 /// Returns the request after the call: with the call and its result.
-fn after_call(mut request: Request, answer: &Answer) -> Option<Request> {
+fn with_tool_result(mut request: Request, answer: &Answer) -> Option<Request> {
     let call = answer.parts.iter().find_map(|part| match part.view() {
         PartView::Call(call) if call.name == TOOL => Some(call),
         _ => None,

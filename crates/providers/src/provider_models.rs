@@ -95,7 +95,7 @@ impl ProviderModels {
         }
         let provider = self.table.providers().split(name).map(|(provider, _)| provider);
         let is_vertex = name.starts_with(VERTEX_PREFIX);
-        if let Some(model) = self.opened(name) {
+        if let Some(model) = self.find_open(name) {
             return Ok(model);
         }
         let key = self.provider_key(name);
@@ -113,7 +113,7 @@ impl ProviderModels {
     }
 
     /// Returns the client for a model name if an earlier request opened it.
-    fn opened(&self, name: &str) -> Option<Arc<dyn Model>> {
+    fn find_open(&self, name: &str) -> Option<Arc<dyn Model>> {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let model = open.get(self.provider_key(name)).cloned()?;
         drop(open);
@@ -316,7 +316,7 @@ impl ProviderModels {
         cancel: &CancellationToken,
     ) -> Result<Arc<dyn Model>, ModelError> {
         if invalid_name(&self.table, &name).is_none()
-            && let Some(model) = self.opened(&name)
+            && let Some(model) = self.find_open(&name)
         {
             return Ok(model);
         }

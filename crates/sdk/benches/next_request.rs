@@ -22,7 +22,7 @@ use parallax_protocol::permissions::Permissions;
 use parallax_protocol::policy::{
     ApprovalMode, Decision, PolicyDecision, PolicyEngine, Query, SuggestedRule,
 };
-use parallax_protocol::store::{NoStore, assemble_round};
+use parallax_protocol::store::{NoStore, assemble_step};
 use parallax_protocol::{BoxFuture, BoxStream, CancellationToken, Object};
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
@@ -32,9 +32,9 @@ fn main() {
 }
 
 /// A model that passes on the first request and never responds.
-struct Catch(Mutex<Option<oneshot::Sender<Request>>>);
+struct RequestCatcher(Mutex<Option<oneshot::Sender<Request>>>);
 
-impl Model for Catch {
+impl Model for RequestCatcher {
     fn stream(
         &self,
         request: Request,
@@ -58,7 +58,7 @@ impl Model for Catch {
     }
 }
 
-impl ModelCatalog for Catch {
+impl ModelCatalog for RequestCatcher {
     fn limits(&self, _model: &str) -> Limits {
         Limits {
             context: 10_000_000,
@@ -72,11 +72,11 @@ impl ModelCatalog for Catch {
     }
 }
 
-struct Allow;
+struct AllowAll;
 
-impl PolicyEngine for Allow {
+impl PolicyEngine for AllowAll {
     fn evaluate(&self, _query: &Query<'_>) -> PolicyDecision {
-        PolicyDecision::new(Decision::Allow, "all", "it is a bench")
+        PolicyDecision::new(Decision::AllowAll, "all", "it is a bench")
     }
     fn is_tool_denied(&self, _: &str, _: &[String], _: ApprovalMode, _: bool) -> bool {
         false
@@ -103,7 +103,7 @@ fn history() -> Vec<SealedContent> {
             r#"[{{"functionResponse":{{"name":"read_file","response":{{"output":"{output}"}}}}}}]"#
         );
         if let Ok(wire) = RawValue::from_string(wire) {
-            contents.push(assemble_round(&[&wire], None));
+            contents.push(assemble_step(&[&wire], None));
         }
         contents.push(Content::model(vec![Part::text(&answer)]).seal());
     }
@@ -119,7 +119,7 @@ fn options(model: Arc<dyn Model>, history: Vec<SealedContent>) -> SessionOptions
         model_name: "gemini-3-pro-preview".into(),
         tools: Vec::new(),
         more_tools: None,
-        policy_engine: SharedPolicyEngine::new(Arc::new(Allow)),
+        policy_engine: SharedPolicyEngine::new(Arc::new(AllowAll)),
         store: Arc::new(NoStore),
         mode: ApprovalMode::Default,
         interactive: true,
@@ -181,7 +181,7 @@ fn next_request_after_1000_turns(bencher: divan::Bencher<'_, '_>) {
     bencher
         .with_inputs(|| {
             let (sender, caught) = oneshot::channel();
-            let model = Arc::new(Catch(Mutex::new(Some(sender))));
+            let model = Arc::new(RequestCatcher(Mutex::new(Some(sender))));
             let session = runtime.block_on(async {
                 let hub = EventBus::new();
                 let mut events = hub.subscribe();

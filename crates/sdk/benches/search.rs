@@ -17,10 +17,10 @@ fn main() {
 }
 
 /// A deterministic random number generator.
-struct Numbers(u64);
+struct RandomNumbers(u64);
 
-impl Numbers {
-    fn below(&mut self, limit: u64) -> u64 {
+impl RandomNumbers {
+    fn next_below(&mut self, limit: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -31,8 +31,8 @@ impl Numbers {
     fn text(&mut self, words: u64) -> String {
         let mut text = String::new();
         for _ in 0..words {
-            let range = 1 << (1 + self.below(14));
-            text.push_str(&format!("word{} ", self.below(range)));
+            let range = 1 << (1 + self.next_below(14));
+            text.push_str(&format!("word{} ", self.next_below(range)));
         }
         text
     }
@@ -57,7 +57,7 @@ fn content(content: Content, display: Option<String>) -> Record {
 
 fn fill(home: &Path) {
     let dirs = SessionDirs::new(home.join(".parallax"), home.join(".gemini"));
-    let mut numbers = Numbers(0x5eed);
+    let mut numbers = RandomNumbers(0x5eed);
     for number in 0..SESSIONS {
         let id = format!("session-{number}");
         let project = format!("/home/ada/project-{}", number % 50);

@@ -57,7 +57,7 @@ impl About {
             version: launch.options.version.to_owned(),
             commit: option_env!("PARALLAX_COMMIT").filter(|commit| !commit.is_empty()),
             model: (model, resolved),
-            sandbox: sandbox_words(launch),
+            sandbox: describe_sandbox(launch),
             os: format!("{} {}", std::env::consts::OS, std::env::consts::ARCH),
             auth: match launch.provider_manager().credential() {
                 Credential::Found { method, .. } => method_name(method).to_owned(),
@@ -70,7 +70,7 @@ impl About {
 
 /// Describes in a few words what confines commands. Blocking: probes the kernel for a few
 /// milliseconds.
-pub fn sandbox_words(launch: &SessionConfig) -> String {
+pub fn describe_sandbox(launch: &SessionConfig) -> String {
     match launch.sandbox {
         ProgramSandbox::Off => return "off".to_owned(),
         ProgramSandbox::Container(engine) => return engine.program().to_owned(),

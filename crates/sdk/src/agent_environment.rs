@@ -8,7 +8,7 @@ use parallax_a2a::{A2aAgent, A2aAgentOptions};
 use parallax_agents::{AgentEnvironment, AgentMemory, IsolatedAgent};
 use parallax_checkpoints::CheckpointManager;
 use parallax_config::agents::{Agent, AgentTier, RemoteDefinition};
-use parallax_config::mcp::{McpServer, McpSource, same_name};
+use parallax_config::mcp::{McpServer, McpSource, is_same_name};
 use parallax_config::skills::Skills;
 use parallax_context_files::build_context;
 use parallax_engine::prompt::SAFETY;
@@ -91,7 +91,7 @@ fn servers(
     let settings = &launch.config.settings;
     let allowed = settings.get("mcp.allowed").map(|_| settings.list("mcp.allowed"));
     let excluded = settings.list("mcp.excluded");
-    let names = |list: &[String], name: &str| list.iter().any(|entry| same_name(entry, name));
+    let names = |list: &[String], name: &str| list.iter().any(|entry| is_same_name(entry, name));
     let source = match &agent.tier {
         AgentTier::Project => McpSource::Workspace,
         AgentTier::Extension(name) => McpSource::Extension(name.clone()),
@@ -100,7 +100,7 @@ fn servers(
     let (mut servers, mut problems) = (Vec::new(), Vec::new());
     for (name, value) in &agent.mcp_servers {
         // Rules and pins of a session's server must not apply to a different server.
-        let is_used = known.servers.iter().any(|server| same_name(&server.name, name));
+        let is_used = known.servers.iter().any(|server| is_same_name(&server.name, name));
         let blocked =
             names(&excluded, name) || allowed.as_ref().is_some_and(|allowed| !names(allowed, name));
         let reason = match McpServer::read(name, value, source.clone()) {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use parallax_checkpoints::CheckpointManager;
 use parallax_config::mcp::{
     EMBEDDER, Endpoint, ExtensionServers, McpChoice, McpServer, McpServers, StartBlock, is_refused,
-    same_name, server_names,
+    is_same_name, server_names,
 };
 use parallax_devtools::SessionTap;
 use parallax_engine::EventBus;
@@ -44,7 +44,7 @@ pub(crate) fn implicitly_allowed_servers(launch: &SessionConfig) -> (Vec<String>
     let names = |counts: &dyn Fn(&parallax_config::mcp::McpServer) -> bool| -> Vec<String> {
         found.open().filter(|it| counts(it)).map(|it| it.name.clone()).collect()
     };
-    let is_allowed = |name: &str| allowed.iter().any(|entry| same_name(entry, name));
+    let is_allowed = |name: &str| allowed.iter().any(|entry| is_same_name(entry, name));
     (names(&|server| server.trust), names(&|server| is_allowed(&server.name)))
 }
 

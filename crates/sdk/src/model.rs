@@ -29,11 +29,11 @@ pub(crate) fn open(
         Some(Recording::Full(path)) => (path, RecordFormat::Full),
         Some(Recording::Reference(path)) => (path, RecordFormat::Reference),
     };
-    let recorder = Recorder::new(model, path, format, secrets).map_err(input)?;
+    let recorder = Recorder::new(model, path, format, secrets).map_err(input_failure)?;
     Ok(Arc::new(recorder.with_directories(folder, &launch.config.dirs.user)))
 }
 
-fn input(error: impl std::fmt::Display) -> Failure {
+fn input_failure(error: impl std::fmt::Display) -> Failure {
     failure(FailureKind::Input, error.to_string())
 }
 
@@ -45,18 +45,19 @@ fn answers(
     secrets: &mut Vec<Secret>,
 ) -> Result<Arc<dyn Model>, Failure> {
     let script = |path: &Path, mode| -> Result<Arc<dyn Model>, Failure> {
-        let script = ScriptedModel::from_file(path, mode).map_err(input)?;
+        let script = ScriptedModel::from_file(path, mode).map_err(input_failure)?;
         Ok(Arc::new(script.with_cwd(folder.to_owned())))
     };
     let embedded = |name: &str, text: &str| -> Result<Arc<dyn Model>, Failure> {
-        let script = ScriptedModel::from_text(name, text, ScriptMode::Embedded).map_err(input)?;
+        let script =
+            ScriptedModel::from_text(name, text, ScriptMode::Embedded).map_err(input_failure)?;
         Ok(Arc::new(script.with_cwd(folder.to_owned())))
     };
     match &launch.options.answers {
         ResponseSource::Fake(path) => script(path, ScriptMode::Strict),
         ResponseSource::FakeNonStrict(path) => script(path, ScriptMode::NonStrict),
         ResponseSource::Replay { file, strict } => {
-            let replay = ReplayModel::from_file(file, *strict).map_err(input)?;
+            let replay = ReplayModel::from_file(file, *strict).map_err(input_failure)?;
             Ok(Arc::new(replay.with_directories(folder, &launch.config.dirs.user)))
         }
         ResponseSource::Embedded { name, text } => embedded(name, text),
@@ -69,7 +70,7 @@ fn answers(
                 Some((known, text)) => embedded(known, text),
                 None if !Path::new(script_name).exists() => {
                     let known = demo::SCRIPTS.map(|(name, _)| format!("`{name}`")).join(", ");
-                    Err(input(format!(
+                    Err(input_failure(format!(
                         "unknown script `{script_name}`: use a file or one of {known}"
                     )))
                 }

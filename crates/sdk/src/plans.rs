@@ -55,7 +55,7 @@ pub(crate) fn session_folder(
         warnings.push(reason);
         None
     });
-    set.unwrap_or_else(|| workspace.temp().join(FOLDER))
+    set.unwrap_or_else(|| workspace.temporary_directory().join(FOLDER))
 }
 
 /// Returns the approval mode after a policy rule approved a plan in a session without a user. A

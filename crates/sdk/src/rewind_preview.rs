@@ -77,7 +77,7 @@ impl RewindPreview {
             self.checkpoint_manager.as_ref().ok_or("checkpoints are disabled in this session")?;
         let foreseen =
             checkpoint_manager.preview_restore(turn).map_err(|error| error.to_string())?;
-        Ok(foreseen.into_iter().map(file_back).collect())
+        Ok(foreseen.into_iter().map(to_file_restore).collect())
     }
 
     /// Returns the changes of the current conversation before which it can be restored, oldest
@@ -189,7 +189,7 @@ fn name_of(moment: i64, file: Option<&Path>, tool: &str) -> String {
     format!("{time}-{file}-{tool}")
 }
 
-fn file_back(foreseen: RestorePreview) -> FileRestore {
+fn to_file_restore(foreseen: RestorePreview) -> FileRestore {
     let RestorePreview { path, kind, skip_reason, current_text, restored_text } = foreseen;
     let diff = match (&current_text, &restored_text, kind) {
         (None, None, _) => None,

@@ -54,7 +54,7 @@ pub(crate) fn sandbox_options(launch: &SessionConfig, artifacts: &Path) -> Optio
         ),
         table: launch.policy_sources().sandbox_table().0,
         hidden,
-        hidden_places: hidden_places(launch),
+        hidden_places: hidden_file_tracker(launch),
         git_directories: GitDirectories::default(),
         closed_names: launch.closed_names.clone(),
         worktree: parallax_worktrees::access(&launch.config.dirs, &launch.options.directory),
@@ -68,7 +68,7 @@ pub(crate) fn sandbox_options(launch: &SessionConfig, artifacts: &Path) -> Optio
 
 /// Returns the record of the workspace files that were hidden so far, in this and earlier
 /// sessions.
-pub(crate) fn hidden_places(launch: &SessionConfig) -> HiddenFileTracker {
+pub(crate) fn hidden_file_tracker(launch: &SessionConfig) -> HiddenFileTracker {
     let ours = &launch.config.dirs.parallax;
     let ours = std::fs::canonicalize(ours).unwrap_or_else(|_| ours.clone());
     let project = parallax_store::project_folder(&launch.options.directory);

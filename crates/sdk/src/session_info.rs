@@ -59,8 +59,8 @@ impl SessionInfo<'_> {
 
     /// Returns a short description of the command sandbox, and whether there is one. Blocking:
     /// probes the kernel.
-    pub fn sandbox_short(&self) -> (String, bool) {
-        match about::sandbox_words(self.launch).as_str() {
+    pub fn short_sandbox(&self) -> (String, bool) {
+        match about::describe_sandbox(self.launch).as_str() {
             "off" => ("no sandbox".to_owned(), false),
             "none on this machine" => ("no sandbox here".to_owned(), false),
             "namespaces" => ("sandbox".to_owned(), true),

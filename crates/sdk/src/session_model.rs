@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn newest_choice_or_answer_counts() {
+    fn model_of_the_newest_choice_or_answer_is_used() {
         let resolve = |name: &str| match name {
             "pro" => "gemini-pro".to_owned(),
             name => name.to_owned(),

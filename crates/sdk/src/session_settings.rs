@@ -158,7 +158,7 @@ pub(crate) fn workspace(
             respect_gemini_ignore: settings.respect_gemini_ignore(),
             custom_ignore_files: settings.custom_ignore_files(),
         },
-        hidden_files: sandbox::hidden_places(launch),
+        hidden_files: sandbox::hidden_file_tracker(launch),
         editor: launch.options.editor.clone(),
     })
     .map_err(|error| failure(FailureKind::Input, error.to_string()))

@@ -83,7 +83,7 @@ impl Toolbox {
 
     /// Returns a function to call when the main model changes. It reports when the new one cannot
     /// search the web.
-    pub(crate) fn follow(
+    pub(crate) fn model_change_handler(
         &self,
         model: Arc<dyn Model>,
         bus: EventBus,

@@ -89,14 +89,14 @@ impl TrustQuestion {
             }
         };
         if level.is_some() {
-            trust::set(&self.files, &self.folder, level).map_err(|error| config(&error))?;
+            trust::set(&self.files, &self.folder, level).map_err(|error| config_failure(&error))?;
         }
         let config = SessionConfig::load(&self.options)?;
         SessionConfig::from_config(self.options, config)
     }
 }
 
-fn config(error: &ConfigError) -> Failure {
+fn config_failure(error: &ConfigError) -> Failure {
     failure(FailureKind::Config, error.to_string())
 }
 
@@ -120,7 +120,7 @@ impl SessionConfig {
             ui: parallax_config::UiSettings::from_settings(&loaded.settings),
             connects_companion: loaded.settings.flag("ide.enabled"),
             folder: real,
-            files: files.map_err(|error| config(&error))?,
+            files: files.map_err(|error| config_failure(&error))?,
             options,
         })))
     }
@@ -136,7 +136,7 @@ pub struct TrustManager<'a> {
 impl<'a> TrustManager<'a> {
     /// Returns the project settings that are ignored because they grant permissions and were not
     /// accepted.
-    pub fn loose_settings(self) -> &'a [IgnoredSettings] {
+    pub fn loosening_settings(self) -> &'a [IgnoredSettings] {
         &self.config.loosening_settings
     }
 
@@ -145,20 +145,20 @@ impl<'a> TrustManager<'a> {
     ///
     /// # Errors
     /// Returns an error if a file cannot be read or written.
-    pub fn accept_loose_settings(&self) -> Result<Vec<IgnoredSettings>, Failure> {
+    pub fn accept_loosening_settings(&self) -> Result<Vec<IgnoredSettings>, Failure> {
         let (dirs, project) = (&self.config.dirs, &self.config.project);
         parallax_config::accept_settings(dirs, &self.config.outer, project)
-            .map_err(|error| config(&error))
+            .map_err(|error| config_failure(&error))
     }
 
     /// Remembers that the user declined the current settings ([`Acceptance::Declined`]). Blocking.
     ///
     /// # Errors
     /// Returns an error if a file cannot be read or written.
-    pub fn decline_loose_settings(&self) -> Result<Vec<IgnoredSettings>, Failure> {
+    pub fn decline_loosening_settings(&self) -> Result<Vec<IgnoredSettings>, Failure> {
         let (dirs, project) = (&self.config.dirs, &self.config.project);
         parallax_config::decline_settings(dirs, &self.config.outer, project)
-            .map_err(|error| config(&error))
+            .map_err(|error| config_failure(&error))
     }
 
     /// Returns the trust state of a directory without reading any of its contents. Blocking.
@@ -178,7 +178,7 @@ impl<'a> TrustManager<'a> {
         let mut variables = self.options.variables.clone();
         variables.retain(|(name, _)| name != TRUST_VARIABLE);
         let options = LoadOptions { variables, skip_trust: false, ..self.options.load_options() };
-        trust_state(&options, folder).map(|it| it.trust).map_err(|error| config(&error))
+        trust_state(&options, folder).map(|it| it.trust).map_err(|error| config_failure(&error))
     }
 
     /// Saves whether a directory is trusted; `None` removes the entry. Running sessions are not
@@ -188,7 +188,7 @@ impl<'a> TrustManager<'a> {
     /// Returns an error if the directory does not exist or a file cannot be read or written.
     pub fn set(&self, folder: &Path, level: Option<TrustLevel>) -> Result<Trust, Failure> {
         let standing = self.state(folder)?;
-        trust::set(&standing.files, folder, level).map_err(|error| config(&error))?;
+        trust::set(&standing.files, folder, level).map_err(|error| config_failure(&error))?;
         self.trust(folder)
     }
 
@@ -237,6 +237,6 @@ impl<'a> TrustManager<'a> {
     }
 
     fn state(&self, folder: &Path) -> Result<TrustState, Failure> {
-        trust_state(&self.options.load_options(), folder).map_err(|error| config(&error))
+        trust_state(&self.options.load_options(), folder).map_err(|error| config_failure(&error))
     }
 }

@@ -175,7 +175,7 @@ impl DevToolsState {
         if request.method() != Method::GET {
             return text(StatusCode::METHOD_NOT_ALLOWED, "only GET is supported");
         }
-        if is_of_other_page(headers) {
+        if is_cross_site(headers) {
             return text(StatusCode::FORBIDDEN, "requests from other pages are not accepted");
         }
         let path = request.uri().path();
@@ -280,7 +280,7 @@ fn cookies(headers: &HeaderMap) -> impl Iterator<Item = (&str, &str)> {
 
 /// Whether the request comes from a page of another server, other than by a link that the user
 /// follows.
-fn is_of_other_page(headers: &HeaderMap) -> bool {
+fn is_cross_site(headers: &HeaderMap) -> bool {
     let value = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
     let is_other = value(FETCH_SITE).is_some_and(|site| !matches!(site, "same-origin" | "none"));
     is_other && value(FETCH_MODE) != Some("navigate")

@@ -14,7 +14,7 @@ use crate::source::SessionSource;
 
 use parallax_store::SavedChat;
 
-fn input(message: impl std::fmt::Display) -> Failure {
+fn input_failure(message: impl std::fmt::Display) -> Failure {
     Failure::new(FailureKind::Input, message.to_string())
 }
 
@@ -36,7 +36,7 @@ impl SessionLibrary<'_> {
     /// # Errors
     /// Returns an error if it is not found.
     pub fn find_chat(&self, tag: &str) -> Result<SavedChat, Failure> {
-        parallax_store::find_chat(&self.dirs(), self.directory, tag).map_err(input)
+        parallax_store::find_chat(&self.dirs(), self.directory, tag).map_err(input_failure)
     }
 
     /// Saves the current state of a session under a name and returns the file. Blocking.
@@ -52,7 +52,7 @@ impl SessionLibrary<'_> {
     ) -> Result<PathBuf, Failure> {
         let loaded = self.journal_of(session)?;
         let (dirs, project) = (self.dirs(), self.directory);
-        parallax_store::save_chat(&dirs, project, tag, &loaded, replace).map_err(input)
+        parallax_store::save_chat(&dirs, project, tag, &loaded, replace).map_err(input_failure)
     }
 
     /// Deletes the conversation saved under a name. Blocking.
@@ -60,7 +60,7 @@ impl SessionLibrary<'_> {
     /// # Errors
     /// Returns an error if it is not found or was saved by Gemini CLI.
     pub fn delete_chat(&self, tag: &str) -> Result<SavedChat, Failure> {
-        parallax_store::delete_chat(&self.dirs(), self.directory, tag).map_err(input)
+        parallax_store::delete_chat(&self.dirs(), self.directory, tag).map_err(input_failure)
     }
 
     /// Writes the conversation of a session: as Markdown (`.md`), as JSON contents (`.json`), as a
@@ -85,7 +85,10 @@ impl SessionLibrary<'_> {
             Some(ExportFormat::Json) => contents_json(&loaded.contents),
             Some(form) => self.export_own(session, &loaded, form)?,
             None => {
-                return Err(input(format!("use a file name that ends in {}", export::ENDINGS)));
+                return Err(input_failure(format!(
+                    "use a file name that ends in {}",
+                    export::ENDINGS
+                )));
             }
         };
         write_new(&path, &text)?;
@@ -134,7 +137,7 @@ impl SessionLibrary<'_> {
     /// Returns an error if the file cannot be written.
     pub fn remember_input(&self, text: &str) -> Result<(), Failure> {
         parallax_store::remember_input(&self.dirs(), self.directory, text)
-            .map_err(|error| input(format!("failed to save the input history: {error}")))
+            .map_err(|error| input_failure(format!("failed to save the input history: {error}")))
     }
 
     /// Removes inputs from the history. Blocks briefly.
@@ -143,16 +146,16 @@ impl SessionLibrary<'_> {
     /// Returns an error if the file cannot be read or written.
     pub fn forget_inputs(&self, texts: &[String]) -> Result<(), Failure> {
         parallax_store::forget_inputs(&self.dirs(), self.directory, texts)
-            .map_err(|error| input(format!("failed to delete the input history: {error}")))
+            .map_err(|error| input_failure(format!("failed to delete the input history: {error}")))
     }
 
     /// Loads the journal of a Parallax session.
     fn journal_of(&self, session: &SessionId) -> Result<LoadedSession, Failure> {
         let path = self.dirs().journal(self.directory, session);
         if !path.exists() {
-            return Err(input("the conversation is empty: there is nothing to save"));
+            return Err(input_failure("the conversation is empty: there is nothing to save"));
         }
-        parallax_store::load(&path, &self.dirs().keys).map_err(input)
+        parallax_store::load(&path, &self.dirs().keys).map_err(input_failure)
     }
 }
 
@@ -160,9 +163,9 @@ pub(crate) fn write_new(path: &Path, text: &str) -> Result<(), Failure> {
     use std::io::Write as _;
     let to_error = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::AlreadyExists => {
-            input(format!("`{}` already exists: choose another name", path.display()))
+            input_failure(format!("`{}` already exists: choose another name", path.display()))
         }
-        _ => input(format!("failed to write `{}`: {error}", path.display())),
+        _ => input_failure(format!("failed to write `{}`: {error}", path.display())),
     };
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create_new(true);

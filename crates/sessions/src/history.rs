@@ -43,7 +43,7 @@ pub struct ResumedState {
     pub notices: Vec<String>,
 }
 
-fn input(message: impl std::fmt::Display) -> Failure {
+fn input_failure(message: impl std::fmt::Display) -> Failure {
     Failure::new(FailureKind::Input, message.to_string())
 }
 
@@ -66,13 +66,13 @@ pub fn open(library: &SessionLibrary<'_>, choice: &SessionChoice) -> Result<Resu
         SessionChoice::Import(path) => {
             let loaded = parallax_store::import(path, &library.dirs().keys)
                 .and_then(|it| repair_if_damaged(it, path));
-            let loaded = loaded.map_err(input)?;
+            let loaded = loaded.map_err(input_failure)?;
             Ok(fork(library, new_id(), loaded, path.display().to_string()))
         }
         SessionChoice::Fork { from, keep_contents } => {
             let entry = find_session(library, from)?;
             if library.is_exact && entry.id != *from {
-                return Err(input(format_args!("unknown session `{from}`")));
+                return Err(input_failure(format_args!("unknown session `{from}`")));
             }
             let mut loaded = load_session(library, &entry)?;
             if let Some(keep) = keep_contents {
@@ -130,7 +130,7 @@ fn new_session(library: &SessionLibrary<'_>, id: SessionId, notices: Vec<String>
 
 fn with_id(library: &SessionLibrary<'_>, id: &str) -> Result<ResumedState, Failure> {
     if !SessionId::is_valid(id) {
-        return Err(input(format!(
+        return Err(input_failure(format!(
             "invalid session id `{}`: use at most 128 letters, digits, `-`, and `_`",
             id.escape_debug()
         )));
@@ -138,12 +138,12 @@ fn with_id(library: &SessionLibrary<'_>, id: &str) -> Result<ResumedState, Failu
     let session = SessionId::from(id);
     let is_number = id.bytes().all(|byte| byte.is_ascii_digit());
     if id == "latest" || is_number {
-        return Err(input(format!(
+        return Err(input_failure(format!(
             "invalid session id `{id}`: `--resume {id}` would select another session"
         )));
     }
     let is_taken = || {
-        input(format!(
+        input_failure(format!(
             "the session id `{id}` is already used in this project; resume it with `--resume \
              {id}`, or choose another id"
         ))
@@ -179,29 +179,29 @@ fn resume(library: &SessionLibrary<'_>, selector: &str) -> Result<ResumedState, 
             }
             let failure = unreadable_reason(library, selector)
                 .or_else(|| other_project_error(library, selector));
-            return Err(failure.unwrap_or_else(|| input(error)));
+            return Err(failure.unwrap_or_else(|| input_failure(error)));
         }
-        Err(error) => return Err(input(error)),
+        Err(error) => return Err(input_failure(error)),
     };
     if is_exact && (entry.id != selector || entry.origin != SessionOrigin::Parallax) {
-        return Err(input(format_args!("unknown session `{selector}`")));
+        return Err(input_failure(format_args!("unknown session `{selector}`")));
     }
     if entry.origin != SessionOrigin::Parallax {
         return adopt(library, &entry);
     }
     match Journal::open_append(&entry.path, &library.dirs().keys) {
-        Ok((_, loaded)) if is_exact && is_damaged(&loaded) => Err(input(format_args!(
+        Ok((_, loaded)) if is_exact && is_damaged(&loaded) => Err(input_failure(format_args!(
             "the file of the session `{selector}` is damaged: `parallax --resume {selector}` \
              continues a repaired copy"
         ))),
-        Err(error @ OpenError::InUse { .. }) if is_exact => Err(input(error)),
+        Err(error @ OpenError::InUse { .. }) if is_exact => Err(input_failure(error)),
         Ok((_, loaded)) if is_damaged(&loaded) => resume_copy(library, &entry, loaded),
         Ok((journal, loaded)) => {
             if loaded.head.one_shot && library.interactive {
                 // A name makes the session appear in lists.
                 let (time, text) = (parallax_store::timestamp(), entry.title.clone());
                 let name = Record::Name(NameRecord { time, text });
-                journal.append(&name).map_err(input)?;
+                journal.append(&name).map_err(input_failure)?;
             }
             let mut resumed = resumed_state(loaded.head.session_id.clone(), journal, loaded);
             resumed.notices.extend(entry.foreign_continuation.map(|elsewhere| {
@@ -236,7 +236,7 @@ fn resume(library: &SessionLibrary<'_>, selector: &str) -> Result<ResumedState, 
             );
             Ok(resumed)
         }
-        Err(error) => Err(input(error)),
+        Err(error) => Err(input_failure(error)),
     }
 }
 
@@ -272,7 +272,7 @@ fn resume_copy(
     let notice = format!(
         "the file of the session `{from}` is damaged: this run continues a repaired copy, `{id}`"
     );
-    let repaired = repair_if_damaged(loaded, &entry.path).map_err(input)?;
+    let repaired = repair_if_damaged(loaded, &entry.path).map_err(input_failure)?;
     let mut resumed = fork(library, id, repaired, from);
     resumed.notices.push(notice);
     Ok(resumed)
@@ -282,7 +282,7 @@ fn resume_copy(
 fn other_project_error(library: &SessionLibrary<'_>, selector: &str) -> Option<Failure> {
     let entry = library.any_session(selector).ok()?;
     let (id, project) = (&entry.id, entry.project.display());
-    Some(input(match entry.project.is_dir() {
+    Some(input_failure(match entry.project.is_dir() {
         true => format!(
             "Session `{id}` belongs to another project, `{project}`. Run `parallax --resume {id}` \
              there, or move it to this one with `parallax sessions move {id}`"
@@ -300,14 +300,15 @@ fn unreadable_reason(library: &SessionLibrary<'_>, selector: &str) -> Option<Fai
     if !SessionId::is_valid(selector) || !file.is_file() {
         return None;
     }
-    parallax_store::import(&file, &library.dirs().keys).err().map(input)
+    parallax_store::import(&file, &library.dirs().keys).err().map(input_failure)
 }
 
 /// Resumes another program's session in a new Parallax journal. It keeps its id, so that it can be
 /// found under it again. If a Parallax journal already has the id, the other program has continued
 /// separately, and the result is a fork with a new id.
 fn adopt(library: &SessionLibrary<'_>, entry: &SessionEntry) -> Result<ResumedState, Failure> {
-    let loaded = parallax_store::import(&entry.path, &library.dirs().keys).map_err(input)?;
+    let loaded =
+        parallax_store::import(&entry.path, &library.dirs().keys).map_err(input_failure)?;
     if !entry.is_foreign_continuation() {
         let known = SessionId::is_valid(&entry.id);
         let id = if known { SessionId::from(entry.id.as_str()) } else { new_id() };
@@ -325,7 +326,7 @@ fn adopt(library: &SessionLibrary<'_>, entry: &SessionEntry) -> Result<ResumedSt
 
 /// Finds a session of the project by number, id, or id prefix.
 pub fn find_session(library: &SessionLibrary<'_>, selector: &str) -> Result<SessionEntry, Failure> {
-    parallax_store::find(&library.dirs(), project(library), selector).map_err(input)
+    parallax_store::find(&library.dirs(), project(library), selector).map_err(input_failure)
 }
 
 /// Loads the file of a session.
@@ -343,7 +344,7 @@ pub fn load_session(
             parallax_store::import(path, &keys)
         }
     }
-    .map_err(input)
+    .map_err(input_failure)
 }
 
 /// Repairs the session if its file is damaged.
@@ -362,18 +363,18 @@ fn rewind(
 ) -> Result<ResumedState, Failure> {
     let entry = find_session(library, id)?;
     if entry.origin != SessionOrigin::Parallax {
-        return Err(input(format!(
+        return Err(input_failure(format!(
             "the session `{id}` belongs to another program: resume it, then rewind"
         )));
     }
     let (journal, mut loaded) =
-        Journal::open_append(&entry.path, &library.dirs().keys).map_err(input)?;
+        Journal::open_append(&entry.path, &library.dirs().keys).map_err(input_failure)?;
     if is_damaged(&loaded) {
         loaded.truncate(keep_contents);
         return resume_copy(library, &entry, loaded);
     }
     if keep_contents < loaded.contents.len() {
-        journal.append(&Record::Truncate { keep_contents }).map_err(input)?;
+        journal.append(&Record::Truncate { keep_contents }).map_err(input_failure)?;
         loaded.truncate(keep_contents);
     }
     Ok(resumed_state(loaded.head.session_id.clone(), journal, loaded))
@@ -429,5 +430,7 @@ fn resumed_state(id: SessionId, journal: Journal, loaded: LoadedSession) -> Resu
 
 /// Returns the number of contents before a prompt.
 pub(crate) fn contents_before(session: &LoadedSession, number: u64) -> Result<usize, Failure> {
-    RewindTarget::find_by_number(&session.prompts, number).map(|mark| mark.at).map_err(input)
+    RewindTarget::find_by_number(&session.prompts, number)
+        .map(|mark| mark.at)
+        .map_err(input_failure)
 }

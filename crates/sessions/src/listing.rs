@@ -23,7 +23,7 @@ pub fn last_turn(records: &[Record], is_cut_off: bool) -> String {
     ended.unwrap_or_else(|| "none".to_owned())
 }
 
-fn input(message: impl std::fmt::Display) -> Failure {
+fn input_failure(message: impl std::fmt::Display) -> Failure {
     Failure::new(FailureKind::Input, message.to_string())
 }
 
@@ -62,7 +62,7 @@ impl SessionLibrary<'_> {
     pub fn delete_session(&self, selector: &str) -> Result<SessionEntry, Failure> {
         let dirs = self.dirs();
         let project = self.directory;
-        let entry = parallax_store::find_listed(&dirs, project, selector).map_err(input)?;
+        let entry = parallax_store::find_listed(&dirs, project, selector).map_err(input_failure)?;
         self.delete_entry(entry)
     }
 
@@ -80,7 +80,7 @@ impl SessionLibrary<'_> {
         let mut artifacts = parallax_store::associated_paths(&dirs, project, &entry);
         artifacts
             .push(SessionDirs::new(&dirs.parallax, "").artifacts(project, &id).root().to_owned());
-        parallax_store::delete(&dirs, project, &entry, &artifacts).map_err(input)?;
+        parallax_store::delete(&dirs, project, &entry, &artifacts).map_err(input_failure)?;
         parallax_store::delete_mirrors(&dirs, project, &entry.id);
         Ok(entry)
     }

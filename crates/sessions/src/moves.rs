@@ -17,7 +17,7 @@ use crate::recorded_items::{self, RecordedItem};
 use crate::source::SessionSource;
 use crate::{SessionChoice, SessionLibrary};
 
-fn input(message: impl std::fmt::Display) -> Failure {
+fn input_failure(message: impl std::fmt::Display) -> Failure {
     Failure::new(FailureKind::Input, message.to_string())
 }
 
@@ -83,8 +83,8 @@ impl SessionLibrary<'_> {
         let in_project = parallax_store::find(&self.dirs(), self.directory, selector);
         let missing = match in_project {
             Ok(entry) => return Ok(entry),
-            Err(error @ FindError::Ambiguous { .. }) => return Err(input(error)),
-            Err(error) => input(error),
+            Err(error @ FindError::Ambiguous { .. }) => return Err(input_failure(error)),
+            Err(error) => input_failure(error),
         };
         let selector = selector.trim();
         let is_number = selector.bytes().all(|byte| byte.is_ascii_digit()) && selector.len() < 6;
@@ -97,7 +97,7 @@ impl SessionLibrary<'_> {
             fitting.retain(|entry| entry.id.eq_ignore_ascii_case(selector));
         }
         let nowhere = || {
-            input(format!(
+            input_failure(format!(
                 "no session `{selector}` in any project (searched `{}` and Gemini CLI \
                  sessions); `parallax sessions list` shows them",
                 self.dirs().parallax.join("sessions").display()
@@ -105,7 +105,9 @@ impl SessionLibrary<'_> {
         };
         match fitting.len() {
             0 | 1 => fitting.pop().ok_or_else(nowhere),
-            count => Err(input(FindError::Ambiguous { selector: selector.to_owned(), count })),
+            count => {
+                Err(input_failure(FindError::Ambiguous { selector: selector.to_owned(), count }))
+            }
         }
     }
 
@@ -114,7 +116,7 @@ impl SessionLibrary<'_> {
     ///
     /// # Errors
     /// Returns an error if nothing or more than one thing matches.
-    pub fn loadable(&self, what: &str) -> Result<SessionChoice, Failure> {
+    pub fn loadable_session(&self, what: &str) -> Result<SessionChoice, Failure> {
         let file = self.directory.join(self.config.expand_home(Path::new(what.trim())));
         if file.is_file() {
             // Checked now, before the open session is closed.
@@ -205,7 +207,10 @@ impl SessionLibrary<'_> {
             match written {
                 Ok(()) => done.files.push(file),
                 Err(error) => {
-                    return Err(input(format!("failed to write `{}`: {error}", file.display())));
+                    return Err(input_failure(format!(
+                        "failed to write `{}`: {error}",
+                        file.display()
+                    )));
                 }
             }
         }
@@ -233,7 +238,7 @@ impl SessionLibrary<'_> {
             session.truncate(contents_before(&session, number)?);
         }
         if session.contents.is_empty() {
-            return Err(input(match before {
+            return Err(input_failure(match before {
                 Some(_) => "nothing precedes that prompt: nothing to copy",
                 None => "nothing to copy yet",
             }));
@@ -247,7 +252,7 @@ impl SessionLibrary<'_> {
     /// Returns an error if the file contains no session or the copy cannot be written.
     pub fn import_session(&self, file: &Path) -> Result<NewSession, Failure> {
         let path = self.directory.join(self.config.expand_home(file));
-        let session = parallax_store::import(&path, &self.dirs().keys).map_err(input)?;
+        let session = parallax_store::import(&path, &self.dirs().keys).map_err(input_failure)?;
         self.new_session(&session, path.display().to_string())
     }
 
@@ -264,7 +269,7 @@ impl SessionLibrary<'_> {
             one_shot: false,
         };
         let journal = Journal::create(&path, head).with_keys(&self.dirs().keys);
-        journal.append_all(session).and_then(|()| journal.sync()).map_err(input)?;
+        journal.append_all(session).and_then(|()| journal.sync()).map_err(input_failure)?;
         let (contents, notices) = (session.contents.len(), session.notices.clone());
         Ok(NewSession { id, path, contents, notices })
     }
@@ -277,7 +282,8 @@ impl SessionLibrary<'_> {
     pub fn move_session(&self, selector: &str, to: &Path) -> Result<MoveResult, Failure> {
         let entry = self.any_session(selector)?;
         let to = self.target(to)?;
-        let path = parallax_store::move_session(&self.dirs(), &entry, &to).map_err(input)?;
+        let path =
+            parallax_store::move_session(&self.dirs(), &entry, &to).map_err(input_failure)?;
         Ok(MoveResult { sessions: vec![(entry.id, path)], ..MoveResult::default() })
     }
 
@@ -289,7 +295,7 @@ impl SessionLibrary<'_> {
     pub fn move_project(&self, from: &Path, to: &Path) -> Result<MoveResult, Failure> {
         let (from, to) = (self.folder(from), self.target(to)?);
         if from == to {
-            return Err(input("both are the same directory"));
+            return Err(input_failure("both are the same directory"));
         }
         let dirs = self.dirs();
         let mut moved = MoveResult::default();
@@ -304,7 +310,7 @@ impl SessionLibrary<'_> {
         }
         moved.other_files = parallax_store::move_project_files(&dirs, &from, &to);
         if moved == MoveResult::default() {
-            return Err(input(format!("no sessions of `{}`", from.display())));
+            return Err(input_failure(format!("no sessions of `{}`", from.display())));
         }
         Ok(moved)
     }
@@ -314,7 +320,7 @@ impl SessionLibrary<'_> {
         let folder = self.folder(typed);
         match folder.is_dir() {
             true => Ok(folder),
-            false => Err(input(format!("directory `{}` not found", folder.display()))),
+            false => Err(input_failure(format!("directory `{}` not found", folder.display()))),
         }
     }
 

@@ -128,7 +128,7 @@ impl SessionStats {
     }
 
     /// Returns how long the session has been open.
-    pub fn wall(&self) -> Duration {
+    pub fn wall_time(&self) -> Duration {
         self.started.elapsed()
     }
 
@@ -157,7 +157,7 @@ impl SessionStats {
 
     /// Returns the share of approved decisions; `None` if there are none.
     #[expect(clippy::cast_precision_loss, reason = "a percentage for display")]
-    pub fn agreement(&self) -> Option<f64> {
+    pub fn approval_rate(&self) -> Option<f64> {
         let decisions = &self.totals.tools.total_decisions;
         let agreed = decisions.accept + decisions.auto_accept;
         let all = agreed + decisions.reject;
@@ -220,7 +220,7 @@ mod tests {
         assert_eq!((second.requests, second.tokens.prompt), (1, 10));
         assert_eq!((stats.context, stats.tokens().prompt), (150, 260));
         assert_eq!((stats.agent().as_millis(), stats.api().as_millis()), (60, 21));
-        assert_eq!((stats.success_rate(), stats.agreement()), (None, None));
+        assert_eq!((stats.success_rate(), stats.approval_rate()), (None, None));
     }
 
     #[test]

@@ -44,7 +44,7 @@ impl TableWidths {
     }
 
     /// Returns the width of the column of these names.
-    fn of_names<'a>(self, names: impl Iterator<Item = &'a str>) -> usize {
+    fn name_width<'a>(self, names: impl Iterator<Item = &'a str>) -> usize {
         names.map(|name| name.chars().count()).max().unwrap_or(0).min(self.name)
     }
 
@@ -107,7 +107,8 @@ pub fn format_report(report: &UsageReport, columns: usize) -> String {
         }
     } else if !report.tools.is_empty() {
         let maximum = report.tools.iter().map(|tool| tool.calls).max().unwrap_or(1);
-        let width = widths.of_names(report.tools.iter().take(ROWS).map(|tool| tool.name.as_str()));
+        let width =
+            widths.name_width(report.tools.iter().take(ROWS).map(|tool| tool.name.as_str()));
         let _ = writeln!(
             text,
             "\n{:<1$}  {2:>6}  {3:>6}  {4:>8}",
@@ -162,7 +163,7 @@ fn table(text: &mut String, title: &str, rows: &[&NamedUsage], widths: TableWidt
         false => to_float(sum.input_tokens + sum.output_tokens),
     };
     let maximum = rows.iter().map(|row| value(&row.sum)).fold(0.0, f64::max);
-    let width = widths.of_names(rows.iter().map(|row| row.name.as_str()));
+    let width = widths.name_width(rows.iter().map(|row| row.name.as_str()));
     let _ = writeln!(
         text,
         "\n{title:<0$}  {1:>10}  {2:>7}  {3:>7}  {4:>6}",

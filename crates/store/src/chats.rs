@@ -245,7 +245,7 @@ mod tests {
         }
 
         #[test]
-        fn any_file_name_has_a_tag(name in "[%0-9A-Fa-fx.é]{0,20}") {
+        fn every_file_name_maps_to_a_tag(name in "[%0-9A-Fa-fx.é]{0,20}") {
             let _ = decode(&name);
         }
     }

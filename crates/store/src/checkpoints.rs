@@ -58,7 +58,7 @@ pub use edit::EditSnapshot;
 pub use error::CheckpointError;
 pub use latest_session::{latest_session, latest_undo_session};
 pub use pending_restore::{AbandonedChanges, PendingRestore};
-pub use protected::is_in_lost_repository;
+pub use protected::is_in_broken_repository;
 pub use quarantine::QuarantinedFiles;
 pub use repositories::MovedRepository;
 pub use retention::CleanupResult;

@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn deleted_input_leaves_the_others() {
+    fn deleting_an_input_keeps_the_others() {
         let home = tempfile::tempdir().expect("a folder");
         let dirs = SessionDirs::new(home.path().join("p"), home.path().join("g"));
         for text in ["one", "two", "one", "three"] {

@@ -168,7 +168,7 @@ impl Keys {
     /// # Errors
     /// Returns an error if the key can neither be read nor created.
     pub fn check(&self) -> Result<(), KeyError> {
-        self.for_new().map(drop)
+        self.key_for_new_sessions().map(drop)
     }
 
     /// Returns the path of the file that may contain the key.
@@ -178,7 +178,7 @@ impl Keys {
 
     /// Returns the key for new sessions, creating it if there is none, or `None` if new sessions
     /// are not encrypted.
-    pub(crate) fn for_new(&self) -> Result<Option<MasterKey>, KeyError> {
+    pub(crate) fn key_for_new_sessions(&self) -> Result<Option<MasterKey>, KeyError> {
         match self.preferred_place {
             None => Ok(None),
             Some(KeyStorage::Keychain) => self.load_from_keychain().map(Some),
@@ -222,7 +222,7 @@ impl Keys {
             return Ok(key);
         }
         // If two processes start at once, only one creates the key.
-        let _turn = self.turn()?;
+        let _turn = self.lock_creation()?;
         let stored = self.keychain.get_uncached(NAME).map_err(KeyError::Keychain)?;
         if let Some(key) = read(stored)? {
             return Ok(key);
@@ -246,7 +246,7 @@ impl Keys {
     }
 
     fn make_file(&self) -> Result<MasterKey, KeyError> {
-        let _turn = self.turn()?;
+        let _turn = self.lock_creation()?;
         if let Some(key) = self.in_file()? {
             return Ok(key);
         }
@@ -265,7 +265,7 @@ impl Keys {
     }
 
     /// Locks key creation until the returned file is dropped.
-    fn turn(&self) -> Result<File, KeyError> {
+    fn lock_creation(&self) -> Result<File, KeyError> {
         let file = self.key_file();
         let lock = file.parent().map_or(Ok(()), create_private_dir);
         let lock = lock.and_then(|()| private(&file.with_extension("lock"), false));

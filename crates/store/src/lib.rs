@@ -38,7 +38,7 @@ pub use checkpoints::{
     AbandonedChanges, BlobReader, ChangeKind, ChangeOrigin, Changes, CheckpointError,
     CheckpointOptions, Checkpoints, CleanupResult, CommandSnapshot, Edit, EditSnapshot, FileChange,
     IGNORED_DIRECTORIES, MovedRepository, PendingRestore, QuarantinedFiles, RestorePreview,
-    TurnChanges, UnfinishedCommandGuard, is_in_lost_repository, latest_session,
+    TurnChanges, UnfinishedCommandGuard, is_in_broken_repository, latest_session,
     latest_undo_session,
 };
 pub use cipher::CipherError;

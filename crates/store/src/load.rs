@@ -10,7 +10,7 @@ use parallax_protocol::content::{Role, SealedContent};
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::store::{
     CompactionRecord, ContentRecord, JournalHeader, Record, ResultRecord, RewindTarget, StepRecord,
-    UnfinishedAnswer, assemble_round,
+    UnfinishedAnswer, assemble_step,
 };
 use parallax_protocol::tool::Display;
 use serde::Deserialize;
@@ -104,7 +104,7 @@ impl LoadedSession {
             }
             _ => before < keep,
         });
-        self.pending = pending_round(&self.contents, BTreeMap::new());
+        self.pending = pending_step(&self.contents, BTreeMap::new());
         self.was_interrupted = is_open(&self.contents, self.pending.as_ref());
         self.unfinished_answer = None;
     }
@@ -116,7 +116,7 @@ fn is_open(contents: &[SealedContent], pending: Option<&PendingBatch>) -> bool {
 }
 
 /// Returns the calls of the last content if it is a model content with calls.
-fn pending_round(
+fn pending_step(
     contents: &[SealedContent],
     mut results: BTreeMap<usize, ResultRecord>,
 ) -> Option<PendingBatch> {
@@ -285,7 +285,7 @@ impl Builder {
                     Role::User => drop(self.append_unfinished()),
                 }
                 (self.turn_ended, self.shut_down) = (false, false);
-                self.close_round(&wire);
+                self.close_step(&wire);
                 self.note_prompt(content);
                 self.records.push((self.contents.len(), record));
                 self.contents.push(wire);
@@ -297,7 +297,7 @@ impl Builder {
             }
             Record::Round(round) => {
                 self.unfinished_answer = None;
-                let sealed = self.finish_round(round);
+                let sealed = self.finish_step(round);
                 self.records.push((self.contents.len(), record));
                 self.contents.push(sealed);
                 return;
@@ -342,7 +342,7 @@ impl Builder {
 
     /// Handles results without a batch before a content: if the content responds to the calls, it
     /// becomes their result content; otherwise the results become one.
-    fn close_round(&mut self, next: &SealedContent) {
+    fn close_step(&mut self, next: &SealedContent) {
         if self.results.is_empty() {
             return;
         }
@@ -355,7 +355,7 @@ impl Builder {
         }
         let round =
             StepRecord { results: self.results.len(), parts_after_results: None, user_texts: None };
-        let sealed = self.finish_round(&round);
+        let sealed = self.finish_step(&round);
         self.records.push((self.contents.len(), Record::Round(round)));
         self.contents.push(sealed);
     }
@@ -386,7 +386,7 @@ impl Builder {
         Some(unfinished)
     }
 
-    fn finish_round(&mut self, round: &StepRecord) -> SealedContent {
+    fn finish_step(&mut self, round: &StepRecord) -> SealedContent {
         let results = std::mem::take(&mut self.results);
         if results.len() != round.results {
             let (have, want) = (results.len(), round.results);
@@ -394,7 +394,7 @@ impl Builder {
         }
         let results = results.values().filter_map(|at| self.result_at(*at));
         let wires: Vec<&RawValue> = results.map(|result| &*result.wire).collect();
-        assemble_round(&wires, round.parts_after_results.as_deref())
+        assemble_step(&wires, round.parts_after_results.as_deref())
     }
 
     fn result_at(&self, at: usize) -> Option<&ResultRecord> {
@@ -488,7 +488,7 @@ impl Builder {
         let results = results.into_iter();
         let results = results.filter_map(|(index, at)| Some((index, self.result_at(at)?.clone())));
         let results = results.collect();
-        pending_round(&self.contents, results)
+        pending_step(&self.contents, results)
     }
 }
 

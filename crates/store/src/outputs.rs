@@ -75,7 +75,7 @@ pub fn encrypt_outputs(folder: &Path, encrypted: &Path, keys: &Keys) {
 fn encrypt(path: &Path, text: &[u8], encrypted: &Path, keys: &Keys) -> io::Result<()> {
     create_private_dir(encrypted)?;
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let key = keys.for_new().map_err(io::Error::other)?;
+    let key = keys.key_for_new_sessions().map_err(io::Error::other)?;
     let key = key.ok_or_else(|| io::Error::other("no key available"))?;
     let cipher = Cipher::new(&name, &key).map_err(io::Error::other)?;
     let line = cipher.encrypt_record(0, text);

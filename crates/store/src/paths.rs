@@ -87,7 +87,7 @@ impl SessionDirs {
     pub fn in_memory(mut self, runtime: Option<&Path>) -> Self {
         let places = runtime.into_iter().chain([Path::new("/dev/shm")]);
         let mut places = places.filter(|directory| is_in_memory(directory));
-        if let Some(folder) = places.find_map(|place| self.own_folder(place)) {
+        if let Some(folder) = places.find_map(|place| self.own_directory(place)) {
             self.temporary = folder;
         }
         self
@@ -99,7 +99,7 @@ impl SessionDirs {
     pub fn with_fallback_place(mut self, directory: &Path) -> Self {
         let existing_parent = self.parallax.ancestors().find(|folder| folder.exists());
         if existing_parent.is_some_and(|existing| !is_writable(existing))
-            && let Some(folder) = self.own_folder(directory)
+            && let Some(folder) = self.own_directory(directory)
         {
             self.temporary = folder;
         }
@@ -125,7 +125,7 @@ impl SessionDirs {
 
     /// Returns a directory for this home directory in a place that others can write to, or `None`
     /// if it cannot be created or belongs to another user.
-    fn own_folder(&self, directory: &Path) -> Option<PathBuf> {
+    fn own_directory(&self, directory: &Path) -> Option<PathBuf> {
         let folder = directory.join(format!("parallax-{}", &path_hash(&self.parallax)[..12]));
         match fs::symlink_metadata(&folder) {
             Ok(_) => is_owned(&folder).then_some(folder),
@@ -284,18 +284,18 @@ mod tests {
     fn directory_created_by_another_user_is_rejected() {
         let directory = tempfile::tempdir().expect("a folder");
         let dirs = SessionDirs::new("/p", "/g");
-        let folder = dirs.own_folder(directory.path()).expect("free");
+        let folder = dirs.own_directory(directory.path()).expect("free");
         assert!(!folder.exists(), "who only looks leaves nothing");
         let mut at_work = dirs.clone();
         at_work.temporary = folder.clone();
         at_work.make_temporary().expect("made");
-        assert_eq!(dirs.own_folder(directory.path()), Some(folder.clone()), "made before");
+        assert_eq!(dirs.own_directory(directory.path()), Some(folder.clone()), "made before");
         set_mode(&folder, 0o777).expect("opened");
-        assert_eq!(dirs.own_folder(directory.path()), None, "others could look into it");
+        assert_eq!(dirs.own_directory(directory.path()), None, "others could look into it");
         assert!(at_work.make_temporary().is_err());
         fs::remove_dir(&folder).expect("gone");
         std::os::unix::fs::symlink("/etc", &folder).expect("a link");
-        assert_eq!(dirs.own_folder(directory.path()), None);
+        assert_eq!(dirs.own_directory(directory.path()), None);
     }
 
     #[test]

@@ -139,7 +139,7 @@ struct ProcessEntry {
 
 impl ProcessEntry {
     /// Handles the end of the process: what it reserved may be spent.
-    fn lose_reservations(&mut self) {
+    fn count_reservations_as_spent(&mut self) {
         self.lost += std::mem::take(&mut self.reserved);
     }
 }
@@ -218,7 +218,7 @@ impl SharedBudgetFile {
         let Some((state, _)) = read(&mut file)? else { return Ok(BTreeMap::new()) };
         let mut tasks: BTreeMap<String, TaskBudget> = BTreeMap::new();
         for (process, mut entry) in state.processes {
-            entry.lose_reservations();
+            entry.count_reservations_as_spent();
             let task = tasks.entry(entry.task).or_default();
             task.is_refused |= entry.is_refused;
             task.waited += Duration::try_from_secs_f64(entry.waited).unwrap_or_default();
@@ -319,7 +319,7 @@ impl BudgetMember {
         for (process, entry) in processes.iter_mut().filter(|(id, _)| **id != self.process) {
             if renewals.has_expired(process, entry.renewal, self.lease) {
                 // If it lives after all, its next renewal corrects this.
-                entry.lose_reservations();
+                entry.count_reservations_as_spent();
             }
         }
         renewals.own += 1;
@@ -475,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn tasks_start_only_if_the_rest_covers_what_they_are_expected_to_cost() {
+    fn tasks_start_only_if_the_remaining_budget_covers_their_expected_cost() {
         let folder = tempfile::tempdir().expect("a directory");
         let path = folder.path().join("budget");
         let budget = SharedBudgetFile::new(path.clone());

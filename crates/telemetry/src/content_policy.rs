@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_is_recorded_only_with_contents() {
+    fn text_is_recorded_only_if_contents_are_enabled() {
         let (with, without) = (ContentPolicy::new(true), ContentPolicy::new(false));
         assert_eq!(with.content(|| "text"), Some("text"));
         assert_eq!(without.content(|| "text"), None);

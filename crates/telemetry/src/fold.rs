@@ -160,7 +160,7 @@ impl Fold {
     }
 
     /// Returns the attributes of all metrics.
-    fn common(&self) -> AttributeSet {
+    fn common_attributes(&self) -> AttributeSet {
         AttributeSet::default()
             .with("session.id", self.attributes.session.clone())
             .with("installation.id", self.attributes.installation.clone())
@@ -173,7 +173,7 @@ impl Fold {
         value: f64,
         attributes: AttributeSet,
     ) {
-        let attributes = self.common().extended(&attributes.into_object());
+        let attributes = self.common_attributes().extended(&attributes.into_object());
         self.metrics.add(instrument, value, attributes.into_object());
     }
 
@@ -188,7 +188,7 @@ impl Fold {
         let context = self.turn_of(scope).or(self.attributes.parent);
         let stamp = jiff::Timestamp::try_from(time).unwrap_or_default();
         let attributes = self
-            .common()
+            .common_attributes()
             .with("active_approval_mode", self.mode.as_str())
             .with("event.name", name)
             .with("event.timestamp", format!("{stamp:.3}"))

@@ -263,7 +263,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pairs_are_decoded() {
+    fn header_pairs_are_percent_decoded() {
         let read = pairs("a=1, b = x%20y ,c,=d,e=f+g&h");
         let expected = [("a", "1"), ("b", "x y"), ("e", "f+g&h")];
         let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));

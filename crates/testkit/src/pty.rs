@@ -162,7 +162,7 @@ impl Terminal {
     ///
     /// # Errors
     /// Returns an error if the emulator rejects it.
-    pub fn scribble(&self, text: &str) -> io::Result<()> {
+    pub fn overwrite_screen(&self, text: &str) -> io::Result<()> {
         self.shared.state().emulator.feed(text.as_bytes());
         Ok(())
     }

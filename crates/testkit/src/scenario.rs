@@ -60,7 +60,7 @@ struct Config {
     exit: i32,
     #[serde(default)]
     signal: Option<GateSignal>,
-    #[serde(default = "thirty_seconds")]
+    #[serde(default = "default_timeout_seconds")]
     limit_ms: u64,
     #[serde(default)]
     filters: Vec<(String, String)>,
@@ -104,7 +104,7 @@ struct GateSignal {
 }
 
 /// Long enough for a busy machine: only a scenario that hangs takes longer.
-fn thirty_seconds() -> u64 {
+fn default_timeout_seconds() -> u64 {
     30_000
 }
 

@@ -220,7 +220,7 @@ mod tests {
         let options =
             parallax_files::WorkspaceOptions { root: root.clone(), temp, ..Default::default() };
         let workspace = Arc::new(Workspace::new(options).expect("workspace"));
-        let plans = workspace.temp().join("plans");
+        let plans = workspace.temporary_directory().join("plans");
         let place = PlanLocation { folder: plans, unattended_mode: ApprovalMode::AutoEdit };
         TestProject { _folder: folder, root, tool: ExitPlanMode::new(place, workspace) }
     }

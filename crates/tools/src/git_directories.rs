@@ -274,7 +274,11 @@ fn value(folder: &Path, section: &str, key: &str) -> Option<String> {
 
 /// Returns what must be made visible of a repository where commands have a private directory
 /// (`/tmp`): the git directories, and the files around a package directory.
-pub(crate) fn to_show(repository: &Path, folders: &[PathBuf], roots: &[PathBuf]) -> Vec<PathBuf> {
+pub(crate) fn directories_to_show(
+    repository: &Path,
+    folders: &[PathBuf],
+    roots: &[PathBuf],
+) -> Vec<PathBuf> {
     let top = repository.parent().filter(|top| roots.iter().any(|root| root.starts_with(top)));
     let all = folders.iter().map(PathBuf::as_path).chain(top);
     all.filter(|path| is_concealed(path, roots)).map(Path::to_owned).collect()

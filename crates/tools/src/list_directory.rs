@@ -77,7 +77,7 @@ impl Tool for ListDirectory {
             .workspace
             .resolve(args.text("dir_path"), Access::Read)
             .map_err(|error| path_failure(&error))?;
-        let mut flags = IgnoreFlags::from_settings(self.workspace.filtering());
+        let mut flags = IgnoreFlags::from_settings(self.workspace.ignore_options());
         if let Some(options) = args.object("file_filtering_options") {
             flags.git = options.flag("respect_git_ignore").unwrap_or(flags.git);
             flags.gemini = options.flag("respect_gemini_ignore").unwrap_or(flags.gemini);

@@ -76,7 +76,7 @@ impl Tool for ReadBackgroundOutput {
         let pid = match arguments.integer("pid").map(i32::try_from) {
             Some(Ok(pid)) => pid,
             // No process has such an ID.
-            _ => return Err(unknown(&provided)),
+            _ => return Err(unknown_process_error(&provided)),
         };
         let lines = arguments.integer("lines").unwrap_or(DEFAULT_LINES);
         let delay = arguments.integer("delay_ms").unwrap_or(0).min(MAX_DELAY_LENGTH);
@@ -130,7 +130,7 @@ impl Invocation for Call {
                 Ok(Some(Err(error))) => error_result(format!(
                     "the log of background process {pid} could not be read: {error}"
                 )),
-                Ok(None) => ToolResult::failure(unknown(&pid.to_string())),
+                Ok(None) => ToolResult::failure(unknown_process_error(&pid.to_string())),
                 Err(error) => error_result(format!(
                     "the log of background process {pid} could not be read: {error}"
                 )),
@@ -139,7 +139,7 @@ impl Invocation for Call {
     }
 }
 
-fn unknown(pid: &str) -> ToolError {
+fn unknown_process_error(pid: &str) -> ToolError {
     ToolError::new(
         ToolErrorKind::ExecutionFailed,
         format!(

@@ -281,7 +281,7 @@ fn plan(
     let source = SourceText::new(&before.decoded.text);
     let found = find(&source, old, new);
     if found.hits.is_empty() {
-        return Err(not_found(display_path, &source, old));
+        return Err(not_found_error(display_path, &source, old));
     }
     let lines: Vec<(usize, usize)> = found.hits.iter().map(|hit| hit.lines).collect();
     if lines.len() > 1 && !allow_multiple {
@@ -328,7 +328,7 @@ fn plan(
     Ok(PlannedEdit { text, bytes, strategy: found.strategy, lines, ranges })
 }
 
-fn not_found(display_path: &str, source: &SourceText<'_>, old: &str) -> ToolError {
+fn not_found_error(display_path: &str, source: &SourceText<'_>, old: &str) -> ToolError {
     let mut message = format!(
         "Could not find an exact match for `old_string` in {display_path} (0 occurrences). Read the lines again before you retry"
     );

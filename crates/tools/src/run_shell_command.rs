@@ -225,7 +225,7 @@ impl Tool for RunShellCommand {
             ));
         }
         let permissions = self.permissions(&arguments, &line, &directory, scope)?;
-        let counts = self.workspace.filtering().respect_gemini_ignore;
+        let counts = self.workspace.ignore_options().respect_gemini_ignore;
         let left_alone = counts.then(|| GeminiIgnore::load(&roots)).flatten();
         let effects = command_effects(&command, &directory, &roots, left_alone.as_ref());
         let unconfined = self.options.sandbox.as_ref().is_none_or(|sandbox| !sandbox.enabled);
@@ -333,7 +333,7 @@ impl RunShellCommand {
                     || git_worktree_writes::protected_part(path, &roots).is_some()
                     || links.contains(path)
             });
-            predicted_permissions::name_hidden(&mut permissions.file_system, plan);
+            predicted_permissions::add_hidden_reads(&mut permissions.file_system, plan);
         }
         Ok(permissions)
     }
@@ -369,7 +369,12 @@ fn add_writes(permissions: &mut Permissions, paths: Vec<PathBuf>) {
 
 /// Whether `PATH` resolves a program of the line to a file in the workspace (a virtual environment,
 /// `node_modules/.bin`, `.`).
-fn takes_programs_of(line: &ShellLine, path: &OsStr, directory: &Path, roots: &[PathBuf]) -> bool {
+fn resolves_program_in_workspace(
+    line: &ShellLine,
+    path: &OsStr,
+    directory: &Path,
+    roots: &[PathBuf],
+) -> bool {
     const MAX_COUNT: usize = 64;
     let inside = |path: &Path| roots.iter().any(|root| path.starts_with(root));
     let folders: Vec<PathBuf> =
@@ -396,7 +401,7 @@ pub fn command_effects(
     let reads::NamedPaths { paths: mut reads, links } =
         reads::read_paths(command, directory, roots, left_alone);
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let shadowed = takes_programs_of(&line, &path, directory, roots);
+    let shadowed = resolves_program_in_workspace(&line, &path, directory, roots);
     if shadowed {
         // Its name does not show what it does.
         reads.push(PathBuf::from("/"));

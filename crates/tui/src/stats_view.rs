@@ -132,7 +132,7 @@ fn session(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
         None => tools.total_calls.to_string(),
     };
     rows.push(row("tool calls", calls, look));
-    if let Some(agreement) = stats.agreement() {
+    if let Some(agreement) = stats.approval_rate() {
         let decisions = &tools.total_decisions;
         let allowed = decisions.accept + decisions.auto_accept;
         let decided = format_count(allowed + decisions.reject, "call");
@@ -156,7 +156,7 @@ fn session(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
         "time",
         format!(
             "{} {}, agent {}, model {}, tools {}",
-            seconds(stats.wall()),
+            seconds(stats.wall_time()),
             if stats.before.tokens.total == 0 { "in total" } else { "since it was resumed" },
             seconds(stats.agent()),
             seconds(stats.api()),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use parallax_protocol::event::Failure;
 
 use crate::failure;
-use crate::git::{Git, no_working_tree};
+use crate::git::{Git, no_working_tree_failure};
 
 /// Result of applying a patch.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -134,7 +134,7 @@ fn commit_patch(
 fn git_at_top(directory: &Path) -> Result<Git, Failure> {
     let top = Git::at(directory)?.line(&["rev-parse", "--show-toplevel"]).map_err(|error| {
         let otherwise = format!("`{}` is not in a git working tree", directory.display());
-        no_working_tree(&error, otherwise)
+        no_working_tree_failure(&error, otherwise)
     })?;
     Git::at(Path::new(&top))
 }

@@ -23,7 +23,7 @@ const MAX_NAMES: usize = 20;
 impl Worktree {
     /// Returns a warning for the user if untracked directories of the main checkout were not copied
     /// with its uncommitted changes: git does not list the files of other repositories. Blocking.
-    pub fn carry_warning(&self) -> Option<String> {
+    pub fn uncopied_warning(&self) -> Option<String> {
         let git = Git::at(&self.record.main).ok()?;
         let names: Vec<String> = untracked(&git)
             .ok()?

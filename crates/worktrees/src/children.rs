@@ -21,7 +21,7 @@ impl Worktree {
             if self.record.id.is_empty() || record.parent.as_ref() != Some(&self.record.id) {
                 continue;
             }
-            let lock = manage::claim(&record_file(project, &record.name));
+            let lock = manage::lock_if_unused(&record_file(project, &record.name));
             // What cannot be read may be work.
             if lock.is_some() && is_in(&record, commit).unwrap_or(false) {
                 manage::delete(&record)?;

@@ -65,7 +65,7 @@ impl<'r> Contents<'r> {
     }
 
     /// Returns the checkout that the worktree was created from.
-    pub(super) fn main(&self) -> &Path {
+    pub(super) fn main_checkout(&self) -> &Path {
         &self.record.main
     }
 
@@ -81,7 +81,7 @@ impl<'r> Contents<'r> {
     }
 
     /// Returns the name of `HEAD` of the worktree, if it is a file: git would wait for a pipe.
-    fn own_head(&self) -> Option<String> {
+    fn worktree_head(&self) -> Option<String> {
         let own = self.worktree_directory.as_ref()?;
         let is_file = own.join("HEAD").symlink_metadata().is_ok_and(|data| data.is_file());
         is_file.then(|| Some(format!("worktrees/{}/HEAD", own.file_name()?.to_str()?)))?
@@ -94,13 +94,13 @@ impl<'r> Contents<'r> {
 
     /// Returns the branch that is checked out, if any.
     pub(super) fn current_branch(&self) -> Option<String> {
-        let branch = self.git.line(&["symbolic-ref", "--quiet", &self.own_head()?]).ok()?;
+        let branch = self.git.line(&["symbolic-ref", "--quiet", &self.worktree_head()?]).ok()?;
         branch.strip_prefix("refs/heads/").map(str::to_owned)
     }
 
     /// Returns the commit that is checked out.
     pub(super) fn head(&self) -> String {
-        let head = self.own_head().and_then(|name| self.commit_of(&name));
+        let head = self.worktree_head().and_then(|name| self.commit_of(&name));
         let head = head.or_else(|| self.commit_of(&self.branch()));
         head.unwrap_or_else(|| self.record.base.clone())
     }
@@ -120,14 +120,14 @@ impl<'r> Contents<'r> {
     }
 
     /// Whether the branch that was created for the worktree points to the commit.
-    pub(super) fn is_tip(&self, commit: &str) -> bool {
+    pub(super) fn is_branch_tip(&self, commit: &str) -> bool {
         self.commit_of(&self.branch()).as_deref() == Some(commit)
     }
 
     /// Returns the commits that removing the worktree could lose.
     pub(super) fn tips(&self) -> Vec<String> {
         let mut tips: Vec<String> = self.commit_of(&self.branch()).into_iter().collect();
-        let head = self.own_head().and_then(|name| self.commit_of(&name));
+        let head = self.worktree_head().and_then(|name| self.commit_of(&name));
         tips.extend(head.filter(|head| !tips.contains(head)));
         tips
     }

@@ -42,7 +42,7 @@ impl Contents<'_> {
     /// Checks that a commit or tree changes no file since the base that has a filter which does not
     /// run.
     pub(super) fn check_filters(&self, tree: &str) -> Result<(), Failure> {
-        let filters = overridden_filters(self.main());
+        let filters = overridden_filters(self.main_checkout());
         if filters.is_empty() {
             return Ok(());
         }
@@ -57,7 +57,7 @@ impl Contents<'_> {
     /// Like `check_filters`, but includes files that are not committed.
     pub(super) fn check_filters_of_files(&self, commit: &str) -> Result<(), Failure> {
         self.check_filters(commit)?;
-        let filters = overridden_filters(self.main());
+        let filters = overridden_filters(self.main_checkout());
         if filters.is_empty() {
             return Ok(());
         }

@@ -88,7 +88,7 @@ impl Git {
 }
 
 /// Explains why git found no working tree around a directory. `otherwise`: the usual reason.
-pub(crate) fn no_working_tree(error: &Failure, otherwise: String) -> Failure {
+pub(crate) fn no_working_tree_failure(error: &Failure, otherwise: String) -> Failure {
     if !error.message.contains("dubious ownership") {
         return failure(otherwise);
     }

@@ -110,7 +110,7 @@ impl Checkout {
             let display = directory.display();
             let otherwise =
                 format!("`{display}` is not in a git working tree; worktrees require one");
-            git::no_working_tree(&error, otherwise)
+            git::no_working_tree_failure(&error, otherwise)
         })?;
         let real = |path: &Path| {
             path.canonicalize()
@@ -266,7 +266,8 @@ impl Worktree {
         match contents.current_branch() {
             Some(current) if current == *branch => {
                 // Sessions of other worktrees can write all branches of worktrees.
-                let logged = contents.logged_commit().filter(|commit| !contents.is_tip(commit));
+                let logged =
+                    contents.logged_commit().filter(|commit| !contents.is_branch_tip(commit));
                 if let Some(commit) = logged {
                     place = format!(
                         "\n  warning:  another process moved {branch}; the last commit here is \
@@ -280,7 +281,7 @@ impl Worktree {
             }
             None => {
                 let head = contents.head();
-                if !contents.is_tip(&head) {
+                if !contents.is_branch_tip(&head) {
                     place = format!("\n  keep:     git branch NAME {head} (not on a branch yet)");
                 }
                 merged = head;

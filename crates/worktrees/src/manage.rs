@@ -125,7 +125,7 @@ pub(super) fn records(project: &Path) -> Vec<WorktreeRecord> {
 }
 
 /// Locks a worktree unless a session works in it.
-pub(super) fn claim(file: &Path) -> Option<File> {
+pub(super) fn lock_if_unused(file: &Path) -> Option<File> {
     let file = File::open(file).ok()?;
     flock(&file, FlockOperation::NonBlockingLockExclusive).ok()?;
     Some(file)
@@ -194,11 +194,11 @@ impl Worktrees {
     /// Removes a worktree and its branch. Blocking.
     ///
     /// # Errors
-    /// Returns an error if the name is unknown, a session works in it, or (without `force`) changes
+    /// Returns an error if the name is unknown, a session works in it, or (without `undo_forced`) changes
     /// or commits would be lost.
     pub fn remove(&self, name: &str, force: bool) -> Result<(), Failure> {
         let record = self.find(name)?;
-        let Some(_lock) = claim(&record_file(&self.directory, name)) else {
+        let Some(_lock) = lock_if_unused(&record_file(&self.directory, name)) else {
             return Err(failure(format!("A session works in the worktree `{name}`")));
         };
         if !force {
@@ -225,7 +225,9 @@ impl Worktrees {
     pub fn prune(&self) -> Result<Vec<String>, Failure> {
         let mut removed = Vec::new();
         for record in self.records() {
-            let Some(_lock) = claim(&record_file(&self.directory, &record.name)) else { continue };
+            let Some(_lock) = lock_if_unused(&record_file(&self.directory, &record.name)) else {
+                continue;
+            };
             let is_gone = !record.path.exists() && is_merged(&record).unwrap_or(true);
             let is_unchanged = || state(&record).is_ok_and(|state| state.is_unchanged());
             if is_gone || (record.path.exists() && is_unchanged()) {

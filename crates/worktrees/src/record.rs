@@ -30,7 +30,7 @@ fn remove_damaged(file: &Path, record: &WorktreeRecord) -> Result<(), Failure> {
     if read_record(file).is_ok() {
         return Ok(());
     }
-    let Some(_lock) = manage::claim(file) else { return Ok(()) };
+    let Some(_lock) = manage::lock_if_unused(file) else { return Ok(()) };
     if record.path.symlink_metadata().is_ok() {
         return Err(failure(format!(
             "The record `{}` of the worktree `{}` is damaged; choose another name, or remove both",

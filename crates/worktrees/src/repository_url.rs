@@ -22,7 +22,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn url_keeps_no_password_and_no_token() {
+    fn passwords_and_tokens_are_removed_from_urls() {
         for (address, shown) in [
             ("https://user:pw@git.example/a.git", "https://git.example/a.git"),
             ("https://token@git.example:8443/a@b", "https://git.example:8443/a@b"),

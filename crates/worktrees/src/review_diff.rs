@@ -4,7 +4,7 @@ use std::path::Path;
 
 use parallax_protocol::event::Failure;
 
-use crate::git::no_working_tree;
+use crate::git::no_working_tree_failure;
 use crate::{Git, failure};
 
 /// The changes to review.
@@ -29,7 +29,7 @@ pub fn review_diff(directory: &Path, scope: &ReviewScope) -> Result<String, Fail
         let display = directory.display();
         let otherwise =
             format!("`{display}` is not in a git working tree; use `--pr PATCH` to review a patch");
-        no_working_tree(&error, otherwise)
+        no_working_tree_failure(&error, otherwise)
     })?;
     let base = match scope {
         ReviewScope::WorkingTree | ReviewScope::Staged => {

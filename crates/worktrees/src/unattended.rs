@@ -90,7 +90,9 @@ impl Worktree {
             delete_branch(&git, &branch)?;
             return Ok(true);
         };
-        let Some(_lock) = manage::claim(&record_file(&project, name)) else { return Ok(false) };
+        let Some(_lock) = manage::lock_if_unused(&record_file(&project, name)) else {
+            return Ok(false);
+        };
         // What cannot be read may be work.
         let has_work = || match record.path.is_dir() {
             true => !manage::state(&record).is_ok_and(|state| state.is_unchanged()),

@@ -41,7 +41,11 @@ type ConsentRequest = (String, oneshot::Sender<bool>);
 
 impl EditorSession {
     /// Runs a command. Without its task, every consent is refused.
-    pub(super) fn manage(&self, line: String, command: ManagementCommand) -> PreparingInput {
+    pub(super) fn run_management_command(
+        &self,
+        line: String,
+        command: ManagementCommand,
+    ) -> PreparingInput {
         let consents = self.consents.clone();
         self.has_consent.store(false, Ordering::Release);
         let has_consent = self.has_consent.clone();

@@ -59,7 +59,7 @@ impl EditorSession {
         if let Some(line) = line {
             let host = self.host.clone();
             if let Some(command) = host.management(&self.open, &line) {
-                self.pending_input = Some(self.manage(line, command));
+                self.pending_input = Some(self.run_management_command(line, command));
                 return;
             }
             let reply = host.slash(&self.open, &mut self.events, &line).await;

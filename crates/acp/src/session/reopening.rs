@@ -23,7 +23,7 @@ impl EditorSession {
     /// fails, it is opened with the previous configuration. Returns `None` if that fails, too; its
     /// clients have to load it then.
     pub(super) async fn reopen(mut self, reopening: ReopenNotice) -> Option<Self> {
-        let launch = match self.changed_launch().await {
+        let launch = match self.reload_config().await {
             Ok(launch) => launch,
             Err(failure) => {
                 self.refuse(failure).await;
@@ -33,7 +33,7 @@ impl EditorSession {
         self.sign_ins.abort_all();
         let running = self.running.take();
         let is_stored = self.open.is_resumable();
-        let previous = self.open.launch().clone().with_session(self.own_choice());
+        let previous = self.open.launch().clone().with_session(self.reopen_choice());
         let mut text = reopening.text;
         let lock = self.open.begin_lock_handover();
         // For example, that background commands were stopped.
@@ -103,7 +103,7 @@ impl EditorSession {
     }
 
     /// Returns the choice that opens this session again.
-    fn own_choice(&self) -> SessionChoice {
+    fn reopen_choice(&self) -> SessionChoice {
         match self.open.is_resumable() {
             true => SessionChoice::Resume(self.id.clone()),
             false => SessionChoice::WithId(self.id.clone()),
@@ -111,7 +111,7 @@ impl EditorSession {
     }
 
     /// Reads the settings again. The session stays as it is.
-    async fn changed_launch(&self) -> Result<SessionConfig, Failure> {
+    async fn reload_config(&self) -> Result<SessionConfig, Failure> {
         if !self.is_saved() {
             let text = "The session is not saved completely, so it cannot be reopened without \
                 losing turns. Check the disk; your changes apply to the next session.";
@@ -119,7 +119,7 @@ impl EditorSession {
         }
         let launch = self.open.launch().clone();
         let mut options = launch.options().clone();
-        options.session = self.own_choice();
+        options.session = self.reopen_choice();
         let directories = options.include_directories.iter().chain([&options.directory]);
         if let Some(missing) = directories.into_iter().find(|directory| !directory.is_dir()) {
             let text = format!(

@@ -73,7 +73,7 @@ async fn conversation_never_ends_with_the_model() {
 }
 
 #[tokio::test]
-async fn media_become_blocks() {
+async fn media_are_converted_to_blocks() {
     let nested =
         vec![Part::inline_data("image/jpg", "SlBH"), Part::inline_data("audio/wav", "UUU")];
     let call = Content::model(vec![Part::function_call(Some("c"), "look", object(json!({})))]);

@@ -191,7 +191,7 @@ async fn chunks_split_at_any_byte_are_decoded() {
 }
 
 #[tokio::test]
-async fn stream_without_its_end_is_broken() {
+async fn stream_without_an_end_event_is_incomplete() {
     let mut events = vec![start()];
     events.extend(text(0, "half"));
     for answer in [cut(&events), stream(&events)] {
@@ -207,7 +207,7 @@ async fn stream_without_its_end_is_broken() {
 }
 
 #[tokio::test]
-async fn call_that_was_not_stopped_is_complete_at_the_end() {
+async fn call_without_a_stop_event_is_completed_at_the_end() {
     let mut call = tool_use(0, "t", "a", &["{\"x\":1}"]);
     call.pop();
     let (received, _server) = serve(vec![stream(&message(vec![call], "tool_use"))]).await;

@@ -189,14 +189,14 @@ pub(crate) fn refusal(status: u16, kind: &str, message: &str) -> canned::CannedR
 
 /// The result of a stream.
 #[derive(Debug)]
-pub(crate) struct Got {
+pub(crate) struct StreamResult {
     pub(crate) answer: Answer,
     pub(crate) notices: Vec<String>,
     pub(crate) retries: Vec<Retry>,
     pub(crate) end: Result<(), ModelError>,
 }
 
-impl Got {
+impl StreamResult {
     pub(crate) fn text(&self) -> String {
         self.answer.text()
     }
@@ -221,10 +221,14 @@ impl Got {
     }
 }
 
-pub(crate) async fn drain(model: &dyn Model, request: Request) -> Got {
+pub(crate) async fn drain(model: &dyn Model, request: Request) -> StreamResult {
     let mut stream = model.stream(request, CancellationToken::new());
-    let mut received =
-        Got { answer: Answer::default(), notices: Vec::new(), retries: Vec::new(), end: Ok(()) };
+    let mut received = StreamResult {
+        answer: Answer::default(),
+        notices: Vec::new(),
+        retries: Vec::new(),
+        end: Ok(()),
+    };
     while let Some(event) = stream.next().await {
         match event {
             Ok(StreamEvent::Chunk(chunk)) => received.answer.push(*chunk),
@@ -238,7 +242,7 @@ pub(crate) async fn drain(model: &dyn Model, request: Request) -> Got {
 }
 
 /// Serves the answers and reads one stream.
-pub(crate) async fn serve(answers: Vec<canned::CannedResponse>) -> (Got, Server) {
+pub(crate) async fn serve(answers: Vec<canned::CannedResponse>) -> (StreamResult, Server) {
     let server = Server::start(answers).await;
     let received = drain(&model(&server), hello()).await;
     (received, server)

@@ -49,7 +49,8 @@ pub(crate) async fn collect(
             let result = match found.remove(&index) {
                 Some(result) => result,
                 None if settled.contains(&index) => {
-                    let (state, reason) = reason(kubectl, &job.record.name, index).await?;
+                    let (state, reason) =
+                        missing_result_reason(kubectl, &job.record.name, index).await?;
                     without_result(directory, task, state, reason).await?
                 }
                 None => continue,
@@ -202,7 +203,7 @@ async fn without_result(
 
 /// Returns why there is no result, according to the state of the pods of an index. If they are
 /// gone, a later run repeats the task; on a claim, it finds the result.
-async fn reason(
+async fn missing_result_reason(
     kubectl: &Kubectl,
     job: &str,
     index: usize,

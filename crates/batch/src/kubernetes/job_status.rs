@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn status_is_read() {
+    fn job_status_is_parsed() {
         let status = JobStatus::from_job(&json!({"status": {
             "active": 2, "completedIndexes": "0-2,5", "failedIndexes": "3",
             "conditions": [{"type": "Failed", "status": "True", "reason": "PodFailurePolicy",

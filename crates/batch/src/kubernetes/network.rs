@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_read_with_and_without_a_port() {
+    fn addresses_are_parsed_with_and_without_a_port() {
         let rule = |text: &str| text.parse::<EgressRule>().ok().map(|rule| (rule.cidr, rule.port));
         assert_eq!(rule("10.1.2.3/32:443"), Some(("10.1.2.3/32".to_owned(), Some(443))));
         assert_eq!(rule("2001:db8::/32:22"), Some(("2001:db8::/32".to_owned(), Some(22))));

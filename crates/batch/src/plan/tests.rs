@@ -49,7 +49,7 @@ fn defaults_and_matrix_expand_to_tasks() {
 }
 
 #[test]
-fn json_lines_have_a_task_each() {
+fn each_json_line_is_a_task() {
     let plan = load(
         "plan.jsonl",
         "{\"defaults\": {\"model\": \"m\"}}\n\n{\"id\": \"a\", \"prompt\": \"x\"}\n\
@@ -104,7 +104,7 @@ fn byte_order_mark_is_ignored_and_nul_is_refused() {
 }
 
 #[test]
-fn directory_without_parts_of_a_plan_is_named() {
+fn directory_without_plan_files_is_reported() {
     let folder = tempfile::tempdir().expect("a directory");
     let error = Plan::load(folder.path()).expect_err("not a plan").to_string();
     assert!(error.contains("a directory without files `*.jsonl`"), "{error}");

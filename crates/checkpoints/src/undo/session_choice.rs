@@ -18,7 +18,7 @@ pub enum UndoSession<'a> {
     Selected(&'a str),
 }
 
-fn input(message: impl std::fmt::Display) -> Failure {
+fn input_failure(message: impl std::fmt::Display) -> Failure {
     Failure::new(FailureKind::Input, message.to_string())
 }
 
@@ -35,7 +35,7 @@ pub(super) fn find(
         UndoSession::LastUndo => latest_undo_session(&folder, &project),
         UndoSession::Selected(selector) => return selected(dirs, directory, selector),
     };
-    latest.ok_or_else(|| input(no_session(&folder, directory)))
+    latest.ok_or_else(|| input_failure(no_session(&folder, directory)))
 }
 
 /// Describes that no session of the project changed a file, and names a parent directory where one
@@ -64,9 +64,9 @@ fn selected(dirs: &SessionDirs, directory: &Path, selector: &str) -> Result<Sess
     }
     match parallax_store::find(dirs, directory, selector) {
         Ok(entry) => Ok(SessionId::new(entry.id)),
-        Err(error @ FindError::Ambiguous { .. }) => Err(input(error)),
+        Err(error @ FindError::Ambiguous { .. }) => Err(input_failure(error)),
         Err(FindError::NoSessions { .. } | FindError::NotFound { .. }) => {
-            Err(input(not_found(dirs, selector)))
+            Err(input_failure(not_found(dirs, selector)))
         }
     }
 }

@@ -26,8 +26,8 @@ impl AcceptedAgents {
     /// Reads both files. An invalid file approves nothing and adds a warning. Blocking.
     pub fn read(dirs: &UserDirs, project: &Path, warnings: &mut Vec<String>) -> Self {
         let mut known = Self::default();
-        let project = [real(project), project.to_owned()];
-        for path in [dirs.gemini.join(FILE), own_file(dirs)] {
+        let project = [real_path(project), project.to_owned()];
+        for path in [dirs.gemini.join(FILE), acceptance_file(dirs)] {
             match jsonc::read_object(&path) {
                 Ok(file) => file.iter().for_each(|file| known.add(file, &project)),
                 Err(error) => warnings.push(format!("{error}; the accepted agents are unknown")),
@@ -63,8 +63,8 @@ impl AcceptedAgents {
 /// Returns an error if `~/.parallax/acknowledgments/agents.json` cannot be used or written.
 pub fn acknowledge(dirs: &UserDirs, project: &Path, agent: &Agent) -> Result<(), ConfigError> {
     let Some(hash) = &agent.hash else { return Ok(()) };
-    let project = real(project).to_string_lossy().into_owned();
-    json_state_file::update(&own_file(dirs), |file| {
+    let project = real_path(project).to_string_lossy().into_owned();
+    json_state_file::update(&acceptance_file(dirs), |file| {
         let agents = file.object_value_or_set(&project);
         let hash = CstInputValue::String(hash.clone());
         match agents.get(&agent.name) {
@@ -74,10 +74,10 @@ pub fn acknowledge(dirs: &UserDirs, project: &Path, agent: &Agent) -> Result<(),
     })
 }
 
-fn own_file(dirs: &UserDirs) -> PathBuf {
+fn acceptance_file(dirs: &UserDirs) -> PathBuf {
     dirs.parallax.join(FILE)
 }
 
-fn real(path: &Path) -> PathBuf {
+fn real_path(path: &Path) -> PathBuf {
     std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }

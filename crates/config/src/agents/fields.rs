@@ -3,7 +3,7 @@
 use parallax_protocol::Object;
 use serde_json::Value;
 
-use super::values::{DESCRIPTION, NAME, checked_name, minutes_of, positive, text};
+use super::values::{DESCRIPTION, NAME, checked_name, minutes_of, positive_number, text};
 use super::{Agent, AgentTier};
 use crate::commands::one_line;
 
@@ -73,14 +73,14 @@ pub(super) fn read(fields: &Object, body: &str, tier: &AgentTier) -> Result<Agen
         number.ok_or("`temperature` must be a number from 0 to 2")?;
         agent.generation.insert("temperature".to_owned(), temperature.clone());
     }
-    if let Some(turns) = positive(fields, "max_turns")? {
+    if let Some(turns) = positive_number(fields, "max_turns")? {
         agent.max_turns = u32::try_from(turns).unwrap_or(u32::MAX);
     }
     if let Some(isolation) = fields.get("isolation") {
         agent.isolated =
             is_isolated(isolation).ok_or("`isolation` must be `worktree` or `none`")?;
     }
-    if let Some(depth) = positive(fields, "max_depth")? {
+    if let Some(depth) = positive_number(fields, "max_depth")? {
         agent.max_depth = u32::try_from(depth)
             .ok()
             .filter(|depth| *depth <= MAX_DEPTH)
@@ -89,7 +89,7 @@ pub(super) fn read(fields: &Object, body: &str, tier: &AgentTier) -> Result<Agen
     if agent.isolated && agent.max_depth > 1 {
         return Err("`max_depth` must be 1 with `isolation: worktree`".to_owned());
     }
-    if let Some(minutes) = positive(fields, "timeout_mins")? {
+    if let Some(minutes) = positive_number(fields, "timeout_mins")? {
         agent.time = minutes_of(minutes);
     }
     Ok(agent)

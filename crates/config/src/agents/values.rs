@@ -46,7 +46,7 @@ pub(super) fn text<'a>(fields: &'a Object, key: &str) -> Result<Option<&'a str>,
 }
 
 /// Returns a positive number, if the field is there.
-pub(super) fn positive(fields: &Object, key: &str) -> Result<Option<u64>, String> {
+pub(super) fn positive_number(fields: &Object, key: &str) -> Result<Option<u64>, String> {
     let Some(value) = fields.get(key) else { return Ok(None) };
     let number = value.as_u64().filter(|number| *number > 0);
     number.map(Some).ok_or_else(|| format!("`{key}` must be a positive integer"))
@@ -58,7 +58,7 @@ pub(super) fn positive_minutes(
     key: &str,
     default: u64,
 ) -> Result<Duration, String> {
-    Ok(minutes_of(positive(fields, key)?.unwrap_or(default)))
+    Ok(minutes_of(positive_number(fields, key)?.unwrap_or(default)))
 }
 
 /// Returns a time limit, at most a day.

@@ -68,18 +68,18 @@ pub fn parse(template: &str, form: CommandFormat) -> Result<Vec<TemplateSegment>
             return Err(UnclosedBlock { index, opening });
         };
         if !text.is_empty() {
-            pieces.push(TemplateSegment::Text(bits(&std::mem::take(&mut text), form, false)));
+            pieces.push(TemplateSegment::Text(text_parts(&std::mem::take(&mut text), form, false)));
         }
         let block = inside.get(..end).unwrap_or("").trim();
         pieces.push(match opening {
-            "!{" => TemplateSegment::Shell(bits(block, form, true)),
-            "/{" => TemplateSegment::Command(bits(block, form, false)),
-            _ => TemplateSegment::File(bits(block, form, false)),
+            "!{" => TemplateSegment::Shell(text_parts(block, form, true)),
+            "/{" => TemplateSegment::Command(text_parts(block, form, false)),
+            _ => TemplateSegment::File(text_parts(block, form, false)),
         });
         rest = inside.get(end + 1..).unwrap_or("");
     }
     if !text.is_empty() {
-        pieces.push(TemplateSegment::Text(bits(&text, form, false)));
+        pieces.push(TemplateSegment::Text(text_parts(&text, form, false)));
     }
     Ok(pieces)
 }
@@ -141,7 +141,7 @@ fn closing(inside: &str) -> Option<usize> {
 /// Finds argument placeholders: `{{args}}`, and in Markdown also `$ARGUMENTS` and `$1` to `$9`.
 /// Within single quotes of a shell command, `$1` is left to the quoted program (such as awk), as in
 /// a shell.
-fn bits(text: &str, form: CommandFormat, shell: bool) -> Vec<TextPart> {
+fn text_parts(text: &str, form: CommandFormat, shell: bool) -> Vec<TextPart> {
     let mut found = Vec::new();
     let mut plain = String::new();
     let mut rest = text;

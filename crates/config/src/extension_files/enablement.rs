@@ -27,7 +27,7 @@ impl ExtensionScope<'_> {
     fn rule(self) -> String {
         match self {
             Self::User => EVERYWHERE.to_owned(),
-            Self::Workspace(folder) => format!("{}*", with_slash(&real(folder))),
+            Self::Workspace(folder) => format!("{}*", with_slash(&real_path(folder))),
         }
     }
 }
@@ -54,7 +54,7 @@ impl Enablement {
 
     /// Whether an extension is enabled in a directory.
     pub(crate) fn is_on(&self, name: &str, folder: &Path) -> bool {
-        let names = [with_slash(folder), with_slash(&real(folder))];
+        let names = [with_slash(folder), with_slash(&real_path(folder))];
         let of = |rules: &[(String, Vec<String>)]| {
             rules.iter().find(|(known, _)| known == name).map(|(_, rules)| rules.clone())
         };
@@ -165,7 +165,7 @@ fn with_slash(folder: &Path) -> String {
     text
 }
 
-fn real(folder: &Path) -> PathBuf {
+fn real_path(folder: &Path) -> PathBuf {
     std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned())
 }
 

@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 use serde_json::Value;
 
 use super::manifest::Manifest;
-use super::metadata::power_hash;
+use super::metadata::capability_hash;
 use super::variables::ExtensionVariables;
 use crate::hook_definitions::hooks_of_folder;
 use crate::json_state_file::digest;
@@ -94,7 +94,7 @@ const NAMES: &[&str] = &[
 ];
 
 /// Whether an interpreter or the system runs or loads files with this lowercase name.
-pub fn runs_by_name(name: &str) -> bool {
+pub fn is_executable_name(name: &str) -> bool {
     let end = name.rsplit_once('.').map(|(_, end)| end).unwrap_or_default();
     ENDS.contains(&end) || NAMES.contains(&name)
 }
@@ -102,7 +102,8 @@ pub fn runs_by_name(name: &str) -> bool {
 /// Returns the hashes of the capabilities, programs, and text of a directory. Blocking; reads a
 /// few small files.
 pub fn fingerprint(folder: &Path) -> String {
-    [power_hash(folder), programs(folder), hash_text_files(folder)].join(&SEPARATOR.to_string())
+    [capability_hash(folder), programs(folder), hash_text_files(folder)]
+        .join(&SEPARATOR.to_string())
 }
 
 /// What changed in an extension since its installation.
@@ -125,7 +126,7 @@ impl ExtensionChanges {
             noted.next().is_some_and(|noted| noted != now(folder))
         };
         Self {
-            has_code_changes: differs(&power_hash),
+            has_code_changes: differs(&capability_hash),
             programs: differs(&programs),
             texts: differs(&hash_text_files),
         }
@@ -159,7 +160,7 @@ fn programs(folder: &Path) -> String {
         let Some(beside) = path.parent() else { continue };
         collect(beside, 0, &mut files, &|path| {
             let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
-            runs_by_name(&name) && !name.ends_with(".pyc")
+            is_executable_name(&name) && !name.ends_with(".pyc")
         });
     }
     // Hook scripts are already part of the capabilities.

@@ -157,7 +157,7 @@ pub fn github_repository(source: &str) -> Option<(String, String)> {
 
 /// Returns the hash of the files with the capabilities of an extension: its manifest, its hooks
 /// with the scripts that they run, its rules, and its agents. Blocking; reads a few small files.
-pub(super) fn power_hash(folder: &Path) -> String {
+pub(super) fn capability_hash(folder: &Path) -> String {
     let mut pieces: Vec<Vec<u8>> = Vec::new();
     let mut take = |path: &Path| {
         if let Ok(Some(read)) = crate::read::read_at_most(path, 2 * 1024 * 1024) {

@@ -163,7 +163,7 @@ impl FileWords {
                 if index > 0 && is_run {
                     runs_next = false;
                 }
-                if std::mem::replace(&mut module_next, is_run_of_module(name, text)) {
+                if std::mem::replace(&mut module_next, is_module_option(name, text)) {
                     let module = text.replace('.', "/");
                     words.extend([format!("{module}.py"), module].map(|file| (file, true)));
                 }
@@ -212,7 +212,7 @@ fn path_after_expansions(source: &str) -> Option<&str> {
 }
 
 /// Whether the next word is a module name.
-fn is_run_of_module(program: &str, word: &str) -> bool {
+fn is_module_option(program: &str, word: &str) -> bool {
     program.starts_with("python") && word == "-m"
 }
 

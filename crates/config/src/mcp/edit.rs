@@ -6,7 +6,7 @@ use parallax_protocol::Object;
 use serde_json::Value;
 
 use crate::error::ConfigError;
-use crate::jsonc::last;
+use crate::jsonc::last_property;
 use crate::user_dirs::UserDirs;
 use crate::{json_state_file, jsonc, layers};
 
@@ -58,12 +58,12 @@ pub fn scope_file(
 pub fn add_server(file: &Path, name: &str, server: &Object) -> Result<EditResult, ConfigError> {
     let mut edited = EditResult::Added;
     json_state_file::update(file, |root| {
-        let servers = match last(root, "mcpServers") {
+        let servers = match last_property(root, "mcpServers") {
             Some(servers) => servers.object_value_or_set(),
             None => root.object_value_or_set("mcpServers"),
         };
         let value = jsonc::input(&Value::Object(server.clone()));
-        match last(&servers, name) {
+        match last_property(&servers, name) {
             Some(existing) => {
                 edited = EditResult::Updated;
                 existing.set_value(value);
@@ -88,9 +88,9 @@ pub fn remove_server(file: &Path, name: &str) -> Result<EditResult, ConfigError>
         return Ok(EditResult::NotFound);
     }
     json_state_file::update(file, |root| {
-        let servers = last(root, "mcpServers").and_then(|servers| servers.object_value());
+        let servers = last_property(root, "mcpServers").and_then(|servers| servers.object_value());
         // Without the last one, an earlier one would count.
-        while let Some(entry) = servers.as_ref().and_then(|servers| last(servers, name)) {
+        while let Some(entry) = servers.as_ref().and_then(|servers| last_property(servers, name)) {
             entry.remove();
         }
     })?;

@@ -12,7 +12,7 @@ use crate::layers::Layer;
 use crate::load::Config;
 use crate::mcp_server::{
     EnablementFiles, ExtensionServers, McpServer, McpSource, ServerError, StartBlock,
-    expand_servers, merged_with_extension, old_form, same_name, server_of_command,
+    expand_servers, is_same_name, legacy_name, merged_with_extension, server_of_command,
 };
 use crate::secret_references::register_servers;
 
@@ -102,7 +102,8 @@ impl Config {
         };
         let excluded = if by_flag { Vec::new() } else { self.settings.list("mcp.excluded") };
         let enablement = EnablementFiles::for_user(&self.dirs).read(&mut found.warnings);
-        let names = |list: &[String], name: &str| list.iter().any(|entry| same_name(entry, name));
+        let names =
+            |list: &[String], name: &str| list.iter().any(|entry| is_same_name(entry, name));
         for server in &mut found.servers {
             let name = server.name.as_str();
             let blocked = allowed.as_ref().is_some_and(|allowed| !names(allowed, name))
@@ -119,15 +120,15 @@ impl Config {
             server.trust &= self.trust.trusted;
         }
         for entry in allowed.iter().flatten().chain(&excluded).chain(&choice.disabled) {
-            let Some(plain) = old_form(entry) else { continue };
-            if found.servers.iter().any(|server| same_name(entry, &server.name)) {
+            let Some(plain) = legacy_name(entry) else { continue };
+            if found.servers.iter().any(|server| is_same_name(entry, &server.name)) {
                 found.warnings.push(format!(
                     "`{entry}` is a deprecated form of an MCP server name: use `{plain}`"
                 ));
             }
         }
         for entry in allowed.iter().flatten() {
-            if by_flag && !found.servers.iter().any(|server| same_name(entry, &server.name)) {
+            if by_flag && !found.servers.iter().any(|server| is_same_name(entry, &server.name)) {
                 found.warnings.push(format!("unknown MCP server `{entry}`"));
             }
         }

@@ -14,13 +14,13 @@ const FILE: &str = "mcp-server-enablement.json";
 
 /// Whether a list entry (in `mcp.allowed`, for example) refers to the server, ignoring case.
 /// `ext:<extension>:<name>` is an old form of `<name>`.
-pub fn same_name(entry: &str, name: &str) -> bool {
-    let plain = old_form(entry).unwrap_or_else(|| entry.trim());
+pub fn is_same_name(entry: &str, name: &str) -> bool {
+    let plain = legacy_name(entry).unwrap_or_else(|| entry.trim());
     plain.to_lowercase() == name.trim().to_lowercase()
 }
 
 /// Returns the name in an entry of the old form.
-pub(crate) fn old_form(entry: &str) -> Option<&str> {
+pub(crate) fn legacy_name(entry: &str) -> Option<&str> {
     entry.trim().strip_prefix("ext:")?.split_once(':').map(|(_, name)| name)
 }
 
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn server_names_are_case_insensitive() {
-        assert!(same_name("Git", "git") && same_name("ext:tools:git", "GIT"));
-        assert!(!same_name("git2", "git") && !same_name("ext:git", "git"));
+        assert!(is_same_name("Git", "git") && is_same_name("ext:tools:git", "GIT"));
+        assert!(!is_same_name("git2", "git") && !is_same_name("ext:git", "git"));
     }
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::{equals_json, strings, take};
 use crate::expand::Expander;
 use crate::layers::Layer;
-use crate::mcp_server::{merged_with_extension, same_name, server_of_command};
+use crate::mcp_server::{is_same_name, merged_with_extension, server_of_command};
 use crate::migrate::get_dotted;
 use crate::outer_settings::OuterSettings;
 
@@ -60,18 +60,18 @@ fn users(outer: &OuterSettings, name: &str) -> Option<UserServer> {
     let below = outer.layers.iter().filter(|file| file.layer < Layer::WorkspaceGemini);
     let mut in_settings = below.filter_map(|file| -> Option<Value> {
         let named = file.values.get("mcpServers").and_then(Value::as_object).and_then(|servers| {
-            servers.iter().find(|(known, _)| same_name(known, name)).map(|it| it.1.clone())
+            servers.iter().find(|(known, _)| is_same_name(known, name)).map(|it| it.1.clone())
         });
         let of_command = || {
             let command = get_dotted(&file.values, COMMAND)?.as_str()?;
-            (same_name("mcp", name)).then(|| server_of_command(command)).flatten()
+            (is_same_name("mcp", name)).then(|| server_of_command(command)).flatten()
         };
         named.or_else(of_command)
     });
     if let Some(value) = in_settings.next_back() {
         return Some(UserServer { value, is_of_extension: false });
     }
-    let other = outer.servers.iter().rfind(|server| same_name(&server.name, name))?;
+    let other = outer.servers.iter().rfind(|server| is_same_name(&server.name, name))?;
     let mut value = other.value.clone();
     if let Some(fields) = value.as_object_mut().filter(|_| other.is_of_extension) {
         // An extension cannot trust its own server.

@@ -10,7 +10,7 @@ use parallax_config::trust::{self, TrustLevel};
 use parallax_config::trust_state::trust_state;
 use parallax_config::{
     Acceptance, Config, ConfigError, Layer, LoadOptions, SettingScope, accept_settings,
-    decline_settings, load, loose_settings, set_setting, setting_rows,
+    decline_settings, load, loosening_settings, set_setting, setting_rows,
 };
 use serde_json::{Value, json};
 
@@ -159,7 +159,10 @@ fn loosening_project_settings_apply_only_after_acceptance() {
 
     let accepted = accept_settings(&config.dirs, &config.outer, &config.cwd).expect("accept");
     assert_eq!(accepted[0].keys, config.loosening_settings[0].keys);
-    assert_eq!(loose_settings(&config.dirs, &config.outer, &config.cwd).expect("read"), accepted);
+    assert_eq!(
+        loosening_settings(&config.dirs, &config.outer, &config.cwd).expect("read"),
+        accepted
+    );
     let config = world.load(&[]).expect("loaded");
     assert_eq!(config.settings.allowed_tools(), ["run_shell_command"]);
     assert!(config.loosening_settings.is_empty());

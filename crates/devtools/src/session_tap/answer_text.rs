@@ -27,7 +27,7 @@ impl AnswerText {
             // A viewer may have attached after the start. The kind of an item is in its id.
             EventBody::ItemDelta { item, text } if item.as_str().starts_with("text-") => {
                 self.pending.push_str(text);
-                let end = passable(&self.pending, secrets);
+                let end = safe_length(&self.pending, secrets);
                 let text: String = self.pending.drain(..end).collect();
                 Some(message(item, text).into_iter().collect())
             }
@@ -46,7 +46,7 @@ fn message(item: &ItemId, text: String) -> Option<(&'static str, Value)> {
 }
 
 /// Returns how many bytes of the text cannot belong to a secret that is still incomplete.
-fn passable(text: &str, secrets: &[String]) -> usize {
+fn safe_length(text: &str, secrets: &[String]) -> usize {
     let begins_in = |secret: &String| {
         let from = text.len().saturating_sub(secret.len().saturating_sub(1));
         (from..text.len()).find(|at| {

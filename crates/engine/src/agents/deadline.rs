@@ -27,7 +27,7 @@ impl PausableDeadline {
     }
 
     /// Completes when the time is up; never while the clock is paused.
-    pub(super) async fn run_out(&self) {
+    pub(super) async fn wait_until_expired(&self) {
         match self.started {
             // A deadline beyond the range of the clock is never reached.
             Some(since) => match since.checked_add(self.remaining) {
@@ -50,11 +50,11 @@ mod tests {
         let remaining = clock.remaining;
         clock.pause();
         assert!(clock.remaining == remaining && remaining <= Duration::from_secs(10));
-        let stands = tokio::time::timeout(Duration::ZERO, clock.run_out());
+        let stands = tokio::time::timeout(Duration::ZERO, clock.wait_until_expired());
         assert!(stands.await.is_err());
         let mut up = PausableDeadline::new(Duration::ZERO);
         up.pause();
         up.resume();
-        up.run_out().await;
+        up.wait_until_expired().await;
     }
 }

@@ -386,7 +386,7 @@ impl SubagentRun {
                 biased;
                 () = self.cancel.cancelled() => return SubagentTurnOutcome::Cancelled,
                 event = events.next() => event,
-                () = clock.run_out(), if !is_up => {
+                () = clock.wait_until_expired(), if !is_up => {
                     is_up = true;
                     let _ = handle.ops.send(Op::Interrupt).await;
                     continue;

@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flags_paths_and_addresses_are_words() {
+    fn flags_paths_and_addresses_are_single_words() {
         let mut taint = Taint::default();
         add_untrusted_words(
             &mut taint,

@@ -464,7 +464,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn request_that_the_rest_of_a_budget_may_not_cover_is_limited_or_refused() {
+    async fn request_over_the_remaining_budget_is_limited_or_refused() {
         let budget = budget(1.0);
         let ledger = budget.ledger();
         let whole = reserve(&ledger, request()).await.expect("covered").expect("limited");
@@ -485,7 +485,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn request_waits_while_others_may_leave_more_for_it() {
+    async fn request_waits_while_reservations_may_be_released() {
         let ledger = budget(0.8).ledger();
         let first = reserve(&ledger, request()).await.expect("covered");
         let waiting = reserve(&ledger, request());
@@ -499,7 +499,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn answer_of_several_requests_reserves_each_of_them() {
+    async fn each_request_of_an_answer_is_reserved() {
         let ledger = budget(1.0).ledger();
         let mut answer = reserve(&ledger, request()).await.expect("covered").expect("limited");
         assert!(answer.extend(0.5).await);

@@ -59,7 +59,7 @@ pub(crate) async fn irreversible_changes(
 ) -> Vec<String> {
     let (writes, command) = (effects.writes.clone(), effects.runs.first().cloned());
     let task = tokio::task::spawn_blocking(move || {
-        checkpoints.not_undoable(planned_change(command.as_deref(), &writes))
+        checkpoints.irreversible_changes(planned_change(command.as_deref(), &writes))
     });
     task.await.unwrap_or_default()
 }
@@ -89,7 +89,8 @@ async fn save_checkpoint(
     match keeping.await {
         Ok(Ok(kept)) => {
             // Most MCP calls change no files here.
-            let output = kept.not_undoable().into_iter().filter(|_| !effects.may_change_files);
+            let output =
+                kept.irreversible_changes().into_iter().filter(|_| !effects.may_change_files);
             for text in output {
                 progress.notice(Level::Warning, &format!("Cannot be undone: {text}"));
             }

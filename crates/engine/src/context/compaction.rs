@@ -362,7 +362,8 @@ impl Compactor<'_> {
             }
         }
         let after = input.estimate(&shorter);
-        let Some(how) = how.filter(|_| invariants::structure(&contents_of(&shorter)).is_none())
+        let Some(how) =
+            how.filter(|_| invariants::structure_violation(&contents_of(&shorter)).is_none())
         else {
             self.context.compaction.next_threshold = before + threshold / 4;
             let reason =
@@ -479,7 +480,7 @@ impl Compactor<'_> {
     ) -> Option<(Vec<ViewEntry>, CompactionMethod, Option<String>)> {
         let ahead = match self.context.compaction.job.take() {
             Some(job) if focus.is_none() && job.epoch == self.conversation.history().epoch() => {
-                background_summary::written(self.inbox, job, input, cancel).await
+                background_summary::finished_summary(self.inbox, job, input, cancel).await
             }
             _ => None,
         };

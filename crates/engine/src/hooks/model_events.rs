@@ -107,7 +107,7 @@ impl HookRunner {
     }
 
     /// Whether text is held back until hooks have seen the full response.
-    pub(crate) fn delays_text(&self) -> bool {
+    pub(crate) fn holds_back_text(&self) -> bool {
         self.has_subscriber(HookEvent::AfterModel, false)
     }
 }
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn response_is_read_in_both_forms() {
+    fn hook_response_is_parsed_in_both_forms() {
         let long = json!({"candidates": [{"content": {"parts": ["a", {"text": "b"}]}}]});
         assert_eq!(text_of(&long).as_deref(), Some("ab"));
         assert_eq!(text_of(&json!({"text": "c"})).as_deref(), Some("c"));

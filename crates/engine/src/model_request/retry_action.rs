@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn too_large_request_is_compacted_unless_it_is_about_a_rate() {
+    fn oversized_request_is_compacted_unless_rate_limited() {
         let is_compacted = |message: &str| {
             let (status, code, message) = (413, None, message.to_owned());
             let error = ModelError::BadRequest { status, code, message };

@@ -77,7 +77,7 @@ impl ResponseReceiver<'_> {
                 self.client.model().stream(request, cancel.clone())
             }
         };
-        let is_delayed = self.hooks.delays_text();
+        let is_delayed = self.hooks.holds_back_text();
         loop {
             let event = tokio::select! {
                 biased;
@@ -176,7 +176,7 @@ impl ResponseReceiver<'_> {
         request_view: &serde_json::Value,
         cancel: &CancellationToken,
     ) -> Result<(), EndReason> {
-        if !self.hooks.delays_text() {
+        if !self.hooks.holds_back_text() {
             return Ok(());
         }
         let output = ResponseView {

@@ -16,7 +16,7 @@ use crate::history::now;
 impl ResponseReceiver<'_> {
     /// Begins an attempt with what was received before. `shown`: how many bytes of its text the front
     /// ends show already; they get the rest first.
-    pub(crate) fn begin_with(
+    pub(crate) fn begin_resumed(
         &mut self,
         attempt: &mut Attempt,
         unfinished: &UnfinishedAnswer,
@@ -52,7 +52,7 @@ impl ResponseReceiver<'_> {
         model: &str,
     ) {
         // A hook may still replace the text.
-        if self.hooks.delays_text() {
+        if self.hooks.holds_back_text() {
             return;
         }
         let (first, token, piece) = match &mut attempt.unjournaled {

@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn choice_of_hooks_excludes_other_tools_for_one_response() {
+    fn hook_tool_choice_excludes_other_tools_for_one_response() {
         let mut registry = registry();
         registry.choose(Some(vec!["read_file".to_owned()]));
         assert!(registry.exclusion("read_file_alias").is_none());

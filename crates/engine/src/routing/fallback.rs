@@ -27,7 +27,7 @@ pub(crate) enum FallbackResult {
 }
 
 /// Returns the reason for a fallback, if the error allows one.
-pub(crate) fn cause(error: &ModelError) -> Option<FallbackCause> {
+pub(crate) fn fallback_cause(error: &ModelError) -> Option<FallbackCause> {
     match error {
         ModelError::Quota { .. } => Some(FallbackCause::Quota),
         ModelError::ModelNotFound { .. } => Some(FallbackCause::NotFound),
@@ -48,7 +48,9 @@ impl ModelRouter {
         // Each model is left at most once.
         for _ in 0..4 {
             let model = self.main_model(users.inbox.model());
-            let Some((cause, message)) = self.availability.outage(&model) else { return Ok(()) };
+            let Some((cause, message)) = self.availability.outage(&model) else {
+                return Ok(());
+            };
             match self.replace((&model, cause, &message), conversation, users, cancel).await? {
                 FallbackResult::Switched => {}
                 // It may respond again; if not, that is reported.

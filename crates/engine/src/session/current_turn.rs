@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn each_timer_has_its_own_flag() {
+    fn each_timer_sets_its_own_flag() {
         let mut current = CurrentTurn::default();
         let (first, second) = (current.reset_timer(), current.reset_timer());
         assert!(!Arc::ptr_eq(&first, &second) && current.timed_out().is_none());

@@ -20,7 +20,7 @@ use crate::model_request::{
     RetryAction, StreamEnd, StreamSource, blocked_failure, classify, context_full,
     exclude_named_tool, is_refused_token, is_rejection, single_chunk,
 };
-use crate::routing::{FallbackResult, cause};
+use crate::routing::{FallbackResult, fallback_cause};
 
 /// How often a service may refuse to continue an answer before the turn ends.
 const REFUSED_CONTINUATIONS: u32 = 3;
@@ -155,7 +155,7 @@ impl Session {
         let mut receiver = self.receiver();
         if let Some(unfinished) = &state.unfinished_answer {
             request.continuation = Some(unfinished.token.clone());
-            receiver.begin_with(&mut attempt, unfinished, state.shown_bytes);
+            receiver.begin_resumed(&mut attempt, unfinished, state.shown_bytes);
         }
         let played = StreamSource {
             hook_response: hooked.map(single_chunk),
@@ -187,7 +187,7 @@ impl Session {
             self.conversation.history_mut().set_cached(&state.model, usage.cached);
         }
         let fallback_cause = match &ended {
-            StreamEnd::Failed(error) => cause(error),
+            StreamEnd::Failed(error) => fallback_cause(error),
             _ => None,
         };
         let rejects = matches!(&ended, StreamEnd::Failed(error) if is_rejection(error));
@@ -199,7 +199,7 @@ impl Session {
         let action = match ended {
             StreamEnd::Cancelled => {
                 // No hook has seen this text, so it is discarded.
-                if self.hooks.delays_text() {
+                if self.hooks.holds_back_text() {
                     self.receiver().discard_output(&mut attempt);
                 } else if let Some(resumable) = self.resumable_after_end(&mut attempt, &state.model)
                 {

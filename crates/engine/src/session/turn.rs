@@ -55,7 +55,7 @@ impl Session {
         let mut continuations = Continuations::default();
         loop {
             let prompt = input.text().to_owned();
-            self.answer(input, cancel).await?;
+            self.process_input(input, cancel).await?;
             match self.run_end_hooks(&prompt, &mut continuations, cancel).await? {
                 Some(prompt) => input = TurnInput::Prompt(prompt),
                 None => return Ok(()),
@@ -64,14 +64,14 @@ impl Session {
     }
 
     /// Answers one input.
-    async fn answer(
+    async fn process_input(
         &mut self,
         input: TurnInput,
         cancel: &CancellationToken,
     ) -> Result<(), EndReason> {
         let (mut open_calls, added) = self.accept(input, cancel).await?;
         let ended = loop {
-            match self.step(open_calls.take(), cancel).await {
+            match self.run_step(open_calls.take(), cancel).await {
                 Ok(NextStep::Request) => {}
                 Ok(NextStep::Finish) => break Ok(()),
                 Err(reason) => break Err(reason),
@@ -82,7 +82,7 @@ impl Session {
     }
 
     /// Runs one model request and its tool calls; in a resumed turn, the calls that are still open.
-    async fn step(
+    async fn run_step(
         &mut self,
         open_calls: Option<OpenCalls>,
         cancel: &CancellationToken,

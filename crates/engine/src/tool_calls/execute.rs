@@ -116,7 +116,7 @@ impl ToolRunner<'_> {
         let Some((index, running)) = batch.take_running(id) else { return };
         let Some(call) = batch.call(index).cloned() else { return };
         let outcome =
-            outcome.unwrap_or_else(|error| ToolResult::failure(crashed(&call.name, &error)));
+            outcome.unwrap_or_else(|error| ToolResult::failure(crash_error(&call.name, &error)));
         let batch_state = (batch.pending(), batch.may_replace(index));
         let transition = self.complete(&call, *running, outcome, batch_state, cancel).await;
         self.advance(batch, index, transition, cancel).await;
@@ -208,7 +208,7 @@ impl ToolRunner<'_> {
 }
 
 /// Returns the error for a tool that panicked, which fails its call but does not end the session.
-pub(super) fn crashed(name: &str, error: &JoinError) -> ToolError {
+pub(super) fn crash_error(name: &str, error: &JoinError) -> ToolError {
     let what = if error.is_panic() { "crashed (this is a bug in the tool)" } else { "was aborted" };
     ToolError::new(ToolErrorKind::UnhandledException, format!("tool `{name}` {what}"))
 }

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::ToolRunner;
 use super::batch::{CallSummary, PreparedCall, RerunContext, SandboxDenial, Transition};
-use super::execute::crashed;
+use super::execute::crash_error;
 use crate::agents::AgentRole;
 use crate::approvals::{EvaluatedCall, PolicyInput};
 use crate::registry::WAIT_FOR_PREVIOUS;
@@ -123,7 +123,7 @@ impl ToolRunner<'_> {
         let (invocation, created_paths) = match self.inbox.while_receiving(preparing).await {
             Ok(Ok(prepared)) => prepared,
             Ok(Err(error)) => return Err((error, Some(kind))),
-            Err(panicked) => return Err((crashed(&call.name, &panicked), Some(kind))),
+            Err(panicked) => return Err((crash_error(&call.name, &panicked), Some(kind))),
         };
         let input = PolicyInput { args, workspace: (self.environment.workspace)(), created_paths };
         Ok((tool, invocation, input))

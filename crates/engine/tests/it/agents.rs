@@ -18,13 +18,13 @@ use parallax_protocol::policy::ApprovalMode;
 use parallax_protocol::store::NoStore;
 use parallax_protocol::tool::{Concurrency, Display, Tool, ToolResult};
 
-use crate::budget::used;
+use crate::budget::with_usage;
 use crate::support::*;
 
 /// Subagents with the tools of the session and `complete_task`.
-struct Team(Vec<AgentDefinition>);
+struct TestAgents(Vec<AgentDefinition>);
 
-impl Agents for Team {
+impl Agents for TestAgents {
     fn list(&self) -> Vec<Arc<AgentDefinition>> {
         self.0.iter().cloned().map(Arc::new).collect()
     }
@@ -66,8 +66,8 @@ fn agent(name: &str) -> AgentDefinition {
     }
 }
 
-fn team(agents: Vec<AgentDefinition>, tools: Vec<Arc<dyn Tool>>) -> Setup {
-    Setup { tools, agents: Some(Arc::new(Team(agents))), ..Setup::default() }
+fn agents_setup(agents: Vec<AgentDefinition>, tools: Vec<Arc<dyn Tool>>) -> Setup {
+    Setup { tools, agents: Some(Arc::new(TestAgents(agents))), ..Setup::default() }
 }
 
 /// Delegates tasks to subagents, all in one answer.
@@ -107,7 +107,7 @@ async fn only_the_subagent_result_is_returned() {
         calls(&[(COMPLETE_TASK, 7)]),
         has_text("ok"),
     ];
-    let mut rig = rig(replies, team(vec![agent("scout")], vec![look]));
+    let mut rig = rig(replies, agents_setup(vec![agent("scout")], vec![look]));
     let (reason, events) = rig.turn("go").await;
     assert!(matches!(reason, EndReason::Done));
     let output = &finished(&events)[0];
@@ -144,7 +144,7 @@ async fn subagent_cannot_call_undeclared_tools() {
         calls(&[(COMPLETE_TASK, 1)]),
         has_text("ok"),
     ];
-    let mut rig = rig(replies, team(vec![agent("scout")], Vec::new()));
+    let mut rig = rig(replies, agents_setup(vec![agent("scout")], Vec::new()));
     let (_, events) = rig.turn("go").await;
     let output = &finished(&events)[0];
     assert_eq!(agent_end(output), AgentEnd::Goal);
@@ -162,7 +162,7 @@ async fn looping_subagent_is_stopped_with_a_reason() {
     replies.extend((0..30).map(|_| calls(&[("look", 1)])));
     let mut scout = agent("scout");
     scout.max_turns = 100;
-    let mut rig = rig(replies, team(vec![scout], vec![look]));
+    let mut rig = rig(replies, agents_setup(vec![scout], vec![look]));
     rig.prompt("go").await;
     let event = rig
         .wait_for_event(|body| {
@@ -202,7 +202,7 @@ async fn subagent_without_remaining_turns_gets_one_final_turn() {
         calls(&[("look", 3)]),
         has_text("ok"),
     ];
-    let mut rig = rig(replies, team(vec![scout], vec![look.clone()]));
+    let mut rig = rig(replies, agents_setup(vec![scout], vec![look.clone()]));
     let (_, events) = rig.turn("go").await;
     let output = finished(&events);
     assert!(output[0].for_model.ends_with("GOAL\nResult:\nresult 9"), "{}", output[0].for_model);
@@ -228,7 +228,7 @@ async fn subagent_without_remaining_time_gets_one_final_turn() {
     ];
     let mut hasty = agent("scout");
     hasty.time = Duration::from_millis(20);
-    let mut rig = rig(replies, team(vec![hasty], Vec::new()));
+    let mut rig = rig(replies, agents_setup(vec![hasty], Vec::new()));
     let (_, events) = rig.turn("go").await;
     let ends: Vec<AgentEnd> = finished(&events).iter().map(agent_end).collect();
     assert_eq!(ends, [AgentEnd::Goal, AgentEnd::Timeout]);
@@ -246,14 +246,14 @@ async fn plain_text_is_a_result_only_without_a_schema() {
         has_text("really"),
         has_text("ok"),
     ];
-    let mut rig = rig(replies, team(vec![free, agent("strict")], Vec::new()));
+    let mut rig = rig(replies, agents_setup(vec![free, agent("strict")], Vec::new()));
     let (_, events) = rig.turn("go").await;
     let output = finished(&events);
     assert!(output[0].for_model.ends_with("GOAL\nResult:\nfound it"), "{}", output[0].for_model);
     assert_eq!(agent_end(&output[1]), AgentEnd::ErrorNoCompleteTaskCall);
 }
 
-async fn next_ask(rig: &mut Rig) -> ApprovalRequest {
+async fn next_approval(rig: &mut Rig) -> ApprovalRequest {
     match rig.wait_for_event(|body| matches!(body, EventBody::ApprovalRequested(_))).await.body {
         EventBody::ApprovalRequested(ask) => *ask,
         _ => unreachable!(),
@@ -270,9 +270,9 @@ async fn subagent_approvals_reach_the_user_and_apply_to_all_subagents() {
         calls(&[("ask_run", 2)]),
         has_text("ok"),
     ];
-    let mut rig = rig(replies, team(vec![agent("scout")], vec![run]));
+    let mut rig = rig(replies, agents_setup(vec![agent("scout")], vec![run]));
     rig.prompt("go").await;
-    let ask = next_ask(&mut rig).await;
+    let ask = next_approval(&mut rig).await;
     assert_eq!((ask.agent.as_deref(), ask.name.as_str()), (Some("scout"), "ask_run"));
     let decide = RequestDecision::new(ask.id.clone(), ApprovalResponse::ProceedAlways);
     rig.send(Op::Decide(Box::new(decide))).await;
@@ -296,9 +296,9 @@ async fn time_limits_exclude_waiting_for_approval() {
         calls(&[(COMPLETE_TASK, 1)]),
         has_text("ok"),
     ];
-    let mut rig = rig(replies, team(vec![agent("scout")], vec![run]));
+    let mut rig = rig(replies, agents_setup(vec![agent("scout")], vec![run]));
     rig.prompt("go").await;
-    let ask = next_ask(&mut rig).await;
+    let ask = next_approval(&mut rig).await;
     tokio::time::sleep(Duration::from_secs(600)).await;
     rig.send(Op::Decide(Box::new(RequestDecision::new(ask.id, ApprovalResponse::ProceedOnce))))
         .await;
@@ -324,9 +324,9 @@ async fn mode_chosen_for_a_subagent_edit_applies_to_the_session() {
         calls(&[(COMPLETE_TASK, 1)]),
         has_text("ok"),
     ];
-    let mut rig = rig(replies, team(vec![agent("scout")], vec![edit]));
+    let mut rig = rig(replies, agents_setup(vec![agent("scout")], vec![edit]));
     rig.prompt("go").await;
-    let ask = next_ask(&mut rig).await;
+    let ask = next_approval(&mut rig).await;
     assert!(!ask.outcomes.contains(&ApprovalResponse::ModifyWithEditor));
     rig.send(Op::Decide(Box::new(RequestDecision::new(ask.id, ApprovalResponse::ProceedAlways))))
         .await;
@@ -343,7 +343,7 @@ async fn interrupt_ends_all_subagents() {
         })
     });
     let replies = vec![invokes(&["scout", "scout"]), calls(&[("stuck", 1)]), vec![Step::Hang]];
-    let mut rig = rig(replies, team(vec![agent("scout")], vec![fast_model_failed]));
+    let mut rig = rig(replies, agents_setup(vec![agent("scout")], vec![fast_model_failed]));
     rig.prompt("go").await;
     let two = |body: &EventBody| match body {
         EventBody::Agent { progress, .. } => !progress.steps.is_empty(),
@@ -385,7 +385,7 @@ async fn subagents_run_in_parallel() {
         calls(&[(COMPLETE_TASK, 2)]),
         has_text("ok"),
     ];
-    let mut rig = rig(replies, team(vec![agent("a"), agent("b")], vec![meet]));
+    let mut rig = rig(replies, agents_setup(vec![agent("a"), agent("b")], vec![meet]));
     let (_, events) = rig.turn("go").await;
     let ends: Vec<AgentEnd> = finished(&events).iter().map(agent_end).collect();
     assert_eq!(ends, [AgentEnd::Goal, AgentEnd::Goal]);
@@ -408,7 +408,7 @@ async fn steering_message_reaches_running_subagents() {
         calls(&[(COMPLETE_TASK, 1)]),
         has_text("ok"),
     ];
-    let mut rig = rig(replies, team(vec![agent("scout")], vec![wait]));
+    let mut rig = rig(replies, agents_setup(vec![agent("scout")], vec![wait]));
     rig.prompt("go").await;
     rig.wait_for_event(|body| match body {
         EventBody::Agent { progress, .. } => {
@@ -431,7 +431,7 @@ async fn steering_message_reaches_running_subagents() {
 #[tokio::test]
 async fn unknown_subagent_is_rejected_with_available_names() {
     let replies = vec![invokes(&["nobody"]), has_text("ok")];
-    let mut rig = rig(replies, team(vec![agent("scout")], Vec::new()));
+    let mut rig = rig(replies, agents_setup(vec![agent("scout")], Vec::new()));
     let (_, events) = rig.turn("go").await;
     assert!(finished(&events)[0].for_model.contains("Available agents: scout"));
 }
@@ -444,16 +444,17 @@ async fn subagent_costs_count_for_the_session_and_raises_apply_to_both() {
         let look = tool("look", Concurrency::Shared, |n, _| echo(n));
         let replies = vec![
             invokes(&["scout"]),
-            used(calls(&[("look", 1)]), 1100),
+            with_usage(calls(&[("look", 1)]), 1100),
             calls(&[(COMPLETE_TASK, 7)]),
             has_text("ok"),
         ];
         let limits = BudgetLimits { tokens: Some(1000), ..BudgetLimits::default() };
         let budget = Budget::new(limits, BudgetLimits::default(), Spending::default())
             .with_user_prompts(true);
-        let mut rig = rig(replies, Setup { budget, ..team(vec![agent("scout")], vec![look]) });
+        let mut rig =
+            rig(replies, Setup { budget, ..agents_setup(vec![agent("scout")], vec![look]) });
         rig.prompt("go").await;
-        let ask = next_ask(&mut rig).await;
+        let ask = next_approval(&mut rig).await;
         assert_eq!((ask.question, ask.agent.as_deref()), (Question::Budget, Some("scout")));
         rig.send(Op::Decide(Box::new(RequestDecision::new(ask.id, outcome)))).await;
         // After one rejection, the session itself is not asked again.
@@ -470,9 +471,9 @@ async fn subagent_costs_count_for_the_session_and_raises_apply_to_both() {
 }
 
 /// Subagents whose runs are saved and that do not end in time.
-struct Slow(Team);
+struct SlowAgents(TestAgents);
 
-impl Agents for Slow {
+impl Agents for SlowAgents {
     fn list(&self) -> Vec<Arc<AgentDefinition>> {
         self.0.list()
     }
@@ -504,7 +505,7 @@ impl Agents for Slow {
 async fn subagent_that_exceeds_its_time_can_be_resumed() {
     let fast_model_failed =
         tool("stuck", Concurrency::Shared, |_, _| Box::pin(std::future::pending()));
-    let agents: Arc<dyn Agents> = Arc::new(Slow(Team(vec![agent("scout")])));
+    let agents: Arc<dyn Agents> = Arc::new(SlowAgents(TestAgents(vec![agent("scout")])));
     let setup = Setup { tools: vec![fast_model_failed], agents: Some(agents), ..Setup::default() };
     let mut rig = rig(vec![invokes(&["scout"]), calls(&[("stuck", 1)])], setup);
     rig.prompt("go").await;

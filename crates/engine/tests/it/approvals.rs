@@ -26,7 +26,7 @@ async fn next_ask(rig: &mut Rig) -> ApprovalRequest {
     }
 }
 
-async fn answer(rig: &Rig, decide: RequestDecision) {
+async fn respond(rig: &Rig, decide: RequestDecision) {
     rig.handle.ops.send(Op::Decide(Box::new(decide))).await.expect("session");
 }
 
@@ -51,11 +51,11 @@ async fn turn_time_excludes_only_waits_for_the_user() {
     let open = [next_ask(&mut rig).await.id, next_ask(&mut rig).await.id];
     for id in open {
         tokio::time::sleep(Duration::from_secs(100)).await;
-        answer(&rig, RequestDecision::new(id, ApprovalResponse::ProceedOnce)).await;
+        respond(&rig, RequestDecision::new(id, ApprovalResponse::ProceedOnce)).await;
     }
     let last = next_ask(&mut rig).await.id;
     tokio::time::sleep(Duration::from_secs(1000)).await;
-    answer(&rig, RequestDecision::new(last, ApprovalResponse::ProceedOnce)).await;
+    respond(&rig, RequestDecision::new(last, ApprovalResponse::ProceedOnce)).await;
     let took = rig.turn_ms().await;
     assert!((7_000..60_000).contains(&took), "{took}");
 
@@ -72,9 +72,9 @@ async fn turn_time_excludes_only_waits_for_the_user() {
 }
 
 #[derive(Default)]
-struct Keeper(Mutex<Vec<(SuggestedRule, RuleScope)>>);
+struct TestRuleStore(Mutex<Vec<(SuggestedRule, RuleScope)>>);
 
-impl RuleStore for Keeper {
+impl RuleStore for TestRuleStore {
     fn save(&self, rule: &SuggestedRule, scope: RuleScope) -> Result<PathBuf, String> {
         self.0.lock().expect("rules").push((rule.clone(), scope));
         Ok("/rules".into())
@@ -83,7 +83,7 @@ impl RuleStore for Keeper {
 
 #[tokio::test]
 async fn saved_rule_avoids_the_next_approval() {
-    let keeper = Arc::new(Keeper::default());
+    let keeper = Arc::new(TestRuleStore::default());
     let ask = tool("ask_run", Concurrency::Shared, |n, _| echo(n));
     let replies = vec![calls(&[("ask_run", 1)]), calls(&[("ask_run", 2)]), has_text("done")];
     let setup = Setup {
@@ -97,7 +97,7 @@ async fn saved_rule_avoids_the_next_approval() {
     assert_eq!(approval.question, Question::Exec);
     assert!(approval.outcomes.contains(&ApprovalResponse::ProceedAlwaysAndSave));
     let rule = SuggestedRule { allow_redirection: true, ..approval.rules[0].clone() };
-    answer(
+    respond(
         &rig,
         RequestDecision {
             rule: Some(rule.clone()),
@@ -122,7 +122,7 @@ async fn rule_that_does_not_match_the_call_is_reported() {
         let approval = next_ask(&mut rig).await;
         let rule = SuggestedRule { tool_name: name.into(), ..approval.rules[0].clone() };
         let always = RequestDecision::new(approval.id, ApprovalResponse::ProceedAlways);
-        answer(&rig, RequestDecision { rule: Some(rule), ..always }).await;
+        respond(&rig, RequestDecision { rule: Some(rule), ..always }).await;
         let (_, events) = rig.finish().await;
         let report = events.iter().any(|event| {
             matches!(&event.body, EventBody::ItemDone { done: ItemDone::Notice { text, .. }, .. }
@@ -145,7 +145,7 @@ async fn denial_by_the_user_ends_the_turn() {
             ends_turn,
             ..RequestDecision::new(approval.id, ApprovalResponse::Cancel)
         };
-        answer(&rig, decide).await;
+        respond(&rig, decide).await;
         let (_, events) = rig.finish().await;
         let called = |event: &&Event| matches!(event.body, EventBody::ModelCall(_));
         assert_eq!(events.iter().filter(called).count(), requests, "ends: {ends_turn}");
@@ -161,7 +161,7 @@ async fn denial_without_feedback_skips_calls_not_started() {
         let mut rig = rig(replies, Setup { tools: vec![edit], ..Setup::default() });
         rig.prompt("go").await;
         let approval = next_ask(&mut rig).await;
-        answer(
+        respond(
             &rig,
             RequestDecision {
                 feedback,
@@ -171,7 +171,7 @@ async fn denial_without_feedback_skips_calls_not_started() {
         .await;
         if !left_out {
             let approval = next_ask(&mut rig).await;
-            answer(&rig, RequestDecision::new(approval.id, ApprovalResponse::ProceedOnce)).await;
+            respond(&rig, RequestDecision::new(approval.id, ApprovalResponse::ProceedOnce)).await;
         }
         let (_, events) = rig.finish().await;
         let output = tools_done(&events);
@@ -191,7 +191,7 @@ async fn response_that_was_not_offered_leaves_the_request_open() {
     let approval = next_ask(&mut rig).await;
     assert!(!approval.outcomes.contains(&ApprovalResponse::ProceedAlwaysAndSave));
     for outcome in [ApprovalResponse::ProceedAlwaysAndSave, ApprovalResponse::ModifyWithEditor] {
-        answer(&rig, RequestDecision::new(approval.id.clone(), outcome)).await;
+        respond(&rig, RequestDecision::new(approval.id.clone(), outcome)).await;
         let is_error = |body: &EventBody| {
             matches!(
                 body,
@@ -200,7 +200,7 @@ async fn response_that_was_not_offered_leaves_the_request_open() {
         };
         rig.wait_for_event(is_error).await;
     }
-    answer(&rig, RequestDecision::new(approval.id, ApprovalResponse::ProceedOnce)).await;
+    respond(&rig, RequestDecision::new(approval.id, ApprovalResponse::ProceedOnce)).await;
     let (_, events) = rig.finish().await;
     assert_eq!(tools_done(&events)[0].for_model, "result 1");
 }
@@ -213,7 +213,7 @@ async fn changed_arguments_require_a_new_approval() {
     rig.prompt("go").await;
     let first = next_ask(&mut rig).await;
     let arguments = json!({"n": 7}).as_object().cloned();
-    answer(
+    respond(
         &rig,
         RequestDecision {
             arguments,
@@ -224,7 +224,7 @@ async fn changed_arguments_require_a_new_approval() {
     let second = next_ask(&mut rig).await;
     assert_ne!(first.id, second.id);
     assert_eq!(second.title, "call 7");
-    answer(&rig, RequestDecision::new(second.id, ApprovalResponse::ProceedAlways)).await;
+    respond(&rig, RequestDecision::new(second.id, ApprovalResponse::ProceedAlways)).await;
     let (_, events) = rig.finish().await;
     let report = &tools_done(&events)[0].for_model;
     assert!(report.starts_with("result 7\n[The user changed this call"), "{report}");
@@ -235,7 +235,7 @@ async fn changed_arguments_require_a_new_approval() {
 }
 
 /// Creates a tool that is denied network access until it has the permission.
-fn online() -> Arc<TestTool> {
+fn network_tool() -> Arc<TestTool> {
     tool("run", Concurrency::Shared, |n, run| {
         Box::pin(async move {
             let mut outcome =
@@ -256,12 +256,12 @@ async fn sandbox_denial_is_offered_with_missing_permissions() {
         ),
     ] {
         let replies = vec![calls(&[("run", 1)]), has_text("done")];
-        let mut rig = rig(replies, Setup { tools: vec![online()], ..Setup::default() });
+        let mut rig = rig(replies, Setup { tools: vec![network_tool()], ..Setup::default() });
         rig.prompt("go").await;
         let approval = next_ask(&mut rig).await;
         assert_eq!(approval.question, Question::SandboxExpansion);
         assert_eq!(approval.permissions.descriptions(), ["network"]);
-        answer(&rig, RequestDecision::new(approval.id, answered)).await;
+        respond(&rig, RequestDecision::new(approval.id, answered)).await;
         let (_, events) = rig.finish().await;
         let output = tools_done(&events);
         assert_eq!(output.len(), 1);
@@ -288,7 +288,7 @@ async fn broader_permissions_are_granted_when_chosen() {
             broader_permissions,
             ..RequestDecision::new(approval.id, ApprovalResponse::ProceedOnce)
         };
-        answer(&rig, decide).await;
+        respond(&rig, decide).await;
         let (_, events) = rig.finish().await;
         assert!(
             tools_done(&events)[0]
@@ -301,14 +301,14 @@ async fn broader_permissions_are_granted_when_chosen() {
 #[tokio::test]
 async fn rule_decides_a_sandbox_denial() {
     let replies = vec![calls(&[("run", 1)]), calls(&[("run", 2)]), has_text("done")];
-    let mut rig = rig(replies, Setup { tools: vec![online()], ..Setup::default() });
+    let mut rig = rig(replies, Setup { tools: vec![network_tool()], ..Setup::default() });
     rig.prompt("go").await;
     let approval = next_ask(&mut rig).await;
     assert_eq!(
         approval.rules[0].permissions,
         Permissions { network: true, ..Permissions::default() }
     );
-    answer(&rig, RequestDecision::new(approval.id, ApprovalResponse::ProceedAlways)).await;
+    respond(&rig, RequestDecision::new(approval.id, ApprovalResponse::ProceedAlways)).await;
     let (_, events) = rig.finish().await;
     let texts: Vec<_> = tools_done(&events).into_iter().map(|done| done.for_model).collect();
     assert!(texts[0].starts_with("run 1: network true\n[The command ran twice"), "{texts:?}");
@@ -318,7 +318,7 @@ async fn rule_decides_a_sandbox_denial() {
 #[tokio::test]
 async fn headless_sandbox_denial_is_sent_to_the_model() {
     let replies = vec![calls(&[("run", 1)]), has_text("done")];
-    let setup = Setup { tools: vec![online()], unattended: true, ..Setup::default() };
+    let setup = Setup { tools: vec![network_tool()], unattended: true, ..Setup::default() };
     let mut rig = rig(replies, setup);
     let (_, events) = rig.turn("go").await;
     let text = &tools_done(&events)[0].for_model;
@@ -342,10 +342,10 @@ async fn keys_are_redacted_before_output_is_emitted() {
 }
 
 #[derive(Default)]
-struct Log(Arc<Mutex<Vec<String>>>);
+struct CheckpointLog(Arc<Mutex<Vec<String>>>);
 
-impl Checkpoints for Log {
-    fn not_undoable(&self, _: Change<'_>) -> Vec<String> {
+impl Checkpoints for CheckpointLog {
+    fn irreversible_changes(&self, _: Change<'_>) -> Vec<String> {
         vec!["big.bin".into()]
     }
     fn save_before(
@@ -354,7 +354,7 @@ impl Checkpoints for Log {
         change: Change<'_>,
     ) -> Result<Box<dyn CheckpointGuard>, String> {
         self.0.lock().expect("log").push(format!("before {turn} {change:?}"));
-        Ok(Box::new(Mark(self.0.clone())))
+        Ok(Box::new(LoggedCheckpoint(self.0.clone())))
     }
     fn created_paths(&self) -> Vec<PathBuf> {
         Vec::new()
@@ -370,10 +370,10 @@ impl Checkpoints for Log {
     }
 }
 
-struct Mark(Arc<Mutex<Vec<String>>>);
+struct LoggedCheckpoint(Arc<Mutex<Vec<String>>>);
 
-impl CheckpointGuard for Mark {
-    fn not_undoable(&self) -> Vec<String> {
+impl CheckpointGuard for LoggedCheckpoint {
+    fn irreversible_changes(&self) -> Vec<String> {
         Vec::new()
     }
     fn finish(
@@ -390,7 +390,7 @@ impl CheckpointGuard for Mark {
 
 #[tokio::test]
 async fn checkpoints_are_saved_around_edits_and_commands() {
-    let log = Log::default();
+    let log = CheckpointLog::default();
     let seen = log.0.clone();
     let tools: Vec<Arc<dyn parallax_protocol::tool::Tool>> = vec![
         tool("ask_run", Concurrency::Shared, |n, _| echo(n)),
@@ -403,7 +403,7 @@ async fn checkpoints_are_saved_around_edits_and_commands() {
     rig.prompt("go").await;
     let approval = next_ask(&mut rig).await;
     assert_eq!(approval.not_undoable, ["big.bin"]);
-    answer(&rig, RequestDecision::new(approval.id, ApprovalResponse::ProceedOnce)).await;
+    respond(&rig, RequestDecision::new(approval.id, ApprovalResponse::ProceedOnce)).await;
     let (_, events) = rig.finish().await;
     assert_eq!(
         *seen.lock().expect("log"),

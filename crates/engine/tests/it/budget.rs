@@ -14,7 +14,7 @@ use parallax_protocol::tool::{Concurrency, Preview};
 
 use crate::support::*;
 
-pub fn used(mut reply: ModelReply, tokens: u64) -> ModelReply {
+pub fn with_usage(mut reply: ModelReply, tokens: u64) -> ModelReply {
     if let Some(Step::Chunk(chunk)) = reply.first_mut() {
         chunk.usage = Some(Usage { prompt: tokens, total: tokens, ..Usage::default() });
     }
@@ -35,8 +35,11 @@ fn tokens(limit: u64) -> BudgetLimits {
 #[tokio::test]
 async fn budget_end_keeps_finished_calls_and_sends_nothing() {
     let one = tool("one", Concurrency::Shared, |n, _| echo(n));
-    let replies =
-        vec![used(calls(&[("one", 1)]), 900), used(calls(&[("one", 2)]), 200), has_text("never")];
+    let replies = vec![
+        with_usage(calls(&[("one", 1)]), 900),
+        with_usage(calls(&[("one", 2)]), 200),
+        has_text("never"),
+    ];
     let budget = Budget::new(tokens(1000), BudgetLimits::default(), Spending::default());
     let mut rig = rig(replies, Setup { tools: vec![one], budget, ..Setup::default() });
     let (reason, events) = rig.turn("go").await;
@@ -59,7 +62,7 @@ async fn budget_end_keeps_finished_calls_and_sends_nothing() {
 
 #[tokio::test]
 async fn each_prompt_has_its_own_budget() {
-    let replies = vec![used(has_text("a"), 900), used(has_text("b"), 900)];
+    let replies = vec![with_usage(has_text("a"), 900), with_usage(has_text("b"), 900)];
     let budget = Budget::new(BudgetLimits::default(), tokens(500), Spending::default());
     let mut rig = rig(replies, Setup { budget, ..Setup::default() });
     for _ in 0..2 {
@@ -109,10 +112,10 @@ async fn answer(
 async fn turn_continues_when_the_user_raises_the_budget() {
     let one = tool("one", Concurrency::Shared, |n, _| echo(n));
     let replies = vec![
-        used(calls(&[("one", 1)]), 1100),
-        used(calls(&[("one", 2)]), 1100),
-        used(calls(&[("one", 3)]), 5000),
-        used(has_text("done"), 10),
+        with_usage(calls(&[("one", 1)]), 1100),
+        with_usage(calls(&[("one", 2)]), 1100),
+        with_usage(calls(&[("one", 3)]), 5000),
+        with_usage(has_text("done"), 10),
     ];
     let budget = Budget::new(tokens(1000), BudgetLimits::default(), Spending::default())
         .with_user_prompts(true);
@@ -163,7 +166,7 @@ async fn turn_continues_when_the_user_raises_the_budget() {
 async fn stopping_at_the_budget_returns_the_prompt_and_asks_again_next_time() {
     let budget = Budget::new(tokens(1000), BudgetLimits::default(), Spending::default())
         .with_user_prompts(true);
-    let replies = vec![used(has_text("a"), 1000), has_text("b")];
+    let replies = vec![with_usage(has_text("a"), 1000), has_text("b")];
     let mut rig = rig(replies, Setup { budget, ..Setup::default() });
     assert!(matches!(rig.turn("one").await.0, EndReason::Done));
     rig.prompt("two").await;
@@ -214,7 +217,11 @@ async fn turn_without_more_time_ends() {
 
 #[tokio::test]
 async fn rewind_does_not_refund_spent_tokens() {
-    let replies = vec![used(has_text("a"), 700), used(has_text("b"), 800), used(has_text("c"), 10)];
+    let replies = vec![
+        with_usage(has_text("a"), 700),
+        with_usage(has_text("b"), 800),
+        with_usage(has_text("c"), 10),
+    ];
     let before = Spending { tokens: 5_000, ..Spending::default() };
     let budget = Budget::new(tokens(100_000), BudgetLimits::default(), Spending::default());
     let setup =

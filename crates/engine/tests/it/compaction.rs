@@ -22,7 +22,7 @@ const GOOD: &str = "<state_snapshot><overall_goal>count things</overall_goal>\
                     <task_state>counting</task_state></state_snapshot>";
 
 /// Creates a tool whose results have about `size` tokens and differ from each other.
-fn bulky(name: &str, size: usize) -> Arc<dyn Tool> {
+fn large_result_tool(name: &str, size: usize) -> Arc<dyn Tool> {
     let count = AtomicUsize::new(0);
     tool(name, Concurrency::Shared, move |_, _| {
         let number = count.fetch_add(1, Ordering::SeqCst);
@@ -53,7 +53,7 @@ fn journal(rig: &Rig) -> (Vec<SealedContent>, Vec<CompactionRecord>) {
             Record::Result(result) => results.push(result.wire.clone()),
             Record::Round(round) => {
                 let wires: Vec<_> = results.iter().map(|wire| &**wire).collect();
-                contents.push(parallax_protocol::store::assemble_round(
+                contents.push(parallax_protocol::store::assemble_step(
                     &wires,
                     round.parts_after_results.as_deref(),
                 ));
@@ -88,7 +88,7 @@ async fn hooks_add_instructions_to_the_summary() {
     let replies =
         vec![calls(&[("look", 1)]), has_text("one"), calls(&[("look", 2)]), has_text("two")];
     let setup = Setup {
-        tools: vec![bulky("look", 4_000)],
+        tools: vec![large_result_tool("look", 4_000)],
         hooks: Some(Arc::new(Keeper)),
         ..Setup::default()
     };
@@ -116,7 +116,7 @@ async fn manual_compaction_can_be_undone() {
         has_text("three"),
         has_text("four"),
     ];
-    let setup = Setup { tools: vec![bulky("look", 4_000)], ..Setup::default() };
+    let setup = Setup { tools: vec![large_result_tool("look", 4_000)], ..Setup::default() };
     let mut rig = rig(replies, setup);
     rig.script.writes(vec![GOOD, "COMPLETE"]);
     rig.turn("first wish").await;
@@ -167,7 +167,7 @@ async fn one_long_prompt_is_compacted_as_often_as_needed() {
         (0..ROUNDS).map(|n| calls(&[("look", n), ("see", n)])).collect();
     replies.push(has_text("all counted"));
     let setup = Setup {
-        tools: vec![bulky("look", 300), bulky("see", 200)],
+        tools: vec![large_result_tool("look", 300), large_result_tool("see", 200)],
         compaction: small_window(12_000),
         ..Setup::default()
     };
@@ -204,7 +204,7 @@ async fn large_results_under_a_low_threshold_compact_in_large_steps() {
     let mut replies: Vec<ModelReply> = (0..ROUNDS).map(|n| calls(&[("look", n)])).collect();
     replies.push(has_text("all counted"));
     let setup = Setup {
-        tools: vec![bulky("look", 4_000)],
+        tools: vec![large_result_tool("look", 4_000)],
         compaction: small_window(30_000),
         ..Setup::default()
     };
@@ -227,7 +227,7 @@ async fn invalid_summary_never_ends_the_session() {
         let mut replies: Vec<ModelReply> = (0..14).map(|n| calls(&[("look", n)])).collect();
         replies.push(has_text("done"));
         let setup = Setup {
-            tools: vec![bulky("look", 1_000)],
+            tools: vec![large_result_tool("look", 1_000)],
             compaction: small_window(10_000),
             ..Setup::default()
         };
@@ -248,7 +248,7 @@ async fn summary_is_prepared_in_the_background_before_it_is_needed() {
     let mut replies: Vec<ModelReply> = (0..12).map(|n| calls(&[("look", n)])).collect();
     replies.push(has_text("done"));
     let setup = Setup {
-        tools: vec![bulky("look", 1_000)],
+        tools: vec![large_result_tool("look", 1_000)],
         // Masking alone gains nothing.
         compaction: CompactionOptions { protect: 1_000_000, ..small_window(10_000) },
         ..Setup::default()
@@ -286,7 +286,7 @@ async fn request_rejected_as_too_long_is_compacted_and_retried() {
         refusal(),
         refusal(),
     ];
-    let setup = Setup { tools: vec![bulky("look", 4_000)], ..Setup::default() };
+    let setup = Setup { tools: vec![large_result_tool("look", 4_000)], ..Setup::default() };
     let mut rig = rig(replies, setup);
     let (reason, events) = rig.turn("go").await;
     assert!(matches!(reason, EndReason::Done), "{reason:?}");
@@ -318,7 +318,11 @@ async fn duplicates_become_notes_and_large_results_go_to_files() {
         })),
         ..small_window(20_000)
     };
-    let setup = Setup { tools: vec![read, bulky("run", 3_000)], compaction, ..Setup::default() };
+    let setup = Setup {
+        tools: vec![read, large_result_tool("run", 3_000)],
+        compaction,
+        ..Setup::default()
+    };
     let mut rig = rig(replies, setup);
     rig.turn("go").await;
     let sent = rig.script.contents().pop().expect("request").join("\n");
@@ -330,7 +334,7 @@ async fn duplicates_become_notes_and_large_results_go_to_files() {
 #[tokio::test]
 async fn rewind_before_a_compaction_restores_the_full_history() {
     let replies = vec![calls(&[("look", 1)]), has_text("one"), has_text("two"), has_text("three")];
-    let setup = Setup { tools: vec![bulky("look", 4_000)], ..Setup::default() };
+    let setup = Setup { tools: vec![large_result_tool("look", 4_000)], ..Setup::default() };
     let mut rig = rig(replies, setup);
     rig.turn("first").await;
     rig.turn("second").await;
@@ -424,7 +428,7 @@ proptest::proptest! {
             let setup = Setup {
                 history: contents.clone(),
                 prompts,
-                tools: vec![bulky("look", 500)],
+                tools: vec![large_result_tool("look", 500)],
                 compaction: small_window(mark),
                 ..Setup::default()
             };

@@ -14,7 +14,7 @@ const GOOD: &str = "<state_snapshot><overall_goal>read</overall_goal>\
                     <key_knowledge>much</key_knowledge><task_state>reading</task_state></state_snapshot>";
 
 /// Creates a tool whose results have about `size` tokens and all differ.
-fn bulky(name: &str, size: usize) -> Arc<dyn Tool> {
+fn large_result_tool(name: &str, size: usize) -> Arc<dyn Tool> {
     tool(name, Concurrency::Shared, move |n, _| {
         let text = format!("line {n}\n");
         let text = text.repeat(size * 4 / text.len());
@@ -48,7 +48,8 @@ async fn step_with_many_large_results_stays_within_its_share() {
         probe: false,
         ..CompactionOptions::default()
     };
-    let setup = Setup { tools: vec![bulky("look", 9_700)], compaction, ..Setup::default() };
+    let setup =
+        Setup { tools: vec![large_result_tool("look", 9_700)], compaction, ..Setup::default() };
     let mut rig = rig(replies, setup);
     rig.script.writes(vec![GOOD; 9]);
     let (reason, _) = rig.turn("go").await;
@@ -67,7 +68,7 @@ async fn ineffective_compactions_become_rarer() {
     replies.push(has_text("done"));
     // Unmasked content uses most of the threshold.
     let setup = Setup {
-        tools: vec![bulky("look", 1_800)],
+        tools: vec![large_result_tool("look", 1_800)],
         compaction: CompactionOptions {
             tokens: 5_000,
             probe: false,
@@ -91,7 +92,8 @@ async fn ineffective_compactions_become_rarer() {
 async fn threshold_below_the_fixed_request_size_is_reported_once() {
     let mut replies: Vec<ModelReply> = (0..20).map(|n| calls(&[("look", n)])).collect();
     replies.push(has_text("done"));
-    let tools: Vec<Arc<dyn Tool>> = vec![bulky("look", 100), wordy("manual", 4_800)];
+    let tools: Vec<Arc<dyn Tool>> =
+        vec![large_result_tool("look", 100), verbose_tool("manual", 4_800)];
     let compaction =
         CompactionOptions { tokens: 4_000, probe: false, ..CompactionOptions::default() };
     let mut rig = rig(replies, Setup { tools, compaction, ..Setup::default() });
@@ -111,7 +113,7 @@ async fn newest_result_is_sent_once_under_any_threshold() {
         (0..30).map(|n| calls(&[("look", 2 * n), ("look", 2 * n + 1)])).collect();
     replies.push(has_text("done"));
     let setup = Setup {
-        tools: vec![bulky("look", 4_500)],
+        tools: vec![large_result_tool("look", 4_500)],
         compaction: CompactionOptions { tokens: 2_000, ..CompactionOptions::default() },
         ..Setup::default()
     };

@@ -9,7 +9,7 @@ use parallax_protocol::tool::{Concurrency, SessionChange, ToolError, ToolErrorKi
 
 use crate::support::*;
 
-fn changing(name: &str, change: SessionChange) -> std::sync::Arc<TestTool> {
+fn session_changing_tool(name: &str, change: SessionChange) -> std::sync::Arc<TestTool> {
     tool(name, Concurrency::Exclusive, move |n, _| {
         let mut outcome = match n {
             0 => ToolResult::failure(ToolError::new(ToolErrorKind::ExecutionFailed, "no")),
@@ -20,7 +20,7 @@ fn changing(name: &str, change: SessionChange) -> std::sync::Arc<TestTool> {
     })
 }
 
-fn approved(mode: ApprovalMode) -> SessionChange {
+fn plan_approved(mode: ApprovalMode) -> SessionChange {
     SessionChange::PlanApproved { plan: "/plans/p.md".into(), mode }
 }
 
@@ -35,8 +35,8 @@ fn modes(events: &[parallax_protocol::event::Event]) -> Vec<ApprovalMode> {
 #[tokio::test]
 async fn successful_call_switches_the_mode() {
     let tools: Vec<std::sync::Arc<dyn parallax_protocol::tool::Tool>> = vec![
-        changing("enter", SessionChange::Planning),
-        changing("exit", approved(ApprovalMode::AutoEdit)),
+        session_changing_tool("enter", SessionChange::Planning),
+        session_changing_tool("exit", plan_approved(ApprovalMode::AutoEdit)),
     ];
     let replies = vec![
         calls(&[("enter", 0)]),
@@ -67,7 +67,7 @@ async fn successful_call_switches_the_mode() {
 #[tokio::test]
 async fn auto_approved_tools_are_named_in_the_prompt() {
     let tools: Vec<std::sync::Arc<dyn parallax_protocol::tool::Tool>> =
-        vec![changing("exit", approved(ApprovalMode::Yolo))];
+        vec![session_changing_tool("exit", plan_approved(ApprovalMode::Yolo))];
     let replies = vec![calls(&[("exit", 1)]), has_text("done")];
     let mut rig = rig(replies, Setup { tools, unattended: true, ..Setup::default() });
     let (_, events) = rig.turn("go").await;
@@ -82,7 +82,7 @@ async fn auto_approved_tools_are_named_in_the_prompt() {
 #[tokio::test]
 async fn plan_survives_compaction() {
     let tools: Vec<std::sync::Arc<dyn parallax_protocol::tool::Tool>> = vec![
-        changing("exit", approved(ApprovalMode::AutoEdit)),
+        session_changing_tool("exit", plan_approved(ApprovalMode::AutoEdit)),
         tool("look", Concurrency::Shared, |n, _| {
             Box::pin(async move { ToolResult::text(format!("line {n}\n").repeat(4_000)) })
         }),

@@ -25,7 +25,7 @@ pub fn busy() -> ModelReply {
     })]
 }
 
-fn spent() -> ModelReply {
+fn quota_exhausted() -> ModelReply {
     vec![Step::Fail(ModelError::Quota {
         daily: true,
         reset: None,
@@ -150,7 +150,7 @@ async fn fallback_request_follows_each_user_choice() {
         (ApprovalResponse::Retry, vec!["strong", "strong", "strong"]),
         (ApprovalResponse::Cancel, vec!["strong"]),
     ] {
-        let replies = vec![spent(), has_text("a"), has_text("b")];
+        let replies = vec![quota_exhausted(), has_text("a"), has_text("b")];
         let setup = Setup { model: Some("strong"), ..Setup::default() };
         let mut rig = rig(replies, setup);
         rig.prompt("go").await;
@@ -173,7 +173,7 @@ async fn non_interactive_run_ends_unless_fallback_is_allowed() {
     let run = async |fallback: FallbackPolicy| {
         let routing = RoutingOptions { fallback, ..RoutingOptions::default() };
         let setup = Setup { model: Some("strong"), unattended: true, routing, ..Setup::default() };
-        let mut rig = rig(vec![spent(), has_text("a")], setup);
+        let mut rig = rig(vec![quota_exhausted(), has_text("a")], setup);
         let (reason, events) = rig.turn("go").await;
         (reason, warnings(&events), models(&rig).len())
     };
@@ -190,7 +190,7 @@ async fn non_interactive_run_ends_unless_fallback_is_allowed() {
 #[tokio::test]
 async fn interrupt_closes_the_fallback_request() {
     let setup = Setup { model: Some("strong"), ..Setup::default() };
-    let mut rig = rig(vec![spent()], setup);
+    let mut rig = rig(vec![quota_exhausted()], setup);
     rig.prompt("go").await;
     rig.wait_for_event(|body| matches!(body, EventBody::ApprovalRequested(_))).await;
     rig.send(Op::Interrupt).await;
@@ -206,7 +206,7 @@ async fn interrupt_closes_the_fallback_request() {
 #[tokio::test]
 async fn plan_mode_falls_back_without_asking_and_reports_it() {
     let setup = Setup { model: Some("strong"), mode: ApprovalMode::Plan, ..Setup::default() };
-    let mut rig = rig(vec![spent(), has_text("a")], setup);
+    let mut rig = rig(vec![quota_exhausted(), has_text("a")], setup);
     let (reason, events) = rig.turn("go").await;
     assert!(matches!(reason, EndReason::Done), "{reason:?}");
     assert_eq!(models(&rig), ["strong", "fast"]);

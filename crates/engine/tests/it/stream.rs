@@ -26,7 +26,7 @@ async fn interrupted_stream_is_retried_and_its_text_and_calls_dropped() {
 }
 
 #[tokio::test]
-async fn cut_after_the_finish_reason_is_a_complete_answer() {
+async fn stream_cut_after_the_finish_reason_is_complete() {
     let mut reply = has_text("all of it");
     reply.push(Step::Fail(broken_error("connection reset")));
     let mut rig = rig(vec![reply], Setup::default());

@@ -240,7 +240,7 @@ pub fn tool(
 }
 
 /// Creates a tool with a long description.
-pub fn wordy(name: &str, words: usize) -> Arc<TestTool> {
+pub fn verbose_tool(name: &str, words: usize) -> Arc<TestTool> {
     let plain = tool(name, Concurrency::Shared, |n, _| echo(n));
     let spec = ToolSpec { description: "word ".repeat(words), ..plain.spec.clone() };
     Arc::new(TestTool { spec, body: Arc::clone(&plain.body), prepared: Arc::default() })
@@ -567,7 +567,7 @@ pub struct TestCheckpoints {
 }
 
 impl Checkpoints for TestCheckpoints {
-    fn not_undoable(&self, _: Change<'_>) -> Vec<String> {
+    fn irreversible_changes(&self, _: Change<'_>) -> Vec<String> {
         Vec::new()
     }
     fn save_before(&self, _: u64, _: Change<'_>) -> Result<Box<dyn CheckpointGuard>, String> {

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
 
-use parallax_config::extensions::{files_of, is_program, runs_by_name};
+use parallax_config::extensions::{files_of, is_executable_name, is_program};
 use sha2::{Digest as _, Sha256};
 
 /// Maximum number of names that are shown.
@@ -49,7 +49,7 @@ pub(super) fn programs(folder: &Path, lines: &[String]) -> io::Result<BTreeMap<S
         let is_name = |word: &str| word == name || below.iter().any(|end| word.ends_with(end));
         let mut content = OpenedFile::open(&path)?;
         let runs = !is_text_of_ours
-            && (runs_by_name(&last)
+            && (is_executable_name(&last)
                 || is_program(&metadata)
                 || BEGINNINGS.iter().any(|beginning| content.head.starts_with(beginning))
                 || words().any(is_name));
@@ -94,10 +94,10 @@ fn names<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
 
 /// Returns the SHA-256 hash of bytes in hexadecimal.
 pub(super) fn hash(bytes: &[u8]) -> String {
-    digits(&Sha256::digest(bytes))
+    to_hex(&Sha256::digest(bytes))
 }
 
-fn digits(bytes: &[u8]) -> String {
+fn to_hex(bytes: &[u8]) -> String {
     let mut text = String::new();
     for byte in bytes {
         // Writing to a string cannot fail.
@@ -129,7 +129,7 @@ impl OpenedFile {
             let Some(bytes) = buffer.get(..count).filter(|bytes| !bytes.is_empty()) else { break };
             hash.update(bytes);
         }
-        Ok(digits(&hash.finalize()))
+        Ok(to_hex(&hash.finalize()))
     }
 }
 

@@ -154,7 +154,7 @@ fn write_protected_file_is_not_replaced() {
 }
 
 #[test]
-fn ledger_detects_changes_by_others() {
+fn seen_files_detect_changes_by_others() {
     let fixture = TestWorkspace::new();
     fixture.write_file("work/a", "one");
     let found = target(&fixture, "a");

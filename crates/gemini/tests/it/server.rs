@@ -53,15 +53,15 @@ pub(crate) fn request() -> Request {
 
 /// The result of a stream: its text, its retries, and how it ended.
 #[derive(Debug)]
-pub(crate) struct Got {
+pub(crate) struct StreamResult {
     pub(crate) text: String,
     pub(crate) retries: Vec<Retry>,
     pub(crate) end: Result<(), ModelError>,
 }
 
-pub(crate) async fn drain(model: &dyn Model, request: Request) -> Got {
+pub(crate) async fn drain(model: &dyn Model, request: Request) -> StreamResult {
     let mut stream = model.stream(request, CancellationToken::new());
-    let mut received = Got { text: String::new(), retries: Vec::new(), end: Ok(()) };
+    let mut received = StreamResult { text: String::new(), retries: Vec::new(), end: Ok(()) };
     while let Some(event) = stream.next().await {
         match event {
             Ok(StreamEvent::Chunk(chunk)) => {
@@ -76,7 +76,7 @@ pub(crate) async fn drain(model: &dyn Model, request: Request) -> Got {
 }
 
 /// Serves the answers and drains one stream.
-pub(crate) async fn serve(answers: Vec<CannedResponse>) -> (Got, Server) {
+pub(crate) async fn serve(answers: Vec<CannedResponse>) -> (StreamResult, Server) {
     let server = Server::start(answers).await;
     let received = drain(&gemini(&server), request()).await;
     (received, server)

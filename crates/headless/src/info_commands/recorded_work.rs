@@ -7,7 +7,7 @@ use parallax_protocol::tool::{Display, Todo, TodoStatus};
 use parallax_sdk::OpenSession;
 use serde_json::json;
 
-use super::{CommandOutput, join_lines, lines_or};
+use super::{CommandOutput, join_lines, lines_or_none};
 
 /// Shows the latest todo list.
 pub(super) fn todos_command(session: &OpenSession) -> CommandOutput {
@@ -28,7 +28,7 @@ pub(super) fn todos_command(session: &OpenSession) -> CommandOutput {
         format!("{mark} {}", todo.description)
     });
     CommandOutput {
-        text: lines_or(rows.collect(), "The agent has no to-do list at the moment."),
+        text: lines_or_none(rows.collect(), "The agent has no to-do list at the moment."),
         data: json!({"todos": todos}),
     }
 }

@@ -4,7 +4,7 @@ use parallax_protocol::event::{Failure, FailureKind};
 use parallax_sdk::OpenSession;
 use serde_json::json;
 
-use super::{CommandOutput, lines_or};
+use super::{CommandOutput, lines_or_none};
 
 /// Lists the changes, newest first. Blocking.
 ///
@@ -33,5 +33,5 @@ pub(super) fn restore_points(session: &OpenSession) -> Result<CommandOutput, Fai
         }
         None => "No changes to restore yet.",
     };
-    Ok(CommandOutput { text: lines_or(rows.collect(), none), data: data.collect() })
+    Ok(CommandOutput { text: lines_or_none(rows.collect(), none), data: data.collect() })
 }

@@ -17,7 +17,7 @@ use crate::slash::{SlashKind, classify};
 
 impl Conversation<'_> {
     /// Handles one line.
-    pub(super) fn order(&mut self, incoming: NumberedLine, runner: &mut Runner) {
+    pub(super) fn handle_line(&mut self, incoming: NumberedLine, runner: &mut Runner) {
         let number = incoming.number;
         if self.pending_prompt.is_some() {
             return self.handle_during_approval(incoming, runner);

@@ -36,7 +36,7 @@ fn plain(redirects: Redirects) -> ClientOptions {
 }
 
 #[tokio::test]
-async fn private_header_never_follows_to_another_host() {
+async fn private_header_is_never_sent_to_another_host() {
     let (second, seen) = serve("127.0.0.2", vec![OK.into()]);
     let (first, _heads) = serve("127.0.0.1", vec![redirect(&format!("http://{second}/"))]);
     let client = client(&plain(Redirects::SameHost(5))).expect("a client");
@@ -51,7 +51,7 @@ async fn private_header_never_follows_to_another_host() {
 }
 
 #[tokio::test]
-async fn same_host_may_redirect() {
+async fn redirect_to_the_same_host_is_followed() {
     let (first, heads) = serve("127.0.0.1", vec![redirect("/moved"), OK.into()]);
     let client = client(&plain(Redirects::SameHost(5))).expect("a client");
     let answer = client.get(format!("http://{first}/a")).send().await.expect("an answer");

@@ -49,7 +49,7 @@ impl TestProject {
     }
 
     /// Writes a port file without a server.
-    fn stale(&self, pid: u32, port: u16) {
+    fn write_stale_port_file(&self, pid: u32, port: u16) {
         let directory = self.path("tmp").join("gemini/ide");
         std::fs::create_dir_all(&directory).expect("created");
         let content =
@@ -246,7 +246,7 @@ async fn rejected_diff_is_decided_in_the_terminal() {
 async fn stale_files_and_a_silent_port_do_not_hide_the_editor() {
     let project = TestProject::new();
     for port in 1..=10 {
-        project.stale(std::process::id(), port);
+        project.write_stale_port_file(std::process::id(), port);
     }
     // Among equal candidates, the one with the larger process id comes first.
     let mute =
@@ -285,7 +285,7 @@ async fn window_with_this_directory_is_chosen() {
 #[tokio::test]
 async fn diagnosis_names_each_server() {
     let project = TestProject::new();
-    project.stale(std::process::id(), 1);
+    project.write_stale_port_file(std::process::id(), 1);
     let other = CompanionSetup::new(&project.path("tmp"), &project.path("other"));
     let _other = TestCompanion::start(other).await.expect("a companion");
     let options =
@@ -304,13 +304,16 @@ async fn diagnosis_names_each_server() {
 async fn diagnosis_is_quick_and_short_with_many_servers() {
     let project = TestProject::new();
     for port in 1..400 {
-        project.stale(std::process::id(), port);
+        project.write_stale_port_file(std::process::id(), port);
     }
     // They accept connections and never respond.
     let mute: Vec<std::net::TcpListener> =
         (0..12).map(|_| std::net::TcpListener::bind(("127.0.0.1", 0)).expect("a port")).collect();
     for listener in &mute {
-        project.stale(std::process::id(), listener.local_addr().expect("an address").port());
+        project.write_stale_port_file(
+            std::process::id(),
+            listener.local_addr().expect("an address").port(),
+        );
     }
     let options =
         DiscoveryOptions { directory: project.path("project"), variables: project.variables() };

@@ -172,9 +172,9 @@ async fn server_that_reads_nothing_does_not_block_calls() {
 }
 
 #[derive(Default)]
-struct HeardProgress(Mutex<Vec<String>>);
+struct RecordedProgress(Mutex<Vec<String>>);
 
-impl Progress for HeardProgress {
+impl Progress for RecordedProgress {
     fn output(&self, text: &str) {
         self.0.lock().expect("no panic").push(text.to_owned());
     }
@@ -194,7 +194,7 @@ fn progress_is_formatted_and_rate_limited() {
     report.progress = f64::INFINITY;
     assert_eq!(words(&report), None);
 
-    let (listeners, heard) = (Listeners::default(), Arc::new(HeardProgress::default()));
+    let (listeners, heard) = (Listeners::default(), Arc::new(RecordedProgress::default()));
     let listening = listeners.add(&token, Some(Arc::clone(&heard) as Arc<dyn Progress>));
     (report.message, report.total) = (None, Some(1_000.0));
     for step in 0..=1_000_u32 {

@@ -241,7 +241,7 @@ fn response_completes_its_request() {
 }
 
 #[test]
-fn json_other_than_a_message_is_not_called_invalid_json() {
+fn json_that_is_not_a_message_is_not_reported_as_invalid() {
     let error = r#"unrecognized JSON-RPC message: [{"error": {"message": "no"}}]"#;
     let expected = r#"it is not a JSON-RPC message: [{"error": {"message": "no"}}]"#;
     assert_eq!(no_json(error), expected);

@@ -33,7 +33,7 @@ pub(crate) async fn probe(url: &str, http: &ClientOptions) -> UnauthenticatedRes
     let (Ok(client), Ok(url)) = (client(&options), url.parse::<Url>()) else {
         return UnauthenticatedResponse::Other;
     };
-    let Some(first) = head(client.get(url.clone())).await else {
+    let Some(first) = send_with_timeout(client.get(url.clone())).await else {
         return UnauthenticatedResponse::Other;
     };
     if let Some(challenge) = challenge(&first) {
@@ -45,7 +45,7 @@ pub(crate) async fn probe(url: &str, http: &ClientOptions) -> UnauthenticatedRes
     drop(first);
     // The stream is open to everyone, but requests may not be.
     if let Some(challenge) =
-        head(initialize_request(&client, &url)).await.as_ref().and_then(challenge)
+        send_with_timeout(initialize_request(&client, &url)).await.as_ref().and_then(challenge)
     {
         return UnauthenticatedResponse::Refusal(challenge);
     }
@@ -54,7 +54,7 @@ pub(crate) async fn probe(url: &str, http: &ClientOptions) -> UnauthenticatedRes
         let mut place = url.clone();
         place.set_path(&format!("{document}{path}"));
         place.set_query(None);
-        let found = head(client.get(place.clone())).await;
+        let found = send_with_timeout(client.get(place.clone())).await;
         if found.is_some_and(|found| found.status() == StatusCode::OK && !streams(&found)) {
             return UnauthenticatedResponse::Refusal(format!(
                 "Bearer resource_metadata=\"{place}\""
@@ -64,7 +64,7 @@ pub(crate) async fn probe(url: &str, http: &ClientOptions) -> UnauthenticatedRes
     UnauthenticatedResponse::Stream { root: url.origin().ascii_serialization() }
 }
 
-async fn head(request: RequestBuilder) -> Option<Response> {
+async fn send_with_timeout(request: RequestBuilder) -> Option<Response> {
     tokio::time::timeout(TIMEOUT, request.send()).await.ok()?.ok()
 }
 

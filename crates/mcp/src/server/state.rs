@@ -76,7 +76,7 @@ impl ServerState {
     }
 
     /// Returns a message about a failure in an earlier session.
-    pub(super) fn earlier(&self) -> Option<String> {
+    pub(super) fn earlier_failure(&self) -> Option<String> {
         let reason = self.previous_error.as_deref()?;
         Some(match reason {
             "" => "no response yet, nor in an earlier session".to_owned(),

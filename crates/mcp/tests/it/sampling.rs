@@ -16,9 +16,9 @@ use crate::support::World;
 
 /// Answers "blue", using 60 tokens.
 #[derive(Default)]
-struct Blue(Mutex<Vec<Request>>);
+struct FixedAnswerModel(Mutex<Vec<Request>>);
 
-impl Model for Blue {
+impl Model for FixedAnswerModel {
     fn stream(
         &self,
         _request: Request,
@@ -44,7 +44,7 @@ impl Model for Blue {
     }
 }
 
-impl ModelCatalog for Blue {
+impl ModelCatalog for FixedAnswerModel {
     fn limits(&self, _model: &str) -> Limits {
         Limits {
             context: 1_000,
@@ -77,13 +77,13 @@ impl UserRequestHandler for ScriptedUser {
 
 struct SamplingTest {
     world: World,
-    model: Arc<Blue>,
+    model: Arc<FixedAnswerModel>,
     user: Arc<ScriptedUser>,
 }
 
 impl SamplingTest {
     async fn with_answers(answers: Vec<UserResponse>, tokens: u64) -> Self {
-        let model = Arc::new(Blue::default());
+        let model = Arc::new(FixedAnswerModel::default());
         let user = Arc::new(ScriptedUser {
             answers: Mutex::new(answers.into()),
             ..ScriptedUser::default()

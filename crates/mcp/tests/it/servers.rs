@@ -111,9 +111,9 @@ async fn unreadable_response_fails_its_call() {
     world.end().await;
 }
 
-struct Lines(Mutex<String>);
+struct ProgressLines(Mutex<String>);
 
-impl Progress for Lines {
+impl Progress for ProgressLines {
     fn output(&self, text: &str) {
         self.0.lock().expect("no panic").push_str(text);
     }
@@ -122,7 +122,7 @@ impl Progress for Lines {
 #[tokio::test(flavor = "multi_thread")]
 async fn progress_is_reported() {
     let world = World::started("").await;
-    let lines = Arc::new(Lines(Mutex::default()));
+    let lines = Arc::new(ProgressLines(Mutex::default()));
     let report = Arc::clone(&lines) as Arc<dyn Progress>;
     let result = world.call_with("mcp_s_slow", json!({"pause": 0.3}), report).await;
     assert!(result.for_model.output.contains("slow done"));
@@ -197,9 +197,9 @@ async fn form_is_answered_only_by_the_user() {
 
 /// Records the warnings.
 #[derive(Default)]
-struct Warned(Mutex<Vec<String>>);
+struct WarningRecorder(Mutex<Vec<String>>);
 
-impl Progress for Warned {
+impl Progress for WarningRecorder {
     fn output(&self, _text: &str) {}
 
     fn notice(&self, _level: Level, text: &str) {
@@ -211,7 +211,7 @@ impl Progress for Warned {
 async fn unsupported_form_is_reported_to_server_and_user() {
     let world = World::new("ask", Some(Arc::new(ScriptedUser(UserResponse::Decline))));
     world.servers.connect("s").await.expect("connected");
-    let warned = Arc::new(Warned::default());
+    let warned = Arc::new(WarningRecorder::default());
     let report = Arc::clone(&warned) as Arc<dyn Progress>;
     let got = world.call_with("mcp_s_ask_nested", json!({}), report).await;
     assert!(got.for_model.output.contains("cannot be nested"), "{}", got.for_model.output);
@@ -227,25 +227,25 @@ async fn unsupported_form_is_reported_to_server_and_user() {
 
 /// Counts all requests and the open ones, and always gives this response.
 #[derive(Default)]
-struct Silent {
+struct RequestCounter {
     response: Option<UserResponse>,
     requests: AtomicUsize,
     open: Arc<AtomicUsize>,
 }
 
-struct Open(Arc<AtomicUsize>);
+struct OpenRequest(Arc<AtomicUsize>);
 
-impl Drop for Open {
+impl Drop for OpenRequest {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
-impl UserRequestHandler for Silent {
+impl UserRequestHandler for RequestCounter {
     fn ask(&self, _server: &str, _question: UserRequest) -> BoxFuture<'static, UserResponse> {
         self.requests.fetch_add(1, Ordering::SeqCst);
         self.open.fetch_add(1, Ordering::SeqCst);
-        let (open, says) = (Open(Arc::clone(&self.open)), self.response.clone());
+        let (open, says) = (OpenRequest(Arc::clone(&self.open)), self.response.clone());
         Box::pin(async move {
             let _open = open;
             match says {
@@ -258,7 +258,7 @@ impl UserRequestHandler for Silent {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn server_requests_are_sequential_and_only_during_calls() {
-    let user = Arc::new(Silent::default());
+    let user = Arc::new(RequestCounter::default());
     let world = World::new("ask", Some(Arc::clone(&user) as Arc<dyn UserRequestHandler>));
     world.servers.connect("s").await.expect("connected");
     let got = world.call("mcp_s_ask_often", json!({})).await;
@@ -276,7 +276,10 @@ async fn server_requests_are_sequential_and_only_during_calls() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn user_can_disable_further_requests_of_a_server() {
-    let user = Arc::new(Silent { response: Some(UserResponse::Never), ..Silent::default() });
+    let user = Arc::new(RequestCounter {
+        response: Some(UserResponse::Never),
+        ..RequestCounter::default()
+    });
     let world = World::new("ask", Some(Arc::clone(&user) as Arc<dyn UserRequestHandler>));
     world.servers.connect("s").await.expect("connected");
     for _ in 0..2 {

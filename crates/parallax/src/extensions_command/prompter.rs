@@ -3,7 +3,7 @@
 use parallax_extensions::ExtensionSetting;
 use parallax_protocol::event::Failure;
 
-use super::consent_refused;
+use super::consent_refused_failure;
 
 /// Answers the questions of a command.
 pub(crate) trait Prompter {
@@ -53,12 +53,12 @@ impl Prompter for EditorPrompter<'_> {
         let text = std::mem::take(&mut self.printed) + text;
         match (self.ask)(&text) {
             true => Ok(()),
-            false => Err(consent_refused("Canceled. Nothing was changed.")),
+            false => Err(consent_refused_failure("Canceled. Nothing was changed.")),
         }
     }
 
     fn value(&mut self, _: &str, setting: &ExtensionSetting) -> Result<String, Failure> {
-        Err(consent_refused(&format!("No value for `{}`", setting.variable)))
+        Err(consent_refused_failure(&format!("No value for `{}`", setting.variable)))
     }
 
     fn has(&self, _: &str) -> bool {

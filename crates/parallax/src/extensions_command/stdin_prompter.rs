@@ -7,7 +7,7 @@ use parallax_extensions::ExtensionSetting;
 use parallax_headless::one_line;
 use parallax_protocol::event::Failure;
 
-use super::consent_refused;
+use super::consent_refused_failure;
 use super::prompter::Prompter;
 use crate::hidden_input::HiddenInput;
 
@@ -73,9 +73,9 @@ impl Prompter for StdinPrompter {
         match self.line() {
             Some(answer) => match answer.trim().to_lowercase().as_str() {
                 "" | "y" | "yes" => Ok(()),
-                _ => Err(consent_refused("Installation aborted. Nothing was changed.")),
+                _ => Err(consent_refused_failure("Installation aborted. Nothing was changed.")),
             },
-            None => Err(consent_refused(
+            None => Err(consent_refused_failure(
                 "Installation aborted: no answer on stdin. Use `--consent` to agree without a \
                  prompt.",
             )),
@@ -104,7 +104,7 @@ impl Prompter for StdinPrompter {
             false => self.line(),
         };
         line.map(|line| line.trim().to_owned()).ok_or_else(|| {
-            consent_refused(&format!("No value for `{}` on stdin", setting.variable))
+            consent_refused_failure(&format!("No value for `{}` on stdin", setting.variable))
         })
     }
 }

@@ -133,7 +133,7 @@ pub(super) fn test(
     names: &[String],
 ) -> Result<CommandResult, Failure> {
     let (manifest, _) = launch.extension_manager().review_extension(folder)?;
-    let mut trials = launch.extension_manager().extension_trials(folder);
+    let mut trials = launch.extension_manager().extension_tests(folder);
     if let Some(unknown) = names.iter().find(|name| trials.iter().all(|(known, _)| known != *name))
     {
         return Err(input_failure(format!("Test not found: `tests/{}.json`", one_line(unknown))));

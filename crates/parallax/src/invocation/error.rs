@@ -29,6 +29,6 @@ pub(super) fn input_failure(message: impl Into<String>) -> InvocationError {
 }
 
 /// Returns the error for two flags that exclude each other.
-pub(super) fn exclusive(one: &str, other: &str) -> InvocationError {
+pub(super) fn exclusive_flags_error(one: &str, other: &str) -> InvocationError {
     Usage::new(format!("`{one}` and `{other}` cannot be used together"), "Omit one of them.").into()
 }

@@ -8,7 +8,7 @@ use parallax_sdk::{LaunchOptions, Recording, ResponseSource, RunLimits};
 use parallax_sessions::SessionChoice;
 use parallax_worktrees::WorktreeRequest;
 
-use super::error::{InvocationError, exclusive, input_failure};
+use super::error::{InvocationError, exclusive_flags_error, input_failure};
 use crate::arguments::{ReplayArgs, SessionArguments};
 use crate::session_flags::SessionFlags;
 use crate::startup_info::StartupInfo;
@@ -24,10 +24,10 @@ pub(super) fn session_flags(
     startup: &StartupInfo,
 ) -> Result<SessionFlags, InvocationError> {
     if arguments.yolo && arguments.approval_mode.is_some() {
-        return Err(exclusive("--yolo", "--approval-mode"));
+        return Err(exclusive_flags_error("--yolo", "--approval-mode"));
     }
     let recording = match (doubles.record, doubles.record_responses) {
-        (Some(_), Some(_)) => return Err(exclusive("--record", "--record-responses")),
+        (Some(_), Some(_)) => return Err(exclusive_flags_error("--record", "--record-responses")),
         (Some(file), None) => Some(Recording::Full(file)),
         (None, Some(file)) => Some(Recording::Reference(file)),
         (None, None) => None,
@@ -121,7 +121,7 @@ fn parse_exclusive<T: Default, const N: usize>(
     let mut chosen: Option<(&str, T)> = None;
     for (flag, choice) in choices {
         match (choice, &chosen) {
-            (Some(_), Some((first, _))) => return Err(exclusive(first, flag)),
+            (Some(_), Some((first, _))) => return Err(exclusive_flags_error(first, flag)),
             (Some(value), None) => chosen = Some((flag, value)),
             (None, _) => {}
         }

@@ -118,7 +118,7 @@ impl Editor {
     }
 
     /// Waits for a permission request and answers it.
-    fn permit(&mut self, option: &str) -> Value {
+    fn answer_permission(&mut self, option: &str) -> Value {
         let request = self.wait_for_message(|it| it["method"] == "session/request_permission");
         let outcome = json!({"outcome": {"outcome": "selected", "optionId": option}});
         let id = &request["id"];
@@ -161,7 +161,7 @@ fn edit_is_approved_and_shown_as_a_diff() {
     let mut editor = Editor::ready(&world, &[]);
     let session = editor.open(&world);
     let id = editor.prompt(&session, "write it");
-    let request = editor.permit("proceed_once");
+    let request = editor.answer_permission("proceed_once");
     let call = &request["params"]["toolCall"];
     let file = world.home.project().join("b.txt");
     assert_eq!(call["content"][0]["type"], "diff");
@@ -191,7 +191,7 @@ fn rejected_edit_changes_nothing() {
     let session = editor.open(&world);
     let id = editor.prompt(&session, "write it");
     // An option that was not offered also denies the request.
-    editor.permit("proceed_always_server");
+    editor.answer_permission("proceed_always_server");
     editor.answer(id);
     assert!(!world.home.project().join("b.txt").exists());
     let output = editor.updates("tool_call_update").into_iter().next_back().expect("an update");
@@ -204,7 +204,7 @@ fn cancelled_prompt_ends_its_command() {
     let mut editor = Editor::ready(&world, &[]);
     let session = editor.open(&world);
     let id = editor.prompt(&session, "run");
-    editor.permit("proceed_once");
+    editor.answer_permission("proceed_once");
     editor.wait_for_message(|it| it.to_string().contains("begun\\n"));
     editor.notify("session/cancel", json!({"sessionId": session}));
     assert_eq!(editor.answer(id)["result"]["stopReason"], "cancelled");
@@ -220,7 +220,7 @@ fn end_of_input_ends_the_program_while_a_prompt_runs() {
     let mut editor = Editor::ready(&world, &[]);
     let session = editor.open(&world);
     editor.prompt(&session, "run");
-    editor.permit("proceed_once");
+    editor.answer_permission("proceed_once");
     editor.wait_for_message(|it| it.to_string().contains("in_progress"));
     let (code, time) = editor.end();
     assert_eq!(code, 0);
@@ -463,7 +463,7 @@ fn unsaved_changes_are_named_if_the_client_cannot_write() {
 }
 
 #[test]
-fn prompt_that_waits_for_a_mute_client_can_be_cancelled() {
+fn prompt_that_waits_for_an_unresponsive_client_can_be_cancelled() {
     let world = World::new(WRITE);
     let (mut editor, session) = with_files(&world);
     let id = editor.prompt(&session, "write it");

@@ -23,7 +23,7 @@ fn create_world(script: &[Value]) -> World {
     let world = World::new(&Value::from(script).to_string());
     world.home.write(".gemini/agents/scout.md", SCOUT).unwrap();
     world.home.write("notes.txt", "quiet words\n").unwrap();
-    world.run_well(&["agents", "accept"]);
+    world.run_ok(&["agents", "accept"]);
     world
 }
 
@@ -41,7 +41,7 @@ fn tools(request: &Value) -> Vec<&str> {
 }
 
 /// Returns the newest content of the n-th request.
-fn last(world: &World, index: usize) -> String {
+fn last_content(world: &World, index: usize) -> String {
     let request = body(world, index);
     request["contents"].as_array().expect("contents").last().expect("one").to_string()
 }
@@ -53,15 +53,15 @@ fn command_runs_only_with_a_known_agent() {
         let text = format!("---\nagent: {agent}\n---\nLook at the notes.");
         world.home.write_home(&format!(".parallax/commands/{name}.md"), &text).expect("command");
     }
-    world.run_well(&["-p", "/good"]);
-    assert!(last(&world, 0).contains("subagent(s) `scout`"));
-    let output = world.run_well(&["-p", "/bad"]);
+    world.run_ok(&["-p", "/good"]);
+    assert!(last_content(&world, 0).contains("subagent(s) `scout`"));
+    let output = world.run_ok(&["-p", "/bad"]);
     assert!(
         output.err().contains("unknown agent `scoot` (did you mean `scout`?)"),
         "{}",
         output.err()
     );
-    assert!(!last(&world, 1).contains("subagent(s)"), "{}", last(&world, 1));
+    assert!(!last_content(&world, 1).contains("subagent(s)"), "{}", last_content(&world, 1));
 }
 
 #[test]
@@ -72,17 +72,17 @@ fn named_subagent_returns_only_its_result() {
         json!({"calls": [{"name": "complete_task", "args": {"result": "they say little"}}]}),
         json!({"text": "all done"}),
     ]);
-    let output = world.run_well(&["-p", "@scout look at the notes", "-o", "json"]);
+    let output = world.run_ok(&["-p", "@scout look at the notes", "-o", "json"]);
     let (first, second, third) = (body(&world, 0), body(&world, 1), body(&world, 2));
     assert!(system(&first).contains("<name>scout</name>"), "{}", system(&first));
     assert!(system(&first).contains("<name>codebase_investigator</name>"));
-    assert!(last(&world, 0).contains("subagent(s) `scout`"));
+    assert!(last_content(&world, 0).contains("subagent(s) `scout`"));
     assert!(system(&second).starts_with("You are the scout. Your task: read notes.txt"));
     assert_eq!(tools(&second), ["list_directory", "read_file", "complete_task"]);
     assert_eq!(second["generationConfig"]["temperature"], 0.3);
     assert_eq!(second["contents"].as_array().expect("contents").len(), 1);
     assert!(third.to_string().contains("quiet words"));
-    let report = last(&world, 3);
+    let report = last_content(&world, 3);
     assert!(
         report.contains(
             "Subagent 'scout' finished.\\nTermination Reason: GOAL\\nResult:\\nthey say little"
@@ -125,21 +125,21 @@ fn project_subagent_is_used_only_after_the_user_accepts_it() {
     world.home.write(".gemini/agents/scout.md", SCOUT).unwrap();
     let knows = |number: usize| system(&body(&world, number)).contains("<name>scout</name>");
     let notice = "the agent `scout` of this project must be accepted";
-    let output = world.run_well(&["-p", "go"]);
+    let output = world.run_ok(&["-p", "go"]);
     assert!(output.err().contains(notice) && output.err().contains("`parallax agents accept`"));
     assert!(!knows(0));
-    let listed = world.run_well(&["agents", "list"]);
+    let listed = world.run_ok(&["agents", "list"]);
     assert!(listed.stdout().contains("scout (project, not accepted)"), "{}", listed.stdout());
     let unknown = world.run(&["agents", "accept", "missing"]);
     assert!(unknown.code() != 0 && unknown.err().contains("Unknown agent `missing`"));
-    let accepted = world.run_well(&["agents", "accept", "scout"]);
+    let accepted = world.run_ok(&["agents", "accept", "scout"]);
     assert_eq!(accepted.stdout(), "accepted: scout\n");
-    let output = world.run_well(&["-p", "go"]);
+    let output = world.run_ok(&["-p", "go"]);
     assert!(!output.err().contains(notice), "{}", output.err());
     assert!(knows(1));
     // A definition with another text is another agent.
     world.home.write(".gemini/agents/scout.md", &SCOUT.replace("scout.", "fox.")).unwrap();
-    let output = world.run_well(&["-p", "go"]);
+    let output = world.run_ok(&["-p", "go"]);
     assert!(output.err().contains(notice) && !knows(2));
 }
 
@@ -184,8 +184,8 @@ fn subagent_servers_are_private_and_end_with_it() {
     let request = body(&world, 1);
     let own = tools(&request).iter().filter(|name| name.starts_with("mcp_paper_")).count();
     assert!(own > 5, "{:?}", tools(&request));
-    assert!(last(&world, 2).contains("echo: fine"), "{}", last(&world, 2));
-    assert!(last(&world, 3).contains("fetched"), "{}", last(&world, 3));
+    assert!(last_content(&world, 2).contains("echo: fine"), "{}", last_content(&world, 2));
+    assert!(last_content(&world, 3).contains("fetched"), "{}", last_content(&world, 3));
     assert_eq!(running(&log), 0, "the server ended with its agent");
     world.server.open_gate("after");
     drop(run);
@@ -201,19 +201,19 @@ fn subagent_servers_need_approval_unless_trusted_and_failures_are_reported() {
     ]);
     let world = World::new(&script.to_string());
     with_server(&world, "clerk", "", false);
-    world.run_well(&["-p", "go"]);
-    assert!(last(&world, 2).contains("denied by policy"), "{}", last(&world, 2));
+    world.run_ok(&["-p", "go"]);
+    assert!(last_content(&world, 2).contains("denied by policy"), "{}", last_content(&world, 2));
     // A server that one agent trusts is not trusted elsewhere.
     let world = World::in_home(world.home, &script.to_string());
     with_server(&world, "other", "", true);
-    world.run_well(&["-p", "go"]);
-    assert!(last(&world, 2).contains("denied by policy"), "{}", last(&world, 2));
+    world.run_ok(&["-p", "go"]);
+    assert!(last_content(&world, 2).contains("denied by policy"), "{}", last_content(&world, 2));
     let world = World::in_home(world.home, &script.to_string());
     with_server(&world, "clerk", "die", true);
-    let output = world.run_well(&["-p", "go"]);
+    let output = world.run_ok(&["-p", "go"]);
     let report = "the agent `clerk`: the MCP server `paper` is unavailable: ";
     assert!(output.err().contains(report), "{}", output.err());
-    assert!(last(&world, 2).contains("not found"), "{}", last(&world, 2));
+    assert!(last_content(&world, 2).contains("not found"), "{}", last_content(&world, 2));
 }
 
 #[test]
@@ -246,12 +246,22 @@ fn subagents_without_turns_tools_or_valid_output_report_clearly() {
         json!({"calls": [invoke("nobody", "two")]}),
         json!({"text": "all done"}),
     ]);
-    world.run_well(&["-p", "go", "-y"]);
-    assert!(last(&world, 2).contains("Tool \\\"write_file\\\" not found"), "{}", last(&world, 2));
-    assert!(last(&world, 4).contains("This is your last turn"), "{}", last(&world, 4));
-    let report = last(&world, 5);
+    world.run_ok(&["-p", "go", "-y"]);
+    assert!(
+        last_content(&world, 2).contains("Tool \\\"write_file\\\" not found"),
+        "{}",
+        last_content(&world, 2)
+    );
+    assert!(
+        last_content(&world, 4).contains("This is your last turn"),
+        "{}",
+        last_content(&world, 4)
+    );
+    let report = last_content(&world, 5);
     assert!(report.contains("Termination Reason: MAX_TURNS"), "{report}");
-    assert!(last(&world, 6).contains("Unknown agent `nobody`. Available agents: cli_help,"));
+    assert!(
+        last_content(&world, 6).contains("Unknown agent `nobody`. Available agents: cli_help,")
+    );
     assert_eq!(world.read("a"), "");
 }
 
@@ -270,9 +280,9 @@ fn rules_apply_to_one_subagent_and_to_starting_it() {
                  \"deny\"\npriority = 900\n\n[[rule]]\ntoolName = \"generalist\"\ndecision = \
                  \"deny\"\npriority = 900\n";
     world.home.write_home(".gemini/policies/agents.toml", rules).unwrap();
-    world.run_well(&["-p", "go"]);
-    assert!(last(&world, 2).contains("denied by policy"), "{}", last(&world, 2));
-    let report = last(&world, 4);
+    world.run_ok(&["-p", "go"]);
+    assert!(last_content(&world, 2).contains("denied by policy"), "{}", last_content(&world, 2));
+    let report = last_content(&world, 4);
     assert!(report.contains("quiet words") && report.contains("denied by policy"), "{report}");
 }
 
@@ -295,8 +305,16 @@ fn subagent_requests_approval_and_reports_progress() {
     assert_eq!(face.next("result")["status"], "success");
     assert_eq!(face.end(), Some(0));
     assert_eq!(world.read("made.txt"), "x");
-    assert!(last(&world, 3).contains("params/result must be object"), "{}", last(&world, 3));
-    assert!(last(&world, 4).contains("\\\"response\\\": \\\"made\\\""), "{}", last(&world, 4));
+    assert!(
+        last_content(&world, 3).contains("params/result must be object"),
+        "{}",
+        last_content(&world, 3)
+    );
+    assert!(
+        last_content(&world, 4).contains("\\\"response\\\": \\\"made\\\""),
+        "{}",
+        last_content(&world, 4)
+    );
 }
 
 #[test]
@@ -312,8 +330,8 @@ fn parallel_subagents_have_their_own_output() {
     ]);
     let second = SCOUT.replace("scout", "second");
     world.home.write_home(".parallax/agents/second.md", &second).unwrap();
-    world.run_well(&["-p", "go"]);
-    let report = last(&world, 3);
+    world.run_ok(&["-p", "go"]);
+    let report = last_content(&world, 3);
     let (first, second) = (report.find("first word"), report.find("second word"));
     assert!(first.is_some() && first < second, "{report}");
 }
@@ -328,10 +346,10 @@ fn internal_docs_answer_questions_about_the_program() {
         }}}]}),
         json!({"text": "all done"}),
     ]);
-    world.run_well(&["-p", "go"]);
+    world.run_ok(&["-p", "go"]);
     assert_eq!(tools(&body(&world, 1)), ["get_internal_docs", "complete_task"]);
-    assert!(last(&world, 2).contains("BeforeTool"));
-    assert!(last(&world, 3).contains("\\\"answer\\\": \\\"like this\\\""));
+    assert!(last_content(&world, 2).contains("BeforeTool"));
+    assert!(last_content(&world, 3).contains("\\\"answer\\\": \\\"like this\\\""));
 }
 
 #[test]
@@ -341,7 +359,7 @@ fn subagents_can_be_disabled() {
         .home
         .write_home(".gemini/settings.json", r#"{"experimental": {"enableAgents": false}}"#)
         .unwrap();
-    world.run_well(&["-p", "go"]);
+    world.run_ok(&["-p", "go"]);
     let request = body(&world, 0);
     assert!(!tools(&request).contains(&"invoke_agent"));
     assert!(!system(&request).contains("subagent"));
@@ -367,13 +385,13 @@ fn user_questions_are_answered_by_a_client() {
     face.send(&json!({"type": "answer", "id": ask["id"], "value": null}));
     assert_eq!(face.next("result")["status"], "success");
     assert_eq!(face.end(), Some(0));
-    assert!(last(&world, 1).contains(r#"{\"answers\":{\"0\":\"right\",\"1\":\"Yes\"}}"#));
-    assert!(last(&world, 2).contains("dismissed"));
+    assert!(last_content(&world, 1).contains(r#"{\"answers\":{\"0\":\"right\",\"1\":\"Yes\"}}"#));
+    assert!(last_content(&world, 2).contains("dismissed"));
     // Without a user, no approval is requested.
     let world = World::new(&Value::from(&script[1..]).to_string());
-    world.run_well(&["-p", "go"]);
+    world.run_ok(&["-p", "go"]);
     assert!(!tools(&body(&world, 0)).contains(&"ask_user"));
-    assert!(last(&world, 1).contains("not found"));
+    assert!(last_content(&world, 1).contains("not found"));
 }
 
 #[test]
@@ -390,7 +408,7 @@ fn subagent_has_the_tools_of_its_definition_and_unknown_names_are_reported() {
          [\"{script}\"]\n---\nx\n"
     );
     world.home.write_home(".gemini/agents/own.md", &agent).unwrap();
-    let output = world.run_well(&["-y", "-p", "go"]);
+    let output = world.run_ok(&["-y", "-p", "go"]);
     let request = body(&world, 1);
     let names = tools(&request);
     assert!(names.contains(&"mcp_mem_echo") && names.contains(&"read_file"), "{names:?}");
@@ -399,7 +417,7 @@ fn subagent_has_the_tools_of_its_definition_and_unknown_names_are_reported() {
 }
 
 #[test]
-fn coordinator_changes_no_files_itself() {
+fn coordinator_cannot_change_files_itself() {
     let write = json!({"name": "write_file", "args": {"file_path": "x.txt", "content": "x"}});
     let world = create_world(&[
         json!({"calls": [write, invoke("scout", "look")]}),
@@ -410,7 +428,7 @@ fn coordinator_changes_no_files_itself() {
         ),
         json!({"text": "handed out"}),
     ]);
-    world.run_well(&["-y", "-p", "/parallax write x"]);
+    world.run_ok(&["-y", "-p", "/parallax write x"]);
     let first = body(&world, 0);
     let declared = tools(&first);
     for there in ["invoke_agent", "read_file", "grep_search", "write_todos"] {
@@ -470,14 +488,22 @@ fn nested_subagent_depth_is_limited() {
     for (name, more) in [("lead", lead), ("worker", "max_depth: 2\n")] {
         world.home.write_home(&format!(".parallax/agents/{name}.md"), &of(name, more)).unwrap();
     }
-    let report = world.run_well(&["-y", "-p", "go"]).err();
+    let report = world.run_ok(&["-y", "-p", "go"]).err();
     assert!(!report.contains("which is not there"), "{report}");
     assert!(tools(&body(&world, 1)).contains(&"invoke_agent"));
     assert!(system(&body(&world, 1)).contains("<name>worker</name>"));
     assert!(!tools(&body(&world, 2)).contains(&"invoke_agent"));
     assert!(!system(&body(&world, 2)).contains("<name>worker</name>"));
-    assert!(last(&world, 3).contains("Subagent 'worker' finished"), "{}", last(&world, 3));
-    assert!(last(&world, 4).contains("all of it, with the part"), "{}", last(&world, 4));
+    assert!(
+        last_content(&world, 3).contains("Subagent 'worker' finished"),
+        "{}",
+        last_content(&world, 3)
+    );
+    assert!(
+        last_content(&world, 4).contains("all of it, with the part"),
+        "{}",
+        last_content(&world, 4)
+    );
 }
 
 #[test]
@@ -496,7 +522,7 @@ fn subagent_rules_apply_to_its_own_calls() {
         .to_string(),
     );
     world.home.write_home(".parallax/agents/careful.md", text).unwrap();
-    world.run_well(&["-y", "-p", "go"]);
+    world.run_ok(&["-y", "-p", "go"]);
     assert!(world.home.project().join("mine.txt").exists());
     assert!(!world.home.project().join("its.txt").exists());
 }

@@ -105,7 +105,7 @@ fn model_learns_how_to_resume_a_subagent_after_an_interrupt() {
     let output = running.finish(Duration::from_secs(10)).expect("finish");
     assert_eq!(output.code(), 130, "{}", output.err());
     let world = World::in_home(world.home, &second_part());
-    let output = world.run_well(&["-p", "go on", "-r", "stopped", "-y"]);
+    let output = world.run_ok(&["-p", "go on", "-r", "stopped", "-y"]);
     assert_eq!(output.stdout(), "all done\n");
     assert_eq!(world.read("log"), "one\ntwo\nthree\n");
     assert!(body(&world, 0).contains(r#"`resume`: \"worker-1\""#), "{}", body(&world, 0));
@@ -116,7 +116,7 @@ fn unknown_subagent_run_is_not_resumed() {
     let other = json!({"agent_name": "worker", "prompt": "go", "resume": "worker-/../../x"});
     let world = World::new(&json!([invoke(&other), {"text": "done"}]).to_string());
     world.home.write_home(".gemini/agents/worker.md", WORKER).expect("the agent");
-    world.run_well(&["-p", "go", "-y"]);
+    world.run_ok(&["-p", "go", "-y"]);
     let report = body(&world, 1);
     assert!(report.contains("`worker` has no interrupted run"), "{report}");
 }

@@ -17,14 +17,14 @@ pub(crate) const CALL: &str = r#"[
 
 /// Starts a background session, and returns its id.
 pub(crate) fn start(world: &World, arguments: &[&str]) -> String {
-    let done = world.run_well(&[&["--bg", "-o", "json"], arguments].concat());
+    let done = world.run_ok(&[&["--bg", "-o", "json"], arguments].concat());
     let output: Value = serde_json::from_str(&done.stdout()).expect("JSON");
     output["session_id"].as_str().expect("an id").to_owned()
 }
 
 /// Returns the session as `ps --json` shows it.
 fn session_json(world: &World, id: &str) -> Value {
-    let text = world.run_well(&["ps", "--json"]).stdout();
+    let text = world.run_ok(&["ps", "--json"]).stdout();
     let all: Vec<Value> = serde_json::from_str(&text).expect("JSON");
     all.into_iter().find(|session| session["id"] == json!(id)).unwrap_or_default()
 }
@@ -45,18 +45,18 @@ fn request_is_answered_from_another_process() {
     let session = until_state(&world, &id, "awaiting approval");
     assert_eq!(session["last_line"], json!("touch made.txt"));
     assert_eq!(session["project"], json!(world.home.project()));
-    let stdout = world.run_well(&["answer", &id]).stdout();
+    let stdout = world.run_ok(&["answer", &id]).stdout();
     assert!(stdout.contains("touch made.txt") && stdout.contains("1  Allow once"), "{stdout}");
     let refused = world.run(&["answer", &id, "perhaps"]);
     assert!(refused.code() == 42 && refused.err().contains("allow"), "{}", refused.err());
-    world.run_well(&["answer", &id[..8], "allow"]);
+    world.run_ok(&["answer", &id[..8], "allow"]);
     let session = until_state(&world, &id, "done");
     assert!(world.home.project().join("made.txt").exists());
     assert!(session["tokens"].as_u64().is_some_and(|tokens| tokens > 0), "{session}");
-    let log = world.run_well(&["logs", &id, "-f"]).stdout();
+    let log = world.run_ok(&["logs", &id, "-f"]).stdout();
     assert!(log.starts_with("> go\n• run_shell_command") && log.ends_with("all done\n"), "{log}");
     assert_eq!(world.run(&["stop", &id]).code(), 42);
-    assert_eq!(world.run_well(&["--resume", &id, "-p", "more"]).stdout(), "more done\n");
+    assert_eq!(world.run_ok(&["--resume", &id, "-p", "more"]).stdout(), "more done\n");
     use std::os::unix::fs::PermissionsExt as _;
     let directory = world.home.parallax().join("background").join(&id);
     let mode = directory.metadata().expect("a directory").permissions().mode();
@@ -93,7 +93,7 @@ fn session_that_is_resumed_twice_at_once_gets_one_of_the_prompts() {
 }
 
 #[test]
-fn session_that_is_open_elsewhere_is_not_continued_in_an_unknown_copy() {
+fn session_open_elsewhere_is_not_continued_in_a_copy() {
     let world = World::new(r#"[{"chunks":[{"text":"half "},{"gate":"half"},{"finish":"STOP"}]}]"#);
     let running = world.start(&["-p", "go", "--session-id", "open"]);
     wait_until("the request", || world.server.requests().len() == 1);
@@ -143,11 +143,11 @@ fn every_question_is_shown_and_answered() {
     let world = World::new(&script.to_string());
     let id = start(&world, &["-p", "go"]);
     until_state(&world, &id, "awaiting approval");
-    let stdout = world.run_well(&["answer", &id]).stdout();
+    let stdout = world.run_ok(&["answer", &id]).stdout();
     assert!(stdout.contains("  2  blue") && stdout.contains("Which name?"), "{stdout}");
     let refused = world.run(&["answer", &id, "2"]);
     assert!(refused.code() == 42 && refused.err().contains("2 questions"), "{}", refused.err());
-    world.run_well(&["answer", &id, "2", "any name"]);
+    world.run_ok(&["answer", &id, "2", "any name"]);
     until_state(&world, &id, "done");
     let answers = crate::support::answers(&world.server).join("\n");
     assert!(answers.contains("blue") && answers.contains("any name"), "{answers}");
@@ -179,14 +179,14 @@ fn session_with_a_damaged_record_is_listed_and_answered() {
     std::fs::write(directory.join("state.json"), "{\"id").expect("written");
     let session = session_json(&world, &id);
     assert_eq!(session["state"], json!("awaiting approval"), "{session}");
-    assert!(world.run_well(&["logs", &id]).stdout().contains("touch made.txt"));
-    assert!(world.run_well(&["answer", &id]).stdout().contains("touch made.txt"));
-    world.run_well(&["answer", &id, "allow"]);
+    assert!(world.run_ok(&["logs", &id]).stdout().contains("touch made.txt"));
+    assert!(world.run_ok(&["answer", &id]).stdout().contains("touch made.txt"));
+    world.run_ok(&["answer", &id, "allow"]);
     until_state(&world, &id, "done");
 }
 
 #[test]
-fn state_that_could_not_be_written_is_asked_for_and_written_later() {
+fn unwritten_state_is_requested_and_written_later() {
     let call =
         |line: &str| json!({"calls": [{"name": "run_shell_command", "args": {"command": line}}]});
     let script = json!([call("touch first.txt"), call("touch second.txt"), {"text": "done"}]);
@@ -197,17 +197,17 @@ fn state_that_could_not_be_written_is_asked_for_and_written_later() {
     // As on a full disk.
     let obstacle = directory.join("state.json.new");
     std::fs::create_dir(&obstacle).expect("a directory");
-    world.run_well(&["answer", &id, "allow"]);
+    world.run_ok(&["answer", &id, "allow"]);
     wait_until("the second request", || {
         session_json(&world, &id)["last_line"] == json!("touch second.txt")
     });
-    let question = world.run_well(&["answer", &id]).stdout();
+    let question = world.run_ok(&["answer", &id]).stdout();
     assert!(question.contains("touch second.txt"), "{question}");
     let state = || std::fs::read_to_string(directory.join("state.json")).unwrap_or_default();
     assert!(!state().contains("second.txt"));
     std::fs::remove_dir(&obstacle).expect("removed");
     wait_until("the record", || state().contains("second.txt"));
-    world.run_well(&["answer", &id, "allow"]);
+    world.run_ok(&["answer", &id, "allow"]);
     until_state(&world, &id, "done");
 }
 
@@ -216,7 +216,7 @@ fn denial_reaches_the_model_with_its_text() {
     let world = World::new(CALL);
     let id = start(&world, &["-p", "go"]);
     until_state(&world, &id, "awaiting approval");
-    world.run_well(&["answer", &id, "deny", "use", "git"]);
+    world.run_ok(&["answer", &id, "deny", "use", "git"]);
     until_state(&world, &id, "done");
     assert!(!world.home.project().join("made.txt").exists());
     let answers = crate::support::answers(&world.server).join("\n");
@@ -231,7 +231,7 @@ fn running_session_is_stopped_and_a_killed_one_is_dead() {
     );
     let id = start(&world, &["-p", "go", "-y"]);
     world.wait_for_requests(1);
-    assert!(world.run_well(&["stop", &id]).stdout().contains(&id));
+    assert!(world.run_ok(&["stop", &id]).stdout().contains(&id));
     until_state(&world, &id, "stopped");
 
     let id = start(&world, &["-p", "go", "-y"]);
@@ -242,7 +242,7 @@ fn running_session_is_stopped_and_a_killed_one_is_dead() {
     let refused = world.run(&["attach", &id]);
     assert!(refused.err().contains("parallax --resume"), "{}", refused.err());
     // An interrupted turn can be continued in the background.
-    world.run_well(&["--bg", "--resume", &id]);
+    world.run_ok(&["--bg", "--resume", &id]);
     until_state(&world, &id, "done");
 }
 
@@ -284,5 +284,5 @@ fn failures_before_the_session_are_reported_at_once() {
     assert!(output.err().contains("--bg"), "{}", output.err());
     let unknown = world.run(&["logs", "nothing"]);
     assert!(unknown.err().contains("parallax ps --all"), "{}", unknown.err());
-    assert!(world.run_well(&["ps"]).stdout().contains("No background sessions"));
+    assert!(world.run_ok(&["ps"]).stdout().contains("No background sessions"));
 }

@@ -21,10 +21,10 @@ const STUBS: [&str; 6] = ["pa", "pb", "pc", "pd", "pe", "rm"];
 const REAL: [&str; 6] = ["env", "timeout", "nice", "xargs", "find", "bash"];
 
 /// A random generator with a seed, so that a failure can be reproduced.
-struct Dice(u64);
+struct SeededRandom(u64);
 
-impl Dice {
-    fn roll(&mut self, below: usize) -> usize {
+impl SeededRandom {
+    fn random_below(&mut self, below: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -32,12 +32,12 @@ impl Dice {
     }
 
     fn pick<'a>(&mut self, from: &[&'a str]) -> &'a str {
-        from[self.roll(from.len())]
+        from[self.random_below(from.len())]
     }
 
     fn program(&mut self) -> String {
         let name = self.pick(&STUBS);
-        match self.roll(12) {
+        match self.random_below(12) {
             0 => format!("\\{name}"),
             1 => format!("\"{name}\""),
             2 => format!("{}''{}", &name[..1], &name[1..]),
@@ -51,7 +51,7 @@ impl Dice {
     fn word(&mut self, depth: usize) -> String {
         let inner =
             |dice: &mut Self| if depth == 0 { dice.program() } else { dice.list(depth - 1) };
-        match self.roll(34) {
+        match self.random_below(34) {
             0 => format!("$({})", inner(self)),
             1 => format!("`{}`", inner(self).replace('\\', "\\\\").replace('`', "\\`")),
             2 => format!("\"$({})\"", inner(self)),
@@ -93,7 +93,7 @@ impl Dice {
     }
 
     fn redirection(&mut self) -> String {
-        match self.roll(10) {
+        match self.random_below(10) {
             0 => ">out".to_owned(),
             1 => "2>&1".to_owned(),
             2 => "</dev/null".to_owned(),
@@ -109,21 +109,21 @@ impl Dice {
 
     fn simple(&mut self, depth: usize) -> String {
         let mut parts = Vec::new();
-        if self.roll(6) == 0 {
+        if self.random_below(6) == 0 {
             parts.push(format!("A={}", self.word(depth)));
         }
-        if self.roll(8) == 0 {
+        if self.random_below(8) == 0 {
             parts.push(self.redirection());
         }
-        if self.roll(6) == 0 {
+        if self.random_below(6) == 0 {
             parts.push(self.wrapped());
         } else {
             parts.push(self.program());
         }
-        for _ in 0..self.roll(3) {
+        for _ in 0..self.random_below(3) {
             parts.push(self.word(depth));
         }
-        if self.roll(5) == 0 {
+        if self.random_below(5) == 0 {
             parts.push(self.redirection());
         }
         parts.join(" ")
@@ -131,7 +131,7 @@ impl Dice {
 
     fn wrapped(&mut self) -> String {
         let program = self.program();
-        match self.roll(16) {
+        match self.random_below(16) {
             0 => format!("env {program}"),
             1 => format!("env -u X Y=1 {program}"),
             2 => format!("timeout 5 {program}"),
@@ -152,7 +152,7 @@ impl Dice {
     }
 
     fn here_document(&mut self, depth: usize) -> String {
-        let body = match self.roll(8) {
+        let body = match self.random_below(8) {
             0 => format!("$({})", self.simple(0)),
             1 => self.program(),
             2 => "'".to_owned(),
@@ -162,7 +162,7 @@ impl Dice {
             6 => format!("\\$({})", self.program()),
             _ => "text".to_owned(),
         };
-        let (open, end) = match self.roll(6) {
+        let (open, end) = match self.random_below(6) {
             0 => ("<<'EOF'", "EOF"),
             1 => ("<<-EOF", "\tEOF"),
             2 => ("<<\\EOF", "EOF"),
@@ -170,8 +170,11 @@ impl Dice {
             4 => ("<<E'O'F", "EOF"),
             _ => ("<<EOF", "EOF"),
         };
-        let tail =
-            if self.roll(3) == 0 { format!(" && {}", self.simple(depth)) } else { String::new() };
+        let tail = if self.random_below(3) == 0 {
+            format!(" && {}", self.simple(depth))
+        } else {
+            String::new()
+        };
         format!("{} {open}{tail}\n{body}\n{end}\n", self.program())
     }
 
@@ -180,7 +183,7 @@ impl Dice {
             return self.simple(0);
         }
         let inner = depth - 1;
-        match self.roll(30) {
+        match self.random_below(30) {
             0 => format!("({})", self.list(inner)),
             1 => format!("{{ {}; }}", self.list(inner)),
             2 => format!(
@@ -283,7 +286,7 @@ impl Dice {
 
     fn list(&mut self, depth: usize) -> String {
         let mut text = self.command(depth);
-        for _ in 0..self.roll(3) {
+        for _ in 0..self.random_below(3) {
             let mut next =
                 self.pick(&["; ", " && ", " || ", " | ", " & ", "\n", " |& ", ";"]).to_owned();
             if text.ends_with('\n') {
@@ -296,9 +299,9 @@ impl Dice {
     }
 
     fn line(&mut self) -> String {
-        let depth = self.roll(4);
+        let depth = self.random_below(4);
         let mut text = self.list(depth);
-        for _ in 0..self.roll(3).saturating_sub(1) * 2 {
+        for _ in 0..self.random_below(3).saturating_sub(1) * 2 {
             self.mutate(&mut text);
         }
         text
@@ -310,8 +313,8 @@ impl Dice {
         if places.is_empty() {
             return;
         }
-        let at = places[self.roll(places.len())];
-        match self.roll(4) {
+        let at = places[self.random_below(places.len())];
+        match self.random_below(4) {
             0 => {
                 text.remove(at);
             }
@@ -332,12 +335,12 @@ impl Dice {
 }
 
 /// A directory whose `bin` is the whole PATH, and in which lines write to `home` and `log`.
-struct Yard {
+struct StubDirectory {
     root: PathBuf,
     batch: std::cell::Cell<usize>,
 }
 
-impl Yard {
+impl StubDirectory {
     fn new() -> Self {
         let temporary = std::env::temp_dir().canonicalize().unwrap();
         let root = temporary.join(format!("parallax-stubs-{}", std::process::id()));
@@ -416,14 +419,14 @@ impl Yard {
     }
 }
 
-impl Drop for Yard {
+impl Drop for StubDirectory {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.root);
     }
 }
 
 /// Whether the line uses only the stubs and no path except `/dev/null`.
-fn is_tame(line: &str) -> bool {
+fn uses_only_stubs(line: &str) -> bool {
     !line.contains('\0')
         && line.len() < 2000
         && !line.replace("/dev/null", "").contains("/dev")
@@ -441,12 +444,14 @@ fn programs_started_by_bash_were_predicted() {
         .and_then(|text| text.parse().ok())
         .unwrap_or(0x5eed_1e55);
     let started_at = Instant::now();
-    let yard = Yard::new();
-    let mut dice = Dice(seed);
+    let yard = StubDirectory::new();
+    let mut dice = SeededRandom(seed);
     let (mut judged, mut started, mut unclear) = (0, 0, 0);
     loop {
-        let lines: Vec<String> =
-            std::iter::repeat_with(|| dice.line()).filter(|line| is_tame(line)).take(40).collect();
+        let lines: Vec<String> = std::iter::repeat_with(|| dice.line())
+            .filter(|line| uses_only_stubs(line))
+            .take(40)
+            .collect();
         // Skip lines that the analysis cannot judge.
         let lines: Vec<String> = lines
             .into_iter()

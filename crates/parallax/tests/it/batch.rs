@@ -61,7 +61,7 @@ pub fn batch(world: &World, arguments: &[&str]) -> FinishedProcess {
     output
 }
 
-pub fn batch_well(world: &World, arguments: &[&str]) -> FinishedProcess {
+pub fn batch_ok(world: &World, arguments: &[&str]) -> FinishedProcess {
     let output = batch(world, arguments);
     assert_eq!(output.code(), 0, "{}{}", output.stdout(), output.err());
     output
@@ -84,7 +84,7 @@ fn every_task_works_in_a_worktree_and_leaves_its_result() {
         &ids,
         &json!({"setup": ["echo ready > setup.local"], "check": ["test -f a.txt -a -f setup.local"]}),
     );
-    let output = batch_well(&world, &[plan, "--jobs", "2"]);
+    let output = batch_ok(&world, &[plan, "--jobs", "2"]);
     assert!(output.stdout().contains("3 tasks: 3 succeeded"), "{}", output.stdout());
     for id in &ids {
         let result = result(&world, id);
@@ -109,7 +109,7 @@ fn every_task_works_in_a_worktree_and_leaves_its_result() {
     assert_eq!(git(&world, &["status", "--porcelain"]), "?? plan.jsonl");
 
     let requests = world.server.requests().len();
-    let again = batch_well(&world, &[plan]);
+    let again = batch_ok(&world, &[plan]);
     assert_eq!(world.server.requests().len(), requests, "{}", again.err());
 }
 
@@ -142,7 +142,7 @@ fn task_in_a_sparse_checkout_may_create_files_outside_of_it() {
     git(&world, &["commit", "-qm", "more"]);
     git(&world, &["sparse-checkout", "set", "near"]);
     let plan = plan(&world, &ids, &json!({}));
-    batch_well(&world, &[plan]);
+    batch_ok(&world, &[plan]);
     assert_eq!(result(&world, &ids[0])["files_changed"], json!(["far/new.txt"]));
     assert_no_worktrees(&world);
 }
@@ -165,7 +165,7 @@ fn killed_batch_continues_without_running_a_task_twice() {
         let _ = kill_process(running.pid(), Signal::KILL);
         running.finish(LIMIT).expect("finish");
     }
-    batch_well(&world, &[plan, "--jobs", "3"]);
+    batch_ok(&world, &[plan, "--jobs", "3"]);
     assert_eq!(states(&world, &ids), ["succeeded"; 6]);
     let ran = ids.iter().filter(|id| {
         let changed = &result(&world, id)["files_changed"];
@@ -194,7 +194,7 @@ fn stopped_batch_finishes_tool_calls_and_resumes() {
     assert_eq!(states(&world, &ids[..2]), ["cancelled"; 2]);
     assert!(!world.home.project().join("plan-results/results/t3x/result.json").exists());
 
-    batch_well(&world, &[plan]);
+    batch_ok(&world, &[plan]);
     for id in &ids {
         let patch = world.read(&format!("plan-results/results/{id}/patch.diff"));
         assert!(patch.ends_with(&format!("+{id}\n+end\n")), "{patch}");
@@ -223,12 +223,12 @@ fn task_that_is_killed_fails_alone_and_runs_again_on_request() {
     assert_no_worktrees(&world);
 
     assert_eq!(batch(&world, &[plan]).code(), 1);
-    batch_well(&world, &[plan, "--retry-failed"]);
+    batch_ok(&world, &[plan, "--retry-failed"]);
     assert_eq!(states(&world, &ids), ["succeeded"; 2]);
 }
 
 #[test]
-fn request_of_a_killed_task_counts_with_what_it_may_have_cost() {
+fn request_of_a_killed_task_counts_its_possible_cost() {
     let ids = ids(2);
     let mut script = shell(&ids, "echo ID > ID.txt");
     script.insert(0, json!({"match": {"promptContains": "do t0x."}, "chunks": [{"gate": "held"}]}));
@@ -248,7 +248,7 @@ fn request_of_a_killed_task_counts_with_what_it_may_have_cost() {
     let summary: Value = serde_json::from_str(&summary).expect("JSON");
     assert_eq!(summary["states"].get("succeeded"), None, "{summary}");
 
-    batch_well(&world, &[plan, "--max-cost", "3"]);
+    batch_ok(&world, &[plan, "--max-cost", "3"]);
     let costs: Vec<f64> =
         ids.iter().map(|id| result(&world, id)["cost"].as_f64().expect("a cost")).collect();
     assert!(costs[0] > 0.25 && costs[1] < 0.25, "{costs:?}");
@@ -308,12 +308,12 @@ fn waiting_for_the_budget_does_not_count_as_time_of_the_task() {
     let world = repository(&json!([first, slow]));
     let task = json!({"model": "gemini-3-pro-preview", "timeout": "4s"});
     let plan = plan(&world, &ids, &task);
-    batch_well(&world, &[plan, "--jobs", "3", "--max-cost", "0.9"]);
+    batch_ok(&world, &[plan, "--jobs", "3", "--max-cost", "0.9"]);
     assert_eq!(states(&world, &ids), ["succeeded"; 3]);
 }
 
 #[test]
-fn interrupt_of_the_terminal_does_not_end_git_under_a_task() {
+fn terminal_interrupt_does_not_end_the_git_process_of_a_task() {
     use std::os::unix::process::CommandExt as _;
     let ids = ids(1);
     let world = repository(&Value::Array(shell(&ids, "echo ID > ID.txt")));
@@ -333,7 +333,7 @@ fn interrupt_of_the_terminal_does_not_end_git_under_a_task() {
     assert_eq!(running.wait().expect("an end").code(), Some(130));
     let first = result(&world, "t0x");
     assert_eq!(first["state"], json!("cancelled"), "{first}");
-    batch_well(&world, &[plan]);
+    batch_ok(&world, &[plan]);
     assert_eq!(states(&world, &ids), ["succeeded"]);
 }
 
@@ -412,7 +412,7 @@ pub fn ten_cents(text: &str) -> Value {
 }
 
 #[test]
-fn budget_ends_the_batch_at_the_cent() {
+fn budget_ends_the_batch_to_the_cent() {
     let ids = ids(8);
     let world = repository(&json!([ten_cents("done")]));
     let plan = plan(&world, &ids, &json!({"model": "gemini-3-pro-preview"}));
@@ -473,7 +473,7 @@ fn rate_limit_slows_all_tasks_down_together() {
         "headers": {"retry-after": "1"}, "repeat": 2});
     let world = repository(&json!([limit, {"text": "done", "repeat": 0}]));
     let plan = plan(&world, &ids, &json!({}));
-    batch_well(&world, &[plan, "--jobs", "4"]);
+    batch_ok(&world, &[plan, "--jobs", "4"]);
     assert_eq!(states(&world, &ids), ["succeeded"; 8]);
     // Two were rejected; nothing was sent in vain while the others waited.
     assert_eq!(world.server.requests().len(), 10);
@@ -505,7 +505,7 @@ fn batch_results_are_applied_as_changes_or_branches() {
 
     let branch = result(&world, "t1x")["branch"].as_str().expect("a branch").to_owned();
     git(&world, &["branch", "-D", &branch]);
-    let output = batch_well(&world, &["apply", "plan-results", "--branch", "t1x", "t2x"]);
+    let output = batch_ok(&world, &["apply", "plan-results", "--branch", "t1x", "t2x"]);
     assert!(output.stdout().contains(&format!("t1x: branch {branch}")), "{}", output.stdout());
     assert_eq!(git(&world, &["show", &format!("{branch}:same.txt")]), "t1x");
     let unknown = batch(&world, &["apply", "plan-results", "nothing"]);
@@ -530,11 +530,11 @@ fn batch_results_are_applied_as_changes_or_branches() {
 }
 
 #[test]
-fn task_that_left_the_plan_is_not_counted() {
+fn task_removed_from_the_plan_is_not_counted() {
     let ids = ids(2);
     let world = repository(&Value::Array(shell(&ids, "echo ID > ID.txt")));
-    batch_well(&world, &[plan(&world, &ids, &json!({}))]);
-    let output = batch_well(&world, &[plan(&world, &ids[..1], &json!({}))]);
+    batch_ok(&world, &[plan(&world, &ids, &json!({}))]);
+    let output = batch_ok(&world, &[plan(&world, &ids[..1], &json!({}))]);
     assert!(output.stdout().contains("1 tasks: 1 succeeded"), "{}", output.stdout());
 }
 
@@ -548,7 +548,7 @@ fn matrix_runs_several_models_that_can_be_compared() {
         [[tasks]]\nid = \"w-{model}\"\nprompt = \"write it\"\n";
     world.home.write("plan.toml", plan).expect("a plan");
     assert_eq!(batch(&world, &["plan.toml"]).code(), 1);
-    let output = batch_well(&world, &["compare", "plan-results", "--json"]);
+    let output = batch_ok(&world, &["compare", "plan-results", "--json"]);
     let compared: Value = serde_json::from_str(&output.stdout()).expect("JSON");
     let results = compared["tasks"][0]["results"].as_array().expect("results");
     let seen: Vec<_> =
@@ -560,14 +560,14 @@ fn matrix_runs_several_models_that_can_be_compared() {
             (json!("gemini-2.5-flash"), json!("failed"))
         ]
     );
-    let text = batch_well(&world, &["compare", "plan-results"]).stdout();
+    let text = batch_ok(&world, &["compare", "plan-results"]).stdout();
     assert!(text.contains("gemini-2.5-flash      0/1 succeeded"), "{text}");
 }
 
 #[test]
 fn plan_for_each_item_runs_task_by_task() {
     let world = repository(&json!([{"text": "done", "repeat": 0}]));
-    let written = batch_well(
+    let written = batch_ok(
         &world,
         &[
             "plan",
@@ -581,9 +581,9 @@ fn plan_for_each_item_runs_task_by_task() {
     );
     assert!(written.err().contains("Wrote 2 tasks"), "{}", written.err());
     let one = ["run-task", "plan.jsonl", "--index", "1"];
-    batch_well(&world, &one);
+    batch_ok(&world, &one);
     assert_eq!(result(&world, "a.txt")["state"], json!("succeeded"));
-    batch_well(&world, &one);
+    batch_ok(&world, &one);
     assert_eq!(world.server.requests().len(), 1);
     assert_eq!(batch(&world, &["run-task", "plan.jsonl", "--index", "2"]).code(), 42);
     let url = format!("file://{}", world.home.project().display());
@@ -594,12 +594,12 @@ fn plan_for_each_item_runs_task_by_task() {
             &json!({"id": "u", "prompt": "x", "repo": url, "ref": "main"}).to_string(),
         )
         .expect("a plan");
-    batch_well(&world, &["url.jsonl"]);
+    batch_ok(&world, &["url.jsonl"]);
     assert_no_worktrees(&world);
 }
 
 #[test]
-fn plan_replaces_no_file_with_other_contents() {
+fn plan_does_not_overwrite_other_files() {
     let world = repository(&json!([]));
     let plan = |prompt: &str, more: &[&str]| {
         let args = ["plan", "--for-each", "git ls-files", "--prompt", prompt, "--out", "p.jsonl"];
@@ -680,7 +680,7 @@ fn slurm_array_job_runs_every_task() {
     assert_eq!(result(&world, "t1x")["attempts"], json!(2), "{:?}", home("slurm.log"));
     assert_no_worktrees(&world);
     // Nothing is left to submit.
-    batch_well(&world, &[plan, "--on", "slurm"]);
+    batch_ok(&world, &[plan, "--on", "slurm"]);
     assert_eq!(home("submitted").expect("a file").lines().count(), 1);
 }
 
@@ -696,7 +696,7 @@ fn credentials_of_a_url_are_neither_in_the_clone_nor_in_the_result() {
         .expect("the configuration");
     let task = json!({"id": "a", "prompt": "x", "repo": format!("{base}a.git"), "ref": "main"});
     world.home.write("plan.jsonl", &task.to_string()).expect("a plan");
-    batch_well(&world, &["plan.jsonl"]);
+    batch_ok(&world, &["plan.jsonl"]);
     assert_eq!(result(&world, "a")["repo"], "https://git.example/a.git");
     let clones = world.home.project().join("plan-results/repositories");
     let clone = std::fs::read_dir(clones).expect("clones").next().expect("one").expect("read");
@@ -706,7 +706,7 @@ fn credentials_of_a_url_are_neither_in_the_clone_nor_in_the_result() {
     git(&world, &["commit", "-q", "--allow-empty", "-m", "second"]);
     git(&world, &["push", "-q", "../bare.git", "HEAD:refs/heads/new"]);
     world.home.write("plan.jsonl", &task.to_string().replace("main", "new")).expect("a plan");
-    batch_well(&world, &["plan.jsonl"]);
+    batch_ok(&world, &["plan.jsonl"]);
     assert_eq!(result(&world, "a")["base"], git(&world, &["rev-parse", "HEAD"]));
 }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use crate::batch::{assert_no_worktrees, batch, batch_well, ids, plan, result, shell, ten_cents};
+use crate::batch::{assert_no_worktrees, batch, batch_ok, ids, plan, result, shell, ten_cents};
 use crate::support::{World, wait_until};
 use crate::worktrees::{git, repository};
 
@@ -129,7 +129,7 @@ fn worktree_with_work_in_a_nested_repository_is_kept() {
             std::fs::read_to_string(retained_worktree(&world, id).join(file)).expect("a file");
         assert_eq!(text, "precious\n", "{id}");
     }
-    let applied = batch_well(&world, &["apply", "plan-results"]).stdout();
+    let applied = batch_ok(&world, &["apply", "plan-results"]).stdout();
     assert_eq!(applied.matches("skipped, failed").count(), 2, "{applied}");
 }
 
@@ -139,7 +139,7 @@ fn number_of_deleted_ignored_files_is_reported() {
     let world =
         repository(&Value::Array(shell(&ids, "echo x > a.local; mkdir d; echo y > d/b.local")));
     let plan = plan(&world, &ids, &json!({}));
-    let output = batch_well(&world, &[plan]);
+    let output = batch_ok(&world, &[plan]);
     assert!(output.err().contains("ignored files deleted: 2"), "{}", output.err());
     let result = result(&world, &ids[0]);
     assert_eq!(
@@ -162,7 +162,7 @@ fn process_that_setup_detaches_ends_with_the_task() {
         file.display()
     );
     let plan = plan(&world, &ids, &json!({"setup": [line], "check": ["test -f setup.local"]}));
-    batch_well(&world, &[plan]);
+    batch_ok(&world, &[plan]);
     let pid = std::fs::read_to_string(&file).expect("a number");
     wait_until("the end of the process", || {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim()));
@@ -220,7 +220,7 @@ fn worktree_that_cannot_be_committed_is_named_and_stays() {
     std::fs::remove_file(&link).expect("removed");
     batch(&world, &[plan]);
     assert!(is_kept(), "the same command");
-    batch_well(&world, &[plan, "--retry-failed"]);
+    batch_ok(&world, &[plan, "--retry-failed"]);
     assert!(is_kept(), "another attempt");
 }
 
@@ -275,7 +275,7 @@ fn repository_that_setup_clones_does_not_fail_the_task() {
 }
 
 #[test]
-fn cost_of_failed_attempts_counts() {
+fn cost_of_failed_attempts_is_counted() {
     let world = repository(&json!([ten_cents("done")]));
     let task = json!({"model": "gemini-3-pro-preview", "check": ["false"]});
     for (attempt, code) in [(1, 1), (2, 1), (3, 57), (4, 57)] {

@@ -44,7 +44,7 @@ fn cost_limit_ends_a_run_that_can_be_resumed() {
         json!({"usd": 0.275, "inputUsd": 0.15, "cachedUsd": 0.005, "outputUsd": 0.12, "cachedShare": 0.25})
     );
     assert_eq!(output["stats"]["tools"]["totalSuccess"], 2);
-    let done = world.run_well(&[&args[..], &["-p", "on", "-r", "--max-cost", "0.3"]].concat());
+    let done = world.run_ok(&[&args[..], &["-p", "on", "-r", "--max-cost", "0.3"]].concat());
     let output: Value = serde_json::from_str(&done.stdout()).expect("json");
     assert_eq!(output["response"], "done");
     assert_eq!(output["stats"]["cost"]["usd"], json!(0.0032));
@@ -66,7 +66,7 @@ fn output_of_a_request_is_limited_to_what_the_budget_covers() {
     let limit = sent["generationConfig"]["maxOutputTokens"].as_u64().expect("a limit");
     // Without input, the budget covers 16,666 tokens.
     assert!((8_000..16_667).contains(&limit), "{limit}");
-    world.run_well(&[&args[..], &["-p", "go on", "-r", "--max-cost", "9"]].concat());
+    world.run_ok(&[&args[..], &["-p", "go on", "-r", "--max-cost", "9"]].concat());
     let sent = world.server.requests()[1].json();
     assert_eq!(sent["generationConfig"].get("maxOutputTokens"), None);
 }
@@ -77,7 +77,7 @@ fn answer_that_breaks_off_without_usage_is_estimated() {
     let last = reply(&json!({"text": "done"}), &usage(1000, 0, 100));
     let world = World::new(&json!([cut, last]).to_string());
     let args = ["-m", "gemini-3-pro-preview", "-o", "json", "-p", "go"];
-    let done = world.run_well(&args);
+    let done = world.run_ok(&args);
     let output: Value = serde_json::from_str(&done.stdout()).expect("json");
     // Three times the input, and what the last request cost.
     let cost = output["stats"]["cost"]["usd"].as_f64().expect("a cost");
@@ -88,7 +88,7 @@ fn answer_that_breaks_off_without_usage_is_estimated() {
 }
 
 #[test]
-fn parallel_subagents_share_the_budget_with_their_requests_under_way() {
+fn parallel_subagents_share_the_budget_including_requests_in_progress() {
     // Ten cents each.
     let cost = usage(2_000, 0, 8_000);
     let call = |name: &str, args: Value| json!({"functionCall": {"name": name, "args": args}});
@@ -143,7 +143,7 @@ fn budget_setting_applies_to_the_session_and_prices_are_configurable() {
 fn limit_set_in_a_session_applies_after_resume() {
     let answer = reply(&json!({"text": "done"}), &usage(900, 0, 0));
     let world = World::new(&json!([answer, answer, answer]).to_string());
-    world.run_well(&["-p", "go"]);
+    world.run_ok(&["-p", "go"]);
     let mut journal = world.home.parallax().join("sessions");
     while journal.is_dir() {
         let mut entries = std::fs::read_dir(&journal).expect("a folder");

@@ -43,7 +43,7 @@ fn custom_command_expands_to_its_prompt() {
         ("/plain here", "Look around.\n\n/plain here"),
         ("/fix 'a b' c", "Fix a b in c ('a b' c)"),
     ] {
-        world.run_well(&["-p", input]);
+        world.run_ok(&["-p", input]);
         assert_eq!(sent(&world), prompt);
     }
 }
@@ -53,13 +53,13 @@ fn command_file_overrides_commands_unknown_to_gemini_cli() {
     let world = create_world();
     world.home.write_home(".gemini/commands/commit.toml", "prompt = 'Mine.'").unwrap();
     world.home.write_home(".gemini/commands/diff.toml", "prompt = 'My diff.'").unwrap();
-    world.run_well(&["-p", "/commit"]);
+    world.run_ok(&["-p", "/commit"]);
     assert_eq!(sent(&world), "Mine.");
-    world.run_well(&["-p", "/diff"]);
+    world.run_ok(&["-p", "/diff"]);
     assert_eq!(sent(&world), "My diff.");
-    world.run_well(&["-p", "/parallax:commit"]);
+    world.run_ok(&["-p", "/parallax:commit"]);
     assert!(sent(&world).contains("push"), "{}", sent(&world));
-    let output = world.run_well(&["-p", "/commands"]);
+    let output = world.run_ok(&["-p", "/commands"]);
     assert!(
         output.stdout().contains("the built-in command is `/parallax:commit`"),
         "{}",
@@ -111,13 +111,13 @@ fn info_commands_work_without_a_terminal_or_a_model() {
         ("/compress the numbers", "Nothing to compress."),
         ("/compress undo", "no compaction to undo"),
     ] {
-        let output = world.run_well(&["-p", input]);
+        let output = world.run_ok(&["-p", input]);
         assert!(output.stdout().contains(word), "{input}: {}", output.stdout());
-        let output = world.run_well(&["-p", input, "-o", "json"]);
+        let output = world.run_ok(&["-p", input, "-o", "json"]);
         let out: Value = serde_json::from_str(&output.stdout()).expect("json");
         assert!(out["response"].is_string() && !out["structured"].is_null(), "{input}: {out}");
     }
-    let output = world.run_well(&["-p", "/tools", "-o", "stream-json"]);
+    let output = world.run_ok(&["-p", "/tools", "-o", "stream-json"]);
     let lines: Vec<Value> =
         output.stdout().lines().map(|line| serde_json::from_str(line).expect("json")).collect();
     assert_eq!(lines.last().expect("lines")["status"], "success");
@@ -131,20 +131,20 @@ fn info_commands_work_without_a_terminal_or_a_model() {
         "{told}"
     );
     // Built-in prompts are sent, and a custom command may override some of them.
-    world.run_well(&["-p", "/commit:no-push"]);
+    world.run_ok(&["-p", "/commit:no-push"]);
     assert!(sent(&world).contains("commit"), "{}", sent(&world));
-    world.run_well(&["-p", "/parallax build it"]);
+    world.run_ok(&["-p", "/parallax build it"]);
     assert!(sent(&world).ends_with("build it"), "{}", sent(&world));
     world.home.write_home(".gemini/commands/undo.toml", "prompt = 'Undo all'").unwrap();
-    world.run_well(&["-p", "/undo"]);
+    world.run_ok(&["-p", "/undo"]);
     assert_eq!(sent(&world), "Undo all");
 }
 
 #[test]
 fn resumed_session_stats_include_its_journal() {
     let world = create_world();
-    world.run_well(&["-p", "hello"]);
-    let output = world.run_well(&["-r", "latest", "-p", "/stats", "-o", "json"]);
+    world.run_ok(&["-p", "hello"]);
+    let output = world.run_ok(&["-r", "latest", "-p", "/stats", "-o", "json"]);
     let out: Value = serde_json::from_str(&output.stdout()).expect("json");
     let models = out["structured"]["models"].as_object().expect("models");
     assert_eq!(
@@ -163,7 +163,7 @@ B: !{ echo out; echo err >&2; exit 3 }
 C: !{}
 """"#;
     world.home.write_home(".gemini/commands/run.toml", template).unwrap();
-    world.run_well(&["-y", "-p", "/run one; touch made 'two'"]);
+    world.run_ok(&["-y", "-p", "/run one; touch made 'two'"]);
     assert_eq!(
         sent(&world),
         "A: one; touch made 'two'\nB: out\nerr\n[Shell command 'echo out; echo err >&2; exit 3' \
@@ -181,7 +181,7 @@ fn shell_command_without_a_user_to_approve_is_denied() {
     assert!(told.contains("`touch made`") && told.contains("was denied"), "{told}");
     assert!(!world.home.project().join("made").exists());
     // A read-only shell command runs, and a rule allows the other one.
-    world.run_well(&["-p", "/r"]);
+    world.run_ok(&["-p", "/r"]);
     assert_eq!(sent(&world), "now: hi");
     let rule = "[[rule]]\ntoolName = \"run_shell_command\"\ncommandPrefix = \"touch \
                 made\"\ndecision = \"allow\"\npriority = 100\n";
@@ -196,7 +196,7 @@ fn inserted_files_are_not_interpreted_as_templates() {
     let template = "prompt = 'See @{notes.md} and @{gone.md}'";
     world.home.write_home(".gemini/commands/see.toml", template).unwrap();
     world.home.write("notes.md", "!{touch made} {{args}} @{secret}").unwrap();
-    let output = world.run_well(&["-y", "-p", "/see it"]);
+    let output = world.run_ok(&["-y", "-p", "/see it"]);
     assert_eq!(sent(&world), "See !{touch made} {{args}} @{secret} and @{gone.md}\n\n/see it");
     assert!(output.err().contains("gone.md"), "{}", output.err());
     assert!(!world.home.project().join("made").exists());
@@ -204,7 +204,7 @@ fn inserted_files_are_not_interpreted_as_templates() {
     world.home.write_home("secret.txt", "secret").unwrap();
     let template = format!("prompt = 'X @{{{}}}'", world.home.home().join("secret.txt").display());
     world.home.write_home(".gemini/commands/out.toml", &template).unwrap();
-    world.run_well(&["-p", "/out"]);
+    world.run_ok(&["-p", "/out"]);
     assert!(sent(&world).starts_with("X @{/"), "{}", sent(&world));
 }
 
@@ -218,7 +218,7 @@ fn file_is_not_inserted_into_a_shell_command() {
     // Such braces in git syntax do not name a file.
     let template = "prompt = '!{echo HEAD@{1} @{u}}'";
     world.home.write_home(".gemini/commands/git.toml", template).unwrap();
-    world.run_well(&["-y", "-p", "/git"]);
+    world.run_ok(&["-y", "-p", "/git"]);
     assert_eq!(sent(&world), "HEAD@{1} @{u}");
 }
 
@@ -229,7 +229,7 @@ fn project_command_wins_over_user_command_only_when_trusted() {
     world.home.write(".gemini/commands/go.toml", "prompt = 'project'").unwrap();
     for (input, prompt) in [("/go", "project"), ("/user.go", "user"), ("/workspace.go", "project")]
     {
-        world.run_well(&["-p", input]);
+        world.run_ok(&["-p", input]);
         assert_eq!(sent(&world), prompt);
     }
 }
@@ -265,23 +265,23 @@ fn command_selects_its_model_and_tools() {
     let command = "---\nmodel: gemini-2.5-flash\nallowed-tools: Bash(touch:*)\n---\nDo it.\n";
     world.home.write_home(".gemini/commands/go.md", command).unwrap();
     assert_eq!(
-        world.run_well(&["commands", "check"]).stdout(),
+        world.run_ok(&["commands", "check"]).stdout(),
         "1 command(s) checked, no problems found\n"
     );
-    world.run_well(&["-p", "/go"]);
+    world.run_ok(&["-p", "/go"]);
     assert!(world.home.project().join("made").exists(), "the command lets it through");
     let path = world.server.requests()[0].path.clone();
     assert!(path.contains("gemini-2.5-flash:"), "{path}");
     // The override applies only to this prompt.
     std::fs::remove_file(world.home.project().join("made")).unwrap();
-    world.run_well(&["-p", "go"]);
+    world.run_ok(&["-p", "go"]);
     assert!(!world.home.project().join("made").exists());
     assert!(!world.server.requests()[2].path.contains("gemini-2.5-flash:"));
 
     // A project command cannot allow anything.
     let world = World::new(&script(touch));
     world.home.write(".gemini/commands/go.md", command).unwrap();
-    let output = world.run_well(&["-p", "/go"]);
+    let output = world.run_ok(&["-p", "/go"]);
     assert!(output.err().contains("only in your own commands"), "{}", output.err());
     assert!(!world.home.project().join("made").exists());
 
@@ -289,7 +289,7 @@ fn command_selects_its_model_and_tools() {
     let world = World::new(&script(touch));
     let command = "prompt = 'x'\ntools = ['read_file', 'glob']\n";
     world.home.write_home(".gemini/commands/go.toml", command).unwrap();
-    world.run_well(&["-y", "-p", "/go"]);
+    world.run_ok(&["-y", "-p", "/go"]);
     let declared = |index: usize| {
         let body: serde_json::Value =
             serde_json::from_slice(&world.server.requests()[index].body).expect("json");
@@ -299,7 +299,7 @@ fn command_selects_its_model_and_tools() {
     assert_eq!(declared(0).0, 2);
     assert!(declared(1).1.contains("does not enable `run_shell_command`"), "{}", declared(1).1);
     assert!(!world.home.project().join("made").exists());
-    world.run_well(&["-y", "-p", "go"]);
+    world.run_ok(&["-y", "-p", "go"]);
     assert!(declared(2).0 > 5);
 }
 
@@ -339,16 +339,16 @@ fn command_sets_the_mode_and_time_limit_of_its_turn() {
     let world = World::new(&script.to_string());
     let edit = "---\nmode: auto_edit\n---\nDo it.\n";
     world.home.write_home(".gemini/commands/edit.md", edit).unwrap();
-    world.run_well(&["-p", "/edit"]);
+    world.run_ok(&["-p", "/edit"]);
     assert!(world.home.project().join("made").exists(), "the mode lets it through");
     std::fs::remove_file(world.home.project().join("made")).unwrap();
-    world.run_well(&["-p", "edit"]);
+    world.run_ok(&["-p", "edit"]);
     assert!(!world.home.project().join("made").exists(), "it held for the one prompt");
 
     // A project command cannot loosen the approval mode.
     let world = World::new(&script.to_string());
     world.home.write(".gemini/commands/edit.md", edit).unwrap();
-    let output = world.run_well(&["-p", "/edit"]);
+    let output = world.run_ok(&["-p", "/edit"]);
     assert!(output.err().contains("`mode = auto_edit` is ignored"), "{}", output.err());
     assert!(!world.home.project().join("made").exists());
 
@@ -411,7 +411,7 @@ fn commands_can_call_commands() {
     }
     let told = refused(&world, &["-p", "/loop"]);
     assert!(told.contains("`/loop` → `/pool` → `/loop`"), "{told}");
-    let output = world.run_well(&["-y", "-p", "/a one; two"]);
+    let output = world.run_ok(&["-y", "-p", "/a one; two"]);
     assert_eq!(sent(&world), "A B<one; two> one; two/{c} and /{none x} GET /users/{id}");
     assert!(output.err().contains("unknown command `/none`"), "{}", output.err());
 }

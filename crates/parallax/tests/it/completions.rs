@@ -25,7 +25,7 @@ fn offered_candidates(world: &World, words: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn names_that_exist_now_are_completed() {
+fn current_names_are_completed() {
     let world = World::new("[]");
     let agent = "---\nname: mine\ndescription: Does it\n---\nDo it.\n";
     world.home.write_home(".gemini/agents/mine.md", agent).expect("written");
@@ -47,8 +47,8 @@ fn names_that_exist_now_are_completed() {
 #[test]
 fn sessions_of_all_kinds_are_completed() {
     let world = World::new(r#"[{"text":"Hello"},{"text":"Hello again"}]"#);
-    world.run_well(&["-p", "hello"]);
-    let started = world.run_well(&["--bg", "-p", "hello again"]).stdout();
+    world.run_ok(&["-p", "hello"]);
+    let started = world.run_ok(&["--bg", "-p", "hello again"]).stdout();
     let id = started.trim();
     let offered = |words: &[&str]| -> Vec<String> {
         let found = offered_candidates(&world, words);
@@ -70,7 +70,7 @@ fn scripts_are_valid_in_the_shells_of_this_machine() {
     for (shell, check) in
         [("bash", ["-n"].as_slice()), ("zsh", &["-n"]), ("fish", &["--no-execute"])]
     {
-        let script = world.run_well(&["completions", shell]).stdout();
+        let script = world.run_ok(&["completions", shell]).stdout();
         let file = world.home.root().join(shell);
         std::fs::write(&file, &script).expect("written");
         let path = std::env::var_os("PATH").unwrap_or_default();

@@ -20,7 +20,7 @@ fn request_starts_with_user_and_project_context() {
     world.home.write_home(".gemini/system.append.md", "appended by the user").expect("file");
     world.home.write(".gemini/prompt/preamble.md", "You are of this project.").expect("file");
     world.home.write("GEMINI.md", "project rule").expect("file");
-    world.run_well(&["-p", "go", "--append-system-prompt", "appended for once"]);
+    world.run_ok(&["-p", "go", "--append-system-prompt", "appended for once"]);
     let body = body(&world, 0);
     let system = system(&body);
     let places = [
@@ -76,21 +76,21 @@ fn context_file_that_links_out_of_the_project_is_not_read() {
     let project = world.home.project();
     std::os::unix::fs::symlink(&key, project.join("GEMINI.md")).expect("a link");
     std::os::unix::fs::symlink("docs/AGENTS.md", project.join("AGENTS.md")).expect("a link");
-    let output = world.run_well(&["-p", "go"]);
+    let output = world.run_ok(&["-p", "go"]);
     assert!(output.err().contains("link to a file outside"), "{}", output.err());
     let sent = raw_contents(&world.server.requests()[0]).join("\n");
     assert!(sent.contains("rule behind a link") && !sent.contains("KEY OF"), "{sent}");
     // A symlink to a project file that tools may not read.
     std::fs::remove_file(project.join("GEMINI.md")).expect("removed");
     std::os::unix::fs::symlink(".env", project.join("GEMINI.md")).expect("a link");
-    let output = world.run_well(&["-p", "go"]);
+    let output = world.run_ok(&["-p", "go"]);
     assert!(output.err().contains("protected from tools"), "{}", output.err());
     let sent = raw_contents(&world.server.requests()[1]).join("\n");
     assert!(!sent.contains("KEY OF"), "{sent}");
     // NUL bytes are not text and would waste tokens.
     std::fs::remove_file(project.join("GEMINI.md")).expect("removed");
     std::fs::write(project.join("GEMINI.md"), [0; 4096]).expect("file");
-    let output = world.run_well(&["-p", "go"]);
+    let output = world.run_ok(&["-p", "go"]);
     assert!(output.err().contains("is not a text file"), "{}", output.err());
 }
 
@@ -148,7 +148,7 @@ fn problems_in_directory_rules_are_reported_once() {
     }
     let link = world.home.project().join("sub/GEMINI.md");
     std::os::unix::fs::symlink(&key, link).expect("a link");
-    let output = world.run_well(&["-p", "go"]);
+    let output = world.run_ok(&["-p", "go"]);
     assert_eq!(output.err().matches("link to a file outside").count(), 1, "{}", output.err());
     let sent = raw_contents(&world.server.requests()[2]).join("\n");
     assert!(!sent.contains("KEY OF"), "{sent}");
@@ -169,7 +169,7 @@ fn directory_context_is_sent_on_first_access() {
     world.home.write("sub/deep/AGENTS.md", "deep rule").expect("file");
     world.home.write("sub/deep/a.txt", "text").expect("file");
     world.home.write("sub/b.txt", "text").expect("file");
-    world.run_well(&["-p", "go"]);
+    world.run_ok(&["-p", "go"]);
     let last = raw_contents(&world.server.requests()[2]).join("\n");
     let start = "--- Newly Discovered Project Context ---";
     assert_eq!(last.matches(start).count(), 1, "{last}");
@@ -177,7 +177,7 @@ fn directory_context_is_sent_on_first_access() {
     let places = places.map(|words| last.find(words).unwrap_or_else(|| panic!("{words}")));
     assert!(places.is_sorted(), "{last}");
     // A resumed session does not add the file again.
-    world.run_well(&["--resume", "latest", "-p", "on"]);
+    world.run_ok(&["--resume", "latest", "-p", "on"]);
     let last = raw_contents(world.server.requests().last().expect("request")).join("\n");
     assert_eq!(last.matches(start).count(), 1, "{last}");
 }
@@ -201,7 +201,7 @@ fn only_files_of_exactly_these_names_are_instructions() {
     world.home.write("docs/GEMINI.md", "rule of docs").expect("file");
     std::fs::hard_link(project.join("docs/GEMINI.md"), project.join("docs/gemini.md"))
         .expect("a second name");
-    world.run_well(&["-p", "go", "-y"]);
+    world.run_ok(&["-p", "go", "-y"]);
     assert!(!system(&body(&world, 0)).contains("lower global"));
     let text = raw_contents(&world.server.requests()[1]).join("\n");
     for (words, times) in [("linked rule", 1), ("rule of docs", 1), ("another case", 0)] {
@@ -220,7 +220,7 @@ fn gemini_md_is_read_regardless_of_configured_names() {
         world.home.write_home(&format!(".gemini/{name}"), &format!("own {name}")).expect("file");
         world.home.write(name, &format!("project {name}")).expect("file");
     }
-    world.run_well(&["-p", "go"]);
+    world.run_ok(&["-p", "go"]);
     let is_in_order = |text: &str, words: [&str; 3]| {
         let places = words.map(|word| text.find(word).unwrap_or_else(|| panic!("{word}: {text}")));
         assert!(places.is_sorted(), "{words:?}: {places:?}");
@@ -238,12 +238,12 @@ fn memory_is_saved_and_read_by_the_next_session() {
                      {"name":"save_memory","args":{"fact":"Built with make","scope":"project"}}]},
             {"text":"done"},{"text":"done"}]"#,
     );
-    world.run_well(&["-p", "remember", "-y"]);
+    world.run_ok(&["-p", "remember", "-y"]);
     let file = world.home.parallax().join("GEMINI.md");
     let text = std::fs::read_to_string(file).expect("the user's memory");
     assert_eq!(text, "## Gemini Added Memories\n\n- Prefers short answers\n");
     assert_eq!(world.read("GEMINI.md"), "## Gemini Added Memories\n\n- Built with make\n");
-    world.run_well(&["-p", "go on"]);
+    world.run_ok(&["-p", "go on"]);
     let body = body(&world, 2);
     assert!(system(&body).contains("- Prefers short answers"));
     assert!(body["contents"][0].to_string().contains("- Built with make"));
@@ -326,14 +326,14 @@ fn partial_file_name_is_resolved() {
     for (typed, text) in
         [("@file7", "BEGINS SO"), ("@my-file7.md", "HOLDS IT"), ("@docs_di", "IN A FOLDER")]
     {
-        world.run_well(&["-p", &format!("see {typed}")]);
+        world.run_ok(&["-p", &format!("see {typed}")]);
         let requests = world.server.requests().len();
         assert!(body(&world, requests - 1).to_string().contains(text), "{typed}");
     }
 }
 
 #[test]
-fn annotations_in_pasted_code_attach_no_file() {
+fn annotations_in_pasted_code_do_not_attach_files() {
     let world = World::new(r#"[{"text":"done","repeat":0}]"#);
     world.home.write("src/FooTest.java", "HAS a test").unwrap();
     world.home.write("property_tests.rs", "HAS properties").unwrap();
@@ -344,7 +344,7 @@ fn annotations_in_pasted_code_attach_no_file() {
         ("see @Makefile\nand @Test", Some("HAS rules")),
         ("see @Test\n", Some("HAS a test")),
     ] {
-        world.run_well(&["-p", input]);
+        world.run_ok(&["-p", input]);
         let sent = body(&world, world.server.requests().len() - 1)["contents"].to_string();
         assert_eq!(sent.contains("HAS "), expected.is_some(), "{input}: {sent}");
         assert!(expected.is_none_or(|text| sent.contains(text)), "{input}: {sent}");
@@ -352,7 +352,7 @@ fn annotations_in_pasted_code_attach_no_file() {
 }
 
 #[test]
-fn globs_of_a_prompt_attach_what_they_match() {
+fn globs_in_a_prompt_attach_matching_files() {
     let world = World::new(r#"[{"text":"done","repeat":0}]"#);
     for path in ["src/a.rs", "src/lib/b.rs", "src/m.txt", "app/[id]/page.tsx", "app/x.ts", "README"]
     {

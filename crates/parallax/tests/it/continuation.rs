@@ -41,7 +41,7 @@ fn long_answer_is_joined_over_several_requests() {
         {"chunks": [counted(chunk("three", None, Some("STOP")), 130, 30)]},
         {"text": "next"}
     ]));
-    let output = world.run_well(&["-m", "gemini-4-argon", "-p", "go", "-o", "json"]);
+    let output = world.run_ok(&["-m", "gemini-4-argon", "-p", "go", "-o", "json"]);
     let out: Value = serde_json::from_str(&output.stdout()).expect("json");
     assert_eq!(out["response"], "one two three");
     let tokens_used = &out["stats"]["models"]["gemini-4-argon"]["tokens"];
@@ -49,7 +49,7 @@ fn long_answer_is_joined_over_several_requests() {
     assert_eq!(tokens(&world), [Value::Null, json!("T1"), json!("T2")]);
     let bodies: Vec<Value> = world.server.requests().iter().map(|it| it.json()).collect();
     assert_eq!(bodies[0]["contents"], bodies[2]["contents"]);
-    world.run_well(&["-m", "gemini-4-argon", "-r", "latest", "-p", "again"]);
+    world.run_ok(&["-m", "gemini-4-argon", "-r", "latest", "-p", "again"]);
     let last = world.server.requests().pop().expect("a request").json();
     assert_eq!(last["contents"][1]["parts"], json!([{"text": "one two three"}]));
 }
@@ -66,7 +66,7 @@ fn budget_is_checked_between_the_requests_of_an_answer() {
     assert_eq!(output.stdout().trim(), "one two");
     assert_eq!(tokens(&world), [Value::Null, json!("T1")]);
     // The answer is continued once there is a budget.
-    let output = world.run_well(&["-m", "gemini-4-argon", "-r", "latest"]);
+    let output = world.run_ok(&["-m", "gemini-4-argon", "-r", "latest"]);
     assert!(output.stdout().contains("three"), "{}", output.stdout());
     assert_eq!(tokens(&world), [Value::Null, json!("T1"), json!("T2")]);
 }
@@ -77,7 +77,7 @@ fn cut_answer_is_resumed_from_its_checkpoint() {
         {"chunks": [chunk("one ", Some("T1"), None), chunk("two ", None, None), {"cut": "reset"}]},
         {"chunks": [chunk("two three", None, Some("STOP"))]}
     ]));
-    let output = world.run_well(&["-m", "gemini-4-argon", "-p", "go"]);
+    let output = world.run_ok(&["-m", "gemini-4-argon", "-p", "go"]);
     assert_eq!(output.stdout().trim(), "one two three");
     assert_eq!(tokens(&world), [Value::Null, json!("T1")]);
 }
@@ -111,7 +111,7 @@ fn text_stays_in_the_history_if_no_response_continues_it() {
 }
 
 #[test]
-fn same_token_twice_and_endless_cuts_end_the_run() {
+fn repeated_token_and_endless_cuts_end_the_run() {
     let same = json!({"chunks": [chunk("a", Some("T1"), Some("CONTINUATION"))], "repeat": 0});
     let world = create_world(&json!([same]));
     let output = world.run(&["-m", "gemini-4-argon", "-p", "go"]);
@@ -127,14 +127,14 @@ fn rejected_continuation_is_retried() {
         {"error": {"code": 503, "message": "busy", "status": "UNAVAILABLE"}},
         {"chunks": [chunk("two", None, Some("STOP"))]}
     ]));
-    let output = world.run_well(&["-m", "gemini-4-argon", "-p", "go"]);
+    let output = world.run_ok(&["-m", "gemini-4-argon", "-p", "go"]);
     assert_eq!(output.stdout().trim(), "one two");
     assert_eq!(tokens(&world), [Value::Null, json!("T1"), json!("T1")]);
 }
 
 /// Waits until the first part of the answer is in the journal, then kills the program. The gate is
 /// after the second part.
-fn killed_in_the_answer(world: &World) {
+fn kill_during_answer(world: &World) {
     let running = world.start(&["-m", "gemini-4-argon", "-p", "go", "--session-id", "half"]);
     world.at_gate("cut");
     wait_until("a piece in the journal", || {
@@ -158,7 +158,7 @@ fn killed_process_resumes_a_half_written_answer() {
         {"chunks": [chunk("two three", None, Some("STOP"))]},
         {"text": "next"}
     ]));
-    killed_in_the_answer(&world);
+    kill_during_answer(&world);
     // The model of the session, although no flag selects it.
     let output = world.run(&["-r", "half"]);
     assert_eq!((output.code(), output.stdout().trim()), (0, "one two three"), "{}", output.err());
@@ -271,14 +271,14 @@ fn text_that_differs_after_a_cut_replaces_only_what_followed_the_token() {
             chunk("thr", None, None), {"cut": "reset"}]},
         {"chunks": [chunk("3 end", None, Some("STOP"))], "repeat": 0}
     ]));
-    let output = world.run_well(&["-m", "gemini-4-argon", "-p", "go"]);
+    let output = world.run_ok(&["-m", "gemini-4-argon", "-p", "go"]);
     assert_eq!(output.stdout().trim(), "one two 3 end");
 }
 
 #[test]
 fn partial_answer_stays_in_the_history_of_a_new_prompt() {
     let world = create_world(&json!([half_answer(), {"text": "other"}, {"text": "more"}]));
-    killed_in_the_answer(&world);
+    kill_during_answer(&world);
     world.run(&["-m", "gemini-4-argon", "-r", "half", "-p", "something else"]);
     world.run(&["-m", "gemini-4-argon", "-r", "half", "-p", "and more"]);
     for (request, contents) in [(1, 3), (2, 5)] {
@@ -298,7 +298,7 @@ fn rejected_continuation_token_falls_back_to_a_request_for_the_rest() {
         {"text": "two three"},
         {"text": "next"}
     ]));
-    killed_in_the_answer(&world);
+    kill_during_answer(&world);
     let output = world.run(&["-m", "gemini-4-argon", "-r", "half"]);
     assert_eq!(output.code(), 0, "{}", output.err());
     assert!(output.stdout().contains("two three"), "{}", output.stdout());
@@ -314,7 +314,7 @@ fn failed_resumption_can_be_tried_again() {
     let world = create_world(
         &json!([half_answer(), busy, {"chunks": [chunk("two three", None, Some("STOP"))]}]),
     );
-    killed_in_the_answer(&world);
+    kill_during_answer(&world);
     assert_ne!(world.run(&["-m", "gemini-4-argon", "-r", "half"]).code(), 0);
     let output = world.run(&["-m", "gemini-4-argon", "-r", "half"]);
     assert_eq!((output.code(), output.stdout().trim()), (0, "one two three"), "{}", output.err());

@@ -12,13 +12,13 @@ use crate::mcp::stdio;
 use crate::support::{Conversation, World, wait_until};
 
 /// A running server.
-struct Inspection {
+struct DevToolsProcess {
     child: Child,
     port: u16,
     token: String,
 }
 
-impl Inspection {
+impl DevToolsProcess {
     /// Without a session, the latest one is shown.
     fn start(world: &World, session: &str) -> Self {
         let mut command = world.command(&["devtools", "--no-open"]);
@@ -65,7 +65,7 @@ impl Inspection {
     }
 }
 
-impl Drop for Inspection {
+impl Drop for DevToolsProcess {
     fn drop(&mut self) {
         // It may have ended.
         let _ = self.child.kill();
@@ -81,8 +81,8 @@ fn link_works_once_and_its_cookie_opens_the_session() {
         {"text": "and still is"},
     ]);
     let world = World::new(&script.to_string());
-    world.run_well(&["-p", "how is it?", "--session-id", "seen"]);
-    let server = Inspection::start(&world, "seen");
+    world.run_ok(&["-p", "how is it?", "--session-id", "seen"]);
+    let server = DevToolsProcess::start(&world, "seen");
     let link = format!("/?token={}", server.token);
     for path in ["/", "/events", "/devtools.js", "/?token=0", "/?token="] {
         assert_eq!(server.status(path, ""), 403, "{path}");
@@ -140,7 +140,7 @@ fn link_works_once_and_its_cookie_opens_the_session() {
         assert!(session.contains(record), "{record}: {session}");
     }
     // What another process adds arrives.
-    world.run_well(&["-p", "and now?", "-r", "seen"]);
+    world.run_ok(&["-p", "and now?", "-r", "seen"]);
     let mut added = String::new();
     while !added.contains("turn_end") {
         assert!(events.read_line(&mut added).expect("a line") > 0, "{added}");
@@ -153,12 +153,12 @@ fn link_works_once_and_its_cookie_opens_the_session() {
 #[test]
 fn running_session_without_a_prompt_can_be_attached() {
     let world = World::new(r#"[{"text": "hi", "repeat": 0}]"#);
-    world.run_well(&["-p", "an older one", "--session-id", "older"]);
+    world.run_ok(&["-p", "an older one", "--session-id", "older"]);
     let session = Conversation::start(&world, &["--session-id", "waiting"]);
     let socket = world.home.parallax().join("live/waiting/tap");
     wait_until("the socket", || socket.exists());
     for selector in ["", "waiting", "wait"] {
-        let server = Inspection::start(&world, selector);
+        let server = DevToolsProcess::start(&world, selector);
         let header = server.cookie();
         let mut page = LivePage { events: server.send("/events", &header), all: String::new() };
         page.read_until(&["\"running\":true"]);
@@ -219,7 +219,7 @@ fn running_session_shows_requests_without_secrets_while_a_page_is_open() {
         &directory.metadata().expect("directory").permissions(),
     );
     assert_eq!(mode & 0o777, 0o700);
-    let server = Inspection::start(&world, "live");
+    let server = DevToolsProcess::start(&world, "live");
     let header = server.cookie();
     let mut page = LivePage { events: server.send("/events", &header), all: String::new() };
     page.read_until(&["\"running\":true"]);
@@ -263,7 +263,7 @@ fn running_session_shows_requests_without_secrets_while_a_page_is_open() {
 }
 
 #[test]
-fn page_shows_how_mcp_servers_started_and_what_they_say() {
+fn page_shows_startup_and_messages_of_mcp_servers() {
     let echo = json!({"name": "mcp_test_echo", "args": {"text": "hi"}});
     let script = json!([{"text": "before"}, {"calls": [echo]}, {"text": "done"}]);
     let world = World::new(&script.to_string());
@@ -275,7 +275,7 @@ fn page_shows_how_mcp_servers_started_and_what_they_say() {
     session.prompt("first");
     session.next("result");
     wait_until("the socket", || world.home.parallax().join("live/served/tap").exists());
-    let server = Inspection::start(&world, "served");
+    let server = DevToolsProcess::start(&world, "served");
     let header = server.cookie();
     let mut page = LivePage { events: server.send("/events", &header), all: String::new() };
     let started = page.message("mcp");
@@ -296,7 +296,7 @@ fn page_shows_how_mcp_servers_started_and_what_they_say() {
 }
 
 #[test]
-fn journal_has_what_ran_and_why_a_call_was_not_decided() {
+fn journal_records_what_ran_and_why_a_call_was_undecided() {
     let call = |name: &str, args: Value| json!({"name": name, "args": args});
     let script = json!([
         {"calls": [
@@ -325,7 +325,7 @@ fn journal_has_what_ran_and_why_a_call_was_not_decided() {
         "AfterTool": [hook("list_directory", &specific("tailToolCallRequest", tail))],
     }});
     world.home.write_home(".gemini/settings.json", &settings.to_string()).expect("settings");
-    world.run_well(&["-p", "go", "-y", "--session-id", "hooked"]);
+    world.run_ok(&["-p", "go", "-y", "--session-id", "hooked"]);
     let folder = world.home.parallax().join("sessions");
     let project = std::fs::read_dir(folder).expect("projects").flatten().next().expect("one");
     let journal = std::fs::read_to_string(project.path().join("hooked.jsonl")).expect("a journal");

@@ -110,7 +110,7 @@ fn unwritable_home_disables_only_saving() {
             {"calls":[{"name":"run_shell_command","args":{"command":"echo made by it"}}]},
             {"text":"done"}]"#,
     );
-    world.run_well(&["-p", "remember the valve"]);
+    world.run_ok(&["-p", "remember the valve"]);
     let home = world.home.parallax();
     let mount = format!("mount --bind {0} {0} && mount -o remount,ro,bind {0}", home.display());
     let Some(command) = mounted(&world, &mount, &["-y", "-p", "go"]) else { return };

@@ -38,7 +38,7 @@ fn report_of_a_working_machine_is_valid_and_has_no_errors() {
     for id in ["home", "settings", "credentials", "network.dns", "network.connection", "sandbox"] {
         assert_ne!(check(&report, id)["status"], "error", "{id}");
     }
-    let schema = world.run_well(&["schema", "doctor"]);
+    let schema = world.run_ok(&["schema", "doctor"]);
     let schema: Value = serde_json::from_str(&schema.stdout()).expect("a schema");
     let valid = jsonschema::validator_for(&schema).expect("a validator");
     assert!(valid.is_valid(&report), "{report}");
@@ -256,7 +256,7 @@ fn server_that_exits_immediately_is_reported_with_code_and_last_output() {
 }
 
 #[test]
-fn another_program_of_the_name_is_a_warning() {
+fn other_program_with_the_same_name_is_a_warning() {
     let world = World::new("[]");
     let folder = world.home.root().join("first");
     std::fs::create_dir(&folder).expect("a folder");

@@ -21,7 +21,7 @@ fn warnings(out: &str) -> Vec<String> {
 }
 
 #[test]
-fn project_list_of_tools_narrows_and_never_empties() {
+fn project_tool_list_narrows_but_never_empties() {
     for (user, project, expected) in [
         (json!(null), json!(["run_shell_command"]), vec!["run_shell_command"]),
         (json!(["read_file", "glob"]), json!(["glob", "write_file"]), vec!["glob"]),
@@ -34,20 +34,20 @@ fn project_list_of_tools_narrows_and_never_empties() {
             world.home.write_home(".gemini/settings.json", &settings(&user)).expect("written");
         }
         world.home.write(".gemini/settings.json", &settings(&project)).expect("written");
-        let output = world.run_well(&["--skip-trust", "--yolo", "-o", "json", "-p", "go"]);
+        let output = world.run_ok(&["--skip-trust", "--yolo", "-o", "json", "-p", "go"]);
         assert_eq!(declared(&world, 0), expected, "{user} {project}");
         assert_eq!(warnings(&output.stdout()), Vec::<String>::new(), "narrowing is not loosening");
     }
     let world = World::new(ANSWER);
     let settings = json!({"tools": {"core": ["readfile"]}}).to_string();
     world.home.write(".gemini/settings.json", &settings).expect("written");
-    let output = world.run_well(&["--skip-trust", "--yolo", "-o", "json", "-p", "go"]);
+    let output = world.run_ok(&["--skip-trust", "--yolo", "-o", "json", "-p", "go"]);
     let warnings = warnings(&output.stdout());
     assert!(warnings.iter().any(|it| it.contains("has no tools")), "{warnings:?}");
 }
 
 #[test]
-fn project_list_of_tools_grants_no_approval() {
+fn project_tool_list_does_not_grant_approval() {
     let script = json!([
         {"calls": [{"name": "run_shell_command", "args": {"command": "touch made"}}]},
         {"text": "done"}
@@ -73,7 +73,7 @@ fn project_settings_equal_to_user_settings_are_not_gated() {
     .to_string();
     world.home.write_home(".gemini/settings.json", &settings).expect("written");
     world.home.write(".gemini/settings.json", &settings).expect("written");
-    let output = world.run_well(&["--skip-trust", "-o", "json", "-p", "go"]);
+    let output = world.run_ok(&["--skip-trust", "-o", "json", "-p", "go"]);
     let gated: Vec<String> =
         warnings(&output.stdout()).into_iter().filter(|it| it.contains("are ignored")).collect();
     assert_eq!(gated, Vec::<String>::new());
@@ -88,21 +88,21 @@ fn rejected_shown_and_accepted_settings_are_the_same() {
     let project = json!({"mcpServers": {"s": server("true")}, "tools": {"allowed": ["glob"]}});
     world.home.write(".gemini/settings.json", &project.to_string()).expect("written");
     let keys = ["tools.allowed", "mcpServers.s"];
-    let output = world.run_well(&["-o", "json", "-p", "go"]);
+    let output = world.run_ok(&["-o", "json", "-p", "go"]);
     let rejected = warnings(&output.stdout()).join("\n");
-    let stdout = world.run_well(&["trust", "show"]).stdout();
-    let accepted = world.run_well(&["trust", "add", "--settings"]).stdout();
+    let stdout = world.run_ok(&["trust", "show"]).stdout();
+    let accepted = world.run_ok(&["trust", "add", "--settings"]).stdout();
     for key in keys {
         assert!(rejected.contains(&format!("`{key}`")), "{rejected}");
         assert!(stdout.contains(key), "{stdout}");
         assert!(accepted.contains(&format!("accepted: {key}")), "{accepted}");
     }
-    let listed = world.run_well(&["mcp", "list"]);
+    let listed = world.run_ok(&["mcp", "list"]);
     assert!(listed.stdout().contains("s: true"), "{}", listed.stdout());
     // Acceptance next to one user server does not apply next to another.
     let other = json!({"mcpServers": {"s": server("false")}, "tools": {"allowed": ["glob"]}});
     world.home.write_home(".gemini/settings.json", &other.to_string()).expect("written");
-    let output = world.run_well(&["-o", "json", "-p", "go"]);
+    let output = world.run_ok(&["-o", "json", "-p", "go"]);
     assert!(
         warnings(&output.stdout()).join("\n").contains("`mcpServers.s`"),
         "{}",
@@ -111,12 +111,12 @@ fn rejected_shown_and_accepted_settings_are_the_same() {
 }
 
 #[test]
-fn setting_of_the_gemini_file_is_changed_there() {
+fn gemini_setting_is_changed_in_the_gemini_file() {
     let world = World::new(ANSWER);
     let text = "{\n  // ours\n  \"mcpServers\": {\"a\": {\"command\": \"x\"}}\n}\n";
     let file = world.home.write(".gemini/settings.json", text).expect("written");
-    world.run_well(&["mcp", "add", "b", "true", "--scope", "project"]);
-    world.run_well(&["mcp", "remove", "a"]);
+    world.run_ok(&["mcp", "add", "b", "true", "--scope", "project"]);
+    world.run_ok(&["mcp", "remove", "a"]);
     let read = std::fs::read_to_string(&file).expect("there");
     assert!(
         read.contains("// ours") && read.contains("\"b\"") && !read.contains("\"a\""),
@@ -130,7 +130,7 @@ fn comma_after_the_last_element_is_a_warning() {
     let world = World::new(ANSWER);
     let text = "{\n  \"ui\": {\"hideTips\": true,},\n}\n";
     world.home.write_home(".gemini/settings.json", text).expect("written");
-    let output = world.run_well(&["-p", "go"]);
+    let output = world.run_ok(&["-p", "go"]);
     assert!(output.err().contains("settings.json:2:"), "{}", output.err());
     assert!(output.err().contains("trailing comma"), "{}", output.err());
 }
@@ -140,7 +140,7 @@ fn missing_directory_in_the_settings_is_a_warning() {
     let world = World::new(ANSWER);
     let text = r#"{"context": {"includeDirectories": ["/no/such/directory"]}}"#;
     world.home.write_home(".gemini/settings.json", text).expect("written");
-    let output = world.run_well(&["-o", "json", "-p", "go"]);
+    let output = world.run_ok(&["-o", "json", "-p", "go"]);
     let report = warnings(&output.stdout());
     assert!(
         report.iter().any(|it| it.contains("not a directory: `/no/such/directory`")),
@@ -154,38 +154,38 @@ fn broken_command_file_is_a_warning_and_is_not_replaced_by_a_weaker_one() {
     let world = World::new(ANSWER);
     world.home.write(".gemini/commands/fix.toml", "prompt = \"open").expect("written");
     world.home.write_home(".gemini/commands/fix.toml", "prompt = 'weaker'").expect("written");
-    let output = world.run_well(&["-o", "json", "-p", "go"]);
+    let output = world.run_ok(&["-o", "json", "-p", "go"]);
     let report = warnings(&output.stdout());
     assert!(report.iter().any(|it| it.contains("Cannot use a command file")), "{report:?}");
-    assert!(world.run_well(&["-p", "go"]).err().contains("fix.toml"));
+    assert!(world.run_ok(&["-p", "go"]).err().contains("fix.toml"));
     let refused = world.run(&["-p", "/fix"]);
     assert_eq!(refused.code(), 42);
     assert!(refused.err().contains("Cannot run `/fix`"), "{}", refused.err());
-    let weaker = world.run_well(&["-p", "/user.fix"]);
+    let weaker = world.run_ok(&["-p", "/user.fix"]);
     assert_eq!(weaker.stdout().trim(), "done");
 }
 
 #[test]
-fn custom_command_takes_an_alias_and_not_a_name() {
+fn custom_command_overrides_an_alias_but_not_a_name() {
     let world = World::new(ANSWER);
     for name in ["summarize", "usage", "stats"] {
         let prompt = format!("prompt = 'mine: {name}'");
         world.home.write_home(&format!(".gemini/commands/{name}.toml"), &prompt).expect("written");
     }
     for name in ["summarize", "usage"] {
-        world.run_well(&["-p", &format!("/{name}")]);
+        world.run_ok(&["-p", &format!("/{name}")]);
         let request = world.server.requests().last().expect("a request").json().to_string();
         assert!(request.contains(&format!("mine: {name}")), "{request}");
     }
     let sent = world.server.requests().len();
-    world.run_well(&["-p", "/stats"]);
+    world.run_ok(&["-p", "/stats"]);
     assert_eq!(world.server.requests().len(), sent, "the built-in command answers");
 }
 
 #[test]
 fn error_for_session_of_another_directory_says_how_to_open_it() {
     let world = World::new(ANSWER);
-    let output = world.run_well(&["-o", "json", "-p", "remember"]);
+    let output = world.run_ok(&["-o", "json", "-p", "remember"]);
     let json: Value = serde_json::from_str(&output.stdout()).expect("JSON");
     let id = json["session_id"].as_str().expect("an id").to_owned();
     let other = world.home.root().join("other");
@@ -234,9 +234,9 @@ fn subcommands_of_other_agents_are_errors_with_a_hint() {
     assert!(near.err().contains("Did you mean `--model`?"), "{}", near.err());
     assert!(world.server.requests().is_empty(), "nothing was sent to the model");
     // `-p` always marks a prompt.
-    assert_eq!(world.run_well(&["-p", "doctor"]).stdout().trim(), "done");
-    assert!(world.run_well(&["help", "mcp"]).stdout().contains("Usage: parallax mcp"));
-    assert!(world.run_well(&["completion", "bash"]).stdout().contains("_parallax"));
+    assert_eq!(world.run_ok(&["-p", "doctor"]).stdout().trim(), "done");
+    assert!(world.run_ok(&["help", "mcp"]).stdout().contains("Usage: parallax mcp"));
+    assert!(world.run_ok(&["completion", "bash"]).stdout().contains("_parallax"));
 }
 
 #[test]
@@ -306,24 +306,24 @@ fn exported_and_mirrored_sessions_use_the_gemini_cli_format() {
     let world = World::new(&script);
     let settings = r#"{"sessions": {"mirror": "gemini"}}"#;
     world.home.write_home(".parallax/settings.json", settings).expect("written");
-    world.run_well(&["-p", "one"]);
-    world.run_well(&["-p", "two"]);
-    world.run_well(&["--resume", "latest", "-p", "more"]);
-    world.run_well(&["sessions", "export", "--all", "--format", "gemini-json", "--out", "out"]);
+    world.run_ok(&["-p", "one"]);
+    world.run_ok(&["-p", "two"]);
+    world.run_ok(&["--resume", "latest", "-p", "more"]);
+    world.run_ok(&["sessions", "export", "--all", "--format", "gemini-json", "--out", "out"]);
     check_records(&records(&world.home.project().join("out")), 2);
     let mirror = records(&world.home.gemini().join("tmp"));
     check_records(&mirror, 2);
     let lengths: usize = mirror.iter().map(Vec::len).sum();
     assert!(lengths >= 2 + 2 * 3, "the resumed turn is there: {mirror:?}");
     // The mirror is not listed as a session.
-    let listed = world.run_well(&["sessions", "--json", "list"]).stdout();
+    let listed = world.run_ok(&["sessions", "--json", "list"]).stdout();
     let listed: Value = serde_json::from_str(&listed).expect("JSON");
     assert_eq!(listed.as_array().map(Vec::len), Some(2), "{listed}");
     let id = listed[0]["id"].as_str().expect("an id");
-    let claude = world.run_well(&["sessions", "export", id, "--format", "claude"]).stdout();
+    let claude = world.run_ok(&["sessions", "export", id, "--format", "claude"]).stdout();
     assert!(claude.contains(r#""input_tokens":60"#), "{claude}");
     assert!(claude.contains(r#""cache_read_input_tokens":40"#), "{claude}");
-    let codex = world.run_well(&["sessions", "export", id, "--format", "codex"]).stdout();
+    let codex = world.run_ok(&["sessions", "export", id, "--format", "codex"]).stdout();
     assert!(codex.contains(r#""type":"token_count""#), "{codex}");
     assert!(codex.contains(r#""cached_input_tokens":40"#), "{codex}");
 }
@@ -334,7 +334,7 @@ fn mirror_that_cannot_be_written_is_reported() {
     let settings = r#"{"sessions": {"mirror": "gemini"}}"#;
     world.home.write_home(".parallax/settings.json", settings).expect("written");
     world.home.write_home(".gemini/tmp", "a file").expect("written");
-    let output = world.run_well(&["-p", "one"]);
+    let output = world.run_ok(&["-p", "one"]);
     assert!(output.err().contains("`sessions.mirror` is off for this session"), "{}", output.err());
 }
 
@@ -345,7 +345,7 @@ fn encrypted_sessions_are_not_mirrored_and_the_user_is_notified() {
         "general": {"sessionEncryption": "file"}, "sessions": {"mirror": "gemini"}
     });
     world.home.write_home(".parallax/settings.json", &settings.to_string()).expect("written");
-    let output = world.run_well(&["-p", "one"]);
+    let output = world.run_ok(&["-p", "one"]);
     let warning = "`sessions.mirror` is off: sessions are encrypted";
     assert!(output.err().contains(warning), "{}", output.err());
     assert!(!world.home.gemini().join("tmp").exists());
@@ -356,7 +356,7 @@ fn project_cannot_enable_the_mirror() {
     let world = World::new(ANSWER);
     let settings = r#"{"sessions": {"mirror": "gemini"}}"#;
     world.home.write(".parallax/settings.json", settings).expect("written");
-    world.run_well(&["-p", "one"]);
+    world.run_ok(&["-p", "one"]);
     assert!(!world.home.gemini().join("tmp").exists());
 }
 
@@ -369,7 +369,7 @@ fn failed_imports_and_skills_are_one_line_each() {
         let path = format!(".gemini/skills/s{number}/SKILL.md");
         world.home.write(&path, "no front matter").expect("written");
     }
-    let output = world.run_well(&["-p", "go"]);
+    let output = world.run_ok(&["-p", "go"]);
     let lines: Vec<String> = output.err().lines().map(str::to_owned).collect();
     assert_eq!(lines.len(), 2, "{lines:?}");
     let imports = lines.iter().find(|line| line.contains("failed to import")).expect("imports");
@@ -391,7 +391,7 @@ fn extension_update_compares_names_and_its_source() {
     put("ext/gemini-extension.json", &manifest(&["glob", "write_todos"], &["A", "B"]));
     put("ext/commands/a.toml", "prompt = 'a'");
     put("ext/commands/b.toml", "prompt = 'b'");
-    world.run_well(&["extensions", "install", "ext", "--consent"]);
+    world.run_ok(&["extensions", "install", "ext", "--consent"]);
     put("ext/gemini-extension.json", &manifest(&["glob"], &["B"]).replace("1.0.0", "1.0.1"));
     std::fs::remove_file(world.home.project().join("ext/commands/b.toml")).expect("removed");
     let output = world.run(&["extensions", "update", "ext"]);
@@ -406,14 +406,14 @@ fn extension_update_compares_names_and_its_source() {
     std::fs::write(&metadata, text.replace("/ext\"", "/other\"")).expect("written");
     let edited = world.run(&["extensions", "update", "ext", "--consent"]);
     assert_ne!(edited.code(), 0, "{}", edited.stdout());
-    assert!(world.run_well(&["-p", "go"]).err().contains("it was installed from"));
+    assert!(world.run_ok(&["-p", "go"]).err().contains("it was installed from"));
     // A changed installation type does not redirect loading to another directory.
     let evil = world.home.project().join("evil");
     world.home.write("evil/gemini-extension.json", &manifest(&[], &[])).expect("written");
     world.home.write("evil/GEMINI.md", "EVILCONTEXT").expect("written");
     let link = json!({"source": evil, "type": "link"}).to_string();
     std::fs::write(&metadata, link).expect("written");
-    world.run_well(&["-p", "go"]);
+    world.run_ok(&["-p", "go"]);
     let request = world.server.requests().last().expect("a request").json().to_string();
     assert!(!request.contains("EVILCONTEXT"), "{request}");
     let again = world.run(&["extensions", "install", "ext"]);
@@ -427,7 +427,7 @@ fn broken_extension_is_installed_with_a_note_and_uninstalled() {
     let manifest = json!({"name": "ext", "version": "1.0.0"}).to_string();
     world.home.write("ext/gemini-extension.json", &manifest).expect("written");
     world.home.write("ext/hooks/hooks.json", "{bad").expect("written");
-    let done = world.run_well(&["extensions", "install", "ext", "--consent"]);
+    let done = world.run_ok(&["extensions", "install", "ext", "--consent"]);
     assert!(done.err().contains("hooks.json"), "{}", done.err());
     let installed = world.home.parallax().join("extensions/ext");
     std::fs::write(installed.join("gemini-extension.json"), "{").expect("written");
@@ -435,9 +435,9 @@ fn broken_extension_is_installed_with_a_note_and_uninstalled() {
         assert_ne!(world.run(&["extensions", "uninstall", name]).code(), 0, "{name}");
     }
     assert!(installed.exists());
-    world.run_well(&["extensions", "uninstall", "ext"]);
+    world.run_ok(&["extensions", "uninstall", "ext"]);
     assert!(!installed.exists());
-    world.run_well(&["extensions", "install", "ext", "--consent"]);
+    world.run_ok(&["extensions", "install", "ext", "--consent"]);
     assert!(installed.exists());
 }
 
@@ -476,7 +476,7 @@ fn extension_with_a_missing_file_or_a_misspelled_key_is_not_valid() {
 fn first_request_of_an_empty_project_is_short() {
     let world = World::new(r#"[{"text":"hi", "repeat": 0}]"#);
     for mode in ["default", "yolo"] {
-        world.run_well(&["-p", "hi", "--approval-mode", mode]);
+        world.run_ok(&["-p", "hi", "--approval-mode", mode]);
     }
     for request in world.server.requests() {
         assert!(request.body.len() <= 14_000, "{} bytes", request.body.len());

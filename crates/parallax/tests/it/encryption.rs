@@ -201,7 +201,7 @@ fn project_cannot_change_session_encryption() {
 fn damaged_encrypted_session_is_listed_and_never_deleted_as_empty() {
     let world = World::new(r#"[{"text": "answered"}, {"text": "again"}, {"text": "more"}]"#);
     encrypted(&world, "file");
-    world.run_well(&["-p", "the first prompt", "--session-id", "hurt"]);
+    world.run_ok(&["-p", "the first prompt", "--session-id", "hurt"]);
     let journal =
         files_containing(&world.home.home().join(".parallax/sessions"), "encrypted").remove(0);
     let whole = std::fs::read_to_string(&journal).expect("journal");

@@ -185,7 +185,7 @@ fn run_whose_setup_fails_costs_nothing() {
 }
 
 #[test]
-fn report_replaces_only_a_report() {
+fn report_overwrites_only_earlier_reports() {
     let world = create_world(&edit("new\n"), EDIT);
     world.home.write("index.html", "<title>My site</title>").expect("written");
     let run = |page: &str| finish(world.command(&["eval", "cases", "--html", page]));

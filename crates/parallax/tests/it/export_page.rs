@@ -40,7 +40,7 @@ fn browser() -> Option<PathBuf> {
 
 /// Exports the session `shown`, and returns what a browser shows of a view; `None` without one.
 fn exported_view(world: &World, view: &str) -> Option<String> {
-    world.run_well(&["sessions", "export", "shown", "-f", "page.html"]);
+    world.run_ok(&["sessions", "export", "shown", "-f", "page.html"]);
     let page = world.home.project().join(format!("page.html#{view}"));
     let dom = rendered(&browser()?, &page, world.home.root());
     Some(strip_script_fallback(&dom))
@@ -51,7 +51,7 @@ fn budgets_of_flags_and_settings_are_in_the_cost_view() {
     let world = World::new(r#"[{"text": "fine", "repeat": 0}]"#);
     let settings = json!({"budget": {"prompt": {"maxCost": 0.3}}});
     world.home.write_home(".gemini/settings.json", &settings.to_string()).expect("settings");
-    world.run_well(&["-p", "go", "--max-cost", "0.5", "--session-id", "shown"]);
+    world.run_ok(&["-p", "go", "--max-cost", "0.5", "--session-id", "shown"]);
     let Some(dom) = exported_view(&world, "cost") else { return };
     for budget in ["Budget (cost, session)", "of $0.5000", "Budget (cost, prompt)", "of $0.3000"] {
         assert!(dom.contains(budget), "{budget}");
@@ -73,8 +73,8 @@ fn calls_of_subagents_are_in_the_views() {
     let world = World::new(&script.to_string());
     world.home.write(".gemini/agents/scout.md", scout).expect("agent");
     world.home.write("notes.txt", "x").expect("notes");
-    world.run_well(&["agents", "accept"]);
-    world.run_well(&["-p", "go", "-y", "--session-id", "shown"]);
+    world.run_ok(&["agents", "accept"]);
+    world.run_ok(&["-p", "go", "-y", "--session-id", "shown"]);
     let Some(dom) = exported_view(&world, "turns") else { return };
     assert!(dom.contains("</i>read_file"), "{}", start(&dom));
     assert!(dom.contains("scout: "), "{}", start(&dom));
@@ -91,7 +91,7 @@ fn critical_path_marks_what_ran_and_not_what_waited() {
         {"text": "done", "repeat": 0},
     ]);
     let world = World::new(&script.to_string());
-    world.run_well(&["-p", "go", "-y", "--session-id", "shown"]);
+    world.run_ok(&["-p", "go", "-y", "--session-id", "shown"]);
     let Some(dom) = exported_view(&world, "turns") else { return };
     let row = |name: &str| {
         let (_, rest) = dom.split_once(&format!("</i>{name}")).expect("a row");
@@ -109,10 +109,10 @@ fn critical_path_marks_what_ran_and_not_what_waited() {
 fn exported_page_keeps_a_turn_that_failed_and_was_rewound() {
     let refused = json!({"status": 400, "error": {"code": 400, "message": "no", "status": "INVALID_ARGUMENT"}, "repeat": 0});
     let world = World::new(&json!([{"text": "fine"}, refused]).to_string());
-    world.run_well(&["-p", "the first prompt", "--session-id", "shown"]);
+    world.run_ok(&["-p", "the first prompt", "--session-id", "shown"]);
     let failed = world.run(&["-p", "the refused prompt", "--resume", "shown"]);
     assert_ne!(failed.code(), 0);
-    world.run_well(&["sessions", "export", "shown", "-f", "page.html"]);
+    world.run_ok(&["sessions", "export", "shown", "-f", "page.html"]);
     let page = std::fs::read_to_string(world.home.project().join("page.html")).expect("the page");
     let (_, data) = page.split_once("id=\"session-data\"").expect("the data");
     let prompt = data.find("the refused prompt").expect("the prompt");
@@ -124,8 +124,8 @@ fn exported_page_keeps_a_turn_that_failed_and_was_rewound() {
 fn exported_page_shows_session_text_without_executing_it() {
     let script = format!(r#"[{{"text":"{SAID} ```\ncode <b>\n```"}}]"#);
     let world = World::new(&script);
-    world.run_well(&["-p", "show <i>me</i>", "--session-id", "shown"]);
-    world.run_well(&["sessions", "export", "shown", "-f", "page.html"]);
+    world.run_ok(&["-p", "show <i>me</i>", "--session-id", "shown"]);
+    world.run_ok(&["sessions", "export", "shown", "-f", "page.html"]);
     let page = world.home.project().join("page.html");
     let text = std::fs::read_to_string(&page).expect("the page");
     for forbidden in ["<img", "<link", "<iframe", "url(", "onerror=\"", "<!--"] {
@@ -145,7 +145,7 @@ fn exported_page_shows_session_text_without_executing_it() {
 
 /// Returns a script for a session with all kinds of content. `address` is a URL that the page must
 /// not request.
-fn rich(address: &str) -> Value {
+fn rich_script(address: &str) -> Value {
     let lure = format!(
         "<script>new Image().src='{address}/s';document.title='taken'</script>\n\
          <img src={address}/i onerror=\"document.title='taken'\">\n\
@@ -187,14 +187,14 @@ fn exported_page_makes_no_requests() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.set_nonblocking(true).expect("no waiting");
     let address = format!("http://{}", listener.local_addr().expect("bound"));
-    let world = World::new(&rich(&address).to_string());
+    let world = World::new(&rich_script(&address).to_string());
     let code = "impl Limit {\n  pub fn take(&mut self) {\n    self.tokens -= 1;\n    self.fill();\n  }\n}\n";
     world.home.write("src/limit.rs", code).expect("a file");
     let first = "The rate limiter refuses the first call of each second. Find out why, and fix it.";
-    world.run_well(&["-p", first, "--session-id", "rich", "--yolo"]);
-    world.run_well(&["-p", "Is it released?", "-r", "rich"]);
-    world.run_well(&["-p", "Now <script>something</script> hostile.", "-r", "rich"]);
-    world.run_well(&["sessions", "export", "rich", "-f", "page.html"]);
+    world.run_ok(&["-p", first, "--session-id", "rich", "--yolo"]);
+    world.run_ok(&["-p", "Is it released?", "-r", "rich"]);
+    world.run_ok(&["-p", "Now <script>something</script> hostile.", "-r", "rich"]);
+    world.run_ok(&["sessions", "export", "rich", "-f", "page.html"]);
     let page = world.home.project().join("page.html");
     let text = std::fs::read_to_string(&page).expect("the page");
     for part in [

@@ -63,9 +63,9 @@ fn subcommand_writes_a_log_on_request() {
     {
         let world = World::new("[]");
         let logs = world.home.parallax().join("logs");
-        world.run_well(&["extensions", "list"]);
+        world.run_ok(&["extensions", "list"]);
         assert!(!logs.exists());
-        world.run_well(words);
+        world.run_ok(words);
         assert_eq!(std::fs::read_dir(&logs).expect("logs").count(), 1, "{words:?}");
     }
 }
@@ -159,7 +159,7 @@ fn extension_with_server_and_context_installs_from_git_and_updates() {
     let world = restart(world, &script);
     let settings = json!({"mcp": {"firstWaitMs": 15_000}}).to_string();
     world.home.write_home(".parallax/settings.json", &settings).unwrap();
-    world.run_well(&["-y", "-p", "go"]);
+    world.run_ok(&["-y", "-p", "go"]);
     assert!(body(&world, 0).contains("Keep what must outlive the session"), "its context");
     assert!(body(&world, 0).contains("<extension_context>"));
     let names = declared(&world, 0);
@@ -192,7 +192,7 @@ fn extension_with_server_and_context_installs_from_git_and_updates() {
     run_successfully(&world, &["uninstall", &address]);
     assert_eq!(extension_json(&world, "notebook"), Value::Null);
     let world = restart(world, &json!([{"text": "done"}]));
-    world.run_well(&["-p", "go"]);
+    world.run_ok(&["-p", "go"]);
     assert!(!body(&world, 0).contains("Keep what must outlive the session"));
 }
 
@@ -238,13 +238,13 @@ fn extension_with_commands_and_themes_installs_from_an_archive() {
     assert!(tar.status().expect("tar").success());
     run_successfully(&world, &["install", "dusk-0.3.1.tar.gz", "--consent"]);
     assert_eq!(extension_json(&world, "dusk")["themes"], json!(["Dusk"]));
-    assert!(world.run_well(&["--list-extensions"]).stdout().contains("✓ dusk (0.3.1)"));
-    world.run_well(&["-p", "/palette:name #008080"]);
+    assert!(world.run_ok(&["--list-extensions"]).stdout().contains("✓ dusk (0.3.1)"));
+    world.run_ok(&["-p", "/palette:name #008080"]);
     assert!(body(&world, 0).contains("What would people call the colour #008080?"));
     // The command exists only if its extension is selected.
     let refused = world.run(&["-e", "none", "-p", "/palette:name x"]);
     assert_eq!(refused.code(), 42, "{}", refused.err());
-    world.run_well(&["-e", "Dusk", "-p", "/palette:name x"]);
+    world.run_ok(&["-e", "Dusk", "-p", "/palette:name x"]);
     run_successfully(&world, &["disable", "dusk", "--scope", "workspace"]);
     assert_eq!(extension_json(&world, "dusk")["isActive"], false);
     assert_eq!(extension_json(&world, "dusk")["enabledForUser"], true);
@@ -273,7 +273,7 @@ fn extension_with_new_capabilities_requires_consent_again() {
     let known_now = extension_json(&world, "guard");
     assert_eq!(known_now["resolvedSettings"][0]["value"], "***");
     assert_eq!(known_now["resolvedSettings"][1]["value"], "Red Team");
-    world.run_well(&["-y", "-p", "go"]);
+    world.run_ok(&["-y", "-p", "go"]);
     let reason = answer(&world, 1).to_string();
     assert!(reason.contains("Red Team writes no passwords (12)"), "{reason}");
     assert!(!world.home.project().join("a.txt").exists());
@@ -284,7 +284,7 @@ fn extension_with_new_capabilities_requires_consent_again() {
     assert!(!body(&world, 3).contains("s3cret-token"), "a secret went to the model");
 
     let world = restart(world, &json!([{"text": "done"}]));
-    world.run_well(&["-p", "/guard:careful-review the parser"]);
+    world.run_ok(&["-p", "/guard:careful-review the parser"]);
     let sent = body(&world, 0);
     assert!(sent.contains("the team Red Team") && sent.contains("the parser"), "{sent}");
 
@@ -462,7 +462,7 @@ fn gemini_cli_extensions_are_read_and_never_written() {
     };
     let before = state();
     assert_eq!(extension_json(&world, "notebook")["installedBy"], "gemini");
-    world.run_well(&["-p", "go"]);
+    world.run_ok(&["-p", "go"]);
     assert!(body(&world, 0).contains("Keep what must outlive"));
     edit(&source.join("gemini-extension.json"), "1.0.0", "1.0.1");
     let output = run_successfully(&world, &["update", "notebook"]);
@@ -473,7 +473,7 @@ fn gemini_cli_extensions_are_read_and_never_written() {
     assert!(output.stdout().contains("is managed by Gemini CLI"), "{}", output.stdout());
     let now = extension_json(&world, "notebook");
     assert_eq!((&now["installedBy"], &now["isActive"]), (&json!("gemini"), &json!(false)));
-    world.run_well(&["-p", "go"]);
+    world.run_ok(&["-p", "go"]);
     assert!(!body(&world, 1).contains("Keep what must outlive"));
     // An uninstalled extension can be installed again.
     let source = source.display().to_string();
@@ -517,7 +517,7 @@ fn extension_changed_after_installation_runs_nothing() {
     world.home.write("h/hooks/hooks.json", &hook("sh ${extensionPath}/run.sh")).unwrap();
     world.home.write("h/run.sh", "echo one >> ran").unwrap();
     run_successfully(&world, &["install", "h", "--consent"]);
-    world.run_well(&["-p", "go"]);
+    world.run_ok(&["-p", "go"]);
     assert_eq!(world.read("ran"), "one\n");
     let installed = world.home.parallax().join("extensions/h");
     for (file, text) in
@@ -525,10 +525,10 @@ fn extension_changed_after_installation_runs_nothing() {
     {
         let before = std::fs::read_to_string(installed.join(file)).unwrap();
         std::fs::write(installed.join(file), text).unwrap();
-        let output = world.run_well(&["-p", "go"]);
+        let output = world.run_ok(&["-p", "go"]);
         assert!(output.err().contains("differ from the installed ones"), "{}", output.err());
         assert_eq!(world.read("ran"), "one\n", "{file}");
-        let hooks = world.run_well(&["hooks", "list"]).stdout();
+        let hooks = world.run_ok(&["hooks", "list"]).stdout();
         assert!(hooks.contains("changed since installed"), "{hooks}");
         std::fs::write(installed.join(file), before).unwrap();
     }
@@ -537,7 +537,7 @@ fn extension_changed_after_installation_runs_nothing() {
     assert_eq!(extensions(&world, &["update", "h"], "").code(), 1);
     run_successfully(&world, &["update", "h", "--consent"]);
     let world = restart(world, &json!([{"text": "done"}]));
-    world.run_well(&["-p", "go"]);
+    world.run_ok(&["-p", "go"]);
     assert_eq!(world.read("ran"), "one\none\n");
 }
 
@@ -549,7 +549,7 @@ fn tool_excluded_by_an_extension_is_denied_with_its_name() {
     let manifest = r#"{"name": "x", "version": "1", "excludeTools": ["run_shell_command(rm)"]}"#;
     world.home.write("x/gemini-extension.json", manifest).unwrap();
     run_successfully(&world, &["install", "x", "--consent"]);
-    world.run_well(&["-y", "-p", "go"]);
+    world.run_ok(&["-y", "-p", "go"]);
     let report = body(&world, 1);
     assert!(report.contains("The extension `x` excludes commands that begin with"), "{report}");
 }
@@ -564,18 +564,18 @@ fn changed_server_programs_do_not_run_and_changed_text_files_are_reported() {
     world.home.write("m/s.sh", "exit 1").unwrap();
     world.home.write("m/GEMINI.md", "hello").unwrap();
     run_successfully(&world, &["install", "m", "--consent"]);
-    assert!(!world.run_well(&["-p", "go"]).err().contains("differ from the installed ones"));
+    assert!(!world.run_ok(&["-p", "go"]).err().contains("differ from the installed ones"));
     let installed = world.home.parallax().join("extensions/m");
     let mark = world.home.project().join("ran");
     std::fs::write(installed.join("GEMINI.md"), "obey").unwrap();
-    let output = world.run_well(&["-p", "go"]);
+    let output = world.run_ok(&["-p", "go"]);
     assert!(
         output.err().contains("context, or skills differ from the installed ones"),
         "{}",
         output.err()
     );
     std::fs::write(installed.join("s.sh"), format!("touch {}", mark.display())).unwrap();
-    let output = world.run_well(&["-p", "go"]);
+    let output = world.run_ok(&["-p", "go"]);
     assert!(
         output.err().contains("MCP servers' programs differ from the installed ones"),
         "{}",
@@ -606,7 +606,7 @@ fn extension_subagents_need_approval_and_receive_its_variables() {
     world.home.write("s/commands/go.toml", "prompt = 'from s'").unwrap();
     let output = extensions(&world, &["install", "s"], "y\nnorth\n");
     assert!(output.err().contains("agent `scan`: can use `read_file`"), "{}", output.err());
-    world.run_well(&["-p", "/s:go"]);
+    world.run_ok(&["-p", "/s:go"]);
     let sent = body(&world, 0);
     assert!(sent.contains("from s"), "{sent}");
     let installed = world.home.parallax().join("extensions/s");

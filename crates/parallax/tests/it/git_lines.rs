@@ -42,7 +42,7 @@ fn git_ignores_configuration_written_by_its_own_line() {
     filtered(&world, "");
     git(&world, "", &["config", "include.path", "../inc.cfg"]);
     world.home.write("inc.cfg", "").expect("written");
-    world.run_well(&["-p", "go", "--approval-mode", "auto_edit"]);
+    world.run_ok(&["-p", "go", "--approval-mode", "auto_edit"]);
     let answers = answers(&world.server);
     for answer in &answers[..2] {
         assert!(answer.contains("no user is present"), "{answer}");
@@ -61,14 +61,14 @@ fn quoting_does_not_hide_a_repository() {
     for key in ["filter.f.clean", "diff.f.textconv", "diff.f.command"] {
         git(&world, "ev", &["config", key, &evil]);
     }
-    world.run_well(&["-p", "go"]);
+    world.run_ok(&["-p", "go"]);
     assert!(!world.home.project().join("ran").exists());
     let world = World::new(&commands(&["cat $'.env'", "cat l$'nk'/secret"]));
     world.home.write(".env", "SECRET=1").expect("written");
     world.home.write_home("elsewhere/secret", "SECRET").expect("written");
     let outside = world.home.home().join("elsewhere");
     std::os::unix::fs::symlink(outside, world.home.project().join("lnk")).expect("link");
-    world.run_well(&["-p", "go"]);
+    world.run_ok(&["-p", "go"]);
     for answer in answers(&world.server) {
         assert!(answer.contains("no user is present") && !answer.contains("SECRET"), "{answer}");
     }
@@ -85,7 +85,7 @@ fn new_repository_keeps_files_written_by_git() {
     git(&world, "", &["init", "-q"]);
     git(&world, "", &["add", "."]);
     git(&world, "", &["commit", "-qm", "one"]);
-    world.run_well(&["-p", "go", "--allowed-tools", "run_shell_command(git)"]);
+    world.run_ok(&["-p", "go", "--allowed-tools", "run_shell_command(git)"]);
     let answers = answers(&world.server);
     assert!(answers[0].contains("origin"), "{}", answers[0]);
     for (index, folder) in ["copy", "fresh"].into_iter().enumerate() {
@@ -124,9 +124,9 @@ fn directory_replaced_by_a_link_is_restored() {
         let world = World::new(&commands(&[line]));
         world.home.write("a/b/f", "1").expect("written");
         world.home.write("a/g", "2").expect("written");
-        world.run_well(&["-p", "go", "-y"]);
+        world.run_ok(&["-p", "go", "-y"]);
         assert!(world.home.project().join("a").is_symlink(), "{line}");
-        world.run_well(&["undo"]);
+        world.run_ok(&["undo"]);
         assert_eq!((world.read("a/b/f"), world.read("a/g")), ("1".into(), "2".into()), "{line}");
         assert!(!world.home.project().join("a0").exists(), "{line}");
     }
@@ -153,7 +153,7 @@ fn git_works_with_tracked_hidden_files() {
     git(&world, "", &["commit", "-qm", "one"]);
     world.home.write("a.txt", "two\n").expect("written");
     world.home.write("conf/new", "not for agents\n").expect("written");
-    world.run_well(&["-y", "-p", "go"]);
+    world.run_ok(&["-y", "-p", "go"]);
     let answers = answers(&world.server);
     assert!(answers[0].contains(" M a.txt"), "{}", answers[0]);
     for name in ["notes.key", "conf/f", "hid"] {
@@ -164,7 +164,7 @@ fn git_works_with_tracked_hidden_files() {
 }
 
 #[test]
-fn modified_index_reveals_no_hidden_file() {
+fn modified_index_does_not_reveal_hidden_files() {
     let lines = [
         "B=$(echo x | git hash-object -w --stdin); git update-index --add --cacheinfo 100644,$B,gi",
         "git diff",
@@ -181,7 +181,7 @@ fn modified_index_reveals_no_hidden_file() {
     git(&world, "", &["config", "user.email", "a@b"]);
     git(&world, "", &["add", "a.txt"]);
     git(&world, "", &["commit", "-qm", "one"]);
-    world.run_well(&["-y", "-p", "go"]);
+    world.run_ok(&["-y", "-p", "go"]);
     let answers = answers(&world.server);
     assert_eq!(answers.len(), lines.len());
     assert!(answers.iter().all(|answer| !answer.contains(secret)), "{answers:?}");
@@ -216,7 +216,7 @@ fn git_considers_hidden_files_unchanged_in_any_line() {
     let secret = "the-hidden-word\n";
     hidden.iter().for_each(|name| drop(world.home.write(name, secret)));
     world.home.write("a.txt", "two\n").expect("written");
-    world.run_well(&["-y", "-p", "go"]);
+    world.run_ok(&["-y", "-p", "go"]);
     let answers = answers(&world.server);
     for (line, answer) in lines.iter().zip(&answers) {
         assert!(!answer.contains("the-word"), "{line}: {answer}");
@@ -244,7 +244,7 @@ fn hidden_tracked_file_is_reported() {
     let index = std::fs::File::options().write(true).open(project.join(".git/index"));
     let written = project.join(".env").metadata().and_then(|data| data.modified());
     index.and_then(|index| index.set_modified(written?)).expect("a time");
-    world.run_well(&["-y", "-p", "go"]);
+    world.run_ok(&["-y", "-p", "go"]);
     let answers = answers(&world.server);
     let word = "[The sandbox hid .env, which git tracks";
     let refused = "[The sandbox denied this command: to read";

@@ -54,7 +54,7 @@ fn hidden_file_does_not_block_worktree_removal() {
         git(&world, &["worktree", "add", "-q", tree]);
         world.home.write(&format!("{tree}/.env"), "A=1").expect("written");
     }
-    let done = world.run_well(&["-y", "-p", "go"]);
+    let done = world.run_ok(&["-y", "-p", "go"]);
     let output = answers(&world.server);
     for tree in ["wt", "wt2"] {
         assert!(!world.home.project().join(tree).exists(), "{output:?} {}", done.err());
@@ -93,7 +93,7 @@ fn hidden_file_stays_hidden_after_its_parent_moved() {
         world.home.write(name, secret).expect("written");
     }
     world.home.write(".geminiignore", "/conf/s.txt\n").expect("written");
-    world.run_well(&["-y", "-p", "go"]);
+    world.run_ok(&["-y", "-p", "go"]);
     let output = answers(&world.server);
     assert_eq!(output.len(), lines.len());
     assert!(output.iter().all(|answer| !answer.contains(secret)), "{output:?}");
@@ -101,7 +101,7 @@ fn hidden_file_stays_hidden_after_its_parent_moved() {
     assert_eq!(world.read("conf2/s.txt"), secret, "{output:?}");
     // A later session also hides it.
     let world = World::in_home(world.home, &commands(&["cat a/b/c/d/one/.env conf2/s.txt"]));
-    world.run_well(&["-y", "-p", "go"]);
+    world.run_ok(&["-y", "-p", "go"]);
     let output = answers(&world.server);
     assert!(!output[0].contains(secret), "{output:?}");
 }
@@ -130,7 +130,7 @@ fn moved_hidden_file_is_hidden_from_file_tools() {
     }
     world.home.write("conf/open.txt", "open").expect("written");
     world.home.write(".geminiignore", "/conf/s.txt\n/notes/deep\n").expect("written");
-    world.run_well(&["-y", "-p", "go"]);
+    world.run_ok(&["-y", "-p", "go"]);
     let output = answers(&world.server);
     assert_eq!(output.len(), 11);
     assert_eq!(world.read("public/deep/n"), secret, "{output:?}");
@@ -140,14 +140,14 @@ fn moved_hidden_file_is_hidden_from_file_tools() {
     assert!(listed && output[6].contains("conf2/open.txt"), "{output:?}");
     // `@path` in a later session.
     let world = World::in_home(world.home, r#"[{"text": "done"}]"#);
-    world.run_well(&["-p", "see @conf2/s.txt @public and @conf2"]);
+    world.run_ok(&["-p", "see @conf2/s.txt @public and @conf2"]);
     let request = &world.server.requests()[0];
     let body = String::from_utf8_lossy(&request.body);
     assert!(!body.contains(secret) && body.contains("open.txt"), "{body}");
 }
 
 #[test]
-fn package_managers_know_the_registries_of_the_home_but_no_keys() {
+fn package_managers_get_home_registries_without_keys() {
     for tier in ["namespaces", "landlock"] {
         // The second command sees what the first one did to the copy.
         let world = World::new(&commands(&["sh build", "sh build"]));

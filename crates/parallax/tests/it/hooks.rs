@@ -55,7 +55,7 @@ fn every_hook_event_fires_in_order() {
         hooks.insert(event.to_owned(), hook_group(keep));
     }
     settings(&world, &Value::Object(hooks));
-    world.run_well(&["-p", "go", "-y"]);
+    world.run_ok(&["-p", "go", "-y"]);
     let heard = lines(&world, "heard.jsonl");
     let names: Vec<&str> =
         heard.iter().map(|it| it["hook_event_name"].as_str().expect("a name")).collect();
@@ -138,7 +138,7 @@ fn hook_input_matches_the_documented_format() {
     let look = "cat > end.json; cp \"$(sed 's/.*\"transcript_path\":\"\\([^\"]*\\).*/\\1/' \
                 end.json)\" t.jsonl";
     settings(&world, &json!({"AfterTool": keep, "AfterAgent": hook_group(look)}));
-    world.run_well(&["-p", "go", "-y"]);
+    world.run_ok(&["-p", "go", "-y"]);
     let heard = lines(&world, "heard.jsonl");
     let of = |tool: &str| {
         let found = heard.iter().find(|it| it["tool_name"] == tool).expect("the call");
@@ -175,14 +175,14 @@ fn hook_message_is_in_the_json_output_and_not_on_stderr() {
     let speak = r#"echo '{"systemMessage": "look here"}'"#;
     let refuse = r#"echo '{"decision": "deny", "reason": "not this"}'"#;
     settings(&world, &json!({"BeforeAgent": hook_group(speak), "BeforeTool": hook_group(refuse)}));
-    let output = world.run_well(&["-p", "go", "-y", "-o", "json"]);
+    let output = world.run_ok(&["-p", "go", "-y", "-o", "json"]);
     let json: Value = serde_json::from_str(&output.stdout()).expect("json");
     assert_eq!(json["warnings"], json!(["Hook system message: look here"]));
     assert_eq!(output.err(), "", "programs read standard error as one document");
     let world = World::new(&script("exit 3"));
     let halt = r#"echo '{"continue": false, "stopReason": "halt"}'"#;
     settings(&world, &json!({"BeforeModel": hook_group(halt)}));
-    let output = world.run_well(&["-p", "go", "-o", "json"]);
+    let output = world.run_ok(&["-p", "go", "-o", "json"]);
     let json: Value = serde_json::from_str(&output.stdout()).expect("json");
     assert_eq!(json["warnings"], json!(["Agent execution stopped: halt"]));
     for event in ["BeforeAgent", "BeforeModel"] {
@@ -200,7 +200,7 @@ fn text_seen_by_a_hook_that_ends_the_run_is_not_shown() {
     let world = World::new(&script("echo secret-result"));
     let halt = r#"echo '{"continue": false, "stopReason": "halt"}'"#;
     settings(&world, &json!({"AfterTool": hook_group(halt)}));
-    let done = world.run_well(&["-p", "go", "-y", "-o", "stream-json"]);
+    let done = world.run_ok(&["-p", "go", "-y", "-o", "stream-json"]);
     let out = done.stdout();
     let result = out.lines().find(|line| line.contains(r#""tool_result""#)).expect("a result");
     assert!(!result.contains("secret-result"), "{result}");
@@ -223,7 +223,7 @@ fn hooks_deny_change_and_withhold_calls() {
     ] {
         let world = World::new(&script("echo hi"));
         settings(&world, &json!({event: hook_group(hook)}));
-        world.run_well(&["-p", "go", "-y"]);
+        world.run_ok(&["-p", "go", "-y"]);
         let answer = &requests(&world)[1]["contents"];
         let answer = answer.as_array().expect("contents").last().expect("one").to_string();
         assert!(answer.contains(read), "{event} {hook}: {answer}");
@@ -252,7 +252,7 @@ fn hooks_deny_extend_and_continue_prompts() {
         &world,
         &json!({"SessionStart": context("from start"), "BeforeAgent": context("from prompt"), "AfterAgent": hook_group(again)}),
     );
-    world.run_well(&["-p", "go"]);
+    world.run_ok(&["-p", "go"]);
     let requests = requests(&world);
     assert_eq!(requests.len(), 2);
     let first = requests[0]["contents"].to_string();
@@ -270,7 +270,7 @@ fn hooks_change_requests_and_responses() {
     let answer = r#"echo '{"hookSpecificOutput": {"llm_response": {"text": "mine"}}}'"#;
     let world = World::new("[]");
     settings(&world, &json!({"BeforeModel": hook_group(answer)}));
-    assert_eq!(world.run_well(&["-p", "go"]).stdout(), "mine\n");
+    assert_eq!(world.run_ok(&["-p", "go"]).stdout(), "mine\n");
     assert!(world.server.requests().is_empty());
 
     let world = World::new(r#"[{"text": "done", "repeat": 0}]"#);
@@ -282,7 +282,7 @@ fn hooks_change_requests_and_responses() {
         &json!({"BeforeModel": hook_group(config), "BeforeToolSelection": hook_group(tools), "AfterModel": hook_group(answer)}),
     );
     let json: Value =
-        serde_json::from_str(&world.run_well(&["-p", "go", "-o", "json"]).stdout()).expect("json");
+        serde_json::from_str(&world.run_ok(&["-p", "go", "-o", "json"]).stdout()).expect("json");
     assert_eq!(json["response"], "mine");
     let request = requests(&world)[0].clone();
     assert_eq!(request["generationConfig"]["temperature"], 0.25);
@@ -307,7 +307,7 @@ fn hook_tool_choice_applies_to_calls() {
         let world = World::new(&script("echo hi"));
         let hook = format!(r#"echo '{{"hookSpecificOutput": {{"toolConfig": {config}}}}}'"#);
         settings(&world, &json!({"BeforeToolSelection": hook_group(&hook)}));
-        world.run_well(&["-p", "go", "-y"]);
+        world.run_ok(&["-p", "go", "-y"]);
         let requests = requests(&world);
         let choice = &requests[0]["toolConfig"]["functionCallingConfig"]["mode"];
         assert_eq!(choice.as_str().unwrap_or_default(), sent, "{config}");
@@ -334,7 +334,7 @@ fn text_is_shown_only_after_the_answer_hooks() {
     // Responses that contain only calls have no text.
     let world = World::new(&script("echo hi"));
     settings(&world, &json!({"AfterModel": hook_group(redact)}));
-    assert_eq!(world.run_well(&["-p", "go", "-y"]).stdout(), "[redacted]\n");
+    assert_eq!(world.run_ok(&["-p", "go", "-y"]).stdout(), "[redacted]\n");
     let second = requests(&world)[1]["contents"].to_string();
     assert!(!second.contains("[redacted]"), "{second}");
 }
@@ -404,7 +404,7 @@ fn matchers_select_hooks_and_sequential_hooks_pass_changes_on() {
             {"matcher": "(", "hooks": [{"command": "touch never"}]}
         ]}),
     );
-    world.run_well(&["-p", "go", "-y"]);
+    world.run_ok(&["-p", "go", "-y"]);
     assert!(!world.home.project().join("never").exists());
     let second: Value = serde_json::from_str(&world.read("two.json")).expect("json");
     assert_eq!(second["tool_input"]["one"], 1);
@@ -424,7 +424,7 @@ fn answer_chunks_are_sent_only_to_hooks_that_request_them() {
         {"command": "echo >> pieces", "granularity": "chunk"}
     ]}]);
     settings(&world, &json!({"AfterModel": group}));
-    assert_eq!(world.run_well(&["-p", "go"]).stdout(), "ab\n");
+    assert_eq!(world.run_ok(&["-p", "go"]).stdout(), "ab\n");
     assert_eq!((world.read("whole").len(), world.read("pieces").len()), (1, 2));
 }
 
@@ -464,7 +464,7 @@ fn parallax_hook_events_fire_when_enabled() {
         }
         let text = json!({"hooks": hooks, "hooksConfig": {"moreEvents": on}}).to_string();
         world.home.write_home(".gemini/settings.json", &text).unwrap();
-        let output = world.run_well(&["-p", "go", "-y"]);
+        let output = world.run_ok(&["-p", "go", "-y"]);
         if !on {
             assert!(output.err().contains("`hooksConfig.moreEvents`"), "{}", output.err());
             assert!(!world.home.project().join("heard.jsonl").exists());

@@ -13,23 +13,23 @@ fn project_hooks_run_only_as_accepted() {
     let hooks = json!({"hooks": {"SessionStart": hook_group("bash hooks/start.sh")}}).to_string();
     world.home.write(".gemini/settings.json", &hooks).unwrap();
     world.home.write("hooks/start.sh", "echo one >> ran").unwrap();
-    let output = world.run_well(&["-p", "go"]);
+    let output = world.run_ok(&["-p", "go"]);
     assert!(output.err().contains("parallax hooks accept"), "{}", output.err());
     assert_eq!(world.read("ran"), "");
-    assert!(world.run_well(&["hooks", "list"]).stdout().contains("(project, not accepted)"));
-    world.run_well(&["hooks", "accept"]);
-    world.run_well(&["-p", "go"]);
+    assert!(world.run_ok(&["hooks", "list"]).stdout().contains("(project, not accepted)"));
+    world.run_ok(&["hooks", "accept"]);
+    world.run_ok(&["-p", "go"]);
     assert_eq!(world.read("ran"), "one\n");
     // A changed script is a different hook.
     world.home.write("hooks/start.sh", "echo two >> ran").unwrap();
-    world.run_well(&["-p", "go"]);
+    world.run_ok(&["-p", "go"]);
     assert_eq!(world.read("ran"), "one\n");
-    world.run_well(&["hooks", "accept"]);
-    world.run_well(&["hooks", "disable", "h"]);
-    world.run_well(&["-p", "go"]);
+    world.run_ok(&["hooks", "accept"]);
+    world.run_ok(&["hooks", "disable", "h"]);
+    world.run_ok(&["-p", "go"]);
     assert_eq!(world.read("ran"), "one\n");
-    world.run_well(&["hooks", "enable", "h"]);
-    world.run_well(&["-p", "go"]);
+    world.run_ok(&["hooks", "enable", "h"]);
+    world.run_ok(&["-p", "go"]);
     assert_eq!(world.read("ran"), "one\ntwo\n");
 }
 
@@ -46,7 +46,7 @@ fn background_process_of_a_hook_keeps_running() {
         "SessionEnd": hook("end", away)}),
     );
     let started_at = Instant::now();
-    world.run_well(&["-p", "go", "-y"]);
+    world.run_ok(&["-p", "go", "-y"]);
     let took = started_at.elapsed();
     let there = |mark: &str| world.home.project().join(mark).exists();
     assert!(!there("end"), "it is not waited for: {took:?}");
@@ -61,7 +61,7 @@ fn hooks_get_their_variables_and_no_keys() {
         {"command": "echo \"$GEMINI_API_KEY:$X:$CLAUDE_PROJECT_DIR\" > seen", "env": {"X": "y"}}
     ]}]);
     settings(&world, &json!({"SessionStart": hook}));
-    world.run_well(&["-p", "go"]);
+    world.run_ok(&["-p", "go"]);
     assert_eq!(world.read("seen"), format!(":y:{}\n", world.home.project().display()));
 }
 
@@ -109,7 +109,7 @@ fn sandboxed_hook_changes_no_protected_file() {
         "mkdir .vscode; echo x > .vscode/tasks.json; echo x > .mcp.json; echo in > inside; true";
     let hook = json!([{"matcher": "*", "hooks": [{"command": command, "sandbox": true}]}]);
     settings(&world, &json!({"SessionStart": hook}));
-    let output = world.run_well(&["-p", "go"]);
+    let output = world.run_ok(&["-p", "go"]);
     assert_eq!(world.read("inside"), "in\n");
     for name in [".vscode/tasks.json", ".mcp.json"] {
         assert!(!world.home.project().join(name).exists(), "{name}");
@@ -125,7 +125,7 @@ fn project_cannot_disable_user_guards() {
     world.home.write(".gemini/settings.json", &project).unwrap();
     let refused = world.run(&["hooks", "disable", "h", "--scope", "workspace"]);
     assert_eq!(refused.code(), 42, "{}", refused.err());
-    world.run_well(&["-p", "go", "-y"]);
+    world.run_ok(&["-p", "go", "-y"]);
     assert!(requests(&world)[1]["contents"].to_string().contains("Tool execution blocked: no"));
 }
 
@@ -137,7 +137,7 @@ fn claude_code_hooks_are_supported() {
         {"type": "command", "command": guard, "timeout": 5}
     ]}]);
     settings(&world, &json!({"PreToolUse": group}));
-    let output = world.run_well(&["-p", "go", "-y"]);
+    let output = world.run_ok(&["-p", "go", "-y"]);
     assert!(!output.err().contains("PreToolUse"), "{}", output.err());
     assert!(requests(&world)[1]["contents"].to_string().contains("blocked: theirs"));
     let heard: Value = serde_json::from_str(&world.read("heard.json")).expect("json");
@@ -151,9 +151,9 @@ fn claude_code_hooks_are_supported() {
         .home
         .write_home(".claude/settings.json", &json!({"hooks": {"PreToolUse": group}}).to_string())
         .unwrap();
-    let output = world.run_well(&["hooks", "migrate", "--from-claude"]);
+    let output = world.run_ok(&["hooks", "migrate", "--from-claude"]);
     assert!(output.stdout().contains("BeforeTool: 1 hook(s) added"), "{}", output.stdout());
-    let list = world.run_well(&["hooks", "list", "--json"]).stdout();
+    let list = world.run_ok(&["hooks", "list", "--json"]).stdout();
     let list: Value = serde_json::from_str(&list).expect("json");
     assert_eq!(list["hooks"][0]["matcher"], "run_shell_command");
     assert_eq!(list["hooks"][0]["timeout"], 5_000);
@@ -174,14 +174,14 @@ fn hooks_can_be_tested_manually() {
         let input = json!({"tool_name": "run_shell_command", "tool_input": {"command": command}});
         world.home.write("input.json", &input.to_string()).unwrap();
         let output =
-            world.run_well(&["hooks", "test", "BeforeTool", "--input", "input.json", "--json"]);
+            world.run_ok(&["hooks", "test", "BeforeTool", "--input", "input.json", "--json"]);
         serde_json::from_str::<Value>(&output.stdout()).expect("json")
     };
-    let refused = input("rm x");
+    let refused = input_failure("rm x");
     assert_eq!((&refused["decision"], &refused["reason"]), (&json!("deny"), &json!("no")));
     assert_eq!(refused["ran"], json!(["guard"]));
-    assert_eq!(input("ls")["decision"], Value::Null);
-    let none = world.run_well(&["hooks", "test", "PreToolUse", "--subject", "glob"]);
+    assert_eq!(input_failure("ls")["decision"], Value::Null);
+    let none = world.run_ok(&["hooks", "test", "PreToolUse", "--subject", "glob"]);
     assert!(none.stdout().contains("no enabled hook of `BeforeTool` matches"), "{}", none.stdout());
     assert_eq!(world.run(&["hooks", "test", "Nonsense"]).code(), 42);
 }
@@ -212,11 +212,11 @@ fn process_hook_starts_once_and_guards_calls() {
     };
     let guard = hook("sh h.sh", false);
     settings(&world, &json!({"BeforeTool": guard, "AfterTool": guard}));
-    world.run_well(&["-p", "go", "-y"]);
+    world.run_ok(&["-p", "go", "-y"]);
     assert!(world.home.project().join("one").exists());
     assert!(!world.home.project().join("two").exists());
     assert_eq!(world.read("starts"), "start\n");
-    let trace = world.run_well(&["hooks", "trace"]).stdout();
+    let trace = world.run_ok(&["hooks", "trace"]).stdout();
     assert_eq!(trace.lines().count(), 3, "{trace}");
     assert!(trace.contains("BeforeTool run_shell_command: `h`"), "{trace}");
     assert!(trace.contains("deny, no two"), "{trace}");
@@ -228,7 +228,7 @@ fn process_hook_starts_once_and_guards_calls() {
             let script = script(&format!("touch {marker}"));
             let world = World::new(&script);
             settings(&world, &json!({"BeforeTool": hook(command, closed)}));
-            world.run_well(&["-p", "go", "-y"]);
+            world.run_ok(&["-p", "go", "-y"]);
             assert_eq!(world.home.project().join(&marker).exists(), !closed, "{command}");
         }
     }
@@ -243,7 +243,7 @@ fn built_in_hooks_are_available() {
         {"type": "builtin", "builtin": "notify", "message": "a command ran"},
     ]}]);
     settings(&world, &json!({"AfterTool": hooks}));
-    let output = world.run_well(&["-p", "go", "-y"]);
+    let output = world.run_ok(&["-p", "go", "-y"]);
     assert!(output.err().contains("hook `notify`: a command ran"), "{}", output.err());
     assert_eq!(lines(&world, "own.jsonl")[0]["tool_name"], "run_shell_command");
     let log = std::fs::read_to_string(world.home.parallax().join("hooks.log")).unwrap();
@@ -272,7 +272,7 @@ fn guard_that_cannot_run_denies_its_calls() {
         {"type": "http", "url": "https://x.example", "name": "far", "failClosed": true}
     ]}]});
     settings(&world, &hooks);
-    let output = world.run_well(&["-p", "go", "-y"]);
+    let output = world.run_ok(&["-p", "go", "-y"]);
     assert!(!world.home.project().join("done").exists());
     assert!(output.err().contains("`http`"), "{}", output.err());
     let report = requests(&world)[1].to_string();
@@ -292,9 +292,9 @@ fn process_hook_output_before_its_response_is_ignored() {
         {"type": "process", "name": "guard", "command": "python3 guard.py"}
     ]}]});
     settings(&world, &hooks);
-    world.run_well(&["-p", "go", "-y"]);
+    world.run_ok(&["-p", "go", "-y"]);
     assert!(!world.home.project().join("done").exists(), "its no is heard at the first call");
-    let trace = world.run_well(&["hooks", "trace"]).stdout();
+    let trace = world.run_ok(&["hooks", "trace"]).stdout();
     assert!(trace.contains("deny, not so"), "{trace}");
     assert!(trace.contains("output before its response: ready"), "{trace}");
     assert!(trace.contains("a response to another event"), "{trace}");
@@ -323,7 +323,7 @@ fn untrusted_folder_reports_its_hooks_as_disabled() {
 fn hooks_delaying_the_exit_are_named() {
     let world = World::new(r#"[{"text": "done"}]"#);
     settings(&world, &json!({"SessionEnd": hook_group("sleep 4")}));
-    let output = world.run_well(&["-p", "go"]);
+    let output = world.run_ok(&["-p", "go"]);
     assert!(output.err().contains("session-end hooks: `h`. Press Ctrl+C"), "{}", output.err());
 }
 
@@ -339,7 +339,7 @@ fn failed_session_end_hook_is_reported_in_every_output_format() {
     let run = |hooks: &Value, format: &str| {
         let world = World::new(r#"[{"text": "done"}]"#);
         settings(&world, &json!({"SessionEnd": hooks}));
-        world.run_well(&["-p", "go", "-o", format])
+        world.run_ok(&["-p", "go", "-o", format])
     };
 
     let text = run(&failing, "text");

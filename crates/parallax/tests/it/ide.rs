@@ -7,7 +7,7 @@ use serde_json::json;
 use testkit::companion::{CompanionFault, CompanionSetup, TestCompanion};
 
 use crate::support::{LIMIT, World, raw_contents, wait_until};
-use crate::terminal::terminal_driver::{COMPOSER, Start, TerminalDriver};
+use crate::terminal::terminal_driver::{COMPOSER, StartOptions, TerminalDriver};
 
 const HELLO: &str = r#"[{"text":"Hello."},{"text":"Hello again."}]"#;
 
@@ -19,12 +19,12 @@ fn create_world(script: &str) -> World {
     world
 }
 
-fn temporary(world: &World) -> PathBuf {
+fn temporary_directory(world: &World) -> PathBuf {
     world.home.root().join("tmp")
 }
 
 fn setup(world: &World) -> CompanionSetup {
-    CompanionSetup::new(&temporary(world), &world.home.project())
+    CompanionSetup::new(&temporary_directory(world), &world.home.project())
 }
 
 fn companion(world: &World, setup: CompanionSetup) -> TestCompanion {
@@ -39,7 +39,7 @@ fn companion(world: &World, setup: CompanionSetup) -> TestCompanion {
 
 /// Creates port files of editors that have ended.
 fn stale_files(world: &World) {
-    let directory = temporary(world).join("gemini/ide");
+    let directory = temporary_directory(world).join("gemini/ide");
     std::fs::create_dir_all(&directory).expect("created");
     for number in 1..=10_u32 {
         let pid = i32::MAX.unsigned_abs() - number;
@@ -73,7 +73,7 @@ fn headless_prompt_includes_open_files_and_opens_no_diff() {
     );
     stale_files(&world);
     let companion = companion(&world, setup(&world));
-    world.run_well(&["-p", "go", "-y"]);
+    world.run_ok(&["-p", "go", "-y"]);
     let first = sent(&world, 0);
     let places =
         ["editor context as a JSON object", "/p/main.rs", "fn main", "/p/lib.rs", "\"go\""];
@@ -89,7 +89,7 @@ fn headless_prompt_includes_open_files_and_opens_no_diff() {
 fn editor_is_not_connected_without_the_setting() {
     let world = World::new(HELLO);
     let companion = companion(&world, setup(&world));
-    world.run_well(&["-p", "go"]);
+    world.run_ok(&["-p", "go"]);
     assert!(!sent(&world, 0).contains("editor context"));
     assert_eq!(companion.requests(), 0);
 }
@@ -99,7 +99,7 @@ fn silent_editor_port_does_not_delay_a_headless_prompt() {
     let world = create_world(HELLO);
     let mute = companion(&world, setup(&world).with_fault(CompanionFault::Mute));
     let since = Instant::now();
-    world.run_well(&["-p", "go"]);
+    world.run_ok(&["-p", "go"]);
     let elapsed = since.elapsed();
     assert!(elapsed < Duration::from_millis(1_500), "{elapsed:?}");
     assert!(!sent(&world, 0).contains("editor context"));
@@ -111,7 +111,7 @@ fn terminal_is_usable_immediately_with_a_silent_editor_port() {
     let world = create_world(HELLO);
     let mute = companion(&world, setup(&world).with_fault(CompanionFault::Mute));
     let since = Instant::now();
-    let seat = TerminalDriver::start_in(world, &Start::default());
+    let seat = TerminalDriver::start_in(world, &StartOptions::default());
     seat.prompts("go");
     seat.wait_for_text("Hello.");
     assert!(since.elapsed() < Duration::from_secs(4), "{:?}", since.elapsed());
@@ -124,7 +124,7 @@ fn interactive_prompt_includes_open_files_once() {
     let world = create_world(HELLO);
     stale_files(&world);
     let companion = companion(&world, setup(&world));
-    let seat = TerminalDriver::started(world, &Start::sized(100, 30));
+    let seat = TerminalDriver::started(world, &StartOptions::sized(100, 30));
     seat.wait_for_text(COMPOSER);
     seat.wait_for_text("2 open files");
     wait(&seat, &companion, "it is connected", TestCompanion::is_connected);
@@ -159,7 +159,7 @@ fn request_change_with(
     let world = create_world(EDIT);
     world.home.write("a.txt", "one\ntwo\nthree\n").expect("file");
     let companion = companion(&world, setup(&world).with_fault(fault));
-    let seat = TerminalDriver::started(world, &Start::sized(100, 40));
+    let seat = TerminalDriver::started(world, &StartOptions::sized(100, 40));
     seat.wait_for_text("2 open files");
     if other_client {
         companion.connect_later_client();
@@ -297,7 +297,7 @@ fn change_that_the_editor_does_not_show_is_decided_in_the_terminal() {
 fn commands_connect_show_explain_and_disconnect() {
     let world = World::new(HELLO);
     let companion = companion(&world, setup(&world));
-    let seat = TerminalDriver::start_in(world, &Start::sized(100, 40));
+    let seat = TerminalDriver::start_in(world, &StartOptions::sized(100, 40));
     seat.prompts("/ide status");
     seat.wait_for_text("Disconnected: turned off");
     assert_eq!(companion.requests(), 0);
@@ -325,7 +325,7 @@ fn connection_is_explained_without_a_terminal() {
     assert!(report.contains("Connected to") && report.contains("/p/lib.rs"), "{report}");
     drop(own);
     stale_files(&world);
-    let other = CompanionSetup::new(&temporary(&world), world.home.root());
+    let other = CompanionSetup::new(&temporary_directory(&world), world.home.root());
     let other = CompanionSetup { workspace: "/nowhere".into(), ..other };
     let _other = world.runtime.block_on(TestCompanion::start(other)).expect("a companion");
     let report = world.run(&["-p", "/ide doctor"]).stdout();
@@ -337,7 +337,7 @@ fn connection_is_explained_without_a_terminal() {
 fn terminal_of_an_editor_asks_once_whether_to_connect() {
     let world = World::new(HELLO);
     let companion = companion(&world, setup(&world));
-    let start = Start::sized(100, 40).with_variable("TERM_PROGRAM", "vscode");
+    let start = StartOptions::sized(100, 40).with_variable("TERM_PROGRAM", "vscode");
     let seat = TerminalDriver::started(world, &start);
     seat.wait_for_text("Connect to VS Code?");
     seat.wait_for_request_delay();
@@ -352,18 +352,18 @@ fn terminal_of_an_editor_asks_once_whether_to_connect() {
 }
 
 /// Starts a terminal in a folder with unknown trust.
-fn in_unknown_folder(is_trusted: bool) -> (TerminalDriver, TestCompanion) {
+fn start_in_unknown_folder(is_trusted: bool) -> (TerminalDriver, TestCompanion) {
     let world = create_world(HELLO);
     world.home.write("GEMINI.md", "the rule of the project").expect("file");
     let setup = CompanionSetup { is_trusted: Some(is_trusted), ..setup(&world) };
     let companion = companion(&world, setup);
-    let start = Start::sized(100, 40).without_variable("GEMINI_CLI_TRUST_WORKSPACE");
+    let start = StartOptions::sized(100, 40).without_variable("GEMINI_CLI_TRUST_WORKSPACE");
     (TerminalDriver::started(world, &start), companion)
 }
 
 #[test]
 fn editor_trust_applies_from_the_first_prompt() {
-    let (seat, _companion) = in_unknown_folder(true);
+    let (seat, _companion) = start_in_unknown_folder(true);
     seat.has_seen("trusts this folder");
     seat.wait_for_text(COMPOSER);
     seat.prompts("go");
@@ -374,7 +374,7 @@ fn editor_trust_applies_from_the_first_prompt() {
 
 #[test]
 fn untrusting_editor_leaves_the_trust_dialog_to_the_user() {
-    let (seat, companion) = in_unknown_folder(false);
+    let (seat, companion) = start_in_unknown_folder(false);
     seat.wait_for_text("Do you trust this folder?");
     wait(&seat, &companion, "it is connected", TestCompanion::is_connected);
     seat.wait_for_request_delay();

@@ -13,7 +13,7 @@ use testkit::pty::Key;
 
 use crate::mcp::answer;
 use crate::support::{LIMIT, World, finish};
-use crate::terminal::terminal_driver::{COMPOSER, Start, TerminalDriver};
+use crate::terminal::terminal_driver::{COMPOSER, StartOptions, TerminalDriver};
 
 fn create_world(script: &Value, hangs: bool) -> World {
     let world = World::new(&script.to_string());
@@ -175,7 +175,7 @@ fn unresponsive_keychain_falls_back_to_the_file() {
 fn pasted_key_is_saved_in_the_keychain_and_reused() {
     let world = create_world(&json!([{"text": "heard"}]), false);
     let path = path(&world);
-    let start = Start::default()
+    let start = StartOptions::default()
         .without_variable("GEMINI_API_KEY")
         .with_variable("PATH", &path)
         .with_variable("DBUS_SESSION_BUS_ADDRESS", "unix:path=/none");

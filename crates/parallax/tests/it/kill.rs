@@ -28,10 +28,10 @@ fn writing() -> String {
 }
 
 /// A deterministic random generator (xorshift).
-struct Numbers(u64);
+struct RandomNumbers(u64);
 
-impl Numbers {
-    fn below(&mut self, limit: u64) -> u64 {
+impl RandomNumbers {
+    fn next_below(&mut self, limit: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -39,15 +39,15 @@ impl Numbers {
     }
 }
 
-fn moments(part: u64, seed: u64) -> Vec<(usize, u64)> {
+fn kill_moments(part: u64, seed: u64) -> Vec<(usize, u64)> {
     let requested = std::env::var("PARALLAX_KILL_MOMENTS").ok().and_then(|text| text.parse().ok());
     let count = requested.unwrap_or(FEW).div_ceil(part);
-    let mut numbers = Numbers(seed);
-    (0..count).map(|_| (numbers.below(9) as usize, numbers.below(30_000))).collect()
+    let mut numbers = RandomNumbers(seed);
+    (0..count).map(|_| (numbers.next_below(9) as usize, numbers.next_below(30_000))).collect()
 }
 
 /// Runs the test at each moment, two at a time.
-fn at_each(moments: &[(usize, u64)], kill: impl Fn(usize, Duration) + Sync) {
+fn run_at_each(moments: &[(usize, u64)], kill: impl Fn(usize, Duration) + Sync) {
     let next = std::sync::atomic::AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for _ in 0..2 {
@@ -64,21 +64,21 @@ fn at_each(moments: &[(usize, u64)], kill: impl Fn(usize, Duration) + Sync) {
 
 #[test]
 fn killed_run_resumes_with_every_result_the_model_saw() {
-    at_each(&moments(2, 0x5eed_1234_abcd_0001), kill_and_resume);
+    run_at_each(&kill_moments(2, 0x5eed_1234_abcd_0001), kill_and_resume);
 }
 
 #[test]
 fn resumed_turn_after_kill_does_not_repeat_finished_calls() {
-    at_each(&moments(4, 0x5eed_1234_abcd_0002), kill_and_go_on);
+    run_at_each(&kill_moments(4, 0x5eed_1234_abcd_0002), kill_and_continue);
 }
 
 #[test]
 fn file_being_written_during_a_kill_is_complete() {
-    at_each(&moments(4, 0x5eed_1234_abcd_0003), kill_the_writer);
+    run_at_each(&kill_moments(4, 0x5eed_1234_abcd_0003), kill_during_write);
 }
 
 /// Kills a run, then continues its turn without a new prompt.
-fn kill_and_go_on(requests: usize, then: Duration) {
+fn kill_and_continue(requests: usize, then: Duration) {
     let at = format!("killed {then:?} after request {requests}");
     let (world, seen) = killed(WORK, requests, then, &at);
     let after = World::in_home(world, AFTER);
@@ -107,7 +107,7 @@ fn kill_and_go_on(requests: usize, then: Duration) {
     assert_every_run_is_recorded(&after.read("log.txt"), &first.join("\n"), &at);
 }
 
-fn kill_the_writer(requests: usize, then: Duration) {
+fn kill_during_write(requests: usize, then: Duration) {
     let at = format!("killed {then:?} after request {requests}");
     let (home, _) = killed(&writing(), requests, then, &at);
     let text = std::fs::read_to_string(home.project().join("same.txt")).unwrap_or_default();

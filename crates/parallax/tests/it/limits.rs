@@ -12,12 +12,12 @@ const MIB: u64 = 1024 * 1024;
 
 /// Returns the peak memory of a run that only answers.
 fn plain() -> u64 {
-    World::new(r#"[{"text":"fine"}]"#).run_well(&["-p", "hello"]).peak_rss
+    World::new(r#"[{"text":"fine"}]"#).run_ok(&["-p", "hello"]).peak_rss
 }
 
 /// Runs one tool call; returns the run and the tool result.
 fn one_call(world: &World) -> (FinishedProcess, String) {
-    let output = world.run_well(&["-p", "go", "-y"]);
+    let output = world.run_ok(&["-p", "go", "-y"]);
     assert_eq!(output.stdout(), "done\n");
     let last = world.server.requests().pop().expect("a second request");
     (output, String::from_utf8_lossy(&last.body).into_owned())
@@ -66,7 +66,7 @@ fn file_of_300_mb_is_rejected_or_truncated() {
 }
 
 #[test]
-fn line_of_50_mb_is_searched_and_read_in_bounds() {
+fn line_of_50_mb_is_searched_and_read_in_bounded_memory() {
     let world = World::new(
         r#"[{"calls":[{"name":"grep_search","args":{"pattern":"needle"}},{"name":"read_file","args":{"file_path":"long.txt"}}]},{"text":"done"}]"#,
     );
@@ -103,7 +103,7 @@ fn fifo_and_a_device_do_not_hang() {
 fn long_answer_costs_at_most_three_times_its_size() {
     let world =
         World::new(r#"[{"generate":{"chunks":2000,"bytes":5000000}}]"#).without_loop_guard();
-    let output = world.run_well(&["-p", "go"]);
+    let output = world.run_ok(&["-p", "go"]);
     assert!(output.stdout.len() > 4_900_000, "{}", output.stdout.len());
     // In debug builds, the checks of the history make additional copies.
     assert_bounded(&output, if cfg!(debug_assertions) { 45 } else { 15 } * MIB);
@@ -112,7 +112,7 @@ fn long_answer_costs_at_most_three_times_its_size() {
 #[test]
 fn first_request_is_small() {
     let world = World::new(r#"[{"text":"fine"}]"#);
-    world.run_well(&["-p", "hello"]);
+    world.run_ok(&["-p", "hello"]);
     let bytes = world.server.requests()[0].body.len();
     assert!(bytes / 4 <= 6000, "about {} tokens", bytes / 4);
 }

@@ -12,7 +12,7 @@ use crate::providers::WireWorld;
 use crate::support::{World, finish};
 
 #[test]
-fn local_server_that_is_not_running_is_named_at_once() {
+fn stopped_local_server_is_reported_at_once() {
     let it = WireWorld::new(WireFormat::Chat, &json!([]));
     let started_at = std::time::Instant::now();
     let mut command = it.world.command(&["-m", "llamacpp:m", "-p", "go"]);
@@ -24,7 +24,7 @@ fn local_server_that_is_not_running_is_named_at_once() {
 }
 
 #[test]
-fn local_server_of_the_gemini_wire_that_is_not_running_is_named_at_once() {
+fn stopped_local_server_of_the_gemini_wire_is_reported_at_once() {
     let it = WireWorld::new(WireFormat::Chat, &json!([]));
     let settings =
         json!({"providers": {"own": {"wire": "gemini", "baseUrl": "http://127.0.0.1:9"}}});
@@ -52,7 +52,7 @@ fn own_name() -> Option<String> {
 }
 
 #[test]
-fn server_of_this_machine_that_is_not_running_is_named_at_once_whatever_its_name() {
+fn stopped_server_on_this_machine_is_named_at_once_under_any_host_name() {
     let it = WireWorld::new(WireFormat::Chat, &json!([]));
     let hosts = ["0.0.0.0", "[::]", "[::ffff:127.0.0.1]", "localhost."].map(str::to_owned);
     for host in hosts.into_iter().chain(own_name()) {
@@ -141,7 +141,7 @@ fn call_ids_have_the_form_that_the_service_requires() {
 }
 
 #[test]
-fn local_server_of_another_protocol_is_named_at_once() {
+fn local_server_of_another_protocol_is_reported_at_once() {
     let it = WireWorld::new(WireFormat::Chat, &json!([]));
     let serve = |bytes: &'static [u8]| {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -169,7 +169,7 @@ fn local_server_of_another_protocol_is_named_at_once() {
 }
 
 #[test]
-fn server_without_a_list_of_models_is_named_without_a_model() {
+fn server_without_a_model_list_is_reported() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}/v1", listener.local_addr().expect("an address"));
     std::thread::spawn(move || {
@@ -221,7 +221,7 @@ fn server_without_a_list_of_models_is_named_without_a_model() {
 }
 
 #[test]
-fn local_server_that_stays_silent_is_named_while_the_run_waits() {
+fn silent_local_server_is_reported_while_the_run_waits() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address").to_string();
     let it = WireWorld::new(WireFormat::Chat, &json!([]));
@@ -381,7 +381,7 @@ fn ollama_model_without_tools_is_rejected_before_the_request() {
 }
 
 #[test]
-fn local_server_with_an_unknown_name_is_named_at_once() {
+fn unresolvable_local_server_is_reported_at_once() {
     let it = WireWorld::new(WireFormat::Chat, &json!([]));
     let mut command = it.world.command(&["-m", "llamacpp:m", "-p", "go"]);
     let base = "http://no-such-host.invalid:8080/v1";
@@ -497,7 +497,7 @@ fn model_test_finds_switches_for_reasoning_and_parallel_calls() {
 }
 
 #[test]
-fn window_that_a_local_server_states_is_shown_and_another_is_not_known() {
+fn reported_context_window_is_shown_and_unreported_one_is_unknown() {
     let list = json!({"object": "list", "data": [{"id": "tiny", "object": "model"}]});
     let properties = json!({"default_generation_settings": {"n_ctx": 8192}});
     for (documents, window, is_known) in [

@@ -35,7 +35,7 @@ fn node(package: &str, file: &str) -> Option<String> {
 /// Calls one tool of a server and returns the result.
 fn output(world: &World, server: &Value) -> String {
     set(world, &json!({"mcpServers": {"real": server}, "mcp": {"firstWaitMs": 15_000}}));
-    world.run_well(&["-y", "-p", "go"]);
+    world.run_ok(&["-y", "-p", "go"]);
     let answer = answer(world, 1);
     assert!(answer["output"].is_string(), "{answer}");
     answer["output"].as_str().unwrap_or_default().to_owned()

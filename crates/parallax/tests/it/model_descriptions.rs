@@ -166,11 +166,11 @@ fn gemini_models_are_those_that_the_service_lists() {
     let documents = json!({"/v1beta/models?pageSize=1000": listed});
     let world = World::new(&json!({"documents": documents, "replies": []}).to_string());
     for args in [&["models", "list"][..], &["models", "list", "gemini"]] {
-        let out = world.run_well(args).stdout();
+        let out = world.run_ok(args).stdout();
         assert!(out.contains("gemini-99") && out.contains("Newest"), "{out}");
         assert!(out.contains("gemini-2.5-pro") && !out.contains("gemini-2.5-flash"), "{out}");
     }
-    let output = world.run_well(&["models", "refresh", "gemini"]);
+    let output = world.run_ok(&["models", "refresh", "gemini"]);
     assert_eq!(output.stdout().trim(), "gemini: 2 models");
     // What the service stated takes precedence over the table, for its base URL only.
     let limits = |model: &str, base_url: Option<&str>| {
@@ -187,7 +187,7 @@ fn gemini_models_are_those_that_the_service_lists() {
     assert!(keys.iter().all(|it| it.header("x-goog-api-key").is_some()));
     let output = world.run(&["models", "refresh", "vertex"]);
     assert_eq!(output.code(), 42, "{}", output.err());
-    assert!(world.run_well(&["models", "list", "vertex"]).stdout().contains("vertex:gemini-"));
+    assert!(world.run_ok(&["models", "list", "vertex"]).stdout().contains("vertex:gemini-"));
     // With a project, Vertex AI can be used beside the Gemini API.
     let listed = |variables: &[(&str, &str)]| {
         let mut command = world.command(&["models", "list"]);

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::support::World;
 
-fn last(world: &World, index: usize) -> String {
+fn last_content(world: &World, index: usize) -> String {
     let body: Value = serde_json::from_slice(&world.server.requests()[index].body).expect("json");
     body["contents"].as_array().expect("contents").last().expect("one").to_string()
 }
@@ -57,17 +57,21 @@ fn discovery_command_declares_tools_and_call_command_runs_them() {
         .write("call me.sh", "[ $1 = echo ] && { cat; echo hm >&2; exit 0; }; echo bad >&2; exit 3")
         .unwrap();
     let world = run_discovery(world, &script);
-    world.run_well(&["-p", "go", "-y"]);
+    world.run_ok(&["-p", "go", "-y"]);
     let declared = names(&world, 0);
     let index = declared.iter().position(|name| name == "discovered_tool_echo").expect("declared");
     assert_eq!(declared[index + 1], "discovered_tool_fail");
-    assert!(last(&world, 1).contains(r#"{\"text\":\"it's me\"}"#), "{}", last(&world, 1));
-    let failed = last(&world, 2);
+    assert!(
+        last_content(&world, 1).contains(r#"{\"text\":\"it's me\"}"#),
+        "{}",
+        last_content(&world, 1)
+    );
+    let failed = last_content(&world, 2);
     assert!(failed.contains("Stderr: bad") && failed.contains("Exit Code: 3"), "{failed}");
     // Without approval, such a tool does not run in a headless run.
     let world = World::in_home(world.home, &script.to_string());
-    world.run_well(&["-p", "go"]);
-    assert!(last(&world, 1).contains("denied by policy"), "{}", last(&world, 1));
+    world.run_ok(&["-p", "go"]);
+    assert!(last_content(&world, 1).contains("denied by policy"), "{}", last_content(&world, 1));
 }
 
 #[test]
@@ -86,10 +90,10 @@ fn arguments_violating_the_discovered_schema_run_nothing() {
         "properties": {"x": {"type": "string"}}, "required": ["x"]}}]);
     world.home.write("tools.json", &report.to_string()).unwrap();
     let world = run_discovery(world, &script);
-    world.run_well(&["-p", "go", "-y"]);
-    let missing = last(&world, 1);
+    world.run_ok(&["-p", "go", "-y"]);
+    let missing = last_content(&world, 1);
     assert!(missing.contains("params must have required property 'x'"), "{missing}");
-    let result = last(&world, 2);
+    let result = last_content(&world, 2);
     assert!(result.contains("params/x must be string"), "{result}");
     assert!(!world.home.project().join("ran").exists());
 }
@@ -105,20 +109,20 @@ fn discovery_output_is_limited_to_ten_megabytes() {
     let tools = |spaces: usize| format!("[{{\"name\": \"late\"}}{}]", " ".repeat(spaces));
     world.home.write("tools.json", &tools(3_000_000)).unwrap();
     let world = run_discovery(world, &ask);
-    world.run_well(&["-p", "go"]);
+    world.run_ok(&["-p", "go"]);
     assert!(names(&world, 0).contains(&"discovered_tool_late".to_owned()));
     world.home.write("tools.json", &tools(10_000_000)).unwrap();
     let world = World::in_home(world.home, r#"[{"text": "done"}]"#);
     std::fs::remove_dir_all(world.home.root().join("home/.parallax/discovery-cache")).unwrap();
     // A call of an unknown tool waits for the discovery.
     let world = World::in_home(world.home, &ask.to_string());
-    let done = world.run_well(&["-p", "go"]);
+    let done = world.run_ok(&["-p", "go"]);
     assert!(done.err().contains("its output is larger than 10 MB"), "{}", done.err());
     assert!(!names(&world, 1).contains(&"discovered_tool_late".to_owned()));
 }
 
 #[test]
-fn hanging_discovery_delays_nothing() {
+fn hanging_discovery_does_not_delay_startup() {
     let call = json!([{"calls": [{"name": "discovered_tool_a", "args": {}}]}, {"text": "done"}]);
     let world = World::new(r#"[{"text":"done"}]"#);
     let command = "sh discover.sh";
@@ -128,7 +132,7 @@ fn hanging_discovery_delays_nothing() {
     );
     world.home.write("discover.sh", "sleep 100").unwrap();
     let started_at = std::time::Instant::now();
-    let output = world.run_well(&["-p", "go", "-o", "json"]);
+    let output = world.run_ok(&["-p", "go", "-o", "json"]);
     assert!(started_at.elapsed().as_secs() < 5, "{:?}", started_at.elapsed());
     let report: Value = serde_json::from_str(&output.stdout()).expect("json");
     assert!(report["warnings"].to_string().contains("is still running after 2000 ms"), "{report}");
@@ -136,9 +140,9 @@ fn hanging_discovery_delays_nothing() {
     world.home.write("discover.sh", r#"echo '[{"name": "a"}]'"#).unwrap();
     let world = run_discovery(world, &call);
     world.home.write("discover.sh", "sleep 100").unwrap();
-    let output = world.run_well(&["-p", "go", "-y"]);
+    let output = world.run_ok(&["-p", "go", "-y"]);
     assert!(names(&world, 0).contains(&"discovered_tool_a".to_owned()));
-    assert!(last(&world, 1).contains("called a"), "{}", last(&world, 1));
+    assert!(last_content(&world, 1).contains("called a"), "{}", last_content(&world, 1));
     assert!(!output.err().contains("has not ended"), "{}", output.err());
 }
 
@@ -149,7 +153,7 @@ fn discovery_command_changes_no_protected_file() {
     settings(&world, &json!({"tools": {"discoveryCommand": discover, "callCommand": "true"}}));
     let script = "mkdir .vscode; echo x > .vscode/tasks.json; echo '[]'";
     world.home.write("discover.sh", script).unwrap();
-    let output = world.run_well(&["-p", "go"]);
+    let output = world.run_ok(&["-p", "go"]);
     assert!(!world.home.project().join(".vscode/tasks.json").exists());
     assert!(output.err().contains(".vscode/tasks.json"), "{}", output.err());
 }
@@ -184,7 +188,7 @@ fn project_cannot_set_tool_commands_without_acceptance() {
     let world = World::new(r#"[{"text": "done"}]"#);
     let settings = json!({"tools": {"discoveryCommand": "touch ran", "callCommand": "true"}});
     world.home.write(".gemini/settings.json", &settings.to_string()).unwrap();
-    let output = world.run_well(&["-p", "go"]);
+    let output = world.run_ok(&["-p", "go"]);
     assert!(output.err().contains("tools.discoveryCommand"), "{}", output.err());
     assert!(!world.home.project().join("ran").exists());
 }
@@ -209,8 +213,8 @@ fn hook_replaces_a_call_with_another() {
             {"matcher": "read_file", "hooks": hook(&once)},
         ]}}),
     );
-    world.run_well(&["-p", "go"]);
-    let report = last(&world, 1);
+    world.run_ok(&["-p", "go"]);
+    let report = last_content(&world, 1);
     assert!(report.contains("second") && !report.contains("first"), "{report}");
     assert_eq!(report.matches("functionResponse").count(), 1);
     let heard = world.read("heard.jsonl");
@@ -228,11 +232,15 @@ fn hook_replaces_a_call_with_another() {
             {"matcher": "list_directory|glob", "hooks": hook(&format!("echo '{}'", tail.replace("read_file", "glob").replace("file_path", "pattern")))},
         ]}}),
     );
-    let output = world.run_well(&["-p", "go"]);
+    let output = world.run_ok(&["-p", "go"]);
     // The policy still applies: in a headless run, no user can approve an edit.
-    assert!(last(&world, 1).contains("denied by policy"), "{}", last(&world, 1));
-    assert!(last(&world, 1).contains(r#""name":"read_file""#), "{}", last(&world, 1));
-    assert!(last(&world, 2).contains("b.txt"), "{}", last(&world, 2));
+    assert!(last_content(&world, 1).contains("denied by policy"), "{}", last_content(&world, 1));
+    assert!(
+        last_content(&world, 1).contains(r#""name":"read_file""#),
+        "{}",
+        last_content(&world, 1)
+    );
+    assert!(last_content(&world, 2).contains("b.txt"), "{}", last_content(&world, 2));
     assert!(output.err().contains("too many tool calls"), "{}", output.err());
 }
 
@@ -245,11 +253,11 @@ fn tracker_tasks_are_restored_on_resume() {
     let output = json!({"text": "done"});
     let world = World::new(&json!([create, output, list, output]).to_string());
     settings(&world, &json!({"experimental": {"taskTracker": true}}));
-    world.run_well(&["-p", "go"]);
+    world.run_ok(&["-p", "go"]);
     assert!(!names(&world, 0).contains(&"write_todos".to_owned()));
-    assert!(last(&world, 1).contains("Created task "), "{}", last(&world, 1));
-    world.run_well(&["-p", "go on", "--resume", "latest"]);
-    assert!(last(&world, 3).contains("] Ship it (open)"), "{}", last(&world, 3));
+    assert!(last_content(&world, 1).contains("Created task "), "{}", last_content(&world, 1));
+    world.run_ok(&["-p", "go on", "--resume", "latest"]);
+    assert!(last_content(&world, 3).contains("] Ship it (open)"), "{}", last_content(&world, 3));
 }
 
 #[test]
@@ -264,11 +272,11 @@ fn topic_heading_precedes_other_calls() {
     let world = World::new(&script.to_string());
     let hook = json!([{"type": "command", "name": "h", "command": "cat >> heard.jsonl"}]);
     settings(&world, &json!({"hooks": {"BeforeTool": [{"hooks": hook}]}}));
-    world.run_well(&["-p", "go"]);
+    world.run_ok(&["-p", "go"]);
     assert_eq!(names(&world, 0)[0], "update_topic");
     let heard = world.read("heard.jsonl");
     assert!(heard.lines().next().is_some_and(|line| line.contains("update_topic")), "{heard}");
-    let report = last(&world, 1);
+    let report = last_content(&world, 1);
     let (listed, topic) = (report.find("list_directory"), report.find("Current topic: Looking"));
     assert!(listed.is_some() && listed < topic, "{report}");
 }

@@ -61,7 +61,7 @@ fn extension_sets_the_plan_directory_unless_settings_do() {
         world.home.write_home(".gemini/settings.json", settings).expect("settings");
         let manifest = ".gemini/extensions/planner/gemini-extension.json";
         world.home.write_home(manifest, extension).expect("extension");
-        world.run_well(&["-p", "go", "--approval-mode", "plan"]);
+        world.run_ok(&["-p", "go", "--approval-mode", "plan"]);
         assert_eq!([world.read("docs/plans/p.md"), world.read("notes/plans/p.md")], expected);
     }
 }
@@ -164,11 +164,11 @@ fn headless_plan_approval_does_not_extend_permissions() {
     ];
     // The model entered plan mode, so the previous mode is restored.
     let world_with_question = create_world(&steps);
-    let output = world_with_question.run_well(&["-p", "go"]);
+    let output = world_with_question.run_ok(&["-p", "go"]);
     assert_eq!(output.stdout(), "done\n");
     assert!(!world_with_question.home.project().join("src.txt").exists());
     let world_with_flag = create_world(&steps);
-    world_with_flag.run_well(&["-p", "go", "--approval-mode", "auto_edit"]);
+    world_with_flag.run_ok(&["-p", "go", "--approval-mode", "auto_edit"]);
     assert_eq!(world_with_flag.read("src.txt"), "x");
 }
 
@@ -180,14 +180,14 @@ fn run_started_in_plan_mode_completes_the_work() {
         call("run_shell_command", json!({"command": "echo x > src.txt"})),
     ];
     let yolo = create_world(&steps);
-    let done = yolo.run_well(&["-p", "go", "--approval-mode", "plan", "--output-format", "json"]);
+    let done = yolo.run_ok(&["-p", "go", "--approval-mode", "plan", "--output-format", "json"]);
     assert_eq!(yolo.read("src.txt"), "x\n");
     let output: Value = serde_json::from_str(&done.stdout()).expect("json");
     assert!(output["warnings"].to_string().contains("auto-approved"), "{output}");
     let forbidden = create_world(&steps);
     let settings = r#"{"general": {"plan": {"directory": "notes/plans"}}, "security": {"disableYoloMode": true}}"#;
     forbidden.home.write_home(".gemini/settings.json", settings).expect("settings");
-    forbidden.run_well(&["-p", "go", "--approval-mode", "plan"]);
+    forbidden.run_ok(&["-p", "go", "--approval-mode", "plan"]);
     assert!(!forbidden.home.project().join("src.txt").exists());
 }
 
@@ -197,7 +197,7 @@ fn plans_are_per_session_unless_the_project_has_a_directory() {
     let settings = r#"{"general": {"plan": {"directory": "../outside"}}}"#;
     world.home.write_home(".gemini/settings.json", settings).expect("settings");
     let args = ["-p", "go", "--approval-mode", "plan", "--output-format", "json"];
-    let done = world.run_well(&args);
+    let done = world.run_ok(&args);
     let output: Value = serde_json::from_str(&done.stdout()).expect("json");
     assert!(output["warnings"].to_string().contains("outside the project"), "{output}");
     let body: Value = serde_json::from_slice(&world.server.requests()[0].body).expect("json");
@@ -206,7 +206,7 @@ fn plans_are_per_session_unless_the_project_has_a_directory() {
     let off = World::new(&script(&[]));
     let settings = r#"{"general": {"plan": {"enabled": false}}}"#;
     off.home.write_home(".gemini/settings.json", settings).expect("settings");
-    let done = off.run_well(&args);
+    let done = off.run_ok(&args);
     assert!(done.stdout().contains("plan mode is disabled"), "{}", done.stdout());
     assert!(!declared(&off, 0).iter().any(|tool| tool.ends_with("plan_mode")));
 }
@@ -223,12 +223,12 @@ fn named_folder(world: &World, request: usize) -> String {
 #[test]
 fn plan_can_be_written_without_a_saved_session() {
     let first = World::new(&script(&[]));
-    first.run_well(&["-p", "begin", "--approval-mode", "plan", "--session-id", "planned"]);
+    first.run_ok(&["-p", "begin", "--approval-mode", "plan", "--session-id", "planned"]);
     let plan = format!("{}/p.md", named_folder(&first, 0));
     assert!(plan.starts_with('/') && !std::path::Path::new(&plan).exists(), "{plan}");
     let steps = script(&[write(&plan, "# The plan\n"), exit(&plan)]);
     let world = World::in_home(first.home, &steps);
-    world.run_well(&["-r", "planned", "-p", "plan it", "--approval-mode", "plan"]);
+    world.run_ok(&["-r", "planned", "-p", "plan it", "--approval-mode", "plan"]);
     assert_eq!(std::fs::read_to_string(&plan).expect("the plan"), "# The plan\n");
     world.server.assert_clean();
 }
@@ -247,7 +247,7 @@ fn approved_plan_runs_in_the_chosen_mode() {
         ]);
         let mut all = vec!["-p", "go"];
         all.extend(words);
-        world.run_well(&all);
+        world.run_ok(&all);
         assert_eq!(world.home.project().join("src.txt").exists(), is_written, "{words:?}");
     }
 }
@@ -256,7 +256,7 @@ fn approved_plan_runs_in_the_chosen_mode() {
 fn plan_command_with_text_switches_a_headless_run_to_plan_mode() {
     let steps = [call("run_shell_command", json!({"command": "touch made"}))];
     let world = create_world(&steps);
-    let output = world.run_well(&["-p", "/plan tidy up the docs", "-y"]);
+    let output = world.run_ok(&["-p", "/plan tidy up the docs", "-y"]);
     assert_eq!(output.stdout(), "done\n");
     let requests = world.server.requests();
     let sent = String::from_utf8_lossy(&requests[0].body).into_owned();

@@ -124,7 +124,7 @@ fn targets_of_protected_and_hidden_links_are_inaccessible() {
 }
 
 #[test]
-fn second_run_of_a_command_opens_no_target_of_a_protected_link() {
+fn rerun_does_not_open_targets_of_protected_links() {
     use std::os::unix::fs::symlink;
     for tier in ["namespaces", "landlock"] {
         let scripts = ["echo evil > hooks/pre", "echo evil > bashrc", "mv keys kept; true"];
@@ -239,7 +239,7 @@ fn edits_through_protected_links_and_of_their_targets_need_approval() {
     // A link to a directory above the workspace protects nothing.
     symlink("../../..", root.join(".claude/above")).expect("a link");
     std::fs::write(root.join("rules.toml"), "").expect("written");
-    world.run_well(&["-p", "go", "--approval-mode", "auto_edit"]);
+    world.run_ok(&["-p", "go", "--approval-mode", "auto_edit"]);
     assert_eq!(world.read("hook.sh"), "mine");
     assert_eq!(world.read("rules.toml"), "");
     assert!(!root.join("later.sh").exists());
@@ -305,7 +305,7 @@ fn trusted_links(world: &World) -> Vec<String> {
 }
 
 #[test]
-fn targets_of_trusted_links_at_any_depth_are_not_given_by_a_second_run() {
+fn rerun_does_not_grant_targets_of_trusted_links() {
     for tier in tiers() {
         let lines: Vec<String> =
             (0..TRUSTED_LINKS.len()).map(|number| format!("sh s{number}")).collect();
@@ -342,7 +342,7 @@ fn targets_of_trusted_links_at_any_depth_need_approval_for_edits() {
         .collect();
     let script = format!("[{},{{\"text\":\"done\"}}]", calls.join(","));
     let world = World::in_home(world.home, &script);
-    world.run_well(&["-p", "go", "--approval-mode", "auto_edit"]);
+    world.run_ok(&["-p", "go", "--approval-mode", "auto_edit"]);
     for file in files {
         assert_eq!(world.read(&file), "mine", "{file}");
     }
@@ -438,7 +438,7 @@ fn working_trees_next_to_their_bare_repository_are_usable_and_protected() {
 }
 
 #[test]
-fn own_directory_may_be_a_link() {
+fn parallax_directory_may_be_a_link() {
     for tier in tiers() {
         let world = World::new(&commands(&["echo ran > inside"]));
         let ours = world.home.home().join(".parallax");
@@ -544,7 +544,7 @@ fn git_that_would_change_the_target_of_a_protected_link_needs_permission_before_
 }
 
 #[test]
-fn removed_link_of_a_hidden_file_opens_no_target() {
+fn removed_link_to_a_hidden_file_does_not_open_its_target() {
     // Landlock cannot hide files of the workspace.
     for tier in tiers().filter(|tier| *tier != "landlock") {
         let world = World::new(&commands(&["sh build", "cat keys/env sub/keys/env", "ls keys"]));

@@ -90,8 +90,8 @@ fn linked_extension_in_the_workspace_is_protected() {
     ] {
         world.home.write(name, &text).expect("written");
     }
-    world.run_well(&["extensions", "link", "ext", "--consent"]);
-    world.run_well(&["-p", "go", "--approval-mode", "auto_edit"]);
+    world.run_ok(&["extensions", "link", "ext", "--consent"]);
+    world.run_ok(&["-p", "go", "--approval-mode", "auto_edit"]);
     for part in parts {
         assert_ne!(world.read(&format!("ext/{part}")), "evil", "{part}");
     }
@@ -99,7 +99,7 @@ fn linked_extension_in_the_workspace_is_protected() {
 }
 
 #[test]
-fn links_count_in_a_workspace_of_many_directories() {
+fn protected_links_are_found_in_a_workspace_with_many_directories() {
     // More than a search can look at in its time.
     let script = "exec 2>/dev/null\n\
         python3 -c 'import os\nfor i in range(24):\n for j in range(500): os.makedirs(f\"build/{i}/{j}\")'\n";
@@ -179,7 +179,7 @@ fn git_directory_of_a_nested_git_file_cannot_be_moved() {
 }
 
 #[test]
-fn commands_are_planted_neither_in_a_rebase_nor_behind_a_lease() {
+fn commands_cannot_be_planted_in_a_rebase_or_behind_a_lease() {
     let script = "exec 2>/dev/null\n\
         mkdir -p .git/rebase-merge .git/remotes\n\
         echo 'exec touch ran' > .git/rebase-merge/git-rebase-todo; echo 'URL: x' > .git/remotes/origin\n\

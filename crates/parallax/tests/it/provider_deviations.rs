@@ -43,8 +43,8 @@ fn session_continues_when_a_gateway_loses_the_responses_api() {
         &json!([read, {"text": "1"}, missing, {"text": "by chat"}]),
     );
     it.world.home.write("a.txt", "hello from the file\n").expect("file");
-    it.run_well(&["-p", "read"]);
-    assert_eq!(it.run_well(&["-r", "latest", "-p", "again"]).trim(), "by chat");
+    it.run_ok(&["-p", "read"]);
+    assert_eq!(it.run_ok(&["-r", "latest", "-p", "again"]).trim(), "by chat");
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn upstream(code: u16, text: &str) -> serde_json::Value {
 }
 
 #[test]
-fn error_of_a_choice_is_retried_explained_or_compacted() {
+fn choice_error_is_retried_explained_or_compacted() {
     let half = json!({"candidates": [{"content": {"parts": [{"text": "half "}]}}]});
     let long: String = (0..4_000).map(|number| format!("word{number} ")).collect();
     let summary = json!({"text": "<state_snapshot>s</state_snapshot>"});
@@ -144,7 +144,7 @@ fn error_of_a_choice_is_retried_explained_or_compacted() {
     let output = it.run(&["-p", "go"]);
     assert_eq!((output.code(), output.stdout().trim()), (0, long.trim()), "{}", output.err());
     assert!(output.err().contains("502: boom"), "{}", output.err());
-    it.run_well(&["-r", "latest", "-p", "more"]);
+    it.run_ok(&["-r", "latest", "-p", "more"]);
     let output = it.run(&["-r", "latest", "-p", "on"]);
     assert_eq!((output.code(), output.stdout().trim()), (0, "short"), "{}", output.err());
     let output = it.run(&["-p", "flagged"]);
@@ -153,7 +153,7 @@ fn error_of_a_choice_is_retried_explained_or_compacted() {
 }
 
 #[test]
-fn error_in_the_middle_of_an_answer_is_not_its_end() {
+fn error_during_an_answer_does_not_complete_it() {
     let half = json!({"candidates": [{"content": {"parts": [{"text": "half "}]}}]});
     let responses = "data: {\"type\":\"response.failed\",\"response\":{\"status\":\"failed\"}}\n\n";
     let messages =

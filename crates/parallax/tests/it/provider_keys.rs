@@ -7,7 +7,7 @@ use crate::providers::{KEY, WireWorld, call};
 use crate::support::{World, finish};
 
 #[test]
-fn key_of_an_entry_reaches_no_command() {
+fn provider_key_is_withheld_from_commands() {
     let call = call("run_shell_command", json!({"command": "env"}));
     let it = WireWorld::new(WireFormat::Chat, &json!([call, {"text": "done"}]));
     let settings = json!({"providers": {"gw": {"wire": "openai-chat",
@@ -24,7 +24,7 @@ fn key_of_an_entry_reaches_no_command() {
 }
 
 #[test]
-fn variables_that_configuration_turns_into_secrets_reach_no_command() {
+fn configured_secret_variables_are_withheld_from_commands() {
     let call = call("run_shell_command", json!({"command": "env"}));
     let it = WireWorld::new(WireFormat::Chat, &json!([call, {"text": "done"}]));
     let settings = json!({
@@ -127,7 +127,7 @@ fn keys_are_stored_listed_and_removed() {
 }
 
 #[test]
-fn key_that_no_header_can_contain_replaces_nothing() {
+fn key_invalid_in_headers_does_not_replace_the_stored_key() {
     let it = WireWorld::new(WireFormat::Chat, &json!([]));
     let run = |args: &[&str], stdin: &[u8]| {
         let mut command = it.world.command(args);

@@ -61,7 +61,7 @@ impl WireWorld {
         finish(command)
     }
 
-    pub(crate) fn run_well(&self, args: &[&str]) -> String {
+    pub(crate) fn run_ok(&self, args: &[&str]) -> String {
         let output = self.run(args);
         assert_eq!(output.code(), 0, "{:?}: {}", self.wire, output.err());
         self.world.server.assert_clean();
@@ -77,7 +77,7 @@ pub(crate) fn call(name: &str, args: Value) -> Value {
     json!({"calls": [{"name": name, "args": args}]})
 }
 
-pub(crate) fn on_every_wire(script: Value, test: impl Fn(&WireWorld)) {
+pub(crate) fn for_each_wire(script: Value, test: impl Fn(&WireWorld)) {
     for wire in WireFormat::ALL {
         test(&WireWorld::new(wire, &script));
     }
@@ -89,11 +89,11 @@ fn file_is_read_and_thinking_is_sent_back_unchanged() {
         {"text": "I look first.", "thought": true, "thoughtSignature": "U0lHTkVE"},
         {"functionCall": {"name": "read_file", "args": {"file_path": "a.txt"}}}]},
         "finishReason": "STOP"}]}]});
-    on_every_wire(json!([calls, {"text": "It says hello."}, {"text": "Again."}]), |it| {
+    for_each_wire(json!([calls, {"text": "It says hello."}, {"text": "Again."}]), |it| {
         it.world.home.write("a.txt", "hello from the file\n").expect("file");
-        assert_eq!(it.run_well(&["-p", "read a.txt"]).trim(), "It says hello.");
+        assert_eq!(it.run_ok(&["-p", "read a.txt"]).trim(), "It says hello.");
         assert!(it.body(1).contains("hello from the file"));
-        it.run_well(&["-r", "latest", "-p", "again"]);
+        it.run_ok(&["-r", "latest", "-p", "again"]);
         let requests = it.world.server.requests();
         for request in &requests {
             assert!(request.headers.iter().any(|(_, value)| value.contains(KEY)), "{request:?}");
@@ -160,9 +160,9 @@ fn file_is_edited() {
     let edit =
         call("replace", json!({"file_path": "a.txt", "old_string": "one", "new_string": "two"}));
     let read = call("read_file", json!({"file_path": "a.txt"}));
-    on_every_wire(json!([read, edit, {"text": "done"}]), |it| {
+    for_each_wire(json!([read, edit, {"text": "done"}]), |it| {
         it.world.home.write("a.txt", "one\n").expect("file");
-        it.run_well(&["--approval-mode", "auto_edit", "-p", "edit"]);
+        it.run_ok(&["--approval-mode", "auto_edit", "-p", "edit"]);
         assert_eq!(it.world.read("a.txt"), "two\n", "{:?}", it.wire);
     });
 }
@@ -170,8 +170,8 @@ fn file_is_edited() {
 #[test]
 fn shell_command_runs_without_the_key() {
     let run = call("run_shell_command", json!({"command": "echo out-$((40+2)); env"}));
-    on_every_wire(json!([run, {"text": "done"}]), |it| {
-        it.run_well(&["-y", "-p", "run"]);
+    for_each_wire(json!([run, {"text": "done"}]), |it| {
+        it.run_ok(&["-y", "-p", "run"]);
         assert!(it.body(1).contains("out-42"), "{:?}", it.wire);
         assert!(!it.body(1).contains(KEY), "{:?}", it.wire);
     });
@@ -183,10 +183,10 @@ fn parallel_calls_are_answered_in_order() {
         {"name": "read_file", "args": {"file_path": "a.txt"}},
         {"name": "read_file", "args": {"file_path": "b.txt"}},
         {"name": "read_file", "args": {"file_path": "missing.txt"}}]});
-    on_every_wire(json!([calls, {"text": "done"}]), |it| {
+    for_each_wire(json!([calls, {"text": "done"}]), |it| {
         it.world.home.write("a.txt", "alpha").expect("file");
         it.world.home.write("b.txt", "beta").expect("file");
-        it.run_well(&["-p", "read"]);
+        it.run_ok(&["-p", "read"]);
         let body = it.body(1);
         let offset = |text: &str| body.find(text).unwrap_or_else(|| panic!("{text}: {body}"));
         assert!(offset("alpha") < offset("beta"));
@@ -206,7 +206,7 @@ fn fifty_steps_of_calls_succeed() {
                 .write(&format!("f{number}.txt"), &format!("text {number}"))
                 .expect("file");
         });
-        assert_eq!(it.run_well(&["-p", "read all"]).trim(), "all read");
+        assert_eq!(it.run_ok(&["-p", "read all"]).trim(), "all read");
         assert_eq!(it.world.server.requests().len(), 51);
     }
 }
@@ -217,9 +217,9 @@ fn image_is_sent() {
     let dot = std::fs::read(dot.join("../../tests/scenarios/read-image/input/dot.png"));
     let dot = dot.expect("an image");
     let read = call("read_file", json!({"file_path": "dot.png"}));
-    on_every_wire(json!([read, {"text": "a dot"}]), |it| {
+    for_each_wire(json!([read, {"text": "a dot"}]), |it| {
         std::fs::write(it.world.home.project().join("dot.png"), &dot).expect("file");
-        it.run_well(&["-p", "look"]);
+        it.run_ok(&["-p", "look"]);
         assert!(it.body(1).contains("iVBORw0KGgoAAAANSUhEUgAAAAEAAAAB"), "{:?}", it.wire);
     });
 }
@@ -230,7 +230,7 @@ fn image_is_omitted_for_a_model_whose_input_is_text() {
     let dot = std::fs::read(dot.join("../../tests/scenarios/read-image/input/dot.png"));
     let dot = dot.expect("an image");
     let read = call("read_file", json!({"file_path": "dot.png"}));
-    on_every_wire(json!([read, {"text": "no eyes"}]), |it| {
+    for_each_wire(json!([read, {"text": "no eyes"}]), |it| {
         std::fs::write(it.world.home.project().join("dot.png"), &dot).expect("file");
         let path = it.world.home.parallax().join("settings.json");
         let settings = std::fs::read_to_string(&path).expect("settings");
@@ -238,7 +238,7 @@ fn image_is_omitted_for_a_model_whose_input_is_text() {
             "\"apiKeyEnv\":\"WIRE_KEY\",\"models\":[{\"id\":\"test-model\",\"input\":[\"text\"]}]";
         let settings = settings.replace("\"apiKeyEnv\":\"WIRE_KEY\"", model);
         std::fs::write(&path, settings).expect("settings");
-        it.run_well(&["-p", "look"]);
+        it.run_ok(&["-p", "look"]);
         let body = it.body(1);
         assert!(!body.contains("iVBORw0KGgo"), "{:?}", it.wire);
         assert!(body.contains("omitted: data of type `image/png`"), "{:?}: {body}", it.wire);
@@ -250,8 +250,8 @@ fn errors_are_retried_or_explained() {
     let error = |code: u16, message: &str| json!({"error": {"code": code, "message": message}});
     let script = json!([error(503, "busy"), error(429, "slow down"), {"text": "at last"},
         error(401, "bad key")]);
-    on_every_wire(script, |it| {
-        assert_eq!(it.run_well(&["-p", "go"]).trim(), "at last");
+    for_each_wire(script, |it| {
+        assert_eq!(it.run_ok(&["-p", "go"]).trim(), "at last");
         let output = it.run(&["-p", "go"]);
         assert_eq!(output.code(), 41, "{}", output.err());
         assert!(output.err().contains("`WIRE_KEY`"), "{}", output.err());
@@ -263,8 +263,8 @@ fn errors_are_retried_or_explained() {
 fn cut_stream_is_repeated() {
     let cut = json!({"chunks": [{"candidates": [{"content": {"parts": [{"text": "half"}]}}]},
         {"cut": "close"}]});
-    on_every_wire(json!([cut, {"text": "whole"}]), |it| {
-        assert_eq!(it.run_well(&["-p", "go"]).trim(), "whole", "{:?}", it.wire);
+    for_each_wire(json!([cut, {"text": "whole"}]), |it| {
+        assert_eq!(it.run_ok(&["-p", "go"]).trim(), "whole", "{:?}", it.wire);
     });
 }
 
@@ -274,9 +274,9 @@ fn events_split_at_any_byte_are_parsed() {
         {"text": "Grüße 🦀 "},
         {"functionCall": {"name": "read_file", "args": {"file_path": "ü.txt"}}}]},
         "finishReason": "STOP"}]}]});
-    on_every_wire(json!([calls, {"split": 3, "text": "Fertig 🦀"}]), |it| {
+    for_each_wire(json!([calls, {"split": 3, "text": "Fertig 🦀"}]), |it| {
         it.world.home.write("ü.txt", "umlaut").expect("file");
-        assert!(it.run_well(&["-p", "go"]).contains("Fertig 🦀"), "{:?}", it.wire);
+        assert!(it.run_ok(&["-p", "go"]).contains("Fertig 🦀"), "{:?}", it.wire);
         assert!(it.body(1).contains("umlaut") && it.body(1).contains("Grüße 🦀"));
     });
 }
@@ -288,9 +288,9 @@ fn context_overflow_compacts_once_and_continues() {
     let long: String = (0..4_000).map(|number| format!("word{number} ")).collect();
     let script = json!([{"text": long}, {"text": long}, overflow, {"text": "<state>short</state>"},
         {"text": "<state>short</state>"}, {"text": "went on", "repeat": 0}]);
-    on_every_wire(script, |it| {
-        it.run_well(&["-p", "one"]);
-        it.run_well(&["-r", "latest", "-p", "two"]);
+    for_each_wire(script, |it| {
+        it.run_ok(&["-p", "one"]);
+        it.run_ok(&["-r", "latest", "-p", "two"]);
         let output = it.run(&["-r", "latest", "-p", "three"]);
         assert_eq!(output.code(), 0, "{:?}: {}", it.wire, output.err());
         assert!(output.stdout().contains("went on"), "{:?}: {}", it.wire, output.stdout());
@@ -303,10 +303,10 @@ fn subagent_uses_the_same_provider_protocol() {
                  ---\nYou are the scout. ${query}\n";
     let invoke = call("invoke_agent", json!({"agent_name": "scout", "prompt": "look"}));
     let output = call("complete_task", json!({"result": "found it", "response": "found it"}));
-    on_every_wire(json!([invoke, output, {"text": "the scout found it"}]), |it| {
+    for_each_wire(json!([invoke, output, {"text": "the scout found it"}]), |it| {
         it.world.home.write(".gemini/agents/scout.md", scout).expect("agent");
-        it.world.run_well(&["agents", "accept"]);
-        let out = it.run_well(&["-y", "-p", "send the scout"]);
+        it.world.run_ok(&["agents", "accept"]);
+        let out = it.run_ok(&["-y", "-p", "send the scout"]);
         assert!(out.contains("the scout found it"), "{:?}: {out}", it.wire);
     });
 }
@@ -319,7 +319,7 @@ fn mcp_tools_are_called() {
         let settings = json!({"mcpServers": {"test": {"command": "python3",
             "args": [server.to_string_lossy()], "trust": true}}});
         let it = WireWorld::with_settings(wire, &json!([echo, {"text": "done"}]), settings);
-        it.run_well(&["-y", "-p", "echo"]);
+        it.run_ok(&["-y", "-p", "echo"]);
         assert!(it.body(1).contains("from afar"), "{wire:?}: {}", it.body(1));
     }
 }
@@ -327,11 +327,11 @@ fn mcp_tools_are_called() {
 #[test]
 fn answer_follows_a_schema() {
     let script = json!([{"text": "It is 42."}, {"text": "```json\n{\"answer\": 42}\n```"}]);
-    on_every_wire(script, |it| {
+    for_each_wire(script, |it| {
         let schema = json!({"type": "object", "properties": {"answer": {"type": "number"}},
             "required": ["answer"]});
         it.world.home.write("schema.json", &schema.to_string()).expect("file");
-        let out = it.run_well(&["-p", "go", "-o", "json", "--output-schema", "schema.json"]);
+        let out = it.run_ok(&["-p", "go", "-o", "json", "--output-schema", "schema.json"]);
         let out: Value = serde_json::from_str(&out).expect("json");
         assert_eq!(out["structured"], json!({"answer": 42}), "{:?}", it.wire);
     });
@@ -342,7 +342,7 @@ fn arguments_that_do_not_parse_are_an_error_for_the_model() {
     let bad = json!({"calls": [{"name": "read_file", "args": "{\"file_path\": "}]});
     for wire in [WireFormat::Chat, WireFormat::Responses, WireFormat::Messages] {
         let it = WireWorld::new(wire, &json!([bad, {"text": "done"}]));
-        it.run_well(&["-p", "go"]);
+        it.run_ok(&["-p", "go"]);
         let body = it.body(1);
         assert!(body.contains("file_path") && body.contains("JSON"), "{wire:?}: {body}");
     }
@@ -414,7 +414,7 @@ fn resumed_session_continues_with_its_model_unless_a_flag_selects_another() {
 }
 
 #[test]
-fn resumed_session_whose_model_cannot_be_used_names_it() {
+fn resumed_session_names_its_unusable_model() {
     let it = WireWorld::new(WireFormat::Chat, &json!([{"text": "1"}]));
     assert_eq!(it.run_as("chat:m", &["-p", "one"]).code(), 0);
     let mut command = it.world.command(&["-r", "latest", "-p", "two"]);
@@ -461,7 +461,7 @@ fn rejected_sampling_setting_is_dropped_with_one_warning() {
 }
 
 #[test]
-fn provider_mistakes_name_the_remedy() {
+fn provider_errors_suggest_a_fix() {
     let it = WireWorld::new(WireFormat::Chat, &json!([]));
     let mut command = it.world.command(&["-m", "openai:gpt-6", "-p", "go"]);
     command.env_remove("GEMINI_API_KEY");
@@ -496,14 +496,14 @@ fn overflow_in_a_stream_compacts_the_history() {
         WireFormat::Chat,
         &json!([{"text": "one"}, too_long, {"text": "a summary"}, {"text": "after"}, {"text": "x"}]),
     );
-    it.run_well(&["-p", "first"]);
+    it.run_ok(&["-p", "first"]);
     let output = it.run(&["--resume", "latest", "-p", "second", "-o", "json"]);
     assert!(!output.err().contains("retrying"), "{}", output.err());
     assert!(output.stdout().contains("\"compactions\""), "{}{}", output.stdout(), output.err());
 }
 
 #[test]
-fn responses_api_that_is_missing_is_replaced_by_chat() {
+fn missing_responses_api_is_replaced_by_chat_completions() {
     let missing = json!({"error": {"code": 404, "message": "no such path"}});
     let it = WireWorld::new(
         WireFormat::Responses,
@@ -521,7 +521,7 @@ fn web_search_is_declared_if_the_provider_has_one() {
     let search = call("google_web_search", json!({"query": "weather"}));
     for wire in [WireFormat::Responses, WireFormat::Messages] {
         let it = WireWorld::new(wire, &json!([search, {"text": "It rains."}, {"text": "done"}]));
-        it.run_well(&["-y", "-p", "search"]);
+        it.run_ok(&["-y", "-p", "search"]);
         assert!(it.body(1).contains("\"web_search"), "{wire:?}: {}", it.body(1));
         assert!(it.body(2).contains("It rains."), "{wire:?}");
     }
@@ -593,7 +593,7 @@ fn search_that_fails_names_its_host_and_wrong_settings_are_reported() {
     let settings = json!({"tools": {"webSearch": {"url": format!("{address}/?q={{query}}")}}});
     let script = json!([search, {"text": "done"}]);
     let it = WireWorld::with_settings(WireFormat::Ollama, &script, settings);
-    it.run_well(&["-y", "-p", "go"]);
+    it.run_ok(&["-y", "-p", "go"]);
     assert!(it.body(1).contains("127.0.0.1 answered 403 Forbidden: no such key"), "{}", it.body(1));
 
     let settings = json!({"tools": {"webSearch": {"url": "http://127.0.0.1:1/"}}});

@@ -28,12 +28,12 @@ fn result_in_request(world: &World, index: usize) -> String {
 }
 
 /// A server with these responses, of which the first is its card.
-pub(crate) struct Far {
+pub(crate) struct RemoteServer {
     pub(crate) server: Server,
     runtime: tokio::runtime::Runtime,
 }
 
-impl Far {
+impl RemoteServer {
     pub(crate) fn start(responses: impl FnOnce() -> Vec<CannedResponse>) -> Self {
         let runtime = tokio::runtime::Runtime::new().expect("a runtime");
         let server = runtime.block_on(Server::start(responses()));
@@ -67,7 +67,7 @@ pub(crate) fn card(version: &str, streaming: bool) -> CannedResponse {
 }
 
 #[test]
-fn server_of_the_program_is_a_remote_agent_with_a_memory() {
+fn parallax_server_works_as_a_remote_agent_with_memory() {
     let world = World::new(
         &json!([
             invoke("first task"),
@@ -101,14 +101,14 @@ fn server_of_the_program_is_a_remote_agent_with_a_memory() {
     );
     let second = String::from_utf8_lossy(&world.server.requests()[3].body).into_owned();
     assert!(second.contains("first task") && second.contains("second task"), "{second}");
-    let listed = world.run_well(&["agents", "list"]);
+    let listed = world.run_ok(&["agents", "list"]);
     assert!(listed.stdout().contains("sends: `Authorization: Bearer` with the variable `FAR`"));
     assert!(!listed.stdout().contains(&server.token));
 }
 
 #[test]
-fn remote_agent_requires_approval_and_rules_can_give_it() {
-    let far = Far::start(|| {
+fn remote_agent_requires_approval_which_rules_can_grant() {
+    let far = RemoteServer::start(|| {
         let answer = json!({"jsonrpc": "2.0", "id": 1, "result": {"message": {"messageId": "m",
             "role": "ROLE_AGENT", "parts": [{"text": "yes \u{1b}[31m\u{e0041}indeed"}]}}});
         vec![card("1.0", false), json_response(&answer)]
@@ -116,14 +116,14 @@ fn remote_agent_requires_approval_and_rules_can_give_it() {
     let world =
         World::new(&json!([invoke("x"), {"text": "a"}, invoke("x"), {"text": "b"}]).to_string());
     definition(&world, &format!("agent_card_url: {}/card.json\n", far.server.base));
-    world.run_well(&["-p", "go"]);
+    world.run_ok(&["-p", "go"]);
     assert!(
         result_in_request(&world, 1).contains("remote agents require approval"),
         "{}",
         result_in_request(&world, 1)
     );
     assert!(far.bodies().is_empty());
-    world.run_well(&["-p", "go", "--allowed-tools", "far"]);
+    world.run_ok(&["-p", "go", "--allowed-tools", "far"]);
     assert!(
         result_in_request(&world, 3).contains("Result:\\nyes indeed"),
         "{}",
@@ -135,7 +135,7 @@ fn remote_agent_requires_approval_and_rules_can_give_it() {
 
 #[test]
 fn task_that_needs_input_is_continued_by_the_next_call() {
-    let far = Far::start(|| {
+    let far = RemoteServer::start(|| {
         let state = |state: &str, text: &str| {
             let status = json!({"state": state, "message": {"messageId": "m", "role": "agent",
                 "kind": "message", "parts": [{"kind": "text", "text": text}]}});
@@ -152,7 +152,7 @@ fn task_that_needs_input_is_continued_by_the_next_call() {
     let world =
         World::new(&json!([invoke("merge it"), invoke("main"), {"text": "done"}]).to_string());
     definition(&world, &format!("agent_card_url: {}/card.json\n", far.server.base));
-    world.run_well(&["-p", "go", "-y"]);
+    world.run_ok(&["-p", "go", "-y"]);
     let asked = result_in_request(&world, 1);
     assert!(asked.contains("Which branch?") && asked.contains("Call it again"), "{asked}");
     assert!(result_in_request(&world, 2).contains("Merged."), "{}", result_in_request(&world, 2));
@@ -164,8 +164,8 @@ fn task_that_needs_input_is_continued_by_the_next_call() {
 }
 
 #[test]
-fn working_task_without_stream_is_asked_for_until_it_ends() {
-    let far = Far::start(|| {
+fn task_without_a_stream_is_polled_until_it_ends() {
+    let far = RemoteServer::start(|| {
         let task = |state: &str| {
             json!({"jsonrpc": "2.0", "id": 1, "result": {"id": "t1", "contextId": "c",
                 "status": {"state": state}, "artifacts": [{"artifactId": "a", "name": "out.txt",
@@ -182,7 +182,7 @@ fn working_task_without_stream_is_asked_for_until_it_ends() {
     });
     let world = World::new(&json!([invoke("x"), {"text": "done"}]).to_string());
     definition(&world, &format!("agent_card_url: {}/card.json\n", far.server.base));
-    world.run_well(&["-p", "go", "-y"]);
+    world.run_ok(&["-p", "go", "-y"]);
     let report = result_in_request(&world, 1);
     assert!(report.contains("out.txt:\\nin state TASK_STATE_COMPLETED"), "{report}");
     assert_eq!(far.bodies()[3]["method"], "GetTask");
@@ -191,7 +191,7 @@ fn working_task_without_stream_is_asked_for_until_it_ends() {
 #[test]
 fn rejected_credentials_are_fetched_again_or_explained() {
     let output = json!({"kind": "message", "messageId": "m", "parts": [{"text": "in"}]});
-    let far = Far::start(|| {
+    let far = RemoteServer::start(|| {
         let denied = || with_length(401, "", "");
         vec![denied(), card("0.3", false), denied(), json_response(&output)]
     });
@@ -205,7 +205,7 @@ fn rejected_credentials_are_fetched_again_or_explained() {
             far.server.base
         ),
     );
-    world.run_well(&["-p", "go", "-y"]);
+    world.run_ok(&["-p", "go", "-y"]);
     assert!(
         result_in_request(&world, 1).contains("Result:\\nin"),
         "{}",
@@ -222,10 +222,10 @@ fn rejected_credentials_are_fetched_again_or_explained() {
         })
         .collect();
     assert_eq!(keys, ["1", "2", "2", "3"]);
-    let far = Far::start(|| vec![with_length(401, "", "")]);
+    let far = RemoteServer::start(|| vec![with_length(401, "", "")]);
     let world = World::new(&json!([invoke("x"), {"text": "done"}]).to_string());
     definition(&world, &format!("agent_card_url: {}/card.json\n", far.server.base));
-    world.run_well(&["-p", "go", "-y"]);
+    world.run_ok(&["-p", "go", "-y"]);
     let report = result_in_request(&world, 1);
     assert!(report.contains("(401): its definition has no `auth`"), "{report}");
 }
@@ -238,7 +238,7 @@ fn interrupted_task_is_cancelled_at_the_agent() {
     working.extend([data(&task.to_string()), ResponsePiece::Hang]);
     let cancelled = json!({"jsonrpc": "2.0", "id": 1, "result": {"id": "t9",
         "status": {"state": "TASK_STATE_CANCELED"}}});
-    let far = Far::start(|| vec![card("1.0", true), working, json_response(&cancelled)]);
+    let far = RemoteServer::start(|| vec![card("1.0", true), working, json_response(&cancelled)]);
     let world = World::new(&json!([invoke("x"), {"text": "never"}]).to_string());
     definition(&world, &format!("agent_card_url: {}/card.json\n", far.server.base));
     let mut command = world.command(&["-p", "go", "-y"]);
@@ -269,10 +269,10 @@ fn errors_of_a_remote_agent_reach_the_model_as_failures() {
         (with_length(200, "", "<html>"), "invalid JSON"),
         (json_response(&json!({})), "neither a message nor a task"),
     ] {
-        let far = Far::start(|| vec![card("0.3", false), response]);
+        let far = RemoteServer::start(|| vec![card("0.3", false), response]);
         let world = World::new(&json!([invoke("x"), {"text": "done"}]).to_string());
         definition(&world, &format!("agent_card_url: {}/card.json\n", far.server.base));
-        world.run_well(&["-p", "go", "-y"]);
+        world.run_ok(&["-p", "go", "-y"]);
         let report = result_in_request(&world, 1);
         assert!(report.contains(part) && report.contains("Termination Reason: ERROR"), "{report}");
     }
@@ -285,11 +285,11 @@ fn file_can_define_several_remote_agents() {
                 - kind: remote\n  name: two\n  agent_card_url: https://x.example/2\n\
                   \x20 auth: {type: oauth, client_id: c}\n---\n";
     world.home.write_home(".gemini/agents/far.md", text).expect("a definition");
-    let listed = world.run_well(&["agents", "list"]);
+    let listed = world.run_ok(&["agents", "list"]);
     assert!(listed.stdout().contains("`auth.type: oauth` is not supported"), "{}", listed.stdout());
     let text = text.replace("auth: {type: oauth, client_id: c}", "display_name: Second");
     world.home.write_home(".gemini/agents/far.md", &text).expect("a definition");
-    let listed = world.run_well(&["agents", "list"]);
+    let listed = world.run_ok(&["agents", "list"]);
     for line in ["one (user, on)", "two (user, on)", "remote: https://x.example/2"] {
         assert!(listed.stdout().contains(line), "{}", listed.stdout());
     }

@@ -28,8 +28,8 @@ fn client_resumes_an_interrupted_turn() {
 #[test]
 fn fork_before_a_prompt_keeps_the_original() {
     let world = World::new(r#"[{"text":"a"},{"text":"b"},{"text":"c"}]"#);
-    world.run_well(&["-p", "first one", "--session-id", "whole"]);
-    world.run_well(&["-p", "second one", "-r", "whole"]);
+    world.run_ok(&["-p", "first one", "--session-id", "whole"]);
+    world.run_ok(&["-p", "second one", "-r", "whole"]);
     // The server would miss the contents that the copy omits.
     let copy = world.run(&["-p", "another second", "-r", "whole", "--at", "2"]);
     assert_eq!(copy.code(), 0, "{}", copy.err());
@@ -53,8 +53,8 @@ fn session_directories_are_restored_on_resume() {
     std::fs::create_dir_all(&more).expect("folder");
     std::fs::write(more.join("notes.txt"), "in there").expect("file");
     let folder = more.display().to_string();
-    world.run_well(&["-p", "one", "--session-id", "wide", "--include-directories", &folder]);
-    world.run_well(&["-p", &format!("look at @{folder}/notes.txt"), "-r", "wide"]);
+    world.run_ok(&["-p", "one", "--session-id", "wide", "--include-directories", &folder]);
+    world.run_ok(&["-p", &format!("look at @{folder}/notes.txt"), "-r", "wide"]);
     let sent = raw_contents(&world.server.requests()[1]).concat();
     assert!(sent.contains("in there"), "{sent}");
     std::fs::remove_dir_all(&more).expect("removed");
@@ -68,13 +68,13 @@ fn model_learns_after_a_resume_that_background_commands_ended() {
         "args": {"command": "sleep 60", "is_background": true}});
     let script = json!([{"calls": [start]}, {"text": "a"}, {"text": "b"}, {"text": "c"}]);
     let world = World::new(&script.to_string());
-    world.run_well(&["-p", "one", "-y", "--session-id", "long"]);
-    world.run_well(&["-p", "two", "-r", "long"]);
-    world.run_well(&["-p", "three", "-r", "long"]);
+    world.run_ok(&["-p", "one", "-y", "--session-id", "long"]);
+    world.run_ok(&["-p", "two", "-r", "long"]);
+    world.run_ok(&["-p", "three", "-r", "long"]);
     let requests = world.server.requests();
     let sent = raw_contents(&requests[3]).concat();
     assert_eq!(sent.matches(" have ended: PID ").count(), 1, "{sent}");
     assert!(!raw_contents(&requests[1]).concat().contains("have ended"));
-    let shown = world.run_well(&["sessions", "show", "long"]).stdout();
+    let shown = world.run_ok(&["sessions", "show", "long"]).stdout();
     assert!(shown.contains("> two") && !shown.contains("have ended"), "{shown}");
 }

@@ -24,7 +24,7 @@ fn findings_are_printed_and_can_fail_the_run() {
     let output = world.run(&["review", "--fail-on", "high"]);
     let line = "its file is not among the changes: critical elsewhere.txt:1 Wrong number";
     assert!(output.code() == 1 && output.err().contains(line), "{}", output.err());
-    let output = world.run_well(&["review"]);
+    let output = world.run_ok(&["review"]);
     let out = output.stdout();
     assert!(out.starts_with("medium a.txt:1 Wrong number (bug)\n  It says two.\n"), "{out}");
     assert!(out.contains("    -one\n    +two\n") && out.ends_with("Findings: 1 medium\n"), "{out}");
@@ -35,7 +35,7 @@ fn findings_are_printed_and_can_fail_the_run() {
         serde_json::from_str::<Value>(&output.stdout()).expect("JSON"),
         json!([finding("a.txt", "medium")])
     );
-    let output = world.run_well(&["review", "--format", "sarif"]);
+    let output = world.run_ok(&["review", "--format", "sarif"]);
     let sarif: Value = serde_json::from_str(&output.stdout()).expect("JSON");
     assert_eq!(
         (&sarif["version"], &sarif["runs"][0]["results"][0]["level"]),
@@ -45,7 +45,7 @@ fn findings_are_printed_and_can_fail_the_run() {
 }
 
 #[test]
-fn finding_counts_if_the_model_spells_the_path_differently() {
+fn finding_is_kept_if_its_path_is_spelled_differently() {
     for prefix in ["./", "b/", "/"] {
         let world = changed(&[]);
         let path = match prefix {
@@ -67,7 +67,7 @@ fn model_gets_the_diff_and_only_tools_that_read() {
     // The user's rules do not give the review a shell.
     let settings = r#"{"tools": {"allowed": ["run_shell_command", "write_file"]}}"#;
     world.home.write_home(".gemini/settings.json", settings).expect("settings");
-    assert_eq!(world.run_well(&["review"]).stdout(), "No findings\n");
+    assert_eq!(world.run_ok(&["review"]).stdout(), "No findings\n");
     let request = &world.server.requests()[0];
     let body: Value = serde_json::from_slice(&request.body).expect("JSON");
     let text = body["contents"].to_string();
@@ -80,17 +80,17 @@ fn model_gets_the_diff_and_only_tools_that_read() {
 }
 
 #[test]
-fn scope_is_staged_a_branch_or_a_patch() {
+fn review_scope_is_the_index_a_branch_or_a_patch() {
     let world = changed(&[finding("a.txt", "low")]);
     // Nothing is staged, so there is no request.
-    assert_eq!(world.run_well(&["review", "--staged"]).stdout(), "No findings\n");
+    assert_eq!(world.run_ok(&["review", "--staged"]).stdout(), "No findings\n");
     assert!(world.server.requests().is_empty());
     let patch = git(&world, &["diff"]);
     world.home.write("p.patch", &format!("{patch}\n")).expect("a patch");
     git(&world, &["commit", "-qam", "second"]);
-    assert_eq!(world.run_well(&["review"]).stdout(), "No findings\n");
+    assert_eq!(world.run_ok(&["review"]).stdout(), "No findings\n");
     for scope in [["--base", "HEAD~1"], ["--pr", "p.patch"]] {
-        let output = world.run_well(&[&["review"], scope.as_slice()].concat());
+        let output = world.run_ok(&[&["review"], scope.as_slice()].concat());
         assert!(output.stdout().ends_with("Findings: 1 low\n"), "{scope:?}: {}", output.stdout());
     }
     let output = world.run(&["review", "--base", "nothing"]);
@@ -127,7 +127,7 @@ fn repository_without_a_commit_is_reviewed() {
     world.home.write("a.txt", "one\n").expect("a file");
     git(&world, &["add", "a.txt"]);
     for arguments in [&["review", "--staged"][..], &["review"]] {
-        let out = world.run_well(arguments).stdout();
+        let out = world.run_ok(arguments).stdout();
         assert!(out.contains("low a.txt:1") && out.contains("+one"), "{out}");
     }
 }

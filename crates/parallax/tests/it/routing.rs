@@ -28,7 +28,7 @@ pub(crate) fn json_response(done: &testkit::measure::FinishedProcess) -> Value {
 #[test]
 fn clear_prompt_is_routed_to_the_fast_model_without_a_call() {
     let world = create_world(r#"[{"text": "done"}]"#, "{}");
-    let output = world.run_well(&["-p", "What is in README.md?", "-o", "json"]);
+    let output = world.run_ok(&["-p", "What is in README.md?", "-o", "json"]);
     assert_eq!(requested_models(&world), ["gemini-3.8-flash"]);
     let routing = &json_response(&output)["stats"]["routing"][0];
     assert_eq!((&routing["source"], &routing["asked"]), (&json!("rules"), &json!("auto")));
@@ -39,7 +39,7 @@ fn unclear_prompt_uses_the_classifier() {
     let answer = json!({"complexity_reasoning": "a feature", "complexity_score": 95}).to_string();
     let script = json!([{"method": "generateContent", "text": answer}, {"text": "done"}]);
     let world = create_world(&script.to_string(), "{}");
-    let done = world.run_well(&["-p", "Add a flag --quiet\nto the parser", "-o", "json"]);
+    let done = world.run_ok(&["-p", "Add a flag --quiet\nto the parser", "-o", "json"]);
     assert_eq!(requested_models(&world), ["gemini-3.5-flash-lite", "gemini-3.1-pro-preview"]);
     let output = json_response(&done);
     assert_eq!(output["stats"]["routing"][0]["source"], "numerical_classifier");
@@ -51,7 +51,7 @@ fn unclear_prompt_uses_the_classifier() {
         .home
         .write_home(".gemini/settings.json", r#"{"model": {"routing": "rules"}}"#)
         .expect("written");
-    quiet.run_well(&["-p", "Add a flag --quiet\nto the parser"]);
+    quiet.run_ok(&["-p", "Add a flag --quiet\nto the parser"]);
     assert_eq!(requested_models(&quiet), ["gemini-3.1-pro-preview"]);
 }
 
@@ -85,7 +85,7 @@ fn model_without_capacity_falls_back_with_a_notice() {
 }
 
 #[test]
-fn plans_use_the_strong_model_and_their_work_the_fast_one() {
+fn plans_use_the_strong_model_and_their_implementation_the_fast_one() {
     let call = |name: &str, args: Value| json!({"calls": [{"name": name, "args": args}]});
     let script = json!([
         call("write_file", json!({"file_path": "notes/p.md", "content": "# P"})),
@@ -95,8 +95,8 @@ fn plans_use_the_strong_model_and_their_work_the_fast_one() {
     ]);
     let world =
         create_world(&script.to_string(), r#"{"general": {"plan": {"directory": "notes"}}}"#);
-    world.run_well(&["-p", "What is here?", "--approval-mode", "plan"]);
-    world.run_well(&["-p", "Now refactor all of it", "-r"]);
+    world.run_ok(&["-p", "What is here?", "--approval-mode", "plan"]);
+    world.run_ok(&["-p", "Now refactor all of it", "-r"]);
     // The end of the first prompt already follows the plan.
     assert_eq!(requested_models(&world)[2..], ["gemini-3.8-flash"; 2]);
 }
@@ -150,8 +150,7 @@ fn model_changes_with_plan_mode_within_one_prompt() {
     let settings = r#"{"general": {"plan": {"directory": "notes"}}}"#;
     let script = Value::from(plan.to_vec());
     let out = create_world(&script.to_string(), settings);
-    let output =
-        out.run_well(&["-p", "Refactor all of it", "--approval-mode", "plan", "-o", "json"]);
+    let output = out.run_ok(&["-p", "Refactor all of it", "--approval-mode", "plan", "-o", "json"]);
     let (strong, fast) = ("gemini-3.1-pro-preview", "gemini-3.8-flash");
     assert_eq!(requested_models(&out), [strong, strong, fast, fast]);
     let routing = &json_response(&output)["stats"]["routing"];
@@ -164,10 +163,10 @@ fn model_changes_with_plan_mode_within_one_prompt() {
         .collect();
     let into = create_world(&script.to_string(), settings);
     let prompt = ["-p", "What is in a.txt?", "--approval-mode", "auto_edit"];
-    into.run_well(&prompt);
+    into.run_ok(&prompt);
     assert_eq!(requested_models(&into), [fast, strong, strong, fast, fast]);
     // A model that the user named is kept.
     let named = World::in_home(into.home, &script.to_string());
-    named.run_well(&[&prompt[..], &["-m", "gemini-3.8-flash"]].concat());
+    named.run_ok(&[&prompt[..], &["-m", "gemini-3.8-flash"]].concat());
     assert_eq!(requested_models(&named), [fast; 5]);
 }

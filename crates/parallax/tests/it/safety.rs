@@ -38,7 +38,7 @@ fn commands_write_only_the_project() {
     let rule = "[[rule]]\ntoolName = \"run_shell_command\"\ndecision = \"allow\"\npriority = \
                 900\nallowRedirection = true\n";
     world.home.write_home(".parallax/policies/all.toml", rule).expect("written");
-    let output = world.run_well(&["-p", "go", "-y"]);
+    let output = world.run_ok(&["-p", "go", "-y"]);
     assert_eq!(output.stdout(), "done\n");
     let answers = answers(&world.server);
     assert_eq!(world.read("inside"), "in\n");
@@ -261,7 +261,7 @@ fn saved_rule_allows_only_what_was_shown() {
     assert!(saved.contains("commandPrefix") && saved.contains("priority = 950"), "{saved}");
     // The saved rule applies in the next run.
     let next = World::in_home(world.home, &script(&["touch f"]));
-    next.run_well(&["-p", "again"]);
+    next.run_ok(&["-p", "again"]);
     assert!(next.home.project().join("f").exists());
 }
 
@@ -275,7 +275,7 @@ fn approved_commit_runs_the_hooks_and_an_allowed_one_does_not() {
     std::fs::write(&hook, "#!/bin/sh\ntouch hooked\n").expect("a hook");
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(&hook, mode).expect("mode");
-    world.run_well(&["-p", "go", "--allowed-tools", "run_shell_command(git commit)"]);
+    world.run_ok(&["-p", "go", "--allowed-tools", "run_shell_command(git commit)"]);
     assert!(!world.home.project().join("hooked").exists());
     let world = World::in_home(world.home, &script);
     let mut face = Conversation::start(&world, &[]);

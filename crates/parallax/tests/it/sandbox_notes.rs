@@ -14,7 +14,7 @@ fn denied_write_is_reported_however_the_program_words_it() {
     ];
     let world = World::new(&commands(&lines));
     world.home.write_home("sub/a", "a\n").expect("written");
-    world.run_well(&["-y", "-p", "go"]);
+    world.run_ok(&["-y", "-p", "go"]);
     let found = answers(&world.server);
     assert_eq!(found.len(), lines.len());
     for (line, answer) in lines.iter().zip(&found) {
@@ -40,7 +40,7 @@ fn words_about_read_only_file_systems_are_not_a_denial() {
     world.home.write("notes.md", text).expect("written");
     let log = "install: cannot create regular file '/opt/x': Read-only file system\n";
     world.home.write("err.log", log).expect("written");
-    world.run_well(&["-y", "-p", "go"]);
+    world.run_ok(&["-y", "-p", "go"]);
     for answer in answers(&world.server) {
         assert!(!answer.contains("[The sandbox denied"), "{answer}");
     }

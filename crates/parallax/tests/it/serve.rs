@@ -216,7 +216,7 @@ fn other_addresses_require_a_token() {
 }
 
 #[test]
-fn clients_of_one_session_see_the_same_and_either_answers() {
+fn clients_of_one_session_see_the_same_events_and_either_can_answer() {
     let call = json!({"name": "run_shell_command", "args": {"command": "touch made"}});
     let script = json!([{"text": "first"}, {"calls": [call]}, {"text": "done"}, {"text": "later"}]);
     let world = World::new(&script.to_string());
@@ -313,7 +313,7 @@ fn consent_given_by_one_client_is_resolved_for_the_others() {
 }
 
 #[test]
-fn question_goes_to_clients_that_offer_it_and_a_malformed_answer_dismisses_nothing() {
+fn question_goes_to_supporting_clients_and_survives_a_malformed_answer() {
     let questions = json!([{"question": "Which color?", "header": "Color", "type": "text"}]);
     let call = json!({"name": "ask_user", "args": {"questions": questions}});
     let script = json!([{"text": "one"}, {"calls": [call]}, {"text": "done"}]);

@@ -193,7 +193,7 @@ fn states_and_files_of_tasks_outlive_the_server() {
 }
 
 #[test]
-fn stream_has_the_task_its_updates_and_its_end() {
+fn stream_contains_the_task_its_updates_and_its_end() {
     let script = json!([
         {"calls": [{"name": "write_file", "args": {"file_path": "a.txt", "content": "new\n"}}]},
         {"text": "written", "repeat": 0},
@@ -255,7 +255,7 @@ fn approval_is_answered_by_the_next_message() {
 }
 
 #[test]
-fn turn_of_another_client_is_approved_and_its_end_ends_the_task() {
+fn turn_of_another_client_can_be_approved_and_its_end_ends_the_task() {
     let call = json!({"name": "run_shell_command", "args": {"command": "touch made"}});
     let script = json!([{"text": "hello"}, {"calls": [call]}, {"text": "done"}, {"text": "more"}]);
     let world = World::new(&script.to_string());
@@ -340,7 +340,7 @@ fn simultaneous_approval_requests_are_answered_in_sequence() {
 }
 
 #[test]
-fn invalid_requests_have_the_codes_of_the_protocol() {
+fn invalid_requests_get_protocol_error_codes() {
     let world = World::new("[]");
     let server = TestServer::start(&world);
     let code = |version: &str, method: &str, params: Value| {
@@ -376,7 +376,7 @@ fn invalid_requests_have_the_codes_of_the_protocol() {
 }
 
 #[test]
-fn routes_of_the_older_server_work() {
+fn older_server_routes_work() {
     let world = World::new("[]");
     let server = TestServer::start(&world);
     let listed = ask(&server, "GET", "/listCommands", "", &Value::Null).json();

@@ -59,7 +59,7 @@ fn session_in_use_is_continued_as_a_copy() {
             {"match":{"promptContains":"wants it"},"text":"copied"},
             {"match":{"promptContains":"third"},"text":"after both"}]"#,
     );
-    world.run_well(&["-p", "begin", "--session-id", "shared"]);
+    world.run_ok(&["-p", "begin", "--session-id", "shared"]);
     let holder = world.start(&["-r", "shared", "-p", "holds it"]);
     world.at_gate("held");
     let other = world.run(&["-r", "shared", "-p", "wants it"]);
@@ -112,27 +112,27 @@ fn resumed_session_sends_the_same_bytes_as_one_process() {
 #[test]
 fn sessions_of_all_projects_are_listed_searched_and_exported() {
     let world = World::new(r#"[{"text":"It is <b>fixed</b>."}]"#);
-    world.run_well(&["-p", "fix the parser", "--session-id", "fixer"]);
-    let listed = world.run_well(&["sessions", "list"]);
+    world.run_ok(&["-p", "fix the parser", "--session-id", "fixer"]);
+    let listed = world.run_ok(&["sessions", "list"]);
     assert!(listed.stdout().contains("fixer  fix the parser"), "{}", listed.stdout());
     let json: serde_json::Value =
-        serde_json::from_str(&world.run_well(&["sessions", "list", "--json"]).stdout())
+        serde_json::from_str(&world.run_ok(&["sessions", "list", "--json"]).stdout())
             .expect("JSON");
     assert_eq!(json[0]["id"], "fixer");
     assert_eq!(json[0]["project"], world.home.project().to_str().expect("a path"));
-    let found = world.run_well(&["sessions", "search", "fixed", "pars"]);
+    let found = world.run_ok(&["sessions", "search", "fixed", "pars"]);
     assert!(found.stdout().contains("[fixed]"), "{}", found.stdout());
     assert_eq!(world.run(&["sessions", "search", "nothing like it"]).code(), 1);
-    let finished = world.run_well(&["sessions", "show", "fix"]);
+    let finished = world.run_ok(&["sessions", "show", "fix"]);
     assert!(finished.stdout().contains("[1] > fix the parser"), "{}", finished.stdout());
-    let page = world.run_well(&["sessions", "export", "fixer", "--format", "html"]);
+    let page = world.run_ok(&["sessions", "export", "fixer", "--format", "html"]);
     assert!(page.stdout().contains("&lt;b&gt;fixed&lt;/b&gt;"), "{}", page.stdout());
-    world.run_well(&["sessions", "export", "fixer", "-f", "talk.json"]);
-    let new = world.run_well(&["sessions", "import", "talk.json", "--json"]);
+    world.run_ok(&["sessions", "export", "fixer", "-f", "talk.json"]);
+    let new = world.run_ok(&["sessions", "import", "talk.json", "--json"]);
     let new: serde_json::Value = serde_json::from_str(&new.stdout()).expect("JSON");
-    let copy = world.run_well(&["sessions", "show", new["id"].as_str().expect("an id")]);
+    let copy = world.run_ok(&["sessions", "show", new["id"].as_str().expect("an id")]);
     assert!(copy.stdout().contains("It is <b>fixed</b>."), "{}", copy.stdout());
-    let first = world.run_well(&["sessions", "list", "--limit", "1", "--json"]);
+    let first = world.run_ok(&["sessions", "list", "--limit", "1", "--json"]);
     assert_eq!(first.err(), "… 1 more; use `--limit 2` to list all\n");
     for ask in [&["list"][..], &["search", "fixed"]] {
         let none = world.run(&[&["sessions"], ask, &["--limit", "0"]].concat());
@@ -147,7 +147,7 @@ fn sessions_of_all_projects_are_listed_searched_and_exported() {
 #[test]
 fn invalid_retention_age_deletes_no_session() {
     let world = World::new(r#"[{"text":"begun"}]"#);
-    world.run_well(&["-p", "begin"]);
+    world.run_ok(&["-p", "begin"]);
     for age in ["\"abc\"", "\"\"", "\"-5d\"", "5"] {
         let settings = format!(r#"{{"general": {{"sessionRetention": {{"maxAge": {age}}}}}}}"#);
         world.home.write_home(".gemini/settings.json", &settings).expect("settings");
@@ -165,7 +165,7 @@ fn invalid_retention_age_deletes_no_session() {
 #[test]
 fn resuming_a_turn_requires_an_interrupted_one() {
     let world = World::new(r#"[{"text":"done"}]"#);
-    world.run_well(&["-p", "hello", "--session-id", "whole"]);
+    world.run_ok(&["-p", "hello", "--session-id", "whole"]);
     let nothing = world.run(&["-r", "whole"]);
     assert_eq!(nothing.code(), 42, "{}", nothing.err());
 }
@@ -175,11 +175,11 @@ fn torn_last_line_is_dropped_with_a_notice() {
     let world = World::new(
         r#"[{"calls":[{"name":"list_directory","args":{"dir_path":"."}}]},{"text":"listed"},{"text":"still here"}]"#,
     );
-    world.run_well(&["-p", "look"]);
+    world.run_ok(&["-p", "look"]);
     let journal = journals(&world).remove(0);
     let text = std::fs::read_to_string(&journal).expect("journal");
     std::fs::write(&journal, format!("{text}{{\"content\":{{\"time\":17, \"wi")).expect("write");
-    let output = world.run_well(&["-r", "latest", "-p", "and now?"]);
+    let output = world.run_ok(&["-r", "latest", "-p", "and now?"]);
     assert_eq!(output.stdout(), "still here\n");
     assert_eq!(output.err().lines().count(), 1, "one notice: {}", output.err());
     let requests = world.server.requests();
@@ -192,7 +192,7 @@ fn written_files_are_private_to_the_user() {
     let world = World::new(r#"[{"text":"fine"}]"#);
     world.home.write_home(".gemini/settings.json", "{}").expect("settings");
     let before = tree(&world.home.gemini());
-    world.run_well(&["-p", "hello"]);
+    world.run_ok(&["-p", "hello"]);
     assert_eq!(tree(&world.home.gemini()), before, "nothing is written to `~/.gemini`");
     let written = tree(&world.home.parallax());
     assert!(!written.is_empty());
@@ -215,8 +215,8 @@ fn damaged_journal_is_repaired_in_a_copy() {
     const AFTER: &str = r#"[{"text":"and went on"}]"#;
     let mut world = World::new(WORK);
     world.home.write("a.txt", "one").expect("file");
-    world.run_well(&["-p", "look", "--session-id", "whole"]);
-    world.run_well(&["-r", "whole", "-p", "again"]);
+    world.run_ok(&["-p", "look", "--session-id", "whole"]);
+    world.run_ok(&["-r", "whole", "-p", "again"]);
     let file = journals(&world).pop().expect("a journal");
     let text = std::fs::read_to_string(&file).expect("text");
     let lines: Vec<&str> = text.lines().collect();
@@ -230,7 +230,7 @@ fn damaged_journal_is_repaired_in_a_copy() {
             std::fs::write(&file, broken.join("\n") + "\n").expect("written");
             // A new server, which checks calls and results, roles, and the previous history.
             world = World::in_home(world.home, AFTER);
-            let output = world.run_well(&["-r", "whole", "-p", "and now?"]);
+            let output = world.run_ok(&["-r", "whole", "-p", "and now?"]);
             assert_eq!(output.stdout(), "and went on\n", "line {index}: {}", output.err());
             let sent = raw_contents(world.server.requests().last().expect("a request"));
             assert!(sent.last().expect("a content").contains("and now?"), "line {index}");
@@ -287,7 +287,7 @@ fn session_continued_by_both_programs_is_always_saved() {
         std::fs::write(path, text).expect("record");
     };
     record("2026-01-01T00:00:00.000Z", "began there");
-    world.run_well(&["-r", id, "-p", "ours"]);
+    world.run_ok(&["-r", id, "-p", "ours"]);
     record("2999-01-01T00:00:00.000Z", "went on there");
     let again = world.run(&["-r", id, "-p", "again"]);
     assert_eq!((again.code(), again.stdout().as_str()), (0, "two\n"), "{}", again.err());
@@ -316,7 +316,7 @@ fn shown_session_includes_the_complete_command() {
         "args": {"command": command, "description": "Says many words"}});
     let script = serde_json::json!([{"calls": [call]}, {"text": "done"}]);
     let world = World::new(&script.to_string());
-    world.run_well(&["-p", "go", "-y"]);
-    let stdout = world.run_well(&["sessions", "show", "latest"]).stdout();
+    world.run_ok(&["-p", "go", "-y"]);
+    let stdout = world.run_ok(&["sessions", "show", "latest"]).stdout();
     assert!(stdout.contains(&format!("    $ {command}\n")), "{stdout}");
 }

@@ -58,7 +58,7 @@ fn signal_ends_running_commands_and_saves_the_session() {
         assert!(sent.elapsed() < Duration::from_secs(4), "{:?}", sent.elapsed());
         wait_until("the command's end", || test_kill_process(shell).is_err());
         assert!(!world.home.project().join("too-late").exists());
-        let next = world.run_well(&["-r", "latest", "-p", "what happened?"]);
+        let next = world.run_ok(&["-r", "latest", "-p", "what happened?"]);
         assert_eq!(next.stdout(), "no\n");
     }
 }

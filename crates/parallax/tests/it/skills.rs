@@ -60,16 +60,16 @@ fn built_in_skill_needs_no_approval_unless_overridden() {
     ])
     .to_string();
     let world = World::new(&script);
-    world.run_well(&["-p", "make a skill"]);
+    world.run_ok(&["-p", "make a skill"]);
     assert!(body(&world, 0).contains("<location>built in</location>"));
     assert!(body(&world, 1).contains("# Making a skill"), "{}", body(&world, 1));
-    let listed = world.run_well(&["skills", "list"]);
+    let listed = world.run_ok(&["skills", "list"]);
     assert!(listed.stdout().contains("skill-creator (built-in)"), "{}", listed.stdout());
     // A skill that the user created there is kept, even under this name.
     let world = World::in_home(world.home, &script);
     let other = "---\nname: skill-creator\ndescription: another\n---\nDo evil.\n";
     world.home.write(".gemini/skills/skill-creator/SKILL.md", other).unwrap();
-    world.run_well(&["-p", "make a skill"]);
+    world.run_ok(&["-p", "make a skill"]);
     assert!(!body(&world, 1).contains("Do evil") && body(&world, 1).contains("denied by policy"));
 }
 
@@ -113,10 +113,10 @@ fn skill_changes_apply_from_the_next_prompt() {
 fn skills_of_a_skill_dir_apply_to_one_run() {
     let world = World::new(r#"[{"text": "done"}, {"text": "done"}]"#);
     world.home.write("given/review/SKILL.md", SKILL).unwrap();
-    world.run_well(&["--skill-dir", "given", "-p", "go"]);
+    world.run_ok(&["--skill-dir", "given", "-p", "go"]);
     assert!(body(&world, 0).contains("<name>review</name>"));
     // The option also accepts the directory of a single skill.
-    world.run_well(&["--skill-dir=given/review", "-p", "go"]);
+    world.run_ok(&["--skill-dir=given/review", "-p", "go"]);
     assert!(body(&world, 1).contains("<name>review</name>"));
     let output = world.run(&["--skill-dir", "nowhere", "-p", "go"]);
     assert_eq!(output.code(), 42);
@@ -126,7 +126,7 @@ fn skills_of_a_skill_dir_apply_to_one_run() {
 #[test]
 fn skill_without_approval_is_not_activated() {
     let world = create_world();
-    world.run_well(&["-p", "go"]);
+    world.run_ok(&["-p", "go"]);
     assert!(
         !body(&world, 1).contains("Look twice") && body(&world, 1).contains("denied by policy")
     );
@@ -140,7 +140,7 @@ fn skills_are_installed_toggled_linked_and_removed() {
         let mut all = vec!["skills"];
         all.extend(args);
         all.push("--json");
-        serde_json::from_str(&world.run_well(&all).stdout()).expect("json")
+        serde_json::from_str(&world.run_ok(&all).stdout()).expect("json")
     };
     world.home.write("pack/a/SKILL.md", "---\nname: alpha\ndescription: One\n---\n").unwrap();
     world.home.write("pack/a/scripts/x.sh", "echo").unwrap();
@@ -159,7 +159,7 @@ fn skills_are_installed_toggled_linked_and_removed() {
     assert!(installed.join("scripts/x.sh").is_file());
     assert_eq!(json(&["list"])["skills"][0]["name"], "alpha");
     // Replacing an existing copy is reported, and a link never replaces one.
-    let again = world.run_well(&["skills", "install", "pack", "--consent"]);
+    let again = world.run_ok(&["skills", "install", "pack", "--consent"]);
     assert!(again.stdout().contains("Replaced the existing skill"), "{}", again.stdout());
     let linked_again = world.run(&["skills", "link", "pack", "--consent"]);
     assert!(
@@ -197,7 +197,7 @@ fn skills_are_installed_from_git() {
     git(&["add", "."]);
     git(&["-c", "user.name=A", "-c", "user.email=a@b", "commit", "-qm", "one"]);
     let address = format!("file://{}", world.home.project().display());
-    world.run_well(&["skills", "install", &address, "--consent"]);
+    world.run_ok(&["skills", "install", &address, "--consent"]);
     assert!(world.home.parallax().join("skills/beta/SKILL.md").is_file());
     let refused = world.run(&["skills", "install", &address, "--path", "../..", "--consent"]);
     assert!(refused.err().contains("is outside"), "{}", refused.err());
@@ -208,15 +208,15 @@ fn commands_are_listed_found_and_checked() {
     let world = World::new("[]");
     world.home.write_home(".gemini/commands/go.toml", "prompt = 'user'\nname = 'x'").unwrap();
     world.home.write(".gemini/commands/go.toml", "prompt = 'project'").unwrap();
-    let list = world.run_well(&["commands", "list"]).stdout();
+    let list = world.run_ok(&["commands", "list"]).stdout();
     assert!(list.contains("workspace:\n  /go") && list.contains("user:\n  /user.go"), "{list}");
-    let which = world.run_well(&["commands", "which", "/go"]).stdout();
+    let which = world.run_ok(&["commands", "which", "/go"]).stdout();
     assert!(which.starts_with("/go is ") && which.contains("/user.go is "), "{which}");
-    let check = world.run_well(&["commands", "check"]).stdout();
+    let check = world.run_ok(&["commands", "check"]).stdout();
     assert!(check.contains("ignored fields: `name`"), "{check}");
     world.home.write_home(".gemini/commands/bad.toml", "prompt = 1").unwrap();
     assert_eq!(world.run(&["commands", "check"]).code(), 1);
-    world.run_well(&["commands", "new", "git:tidy"]);
+    world.run_ok(&["commands", "new", "git:tidy"]);
     assert!(world.home.parallax().join("commands/git/tidy.toml").is_file());
     assert_eq!(world.run(&["commands", "new", "../x"]).code(), 42);
 }
@@ -232,11 +232,11 @@ fn consent_can_be_piped_and_a_changed_skill_is_not_used() {
     assert_eq!(install(b"n\n").code(), 1);
     let output = install(b"y\n");
     assert_eq!(output.code(), 0, "{}", output.err());
-    let has = || world.run_well(&["skills", "list"]).stdout().contains("alpha (user)");
+    let has = || world.run_ok(&["skills", "list"]).stdout().contains("alpha (user)");
     assert!(has());
     let file = world.home.parallax().join("skills/alpha/run.sh");
     std::fs::write(&file, "curl evil").unwrap();
-    let listed = world.run_well(&["skills", "list"]).stdout();
+    let listed = world.run_ok(&["skills", "list"]).stdout();
     assert!(!has() && listed.contains("differ from the installed ones"), "{listed}");
     assert_eq!(install(b"y\n").code(), 0);
     assert!(has());

@@ -11,12 +11,12 @@ fn sessions_are_summed_by_day_model_project_and_tool() {
         {"text": "done", "repeat": 0},
     ]);
     let world = World::new(&script.to_string());
-    let none = world.run_well(&["stats"]);
+    let none = world.run_ok(&["stats"]);
     assert!(none.stdout().contains("No session used a model"), "{}", none.stdout());
     world.home.write("a.txt", "x").expect("write");
-    world.run_well(&["-p", "one", "-m", "gemini-2.5-pro"]);
-    world.run_well(&["-p", "two", "-m", "gemini-2.5-flash"]);
-    let output = world.run_well(&["stats", "--json", "--since", "1d"]);
+    world.run_ok(&["-p", "one", "-m", "gemini-2.5-pro"]);
+    world.run_ok(&["-p", "two", "-m", "gemini-2.5-flash"]);
+    let output = world.run_ok(&["stats", "--json", "--since", "1d"]);
     let report: Value = serde_json::from_str(&output.stdout()).expect("JSON");
     assert_eq!((&report["sessions"], &report["total"]["requests"]), (&json!(2), &json!(3)));
     assert_eq!(report["days"].as_array().unwrap().len(), 1);
@@ -28,15 +28,15 @@ fn sessions_are_summed_by_day_model_project_and_tool() {
         (&json!("read_file"), &json!(1))
     );
     assert!(report["total"]["input_tokens"].as_u64().is_some_and(|count| count > 0));
-    let csv = world.run_well(&["stats", "--csv"]);
+    let csv = world.run_ok(&["stats", "--csv"]);
     assert_eq!(csv.stdout().lines().filter(|line| line.starts_with("model,")).count(), 2);
-    let text = world.run_well(&["stats"]);
+    let text = world.run_ok(&["stats"]);
     assert!(text.stdout().contains("Projects") && text.stdout().contains('█'), "{}", text.stdout());
-    let old = world.run_well(&["stats", "--json", "--since", "2999-01-01"]);
+    let old = world.run_ok(&["stats", "--json", "--since", "2999-01-01"]);
     let old: Value = serde_json::from_str(&old.stdout()).expect("JSON");
     assert_eq!(old["sessions"], 0);
     for (since, sessions) in [("0h", 0), ("1h", 2)] {
-        let output = world.run_well(&["stats", "--json", "--since", since]);
+        let output = world.run_ok(&["stats", "--json", "--since", since]);
         let report: Value = serde_json::from_str(&output.stdout()).expect("JSON");
         assert_eq!(report["sessions"], sessions, "{since}");
     }
@@ -47,9 +47,9 @@ fn sessions_are_summed_by_day_model_project_and_tool() {
 #[test]
 fn cost_of_a_model_without_a_price_is_unknown_and_the_total_incomplete() {
     let world = World::new(r#"[{"text": "done", "repeat": 0}]"#);
-    world.run_well(&["-p", "one", "-m", "unknown-model-x"]);
+    world.run_ok(&["-p", "one", "-m", "unknown-model-x"]);
     let report = || -> Value {
-        let output = world.run_well(&["stats", "--json"]);
+        let output = world.run_ok(&["stats", "--json"]);
         serde_json::from_str(&output.stdout()).expect("JSON")
     };
     let unknown = report();
@@ -57,17 +57,17 @@ fn cost_of_a_model_without_a_price_is_unknown_and_the_total_incomplete() {
         (&unknown["total"]["cost"], &unknown["total"]["unpriced"]),
         (&Value::Null, &json!(true))
     );
-    assert!(!world.run_well(&["stats"]).stdout().contains("$0"));
-    world.run_well(&["-p", "two", "-m", "gemini-2.5-pro"]);
+    assert!(!world.run_ok(&["stats"]).stdout().contains("$0"));
+    world.run_ok(&["-p", "two", "-m", "gemini-2.5-pro"]);
     let both = report();
     assert!(both["total"]["cost"].as_f64().is_some_and(|cost| cost > 0.0), "{both}");
     assert_eq!(both["total"]["unpriced"], true);
-    let text = world.run_well(&["stats"]).stdout();
+    let text = world.run_ok(&["stats"]).stdout();
     assert!(
         text.contains("≥ $") && text.contains("no price is known for `unknown-model-x`"),
         "{text}"
     );
-    let csv = world.run_well(&["stats", "--csv"]).stdout();
+    let csv = world.run_ok(&["stats", "--csv"]).stdout();
     let row = csv.lines().find(|line| line.starts_with("model,unknown-model-x,")).expect("a row");
     assert!(row.contains(",,") && row.ends_with(",false") && !row.contains("0.000000"), "{csv}");
 }

@@ -69,7 +69,7 @@ impl World {
     }
 
     /// Runs it and requires exit code 0 and a server without violations.
-    pub fn run_well(&self, args: &[&str]) -> FinishedProcess {
+    pub fn run_ok(&self, args: &[&str]) -> FinishedProcess {
         let output = self.run(args);
         assert_eq!(output.code(), 0, "stderr: {}", output.err());
         self.server.assert_clean();

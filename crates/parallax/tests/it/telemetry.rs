@@ -9,7 +9,7 @@ use testkit::otlp::{Collector, CollectorBehavior, WireMessage};
 
 use crate::hooks::hook_group;
 use crate::mcp::stdio;
-use crate::providers::on_every_wire;
+use crate::providers::for_each_wire;
 use crate::support::{World, finish};
 use crate::vertex::{KEY, TokenService};
 
@@ -66,7 +66,7 @@ fn records_of_a_session_are_in_the_file() {
     telemetry["logPrompts"] = true.into();
     telemetry["traces"] = true.into();
     set(&world, &telemetry, &more);
-    world.run_well(&["-p", "do it", "-y"]);
+    world.run_ok(&["-p", "do it", "-y"]);
 
     let prompt = &named(&world, "gemini_cli.user_prompt")[0];
     assert_eq!((&prompt["prompt"], &prompt["prompt_length"]), (&json!("do it"), &json!(5)));
@@ -167,7 +167,7 @@ fn records_of_a_session_are_in_the_file() {
 fn contents_are_omitted_by_default() {
     let world = World::new(r#"[{"text":"the answer"}]"#);
     set(&world, &to_file(), &json!({"hooks": {"BeforeAgent": hook_group("cat; echo told >&2")}}));
-    world.run_well(&["-p", "a secret prompt"]);
+    world.run_ok(&["-p", "a secret prompt"]);
     let text = world.read(".gemini/telemetry.log");
     assert!(!text.contains("a secret prompt") && !text.contains("the answer"), "{text}");
     assert!(!text.contains("told\\n"), "{text}");
@@ -183,7 +183,7 @@ fn contents_are_omitted_by_default() {
 fn slash_commands_are_recorded_by_name() {
     let world = World::new(r#"[{"text": "hi", "repeat": 0}]"#);
     set(&world, &to_file(), &Value::Null);
-    world.run_well(&["-p", "/about"]);
+    world.run_ok(&["-p", "/about"]);
     let mut command = world.command(&["--input-format", "stream-json", "-o", "stream-json"]);
     command.stdin(Stdio::piped()).stdout(Stdio::null());
     let mut child = command.spawn().expect("start");
@@ -203,7 +203,7 @@ fn slash_commands_are_recorded_by_name() {
     child.wait().expect("the end");
     assert!(!world.read(".gemini/telemetry.log").contains("hunter2"));
     world.home.write(".gemini/commands/greet.toml", "prompt = \"Say hi\"").expect("a command");
-    world.run_well(&["-p", "/greet"]);
+    world.run_ok(&["-p", "/greet"]);
     let commands = named(&world, "gemini_cli.slash_command");
     assert_eq!(commands.last().expect("a command")["command"], "greet");
     assert!(!world.read(".gemini/telemetry.log").contains("a secret focus"));
@@ -274,9 +274,9 @@ fn no_text_of_the_conversation_is_recorded_without_log_prompts() {
 #[test]
 fn telemetry_variables_override_settings() {
     let world = World::new(r#"[{"text":"hi", "repeat": 0}]"#);
-    world.run_well(&["-p", "go"]);
+    world.run_ok(&["-p", "go"]);
     set(&world, &json!({"enabled": false, "outfile": "t.log"}), &Value::Null);
-    world.run_well(&["-p", "go"]);
+    world.run_ok(&["-p", "go"]);
     assert_eq!(world.read("t.log"), "");
     let mut command = world.command(&["-p", "go"]);
     command.env("GEMINI_TELEMETRY_ENABLED", "1").env("GEMINI_TELEMETRY_OUTFILE", "other.log");
@@ -289,10 +289,10 @@ fn telemetry_variables_override_settings() {
 }
 
 #[test]
-fn file_that_cannot_be_used_is_a_warning() {
+fn unusable_telemetry_file_is_a_warning() {
     let world = World::new(r#"[{"text":"hi"}]"#);
     set(&world, &json!({"enabled": true, "outfile": "/dev/full"}), &Value::Null);
-    let output = world.run_well(&["-p", "go"]);
+    let output = world.run_ok(&["-p", "go"]);
     assert!(
         output.err().contains("telemetry is not recorded") && output.err().contains("/dev/full")
     );
@@ -312,13 +312,13 @@ fn call_replaced_by_a_hook_is_recorded_under_the_executed_name() {
     let tail = r#"grep -q read_file && echo '{"hookSpecificOutput":{"tailToolCallRequest":{"name":"list_directory","args":{"dir_path":"."}}}}'; exit 0"#;
     let hooks = json!({"hooks": {"BeforeTool": hook_group(changed)}});
     set(&world, &to_file(), &hooks);
-    world.run_well(&["-p", "go"]);
+    world.run_ok(&["-p", "go"]);
     let call = &named(&world, "gemini_cli.tool_call")[0];
     assert!(call["function_args"].as_str().is_some_and(|text| text.contains("b.txt")), "{call}");
     std::fs::remove_file(world.home.project().join(".gemini/telemetry.log")).expect("remove");
     set(&world, &to_file(), &json!({"hooks": {"AfterTool": hook_group(tail)}}));
     let world = World::in_home(world.home, &script.to_string());
-    world.run_well(&["-p", "go"]);
+    world.run_ok(&["-p", "go"]);
     let calls = named(&world, "gemini_cli.tool_call");
     let names: Vec<&Value> = calls.iter().map(|call| &call["function_name"]).collect();
     assert_eq!(names, ["list_directory"]);
@@ -398,7 +398,7 @@ fn collector_gets_the_spans_of_a_turn_with_a_subagent_and_an_mcp_server() {
     let collector = Collector::start(CollectorBehavior::Accept).expect("a collector");
     world.home.write(".gemini/agents/scout.md", scout).expect("agent");
     world.home.write("notes.txt", "x").expect("notes");
-    world.run_well(&["agents", "accept"]);
+    world.run_ok(&["agents", "accept"]);
     let more = json!({
         "mcpServers": {"test": stdio(&world, "")},
         "hooks": {
@@ -546,7 +546,7 @@ fn contains(bytes: &[u8], piece: &[u8]) -> bool {
 }
 
 #[test]
-fn failing_collector_delays_nothing() {
+fn failing_collector_does_not_delay_the_run() {
     let world = World::new(r#"[{"text":"hi", "repeat": 0}]"#);
     // A closed port.
     let dead = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().unwrap();
@@ -559,7 +559,7 @@ fn failing_collector_delays_nothing() {
         let telemetry = json!({"enabled": true, "otlpEndpoint": url, "otlpProtocol": "http"});
         set(&world, &telemetry, &Value::Null);
         let started_at = Instant::now();
-        let output = world.run_well(&["-p", "go"]);
+        let output = world.run_ok(&["-p", "go"]);
         assert!(started_at.elapsed() < Duration::from_secs(4), "{url}: {:?}", started_at.elapsed());
         assert_eq!(output.stdout().trim(), "hi");
         assert_eq!(output.err().matches("telemetry").count(), 1, "{}", output.err());
@@ -567,14 +567,14 @@ fn failing_collector_delays_nothing() {
     }
     // The last one fails at once.
     for format in ["json", "stream-json"] {
-        let output = world.run_well(&["-p", "go", "-o", format]);
+        let output = world.run_ok(&["-p", "go", "-o", format]);
         let notice = output.err();
         assert_eq!(notice.matches(" records were not sent").count(), 1, "{format}: {notice}");
     }
-    assert_eq!(world.run_well(&["-p", "go", "--quiet"]).err(), "");
+    assert_eq!(world.run_ok(&["-p", "go", "--quiet"]).err(), "");
     // The default endpoint, which is not reported.
     set(&world, &json!({"enabled": true}), &Value::Null);
-    let output = world.run_well(&["-p", "go"]);
+    let output = world.run_ok(&["-p", "go"]);
     assert!(!output.err().contains("telemetry"), "{}", output.err());
 }
 
@@ -583,7 +583,7 @@ fn records_that_a_collector_rejects_are_reported() {
     let world = World::new(r#"[{"text":"hi", "repeat": 0}]"#);
     let collector = Collector::start(CollectorBehavior::AcceptPartly).expect("a collector");
     set(&world, &json!({"enabled": true, "otlpEndpoint": collector.url()}), &Value::Null);
-    let notice = world.run_well(&["-p", "go"]).err();
+    let notice = world.run_ok(&["-p", "go"]).err();
     // Two spans and two log records, and the request with metrics, which counts as one.
     assert!(
         notice.contains("telemetry: 5 of ") && notice.contains("rejected them: bad"),
@@ -593,10 +593,10 @@ fn records_that_a_collector_rejects_are_reported() {
 
 #[test]
 fn requests_of_every_provider_have_its_names() {
-    on_every_wire(json!([{"text": "hi"}]), |it| {
+    for_each_wire(json!([{"text": "hi"}]), |it| {
         let collector = Collector::start(CollectorBehavior::Accept).expect("a collector");
         it.write_settings(json!({"telemetry": {"enabled": true, "otlpEndpoint": collector.url()}}));
-        it.run_well(&["-p", "go"]);
+        it.run_ok(&["-p", "go"]);
         let spans = spans(&collector);
         let chat = find(&spans, "chat test-model");
         let named = |name: &str| attribute(&chat.attributes, name);
@@ -652,7 +652,7 @@ fn slow_collector_gets_every_signal_at_the_end() {
     let collector =
         Collector::start(CollectorBehavior::Slow(Duration::from_millis(900))).expect("a collector");
     set(&world, &json!({"enabled": true, "otlpEndpoint": collector.url()}), &Value::Null);
-    let done = world.run_well(&["-p", "go"]);
+    let done = world.run_ok(&["-p", "go"]);
     assert_eq!(done.err(), "");
     for signal in ["traces", "logs", "metrics"] {
         assert!(!collector.items(&format!("/v1/{signal}")).is_empty(), "{signal}");
@@ -667,7 +667,7 @@ fn settings_of_a_collector_that_cannot_be_used_are_explained() {
         let telemetry =
             json!({"enabled": true, "otlpEndpoint": endpoint, "otlpProtocol": protocol});
         set(&world, &telemetry, &Value::Null);
-        world.run_well(&["-p", "go"]).err().to_owned()
+        world.run_ok(&["-p", "go"]).err().to_owned()
     };
     assert!(set_endpoint("not an address", "http").contains("not the address of a collector"));
     assert!(set_endpoint(&collector.url(), "grpc").contains("gRPC is not supported"));
@@ -686,19 +686,19 @@ fn settings_of_a_collector_that_cannot_be_used_are_explained() {
         .write(".env", "GEMINI_TELEMETRY_ENABLED=1\nGEMINI_TELEMETRY_OUTFILE=x.log\n")
         .unwrap();
     set(&world, &Value::Null, &Value::Null);
-    world.run_well(&["-p", "go"]);
+    world.run_ok(&["-p", "go"]);
     assert_eq!(world.read("x.log"), "");
 }
 
 #[test]
-fn test_rigs_can_write_telemetry_outside_the_project() {
+fn test_setups_can_write_telemetry_outside_the_project() {
     let world = World::new(r#"[{"text":"hi", "repeat": 0}]"#);
     let file = world.home.root().join("rig.log");
     let mut telemetry = to_file();
     telemetry["outfile"] = json!(file);
     let settings = json!({"telemetry": telemetry}).to_string();
     world.home.write(".gemini/settings.json", &settings).expect("settings");
-    let output = world.run_well(&["-p", "go"]);
+    let output = world.run_ok(&["-p", "go"]);
     assert!(!file.exists() && output.err().contains("telemetry"), "{}", output.err());
     let mut command = world.command(&["-p", "go"]);
     command.env("GEMINI_CLI_INTEGRATION_TEST", "true");

@@ -5,7 +5,7 @@ use testkit::otlp::{Collector, CollectorBehavior};
 
 use crate::hooks::hook_group;
 use crate::mcp::stdio;
-use crate::remote_agents::{Far, card, definition, invoke, json_response};
+use crate::remote_agents::{RemoteServer, card, definition, invoke, json_response};
 use crate::support::{World, finish};
 use crate::telemetry::set;
 
@@ -14,7 +14,7 @@ const PARENT: &str = "00f067aa0ba902b7";
 const STATE: &str = "vendor=one,other=t61rcWkgMzE";
 
 /// What a session passed on, as `traceparent|tracestate`.
-struct PassedOn {
+struct PropagatedTrace {
     command: String,
     hook: String,
     /// The messages that the MCP server received.
@@ -24,9 +24,9 @@ struct PassedOn {
 }
 
 /// Runs a session with these variables that calls a command, an MCP server, and a remote agent.
-fn run(telemetry: &Value, variables: &[(&str, &str)]) -> PassedOn {
+fn run(telemetry: &Value, variables: &[(&str, &str)]) -> PropagatedTrace {
     let answer = json!({"kind": "message", "messageId": "m", "parts": [{"text": "in"}]});
-    let far = Far::start(|| vec![card("0.3", false), json_response(&answer)]);
+    let far = RemoteServer::start(|| vec![card("0.3", false), json_response(&answer)]);
     let echo = "echo \"$TRACEPARENT|$TRACESTATE\"";
     let script = json!([
         {"calls": [
@@ -47,7 +47,7 @@ fn run(telemetry: &Value, variables: &[(&str, &str)]) -> PassedOn {
     command.envs(variables.iter().copied());
     let output = finish(command);
     assert_eq!(output.code(), 0, "{}", output.err());
-    PassedOn {
+    PropagatedTrace {
         command: world.read("shell.txt").trim().to_owned(),
         hook: world.read("hook.txt").trim().to_owned(),
         mcp: std::fs::read_to_string(world.home.root().join("log")).expect("a log"),

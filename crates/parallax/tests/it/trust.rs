@@ -180,7 +180,7 @@ fn missing_rules_prevent_the_run() {
     // Invalid files of a project do not block the user's work.
     std::fs::remove_file(file).expect("removed");
     world.home.write(".parallax/policies/theirs.toml", "[[rule").expect("file");
-    let done = world.run_well(&["-y", "-p", "1", "--skip-trust"]);
+    let done = world.run_ok(&["-y", "-p", "1", "--skip-trust"]);
     assert!(done.err().contains("theirs.toml"), "{}", done.err());
 }
 
@@ -206,7 +206,7 @@ fn rules_are_loaded_from_directories_or_the_flag() {
 }
 
 /// Returns a character that a terminal would execute or draw in another place.
-fn first_obeyed(text: &str) -> Option<char> {
+fn first_unsafe_char(text: &str) -> Option<char> {
     text.chars().find(|char| {
         (char.is_control() && *char != '\n') || parallax_protocol::code_text::is_bidi(*char)
     })
@@ -252,7 +252,7 @@ fn hidden_characters_of_a_project_are_shown_and_such_commands_rejected() {
     assert!(servers.contains("contains the control character U+001B"), "{servers}");
     let commands = world.run(&["commands", "list"]).stdout();
     for text in [show, list, run.err(), servers, commands] {
-        assert_eq!(first_obeyed(&text), None, "{text:?}");
+        assert_eq!(first_unsafe_char(&text), None, "{text:?}");
     }
     for arguments in [
         &["trust", "show", "--json"][..],
@@ -261,7 +261,7 @@ fn hidden_characters_of_a_project_are_shown_and_such_commands_rejected() {
         &["commands", "list", "--json"],
     ] {
         let json = world.run(arguments).stdout();
-        assert_eq!(first_obeyed(&json), None, "{arguments:?}: {json:?}");
+        assert_eq!(first_unsafe_char(&json), None, "{arguments:?}: {json:?}");
         serde_json::from_str::<serde_json::Value>(&json).expect("JSON");
     }
 }

@@ -53,7 +53,7 @@ fn changes_in_an_added_directory_are_undone_without_naming_it() {
     let display_path = folder.display().to_string();
     let world =
         World::new(&commands(&[&format!("cd {display_path}; echo new > kept; echo new > made")]));
-    world.run_well(&["-p", "go", "-y", "--include-directories", &display_path]);
+    world.run_ok(&["-p", "go", "-y", "--include-directories", &display_path]);
     assert!(folder.join("made").exists());
     let output = world.run(&["undo"]);
     assert_eq!(output.code(), 0, "{}{}", output.stdout(), output.err());
@@ -86,7 +86,7 @@ fn files_of_a_removed_repository_are_restored() {
         }
         // Git treats a file that is older than its index as unchanged.
         std::thread::sleep(std::time::Duration::from_millis(50));
-        world.run_well(&["-p", "go", "-y"]);
+        world.run_ok(&["-p", "go", "-y"]);
         assert!(!world.home.project().join(name).exists(), "{line}");
         let output = world.run(&["undo"]);
         assert_eq!(world.read(name), "old", "{line}: {}{}", output.stdout(), output.err());
@@ -101,7 +101,7 @@ fn turns_are_undone_without_git() {
     for name in ["gone", "kept", "moved", "mine"] {
         world.home.write(name, "old").expect("written");
     }
-    world.run_well(&["-p", "go", "-y"]);
+    world.run_ok(&["-p", "go", "-y"]);
     assert_eq!(world.read("kept"), "changed\n");
     let undo = |args: &[&str]| {
         let mut command = world.command(&["undo"]);
@@ -132,7 +132,7 @@ fn turns_are_undone_by_the_numbers_of_their_prompts() {
         "error": {"code": 400, "message": "not now", "status": "INVALID_ARGUMENT"}});
     let script = json!([write("one"), {"text": "done"}, refused, write("two"), {"text": "done"}]);
     let world = World::new(&script.to_string());
-    world.run_well(&["-p", "go", "-y", "--session-id", "s"]);
+    world.run_ok(&["-p", "go", "-y", "--session-id", "s"]);
     // A failed prompt without a response is rewound.
     assert_eq!(world.run(&["-p", "lost", "-y", "-r", "s"]).code(), 1);
     world.run(&["-p", "again", "-y", "-r", "s"]);
@@ -166,7 +166,7 @@ fn undo_applies_to_the_session_that_changed_files_last() {
     let (first, second) = ("aaaaaaaa-1111-4111-8111-111111111111", "bbbbbbbb-2222");
     for (session, prompt) in [(first, "one"), (second, "two"), (second, "three")] {
         let flag = if prompt == "three" { "-r" } else { "--session-id" };
-        world.run_well(&["-p", prompt, "-y", flag, session]);
+        world.run_ok(&["-p", prompt, "-y", flag, session]);
     }
     let undo = |args: &[&str]| {
         let output = world.run(&[&["undo"], args].concat());

@@ -80,7 +80,7 @@ fn account(service: &TokenService) -> Value {
 }
 
 #[test]
-fn project_is_used_with_a_token() {
+fn vertex_project_is_used_with_a_token() {
     let service = TokenService::start(3_600);
     let script = json!([{"calls": [{"name": "list_directory", "args": {"dir_path": "."}}]},
         {"text": "done"}]);

@@ -62,7 +62,7 @@ fn parallel_isolated_subagents_change_the_same_file_on_their_branches() {
         reply_to("second", &done()),
         {"text": "all done"},
     ])));
-    let output = world.run_well(&["-p", "go", "-y"]);
+    let output = world.run_ok(&["-p", "go", "-y"]);
     assert_eq!(output.stdout(), "all done\n");
     assert_eq!(git(&world, &["status", "--short"]), "");
     let branches = branches(&world);
@@ -89,7 +89,7 @@ fn unchanged_worktree_of_a_subagent_is_removed() {
         reply_to("look", &done()),
         {"text": "all done"},
     ])));
-    world.run_well(&["-p", "go", "-y"]);
+    world.run_ok(&["-p", "go", "-y"]);
     assert!(results(&world).contains("It changed no files; its git worktree was removed"));
     assert!(worktree_list(&world).is_empty() && branches(&world).is_empty());
 }
@@ -98,7 +98,7 @@ fn unchanged_worktree_of_a_subagent_is_removed() {
 fn isolated_subagent_without_a_repository_fails_with_the_reason() {
     let script = json!([{"calls": [invoke("look")]}, {"text": "all done"}]);
     let world = with_worker(World::new(&script.to_string()));
-    world.run_well(&["-p", "go", "-y"]);
+    world.run_ok(&["-p", "go", "-y"]);
     let report = results(&world);
     assert!(report.contains("is not in a git working tree; worktrees require one"), "{report}");
 }
@@ -129,7 +129,7 @@ fn killed_isolated_subagent_resumes_in_its_worktree() {
         {"text": "all done"},
     ]);
     let world = World::in_home(world.home, &script.to_string());
-    world.run_well(&["-p", "go on", "-r", "killed", "-y"]);
+    world.run_ok(&["-p", "go on", "-r", "killed", "-y"]);
     let branches = branches(&world);
     assert_eq!(branches.len(), 1);
     assert_eq!(git(&world, &["show", &format!("{}:log", branches[0])]), "one\ntwo");

@@ -31,7 +31,7 @@ fn assert_nothing_is_left(world: &World) {
 }
 
 #[test]
-fn links_in_the_git_directory_redirect_no_write() {
+fn links_in_the_git_directory_cannot_redirect_writes() {
     for line in [
         "ln -sf TARGET $(git rev-parse --git-dir)/COMMIT_EDITMSG; echo 1 > b.txt",
         "ln -sf TARGET $(git rev-parse --git-dir)/logs/HEAD; echo 1 > b.txt",
@@ -65,7 +65,7 @@ fn secrets_of_the_main_working_tree_are_hidden() {
 }
 
 #[test]
-fn head_of_a_worktree_moves_no_other_reference() {
+fn worktree_head_cannot_move_other_references() {
     let world = repository(&json!([]));
     git(&world, &["tag", "keep"]);
     let line = "echo 'ref: refs/heads/main' > $(git rev-parse --git-dir)/HEAD; echo x > evil.txt";
@@ -117,9 +117,9 @@ fn git_never_runs_in_a_repository_inside_the_worktree() {
         {"text": "done", "repeat": 0},
     ]);
     let world = World::in_home(world.home, &script.to_string());
-    let output = world.run_well(&["--worktree=fix", "-p", "go", "-y"]);
+    let output = world.run_ok(&["--worktree=fix", "-p", "go", "-y"]);
     assert!(output.err().contains("Kept worktree `fix`"), "{}", output.err());
-    world.run_well(&["worktrees", "list"]);
+    world.run_ok(&["worktrees", "list"]);
     assert_ne!(world.run(&["worktrees", "remove", "fix"]).code(), 0);
     assert!(!marker.exists());
 }
@@ -139,7 +139,7 @@ fn packed_branch_of_another_worktree_stays() {
 }
 
 #[test]
-fn flags_of_the_index_hide_no_change() {
+fn index_flags_cannot_hide_changes() {
     for flag in ["--assume-unchanged", "--skip-worktree"] {
         let line = format!("git update-index {flag} a.txt; echo changed > a.txt");
         let (_, result) = batch(repository(&json!([])), &line);
@@ -173,7 +173,7 @@ fn configuration_of_a_worktree_cannot_be_added() {
         {"text": "done", "repeat": 0},
     ]);
     let world = World::in_home(world.home, &script.to_string());
-    world.run_well(&["--worktree=fix", "-p", "go", "-y"]);
+    world.run_ok(&["--worktree=fix", "-p", "go", "-y"]);
     let file = world.home.project().join(".git/worktrees/fix/config.worktree");
     assert_eq!(std::fs::read_to_string(file).expect("the file"), "");
 }
@@ -201,17 +201,17 @@ fn unmerged_commits_are_kept() {
         {"text": "done", "repeat": 0},
     ]);
     let world = repository(&script);
-    world.run_well(&["--worktree=fix", "-p", "go", "-y"]);
+    world.run_ok(&["--worktree=fix", "-p", "go", "-y"]);
     let refused = world.run(&["worktrees", "remove", "fix"]);
     assert_ne!(refused.code(), 0);
     assert!(refused.err().contains("commits that are not merged"), "{}", refused.err());
     let entries = std::fs::read_dir(world.home.parallax().join("worktrees")).expect("a directory");
     let project = entries.flatten().next().expect("the project").path();
     std::fs::remove_dir_all(project.join("fix")).expect("gone");
-    world.run_well(&["worktrees", "prune"]);
+    world.run_ok(&["worktrees", "prune"]);
     assert_ne!(world.run(&["worktrees", "remove", "fix"]).code(), 0);
     assert_eq!(git(&world, &["show", "parallax/fix:b.txt"]), "two");
     git(&world, &["merge", "-q", "parallax/fix"]);
-    world.run_well(&["worktrees", "prune"]);
+    world.run_ok(&["worktrees", "prune"]);
     assert_eq!(git(&world, &["branch", "--list", "parallax/*"]), "");
 }

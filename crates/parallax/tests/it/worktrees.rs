@@ -34,7 +34,7 @@ fn finish_git(command: &mut Command) -> (bool, String) {
 
 /// Returns the worktrees that Parallax created.
 pub fn worktree_list(world: &World) -> Vec<Value> {
-    let text = world.run_well(&["worktrees", "list", "--json"]).stdout();
+    let text = world.run_ok(&["worktrees", "list", "--json"]).stdout();
     serde_json::from_str(&text).expect("JSON")
 }
 
@@ -47,7 +47,7 @@ fn shell(line: &str) -> Value {
 }
 
 /// Returns the same shell command in each of these sessions.
-fn shell_each(line: &str, sessions: usize) -> Value {
+fn shell_script(line: &str, sessions: usize) -> Value {
     let one = shell(line);
     Value::Array((0..sessions).flat_map(|_| [one[0].clone(), json!({"text": "done"})]).collect())
 }
@@ -55,7 +55,7 @@ fn shell_each(line: &str, sessions: usize) -> Value {
 #[test]
 fn unchanged_worktree_is_removed_at_the_end() {
     let world = repository(&shell("pwd; cat a.txt"));
-    let output = world.run_well(&["--worktree=fix", "-p", "look", "-y"]);
+    let output = world.run_ok(&["--worktree=fix", "-p", "look", "-y"]);
     assert!(!output.err().contains("Kept worktree"), "{}", output.err());
     assert!(worktree_list(&world).is_empty());
     assert_eq!(git(&world, &["branch", "--list", "parallax/*"]), "");
@@ -71,7 +71,7 @@ fn ignored_files_that_are_removed_with_a_worktree_are_reported() {
     std::fs::write(world.home.project().join(".worktreeinclude"), "key.local\n").expect("a file");
     git(&world, &["add", "-A"]);
     git(&world, &["commit", "-qm", "list"]);
-    let output = world.run_well(&["-w=fix", "-p", "work", "-y"]);
+    let output = world.run_ok(&["-w=fix", "-p", "work", "-y"]);
     let expected = "Removed worktree `fix` with 1 ignored file (out/)";
     assert!(output.err().contains(expected), "{}", output.err());
     assert!(worktree_list(&world).is_empty());
@@ -129,7 +129,7 @@ fn changed_worktree_is_kept_and_removed_on_request() {
         {"text": "done", "repeat": 0},
     ]);
     let world = repository(&script);
-    let output = world.run_well(&["-w=fix", "-p", "work", "-y"]);
+    let output = world.run_ok(&["-w=fix", "-p", "work", "-y"]);
     assert!(
         output.err().contains("Kept worktree `fix` (1 commit, uncommitted changes)"),
         "{}",
@@ -146,16 +146,16 @@ fn changed_worktree_is_kept_and_removed_on_request() {
         (&json!("fix"), &json!("parallax/fix"), &json!(true), &json!(1))
     );
     assert!(one["session_id"].is_string() && one["base"].as_str().is_some_and(|it| it.len() == 40));
-    let path = world.run_well(&["worktrees", "open", "fix"]).stdout();
+    let path = world.run_ok(&["worktrees", "open", "fix"]).stdout();
     assert_eq!(json!(path.trim()), one["path"]);
 
     let again = world.run(&["-w=fix", "-p", "work", "-y"]);
     assert!(again.err().contains("parallax worktrees open fix"), "{}", again.err());
     let refused = world.run(&["worktrees", "remove", "fix"]);
     assert!(refused.code() != 0 && refused.err().contains("uncommitted"), "{}", refused.err());
-    world.run_well(&["worktrees", "prune"]);
+    world.run_ok(&["worktrees", "prune"]);
     assert_eq!(worktree_list(&world).len(), 1);
-    world.run_well(&["worktrees", "remove", "--force", "fix"]);
+    world.run_ok(&["worktrees", "remove", "--force", "fix"]);
     assert!(worktree_list(&world).is_empty());
     assert_eq!(git(&world, &["branch", "--list", "parallax/*"]), "");
 }
@@ -171,17 +171,17 @@ fn git_in_the_main_checkout_does_not_prune_the_worktrees_of_sessions() {
         {"text": "done", "repeat": 0},
     ]);
     let world = repository(&script);
-    world.run_well(&["-w=fix", "-p", "work", "-y"]);
+    world.run_ok(&["-w=fix", "-p", "work", "-y"]);
     let own = world.home.project().join(".git/worktrees/fix");
-    world.run_well(&["-p", "clean up", "-y"]);
+    world.run_ok(&["-p", "clean up", "-y"]);
     let outputs = crate::support::answers(&world.server).join("\n");
     assert!(outputs.contains("pruned") && own.join("index").exists(), "{outputs}");
 
     // Earlier versions did not lock worktrees.
     std::fs::remove_file(own.join("locked")).expect("the lock");
-    world.run_well(&["-w=other", "-p", "look", "-y"]);
+    world.run_ok(&["-w=other", "-p", "look", "-y"]);
     assert!(own.join("locked").exists());
-    world.run_well(&["worktrees", "remove", "--force", "fix"]);
+    world.run_ok(&["worktrees", "remove", "--force", "fix"]);
     assert_eq!(git(&world, &["worktree", "list"]).lines().count(), 1);
 }
 
@@ -209,7 +209,7 @@ fn changes_and_listed_files_are_copied_to_the_worktree() {
     write(".worktreeinclude", "key.local\n");
     git(&world, &["init", "-q", "nested"]);
     write("nested/file", "in another repository\n");
-    let output = world.run_well(&["-w", "--carry", "-p", "look", "-y"]);
+    let output = world.run_ok(&["-w", "--carry", "-p", "look", "-y"]);
     let warning = "Untracked repositories were not copied into the worktree: `nested/`";
     assert!(output.err().contains(warning), "{}", output.err());
     assert!(output.err().contains("uncommitted changes"), "{}", output.err());
@@ -232,7 +232,7 @@ fn in_worktree(mode: &[&str], first: &str, others: &[&str]) -> (World, String) {
     let script = json!([{"calls": [call(first)]}, {"calls": calls}, {"text": "done", "repeat": 0}]);
     let world = World::in_home(world.home, &script.to_string());
     world.home.write_home(".parallax/settings.json", "{}").expect("settings");
-    world.run_well(&[&["-w=first", "-p", "try"], mode].concat());
+    world.run_ok(&[&["-w=first", "-p", "try"], mode].concat());
     let outputs = crate::support::answers(&world.server).join("\n");
     assert_eq!(world.read("a.txt"), "one\n");
     assert_eq!(git(&world, &["log", "-1", "--format=%s", "main"]), "first");
@@ -282,10 +282,10 @@ fn trust_and_settings_of_the_main_checkout_apply() {
     std::fs::create_dir_all(world.home.project().join(".gemini")).expect("a directory");
     let settings = r#"{"model": {"name": "gemini-2.5-flash-lite"}}"#;
     std::fs::write(world.home.project().join(".gemini/settings.json"), settings).expect("a file");
-    let output = world.run_well(&["-w", "-p", "hi", "-o", "json"]);
+    let output = world.run_ok(&["-w", "-p", "hi", "-o", "json"]);
     assert!(output.stdout().contains("gemini-2.5-flash-lite"), "{}", output.stdout());
 
-    world.run_well(&["trust", "deny"]);
+    world.run_ok(&["trust", "deny"]);
     let mut command = world.command(&["-w", "-p", "hi"]);
     command.env_remove("GEMINI_CLI_TRUST_WORKSPACE");
     let refused = finish(command);
@@ -306,7 +306,7 @@ fn repository_programs_do_not_run_for_a_worktree() {
         .expect("a file");
     git(&world, &["add", "-A"]);
     git(&world, &["commit", "-qm", "filter"]);
-    world.run_well(&["-w", "-p", "hi"]);
+    world.run_ok(&["-w", "-p", "hi"]);
     assert!(!trace.exists());
     assert!(worktree_list(&world).is_empty());
 }
@@ -320,7 +320,7 @@ fn filter_that_the_change_itself_assigns_prevents_the_merge() {
     ] {
         let world = repository(&shell(line));
         git(&world, &["config", "filter.x.clean", "tr a-z n-za-m"]);
-        let done = world.run_well(&["--worktree=filtered", "-p", "go", "-y"]);
+        let done = world.run_ok(&["--worktree=filtered", "-p", "go", "-y"]);
         let output = done.err();
         let mut lines = output.lines().map(str::trim);
         assert!(
@@ -347,7 +347,7 @@ fn commit_on_no_branch_is_named_by_its_id() {
     let line = "git checkout -q --detach && echo x > x && git add x && \
                 git -c user.name=x -c user.email=x@y commit -qm loose";
     let world = repository(&shell(line));
-    let done = world.run_well(&["--worktree=loose", "-p", "go", "-y"]);
+    let done = world.run_ok(&["--worktree=loose", "-p", "go", "-y"]);
     let output = done.err();
     let merge = output.lines().find_map(|line| line.trim().strip_prefix("merge:")).expect("a line");
     let words: Vec<&str> = merge.split_whitespace().collect();
@@ -363,7 +363,7 @@ fn changed_copy_of_an_included_file_keeps_the_worktree() {
     world.home.write(".worktreeinclude", "key.local\n").expect("a file");
     git(&world, &["add", ".worktreeinclude"]);
     git(&world, &["commit", "-qm", "list"]);
-    let output = world.run_well(&["--worktree=copy", "-p", "go", "-y"]);
+    let output = world.run_ok(&["--worktree=copy", "-p", "go", "-y"]);
     assert!(
         output.err().contains("Kept worktree `copy` (uncommitted changes)"),
         "{}",
@@ -424,7 +424,7 @@ fn variables_of_a_git_hook_do_not_reach_a_worktree() {
 
 #[test]
 fn files_with_a_filter_of_the_repository_are_not_committed_unfiltered() {
-    let world = repository(&shell_each("echo new >> a.sec; echo x > b.txt", 3));
+    let world = repository(&shell_script("echo new >> a.sec; echo x > b.txt", 3));
     for (key, value) in [("clean", "tr a-z b-za"), ("smudge", "tr b-za a-z"), ("required", "true")]
     {
         git(&world, &["config", &format!("filter.rot.{key}"), value]);
@@ -433,7 +433,7 @@ fn files_with_a_filter_of_the_repository_are_not_committed_unfiltered() {
     world.home.write("a.sec", "secret\n").expect("a file");
     git(&world, &["add", "-A"]);
     git(&world, &["commit", "-qm", "secret"]);
-    let output = world.run_well(&["-w=fix", "-p", "work", "-y"]);
+    let output = world.run_ok(&["-w=fix", "-p", "work", "-y"]);
     let err = output.err();
     assert!(err.contains("do not run in the worktree: `rot`"), "{err}");
     assert!(
@@ -457,7 +457,7 @@ fn files_with_a_filter_of_the_repository_are_not_committed_unfiltered() {
     git(&world, &["config", "--remove-section", "filter.rot"]);
     let own = "[filter \"rot\"]\n\tclean = tr a-z b-za\n\tsmudge = tr b-za a-z\n";
     world.home.write_home(".gitconfig", own).expect("a configuration");
-    let output = world.run_well(&["batch", "plan.jsonl", "--retry-failed"]);
+    let output = world.run_ok(&["batch", "plan.jsonl", "--retry-failed"]);
     assert!(world.read("plan-results/results/t/patch.diff").contains("+ofx"), "{}", output.err());
 }
 
@@ -466,15 +466,15 @@ fn filters_of_the_user_run_on_files_to_which_the_change_assigns_them() {
     let uncommitted = "echo '*.key filter=rot' > .gitattributes; echo secret > a.key";
     let committed = format!("{uncommitted}; git add -A; git commit -qm own");
     for (command, subject) in [(uncommitted, "fix"), (committed.as_str(), "own")] {
-        let world = repository(&shell_each(command, 2));
+        let world = repository(&shell_script(command, 2));
         let own = "[user]\n\tname = A\n\temail = a@b\n[filter \"rot\"]\n\tclean = tr a-z b-za\n\t\
                    smudge = tr b-za a-z\n\trequired = true\n";
         world.home.write_home(".gitconfig", own).expect("a configuration");
-        let output = world.run_well(&["-w=fix", "-p", "work", "-y"]);
+        let output = world.run_ok(&["-w=fix", "-p", "work", "-y"]);
         assert!(!output.err().contains("uncommitted") || subject == "fix", "{}", output.err());
         let task = json!({"id": "t", "prompt": "work", "approval_mode": "yolo"});
         world.home.write("plan.jsonl", &task.to_string()).expect("a plan");
-        let output = world.run_well(&["batch", "plan.jsonl"]);
+        let output = world.run_ok(&["batch", "plan.jsonl"]);
         let branch = git(&world, &["branch", "--list", "parallax/t*", "--format=%(refname)"]);
         let stored = git(&world, &["cat-file", "-p", &format!("{branch}:a.key")]);
         assert_eq!(stored, "tfdsfu", "{}", output.err());
@@ -485,15 +485,15 @@ fn filters_of_the_user_run_on_files_to_which_the_change_assigns_them() {
 
 #[test]
 fn damaged_record_does_not_block_the_name() {
-    let world = repository(&shell_each("echo x > x", 3));
-    world.run_well(&["-w=first", "-p", "work", "-y"]);
+    let world = repository(&shell_script("echo x > x", 3));
+    world.run_ok(&["-w=first", "-p", "work", "-y"]);
     let path = std::path::PathBuf::from(worktree_list(&world)[0]["path"].as_str().expect("a path"));
     let record = path.with_file_name("fix.json");
     for text in ["", "{\"name\":"] {
         std::fs::write(&record, text).expect("a record");
-        let output = world.run_well(&["-w=fix", "-p", "work", "-y"]);
+        let output = world.run_ok(&["-w=fix", "-p", "work", "-y"]);
         assert!(output.err().contains("Kept worktree `fix`"), "{}", output.err());
-        world.run_well(&["worktrees", "remove", "--force", "fix"]);
+        world.run_ok(&["worktrees", "remove", "--force", "fix"]);
     }
     // With a worktree, it may hold work.
     std::fs::write(path.with_file_name("first.json"), "").expect("a record");

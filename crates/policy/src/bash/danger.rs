@@ -8,7 +8,7 @@ use super::arguments::{has_letter, has_long_option, literal_arguments};
 use super::git::git_subcommand;
 use super::line::{Assignment, Command, Word};
 
-pub use destruction::{Destruction, LossKind, checked_out, destructive, may_destroy};
+pub use destruction::{Destruction, DestructionKind, checked_out, destructive, may_destroy};
 
 /// Returns why the command requires approval although commands are allowed: it forces a deletion,
 /// runs programs through its options, creates a link, or sets a variable that controls what

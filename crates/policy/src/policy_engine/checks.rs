@@ -35,7 +35,7 @@ impl Policy {
         {
             let reason = format!("It writes `{}`, outside the workspace", path.display());
             trace.check("write outside the workspace", &reason);
-            finding.raise("write outside the workspace", &reason, false, YOLO);
+            finding.raise_to_ask("write outside the workspace", &reason, false, YOLO);
         }
         if yolo {
             return;
@@ -52,13 +52,13 @@ impl Policy {
                 path.display()
             );
             trace.check("protected path", &reason);
-            finding.raise("protected path", &reason, true, YOLO);
+            finding.raise_to_ask("protected path", &reason, true, YOLO);
         }
         if let Some(path) = effects.writes.iter().find(|path| paths::has_other_names(path)) {
             let reason =
                 format!("`{}` has hard links, which would also be changed", path.display());
             trace.check("hard link", &reason);
-            finding.raise("hard link", &reason, true, YOLO);
+            finding.raise_to_ask("hard link", &reason, true, YOLO);
         }
         self.guard_build_files(call, finding, trace);
     }
@@ -85,7 +85,7 @@ impl Policy {
             });
         }
         if finding.decision == Decision::Allow {
-            finding.raise(
+            finding.raise_to_ask(
                 "build-file guard",
                 &reason,
                 false,
@@ -136,7 +136,7 @@ impl Policy {
             let write = &beyond.file_system.write;
             let protected = write.iter().any(|path| call.folders.protected.contains(path));
             let always_ask = protected && call.mode != ApprovalMode::Yolo;
-            finding.raise("beyond the sandbox", &reason, always_ask, &needs);
+            finding.raise_to_ask("beyond the sandbox", &reason, always_ask, &needs);
         }
         finding.grants = Some(granted);
     }
@@ -189,7 +189,7 @@ impl Policy {
     }
 
     /// Returns the sensitive paths that the call accesses, formatted for display.
-    pub(super) fn sensitive(&self, call: &CallQuery<'_>) -> Vec<String> {
+    pub(super) fn sensitive_paths(&self, call: &CallQuery<'_>) -> Vec<String> {
         const MAX_COUNT: usize = 4;
         let effects = call.query.effects;
         let files = &effects.permissions.file_system;

@@ -45,7 +45,7 @@ impl Policy {
                 }
                 _ => YOLO,
             };
-            finding.raise(doubt.name, &doubt.reason, doubt.always_ask, needs);
+            finding.raise_to_ask(doubt.name, &doubt.reason, doubt.always_ask, needs);
         }
         finding
     }
@@ -72,7 +72,7 @@ impl Policy {
                 );
             } else if !explicit_yolo {
                 let reason = format!("The command line cannot be analyzed: {cause}");
-                finding.raise("unanalyzable command line", &reason, true, YOLO);
+                finding.raise_to_ask("unanalyzable command line", &reason, true, YOLO);
             }
         } else if finding.decision == Decision::Ask {
             finding.always_ask = true;
@@ -101,7 +101,7 @@ impl Policy {
             let mut rule = self.find(call, Subject::Part(index), trace);
             if rule.is_some_and(Rule::is_for_unlisted_commands)
                 && shell.is_safe(index)
-                && self.lists_a_command(call, shell)
+                && self.lists_command(call, shell)
             {
                 // A harmless command next to an allowed one is decided as if the list of allowed
                 // commands did not exist.
@@ -190,7 +190,7 @@ impl Policy {
 
     /// Whether the list of allowed commands names a command of the line. In plan mode the list
     /// allows only the commands that it names.
-    fn lists_a_command(&self, call: &CallQuery<'_>, shell: &ShellCall<'_>) -> bool {
+    fn lists_command(&self, call: &CallQuery<'_>, shell: &ShellCall<'_>) -> bool {
         let names = |index| {
             self.rules().filter(|rule| rule.is_allowed_command()).any(|rule| {
                 rule.conditions.mismatch(call, Subject::Part(index), rule.decision).is_none()

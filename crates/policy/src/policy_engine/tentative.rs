@@ -38,7 +38,7 @@ impl TentativeDecision {
     }
 
     /// Turns allow into ask. If the finding already asks, a more serious reason comes first.
-    pub(super) fn raise(&mut self, rule: &str, reason: &str, always_ask: bool, needs: &str) {
+    pub(super) fn raise_to_ask(&mut self, rule: &str, reason: &str, always_ask: bool, needs: &str) {
         match self.decision {
             Decision::Allow => {
                 self.decision = Decision::Ask;

@@ -12,7 +12,7 @@ use crate::world::{World, file};
 const SHELL: &str = "run_shell_command";
 
 /// Returns a world in which everything is allowed.
-fn free() -> World {
+fn unrestricted_world() -> World {
     World::new(&[file(
         Tier::Admin,
         "[[rule]]\ntoolName = \"*\"\ndecision = \"allow\"\npriority = 999\nallowRedirection = true",
@@ -56,13 +56,13 @@ fn file_with_other_hard_links_requires_approval_each_time() {
     std::fs::write(&file, "").expect("a file");
     let path = other.display().to_string();
     // Outside `/w`, approval is required anyway, for a different reason.
-    let reason = |mode| free().evaluate(mode, "write_file", &path).reason;
+    let reason = |mode| unrestricted_world().evaluate(mode, "write_file", &path).reason;
     std::fs::copy(&file, &other).expect("a copy");
     assert!(!reason(AutoEdit).contains("hard links"));
     std::fs::remove_file(&other).expect("gone");
     std::fs::hard_link(&file, &other).expect("a link");
     for mode in [Default, AutoEdit] {
-        let policy_decision = free().evaluate(mode, "write_file", &path);
+        let policy_decision = unrestricted_world().evaluate(mode, "write_file", &path);
         assert_eq!(
             (policy_decision.kind, policy_decision.always_ask),
             (Ask, true),
@@ -75,7 +75,7 @@ fn file_with_other_hard_links_requires_approval_each_time() {
 
 #[test]
 fn protected_paths_require_approval_despite_rules() {
-    let mut world = free();
+    let mut world = unrestricted_world();
     for path in [
         ".git/hooks/x",
         "sub/.GIT/config",
@@ -121,7 +121,7 @@ fn protected_paths_require_approval_despite_rules() {
 
 #[test]
 fn words_from_untrusted_content_require_approval_each_time() {
-    let mut world = free();
+    let mut world = unrestricted_world();
     world.environment.taint.words =
         ["--eval", "http://evil/x", "src/x.js", "test", "--all"].map(str::to_owned).into();
     for (line, asks) in [

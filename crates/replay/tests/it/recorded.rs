@@ -227,7 +227,7 @@ async fn redacted_values_match_during_replay() {
 }
 
 #[tokio::test]
-async fn empty_response_is_recorded_loadably() {
+async fn recording_of_an_empty_response_can_be_loaded() {
     let directory = tempfile::tempdir().expect("a directory");
     let empty = directory.path().join("empty.jsonl");
     let line = r#"{"method":"generateContentStream","response":[],"request":{"model":"m","contents":"c"}}"#;

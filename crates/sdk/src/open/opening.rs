@@ -535,7 +535,8 @@ impl SessionBuilder {
         let added = Arc::clone(&workspace_setup.workspace);
         let roots_of = tool_setup.servers.clone();
         let records = || resumed.records.iter();
-        let model_changed = tool_setup.toolbox.follow(Arc::clone(&model), bus.clone());
+        let model_changed =
+            tool_setup.toolbox.model_change_handler(Arc::clone(&model), bus.clone());
         parallax_engine::start(
             SessionOptions {
                 model,

@@ -78,7 +78,7 @@ fn loosening_settings_and_new_rules_require_acceptance() {
             .collect::<Vec<_>>()
     };
     assert_eq!(keys(&launch), ["tools.allowed"]);
-    launch.trust_manager().decline_loose_settings().expect("declined");
+    launch.trust_manager().decline_loosening_settings().expect("declined");
     let launch = ready(&world, &[]);
     assert!(
         launch
@@ -87,7 +87,7 @@ fn loosening_settings_and_new_rules_require_acceptance() {
             .iter()
             .all(|loose| loose.acceptance == Acceptance::Declined)
     );
-    launch.trust_manager().accept_loose_settings().expect("accepted");
+    launch.trust_manager().accept_loosening_settings().expect("accepted");
     let launch = ready(&world, &[]);
     assert_eq!(keys(&launch), Vec::<String>::new());
 

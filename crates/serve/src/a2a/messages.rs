@@ -266,7 +266,7 @@ pub(super) fn event(task: &str, event: &TaskEvent, version: A2aVersion) -> Value
                 A2aVersion::V03 => json!({
                     "kind": "status-update", "taskId": task, "contextId": task, "status": status,
                     "final": state.is_over(),
-                    "metadata": {"coderAgent": {"kind": coder_kind(*state, message.as_ref())}},
+                    "metadata": {"coderAgent": {"kind": update_kind(*state, message.as_ref())}},
                 }),
             }
         }
@@ -286,7 +286,7 @@ pub(super) fn event(task: &str, event: &TaskEvent, version: A2aVersion) -> Value
 }
 
 /// Returns what an update is about, as Gemini CLI's server names it.
-fn coder_kind(state: TaskState, output: Option<&TaskMessage>) -> &'static str {
+fn update_kind(state: TaskState, output: Option<&TaskMessage>) -> &'static str {
     match (state, output.and_then(|output| output.parts.first())) {
         (TaskState::InputRequired, _) => "tool-call-confirmation",
         (TaskState::Working, Some(TaskPart::Data(_))) => "tool-call-update",

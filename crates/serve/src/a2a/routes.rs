@@ -263,7 +263,7 @@ async fn list(
     let mut ids = tasks.list().await?;
     ids.retain(|id| query.context.as_ref().is_none_or(|context| context == id));
     // Only what is shown is read, unless a filter needs all.
-    let (first, end) = match query.filters() {
+    let (first, end) = match query.has_filters() {
         true => (0, ids.len()),
         false => {
             let end = ids.len().min(query.start.saturating_add(query.size));
@@ -282,7 +282,7 @@ async fn list(
         });
         task.snapshot()
     };
-    if query.filters() {
+    if query.has_filters() {
         ids.retain(|id| query.matches(&snapshot_of(id)));
     }
     let total = ids.len();

@@ -212,7 +212,7 @@ impl Task {
     }
 
     /// Records that another client of the session began a turn.
-    pub(super) fn begin_elsewhere(&self) {
+    pub(super) fn record_other_turn_start(&self) {
         let mut inner = self.lock();
         inner.runs_other_turn = true;
         if !inner.runs_own_turn {
@@ -222,7 +222,7 @@ impl Task {
     }
 
     /// Records that the turn of another client ended.
-    pub(super) fn end_elsewhere(&self, state: TaskState, problem: Option<String>) {
+    pub(super) fn record_other_turn_end(&self, state: TaskState, problem: Option<String>) {
         let mut inner = self.lock();
         inner.runs_other_turn = false;
         self.end_turn(&mut inner, state, problem);
@@ -275,7 +275,7 @@ impl Task {
     }
 
     /// Shows an update of a tool call.
-    pub(super) fn show(&self, update: &Value) {
+    pub(super) fn add_update(&self, update: &Value) {
         let mut inner = self.lock();
         let message = Self::agent_message(&mut inner, vec![TaskPart::Data(update.clone())]);
         self.report(TaskState::Working, Some(message));

@@ -73,7 +73,7 @@ impl TaskQuery {
     }
 
     /// Whether states or times select tasks.
-    pub(super) fn filters(&self) -> bool {
+    pub(super) fn has_filters(&self) -> bool {
         self.state.is_some() || self.after.is_some()
     }
 

@@ -44,7 +44,7 @@ impl Drop for LoadingTask {
 }
 
 /// Converts an error of ACP to one of this server.
-fn internal(error: &Value) -> A2aError {
+fn internal_error(error: &Value) -> A2aError {
     let text = error.get("message").and_then(Value::as_str).unwrap_or("unknown error");
     A2aError::Internal(text.to_owned())
 }
@@ -103,7 +103,7 @@ impl A2aTasks {
         };
         let client = self.client();
         let closed = client.request("session/close", json!({"sessionId": id})).await;
-        closed.map(drop).map_err(|error| internal(&error))
+        closed.map(drop).map_err(|error| internal_error(&error))
     }
 
     /// Opens a session for a new task.
@@ -114,7 +114,7 @@ impl A2aTasks {
         self.evict_idle().await?;
         let params = json!({"cwd": served_directory(), "mcpServers": []});
         let opened = self.client().request("session/new", params).await;
-        let opened = opened.map_err(|error| internal(&error))?;
+        let opened = opened.map_err(|error| internal_error(&error))?;
         let id = opened.get("sessionId").and_then(Value::as_str).unwrap_or_default().to_owned();
         if settings.auto_execute {
             let params = json!({"sessionId": id, "modeId": "yolo"});
@@ -199,7 +199,7 @@ impl A2aTasks {
             let meta = json!({"parallax/notInUse": true});
             let params = json!({"cwd": served_directory(), "cursor": cursor, "_meta": meta});
             let page = self.client().request("session/list", params).await;
-            let page = page.map_err(|error| internal(&error))?;
+            let page = page.map_err(|error| internal_error(&error))?;
             let sessions = page.get("sessions").and_then(Value::as_array);
             let found = sessions.into_iter().flatten().filter_map(|session| {
                 session.get("sessionId").and_then(Value::as_str).map(str::to_owned)
@@ -265,7 +265,9 @@ impl A2aTasks {
                     let (state, problem) = stopped_state(&result);
                     running.end(state, problem);
                 }
-                Err(error) => running.end(TaskState::Failed, Some(internal(&error).to_string())),
+                Err(error) => {
+                    running.end(TaskState::Failed, Some(internal_error(&error).to_string()))
+                }
             }
         });
         Ok(task)
@@ -410,13 +412,13 @@ fn stopped_state(result: &Value) -> (TaskState, Option<String>) {
 fn follow_turn(all: &A2aTasks, turn: &Value) {
     let Some(task) = turn["sessionId"].as_str().and_then(|id| all.get(id)) else { return };
     if turn["state"] == "started" {
-        return task.begin_elsewhere();
+        return task.record_other_turn_start();
     }
     let (state, problem) = match turn.get("error") {
-        Some(error) => (TaskState::Failed, Some(internal(error).to_string())),
+        Some(error) => (TaskState::Failed, Some(internal_error(error).to_string())),
         None => stopped_state(turn),
     };
-    task.end_elsewhere(state, problem);
+    task.record_other_turn_end(state, problem);
 }
 
 fn update(all: &A2aTasks, params: &Value) {
@@ -456,7 +458,7 @@ fn update(all: &A2aTasks, params: &Value) {
                 }
             }
             if task.state() == TaskState::Working {
-                task.show(update);
+                task.add_update(update);
             }
         }
         _ => {}

@@ -93,7 +93,7 @@ impl HtmlWriter<'_> {
         match tag {
             Tag::Paragraph => self.html.push_str("<p>"),
             Tag::Heading { level, .. } => {
-                let _ = write!(self.html, "<h{}>", below(level as usize));
+                let _ = write!(self.html, "<h{}>", heading_level(level as usize));
             }
             Tag::BlockQuote(_) => self.html.push_str("<blockquote>\n"),
             Tag::CodeBlock(kind) => {
@@ -135,7 +135,7 @@ impl HtmlWriter<'_> {
         match tag {
             TagEnd::Paragraph | TagEnd::HtmlBlock => self.html.push_str("</p>\n"),
             TagEnd::Heading(level) => {
-                let _ = writeln!(self.html, "</h{}>", below(level as usize));
+                let _ = writeln!(self.html, "</h{}>", heading_level(level as usize));
             }
             TagEnd::BlockQuote(_) => self.html.push_str("</blockquote>\n"),
             TagEnd::CodeBlock => {
@@ -239,7 +239,7 @@ fn write_block(page: &mut String, language: &str, code: &str, by: Option<SyntaxH
 }
 
 /// Returns the level of a heading on the page, where level 1 is the title and level 2 a prompt.
-fn below(level: usize) -> usize {
+fn heading_level(level: usize) -> usize {
     (level + 2).min(6)
 }
 

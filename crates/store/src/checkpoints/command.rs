@@ -34,7 +34,7 @@ const IGNORED_BYTES: u64 = 4 * 1024 * 1024;
 /// For repositories inside a workspace directory: the size limit in bytes up to which files are
 /// copied although git has them.
 const MOVABLE_BYTES: u64 = 32 * 1024 * 1024;
-/// Maximum number of files named in [`CommandSnapshot::not_undoable`].
+/// Maximum number of files named in [`CommandSnapshot::irreversible_changes`].
 const MAX_NAMED: usize = 3;
 
 /// What a command changed in the workspace.
@@ -119,7 +119,7 @@ fn movable_repositories(walked: &WalkResult) -> HashSet<Arc<Path>> {
 }
 
 impl Checkpoints {
-    /// Saves what a command could change. Show [`CommandSnapshot::not_undoable`] before it runs.
+    /// Saves what a command could change. Show [`CommandSnapshot::irreversible_changes`] before it runs.
     ///
     /// # Errors
     /// Returns an error if the records cannot be written. Files that cannot be read are listed in
@@ -163,7 +163,7 @@ impl Checkpoints {
             protected,
             not_undoable: Vec::new(),
         };
-        mark.not_undoable = self.not_undoable(&mark);
+        mark.not_undoable = self.irreversible_changes(&mark);
         Ok(mark)
     }
 
@@ -373,7 +373,7 @@ impl Checkpoints {
         // Do not remove all older contents for a single command.
         let max_bytes = self.options.command_bytes.min(self.options.total_bytes / 2);
         self.contents.free_space(bytes.min(max_bytes));
-        let results = self.take_all(&open);
+        let results = self.copy_all(&open);
         let mut caches = lock(&self.caches);
         if caches.contents.len() > 2 * self.options.entries {
             caches.contents.clear();
@@ -395,7 +395,7 @@ impl Checkpoints {
     }
 
     /// Reads files on several threads.
-    fn take_all(&self, open: &[(usize, &WorkspaceEntry, Option<GitId>)]) -> Vec<TakeResult> {
+    fn copy_all(&self, open: &[(usize, &WorkspaceEntry, Option<GitId>)]) -> Vec<TakeResult> {
         let results = Mutex::new(Vec::with_capacity(open.len()));
         let next = AtomicUsize::new(0);
         let was_late = self.exceeded_time_limit.load(Ordering::Relaxed);
@@ -403,7 +403,7 @@ impl Checkpoints {
         let work = || {
             let mut mine = Vec::new();
             while let Some((at, entry, blob)) = open.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let (old, stamp) = match self.take_one(entry, *blob, &budget) {
+                let (old, stamp) = match self.copy_one(entry, *blob, &budget) {
                     Ok((old, stamp)) => (old, Some(stamp)),
                     Err(_) => (PreviousContent::Unreadable, None),
                 };
@@ -427,7 +427,7 @@ impl Checkpoints {
     }
 
     /// Returns where the contents are, and the stamp of the file that was read.
-    fn take_one(
+    fn copy_one(
         &self,
         entry: &WorkspaceEntry,
         blob: Option<GitId>,
@@ -462,7 +462,7 @@ impl Checkpoints {
         Ok((old, stamp))
     }
 
-    fn not_undoable(&self, mark: &CommandSnapshot) -> Vec<String> {
+    fn irreversible_changes(&self, mark: &CommandSnapshot) -> Vec<String> {
         let mut lines = Vec::new();
         let mut lost: Vec<&WorkspaceEntry> = Vec::new();
         for (entry, old) in mark.walk_result.entries.iter().zip(mark.previous_contents.iter()) {

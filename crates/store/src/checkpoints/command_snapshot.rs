@@ -37,7 +37,7 @@ pub struct CommandSnapshot {
 impl CommandSnapshot {
     /// Returns which changes by the command could not be undone, as a few lines to show before it
     /// runs.
-    pub fn not_undoable(&self) -> &[String] {
+    pub fn irreversible_changes(&self) -> &[String] {
         &self.not_undoable
     }
 

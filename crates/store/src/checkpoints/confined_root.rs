@@ -108,7 +108,7 @@ impl Roots {
 
     /// Returns the directories, the project directory first, each with whether it was added to the
     /// project.
-    pub fn project_first(&self) -> impl Iterator<Item = (&Arc<Path>, bool)> {
+    pub fn folders_with_project_first(&self) -> impl Iterator<Item = (&Arc<Path>, bool)> {
         let added = self.folders.iter().enumerate().filter(|(index, _)| *index != self.main);
         let added = added.map(|(_, folder)| (folder, true));
         self.folders.get(self.main).map(|folder| (folder, false)).into_iter().chain(added)

@@ -19,7 +19,7 @@ pub struct EditSnapshot {
 
 impl EditSnapshot {
     /// Returns which changes of the edit cannot be undone, for display.
-    pub fn not_undoable(&self) -> &[String] {
+    pub fn irreversible_changes(&self) -> &[String] {
         &self.not_undoable
     }
 }

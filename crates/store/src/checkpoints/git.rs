@@ -45,7 +45,7 @@ pub(super) type Indexes = HashMap<PathBuf, (Stamp, Option<Arc<Index>>)>;
 
 impl Repository {
     /// Returns the repository whose working tree has the root `folder`, if there is one.
-    pub fn at_root(folder: &Path, indexes: &mut Indexes) -> Option<Self> {
+    pub fn open_at_root(folder: &Path, indexes: &mut Indexes) -> Option<Self> {
         let git = git_folder(folder)?;
         let common = common_directory(&git);
         let mut config = ConversionConfig::default();
@@ -73,7 +73,7 @@ impl Repository {
 
     /// Returns the repository that contains a directory.
     pub fn containing(folder: &Path, indexes: &mut Indexes) -> Option<Self> {
-        folder.ancestors().find_map(|folder| Self::at_root(folder, indexes))
+        folder.ancestors().find_map(|folder| Self::open_at_root(folder, indexes))
     }
 
     /// Returns what git knows about a file, by its name relative to the root. `attributes` are the

@@ -105,7 +105,7 @@ impl CheckpointHistory {
                 for file in files {
                     let path = file.path.path();
                     self.referenced_objects.extend(file.before.object());
-                    self.note_last(&path, file.after.as_ref(), at);
+                    self.record_last_state(&path, file.after.as_ref(), at);
                     self.turns.entry(turn).or_default().record_undone(path, file.after, at);
                 }
                 self.turns.entry(turn).or_default().attempted = true;
@@ -115,7 +115,7 @@ impl CheckpointHistory {
                 for FileRecord { path, before, after } in files {
                     let path = path.path();
                     self.referenced_objects.extend(before.object());
-                    self.note_last(&path, after.as_ref(), ended);
+                    self.record_last_state(&path, after.as_ref(), ended);
                     // The change has no effect anymore: the states before and after are the same.
                     let was = after.clone().unwrap_or(PathState::Absent);
                     let turn = self.turns.entry(turn).or_default();
@@ -131,7 +131,7 @@ impl CheckpointHistory {
                 }
                 for file in files {
                     let path = file.path.path();
-                    self.note_last(&path, file.after.as_ref(), at);
+                    self.record_last_state(&path, file.after.as_ref(), at);
                     if automatic {
                         continue;
                     }
@@ -146,7 +146,7 @@ impl CheckpointHistory {
         }
     }
 
-    fn note_last(&mut self, path: &Path, state: Option<&PathState>, at: i64) {
+    fn record_last_state(&mut self, path: &Path, state: Option<&PathState>, at: i64) {
         if let Some(state) = state {
             self.last.insert(path.to_path_buf(), state.clone());
             self.last_ended.insert(path.to_path_buf(), at);
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn overlapping_changes_merge_first_before_and_last_after() {
+    fn overlapping_changes_keep_the_first_state_before_and_the_last_after() {
         let mut history = CheckpointHistory::default();
         history.apply(changed(1, (20, 30), file(1), file(2)));
         history.apply(changed(1, (10, 40), file(0), file(3)));

@@ -11,7 +11,7 @@ use super::confined_root::ConfinedPath;
 
 /// Whether the path is in a `.git` directory that is not (or no longer) a repository. Restoring
 /// only the settings of a lost repository would do harm.
-pub fn is_in_lost_repository(path: &Path) -> bool {
+pub fn is_in_broken_repository(path: &Path) -> bool {
     let git = path.ancestors().find(|path| path.file_name().is_some_and(|name| name == ".git"));
     git.is_some_and(|git| {
         let folder = git.is_dir() && !git.is_symlink();

@@ -71,7 +71,7 @@ impl Checkpoints {
     /// Restores files to their state before the change that began at this time, including all later
     /// changes of the session. Recorded as a change of `turn`, so that undoing that turn reverts
     /// the restoration. Like an undo, leaves files alone that others changed since, unless
-    /// `force` is set.
+    /// `undo_forced` is set.
     ///
     /// # Errors
     /// Returns an error if nothing changed since, or the records cannot be read or written.

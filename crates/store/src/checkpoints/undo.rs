@@ -17,7 +17,7 @@ use super::content_store::{ContentHandling, is_full};
 use super::history::UndoneFiles;
 use super::missing::{UnrestoredFiles, identity, rename_back, unavailable_contents};
 use super::objects::{blob_id, file_blob_id, hash_of};
-use super::protected::{is_in_lost_repository, is_nested_too_deep};
+use super::protected::{is_in_broken_repository, is_nested_too_deep};
 use super::record::{FileRecord, Record};
 use super::state::{EncodedPath, PathState, Stamp, StoredContent};
 use super::{ChangeOrigin, CheckpointError, Checkpoints};
@@ -93,7 +93,7 @@ impl UndoOutcome {
 
 impl Checkpoints {
     /// Restores the file contents from before a turn: the given one, or the last one that was not
-    /// undone yet. Files that others changed since are left alone and reported, unless `force` is
+    /// undone yet. Files that others changed since are left alone and reported, unless `undo_forced` is
     /// set; their contents are saved even then. The undo is recorded.
     ///
     /// # Errors
@@ -199,7 +199,7 @@ impl Checkpoints {
         Ok(undone)
     }
 
-    /// Restores paths. Without `force`, paths that others changed in between are restored only to
+    /// Restores paths. Without `undo_forced`, paths that others changed in between are restored only to
     /// the state that they left.
     pub(super) fn restore_all(
         &self,
@@ -432,7 +432,7 @@ impl Checkpoints {
         later: Option<u64>,
     ) -> Result<Option<RestoreTarget>, SkipReason> {
         let location = roots.locate(path).ok_or("it is outside the workspace")?;
-        if is_in_lost_repository(path) && path.symlink_metadata().is_err() {
+        if is_in_broken_repository(path) && path.symlink_metadata().is_err() {
             return Err("its repository no longer exists, and git objects are not saved".into());
         }
         let blob = match &before {

@@ -88,7 +88,7 @@ pub(super) fn walk(
     } = limits;
     let mut walked = WalkResult { started_at: now(), too_large, ..WalkResult::default() };
     let (count, mut added_until) = (AtomicUsize::new(0), None);
-    for (root, is_added) in roots.project_first() {
+    for (root, is_added) in roots.folders_with_project_first() {
         if walked.too_large.contains(&**root) || root.parent().is_none() {
             walked.remove_root(root);
             continue;
@@ -254,7 +254,7 @@ impl SharedWalk<'_> {
                 at_work.done(walker.read(unread));
                 if helpers > 0 && self.count.load(Ordering::Relaxed) >= ALONE {
                     let others = std::mem::take(&mut helpers);
-                    help.extend((0..others).map(|_| scope.spawn(|| self.help())));
+                    help.extend((0..others).map(|_| scope.spawn(|| self.process_directories())));
                 }
             }
             let mut walked = walker.result;
@@ -269,7 +269,7 @@ impl SharedWalk<'_> {
         })
     }
 
-    fn help(&self) -> WalkResult {
+    fn process_directories(&self) -> WalkResult {
         let mut walker = Walker { walk: self, result: WalkResult::default() };
         while let Some((unread, at_work)) = self.unread_directories.next() {
             at_work.done(walker.read(unread));
@@ -405,7 +405,7 @@ impl Walker<'_, '_> {
                 let inside = git.join(&name);
                 if kind == FileType::Directory {
                     if may_hold_git_private(&inside) {
-                        folders.push((name, here.below(location, true, None, Some(inside))));
+                        folders.push((name, here.nested(location, true, None, Some(inside))));
                     }
                 } else if is_git_private(&inside) {
                     self.entry(&folder, &name, location, stamp, kind, EntryKind::untracked(), true);
@@ -416,7 +416,7 @@ impl Walker<'_, '_> {
                 if kind == FileType::Directory {
                     self.result.repositories.push((location.clone(), stamp.inode));
                     let inside = Some(PathBuf::new());
-                    folders.push((name, here.below(location, true, None, inside)));
+                    folders.push((name, here.nested(location, true, None, inside)));
                 } else {
                     self.entry(&folder, &name, location, stamp, kind, EntryKind::untracked(), true);
                 }
@@ -462,7 +462,7 @@ impl Walker<'_, '_> {
                 } else if !(is_over || is_newly_ignored) || protected {
                     self.push(location.clone(), stamp, EntryKind::Folder, protected);
                 }
-                let below = here.below(location, protected, inside, None);
+                let below = here.nested(location, protected, inside, None);
                 let nested_in_protected = usize::from(protected) * (here.nested_in_protected + 1);
                 let below =
                     CurrentDirectory { ignored, is_newly_ignored, nested_in_protected, ..below };
@@ -545,7 +545,7 @@ impl Walker<'_, '_> {
 
     fn repository_at(&self, folder: &Path) -> Option<Repository> {
         let mut indexes = self.walk.indexes.lock().unwrap_or_else(PoisonError::into_inner);
-        Repository::at_root(folder, &mut indexes)
+        Repository::open_at_root(folder, &mut indexes)
     }
 
     #[expect(clippy::too_many_arguments, reason = "all facts of one entry, used in one place")]
@@ -585,7 +585,7 @@ fn is_inaccessible(stat: &Stat) -> bool {
 }
 
 impl CurrentDirectory {
-    fn below(
+    fn nested(
         &self,
         location: ConfinedPath,
         protected: bool,

@@ -234,7 +234,9 @@ impl JournalFile {
         if self.cipher.is_some() {
             return Ok(());
         }
-        let Some(key) = keys.for_new().map_err(io::Error::other)? else { return Ok(()) };
+        let Some(key) = keys.key_for_new_sessions().map_err(io::Error::other)? else {
+            return Ok(());
+        };
         self.begin(Cipher::new(session, &key).map_err(io::Error::other)?)
     }
 

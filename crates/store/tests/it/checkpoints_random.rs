@@ -63,11 +63,11 @@ fn run(fixture: &Fixture, step: &Step) {
 }
 
 /// Every path with its mode and contents; directories by name only.
-type Tree = BTreeMap<PathBuf, (u32, Vec<u8>)>;
+type FileTree = BTreeMap<PathBuf, (u32, Vec<u8>)>;
 
-fn tree(fixture: &Fixture) -> Tree {
+fn tree(fixture: &Fixture) -> FileTree {
     use std::os::unix::fs::PermissionsExt as _;
-    let mut tree = Tree::new();
+    let mut tree = FileTree::new();
     let mut open = vec![fixture.work.clone()];
     while let Some(folder) = open.pop() {
         for entry in fs::read_dir(&folder).expect("list").flatten() {
@@ -85,18 +85,18 @@ fn tree(fixture: &Fixture) -> Tree {
     tree
 }
 
-fn differing(one: &Tree, two: &Tree) -> BTreeSet<PathBuf> {
+fn differing(one: &FileTree, two: &FileTree) -> BTreeSet<PathBuf> {
     let paths = one.keys().chain(two.keys());
     paths.filter(|path| one.get(*path) != two.get(*path)).cloned().collect()
 }
 
-fn by_command(checkpoints: &Checkpoints, fixture: &Fixture, turn: u64, steps: &[Step]) {
+fn change_by_command(checkpoints: &Checkpoints, fixture: &Fixture, turn: u64, steps: &[Step]) {
     let mark = checkpoints.begin_command(turn).expect("begin");
     steps.iter().for_each(|step| run(fixture, step));
     checkpoints.end_command(mark, &WriteScope::default()).expect("end");
 }
 
-fn by_edits(checkpoints: &Checkpoints, fixture: &Fixture, turn: u64, steps: &[Step]) {
+fn change_by_edits(checkpoints: &Checkpoints, fixture: &Fixture, turn: u64, steps: &[Step]) {
     for step in steps {
         let touched = match step {
             Step::Wreck(_) => continue,
@@ -128,9 +128,9 @@ proptest! {
         for (number, (steps, edits)) in turns.iter().enumerate() {
             let turn = number as u64 + 1;
             if *edits {
-                by_edits(&checkpoints, &fixture, turn, steps);
+                change_by_edits(&checkpoints, &fixture, turn, steps);
             } else {
-                by_command(&checkpoints, &fixture, turn, steps);
+                change_by_command(&checkpoints, &fixture, turn, steps);
             }
             trees.push(tree(&fixture));
         }

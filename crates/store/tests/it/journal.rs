@@ -354,8 +354,8 @@ fn deleted_journal_is_recreated_while_writing() {
 #[test]
 fn journal_damaged_by_another_program_is_rewritten() {
     // (What the other program does, whether the bytes of the file are lost.)
-    type Deed = fn(&Path);
-    let deeds: [Deed; 4] = [
+    type FileDamage = fn(&Path);
+    let deeds: [FileDamage; 4] = [
         |path| fs::write(path, b"").expect("truncated"),
         |path| fs::write(path, b"not a session\n").expect("overwritten"),
         |path| {

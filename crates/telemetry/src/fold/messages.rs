@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn contents_become_messages_with_typed_parts() {
+    fn contents_are_converted_to_messages_with_typed_parts() {
         let call =
             |id: Option<&str>, name: &str| Part::function_call(id, name, serde_json::Map::new());
         let response = |id: Option<&str>, name: &str, value: Value| {
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn finish_reasons_are_those_of_the_conventions() {
+    fn finish_reasons_follow_the_conventions() {
         for (finish, reason) in [
             (Some("STOP"), "stop"),
             (Some("MAX_TOKENS"), "length"),

@@ -161,8 +161,8 @@ impl SceneRun {
                     .terminal
                     .wait("end of the turn", |emulator| emulator.title().contains("Ready"))?,
                 Step::Rest => std::thread::sleep(REST),
-                Step::Type(text) => self.act(|terminal| terminal.text(text)).map_err(plain)?,
-                Step::Press(key) => self.act(|terminal| terminal.key(*key)).map_err(plain)?,
+                Step::Type(text) => self.perform(|terminal| terminal.text(text)).map_err(plain)?,
+                Step::Press(key) => self.perform(|terminal| terminal.key(*key)).map_err(plain)?,
                 Step::Open(gate) => {
                     if self.waits_for_grammars {
                         std::thread::sleep(LOADING);
@@ -179,7 +179,7 @@ impl SceneRun {
         Ok(())
     }
 
-    fn act(&self, act: impl FnOnce(&Terminal) -> std::io::Result<()>) -> std::io::Result<()> {
+    fn perform(&self, act: impl FnOnce(&Terminal) -> std::io::Result<()>) -> std::io::Result<()> {
         self.mark.set(self.terminal.mark());
         act(&self.terminal)
     }

@@ -25,7 +25,7 @@ impl TestTree {
         Self { folder, tool: Glob::new(workspace, Duration::from_secs(30)) }
     }
 
-    fn age(&self, file: &str, hours: u64) {
+    fn set_age(&self, file: &str, hours: u64) {
         let time = SystemTime::now() - Duration::from_secs(hours * 3600);
         let file = fs::File::options().write(true).open(self.folder.path().join(file));
         file.expect("a file").set_modified(time).expect("a time");
@@ -48,7 +48,7 @@ impl TestTree {
 async fn recently_modified_files_are_listed_first() {
     let tree = TestTree::new(&["a.rs", "b.rs", "c.rs", "d/e.rs", "f.txt"]);
     for (file, hours) in [("a.rs", 48), ("b.rs", 2), ("c.rs", 1), ("d/e.rs", 30)] {
-        tree.age(file, hours);
+        tree.set_age(file, hours);
     }
     assert_eq!(tree.find(json!({"pattern": "**/*.RS"})).await, ["c.rs", "b.rs", "a.rs", "d/e.rs"]);
     assert_eq!(tree.find(json!({"pattern": "*.rs"})).await, ["c.rs", "b.rs", "a.rs"]);

@@ -98,7 +98,7 @@ fn literal(
             continue;
         }
         found = true;
-        let filtering = workspace.filtering();
+        let filtering = workspace.ignore_options();
         let mut flags = IgnoreFlags::from_settings(filtering);
         flags.git = selection.respect_git_ignore.unwrap_or(flags.git);
         flags.gemini = selection.respect_gemini_ignore.unwrap_or(flags.gemini);

@@ -145,7 +145,7 @@ impl TokenPositions {
             *places.file.get_mut(index)? = range;
             before = Some(index);
         }
-        places.trail(text, tokens, before?);
+        places.place_trailing(text, tokens, before?);
         Some(places)
     }
 
@@ -234,7 +234,7 @@ impl TokenPositions {
     }
 
     /// Places the whitespace after the last character.
-    fn trail(&mut self, text: &str, tokens: &[Token], last: usize) {
+    fn place_trailing(&mut self, text: &str, tokens: &[Token], last: usize) {
         let mut at = self.file.get(last).map_or(0, |range| range.end);
         for (index, token) in tokens.iter().enumerate().skip(last + 1) {
             let rest = text.get(at..).unwrap_or_default();

@@ -120,7 +120,7 @@ fn align(
     while at_old < old.len() {
         *steps += 1;
         let (file, old) = (file.get(at_file..)?, old.get(at_old..)?);
-        let (of_file, of_old) = step(file, old)?;
+        let (of_file, of_old) = equivalent_length(file, old)?;
         let (first_file, first_old) = (file.first()?, old.first()?);
         // `new line` does not match `newline`.
         if before.is_some_and(is_word)
@@ -141,7 +141,7 @@ fn align(
 }
 
 /// Returns how many characters of both strings are equivalent.
-fn step(file: &[TextChar], old: &[TextChar]) -> Option<(usize, usize)> {
+fn equivalent_length(file: &[TextChar], old: &[TextChar]) -> Option<(usize, usize)> {
     let (one, two) = (file.first()?.character, old.first()?.character);
     if one == two {
         return Some((1, 1));

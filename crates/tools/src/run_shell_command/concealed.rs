@@ -26,7 +26,7 @@ pub(super) fn missed_path(
     };
     let written = predicted_permissions::written_paths(line, places, home).into_iter();
     let is_written = written.filter(|path| names(path));
-    let repositories = match bash::uses_git(line) && misses_repository(output) {
+    let repositories = match bash::uses_git(line) && reports_missing_repository(output) {
         true => repository_paths(places, output),
         false => Vec::new(),
     };
@@ -43,7 +43,7 @@ pub(super) fn note(path: &Path) -> String {
 }
 
 /// Whether git did not find a repository.
-fn misses_repository(output: &str) -> bool {
+fn reports_missing_repository(output: &str) -> bool {
     ["not a git repository", "does not appear to be a git repository"]
         .iter()
         .any(|message| output.contains(message))

@@ -143,7 +143,7 @@ impl StartingCommand {
                         &readable,
                     );
                 }
-                let makes = !git_worktree_writes::makes_its_files(&line);
+                let makes = !git_worktree_writes::creates_own_files(&line);
                 if options.enabled && !permissions.outside && makes {
                     precreated = precreated_path::create(&requested_writes, &line, &directory);
                 }

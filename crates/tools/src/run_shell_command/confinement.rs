@@ -478,7 +478,7 @@ fn open_git_directories(
     plan.readable.extend(options.git_directories.borrowed_object_directories(roots));
     for repository in repositories(options, roots, found) {
         let folders = options.git_directories.for_repository(&repository, roots);
-        plan.readable.extend(git_directories::to_show(&repository, &folders, roots));
+        plan.readable.extend(git_directories::directories_to_show(&repository, &folders, roots));
         if writable && (starts_only_known_git(subject.line) || !is_around(&repository, roots)) {
             let is_inside = |folder: &PathBuf| roots.iter().any(|root| folder.starts_with(root));
             let written = written_by_git(options, &repository, roots).into_iter();

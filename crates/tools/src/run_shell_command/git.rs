@@ -150,7 +150,7 @@ fn overrides(
         }
     }
     let keeps_filters = entries.iter().all(|(key, _)| is_harmless_beside_lfs(key))
-        && path_leads_elsewhere(directory);
+        && path_avoids_repository(directory);
     for (key, value) in &entries {
         if !(keeps_filters && is_own_entry(key, value, directory)) {
             push_override(key, value, directory, environment, &mut pairs);
@@ -342,7 +342,7 @@ fn is_harmless_beside_lfs(key: &str) -> bool {
 }
 
 /// Whether a program name without a path cannot resolve to a file of the repository.
-fn path_leads_elsewhere(directory: &Path) -> bool {
+fn path_avoids_repository(directory: &Path) -> bool {
     let top = directory.ancestors().find(|folder| folder.join(".git").exists());
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
@@ -473,7 +473,7 @@ mod tests {
             assert!(run.is_some(), "{arguments:?}");
         }
 
-        fn ran(&self) -> String {
+        fn programs_run(&self) -> String {
             fs::read_to_string(self.folder.path().join("ran")).unwrap_or_default()
         }
     }
@@ -556,10 +556,10 @@ mod tests {
                 parallax_exec::program::output("git", arguments, &root, &variables, SIZE, TIME);
             // `git submodule` fails without `.gitmodules`, which is fine.
             assert!(run.is_some() || arguments[0] == "submodule", "{arguments:?}");
-            assert_eq!(hostile.ran(), "", "{arguments:?}");
+            assert_eq!(hostile.programs_run(), "", "{arguments:?}");
         }
         hostile.plain(&["status"]);
-        assert_ne!(hostile.ran(), "", "the repository is not hostile");
+        assert_ne!(hostile.programs_run(), "", "the repository is not hostile");
     }
 
     #[test]
@@ -603,7 +603,7 @@ mod tests {
                 TIME,
             );
             assert!(run.is_some(), "{arguments:?}");
-            assert_eq!(hostile.ran(), "", "{arguments:?}");
+            assert_eq!(hostile.programs_run(), "", "{arguments:?}");
         }
         // Also from another directory. Settings that cannot be overridden are refused.
         let mut environment = Vec::new();

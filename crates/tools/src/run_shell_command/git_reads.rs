@@ -145,7 +145,7 @@ mod tests {
             assert!(done.is_some(), "{line:?}");
         }
 
-        fn leads_out(&self, base: &str) -> bool {
+        fn has_outside_paths(&self, base: &str) -> bool {
             let roots = [self.path(base)];
             !outside(&self.path(base), &roots).is_empty()
         }
@@ -154,17 +154,17 @@ mod tests {
     #[test]
     fn ordinary_repository_reads_stay_in_the_workspace() {
         let project = TestProject::new();
-        assert!(!project.leads_out("work"));
+        assert!(!project.has_outside_paths("work"));
         // The workspace is a subdirectory, a worktree, or a submodule of the repository.
         fs::create_dir(project.path("work/src")).unwrap();
-        assert!(!project.leads_out("work/src"));
+        assert!(!project.has_outside_paths("work/src"));
         project.git(&project.path("work"), &["worktree", "add", "-q", "../tree"]);
-        assert!(!project.leads_out("tree"));
+        assert!(!project.has_outside_paths("tree"));
         let url = project.path("other").display().to_string();
         let line = ["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", &url, "sub"];
         project.git(&project.path("work"), &line);
-        assert!(!project.leads_out("work/sub"));
-        assert!(!project.leads_out("work"));
+        assert!(!project.has_outside_paths("work/sub"));
+        assert!(!project.has_outside_paths("work"));
     }
 
     #[test]
@@ -174,7 +174,7 @@ mod tests {
             let project = TestProject::new();
             let value = if key == "core.worktree" { "/etc" } else { secret };
             project.git(&project.path("work"), &["config", key, value]);
-            assert!(project.leads_out("work"), "{key}");
+            assert!(project.has_outside_paths("work"), "{key}");
         }
         let changes: [fn(&TestProject); 4] = [
             |project| {
@@ -197,9 +197,9 @@ mod tests {
         ];
         for (number, change) in changes.into_iter().enumerate() {
             let project = TestProject::new();
-            assert!(!project.leads_out("work"));
+            assert!(!project.has_outside_paths("work"));
             change(&project);
-            assert!(project.leads_out("work"), "{number}");
+            assert!(project.has_outside_paths("work"), "{number}");
         }
     }
 }

@@ -98,7 +98,7 @@ const MOVING: [&str; 9] = [
 /// work.
 pub(super) fn moves_tree_unpredictably(command: &Command) -> bool {
     if command.name() != Some("git") {
-        return starts_moving_git(command.arguments());
+        return starts_tree_move(command.arguments());
     }
     // The subcommand is known only at run time.
     let Some(call) = bash::git_subcommand(command) else { return true };
@@ -129,7 +129,7 @@ pub(super) fn moves_tree_unpredictably(command: &Command) -> bool {
 }
 
 /// Whether the words of another program, such as `xargs`, start git with such a subcommand.
-fn starts_moving_git(words: &[Word]) -> bool {
+fn starts_tree_move(words: &[Word]) -> bool {
     words.windows(2).any(|pair| {
         let [program, name] = pair else { return false };
         let name = name.text.as_deref().unwrap_or_default();
@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn moves_that_the_words_do_not_determine_are_recognized() {
+    fn moves_with_undetermined_words_are_recognized() {
         for (line, expected) in [
             ("git checkout other", false),
             ("git checkout -b new", false),

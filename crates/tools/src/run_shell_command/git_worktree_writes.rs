@@ -86,7 +86,7 @@ impl ChangedFiles {
 
 /// Whether the line runs only git, which creates the files that it may write itself and fails if an
 /// empty file is already there.
-pub(super) fn makes_its_files(line: &ShellLine) -> bool {
+pub(super) fn creates_own_files(line: &ShellLine) -> bool {
     let is_git = |command: &Command| command.name() == Some("git");
     line.unanalyzable_reason.is_none()
         && !line.commands.is_empty()

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use parallax_sandbox::PlaceholderFile;
 
 use super::repository;
-use super::tracked::{LIST, QUIET, TIME, repository_of, rest_of};
+use super::tracked::{LIST, QUIET, TIME, remaining_hidden, repository_of};
 
 /// The hashes of the empty blob, in SHA-1 and SHA-256.
 const EMPTY: [&str; 2] = [
@@ -46,7 +46,7 @@ pub(super) fn find(hidden: &mut Vec<PathBuf>) -> Vec<PlaceholderFile> {
             }
             let exists = in_it.iter().filter(|file| file.symlink_metadata().is_ok());
             let there: Vec<PathBuf> = exists.map(|file| (*file).clone()).collect();
-            let rest = rest_of(path.clone(), &tracked);
+            let rest = remaining_hidden(path.clone(), &tracked);
             if rest != [path] {
                 hidden.extend(there);
             }

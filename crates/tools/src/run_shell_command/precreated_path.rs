@@ -23,7 +23,7 @@ pub(super) fn create(paths: &[PathBuf], line: &ShellLine, directory: &Path) -> V
         if path.symlink_metadata().is_ok() {
             continue;
         }
-        let is_folder = makes_folder(line, path, directory);
+        let is_folder = creates_directory(line, path, directory);
         let above = if is_folder { path.as_path() } else { path.parent().unwrap_or(path) };
         let missing: Vec<&Path> =
             above.ancestors().take_while(|folder| folder.symlink_metadata().is_err()).collect();
@@ -53,7 +53,7 @@ fn set_untouched_time(file: &File) -> SystemTime {
 }
 
 /// Whether the line creates a directory at the path.
-fn makes_folder(line: &ShellLine, path: &Path, directory: &Path) -> bool {
+fn creates_directory(line: &ShellLine, path: &Path, directory: &Path) -> bool {
     line.commands.iter().filter(|command| command.name() == Some("mkdir")).any(|command| {
         command.words.iter().skip(1).filter_map(|word| word.text.as_deref()).any(|word| {
             let word = Path::new(word);

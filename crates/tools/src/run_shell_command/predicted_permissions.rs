@@ -68,7 +68,7 @@ pub(super) fn permissions(
 ) -> Permissions {
     let mut found = FilePermissions::default();
     let mut outside = false;
-    let moved_home = assigns_home(line);
+    let moved_home = may_reassign_home(line);
     let Some(directory) = working_folder(line, directory, home, moved_home) else {
         return Permissions::default();
     };
@@ -192,7 +192,7 @@ fn working_folder(
 /// targets of each `cd` and `pushd`, and the directories that `-C` names to git, make, and others.
 pub(super) fn folders(line: &ShellLine, directory: &Path, home: &Path) -> Vec<PathBuf> {
     let mut found = vec![directory.to_owned()];
-    let moved_home = assigns_home(line);
+    let moved_home = may_reassign_home(line);
     for command in &line.commands {
         let words = command.arguments();
         let led = match command.name() {
@@ -212,7 +212,7 @@ pub(super) fn folders(line: &ShellLine, directory: &Path, home: &Path) -> Vec<Pa
 /// Returns the paths that the words of the line could name, in each of the working directories, for
 /// a line that failed to write a path that its output does not name.
 pub(super) fn written_paths(line: &ShellLine, places: &[PathBuf], home: &Path) -> Vec<PathBuf> {
-    let moved_home = assigns_home(line);
+    let moved_home = may_reassign_home(line);
     let words = line.commands.iter().flat_map(|command| command.arguments());
     // A plain name is a file of the workspace, or no file at all.
     let could_lead_out = |word: &&Word| {
@@ -233,7 +233,7 @@ pub(super) fn named_paths(line: &ShellLine, places: &[PathBuf]) -> Vec<PathBuf> 
 }
 
 /// Whether `$HOME` may be reassigned before it is used.
-fn assigns_home(line: &ShellLine) -> bool {
+fn may_reassign_home(line: &ShellLine) -> bool {
     let of_commands = line.commands.iter().any(|command| {
         command.assignments.iter().any(|assignment| assignment.name == "HOME")
             // `export HOME=x`, `read HOME`, `for HOME in …`: detected by the word itself.
@@ -274,7 +274,7 @@ fn path_of(path: &Path) -> Option<PathBuf> {
 
 /// Adds read permission for hidden files that the command may write: a program that may rename a
 /// secret could read it under its new name.
-pub(super) fn name_hidden(files: &mut FilePermissions, plan: Plan) {
+pub(super) fn add_hidden_reads(files: &mut FilePermissions, plan: Plan) {
     let ran = SandboxRun { plan, missed_network: false };
     for path in &files.write {
         if ran.denies(path, DeniedAccess::Read) && !files.read.contains(path) {

@@ -93,7 +93,7 @@ pub(super) fn read_paths(
         }
     }
     let sees_all = searches_folders(&words);
-    if sees_all || (left_alone.is_some() && runs(&words, "rg")) {
+    if sees_all || (left_alone.is_some() && may_run_program(&words, "rg")) {
         let named: Vec<PathBuf> =
             reads.paths.iter().filter(|path| path.is_dir()).cloned().collect();
         let folders = match named.is_empty() {
@@ -135,13 +135,13 @@ pub(super) fn read_paths(
 }
 
 /// Whether a word of the line may be the program.
-fn runs(words: &[String], name: &str) -> bool {
+fn may_run_program(words: &[String], name: &str) -> bool {
     words.iter().any(|word| word.rsplit('/').next() == Some(name))
 }
 
 /// Whether the line may search whole directories for text.
 fn searches_folders(words: &[String]) -> bool {
-    let runs = |name| runs(words, name);
+    let runs = |name| may_run_program(words, name);
     let recursive = |word: &String| {
         word.contains("recurs")
             || word
@@ -475,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn link_cycle_ends() {
+    fn link_cycle_is_not_followed_forever() {
         let folder = tempfile::tempdir().expect("a folder");
         let root = folder.path().canonicalize().expect("a path");
         for number in 0..200 {

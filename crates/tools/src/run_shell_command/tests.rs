@@ -41,7 +41,7 @@ fn test_project() -> TestProject {
 }
 
 /// Returns the text inside the wrapper, without the process group ID.
-fn inside(outcome: &ToolResult) -> String {
+fn unwrap_output(outcome: &ToolResult) -> String {
     let text = outcome.for_model.output.as_str();
     let text = text.strip_prefix("<untrusted_context>\n").expect("the wrapper");
     let text = text.strip_suffix("\n</untrusted_context>").expect("the wrapper");
@@ -82,7 +82,7 @@ async fn model_output_has_the_documented_form() {
         ("head -c 3000 /dev/zero", "Output: [binary output, 3000 bytes, not shown]"),
     ] {
         let outcome = run(&project.tool, json!({"command": command})).await;
-        assert_eq!(inside(&outcome), expected, "{command}");
+        assert_eq!(unwrap_output(&outcome), expected, "{command}");
         assert_eq!(outcome.error, None);
     }
 }
@@ -104,7 +104,7 @@ async fn display_shows_colors_or_end_state_and_data_has_the_code() {
 async fn long_output_is_truncated_and_its_file_named() {
     let project = test_project_with(|options| options.truncate_threshold = 1000);
     let outcome = run(&project.tool, json!({"command": "seq 1 5000"})).await;
-    let text = inside(&outcome);
+    let text = unwrap_output(&outcome);
     let path = project.folder.path().join("outputs/run_shell_command_call.txt");
     let (first, rest) = text.split_once('\n').expect("lines");
     assert!(first.starts_with("Output: [Too long: ") && first.contains(&*path.to_string_lossy()));
@@ -150,7 +150,7 @@ async fn shown_and_evaluated_command_is_the_one_run() {
     let listing = place.tool.prepare(object(args_of_link), &scope("run_shell_command"));
     assert_eq!(listing.expect("a call").effects().reads, [Path::new("/etc")]);
     let outcome = run(&place.tool, args).await;
-    assert!(inside(&outcome).ends_with("/project/sub"));
+    assert!(unwrap_output(&outcome).ends_with("/project/sub"));
 
     let long = format!("echo {}", "x".repeat(200));
     let title = |args: Value| {
@@ -174,7 +174,7 @@ async fn background_process_is_stopped_by_its_pid() {
         run(&project.tool, json!({"command": "sleep 60", "is_background": true})).await;
     let pid = background.data.as_ref().and_then(|data| data["pid"].as_i64()).expect("a pid");
     let left = run(&project.tool, json!({"command": "sleep 61 & sleep 62 >/dev/null &"})).await;
-    let text = inside(&left);
+    let text = unwrap_output(&left);
     let (_, pids) = text.split_once("Background PIDs: ").expect("left running");
     let pids = pids.split(", ").map(|pid| pid.parse().expect("a number"));
     for pid in pids.chain([pid]) {
@@ -191,7 +191,7 @@ async fn background_process_is_stopped_by_its_pid() {
 async fn command_environment_is_built_not_inherited() {
     let project = test_project();
     let outcome = run(&project.tool, json!({"command": "echo $GEMINI_CLI $PARALLAX $PAGER"})).await;
-    assert_eq!(inside(&outcome), "Output: 1 1 cat");
+    assert_eq!(unwrap_output(&outcome), "Output: 1 1 cat");
 }
 
 #[tokio::test]
@@ -201,7 +201,7 @@ async fn editors_do_not_block_without_a_terminal() {
                    -c user.email=x@y commit --allow-empty -qm one && git -c user.name=x \
                    -c user.email=x@y commit --amend --allow-empty -q && git log --format=%s";
     let outcome = run(&project.tool, json!({"command": command})).await;
-    assert_eq!(inside(&outcome), "Output: true true\none");
+    assert_eq!(unwrap_output(&outcome), "Output: true true\none");
 }
 
 #[test]
@@ -218,7 +218,12 @@ fn workspace_program_on_path_is_not_known_safe() {
     let takes = |command: &str, path: &str, directory: &str| {
         let path = path.replace('@', &root.to_string_lossy());
         let line = bash::analyze(command);
-        takes_programs_of(&line, path.as_ref(), &work.join(directory), std::slice::from_ref(&work))
+        resolves_program_in_workspace(
+            &line,
+            path.as_ref(),
+            &work.join(directory),
+            std::slice::from_ref(&work),
+        )
     };
     for (command, path, directory) in [
         ("ls", "/usr/bin:@/w/bin", ""),
@@ -248,7 +253,7 @@ async fn cancelled_and_timed_out_commands_keep_their_output() {
         options.inactivity_timeout = Some(Duration::from_millis(100));
     });
     let outcome = run(&silent.tool, json!({"command": "echo so far; sleep 20"})).await;
-    let text = inside(&outcome);
+    let text = unwrap_output(&outcome);
     assert!(
         text.contains("cancelled automatically") && text.contains("exceeded 0.1 seconds without"),
         "{text}"
@@ -277,7 +282,7 @@ async fn background_command_is_listed_and_read() {
     let data = outcome.data.clone().expect("data");
     let pid = data["pid"].as_i64().expect("a number");
     assert_eq!((&data["command"], &data["initialOutput"]), (&json!(command), &json!("up")));
-    let text = inside(&outcome);
+    let text = unwrap_output(&outcome);
     assert!(text.contains(&format!("PID {pid}")) && text.ends_with("Initial output:\nup"));
 
     let list = ListBackgroundProcesses::new(place.processes.clone());
@@ -293,16 +298,16 @@ async fn background_command_is_listed_and_read() {
     }
     assert_eq!(listed().await, format!("- [PID {pid}] EXITED: `{command}` (Exit Code: 6)"));
     let outcome = run(&read, json!({"pid": pid, "lines": 1})).await;
-    assert_eq!(inside(&outcome), "Showing last 1 of 2 lines:\ndown");
+    assert_eq!(unwrap_output(&outcome), "Showing last 1 of 2 lines:\ndown");
     let outcome = run(&read, json!({"pid": pid})).await;
-    assert_eq!(inside(&outcome), "Full Log Output:\nup\ndown");
+    assert_eq!(unwrap_output(&outcome), "Full Log Output:\nup\ndown");
 }
 
 #[tokio::test]
 async fn child_processes_that_keep_running_are_named() {
     let project = test_project();
     let outcome = run(&project.tool, json!({"command": "sleep 20 >/dev/null & echo $!"})).await;
-    let text = inside(&outcome);
+    let text = unwrap_output(&outcome);
     let (pid, rest) = text.strip_prefix("Output: ").and_then(|t| t.split_once('\n')).expect("two");
     assert_eq!(rest, format!("Background PIDs: {pid}"));
     project.processes.shutdown().await;
@@ -331,7 +336,7 @@ async fn interactive_session_uses_a_terminal_and_streams_output() {
         let call = project.tool.prepare(object(args), &scope).expect("a call");
         let progress = Arc::clone(&heard) as Arc<dyn Progress>;
         let outcome = call.run(RunContext::new(CancellationToken::new(), progress)).await;
-        assert_eq!(inside(&outcome), format!("Output: {expected}"));
+        assert_eq!(unwrap_output(&outcome), format!("Output: {expected}"));
         let heard = heard.0.lock().expect("lock");
         assert_eq!(heard.0.trim_end(), expected);
         assert!(outcome.for_model.output.contains(&format!("PGID: {}\n", heard.1)));

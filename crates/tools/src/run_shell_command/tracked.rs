@@ -76,7 +76,7 @@ pub(super) fn still_hidden(hidden: Vec<PathBuf>) -> Vec<PathBuf> {
                 continue;
             }
             match open.iter().any(|file| file.starts_with(&path)) {
-                true => left.extend(rest_of(path, &open)),
+                true => left.extend(remaining_hidden(path, &open)),
                 false => left.push(path),
             }
         }
@@ -113,7 +113,7 @@ fn unchanged(top: &Path, paths: &[PathBuf]) -> Option<BTreeSet<PathBuf>> {
 
 /// Returns what stays hidden of a directory that contains visible files: its other entries, or the
 /// whole directory if there are too many.
-pub(super) fn rest_of(folder: PathBuf, open: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
+pub(super) fn remaining_hidden(folder: PathBuf, open: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
     let mut rest = Vec::new();
     let mut folders = vec![folder.clone()];
     let mut seen = 0;
@@ -172,7 +172,7 @@ pub(super) fn encountered_hidden_files(
         })
         .cloned()
         .collect();
-    let compares = is_shown && line.commands.iter().any(compares);
+    let compares = is_shown && line.commands.iter().any(compares_working_tree);
     let names = |path: &Path| {
         let from = |folder: &Path| path.strip_prefix(folder).ok().map(Path::to_path_buf);
         let names: Vec<String> = [from(top), from(directory)]
@@ -199,7 +199,7 @@ pub(super) fn encountered_hidden_files(
 }
 
 /// Whether the git command compares the working tree with the index.
-fn compares(command: &bash::Command) -> bool {
+fn compares_working_tree(command: &bash::Command) -> bool {
     bash::git_subcommand(command).is_some_and(|call| {
         let comparing =
             ["status", "diff", "diff-files", "diff-index", "commit", "checkout", "switch"];

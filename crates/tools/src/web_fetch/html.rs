@@ -216,7 +216,7 @@ mod tests {
         <table><tr><td>c1<td>c2</table><script>evil()</script></body></html>";
 
     #[test]
-    fn html_becomes_text_with_or_without_link_targets() {
+    fn html_is_converted_to_text_with_or_without_link_targets() {
         let plain = to_text(PAGE, None);
         assert!(plain.starts_with("# Head\n\nOne two three"), "{plain}");
         assert!(plain.contains("* a\n* b\n"), "{plain}");

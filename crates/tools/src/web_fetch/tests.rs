@@ -176,7 +176,7 @@ async fn pages_are_downloaded_when_the_service_cannot_read_them() {
 }
 
 #[tokio::test]
-async fn pages_the_service_missed_are_downloaded_alone() {
+async fn only_pages_the_service_missed_are_downloaded() {
     let (base, seen) = serve(|_| http("200 OK", "text/plain", b"local text")).await;
     let page = |path: &str, was_read| PageRead { url: format!("{base}{path}"), was_read };
     let page_reads =

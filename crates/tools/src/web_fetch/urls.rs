@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn github_pages_become_plain_files() {
+    fn github_page_urls_are_converted_to_raw_files() {
         let raw = |text: &str| String::from(super::raw(&text.parse().expect("a URL")));
         assert_eq!(
             raw("https://github.com/o/r/blob/main/a/b.rs"),

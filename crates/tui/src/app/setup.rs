@@ -82,7 +82,7 @@ impl App {
         }
         let config = launch.clone();
         self.effect(Effect::Run(Box::new(move || {
-            let sandbox = config.facts().sandbox_short();
+            let sandbox = config.facts().short_sandbox();
             let auth = config.facts().auth_name();
             let inputs = config.session_library().input_history(HISTORY);
             let commands = config.shell_history().lines();

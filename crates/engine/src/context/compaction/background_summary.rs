@@ -73,7 +73,7 @@ impl Compactor<'_> {
 }
 
 /// Returns the finished background summary with its split.
-pub(super) async fn written(
+pub(super) async fn finished_summary(
     inbox: &mut Inbox,
     mut job: BackgroundSummary,
     input: &CompactionInput,

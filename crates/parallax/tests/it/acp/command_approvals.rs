@@ -20,7 +20,7 @@ fn shell_command_of_a_custom_command_is_approved_by_the_editor() {
     let mut editor = Editor::ready(&world, &[]);
     let session = editor.open(&world);
     let id = editor.prompt(&session, "/make");
-    let refused = editor.permit("cancel");
+    let refused = editor.answer_permission("cancel");
     assert_eq!(editor.answer(id)["result"]["stopReason"], "end_turn");
     assert!(editor.updates("agent_message_chunk").iter().any(|it| {
         it["content"]["text"].as_str().is_some_and(|text| text.contains("was not approved"))
@@ -28,7 +28,7 @@ fn shell_command_of_a_custom_command_is_approved_by_the_editor() {
     assert!(!made.exists());
 
     let id = editor.prompt(&session, "/make");
-    let allowed = editor.permit("proceed_once");
+    let allowed = editor.answer_permission("proceed_once");
     assert!(allowed["params"]["toolCall"].to_string().contains("touch made; echo created"));
     assert_eq!(editor.answer(id)["result"]["stopReason"], "end_turn");
     assert!(made.exists());

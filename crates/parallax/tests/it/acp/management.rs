@@ -64,7 +64,7 @@ fn session_approvals_survive_reopening() {
     let mut editor = Editor::ready(&world, &[]);
     let session = editor.open(&world);
     let id = editor.prompt(&session, "go");
-    editor.permit("proceed_always");
+    editor.answer_permission("proceed_always");
     reply(&mut editor, id);
     // Twice, because the second time it is the reopened session that passes them on.
     for file in ["two", "three"] {
@@ -156,7 +156,7 @@ fn extension_is_installed_with_consent_and_its_commands_are_announced() {
     let installed = || world.home.parallax().join("extensions/ext").exists();
 
     let id = editor.prompt(&session, "/extensions install ./ext --consent");
-    let request = editor.permit("cancel");
+    let request = editor.answer_permission("cancel");
     let asked = request["params"]["toolCall"].to_string();
     assert!(asked.contains("third-party code") && asked.contains("hello"), "{asked}");
     assert!(reply(&mut editor, id).contains("Nothing was changed") && !installed());
@@ -171,7 +171,7 @@ fn extension_is_installed_with_consent_and_its_commands_are_announced() {
     assert!(!installed(), "the user cancelled");
 
     let id = editor.prompt(&session, "/extensions install ./ext");
-    editor.permit("proceed_once");
+    editor.answer_permission("proceed_once");
     let text = reply(&mut editor, id);
     assert!(text.contains("installed successfully") && text.contains("ext 1.0.0"), "{text}");
     let announced = |editor: &Editor| {
@@ -205,7 +205,7 @@ fn change_is_restored_and_reviewed_again() {
     let mut editor = Editor::ready(&world, &[]);
     let session = editor.open(&world);
     let id = editor.prompt(&session, "write it");
-    editor.permit("proceed_once");
+    editor.answer_permission("proceed_once");
     assert_eq!(reply(&mut editor, id), "Done");
     let listed = run(&mut editor, &session, "/restore list");
     let name = listed.split(' ').next().expect("a name").to_owned();
@@ -236,7 +236,7 @@ fn restore_that_reverts_no_file_does_not_claim_to() {
     let mut editor = Editor::ready(&world, &[]);
     let session = editor.open(&world);
     let id = editor.prompt(&session, "write it");
-    editor.permit("proceed_once");
+    editor.answer_permission("proceed_once");
     reply(&mut editor, id);
     let listed = run(&mut editor, &session, "/restore list");
     world.home.write("b.txt", "work of the user").expect("written");
@@ -294,7 +294,7 @@ fn remains_of_an_interrupted_installation_are_removed_by_the_next_one() {
     let mut editor = Editor::ready(&world, &[]);
     let session = editor.open(&world);
     let id = editor.prompt(&session, "/extensions install ./ext");
-    editor.permit("proceed_once");
+    editor.answer_permission("proceed_once");
     assert!(reply(&mut editor, id).contains("ext 1.0.0"));
     assert!(!remains.exists());
     let text = run(&mut editor, &session, "/extensions disable ext --scope=workspace");

@@ -95,7 +95,7 @@ fn cancelled_command_is_killed_in_the_terminal() {
     world.home.write_home(".parallax/settings.json", settings).expect("settings");
     let (mut editor, session) = with_terminal(&world, &[]);
     let id = editor.prompt(&session, "run it");
-    editor.permit("proceed_once");
+    editor.answer_permission("proceed_once");
     let created = editor.wait_for_message(|it| it["method"] == "terminal/create");
     let answer = |id: &Value, result: Value| {
         json!({"jsonrpc": "2.0", "id": id, "result": result}).to_string()
@@ -118,7 +118,7 @@ fn started(world: &World) -> (Editor, String, u64) {
     world.home.write_home(".parallax/settings.json", settings).expect("settings");
     let (mut editor, session) = with_terminal(world, &[]);
     let id = editor.prompt(&session, "run it");
-    editor.permit("proceed_once");
+    editor.answer_permission("proceed_once");
     (editor, session, id)
 }
 

@@ -8,7 +8,7 @@ use crate::support::{Conversation, World};
 #[test]
 fn model_calls_an_mcp_tool() {
     let world = with_server(&call("echo", &json!({"text": "hi", "wait_for_previous": true})), "");
-    world.run_well(&["-y", "-p", "go"]);
+    world.run_ok(&["-y", "-p", "go"]);
     assert!(declared(&world, 0).contains(&"mcp_test_echo".to_owned()));
     let output = answer(&world, 1)["output"].as_str().map(str::to_owned).expect("an output");
     assert!(output.contains("<untrusted_context>\necho: hi\n"), "{output}");
@@ -21,7 +21,7 @@ fn model_calls_an_mcp_tool() {
     // The tools are cached: the next session declares them before the server is ready.
     let world = World::in_home(world.home, r#"[{"text": "done"}]"#);
     std::fs::remove_file(world.home.root().join("log")).expect("the log");
-    world.run_well(&["-y", "-p", "go"]);
+    world.run_ok(&["-y", "-p", "go"]);
     assert!(declared(&world, 0).contains(&"mcp_test_echo".to_owned()));
     assert!(received_messages(&world).is_empty(), "nobody called it, so it was not started");
 }
@@ -29,7 +29,7 @@ fn model_calls_an_mcp_tool() {
 #[test]
 fn later_of_two_tools_with_one_name_is_called() {
     let world = with_server(&call("echo", &json!({"text": "hi"})), "twice");
-    world.run_well(&["-y", "-p", "go"]);
+    world.run_ok(&["-y", "-p", "go"]);
     assert_eq!(declared(&world, 0).iter().filter(|it| *it == "mcp_test_echo").count(), 1);
     assert!(request(&world, 0).to_string().contains("The later one."));
     let output = answer(&world, 1)["output"].as_str().map(str::to_owned).unwrap_or_default();
@@ -39,14 +39,14 @@ fn later_of_two_tools_with_one_name_is_called() {
 #[test]
 fn stray_responses_affect_no_call_and_line_floods_end_the_server() {
     let world = with_server(&call("echo", &json!({"text": "hi"})), "stray,noise");
-    let done = world.run_well(&["-y", "-p", "go"]);
+    let done = world.run_ok(&["-y", "-p", "go"]);
     let output = answer(&world, 1)["output"].as_str().map(str::to_owned).unwrap_or_default();
     assert!(output.contains("echo: hi"), "{output}");
     let notice = "are not MCP messages and were skipped";
     assert_eq!(done.err().matches(notice).count(), 1, "{}", done.err());
 
     let world = with_server(&call("echo", &json!({"text": "hi"})), "chatty");
-    world.run_well(&["-y", "-p", "go"]);
+    world.run_ok(&["-y", "-p", "go"]);
     let error = answer(&world, 1)["error"].as_str().map(str::to_owned).unwrap_or_default();
     assert!(error.contains("floods its standard output"), "{error}");
 }
@@ -54,7 +54,7 @@ fn stray_responses_affect_no_call_and_line_floods_end_the_server() {
 #[test]
 fn tool_list_of_a_large_server_is_cached_for_the_next_session() {
     let world = with_server(r#"[{"text": "done"}]"#, "many");
-    let output = world.run_well(&["-y", "-p", "go"]);
+    let output = world.run_ok(&["-y", "-p", "go"]);
     assert!(
         output.err().contains("more than 2,000 entries; 2000 of them are used"),
         "{}",
@@ -67,7 +67,7 @@ fn tool_list_of_a_large_server_is_cached_for_the_next_session() {
     assert!(kept.len() == 1 && kept[0].ends_with(".json"), "{kept:?}");
     let world = World::in_home(world.home, r#"[{"text": "done"}]"#);
     std::fs::remove_file(world.home.root().join("log")).expect("the log");
-    world.run_well(&["-y", "-p", "go"]);
+    world.run_ok(&["-y", "-p", "go"]);
     assert!(declared(&world, 0).contains(&"mcp_search_tools".to_owned()));
     assert!(received_messages(&world).is_empty(), "nobody called it, so it was not started");
 }
@@ -75,7 +75,7 @@ fn tool_list_of_a_large_server_is_cached_for_the_next_session() {
 #[test]
 fn unapproved_server_call_does_not_run() {
     let world = with_server(&call("env", &json!({})), "");
-    world.run_well(&["-p", "go"]);
+    world.run_ok(&["-p", "go"]);
     assert!(answer(&world, 1)["error"].as_str().is_some_and(|error| error.contains("denied")));
     assert!(!received_messages(&world).iter().any(|it| it["method"] == "tools/call"));
 }
@@ -103,7 +103,7 @@ fn trusted_server_needs_no_approval_and_gets_no_secrets() {
     assert_eq!(variables.get("SECRET_TOKEN"), None);
     assert_eq!(variables.get("GEMINI_API_KEY"), None);
     let world = World::in_home(world.home, r#"[{"text": "done"}]"#);
-    assert!(!world.run_well(&["-p", "go"]).err().contains("NODE_OPTIONS"), "it is said once");
+    assert!(!world.run_ok(&["-p", "go"]).err().contains("NODE_OPTIONS"), "it is said once");
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn project_cannot_set_preload_variables_for_servers() {
     server["env"] = json!({"PYTHONPATH": "/evil", "FINE": "1"});
     let settings = json!({"mcpServers": {"test": server}}).to_string();
     world.home.write(".gemini/settings.json", &settings).expect("settings");
-    let done = world.run_well(&["-y", "-p", "go"]);
+    let done = world.run_ok(&["-y", "-p", "go"]);
     assert!(done.err().contains("PYTHONPATH"), "{}", done.err());
     let output = answer(&world, 1)["output"].as_str().map(str::to_owned).expect("an output");
     assert!(output.contains("\"FINE\": \"1\"") && !output.contains("/evil"), "{output}");
@@ -127,7 +127,7 @@ fn crashed_server_is_reported_and_restarted() {
             {"calls": [{"name": "mcp_test_crash_once", "args": {}}]}, {"text": "done"}]"#,
         "",
     );
-    world.run_well(&["-y", "-p", "go"]);
+    world.run_ok(&["-y", "-p", "go"]);
     let error = answer(&world, 1)["error"].as_str().map(str::to_owned).expect("an error");
     assert!(error.contains("last output:\n<untrusted_context>\nthe end is near"), "{error}");
     assert!(answer(&world, 2)["output"].as_str().is_some_and(|it| it.contains("echo: again")));
@@ -138,7 +138,7 @@ fn crashed_server_is_reported_and_restarted() {
 #[test]
 fn message_flood_is_reported() {
     let world = with_server(&call("flood", &json!({})), "");
-    let done = world.run_well(&["-y", "-p", "go"]);
+    let done = world.run_ok(&["-y", "-p", "go"]);
     assert!(done.err().contains("`test` sends too many messages"), "{}", done.err());
     assert!(answer(&world, 1)["output"].as_str().is_some_and(|it| it.contains("flooded")));
 }
@@ -151,7 +151,7 @@ fn tools_beyond_the_context_share_are_found_by_search() {
     );
     let server = stdio(&world, "heavy");
     set(&world, &json!({"mcpServers": {"test": server}, "mcp": {"toolBudget": 1}}));
-    world.run_well(&["-y", "-p", "go"]);
+    world.run_ok(&["-y", "-p", "go"]);
     let (before, after) = (declared(&world, 0), declared(&world, 1));
     assert!(before.contains(&"mcp_search_tools".to_owned()), "{before:?}");
     assert!(!before.iter().any(|name| name.starts_with("mcp_test_")), "{before:?}");
@@ -185,7 +185,7 @@ fn changed_tool_list_is_declared_in_the_same_turn() {
             {"calls": [{"name": "mcp_test_extra", "args": {}}]}, {"text": "done"}]"#,
         "",
     );
-    world.run_well(&["-y", "-p", "go"]);
+    world.run_ok(&["-y", "-p", "go"]);
     assert!(!declared(&world, 0).contains(&"mcp_test_extra".to_owned()));
     assert!(declared(&world, 2).contains(&"mcp_test_extra".to_owned()));
     let lists = received_messages(&world).iter().filter(|it| it["method"] == "tools/list").count();
@@ -198,7 +198,7 @@ fn mcp_messages_are_logged_without_secrets() {
     let mut server = stdio(&world, "");
     server["env"] = json!({"ITS_KEY": "s3cret-value"});
     set(&world, &json!({"mcpServers": {"test": server}}));
-    world.run_well(&["-y", "--debug", "-p", "go"]);
+    world.run_ok(&["-y", "--debug", "-p", "go"]);
     let logs = std::fs::read_dir(world.home.parallax().join("logs")).expect("logs");
     let read = |entry: std::io::Result<std::fs::DirEntry>| {
         std::fs::read_to_string(entry.expect("an entry").path()).expect("a log")
@@ -212,7 +212,7 @@ fn mcp_messages_are_logged_without_secrets() {
 }
 
 /// Whether the tool of the project's server `name` ran in a headless run.
-fn of_the_project_runs(name: &str, project: &Value, rules: &str, flags: &[&str]) -> bool {
+fn project_tool_runs(name: &str, project: &Value, rules: &str, flags: &[&str]) -> bool {
     let tool = format!("mcp_{}_echo", name.replace(' ', "_"));
     let script = json!([
         {"calls": [{"name": tool, "args": {"text": "x"}}]}, {"text": "done"}
@@ -223,7 +223,7 @@ fn of_the_project_runs(name: &str, project: &Value, rules: &str, flags: &[&str])
     world.home.write(".gemini/settings.json", &settings.to_string()).expect("file");
     world.home.write_home(".parallax/policies/mine.toml", rules).expect("file");
     let args: Vec<&str> = [flags, &["-p", "go"]].concat();
-    let done = world.run_well(&args);
+    let done = world.run_ok(&args);
     let answer = answer(&world, 1);
     assert!(answer["output"].is_string() || answer["error"].is_string(), "{answer} {}", done.err());
     answer["output"].is_string()
@@ -232,14 +232,14 @@ fn of_the_project_runs(name: &str, project: &Value, rules: &str, flags: &[&str])
 #[test]
 fn project_cannot_approve_its_own_servers() {
     let named = json!({"mcp": {"allowed": ["ev"]}});
-    assert!(!of_the_project_runs("ev", &named, "", &[]));
-    assert!(of_the_project_runs("ev", &named, "", &["--allowed-mcp-server-names", "ev"]));
+    assert!(!project_tool_runs("ev", &named, "", &[]));
+    assert!(project_tool_runs("ev", &named, "", &["--allowed-mcp-server-names", "ev"]));
     // A rule for the server `u` applies to no other server, whatever its name.
     let rules = "[[rule]]\ntoolName = \"mcp_u_*\"\ndecision = \"allow\"\npriority = 100\n";
     for (name, runs) in [("u", true), ("u_x", false), ("u ", false)] {
-        assert_eq!(of_the_project_runs(name, &json!({}), rules, &[]), runs, "{name:?}");
+        assert_eq!(project_tool_runs(name, &json!({}), rules, &[]), runs, "{name:?}");
     }
-    assert!(!of_the_project_runs("u_x", &json!({}), "", &["--allowed-tools", "mcp_u_*"]));
+    assert!(!project_tool_runs("u_x", &json!({}), "", &["--allowed-tools", "mcp_u_*"]));
 }
 
 #[test]
@@ -247,7 +247,7 @@ fn project_changes_by_a_server_are_undone() {
     let world = World::new(&super::call("put", &json!({"path": "kept.txt", "text": "theirs"})));
     set(&world, &json!({"mcpServers": {"test": super::stdio(&world, "puts")}}));
     let kept = world.home.write("kept.txt", "mine").expect("file");
-    world.run_well(&["-y", "-p", "go"]);
+    world.run_ok(&["-y", "-p", "go"]);
     assert_eq!(std::fs::read_to_string(&kept).expect("file"), "theirs");
     let output = world.run(&["undo"]);
     assert_eq!(output.code(), 0, "{}{}", output.stdout(), output.err());

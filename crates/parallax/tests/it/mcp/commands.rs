@@ -207,7 +207,7 @@ fn only_the_allowed_servers_start() {
     set(&world, &json!({"mcpServers": servers, "mcp": {"excluded": ["two"]}}));
     let file = json!({"mcpServers": {"three": stdio(&world, "")}}).to_string();
     world.home.write_home(".parallax/mcp-config.json", &file).expect("the file");
-    world.run_well(&["-y", "-p", "go", "--allowed-mcp-server-names", "TWO,three"]);
+    world.run_ok(&["-y", "-p", "go", "--allowed-mcp-server-names", "TWO,three"]);
     let names = declared(&world, 0);
     assert!(!names.iter().any(|name| name.starts_with("mcp_one_")), "{names:?}");
     assert!(names.contains(&"mcp_three_echo".to_owned()), "{names:?}");

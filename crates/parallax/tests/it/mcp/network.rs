@@ -6,12 +6,12 @@ use super::{answer, call, received_messages, script, set};
 use crate::support::World;
 
 /// A network server that stops when it is dropped.
-pub(crate) struct Remote {
+pub(crate) struct NetworkServer {
     child: std::process::Child,
     pub(crate) address: String,
 }
 
-impl Remote {
+impl NetworkServer {
     pub(crate) fn start(world: &World, how: &str, r#do: &str) -> Self {
         let place = world.home.root().join(format!("address{how}"));
         let _ = std::fs::remove_file(&place);
@@ -29,7 +29,7 @@ impl Remote {
     }
 }
 
-impl Drop for Remote {
+impl Drop for NetworkServer {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -57,10 +57,10 @@ fn unreadable_responses_fail_their_calls() {
         ),
     ] {
         let world = World::new(&json!(calls).to_string());
-        let remote = Remote::start(&world, how, r#do);
+        let remote = NetworkServer::start(&world, how, r#do);
         let server = json!({"url": remote.address, "type": kind, "timeout": 60_000});
         set(&world, &json!({"mcpServers": {"test": server}}));
-        world.run_well(&["-y", "-p", "go"]);
+        world.run_ok(&["-y", "-p", "go"]);
         for (number, expected) in wanted.iter().enumerate() {
             let actual = answer(&world, number + 1).to_string();
             assert!(actual.contains(expected), "{how} {do} {number}: {actual}");
@@ -72,10 +72,10 @@ fn unreadable_responses_fail_their_calls() {
 fn error_without_id_fails_the_posted_call() {
     for r#do in ["nullid", "nullid,json"] {
         let world = World::new(&call("echo", &json!({"text": "x"})));
-        let remote = Remote::start(&world, "--http", r#do);
+        let remote = NetworkServer::start(&world, "--http", r#do);
         let server = json!({"url": remote.address, "type": "http", "timeout": 15_000});
         set(&world, &json!({"mcpServers": {"test": server}}));
-        world.run_well(&["-y", "-p", "go"]);
+        world.run_ok(&["-y", "-p", "go"]);
         let actual = answer(&world, 1).to_string();
         assert!(actual.contains("out of order"), "{do}: {actual}");
     }
@@ -84,18 +84,18 @@ fn error_without_id_fails_the_posted_call() {
 #[test]
 fn server_with_an_unpublished_protocol_version_is_rejected() {
     let world = World::new(r#"[{"text": "done"}]"#);
-    let remote = Remote::start(&world, "--http", "future");
+    let remote = NetworkServer::start(&world, "--http", "future");
     set(&world, &json!({"mcpServers": {"test": {"url": remote.address, "type": "http"}}}));
-    let output = world.run_well(&["-y", "-p", "go"]);
+    let output = world.run_ok(&["-y", "-p", "go"]);
     assert!(output.err().contains("`2031-01-01`"), "{}", output.err());
 }
 
 #[test]
 fn html_response_has_a_readable_error() {
     let world = World::new(&call("echo", &json!({"text": "far"})));
-    let remote = Remote::start(&world, "--http", "html");
+    let remote = NetworkServer::start(&world, "--http", "html");
     set(&world, &json!({"mcpServers": {"test": {"url": remote.address, "type": "http"}}}));
-    world.run_well(&["-y", "-p", "go"]);
+    world.run_ok(&["-y", "-p", "go"]);
     let error = answer(&world, 1)["error"].to_string();
     assert!(
         error.contains("it responded with `text/html` instead of JSON or an event stream"),
@@ -106,9 +106,9 @@ fn html_response_has_a_readable_error() {
 #[test]
 fn denied_call_is_not_repeated() {
     let world = World::new(&call("echo", &json!({"text": "far"})));
-    let remote = Remote::start(&world, "--http", "scope");
+    let remote = NetworkServer::start(&world, "--http", "scope");
     set(&world, &json!({"mcpServers": {"test": {"url": remote.address, "type": "http"}}}));
-    world.run_well(&["-y", "-p", "go"]);
+    world.run_ok(&["-y", "-p", "go"]);
     let error = answer(&world, 1)["error"].to_string();
     assert!(error.contains("It requires the scope `files:write`"), "{error}");
     let calls = received_messages(&world).into_iter().filter(|it| it["http"] == "POST");
@@ -127,7 +127,7 @@ fn servers_are_reached_over_http_and_sse() {
         ("--sse", "", None),
     ] {
         let world = World::new(&echo);
-        let remote = Remote::start(&world, how, r#do);
+        let remote = NetworkServer::start(&world, how, r#do);
         let mut server = json!({"url": remote.address, "headers": {"X-Key": "$MY_KEY"}});
         if let Some(kind) = kind {
             server["type"] = json!(kind);

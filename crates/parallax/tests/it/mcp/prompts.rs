@@ -14,9 +14,9 @@ fn server_prompt_is_available_as_a_command() {
     let refused = world.run(&["-p", "/greet-me"]);
     assert_eq!(refused.code(), 42);
     assert!(refused.err().contains("missing: --"), "{}", refused.err());
-    let help = world.run_well(&["-p", "/test.greet-me help"]);
+    let help = world.run_ok(&["-p", "/test.greet-me help"]);
     assert!(help.stdout().contains("it takes `--"), "{}", help.stdout());
-    world.run_well(&["-p", "/greet-me \"Ada L\""]);
+    world.run_ok(&["-p", "/greet-me \"Ada L\""]);
     let contents = request(&world, 0)["contents"].to_string();
     assert!(contents.contains("Ada L") && !contents.contains("/greet-me"), "{contents}");
     let near = world.run(&["-p", "/greet-mee"]);

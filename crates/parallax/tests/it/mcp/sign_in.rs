@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::network::Remote;
+use super::network::NetworkServer;
 use super::{answer, call, received_messages, set};
 use crate::support::World;
 
@@ -12,7 +12,7 @@ use crate::support::World;
 fn sign_in_is_discovered_completed_saved_and_renewed() {
     let script = call("echo", &json!({"text": "signed"}));
     let world = World::new(&script);
-    let remote = Remote::start(&world, "--http", "auth");
+    let remote = NetworkServer::start(&world, "--http", "auth");
     set(&world, &json!({"mcpServers": {"test": {"httpUrl": remote.address}}}));
     let listed = world.run(&["mcp", "list"]);
     assert!(listed.stdout().contains("Authentication required"), "{}", listed.stdout());
@@ -36,13 +36,13 @@ fn sign_in_is_discovered_completed_saved_and_renewed() {
         .expect("registered");
     assert_eq!(register["body"]["client_name"], "Parallax");
 
-    world.run_well(&["-y", "-p", "go"]);
+    world.run_ok(&["-y", "-p", "go"]);
     assert!(answer(&world, 1)["output"].is_string());
 
     // The token is rejected, and a new one is fetched without the user.
     post(&format!("{}/expire", remote.base()));
     let world = World::in_home(world.home, &script);
-    world.run_well(&["-y", "-p", "go"]);
+    world.run_ok(&["-y", "-p", "go"]);
     assert!(answer(&world, 1)["output"].is_string(), "{}", answer(&world, 1));
     assert!(std::fs::read_to_string(&tokens).expect("tokens").contains("access-2"));
 
@@ -61,11 +61,11 @@ fn sign_in_is_discovered_completed_saved_and_renewed() {
 fn registered_client_secret_is_sent_on_token_renewal() {
     let script = call("echo", &json!({"text": "signed"}));
     let world = World::new(&script);
-    let remote = Remote::start(&world, "--http", "auth,secret");
+    let remote = NetworkServer::start(&world, "--http", "auth,secret");
     set(&world, &json!({"mcpServers": {"test": {"httpUrl": remote.address}}}));
     sign_in(&world);
     post(&format!("{}/expire", remote.base()));
-    world.run_well(&["-y", "-p", "go"]);
+    world.run_ok(&["-y", "-p", "go"]);
     assert!(answer(&world, 1)["output"].is_string(), "{}", answer(&world, 1));
     let stdout = world.run(&["mcp", "list", "--json"]).stdout();
     assert!(!stdout.contains("s3cret"), "{stdout}");
@@ -74,11 +74,11 @@ fn registered_client_secret_is_sent_on_token_renewal() {
 #[test]
 fn form_encoded_tokens_are_parsed_and_renewed() {
     let world = World::new(&call("echo", &json!({"text": "signed"})));
-    let remote = Remote::start(&world, "--http", "auth,form");
+    let remote = NetworkServer::start(&world, "--http", "auth,form");
     set(&world, &json!({"mcpServers": {"test": {"httpUrl": remote.address}}}));
     sign_in(&world);
     post(&format!("{}/expire", remote.base()));
-    world.run_well(&["-y", "-p", "go"]);
+    world.run_ok(&["-y", "-p", "go"]);
     assert!(answer(&world, 1)["output"].is_string(), "{}", answer(&world, 1));
 }
 
@@ -89,7 +89,7 @@ fn rejected_sign_in_names_the_reason() {
         ("auth,denied", "the sign-in was rejected: Not for you. (access_denied)"),
         ("auth,closed", "set `oauth.clientId`"),
     ] {
-        let remote = Remote::start(&world, "--http", how);
+        let remote = NetworkServer::start(&world, "--http", how);
         set(&world, &json!({"mcpServers": {"test": {"httpUrl": remote.address}}}));
         let mut command = world.command(&["mcp", "auth", "test", "--no-browser"]);
         command.stdin(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
@@ -113,7 +113,7 @@ fn rejected_sign_in_names_the_reason() {
 #[test]
 fn configured_certificates_apply_to_sign_in() {
     let world = World::new("[]");
-    let remote = Remote::start(&world, "--http", "auth,tls");
+    let remote = NetworkServer::start(&world, "--http", "auth,tls");
     set(&world, &json!({"mcpServers": {"test": {"httpUrl": remote.address}}}));
     let authority = std::path::Path::new(&super::script()).with_file_name("authority.pem");
     for named in [true, false] {
@@ -137,7 +137,7 @@ fn configured_certificates_apply_to_sign_in() {
 fn gemini_cli_token_is_renewed_at_its_recorded_endpoint() {
     let script = call("echo", &json!({"text": "renewed"}));
     let world = World::new(&script);
-    let remote = Remote::start(&world, "--http", "bare401,tok");
+    let remote = NetworkServer::start(&world, "--http", "bare401,tok");
     let entry = |refresh: &str| {
         json!([{
             "serverName": "test", "clientId": "client-1", "updatedAt": 1,
@@ -158,7 +158,7 @@ fn gemini_cli_token_is_renewed_at_its_recorded_endpoint() {
     assert!(done.stdout().contains("sign in again"), "{}", done.stdout());
 
     world.home.write_home(file, &entry("refresh-0")).expect("written");
-    world.run_well(&["-y", "-p", "go"]);
+    world.run_ok(&["-y", "-p", "go"]);
     assert!(answer(&world, 1)["output"].is_string(), "{}", answer(&world, 1));
     let is_search = |it: &Value| it["path"].as_str().is_some_and(|it| it.contains("well-known"));
     assert!(!received_messages(&world).iter().any(is_search), "it was checked for");
@@ -188,10 +188,10 @@ fn sign_in(world: &World) -> String {
 #[test]
 fn sign_in_endpoint_is_found_in_the_401_header() {
     let world = World::new(&call("echo", &json!({"text": "signed"})));
-    let remote = Remote::start(&world, "--http", "auth,hidden");
+    let remote = NetworkServer::start(&world, "--http", "auth,hidden");
     set(&world, &json!({"mcpServers": {"test": {"httpUrl": remote.address}}}));
     sign_in(&world);
-    world.run_well(&["-y", "-p", "go"]);
+    world.run_ok(&["-y", "-p", "go"]);
     assert!(answer(&world, 1)["output"].is_string(), "{}", answer(&world, 1));
 }
 
@@ -199,7 +199,7 @@ fn sign_in_endpoint_is_found_in_the_401_header() {
 fn endless_stream_does_not_delay_sign_in() {
     for what in ["auth,late401", "auth,hidden,open"] {
         let world = World::new("[]");
-        let remote = Remote::start(&world, "--http", what);
+        let remote = NetworkServer::start(&world, "--http", what);
         set(&world, &json!({"mcpServers": {"test": {"httpUrl": remote.address}}}));
         let started_at = Instant::now();
         sign_in(&world);
@@ -215,9 +215,9 @@ fn endless_stream_does_not_delay_sign_in() {
 fn unauthorized_first_call_is_reported_with_the_auth_command() {
     let script = call("echo", &json!({"text": "signed"}));
     let world = World::new(&script);
-    let remote = Remote::start(&world, "--http", "auth,late401,nostream");
+    let remote = NetworkServer::start(&world, "--http", "auth,late401,nostream");
     set(&world, &json!({"mcpServers": {"test": {"httpUrl": remote.address}}}));
-    let done = world.run_well(&["-y", "-p", "go"]);
+    let done = world.run_ok(&["-y", "-p", "go"]);
     let error = answer(&world, 1)["error"].as_str().map(str::to_owned).expect("an error");
     assert!(
         error.contains("requires authentication") && error.contains("mcp auth test"),
@@ -227,12 +227,12 @@ fn unauthorized_first_call_is_reported_with_the_auth_command() {
     assert!(done.err().contains("`parallax mcp auth test`"), "{}", done.err());
     sign_in(&world);
     let world = World::in_home(world.home, &script);
-    world.run_well(&["-y", "-p", "go"]);
+    world.run_ok(&["-y", "-p", "go"]);
     assert!(answer(&world, 1)["output"].is_string(), "{}", answer(&world, 1));
     // A rejection in the middle of a session is reported like one at the start.
     post(&format!("{}/revoke", remote.base()));
     let world = World::in_home(world.home, &script);
-    world.run_well(&["-y", "-p", "go"]);
+    world.run_ok(&["-y", "-p", "go"]);
     let error = answer(&world, 1)["error"].as_str().map(str::to_owned).expect("an error");
     assert!(error.contains("again (the last sign-in is no longer valid)"), "{error}");
 }
@@ -240,7 +240,7 @@ fn unauthorized_first_call_is_reported_with_the_auth_command() {
 #[test]
 fn stream_token_is_sent_in_the_url_if_configured() {
     let world = World::new(&call("echo", &json!({"text": "signed"})));
-    let remote = Remote::start(&world, "--sse", "auth,query");
+    let remote = NetworkServer::start(&world, "--sse", "auth,query");
     let oauth = json!({"tokenParamName": "key"});
     let server = json!({"url": remote.address, "type": "sse", "oauth": oauth});
     set(&world, &json!({"mcpServers": {"test": server}}));
@@ -252,7 +252,7 @@ fn stream_token_is_sent_in_the_url_if_configured() {
     let file = ".parallax/mcp-oauth-tokens.json";
     world.home.write_home(file, &tokens.to_string()).expect("written");
     post(&format!("{}/accept?given", remote.base()));
-    world.run_well(&["-y", "-p", "go"]);
+    world.run_ok(&["-y", "-p", "go"]);
     assert!(answer(&world, 1)["output"].is_string(), "{}", answer(&world, 1));
 }
 

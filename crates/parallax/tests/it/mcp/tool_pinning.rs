@@ -12,12 +12,12 @@ fn changed_tool_description_requires_a_new_approval() {
         "[[rule]]\nmcpName = \"test\"\ntoolName = \"*\"\ndecision = \"allow\"\npriority = 500\n";
     let world = with_server(&script, "");
     world.home.write_home(".gemini/policies/mcp.toml", allow).expect("rules");
-    world.run_well(&["-p", "go"]);
+    world.run_ok(&["-p", "go"]);
     assert!(answer(&world, 1)["output"].is_string());
 
     let world = World::in_home(world.home, &script);
     set(&world, &json!({"mcpServers": {"test": stdio(&world, "changed")}}));
-    world.run_well(&["-p", "go"]);
+    world.run_ok(&["-p", "go"]);
     let error = answer(&world, 1)["error"].as_str().map(str::to_owned).expect("an error");
     assert!(error.contains("changed the description"), "{error}");
 
@@ -31,7 +31,7 @@ fn changed_tool_description_requires_a_new_approval() {
     assert_eq!(face.next("tool_result")["status"], "success");
     face.end();
     let world = World::in_home(world.home, &script);
-    world.run_well(&["-p", "go"]);
+    world.run_ok(&["-p", "go"]);
     assert!(answer(&world, 1)["output"].is_string());
 }
 
@@ -42,13 +42,13 @@ fn trust_covers_the_description_of_the_first_call() {
     let mut server = stdio(&world, "");
     server["trust"] = json!(true);
     set(&world, &json!({"mcpServers": {"test": server}}));
-    world.run_well(&["-p", "go"]);
+    world.run_ok(&["-p", "go"]);
     assert!(answer(&world, 1)["output"].is_string());
 
     // The cached declaration is used, but the server now describes the tool differently.
     std::fs::write(world.home.root().join("log.changed"), "").expect("a mark");
     let world = World::in_home(world.home, &script);
-    world.run_well(&["-p", "go"]);
+    world.run_ok(&["-p", "go"]);
     let error = answer(&world, 1)["error"].as_str().map(str::to_owned).expect("an error");
     assert!(error.contains("changed the description"), "{error}");
     assert!(
@@ -58,7 +58,7 @@ fn trust_covers_the_description_of_the_first_call() {
 
     // The current declaration, which the user has not accepted.
     let world = World::in_home(world.home, &script);
-    world.run_well(&["-p", "go"]);
+    world.run_ok(&["-p", "go"]);
     let error = answer(&world, 1)["error"].as_str().map(str::to_owned).expect("an error");
     assert!(error.contains("since it was last allowed"), "{error}");
 
@@ -66,7 +66,7 @@ fn trust_covers_the_description_of_the_first_call() {
     let mut world = world;
     for _ in 0..2 {
         world = World::in_home(world.home, &script);
-        let done = world.run_well(&["-y", "-p", "go", "-o", "json"]);
+        let done = world.run_ok(&["-y", "-p", "go", "-o", "json"]);
         assert!(answer(&world, 1)["output"].is_string());
         let report: Value = serde_json::from_str(&done.stdout()).expect("json");
         assert!(report["warnings"].to_string().contains("changed the description"), "{report}");
@@ -83,13 +83,13 @@ fn changed_description_is_reported_for_a_trusted_server() {
         json!({"mcpServers": {"test": server}})
     };
     set(&world, &server(&world, ""));
-    world.run_well(&["-p", "go"]);
+    world.run_ok(&["-p", "go"]);
     assert!(answer(&world, 1)["output"].is_string());
     let mut world = world;
     for _ in 0..2 {
         world = World::in_home(world.home, &script);
         set(&world, &server(&world, "changed"));
-        let done = world.run_well(&["-p", "go"]);
+        let done = world.run_ok(&["-p", "go"]);
         let error = answer(&world, 1)["error"].as_str().map(str::to_owned).expect("an error");
         assert!(
             error.contains("changed the description") && !error.contains("untrusted"),

@@ -21,7 +21,7 @@ fn dead_or_silent_servers_are_waited_for_once() {
         servers[name] = stdio(&world, &format!("{name},mute"));
     }
     set(&world, &json!({"mcpServers": servers, "mcp": {"firstWaitMs": 8_000}}));
-    let output = world.run_well(&["-y", "-p", "go"]);
+    let output = world.run_ok(&["-y", "-p", "go"]);
     // Unavailable servers are listed with the reason.
     for warning in ["`missing`: it failed to start: program", "`empty`: ", "`mute`: "] {
         assert!(output.err().contains(warning), "{warning}: {}", output.err());
@@ -35,7 +35,7 @@ fn dead_or_silent_servers_are_waited_for_once() {
     // Servers that did not respond are remembered and not awaited again.
     let world = World::in_home(world.home, r#"[{"text": "done"}]"#);
     let started_at = Instant::now();
-    world.run_well(&["-y", "-p", "go"]);
+    world.run_ok(&["-y", "-p", "go"]);
     assert!(started_at.elapsed().as_millis() < 6_000, "{:?}", started_at.elapsed());
 }
 
@@ -43,7 +43,7 @@ fn dead_or_silent_servers_are_waited_for_once() {
 fn server_that_floods_requests_is_abandoned() {
     let world = World::new(&super::call("echo", &json!({"text": "x"})));
     set(&world, &json!({"mcpServers": {"test": stdio(&world, "asks")}}));
-    world.run_well(&["-y", "-p", "go"]);
+    world.run_ok(&["-y", "-p", "go"]);
     let error = answer(&world, 1)["error"].as_str().map(str::to_owned);
     assert!(error.as_ref().is_some_and(|it| it.contains("without reading responses")), "{error:?}");
 }
@@ -61,7 +61,7 @@ fn first_request_waits_for_silent_server_until_it_is_ready() {
     });
     set(&world, &json!({"mcpServers": servers}));
     let started_at = Instant::now();
-    world.run_well(&["-y", "-p", "go"]);
+    world.run_ok(&["-y", "-p", "go"]);
     let took = started_at.elapsed();
     assert!(took.as_secs() >= 2 && took.as_secs() < 10, "{took:?}");
     let names = declared(&world, 0);
@@ -101,7 +101,7 @@ fn unavailable_servers_are_reported_to_clients() {
     let nameless = stdio(&world, "nameless");
     let servers = json!({"gone": {"command": "no-such-program"}, "shy": nameless});
     set(&world, &json!({"mcpServers": servers}));
-    let output = world.run_well(&["-p", "go", "-o", "json"]);
+    let output = world.run_ok(&["-p", "go", "-o", "json"]);
     let out: Value = serde_json::from_str(&output.stdout()).expect("JSON");
     let warning = out["warnings"][0].as_str().expect("a warning");
     assert!(warning.contains("`gone`: ") && warning.contains("no-such-program"), "{warning}");
@@ -116,10 +116,10 @@ fn server_that_failed_before_is_reported_again() {
     let servers =
         json!({"far": {"httpUrl": "http://192.0.2.1/mcp"}, "mute": stdio(&world, "mute")});
     set(&world, &json!({"mcpServers": servers, "mcp": {"firstWaitMs": 1_500}}));
-    world.run_well(&["-y", "-p", "go"]);
-    let output = world.run_well(&["-y", "-p", "go"]);
+    world.run_ok(&["-y", "-p", "go"]);
+    let output = world.run_ok(&["-y", "-p", "go"]);
     assert!(output.err().contains("`far`: no response yet"), "{}", output.err());
-    let output = world.run_well(&["-y", "-p", "/mcp"]);
+    let output = world.run_ok(&["-y", "-p", "/mcp"]);
     assert!(output.stdout().contains("no response yet"), "{}", output.stdout());
 }
 
@@ -138,7 +138,7 @@ fn twenty_cached_servers_do_not_delay_startup() {
     servers["s3"] = json!({"command": "no-such-program"});
     servers["s4"] = json!({"url": "http://127.0.0.1:9/mcp"});
     set(&world, &json!({"mcpServers": servers, "mcp": {"firstWaitMs": 8000}}));
-    world.run_well(&["-y", "-p", "go"]);
+    world.run_ok(&["-y", "-p", "go"]);
 
     let asked_after = |world: &World| {
         let started_at = Instant::now();

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use testkit::pty::Key;
 
-use super::terminal_driver::{COMPOSER, Start, TerminalDriver};
+use super::terminal_driver::{COMPOSER, StartOptions, TerminalDriver};
 use crate::support::World;
 
 const SCOUT: &str = "---\nname: scout\ndescription: Looks for things.\n---\nLook.\n";
@@ -12,7 +12,7 @@ fn start_terminal(script: &Value) -> TerminalDriver {
     let world = World::new(&script.to_string());
     world.home.write_home(".parallax/agents/scout.md", SCOUT).expect("agent");
     world.home.write("notes.txt", "the notes\n").expect("file");
-    TerminalDriver::start_in(world, &Start::sized(100, 40))
+    TerminalDriver::start_in(world, &StartOptions::sized(100, 40))
 }
 
 fn invoke() -> Value {
@@ -86,7 +86,7 @@ fn project_subagent_is_reviewed_before_use() {
     let mapper = "---\nname: mapper\ndescription: Draws maps.\ntools: [glob]\nmcp_servers:\n  \
                   paper:\n    command: fetch-paper\n---\nDraw \u{1b}[2Jeverything.\n";
     world.home.write(".gemini/agents/mapper.md", mapper).expect("agent");
-    let seat = TerminalDriver::start_in(world, &Start::sized(100, 40));
+    let seat = TerminalDriver::start_in(world, &StartOptions::sized(100, 40));
     seat.has_seen("New or changed agent of this project, not enabled yet: `mapper`.");
     seat.prompts("/agents accept");
     seat.wait_for_text("Enable the agent `mapper` of this project?");

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use testkit::pty::Key;
 
-use super::terminal_driver::{COMPOSER, Start, TerminalDriver};
+use super::terminal_driver::{COMPOSER, StartOptions, TerminalDriver};
 use crate::support::{World, wait_until};
 
 const HALVES: &str = r#"[{"chunks":[{"text":"First half. "},{"gate":"half"},{"text":"Second half."},{"finish":"STOP"}]},{"text":"Second answer."},{"text":"Third answer."}]"#;
@@ -131,20 +131,20 @@ fn escape_ends_a_running_command() {
         World::new(
             r#"[{"calls":[{"name":"run_shell_command","args":{"command":"echo started; sleep 61 & sleep 62; touch too-late"}}]},{"text":"over"}]"#,
         ),
-        &Start::default().arguments(&["--yolo"]),
+        &StartOptions::default().arguments(&["--yolo"]),
     );
     seat.prompts("go");
     seat.wait_for_text("started");
-    wait_until("its processes", || sleepers(&seat).len() == 2);
+    wait_until("its processes", || sleep_processes(&seat).len() == 2);
     let pressed = Instant::now();
     seat.press(Key::Esc);
-    wait_until("the end of all its processes", || sleepers(&seat).is_empty());
+    wait_until("the end of all its processes", || sleep_processes(&seat).is_empty());
     assert!(pressed.elapsed() < Duration::from_secs(2), "{:?}", pressed.elapsed());
     seat.wait_for_text(COMPOSER);
 }
 
 /// Returns the `sleep` processes in the project of the seat.
-pub fn sleepers(seat: &TerminalDriver) -> Vec<i32> {
+pub fn sleep_processes(seat: &TerminalDriver) -> Vec<i32> {
     let project = seat.world.home.project();
     let processes = std::fs::read_dir("/proc").expect("/proc").flatten();
     processes

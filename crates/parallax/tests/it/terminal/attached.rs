@@ -4,7 +4,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use testkit::pty::{Key, Terminal};
 
-use super::terminal_driver::{COMPOSER, Start, TerminalDriver};
+use super::terminal_driver::{COMPOSER, StartOptions, TerminalDriver};
 use crate::background::{CALL, start};
 use crate::support::{World, wait_until};
 
@@ -18,7 +18,7 @@ const HELD: &str = r#"[
 
 fn until_state(world: &World, id: &str, state: &str) {
     wait_until(state, || {
-        let text = world.run_well(&["ps", "--json"]).stdout();
+        let text = world.run_ok(&["ps", "--json"]).stdout();
         let all: Vec<Value> = serde_json::from_str(&text).expect("JSON");
         all.iter().any(|session| session["id"] == json!(id) && session["state"] == json!(state))
     });
@@ -26,7 +26,7 @@ fn until_state(world: &World, id: &str, state: &str) {
 
 /// Attaches another terminal.
 fn attach(world: &World, id: &str) -> Terminal {
-    TerminalDriver::terminal(world, &Start::default().arguments(&["attach", id]))
+    TerminalDriver::terminal(world, &StartOptions::default().arguments(&["attach", id]))
 }
 
 fn wait(terminal: &Terminal, text: &str) {
@@ -95,7 +95,7 @@ fn request_is_shown_in_all_views_and_closed_by_an_answer_elsewhere() {
         wait(view, "Allow execution of this command?");
         wait(view, "touch made.txt");
     }
-    world.run_well(&["answer", &id, "allow"]);
+    world.run_ok(&["answer", &id, "allow"]);
     for view in [&one, &other] {
         view.wait_until_gone("Allow execution").unwrap_or_else(|problem| panic!("{problem}"));
         wait(view, "all done");
@@ -193,7 +193,7 @@ fn stopped_view_does_not_block_the_session_and_is_drawn_again_later() {
     kill_process(pid, Signal::STOP).expect("a signal");
     world.server.open_gate("held");
     until_state(&world, &id, "idle");
-    let line = world.run_well(&["ps"]).stdout();
+    let line = world.run_ok(&["ps"]).stdout();
     assert!(line.contains("idle"), "{line}");
     kill_process(pid, Signal::CONT).expect("a signal");
     let behind = view.wait("the state", |emulator| {
@@ -211,7 +211,7 @@ fn dumb_terminal_follows_the_session_line_by_line() {
     let id = start(&world, &["-p", "go"]);
     world.at_gate("held");
     let arguments = ["attach", id.as_str()];
-    let start = Start::default().arguments(&arguments).with_variable("TERM", "dumb");
+    let start = StartOptions::default().arguments(&arguments).with_variable("TERM", "dumb");
     let view = TerminalDriver::terminal(&world, &start);
     wait(&view, "Attached. Type a message");
     world.server.open_gate("held");

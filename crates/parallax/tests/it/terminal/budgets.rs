@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::terminal_driver::{COMPOSER, Start, TerminalDriver};
+use super::terminal_driver::{COMPOSER, StartOptions, TerminalDriver};
 use crate::support::{World, wait_until};
 
 /// Returns a reply that uses this many tokens.
@@ -28,7 +28,7 @@ fn create_world() -> World {
 
 #[test]
 fn raised_budget_continues_the_turn() {
-    let seat = TerminalDriver::start_in(create_world(), &Start::sized(100, 40));
+    let seat = TerminalDriver::start_in(create_world(), &StartOptions::sized(100, 40));
     seat.prompts("look around");
     seat.wait_for_text("The budget is used up. Continue?");
     seat.wait_for_text("1200 tokens of the budget of this session (1000 tokens) have been used");
@@ -50,7 +50,7 @@ fn raised_budget_continues_the_turn() {
 
 #[test]
 fn stopping_at_the_budget_restores_the_prompt_in_the_composer() {
-    let seat = TerminalDriver::start_in(create_world(), &Start::sized(100, 40));
+    let seat = TerminalDriver::start_in(create_world(), &StartOptions::sized(100, 40));
     seat.prompts("look around");
     seat.wait_for_text("The budget is used up. Continue?");
     seat.type_text("3");

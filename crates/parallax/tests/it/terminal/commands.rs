@@ -2,7 +2,7 @@
 
 use testkit::pty::Key;
 
-use super::terminal_driver::{COMPOSER, Start, TerminalDriver};
+use super::terminal_driver::{COMPOSER, StartOptions, TerminalDriver};
 use crate::support::World;
 
 #[test]
@@ -19,7 +19,7 @@ fn unknown_command_is_an_error_with_suggestions() {
 fn command_file_overrides_commands_unknown_to_gemini_cli() {
     let world = World::new(r#"[{"text":"Done.","repeat":0}]"#);
     world.home.write_home(".gemini/commands/commit.toml", "prompt = 'Mine.'").expect("file");
-    let seat = TerminalDriver::start_in(world, &Start::sized(100, 40));
+    let seat = TerminalDriver::start_in(world, &StartOptions::sized(100, 40));
     seat.has_seen("`/parallax:commit`");
     seat.prompts("/commit");
     seat.wait_for_text("Done.");
@@ -30,8 +30,10 @@ fn command_file_overrides_commands_unknown_to_gemini_cli() {
 
 #[test]
 fn info_commands_print_their_output() {
-    let seat =
-        TerminalDriver::start_in(World::new(r#"[{"text":"An answer."}]"#), &Start::sized(100, 40));
+    let seat = TerminalDriver::start_in(
+        World::new(r#"[{"text":"An answer."}]"#),
+        &StartOptions::sized(100, 40),
+    );
     seat.prompts("hello");
     seat.wait_for_text("An answer.");
     seat.is_idle();
@@ -62,7 +64,7 @@ fn context_view_shows_usage_and_drops_a_result() {
     let world = World::new(script);
     let long = "one more line of it\n".repeat(400);
     world.home.write("long.txt", &long).expect("file");
-    let seat = TerminalDriver::start_in(world, &Start::sized(110, 40));
+    let seat = TerminalDriver::start_in(world, &StartOptions::sized(110, 40));
     seat.prompts("read it");
     seat.wait_for_text("It is long.");
     seat.is_idle();
@@ -88,9 +90,9 @@ fn result_too_short_to_drop_is_reported() {
                      {"text":"It is short."}]"#;
     let world = World::new(script);
     world.home.write("short.txt", "one line\n").expect("file");
-    world.run_well(&["-m", "gemini-2.5-flash", "-p", "read it"]);
+    world.run_ok(&["-m", "gemini-2.5-flash", "-p", "read it"]);
     let arguments = ["-m", "gemini-2.5-flash", "-r"];
-    let seat = TerminalDriver::start_in(world, &Start::sized(110, 40).arguments(&arguments));
+    let seat = TerminalDriver::start_in(world, &StartOptions::sized(110, 40).arguments(&arguments));
     seat.wait_for_text("It is short.");
     seat.prompts("/model why");
     seat.wait_for_text("`gemini-2.5-flash` is selected.");
@@ -103,7 +105,7 @@ fn result_too_short_to_drop_is_reported() {
 
 #[test]
 fn completions_appear_while_typing_a_command() {
-    let seat = TerminalDriver::start_in(World::new("[]"), &Start::sized(100, 30));
+    let seat = TerminalDriver::start_in(World::new("[]"), &StartOptions::sized(100, 30));
     seat.type_text("/the");
     seat.wait_for_text("/the");
     seat.wait_for_text("theme");
@@ -113,7 +115,7 @@ fn completions_appear_while_typing_a_command() {
 
 #[test]
 fn theme_preview_follows_the_cursor_and_escape_reverts() {
-    let seat = TerminalDriver::start_in(World::new("[]"), &Start::sized(100, 34));
+    let seat = TerminalDriver::start_in(World::new("[]"), &StartOptions::sized(100, 34));
     seat.prompts("/theme");
     seat.wait_for_text("❯ Default");
     let colours = |seat: &TerminalDriver| -> Vec<String> {
@@ -145,8 +147,10 @@ fn theme_preview_follows_the_cursor_and_escape_reverts() {
 
 #[test]
 fn cleared_session_resets_counters_and_hides_the_old_transcript() {
-    let seat =
-        TerminalDriver::start_in(World::new(r#"[{"text":"An answer."}]"#), &Start::sized(100, 24));
+    let seat = TerminalDriver::start_in(
+        World::new(r#"[{"text":"An answer."}]"#),
+        &StartOptions::sized(100, 24),
+    );
     seat.prompts("hello");
     seat.wait_for_text("An answer.");
     seat.is_idle();
@@ -171,7 +175,7 @@ fn cleared_session_resets_counters_and_hides_the_old_transcript() {
 
 #[test]
 fn argument_names_are_completed() {
-    let seat = TerminalDriver::start_in(World::new("[]"), &Start::sized(100, 30));
+    let seat = TerminalDriver::start_in(World::new("[]"), &StartOptions::sized(100, 30));
     seat.type_text("/skills disable sk");
     seat.wait_for_text("skill-creator");
     seat.press(Key::Tab);
@@ -187,7 +191,7 @@ fn argument_names_are_completed() {
 
 #[test]
 fn setting_is_saved_for_the_project_only() {
-    let seat = TerminalDriver::start_in(World::new("[]"), &Start::sized(100, 30));
+    let seat = TerminalDriver::start_in(World::new("[]"), &StartOptions::sized(100, 30));
     seat.prompts("/settings");
     seat.wait_for_text("user: all projects");
     seat.press(Key::Tab);
@@ -201,7 +205,7 @@ fn setting_is_saved_for_the_project_only() {
 
 #[test]
 fn untrusted_directory_requires_approval_before_it_is_added() {
-    let start = Start::sized(100, 30).without_variable("GEMINI_CLI_TRUST_WORKSPACE");
+    let start = StartOptions::sized(100, 30).without_variable("GEMINI_CLI_TRUST_WORKSPACE");
     let other = tempfile::tempdir().expect("folder");
     let seat = TerminalDriver::started(World::new("[]"), &start);
     seat.wait_for_text("Do you trust this folder");
@@ -223,7 +227,7 @@ fn copy_inside_tmux_uses_the_tmux_buffer() {
     let mode = std::fs::Permissions::from_mode(0o755);
     std::fs::set_permissions(&program, mode).expect("mode");
     let path = format!("{}:/usr/bin:/bin", world.home.home().join("bin").display());
-    let start = Start::sized(100, 24)
+    let start = StartOptions::sized(100, 24)
         .with_variable("PATH", &path)
         .with_variable("TMUX", "/tmp/tmux-0/default,1,0");
     let seat = TerminalDriver::start_in(world, &start);
@@ -280,7 +284,7 @@ fn shell_command_of_a_custom_command_requires_approval_like_one_of_the_model() {
     let world = World::new(r#"[{"text":"First."},{"text":"Second."}]"#);
     let command = "prompt = 'Look: !{rm -rf made}'";
     world.home.write_home(".gemini/commands/clear-all.toml", command).expect("file");
-    let seat = TerminalDriver::start_in(world, &Start::sized(100, 30));
+    let seat = TerminalDriver::start_in(world, &StartOptions::sized(100, 30));
     for answer in ["First.", "Second."] {
         // The second time, too: what destroys something is never allowed for a session.
         seat.prompts("/clear-all");

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::terminal_driver::{Start, TerminalDriver};
+use super::terminal_driver::{StartOptions, TerminalDriver};
 use crate::support::World;
 
 /// Returns the status line and headers of a response.
@@ -36,7 +36,7 @@ fn page_starts_with_the_session_and_each_link_works_once() {
     let world = World::new(&json!([{"text": "Hello."}]).to_string());
     let settings = r#"{"general": {"devtools": true}}"#;
     world.home.write_home(".gemini/settings.json", settings).expect("settings");
-    let seat = TerminalDriver::start_in(world, &Start::sized(120, 40));
+    let seat = TerminalDriver::start_in(world, &StartOptions::sized(120, 40));
     seat.wait_for_text("DevTools: http://127.0.0.1:");
     seat.prompts("/devtools --no-open");
     crate::support::wait_until("two links", || links(&seat).len() == 2);

@@ -3,7 +3,7 @@
 use serde_json::json;
 use testkit::pty::Key;
 
-use super::terminal_driver::{COMPOSER, Start, TerminalDriver};
+use super::terminal_driver::{COMPOSER, StartOptions, TerminalDriver};
 use crate::support::World;
 
 #[test]
@@ -14,7 +14,7 @@ fn truncated_content_is_expanded_step_by_step() {
         {"calls": [shell("seq -f two%g 40")]},
         {"text": "Both are done."},
     ]);
-    let start = Start::sized(100, 60).arguments(&["--yolo"]);
+    let start = StartOptions::sized(100, 60).arguments(&["--yolo"]);
     let seat = TerminalDriver::start_in(World::new(&script.to_string()), &start);
     seat.prompts("go");
     seat.wait_for_text("Both are done.");
@@ -45,7 +45,7 @@ fn citations_are_listed_if_enabled() {
         }], "modelVersion": "gemini-2.5-pro"});
         let world = World::new(&json!([{"chunks": [chunk]}]).to_string());
         world.home.write_home(".gemini/settings.json", settings).expect("settings");
-        let seat = TerminalDriver::start_in(world, &Start::sized(100, 30));
+        let seat = TerminalDriver::start_in(world, &StartOptions::sized(100, 30));
         seat.prompts("how hot is it?");
         seat.wait_for_text("It is hot.");
         seat.is_idle();
@@ -61,7 +61,7 @@ fn citations_are_listed_if_enabled() {
 
 #[test]
 fn settings_dialog_keeps_its_position() {
-    let seat = TerminalDriver::start_in(World::new("[]"), &Start::sized(100, 40));
+    let seat = TerminalDriver::start_in(World::new("[]"), &StartOptions::sized(100, 40));
     seat.prompts("/settings");
     seat.wait_for_text("Type to search");
     seat.type_text("line items");
@@ -94,6 +94,6 @@ fn unknown_footer_item_is_reported() {
     let world = World::new("[]");
     let settings = r#"{"ui":{"footer":{"items":["mode","moon","cost"]}}}"#;
     world.home.write_home(".gemini/settings.json", settings).expect("settings");
-    let seat = TerminalDriver::start_in(world, &Start::sized(120, 40));
+    let seat = TerminalDriver::start_in(world, &StartOptions::sized(120, 40));
     seat.wait_for_text("unknown item `moon`");
 }

@@ -5,8 +5,8 @@ use std::path::Path;
 use rustix::process::{Pid, Signal, kill_process};
 use testkit::pty::{Key, ProgramExit};
 
-use super::answers::sleepers;
-use super::terminal_driver::{COMPOSER, Start, TerminalDriver};
+use super::answers::sleep_processes;
+use super::terminal_driver::{COMPOSER, StartOptions, TerminalDriver};
 use crate::support::{PROGRAM, World, wait_until};
 
 const BUSY: &str = r#"[{"calls":[{"name":"run_shell_command","args":{"command":"echo started; sleep 63"}}]},{"text":"over"}]"#;
@@ -14,7 +14,7 @@ const BUSY: &str = r#"[{"calls":[{"name":"run_shell_command","args":{"command":"
 /// Starts the program from a shell, so that another process owns the terminal afterwards.
 fn start_in_shell(script: &str, line: &str) -> TerminalDriver {
     let world = World::new(script);
-    let start = Start::default();
+    let start = StartOptions::default();
     TerminalDriver::running(
         world,
         Path::new("/bin/bash"),
@@ -74,14 +74,16 @@ fn signal_ends_commands_and_restores_the_terminal() {
     let signals =
         [(Signal::TERM, 143), (Signal::HUP, 129), (Signal::QUIT, 131), (Signal::USR1, 138)];
     for (signal, code) in signals {
-        let seat =
-            TerminalDriver::start_in(World::new(BUSY), &Start::default().arguments(&["--yolo"]));
+        let seat = TerminalDriver::start_in(
+            World::new(BUSY),
+            &StartOptions::default().arguments(&["--yolo"]),
+        );
         let before = {
             let fresh = TerminalDriver::running(
                 World::new("[]"),
                 Path::new("/bin/cat"),
                 &[],
-                &Start::default(),
+                &StartOptions::default(),
             );
             fresh.terminal.line_discipline()
         };
@@ -91,7 +93,7 @@ fn signal_ends_commands_and_restores_the_terminal() {
         kill_process(pid(&seat), signal).expect("signal");
         let ended = seat.ends();
         assert_eq!(ended, ProgramExit { code, signal: None });
-        wait_until("the end of its command", || sleepers(&seat).is_empty());
+        wait_until("the end of its command", || sleep_processes(&seat).is_empty());
         assert_sane(&seat);
         assert_eq!(seat.terminal.line_discipline(), before);
     }
@@ -101,7 +103,7 @@ fn signal_ends_commands_and_restores_the_terminal() {
 fn tool_result_is_saved_when_the_program_exits() {
     let script = r#"[{"chunks":[{"text":"half of it\n\nand "},{"gate":"never"},{"text":"more"},{"finish":"STOP"}]}]"#;
     for quits in [true, false] {
-        let seat = TerminalDriver::start_in(World::new(script), &Start::default());
+        let seat = TerminalDriver::start_in(World::new(script), &StartOptions::default());
         seat.prompts("go");
         seat.wait_for_text("half of it");
         match quits {
@@ -115,7 +117,7 @@ fn tool_result_is_saved_when_the_program_exits() {
         let offset = |words: &str| lines.find(words).unwrap_or_else(|| panic!("{words}: {lines}"));
         assert!(offset("half of it") < offset("Goodbye!"), "{lines}");
         assert!(offset("Goodbye!") < offset("gemini-3"), "the request is counted: {lines}");
-        let output = seat.world.run_well(&["sessions", "export", "latest", "--format", "jsonl"]);
+        let output = seat.world.run_ok(&["sessions", "export", "latest", "--format", "jsonl"]);
         assert!(output.stdout().contains("\"partial\":true"), "{}", output.stdout());
     }
 }
@@ -129,7 +131,7 @@ fn closed_terminal_ends_the_program_and_its_commands() {
         World::new(BUSY),
         Path::new("/usr/bin/script"),
         &words,
-        &Start::default(),
+        &StartOptions::default(),
     );
     seat.wait_for_text(COMPOSER);
     seat.prompts("go");
@@ -176,7 +178,7 @@ fn suspended_program_continues_after_resume() {
 #[test]
 fn exit_message_fits_a_narrow_window_and_the_title_is_restored() {
     let world = World::new(r#"[{"text":"An answer."}]"#);
-    let seat = TerminalDriver::start_in(world, &Start::sized(44, 30));
+    let seat = TerminalDriver::start_in(world, &StartOptions::sized(44, 30));
     seat.prompts("hello");
     seat.wait_for_text("An answer.");
     seat.is_idle();
@@ -202,11 +204,11 @@ fn ctrl_c_at_a_hidden_prompt_restores_the_terminal() {
             World::new("[]"),
             Path::new("/bin/cat"),
             &[],
-            &Start::default(),
+            &StartOptions::default(),
         );
         fresh.terminal.line_discipline()
     };
-    let start = Start::default();
+    let start = StartOptions::default();
     let seat = TerminalDriver::running(
         World::new("[]"),
         Path::new(PROGRAM),

@@ -3,16 +3,16 @@
 use serde_json::{Value, json};
 use testkit::pty::Key;
 
-use super::terminal_driver::{COMPOSER, Start, TerminalDriver};
+use super::terminal_driver::{COMPOSER, StartOptions, TerminalDriver};
 use crate::mcp::{set, stdio};
 use crate::support::{World, wait_until};
 
 fn start_terminal(world: World) -> TerminalDriver {
-    TerminalDriver::start_in(world, &Start::sized(110, 40))
+    TerminalDriver::start_in(world, &StartOptions::sized(110, 40))
 }
 
 /// Starts a session with a trusted, connected server and an empty composer.
-fn seat_with_server(script: &str, mode: &str) -> TerminalDriver {
+fn start_with_server(script: &str, mode: &str) -> TerminalDriver {
     let world = World::new(script);
     let mut server = stdio(&world, mode);
     server["trust"] = json!(true);
@@ -84,7 +84,7 @@ fn added_directory_requires_approval_and_is_sent_to_servers() {
     let log = world.home.root().join("log");
     let other = tempfile::tempdir().expect("folder");
     let path = other.path().canonicalize().expect("path");
-    let seat = TerminalDriver::start_in(world, &Start::sized(110, 40).arguments(&["-y"]));
+    let seat = TerminalDriver::start_in(world, &StartOptions::sized(110, 40).arguments(&["-y"]));
     seat.type_text("/greet");
     seat.wait_for_text("Greets.");
     seat.press(Key::Esc);
@@ -243,7 +243,8 @@ fn prompt_cancelled_during_start_hooks_is_restored() {
     assert!(lines.iter().any(|line| line.trim_end() == "  look at it"), "{lines:#?}");
     // There is nothing to resume, so no hint is shown.
     assert!(!lines.iter().any(|line| line.contains("To resume")), "{lines:#?}");
-    seat = TerminalDriver::start_in(World::in_home(seat.world.home, "[]"), &Start::default());
+    seat =
+        TerminalDriver::start_in(World::in_home(seat.world.home, "[]"), &StartOptions::default());
     // The input history is loaded concurrently with the first frame.
     seat.wait_until_stable();
     seat.press(Key::Up);
@@ -264,7 +265,8 @@ fn extension_gallery_is_opened() {
         std::fs::set_permissions(home.join(name), mode).unwrap();
     }
     let path = format!("{}:/usr/bin:/bin", home.join("bin").display());
-    let seat = TerminalDriver::start_in(world, &Start::sized(110, 40).with_variable("PATH", &path));
+    let seat =
+        TerminalDriver::start_in(world, &StartOptions::sized(110, 40).with_variable("PATH", &path));
     seat.prompts("/extensions explore");
     seat.has_seen("Extension gallery: https://");
     wait_until("the browser", || {
@@ -316,7 +318,7 @@ fn server_progress_is_shown_while_its_tool_runs() {
         {"calls": [{"name": "mcp_test_slow", "args": {"steps": 400, "pause": 0.02}}]},
         {"text": "that is all"}
     ]"#;
-    let seat = seat_with_server(script, "");
+    let seat = start_with_server(script, "");
     seat.prompts("go");
     // A progress bar, the percentage, and the current step.
     seat.wait_for_text("█░░░░░░░░");
@@ -335,7 +337,7 @@ fn server_sampling_is_answered_after_approval() {
         {"method": "generateContent", "text": "green, says the model"},
         {"text": "both asked"}
     ]"#;
-    let seat = seat_with_server(script, "sample");
+    let seat = start_with_server(script, "sample");
     seat.prompts("go");
     seat.wait_for_text("Request from MCP server `test` to call the model");
     seat.wait_for_text("colour?");
@@ -358,7 +360,7 @@ fn server_sampling_is_answered_after_approval() {
 
 /// Starts with a trusted, known server.
 fn start_with_extension(script: &str) -> TerminalDriver {
-    let seat = seat_with_server(script, "ask");
+    let seat = start_with_server(script, "ask");
     seat.wait_for_text(COMPOSER);
     seat
 }
@@ -446,7 +448,7 @@ fn server_form_is_validated_until_correct() {
 #[test]
 fn server_request_receives_the_user_response() {
     let script = r#"[{"calls": [{"name": "mcp_test_ask", "args": {}}]}, {"text": "asked"}]"#;
-    let seat = seat_with_server(script, "ask");
+    let seat = start_with_server(script, "ask");
     seat.prompts("go");
     seat.wait_for_text("Request from MCP server `test`");
     seat.press(Key::Enter);
@@ -470,7 +472,7 @@ fn hooks_of_the_project_are_accepted_in_the_session() {
     seat.wait_for_text("BeforeAgent · project · not accepted");
     seat.press(Key::Esc);
     // Hooks accepted in another process do not run here, and the list shows that.
-    seat.world.run_well(&["hooks", "accept"]);
+    seat.world.run_ok(&["hooks", "accept"]);
     seat.wait_until_stable();
     seat.prompts("/hooks");
     seat.wait_for_text("accepted, not running yet");
@@ -500,7 +502,7 @@ fn hooks_that_changed_elsewhere_are_shown_as_the_session_runs_them() {
     let settings = json!({"hooks": {"BeforeAgent": [{"hooks": [hook]}]}});
     world.home.write(".gemini/settings.json", &settings.to_string()).expect("settings");
     world.home.write("note.sh", "echo heard >> heard\n").expect("a script");
-    world.run_well(&["hooks", "accept"]);
+    world.run_ok(&["hooks", "accept"]);
     let seat = start_terminal(world);
     let state_is = |state: &str| {
         seat.prompts("/hooks");
@@ -511,7 +513,7 @@ fn hooks_that_changed_elsewhere_are_shown_as_the_session_runs_them() {
     state_is("BeforeAgent · project · on");
     // Its script changes, and is accepted by another process.
     seat.world.home.write("note.sh", "echo changed >> heard\n").expect("a script");
-    seat.world.run_well(&["hooks", "accept"]);
+    seat.world.run_ok(&["hooks", "accept"]);
     state_is("accepted, not running yet");
     seat.prompts("one");
     seat.wait_for_text("First.");

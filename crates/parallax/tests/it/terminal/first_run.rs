@@ -3,12 +3,12 @@
 use serde_json::json;
 use testkit::pty::Key;
 
-use super::terminal_driver::{COMPOSER, Start, TerminalDriver};
+use super::terminal_driver::{COMPOSER, StartOptions, TerminalDriver};
 use crate::support::World;
 
 #[test]
 fn missing_key_opens_a_dialog_with_a_demo() {
-    let start = Start::default()
+    let start = StartOptions::default()
         .without_variable("GEMINI_API_KEY")
         .without_variable("GOOGLE_GEMINI_BASE_URL");
     let seat = TerminalDriver::started(World::new("[]"), &start);
@@ -29,7 +29,7 @@ fn key_of_another_provider_is_offered_without_asking_for_it() {
         "replies": [{"text": "answered by gpt"}]});
     let world = World::new(&script.to_string());
     let base = format!("{}/v1", world.server.url());
-    let start = Start::default()
+    let start = StartOptions::default()
         .without_variable("GEMINI_API_KEY")
         .without_variable("GOOGLE_GEMINI_BASE_URL")
         .with_variable("OPENAI_API_KEY", "sk-of-the-environment")
@@ -57,7 +57,7 @@ fn without_model(has_key: bool) -> TerminalDriver {
         "replies": [{"text": "answered by gpt"}]});
     let world = World::new(&script.to_string());
     let base = format!("{}/v1", world.server.url());
-    let mut start = Start::default()
+    let mut start = StartOptions::default()
         .without_variable("GEMINI_API_KEY")
         .without_variable("GOOGLE_GEMINI_BASE_URL")
         .with_variable("OPENAI_BASE_URL", &base);
@@ -130,7 +130,7 @@ fn untrusted_folder_dialog_precedes_reading_its_files() {
         .expect("file");
     let seat = TerminalDriver::started(
         world,
-        &Start::default().without_variable("GEMINI_CLI_TRUST_WORKSPACE"),
+        &StartOptions::default().without_variable("GEMINI_CLI_TRUST_WORKSPACE"),
     );
     seat.wait_for_text("Do you trust");
     for brings in [
@@ -153,7 +153,7 @@ fn untrusted_folder_dialog_precedes_reading_its_files() {
 fn trust_decision_is_saved() {
     let world = World::new(r#"[{"text":"read"}]"#);
     world.home.write("GEMINI.md", "Say MARKER-OF-THE-FOLDER.").expect("file");
-    let start = Start::default().without_variable("GEMINI_CLI_TRUST_WORKSPACE");
+    let start = StartOptions::default().without_variable("GEMINI_CLI_TRUST_WORKSPACE");
     let seat = TerminalDriver::started(world, &start);
     seat.wait_for_text("Do you trust");
     seat.press(Key::Char('1'));
@@ -169,10 +169,10 @@ fn trust_decision_is_saved() {
 }
 
 #[test]
-fn enter_typed_before_the_first_frame_trusts_nothing() {
+fn enter_typed_before_the_first_frame_does_not_trust_the_folder() {
     let world = World::new("[]");
     world.home.write("GEMINI.md", "Say this.").expect("file");
-    let start = Start::default().without_variable("GEMINI_CLI_TRUST_WORKSPACE");
+    let start = StartOptions::default().without_variable("GEMINI_CLI_TRUST_WORKSPACE");
     let seat = TerminalDriver::started(world, &start);
     seat.press(Key::Enter);
     seat.wait_for_text("Do you trust");
@@ -184,7 +184,8 @@ fn enter_typed_before_the_first_frame_trusts_nothing() {
 
 #[test]
 fn keys_typed_before_the_first_frame_are_kept() {
-    let seat = TerminalDriver::started(World::new(r#"[{"text":"heard"}]"#), &Start::default());
+    let seat =
+        TerminalDriver::started(World::new(r#"[{"text":"heard"}]"#), &StartOptions::default());
     // Typed immediately, before the program is loaded.
     seat.type_text("typed early");
     seat.wait_for_text("> typed early");
@@ -193,8 +194,8 @@ fn keys_typed_before_the_first_frame_are_kept() {
 }
 
 #[test]
-fn unresponsive_terminal_delays_nothing() {
-    let start = Start::default().with_answers(testkit::pty::Answers::silent());
+fn unresponsive_terminal_does_not_delay_startup() {
+    let start = StartOptions::default().with_answers(testkit::pty::Answers::silent());
     let seat = TerminalDriver::start_in(World::new(r#"[{"text":"heard"}]"#), &start);
     seat.prompts("h");
     seat.wait_for_text("✦ heard");
@@ -202,7 +203,7 @@ fn unresponsive_terminal_delays_nothing() {
 
 #[test]
 fn unbracketed_multiline_paste_is_one_prompt() {
-    let start = Start::default().with_answers(testkit::pty::Answers::silent());
+    let start = StartOptions::default().with_answers(testkit::pty::Answers::silent());
     let seat = TerminalDriver::start_in(World::new(r#"[{"text":"heard"}]"#), &start);
     seat.type_text("one\rtwo\r");
     seat.wait_for_text("> one");
@@ -213,13 +214,13 @@ fn unbracketed_multiline_paste_is_one_prompt() {
 #[test]
 fn welcome_shows_tips_for_the_project() {
     let world = World::new("[]");
-    let seat = TerminalDriver::start_in(world, &Start::sized(100, 30));
+    let seat = TerminalDriver::start_in(world, &StartOptions::sized(100, 30));
     seat.wait_for_text("/init writes a GEMINI.md");
     seat.wait_for_text("Not a git repository");
     let world = World::new("[]");
     world.home.write("GEMINI.md", "# Rules\n").expect("a context file");
     world.home.write(".git/HEAD", "ref: refs/heads/main\n").expect("a repository");
-    let seat = TerminalDriver::start_in(world, &Start::sized(100, 30));
+    let seat = TerminalDriver::start_in(world, &StartOptions::sized(100, 30));
     seat.wait_until_stable();
     let window = seat.window();
     assert!(!window.contains("/init writes") && !window.contains("git repository"), "{window}");
@@ -231,14 +232,16 @@ fn update_shows_release_notes_once() {
     let file = world.home.parallax().join("last-version");
     std::fs::create_dir_all(world.home.parallax()).expect("a directory");
     std::fs::write(&file, "0.0.9\n").expect("a version");
-    let seat = TerminalDriver::start_in(world, &Start::sized(100, 30));
+    let seat = TerminalDriver::start_in(world, &StartOptions::sized(100, 30));
     seat.has_seen(concat!("Updated from 0.0.9 to ", env!("CARGO_PKG_VERSION")));
     seat.prompts("/quit");
     seat.ends();
     let version = std::fs::read_to_string(&file).expect("the version");
     assert_eq!(version.trim(), env!("CARGO_PKG_VERSION"));
-    let seat =
-        TerminalDriver::start_in(World::in_home(seat.world.home, "[]"), &Start::sized(100, 30));
+    let seat = TerminalDriver::start_in(
+        World::in_home(seat.world.home, "[]"),
+        &StartOptions::sized(100, 30),
+    );
     seat.wait_until_stable();
     assert!(!seat.window().contains("Updated from"), "{}", seat.window());
 }

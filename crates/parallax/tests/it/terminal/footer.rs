@@ -2,7 +2,7 @@
 
 use testkit::pty::Key;
 
-use super::terminal_driver::{COMPOSER, Start, TerminalDriver};
+use super::terminal_driver::{COMPOSER, StartOptions, TerminalDriver};
 use crate::support::{World, wait_until};
 
 #[test]
@@ -11,7 +11,7 @@ fn status_line_items_are_configurable_and_unknown_ones_reported() {
     let settings =
         r#"{"ui": {"footer": {"items": ["mode", "weather", "workspace"], "showLabels": false}}}"#;
     world.home.write_home(".gemini/settings.json", settings).expect("settings");
-    let seat = TerminalDriver::start_in(world, &Start::sized(110, 40));
+    let seat = TerminalDriver::start_in(world, &StartOptions::sized(110, 40));
     seat.has_seen("unknown item `weather`");
     seat.wait_for_text("/project");
     assert!(seat.window().contains("default (shift+tab) · "), "{}", seat.window());
@@ -43,7 +43,7 @@ fn custom_system_prompt_has_an_indicator() {
     let file = world.home.project().join("mine.md").display().to_string();
     let seat = TerminalDriver::start_in(
         world,
-        &Start::sized(110, 30).with_variable("GEMINI_SYSTEM_MD", &file),
+        &StartOptions::sized(110, 30).with_variable("GEMINI_SYSTEM_MD", &file),
     );
     seat.wait_for_text("|⌐■_■|");
 }
@@ -52,7 +52,7 @@ fn custom_system_prompt_has_an_indicator() {
 fn git_branch_is_shown_before_the_first_prompt() {
     let world = World::new("[]");
     world.home.write(".git/HEAD", "ref: refs/heads/side-road\n").expect("a repository");
-    let seat = TerminalDriver::start_in(world, &Start::sized(110, 30));
+    let seat = TerminalDriver::start_in(world, &StartOptions::sized(110, 30));
     seat.wait_for_text("⎇ side-road");
 }
 
@@ -62,7 +62,7 @@ fn custom_status_line_command_gets_session_data() {
     let command = r#"cat > facts.json; printf 'from\033[31m outside\nanother row'"#;
     let settings = serde_json::json!({"ui": {"statusLine": {"command": command}}});
     world.home.write_home(".gemini/settings.json", &settings.to_string()).expect("settings");
-    let seat = TerminalDriver::start_in(world, &Start::sized(100, 30));
+    let seat = TerminalDriver::start_in(world, &StartOptions::sized(100, 30));
     seat.wait_for_text("outside");
     let window = seat.window();
     assert!(!window.contains("another row"), "{window}");
@@ -80,7 +80,7 @@ fn slow_status_line_command_is_terminated_and_reported_once() {
     let world = World::new("[]");
     let settings = r#"{"ui": {"statusLine": {"command": "sleep 60"}}}"#;
     world.home.write_home(".gemini/settings.json", settings).expect("settings");
-    let seat = TerminalDriver::start_in(world, &Start::sized(100, 30));
+    let seat = TerminalDriver::start_in(world, &StartOptions::sized(100, 30));
     seat.has_seen("took longer than 300 ms");
 }
 
@@ -89,7 +89,7 @@ fn project_status_line_command_runs_only_when_accepted() {
     let world = World::new("[]");
     let settings = r#"{"ui": {"statusLine": {"command": "touch ran; echo out-of-the-project"}}}"#;
     world.home.write(".gemini/settings.json", settings).expect("settings");
-    let seat = TerminalDriver::started(world, &Start::sized(100, 30));
+    let seat = TerminalDriver::started(world, &StartOptions::sized(100, 30));
     seat.wait_for_text("ui.statusLine");
     let ran = seat.world.home.project().join("ran");
     assert!(!ran.exists());

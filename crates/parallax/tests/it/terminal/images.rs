@@ -4,7 +4,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use testkit::pty::{Answers, Key};
 
-use super::terminal_driver::{COMPOSER, Start, TerminalDriver};
+use super::terminal_driver::{COMPOSER, StartOptions, TerminalDriver};
 use crate::support::World;
 
 /// A red image of 20×40 pixels.
@@ -41,7 +41,8 @@ fn images_and_drafts_of_an_encrypted_session_are_not_written_to_disk() {
     let path = format!("{}:/usr/bin:/bin", world.home.home().join("bin").display());
     let runtime = tempfile::tempdir_in("/dev/shm").expect("a folder in memory");
     let memory = runtime.path().to_string_lossy().into_owned();
-    let start = Start::sized(100, 24).with_variable("PATH", &path).with_variable("DISPLAY", ":9");
+    let start =
+        StartOptions::sized(100, 24).with_variable("PATH", &path).with_variable("DISPLAY", ":9");
     let start = start.with_variable("XDG_RUNTIME_DIR", &memory).without_variable("WAYLAND_DISPLAY");
     let start = start.with_variable("VISUAL", &editor).with_variable("EDITOR", &editor);
     let seat = TerminalDriver::start_in(world, &start);
@@ -88,7 +89,7 @@ fn images_are_drawn_once_in_place() {
         {"chunks":[
             {"parts":[{"text":"Drawn."},{"inlineData":{"mimeType":"image/png","data":"RED"}}]},
             {"finish":"STOP"}]}]"#;
-    let start = Start::sized(100, 40);
+    let start = StartOptions::sized(100, 40);
     let seat = TerminalDriver::start_in(create_world(script, "kitty"), &start);
     seat.type_text("look at @shot.png now");
     seat.wait_for_text("now");
@@ -129,7 +130,8 @@ fn unsupported_image_is_shown_as_a_row() {
         ("auto", &[], format!("↳ shot.png · {HEAD}")),
         ("kitty", &["--screen-reader"], format!("Picture: shot.png · {HEAD}")),
     ] {
-        let start = Start::sized(100, 40).arguments(arguments).with_answers(Answers::basic());
+        let start =
+            StartOptions::sized(100, 40).arguments(arguments).with_answers(Answers::basic());
         let seat = TerminalDriver::start_in(create_world(r#"[{"text":"Seen."}]"#, setting), &start);
         seat.type_text("look at @shot.png now");
         seat.wait_for_text("now");
@@ -145,7 +147,7 @@ fn damaged_image_is_reported_and_blocks_nothing() {
     let world = create_world(r#"[{"text":"Seen."}]"#, "sixel");
     let cut = &STANDARD.decode(RED).expect("base64")[..60];
     std::fs::write(world.home.project().join("shot.png"), cut).expect("a picture");
-    let seat = TerminalDriver::start_in(world, &Start::sized(100, 40));
+    let seat = TerminalDriver::start_in(world, &StartOptions::sized(100, 40));
     seat.type_text("look at @shot.png now");
     seat.wait_for_text("now");
     seat.press(Key::Enter);

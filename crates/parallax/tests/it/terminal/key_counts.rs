@@ -7,16 +7,16 @@ use std::cell::Cell;
 use serde_json::json;
 use testkit::pty::Key;
 
-use super::terminal_driver::{COMPOSER, Start, TerminalDriver};
+use super::terminal_driver::{COMPOSER, StartOptions, TerminalDriver};
 use crate::support::World;
 
 /// Counts the keys that are pressed. A key with a modifier counts as one.
-struct Hand<'s> {
+struct KeyCounter<'s> {
     seat: &'s TerminalDriver,
     pressed: Cell<usize>,
 }
 
-impl<'s> Hand<'s> {
+impl<'s> KeyCounter<'s> {
     fn on(seat: &'s TerminalDriver) -> Self {
         Self { seat, pressed: Cell::new(0) }
     }
@@ -42,7 +42,7 @@ impl<'s> Hand<'s> {
 const START: (u16, u16) = (100, 40);
 
 fn start_terminal(script: &str) -> TerminalDriver {
-    let seat = TerminalDriver::start_in(World::new(script), &Start::sized(START.0, START.1));
+    let seat = TerminalDriver::start_in(World::new(script), &StartOptions::sized(START.0, START.1));
     seat.wait_until_stable();
     seat
 }
@@ -64,12 +64,12 @@ fn remembering_a_command_takes_one_key() {
         // Rules are saved only if the user wants it.
         let settings = json!({"security": {"enablePermanentToolApproval": is_saved}});
         world.home.write_home(".parallax/settings.json", &settings.to_string()).expect("settings");
-        let seat = TerminalDriver::start_in(world, &Start::sized(START.0, START.1));
+        let seat = TerminalDriver::start_in(world, &StartOptions::sized(START.0, START.1));
         seat.wait_until_stable();
         seat.prompts("go");
         seat.wait_for_text(text);
         seat.wait_for_request_delay();
-        let hand = Hand::on(&seat);
+        let hand = KeyCounter::on(&seat);
         hand.press(Key::Char(key));
         seat.wait_for_text("Both run.");
         hand.needs(1, 1);
@@ -83,7 +83,7 @@ fn remembering_a_command_takes_one_key() {
 #[test]
 fn changing_the_model_takes_two_keys() {
     let seat = start_terminal("[]");
-    let hand = Hand::on(&seat);
+    let hand = KeyCounter::on(&seat);
     hand.press(Key::Alt('p'));
     seat.wait_for_text("2. pro");
     hand.press(Key::Char('2'));
@@ -100,9 +100,9 @@ fn resuming_the_session_before_takes_four_keys() {
     seat.prompts("/quit");
     seat.ends();
     let world = World::in_home(seat.world.home, r#"[{"text":"x"}]"#);
-    let seat = TerminalDriver::start_in(world, &Start::sized(START.0, START.1));
+    let seat = TerminalDriver::start_in(world, &StartOptions::sized(START.0, START.1));
     seat.wait_until_stable();
-    let hand = Hand::on(&seat);
+    let hand = KeyCounter::on(&seat);
     hand.type_text("/r");
     seat.wait_for_text("❯ resume");
     hand.press(Key::Enter);
@@ -127,7 +127,7 @@ fn undoing_the_last_turn_takes_four_keys() {
     seat.is_idle();
     let file = seat.world.home.project().join("a.txt");
     assert!(file.exists());
-    let hand = Hand::on(&seat);
+    let hand = KeyCounter::on(&seat);
     hand.press(Key::Esc);
     seat.wait_for_text("press esc again");
     hand.press(Key::Esc);
@@ -143,9 +143,9 @@ fn undoing_the_last_turn_takes_four_keys() {
 fn adding_a_file_takes_three_keys() {
     let world = World::new("[]");
     world.home.write("greet.py", "print()\n").expect("a file");
-    let seat = TerminalDriver::start_in(world, &Start::sized(START.0, START.1));
+    let seat = TerminalDriver::start_in(world, &StartOptions::sized(START.0, START.1));
     seat.wait_until_stable();
-    let hand = Hand::on(&seat);
+    let hand = KeyCounter::on(&seat);
     hand.type_text("@g");
     seat.wait_for_text("❯ greet.py");
     hand.press(Key::Tab);

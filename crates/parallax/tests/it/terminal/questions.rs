@@ -2,7 +2,7 @@
 
 use testkit::pty::Key;
 
-use super::terminal_driver::{COMPOSER, Start, TerminalDriver};
+use super::terminal_driver::{COMPOSER, StartOptions, TerminalDriver};
 use crate::support::World;
 
 const TWICE: &str = r#"[
@@ -17,7 +17,7 @@ const EDIT: &str = r#"[
 fn start_with_question(script: &str, question: &str) -> TerminalDriver {
     let world = World::new(script);
     world.home.write("a.txt", "one\n2\n3\n4\n5\n6\n7\n8\n9\nten\n").expect("file");
-    let seat = TerminalDriver::start_in(world, &Start::sized(100, 40));
+    let seat = TerminalDriver::start_in(world, &StartOptions::sized(100, 40));
     seat.prompts("go");
     seat.wait_for_text(question);
     seat
@@ -57,7 +57,7 @@ fn approval_request_waits_while_the_user_types() {
 }
 
 #[test]
-fn enter_meant_for_a_draft_approves_nothing() {
+fn enter_meant_for_a_draft_does_not_approve_a_request() {
     let seat = TerminalDriver::ready(
         r#"[{"chunks":[{"text":"A moment. "},{"gate":"ask"},{"parts":[{"functionCall":{"name":"run_shell_command","args":{"command":"touch first.txt"}}}]},{"finish":"STOP"}]},{"text":"That is all."}]"#,
     );
@@ -194,7 +194,7 @@ fn plan_is_reviewed_rejected_and_approved() {
     let world = World::new(PLAN);
     let settings = r#"{"general": {"plan": {"directory": "notes"}}}"#;
     world.home.write_home(".gemini/settings.json", settings).expect("settings");
-    let seat = TerminalDriver::start_in(world, &Start::sized(100, 40));
+    let seat = TerminalDriver::start_in(world, &StartOptions::sized(100, 40));
     seat.prompts("/plan");
     seat.wait_for_text("Describe what you want to plan");
     seat.prompts("/plan what comes first");
@@ -229,8 +229,10 @@ fn declined_fallback_restores_the_prompt() {
     let script = r#"[{"status":404,"repeat":0,"match":{"modelContains":"pro"},
         "error":{"code":404,"message":"no such model","status":"NOT_FOUND"}},{"text":"never"}]"#;
     let arguments = ["-m", "gemini-3-pro-preview"];
-    let seat =
-        TerminalDriver::start_in(World::new(script), &Start::sized(110, 36).arguments(&arguments));
+    let seat = TerminalDriver::start_in(
+        World::new(script),
+        &StartOptions::sized(110, 36).arguments(&arguments),
+    );
     seat.prompts("tell me more");
     seat.wait_for_text("Use another model?");
     seat.type_text("4");
@@ -250,7 +252,8 @@ fn additional_permissions_are_requested_with_the_original_name() {
         }}]},
         {"text": "That is all."},
     ]);
-    let seat = TerminalDriver::start_in(World::new(&script.to_string()), &Start::sized(140, 40));
+    let seat =
+        TerminalDriver::start_in(World::new(&script.to_string()), &StartOptions::sized(140, 40));
     seat.prompts("go");
     seat.wait_for_text(&format!("1. Yes, allow once, with permission to write {}", file.display()));
     seat.wait_for_text(&format!(

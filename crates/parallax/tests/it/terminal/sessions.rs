@@ -6,7 +6,7 @@ use rustix::process::{Signal, kill_process};
 use serde_json::json;
 use testkit::pty::Key;
 
-use super::terminal_driver::{COMPOSER, Start, TerminalDriver};
+use super::terminal_driver::{COMPOSER, StartOptions, TerminalDriver};
 use crate::support::World;
 
 /// Two changes to one file, and a reply for any later prompt.
@@ -17,8 +17,8 @@ const CHANGES: &str = r#"[
     {"text":"Changed it."},
     {"text":"I see."}, {"text":"I see."}]"#;
 
-fn sized<'a>() -> Start<'a> {
-    Start::sized(100, 40)
+fn sized<'a>() -> StartOptions<'a> {
+    StartOptions::sized(100, 40)
 }
 
 /// Returns the rows from a prompt to the last answer.
@@ -61,7 +61,7 @@ fn user_shell_commands_are_restored_on_resume() {
 
 #[test]
 fn chosen_mode_applies_to_later_sessions() {
-    let start = Start::sized(100, 40).arguments(&["--approval-mode", "yolo"]);
+    let start = StartOptions::sized(100, 40).arguments(&["--approval-mode", "yolo"]);
     let seat =
         TerminalDriver::start_in(World::new(r#"[{"text":"Hello."},{"text":"Again."}]"#), &start);
     seat.prompts("hi");
@@ -185,7 +185,7 @@ fn slash_command_is_shown_as_typed() {
     // Counts the whole session and lists this run separately.
     seat.prompts("/stats");
     seat.wait_for_text("this run");
-    let listed = seat.world.run_well(&["sessions", "list"]);
+    let listed = seat.world.run_ok(&["sessions", "list"]);
     assert!(listed.stdout().contains("/mycmd abc"), "{}", listed.stdout());
 }
 

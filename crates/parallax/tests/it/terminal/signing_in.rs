@@ -5,8 +5,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use serde_json::{Value, json};
 use testkit::pty::Key;
 
-use super::terminal_driver::{COMPOSER, Start, TerminalDriver};
-use crate::mcp::network::Remote;
+use super::terminal_driver::{COMPOSER, StartOptions, TerminalDriver};
+use crate::mcp::network::NetworkServer;
 use crate::mcp::{answer, set};
 use crate::support::World;
 
@@ -16,7 +16,7 @@ const CALL: &str = r#"[
 
 /// Starts a session with a server that requires authentication, and a browser that immediately
 /// follows URLs.
-fn start_terminal(world: World, remote: &Remote, oauth: &Value) -> TerminalDriver {
+fn start_terminal(world: World, remote: &NetworkServer, oauth: &Value) -> TerminalDriver {
     let server = json!({"httpUrl": remote.address, "trust": true, "oauth": oauth});
     set(&world, &json!({"mcpServers": {"test": server}}));
     let browser = "#!/bin/sh\nexec python3 -c 'import sys, urllib.request as r; \
@@ -28,7 +28,7 @@ fn start_terminal(world: World, remote: &Remote, oauth: &Value) -> TerminalDrive
     }
     let path = format!("{}:/usr/bin:/bin", world.home.home().join("bin").display());
     // The dialog may appear before the composer.
-    TerminalDriver::started(world, &Start::sized(110, 40).with_variable("PATH", &path))
+    TerminalDriver::started(world, &StartOptions::sized(110, 40).with_variable("PATH", &path))
 }
 
 /// Checks that the server is connected without a restart.
@@ -44,7 +44,7 @@ fn assert_connected(seat: &TerminalDriver) {
 #[test]
 fn server_with_sign_in_prompt_setting_opens_a_dialog() {
     let world = World::new(CALL);
-    let remote = Remote::start(&world, "--http", "auth");
+    let remote = NetworkServer::start(&world, "--http", "auth");
     let seat = start_terminal(world, &remote, &json!({"enabled": true}));
     seat.wait_for_text("MCP server `test` requires authentication");
     seat.wait_for_text("Sign in with the browser");
@@ -55,7 +55,7 @@ fn server_with_sign_in_prompt_setting_opens_a_dialog() {
 #[test]
 fn server_without_the_setting_shows_one_notice() {
     let world = World::new(CALL);
-    let remote = Remote::start(&world, "--http", "auth");
+    let remote = NetworkServer::start(&world, "--http", "auth");
     let seat = start_terminal(world, &remote, &json!({}));
     seat.has_seen("MCP server `test` requires authentication. Run `/mcp auth test`.");
     seat.wait_for_text(COMPOSER);

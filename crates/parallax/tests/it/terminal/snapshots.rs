@@ -4,7 +4,7 @@ use std::path::Path;
 
 use testkit::pty::Key;
 
-use super::terminal_driver::{COMPOSER, Start, TerminalDriver};
+use super::terminal_driver::{COMPOSER, StartOptions, TerminalDriver};
 use crate::support::World;
 
 const SIZES: [(u16, u16); 3] = [(80, 24), (40, 20), (140, 50)];
@@ -129,8 +129,10 @@ fn assert_pictures_with(name: &str, arguments: &[&str], arrive: impl Fn(&Termina
             )
             .expect("file");
         world.home.write("session.jsonl", RECORDED).expect("file");
-        let seat =
-            TerminalDriver::started(world, &Start::sized(columns, rows).arguments(arguments));
+        let seat = TerminalDriver::started(
+            world,
+            &StartOptions::sized(columns, rows).arguments(arguments),
+        );
         seat.wait_for_text("Type your message");
         // The sandbox state arrives a moment later.
         seat.wait_until_stable();

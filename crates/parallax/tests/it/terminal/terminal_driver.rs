@@ -10,7 +10,7 @@ use crate::support::{LIMIT, PROGRAM, World};
 
 /// How the program is started.
 #[derive(Clone)]
-pub struct Start<'a> {
+pub struct StartOptions<'a> {
     pub size: (u16, u16),
     pub arguments: &'a [&'a str],
     /// Variables to set or to remove.
@@ -18,13 +18,13 @@ pub struct Start<'a> {
     pub answers: Answers,
 }
 
-impl Default for Start<'_> {
+impl Default for StartOptions<'_> {
     fn default() -> Self {
         Self { size: (80, 24), arguments: &[], environment: Vec::new(), answers: Answers::modern() }
     }
 }
 
-impl<'a> Start<'a> {
+impl<'a> StartOptions<'a> {
     pub fn sized(columns: u16, rows: u16) -> Self {
         Self { size: (columns, rows), ..Self::default() }
     }
@@ -59,29 +59,34 @@ pub struct TerminalDriver {
 impl TerminalDriver {
     /// Starts it with a script and waits for the composer.
     pub fn ready(script: &str) -> Self {
-        Self::start_in(World::new(script), &Start::default())
+        Self::start_in(World::new(script), &StartOptions::default())
     }
 
     /// Starts it and waits for the composer.
-    pub fn start_in(world: World, start: &Start<'_>) -> Self {
+    pub fn start_in(world: World, start: &StartOptions<'_>) -> Self {
         let seat = Self::started(world, start);
         seat.wait_for_text(COMPOSER);
         seat
     }
 
     /// Starts it.
-    pub fn started(world: World, start: &Start<'_>) -> Self {
+    pub fn started(world: World, start: &StartOptions<'_>) -> Self {
         Self::running(world, Path::new(PROGRAM), start.arguments, start)
     }
 
     /// Starts another program instead, such as a shell that starts it.
-    pub fn running(world: World, program: &Path, arguments: &[&str], start: &Start<'_>) -> Self {
+    pub fn running(
+        world: World,
+        program: &Path,
+        arguments: &[&str],
+        start: &StartOptions<'_>,
+    ) -> Self {
         let terminal = terminal(&world, program, arguments, start);
         Self { terminal, world }
     }
 
     /// Starts it in a world with other processes.
-    pub fn terminal(world: &World, start: &Start<'_>) -> Terminal {
+    pub fn terminal(world: &World, start: &StartOptions<'_>) -> Terminal {
         terminal(world, Path::new(PROGRAM), start.arguments, start)
     }
 
@@ -171,7 +176,12 @@ impl TerminalDriver {
 /// The placeholder of the empty composer.
 pub const COMPOSER: &str = "Type your message";
 
-fn terminal(world: &World, program: &Path, arguments: &[&str], start: &Start<'_>) -> Terminal {
+fn terminal(
+    world: &World,
+    program: &Path,
+    arguments: &[&str],
+    start: &StartOptions<'_>,
+) -> Terminal {
     let mut environment = world.home.env(&world.server.url());
     for (name, value) in [("TERM", "xterm-256color"), ("COLORTERM", "truecolor")] {
         set(&mut environment, name, Some(value));

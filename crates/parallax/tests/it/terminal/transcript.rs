@@ -2,7 +2,7 @@
 
 use testkit::pty::Key;
 
-use super::terminal_driver::{COMPOSER, Start, TerminalDriver};
+use super::terminal_driver::{COMPOSER, StartOptions, TerminalDriver};
 use crate::support::World;
 
 #[test]
@@ -10,7 +10,7 @@ fn transcript_pager_shows_searches_and_leaves_no_trace() {
     let lines: Vec<String> = (0..80).map(|number| format!("- line {number:03} of it")).collect();
     let answer = serde_json::to_string(&lines.join("\n")).expect("text");
     let script = format!(r#"[{{"text":{answer}}},{{"text":"Second."}}]"#);
-    let seat = TerminalDriver::start_in(World::new(&script), &Start::sized(80, 24));
+    let seat = TerminalDriver::start_in(World::new(&script), &StartOptions::sized(80, 24));
     seat.prompts("go");
     seat.wait_for_text("line 079");
     seat.is_idle();

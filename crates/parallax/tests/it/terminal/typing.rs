@@ -2,7 +2,7 @@
 
 use testkit::pty::{Answers, Emulator, Key};
 
-use super::terminal_driver::{COMPOSER, Start, TerminalDriver};
+use super::terminal_driver::{COMPOSER, StartOptions, TerminalDriver};
 use crate::support::World;
 
 const ANSWER: &str = r#"[{"text":"Done.","repeat":0}]"#;
@@ -18,7 +18,7 @@ fn several_lines_in_one_burst_are_one_draft() {
     for (answers, line_end) in
         [(Answers::modern(), "\r"), (Answers::silent(), "\r"), (Answers::modern(), "\r\n")]
     {
-        let start = Start::default().with_answers(answers);
+        let start = StartOptions::default().with_answers(answers);
         let seat = TerminalDriver::start_in(World::new(ANSWER), &start);
         seat.type_text(&["burst one", "burst two", "burst three"].join(line_end));
         seat.wait_for_text("burst three");
@@ -41,7 +41,7 @@ fn pasted_draft_is_not_sent_by_its_last_line_ending() {
 }
 
 #[test]
-fn line_with_return_in_one_burst_is_sent() {
+fn line_and_return_in_one_burst_are_sent() {
     let seat = TerminalDriver::ready(ANSWER);
     seat.type_text("one line\r");
     seat.wait_for_text("Done.");
@@ -54,13 +54,13 @@ fn line_with_return_in_one_burst_is_sent() {
 
 #[test]
 fn redraw_restores_overwritten_rows() {
-    let seat = TerminalDriver::start_in(World::new(ANSWER), &Start::sized(80, 20));
+    let seat = TerminalDriver::start_in(World::new(ANSWER), &StartOptions::sized(80, 20));
     seat.prompts("a question to see again");
     seat.wait_for_text("Done.");
     seat.is_idle();
     seat.wait_until_stable();
     let before = seat.window();
-    seat.terminal.scribble("\u{1b}[3;1HGARBAGE\u{1b}[9;1HGARBAGE").expect("a terminal");
+    seat.terminal.overwrite_screen("\u{1b}[3;1HGARBAGE\u{1b}[9;1HGARBAGE").expect("a terminal");
     assert!(seat.window().contains("GARBAGE"));
     seat.type_text("\u{c}");
     seat.wait_until_gone("GARBAGE");
@@ -72,12 +72,12 @@ fn redraw_restores_overwritten_rows() {
 
 #[test]
 fn redraw_after_a_panel_restores_the_conversation() {
-    let seat = TerminalDriver::start_in(World::new(ANSWER), &Start::sized(80, 20));
+    let seat = TerminalDriver::start_in(World::new(ANSWER), &StartOptions::sized(80, 20));
     seat.prompts("a question to see again");
     seat.wait_for_text("Done.");
     seat.type_text("/help\r");
     seat.wait_until_gone("a question to see again");
-    seat.terminal.scribble("\u{1b}[9;1HGARBAGE").expect("a terminal");
+    seat.terminal.overwrite_screen("\u{1b}[9;1HGARBAGE").expect("a terminal");
     seat.type_text("\u{c}");
     seat.wait_until_gone("GARBAGE");
     seat.press(Key::Esc);
@@ -85,7 +85,7 @@ fn redraw_after_a_panel_restores_the_conversation() {
     seat.is_idle();
     seat.wait_until_stable();
     let before = seat.window();
-    seat.terminal.scribble("\u{1b}[3;1HGARBAGE").expect("a terminal");
+    seat.terminal.overwrite_screen("\u{1b}[3;1HGARBAGE").expect("a terminal");
     seat.type_text("\u{c}");
     seat.wait_until_gone("GARBAGE");
     seat.wait_until_stable();
@@ -115,7 +115,7 @@ fn plain_output(emulator: &Emulator) -> String {
 
 #[test]
 fn each_typed_character_is_in_the_output() {
-    let seat = TerminalDriver::start_in(World::new(ANSWER), &Start::sized(100, 30));
+    let seat = TerminalDriver::start_in(World::new(ANSWER), &StartOptions::sized(100, 30));
     let text = "see  a b, aa  and twice";
     for (offset, char) in text.char_indices() {
         let before = stream(&seat).len();
@@ -141,7 +141,7 @@ fn each_typed_character_is_in_the_output() {
 
 #[test]
 fn typed_command_is_output_in_one_piece_next_to_a_list() {
-    let seat = TerminalDriver::start_in(World::new(ANSWER), &Start::sized(100, 30));
+    let seat = TerminalDriver::start_in(World::new(ANSWER), &StartOptions::sized(100, 30));
     for char in "/mcp".chars() {
         seat.type_text(&char.to_string());
         seat.wait_until_stable();

@@ -2,7 +2,7 @@
 
 use testkit::pty::{Answers, Key};
 
-use super::terminal_driver::{COMPOSER, Start, TerminalDriver};
+use super::terminal_driver::{COMPOSER, StartOptions, TerminalDriver};
 use crate::support::World;
 
 /// Returns a reply of numbered lines that stops at ten gates.
@@ -39,7 +39,7 @@ fn assert_whole(seat: &TerminalDriver) {
 
 #[test]
 fn ten_resizes_lose_and_duplicate_nothing() {
-    let seat = TerminalDriver::start_in(World::new(&long_answer()), &Start::sized(120, 40));
+    let seat = TerminalDriver::start_in(World::new(&long_answer()), &StartOptions::sized(120, 40));
     seat.prompts("go");
     for part in 0..10 {
         seat.world.at_gate(&format!("part-{part}"));
@@ -69,7 +69,7 @@ fn long_answer_is_in_the_scrollback_once() {
     for answers in [Answers::modern(), Answers::basic(), Answers::silent()] {
         let seat = TerminalDriver::start_in(
             World::new(&long_answer()),
-            &Start::sized(100, 12).with_answers(answers),
+            &StartOptions::sized(100, 12).with_answers(answers),
         );
         for part in 0..10 {
             seat.world.server.open_gate(&format!("part-{part}"));
@@ -87,7 +87,7 @@ fn long_answer_is_in_the_scrollback_once() {
 fn tiny_window_is_usable() {
     let seat = TerminalDriver::started(
         World::new(r#"[{"text":"Alpha beta gamma delta epsilon zeta eta theta."}]"#),
-        &Start::sized(20, 5),
+        &StartOptions::sized(20, 5),
     );
     seat.wait_for_text("Type your");
     seat.prompts("hello");
@@ -109,7 +109,7 @@ fn alternate_screen_is_restored() {
     let world = World::new(r#"[{"text":"An answer."}]"#);
     let settings = r#"{"ui":{"useAlternateBuffer":true}}"#;
     world.home.write_home(".gemini/settings.json", settings).expect("settings");
-    let seat = TerminalDriver::start_in(world, &Start::default());
+    let seat = TerminalDriver::start_in(world, &StartOptions::default());
     assert!(seat.terminal.with_emulator(|emulator| emulator.has_mode(1049)));
     seat.prompts("hello");
     seat.wait_for_text("An answer.");
@@ -124,7 +124,8 @@ fn alternate_screen_is_restored() {
 #[test]
 fn screen_reader_output_is_plain_lines() {
     let world = World::new(r#"[{"text":"An answer.\n\n- item\n"}]"#);
-    let seat = TerminalDriver::start_in(world, &Start::default().arguments(&["--screen-reader"]));
+    let seat =
+        TerminalDriver::start_in(world, &StartOptions::default().arguments(&["--screen-reader"]));
     let mark = seat.terminal.mark();
     seat.prompts("hello");
     seat.wait_for_text("item");
@@ -140,7 +141,7 @@ fn screen_reader_output_is_plain_lines() {
 fn dumb_terminal_gets_no_escape_sequences() {
     let seat = TerminalDriver::start_in(
         World::new(r#"[{"text":"An answer."}]"#),
-        &Start::default().with_variable("TERM", "dumb"),
+        &StartOptions::default().with_variable("TERM", "dumb"),
     );
     seat.prompts("hello");
     seat.wait_for_text("An answer.");
@@ -157,7 +158,7 @@ fn no_color_writes_no_colors() {
     let script = r#"[{"text":"An **answer** with `code`.\n\n```rust\nfn main() {}\n```\n"}]"#;
     let seat = TerminalDriver::start_in(
         World::new(script),
-        &Start::default().with_variable("NO_COLOR", "1"),
+        &StartOptions::default().with_variable("NO_COLOR", "1"),
     );
     seat.prompts("hello");
     seat.wait_for_text("fn main");
@@ -179,8 +180,10 @@ fn default_theme_uses_the_sixteen_colors() {
     for (answers, mixes) in
         [(Answers { background: None, ..modern.clone() }, false), (modern, true)]
     {
-        let seat =
-            TerminalDriver::start_in(World::new(script), &Start::default().with_answers(answers));
+        let seat = TerminalDriver::start_in(
+            World::new(script),
+            &StartOptions::default().with_answers(answers),
+        );
         seat.prompts("hello");
         seat.wait_for_text("fn main");
         seat.wait_for_text(COMPOSER);
@@ -193,8 +196,8 @@ fn default_theme_uses_the_sixteen_colors() {
 }
 
 #[test]
-fn settings_have_their_names_in_a_narrow_window() {
-    let seat = TerminalDriver::start_in(World::new("[]"), &Start::sized(40, 12));
+fn setting_names_are_shown_in_a_narrow_window() {
+    let seat = TerminalDriver::start_in(World::new("[]"), &StartOptions::sized(40, 12));
     seat.prompts("/settings");
     seat.wait_for_text("❯ Preferred editor");
 }
@@ -221,7 +224,7 @@ fn resize_within_an_answer_line_duplicates_nothing() {
     chunks.push(r#"{"text":"\nThe end."},{"finish":"STOP"}"#.to_owned());
     let script = format!(r#"[{{"chunks":[{}]}}]"#, chunks.join(","));
     for sizes in [[(60, 20), (120, 20)], [(70, 30), (110, 24)], [(100, 14), (50, 40)]] {
-        let seat = TerminalDriver::start_in(World::new(&script), &Start::sized(120, 20));
+        let seat = TerminalDriver::start_in(World::new(&script), &StartOptions::sized(120, 20));
         seat.prompts("go");
         for part in 0..10 {
             seat.world.at_gate(&format!("part-{part}"));

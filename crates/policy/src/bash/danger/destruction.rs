@@ -12,7 +12,7 @@ const MAX_STARTS: usize = 64;
 
 /// The rows of the table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LossKind {
+pub enum DestructionKind {
     /// Directories, or the files that a pattern matches.
     Files,
     /// Work that git would keep or could restore.
@@ -21,7 +21,7 @@ pub enum LossKind {
     System,
 }
 
-impl LossKind {
+impl DestructionKind {
     /// All rows.
     pub const ALL: [Self; 3] = [Self::Files, Self::GitWork, Self::System];
 
@@ -39,7 +39,7 @@ impl LossKind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Destruction {
     /// The row of the table.
-    pub loss_kind: LossKind,
+    pub loss_kind: DestructionKind,
     /// The reason, for display.
     pub reason: &'static str,
     /// The affected operands, for comparison with files the agent created. Empty if anything may be
@@ -50,7 +50,7 @@ pub struct Destruction {
 /// Returns what the command destroys if it discards work that is stored nowhere else.
 pub fn destructive(command: &Command) -> Option<Destruction> {
     let name = command.name()?;
-    let row = |loss_kind: LossKind, reason: &'static str, operands: Vec<Word>| {
+    let row = |loss_kind: DestructionKind, reason: &'static str, operands: Vec<Word>| {
         Some(Destruction { loss_kind, reason, operands })
     };
     match name {
@@ -64,16 +64,16 @@ pub fn destructive(command: &Command) -> Option<Destruction> {
         {
             let operands = operands(command, "", &[]);
             let operands = operands.iter().map(pattern_directory).collect();
-            row(LossKind::Files, "it deletes more than one file", operands)
+            row(DestructionKind::Files, "it deletes more than one file", operands)
         }
         "rimraf" | "del-cli" | "premove"
             if !literal_arguments(command)
                 .any(|text| matches!(text, "--help" | "-h" | "--version")) =>
         {
-            row(LossKind::Files, "it deletes directories", operands(command, "", &[]))
+            row(DestructionKind::Files, "it deletes directories", operands(command, "", &[]))
         }
         "find" | "gfind" if literal_arguments(command).any(|text| text == "-delete") => {
-            row(LossKind::Files, "`find` deletes files", Vec::new())
+            row(DestructionKind::Files, "`find` deletes files", Vec::new())
         }
         "rsync"
             if has_long_option(command, "--delete", "--del")
@@ -81,19 +81,23 @@ pub fn destructive(command: &Command) -> Option<Destruction> {
                     text.starts_with("--delete") || text == "--remove-source-files"
                 }) =>
         {
-            row(LossKind::Files, "`rsync` deletes files that are not in the source", Vec::new())
+            row(
+                DestructionKind::Files,
+                "`rsync` deletes files that are not in the source",
+                Vec::new(),
+            )
         }
         "tar" | "gtar" | "bsdtar" if has_long_option(command, "--remove-files", "--remove-f") => {
-            row(LossKind::Files, "`tar` deletes the archived files", Vec::new())
+            row(DestructionKind::Files, "`tar` deletes the archived files", Vec::new())
         }
         "zip"
             if has_letter(command, &['m']) && has_letter(command, &['r'])
                 || has_long_option(command, "--move", "--mov") =>
         {
-            row(LossKind::Files, "`zip` deletes the archived files", Vec::new())
+            row(DestructionKind::Files, "`zip` deletes the archived files", Vec::new())
         }
         "dd" if literal_arguments(command).any(|text| text.starts_with("of=/dev/")) => {
-            row(LossKind::System, "`dd` overwrites a device", Vec::new())
+            row(DestructionKind::System, "`dd` overwrites a device", Vec::new())
         }
         "chmod" | "chown" | "chgrp"
             if has_letter(command, &['R']) || has_long_option(command, "--recursive", "--rec") =>
@@ -104,26 +108,26 @@ pub fn destructive(command: &Command) -> Option<Destruction> {
                 return None;
             }
             row(
-                LossKind::System,
+                DestructionKind::System,
                 "it changes the permissions of the whole system or home directory",
                 top,
             )
         }
         "svn" if literal_arguments(command).any(|text| matches!(text, "revert" | "cleanup")) => {
-            row(LossKind::Files, "`svn` discards changes", Vec::new())
+            row(DestructionKind::Files, "`svn` discards changes", Vec::new())
         }
         "hg" if literal_arguments(command)
             .any(|text| matches!(text, "revert" | "purge" | "strip"))
             || has_letter(command, &['C'])
             || has_long_option(command, "--clean", "--cl") =>
         {
-            row(LossKind::Files, "`hg` discards changes", Vec::new())
+            row(DestructionKind::Files, "`hg` discards changes", Vec::new())
         }
         "wipefs" | "mkswap" | "fdisk" | "parted" => {
-            row(LossKind::System, "it destroys a file system", Vec::new())
+            row(DestructionKind::System, "it destroys a file system", Vec::new())
         }
         _ if name.starts_with("mkfs") => {
-            row(LossKind::System, "it destroys a file system", Vec::new())
+            row(DestructionKind::System, "it destroys a file system", Vec::new())
         }
         _ => None,
     }
@@ -145,9 +149,9 @@ pub fn may_destroy(command: &Command) -> Option<Destruction> {
     match command.words.first()?.text.as_deref() {
         None => {
             if git(&with(&["git"], command.arguments())).is_some_and(|_| is_git_only(command)) {
-                return row(LossKind::GitWork);
+                return row(DestructionKind::GitWork);
             }
-            deletes_by_force(command).then(|| row(LossKind::Files)).flatten()
+            deletes_by_force(command).then(|| row(DestructionKind::Files)).flatten()
         }
         Some(name) if name.rsplit('/').next() == Some("git") => {
             let unknown = command.arguments().iter().position(|word| word.text.is_none())?;
@@ -161,7 +165,7 @@ pub fn may_destroy(command: &Command) -> Option<Destruction> {
             found
                 .iter()
                 .any(|name| git(&with(&["git", name], rest)).is_some())
-                .then(|| row(LossKind::GitWork))
+                .then(|| row(DestructionKind::GitWork))
                 .flatten()
         }
         // Their options are not analyzed, so every word may begin the command that they start.
@@ -379,5 +383,5 @@ fn git(command: &Command) -> Option<Destruction> {
         "checkout-index" if letter(&['f']) || long("--force", "--f") => "it discards changes",
         _ => return None,
     };
-    Some(Destruction { loss_kind: LossKind::GitWork, reason, operands: Vec::new() })
+    Some(Destruction { loss_kind: DestructionKind::GitWork, reason, operands: Vec::new() })
 }

@@ -23,7 +23,10 @@ fn command_that_deletes_everything_is_undone() {
 
     let checkpoints = fixture.checkpoints();
     let mark = checkpoints.begin_command(1).expect("begin");
-    assert_eq!(mark.not_undoable(), ["files in ignored directories (target) are not saved"]);
+    assert_eq!(
+        mark.irreversible_changes(),
+        ["files in ignored directories (target) are not saved"]
+    );
     assert!(mark.protected().contains(&fixture.path(".git/config")));
     // clean.txt, moved.txt, and .gitignore are already git objects.
     let hooks = fs::read_dir(fixture.path(".git/hooks")).map_or(0, Iterator::count);

@@ -319,7 +319,7 @@ fn protected_files_are_found_after_too_many_others() {
     });
     assert_eq!(changes.unsearched.len(), 1);
     let mark = checkpoints.begin_command(5).expect("begin");
-    let output = mark.not_undoable().join("; ");
+    let output = mark.irreversible_changes().join("; ");
     assert!(output.contains("many: it has too many files"), "{output}");
 }
 

@@ -12,7 +12,7 @@ fn oversized_file_is_reported_and_unchanged() {
     let options = CheckpointOptions { file_bytes: 1000, ..fixture.options() };
     let checkpoints = Checkpoints::open(options);
     let mark = checkpoints.begin_command(1).expect("begin");
-    let output = mark.not_undoable();
+    let output = mark.irreversible_changes();
     assert_eq!(output.len(), 4, "{output:?}");
     assert_eq!(output[0], "a.bin (2.0 kB) is not saved");
     assert_eq!(output[3], "2 more files (4.0 kB) are not saved");
@@ -26,7 +26,7 @@ fn oversized_file_is_reported_and_unchanged() {
 
     let options = CheckpointOptions { command_bytes: 5000, ..fixture.options() };
     let mark = Checkpoints::open(options).begin_command(2).expect("begin");
-    assert_eq!(mark.not_undoable().len(), 2, "{:?}", mark.not_undoable());
+    assert_eq!(mark.irreversible_changes().len(), 2, "{:?}", mark.irreversible_changes());
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn oversized_directories_do_not_delay_checkpoints() {
         Checkpoints::open(CheckpointOptions { command_time: time, roots, ..fixture.options() });
     for turn in 1..3 {
         let mark = checkpoints.begin_command(turn).expect("begin");
-        let output = mark.not_undoable().join("; ");
+        let output = mark.irreversible_changes().join("; ");
         assert!(output.contains("near (") && output.contains("bytes) is not saved"), "{output}");
         assert!(output.contains("added is too large"), "{output}");
         fixture.write("near", &format!("new {turn}"));
@@ -66,7 +66,11 @@ fn root_of_the_disk_is_not_walked() {
         "{:?}",
         started_at.elapsed()
     );
-    assert!(mark.not_undoable()[0].starts_with("/ is too large"), "{:?}", mark.not_undoable());
+    assert!(
+        mark.irreversible_changes()[0].starts_with("/ is too large"),
+        "{:?}",
+        mark.irreversible_changes()
+    );
 }
 
 #[test]
@@ -158,7 +162,7 @@ fn oldest_checkpoints_are_evicted_and_sessions_in_use_kept() {
     // No space at all: this is reported, and nothing is lost silently.
     let full = Checkpoints::open(CheckpointOptions { total_bytes: 10, ..fixture.options() });
     let mark = full.begin_command(1).expect("begin");
-    assert_eq!(mark.not_undoable(), ["a (4.0 kB) is not saved"]);
+    assert_eq!(mark.irreversible_changes(), ["a (4.0 kB) is not saved"]);
 }
 
 #[test]
@@ -168,7 +172,7 @@ fn oversized_workspace_is_truncated_with_a_note() {
     let checkpoints = Checkpoints::open(CheckpointOptions { entries: 10, ..fixture.options() });
     let mark = checkpoints.begin_command(1).expect("begin");
     assert_eq!(
-        mark.not_undoable(),
+        mark.irreversible_changes(),
         ["the workspace has more than 10 files and directories; the rest is not saved"]
     );
     fs::remove_file(fixture.path("f00")).expect("removed");
@@ -180,12 +184,12 @@ fn oversized_workspace_is_truncated_with_a_note() {
 
 #[test]
 fn new_checkpoint_over_the_limit_evicts_the_oldest_session() {
-    makes_room(10_000, 4_000);
+    assert_evicts_oldest(10_000, 4_000);
     // It would fit without the part of the store that is reserved for small files.
-    makes_room(10_000_000, 3_200_000);
+    assert_evicts_oldest(10_000_000, 3_200_000);
 }
 
-fn makes_room(total_bytes: u64, size: usize) {
+fn assert_evicts_oldest(total_bytes: u64, size: usize) {
     let fixture = Fixture::new();
     let session = |id: &str| {
         let options = CheckpointOptions { session: id.into(), total_bytes, ..fixture.options() };
@@ -202,7 +206,7 @@ fn makes_room(total_bytes: u64, size: usize) {
         fixture.write("small", id);
         let checkpoints = session(id);
         let mark = checkpoints.begin_command(1).expect("begin");
-        assert_eq!(mark.not_undoable(), [] as [&str; 0], "{id}");
+        assert_eq!(mark.irreversible_changes(), [] as [&str; 0], "{id}");
         fixture.write("big", "new");
         fixture.write("small", "new");
         checkpoints.end_command(mark, &WriteScope::default()).expect("end");

@@ -55,7 +55,7 @@ pub(crate) fn use_model(app: &mut App, name: &str, persist: bool) {
     }
     app.info(format!("Model: {name}"));
     if let Some(doubt) =
-        app.launch.as_ref().and_then(|launch| launch.provider_manager().model_doubt(name))
+        app.launch.as_ref().and_then(|launch| launch.provider_manager().model_warning(name))
     {
         app.warn(doubt);
     }

@@ -147,7 +147,7 @@ pub(crate) fn load(app: &mut App, what: &str) {
     let Some(launch) = app.launch.clone() else { return app.too_early() };
     let what = what.to_owned();
     app.effect(Effect::Run(Box::new(move || {
-        let choice = launch.session_library().loadable(&what);
+        let choice = launch.session_library().loadable_session(&what);
         Box::new(move |app| match choice {
             Ok(choice) => app.effect(Effect::Open(choice)),
             Err(failure) => app.error(failure.message),

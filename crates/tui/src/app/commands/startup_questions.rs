@@ -35,8 +35,8 @@ pub(crate) fn ask_loose_settings(app: &mut App, files: &[IgnoredSettings]) {
 pub(crate) fn handle_loose_settings(app: &mut App, accepted: bool) {
     let Some(launch) = &app.launch else { return };
     let output = match accepted {
-        true => launch.trust_manager().accept_loose_settings(),
-        false => launch.trust_manager().decline_loose_settings(),
+        true => launch.trust_manager().accept_loosening_settings(),
+        false => launch.trust_manager().decline_loosening_settings(),
     };
     match output {
         Err(failure) => app.error(failure.message),
