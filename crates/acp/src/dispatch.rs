@@ -150,7 +150,7 @@ impl AcpDispatcher {
             "session/cancel" => {
                 let handle = text(params, "sessionId").ok().and_then(|id| sessions.get(id));
                 if let Some(handle) = handle.filter(|it| it.clients.has(&self.connection)) {
-                    order(handle, ClientOperation::Cancel { request: None });
+                    send_to(handle, ClientOperation::Cancel { request: None });
                 }
             }
             "$/cancel_request" => {
@@ -158,7 +158,7 @@ impl AcpDispatcher {
                     let own_sessions =
                         sessions.values().filter(|it| it.clients.has(&self.connection));
                     for handle in own_sessions {
-                        order(
+                        send_to(
                             handle,
                             ClientOperation::Cancel { request: Some(self.from(id.clone())) },
                         );
@@ -272,12 +272,12 @@ impl AcpDispatcher {
         }))
     }
 
-    fn send_operation(&self, params: &Object, it: ClientOperation) -> Result<(), RpcError> {
+    fn send_operation(&self, params: &Object, operation: ClientOperation) -> Result<(), RpcError> {
         let id = text(params, "sessionId")?;
         let sessions = self.sessions();
         let handle = sessions.get(id).filter(|handle| handle.clients.has(&self.connection));
         let handle = handle.ok_or_else(|| RpcError::unknown_session(id))?;
-        match order(handle, it) {
+        match send_to(handle, operation) {
             true => Ok(()),
             false => Err(RpcError::internal("the session has ended or accepts no more requests")),
         }
@@ -581,7 +581,7 @@ fn join(
         let text = format!("the session `{id}` is already open");
         return Some(Err(RpcError::invalid_params(text)));
     }
-    Some(match order(handle, ClientOperation::Join { reply, with_history }) {
+    Some(match send_to(handle, ClientOperation::Join { reply, with_history }) {
         true => Ok(()),
         false => Err(RpcError::internal("the session has ended or accepts no more requests")),
     })
@@ -595,8 +595,8 @@ fn is_open_elsewhere(sessions: &SessionMap, entry: &SessionEntry) -> bool {
 }
 
 /// Sends an operation to a session. Returns `false` if the session has ended or its queue is full.
-fn send_operation(handle: &Handle, order: ClientOperation) -> bool {
-    handle.operations.try_send(order).is_ok()
+fn send_to(handle: &Handle, operation: ClientOperation) -> bool {
+    handle.operations.try_send(operation).is_ok()
 }
 
 /// Returns what the client does for a session instead of Parallax.

@@ -183,8 +183,8 @@ fn run(buffer: &mut Buffer, command: &TestCommand) {
         TestCommand::DeleteRight => buffer.delete_right(),
         TestCommand::DeleteWordLeft => buffer.delete_word_left(),
         TestCommand::DeleteWordRight => buffer.delete_word_right(),
-        TestCommand::KillLeft => buffer.delete_left_all(),
-        TestCommand::KillRight => buffer.delete_right_all(),
+        TestCommand::KillLeft => buffer.delete_to_line_start(),
+        TestCommand::KillRight => buffer.delete_to_line_end(),
         TestCommand::Left => buffer.move_left(),
         TestCommand::Right => buffer.move_right(),
         TestCommand::WordLeft => buffer.word_left(),
@@ -310,7 +310,7 @@ fn undo_removes_words_and_consecutive_kills_are_joined() {
     buffer.yank();
     assert_eq!(buffer.text().to_string(), "one two");
     buffer.set_cursor(Position::new(0, 3));
-    buffer.delete_right_all();
+    buffer.delete_to_line_end();
     buffer.yank();
     buffer.yank_pop();
     assert_eq!(buffer.text().to_string(), "oneone two");
@@ -324,7 +324,7 @@ fn undo_removes_words_and_consecutive_kills_are_joined() {
 fn yank_pop_key_is_consumed_when_the_kill_ring_is_empty() {
     let mut buffer = Buffer::default();
     buffer.insert("one");
-    buffer.delete_left_all();
+    buffer.delete_to_line_start();
     buffer.yank();
     assert!(buffer.yank_pop(), "it would switch the approval mode");
     assert_eq!(buffer.text().to_string(), "one");

@@ -68,12 +68,12 @@ impl Buffer {
     }
 
     /// Deletes to the start of the line.
-    pub fn delete_left_all(&mut self) {
+    pub fn delete_to_line_start(&mut self) {
         self.kill(Position::new(self.cursor.line, 0)..self.cursor, Side::Left);
     }
 
     /// Deletes to the end of the line, or the line break if the cursor is there.
-    pub fn delete_right_all(&mut self) {
+    pub fn delete_to_line_end(&mut self) {
         let end = self.text.line_end(self.cursor.line);
         let end = if end == self.cursor { self.next(end) } else { end };
         self.kill(self.cursor..end, Side::Right);

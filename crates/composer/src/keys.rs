@@ -138,8 +138,8 @@ impl Composer {
             EditCommand::DeleteRight => buffer.delete_right(),
             EditCommand::DeleteWordLeft => buffer.delete_word_left(),
             EditCommand::DeleteWordRight => buffer.delete_word_right(),
-            EditCommand::DeleteLeftAll => buffer.delete_left_all(),
-            EditCommand::DeleteRightAll => buffer.delete_right_all(),
+            EditCommand::DeleteLeftAll => buffer.delete_to_line_start(),
+            EditCommand::DeleteRightAll => buffer.delete_to_line_end(),
             EditCommand::Home => buffer.home(),
             EditCommand::End => buffer.end(),
             EditCommand::CursorLeft => buffer.move_left(),
@@ -244,7 +244,7 @@ impl Composer {
         let stepped =
             if back { history.previous(&mut self.buffer) } else { history.next(&mut self.buffer) };
         if stepped {
-            self.text_exchanged();
+            self.handle_replaced_text();
         }
         stepped
     }

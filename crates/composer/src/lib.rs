@@ -121,7 +121,7 @@ impl Composer {
     }
 
     /// Whether keys are commands and not text (vi's normal and visual modes).
-    pub fn takes_no_text(&self) -> bool {
+    pub fn is_command_mode(&self) -> bool {
         self.vim_mode().is_some_and(|mode| mode != VimMode::Insert)
     }
 
@@ -163,12 +163,12 @@ impl Composer {
     }
 
     /// Sets whether pasted paths of existing files become `@path` (on by default).
-    pub fn set_paths_become_words(&mut self, become_words: bool) {
+    pub fn set_convert_pasted_paths(&mut self, become_words: bool) {
         self.keep_paths = !become_words;
     }
 
     /// Sets whether `@` in pasted text is escaped (`ui.escapePastedAtSymbols`).
-    pub fn set_escapes_at(&mut self, escapes: bool) {
+    pub fn set_escape_at_signs(&mut self, escapes: bool) {
         self.escapes_at = escapes;
     }
 
@@ -182,11 +182,11 @@ impl Composer {
     pub fn set_text(&mut self, text: &str) {
         self.buffer.set_text(text);
         self.history_mut().reset();
-        self.text_exchanged();
+        self.handle_replaced_text();
     }
 
     /// Cancels a pending vi command after the text was replaced.
-    fn text_exchanged(&mut self) {
+    fn handle_replaced_text(&mut self) {
         if let Some(vim) = &mut self.vim {
             vim.text_changed(&mut self.buffer);
         }
@@ -207,7 +207,7 @@ impl Composer {
         {
             self.buffer = buffer;
             self.mode = mode;
-            self.text_exchanged();
+            self.handle_replaced_text();
         }
     }
 
@@ -226,15 +226,15 @@ impl Composer {
     pub fn clear(&mut self) {
         self.buffer.clear();
         self.history_mut().reset();
-        self.text_exchanged();
+        self.handle_replaced_text();
     }
 
     /// Inserts pasted text. Paths of existing files (dragged in) become `@path`.
     pub fn paste(&mut self, text: &str) {
         self.take_pasted(text);
-        if self.takes_no_text() {
+        if self.is_command_mode() {
             // The selection or pending command was for the previous text.
-            self.text_exchanged();
+            self.handle_replaced_text();
         }
     }
 
@@ -283,7 +283,7 @@ impl Composer {
         self.buffer.reset("");
         self.sent_buffer = Some((saved_text, self.mode));
         self.escaped = None;
-        self.text_exchanged();
+        self.handle_replaced_text();
         submission
     }
 }

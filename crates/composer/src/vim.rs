@@ -85,7 +85,7 @@ impl PendingCommand {
         }
     }
 
-    fn times(&self) -> usize {
+    fn repeat_count(&self) -> usize {
         self.total().unwrap_or(1)
     }
 }
@@ -170,7 +170,7 @@ impl Vim {
             return self.pattern_key(buffer, key, pattern, forward);
         }
         if key == Key::ctrl('r') {
-            for _ in 0..self.pending.times() {
+            for _ in 0..self.pending.repeat_count() {
                 buffer.redo();
             }
             self.reset();
@@ -251,7 +251,7 @@ impl Vim {
             PendingInput::Find(kind) => {
                 self.pending.keys.push(char);
                 self.find = Some((kind, char));
-                let found = motion::find(buffer, kind, char, self.pending.times(), false);
+                let found = motion::find(buffer, kind, char, self.pending.repeat_count(), false);
                 self.apply_motion(buffer, found);
             }
             PendingInput::Replace => {
@@ -324,7 +324,7 @@ impl Vim {
         match self.pending.operator {
             Some((same, _)) if same == operator => {
                 let first = buffer.cursor().line;
-                let last = first.saturating_add(self.pending.times() - 1);
+                let last = first.saturating_add(self.pending.repeat_count() - 1);
                 self.operate_lines(buffer, operator, first, last);
             }
             Some(_) => self.reset(),
@@ -335,7 +335,7 @@ impl Vim {
     }
 
     fn after_g(&mut self, buffer: &mut Buffer, char: char) {
-        let times = self.pending.times();
+        let times = self.pending.repeat_count();
         match (char, self.is_visual()) {
             ('g', _) => {
                 let found = motion::to_line(buffer, self.pending.total().unwrap_or(1));
@@ -355,7 +355,7 @@ impl Vim {
     }
 
     fn motion(&mut self, buffer: &mut Buffer, char: char) -> MotionResult {
-        let times = self.pending.times();
+        let times = self.pending.repeat_count();
         match char {
             'j' | 'k' if self.pending.operator.is_none() => {
                 for _ in 0..times {
@@ -444,7 +444,7 @@ impl Vim {
                 self.pattern = (!pattern.is_empty()).then_some((pattern.clone(), forward));
                 self.pending.keys.push_str(&pattern);
                 self.pending.keys.push('\n');
-                let found = motion::search(buffer, &pattern, forward, self.pending.times());
+                let found = motion::search(buffer, &pattern, forward, self.pending.repeat_count());
                 self.apply_motion(buffer, found);
                 self.clamp_cursor(buffer);
             }

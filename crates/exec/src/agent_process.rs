@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn group_ends_with_its_process() {
+    async fn process_group_ends_with_its_leader() {
         let folder = tempfile::tempdir().expect("a directory");
         let line = "sleep 60 & echo $! > pid";
         let mut process = AgentProcess::start(shell(folder.path(), line, MemoryLimits::default()))

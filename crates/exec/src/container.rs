@@ -88,25 +88,25 @@ pub fn plan(request: &ContainerRequest) -> Result<ContainerPlan, ProgramSandboxE
     let closed = request.network == Some(false) || proxy.is_some();
     let mut line = LineBuilder::new(request.engine);
     for word in ["run", "-i", "--rm", "--init"] {
-        line.word(word);
+        line.push_word(word);
     }
     if request.terminal {
-        line.word("-t");
+        line.push_word("-t");
     }
     if request.engine == Engine::Runsc {
-        line.word("--runtime=runsc");
+        line.push_word("--runtime=runsc");
     }
-    line.pair("--workdir", &request.directory);
-    line.pair("--entrypoint", "");
-    line.pair("--name", &request.name);
-    line.pair("--hostname", &request.name);
+    line.push_pair("--workdir", &request.directory);
+    line.push_pair("--entrypoint", "");
+    line.push_pair("--name", &request.name);
+    line.push_pair("--hostname", &request.name);
     line.user(request);
     for word in flags(request)? {
-        line.word(word);
+        line.push_word(word);
     }
-    line.pair("--add-host", "host.docker.internal:host-gateway");
+    line.push_pair("--add-host", "host.docker.internal:host-gateway");
     if closed {
-        line.pair("--network", NETWORK);
+        line.push_pair("--network", NETWORK);
     }
     mounts(request, &mut line)?;
     for port in request.list("SANDBOX_PORTS") {
@@ -114,13 +114,13 @@ pub fn plan(request: &ContainerRequest) -> Result<ContainerPlan, ProgramSandboxE
             let reason = format!("`{port}` is not a port");
             return Err(ProgramSandboxError::Setting { name: "SANDBOX_PORTS", reason });
         }
-        line.pair("--publish", format!("{port}:{port}"));
+        line.push_pair("--publish", format!("{port}:{port}"));
     }
     environment(request, proxy.is_some(), &mut line)?;
-    line.word(image);
-    line.word(BINARY);
+    line.push_word(image);
+    line.push_word(BINARY);
     for argument in &request.arguments {
-        line.word(argument);
+        line.push_word(argument);
     }
     let mut networks = Vec::new();
     if closed {
@@ -144,20 +144,20 @@ fn proxy_line(
 ) -> Result<CommandLine, ProgramSandboxError> {
     let mut line = LineBuilder::new(request.engine);
     for word in ["run", "--rm", "--init", "--detach"] {
-        line.word(word);
+        line.push_word(word);
     }
     line.user(request);
-    line.pair("--name", PROXY);
-    line.pair("--network", PROXY);
-    line.pair("--publish", format!("{PROXY_PORT}:{PROXY_PORT}"));
+    line.push_pair("--name", PROXY);
+    line.push_pair("--network", PROXY);
+    line.push_pair("--publish", format!("{PROXY_PORT}:{PROXY_PORT}"));
     line.mount(&request.directory, &request.directory, "rw")?;
-    line.pair("--workdir", &request.directory);
-    line.word(image);
+    line.push_pair("--workdir", &request.directory);
+    line.push_word(image);
     for word in shell_words::split(command).map_err(|reason| ProgramSandboxError::Setting {
         name: "GEMINI_SANDBOX_PROXY_COMMAND",
         reason: reason.to_string(),
     })? {
-        line.word(word);
+        line.push_word(word);
     }
     Ok(line.done())
 }
@@ -222,7 +222,7 @@ fn environment(
         let ours = name.strip_prefix("GEMINI_").map(|rest| format!("PARALLAX_{rest}"));
         for name in ours.as_deref().into_iter().chain([*name]) {
             if request.variable(name).is_some() {
-                line.pair("--env", name);
+                line.push_pair("--env", name);
             }
         }
     }
@@ -247,7 +247,7 @@ fn environment(
             let reason = "it must be `NAME=value` entries separated by commas".to_owned();
             return Err(ProgramSandboxError::Setting { name: "SANDBOX_ENV", reason });
         }
-        line.pair("--env", pair);
+        line.push_pair("--env", pair);
     }
     Ok(())
 }
@@ -260,20 +260,20 @@ impl LineBuilder {
         Self(CommandLine { program: engine.program(), ..CommandLine::default() })
     }
 
-    fn word(&mut self, word: impl AsRef<OsStr>) {
+    fn push_word(&mut self, word: impl AsRef<OsStr>) {
         self.0.arguments.push(word.as_ref().to_owned());
     }
 
-    fn pair(&mut self, flag: &str, value: impl AsRef<OsStr>) {
-        self.word(flag);
-        self.word(value);
+    fn push_pair(&mut self, flag: &str, value: impl AsRef<OsStr>) {
+        self.push_word(flag);
+        self.push_word(value);
     }
 
     fn set(&mut self, name: &str, value: impl AsRef<OsStr>) {
         let mut pair = OsString::from(name);
         pair.push("=");
         pair.push(value);
-        self.pair("--env", pair);
+        self.push_pair("--env", pair);
     }
 
     fn mount(&mut self, from: &Path, to: &Path, options: &str) -> Result<(), ProgramSandboxError> {
@@ -288,7 +288,7 @@ impl LineBuilder {
         volume.push(to);
         volume.push(":");
         volume.push(options);
-        self.pair("--volume", volume);
+        self.push_pair("--volume", volume);
         Ok(())
     }
 
@@ -296,9 +296,9 @@ impl LineBuilder {
     fn user(&mut self, request: &ContainerRequest) {
         let Some((user, group)) = request.user else { return };
         if request.engine == Engine::Podman && user != 0 {
-            self.word("--userns=keep-id");
+            self.push_word("--userns=keep-id");
         }
-        self.pair("--user", format!("{user}:{group}"));
+        self.push_pair("--user", format!("{user}:{group}"));
     }
 
     fn done(self) -> CommandLine {

@@ -85,7 +85,7 @@ impl RunningCommand {
     ) -> Result<Self, StartError> {
         let mark = processes.new_mark();
         let StartedShell { root, waiter, source, terminal } =
-            start(&mut command, &mark, processes.cell()).await?;
+            start(&mut command, &mark, processes.shared_namespaces()).await?;
         let tree = ProcessTree { root, mark, reaper: processes.namespaces_pid() };
         let (control, messages) = Control::new();
         let guard = processes.enter(tree.clone(), control.clone());
@@ -217,7 +217,7 @@ impl RunningCommand {
                 () = wait_until(self.output.due_at()) => {
                     self.output.flush_log().await;
                     if let Some(text) = self.output.live() {
-                        self.show(&text, live);
+                        self.emit_live(&text, live);
                     }
                 }
                 length = self.source.read(&mut buffer), if !self.at_end => {
@@ -235,12 +235,12 @@ impl RunningCommand {
             }
         }
         if let Some(text) = self.output.last_live() {
-            self.show(&text, live);
+            self.emit_live(&text, live);
         }
         NextStep::CommandOutcome
     }
 
-    fn show(&self, text: &str, live: &mut (dyn FnMut(LiveOutput<'_>) + Send)) {
+    fn emit_live(&self, text: &str, live: &mut (dyn FnMut(LiveOutput<'_>) + Send)) {
         live(LiveOutput::Text(text));
         if let Some(screen) = self.output.screen() {
             live(LiveOutput::Screen(screen));

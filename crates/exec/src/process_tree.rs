@@ -401,8 +401,8 @@ mod tests {
         };
         let processes = vec![
             line(20, "sh", 7, "S"),
-            line(21, "parallax-gate", 7, "Z"),
-            line(22, "parallax-gate", 20, "S"),
+            line(21, "parallax-broker", 7, "Z"),
+            line(22, "parallax-broker", 20, "S"),
         ];
         let tree = ProcessTree { root: 20, mark: "m".to_owned(), reaper: None };
         let processes_in = tree.processes_in(&ProcessTable { processes, own_pid: 7 });

@@ -62,7 +62,7 @@ struct RegistryShared {
     /// Number of times background processes were added or ended.
     changed: watch::Sender<u64>,
     /// The namespaces that sandboxed commands share.
-    cell: Arc<SharedNamespaces>,
+    session_namespaces: Arc<SharedNamespaces>,
 }
 
 #[derive(Debug, Default)]
@@ -108,7 +108,7 @@ impl Processes {
             collecting: Mutex::default(),
             end_sender: broadcast::channel(END_QUEUE).0,
             changed: watch::Sender::new(0),
-            cell: Arc::default(),
+            session_namespaces: Arc::default(),
         });
         let owner = Owner { shared: Arc::clone(&shared) };
         Self { shared, _owner: Some(Arc::new(owner)) }
@@ -188,8 +188,8 @@ impl Processes {
         }
         self.shared.tasks.close();
         drop(tokio::time::timeout(SHUTDOWN_TIMEOUT, self.shared.tasks.wait()).await);
-        let cell = self.cell();
-        drop(tokio::task::spawn_blocking(move || cell.end()).await);
+        let session_namespaces = self.shared_namespaces();
+        drop(tokio::task::spawn_blocking(move || session_namespaces.end()).await);
         self.refresh();
         self.shared.state().trees.clear();
     }
@@ -238,26 +238,32 @@ impl Processes {
         Guard { shared: Arc::clone(&self.shared), tree, open: true }
     }
 
-    pub(crate) fn cell(&self) -> Arc<SharedNamespaces> {
-        Arc::clone(&self.shared.cell)
+    pub(crate) fn shared_namespaces(&self) -> Arc<SharedNamespaces> {
+        Arc::clone(&self.shared.session_namespaces)
     }
 
     /// Whether sandboxed commands share namespaces here; starts them if so. Blocks for a few
     /// milliseconds once.
     pub fn has_namespaces(&self) -> bool {
-        self.shared.cell.get().is_some()
+        self.shared.session_namespaces.get().is_some()
     }
 
     /// Returns the process that adopts orphans of sandboxed commands.
     pub(crate) fn namespaces_pid(&self) -> Option<i32> {
-        self.shared.cell.namespaces().map(|cell| cell.pid())
+        self.shared
+            .session_namespaces
+            .namespaces()
+            .map(|session_namespaces| session_namespaces.pid())
     }
 
     /// Returns how often sandboxed commands of the session tried to reach an address without a
     /// route. The difference before and after a command shows whether the command needed the
     /// network.
     pub fn missed_network(&self) -> u64 {
-        self.shared.cell.namespaces().map_or(0, |cell| cell.unroutable())
+        self.shared
+            .session_namespaces
+            .namespaces()
+            .map_or(0, |session_namespaces| session_namespaces.unroutable())
     }
 
     pub(crate) fn closing(&self) -> CancellationToken {

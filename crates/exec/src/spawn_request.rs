@@ -33,7 +33,7 @@ impl SessionLeader {
     pub(crate) fn command(&self, spawn: &SpawnRequest) -> Command {
         let mut command = match self {
             Self::Helper(helper) => helper_command(helper, &[], spawn),
-            Self::Supervisor | Self::GroupOnly => directly(spawn),
+            Self::Supervisor | Self::GroupOnly => direct_command(spawn),
         };
         if matches!(self, Self::GroupOnly) {
             command.process_group(0);
@@ -49,26 +49,26 @@ impl SessionLeader {
     pub(crate) fn command_in_terminal(&self, spawn: &SpawnRequest) -> std::io::Result<Command> {
         match self {
             Self::Helper(helper) => Ok(helper_command(helper, &["-c"], spawn)),
-            Self::Supervisor => Ok(directly(spawn)),
+            Self::Supervisor => Ok(direct_command(spawn)),
             Self::GroupOnly => Err(std::io::Error::other("the program `setsid` is not installed")),
         }
     }
 }
 
-fn directly(spawn: &SpawnRequest) -> Command {
-    let mut command = in_place(&spawn.program, spawn);
+fn direct_command(spawn: &SpawnRequest) -> Command {
+    let mut command = base_command(&spawn.program, spawn);
     command.args(&spawn.arguments);
     command
 }
 
 /// Returns the command that starts `helper` with the program as its arguments.
 fn helper_command(helper: &Path, options: &[&str], spawn: &SpawnRequest) -> Command {
-    let mut command = in_place(helper.as_os_str(), spawn);
+    let mut command = base_command(helper.as_os_str(), spawn);
     command.args(options).arg(&spawn.program).args(&spawn.arguments);
     command
 }
 
-fn in_place(program: &OsStr, spawn: &SpawnRequest) -> Command {
+fn base_command(program: &OsStr, spawn: &SpawnRequest) -> Command {
     #[expect(clippy::disallowed_methods, reason = "this is where commands are started")]
     let mut command = Command::new(program);
     command

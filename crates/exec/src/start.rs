@@ -54,7 +54,7 @@ impl OutputSource {
 pub(crate) async fn start(
     command: &mut Command,
     mark: &str,
-    cell: Arc<SharedNamespaces>,
+    session_namespaces: Arc<SharedNamespaces>,
 ) -> Result<StartedShell, StartError> {
     let directory = command.directory.clone();
     let mut environment = std::mem::take(&mut command.environment);
@@ -80,7 +80,7 @@ pub(crate) async fn start(
         Some(plan) => {
             let inner = shell.program.clone();
             let wrapping = tokio::task::spawn_blocking(move || {
-                shared_sandbox::wrap(plan, &cell, &inner, &arguments)
+                shared_sandbox::wrap(plan, &session_namespaces, &inner, &arguments)
             });
             let (program, arguments) =
                 wrapping.await.map_err(|error| StartError::Sandbox(error.to_string()))??;

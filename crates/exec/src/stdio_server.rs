@@ -93,8 +93,9 @@ impl Processes {
         let (found, arguments) = match sandbox {
             None => (found.into_os_string(), arguments),
             Some(plan) => {
-                let cell = self.cell();
-                let wrapping = move || shared_sandbox::wrap(plan, &cell, &found, &arguments);
+                let session_namespaces = self.shared_namespaces();
+                let wrapping =
+                    move || shared_sandbox::wrap(plan, &session_namespaces, &found, &arguments);
                 let wrapped = tokio::task::spawn_blocking(wrapping).await;
                 wrapped.map_err(|error| StartError::Sandbox(error.to_string()))??
             }

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn scopes_become_roles() {
+    fn syntax_scopes_are_mapped_to_roles() {
         let lines = roles("rust", "fn main() { // hi\n    let x: u8 = 12;\n    f(\"s\");\n}");
         assert!(lines[0].contains(&("fn".into(), Role::Keyword)), "{lines:?}");
         assert!(lines[0].contains(&("main".into(), Role::Function)), "{lines:?}");

@@ -259,7 +259,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn formulas_become_unicode() {
+    fn formulas_are_converted_to_unicode() {
         for (math, out) in [
             (r"\alpha \to \beta", "α → β"),
             (r"x^2 + y_{10}", "x² + y₁₀"),

@@ -464,7 +464,7 @@ pub(crate) struct SessionArguments {
     pub(crate) fallback: Option<FallbackPolicy>,
 
     /// Stop when the run has cost this many US dollars
-    #[arg(long, value_name = "USD", value_parser = dollars)]
+    #[arg(long, value_name = "USD", value_parser = parse_dollars)]
     pub(crate) max_cost: Option<f64>,
 
     /// Stop when the run has used this many tokens, including cached ones

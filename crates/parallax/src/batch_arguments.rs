@@ -44,7 +44,7 @@ pub(crate) struct RunArguments {
     pub(crate) jobs: Option<NonZeroUsize>,
 
     /// Maximum total cost of all tasks in US dollars
-    #[arg(long, value_name = "USD", value_parser = dollars)]
+    #[arg(long, value_name = "USD", value_parser = parse_dollars)]
     pub(crate) max_cost: Option<f64>,
 
     /// Run failed tasks again
@@ -143,7 +143,7 @@ pub(crate) struct RunTaskArguments {
     pub(crate) index: usize,
 
     /// Maximum total cost of all tasks of the plan in US dollars
-    #[arg(long, value_name = "USD", value_parser = dollars)]
+    #[arg(long, value_name = "USD", value_parser = parse_dollars)]
     pub(crate) max_cost: Option<f64>,
 
     /// Do not rerun a failed task
@@ -186,7 +186,7 @@ pub(crate) struct PlanArguments {
     pub(crate) approval_mode: Option<ApprovalMode>,
 
     /// Cost limit of each task in US dollars
-    #[arg(long, value_name = "USD", value_parser = dollars)]
+    #[arg(long, value_name = "USD", value_parser = parse_dollars)]
     pub(crate) max_cost: Option<f64>,
 
     /// Time limit of each agent: `90`, `10m`, `1h`

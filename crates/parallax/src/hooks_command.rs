@@ -14,7 +14,7 @@ use parallax_protocol::hooks::{HookDecision, HookEvent};
 use parallax_sdk::SessionConfig;
 use serde_json::{Value, json};
 
-use crate::command_result::{CommandResult, input, switch_result};
+use crate::command_result::{CommandResult, input_failure, switch_result};
 use crate::scope_option::{Scope, UserScopeOption};
 
 /// Why the hooks of the project are not listed.

@@ -392,14 +392,14 @@ async fn list(json: bool) -> Result<ExitCode, Failure> {
     let mut text = "Configured MCP servers:\n\n".to_owned();
     for probe in &probes {
         let server = &probe.server;
-        let (sign, scope_name) = describe(probe.state);
+        let (sign, state) = describe(probe.state);
         let owner = match &server.source {
             McpSource::Extension(name) => format!(" (from {})", one_line(name)),
             _ => String::new(),
         };
         let _ = writeln!(
             text,
-            "{sign} {}{owner}: {} ({}) - {word}",
+            "{sign} {}{owner}: {} ({}) - {state}",
             one_line(&server.name),
             code_text(&server.endpoint.target()),
             server.endpoint.kind()

@@ -80,7 +80,7 @@ pub(crate) struct ReviewArguments {
     pub(crate) model: Option<String>,
 
     /// Stop when the review has cost this many US dollars
-    #[arg(long, value_name = "USD", value_parser = dollars)]
+    #[arg(long, value_name = "USD", value_parser = parse_dollars)]
     pub(crate) max_cost: Option<f64>,
 
     /// Trust this folder for this run

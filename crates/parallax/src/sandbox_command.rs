@@ -34,13 +34,13 @@ pub(crate) fn run(action: SandboxAction) -> Result<SandboxResult, Failure> {
             let options =
                 LaunchOptions { is_read_only: true, ..start::options(&SessionFlags::default())? };
             let directory = options.directory.clone();
-            let real = |paths: Vec<PathBuf>| -> Vec<PathBuf> {
+            let real_paths = |paths: Vec<PathBuf>| -> Vec<PathBuf> {
                 paths.iter().map(|path| real_path(&directory.join(path))).collect()
             };
             let permissions = Permissions {
                 network,
                 host_loopback,
-                file_system: FilePermissions { read: real_path(read), write: real_path(write) },
+                file_system: FilePermissions { read: real_paths(read), write: real_paths(write) },
                 ..Permissions::default()
             };
             let launch = SessionConfig::prepare(options)?;

@@ -168,7 +168,7 @@ fn show(place: &FolderState) -> TrustOutput {
     let mut output = status(place);
     let survey = parallax_config::inspect(&place.folder, &place.trust_state.outer);
     // A file that cannot be used is among the preview's problems.
-    let accepted = place.loose_settings(Acceptance::Accepted).unwrap_or_default();
+    let accepted = place.loosening_settings(Acceptance::Accepted).unwrap_or_default();
     output.text.push_str(&preview_text(&survey, &accepted));
     if let Value::Object(fields) = &mut output.json {
         fields.insert("brings".to_owned(), survey.to_json());
@@ -242,9 +242,9 @@ fn add(mut place: FolderState, level: TrustLevel, settings: bool) -> Result<Trus
             output.text.push_str("None of its settings lowers security.\n");
         }
     } else {
-        accepted = place.loose_settings(Acceptance::Accepted)?;
-        let mut ignored = place.loose_settings(Acceptance::Undecided)?;
-        ignored.extend(place.loose_settings(Acceptance::Declined)?);
+        accepted = place.loosening_settings(Acceptance::Accepted)?;
+        let mut ignored = place.loosening_settings(Acceptance::Undecided)?;
+        ignored.extend(place.loosening_settings(Acceptance::Declined)?);
         if !ignored.is_empty() {
             let list: Vec<_> = ignored.iter().map(|key| code_text(key)).collect();
             let _ = writeln!(

@@ -49,7 +49,7 @@ fn run_program(
 }
 
 #[divan::bench]
-fn alone(bencher: Bencher<'_, '_>) {
+fn unsandboxed(bencher: Bencher<'_, '_>) {
     bencher.bench_local(|| Command::new("/bin/true").status().unwrap());
 }
 
@@ -59,29 +59,29 @@ fn supervised(bencher: Bencher<'_, '_>) {
 }
 
 #[divan::bench]
-fn in_the_sessions_cell(bencher: Bencher<'_, '_>) {
-    let Ok(cell) = SessionNamespaces::start_with(&launcher()) else { return };
+fn in_shared_namespaces(bencher: Bencher<'_, '_>) {
+    let Ok(session_namespaces) = SessionNamespaces::start_with(&launcher()) else { return };
     run(bencher, |plan| {
         plan.tier = Tier::Namespaces;
-        plan.cell = Some(cell.pid());
+        plan.session_namespaces = Some(session_namespaces.pid());
     });
 }
 
 #[divan::bench]
-fn behind_the_gate(bencher: Bencher<'_, '_>) {
-    let Ok(cell) = SessionNamespaces::start_with(&launcher()) else { return };
+fn with_network_broker(bencher: Bencher<'_, '_>) {
+    let Ok(session_namespaces) = SessionNamespaces::start_with(&launcher()) else { return };
     if !has_broker_support() {
         return;
     }
     run(bencher, |plan| {
         plan.tier = Tier::Namespaces;
         plan.network = Network::External;
-        plan.cell = Some(cell.pid());
+        plan.session_namespaces = Some(session_namespaces.pid());
     });
 }
 
 #[divan::bench]
-fn landlock_behind_the_gate(bencher: Bencher<'_, '_>) {
+fn landlock_with_network_broker(bencher: Bencher<'_, '_>) {
     if has_broker_support() {
         run(bencher, |plan| {
             plan.tier = Tier::Landlock;
@@ -92,7 +92,7 @@ fn landlock_behind_the_gate(bencher: Bencher<'_, '_>) {
 
 /// A hundred connections that the kernel rejects immediately, with and without a network broker.
 #[divan::bench(args = [Network::Host, Network::Loopback], sample_count = 30)]
-fn a_hundred_connections(bencher: Bencher<'_, '_>, network: Network) {
+fn hundred_connections(bencher: Bencher<'_, '_>, network: Network) {
     if network == Network::Loopback && !has_broker_support() {
         return;
     }
@@ -110,7 +110,7 @@ fn has_broker_support() -> bool {
 }
 
 #[divan::bench]
-fn through_bubblewrap(bencher: Bencher<'_, '_>) {
+fn with_bubblewrap(bencher: Bencher<'_, '_>) {
     if Path::new("/usr/bin/bwrap").exists() {
         run(bencher, |plan| plan.tier = Tier::Bubblewrap);
     }

@@ -12,7 +12,7 @@ use crate::error::StartError;
 use crate::launcher::Launcher;
 use crate::plan::Plan;
 #[cfg(target_os = "linux")]
-use crate::roles::{CELL, INSIDE};
+use crate::roles::{INSIDE, SESSION_NAMESPACES};
 use crate::roles::{PROBE, SUPERVISOR};
 use crate::supervisor_error::refuse;
 
@@ -27,7 +27,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {
     match role.to_str()? {
         SUPERVISOR => Some(supervisor(args)),
         #[cfg(target_os = "linux")]
-        CELL => Some(crate::inside::session_namespaces::serve()),
+        SESSION_NAMESPACES => Some(crate::inside::session_namespaces::serve()),
         #[cfg(target_os = "linux")]
         INSIDE => Some(crate::inside::bubblewrap_process::serve(args)),
         PROBE => Some(crate::probe::answer()),

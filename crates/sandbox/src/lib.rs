@@ -40,4 +40,4 @@ pub fn close_inherited_on_exec() {
 
 /// The name of the process that runs the network broker of a command. It may live slightly longer
 /// than the supervisor, and as long as any process that the command left behind.
-pub const KEEPER: &str = "parallax-gate";
+pub const KEEPER: &str = "parallax-broker";

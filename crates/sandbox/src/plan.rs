@@ -147,7 +147,7 @@ pub struct Plan {
     pub sockets: Vec<PathBuf>,
     /// The process of the session's [`crate::SessionNamespaces`]. Without one, the command gets its
     /// own, and processes that it leaves behind end with it.
-    pub cell: Option<i32>,
+    pub session_namespaces: Option<i32>,
     /// The process whose end kills everything.
     pub parent: i32,
     /// Whether the supervisor leads its own session. A terminal that is its standard input becomes
@@ -177,7 +177,7 @@ impl Plan {
             without_overlay: Vec::new(),
             network: Network::Isolated,
             sockets: Vec::new(),
-            cell: None,
+            session_namespaces: None,
             parent: i32::try_from(std::process::id()).unwrap_or(0),
             session: false,
             tier: Tier::Best,

@@ -2,5 +2,5 @@
 
 pub(crate) const SUPERVISOR: &str = "__sandbox";
 pub(crate) const INSIDE: &str = "__sandbox-inside";
-pub(crate) const CELL: &str = "__sandbox-cell";
+pub(crate) const SESSION_NAMESPACES: &str = "__sandbox-namespaces";
 pub(crate) const PROBE: &str = "__sandbox-probe";

@@ -27,7 +27,7 @@ fn window(typed: &str, answer: usize) -> Vec<Line> {
 }
 
 #[divan::bench]
-fn a_key(bencher: Bencher) {
+fn type_key(bencher: Bencher) {
     let mut region = Region::new(COLUMNS, 40, LOOK);
     let frames = [window("some text", 10), window("some texts", 10)];
     let mut at = 0;
@@ -38,7 +38,7 @@ fn a_key(bencher: Bencher) {
 }
 
 #[divan::bench]
-fn a_row_of_a_stream(bencher: Bencher) {
+fn stream_row(bencher: Bencher) {
     let mut region = Region::new(COLUMNS, 40, LOOK);
     let live = window("", 50);
     let commit =

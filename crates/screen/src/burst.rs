@@ -91,10 +91,10 @@ impl KeyBurst {
             if !self.is_paste {
                 let keys = self.pending_keys.drain(..text);
                 self.delivered_text |= keys.len() > 0;
-                out.extend(keys.map(as_key));
+                out.extend(keys.map(key_event));
                 if !self.delivered_text {
                     // Enter with nothing before it was pressed alone.
-                    out.extend(self.pending_keys.drain(..).map(as_key));
+                    out.extend(self.pending_keys.drain(..).map(key_event));
                     self.newest = None;
                 }
             }
@@ -110,13 +110,13 @@ impl KeyBurst {
         }
         let held = std::mem::take(&mut self.pending_keys);
         if !self.is_paste {
-            return out.extend(held.into_iter().map(as_key));
+            return out.extend(held.into_iter().map(key_event));
         }
         out.push(DecodedInput::Event(InputEvent::Burst(held)));
     }
 }
 
-fn as_key(key: Key) -> DecodedInput {
+fn key_event(key: Key) -> DecodedInput {
     DecodedInput::Event(InputEvent::Key(key))
 }
 
@@ -144,7 +144,7 @@ mod tests {
                 '\u{4}' => Key::ctrl('d'),
                 char => Key::plain(KeyCode::Char(char)),
             };
-            let mut decoded: Vec<DecodedInput> = text.chars().map(key).map(as_key).collect();
+            let mut decoded: Vec<DecodedInput> = text.chars().map(key).map(key_event).collect();
             burst.take(&mut decoded, now);
             out.extend(decoded);
         }
@@ -214,10 +214,10 @@ mod tests {
     fn typed_keys_are_delivered_immediately() {
         let now = Instant::now();
         let mut burst = KeyBurst::default();
-        let mut decoded = vec![as_key(Key::plain(KeyCode::Char('a')))];
+        let mut decoded = vec![key_event(Key::plain(KeyCode::Char('a')))];
         burst.take(&mut decoded, now);
         assert_eq!(decoded.len(), 1);
-        let mut decoded = vec![as_key(Key::plain(KeyCode::Enter))];
+        let mut decoded = vec![key_event(Key::plain(KeyCode::Enter))];
         burst.take(&mut decoded, now + GAP);
         assert_eq!(decoded.len(), 1, "a pause came before it");
     }
@@ -226,9 +226,9 @@ mod tests {
     fn huge_paste_is_delivered_in_pieces() {
         let now = Instant::now();
         let mut burst = KeyBurst::default();
-        let keys = |count| std::iter::repeat_n(as_key(Key::plain(KeyCode::Char('x'))), count);
+        let keys = |count| std::iter::repeat_n(key_event(Key::plain(KeyCode::Char('x'))), count);
         let mut decoded: Vec<DecodedInput> =
-            keys(1).chain([as_key(Key::plain(KeyCode::Enter))]).collect();
+            keys(1).chain([key_event(Key::plain(KeyCode::Enter))]).collect();
         decoded.extend(keys(PIECE));
         burst.take(&mut decoded, now);
         assert!(

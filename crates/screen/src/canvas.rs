@@ -126,7 +126,7 @@ impl PendingFrame {
 
     /// Returns the distance in rows from the cursor to the window's end after a frame that was
     /// painted for the current size.
-    fn below(&self, place: CursorReply) -> usize {
+    fn rows_above_end(&self, place: CursorReply) -> usize {
         let rows = usize::from(place.size.1);
         let mut end = rows.saturating_sub(place.row.into());
         for step in &self.vertical_moves {
@@ -216,7 +216,7 @@ impl Canvas {
     }
 
     fn paint_or_store(&mut self, terminal: &TerminalState, frame: &Frame<'_>) -> io::Result<bool> {
-        let turn = self.turn(terminal)?;
+        let turn = self.next_paint_mode(terminal)?;
         if self.is_covered() || turn.is_none_or(|turn| !turn.commits) {
             self.pending_rows.extend_from_slice(frame.commit);
         }
@@ -231,7 +231,7 @@ impl Canvas {
     }
 
     /// Returns how to paint, or `None` if painting must wait.
-    fn turn(&mut self, terminal: &TerminalState) -> io::Result<Option<PaintMode>> {
+    fn next_paint_mode(&mut self, terminal: &TerminalState) -> io::Result<Option<PaintMode>> {
         if !self.is_active {
             return Ok(None);
         }
@@ -457,7 +457,7 @@ impl Canvas {
                         let _ = terminal.tty.write(ERASE_BELOW);
                     }
                 }
-                self.rows_below = Some(sent.below(*place));
+                self.rows_below = Some(sent.rows_above_end(*place));
                 self.store_finished_rows(sent.commit);
             } else {
                 let mut broken = sent.replayed(*place);
@@ -507,7 +507,7 @@ impl Canvas {
         if self.pending_live.is_none() {
             return Ok(());
         }
-        let turn = self.turn(terminal)?;
+        let turn = self.next_paint_mode(terminal)?;
         let Some(turn) = turn.filter(|turn| turn.resize == Resize::Settled) else {
             // After a change of the size, the interface creates new rows.
             return Ok(());

@@ -49,4 +49,4 @@ pub use sgr::ColorDepth;
 pub use style::{Attributes, Color, Style};
 pub use tty::{emergency_restore, restore_on_panic};
 pub use width::{char_width, grapheme_width, text_width, truncate};
-pub use wrap::{longest_word, spelled_out, wrap};
+pub use wrap::{longest_word, with_visible_characters, wrap};

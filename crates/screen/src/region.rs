@@ -166,7 +166,7 @@ impl Region {
         self.y -= committed;
         self.vertical_moves = std::mem::take(&mut painter.vertical_moves);
         self.rows = new.split_off(committed);
-        self.enclose(painter.output, heavy, cursor.is_some())
+        self.wrap_frame(painter.output, heavy, cursor.is_some())
     }
 
     /// Returns the images of finished rows. Images too high or too wide for the window are
@@ -270,7 +270,7 @@ impl Region {
     }
 
     /// Wraps a frame in sequences that hide intermediate states, if needed.
-    fn enclose(&mut self, body: Vec<u8>, heavy: bool, show: bool) -> Vec<u8> {
+    fn wrap_frame(&mut self, body: Vec<u8>, heavy: bool, show: bool) -> Vec<u8> {
         let was = std::mem::replace(&mut self.visible, show);
         if body.is_empty() && was == show {
             return body;

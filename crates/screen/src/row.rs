@@ -75,13 +75,13 @@ impl Row {
 
     /// Returns how many rows a reflowing terminal makes of this row in a window with `columns`.
     pub fn reflowed_height(&self, columns: usize) -> usize {
-        1 + self.breaks(columns).count()
+        1 + self.reflow_breaks(columns).count()
     }
 
     /// Returns the cells of the first `count` of these rows.
     pub fn first_rows(&self, count: usize, columns: usize) -> Self {
         let end = match count.checked_sub(1) {
-            Some(last) => self.breaks(columns).nth(last).unwrap_or(self.cells.len()),
+            Some(last) => self.reflow_breaks(columns).nth(last).unwrap_or(self.cells.len()),
             None => 0,
         };
         Self { cells: self.cells.iter().take(end).cloned().collect() }
@@ -93,7 +93,7 @@ impl Row {
     }
 
     /// Returns the cells at which a reflowing terminal starts another row.
-    fn breaks(&self, columns: usize) -> impl Iterator<Item = usize> {
+    fn reflow_breaks(&self, columns: usize) -> impl Iterator<Item = usize> {
         let columns = columns.max(1);
         let (mut used, mut at) = (0, 0);
         std::iter::from_fn(move || {

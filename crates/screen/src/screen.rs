@@ -238,7 +238,7 @@ impl Screen {
     /// Returns an error if the terminal is gone.
     pub fn suspend(&mut self) -> io::Result<()> {
         self.release()?;
-        self.shared.terminal.stops_itself();
+        self.shared.terminal.record_own_suspend();
         let stopped = rustix::process::kill_current_process_group(rustix::process::Signal::TSTP);
         // The signal may reach another thread first. If the group cannot be stopped, there
         // is nothing to wait for.

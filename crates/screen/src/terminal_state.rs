@@ -298,7 +298,7 @@ impl TerminalState {
     }
 
     /// Called before the program suspends itself, so that its continuation is not reported.
-    pub fn stops_itself(&self) {
+    pub fn record_own_suspend(&self) {
         self.state().stopped_itself = true;
     }
 

@@ -56,7 +56,7 @@ mod tests {
     proptest! {
         /// A wrong width would cut text off, or hide what is behind it.
         #[test]
-        fn width_is_that_of_the_row(text in "[\u{0}-\u{ff}\u{300}\u{200b}-\u{202e}\u{2066}-\u{2069}漢👩‍🚒]{0,40}") {
+        fn text_width_matches_its_row(text in "[\u{0}-\u{ff}\u{300}\u{200b}-\u{202e}\u{2066}-\u{2069}漢👩‍🚒]{0,40}") {
             let line = Line::raw(format!("{text}."));
             prop_assert_eq!(Row::new(&line, 1000).len(), line.width());
         }

@@ -16,7 +16,7 @@ pub fn wrap(line: &Line, columns: usize, indent: &[Span]) -> Vec<Line> {
     let columns = columns.max(1);
     let is_hidden = |char: char| char != '\t' && (is_deceptive(char) || is_filler(char));
     if line.spans.iter().any(|span| span.text.contains(is_hidden)) {
-        return wrap(&spelled_out(line), columns, indent);
+        return wrap(&with_visible_characters(line), columns, indent);
     }
     if line.width() <= columns {
         return vec![line.clone()];
@@ -55,7 +55,7 @@ pub fn wrap(line: &Line, columns: usize, indent: &[Span]) -> Vec<Line> {
 }
 
 /// Returns a line in which every character is visible.
-pub fn spelled_out(line: &Line) -> Line {
+pub fn with_visible_characters(line: &Line) -> Line {
     let mut line = line.clone();
     for span in &mut line.spans {
         if let Cow::Owned(full) = sanitize::line_in_full(&span.text) {

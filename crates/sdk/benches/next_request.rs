@@ -76,7 +76,7 @@ struct AllowAll;
 
 impl PolicyEngine for AllowAll {
     fn evaluate(&self, _query: &Query<'_>) -> PolicyDecision {
-        PolicyDecision::new(Decision::AllowAll, "all", "it is a bench")
+        PolicyDecision::new(Decision::Allow, "all", "it is a bench")
     }
     fn is_tool_denied(&self, _: &str, _: &[String], _: ApprovalMode, _: bool) -> bool {
         false

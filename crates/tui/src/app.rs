@@ -212,9 +212,11 @@ impl App {
                     self.resize_shell(&item);
                 }
             }
-            InputEvent::Background(red, green, blue) => self.background_is(red, green, blue),
+            InputEvent::Background(red, green, blue) => {
+                self.handle_background_color(red, green, blue)
+            }
             // Ignores clipboard contents that were not requested.
-            InputEvent::Clipboard(text) if self.window.takes_clipboard() => {
+            InputEvent::Clipboard(text) if self.window.take_clipboard_request() => {
                 self.paste(&text);
             }
             InputEvent::Clipboard(_) => {}
@@ -230,7 +232,7 @@ impl App {
     }
 
     /// Reports that a command needs the session, which is still opening or waits for a model.
-    pub(crate) fn too_early(&mut self) {
+    pub(crate) fn report_not_ready(&mut self) {
         self.toast("the session is not open yet; if no model is connected, use /auth");
     }
 
@@ -256,7 +258,7 @@ impl App {
         work: impl FnOnce(&SessionConfig) -> T + Send + 'static,
         then: impl FnOnce(&mut Self, T) + Send + 'static,
     ) {
-        let Some(launch) = self.launch.clone() else { return self.too_early() };
+        let Some(launch) = self.launch.clone() else { return self.report_not_ready() };
         self.effect(Effect::Run(Box::new(move || {
             let report = work(&launch);
             Box::new(move |app| then(app, report))
@@ -307,7 +309,7 @@ impl App {
 
     /// Clears pending second presses of Escape and of approval keys, because a dialog opened or
     /// closed by itself.
-    fn drop_hint(&mut self) {
+    fn clear_pending_presses(&mut self) {
         self.composer.forget_escape();
         self.hints.clear_second_press();
     }

@@ -96,7 +96,7 @@ impl Default for Completion {
 
 impl Completion {
     /// Records that the text changed: the list shows more than names after a pause.
-    pub fn note_key(&mut self, now_ms: u64) {
+    pub fn note_text_change(&mut self, now_ms: u64) {
         self.expands_at = now_ms + REST_MS;
     }
 
@@ -174,7 +174,7 @@ impl Completion {
             return;
         }
         self.examined_version = Some(version);
-        if composer.is_searching() || composer.is_from_history() || composer.takes_no_text() {
+        if composer.is_searching() || composer.is_from_history() || composer.is_command_mode() {
             return self.close();
         }
         if composer.mode() == InputMode::Shell {

@@ -28,7 +28,7 @@ pub struct RepeatableChange {
 impl Vim {
     /// Runs a command that is neither a motion nor an operator.
     pub(super) fn change(&mut self, buffer: &mut Buffer, char: char) {
-        let times = self.pending.times();
+        let times = self.pending.repeat_count();
         let cursor = buffer.cursor();
         let line_end = buffer.text().line_end(cursor.line);
         match char {
@@ -107,7 +107,7 @@ impl Vim {
             );
             return self.apply_motion(buffer, found);
         }
-        let last = motion::end_of_current_word(buffer, from, self.pending.times(), big);
+        let last = motion::end_of_current_word(buffer, from, self.pending.repeat_count(), big);
         let to = motion::Motion { target: last, kind: motion::MotionKind::Inclusive };
         self.apply_motion(buffer, motion::MotionResult::To(to));
     }
@@ -131,7 +131,7 @@ impl Vim {
         if self.is_visual() {
             return self.visual_replace(buffer, char);
         }
-        let times = self.pending.times();
+        let times = self.pending.repeat_count();
         let start = buffer.cursor();
         let mut end = start;
         for _ in 0..times {
@@ -154,7 +154,7 @@ impl Vim {
 
     /// Joins lines: `J` with a space between them, `gJ` without.
     pub(super) fn join(&mut self, buffer: &mut Buffer, spaced: bool) {
-        let times = self.pending.times().max(2) - 1;
+        let times = self.pending.repeat_count().max(2) - 1;
         self.join_lines(buffer, times, spaced);
     }
 
@@ -218,7 +218,7 @@ impl Vim {
         self.insert(buffer, times, false);
     }
 
-    /// Switches to insert mode; the typed text is repeated `times` times.
+    /// Switches to insert mode; the typed text is repeated `repeat_count` times.
     pub(super) fn insert(&mut self, buffer: &mut Buffer, times: usize, lines: bool) {
         self.mode = VimMode::Insert;
         self.insertion = Some(Insertion { start: buffer.cursor(), times, lines });
@@ -290,7 +290,7 @@ impl Vim {
                     continue;
                 }
                 let (pattern, forward) = (std::mem::take(pattern), *forward);
-                let found = motion::search(buffer, &pattern, forward, self.pending.times());
+                let found = motion::search(buffer, &pattern, forward, self.pending.repeat_count());
                 self.apply_motion(buffer, found);
             } else {
                 self.char(buffer, char);

@@ -225,7 +225,7 @@ fn find_sentence(buffer: &Buffer, around: bool, times: usize) -> TextObject {
     charwise(position_at(edge(first).start)..position_at(edge(last).end))
 }
 
-/// Returns the text between `<name …>` and `</name>`, the `times`th pair around the cursor.
+/// Returns the text between `<name …>` and `</name>`, the `repeat_count`th pair around the cursor.
 fn find_tagged(buffer: &Buffer, around: bool, times: usize) -> Option<TextObject> {
     let text = buffer.text().to_string();
     let at = buffer.text().offset(buffer.cursor());

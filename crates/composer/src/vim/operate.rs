@@ -183,7 +183,7 @@ impl Vim {
         let Some(register) = self.registers.get(self.pending.register).cloned() else {
             return self.reset();
         };
-        let times = self.pending.times().min(MAX_PUT / register.text.len().max(1)).max(1);
+        let times = self.pending.repeat_count().min(MAX_PUT / register.text.len().max(1)).max(1);
         buffer.begin_group();
         let cursor = buffer.cursor();
         if register.lines {

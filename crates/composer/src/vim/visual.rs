@@ -205,7 +205,7 @@ impl Vim {
 
     /// Applies the operator to a text object, or selects it.
     pub(super) fn object(&mut self, buffer: &mut Buffer, char: char, around: bool) {
-        let Some(object) = object::find(buffer, char, around, self.pending.times()) else {
+        let Some(object) = object::find(buffer, char, around, self.pending.repeat_count()) else {
             return self.reset();
         };
         match self.pending.operator {

@@ -180,7 +180,7 @@ async fn silent_command_is_terminated_and_its_output_kept() {
 }
 
 #[tokio::test]
-async fn output_resets_the_silence_but_not_the_runtime() {
+async fn output_resets_the_silence_timer_but_not_the_time_limit() {
     let project = TestProject::new();
     let mut command = project.command("while :; do echo x; sleep 0.05; done");
     let runtime = Duration::from_millis(400);

@@ -177,10 +177,10 @@ fn hooks_can_be_tested_manually() {
             world.run_ok(&["hooks", "test", "BeforeTool", "--input", "input.json", "--json"]);
         serde_json::from_str::<Value>(&output.stdout()).expect("json")
     };
-    let refused = input_failure("rm x");
+    let refused = input("rm x");
     assert_eq!((&refused["decision"], &refused["reason"]), (&json!("deny"), &json!("no")));
     assert_eq!(refused["ran"], json!(["guard"]));
-    assert_eq!(input_failure("ls")["decision"], Value::Null);
+    assert_eq!(input("ls")["decision"], Value::Null);
     let none = world.run_ok(&["hooks", "test", "PreToolUse", "--subject", "glob"]);
     assert!(none.stdout().contains("no enabled hook of `BeforeTool` matches"), "{}", none.stdout());
     assert_eq!(world.run(&["hooks", "test", "Nonsense"]).code(), 42);

@@ -213,7 +213,7 @@ fn namespaces_of(parent: rustix::process::Pid) -> Option<rustix::process::Pid> {
         let status = std::fs::read_to_string(entry.path().join("status")).ok()?;
         let line = std::fs::read_to_string(entry.path().join("cmdline")).ok()?;
         let id = entry.file_name().to_str()?.parse().ok()?;
-        (status.contains(&parent) && line.contains("__sandbox-cell")).then_some(id)
+        (status.contains(&parent) && line.contains("__sandbox-namespaces")).then_some(id)
     });
     rustix::process::Pid::from_raw(found.next()?)
 }

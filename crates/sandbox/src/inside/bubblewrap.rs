@@ -104,7 +104,7 @@ pub(crate) fn run(
         match attempt(plan, program, args, parent) {
             Err(SandboxFailure::Unsupported(words)) if words.starts_with(UNUSABLE) => {
                 // The next child must not inherit that this process ignores them.
-                kernel::reset_signals_for_the_command();
+                kernel::reset_command_signals();
             }
             ended => return ended,
         }

@@ -30,7 +30,7 @@ pub(crate) fn serve(mut args: impl Iterator<Item = OsString>) -> ExitCode {
     match read_job(number) {
         Ok((job, environment, report)) => {
             let _ = rustix::io::write(&report, &[STARTED]);
-            let message = match inside(&job, environment, &program, &args) {
+            let message = match run_inside(&job, environment, &program, &args) {
                 Ok(ended) => ended.encode().to_vec(),
                 Err(failure) => failure.encode(),
             };
@@ -55,7 +55,7 @@ fn read_job(number: i32) -> Result<(BwrapJob, Variables, OwnedFd), String> {
     Ok((job, environment, report))
 }
 
-fn inside(
+fn run_inside(
     job: &BwrapJob,
     environment: Variables,
     program: &OsStr,

@@ -97,7 +97,7 @@ fn confine(
     match confinement {
         Confinement::Namespaces { host, unmapped_user, keep_root, broker_calls } => {
             let view = layout::build(plan, host, *unmapped_user)?;
-            step_below(wires)?;
+            enter_nested_namespace(wires)?;
             privileges::drop_all_but_files(*keep_root)?;
             rules::restrict_writes(plan, &view.writable, false)?;
             filter_in_view(plan, wires, *broker_calls, Some(&view.stage))?;
@@ -115,7 +115,7 @@ fn confine(
             let gated =
                 network_broker::install_filter_and_wait(plan, &wires.sync, *broker_calls, None)?;
             let checked = if gated { *broker_calls } else { NotifiedCalls::none() };
-            filter_beside_others(plan, checked)?;
+            filter_in_shared_namespaces(plan, checked)?;
             Ok(Some(overmounts::temporary_folder(plan)?))
         }
         Confinement::Seccomp => {
@@ -123,7 +123,7 @@ fn confine(
             rustix::thread::set_no_new_privs(true).unsupported("no_new_privs")?;
             let checked = NotifiedCalls::for_plan(plan);
             network_broker::install_filter_and_wait(plan, &wires.sync, checked, None)?;
-            filter_beside_others(plan, checked)?;
+            filter_in_shared_namespaces(plan, checked)?;
             Ok(Some(overmounts::temporary_folder(plan)?))
         }
         Confinement::Nothing => Ok(None),
@@ -148,7 +148,7 @@ fn filter_in_view(
 
 /// Sets the filters of a command that shares its process and IPC namespaces with the user.
 /// `checked`: the calls that a broker checks.
-fn filter_beside_others(plan: &Plan, checked: NotifiedCalls) -> SandboxResult<()> {
+fn filter_in_shared_namespaces(plan: &Plan, checked: NotifiedCalls) -> SandboxResult<()> {
     syscalls::filter(Filters {
         sockets: Sockets::without_namespace(plan, checked.addresses),
         has_broker: network_broker::is_needed(plan),
@@ -163,7 +163,7 @@ fn filter_beside_others(plan: &Plan, checked: NotifiedCalls) -> SandboxResult<()
 
 /// Moves from the session's user namespace to a nested one, in which this process has no
 /// capabilities for the mounts, the network, and the processes of the session.
-fn step_below(wires: &SupervisorChannels) -> SandboxResult<()> {
+fn enter_nested_namespace(wires: &SupervisorChannels) -> SandboxResult<()> {
     kernel::unshare(UnshareFlags::NEWUSER)
         .unsupported("cannot create a user namespace for the command")?;
     let mut answer = [0; 1];

@@ -64,10 +64,10 @@ impl CommandGroup {
         let status = waitid(WaitId::Pid(self.leader), options).ok().flatten();
         match status.and_then(|status| status.stopping_signal()) {
             Some(libc::SIGTSTP) => self.signal(libc::SIGCONT),
-            Some(libc::SIGTTIN | libc::SIGTTOU) if self.has_terminal => {
-                if kernel::set_foreground_group(self.leader) {
-                    self.signal(libc::SIGCONT);
-                }
+            Some(libc::SIGTTIN | libc::SIGTTOU)
+                if self.has_terminal && kernel::set_foreground_group(self.leader) =>
+            {
+                self.signal(libc::SIGCONT);
             }
             _ => {}
         }

@@ -34,7 +34,7 @@ impl Identity {
     /// Returns the IDs for a nested namespace: all except the last user. Files of that user have no
     /// valid owner in the nested namespace, so no capability applies to them. The second value is
     /// that user.
-    pub(crate) fn below() -> SandboxResult<(Self, Option<u32>)> {
+    pub(crate) fn nested() -> SandboxResult<(Self, Option<u32>)> {
         let mut all = Self::all_ids()?;
         let total: u64 = all.users.iter().map(|(_, count)| u64::from(*count)).sum();
         let last = all.users.last_mut().filter(|(_, count)| *count > 1);

@@ -137,7 +137,7 @@ pub(crate) fn set_foreground_group(leader: Pid) -> bool {
 }
 
 /// No longer ignores the signals for the command, which stay blocked.
-pub(crate) fn reset_signals_for_the_command() {
+pub(crate) fn reset_command_signals() {
     for signal in FOR_THE_COMMAND {
         set_signal(signal, false);
     }
@@ -154,7 +154,7 @@ pub(crate) fn unblock_signals() {
 }
 
 /// Closes all file descriptors from `first` on, in a process that opens no further files.
-pub(crate) fn close_for_good_from(first: u32) {
+pub(crate) fn close_all_from(first: u32) {
     // SAFETY: the only caller never returns and does not use these descriptors again.
     unsafe { libc::syscall(libc::SYS_close_range, first, u32::MAX, 0) };
 }

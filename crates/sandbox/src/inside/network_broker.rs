@@ -197,7 +197,11 @@ pub(crate) struct BrokerProcess {
 
 impl BrokerProcess {
     /// Starts the process; it ends by itself if it receives nothing.
-    pub(crate) fn start(plan: &Plan, parent: &OwnedFd, cell: &OwnedFd) -> SandboxResult<Self> {
+    pub(crate) fn start(
+        plan: &Plan,
+        parent: &OwnedFd,
+        session_namespaces: &OwnedFd,
+    ) -> SandboxResult<Self> {
         let (wire, its_wire) = rustix::net::socketpair(
             rustix::net::AddressFamily::UNIX,
             rustix::net::SocketType::SEQPACKET,
@@ -218,27 +222,33 @@ impl BrokerProcess {
                 // Open the report before the directory of the session becomes invisible.
                 let report = replaced::open(&plan.temporary).ok();
                 if let Ok((offer, child)) = receive(&its_wire)
-                    && let Ok(mut gate) = NetworkBroker::new(plan, offer.listener, parent, true)
-                    && enter_view_of(&child, cell).is_ok()
+                    && let Ok(mut broker) = NetworkBroker::new(plan, offer.listener, parent, true)
+                    && enter_child_view(&child, session_namespaces).is_ok()
                     && crate::inside::process_reaper::detach_from_command().is_ok()
                 {
                     let mut busy = None;
                     if let Some(stage) = offer.stage
-                        && let Ok(proc) = gate.proc()
-                        && let Ok(cell) = cell.try_clone()
-                        && let Ok(covers) =
-                            OvermountMonitor::start(plan, stage, proc, report, child, cell)
+                        && let Ok(proc) = broker.proc()
+                        && let Ok(session_namespaces) = session_namespaces.try_clone()
+                        && let Ok(covers) = OvermountMonitor::start(
+                            plan,
+                            stage,
+                            proc,
+                            report,
+                            child,
+                            session_namespaces,
+                        )
                         && covers.is_needed()
                     {
-                        busy = Some(covers.busy());
+                        busy = Some(covers.stop_lock());
                         // Start the thread before the broker drops the capability to mount, so that
                         // only the thread keeps it.
                         let _ = std::thread::Builder::new().spawn(move || covers.run());
                     }
-                    gate.open_session_network(cell);
+                    broker.open_session_network(session_namespaces);
                     if rustix::io::write(&its_wire, b"r") == Ok(1) {
                         drop(its_wire);
-                        gate.run();
+                        broker.run();
                     }
                     // The monitor may have stopped processes of other commands.
                     let _done = busy.as_ref().map(|busy| busy.lock());
@@ -304,8 +314,8 @@ fn receive(wire: &OwnedFd) -> SandboxResult<(PassedDescriptors, OwnedFd)> {
 }
 
 /// Enters the view of files of the child.
-fn enter_view_of(child: &OwnedFd, cell: &OwnedFd) -> Result<(), Errno> {
-    move_into_thread_name_spaces(cell.as_fd(), ThreadNameSpaceType::USER)?;
+fn enter_child_view(child: &OwnedFd, session_namespaces: &OwnedFd) -> Result<(), Errno> {
+    move_into_thread_name_spaces(session_namespaces.as_fd(), ThreadNameSpaceType::USER)?;
     move_into_thread_name_spaces(child.as_fd(), ThreadNameSpaceType::MOUNT)
 }
 
@@ -396,7 +406,7 @@ fn low_half_offset() -> u32 {
 }
 
 /// Tests a broker with a connection that it must reject. Forks; intended for a probe.
-pub(crate) fn try_it() -> SandboxResult<()> {
+pub(crate) fn self_test() -> SandboxResult<()> {
     let parent = handle_of(rustix::process::getpid()).unsupported("pidfd")?;
     let mut plan = Plan::new("/nowhere".into());
     plan.network = Network::Loopback;
@@ -431,10 +441,10 @@ pub(crate) fn try_it() -> SandboxResult<()> {
                     "filters with notifications are not supported".to_owned(),
                 )
             })?;
-            let gate = NetworkBroker::new(&plan, offer.listener, &parent, false)?;
+            let broker = NetworkBroker::new(&plan, offer.listener, &parent, false)?;
             release(&sync, true);
             // The broker ends with the child, the only process that the filter applies to.
-            gate.run();
+            broker.run();
             let status = waitpid(Some(pid), WaitOptions::empty()).unsupported("waiting")?;
             match status.and_then(|(_, status)| status.exit_status()) {
                 Some(0) => Ok(()),

@@ -64,7 +64,7 @@ pub(crate) struct OvermountMonitor {
     /// The command itself; processes that outlive it were left behind.
     command: OwnedFd,
     /// The namespaces of the session.
-    cell: OwnedFd,
+    session_namespaces: OwnedFd,
     busy: Arc<Mutex<()>>,
 }
 
@@ -104,7 +104,7 @@ impl OvermountMonitor {
         proc: OwnedFd,
         report: Option<File>,
         command: OwnedFd,
-        cell: OwnedFd,
+        session_namespaces: OwnedFd,
     ) -> SandboxResult<Self> {
         let root = mounts::open_root()?;
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
@@ -138,7 +138,7 @@ impl OvermountMonitor {
             report,
             overmounts,
             command,
-            cell,
+            session_namespaces,
             busy: Arc::default(),
         };
         if has_outside {
@@ -156,7 +156,7 @@ impl OvermountMonitor {
     }
 
     /// Returns a lock that is held while processes are stopped.
-    pub(crate) fn busy(&self) -> Arc<Mutex<()>> {
+    pub(crate) fn stop_lock(&self) -> Arc<Mutex<()>> {
         Arc::clone(&self.busy)
     }
 
@@ -165,7 +165,7 @@ impl OvermountMonitor {
         kernel::request_low_latency();
         // Only for the children of this thread.
         let spaces = ThreadNameSpaceType::PROCESS_ID;
-        let _ = move_into_thread_name_spaces(self.cell.as_fd(), spaces);
+        let _ = move_into_thread_name_spaces(self.session_namespaces.as_fd(), spaces);
         let mut running = true;
         let mut retries = 0;
         loop {
@@ -241,12 +241,12 @@ impl OvermountMonitor {
         let flags = inotify::CreateFlags::CLOEXEC | inotify::CreateFlags::NONBLOCK;
         let Ok(events) = inotify::init(flags) else { return };
         let mut names = NameWatch { events, watched_names: HashMap::new() };
-        (0..self.overmounts.len()).for_each(|at| self.await_name(&mut names, at));
+        (0..self.overmounts.len()).for_each(|at| self.watch_nearest_directory(&mut names, at));
         self.names = Some(names);
     }
 
     /// Watches the deepest existing directory above a path.
-    fn await_name(&self, names: &mut NameWatch, at: usize) {
+    fn watch_nearest_directory(&self, names: &mut NameWatch, at: usize) {
         let Some(cover) = self.overmounts.get(at) else { return };
         let mut awaited = cover.path.file_name();
         for folder in cover.path.ancestors().skip(1) {
@@ -298,7 +298,7 @@ impl OvermountMonitor {
         concerned.sort_unstable();
         concerned.dedup();
         // A directory above a path may have appeared.
-        concerned.iter().for_each(|at| self.await_name(&mut names, *at));
+        concerned.iter().for_each(|at| self.watch_nearest_directory(&mut names, *at));
         self.names = Some(names);
         !self.cover_paths(concerned.into_iter()).open
     }

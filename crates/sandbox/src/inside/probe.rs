@@ -32,7 +32,7 @@ pub(crate) fn probe_all() -> Support {
             neighbors: ProcessVisibility::Visible,
         })
     }));
-    let broker = finding(run_in_child(network_broker::try_it));
+    let broker = finding(run_in_child(network_broker::self_test));
     let namespaces = finding(run_in_child(|| session_namespaces::create().map(drop)));
     let mounts = finding(run_in_child(|| {
         enter()?;

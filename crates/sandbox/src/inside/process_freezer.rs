@@ -85,7 +85,7 @@ impl<'s> FrozenProcesses<'s> {
             signal_namespace(libc::SIGSTOP);
             let threads = frozen.threads();
             let moving: Vec<&ThreadState> =
-                threads.iter().filter(|thread| !frozen.is_still(thread)).collect();
+                threads.iter().filter(|thread| !frozen.is_stopped(thread)).collect();
             if moving.is_empty() && previous.as_ref() == Some(&threads) {
                 break;
             }
@@ -109,7 +109,7 @@ impl<'s> FrozenProcesses<'s> {
         numbers(self.proc, ".")
             .into_iter()
             .filter(is_in)
-            .filter(|pid| !self.is_first(*pid))
+            .filter(|pid| !self.is_namespace_init(*pid))
             .collect()
     }
 
@@ -123,7 +123,7 @@ impl<'s> FrozenProcesses<'s> {
         }
     }
 
-    fn is_first(&self, process: i32) -> bool {
+    fn is_namespace_init(&self, process: i32) -> bool {
         let status = self.text(&format!("{process}/status")).unwrap_or_default();
         field(&status, "NSpid").and_then(|pids| pids.split_whitespace().next_back()) == Some("1")
     }
@@ -148,7 +148,7 @@ impl<'s> FrozenProcesses<'s> {
         self.processes().into_iter().flat_map(of_process).collect()
     }
 
-    fn is_still(&self, thread: &ThreadState) -> bool {
+    fn is_stopped(&self, thread: &ThreadState) -> bool {
         match thread.state {
             'T' | 't' | 'Z' | 'X' => true,
             'D' => {

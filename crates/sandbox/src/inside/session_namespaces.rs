@@ -19,7 +19,7 @@ use crate::inside::failure::{FailureContextExt as _, SandboxFailure, SandboxResu
 use crate::inside::identity::Identity;
 use crate::inside::kernel::{self, ForkResult};
 use crate::launcher::Launcher;
-use crate::roles::CELL;
+use crate::roles::SESSION_NAMESPACES;
 
 /// Namespaces that the commands of a session share: they see each other's processes and servers but
 /// not those of the host. Everything in the session namespaces is killed when this is dropped or
@@ -54,7 +54,7 @@ impl SessionNamespaces {
         // Clear the environment, because processes in the session namespaces can read that of the
         // init process.
         let mut holder = Command::new(&program)
-            .arg(CELL)
+            .arg(SESSION_NAMESPACES)
             .env_clear()
             .current_dir("/")
             .stdin(Stdio::piped())
@@ -87,7 +87,7 @@ impl SessionNamespaces {
         }
     }
 
-    /// Returns the process that holds the namespaces, for [`crate::Plan::cell`].
+    /// Returns the process that holds the namespaces, for [`crate::Plan::session_namespaces`].
     pub fn pid(&self) -> i32 {
         self.first
     }
@@ -251,7 +251,7 @@ fn first_process(sync: OwnedFd) -> ! {
     if ready().is_err() {
         kernel::exit_immediately(1);
     }
-    kernel::close_for_good_from(3);
+    kernel::close_all_from(3);
     // The kernel reaps ended children automatically.
     kernel::set_signal(libc::SIGCHLD, true);
     loop {

@@ -119,14 +119,17 @@ impl SupervisedCommand<'_> {
             Tier::Namespaces | Tier::Best => {
                 // Read this while the processes and sockets of the host are visible.
                 let host = host_environment::collect(self.plan, self.program);
-                let cell = cell_of(self.plan)?;
+                let session_namespaces = open_namespaces(self.plan)?;
                 let broker_calls = NotifiedCalls::with_private_view(self.plan);
                 if !broker_calls.is_empty() {
-                    apart =
-                        Some(network_broker::BrokerProcess::start(self.plan, self.parent, &cell)?);
+                    apart = Some(network_broker::BrokerProcess::start(
+                        self.plan,
+                        self.parent,
+                        &session_namespaces,
+                    )?);
                 }
-                join(self.plan, &cell)?;
-                let (below, odd) = Identity::below()?;
+                join(self.plan, &session_namespaces)?;
+                let (below, odd) = Identity::nested()?;
                 let whole = below.maps_all_ids;
                 let confinement = Confinement::Namespaces {
                     host,
@@ -224,22 +227,22 @@ impl SupervisedCommand<'_> {
 
     fn run_broker_here(&self, listener: OwnedFd) -> SandboxResult<()> {
         let viewed = self.tier == Tier::Bubblewrap;
-        let mut gate =
+        let mut broker =
             network_broker::NetworkBroker::new(self.plan, listener, self.parent, viewed)?;
         if viewed {
-            gate.serve_own_descendants();
+            broker.serve_own_descendants();
         }
         // This process is the reaper and an ancestor of everything that the command starts, which
         // it must be to inspect those processes.
-        let thread = std::thread::Builder::new().spawn(move || gate.run());
+        let thread = std::thread::Builder::new().spawn(move || broker.run());
         thread.map(drop).refused("cannot start the network broker")
     }
 }
 
 /// Returns the session namespaces, or new ones for this command.
-fn cell_of(plan: &Plan) -> SandboxResult<OwnedFd> {
-    match plan.cell {
-        Some(cell) => kernel::process(cell)
+fn open_namespaces(plan: &Plan) -> SandboxResult<OwnedFd> {
+    match plan.session_namespaces {
+        Some(session_namespaces) => kernel::process(session_namespaces)
             .ok_or(Errno::SRCH)
             .and_then(|pid| pidfd_open(pid, PidfdFlags::empty()))
             .refused("cannot open the session namespaces"),
@@ -249,13 +252,13 @@ fn cell_of(plan: &Plan) -> SandboxResult<OwnedFd> {
 
 /// Moves this process into the session namespaces. Processes that it starts from now on are in the
 /// session namespaces, but it stays outside the process namespace.
-fn join(plan: &Plan, cell: &OwnedFd) -> SandboxResult<()> {
+fn join(plan: &Plan, session_namespaces: &OwnedFd) -> SandboxResult<()> {
     let mut spaces = ThreadNameSpaceType::USER
         | ThreadNameSpaceType::PROCESS_ID
         | ThreadNameSpaceType::INTER_PROCESS_COMMUNICATION;
     if plan.network == Network::Isolated {
         spaces |= ThreadNameSpaceType::NETWORK;
     }
-    move_into_thread_name_spaces(cell.as_fd(), spaces)
+    move_into_thread_name_spaces(session_namespaces.as_fd(), spaces)
         .unsupported("cannot join the session namespaces")
 }

@@ -156,7 +156,9 @@ pub(crate) enum ProcessVisibility {
 /// Installs the filters on this process and everything it starts. `no_new_privs` must be set.
 pub(crate) fn filter(filters: Filters) -> SandboxResult<()> {
     // In reverse order, because each filter must still allow installing the next.
-    for program in [blocked_calls(filters)?, old_kernel_filter()?, alternative_number_filter()] {
+    for program in
+        [blocked_calls(filters)?, uninspectable_call_filter()?, alternative_number_filter()]
+    {
         if !program.is_empty() {
             apply_filter(&program).unsupported("seccomp")?;
         }
@@ -209,18 +211,18 @@ fn blocked_calls(filters: Filters) -> SandboxResult<BpfProgram> {
     let mut refused = vec![rule(other)?, rule(netlink)?];
     if has_broker {
         refused.extend(unusual_protocols()?);
-        rules.insert(libc::SYS_setsockopt, other_routes()?);
+        rules.insert(libc::SYS_setsockopt, source_routing_options()?);
     }
     rules.insert(libc::SYS_socket, refused);
     if sockets != Sockets::Namespace {
-        rules.insert(libc::SYS_socketpair, addressable_pairs()?);
+        rules.insert(libc::SYS_socketpair, reconnectable_socket_pairs()?);
     }
     compile(rules, libc::EPERM)
 }
 
 /// Returns rules for pairs of unix sockets that can be reconnected to any socket with a path:
 /// datagram sockets, which include raw ones.
-fn addressable_pairs() -> SandboxResult<Vec<SeccompRule>> {
+fn reconnectable_socket_pairs() -> SandboxResult<Vec<SeccompRule>> {
     const KIND: u64 = 0xf;
     [libc::SOCK_DGRAM, libc::SOCK_RAW]
         .into_iter()
@@ -386,7 +388,7 @@ fn unusual_protocols() -> SandboxResult<Vec<SeccompRule>> {
 }
 
 /// Returns rules for options that route packets through an address other than their destination.
-fn other_routes() -> SandboxResult<Vec<SeccompRule>> {
+fn source_routing_options() -> SandboxResult<Vec<SeccompRule>> {
     const OLD_OPTIONS: i32 = 6;
     const OLD_ROUTE: i32 = 5;
     [
@@ -406,7 +408,7 @@ fn other_routes() -> SandboxResult<Vec<SeccompRule>> {
 
 /// Returns a filter for calls whose flags no filter can inspect. They fail as on an old kernel, so
 /// programs use the older calls.
-fn old_kernel_filter() -> SandboxResult<BpfProgram> {
+fn uninspectable_call_filter() -> SandboxResult<BpfProgram> {
     // `openat2` could create a file with a set-ID bit.
     let calls = [libc::SYS_clone3, libc::SYS_openat2].map(|call| (call, Vec::new()));
     compile(calls.into(), libc::ENOSYS)

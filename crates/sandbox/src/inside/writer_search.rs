@@ -93,7 +93,7 @@ impl<'s> WriterSearch<'s> {
         among.iter().filter(is_writer).copied().collect()
     }
 
-    fn is_it(&self, name: &str) -> bool {
+    fn is_searched_file(&self, name: &str) -> bool {
         statat(self.proc, name, AtFlags::empty()).is_ok_and(|state| {
             let kind = FileType::from_raw_mode(state.st_mode);
             self.ids.contains(&(state.st_dev, state.st_ino))
@@ -102,9 +102,10 @@ impl<'s> WriterSearch<'s> {
     }
 
     fn is_used_by(&self, task: &str) -> bool {
-        ["cwd", "root", "exe"].iter().any(|name| self.is_it(&format!("{task}/{name}")))
+        ["cwd", "root", "exe"].iter().any(|name| self.is_searched_file(&format!("{task}/{name}")))
             || numbers(self.proc, format!("{task}/fd")).into_iter().any(|number| {
-                self.is_it(&format!("{task}/fd/{number}")) || self.may_receive_files(task, number)
+                self.is_searched_file(&format!("{task}/fd/{number}"))
+                    || self.may_receive_files(task, number)
             })
     }
 

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use parallax_sandbox::{Access, Network, PlaceholderFile, SupervisorError, Tier};
 use rustix::fs::CWD;
 
-use crate::test_project::{EACCES, ENOENT, EROFS, TestProject, has, support, text, tiers, viewed};
+use crate::test_project::{
+    EACCES, ENOENT, EROFS, TestProject, has, support, text, tiers, tiers_with_view,
+};
 
 #[test]
 fn only_the_workspace_and_the_private_folder_can_be_written() {
@@ -29,7 +31,7 @@ fn only_the_workspace_and_the_private_folder_can_be_written() {
 
 #[test]
 fn protected_paths_cannot_be_changed_or_moved() {
-    for tier in viewed() {
+    for tier in tiers_with_view() {
         let project = TestProject::new();
         let plan = project.plan(tier);
         project.works(&plan, &["write", text(&project.work.join(".git/objects/1"))]);
@@ -58,7 +60,7 @@ fn protected_paths_cannot_be_changed_or_moved() {
 
 #[test]
 fn writable_folder_with_protected_files_cannot_be_moved_away() {
-    for tier in viewed() {
+    for tier in tiers_with_view() {
         let project = TestProject::new();
         // As for git.
         let mut plan = project.plan(tier);
@@ -112,7 +114,7 @@ fn owners_modes_and_times_change_in_the_workspace_alone() {
 }
 
 #[test]
-fn hidden_paths_answer_permission_denied() {
+fn hidden_paths_return_permission_denied() {
     for tier in tiers() {
         let project = TestProject::new();
         let plan = project.plan(tier);
@@ -161,7 +163,7 @@ fn hidden_path_in_an_opened_directory_stays_hidden() {
 
 #[test]
 fn copy_of_a_directory_omits_its_hidden_entries() {
-    for tier in viewed() {
+    for tier in tiers_with_view() {
         let project = TestProject::new();
         let (code, output) = project.shell(&project.plan(tier), "cp -r . /tmp/copy");
         assert_ne!(code, 0, "{tier:?}");
@@ -174,7 +176,7 @@ fn copy_of_a_directory_omits_its_hidden_entries() {
 
 #[test]
 fn placeholder_of_a_hidden_file_has_its_metadata_and_cannot_be_read() {
-    for tier in viewed() {
+    for tier in tiers_with_view() {
         let project = TestProject::new();
         let mut plan = project.plan(tier);
         let path = project.work.join(".env");
@@ -239,7 +241,7 @@ fn link_replacing_a_plan_path_is_not_followed() {
 
 #[test]
 fn granted_folder_below_a_protected_one_can_be_written() {
-    for tier in viewed() {
+    for tier in tiers_with_view() {
         let project = TestProject::new();
         let granted = project.work.join(".git/hooks/mine");
         fs::create_dir(&granted).unwrap();
@@ -252,7 +254,7 @@ fn granted_folder_below_a_protected_one_can_be_written() {
 
 #[test]
 fn temporary_directory_is_private_and_persists() {
-    for tier in viewed() {
+    for tier in tiers_with_view() {
         let project = TestProject::new();
         let plan = project.plan(tier);
         let name = format!("/tmp/sandbox-test-{}", std::process::id());
@@ -357,7 +359,7 @@ fn long_plan_is_passed_by_a_file_that_is_removed() {
 
 #[test]
 fn concurrent_first_commands_share_precreated_paths() {
-    for tier in viewed() {
+    for tier in tiers_with_view() {
         for _ in 0..4 {
             let project = TestProject::new();
             let plan = project.plan(tier);

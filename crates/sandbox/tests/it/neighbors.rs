@@ -143,7 +143,7 @@ fn ipc_objects_of_other_processes_are_out_of_reach() {
 }
 
 #[test]
-fn requests_change_no_file_that_is_open_for_reading() {
+fn requests_cannot_change_files_open_for_reading() {
     const SET_FLAGS: u64 = 0x4008_6602;
     const SET_VERSION: u64 = 0x4008_7602;
     const SET_EXTENDED: u64 = 0x401c_5820;
@@ -198,7 +198,7 @@ fn no_process_may_be_referenced_without_a_broker() {
 }
 
 #[test]
-fn leases_and_pairs_that_can_be_connected_again_are_refused() {
+fn leases_and_reconnectable_socket_pairs_are_refused() {
     for tier in tiers() {
         let project = TestProject::new();
         let plan = project.plan(tier);

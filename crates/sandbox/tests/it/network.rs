@@ -7,7 +7,9 @@ use std::os::unix::net::{UnixDatagram, UnixListener};
 
 use parallax_sandbox::{Network, Plan, Tier};
 
-use crate::test_project::{EACCES, EPERM, TestProject, cell, gated_tiers, text, tiers, viewed};
+use crate::test_project::{
+    EACCES, EPERM, TestProject, broker_tiers, session_namespaces, text, tiers, tiers_with_view,
+};
 
 const ENETUNREACH: i32 = 101;
 const ECONNREFUSED: i32 = 111;
@@ -44,18 +46,18 @@ fn host_network_is_available_with_permission() {
 
 #[test]
 fn command_can_reach_the_server_of_another_command() {
-    let Some(cell) = cell() else { return };
+    let Some(session_namespaces) = session_namespaces() else { return };
     let project = TestProject::new();
     let mut plan = project.plan(Tier::Namespaces);
-    plan.cell = Some(cell.pid());
-    let before = cell.unroutable();
+    plan.session_namespaces = Some(session_namespaces.pid());
+    let before = session_namespaces.unroutable();
     let script = "confine serve 127.0.0.1:80 /tmp/ready & while ! [ -e /tmp/ready ]; do :; done";
     let (code, output) = project.shell(&plan, &format!("({script}) >/dev/null 2>&1"));
     assert_eq!(code, 0, "{output}");
     assert_eq!(project.output_in_sandbox(&plan, &["connect", "127.0.0.1:80"]), "ok hello");
-    assert_eq!(cell.unroutable(), before);
+    assert_eq!(session_namespaces.unroutable(), before);
     project.refused(&plan, &["connect", NOWHERE], &[ENETUNREACH]);
-    assert!(cell.unroutable() > before);
+    assert!(session_namespaces.unroutable() > before);
 }
 
 #[test]
@@ -77,7 +79,7 @@ fn sockets_of_the_machine_are_out_of_reach_unless_named() {
 }
 
 #[test]
-fn permission_for_one_socket_opens_no_other() {
+fn permission_for_one_socket_does_not_open_others() {
     for tier in tiers() {
         for network in [Network::Isolated, Network::Host, Network::External] {
             let project = TestProject::new();
@@ -114,7 +116,7 @@ fn own_abstract_sockets_are_reachable_and_others_are_not() {
         print('own')\n\
         try: socket.socket(socket.AF_UNIX).connect('\\0' + sys.argv[1])\n\
         except OSError: print('refused')\n";
-    for tier in viewed() {
+    for tier in tiers_with_view() {
         for network in [Network::Isolated, Network::Host, Network::External] {
             let project = TestProject::new();
             let name = format!("parallax-test-{}-{tier:?}-{network:?}", std::process::id());
@@ -130,7 +132,7 @@ fn own_abstract_sockets_are_reachable_and_others_are_not() {
 
 #[test]
 fn servers_of_the_machine_in_the_workspace_are_out_of_reach() {
-    for tier in viewed() {
+    for tier in tiers_with_view() {
         let project = TestProject::new();
         let deep = project.work.join("a/b/c/d e");
         std::fs::create_dir_all(&deep).unwrap();
@@ -146,7 +148,7 @@ fn servers_of_the_machine_in_the_workspace_are_out_of_reach() {
 
 #[test]
 fn alternative_addresses_do_not_reach_local_servers() {
-    for tier in viewed() {
+    for tier in tiers_with_view() {
         let project = TestProject::new();
         let at = |name: &str| project.work.join(name);
         // A name that means another directory to other processes, as a relative one does.
@@ -162,7 +164,7 @@ fn alternative_addresses_do_not_reach_local_servers() {
         packets.set_nonblocking(true).unwrap();
         std::fs::rename(&before[0], at("packets")).unwrap();
         for network in [Network::Isolated, Network::External, Network::Loopback] {
-            if network == Network::Loopback && !gated_tiers().contains(&tier) {
+            if network == Network::Loopback && !broker_tiers().contains(&tier) {
                 continue;
             }
             let plan = Plan { network, ..project.plan(tier) };
@@ -183,7 +185,7 @@ fn alternative_addresses_do_not_reach_local_servers() {
 
 #[test]
 fn own_unix_sockets_are_reachable_and_others_are_not() {
-    for tier in viewed() {
+    for tier in tiers_with_view() {
         for network in [Network::Isolated, Network::External] {
             let project = TestProject::new();
             let plan = Plan { network, ..project.plan(tier) };
@@ -211,12 +213,15 @@ fn own_unix_sockets_are_reachable_and_others_are_not() {
 
 #[test]
 fn one_command_reaches_the_unix_socket_of_another() {
-    let Some(cell) = cell() else { return };
+    let Some(session_namespaces) = session_namespaces() else { return };
     let project = TestProject::new();
     for network in [Network::Isolated, Network::External] {
         let name = format!("{network:?}");
-        let plan =
-            |network| Plan { cell: Some(cell.pid()), network, ..project.plan(Tier::Namespaces) };
+        let plan = |network| Plan {
+            session_namespaces: Some(session_namespaces.pid()),
+            network,
+            ..project.plan(Tier::Namespaces)
+        };
         let script = format!(
             "confine serve-unix {name} /tmp/{name} & while ! [ -e /tmp/{name} ]; do :; done"
         );
@@ -228,7 +233,7 @@ fn one_command_reaches_the_unix_socket_of_another() {
 
 #[test]
 fn container_daemon_is_out_of_reach() {
-    for tier in viewed() {
+    for tier in tiers_with_view() {
         let project = TestProject::new();
         let mut plan = project.plan(tier);
         plan.network = Network::Host;

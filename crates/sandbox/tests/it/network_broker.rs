@@ -7,7 +7,7 @@ use std::process::Stdio;
 
 use parallax_sandbox::{Network, Plan, Tier};
 
-use crate::test_project::{EACCES, TestProject, cell, gated_tiers, text};
+use crate::test_project::{EACCES, TestProject, broker_tiers, session_namespaces, text};
 
 const ENETUNREACH: i32 = 101;
 const ECONNREFUSED: i32 = 111;
@@ -37,7 +37,7 @@ fn network_permission_does_not_reach_local_servers() {
     let mut addresses: Vec<String> = four.iter().map(|host| format!("{host}:{port}")).collect();
     addresses.extend(six.map(|address| address.to_string()));
     addresses.extend(external_address().map(|own| format!("{}:{port}", own.ip())));
-    for tier in gated_tiers() {
+    for tier in broker_tiers() {
         let project = TestProject::new();
         let plan = plan(&project, tier, Network::External);
         for address in &addresses {
@@ -65,7 +65,7 @@ fn local_server_permission_reaches_only_the_loopback() {
     let address = server.local_addr().unwrap();
     let packets = UdpSocket::bind("127.0.0.1:0").unwrap();
     let to_packets = packets.local_addr().unwrap().to_string();
-    for tier in gated_tiers() {
+    for tier in broker_tiers() {
         let project = TestProject::new();
         let plan = plan(&project, tier, Network::Loopback);
         for host in ["127.0.0.1", "localhost", "0.0.0.0"] {
@@ -94,7 +94,7 @@ fn local_server_permission_reaches_only_the_loopback() {
 
 #[test]
 fn command_reaches_its_own_servers() {
-    for tier in gated_tiers() {
+    for tier in broker_tiers() {
         let project = TestProject::new();
         let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let plan = plan(&project, tier, Network::External);
@@ -109,16 +109,19 @@ fn command_reaches_its_own_servers() {
 
 #[test]
 fn background_process_keeps_its_network_broker() {
-    if !gated_tiers().contains(&Tier::Namespaces) {
+    if !broker_tiers().contains(&Tier::Namespaces) {
         return;
     }
-    let Some(cell) = cell() else { return };
+    let Some(session_namespaces) = session_namespaces() else { return };
     let project = TestProject::new();
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = server.local_addr().unwrap();
     for (network, expected) in [(Network::External, "refused 111"), (Network::Loopback, "ok there")]
     {
-        let plan = Plan { cell: Some(cell.pid()), ..plan(&project, Tier::Namespaces, network) };
+        let plan = Plan {
+            session_namespaces: Some(session_namespaces.pid()),
+            ..plan(&project, Tier::Namespaces, network)
+        };
         let left = format!(
             "(while ! [ -e /tmp/go ]; do :; done; confine connect {address} > /tmp/said.new;
               mv /tmp/said.new /tmp/said) < /dev/null > /dev/null 2>&1 &"
@@ -136,7 +139,7 @@ fn background_process_keeps_its_network_broker() {
 
 #[test]
 fn unix_sockets_work_as_without_a_broker() {
-    for tier in gated_tiers() {
+    for tier in broker_tiers() {
         let project = TestProject::new();
         let (granted, other) = (project.home.join("agent.sock"), project.work.join("other.sock"));
         let _servers = [&granted, &other].map(|path| UnixListener::bind(path).unwrap());

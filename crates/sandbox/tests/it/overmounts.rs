@@ -10,15 +10,15 @@ use std::time::{Duration, Instant};
 
 use parallax_sandbox::{Plan, Tier};
 
-use crate::test_project::{TestProject, cell, has, support, tiers, viewed};
+use crate::test_project::{TestProject, has, session_namespaces, support, tiers, tiers_with_view};
 
 /// A command that waits for a line, so that files can change in the meantime.
-struct Waiting {
+struct WaitingCommand {
     child: Child,
     stdin: ChildStdin,
 }
 
-impl Waiting {
+impl WaitingCommand {
     fn start(project: &TestProject, plan: &Plan, then: &str) -> Self {
         let script = format!("echo r; read line; {then}");
         let mut child = project
@@ -65,13 +65,14 @@ fn filtered(project: &TestProject, tier: Tier) -> Plan {
 }
 
 #[test]
-fn hidden_files_of_the_home_stay_hidden_when_they_are_saved() {
+fn hidden_home_files_stay_hidden_after_a_save() {
     // With `bwrap`, a mount for each entry would take too long.
     for tier in [Tier::Namespaces, Tier::Landlock].into_iter().filter(|tier| has(*tier)) {
         let project = TestProject::new();
         let plan = filtered(&project, tier);
         let names = "~/.netrc ~/.npmrc ~/.later ~/.docker/config.json ~/.config/gh/hosts ~/.aws/c";
-        let waiting = Waiting::start(&project, &plan, &format!("cat {names}; ls -a ~ ~/.docker"));
+        let waiting =
+            WaitingCommand::start(&project, &plan, &format!("cat {names}; ls -a ~ ~/.docker"));
         for name in [".config/gh", ".aws"] {
             fs::create_dir(project.home.join(name)).unwrap();
         }
@@ -108,7 +109,7 @@ fn hidden_files_of_a_large_directory_are_covered_again() {
     plan.hidden.push(elsewhere.join("a/b/later"));
     let names = "~/.netrc ~/.npmrc ~/.later ~/.docker/config.json ~/.config/gh/hosts ~/.aws/c \
                  ../../elsewhere/key ../../elsewhere/a/b/later ~/.ssh/id";
-    let waiting = Waiting::start(&project, &plan, &format!("cat {names}; cat ~/f1200"));
+    let waiting = WaitingCommand::start(&project, &plan, &format!("cat {names}; cat ~/f1200"));
     for name in [".config/gh", ".aws"] {
         fs::create_dir(project.home.join(name)).unwrap();
     }
@@ -130,7 +131,7 @@ fn hidden_files_of_a_large_directory_are_covered_again() {
 }
 
 #[test]
-fn filtered_home_behaves_like_the_home() {
+fn filtered_home_behaves_like_the_real_one() {
     for tier in tiers() {
         let project = TestProject::new();
         let plan = filtered(&project, tier);
@@ -155,7 +156,7 @@ fn filtered_home_behaves_like_the_home() {
         }
         // Directories in it are the real ones.
         fs::create_dir(project.home.join("other")).unwrap();
-        let waiting = Waiting::start(&project, &plan, "cat ~/other/later");
+        let waiting = WaitingCommand::start(&project, &plan, "cat ~/other/later");
         fs::write(project.home.join("other/later"), "later").unwrap();
         assert_eq!(waiting.release(), "later", "{tier:?}");
     }
@@ -165,16 +166,16 @@ fn filtered_home_behaves_like_the_home() {
 const SOON: Duration = Duration::from_millis(500);
 
 #[test]
-fn files_of_the_workspace_are_covered_again_when_they_are_saved() {
-    let Some(cell) = cell() else { return };
+fn hidden_workspace_files_are_covered_again_after_a_save() {
+    let Some(session_namespaces) = session_namespaces() else { return };
     if !support().network_broker.is_supported {
-        println!("skipped: no gate here: {}", support().network_broker.detail);
+        println!("skipped: no network broker here: {}", support().network_broker.detail);
         return;
     }
     for left_behind in [false, true] {
         let project = TestProject::new();
         let mut plan = project.plan(Tier::Namespaces);
-        plan.cell = Some(cell.pid());
+        plan.session_namespaces = Some(session_namespaces.pid());
         fs::write(project.work.join(".envrc"), "old").unwrap();
         fs::create_dir(project.work.join(".vscode")).unwrap();
         plan.read_only.push(project.work.join(".envrc"));
@@ -219,7 +220,9 @@ fn files_of_the_workspace_are_covered_again_when_they_are_saved() {
 
 #[test]
 fn process_that_can_still_write_a_saved_file_is_killed() {
-    if !support().network_broker.is_supported || viewed().first() != Some(&Tier::Namespaces) {
+    if !support().network_broker.is_supported
+        || tiers_with_view().first() != Some(&Tier::Namespaces)
+    {
         return;
     }
     let begin = "import ctypes, os, socket, threading, time\n\
@@ -304,7 +307,7 @@ const HOLDERS: [(&str, &str); 5] = [
 
 #[test]
 fn no_process_of_a_command_can_write_a_saved_file_later() {
-    let Some(cell) = cell() else { return };
+    let Some(session_namespaces) = session_namespaces() else { return };
     if !support().network_broker.is_supported {
         return;
     }
@@ -315,7 +318,7 @@ fn no_process_of_a_command_can_write_a_saved_file_later() {
     for (name, script) in HOLDERS {
         let project = TestProject::new();
         let mut plan = project.plan(Tier::Namespaces);
-        plan.cell = Some(cell.pid());
+        plan.session_namespaces = Some(session_namespaces.pid());
         let script = format!("{begin}{script}");
         let mut child = project.command(&plan, &["python3", "-c", &script]).spawn().unwrap();
         let mut other = project.command(&plan, &["sleep", "60"]).spawn().unwrap();
@@ -340,7 +343,7 @@ fn no_process_of_a_command_can_write_a_saved_file_later() {
 
 #[test]
 fn no_process_of_a_command_can_write_in_a_directory_moved_to_a_protected_name() {
-    let Some(cell) = cell() else { return };
+    let Some(session_namespaces) = session_namespaces() else { return };
     if !support().network_broker.is_supported {
         return;
     }
@@ -349,7 +352,7 @@ fn no_process_of_a_command_can_write_in_a_directory_moved_to_a_protected_name() 
     fs::create_dir(project.work.join(".vscode")).unwrap();
     fs::write(project.work.join("conf/tasks.json"), "mine").unwrap();
     let mut plan = project.plan(Tier::Namespaces);
-    plan.cell = Some(cell.pid());
+    plan.session_namespaces = Some(session_namespaces.pid());
     let wait = "touch opened-$$; while ! [ -e go ]; do sleep 0.01; done";
     let attack = format!(
         "exec 9<>conf/tasks.json; {wait}; echo evil >&9 & \
@@ -372,14 +375,14 @@ fn no_process_of_a_command_can_write_in_a_directory_moved_to_a_protected_name() 
 
 #[test]
 fn secret_that_appears_later_is_hidden_from_remaining_processes() {
-    let Some(cell) = cell() else { return };
+    let Some(session_namespaces) = session_namespaces() else { return };
     if !support().network_broker.is_supported {
         return;
     }
     let project = TestProject::new();
     fs::remove_file(project.work.join(".env")).unwrap();
     let mut plan = project.plan(Tier::Namespaces);
-    plan.cell = Some(cell.pid());
+    plan.session_namespaces = Some(session_namespaces.pid());
     let attack = "while ! [ -e stop ]; do cat .env >> out; touch alive; sleep 0.02; done";
     let script = format!("(setsid sh -c '{attack}' >/dev/null 2>&1 &) & sleep 0.1");
     assert!(project.command(&plan, &["sh", "-c", &script]).status().unwrap().success());
@@ -397,7 +400,7 @@ fn secret_that_appears_later_is_hidden_from_remaining_processes() {
 
 #[test]
 fn secret_created_by_a_command_is_readable_by_it() {
-    for tier in viewed() {
+    for tier in tiers_with_view() {
         let project = TestProject::new();
         fs::remove_file(project.work.join(".env")).unwrap();
         let plan = project.plan(tier);

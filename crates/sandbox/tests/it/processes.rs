@@ -11,7 +11,8 @@ use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 
 use crate::test_project::{
-    EACCES, ENOENT, TestProject, cell, confine, launcher, text, tiers, viewed,
+    EACCES, ENOENT, TestProject, confine, launcher, session_namespaces, text, tiers,
+    tiers_with_view,
 };
 
 fn all(project: &TestProject) -> Vec<Plan> {
@@ -166,10 +167,10 @@ pub const DAEMON: &str = "(setsid sh -c 'touch ready; exec sleep 1000' >/dev/nul
 
 #[test]
 fn daemon_is_found_by_its_mark_and_ends_with_the_session() {
-    let Some(cell) = cell() else { return };
+    let Some(session_namespaces) = session_namespaces() else { return };
     let project = TestProject::new();
     let mut plan = project.plan(Tier::Namespaces);
-    plan.cell = Some(cell.pid());
+    plan.session_namespaces = Some(session_namespaces.pid());
     let mark = format!("cell-{}", std::process::id());
     let ended = project.command(&plan, &["sh", "-c", DAEMON]).env("MARK", &mark).status().unwrap();
     assert!(ended.success());
@@ -182,13 +183,13 @@ fn daemon_is_found_by_its_mark_and_ends_with_the_session() {
         left = marked(&mark);
     }
     assert_eq!(left.len(), 1, "{left:?}");
-    drop(cell);
+    drop(session_namespaces);
     wait_for_end(left[0]);
 }
 
 #[test]
 fn daemon_without_session_namespaces_ends_with_its_command() {
-    for tier in viewed() {
+    for tier in tiers_with_view() {
         let project = TestProject::new();
         let mark = format!("own-{}", std::process::id());
         let plan = project.plan(tier);
@@ -254,12 +255,15 @@ fn leftover_daemon_ends_when_the_program_is_killed() {
 
 #[test]
 fn other_processes_cannot_be_inspected() {
-    let cell = cell();
+    let session_namespaces = session_namespaces();
     let mut victim = Command::new("sleep").arg("1000").spawn().unwrap();
     for tier in tiers() {
         let project = TestProject::new();
         let mut plan = project.plan(tier);
-        plan.cell = cell.as_ref().filter(|_| tier == Tier::Namespaces).map(|cell| cell.pid());
+        plan.session_namespaces = session_namespaces
+            .as_ref()
+            .filter(|_| tier == Tier::Namespaces)
+            .map(|session_namespaces| session_namespaces.pid());
         // The environment of the program and of another process.
         for pid in [std::process::id(), victim.id()] {
             let path = format!("/proc/{pid}/environ");

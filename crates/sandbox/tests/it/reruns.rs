@@ -16,7 +16,7 @@ use crate::test_project::confine;
 const UNPRIVILEGED_ID: u32 = 65534;
 
 /// Copies the test program and its helper to where every user can run them.
-fn copied() -> (TempDir, Command) {
+fn copy_test_program() -> (TempDir, Command) {
     let folder = tempfile::tempdir().unwrap();
     fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o777)).unwrap();
     let copy = |from: &Path, name: &str| {
@@ -33,7 +33,7 @@ fn copied() -> (TempDir, Command) {
     (folder, command)
 }
 
-fn succeeds(mut command: Command) {
+fn assert_succeeds(mut command: Command) {
     // A child of another test that was just forked may still hold the copy open for writing until
     // it executes its program.
     let output = loop {
@@ -55,9 +55,9 @@ fn sandbox_tests_pass_as_an_unprivileged_user() {
         println!("skipped: the other tests are run by an ordinary user already");
         return;
     }
-    let (_folder, mut command) = copied();
+    let (_folder, mut command) = copy_test_program();
     command.uid(UNPRIVILEGED_ID).gid(UNPRIVILEGED_ID);
-    succeeds(command);
+    assert_succeeds(command);
 }
 
 #[test]
@@ -69,18 +69,18 @@ fn sandbox_tests_pass_without_namespaces() {
         println!("skipped: namespaces cannot be forbidden to a child here");
         return;
     }
-    let (_folder, command) = copied();
+    let (_folder, command) = copy_test_program();
     let mut outer = Command::new("unshare");
     outer.args(wrapper).args([forbid, "sh"]).arg(command.get_program()).args(command.get_args());
     outer.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
     outer.current_dir("/");
-    succeeds(outer);
+    assert_succeeds(outer);
 }
 
 /// A user namespace with all IDs and a mount namespace, held until this is dropped.
-struct Elsewhere(Child);
+struct SeparateNamespaces(Child);
 
-impl Elsewhere {
+impl SeparateNamespaces {
     fn new() -> Option<Self> {
         let mut command = Command::new("unshare");
         command.args(["--user", "--mount", "sh", "-c", "echo; read x"]);
@@ -102,7 +102,7 @@ impl Elsewhere {
     }
 }
 
-impl Drop for Elsewhere {
+impl Drop for SeparateNamespaces {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
@@ -113,12 +113,12 @@ impl Drop for Elsewhere {
 fn sandbox_tests_pass_with_setuid_bubblewrap() {
     const BWRAP: &str = "/usr/bin/bwrap";
     let root = rustix::process::geteuid().is_root();
-    let project = Elsewhere::new().filter(|_| root && Path::new(BWRAP).exists());
+    let project = SeparateNamespaces::new().filter(|_| root && Path::new(BWRAP).exists());
     let Some(project) = project else {
         println!("skipped: not root, or no `bwrap`, or no namespaces for a test");
         return;
     };
-    let (folder, command) = copied();
+    let (folder, command) = copy_test_program();
     let bwrap = folder.path().join("bwrap");
     fs::copy(BWRAP, &bwrap).unwrap();
     fs::set_permissions(&bwrap, fs::Permissions::from_mode(0o4755)).unwrap();
@@ -139,5 +139,5 @@ fn sandbox_tests_pass_with_setuid_bubblewrap() {
     let mut outer = project.script(&enter);
     outer.arg(command.get_program()).args(command.get_args()).current_dir("/");
     outer.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    succeeds(outer);
+    assert_succeeds(outer);
 }

@@ -59,7 +59,7 @@ fn bubblewrap_works() -> bool {
 }
 
 /// Returns the available tiers with a separate view of files.
-pub fn viewed() -> Vec<Tier> {
+pub fn tiers_with_view() -> Vec<Tier> {
     [Tier::Namespaces, Tier::Bubblewrap].into_iter().filter(|tier| has(*tier)).collect()
 }
 
@@ -72,9 +72,9 @@ pub fn tiers() -> Vec<Tier> {
 }
 
 /// Returns the available tiers that separate other hosts from servers on this host.
-pub fn gated_tiers() -> Vec<Tier> {
+pub fn broker_tiers() -> Vec<Tier> {
     if !support().network_broker.is_supported {
-        println!("skipped: no gate here: {}", support().network_broker.detail);
+        println!("skipped: no network broker here: {}", support().network_broker.detail);
         return Vec::new();
     }
     tiers()
@@ -168,7 +168,7 @@ impl TestProject {
 }
 
 /// Starts session namespaces, or prints why there are none.
-pub fn cell() -> Option<SessionNamespaces> {
+pub fn session_namespaces() -> Option<SessionNamespaces> {
     has(Tier::Namespaces).then(|| SessionNamespaces::start_with(&launcher()).unwrap())
 }
 

@@ -43,7 +43,9 @@ impl Canvas {
 
     /// Opens the view over the inline rows, if that is possible now.
     pub(super) fn cover(&mut self, terminal: &TerminalState, mouse: bool) -> io::Result<bool> {
-        let Some(PaintMode { size, resize, .. }) = self.turn(terminal)? else { return Ok(false) };
+        let Some(PaintMode { size, resize, .. }) = self.next_paint_mode(terminal)? else {
+            return Ok(false);
+        };
         let mut bytes = Vec::new();
         if let Resize::Ready(column) = resize {
             bytes = self.remove_painted_rows(terminal, size, column);

@@ -27,14 +27,14 @@ pub(super) fn osc(bytes: &[u8], searched: usize) -> DecodeStep {
     match end(bytes, searched.max(2), cap) {
         StringTerminator::At(at, length) => {
             let text = bytes.get(2..at).unwrap_or_default();
-            DecodeStep::Done(at + length, osc_meaning(text))
+            DecodeStep::Done(at + length, interpret_osc(text))
         }
         StringTerminator::Unterminated(at) => DecodeStep::Done(at, None),
         StringTerminator::Incomplete => DecodeStep::More,
     }
 }
 
-fn osc_meaning(text: &[u8]) -> Option<DecodedInput> {
+fn interpret_osc(text: &[u8]) -> Option<DecodedInput> {
     if let Some(data) = text.strip_prefix(b"52;") {
         let from = data.iter().position(|byte| *byte == b';')? + 1;
         let decoded = STANDARD.decode(data.get(from..)?.trim_ascii()).ok()?;

@@ -301,7 +301,7 @@ fn only_a_lone_escape_has_a_short_timeout() {
 
 /// Returns the events of the pieces. `true` means that the wait after a piece was long enough for a
 /// lone Escape to be the key.
-fn torn(pieces: &[(&[u8], bool)]) -> String {
+fn decode_pieces(pieces: &[(&[u8], bool)]) -> String {
     let mut decoder = Decoder::default();
     let mut out = Vec::new();
     for (bytes, is_over) in pieces {
@@ -332,11 +332,11 @@ fn sequence_split_after_escape_is_joined() {
         (b"[1;5C", "ctrl+right"),
         (b"\r", "alt+enter"),
     ] {
-        assert_eq!(torn(&[(b"\x1b", false), (rest, false)]), expected);
+        assert_eq!(decode_pieces(&[(b"\x1b", false), (rest, false)]), expected);
     }
     // A character that follows Escape after a pause is a separate key.
-    assert_eq!(torn(&[(b"\x1b", false), (b"j", false)]), "escape j");
-    assert_eq!(torn(&[(b"\x1b", false), (b"\x1b", true)]), "escape escape");
+    assert_eq!(decode_pieces(&[(b"\x1b", false), (b"j", false)]), "escape j");
+    assert_eq!(decode_pieces(&[(b"\x1b", false), (b"\x1b", true)]), "escape escape");
 }
 
 #[test]
@@ -352,7 +352,7 @@ fn late_rest_of_an_escape_sequence_is_not_text() {
         (b"text", "escape t e x t"),
         (b"\r", "escape enter"),
     ] {
-        assert_eq!(torn(&[(b"\x1b", true), (rest, false)]), expected, "{rest:?}");
+        assert_eq!(decode_pieces(&[(b"\x1b", true), (rest, false)]), expected, "{rest:?}");
     }
 }
 

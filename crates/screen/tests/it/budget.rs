@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use parallax_screen::{Frame, Line, Region, wrap};
 
-use crate::child::surroundings;
+use crate::child::live_rows;
 use crate::emulators::Emulators;
 use crate::frames::LOOK;
 
@@ -25,7 +25,7 @@ fn answer() -> Vec<String> {
 }
 
 #[test]
-fn streamed_answer_costs_at_most_three_bytes_a_byte() {
+fn streamed_answer_costs_at_most_three_bytes_per_byte() {
     let mut region = Region::new(COLUMNS.into(), ROWS, LOOK);
     let mut emulators = Emulators::new(COLUMNS.into(), ROWS);
     let (mut text_bytes, mut sent, mut frames) = (0, 0, 0);
@@ -41,7 +41,7 @@ fn streamed_answer_costs_at_most_three_bytes_a_byte() {
         for end in (0..line.len()).step_by(16).skip(1).chain([line.len()]) {
             frames += 1;
             *live.last_mut().unwrap() = Line::raw(line[..end].to_owned());
-            let (column, below) = surroundings("", COLUMNS, frames / 8);
+            let (column, below) = live_rows("", COLUMNS, frames / 8);
             let row = u16::try_from(live.len() + 2).unwrap();
             let shown = [live.as_slice(), &below].concat();
             let frame = Frame { commit: &commit, live: &shown, cursor: Some((column, row)) };
@@ -66,7 +66,7 @@ fn key_costs_at_most_two_hundred_bytes() {
     let mut typed = String::new();
     for char in "a prompt that is long enough for the composer".chars() {
         typed.push(char);
-        let (column, below) = surroundings(&typed, COLUMNS, 0);
+        let (column, below) = live_rows(&typed, COLUMNS, 0);
         let live = [history.as_slice(), &below].concat();
         let frame = Frame { commit: &[], live: &live, cursor: Some((column, 12)) };
         let bytes = region.frame(&frame);

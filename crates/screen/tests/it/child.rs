@@ -61,7 +61,7 @@ async fn stream() -> std::io::Result<()> {
         }
         let text = words(line);
         let mut live = rows(&text[..word], columns);
-        let (cursor, below) = surroundings(&typed, columns, seconds);
+        let (cursor, below) = live_rows(&typed, columns, seconds);
         let cursor = (cursor, u16::try_from(live.len()).unwrap() + 2);
         live.extend(below);
         screen.frame(Frame { commit: &commit, live: &live, cursor: Some(cursor) })?;
@@ -82,7 +82,7 @@ pub fn rows(words: &[String], columns: u16) -> Vec<Line> {
 }
 
 /// Returns the status, composer, and footer rows, and the cursor's column.
-pub fn surroundings(input: &str, columns: u16, seconds: usize) -> (u16, Vec<Line>) {
+pub fn live_rows(input: &str, columns: u16, seconds: usize) -> (u16, Vec<Line>) {
     let width = usize::from(columns);
     let dim = Style::PLAIN.dim();
     let band = Style::PLAIN.on(Color::Rgb(40, 40, 60));
@@ -103,12 +103,12 @@ pub fn surroundings(input: &str, columns: u16, seconds: usize) -> (u16, Vec<Line
 #[ignore = "run by other tests, in a terminal of its own"]
 fn stands_until_q() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(stand()).unwrap();
+    runtime.block_on(show_static_rows()).unwrap();
 }
 
 /// Shows live rows as wide as the window, below the number of finished rows given in the
 /// environment.
-async fn stand() -> std::io::Result<()> {
+async fn show_static_rows() -> std::io::Result<()> {
     let (mut screen, mut input) = Screen::open(ScreenOptions::default())?;
     let above = std::env::var(ABOVE).unwrap().parse::<usize>().unwrap();
     let mut commit: Vec<Line> = (0..above).map(|row| Line::raw(format!("ABOVE{row}."))).collect();
@@ -127,7 +127,7 @@ async fn stand() -> std::io::Result<()> {
         }
         let wide = |row: usize| format!("ROW{row} {}|", "-".repeat(usize::from(columns) - 7));
         let mut live: Vec<Line> = (0..7).map(|row| Line::raw(wide(row))).collect();
-        let (cursor, below) = surroundings("", columns, seconds);
+        let (cursor, below) = live_rows("", columns, seconds);
         let cursor = (cursor, u16::try_from(live.len()).unwrap() + 2);
         live.extend(below);
         screen.frame(Frame { commit: &commit, live: &live, cursor: Some(cursor) })?;

@@ -6,7 +6,7 @@ use avt::Terminal;
 
 /// What a terminal shows and keeps.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct ScreenRows {
     /// All rows starting with the scrollback, without trailing spaces and trailing empty rows.
     pub rows: Vec<String>,
     /// The cursor's column, and its row in `rows`.
@@ -39,7 +39,7 @@ impl Emulators {
     }
 
     /// Returns what both show; the names are for failure messages.
-    pub fn visible_rows(&mut self) -> [(&'static str, Seen); 2] {
+    pub fn visible_rows(&mut self) -> [(&'static str, ScreenRows); 2] {
         [("vt100", self.by_vt100()), ("avt", self.by_avt())]
     }
 
@@ -57,7 +57,7 @@ impl Emulators {
         trimmed(lines)
     }
 
-    fn by_vt100(&mut self) -> Seen {
+    fn by_vt100(&mut self) -> ScreenRows {
         let columns = self.vt100.screen().size().1.get();
         let back = self.vt100.screen().scrollback_len();
         let mut rows = Vec::new();
@@ -68,15 +68,15 @@ impl Emulators {
         self.vt100.screen_mut().set_scrollback(0);
         rows.extend(self.vt100.screen().rows(0, columns));
         let (row, column) = self.vt100.screen().cursor_position();
-        Seen { rows: trimmed(rows), cursor: (column.into(), back + usize::from(row)) }
+        ScreenRows { rows: trimmed(rows), cursor: (column.into(), back + usize::from(row)) }
     }
 
-    fn by_avt(&self) -> Seen {
+    fn by_avt(&self) -> ScreenRows {
         let screen = self.avt.screen();
         let rows: Vec<String> = screen.all_lines().map(avt::Line::text).collect();
         let above = rows.len() - screen.visible_lines().len();
         let (column, row) = self.avt.cursor().position().unwrap_or((usize::MAX, 0));
-        Seen { rows: trimmed(rows), cursor: (column, above + row) }
+        ScreenRows { rows: trimmed(rows), cursor: (column, above + row) }
     }
 }
 

@@ -72,7 +72,7 @@ fn loosening_settings_and_new_rules_require_acceptance() {
     let keys = |launch: &SessionConfig| {
         launch
             .trust_manager()
-            .loose_settings()
+            .loosening_settings()
             .iter()
             .flat_map(|loose| loose.keys.clone())
             .collect::<Vec<_>>()
@@ -83,7 +83,7 @@ fn loosening_settings_and_new_rules_require_acceptance() {
     assert!(
         launch
             .trust_manager()
-            .loose_settings()
+            .loosening_settings()
             .iter()
             .all(|loose| loose.acceptance == Acceptance::Declined)
     );

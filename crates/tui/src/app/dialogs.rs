@@ -42,19 +42,19 @@ impl App {
     /// Opens a dialog, replacing the one that is open.
     pub(crate) fn open(&mut self, overlay: Overlay) {
         self.completion.close();
-        self.drop_hint();
+        self.clear_pending_presses();
         self.dialogs.open(overlay);
     }
 
     /// Opens a dialog that was not requested by a key.
     pub(super) fn open_automatically(&mut self, overlay: Overlay) {
         self.completion.close();
-        self.drop_hint();
+        self.clear_pending_presses();
         self.dialogs.open_automatically(overlay);
     }
 
     /// Queues a request of an MCP server.
-    pub(crate) fn server_asks(
+    pub(crate) fn handle_server_request(
         &mut self,
         server: &str,
         question: UserRequest,
@@ -93,7 +93,7 @@ impl App {
     /// Closes the completion list and the hint for a dialog that opened by itself.
     fn clear_space_for_dialog(&mut self) {
         self.completion.close();
-        self.drop_hint();
+        self.clear_pending_presses();
     }
 
     /// Answers the request from a server that is open.
@@ -130,7 +130,9 @@ impl App {
         match purpose {
             // Without an answer, nothing in the folder is read.
             DialogPurpose::Trust => self.effect(Effect::Quit { delete: false }),
-            DialogPurpose::LooseSettings => startup_questions::handle_loose_settings(self, false),
+            DialogPurpose::LooseSettings => {
+                startup_questions::handle_loosening_settings(self, false)
+            }
             DialogPurpose::PolicyUpdate => startup_questions::policy_update_answered(self, false),
             DialogPurpose::Theme(before) => {
                 self.theme = *before;
@@ -188,7 +190,7 @@ impl App {
             }
             DialogPurpose::LooseSettings => {
                 self.dialogs.close();
-                startup_questions::handle_loose_settings(self, id == "accept");
+                startup_questions::handle_loosening_settings(self, id == "accept");
             }
             DialogPurpose::PolicyUpdate => {
                 self.dialogs.close();

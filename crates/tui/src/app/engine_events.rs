@@ -74,7 +74,7 @@ impl App {
                 }
             }
             EventBody::ItemStarted { start: ItemStart::User { text }, .. } => {
-                self.session.set_prompted(true);
+                self.session.set_has_prompt(true);
                 if let Some(names) = self.sent_prompts.take_read(text) {
                     self.transcript.push(LocalItem::Read(names));
                 }
@@ -109,11 +109,11 @@ impl App {
                 if editor::is_accepted(self, ask) {
                     return;
                 }
-                self.drop_hint();
+                self.clear_pending_presses();
                 self.push_approval(ask.clone());
             }
             EventBody::ApprovalClosed { ask, .. } => {
-                self.drop_hint();
+                self.clear_pending_presses();
                 self.dialogs.remove_approval(ask);
                 editor::close(self, ask);
                 self.waiting(self.dialogs.has_approvals());
@@ -249,7 +249,7 @@ impl App {
 
     fn end(&mut self, ended: &TurnEnded) {
         self.mark_end(ended);
-        self.drop_hint();
+        self.clear_pending_presses();
         self.dialogs.clear_approvals();
         editor::close_all(self);
         self.effect(Effect::Progress(false));
@@ -298,7 +298,7 @@ impl App {
     /// Compacts the history now, or after the running turn.
     pub(super) fn compact(&mut self, focus: Option<String>) {
         if !self.session.is_ready() {
-            return self.too_early();
+            return self.report_not_ready();
         }
         match self.is_busy() {
             true => self.toast("the history will be compacted after this turn"),
@@ -337,7 +337,7 @@ impl App {
 
     fn notified_state(&mut self) {
         self.hints.disarm();
-        self.drop_hint();
+        self.clear_pending_presses();
     }
 
     /// Opens an approval request.

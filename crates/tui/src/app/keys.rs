@@ -47,8 +47,8 @@ impl App {
         if self.is_paging() {
             pager::key(self, key);
         } else if self.dialogs.is_too_early(key, &self.dialog_context()) {
-            self.write_on(key);
-        } else if self.turns_to_dialog(key)
+            self.type_into_composer(key);
+        } else if self.move_focus_to_dialog(key)
             || self.dialogs.repeats_answer(key, &self.dialog_context())
         {
             // The dialog was drawn too recently to be answered.
@@ -86,7 +86,7 @@ impl App {
             let rest = keys.get(index..).unwrap_or_default();
             let text = rest.iter().position(|key| key.ends_line());
             let is_several = text.is_some_and(|end| rest.len() > end + 1);
-            if is_several && self.writes_text() {
+            if is_several && self.is_typing_text() {
                 return self.paste(&burst_text(rest));
             }
             self.key(*key);
@@ -94,7 +94,7 @@ impl App {
     }
 
     /// Whether keys are typed into the composer or into the text of an answer.
-    fn writes_text(&self) -> bool {
+    fn is_typing_text(&self) -> bool {
         let approval =
             self.dialogs.approval().filter(|_| !self.dialogs.is_writing(self.clock.now_ms()));
         !self.window.is_frozen()
@@ -106,7 +106,7 @@ impl App {
 
     /// Moves the focus to a dialog that opened by itself over text. Returns whether the key did
     /// only that.
-    fn turns_to_dialog(&mut self, key: Key) -> bool {
+    fn move_focus_to_dialog(&mut self, key: Key) -> bool {
         let context = self.dialog_context();
         let turns = self.dialogs.moves_focus_to_dialog(key, &context);
         if turns {
@@ -116,7 +116,7 @@ impl App {
     }
 
     /// Gives the key to the composer; the dialog waits for a pause in typing.
-    fn write_on(&mut self, key: Key) {
+    fn type_into_composer(&mut self, key: Key) {
         self.dialogs.hide_while_typing(self.clock.now_ms());
         if key.character().is_some() {
             self.composer_key(key);
@@ -137,7 +137,7 @@ impl App {
         }
         let is_server = self.dialogs.purpose() == Some(&DialogPurpose::ServerQuestion);
         if is_server && is_text_key(key, "jk") {
-            return self.write_on(key);
+            return self.type_into_composer(key);
         }
         let dialog_key = DialogKey::from_keymap(&self.keymap, key, typing);
         if let Some(overlay) = self.dialogs.overlay_mut() {
@@ -150,7 +150,7 @@ impl App {
         if self.everywhere_key(key, KeymapContext::DIALOG) {
             return;
         }
-        let typing = self.dialogs.types_into_approval();
+        let typing = self.dialogs.is_typing_into_approval();
         if self.keymap.commands_for(key, KeymapContext::COMPOSER).any(|it| it == KeyCommand::Quit) {
             return self.quit_key(false);
         }
@@ -354,7 +354,7 @@ impl App {
             self.interrupt();
         } else if !self.composer.is_empty() {
             self.hint_second_press(SecondPressAction::Escape, "press esc again to clear");
-        } else if self.session.is_ready() && self.session.is_prompted() {
+        } else if self.session.is_ready() && self.session.has_prompt() {
             let text = "press esc again to go back to an earlier prompt";
             self.hint_second_press(SecondPressAction::Escape, text);
         }
@@ -411,7 +411,7 @@ impl App {
     }
 
     pub(super) fn suspend(&mut self) {
-        let composing = !self.dialogs.is_asking() && !self.is_paging();
+        let composing = !self.dialogs.has_open_dialog() && !self.is_paging();
         if self.is_second(PendingSecondPress::Suspend) {
             if composing && self.hints.take_undo() {
                 // The first press was not meant as undo.

@@ -62,7 +62,7 @@ impl App {
         };
         self.transcript.options = view_options(&self.settings, self.transcript.options);
         self.composer.set_vim(self.settings.vim);
-        self.composer.set_escapes_at(self.settings.escape_pasted_at);
+        self.composer.set_escape_at_signs(self.settings.escape_pasted_at);
         self.status_data.mode = launch.mode();
         self.status_data.model = launch.model_name();
         self.status_data.trusted = launch.is_trusted();
@@ -129,8 +129,8 @@ impl App {
         let limit = if self.settings.alternate_buffer { usize::MAX } else { SHOWN_PROMPTS };
         let (items, skipped) = parallax_sessions::recorded_items::recent(&opened.records, limit);
         let is_prompt = |item: &RecordedItem| matches!(item, RecordedItem::User { .. });
-        let was_prompted = self.session.is_prompted();
-        self.session.set_prompted(skipped > 0 || items.iter().any(is_prompt));
+        let was_prompted = self.session.has_prompt();
+        self.session.set_has_prompt(skipped > 0 || items.iter().any(is_prompt));
         if let Some(todos) = last_todos(&items) {
             self.todos.resume(todos, opened.is_cut_off);
         }
@@ -246,7 +246,7 @@ impl App {
     }
 
     /// Handles the reported background color, which may select the theme.
-    pub(super) fn background_is(&mut self, red: u8, green: u8, blue: u8) {
+    pub(super) fn handle_background_color(&mut self, red: u8, green: u8, blue: u8) {
         self.window.set_background((red, green, blue));
         if self.settings.auto_theme
             && !matches!(self.dialogs.purpose(), Some(DialogPurpose::Theme(_)))
@@ -280,7 +280,7 @@ impl App {
 
     /// Saves a setting in the given scope and applies it.
     pub(super) fn save_setting_in(&mut self, scope: SettingScope, key: &str, value: Option<Value>) {
-        let Some(launch) = self.launch.clone() else { return self.too_early() };
+        let Some(launch) = self.launch.clone() else { return self.report_not_ready() };
         let key = key.to_owned();
         self.effect(Effect::Run(Box::new(move || {
             let written = launch.settings_manager().set(scope, &key, value.as_ref());
@@ -299,7 +299,7 @@ impl App {
         self.settings.screen_reader |= plain;
         self.transcript.options = view_options(&self.settings, self.transcript.options);
         self.composer.set_vim(self.settings.vim);
-        self.composer.set_escapes_at(self.settings.escape_pasted_at);
+        self.composer.set_escape_at_signs(self.settings.escape_pasted_at);
         let (theme, problem) = theme::choose(&self.settings, self.window.colors());
         self.theme = theme;
         if let Some(problem) = problem {

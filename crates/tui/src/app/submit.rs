@@ -36,7 +36,7 @@ pub(super) fn is_slash(text: &str) -> bool {
 }
 
 /// Returns the error for an unknown command, with suggestions.
-fn no_command(name: &str, near: &[String]) -> String {
+fn unknown_command_error(name: &str, near: &[String]) -> String {
     let names: Vec<String> = near.iter().map(|name| format!("`/{name}`")).collect();
     match names.is_empty() {
         true => format!("Unknown command `/{name}`; `/help` lists the commands"),
@@ -127,7 +127,7 @@ impl App {
                 if text.trim() == "/detach" && attached::run_unknown(self, &text) => {}
             ParsedLine::Unknown(name, near) => {
                 self.composer.restore_sent();
-                self.toast(no_command(&name, &near));
+                self.toast(unknown_command_error(&name, &near));
             }
             ParsedLine::UnknownArgument { command, word, near } => {
                 self.composer.restore_sent();
@@ -138,7 +138,7 @@ impl App {
 
     fn unknown(&mut self, text: &str, name: &str, near: &[String]) {
         self.echo(text);
-        self.error(no_command(name, near));
+        self.error(unknown_command_error(name, near));
     }
 
     /// Adds the typed text to the transcript: no event reports commands.
@@ -197,7 +197,7 @@ impl App {
         }
         if !self.session.is_ready() {
             self.composer.restore_sent();
-            return self.too_early();
+            return self.report_not_ready();
         }
         let trimmed = line.trim_end();
         let background = trimmed.ends_with('&') && !trimmed.ends_with("&&");
@@ -228,7 +228,7 @@ impl App {
     /// Handles a completed rewind.
     pub(super) fn handle_rewind(&mut self, rewound: &RewindResult) {
         if rewound.chat {
-            self.session.set_prompted(rewound.number > 1);
+            self.session.set_has_prompt(rewound.number > 1);
             self.composer.set_mode(InputMode::Prompt);
             self.composer.set_text(&rewound.prompt);
         }

@@ -215,7 +215,7 @@ fn screen_reader_announces_a_started_command() {
     bench.assert_visible("to type into it");
 }
 
-fn shorter(bench: &mut Bench) {
+fn emit_compaction(bench: &mut Bench) {
     bench.event(EventBody::Compaction(Compaction {
         cause: CompactionCause::Manual,
         how: None,
@@ -234,7 +234,7 @@ fn prompts_wait_until_a_compaction_ends() {
     bench.keys("go on\n");
     bench.assert_visible("› go on");
     assert_eq!(bench.prompts(), [] as [&str; 0]);
-    shorter(&mut bench);
+    emit_compaction(&mut bench);
     bench.assert_hidden("Compacting the history");
     assert_eq!(bench.prompts(), ["go on"]);
 }
@@ -246,7 +246,7 @@ fn escape_cancels_compaction_and_restores_queued_prompts() {
     bench.keys("go on\n");
     bench.keys("\u{1b}");
     assert!(bench.ops().iter().any(|op| matches!(op, Op::Interrupt)));
-    shorter(&mut bench);
+    emit_compaction(&mut bench);
     bench.assert_visible("> go on");
     assert_eq!(bench.prompts(), [] as [&str; 0]);
 }
@@ -260,7 +260,7 @@ fn compaction_requested_during_a_turn_runs_after_it() {
     let ended = TurnEnded { reason: EndReason::Done, duration_ms: 1, is_removed: false };
     bench.event(EventBody::TurnEnded(ended));
     bench.assert_visible("Compacting the history");
-    shorter(&mut bench);
+    emit_compaction(&mut bench);
     bench.assert_hidden("Compacting the history");
 }
 
@@ -369,7 +369,7 @@ impl OutputByteCounter {
 }
 
 #[test]
-fn command_list_keys_are_cheap() {
+fn keys_in_the_command_list_are_fast() {
     for size in [(120, 40), (80, 24)] {
         // With a pause after each key, and without.
         for rests in [true, false] {
@@ -469,7 +469,7 @@ fn bench_with_draft_request(text: &str) -> Bench {
     bench
 }
 
-fn decided(bench: &mut Bench) -> bool {
+fn has_decision(bench: &mut Bench) -> bool {
     bench.ops().iter().any(|op| matches!(op, Op::Decide(_)))
 }
 
@@ -479,11 +479,11 @@ fn first_enter_with_a_draft_focuses_the_request() {
         let mut bench = bench_with_draft_request("my draft");
         bench.assert_visible("Your text is kept.");
         bench.keys(key);
-        assert!(!decided(&mut bench), "{key:?}");
+        assert!(!has_decision(&mut bench), "{key:?}");
         bench.assert_visible("press it again to answer");
         bench.assert_hidden("Your text is kept.");
         bench.keys(key);
-        assert!(decided(&mut bench), "{key:?}");
+        assert!(has_decision(&mut bench), "{key:?}");
         bench.assert_visible("> my draft");
     }
     // Choosing an answer moves the focus, and without a text there is no conflict.
@@ -491,11 +491,11 @@ fn first_enter_with_a_draft_focuses_the_request() {
     bench.press(Key::plain(KeyCode::Down));
     bench.press(Key::plain(KeyCode::Up));
     bench.keys("\n");
-    assert!(decided(&mut bench));
+    assert!(has_decision(&mut bench));
     let mut bench = bench_with_draft_request("");
     bench.assert_hidden("Your text is kept.");
     bench.keys("\n");
-    assert!(decided(&mut bench));
+    assert!(has_decision(&mut bench));
 }
 
 #[test]

@@ -79,7 +79,7 @@ impl App {
             }
             _ => self.pane.record_layout(0, None),
         }
-        let is_asking = self.dialogs.is_asking();
+        let is_asking = self.dialogs.has_open_dialog();
         self.transcript.hides_pending_approval = self.is_answering();
         let top = match layout {
             // One or two rows are useless next to a dialog in a tiny window.
@@ -121,7 +121,7 @@ impl App {
     fn bottom(&mut self, width: usize, height: usize) -> LowerRows {
         let low = height < LOW;
         let mut rows = Vec::new();
-        let is_asking = self.dialogs.is_asking();
+        let is_asking = self.dialogs.has_open_dialog();
         if !(is_asking && self.settings.collapse_for_questions) {
             let todos_key = self.keymap.hint_key(KeyCommand::ShowFullTodos);
             rows.extend(self.todos.tray(width, height, &todos_key, &self.theme));
@@ -271,10 +271,10 @@ impl App {
             }
             return rows;
         }
-        if self.completion.is_open() && !self.dialogs.is_asking() {
+        if self.completion.is_open() && !self.dialogs.has_open_dialog() {
             return Vec::new();
         }
-        if (self.dialogs.is_asking()) && low {
+        if (self.dialogs.has_open_dialog()) && low {
             return Vec::new();
         }
         let mut rows = match &self.settings.footer {

@@ -21,7 +21,7 @@ impl BackgroundTasks {
             self.processes.iter().any(|it| it.pid == one.pid && !is_running(it))
         };
         let ended = processes.iter().filter(|one| !is_running(one) && !known(one));
-        let ended = ended.map(end_words).collect();
+        let ended = ended.map(format_end).collect();
         self.processes = processes.to_vec();
         ended
     }
@@ -57,7 +57,7 @@ fn is_running(process: &BackgroundProcess) -> bool {
 }
 
 /// Returns a row about the end of a background command.
-fn end_words(process: &BackgroundProcess) -> String {
+fn format_end(process: &BackgroundProcess) -> String {
     /// Maximum columns of the command, so that the row fits in an 80-column window.
     const COMMAND: usize = 30;
     let how = match process.state {

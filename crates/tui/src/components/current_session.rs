@@ -132,12 +132,12 @@ impl CurrentSession {
     }
 
     /// Records whether there is a prompt to rewind to.
-    pub(crate) fn set_prompted(&mut self, is_prompted: bool) {
+    pub(crate) fn set_has_prompt(&mut self, is_prompted: bool) {
         self.is_prompted = is_prompted;
     }
 
     /// Whether there is a prompt to rewind to.
-    pub(crate) fn is_prompted(&self) -> bool {
+    pub(crate) fn has_prompt(&self) -> bool {
         self.is_prompted
     }
 
@@ -192,10 +192,10 @@ mod tests {
         let mut session = CurrentSession::default();
         session.adopt_session("first", SessionStats::default);
         assert_eq!(session.to_resume(), None);
-        session.set_prompted(true);
+        session.set_has_prompt(true);
         assert_eq!(session.to_resume().map(String::as_str), Some("first"));
         session.adopt_session("second", SessionStats::default);
-        session.set_prompted(false);
+        session.set_has_prompt(false);
         assert_eq!((session.id(), session.to_resume()), ("second", None));
     }
 

@@ -64,7 +64,7 @@ impl DialogStack {
     }
 
     /// Whether an overlay or an approval request is open.
-    pub(crate) fn is_asking(&self) -> bool {
+    pub(crate) fn has_open_dialog(&self) -> bool {
         self.is_open() || self.has_approvals()
     }
 
@@ -144,7 +144,7 @@ impl DialogStack {
     }
 
     /// Whether letters are typed as text into the first approval request.
-    pub(crate) fn types_into_approval(&self) -> bool {
+    pub(crate) fn is_typing_into_approval(&self) -> bool {
         self.approvals.front().is_some_and(QuestionDialog::is_typing)
     }
 

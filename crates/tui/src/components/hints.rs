@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn armed_key_counts_only_directly_after_the_first_press() {
+    fn second_press_counts_only_directly_after_the_first() {
         let mut hints = Hints::default();
         let press = |hints: &mut Hints, now| {
             let before = hints.before_input();

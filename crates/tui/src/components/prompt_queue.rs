@@ -194,7 +194,11 @@ impl PromptQueue {
     ///
     /// # Errors
     /// Returns the reason why the message cannot move.
-    pub(crate) fn shift(&mut self, id: &str, up: bool) -> Result<Option<String>, &'static str> {
+    pub(crate) fn move_message(
+        &mut self,
+        id: &str,
+        up: bool,
+    ) -> Result<Option<String>, &'static str> {
         let at: Option<usize> = id.strip_prefix('q').and_then(|at| at.parse().ok());
         let at = at.ok_or("messages for this turn cannot be moved; they are already being sent")?;
         let to = if up { at.checked_sub(1) } else { Some(at + 1) };
@@ -313,10 +317,10 @@ mod tests {
     fn messages_are_moved_and_removed_by_their_ids() {
         let mut queue = queue(&["a", "b"]);
         let steer = queue.steer("s".to_owned());
-        assert_eq!(queue.shift("q0", false), Ok(Some("q1".to_owned())));
-        assert_eq!(queue.shift("q1", false), Ok(None));
-        assert_eq!(queue.shift("q9", true), Ok(None));
-        assert!(queue.shift("s0", true).is_err());
+        assert_eq!(queue.move_message("q0", false), Ok(Some("q1".to_owned())));
+        assert_eq!(queue.move_message("q1", false), Ok(None));
+        assert_eq!(queue.move_message("q9", true), Ok(None));
+        assert!(queue.move_message("s0", true).is_err());
         assert_eq!(queue.remove("q7"), None);
         let removed = queue.remove("s0");
         assert_eq!(removed, Some(RemovedPrompt { text: "s".to_owned(), steer_id: Some(steer) }));

@@ -391,7 +391,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn typed_text_becomes_a_typed_setting_value() {
+    fn typed_text_is_converted_to_a_setting_value() {
         assert_eq!(value(SettingType::Number, " 12 "), Ok(Some(Value::from(12))));
         assert_eq!(value(SettingType::Number, "0.5"), Ok(Some(Value::from(0.5))));
         assert!(value(SettingType::Number, "many").is_err());

@@ -251,7 +251,7 @@ impl ShellView {
         let report = std::mem::take(&mut self.announced);
         let mut rows = Vec::new();
         if now.has_focus && !report.has_focus {
-            rows.push(Line::raw(focus_words(&context.keymap)));
+            rows.push(Line::raw(focus_notice(&context.keymap)));
         } else if report.has_focus && !now.has_focus {
             rows.push(Line::raw("Keys go to the input again."));
         }
@@ -265,7 +265,7 @@ impl ShellView {
 
 /// Returns the row that replaces the composer while the command has the focus.
 pub(crate) fn focus_row(keymap: &Keymap, width: usize, theme: &Theme) -> Line {
-    let text = format!("» {}", focus_words(keymap));
+    let text = format!("» {}", focus_notice(keymap));
     Line::styled(truncate_text(&text, width), theme.accent.bold())
 }
 
@@ -274,7 +274,7 @@ fn silence_hint(keymap: &Keymap) -> String {
     format!("The command has produced no output for a while; press {key} to type into it")
 }
 
-fn focus_words(keymap: &Keymap) -> String {
+fn focus_notice(keymap: &Keymap) -> String {
     let key = keymap.hint_key(KeyCommand::UnfocusShell);
     format!("Keys go to the command; press {key} to return to the input")
 }

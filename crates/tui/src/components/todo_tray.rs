@@ -6,7 +6,7 @@ use parallax_screen::{Line, Span, wrap};
 use crate::layout::{count, truncate_text, truncate_with_mark};
 use crate::sanitize::one_row;
 use crate::theme::Theme;
-use crate::transcript::done_of;
+use crate::transcript::format_done;
 
 /// Windows with fewer rows do not show the list.
 const LOW: usize = crate::tokens::LOW;
@@ -65,7 +65,7 @@ impl TodoTray {
         if self.todos.is_empty() || !is_visible || height < LOW {
             return Vec::new();
         }
-        let head = format!("To-do list {} ({key})", done_of(&self.todos));
+        let head = format!("To-do list {} ({key})", format_done(&self.todos));
         if !self.is_shown {
             let current = self.todos.iter().find(|todo| todo.status == TodoStatus::InProgress);
             let mut line = Line::styled(head, theme.secondary);
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn finished_list_is_hidden_until_it_is_asked_for() {
+    fn finished_todo_list_is_hidden_until_requested() {
         let theme = Theme::default();
         let mut tray = TodoTray::default();
         let todo = |status| Todo { description: "a".to_owned(), status };

@@ -150,7 +150,7 @@ impl Window {
     }
 
     /// Whether the clipboard was asked for. Contents that were not asked for are ignored.
-    pub(crate) fn takes_clipboard(&mut self) -> bool {
+    pub(crate) fn take_clipboard_request(&mut self) -> bool {
         std::mem::take(&mut self.clipboard_asked)
     }
 }

@@ -178,10 +178,10 @@ impl AnswerForm {
     fn answer_key(&mut self, key: DialogKey, raw: Key, last: usize, typing: bool) -> FormResult {
         match key {
             DialogKey::Cancel => return FormResult::Dismissed,
-            DialogKey::Next => self.turn_to((self.at + 1).min(self.last_page())),
-            DialogKey::Previous => self.turn_to(self.at.saturating_sub(1)),
-            DialogKey::Right if !typing => self.turn_to((self.at + 1).min(self.last_page())),
-            DialogKey::Left if !typing => self.turn_to(self.at.saturating_sub(1)),
+            DialogKey::Next => self.go_to_page((self.at + 1).min(self.last_page())),
+            DialogKey::Previous => self.go_to_page(self.at.saturating_sub(1)),
+            DialogKey::Right if !typing => self.go_to_page((self.at + 1).min(self.last_page())),
+            DialogKey::Left if !typing => self.go_to_page(self.at.saturating_sub(1)),
             DialogKey::Confirm if self.at == last => return FormResult::Done(self.answers()),
             _ => return self.page_key(key, raw),
         }
@@ -193,7 +193,7 @@ impl AnswerForm {
         if self.pages.len() > 1 { self.pages.len() } else { 0 }
     }
 
-    fn turn_to(&mut self, page: usize) {
+    fn go_to_page(&mut self, page: usize) {
         self.at = page;
     }
 

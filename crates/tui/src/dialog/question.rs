@@ -172,8 +172,8 @@ impl QuestionDialog {
                 self.cursor = self.cursor.checked_sub(1).unwrap_or(self.choices.len() - 1);
             }
             DialogKey::Down => self.cursor = (self.cursor + 1) % self.choices.len(),
-            DialogKey::PageUp => self.turn(false),
-            DialogKey::PageDown => self.turn(true),
+            DialogKey::PageUp => self.scroll_page(false),
+            DialogKey::PageDown => self.scroll_page(true),
             DialogKey::Left if self.saves_rules() => self.change_rule(false),
             DialogKey::Right if self.saves_rules() => self.change_rule(true),
             DialogKey::Next | DialogKey::Previous if self.choices.contains(&Choice::Save) => {
@@ -226,7 +226,7 @@ impl QuestionDialog {
     }
 
     /// Scrolls the body by a page. One row stays visible, unless there are only a few.
-    fn turn(&mut self, down: bool) {
+    fn scroll_page(&mut self, down: bool) {
         let BodyPage { first, shown_rows, last } = self.body_page.get();
         let step = if shown_rows > 4 { shown_rows - 1 } else { shown_rows.max(1) };
         let at = self.scroll.unwrap_or(first).min(last);
@@ -243,7 +243,7 @@ impl QuestionDialog {
 
     /// Records that `shown_rows` of `rows` rows of the body are visible and returns the first. Until the
     /// user scrolls, the change that begins at row `change` is visible.
-    fn turn_to(&self, rows: usize, shown_rows: usize, change: usize) -> usize {
+    fn update_scroll(&self, rows: usize, shown_rows: usize, change: usize) -> usize {
         let last = rows - shown_rows.min(rows);
         let start = if 2 * change < shown_rows { 0 } else { change };
         let first = self.scroll.unwrap_or(start).min(last);

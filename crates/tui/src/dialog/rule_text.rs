@@ -67,7 +67,7 @@ pub(crate) fn describe(rule: &SuggestedRule) -> String {
 
 /// Describes the rule for an answer to a request that shows the command: without exact commands and
 /// modes.
-pub(crate) fn short_words(rule: &SuggestedRule) -> String {
+pub(crate) fn short_description(rule: &SuggestedRule) -> String {
     let prefixes = &rule.command_prefix;
     let is_exact = !prefixes.is_empty() && prefixes.iter().all(|prefix| prefix.ends_with(" $"));
     let commands = match prefixes.len() {

@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls_of_hosts_that_need_care_have_a_warning() {
+    fn urls_of_suspicious_hosts_have_a_warning() {
         let metadata = Some("Address of a cloud's metadata, which contains credentials");
         let local = Some("Address of the local network");
         let machine = Some("Address of this machine");

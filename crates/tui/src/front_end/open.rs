@@ -172,7 +172,7 @@ impl TerminalFrontEnd {
         self.app.apply_launch(&launch);
         let loose: Vec<IgnoredSettings> = launch
             .trust_manager()
-            .loose_settings()
+            .loosening_settings()
             .iter()
             .filter(|loose| loose.acceptance == Acceptance::Undecided)
             .cloned()
@@ -188,7 +188,7 @@ impl TerminalFrontEnd {
             self.app.request_yolo();
         }
         if !loose.is_empty() {
-            startup_questions::ask_loose_settings(&mut self.app, &loose);
+            startup_questions::ask_loosening_settings(&mut self.app, &loose);
         } else if let Some(update) = update {
             startup_questions::ask_policy_update(&mut self.app, &update);
         }
@@ -400,7 +400,7 @@ impl UserRequestHandler for UserPrompts {
             let _ended = RequestEndGuard(jobs.clone());
             let (reply, answer) = tokio::sync::oneshot::channel();
             let then: JobContinuation =
-                Box::new(move |app| app.server_asks(&server, question, reply));
+                Box::new(move |app| app.handle_server_request(&server, question, reply));
             match jobs.send(then).await {
                 Ok(()) => answer.await.unwrap_or(UserResponse::Cancel),
                 Err(_) => UserResponse::Cancel,

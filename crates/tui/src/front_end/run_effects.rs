@@ -44,7 +44,7 @@ fn variable(name: &str) -> Option<OsString> {
 }
 
 /// Returns the operation for a prompt or a steering message.
-fn order(prompt: Prompt, steer: Option<SteerId>) -> Op {
+fn prompt_operation(prompt: Prompt, steer: Option<SteerId>) -> Op {
     match steer {
         Some(id) => Op::Steer(SteeringMessage { id, prompt }),
         None => Op::Prompt(prompt),
@@ -105,7 +105,7 @@ impl TerminalFrontEnd {
             Effect::AskSession(ask) => match self.session.as_ref().map(Session::own) {
                 Some(Some(own)) => ask(&own.open)(&mut self.app),
                 Some(None) => self.app.toast("not available in an attached session"),
-                None => self.app.too_early(),
+                None => self.app.report_not_ready(),
             },
             Effect::AskOtherProcess(command) => self.ask_other_process(command),
             Effect::Run(job) => self.run(job),
@@ -225,7 +225,7 @@ impl TerminalFrontEnd {
             None => false,
         };
         if !sent {
-            self.app.too_early();
+            self.app.report_not_ready();
         }
     }
 
@@ -241,7 +241,7 @@ impl TerminalFrontEnd {
         let labeled_text = self.app.labeled_text(&text);
         let Some(expander) = expander.filter(|_| text.contains('@')) else {
             let prompt = Prompt { text, typed_command: shown, labeled_text, ..Prompt::default() };
-            return self.send(order(prompt, steer)).await;
+            return self.send(prompt_operation(prompt, steer)).await;
         };
         let jobs = self.jobs.clone();
         tokio::spawn(async move {
@@ -271,7 +271,7 @@ impl TerminalFrontEnd {
                             Box::new(move |app| app.sent_prompts.note_read(shown, names));
                         let _ = jobs.send(note).await;
                     }
-                    match ops.send(order(prompt, steer)).await {
+                    match ops.send(prompt_operation(prompt, steer)).await {
                         Ok(()) => return,
                         Err(error) => restore_prompt(error.to_string(), typed),
                     }
@@ -295,7 +295,7 @@ impl TerminalFrontEnd {
     /// Starts the page of the session, and shows a link to it.
     pub(super) fn open_devtools(&mut self, browser: bool) {
         let Some(launch) = self.app.launch.clone().filter(|_| self.session.is_some()) else {
-            return self.app.too_early();
+            return self.app.report_not_ready();
         };
         let id = SessionId::from(self.app.session.id());
         let (pages, jobs) = (Arc::clone(&self.devtools), self.jobs.clone());

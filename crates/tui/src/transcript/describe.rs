@@ -83,7 +83,7 @@ pub(crate) fn format_line_counts(diff: &FileDiff) -> String {
 }
 
 /// Formats how many tasks are done. Cancelled tasks do not count.
-pub(crate) fn done_of(todos: &[Todo]) -> String {
+pub(crate) fn format_done(todos: &[Todo]) -> String {
     let is = |status| todos.iter().filter(|todo| todo.status == status).count();
     let all = todos.len() - is(TodoStatus::Cancelled);
     format!("{}/{all} done", is(TodoStatus::Completed))
@@ -182,6 +182,6 @@ mod tests {
             TodoStatus::Pending,
             TodoStatus::Cancelled,
         ];
-        assert_eq!(done_of(&todos.map(todo)), "2/3 done");
+        assert_eq!(format_done(&todos.map(todo)), "2/3 done");
     }
 }

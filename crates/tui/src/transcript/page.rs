@@ -208,8 +208,8 @@ impl Transcript {
     /// Returns the rows of an item with the empty row above it.
     pub(super) fn item_rows(&mut self, at: usize, draw: &ItemRenderer<'_>) -> &[Line] {
         let moving = self.items.get(at).is_some_and(Item::is_animated);
-        let group =
-            read_group::find_group(&self.items, at).filter(|_| read_group::is_on(draw.options));
+        let group = read_group::find_group(&self.items, at)
+            .filter(|_| read_group::is_enabled(draw.options));
         if moving || group.is_some() {
             self.memory.remove(at);
         }
@@ -219,7 +219,7 @@ impl Transcript {
                 // The first item has the row of the whole group.
                 if group.start == at {
                     if ItemSpacing::needs_blank_row(
-                        self.shape_before(at, draw),
+                        self.spacing_before(at, draw),
                         ItemSpacing::Compact,
                     ) {
                         rows.push(Line::EMPTY);
@@ -232,7 +232,7 @@ impl Transcript {
                     item => draw.item(item),
                 };
                 if !more.is_empty()
-                    && ItemSpacing::needs_blank_row(self.shape_before(at, draw), shape)
+                    && ItemSpacing::needs_blank_row(self.spacing_before(at, draw), shape)
                 {
                     rows.push(Line::EMPTY);
                 }
@@ -249,7 +249,7 @@ impl Transcript {
     }
 
     /// Returns the shape of the nearest item above that has rows.
-    fn shape_before(&self, at: usize, draw: &ItemRenderer<'_>) -> Option<ItemSpacing> {
+    fn spacing_before(&self, at: usize, draw: &ItemRenderer<'_>) -> Option<ItemSpacing> {
         self.items.get(..at)?.iter().rev().find_map(|item| draw.shape(item))
     }
 }

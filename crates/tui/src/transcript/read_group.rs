@@ -36,13 +36,13 @@ fn read_kind(tool: &Tool) -> Option<ReadKind> {
 }
 
 /// Whether calls are grouped.
-pub(super) fn is_on(options: ViewOptions) -> bool {
+pub(super) fn is_enabled(options: ViewOptions) -> bool {
     !(options.expanded || options.screen_reader || options.boxes_results)
 }
 
 /// Returns the kind of an item that can be part of a group: a successful call with at most one line
 /// to show.
-fn member(item: &Item) -> Option<ReadKind> {
+fn group_kind(item: &Item) -> Option<ReadKind> {
     let Item::Tool(tool) = item else { return None };
     let CallProgress::Done(done) = &tool.state else { return None };
     let is_short = match &done.body {
@@ -67,16 +67,17 @@ pub(super) fn find_group(items: &[Item], at: usize) -> Option<Range<usize>> {
 
 /// Returns the items around `at` that could be shown as one line.
 pub(super) fn run(items: &[Item], at: usize) -> Option<Range<usize>> {
-    items.get(at).and_then(member)?;
-    let before = items[..at].iter().rev().take_while(|item| member(item).is_some()).count();
-    let after = items[at..].iter().take_while(|item| member(item).is_some()).count();
+    items.get(at).and_then(group_kind)?;
+    let before = items[..at].iter().rev().take_while(|item| group_kind(item).is_some()).count();
+    let after = items[at..].iter().take_while(|item| group_kind(item).is_some()).count();
     Some(at - before..at + after)
 }
 
 /// Returns the line of a group.
 pub(super) fn row(group: &[Item], draw: &ItemRenderer<'_>) -> Line {
     let theme = draw.theme;
-    let counted = |deed: ReadKind| group.iter().filter(|item| member(item) == Some(deed)).count();
+    let counted =
+        |deed: ReadKind| group.iter().filter(|item| group_kind(item) == Some(deed)).count();
     let plural = |count: usize, one: &str, many: &str| match count {
         0 => None,
         1 => Some(one.to_owned()),

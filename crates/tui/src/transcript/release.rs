@@ -20,7 +20,7 @@ impl Transcript {
         let draw = ItemRenderer::new(theme, width, self.options, 0);
         let mut rows = Vec::new();
         while self.committed_items < self.items.len() {
-            if let Some(run) = self.run_at(self.committed_items, &draw) {
+            if let Some(run) = self.groupable_range(self.committed_items, &draw) {
                 if self.may_grow(run.end) {
                     break;
                 }
@@ -69,8 +69,8 @@ impl Transcript {
     }
 
     /// Returns the calls from `at` on that could be shown as one line.
-    fn run_at(&self, at: usize, draw: &ItemRenderer<'_>) -> Option<Range<usize>> {
-        let is_on = read_group::is_on(draw.options);
+    fn groupable_range(&self, at: usize, draw: &ItemRenderer<'_>) -> Option<Range<usize>> {
+        let is_on = read_group::is_enabled(draw.options);
         let run = read_group::run(&self.items, at).filter(|_| is_on)?;
         // Rows returned before cannot change.
         Some(run.start.max(self.committed_items)..run.end)
@@ -103,7 +103,7 @@ impl Transcript {
         draw.output_rows = (max_rows / boxes).saturating_sub(4).clamp(1, OUTPUT_ROWS);
         let mut rows = Vec::new();
         let mut shape_before = self.last_shape;
-        let groups = read_group::is_on(self.options);
+        let groups = read_group::is_enabled(self.options);
         let mut grouped = self.committed_items;
         for index in self.committed_items..self.items.len() {
             if index < grouped {

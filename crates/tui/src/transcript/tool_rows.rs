@@ -193,7 +193,7 @@ fn done_rows(tool: &Tool, done: &FinishedCall, draw: &ItemRenderer<'_>) -> (Vec<
     let columns = draw.inner();
     let note = match &done.body {
         CallBody::Diff(diff) => describe::format_line_counts(diff),
-        CallBody::Todos(todos) => describe::done_of(todos),
+        CallBody::Todos(todos) => describe::format_done(todos),
         _ if done.status == ToolStatus::Cancelled => CANCELLED_NOTE.to_owned(),
         _ if done.duration_ms >= 1000 => seconds(done.duration_ms),
         _ => String::new(),

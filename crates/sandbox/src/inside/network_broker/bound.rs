@@ -93,7 +93,7 @@ impl SocketTable {
         const ERROR: u16 = 2;
         // Only one listing at a time.
         let socket = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        send(&*socket, &question(), SendFlags::empty())?;
+        send(&*socket, &socket_query(), SendFlags::empty())?;
         let mut piece = vec![0; PIECE];
         let mut found = Vec::new();
         loop {
@@ -103,7 +103,7 @@ impl SocketTable {
                 match kind {
                     DONE => return Ok(found),
                     ERROR => return Err(Errno::NOTSUP),
-                    _ => found.extend(waits_at(body, &is_it)),
+                    _ => found.extend(listening_inode(body, &is_it)),
                 }
                 rest = behind;
             }
@@ -115,7 +115,7 @@ impl SocketTable {
 }
 
 /// Returns a request for all sockets, each with its name and the file that it is bound to.
-fn question() -> Vec<u8> {
+fn socket_query() -> Vec<u8> {
     const LENGTH: u32 = 40;
     const BY_FAMILY: u16 = 20;
     /// NLM_F_REQUEST and NLM_F_DUMP.
@@ -149,7 +149,7 @@ const OF_FILE: u16 = 1;
 /// Returns the inode of the socket if it has the attribute and others can connect or send to it. An
 /// accepted connection is also listed with the name and file of its server, in the namespace of the
 /// client, but does not count.
-fn waits_at(entry: &[u8], is_it: impl Fn(u16, &[u8]) -> bool) -> Option<u64> {
+fn listening_inode(entry: &[u8], is_it: impl Fn(u16, &[u8]) -> bool) -> Option<u64> {
     const HEAD: usize = 16;
     const PACKETS: u8 = 2;
     const LISTENS: u8 = 10;
@@ -248,10 +248,10 @@ mod tests {
 
     #[test]
     fn truncated_responses_yield_no_entries() {
-        let whole = question();
+        let whole = socket_query();
         for length in 0..whole.len() {
             assert!(message(whole.get(..length).unwrap()).is_none(), "{length}");
-            assert_eq!(waits_at(whole.get(..length).unwrap(), |_, _| true), None);
+            assert_eq!(listening_inode(whole.get(..length).unwrap(), |_, _| true), None);
         }
     }
 }

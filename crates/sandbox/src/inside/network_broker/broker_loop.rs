@@ -117,12 +117,12 @@ impl NetworkBroker {
 
     /// Opens the table of sockets bound in the network of the session namespaces, whose user
     /// namespace this process must be in.
-    pub(crate) fn open_session_network(&mut self, cell: &OwnedFd) {
+    pub(crate) fn open_session_network(&mut self, session_namespaces: &OwnedFd) {
         let table = std::thread::scope(|scope| {
             // Only this thread enters the network namespace.
             let there = scope.spawn(|| {
                 let spaces = ThreadNameSpaceType::NETWORK;
-                move_into_thread_name_spaces(cell.as_fd(), spaces)
+                move_into_thread_name_spaces(session_namespaces.as_fd(), spaces)
                     .ok()
                     .and_then(|()| SocketTable::open())
             });
@@ -146,11 +146,11 @@ impl NetworkBroker {
             // Unanswered calls would block; closing the listener makes them fail.
             return;
         }
-        let gate = Arc::new(self);
+        let broker = Arc::new(self);
         loop {
             let mut fds = [
-                PollFd::new(&gate.listener, PollFlags::IN),
-                PollFd::new(&gate.parent, PollFlags::IN),
+                PollFd::new(&broker.listener, PollFlags::IN),
+                PollFd::new(&broker.parent, PollFlags::IN),
             ];
             match poll(&mut fds, None) {
                 Err(Errno::INTR) => continue,
@@ -161,18 +161,18 @@ impl NetworkBroker {
             if !parent.revents().is_empty() || !calls.revents().contains(PollFlags::IN) {
                 return;
             }
-            let Ok(notice) = notify::receive(&gate.listener) else { continue };
-            if gate.waiting_calls.fetch_add(1, Ordering::Relaxed) >= MAX_AT_ONCE {
-                gate.done(&notice, Err(Errno::AGAIN));
+            let Ok(notice) = notify::receive(&broker.listener) else { continue };
+            if broker.waiting_calls.fetch_add(1, Ordering::Relaxed) >= MAX_AT_ONCE {
+                broker.done(&notice, Err(Errno::AGAIN));
                 continue;
             }
-            let for_thread = Arc::clone(&gate);
+            let for_thread = Arc::clone(&broker);
             let started = std::thread::Builder::new().stack_size(128 << 10).spawn(move || {
                 let result = for_thread.serve(&notice);
                 for_thread.done(&notice, result);
             });
             if started.is_err() {
-                gate.done(&notice, Err(Errno::AGAIN));
+                broker.done(&notice, Err(Errno::AGAIN));
             }
         }
     }

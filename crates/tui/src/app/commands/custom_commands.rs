@@ -34,7 +34,7 @@ pub(crate) fn load_for(app: &mut App, typed: Option<String>) {
 /// Runs a custom command. Its shell commands are checked by the policy engine and need approval
 /// where it says so.
 pub(crate) fn run(app: &mut App, line: &str) {
-    let Some(commands) = app.catalog.commands().cloned() else { return app.too_early() };
+    let Some(commands) = app.catalog.commands().cloned() else { return app.report_not_ready() };
     let (line, mode) = (line.to_owned(), app.status_data.mode);
     app.effect(Effect::Run(Box::new(move || {
         let typed = line.strip_prefix('/').unwrap_or(&line);

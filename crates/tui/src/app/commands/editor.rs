@@ -73,7 +73,7 @@ pub(crate) fn apply_editor_trust(app: &mut App, snapshot: &CompanionSnapshot) {
 pub(crate) fn status(app: &mut App) {
     match app.editor.companion() {
         Some(snapshot) => app.show_wrapped_rows(plain_rows(&status_text(snapshot))),
-        None => app.too_early(),
+        None => app.report_not_ready(),
     }
 }
 
@@ -220,7 +220,7 @@ pub(crate) fn handle_decision(app: &mut App, ask: &ApprovalId, decision: DiffDec
             }
         }
     };
-    app.drop_hint();
+    app.clear_pending_presses();
     app.dialogs.remove_approval(ask);
     app.waiting(app.dialogs.has_approvals());
     app.effect(Effect::Send(Op::Decide(Box::new(decide))));

@@ -8,7 +8,7 @@ use crate::app::App;
 pub(crate) fn run(app: &mut App) {
     let Some(route) = app.turn.route().cloned() else {
         let model = app.status_data.model.clone();
-        return app.info(match app.session.is_prompted() {
+        return app.info(match app.session.has_prompt() {
             true => format!("`{model}` is selected."),
             false => format!("`{model}` is selected; the next prompt is routed to a model."),
         });

@@ -353,7 +353,7 @@ pub(crate) fn show_pages(
 
 /// Prints a part of the statistics of the session.
 pub(crate) fn stats(app: &mut App, part: stats_view::StatsPart) {
-    let rows = stats_view::rows(app.session.stats(), part, stats_look(app));
+    let rows = stats_view::rows(app.session.stats(), part, stats_options(app));
     app.show_rows(rows);
 }
 
@@ -391,7 +391,7 @@ pub(crate) fn stats_panel(app: &mut App) {
     );
 }
 
-fn stats_look(app: &App) -> StatsOptions<'_> {
+fn stats_options(app: &App) -> StatsOptions<'_> {
     let plain = app.settings.screen_reader;
     let (session, auth) = (app.session.id(), app.status_data.auth.as_str());
     let (width, theme, plotted) = (app.window.width(), &app.theme, stats_view::PLOTTED);
@@ -460,7 +460,7 @@ fn first_sentence(text: &str) -> String {
 /// visible.
 fn last_stats(app: &App) -> Vec<Line> {
     let rows = |plotted| {
-        let look = StatsOptions { plotted, ..stats_look(app) };
+        let look = StatsOptions { plotted, ..stats_options(app) };
         stats_view::rows(app.session.stats(), stats_view::StatsPart::Session, look)
     };
     let all = rows(LAST_PLOTTED);

@@ -111,7 +111,7 @@ fn mark_queued(app: &mut App, id: &str) {
 
 /// Moves a queued message up or down.
 pub(crate) fn move_queued(app: &mut App, id: &str, up: bool) {
-    match app.prompt_queue.shift(id, up) {
+    match app.prompt_queue.move_message(id, up) {
         Ok(Some(id)) => {
             queue_dialog(app);
             mark_queued(app, &id);

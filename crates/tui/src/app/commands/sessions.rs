@@ -25,7 +25,7 @@ const INTERVAL: Duration = Duration::from_millis(200);
 
 /// Shows the sessions of the project, newest first.
 pub(crate) fn open(app: &mut App) {
-    let Some(launch) = app.launch.clone() else { return app.too_early() };
+    let Some(launch) = app.launch.clone() else { return app.report_not_ready() };
     app.effect(Effect::Run(Box::new(move || {
         let sessions = launch.session_library().sessions();
         Box::new(move |app| {
@@ -129,7 +129,7 @@ pub(crate) fn delete(app: &mut App, id: String) {
     if id == app.session.id() {
         return app.error("This session is open; use `/quit --delete` to exit and delete it.");
     }
-    let Some(launch) = app.launch.clone() else { return app.too_early() };
+    let Some(launch) = app.launch.clone() else { return app.report_not_ready() };
     app.effect(Effect::Run(Box::new(move || {
         let deleted = launch.session_library().delete_session(&id);
         Box::new(move |app| match deleted {
@@ -144,7 +144,7 @@ pub(crate) fn load(app: &mut App, what: &str) {
     if what.is_empty() {
         return open(app);
     }
-    let Some(launch) = app.launch.clone() else { return app.too_early() };
+    let Some(launch) = app.launch.clone() else { return app.report_not_ready() };
     let what = what.to_owned();
     app.effect(Effect::Run(Box::new(move || {
         let choice = launch.session_library().loadable_session(&what);
@@ -170,7 +170,7 @@ pub(crate) fn fork(app: &mut App, before: &str) {
             }
         },
     };
-    let Some(launch) = app.launch.clone() else { return app.too_early() };
+    let Some(launch) = app.launch.clone() else { return app.report_not_ready() };
     let id = app.session.id().to_owned();
     app.effect(Effect::Run(Box::new(move || {
         // A session has no file before its first prompt.
@@ -221,7 +221,7 @@ impl IndexingReport {
             self.last_report.set(since);
             let stopped = Arc::clone(&self.stopped);
             self.sender.send_soon(Box::new(move |app| match list(app) {
-                Some(list) => list.search_status = Some(reading_row(step)),
+                Some(list) => list.search_status = Some(indexing_row(step)),
                 None => stopped.store(true, Ordering::Relaxed),
             }));
         }
@@ -233,7 +233,7 @@ impl IndexingReport {
     }
 }
 
-fn reading_row(step: IndexStep) -> String {
+fn indexing_row(step: IndexStep) -> String {
     format!("indexing sessions for the search: {} of {}", step.read, step.total)
 }
 

@@ -22,7 +22,7 @@ pub(crate) fn switch_scope(app: &mut App) {
 
 /// Reopens the settings list with its previous cursor position and search.
 pub(crate) fn reopen(app: &mut App) {
-    let Some(launch) = &app.launch else { return app.too_early() };
+    let Some(launch) = &app.launch else { return app.report_not_ready() };
     let overlay = app.settings_view.list(&launch.settings_manager().rows(), &app.theme);
     app.open(overlay);
 }

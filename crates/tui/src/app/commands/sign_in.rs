@@ -184,7 +184,7 @@ pub(crate) fn provider_model_chosen(app: &mut App, name: &str) {
 
 /// Lists all available models; those of other providers are added when they answer.
 pub(crate) fn model_dialog(app: &mut App) {
-    let Some(launch) = &app.launch else { return app.too_early() };
+    let Some(launch) = &app.launch else { return app.report_not_ready() };
     let now = app.status_data.model.clone();
     let mut items: Vec<ListItem> = launch
         .provider_manager()

@@ -113,7 +113,7 @@ pub(crate) fn reload_skills(app: &mut App) {
 /// Reloads the skills; `counted` shows their number. The model is informed with its next
 /// request.
 fn read_skills(app: &mut App, counted: bool) {
-    let Some(skills) = app.extensions.skills().cloned() else { return app.too_early() };
+    let Some(skills) = app.extensions.skills().cloned() else { return app.report_not_ready() };
     app.effect(Effect::Run(Box::new(move || {
         let report = skills.reload();
         Box::new(move |app| match report {
@@ -383,7 +383,7 @@ pub(crate) fn switch_hooks(app: &mut App, name: Option<&str>, on: bool) {
 
 /// Lists the command files, grouped by their source.
 pub(crate) fn list_commands(app: &mut App, is_reload: bool) {
-    let Some(commands) = app.catalog.commands().cloned() else { return app.too_early() };
+    let Some(commands) = app.catalog.commands().cloned() else { return app.report_not_ready() };
     app.effect(Effect::Run(Box::new(move || {
         let catalog = if is_reload { commands.reload() } else { commands.catalog() };
         let prompts = commands.prompts();

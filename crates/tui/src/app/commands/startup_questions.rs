@@ -12,7 +12,7 @@ use crate::dialog::{ListDialog, ListItem};
 use crate::sanitize::sanitize;
 
 /// Asks whether to accept project settings that lower security, with what they would be.
-pub(crate) fn ask_loose_settings(app: &mut App, files: &[IgnoredSettings]) {
+pub(crate) fn ask_loosening_settings(app: &mut App, files: &[IgnoredSettings]) {
     let mut rows = Vec::new();
     for file in files {
         let path = one_line(&file.file.display().to_string()).into_owned();
@@ -32,7 +32,7 @@ pub(crate) fn ask_loose_settings(app: &mut App, files: &[IgnoredSettings]) {
     app.open(Overlay::list(DialogPurpose::LooseSettings, list));
 }
 
-pub(crate) fn handle_loose_settings(app: &mut App, accepted: bool) {
+pub(crate) fn handle_loosening_settings(app: &mut App, accepted: bool) {
     let Some(launch) = &app.launch else { return };
     let output = match accepted {
         true => launch.trust_manager().accept_loosening_settings(),

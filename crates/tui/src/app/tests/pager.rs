@@ -151,12 +151,12 @@ fn approval_request_waits_while_the_pager_is_open() {
     send_request(&mut bench);
     bench.assert_visible("waiting for approval: q");
     bench.keys("\n1y");
-    assert!(!decided(&mut bench));
+    assert!(!has_decision(&mut bench));
     bench.keys("q");
     bench.assert_visible("Allow execution of this command?");
     bench.app.clock.advance(std::time::Duration::from_secs(5));
     bench.keys("1");
-    assert!(decided(&mut bench));
+    assert!(has_decision(&mut bench));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The list in words, for screen readers: all rows, without columns and rules.
 
-use parallax_screen::{Line, spelled_out, text_width};
+use parallax_screen::{Line, text_width, with_visible_characters};
 
 use super::{IntroText, ListDialog};
 use crate::dialog::DialogView;
@@ -64,6 +64,6 @@ impl ListDialog {
             cursor = Some((column, rows.len()));
             rows.push(Line::raw(format!("{word}{text}")));
         }
-        DialogView { rows: rows.iter().map(spelled_out).collect(), cursor }
+        DialogView { rows: rows.iter().map(with_visible_characters).collect(), cursor }
     }
 }

@@ -57,7 +57,7 @@ fn list_search_finds_keywords_last() {
 }
 
 #[test]
-fn spoken_list_has_all_items_in_words() {
+fn screen_reader_list_names_all_items() {
     let mut list = list(30).with_search().with_tabs(vec!["All", "None"]).hint("esc back");
     list.items[1].detail = "–".to_owned();
     let spoken = |list: &ListDialog| -> Vec<String> {

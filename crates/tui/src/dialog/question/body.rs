@@ -2,9 +2,9 @@
 //! view of it.
 
 use parallax_protocol::tool::Preview;
-use parallax_screen::{Line, Span, Style, spelled_out, text_width};
+use parallax_screen::{Line, Span, Style, text_width, with_visible_characters};
 
-use super::danger::{highlighted, places};
+use super::danger::{danger_ranges, highlighted};
 use super::{QuestionDialog, RenderedBody};
 use crate::dialog::url_warning;
 use crate::diff_view::{self, DiffOptions};
@@ -132,9 +132,9 @@ impl QuestionDialog {
     /// Adds the lines of a command, highlighting what destroys data.
     fn push_command(&self, body: &mut Body, command: &str, width: usize, theme: &Theme) {
         let mut highlighter = highlight::shell();
-        let dangers = places(command, &self.ask.policy_decision.destructive);
+        let dangers = danger_ranges(command, &self.ask.policy_decision.destructive);
         let mut offset = 0;
-        for (index, line) in without_gaps(command).into_iter().enumerate() {
+        for (index, line) in collapse_empty_lines(command).into_iter().enumerate() {
             let sign = if index == 0 { "  $ " } else { "    " };
             match line {
                 Ok(line) => {
@@ -152,7 +152,7 @@ impl QuestionDialog {
                     let text = theme.text.bold();
                     let line = shell_line(&mut highlighter, &tabs(line), text, theme);
                     let line = with_prefix(&[Span::styled(sign, theme.accent)], line);
-                    let marked = places(&line.text(), &parts);
+                    let marked = danger_ranges(&line.text(), &parts);
                     let line = highlighted(line, &marked, theme.error.bold());
                     body.push_marked(&line, &marked, width);
                 }
@@ -172,7 +172,7 @@ impl QuestionDialog {
         for part in self.unshown_parts(width) {
             let style = if part.starts_with("runs") { theme.secondary } else { theme.warning };
             let line = Line::styled(format!("  {PART}"), theme.border).with_span(tabs(part), style);
-            let marked = places(&line.text(), &self.ask.policy_decision.destructive);
+            let marked = danger_ranges(&line.text(), &self.ask.policy_decision.destructive);
             let line = highlighted(line, &marked, theme.error.bold());
             match is_in_view {
                 true => body.push(&line, width),
@@ -244,7 +244,7 @@ fn push_argument(
 
 /// Splits a command into lines. Runs of empty lines are replaced by their count, because they would
 /// push the rest out of view.
-fn without_gaps(command: &str) -> Vec<Result<&str, usize>> {
+fn collapse_empty_lines(command: &str) -> Vec<Result<&str, usize>> {
     let mut lines: Vec<Result<&str, usize>> = Vec::new();
     for line in command.split('\n') {
         let is_empty = line.trim().is_empty();
@@ -260,7 +260,7 @@ fn without_gaps(command: &str) -> Vec<Result<&str, usize>> {
 
 /// Wraps a line and makes all of its characters visible.
 pub(super) fn wrap(line: &Line, columns: usize, indent: &[Span]) -> Vec<Line> {
-    parallax_screen::wrap(&spelled_out(line), columns, indent)
+    parallax_screen::wrap(&with_visible_characters(line), columns, indent)
 }
 
 /// Replaces tabs with spaces; the screen handles other control characters.

@@ -105,7 +105,7 @@ impl QuestionDialog {
             false => words,
         };
         let is_said = choice != Choice::AllowForSession || !self.is_about_shown_file();
-        (words != rule_text::short_words(rule) || !is_said).then_some(words)
+        (words != rule_text::short_description(rule) || !is_said).then_some(words)
     }
 
     /// Whether the shown rule covers exactly the file that the request shows.
@@ -144,7 +144,7 @@ impl QuestionDialog {
     }
 
     pub(super) fn label(&self, choice: Choice) -> String {
-        let rule = || self.selected_rule().map(rule_text::short_words).unwrap_or_default();
+        let rule = || self.selected_rule().map(rule_text::short_description).unwrap_or_default();
         if self.ask.question == Question::ExitPlanMode {
             let words = match choice {
                 Choice::ToolResult(_) => "Yes, and auto-approve edits",
@@ -201,7 +201,7 @@ impl QuestionDialog {
                 format!("Yes, allow for this session: {}", rule())
             }
             Choice::ToolResult(ApprovalResponse::ProceedAlwaysServer) => {
-                let widest = self.ask.rules.last().map(rule_text::short_words);
+                let widest = self.ask.rules.last().map(rule_text::short_description);
                 format!("Yes, allow for this session: {}", widest.unwrap_or_default())
             }
             Choice::ToolResult(_) if self.ask.question == Question::Edit => {

@@ -8,7 +8,7 @@ use unicode_segmentation::UnicodeSegmentation;
 use crate::dialog::url_warning::METADATA;
 
 /// Returns where a text contains one of the sources, or the address of a metadata service.
-pub(super) fn places(text: &str, sources: &[String]) -> Vec<Range<usize>> {
+pub(super) fn danger_ranges(text: &str, sources: &[String]) -> Vec<Range<usize>> {
     let sources = sources.iter().map(|source| source.trim()).chain(METADATA);
     let sources = sources.filter(|source| !source.is_empty());
     sources
@@ -46,7 +46,7 @@ mod tests {
     #[test]
     fn dangerous_parts_are_highlighted_across_spans() {
         let line = Line::raw("cd /; rm").with_span(" -rf / && ls", Style::PLAIN);
-        let found = places(&line.text(), &["rm -rf /".to_owned()]);
+        let found = danger_ranges(&line.text(), &["rm -rf /".to_owned()]);
         assert_eq!(found.first(), Some(&(6..14)));
         let line = highlighted(line, &found, Style::PLAIN.bold());
         let bold: String = (line.spans.iter())
@@ -54,7 +54,7 @@ mod tests {
             .map(|span| span.text.as_ref())
             .collect();
         assert_eq!((line.text().as_str(), bold.as_str()), ("cd /; rm -rf / && ls", "rm -rf /"));
-        let found = places("curl http://169.254.169.254/latest", &[]);
+        let found = danger_ranges("curl http://169.254.169.254/latest", &[]);
         assert_eq!(found.first(), Some(&(12..27)));
     }
 }

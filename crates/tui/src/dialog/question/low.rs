@@ -49,7 +49,7 @@ impl QuestionDialog {
         let limit = rest.saturating_sub(usize::from(length > 0)).max(1);
         let half = length.min(rest.div_ceil(2));
         let room = rest.saturating_sub(half).max(chosen).clamp(1, limit);
-        let foot = self.answers_within(width, room.min(answers - 1 + chosen), theme);
+        let foot = self.compact_answers(width, room.min(answers - 1 + chosen), theme);
         let visible_rows = rest.saturating_sub(foot.len()).min(length);
         let (shown, place) = match self.excerpt(&body, visible_rows, theme) {
             Some(excerpt) if width < NAMES_KEYS => {
@@ -59,7 +59,7 @@ impl QuestionDialog {
                 (excerpt.rows, format!(" · {} of {length} rows · page up/down", excerpt.shown))
             }
             None => {
-                let from = self.turn_to(length, visible_rows, change);
+                let from = self.update_scroll(length, visible_rows, change);
                 let to = from + visible_rows;
                 let place = match length - visible_rows {
                     0 => String::new(),
@@ -69,8 +69,10 @@ impl QuestionDialog {
                 (body.rows.drain(from..to).collect(), place)
             }
         };
-        let question =
-            truncate_text(&self.with_file(&title, width), width.saturating_sub(text_width(&place)));
+        let question = truncate_text(
+            &self.question_with_file(&title, width),
+            width.saturating_sub(text_width(&place)),
+        );
         let mut rows =
             vec![Line::styled(question, theme.text.bold()).with_span(place, theme.secondary)];
         rows.extend(shown);
@@ -81,7 +83,7 @@ impl QuestionDialog {
     }
 
     /// Returns the request with the name of the file that would change.
-    fn with_file(&self, question: &str, width: usize) -> String {
+    fn question_with_file(&self, question: &str, width: usize) -> String {
         match &self.ask.preview {
             Some(Preview::Diff(diff)) => {
                 let name = diff.file_path.file_name().unwrap_or_default().to_string_lossy();
@@ -103,7 +105,7 @@ impl QuestionDialog {
 
     /// Returns the answers around the cursor in one row each; the selected one in full, if there is
     /// space.
-    fn answers_within(&self, width: usize, height: usize, theme: &Theme) -> Vec<Line> {
+    fn compact_answers(&self, width: usize, height: usize, theme: &Theme) -> Vec<Line> {
         let height = height.max(1);
         let mut rows = Vec::new();
         let (mut start, mut end) = (0, 0);

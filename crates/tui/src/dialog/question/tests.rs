@@ -58,7 +58,7 @@ fn press(dialog: &mut QuestionDialog, key: Key) -> QuestionAnswer {
 }
 
 #[test]
-fn invisible_characters_hide_nothing_of_what_is_approved() {
+fn invisible_characters_cannot_hide_parts_of_the_command() {
     let mut rules: Vec<(String, Preview)> = Vec::new();
     let hidden =
         ['\u{202e}', '\u{2066}', '\u{1b}', '\r', '\u{9b}', '\u{200b}', '\u{e0041}', '\u{3164}'];

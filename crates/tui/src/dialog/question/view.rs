@@ -2,11 +2,11 @@
 
 use parallax_protocol::event::Question;
 use parallax_protocol::tool::Preview;
-use parallax_screen::{Line, Span, Style, spelled_out};
+use parallax_screen::{Line, Span, Style, with_visible_characters};
 
 use super::body::{Body, wrap};
 use super::choices::Choice;
-use super::danger::{highlighted, places};
+use super::danger::{danger_ranges, highlighted};
 use super::excerpt::{Excerpt, excerpt};
 use super::{ActiveInput, BodyPage, QuestionDialog};
 use crate::dialog::{DialogView, rule_text, url_warning};
@@ -62,7 +62,7 @@ impl QuestionDialog {
         let spare = height.saturating_sub(parts + length.min(AIRY_BODY));
         let has_body = head.len() > 1 || length > 0;
         let has_more = warnings > 0 && (head.len() > 1 + warnings || length > 0);
-        let air = Spacing::within(spare, has_body, !reason.is_empty(), has_more, hint.is_some());
+        let air = Spacing::fit(spare, has_body, !reason.is_empty(), has_more, hint.is_some());
         let room = height.saturating_sub(parts + air.rows());
         let mut rows = head;
         if air.warnings {
@@ -110,7 +110,8 @@ impl QuestionDialog {
                 format!("{} not shown · ", count(length - excerpt.shown, "row"))
             }
             None => {
-                let scroll = self.turn_to(length, visible_rows, self.first_change(&body.rows));
+                let scroll =
+                    self.update_scroll(length, visible_rows, self.first_change(&body.rows));
                 let below = length - visible_rows - scroll;
                 rows.extend(body.rows.into_iter().skip(scroll).take(visible_rows));
                 let above = (scroll > 0).then(|| format!("↑ {scroll} more · "));
@@ -158,12 +159,12 @@ impl QuestionDialog {
         lines.extend(self.address_warnings().into_iter().map(|it| Line::styled(it, danger)));
         if policy_decision.always_ask && self.ask.question != Question::ExitPlanMode {
             let line = with_names(&with_period(&self.reason()), theme.warning, theme);
-            let marked = places(&line.text(), &policy_decision.destructive);
+            let marked = danger_ranges(&line.text(), &policy_decision.destructive);
             lines.push(highlighted(line, &marked, danger));
         }
         let unnamed = unnamed_destructive(&self.reason(), &policy_decision.destructive);
         lines.extend(unnamed.map(|text| with_names(&text, danger, theme)).map(|line| {
-            let marked = places(&line.text(), &policy_decision.destructive);
+            let marked = danger_ranges(&line.text(), &policy_decision.destructive);
             highlighted(line, &marked, danger)
         }));
         lines.iter().flat_map(|line| wrap(line, width, &[Span::raw("  ")])).collect()
@@ -281,7 +282,10 @@ impl QuestionDialog {
     }
 
     fn answer_line(&self, index: usize, choice: Choice, theme: &Theme) -> Line {
-        spelled_out(&Line::styled(format!("{}. {}", index + 1, self.label(choice)), theme.text))
+        with_visible_characters(&Line::styled(
+            format!("{}. {}", index + 1, self.label(choice)),
+            theme.text,
+        ))
     }
 
     fn head(&self, width: usize, waiting: usize, theme: &Theme) -> Vec<Line> {
@@ -411,7 +415,7 @@ struct Spacing {
 }
 
 impl Spacing {
-    fn within(
+    fn fit(
         spare: usize,
         has_body: bool,
         has_reason: bool,

@@ -37,7 +37,7 @@ fn destructive_part_of_a_long_command_is_in_view() {
 }
 
 #[test]
-fn url_that_needs_care_is_in_the_color_of_danger_below_a_warning() {
+fn suspicious_url_is_highlighted_below_a_warning() {
     let mut question = ask();
     question.question = Question::Info;
     let url = "http://169.254.169.254/latest/meta-data/";
