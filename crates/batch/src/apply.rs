@@ -6,6 +6,7 @@ use parallax_worktrees::{PatchOutcome, apply_patch, create_branch};
 
 use crate::directory::BatchDirectory;
 use crate::error::BatchError;
+use crate::newest_plan::NewestTask;
 use crate::result::{TaskState, sha256};
 
 /// How results are applied to the repository.
@@ -33,6 +34,8 @@ pub enum ApplyOutcome {
     Nothing,
     /// It did not succeed, and was not named.
     Skipped(TaskState),
+    /// Its result is that of an earlier plan, in which the task was another one.
+    PlanChanged,
     /// It conflicts with the repository; contains git's message.
     Conflict(String),
     /// It could not be applied, for example because its patch is missing.
@@ -43,7 +46,7 @@ pub enum ApplyOutcome {
 /// of the plan's tasks that succeeded. `report` receives each outcome. Blocking.
 ///
 /// # Errors
-/// Returns an error if an id is unknown.
+/// Returns an error if an id is unknown or the list of tasks is damaged.
 pub fn apply_results(
     directory: &BatchDirectory,
     repository: &Path,
@@ -57,11 +60,23 @@ pub fn apply_results(
             directory.path().display()
         )));
     }
-    let chosen = if ids.is_empty() { directory.ids() } else { ids.to_vec() };
-    for id in &chosen {
-        let files = directory.task(id);
-        let Some(result) = files.result() else {
-            report(id, &ApplyOutcome::Skipped(TaskState::Cancelled));
+    let mut chosen = directory.newest_tasks()?;
+    if !ids.is_empty() {
+        let named = |id: &String| {
+            let listed = chosen.iter().find(|task| task.id == *id).cloned();
+            // A task that left the plan can still be named.
+            listed.unwrap_or_else(|| NewestTask::unlisted(id.clone()))
+        };
+        chosen = ids.iter().map(named).collect();
+    }
+    for task in &chosen {
+        let (id, files) = (&task.id, directory.task(&task.id));
+        let Some(result) = directory.newest_result(task) else {
+            let outcome = match files.result() {
+                Some(_) => ApplyOutcome::PlanChanged,
+                None => ApplyOutcome::Skipped(TaskState::Cancelled),
+            };
+            report(id, &outcome);
             continue;
         };
         if ids.is_empty() && result.state != TaskState::Succeeded {

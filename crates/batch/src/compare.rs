@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use crate::directory::BatchDirectory;
+use crate::error::BatchError;
 use crate::result::{TaskResult, TaskState};
 use crate::summary::checks;
 
@@ -69,10 +70,14 @@ pub struct ComparedResult {
 
 impl ModelComparison {
     /// Compares the results of a batch. Blocking.
-    pub fn read(directory: &BatchDirectory) -> Self {
+    ///
+    /// # Errors
+    /// Returns an error if the list of tasks is damaged.
+    pub fn read(directory: &BatchDirectory) -> Result<Self, BatchError> {
         let mut models: BTreeMap<String, ModelTotal> = BTreeMap::new();
         let mut tasks: BTreeMap<String, ComparedTask> = BTreeMap::new();
-        for result in directory.ids().iter().filter_map(|id| directory.task(id).result()) {
+        let newest = directory.newest_tasks()?;
+        for result in newest.iter().filter_map(|task| directory.newest_result(task)) {
             let compared = ComparedResult::from_result(&result);
             let total = models.entry(compared.model.clone()).or_default();
             total.model.clone_from(&compared.model);
@@ -100,7 +105,7 @@ impl ModelComparison {
             let id = |task: &ComparedTask| task.results.iter().map(|it| it.id.clone()).min();
             id(one).cmp(&id(other))
         });
-        Self { models: models.into_values().collect(), tasks }
+        Ok(Self { models: models.into_values().collect(), tasks })
     }
 
     /// Returns the comparison as text.

@@ -12,13 +12,11 @@ use serde::de::DeserializeOwned;
 
 use crate::error::BatchError;
 use crate::events::EventReader;
-use crate::plan::{Plan, PlannedTask, is_valid_id};
+use crate::plan::{PlannedTask, is_valid_id};
 use crate::result::{Attempt, AttemptUsage, TaskResult, TaskState};
 
 /// Maximum size in bytes of a JSON file.
 pub(crate) const MAX_JSON_BYTES: u64 = 64 * 1024 * 1024;
-/// The ids of the tasks of the newest plan, in its order.
-const TASKS_FILE: &str = "tasks.json";
 /// How long agents of a process that crashed may take to end.
 const ORPHAN_TIME: Duration = Duration::from_secs(45);
 const POLL: Duration = Duration::from_millis(20);
@@ -130,42 +128,6 @@ impl BatchDirectory {
         budget
             .reset()
             .map_err(|source| BatchError::Write { file: self.file("locks/budget"), source })
-    }
-
-    /// Records the tasks of the plan that runs, so that the results of tasks of an earlier plan
-    /// no longer count. Blocking.
-    ///
-    /// # Errors
-    /// Returns an error if it cannot be written.
-    pub fn set_plan(&self, plan: &Plan) -> Result<(), BatchError> {
-        let ids: Vec<&str> = plan.tasks.iter().map(|task| task.id.as_str()).collect();
-        let file = self.file(TASKS_FILE);
-        match read_json::<Vec<String>>(&file).is_some_and(|recorded| recorded == ids) {
-            true => Ok(()),
-            false => write_json(&file, &ids),
-        }
-    }
-
-    /// Returns the ids of the newest plan's tasks that have a directory, in the order of the plan.
-    /// Blocking.
-    pub fn ids(&self) -> Vec<String> {
-        match read_json::<Vec<String>>(&self.file(TASKS_FILE)) {
-            Some(ids) => ids.into_iter().filter(|id| self.has_task(id)).collect(),
-            // A version without this file wrote the results.
-            None => {
-                let entries = fs::read_dir(self.root.join("results")).into_iter().flatten();
-                let names =
-                    entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());
-                let mut ids: Vec<String> = names.filter(|name| is_valid_id(name)).collect();
-                ids.sort();
-                ids
-            }
-        }
-    }
-
-    /// Whether a task has a directory, also one that the plan no longer has. Blocking.
-    pub fn has_task(&self, id: &str) -> bool {
-        is_valid_id(id) && self.task(id).path().is_dir()
     }
 
     /// Locks it for this process, and waits until the agents of one that crashed have ended.
@@ -362,25 +324,4 @@ pub(crate) fn write_json(file: &Path, value: &impl Serialize) -> Result<(), Batc
     let mut text = serde_json::to_vec_pretty(value).map_err(failed)?;
     text.push(b'\n');
     write_atomically(file, &text)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn tasks_that_left_the_plan_are_not_listed() {
-        let folder = tempfile::tempdir().expect("a directory");
-        let directory = BatchDirectory::create(&folder.path().join("out")).expect("created");
-        for id in ["a", "b", "c"] {
-            fs::create_dir_all(directory.task(id).path()).expect("a task");
-        }
-        assert_eq!(directory.ids(), ["a", "b", "c"], "without a record");
-        let file = folder.path().join("plan.jsonl");
-        let lines = ["c", "d", "a"].map(|id| format!(r#"{{"id": "{id}", "prompt": "p"}}"#));
-        fs::write(&file, lines.join("\n")).expect("a plan");
-        directory.set_plan(&Plan::load(&file).expect("valid")).expect("recorded");
-        assert_eq!(directory.ids(), ["c", "a"], "in the order of the plan");
-        assert!(directory.has_task("b") && !directory.has_task("../out"));
-    }
 }

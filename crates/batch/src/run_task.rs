@@ -490,13 +490,13 @@ impl TaskAttempt<'_> {
         let mut words = vec![session.to_owned(), id.to_owned()];
         words.extend(["-o", "stream-json", "--stream-version", "2"].map(str::to_owned));
         if let Some(model) = &self.task.model {
-            words.extend(["--model".to_owned(), model.clone()]);
+            words.push(format!("--model={model}"));
         }
         if let Some(mode) = self.task.approval_mode {
-            words.extend(["--approval-mode".to_owned(), mode.as_str().to_owned()]);
+            words.push(format!("--approval-mode={}", mode.as_str()));
         }
         if let Some(cost) = max_cost {
-            words.extend(["--max-cost".to_owned(), format!("{cost:.9}")]);
+            words.push(format!("--max-cost={cost:.9}"));
         }
         words.into_iter().map(OsString::from).chain(self.runner.arguments.iter().cloned()).collect()
     }

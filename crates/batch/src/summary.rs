@@ -89,15 +89,18 @@ impl TaskResult {
 
 impl Summary {
     /// Reads the results of the plan's tasks, one at a time. Blocking.
-    pub fn read(directory: &BatchDirectory) -> Self {
+    ///
+    /// # Errors
+    /// Returns an error if the list of tasks is damaged.
+    pub fn read(directory: &BatchDirectory) -> Result<Self, BatchError> {
         let mut summary = Self::default();
-        for id in directory.ids() {
-            if let Some(result) = directory.task(&id).result() {
+        for task in directory.newest_tasks()? {
+            if let Some(result) = directory.newest_result(&task) {
                 summary.add(&result);
             }
         }
         summary.cost = (summary.cost * 1e9).round() / 1e9;
-        summary
+        Ok(summary)
     }
 
     fn add(&mut self, result: &TaskResult) {

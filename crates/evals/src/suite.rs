@@ -327,5 +327,5 @@ fn model_arguments(model: Option<&String>) -> Vec<String> {
         Some(path) => format!("script:{}", path.display()),
         None => model.clone(),
     };
-    vec!["--model".to_owned(), name]
+    vec![format!("--model={name}")]
 }

@@ -127,7 +127,7 @@ async fn run_plan(plan: PathBuf, run: RunArguments) -> Result<ExitCode, Failure>
     }
     let directory = runner.directory.clone();
     let (summary, directory) = run_blocking(move || {
-        let summary = Summary::read(&directory);
+        let summary = Summary::read(&directory)?;
         summary.write(&directory)?;
         Ok((summary, directory))
     })
@@ -180,7 +180,7 @@ fn results(action: BatchAction) -> Result<ExitCode, BatchError> {
             apply(&dir, &ids, form)
         }
         BatchAction::Compare { dir, json } => {
-            let comparison = ModelComparison::read(&BatchDirectory::open(&dir)?);
+            let comparison = ModelComparison::read(&BatchDirectory::open(&dir)?)?;
             print(&if json { json_document(&comparison) } else { comparison.text() });
             Ok(ExitCode::SUCCESS)
         }
@@ -261,6 +261,11 @@ fn apply(dir: &Path, ids: &[String], form: ApplyMode) -> Result<ExitCode, BatchE
             ApplyOutcome::Branch(branch) => format!("{id}: branch {branch}"),
             ApplyOutcome::Nothing => format!("{id}: no changes"),
             ApplyOutcome::Skipped(state) => format!("{id}: skipped, {}", state.as_str()),
+            ApplyOutcome::PlanChanged => {
+                // Without names, it is skipped like a task that has not run yet.
+                conflicts += usize::from(!ids.is_empty());
+                format!("{id}: skipped, the plan has changed since; run the batch again")
+            }
             ApplyOutcome::Failed(reason) => {
                 conflicts += 1;
                 format!("{id}: failed, nothing changed: {}", one_line(reason))

@@ -94,7 +94,7 @@ pub(crate) async fn collect(dir: PathBuf) -> Result<ExitCode, Failure> {
     };
     let collected = collect_kubernetes(&directory, report).await;
     let (found, missing) = collected.map_err(|error| failure(&error))?;
-    run_blocking(move || Summary::read(&directory).write(&directory)).await?;
+    run_blocking(move || Summary::read(&directory)?.write(&directory)).await?;
     print_line(&format!("Collected {found} results; {missing} tasks have none yet"));
     Ok(if missing == 0 { ExitCode::SUCCESS } else { ExitCode::GENERAL })
 }

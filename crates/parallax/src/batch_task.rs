@@ -58,7 +58,7 @@ pub(crate) async fn run(arguments: RunTaskArguments) -> Result<ExitCode, Failure
         None => None,
         Some(limit) => {
             let directory = runner.directory.clone();
-            let spent = run_blocking(move || Ok(Summary::read(&directory).cost)).await?;
+            let spent = run_blocking(move || Ok(Summary::read(&directory)?.cost)).await?;
             if spent >= limit - ROUNDING {
                 print_line(&format!(
                     "{}: not started: the tasks have already cost ${spent:.2}",

@@ -35,6 +35,7 @@ use git::Git;
 pub use ignored_files::IgnoredFiles;
 pub use manage::{ListedWorktree, Worktrees};
 pub use nested_repositories::NestedRepositories;
+pub use regular_file::open_regular;
 pub use repository_url::without_credentials;
 pub use review_diff::{ReviewScope, review_diff};
 pub use subagent::{SubagentChanges, SubagentWorktreeOutcome};

@@ -6,7 +6,10 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 /// Opens a file unless it is a link or something else.
-pub(super) fn open_regular(file: &Path) -> io::Result<File> {
+///
+/// # Errors
+/// Returns an error if it cannot be opened or is not a regular file.
+pub fn open_regular(file: &Path) -> io::Result<File> {
     let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
     let flags = i32::try_from(flags.bits()).unwrap_or(0);
     let opened = OpenOptions::new().read(true).custom_flags(flags).open(file)?;
