@@ -4,7 +4,7 @@ use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use parallax_protocol::ids::SessionId;
 use rustix::fs::{FlockOperation, flock};
@@ -15,6 +15,9 @@ use crate::record::{SessionRecord, SessionState};
 
 /// Maximum number of bytes read from a record.
 const MAX_RECORD_BYTES: u64 = 4 * 1024 * 1024;
+/// How long a killed process may take to end.
+const KILL_TIME: Duration = Duration::from_secs(5);
+const POLL: Duration = Duration::from_millis(20);
 /// Sessions that ended longer ago are forgotten; their journals are kept.
 const KEPT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
@@ -102,13 +105,14 @@ impl BackgroundDirectory {
     /// # Errors
     /// Returns an error if no session or more than one matches.
     pub fn find(&self, id: &str) -> Result<(BackgroundSession, SessionRecord), BackgroundError> {
-        let mut found: Vec<_> =
-            self.list().into_iter().filter(|(_, record)| record.id.starts_with(id)).collect();
+        let mut found = self.list();
+        // Every ID starts with an empty one.
+        found.retain(|(_, record)| !id.is_empty() && record.id.starts_with(id));
         if let Some(exact) = found.iter().position(|(_, record)| record.id == id) {
             return Ok(found.swap_remove(exact));
         }
         match (found.pop(), found.is_empty()) {
-            (Some(one), true) if !id.is_empty() => Ok(one),
+            (Some(one), true) => Ok(one),
             (Some(one), _) => {
                 found.push(one);
                 let ids: Vec<String> = found.into_iter().map(|(_, record)| record.id).collect();
@@ -211,6 +215,27 @@ impl BackgroundSession {
         if let Some(pid) = pid.filter(|_| self.is_alive()) {
             // The process may have just ended.
             let _ = kill_process(pid, signal);
+        }
+    }
+
+    /// Kills the process of the session, which did not react to a request to end, and records that
+    /// the session was stopped. Blocking.
+    ///
+    /// # Errors
+    /// Returns an error if the record cannot be written.
+    pub fn kill(&self, record: &SessionRecord) -> Result<(), BackgroundError> {
+        self.signal(record, Signal::KILL);
+        let end = Instant::now() + KILL_TIME;
+        while self.is_alive() && Instant::now() < end {
+            std::thread::sleep(POLL);
+        }
+        match self.record() {
+            // Otherwise it ended by itself just before.
+            Some(mut record) if record.state == SessionState::Dead => {
+                record.state = SessionState::Stopped;
+                self.write(&record, true)
+            }
+            _ => Ok(()),
         }
     }
 }

@@ -162,7 +162,7 @@ fn stop(all: &BackgroundDirectory, id: &str) -> Result<ExitCode, BackgroundError
     let end = Instant::now() + STOP_TIME;
     while session.is_alive() {
         if Instant::now() > end {
-            session.signal(&record, Signal::KILL);
+            session.kill(&record)?;
             break;
         }
         std::thread::sleep(POLL / 5);

@@ -247,6 +247,27 @@ fn running_session_is_stopped_and_a_killed_one_is_dead() {
 }
 
 #[test]
+fn session_that_does_not_react_to_stop_is_killed_and_recorded_as_stopped() {
+    let world = World::new(
+        r#"[{"calls": [{"name": "run_shell_command", "args": {"command": "sleep 60"}}]}]"#,
+    );
+    let id = start(&world, &["-p", "go", "-y"]);
+    world.wait_for_requests(1);
+    let pid = session_json(&world, &id)["pid"].as_i64().and_then(|pid| i32::try_from(pid).ok());
+    kill_process(pid.and_then(Pid::from_raw).expect("a process"), Signal::STOP).expect("paused");
+    world.run_ok(&["stop", &id]);
+    assert_eq!(session_json(&world, &id)["state"], "stopped");
+}
+
+#[test]
+fn empty_id_matches_no_session() {
+    let world = World::new(r#"[{"text": "done"}]"#);
+    start(&world, &["-p", "go"]);
+    let error = world.run(&["answer", "", "allow"]).err();
+    assert!(error.contains("Unknown background session ``"), "{error}");
+}
+
+#[test]
 fn attached_session_waits_for_the_next_prompt() {
     let world = World::new(
         r#"[{"match": {"promptContains": "go"}, "chunks": [{"gate": "held"},
