@@ -194,7 +194,12 @@ impl<'r> Contents<'r> {
         // Filters that the repository configures do not run, and it is an error to need one.
         self.check_filters(&tree)?;
         if self.changes_attributes(&tree)? {
-            tree = self.with_attributes_of(&tree).write_tree(&head)?;
+            let attributed = self.with_attributes_of(&tree);
+            tree = attributed.write_tree(&head)?;
+            // The index is published, so it must be that of the commit.
+            fs::rename(&attributed.index, &self.index).map_err(|error| {
+                failure(format!("Failed to write `{}`: {error}", self.index.display()))
+            })?;
         }
         let before = self.git.line(&["rev-parse", "--verify", &format!("{head}^{{tree}}")])?;
         let commit = match tree == before {
