@@ -15,6 +15,7 @@ mod agents_resumed;
 mod background;
 mod bash_stubs;
 mod batch;
+mod batch_changed_plan;
 mod batch_kubernetes;
 mod batch_uncommitted_work;
 mod budget;
