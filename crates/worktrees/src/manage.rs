@@ -194,31 +194,23 @@ impl Worktrees {
     /// Removes a worktree and its branch. Blocking.
     ///
     /// # Errors
-    /// Returns an error if the name is unknown, a session works in it, or (without `undo_forced`) changes
-    /// or commits would be lost.
+    /// Returns an error if the name is unknown, a session works in it, or (without `force`) changes or
+    /// commits would be lost.
     pub fn remove(&self, name: &str, force: bool) -> Result<(), Failure> {
         let record = self.find(name)?;
         let Some(_lock) = lock_if_unused(&record_file(&self.directory, name)) else {
             return Err(failure(format!("A session works in the worktree `{name}`")));
         };
-        if !force {
-            let dirty = record.path.exists() && state(&record)?.has_changes;
-            let lost = match (dirty, is_merged(&record)?) {
-                (true, _) => Some("uncommitted changes"),
-                (false, false) => Some("commits that are not merged"),
-                (false, true) => None,
-            };
-            if let Some(lost) = lost {
-                return Err(failure(format!(
-                    "The worktree `{name}` has {lost}; use `--force` to discard them"
-                )));
-            }
+        if !force && let Some(lost) = loss_on_removal(&record)? {
+            return Err(failure(format!(
+                "The worktree `{name}` has {lost}; use `--force` to discard them"
+            )));
         }
         delete(&record)
     }
 
-    /// Removes worktrees that contain nothing new or whose directory is gone, unless a session
-    /// works in them. Returns their names. Blocking.
+    /// Removes the worktrees that [`Self::remove`] removes without `force`. Returns their names.
+    /// Blocking.
     ///
     /// # Errors
     /// Returns an error if git fails.
@@ -228,15 +220,26 @@ impl Worktrees {
             let Some(_lock) = lock_if_unused(&record_file(&self.directory, &record.name)) else {
                 continue;
             };
-            let is_gone = !record.path.exists() && is_merged(&record).unwrap_or(true);
-            let is_unchanged = || state(&record).is_ok_and(|state| state.is_unchanged());
-            if is_gone || (record.path.exists() && is_unchanged()) {
+            let is_kept = match loss_on_removal(&record) {
+                Ok(lost) => lost.is_some(),
+                // What cannot be read may be work.
+                Err(_) => record.path.exists(),
+            };
+            if !is_kept {
                 delete(&record)?;
                 removed.push(record.name);
             }
         }
         Ok(removed)
     }
+}
+
+/// Returns what would be lost with a worktree, if anything.
+fn loss_on_removal(record: &WorktreeRecord) -> Result<Option<&'static str>, Failure> {
+    if record.path.exists() && state(record)?.has_changes {
+        return Ok(Some("uncommitted changes"));
+    }
+    Ok((!is_merged(record)?).then_some("commits that are not merged"))
 }
 
 /// Returns whether every commit of the worktree is also on another branch.

@@ -82,6 +82,46 @@ fn parallel_isolated_subagents_change_the_same_file_on_their_branches() {
 }
 
 #[test]
+fn worktree_of_a_subagent_is_clean_when_its_change_assigns_attributes() {
+    let line = "echo '*.u16 text working-tree-encoding=UTF-16LE' > .gitattributes; \
+                printf 'a\\0\\n\\0' > f.u16";
+    let world = with_worker(repository(&json!([
+        {"calls": [invoke("encode")]},
+        reply_to("encode", &json!([shell(line)])),
+        reply_to("encode", &done()),
+        {"text": "all done"},
+    ])));
+    world.run_ok(&["-p", "go", "-y"]);
+    let branch = branches(&world).concat();
+    assert_eq!(git(&world, &["show", &format!("{branch}:f.u16")]), "a");
+    let listed = worktree_list(&world);
+    let path = listed[0]["path"].as_str().expect("a path");
+    assert_eq!(git(&world, &["-C", path, "status", "--short"]), "");
+    git(&world, &["merge", "-q", &branch]);
+    world.run_ok(&["worktrees", "remove", listed[0]["name"].as_str().expect("a name")]);
+}
+
+#[test]
+fn prune_removes_what_remove_accepts() {
+    let world = with_worker(repository(&json!([
+        {"calls": [invoke("first"), invoke("second")]},
+        reply_to("first", &json!([write("by first\n")])),
+        reply_to("second", &json!([write("by second\n")])),
+        reply_to("first", &done()),
+        reply_to("second", &done()),
+        {"text": "all done"},
+    ])));
+    world.run_ok(&["-p", "go", "-y"]);
+    let branches = branches(&world);
+    assert_eq!(world.run_ok(&["worktrees", "prune"]).stdout(), "", "no branch is merged");
+    git(&world, &["merge", "-q", &branches[0]]);
+    let pruned = world.run_ok(&["worktrees", "prune"]).stdout();
+    let merged = branches[0].trim_start_matches("parallax/");
+    assert_eq!(pruned, format!("Removed the worktree `{merged}`\n"));
+    assert_eq!(worktree_list(&world).len(), 1);
+}
+
+#[test]
 fn unchanged_worktree_of_a_subagent_is_removed() {
     let world = with_worker(repository(&json!([
         {"calls": [invoke("look")]},
