@@ -83,8 +83,13 @@ pub async fn run_kubernetes(
     mut report: impl FnMut(QueueEvent),
 ) -> Result<BatchOutcome, BatchError> {
     kubernetes.validate()?;
-    let read = plan.clone();
-    let tasks = blocking(move || repository::portable_tasks(&read)).await?;
+    let (read, record) = (plan.clone(), directory.clone());
+    let tasks = blocking(move || {
+        let tasks = repository::portable_tasks(&read)?;
+        record.set_plan(&tasks)?;
+        Ok(tasks)
+    })
+    .await?;
     let kubectl =
         Kubectl { context: kubernetes.context.clone(), namespace: kubernetes.namespace.clone() };
     let mut cost = 0.0;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::directory::{BatchDirectory, MAX_JSON_BYTES, write_json};
 use crate::error::BatchError;
-use crate::plan::{Plan, PlannedTask, is_valid_id};
+use crate::plan::{PlannedTask, is_valid_id};
 use crate::result::TaskResult;
 
 const TASKS_FILE: &str = "tasks.json";
@@ -34,13 +34,13 @@ impl NewestTask {
 }
 
 impl BatchDirectory {
-    /// Records the tasks of the plan that runs, so that the results of an earlier plan no longer
+    /// Records the tasks of the plan that runs, as its executor runs them, so that the results of an earlier plan no longer
     /// count. Blocking.
     ///
     /// # Errors
     /// Returns an error if it cannot be written.
-    pub fn set_plan(&self, plan: &Plan) -> Result<(), BatchError> {
-        let tasks: Vec<NewestTask> = plan.tasks.iter().map(NewestTask::of_plan).collect();
+    pub fn set_plan(&self, tasks: &[PlannedTask]) -> Result<(), BatchError> {
+        let tasks: Vec<NewestTask> = tasks.iter().map(NewestTask::of_plan).collect();
         match self.recorded_tasks() {
             Ok(Some(recorded)) if recorded == tasks => Ok(()),
             // A damaged file is replaced, too.
@@ -102,6 +102,7 @@ impl BatchDirectory {
 mod tests {
     use super::*;
     use crate::compare::ModelComparison;
+    use crate::plan::Plan;
     use crate::result::TaskState;
     use crate::summary::Summary;
 
@@ -132,7 +133,7 @@ mod tests {
         let directory = directory(&folder, &["a", "b", "c"]);
         assert_eq!(ids(&directory), ["a", "b", "c"], "without a record");
         let plan = plan(&folder, &[("c", "p"), ("d", "p"), ("a", "p")]);
-        directory.set_plan(&plan).expect("recorded");
+        directory.set_plan(&plan.tasks).expect("recorded");
         assert_eq!(ids(&directory), ["c", "a"], "in the order of the plan");
         assert!(directory.has_task("b") && !directory.has_task("../out"));
     }
@@ -153,9 +154,10 @@ mod tests {
             (summary.tasks, compared.tasks.len())
         };
         assert_eq!(succeeded(), (2, 2), "without a record");
-        directory.set_plan(&old).expect("recorded");
+        directory.set_plan(&old.tasks).expect("recorded");
         assert_eq!(succeeded(), (2, 2));
-        directory.set_plan(&plan(&folder, &[("a", "new"), ("b", "same")])).expect("recorded");
+        let new = plan(&folder, &[("a", "new"), ("b", "same")]);
+        directory.set_plan(&new.tasks).expect("recorded");
         assert_eq!(succeeded(), (1, 1));
     }
 
@@ -174,7 +176,7 @@ mod tests {
         fs::remove_file(&file).expect("removed");
         std::os::unix::fs::symlink(&other, &file).expect("a link");
         assert!(directory.newest_tasks().is_err(), "a link is not followed");
-        directory.set_plan(&plan).expect("recorded");
+        directory.set_plan(&plan.tasks).expect("recorded");
         assert_eq!(ids(&directory), ["a"]);
         assert_eq!(fs::read_to_string(&other).expect("a file"), "[]");
     }

@@ -41,11 +41,15 @@ pub(crate) async fn run(arguments: BatchArguments) -> Result<ExitCode, Failure> 
 
 async fn run_plan(plan: PathBuf, run: RunArguments) -> Result<ExitCode, Failure> {
     let out = run.task.out.clone().unwrap_or_else(|| results_of(&plan));
+    let is_kubernetes = run.on == Executor::Kubernetes;
     let (plan, directory, lock) = run_blocking(move || {
         let plan = Plan::load(&plan)?;
         let directory = BatchDirectory::create(&out)?;
         let lock = directory.lock()?;
-        directory.set_plan(&plan)?;
+        // It records the tasks itself, with the URLs of their repositories.
+        if !is_kubernetes {
+            directory.set_plan(&plan.tasks)?;
+        }
         Ok((plan, directory, lock))
     })
     .await?;

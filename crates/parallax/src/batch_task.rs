@@ -29,7 +29,7 @@ pub(crate) async fn run(arguments: RunTaskArguments) -> Result<ExitCode, Failure
         let plan = Plan::load(&plan)?;
         let directory = BatchDirectory::create(&out)?;
         let lock = directory.lock_shared()?;
-        directory.set_plan(&plan)?;
+        directory.set_plan(&plan.tasks)?;
         Ok((plan, directory, lock))
     })
     .await?;

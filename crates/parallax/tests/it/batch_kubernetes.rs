@@ -56,6 +56,26 @@ fn manifests_are_written_without_a_cluster_and_contain_the_plan() {
 }
 
 #[test]
+fn recorded_tasks_are_those_that_the_pods_run() {
+    let world = repository(&json!([]));
+    let url = "https://git.example/a.git";
+    git(&world, &["clone", "-q", "--bare", ".", "../bare.git"]);
+    git(&world, &["remote", "add", "origin", "../bare.git"]);
+    git(&world, &["push", "-q", "-u", "origin", "HEAD"]);
+    git(&world, &["remote", "set-url", "origin", url]);
+    world.home.write("plan.jsonl", r#"{"id": "a", "prompt": "do it"}"#).expect("a plan");
+    let emit = ["plan.jsonl", "--on", "kubernetes", "--image", "x", "--emit", "out"];
+    let output = batch(&world, &emit);
+    assert_eq!(output.code(), 0, "{}", output.err());
+    let plan = read(&world, "out/plan-0.json");
+    let plan = plan["data"]["plan-00.jsonl"].as_str().expect("a plan");
+    assert!(plan.contains(url), "{plan}");
+    world.home.write("pod.jsonl", plan).expect("a plan");
+    batch(&world, &["run-task", "pod.jsonl", "--index", "9", "--out", "pod"]);
+    assert_eq!(read(&world, "plan-results/tasks.json"), read(&world, "pod/tasks.json"));
+}
+
+#[test]
 fn task_is_cloned_first_and_prints_its_result() {
     let reply = json!({"match": {"promptContains": "do it"}, "repeat": 0, "text": "done"});
     let world = repository(&json!([reply]));
