@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use parallax_worktrees::{PatchOutcome, apply_patch, create_branch};
+use tokio_util::sync::CancellationToken;
 
 use crate::directory::BatchDirectory;
 use crate::error::BatchError;
@@ -43,7 +44,8 @@ pub enum ApplyOutcome {
 }
 
 /// Applies the results of tasks to the repository around `repository`, in order; without ids, those
-/// of the plan's tasks that succeeded. `report` receives each outcome. Blocking.
+/// of the plan's tasks that succeeded. `report` receives each outcome. When `stop` is cancelled, the
+/// current task is still applied. Blocking.
 ///
 /// # Errors
 /// Returns an error if an id is unknown or the list of tasks is damaged.
@@ -52,6 +54,7 @@ pub fn apply_results(
     repository: &Path,
     form: ApplyMode,
     ids: &[String],
+    stop: &CancellationToken,
     mut report: impl FnMut(&str, &ApplyOutcome),
 ) -> Result<(), BatchError> {
     if let Some(unknown) = ids.iter().find(|id| !directory.has_task(id)) {
@@ -70,6 +73,9 @@ pub fn apply_results(
         chosen = ids.iter().map(named).collect();
     }
     for task in &chosen {
+        if stop.is_cancelled() {
+            break;
+        }
         let (id, files) = (&task.id, directory.task(&task.id));
         let Some(result) = directory.newest_result(task) else {
             let outcome = match files.result() {

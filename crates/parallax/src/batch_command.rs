@@ -35,6 +35,9 @@ pub(crate) async fn run(arguments: BatchArguments) -> Result<ExitCode, Failure> 
         (None, None) => Err(input_failure("`parallax batch` requires a plan".to_owned())),
         (Some(BatchAction::RunTask(typed)), _) => batch_task::run(typed).await,
         (Some(BatchAction::Collect { dir }), _) => batch_kubernetes::collect(dir).await,
+        (Some(BatchAction::Apply { dir, ids, branch, patch: _ }), _) => {
+            apply(dir, ids, if branch { ApplyMode::Branch } else { ApplyMode::Patch }).await
+        }
         (Some(action), _) => run_blocking(move || results(action)).await,
     }
 }
@@ -179,10 +182,6 @@ fn default_jobs() -> usize {
 fn results(action: BatchAction) -> Result<ExitCode, BatchError> {
     match action {
         BatchAction::Plan(typed) => plan_of(typed),
-        BatchAction::Apply { dir, ids, branch, patch: _ } => {
-            let form = if branch { ApplyMode::Branch } else { ApplyMode::Patch };
-            apply(&dir, &ids, form)
-        }
         BatchAction::Compare { dir, json } => {
             let comparison = ModelComparison::read(&BatchDirectory::open(&dir)?)?;
             print(&if json { json_document(&comparison) } else { comparison.text() });
@@ -193,8 +192,10 @@ fn results(action: BatchAction) -> Result<ExitCode, BatchError> {
                 .map_err(|source| BatchError::Read { file: "/bin/sh".into(), source })?;
             Ok(ExitCode(code))
         }
-        // It needs the runtime.
-        BatchAction::RunTask(_) | BatchAction::Collect { .. } => Ok(ExitCode::GENERAL),
+        // These need the runtime.
+        BatchAction::RunTask(_) | BatchAction::Collect { .. } | BatchAction::Apply { .. } => {
+            Ok(ExitCode::GENERAL)
+        }
     }
 }
 
@@ -253,35 +254,63 @@ fn write_plan(file: &Path, lines: &str, force: bool) -> Result<(), BatchError> {
     }
 }
 
-fn apply(dir: &Path, ids: &[String], form: ApplyMode) -> Result<ExitCode, BatchError> {
-    let directory = BatchDirectory::open(dir)?;
-    let mut conflicts = 0;
-    apply_results(&directory, Path::new("."), form, ids, |id, end| {
-        let line = match end {
-            ApplyOutcome::Applied { files, merged } => {
-                let how = if *merged { "merged" } else { "applied" };
-                format!("{id}: {how}, files: {files}")
+/// Applies results. A signal stops it between two tasks, so that each is applied completely or not
+/// at all.
+async fn apply(dir: PathBuf, ids: Vec<String>, mode: ApplyMode) -> Result<ExitCode, Failure> {
+    let stop = CancellationToken::new();
+    let applying = {
+        let stop = stop.clone();
+        run_blocking(move || {
+            let directory = BatchDirectory::open(&dir)?;
+            let mut conflicts = 0;
+            apply_results(&directory, Path::new("."), mode, &ids, &stop, |id, outcome| {
+                let (line, is_failed) = apply_line(id, outcome);
+                // Without names, a task that has not run since the plan changed is only skipped.
+                let is_stale = !ids.is_empty() && *outcome == ApplyOutcome::PlanChanged;
+                conflicts += usize::from(is_failed || is_stale);
+                print(&format!("{line}\n"));
+            })?;
+            Ok(conflicts)
+        })
+    };
+    tokio::pin!(applying);
+    let (mut signals, mut signal) = (Signals::listen(), None);
+    let conflicts = loop {
+        tokio::select! {
+            conflicts = &mut applying => break conflicts?,
+            number = signals.next() => {
+                signal = Some(number);
+                stop.cancel();
             }
-            ApplyOutcome::Branch(branch) => format!("{id}: branch {branch}"),
-            ApplyOutcome::Nothing => format!("{id}: no changes"),
-            ApplyOutcome::Skipped(state) => format!("{id}: skipped, {}", state.as_str()),
-            ApplyOutcome::PlanChanged => {
-                // Without names, it is skipped like a task that has not run yet.
-                conflicts += usize::from(!ids.is_empty());
-                format!("{id}: skipped, the plan has changed since; run the batch again")
-            }
-            ApplyOutcome::Failed(reason) => {
-                conflicts += 1;
-                format!("{id}: failed, nothing changed: {}", one_line(reason))
-            }
-            ApplyOutcome::Conflict(reason) => {
-                conflicts += 1;
-                format!("{id}: conflict, nothing changed: {}", one_line(reason))
-            }
-        };
-        print(&format!("{line}\n"));
-    })?;
-    Ok(if conflicts == 0 { ExitCode::SUCCESS } else { ExitCode::GENERAL })
+        }
+    };
+    Ok(match signal {
+        Some(number) => ExitCode::signal(number),
+        None if conflicts > 0 => ExitCode::GENERAL,
+        None => ExitCode::SUCCESS,
+    })
+}
+
+/// Returns the line about a task, and whether it could not be applied.
+fn apply_line(id: &str, outcome: &ApplyOutcome) -> (String, bool) {
+    match outcome {
+        ApplyOutcome::Applied { files, merged } => {
+            let how = if *merged { "merged" } else { "applied" };
+            (format!("{id}: {how}, files: {files}"), false)
+        }
+        ApplyOutcome::Branch(branch) => (format!("{id}: branch {branch}"), false),
+        ApplyOutcome::Nothing => (format!("{id}: no changes"), false),
+        ApplyOutcome::Skipped(state) => (format!("{id}: skipped, {}", state.as_str()), false),
+        ApplyOutcome::PlanChanged => {
+            (format!("{id}: skipped, the plan has changed since; run the batch again"), false)
+        }
+        ApplyOutcome::Failed(reason) => {
+            (format!("{id}: failed, nothing changed: {}", one_line(reason)), true)
+        }
+        ApplyOutcome::Conflict(reason) => {
+            (format!("{id}: conflict, nothing changed: {}", one_line(reason)), true)
+        }
+    }
 }
 
 /// Prints text. A closed pipe is not an error here.

@@ -1,13 +1,19 @@
 //! Transfers the changes of a task to the repository: to the working tree, or to a branch.
 
-use std::ffi::OsString;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::{OsStr, OsString};
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use parallax_protocol::event::Failure;
 
 use crate::failure;
 use crate::git::{Git, no_working_tree_failure};
+use crate::working_tree_update::{FileVersion, PathChange, WorkingTreeUpdate};
+
+/// The mode of a commit of a submodule in a tree.
+const SUBMODULE_MODE: &str = "160000";
 
 /// Result of applying a patch.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,50 +27,217 @@ pub enum PatchOutcome {
 }
 
 /// Applies a patch to the working tree that contains `directory`, either completely or not at all.
-/// Blocking.
+/// The index does not change. Blocking.
 ///
 /// # Errors
-/// Returns an error if there is no repository or git fails.
+/// Returns an error if there is no repository, git fails, or files cannot be written.
 pub fn apply_patch(directory: &Path, patch: &Path) -> Result<PatchOutcome, Failure> {
-    // The user's files, unlike those of worktrees, have their contents, not pointers of Git LFS.
-    let git = git_at_top(directory)?.with_variable("GIT_LFS_SKIP_SMUDGE", "0".into());
+    let git = git_at_top(directory)?.with_variable("GIT_LITERAL_PATHSPECS", "1".into());
+    let git_directory = PathBuf::from(git.line(&["rev-parse", "--absolute-git-dir"])?);
+    let update = WorkingTreeUpdate::begin(git.directory(), &git_directory)?;
+    // git runs in another directory.
     let patch = patch
         .canonicalize()
         .map_err(|error| failure(format!("Failed to read `{}`: {error}", patch.display())))?;
-    let words = |options: &[&str], file: &Path| -> Vec<OsString> {
-        let options = options.iter().map(OsString::from);
-        options.chain([file.as_os_str().to_owned()]).collect()
+    let patched = PatchedTree { git, git_directory, update };
+    let (changes, is_merged) = match patched.build(&patch)? {
+        Err(conflict) => return Ok(PatchOutcome::Conflict(conflict)),
+        Ok(built) => built,
     };
-    let plain = ["apply", "--whitespace=nowarn"];
-    if git.run(&words(&[plain.as_slice(), &["--check"]].concat(), &patch)).is_ok() {
-        git.run(&words(&plain, &patch))?;
-        return Ok(PatchOutcome::Applied);
+    patched.update.finish(&changes)?;
+    Ok(if is_merged { PatchOutcome::Merged } else { PatchOutcome::Applied })
+}
+
+/// The contents of the working tree with a patch, built in temporary indexes, so that a conflict
+/// changes nothing.
+struct PatchedTree {
+    git: Git,
+    git_directory: PathBuf,
+    update: WorkingTreeUpdate,
+}
+
+impl PatchedTree {
+    /// Writes the new contents of all files that the patch changes, and returns the changes, and
+    /// whether they were merged with others. The inner error is a conflict.
+    fn build(&self, patch: &Path) -> Result<Result<(Vec<PathChange>, bool), String>, Failure> {
+        let numstat = ["apply", "--numstat", "-z"].map(OsString::from);
+        let listed = self.git.paths(&[numstat.as_slice(), &[patch.into()]].concat())?;
+        let mut paths: BTreeSet<PathBuf> =
+            listed.iter().filter_map(|line| numstat_path(line)).collect();
+        // Their current versions decide how contents are converted, and unmerged ones have no tree.
+        let attributes = [":(glob)**/.gitattributes", ":(top).gitattributes"];
+        let modified = [["ls-files", "-z", "--modified", "--"].as_slice(), &attributes].concat();
+        paths.extend(self.attributes_git().paths(&modified)?);
+        paths.extend(self.unmerged()?);
+        loop {
+            let mut versions = BTreeMap::new();
+            let before = match self.write_tree_with(&paths, &mut versions) {
+                Ok(tree) => tree,
+                Err(conflict) => return Ok(Err(conflict.message)),
+            };
+            let is_merged = match self.patch_index(patch) {
+                Ok(is_merged) => is_merged,
+                Err(conflict) => return Ok(Err(conflict_reason(&conflict.message))),
+            };
+            let after = self.index_git("index").line(&["write-tree"])?;
+            let changed = self.changed(&before, &after)?;
+            let unknown: Vec<PathBuf> = changed
+                .iter()
+                .map(|(path, _)| path.clone())
+                .filter(|path| !paths.contains(path))
+                .collect();
+            // Such as the earlier name of a file that the patch renames.
+            if !unknown.is_empty() {
+                paths.extend(unknown);
+                continue;
+            }
+            self.check_out(&after, &changed)?;
+            let change = |(path, is_deleted): (PathBuf, bool)| {
+                let before = versions.get(&path).copied().flatten();
+                PathChange { path, before, is_deleted }
+            };
+            return Ok(Ok((changed.into_iter().map(change).collect(), is_merged)));
+        }
     }
-    // A three-way merge in a temporary index, so that a conflict changes nothing.
-    let scratch = ScratchDirectory::new()?;
-    let index = PathBuf::from(git.line(&["rev-parse", "--git-path", "index"])?);
-    let index = git.directory().join(index);
-    if index.is_file() {
-        fs::copy(&index, scratch.file("index"))
-            .map_err(|error| failure(format!("Failed to copy `{}`: {error}", index.display())))?;
+
+    /// Returns git with a temporary index.
+    fn index_git(&self, name: &str) -> Git {
+        let index = self.update.scratch_file(name);
+        self.git.clone().with_variable("GIT_INDEX_FILE", index.into())
     }
-    let merge =
-        git_at_top(directory)?.with_variable("GIT_INDEX_FILE", scratch.file("index").into());
-    merge.run(&["add", "--all"])?;
-    let before = merge.line(&["write-tree"])?;
-    let three_way = [plain.as_slice(), &["--cached", "--3way"]].concat();
-    if let Err(conflict) = merge.run(&words(&three_way, &patch)) {
-        return Ok(PatchOutcome::Conflict(conflict.message));
+
+    fn attributes_git(&self) -> Git {
+        self.git.clone().without_variable("GIT_LITERAL_PATHSPECS")
     }
-    let after = merge.line(&["write-tree"])?;
-    let merged = scratch.file("merged.patch");
-    let output = format!("--output={}", merged.display());
-    let diff = ["diff", "--no-ext-diff", "--no-textconv", "--no-color", "--no-renames"];
-    git.run(&[diff.as_slice(), &["--binary", "--full-index", &output, &before, &after]].concat())?;
-    if merged.metadata().is_ok_and(|data| data.len() > 0) {
-        git.run(&words(&plain, &merged))?;
+
+    fn unmerged(&self) -> Result<Vec<PathBuf>, Failure> {
+        self.git.paths(&["diff", "--name-only", "--diff-filter=U", "-z"])
     }
-    Ok(PatchOutcome::Merged)
+
+    /// Adds the current contents of the paths to a copy of the index, notes their versions, and
+    /// writes its tree.
+    fn write_tree_with(
+        &self,
+        paths: &BTreeSet<PathBuf>,
+        versions: &mut BTreeMap<PathBuf, Option<FileVersion>>,
+    ) -> Result<String, Failure> {
+        let git = self.index_git("index");
+        let index = PathBuf::from(self.git.line(&["rev-parse", "--git-path", "index"])?);
+        let index = git.directory().join(index);
+        let copy = self.update.scratch_file("index");
+        if index.is_file() {
+            fs::copy(&index, &copy).map_err(|error| {
+                failure(format!("Failed to copy `{}`: {error}", index.display()))
+            })?;
+        }
+        let (mut present, mut absent) = (Vec::new(), Vec::new());
+        for path in paths {
+            let full = git.directory().join(path);
+            versions.insert(path.clone(), FileVersion::of(&full));
+            match full.symlink_metadata() {
+                Ok(data) if data.is_dir() => {
+                    return Err(failure(format!("`{}` is a directory", path.display())));
+                }
+                Ok(_) => present.push(path),
+                Err(_) => absent.push(path),
+            }
+        }
+        let from_file = |words: &[&str], paths: &[&PathBuf]| -> Result<(), Failure> {
+            if paths.is_empty() {
+                return Ok(());
+            }
+            let list = self.path_list(paths.iter().map(|path| path.as_path()))?;
+            git.run(&[words, &[list.as_str(), "--pathspec-file-nul"]].concat())
+        };
+        from_file(&["rm", "--cached", "--quiet", "--force", "--ignore-unmatch"], &absent)?;
+        from_file(&["add", "--force"], &present)?;
+        git.line(&["write-tree"])
+    }
+
+    /// Writes the paths to a file, and returns the option of git that reads it.
+    fn path_list<'a>(&self, paths: impl Iterator<Item = &'a Path>) -> Result<String, Failure> {
+        let file = self.update.scratch_file("paths");
+        let mut text = Vec::new();
+        for path in paths {
+            text.extend_from_slice(path.as_os_str().as_bytes());
+            text.push(0);
+        }
+        fs::write(&file, text)
+            .map_err(|error| failure(format!("Failed to write `{}`: {error}", file.display())))?;
+        Ok(format!("--pathspec-from-file={}", file.display()))
+    }
+
+    /// Applies the patch to the temporary index. Returns whether it had to be merged.
+    fn patch_index(&self, patch: &Path) -> Result<bool, Failure> {
+        let git = self.index_git("index");
+        let apply = |options: &[&str]| {
+            let words = ["apply", "--whitespace=nowarn", "--cached"].into_iter();
+            let words = words.chain(options.iter().copied()).map(OsString::from);
+            git.run(&words.chain([patch.into()]).collect::<Vec<_>>())
+        };
+        apply(&[]).map(|()| false).or_else(|_| apply(&["--3way"]).map(|()| true))
+    }
+
+    /// Returns the files that differ between two trees, and whether they are deleted. Commits of
+    /// submodules are not files.
+    fn changed(&self, before: &str, after: &str) -> Result<Vec<(PathBuf, bool)>, Failure> {
+        let words = ["diff-tree", "-r", "-z", "--no-renames", "--raw", before, after];
+        let fields = self.git.paths(&words)?;
+        let mut changed = Vec::new();
+        for pair in fields.chunks(2) {
+            let [header, path] = pair else { break };
+            let header = header.to_string_lossy();
+            let mut modes = header.trim_start_matches(':').split(' ');
+            let (old, new) = (modes.next().unwrap_or_default(), modes.next().unwrap_or_default());
+            let (is_deleted, mode) = if new == "000000" { (true, old) } else { (false, new) };
+            if mode != SUBMODULE_MODE {
+                changed.push((path.clone(), is_deleted));
+            }
+        }
+        Ok(changed)
+    }
+
+    /// Writes the new files, with the attributes of their tree.
+    fn check_out(&self, tree: &str, changed: &[(PathBuf, bool)]) -> Result<(), Failure> {
+        let written = changed.iter().filter(|(_, is_deleted)| !is_deleted);
+        let written: Vec<&Path> = written.map(|(path, _)| path.as_path()).collect();
+        if written.is_empty() {
+            return Ok(());
+        }
+        let git = self.index_git("new-index");
+        // Of this working tree without files, git reads all attributes from the index.
+        let git = git
+            .with_variable("GIT_DIR", self.git_directory.clone().into())
+            .with_variable("GIT_WORK_TREE", self.update.new_files().into())
+            // The user's files, unlike those of worktrees, have their contents, not pointers.
+            .with_variable("GIT_LFS_SKIP_SMUDGE", "0".into());
+        git.run(&["read-tree", tree])?;
+        let list = self.path_list(written.into_iter())?;
+        git.run(&["checkout", "--quiet", tree, &list, "--pathspec-file-nul"])
+    }
+}
+
+/// Returns the path of an entry of `git apply --numstat`: two numbers, and the path.
+fn numstat_path(entry: &Path) -> Option<PathBuf> {
+    let bytes = entry.as_os_str().as_bytes();
+    let path = bytes.splitn(3, |byte| *byte == b'\t').nth(2)?;
+    (!path.is_empty()).then(|| PathBuf::from(OsStr::from_bytes(path)))
+}
+
+/// Returns what git reports about a conflict, without its progress.
+fn conflict_reason(message: &str) -> String {
+    let lines = || message.split("; ");
+    let conflict = |line: &str| {
+        let (_, rest) = line.split_once("Applied patch to '")?;
+        Some(format!("conflict in `{}`", rest.strip_suffix("' with conflicts.")?))
+    };
+    let mut reasons: Vec<String> = lines().filter_map(conflict).collect();
+    reasons.extend(lines().filter_map(|line| Some(line.split_once("error: ")?.1.to_owned())));
+    match reasons.as_slice() {
+        [] => message.to_owned(),
+        [only] => only.clone(),
+        [first, rest @ ..] => format!("{first} (and {} more)", rest.len()),
+    }
 }
 
 /// Creates the branch `branch` with the changes of a task, unless it exists. It is created from the
@@ -159,5 +332,114 @@ impl Drop for ScratchDirectory {
     fn drop(&mut self) {
         // Leftovers are in the system's directory for temporary files.
         let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A repository, and a patch between two of its commits, of which the first is checked out.
+    struct TestRepository {
+        folder: tempfile::TempDir,
+    }
+
+    impl TestRepository {
+        fn new(before: &[(&str, &[u8])], change: impl Fn(&Path)) -> Self {
+            let test = Self { folder: tempfile::tempdir().expect("a directory") };
+            let top = test.top();
+            fs::create_dir(&top).expect("a directory");
+            test.git(&["init", "-q"]);
+            for (name, contents) in before {
+                fs::write(top.join(name), contents).expect("a file");
+            }
+            test.commit();
+            change(&top);
+            test.commit();
+            let patch = format!("--output={}", test.patch().display());
+            test.git(&["diff", "-M", "--binary", "--full-index", &patch, "HEAD~", "HEAD"]);
+            test.git(&["reset", "-q", "--hard", "HEAD~"]);
+            test
+        }
+
+        fn top(&self) -> PathBuf {
+            self.folder.path().join("top")
+        }
+
+        fn patch(&self) -> PathBuf {
+            self.folder.path().join("change.patch")
+        }
+
+        fn git(&self, words: &[&str]) {
+            let identity = ["-c", "user.name=n", "-c", "user.email=e"];
+            let git = Git::at(&self.top()).expect("git");
+            git.run(&[identity.as_slice(), words].concat()).expect("success");
+        }
+
+        fn commit(&self) {
+            self.git(&["add", "--all"]);
+            self.git(&["commit", "-q", "--allow-empty", "-m", "change"]);
+        }
+
+        fn apply(&self) -> PatchOutcome {
+            apply_patch(&self.top(), &self.patch()).expect("applied")
+        }
+
+        fn read(&self, name: &str) -> Option<Vec<u8>> {
+            fs::read(self.top().join(name)).ok()
+        }
+    }
+
+    #[test]
+    fn files_are_written_with_attributes_that_the_patch_assigns() {
+        let utf16 = b"a\0\n\0";
+        let test = TestRepository::new(&[("file", b"1\n")], |top| {
+            let attributes = "*.u16 text working-tree-encoding=UTF-16LE\n*.crlf text eol=crlf\n";
+            fs::write(top.join(".gitattributes"), attributes).expect("written");
+            fs::write(top.join("x.u16"), utf16).expect("written");
+            fs::write(top.join("y.crlf"), "b\r\n").expect("written");
+        });
+        assert_eq!(test.apply(), PatchOutcome::Applied);
+        assert_eq!(test.read("x.u16").as_deref(), Some(utf16.as_slice()));
+        assert_eq!(test.read("y.crlf").as_deref(), Some(b"b\r\n".as_slice()));
+        test.git(&["add", "--all"]);
+        test.git(&["diff", "--cached", "--exit-code", "HEAD@{1}"]);
+    }
+
+    #[test]
+    fn patch_that_renames_a_file_keeps_uncommitted_changes_of_it() {
+        let lines: Vec<String> = (1..40).map(|number| format!("{number}\n")).collect();
+        let test = TestRepository::new(&[("old", lines.concat().as_bytes())], |top| {
+            fs::rename(top.join("old"), top.join("new")).expect("renamed");
+            let text = lines.concat().replace("30\n", "thirty\n");
+            fs::write(top.join("new"), text).expect("written");
+        });
+        let edited = lines.concat().replacen("5\n", "mine\n", 1);
+        fs::write(test.top().join("old"), &edited).expect("written");
+        assert!(matches!(test.apply(), PatchOutcome::Applied | PatchOutcome::Merged));
+        let expected = edited.replace("30\n", "thirty\n");
+        assert_eq!(test.read("new").as_deref(), Some(expected.as_bytes()));
+        assert_eq!(test.read("old"), None);
+    }
+
+    #[test]
+    fn conflict_names_the_file_and_changes_nothing() {
+        let test = TestRepository::new(&[("a", b"1\n"), ("b", b"1\n")], |top| {
+            fs::write(top.join("a"), "2\n").expect("written");
+            fs::write(top.join("b"), "2\n").expect("written");
+            fs::write(top.join("c"), "new\n").expect("written");
+        });
+        fs::write(test.top().join("b"), "mine\n").expect("written");
+        let PatchOutcome::Conflict(reason) = test.apply() else { panic!("applied") };
+        assert!(reason.contains('b'), "{reason}");
+        assert_eq!(test.read("a").as_deref(), Some(b"1\n".as_slice()));
+        assert_eq!(test.read("b").as_deref(), Some(b"mine\n".as_slice()));
+        fs::write(test.top().join("b"), "1\n").expect("written");
+        // An ignored file is the user's, too.
+        fs::write(test.top().join(".git/info/exclude"), "c\n").expect("written");
+        fs::write(test.top().join("c"), "mine\n").expect("written");
+        assert!(matches!(test.apply(), PatchOutcome::Conflict(_)));
+        assert_eq!(test.read("c").as_deref(), Some(b"mine\n".as_slice()));
+        assert_eq!(test.read("a").as_deref(), Some(b"1\n".as_slice()));
     }
 }

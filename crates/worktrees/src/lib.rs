@@ -19,6 +19,7 @@ mod review_diff;
 mod special_files;
 mod subagent;
 mod unattended;
+mod working_tree_update;
 
 use std::fs::{self, File};
 use std::io::Write as _;
