@@ -10,6 +10,9 @@ use crate::error::BatchError;
 use crate::newest_plan::NewestTask;
 use crate::result::{TaskState, sha256};
 
+/// What the names of the branches of tasks begin with.
+const BRANCH_PREFIX: &str = "parallax/";
+
 /// How results are applied to the repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ApplyMode {
@@ -96,6 +99,16 @@ pub fn apply_results(
             continue;
         };
         let patch = files.file("patch.diff");
+        if patch.symlink_metadata().is_ok_and(|data| !data.is_file()) {
+            let reason = format!("`{}` is not a regular file", patch.display());
+            report(id, &ApplyOutcome::Failed(reason));
+            continue;
+        }
+        if !branch.starts_with(BRANCH_PREFIX) {
+            let reason = format!("`{branch}` is not a branch of a worktree");
+            report(id, &ApplyOutcome::Failed(reason));
+            continue;
+        }
         if let Some(expected) = &result.patch_sha256
             && let Ok(actual) = sha256(&patch)
             && actual != *expected

@@ -34,7 +34,8 @@ pub enum PatchOutcome {
 pub fn apply_patch(directory: &Path, patch: &Path) -> Result<PatchOutcome, Failure> {
     let git = git_at_top(directory)?.with_variable("GIT_LITERAL_PATHSPECS", "1".into());
     let git_directory = PathBuf::from(git.line(&["rev-parse", "--absolute-git-dir"])?);
-    let update = WorkingTreeUpdate::begin(git.directory(), &git_directory)?;
+    let head = git.line(&["rev-parse", "--verify", "--quiet", "HEAD"]).unwrap_or_default();
+    let update = WorkingTreeUpdate::begin(git.directory(), &git_directory, head)?;
     // git runs in another directory.
     let patch = patch
         .canonicalize()
@@ -64,13 +65,11 @@ impl PatchedTree {
         let listed = self.git.paths(&[numstat.as_slice(), &[patch.into()]].concat())?;
         let mut paths: BTreeSet<PathBuf> =
             listed.iter().filter_map(|line| numstat_path(line)).collect();
-        // Their current versions decide how contents are converted, and unmerged ones have no tree.
-        let attributes = [":(glob)**/.gitattributes", ":(top).gitattributes"];
-        let modified = [["ls-files", "-z", "--modified", "--"].as_slice(), &attributes].concat();
-        paths.extend(self.attributes_git().paths(&modified)?);
+        // Unmerged ones have no tree.
         paths.extend(self.unmerged()?);
         loop {
             let mut versions = BTreeMap::new();
+            paths.extend(self.attribute_files(&paths));
             let before = match self.write_tree_with(&paths, &mut versions) {
                 Ok(tree) => tree,
                 Err(conflict) => return Ok(Err(conflict.message)),
@@ -106,8 +105,13 @@ impl PatchedTree {
         self.git.clone().with_variable("GIT_INDEX_FILE", index.into())
     }
 
-    fn attributes_git(&self) -> Git {
-        self.git.clone().without_variable("GIT_LITERAL_PATHSPECS")
+    /// Returns the `.gitattributes` files that apply to paths: their current versions decide how
+    /// contents are converted, even if git does not track them.
+    fn attribute_files(&self, paths: &BTreeSet<PathBuf>) -> Vec<PathBuf> {
+        let directories: BTreeSet<&Path> =
+            paths.iter().flat_map(|path| path.ancestors().skip(1)).collect();
+        let files = directories.into_iter().map(|directory| directory.join(".gitattributes"));
+        files.filter(|file| self.git.directory().join(file).is_file()).collect()
     }
 
     fn unmerged(&self) -> Result<Vec<PathBuf>, Failure> {
@@ -130,16 +134,20 @@ impl PatchedTree {
                 failure(format!("Failed to copy `{}`: {error}", index.display()))
             })?;
         }
-        let (mut present, mut absent) = (Vec::new(), Vec::new());
+        let (mut present, mut removed) = (Vec::new(), Vec::new());
         for path in paths {
             let full = git.directory().join(path);
-            versions.insert(path.clone(), FileVersion::of(&full));
-            match full.symlink_metadata() {
-                Ok(data) if data.is_dir() => {
-                    return Err(failure(format!("`{}` is a directory", path.display())));
+            let data = full.symlink_metadata();
+            let is_file = data.as_ref().is_ok_and(|data| !data.is_dir());
+            versions.insert(path.clone(), FileVersion::of(&full).filter(|_| is_file));
+            match data {
+                // It has other files, or the commit of a submodule.
+                Ok(data) if data.is_dir() => {}
+                Ok(_) => {
+                    removed.push(path);
+                    present.push(path);
                 }
-                Ok(_) => present.push(path),
-                Err(_) => absent.push(path),
+                Err(_) => removed.push(path),
             }
         }
         let from_file = |words: &[&str], paths: &[&PathBuf]| -> Result<(), Failure> {
@@ -149,7 +157,8 @@ impl PatchedTree {
             let list = self.path_list(paths.iter().map(|path| path.as_path()))?;
             git.run(&[words, &[list.as_str(), "--pathspec-file-nul"]].concat())
         };
-        from_file(&["rm", "--cached", "--quiet", "--force", "--ignore-unmatch"], &absent)?;
+        // git would take some files for unchanged by their times or by a flag in the index.
+        from_file(&["rm", "--cached", "--quiet", "--force", "--ignore-unmatch"], &removed)?;
         from_file(&["add", "--force"], &present)?;
         git.line(&["write-tree"])
     }
@@ -441,5 +450,57 @@ mod tests {
         assert!(matches!(test.apply(), PatchOutcome::Conflict(_)));
         assert_eq!(test.read("c").as_deref(), Some(b"mine\n".as_slice()));
         assert_eq!(test.read("a").as_deref(), Some(b"1\n".as_slice()));
+    }
+
+    #[test]
+    fn directory_becomes_a_file_unless_it_has_other_files() {
+        let test = TestRepository::new(&[("a", b"1\n")], |_| {});
+        fs::create_dir(test.top().join("d")).expect("created");
+        fs::write(test.top().join("d/x"), "1\n").expect("written");
+        test.commit();
+        fs::remove_dir_all(test.top().join("d")).expect("removed");
+        fs::write(test.top().join("d"), "file\n").expect("written");
+        test.commit();
+        let patch = format!("--output={}", test.patch().display());
+        test.git(&["diff", "--binary", "--full-index", &patch, "HEAD~", "HEAD"]);
+        test.git(&["reset", "-q", "--hard", "HEAD~"]);
+        fs::write(test.top().join("d/mine"), "mine").expect("written");
+        assert!(apply_patch(&test.top(), &test.patch()).is_err());
+        assert_eq!(test.read("d/x").as_deref(), Some(b"1\n".as_slice()));
+        assert_eq!(test.read("d/mine").as_deref(), Some(b"mine".as_slice()));
+        fs::remove_file(test.top().join("d/mine")).expect("removed");
+        assert_eq!(test.apply(), PatchOutcome::Applied);
+        assert_eq!(test.read("d").as_deref(), Some(b"file\n".as_slice()));
+    }
+
+    #[test]
+    fn changes_that_git_does_not_see_are_kept() {
+        for is_flagged in [true, false] {
+            let test = TestRepository::new(&[("a", b"AAAA\n")], |top| {
+                fs::write(top.join("a"), "CCCC\n").expect("written");
+            });
+            if is_flagged {
+                test.git(&["update-index", "--assume-unchanged", "a"]);
+            }
+            // In the second of the checkout, with the same size.
+            fs::write(test.top().join("a"), "mine\n").expect("written");
+            assert!(matches!(test.apply(), PatchOutcome::Conflict(_)), "{is_flagged}");
+            assert_eq!(test.read("a").as_deref(), Some(b"mine\n".as_slice()));
+        }
+    }
+
+    #[test]
+    fn untracked_attributes_of_the_user_apply() {
+        let test = TestRepository::new(&[("a.txt", b"1\n2\n")], |top| {
+            fs::write(top.join("a.txt"), "1\n3\n").expect("written");
+        });
+        fs::write(test.top().join(".gitattributes"), "*.txt text eol=crlf\n").expect("written");
+        fs::write(test.top().join("a.txt"), "1\r\n2\r\n").expect("written");
+        assert_eq!(test.apply(), PatchOutcome::Applied);
+        assert_eq!(test.read("a.txt").as_deref(), Some(b"1\r\n3\r\n".as_slice()));
+        assert_eq!(
+            test.read(".gitattributes").as_deref(),
+            Some(b"*.txt text eol=crlf\n".as_slice())
+        );
     }
 }

@@ -9,7 +9,7 @@ use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use parallax_protocol::event::Failure;
 use rustix::fs::{FlockOperation, flock};
@@ -26,10 +26,9 @@ const BACKUP: &str = "backup";
 /// Extension of a directory that is being removed.
 const DISCARDED: &str = "discarded";
 
-/// Identifies a version of a file, also after it was moved.
+/// Identifies a version of a file, also after it was moved or copied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FileVersion {
-    inode: u64,
     size: u64,
     modified: (i64, i64),
 }
@@ -41,7 +40,7 @@ impl FileVersion {
     }
 
     fn from_metadata(data: &Metadata) -> Self {
-        Self { inode: data.ino(), size: data.size(), modified: (data.mtime(), data.mtime_nsec()) }
+        Self { size: data.size(), modified: (data.mtime(), data.mtime_nsec()) }
     }
 }
 
@@ -54,6 +53,13 @@ pub(crate) struct PathChange {
     pub(crate) is_deleted: bool,
 }
 
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct UpdateJournal {
+    /// The commit that was checked out.
+    head: String,
+    entries: Vec<JournalEntry>,
+}
+
 #[derive(Debug, Serialize, Deserialize)]
 struct JournalEntry {
     /// The bytes of the path.
@@ -63,8 +69,11 @@ struct JournalEntry {
 }
 
 impl JournalEntry {
-    fn path(&self) -> PathBuf {
-        PathBuf::from(std::ffi::OsString::from_vec(self.path.clone()))
+    /// Returns the path, unless it is outside of the working tree.
+    fn path(&self) -> Option<PathBuf> {
+        let path = PathBuf::from(std::ffi::OsString::from_vec(self.path.clone()));
+        let is_inside = path.components().all(|part| matches!(part, Component::Normal(_)));
+        is_inside.then_some(path)
     }
 }
 
@@ -73,16 +82,18 @@ impl JournalEntry {
 pub(crate) struct WorkingTreeUpdate {
     top: PathBuf,
     directory: PathBuf,
+    head: String,
     _lock: File,
 }
 
 impl WorkingTreeUpdate {
     /// Waits for other processes that update the working tree, and undoes an update that was
-    /// interrupted. Blocking.
+    /// interrupted, unless another commit than then is checked out. `head` is the current one.
+    /// Blocking.
     ///
     /// # Errors
     /// Returns an error if files cannot be written, or an interrupted update cannot be undone.
-    pub(crate) fn begin(top: &Path, git_directory: &Path) -> Result<Self, Failure> {
+    pub(crate) fn begin(top: &Path, git_directory: &Path, head: String) -> Result<Self, Failure> {
         let lock = git_directory.join(format!("{DIRECTORY}.lock"));
         let locked = OpenOptions::new().create(true).truncate(false).write(true).open(&lock);
         let locked = locked.and_then(|file| {
@@ -90,14 +101,9 @@ impl WorkingTreeUpdate {
             Ok(file)
         });
         let lock = locked.map_err(|error| cannot("lock", &lock, &error))?;
-        // Files can be moved only within a file system.
-        let device = |path: &Path| path.metadata().map(|data| data.dev()).ok();
-        let in_tree = top.join(format!(".{DIRECTORY}"));
-        let directory = match device(top) == device(git_directory) {
-            true => git_directory.join(DIRECTORY),
-            false => in_tree,
-        };
-        let update = Self { top: top.to_owned(), directory, _lock: lock };
+        // Files of a repository cannot pass for a journal there.
+        let directory = git_directory.join(DIRECTORY);
+        let update = Self { top: top.to_owned(), directory, head, _lock: lock };
         update.undo()?;
         for name in [NEW, BACKUP] {
             let path = update.directory.join(name);
@@ -129,13 +135,25 @@ impl WorkingTreeUpdate {
         let entries = changes.iter().map(|change| self.entry(change));
         let entries = entries.collect::<Result<Vec<_>, _>>()?;
         let journal = self.directory.join(JOURNAL);
-        write_journal(&journal, &entries).map_err(|error| cannot("write", &journal, &error))?;
-        if let Err(error) = self.change_all(changes) {
+        let record = UpdateJournal { head: self.head.clone(), entries };
+        write_journal(&journal, &record).map_err(|error| cannot("write", &journal, &error))?;
+        // A file can also be saved while others are moved.
+        let changed = self.change_all(changes).and_then(|()| self.check_backups(changes));
+        if let Err(error) = changed {
             self.undo()?;
             return Err(error);
         }
         // From here on, the update is complete.
         fs::remove_file(&journal).map_err(|error| cannot("remove", &journal, &error))
+    }
+
+    /// Checks that no replaced file was saved after it was moved away.
+    fn check_backups(&self, changes: &[PathChange]) -> Result<(), Failure> {
+        let saved = changes.iter().find(|change| {
+            let backup = self.directory.join(BACKUP).join(&change.path);
+            change.before.is_some() && FileVersion::of(&backup) != change.before
+        });
+        saved.map_or(Ok(()), |change| Err(saved_meanwhile(&change.path)))
     }
 
     /// Checks that a change is possible, before the first one is made.
@@ -146,10 +164,7 @@ impl WorkingTreeUpdate {
         {
             return Err(match change.before {
                 None => failure(format!("`{}` exists already", change.path.display())),
-                Some(_) => failure(format!(
-                    "`{}` was changed while the patch was applied",
-                    change.path.display()
-                )),
+                Some(_) => saved_meanwhile(&change.path),
             });
         }
         for parent in change.path.ancestors().skip(1) {
@@ -202,15 +217,22 @@ impl WorkingTreeUpdate {
 
     fn place(&self, change: &PathChange) -> io::Result<()> {
         let path = self.top.join(&change.path);
-        if change.before.is_some() {
-            // The file stays in its place until it is replaced.
-            let backup = self.directory.join(BACKUP).join(&change.path);
-            create_parent(&backup)?;
-            fs::hard_link(&path, &backup).or_else(|_| copy(&path, &backup))?;
-        } else if path.symlink_metadata().is_ok() {
-            return Err(io::ErrorKind::AlreadyExists.into());
+        let new = self.new_files().join(&change.path);
+        if change.before.is_none() {
+            return match path.symlink_metadata() {
+                Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
+                Err(_) => move_file(&new, &path),
+            };
         }
-        move_file(&self.new_files().join(&change.path), &path)
+        let backup = self.directory.join(BACKUP).join(&change.path);
+        // The file is never missing, and what is replaced is what is kept, even if it was saved
+        // just now.
+        if exchange(&new, &path).is_ok() {
+            return move_file(&new, &backup);
+        }
+        create_parent(&backup)?;
+        fs::hard_link(&path, &backup).or_else(|_| copy(&path, &backup))?;
+        move_file(&new, &path)
     }
 
     /// Undoes an incomplete update, and removes its files.
@@ -218,19 +240,21 @@ impl WorkingTreeUpdate {
         let journal = self.directory.join(JOURNAL);
         let mut unrestored = Vec::new();
         if let Ok(text) = fs::read(&journal) {
-            // If it is incomplete, no file was touched.
-            let entries: Vec<JournalEntry> = serde_json::from_slice(&text).unwrap_or_default();
-            for entry in entries.iter().rev() {
-                let path = entry.path();
+            // If it is incomplete, no file was changed.
+            let journal: UpdateJournal = serde_json::from_slice(&text).unwrap_or_default();
+            if journal.head != self.head && !journal.entries.is_empty() {
+                // The user has continued with the files as they are.
+                return self.keep().map(drop);
+            }
+            for entry in journal.entries.iter().rev() {
+                let Some(path) = entry.path() else { continue };
                 if self.restore(&path, entry).is_err() {
                     unrestored.push(path);
                 }
             }
         }
         if let Some(first) = unrestored.first() {
-            let kept = self.directory.with_extension(format!("kept-{}", uuid::Uuid::new_v4()));
-            fs::rename(&self.directory, &kept)
-                .map_err(|error| cannot("move", &self.directory, &error))?;
+            let kept = self.keep()?;
             return Err(failure(format!(
                 "An update of the working tree was interrupted, and `{}` has other changes since. \
                  Its earlier contents are in `{}`. Run the command again to go on",
@@ -239,6 +263,14 @@ impl WorkingTreeUpdate {
             )));
         }
         self.discard()
+    }
+
+    /// Moves the files of an interrupted update to where they stay. Returns that directory.
+    fn keep(&self) -> Result<PathBuf, Failure> {
+        let kept = self.directory.with_extension(format!("kept-{}", uuid::Uuid::new_v4()));
+        fs::rename(&self.directory, &kept)
+            .map_err(|error| cannot("move", &self.directory, &error))?;
+        Ok(kept)
     }
 
     /// Removes the files of this update and of earlier ones.
@@ -267,7 +299,14 @@ impl WorkingTreeUpdate {
     /// Restores one file, unless it has other contents than the update gave it.
     fn restore(&self, relative: &Path, entry: &JournalEntry) -> io::Result<()> {
         let path = self.top.join(relative);
-        let backup = self.directory.join(BACKUP).join(relative);
+        let mut backup = self.directory.join(BACKUP).join(relative);
+        let exchanged = self.new_files().join(relative);
+        if backup.symlink_metadata().is_err()
+            && entry.before.is_some()
+            && FileVersion::of(&exchanged) == entry.before
+        {
+            backup = exchanged;
+        }
         let has_backup = backup.symlink_metadata().is_ok();
         match FileVersion::of(&path) {
             // It was not touched yet; its directory may have been created.
@@ -307,9 +346,9 @@ fn cannot(what: &str, path: &Path, error: &io::Error) -> Failure {
     failure(format!("Failed to {what} `{}`: {error}", path.display()))
 }
 
-fn write_journal(file: &Path, entries: &[JournalEntry]) -> io::Result<()> {
+fn write_journal(file: &Path, journal: &UpdateJournal) -> io::Result<()> {
     let mut created = File::create_new(file)?;
-    created.write_all(&serde_json::to_vec(entries)?)?;
+    created.write_all(&serde_json::to_vec(journal)?)?;
     created.sync_all()
 }
 
@@ -317,17 +356,52 @@ fn create_parent(path: &Path) -> io::Result<()> {
     path.parent().map_or(Ok(()), fs::create_dir_all)
 }
 
-fn move_file(from: &Path, to: &Path) -> io::Result<()> {
-    create_parent(to)?;
-    fs::rename(from, to)
+fn saved_meanwhile(path: &Path) -> Failure {
+    failure(format!("`{}` was changed while the patch was applied", path.display()))
 }
 
-/// Copies a file, or a link itself.
-fn copy(from: &Path, to: &Path) -> io::Result<()> {
-    match from.symlink_metadata()?.is_symlink() {
-        true => std::os::unix::fs::symlink(fs::read_link(from)?, to),
-        false => fs::copy(from, to).map(drop),
+/// Moves a file, also to another file system: the git directory can be on its own.
+fn move_file(from: &Path, to: &Path) -> io::Result<()> {
+    create_parent(to)?;
+    match fs::rename(from, to) {
+        Err(error) if error.kind() == io::ErrorKind::CrossesDevices => {
+            let mut name = to.file_name().unwrap_or_default().to_owned();
+            name.push(format!(".{}", uuid::Uuid::new_v4().simple()));
+            let copied = to.with_file_name(name);
+            let moved = copy(from, &copied).and_then(|()| fs::rename(&copied, to));
+            if moved.is_err() {
+                let _ = fs::remove_file(&copied);
+            }
+            moved?;
+            fs::remove_file(from)
+        }
+        moved => moved,
     }
+}
+
+/// Exchanges two files in one step, where the kernel and the file system can.
+#[cfg(target_os = "linux")]
+fn exchange(one: &Path, other: &Path) -> io::Result<()> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    Ok(renameat_with(CWD, one, CWD, other, RenameFlags::EXCHANGE)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn exchange(_: &Path, _: &Path) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Copies a file, or a link itself, with its time.
+fn copy(from: &Path, to: &Path) -> io::Result<()> {
+    use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
+    let data = from.symlink_metadata()?;
+    match data.is_symlink() {
+        true => std::os::unix::fs::symlink(fs::read_link(from)?, to)?,
+        false => drop(fs::copy(from, to)?),
+    }
+    let time = Timespec { tv_sec: data.mtime(), tv_nsec: data.mtime_nsec() };
+    let times = Timestamps { last_access: time, last_modification: time };
+    Ok(utimensat(CWD, to, &times, AtFlags::SYMLINK_NOFOLLOW)?)
 }
 
 /// Removes the directories above a removed file that are empty now.
@@ -342,6 +416,14 @@ fn remove_empty_parents(path: &Path, top: &Path) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl WorkingTreeUpdate {
+        fn record(&self, changes: &[PathChange]) {
+            let entries = changes.iter().map(|change| self.entry(change).expect("an entry"));
+            let journal = UpdateJournal { head: self.head.clone(), entries: entries.collect() };
+            write_journal(&self.directory.join(JOURNAL), &journal).expect("written");
+        }
+    }
 
     struct TestTree {
         folder: tempfile::TempDir,
@@ -366,7 +448,7 @@ mod tests {
 
         fn begin(&self) -> WorkingTreeUpdate {
             let (top, git) = (self.folder.path().join("top"), self.folder.path().join("git"));
-            WorkingTreeUpdate::begin(&top, &git).expect("begun")
+            WorkingTreeUpdate::begin(&top, &git, "head".into()).expect("begun")
         }
 
         fn change(&self, name: &str, is_deleted: bool) -> PathChange {
@@ -417,9 +499,7 @@ mod tests {
         let update = tree.begin();
         let changes = tree.changes(&update);
         // The last change fails: its new file is gone after it was recorded.
-        let entries: Vec<_> =
-            changes.iter().map(|change| update.entry(change).expect("an entry")).collect();
-        write_journal(&update.directory.join(JOURNAL), &entries).expect("written");
+        update.record(&changes);
         fs::remove_file(update.new_files().join("dir/a/added")).expect("removed");
         assert!(update.change_all(&changes).is_err());
         assert_eq!(tree.read("replaced").as_deref(), Some("new"));
@@ -433,9 +513,7 @@ mod tests {
             let tree = TestTree::new();
             let update = tree.begin();
             let changes = tree.changes(&update);
-            let entries: Vec<_> =
-                changes.iter().map(|change| update.entry(change).expect("an entry")).collect();
-            write_journal(&update.directory.join(JOURNAL), &entries).expect("written");
+            update.record(&changes);
             update.change_all(&changes[..steps]).expect("changed");
             drop(update);
             drop(tree.begin());
@@ -448,14 +526,12 @@ mod tests {
         let tree = TestTree::new();
         let update = tree.begin();
         let changes = tree.changes(&update);
-        let entries: Vec<_> =
-            changes.iter().map(|change| update.entry(change).expect("an entry")).collect();
-        write_journal(&update.directory.join(JOURNAL), &entries).expect("written");
+        update.record(&changes);
         update.change_all(&changes).expect("changed");
         drop(update);
         fs::write(tree.path("replaced"), "by the user").expect("written");
         let (top, git) = (tree.folder.path().join("top"), tree.folder.path().join("git"));
-        let error = WorkingTreeUpdate::begin(&top, &git).expect_err("reported");
+        let error = WorkingTreeUpdate::begin(&top, &git, "head".into()).expect_err("reported");
         assert!(error.message.contains("`replaced` has other changes"), "{}", error.message);
         assert_eq!(tree.read("replaced").as_deref(), Some("by the user"));
         assert_eq!(tree.read("dir/deleted").as_deref(), Some("gone"));
@@ -481,5 +557,43 @@ mod tests {
         assert!(error.message.contains("exists already"), "{}", error.message);
         assert_eq!(tree.read("dir/a/added").as_deref(), Some("mine"));
         assert_eq!(tree.read("replaced").as_deref(), Some("old"));
+    }
+
+    #[test]
+    fn file_saved_after_it_was_replaced_is_restored_with_what_was_saved() {
+        let tree = TestTree::new();
+        let update = tree.begin();
+        let changes = tree.changes(&update);
+        update.record(&changes);
+        // An editor that had opened the file before writes to what is a backup by now.
+        let mut opened = OpenOptions::new().append(true).open(tree.path("replaced")).expect("open");
+        update.change_all(&changes).expect("changed");
+        opened.write_all(b" and saved").expect("written");
+        assert!(update.check_backups(&changes).is_err());
+        update.undo().expect("undone");
+        assert_eq!(tree.read("replaced").as_deref(), Some("old and saved"));
+        assert_eq!(tree.read("dir/deleted").as_deref(), Some("gone"));
+    }
+
+    #[test]
+    fn interrupted_update_that_was_committed_is_not_undone() {
+        let tree = TestTree::new();
+        let update = tree.begin();
+        let changes = tree.changes(&update);
+        update.record(&changes);
+        update.change_all(&changes).expect("changed");
+        drop(update);
+        let (top, git) = (tree.folder.path().join("top"), tree.folder.path().join("git"));
+        drop(WorkingTreeUpdate::begin(&top, &git, "another commit".into()).expect("begun"));
+        assert_eq!(tree.read("replaced").as_deref(), Some("new"));
+    }
+
+    #[test]
+    fn journal_cannot_name_files_outside_of_the_working_tree() {
+        let entry = |path: &str| {
+            let path = path.as_bytes().to_owned();
+            JournalEntry { path, before: None, after: None }.path().is_some()
+        };
+        assert!(entry("a/b") && !entry("../a") && !entry("/a") && !entry("a/../../b"));
     }
 }
