@@ -5,7 +5,6 @@ mod output_flags;
 mod session_flags;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
 
 use clap::CommandFactory as _;
 use clap::error::ErrorKind;
@@ -17,129 +16,39 @@ use self::error::{exclusive_flags_error, input_failure};
 use self::output_flags::output_options;
 use self::session_flags::session_flags;
 use crate::argument_values::{Format, InputFormat};
-use crate::arguments::{
-    Arguments, CliCommand, PolicyAction, SandboxAction, SchemaKind, SessionArguments, TrustAction,
-    UndoArguments,
-};
-use crate::auth_command::AuthArguments;
+use crate::arguments::{Arguments, CliCommand, SchemaKind, SessionArguments, TrustAction};
+use crate::async_command::AsyncCommand;
 use crate::background_arguments::BackgroundAction;
-use crate::batch_arguments::BatchArguments;
+use crate::blocking_command::BlockingCommand;
 use crate::command_line;
-use crate::completion_shell::CompletionShell;
-use crate::devtools_command::DevToolsArguments;
-use crate::doctor_command::DoctorArguments;
-use crate::eval_command::EvalArguments;
 use crate::extension_commands::{ExtensionCommand, enable_log};
-use crate::mcp_arguments::McpAction;
-use crate::models_command::ModelsArguments;
-use crate::review_command::ReviewArguments;
-use crate::serve_command::ServeArguments;
 use crate::session_flags::SessionFlags;
-use crate::sessions_arguments::SessionsArguments;
 use crate::startup_info::StartupInfo;
-use crate::stats_command::StatsArguments;
 use crate::usage::{self, Usage};
 use crate::worktrees_command::{self, WorktreesAction};
 
 pub(crate) use self::error::InvocationError;
-pub(crate) use self::output_flags::OutputOptions;
-pub(crate) use self::session_flags::paths;
 
 /// The action to perform.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "there is one per process")]
 pub(crate) enum Invocation {
-    /// Serve an editor over stdin and stdout.
-    Acp {
-        flags: SessionFlags,
-    },
-    /// Serve sessions over HTTP.
-    Serve(ServeArguments),
-    /// Serve the developer tools of a session.
-    DevTools(DevToolsArguments),
-    /// Print this text.
-    Help(String),
-    /// Print the completion script for a shell.
-    Completions(CompletionShell),
-    /// Print the man page, or write all into this directory.
-    Man(Option<PathBuf>),
-    /// Print the version.
-    Version,
-    /// Play the scripted demo session.
-    Demo,
-    /// List or change trusted folders.
-    Trust {
-        action: TrustAction,
-        json: bool,
-    },
-    /// Undo the file changes of a turn.
-    Undo(UndoArguments),
-    /// Inspect or use the command sandbox.
-    Sandbox(SandboxAction),
-    /// List and change the MCP servers.
-    Mcp(McpAction),
-    /// List and check policy rules.
-    Policy(PolicyAction),
-    /// List and manage extensions, commands, skills, agents, and hooks.
-    Extending(ExtensionCommand),
-    Sessions(SessionsArguments),
-    /// Manage the keys of providers.
-    Auth(AuthArguments),
-    /// List and test models.
-    Models(ModelsArguments),
-    /// Show usage statistics of all sessions.
-    Stats(StatsArguments),
-    /// Manage worktrees of sessions.
-    Worktrees(WorktreesAction),
-    /// Run one prompt in the background.
-    Background {
-        prompt: Option<String>,
-        flags: Box<SessionFlags>,
-        printing: OutputOptions,
-    },
-    /// List or control background sessions.
-    BackgroundAction(BackgroundAction),
-    /// Review changes.
-    Review(Box<ReviewArguments>),
-    /// Run a batch, or work with its results.
-    Batch(Box<BatchArguments>),
-    /// Run evaluation cases.
-    Eval(Box<EvalArguments>),
-    /// Check the machine.
-    Doctor(DoctorArguments),
-    /// List the sessions of the project.
-    ListSessions {
-        flags: SessionFlags,
-        format: Option<OutputFormat>,
-    },
-    /// Delete a session.
-    DeleteSession {
-        /// Its number in the list, or its ID.
-        session: String,
-        flags: SessionFlags,
-        format: Option<OutputFormat>,
-    },
-    /// Run one prompt.
-    Prompt {
-        /// The prompt on the command line; text of stdin is prepended.
-        prompt: Option<String>,
-        flags: SessionFlags,
-        printing: OutputOptions,
-    },
-    /// An interactive session in the terminal.
-    Interactive {
-        /// The first prompt.
-        prompt: Option<String>,
-        /// `--screen-reader`.
-        screen_reader: bool,
-        flags: SessionFlags,
-        /// Warnings to show to the user.
-        warnings: Vec<String>,
-    },
-    /// Read prompts as JSON lines from stdin.
-    StreamInput {
-        flags: SessionFlags,
-        printing: OutputOptions,
-    },
+    /// Starts no async runtime.
+    Blocking(BlockingCommand),
+    /// Starts an async runtime.
+    Async(AsyncCommand),
+}
+
+impl From<BlockingCommand> for Invocation {
+    fn from(command: BlockingCommand) -> Self {
+        Self::Blocking(command)
+    }
+}
+
+impl From<AsyncCommand> for Invocation {
+    fn from(command: AsyncCommand) -> Self {
+        Self::Async(command)
+    }
 }
 
 const PIPED: &str =
@@ -157,7 +66,7 @@ impl Invocation {
         match command_line::parse(argv) {
             Ok(arguments) => to_invocation(arguments, startup),
             Err(error) if error.kind() == ErrorKind::DisplayHelp => {
-                Ok(Self::Help(error.to_string()))
+                Ok(BlockingCommand::Help(error.to_string()).into())
             }
             Err(error) if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
                 Err(InvocationError::Group(error.to_string()))
@@ -186,75 +95,86 @@ fn to_invocation(
     startup: &StartupInfo,
 ) -> Result<Invocation, InvocationError> {
     if arguments.version {
-        return Ok(Invocation::Version);
+        return Ok(BlockingCommand::Version.into());
     }
     let printing = output_options(&arguments.printing)?;
     match arguments.command {
         Some(CliCommand::Trust(trust)) => {
             let action = trust.action.unwrap_or(TrustAction::Status { path: None });
-            return Ok(Invocation::Trust { action, json: trust.json });
+            return Ok(BlockingCommand::Trust { action, json: trust.json }.into());
         }
-        Some(CliCommand::Undo(undo)) => return Ok(Invocation::Undo(undo)),
-        Some(CliCommand::Sessions(sessions)) => return Ok(Invocation::Sessions(sessions)),
+        Some(CliCommand::Undo(undo)) => return Ok(BlockingCommand::Undo(undo).into()),
+        Some(CliCommand::Sessions(sessions)) => {
+            return Ok(BlockingCommand::Sessions(sessions).into());
+        }
         Some(CliCommand::Mcp(mcp)) => {
             if mcp.debug {
                 enable_log();
             }
-            return Ok(Invocation::Mcp(mcp.action));
+            return Ok(AsyncCommand::Mcp(mcp.action).into());
         }
-        Some(CliCommand::Auth(auth)) => return Ok(Invocation::Auth(auth)),
-        Some(CliCommand::Serve(serve)) => return Ok(Invocation::Serve(serve)),
+        Some(CliCommand::Auth(auth)) => return Ok(AsyncCommand::Auth(auth).into()),
+        Some(CliCommand::Serve(serve)) => return Ok(AsyncCommand::Serve(serve).into()),
         Some(CliCommand::Worktrees(worktrees)) => return worktrees_of(worktrees.action, startup),
-        Some(CliCommand::Review(review)) => return Ok(Invocation::Review(Box::new(review))),
+        Some(CliCommand::Review(review)) => {
+            return Ok(AsyncCommand::Review(Box::new(review)).into());
+        }
         Some(CliCommand::Ps(ps)) => {
-            return Ok(Invocation::BackgroundAction(BackgroundAction::Ps(ps)));
+            return Ok(AsyncCommand::BackgroundAction(BackgroundAction::Ps(ps)).into());
         }
         Some(CliCommand::Attach(typed)) => {
-            return Ok(Invocation::BackgroundAction(BackgroundAction::Attach(typed)));
+            return Ok(AsyncCommand::BackgroundAction(BackgroundAction::Attach(typed)).into());
         }
         Some(CliCommand::Logs(logs)) => {
-            return Ok(Invocation::BackgroundAction(BackgroundAction::Logs(logs)));
+            return Ok(AsyncCommand::BackgroundAction(BackgroundAction::Logs(logs)).into());
         }
         Some(CliCommand::Answer(answer)) => {
-            return Ok(Invocation::BackgroundAction(BackgroundAction::Answer(answer)));
+            return Ok(AsyncCommand::BackgroundAction(BackgroundAction::Answer(answer)).into());
         }
         Some(CliCommand::Stop(typed)) => {
-            return Ok(Invocation::BackgroundAction(BackgroundAction::Stop(typed)));
+            return Ok(AsyncCommand::BackgroundAction(BackgroundAction::Stop(typed)).into());
         }
-        Some(CliCommand::Batch(batch)) => return Ok(Invocation::Batch(batch)),
-        Some(CliCommand::DevTools(devtools)) => return Ok(Invocation::DevTools(devtools)),
-        Some(CliCommand::Models(models)) => return Ok(Invocation::Models(models)),
-        Some(CliCommand::Stats(stats)) => return Ok(Invocation::Stats(stats)),
-        Some(CliCommand::Eval(eval)) => return Ok(Invocation::Eval(Box::new(eval))),
-        Some(CliCommand::Doctor(doctor)) => return Ok(Invocation::Doctor(doctor)),
+        Some(CliCommand::Batch(batch)) => return Ok(AsyncCommand::Batch(batch).into()),
+        Some(CliCommand::DevTools(devtools)) => return Ok(AsyncCommand::DevTools(devtools).into()),
+        Some(CliCommand::Models(models)) => return Ok(AsyncCommand::Models(models).into()),
+        Some(CliCommand::Stats(stats)) => return Ok(BlockingCommand::Stats(stats).into()),
+        Some(CliCommand::Eval(eval)) => return Ok(AsyncCommand::Eval(Box::new(eval)).into()),
+        Some(CliCommand::Doctor(doctor)) => return Ok(AsyncCommand::Doctor(doctor).into()),
         Some(CliCommand::Schema { of }) => {
             let schema = match of {
                 SchemaKind::Events => parallax_headless::stream_schema(),
                 SchemaKind::Doctor => parallax_doctor::report_schema(),
                 SchemaKind::Settings => parallax_config::settings_schema(),
             };
-            return Ok(Invocation::Help(parallax_headless::json_document(&schema)));
+            return Ok(BlockingCommand::Help(parallax_headless::json_document(&schema)).into());
         }
-        Some(CliCommand::Completions { shell }) => return Ok(Invocation::Completions(shell)),
-        Some(CliCommand::Man { out }) => return Ok(Invocation::Man(out)),
-        Some(CliCommand::Policy(policy)) => return Ok(Invocation::Policy(policy.action)),
+        Some(CliCommand::Completions { shell }) => {
+            return Ok(BlockingCommand::Completions(shell).into());
+        }
+        Some(CliCommand::Man { out }) => return Ok(BlockingCommand::Man(out).into()),
+        Some(CliCommand::Policy(policy)) => {
+            return Ok(BlockingCommand::Policy(policy.action).into());
+        }
         Some(CliCommand::Extending(action)) => {
             if action.is_logged() {
                 enable_log();
             }
-            return Ok(Invocation::Extending(action));
+            return Ok(BlockingCommand::Extending(action).into());
         }
-        Some(CliCommand::Sandbox(sandbox)) => return Ok(Invocation::Sandbox(sandbox.action)),
+        Some(CliCommand::Sandbox(sandbox)) => {
+            return Ok(BlockingCommand::Sandbox(sandbox.action).into());
+        }
         Some(CliCommand::Demo) | None => {}
     }
     let is_demo = arguments.words.iter().map(String::as_str).eq(["demo"]);
     if matches!(arguments.command, Some(CliCommand::Demo)) || is_demo {
-        return Ok(Invocation::Demo);
+        return Ok(AsyncCommand::Demo.into());
     }
     if arguments.session.list_extensions {
-        return Ok(Invocation::Extending(ExtensionCommand::list_extensions(
+        return Ok(BlockingCommand::Extending(ExtensionCommand::list_extensions(
             arguments.printing.output_format.is_some_and(|format| format != Format::Text),
-        )));
+        ))
+        .into());
     }
     if arguments.session.list_sessions && arguments.session.delete_session.is_some() {
         return Err(exclusive_flags_error("--list-sessions", "--delete-session"));
@@ -274,7 +194,7 @@ fn to_invocation(
     if session.prompt.is_none()
         && let Some(text) = help_of(&arguments.words)
     {
-        return Ok(Invocation::Help(text));
+        return Ok(BlockingCommand::Help(text).into());
     }
     if let [first, second] = arguments.words.as_slice()
         && session.prompt.is_none()
@@ -314,20 +234,21 @@ fn to_invocation(
             .push("`--allowed-tools` is deprecated; use the setting `tools.allowed`".to_owned());
     }
     if list {
-        return Ok(Invocation::ListSessions { flags, format: printing.format });
+        return Ok(AsyncCommand::ListSessions { flags, format: printing.format }.into());
     }
     if let Some(session) = delete {
         let format = printing.format;
-        return Ok(Invocation::DeleteSession { session, flags, format });
+        return Ok(AsyncCommand::DeleteSession { session, flags, format }.into());
     }
     if is_setup {
         let prompt = Some("/auth".to_owned());
-        return Ok(Invocation::Interactive {
+        return Ok(AsyncCommand::Interactive {
             prompt,
             screen_reader: false,
             flags,
             warnings: printing.warnings,
-        });
+        }
+        .into());
     }
     if flags.worktree.is_some() && (is_acp || streams) {
         let hint = "Omit it, and start the program in a worktree.";
@@ -340,7 +261,7 @@ fn to_invocation(
         }
         flags.options.interactive = true;
         flags.options.waits_for_servers = true;
-        return Ok(Invocation::Background { prompt, flags: Box::new(flags), printing });
+        return Ok(AsyncCommand::Background { prompt, flags: Box::new(flags), printing }.into());
     }
     if is_acp {
         if prompt.is_some() {
@@ -351,7 +272,7 @@ fn to_invocation(
             .into());
         }
         flags.options.interactive = true;
-        return Ok(Invocation::Acp { flags });
+        return Ok(AsyncCommand::Acp { flags }.into());
     }
     if streams {
         if prompt.is_some() {
@@ -363,7 +284,7 @@ fn to_invocation(
         }
         flags.options.interactive = true;
         flags.options.waits_for_servers = true;
-        return Ok(Invocation::StreamInput { flags, printing });
+        return Ok(AsyncCommand::StreamInput { flags, printing }.into());
     }
     if first.is_some() && !startup.stdin_is_terminal {
         return Err(input_failure(PIPED));
@@ -384,7 +305,7 @@ fn to_invocation(
         }
         flags.options.interactive = true;
         let prompt = first.or(prompt).filter(|text| !text.trim().is_empty());
-        return Ok(Invocation::Interactive { prompt, screen_reader, flags, warnings });
+        return Ok(AsyncCommand::Interactive { prompt, screen_reader, flags, warnings }.into());
     }
     // The last turn of a resumed session may have been interrupted.
     let goes_on = matches!(flags.options.session, SessionChoice::Resume(_));
@@ -394,7 +315,7 @@ fn to_invocation(
              interactive session with `parallax`.",
         ));
     }
-    Ok(Invocation::Prompt { prompt, flags, printing })
+    Ok(AsyncCommand::Prompt { prompt, flags, printing }.into())
 }
 
 /// Interprets `parallax worktrees`; `open` in a terminal starts a session in that directory.
@@ -403,10 +324,10 @@ fn worktrees_of(
     startup: &StartupInfo,
 ) -> Result<Invocation, InvocationError> {
     let WorktreesAction::Open { name } = &action else {
-        return Ok(Invocation::Worktrees(action));
+        return Ok(BlockingCommand::Worktrees(action).into());
     };
     if startup.is_headless() || !startup.stdout_is_terminal {
-        return Ok(Invocation::Worktrees(action));
+        return Ok(BlockingCommand::Worktrees(action).into());
     }
     let (path, has_session) = worktrees_command::open(name).map_err(InvocationError::Failure)?;
     std::env::set_current_dir(&path).map_err(|error| {
@@ -418,7 +339,13 @@ fn worktrees_of(
     };
     let options = LaunchOptions { session, interactive: true, ..LaunchOptions::default() };
     let flags = SessionFlags { options, ..SessionFlags::default() };
-    Ok(Invocation::Interactive { prompt: None, screen_reader: false, flags, warnings: Vec::new() })
+    Ok(AsyncCommand::Interactive {
+        prompt: None,
+        screen_reader: false,
+        flags,
+        warnings: Vec::new(),
+    }
+    .into())
 }
 
 /// Returns the help that `help` and names of subcommands request; `None` if the words are a prompt.

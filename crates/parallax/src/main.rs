@@ -4,6 +4,7 @@ mod acp_command;
 mod agents_command;
 mod argument_values;
 mod arguments;
+mod async_command;
 mod attach_command;
 mod auth_command;
 mod background_arguments;
@@ -19,7 +20,9 @@ mod batch_kubernetes_arguments;
 mod batch_runner;
 mod batch_task;
 mod batch_view;
+mod blocking_command;
 mod command_line;
+mod command_output;
 mod command_result;
 mod commands_command;
 mod completion_shell;
@@ -36,13 +39,14 @@ mod extension_descriptions;
 mod extensions_command;
 #[cfg(test)]
 mod flag_reference;
+mod headless_session;
 mod hidden_input;
 mod home_variable;
 mod hooks_command;
 mod index_progress;
 mod interactive;
 mod invocation;
-mod launch;
+mod list_flags;
 mod log;
 mod man_command;
 mod management_commands;
@@ -52,6 +56,7 @@ mod mcp_sign_in;
 mod models_command;
 mod normalized_args;
 mod other_agents;
+mod output_options;
 mod policy_command;
 mod program_name;
 mod prompt_text;
@@ -125,7 +130,10 @@ fn main() -> std::process::ExitCode {
     let code = match Invocation::read(&argv, &startup) {
         Ok(invocation) => {
             repository_variables::remove(&invocation);
-            launch::launch(invocation, startup)
+            match invocation {
+                Invocation::Blocking(command) => command.run(),
+                Invocation::Async(command) => command.run(startup),
+            }
         }
         Err(refusal) => refuse(&refusal, &argv),
     };

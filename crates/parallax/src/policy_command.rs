@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use crate::arguments::{ExplainArguments, PolicyAction, RuleArguments};
 use crate::command_result::input_failure;
 use crate::extension_commands::{launch, launch_options, prepare, warn};
-use crate::invocation::paths;
+use crate::list_flags::paths;
 
 const SHELL: &str = "run_shell_command";
 

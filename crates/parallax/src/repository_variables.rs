@@ -6,6 +6,7 @@ use std::process::Command;
 use parallax_config::{Environment, UserDirs};
 use parallax_tools::is_repository_variable;
 
+use crate::async_command::AsyncCommand;
 use crate::invocation::Invocation;
 
 /// Restarts the program without these variables if it will work in a worktree that Parallax creates,
@@ -35,12 +36,12 @@ pub(crate) fn remove(invocation: &Invocation) {
 
 fn uses_worktree(invocation: &Invocation) -> bool {
     match invocation {
-        Invocation::Batch(_) => true,
-        Invocation::Background { flags, .. } => flags.worktree.is_some(),
-        Invocation::Prompt { flags, .. } | Invocation::Interactive { flags, .. } => {
-            flags.worktree.is_some()
-        }
-        _ => false,
+        Invocation::Async(AsyncCommand::Batch(_)) => true,
+        Invocation::Async(AsyncCommand::Background { flags, .. }) => flags.worktree.is_some(),
+        Invocation::Async(
+            AsyncCommand::Prompt { flags, .. } | AsyncCommand::Interactive { flags, .. },
+        ) => flags.worktree.is_some(),
+        Invocation::Async(_) | Invocation::Blocking(_) => false,
     }
 }
 

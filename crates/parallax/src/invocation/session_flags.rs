@@ -1,7 +1,5 @@
 //! Flags that select a session and its options.
 
-use std::path::PathBuf;
-
 use parallax_protocol::ids::SessionId;
 use parallax_protocol::policy::ApprovalMode;
 use parallax_sdk::{LaunchOptions, Recording, ResponseSource, RunLimits};
@@ -10,6 +8,7 @@ use parallax_worktrees::WorktreeRequest;
 
 use super::error::{InvocationError, exclusive_flags_error, input_failure};
 use crate::arguments::{ReplayArgs, SessionArguments};
+use crate::list_flags::{list, paths};
 use crate::session_flags::SessionFlags;
 use crate::startup_info::StartupInfo;
 use crate::usage::Usage;
@@ -110,11 +109,6 @@ pub(super) fn session_flags(
     Ok(SessionFlags { options, mcp_config: arguments.mcp_config, worktree, debug })
 }
 
-/// Returns the paths of a list flag.
-pub(crate) fn paths(values: &[String]) -> Vec<PathBuf> {
-    list(values).into_iter().map(PathBuf::from).collect()
-}
-
 fn parse_exclusive<T: Default, const N: usize>(
     choices: [(&'static str, Option<T>); N],
 ) -> Result<T, InvocationError> {
@@ -127,22 +121,4 @@ fn parse_exclusive<T: Default, const N: usize>(
         }
     }
     Ok(chosen.map(|(_, value)| value).unwrap_or_default())
-}
-
-/// Splits values at commas outside of brackets: `run_shell_command(a, b)` is one value.
-fn list(values: &[String]) -> Vec<String> {
-    let mut items = Vec::new();
-    for value in values {
-        let mut depth = 0usize;
-        let parts = value.split(|char| {
-            match char {
-                '(' => depth += 1,
-                ')' => depth = depth.saturating_sub(1),
-                _ => {}
-            }
-            char == ',' && depth == 0
-        });
-        items.extend(parts.map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned));
-    }
-    items
 }

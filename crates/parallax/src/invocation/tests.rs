@@ -1,6 +1,9 @@
+use std::path::PathBuf;
+
 use parallax_protocol::policy::ApprovalMode;
 
 use super::*;
+use crate::output_options::OutputOptions;
 
 fn read(words: &[&str]) -> Result<Invocation, InvocationError> {
     let argv: Vec<OsString> =
@@ -10,7 +13,9 @@ fn read(words: &[&str]) -> Result<Invocation, InvocationError> {
 
 fn prompt(words: &[&str]) -> (Option<String>, SessionFlags, OutputOptions) {
     match read(words) {
-        Ok(Invocation::Prompt { prompt, flags, printing }) => (prompt, flags, printing),
+        Ok(Invocation::Async(AsyncCommand::Prompt { prompt, flags, printing })) => {
+            (prompt, flags, printing)
+        }
         other => panic!("{words:?}: {other:?}"),
     }
 }
@@ -60,8 +65,8 @@ fn prompts_may_look_like_lists_flags_or_commands() {
     assert_eq!(prompt(&["--", "-x"]).0.as_deref(), Some("-x"));
     assert!(refusal(&["-p", "--yolo"]).contains("--prompt=--yolo"));
     assert!(refusal(&["demo", "the", "app"]).contains("quote the prompt"));
-    assert!(matches!(read(&["demo"]), Ok(Invocation::Demo)));
-    assert!(matches!(read(&["-o", "json", "demo"]), Ok(Invocation::Demo)));
+    assert!(matches!(read(&["demo"]), Ok(Invocation::Async(AsyncCommand::Demo))));
+    assert!(matches!(read(&["-o", "json", "demo"]), Ok(Invocation::Async(AsyncCommand::Demo))));
 }
 
 #[test]
@@ -77,8 +82,14 @@ fn sessions_are_chosen_by_one_flag() {
     );
     assert!(refusal(&["--session-id", "a/b", "x"]).starts_with("42 Invalid session id `a/b`"));
     assert!(refusal(&["-r", "1", "--session-id", "x"]).contains("`--resume` and `--session-id`"));
-    assert!(matches!(read(&["--list-sessions"]), Ok(Invocation::ListSessions { .. })));
-    assert!(matches!(read(&["--delete-session", "2"]), Ok(Invocation::DeleteSession { .. })));
+    assert!(matches!(
+        read(&["--list-sessions"]),
+        Ok(Invocation::Async(AsyncCommand::ListSessions { .. }))
+    ));
+    assert!(matches!(
+        read(&["--delete-session", "2"]),
+        Ok(Invocation::Async(AsyncCommand::DeleteSession { .. }))
+    ));
 }
 
 #[test]
@@ -131,7 +142,7 @@ fn sandbox_value_requires_an_equals_sign() {
 #[test]
 fn trust_without_an_action_shows_the_status() {
     let action = |words: &[&str]| match read(words) {
-        Ok(Invocation::Trust { action, json }) => (action, json),
+        Ok(Invocation::Blocking(BlockingCommand::Trust { action, json })) => (action, json),
         other => panic!("{words:?}: {other:?}"),
     };
     assert_eq!(action(&["trust"]), (TrustAction::Status { path: None }, false));
@@ -142,7 +153,8 @@ fn trust_without_an_action_shows_the_status() {
 #[test]
 fn format_specific_flags_select_their_format() {
     assert_eq!(prompt(&["--verbose-json", "x"]).2.format, Some(OutputFormat::Json));
-    let Ok(Invocation::StreamInput { flags, printing }) = read(&["--input-format", "stream-json"])
+    let Ok(Invocation::Async(AsyncCommand::StreamInput { flags, printing })) =
+        read(&["--input-format", "stream-json"])
     else {
         panic!("no conversation")
     };
@@ -160,7 +172,7 @@ fn terminal_start_without_prompt_flag_is_interactive() {
         Invocation::read(&argv, &startup)
     };
     let prompt_of = |words: &[&str]| match start(words) {
-        Ok(Invocation::Interactive { prompt, flags, warnings, .. }) => {
+        Ok(Invocation::Async(AsyncCommand::Interactive { prompt, flags, warnings, .. })) => {
             assert!(flags.options.interactive);
             (prompt, warnings.len())
         }
@@ -169,20 +181,31 @@ fn terminal_start_without_prompt_flag_is_interactive() {
     assert_eq!(prompt_of(&["parallax"]), (None, 0));
     assert_eq!(prompt_of(&["parallax", "hello", "you"]), (Some("hello you".to_owned()), 1));
     assert_eq!(prompt_of(&["parallax", "-i", "- a"]), (Some("- a".to_owned()), 0));
-    assert!(matches!(start(&["parallax", "-p", "hello"]), Ok(Invocation::Prompt { .. })));
-    assert!(matches!(start(&["parallax", "-o", "json", "x"]), Ok(Invocation::Prompt { .. })));
+    assert!(matches!(
+        start(&["parallax", "-p", "hello"]),
+        Ok(Invocation::Async(AsyncCommand::Prompt { .. }))
+    ));
+    assert!(matches!(
+        start(&["parallax", "-o", "json", "x"]),
+        Ok(Invocation::Async(AsyncCommand::Prompt { .. }))
+    ));
     assert!(
         matches!(start(&["parallax", "-o", "json"]), Err(InvocationError::Failure(failure)) if failure.message.contains("No \
                                                                                                                  prompt"))
     );
     assert!(refusal(&["-i", "x"]).starts_with("42 The --prompt-interactive flag cannot be used"));
     assert!(refusal(&["-i", "x", "-p", "y"]).contains("cannot be used together"));
-    assert!(matches!(start(&["parallax", "-v"]), Ok(Invocation::Version)));
+    assert!(matches!(
+        start(&["parallax", "-v"]),
+        Ok(Invocation::Blocking(BlockingCommand::Version))
+    ));
 }
 
 #[test]
 fn help_has_the_headings_that_programs_parse() {
-    let Ok(Invocation::Help(help)) = read(&["--help"]) else { panic!("no help") };
+    let Ok(Invocation::Blocking(BlockingCommand::Help(help))) = read(&["--help"]) else {
+        panic!("no help")
+    };
     let offset = |heading: &str| help.find(heading).unwrap_or_else(|| panic!("{heading}: {help}"));
     assert!(
         offset("Usage: ") < offset("\nCommands:\n")
