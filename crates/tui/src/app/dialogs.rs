@@ -36,6 +36,7 @@ use crate::app::run_command;
 use crate::components::dialog_stack::{DialogPurpose, Overlay, ServerStep};
 use crate::components::server_requests::{ServerAnswer, ServerRequest};
 use crate::dialog::{DialogResponse, ListDialog, ListItem};
+use crate::keymap::KeymapContext;
 use crate::sanitize::sanitize;
 
 impl App {
@@ -303,7 +304,7 @@ impl App {
         }
     }
 
-    /// Handles keys that only some lists use.
+    /// Handles keys that only some lists use, and those that work everywhere.
     fn handle_key(&mut self, purpose: &DialogPurpose, key: Key, id: &str) {
         let delete = key.code == KeyCode::Delete
             || key == Key::ctrl('x')
@@ -349,7 +350,9 @@ impl App {
                 let name = name.clone();
                 config::reset(self, &name, id);
             }
-            _ => {}
+            _ => {
+                self.everywhere_key(key, KeymapContext::DIALOG);
+            }
         }
     }
 

@@ -201,7 +201,7 @@ impl App {
     }
 
     /// Handles keys that work everywhere, including in dialogs.
-    fn everywhere_key(&mut self, key: Key, context: KeymapContext) -> bool {
+    pub(super) fn everywhere_key(&mut self, key: Key, context: KeymapContext) -> bool {
         for command in self.keymap.commands_for(key, context).collect::<Vec<_>>() {
             match command {
                 KeyCommand::ShowErrorDetails => devtools::log_key(self),

@@ -172,14 +172,13 @@ impl FieldDialog {
     pub(crate) fn key(&mut self, key: DialogKey, raw: Key) -> DialogResponse {
         match key {
             DialogKey::Cancel => DialogResponse::Closed,
-            _ if self.busy.is_some() => DialogResponse::Stay,
+            _ if self.busy.is_some() => DialogResponse::KeyPressed(raw, String::new()),
             DialogKey::Confirm => DialogResponse::Chosen(self.field.text().to_owned()),
-            _ => {
-                if self.field.key(raw) {
-                    self.problem = None;
-                }
+            _ if self.field.key(raw) => {
+                self.problem = None;
                 DialogResponse::Stay
             }
+            _ => DialogResponse::KeyPressed(raw, String::new()),
         }
     }
 

@@ -118,9 +118,10 @@ impl Panel {
                 self.first += page;
             }
             DialogKey::Other(_) => {
-                if self.search.key(raw) {
-                    self.first = 0;
+                if !self.search.key(raw) {
+                    return DialogResponse::KeyPressed(raw, String::new());
                 }
+                self.first = 0;
             }
             // While searching, they move the cursor in the search text.
             DialogKey::Left | DialogKey::Right if is_searching => {

@@ -75,12 +75,16 @@ fn redraw_after_a_panel_restores_the_conversation() {
     let seat = TerminalDriver::start_in(World::new(ANSWER), &StartOptions::sized(80, 20));
     seat.prompts("a question to see again");
     seat.wait_for_text("Done.");
-    seat.type_text("/help\r");
-    seat.wait_until_gone("a question to see again");
-    seat.terminal.overwrite_screen("\u{1b}[9;1HGARBAGE").expect("a terminal");
-    seat.type_text("\u{c}");
-    seat.wait_until_gone("GARBAGE");
-    seat.press(Key::Esc);
+    for dialog in ["/help", "/docs", "/footer"] {
+        seat.type_text(&format!("{dialog}\r"));
+        seat.wait_for_text("esc close");
+        seat.wait_until_stable();
+        seat.terminal.overwrite_screen("\u{1b}[9;1HGARBAGE").expect("a terminal");
+        seat.type_text("\u{c}");
+        seat.wait_until_gone("GARBAGE");
+        seat.press(Key::Esc);
+        seat.wait_until_gone("esc close");
+    }
     seat.wait_for_text("a question to see again");
     seat.is_idle();
     seat.wait_until_stable();
