@@ -206,7 +206,7 @@ pub struct Checkpoints {
     roots: Mutex<WorkspaceRoots>,
     journal: Mutex<Journal>,
     caches: Mutex<Caches>,
-    reserve: Mutex<reserve::Reserve>,
+    reserve: reserve::Reserve,
     /// The latest timestamp assigned; timestamps increase strictly.
     last_timestamp: AtomicI64,
     /// Whether interrupted commands were checked for.
@@ -249,11 +249,29 @@ impl Checkpoints {
             roots: Mutex::new(WorkspaceRoots { requested: options.roots.clone(), resolved: None }),
             journal: Mutex::new(Journal::new(path)),
             caches: Mutex::default(),
-            reserve: Mutex::default(),
+            reserve: reserve::Reserve::default(),
             last_timestamp: AtomicI64::new(0),
             has_recovered: AtomicBool::new(false),
             exceeded_time_limit: AtomicBool::new(false),
             options,
+        }
+    }
+
+    /// Copies protected files so that they can be restored when the disk is full.
+    ///
+    /// # Errors
+    /// Returns an error if there is no space for the copies.
+    pub fn reserve_protected(&self, mark: &CommandSnapshot) -> io::Result<()> {
+        let Some((roots, _)) = self.roots_and_workspace() else { return Ok(()) };
+        self.reserve.fill(mark, &roots, &self.contents)
+    }
+
+    /// Removes the set-user-ID and set-group-ID bits and the capabilities of these programs.
+    /// Returns those that lost them, and those that could not be changed, with the reasons.
+    pub fn remove_set_id(&self, programs: &[PathBuf]) -> (Vec<PathBuf>, Vec<(PathBuf, String)>) {
+        match self.roots_and_workspace() {
+            Some((roots, _)) => set_id::remove_set_id(&roots, programs),
+            None => (Vec::new(), Vec::new()),
         }
     }
 

@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, openat, statat};
 
-use super::Checkpoints;
-use super::confined_root::{EntryHandle, open_file, permission_bits};
+use super::confined_root::{EntryHandle, Roots, open_file, permission_bits};
 use super::listing::{EntryKind, WalkResult};
 use super::state::Stamp;
 
@@ -37,37 +36,36 @@ fn has_capabilities(path: &Path) -> bool {
     rustix::fs::lgetxattr(path, CAPABILITIES, &mut [0_u8; 64][..]).is_ok()
 }
 
-impl Checkpoints {
-    /// Removes the set-user-ID and set-group-ID bits and the capabilities of these programs. Returns those that lost
-    /// them, and those that could not be changed, with the reasons.
-    pub fn remove_set_id(&self, programs: &[PathBuf]) -> (Vec<PathBuf>, Vec<(PathBuf, String)>) {
-        let (mut done, mut lost) = (Vec::new(), Vec::new());
-        let Some((roots, _)) = self.roots_and_workspace() else { return (done, lost) };
-        for path in programs {
-            let Some(location) = roots.locate(path) else { continue };
-            let removed = EntryHandle::open(&location, false).and_then(|leaf| remove(&leaf));
-            match removed {
-                Ok(()) => done.push(path.clone()),
-                Err(error) => lost.push((path.clone(), error.to_string())),
-            }
+/// Removes the set-user-ID and set-group-ID bits and the capabilities of programs; see
+/// [`Checkpoints::remove_set_id`](super::Checkpoints::remove_set_id).
+pub(super) fn remove_set_id(
+    roots: &Roots,
+    programs: &[PathBuf],
+) -> (Vec<PathBuf>, Vec<(PathBuf, String)>) {
+    let (mut changed, mut failed) = (Vec::new(), Vec::new());
+    for path in programs {
+        let Some(location) = roots.locate(path) else { continue };
+        match EntryHandle::open(&location, false).and_then(|entry| remove(&entry)) {
+            Ok(()) => changed.push(path.clone()),
+            Err(error) => failed.push((path.clone(), error.to_string())),
         }
-        (done, lost)
     }
+    (changed, failed)
 }
 
-fn remove(leaf: &EntryHandle) -> std::io::Result<()> {
-    let stat = statat(&leaf.folder, &leaf.name, AtFlags::SYMLINK_NOFOLLOW)?;
+fn remove(entry: &EntryHandle) -> std::io::Result<()> {
+    let stat = statat(&entry.folder, &entry.name, AtFlags::SYMLINK_NOFOLLOW)?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         return Ok(());
     }
-    let (file, stamp) = open_file(&leaf.folder, &leaf.name)?;
+    let (file, stamp) = open_file(&entry.folder, &entry.name)?;
     if stamp.mode & SET_ID != 0 {
         rustix::fs::fchmod(&file, permission_bits(stamp.mode & !SET_ID))?;
     }
     if rustix::fs::fgetxattr(&file, CAPABILITIES, &mut [0_u8; 64][..]).is_ok() {
         // The kernel removes them when the size is set, even if this user may not remove them.
         let flags = OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let writable = openat(&leaf.folder, &leaf.name, flags, Mode::empty())?;
+        let writable = openat(&entry.folder, &entry.name, flags, Mode::empty())?;
         rustix::fs::ftruncate(&writable, fstat(&writable)?.st_size.unsigned_abs())?;
     }
     Ok(())

@@ -518,7 +518,7 @@ impl Checkpoints {
                 let (temporary, file) = match written {
                     Ok(written) => written,
                     Err(error) => {
-                        let file = self.take_reserved(&plan.confined_path, stamp).ok_or(error)?;
+                        let file = self.reserve.take(&plan.confined_path, stamp).ok_or(error)?;
                         (leaf.link_temporary(&file).map_err(text)?, file)
                     }
                 };
