@@ -113,18 +113,23 @@ impl Tool for ActivateSkill {
         let tree = skill.folder().map(tree).unwrap_or_default();
         let reads = skill.folder().map(Path::to_owned).into_iter().collect();
         let effects = Effects { reads, ..Effects::default() };
-        Ok(Box::new(Call { skill, tree, effects, workspace: Arc::clone(&self.workspace) }))
+        Ok(Box::new(ActivateSkillCall {
+            skill,
+            tree,
+            effects,
+            workspace: Arc::clone(&self.workspace),
+        }))
     }
 }
 
-struct Call {
+struct ActivateSkillCall {
     skill: SkillEntry,
     tree: String,
     effects: Effects,
     workspace: Arc<Workspace>,
 }
 
-impl Invocation for Call {
+impl Invocation for ActivateSkillCall {
     fn title(&self) -> String {
         let SkillEntry { name, description, .. } = &self.skill;
         let Some(folder) = self.skill.folder() else {
@@ -286,7 +291,7 @@ mod tests {
             temp: folder.path().join("temp"),
             ..Default::default()
         };
-        let call = Call {
+        let call = ActivateSkillCall {
             skill: skill.clone(),
             tree,
             effects: Effects::default(),

@@ -108,7 +108,7 @@ impl Tool for AskUser {
             read(item).map_err(|reason| invalid_params(format!("params/questions/{index}{reason}")))
         });
         let questions = questions.collect::<Result<Vec<_>, _>>()?;
-        Ok(Box::new(Call { questions, effects: Effects::default() }))
+        Ok(Box::new(AskUserCall { questions, effects: Effects::default() }))
     }
 }
 
@@ -145,12 +145,12 @@ fn display_text(text: &str, limit: usize) -> String {
     text.replace("\\n", "\n").chars().take(limit).collect()
 }
 
-struct Call {
+struct AskUserCall {
     questions: Vec<UserQuestion>,
     effects: Effects,
 }
 
-impl Invocation for Call {
+impl Invocation for AskUserCall {
     fn title(&self) -> String {
         let headers: Vec<&str> =
             self.questions.iter().map(|question| question.header.as_str()).collect();

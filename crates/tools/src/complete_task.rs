@@ -81,17 +81,17 @@ impl Tool for CompleteTask {
             return Err(invalid_params(format!("params/{} must not be empty", self.output)));
         }
         let effects = Effects::default();
-        Ok(Box::new(Call { value, result: self.result.clone(), effects }))
+        Ok(Box::new(CompleteTaskCall { value, result: self.result.clone(), effects }))
     }
 }
 
-struct Call {
+struct CompleteTaskCall {
     value: Value,
     result: AgentResult,
     effects: Effects,
 }
 
-impl Invocation for Call {
+impl Invocation for CompleteTaskCall {
     fn title(&self) -> String {
         "Return the result".to_owned()
     }

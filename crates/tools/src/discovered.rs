@@ -193,7 +193,7 @@ impl Tool for DiscoveredTool {
     ) -> Result<Box<dyn Invocation>, ToolError> {
         // The schema may be arbitrary: the program checks what is not understood here.
         validate_unchanged(&args, &self.spec)?;
-        Ok(Box::new(Call {
+        Ok(Box::new(DiscoveredToolCall {
             args,
             command: self.command.clone(),
             effects: Effects {
@@ -206,14 +206,14 @@ impl Tool for DiscoveredTool {
     }
 }
 
-struct Call {
+struct DiscoveredToolCall {
     args: Object,
     command: Vec<String>,
     effects: Effects,
     discovery: Arc<Discovery>,
 }
 
-impl Invocation for Call {
+impl Invocation for DiscoveredToolCall {
     fn title(&self) -> String {
         let args = serde_json::to_string(&self.args).unwrap_or_default();
         let args: String = args.chars().take(200).collect();

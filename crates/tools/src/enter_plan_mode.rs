@@ -61,17 +61,21 @@ impl Tool for EnterPlanMode {
         let args = Arguments::check(args, &self.spec)?;
         let reason = args.text("reason").split_whitespace().collect::<Vec<_>>().join(" ");
         let reason = reason.chars().take(MAX_SHOWN).collect();
-        Ok(Box::new(Call { reason, plans: self.plans.clone(), effects: Effects::default() }))
+        Ok(Box::new(EnterPlanModeCall {
+            reason,
+            plans: self.plans.clone(),
+            effects: Effects::default(),
+        }))
     }
 }
 
-struct Call {
+struct EnterPlanModeCall {
     reason: String,
     plans: PathBuf,
     effects: Effects,
 }
 
-impl Invocation for Call {
+impl Invocation for EnterPlanModeCall {
     fn title(&self) -> String {
         match self.reason.is_empty() {
             true => "Plan before anything is changed".to_owned(),

@@ -115,11 +115,11 @@ impl Tool for ExitPlanMode {
         };
         let path = plan.path().to_owned();
         let effects = Effects { reads: vec![path.clone()], ..Effects::default() };
-        Ok(Box::new(Call { path, text, mode_by_rule, effects }))
+        Ok(Box::new(ExitPlanModeCall { path, text, mode_by_rule, effects }))
     }
 }
 
-struct Call {
+struct ExitPlanModeCall {
     path: PathBuf,
     text: String,
     /// The mode to switch to if a policy rule approved the plan.
@@ -127,7 +127,7 @@ struct Call {
     effects: Effects,
 }
 
-impl Invocation for Call {
+impl Invocation for ExitPlanModeCall {
     fn title(&self) -> String {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
         format!("Start working on the plan `{name}`")

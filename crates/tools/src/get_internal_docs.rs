@@ -69,17 +69,17 @@ impl Tool for GetInternalDocs {
                 (normalized.to_owned(), page.1.to_owned())
             }
         };
-        Ok(Box::new(Call { title, text, effects: Effects::default() }))
+        Ok(Box::new(GetInternalDocsCall { title, text, effects: Effects::default() }))
     }
 }
 
-struct Call {
+struct GetInternalDocsCall {
     title: String,
     text: String,
     effects: Effects,
 }
 
-impl Invocation for Call {
+impl Invocation for GetInternalDocsCall {
     fn title(&self) -> String {
         format!("Read {}", self.title)
     }

@@ -98,7 +98,7 @@ impl Tool for Glob {
             ignored: Some(ignored),
             ..WalkOptions::default()
         };
-        Ok(Box::new(Call {
+        Ok(Box::new(GlobCall {
             effects: Effects { reads: search_place.roots, ..Effects::default() },
             pattern: pattern.to_owned(),
             workspace: Arc::clone(&self.workspace),
@@ -109,7 +109,7 @@ impl Tool for Glob {
     }
 }
 
-struct Call {
+struct GlobCall {
     pattern: String,
     workspace: Arc<Workspace>,
     limit: Duration,
@@ -118,7 +118,7 @@ struct Call {
     effects: Effects,
 }
 
-impl Invocation for Call {
+impl Invocation for GlobCall {
     fn title(&self) -> String {
         format!("Find '{}' {}", self.pattern, describe_roots(&self.effects.reads))
     }

@@ -85,7 +85,7 @@ impl Tool for GoogleWebSearch {
         if query.chars().nth(MAX_QUERY).is_some() {
             return Err(invalid_params("The `query` parameter is too long; use a few words"));
         }
-        Ok(Box::new(Call {
+        Ok(Box::new(GoogleWebSearchCall {
             query: query.to_owned(),
             model: Arc::clone(&self.model),
             main: Arc::clone(&self.main),
@@ -95,7 +95,7 @@ impl Tool for GoogleWebSearch {
     }
 }
 
-struct Call {
+struct GoogleWebSearchCall {
     query: String,
     model: Arc<dyn Model>,
     main: MainModel,
@@ -103,7 +103,7 @@ struct Call {
     effects: Effects,
 }
 
-impl Invocation for Call {
+impl Invocation for GoogleWebSearchCall {
     fn title(&self) -> String {
         format!("Search the web for \"{}\"", self.query)
     }

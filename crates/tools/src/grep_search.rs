@@ -175,7 +175,7 @@ impl Tool for GrepSearch {
             }
             None => "in the workspace directory".to_owned(),
         };
-        Ok(Box::new(Call {
+        Ok(Box::new(GrepSearchCall {
             effects: Effects { reads: search_place.roots.clone(), ..Effects::default() },
             words,
             workspace: Arc::clone(&self.workspace),
@@ -186,7 +186,7 @@ impl Tool for GrepSearch {
     }
 }
 
-struct Call {
+struct GrepSearchCall {
     query: GrepQuery,
     search_place: SearchScope,
     /// A description of the searched place.
@@ -196,7 +196,7 @@ struct Call {
     effects: Effects,
 }
 
-impl Invocation for Call {
+impl Invocation for GrepSearchCall {
     fn title(&self) -> String {
         let include = self.query.include_text.as_ref().map(|glob| format!(" in {glob}"));
         format!("'{}'{} {}", self.query.pattern, include.unwrap_or_default(), self.words)
@@ -229,7 +229,7 @@ impl Invocation for Call {
     }
 }
 
-impl Call {
+impl GrepSearchCall {
     fn search(&self, stop: &StopSignal) -> ToolResult {
         let query = &self.query;
         let (mut files, skipped) =

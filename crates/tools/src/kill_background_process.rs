@@ -56,17 +56,21 @@ impl Tool for KillBackgroundProcess {
     ) -> Result<Box<dyn Invocation>, ToolError> {
         let arguments = Arguments::check(args, &self.spec)?;
         let pid = arguments.integer("pid").and_then(|pid| i32::try_from(pid).ok()).unwrap_or(0);
-        Ok(Box::new(Call { effects: Effects::default(), processes: self.processes.clone(), pid }))
+        Ok(Box::new(KillBackgroundProcessCall {
+            effects: Effects::default(),
+            processes: self.processes.clone(),
+            pid,
+        }))
     }
 }
 
-struct Call {
+struct KillBackgroundProcessCall {
     effects: Effects,
     processes: Processes,
     pid: i32,
 }
 
-impl Invocation for Call {
+impl Invocation for KillBackgroundProcessCall {
     fn title(&self) -> String {
         format!("Stop background process {}", self.pid)
     }

@@ -52,16 +52,19 @@ impl Tool for ListBackgroundProcesses {
         _scope: &PrepareContext,
     ) -> Result<Box<dyn Invocation>, ToolError> {
         Arguments::check(args, &self.spec)?;
-        Ok(Box::new(Call { effects: Effects::default(), processes: self.processes.clone() }))
+        Ok(Box::new(ListBackgroundProcessesCall {
+            effects: Effects::default(),
+            processes: self.processes.clone(),
+        }))
     }
 }
 
-struct Call {
+struct ListBackgroundProcessesCall {
     effects: Effects,
     processes: Processes,
 }
 
-impl Invocation for Call {
+impl Invocation for ListBackgroundProcessesCall {
     fn title(&self) -> String {
         "List background processes".into()
     }

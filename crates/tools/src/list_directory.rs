@@ -82,7 +82,7 @@ impl Tool for ListDirectory {
             flags.git = options.flag("respect_git_ignore").unwrap_or(flags.git);
             flags.gemini = options.flag("respect_gemini_ignore").unwrap_or(flags.gemini);
         }
-        Ok(Box::new(Call {
+        Ok(Box::new(ListDirectoryCall {
             effects: Effects { reads: vec![target.path().to_path_buf()], ..Effects::default() },
             name: self.workspace.relative(target.path()),
             target,
@@ -93,7 +93,7 @@ impl Tool for ListDirectory {
     }
 }
 
-struct Call {
+struct ListDirectoryCall {
     target: AllowedPath,
     flags: IgnoreFlags,
     patterns: Vec<String>,
@@ -102,7 +102,7 @@ struct Call {
     workspace: Arc<Workspace>,
 }
 
-impl Invocation for Call {
+impl Invocation for ListDirectoryCall {
     fn title(&self) -> String {
         format!("List {}", self.name.display())
     }
@@ -125,7 +125,7 @@ struct ListingRow {
     size: u64,
 }
 
-impl Call {
+impl ListDirectoryCall {
     fn list(&self, cancel: &CancellationToken) -> Result<ToolResult, ToolError> {
         let listing = self.target.list(MAX_READ).map_err(|error| self.failure(&error))?;
         let display_path = self.target.display_path().display();

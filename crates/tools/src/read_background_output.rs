@@ -80,7 +80,7 @@ impl Tool for ReadBackgroundOutput {
         };
         let lines = arguments.integer("lines").unwrap_or(DEFAULT_LINES);
         let delay = arguments.integer("delay_ms").unwrap_or(0).min(MAX_DELAY_LENGTH);
-        Ok(Box::new(Call {
+        Ok(Box::new(ReadBackgroundOutputCall {
             effects: Effects::default(),
             processes: self.processes.clone(),
             pid,
@@ -90,7 +90,7 @@ impl Tool for ReadBackgroundOutput {
     }
 }
 
-struct Call {
+struct ReadBackgroundOutputCall {
     effects: Effects,
     processes: Processes,
     pid: i32,
@@ -98,7 +98,7 @@ struct Call {
     delay: Duration,
 }
 
-impl Invocation for Call {
+impl Invocation for ReadBackgroundOutputCall {
     fn title(&self) -> String {
         format!("Read the output of background process {}", self.pid)
     }

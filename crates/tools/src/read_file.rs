@@ -76,7 +76,7 @@ impl Tool for ReadFile {
             )));
         }
         let effects = Effects { reads: vec![target.path().to_path_buf()], ..Effects::default() };
-        Ok(Box::new(Call {
+        Ok(Box::new(ReadFileCall {
             name: self.workspace.relative(target.path()),
             target,
             range,
@@ -108,7 +108,7 @@ fn range_of(args: &Arguments) -> Result<Range, ToolError> {
     Ok(range)
 }
 
-struct Call {
+struct ReadFileCall {
     target: AllowedPath,
     range: Range,
     name: PathBuf,
@@ -117,7 +117,7 @@ struct Call {
     seen_files: Arc<SeenFiles>,
 }
 
-impl Invocation for Call {
+impl Invocation for ReadFileCall {
     fn title(&self) -> String {
         let name = self.name.display();
         match (self.range.start, self.range.end) {
@@ -137,7 +137,7 @@ impl Invocation for Call {
     }
 }
 
-impl Call {
+impl ReadFileCall {
     fn read(&self, cancel: &CancellationToken) -> ToolResult {
         match read(&self.workspace, &self.seen_files, &self.target, self.range, cancel) {
             Ok(read) => read.into_outcome(),

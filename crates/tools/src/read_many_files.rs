@@ -296,7 +296,7 @@ impl Tool for ReadManyFiles {
             request.respect_git_ignore = options.flag("respect_git_ignore");
             request.respect_gemini_ignore = options.flag("respect_gemini_ignore");
         }
-        Ok(Box::new(Call {
+        Ok(Box::new(ReadManyFilesCall {
             effects: Effects { reads: self.workspace.roots(), ..Effects::default() },
             request,
             workspace: Arc::clone(&self.workspace),
@@ -305,14 +305,14 @@ impl Tool for ReadManyFiles {
     }
 }
 
-struct Call {
+struct ReadManyFilesCall {
     request: ReadRequest,
     effects: Effects,
     workspace: Arc<Workspace>,
     seen_files: Arc<SeenFiles>,
 }
 
-impl Invocation for Call {
+impl Invocation for ReadManyFilesCall {
     fn title(&self) -> String {
         format!("Read {}", self.request.include.join(", "))
     }

@@ -219,7 +219,16 @@ impl Replace {
         let diff = file_diff(target.path(), &name, old, &planned.text, before.is_none());
         let effects = edit_effects(target.path(), target.display_path(), before.is_none());
         let seen_files = Arc::clone(&self.seen_files);
-        Box::new(Call { target, before, planned, unseen_change, diff, effects, name, seen_files })
+        Box::new(ReplaceCall {
+            target,
+            before,
+            planned,
+            unseen_change,
+            diff,
+            effects,
+            name,
+            seen_files,
+        })
     }
 }
 
@@ -360,7 +369,7 @@ fn format_line_ranges(lines: &[(usize, usize)]) -> String {
     names.join(", ")
 }
 
-struct Call {
+struct ReplaceCall {
     target: AllowedPath,
     before: Option<OriginalFile>,
     planned: PlannedEdit,
@@ -371,7 +380,7 @@ struct Call {
     seen_files: Arc<SeenFiles>,
 }
 
-impl Invocation for Call {
+impl Invocation for ReplaceCall {
     fn title(&self) -> String {
         match &self.before {
             Some(_) => format!("Edit {}", self.name.display()),
@@ -392,7 +401,7 @@ impl Invocation for Call {
     }
 }
 
-impl Call {
+impl ReplaceCall {
     fn write(self) -> ToolResult {
         let before = self.before.as_ref();
         let bytes = &self.planned.bytes;

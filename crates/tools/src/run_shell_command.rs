@@ -59,7 +59,7 @@ pub use self::reverted_protected_files::replaced_files;
 pub use self::user_shell::UserShell;
 pub use crate::git_directories::GitDirectories;
 
-use self::call::Call;
+use self::call::RunShellCommandCall;
 use self::confined::StartingCommand;
 use self::confinement::ConfinedCommand;
 use self::editor_terminal::EditorTerminalCall;
@@ -240,7 +240,7 @@ impl Tool for RunShellCommand {
         if in_editor.is_some() {
             title.push_str(" [in a terminal of the editor]");
         }
-        Ok(Box::new(Call {
+        Ok(Box::new(RunShellCommandCall {
             title,
             in_editor,
             effects: Effects { permissions, ..effects },

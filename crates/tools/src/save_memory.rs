@@ -116,11 +116,11 @@ impl Tool for SaveMemory {
         let diff = file_diff(target.path(), &name, old, &text, before.is_none());
         let effects = edit_effects(target.path(), target.display_path(), before.is_none());
         let seen_files = Arc::clone(&self.seen_files);
-        Ok(Box::new(Call { fact, target, before, bytes, diff, effects, seen_files }))
+        Ok(Box::new(SaveMemoryCall { fact, target, before, bytes, diff, effects, seen_files }))
     }
 }
 
-struct Call {
+struct SaveMemoryCall {
     fact: String,
     target: AllowedPath,
     before: Option<OriginalFile>,
@@ -130,7 +130,7 @@ struct Call {
     seen_files: Arc<SeenFiles>,
 }
 
-impl Invocation for Call {
+impl Invocation for SaveMemoryCall {
     fn title(&self) -> String {
         format!("Save to {}: {}", self.target.display_path().display(), self.fact)
     }

@@ -80,7 +80,7 @@ impl Tool for UpdateTopic {
         if intent.is_empty() {
             return Err(invalid_params("params/strategic_intent must not be empty".to_owned()));
         }
-        Ok(Box::new(Call {
+        Ok(Box::new(UpdateTopicCall {
             intent,
             title: text("title", LINE).replace('\n', " "),
             summary: text("summary", SUMMARY),
@@ -90,7 +90,7 @@ impl Tool for UpdateTopic {
     }
 }
 
-struct Call {
+struct UpdateTopicCall {
     intent: String,
     title: String,
     summary: String,
@@ -98,7 +98,7 @@ struct Call {
     effects: Effects,
 }
 
-impl Invocation for Call {
+impl Invocation for UpdateTopicCall {
     fn title(&self) -> String {
         if self.title.is_empty() { self.intent.clone() } else { self.title.clone() }
     }

@@ -158,7 +158,7 @@ impl Tool for WebFetch {
                 }
             }
         }
-        Ok(Box::new(Call {
+        Ok(Box::new(WebFetchCall {
             shared: Arc::clone(&self.shared),
             prompt: text.to_owned(),
             urls,
@@ -167,14 +167,14 @@ impl Tool for WebFetch {
     }
 }
 
-struct Call {
+struct WebFetchCall {
     shared: Arc<FetchState>,
     prompt: String,
     urls: Vec<Url>,
     effects: Effects,
 }
 
-impl Invocation for Call {
+impl Invocation for WebFetchCall {
     fn title(&self) -> String {
         match self.urls.as_slice() {
             [url] => format!("Fetch {url}"),

@@ -136,7 +136,7 @@ impl Tool for WriteFile {
         let diff = file_diff(target.path(), &name, &decoded.text, &text, before.is_none());
         let effects = edit_effects(target.path(), target.display_path(), before.is_none());
         let seen_files = Arc::clone(&self.seen_files);
-        Ok(Box::new(Call {
+        Ok(Box::new(WriteFileCall {
             target,
             before,
             text,
@@ -150,7 +150,7 @@ impl Tool for WriteFile {
     }
 }
 
-struct Call {
+struct WriteFileCall {
     target: AllowedPath,
     before: Option<OriginalFile>,
     text: String,
@@ -162,7 +162,7 @@ struct Call {
     warns_overwrite: bool,
 }
 
-impl Invocation for Call {
+impl Invocation for WriteFileCall {
     fn title(&self) -> String {
         let note = if self.warns_overwrite { " (overwrites a file that was not read)" } else { "" };
         format!("Write {}{note}", self.name.display())
@@ -181,7 +181,7 @@ impl Invocation for Call {
     }
 }
 
-impl Call {
+impl WriteFileCall {
     fn write(self) -> ToolResult {
         let before = self.before.as_ref();
         if let Err(error) = commit(&self.seen_files, &self.target, before, &self.bytes) {

@@ -82,16 +82,16 @@ impl Tool for WriteTodos {
         _scope: &PrepareContext,
     ) -> Result<Box<dyn Invocation>, ToolError> {
         let args = Arguments::check(args, &self.spec)?;
-        Ok(Box::new(Call { todos: read(&args)?, effects: Effects::default() }))
+        Ok(Box::new(WriteTodosCall { todos: read(&args)?, effects: Effects::default() }))
     }
 }
 
-struct Call {
+struct WriteTodosCall {
     todos: Vec<Todo>,
     effects: Effects,
 }
 
-impl Invocation for Call {
+impl Invocation for WriteTodosCall {
     fn title(&self) -> String {
         match self.todos.iter().find(|todo| todo.status == TodoStatus::InProgress) {
             _ if self.todos.is_empty() => "Clear the todo list".to_owned(),

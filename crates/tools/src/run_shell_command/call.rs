@@ -26,7 +26,7 @@ use crate::sandbox_options::SandboxOptions;
 use crate::shell_options::ShellOptions;
 
 /// A prepared call.
-pub(super) struct Call {
+pub(super) struct RunShellCommandCall {
     pub(super) title: String,
     /// Where the command runs instead of a process of Parallax.
     pub(super) in_editor: Option<EditorTerminalCall>,
@@ -44,7 +44,7 @@ pub(super) struct Call {
     pub(super) report_removed_variables: Option<Arc<AtomicBool>>,
 }
 
-impl Call {
+impl RunShellCommandCall {
     /// Returns the environment of the command.
     fn environment(&self, run: &RunContext) -> Vec<(OsString, OsString)> {
         let environment = self.options.environment();
@@ -72,7 +72,7 @@ impl Call {
     }
 }
 
-impl Invocation for Call {
+impl Invocation for RunShellCommandCall {
     fn title(&self) -> String {
         self.title.clone()
     }

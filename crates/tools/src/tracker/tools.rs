@@ -141,7 +141,7 @@ impl Tool for TrackerTool {
         if args.optional_text("title").is_some_and(|title| title.trim().is_empty()) {
             return Err(invalid_params("params/title must not be empty".to_owned()));
         }
-        Ok(Box::new(Call {
+        Ok(Box::new(TrackerCall {
             args,
             action: self.action,
             tracker: Arc::clone(&self.tracker),
@@ -150,14 +150,14 @@ impl Tool for TrackerTool {
     }
 }
 
-struct Call {
+struct TrackerCall {
     args: Arguments,
     action: Action,
     tracker: Arc<Tracker>,
     effects: Effects,
 }
 
-impl Invocation for Call {
+impl Invocation for TrackerCall {
     fn title(&self) -> String {
         let args = &self.args;
         let what = match self.action {
@@ -198,7 +198,7 @@ fn error_result(reason: String) -> ToolResult {
     ToolResult::failure(ToolError::new(ToolErrorKind::ExecutionFailed, reason))
 }
 
-impl Call {
+impl TrackerCall {
     /// Runs the action. Blocking.
     fn execute(&self) -> Result<String, String> {
         let args = &self.args;
