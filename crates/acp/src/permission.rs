@@ -31,21 +31,21 @@ const ALWAYS: &[(ApprovalResponse, &str, &str)] = &[
 /// Returns the parameters of a permission request.
 pub(crate) fn request(
     session: &str,
-    ask: &ApprovalRequest,
+    request: &ApprovalRequest,
     call: &str,
     locations: &Value,
 ) -> Value {
     let mut options: Vec<Value> = Vec::new();
     for (outcome, id, name) in ALWAYS {
-        if ask.outcomes.contains(outcome) {
+        if request.outcomes.contains(outcome) {
             options.push(json!({"optionId": id, "name": name, "kind": "allow_always"}));
         }
     }
     options.push(json!({"optionId": "proceed_once", "name": "Allow", "kind": "allow_once"}));
     options.push(json!({"optionId": "cancel", "name": "Reject", "kind": "reject_once"}));
-    let mut content = ask.preview.as_ref().map(tool_updates::preview).unwrap_or_default();
-    if !ask.policy_decision.sensitive.is_empty() {
-        let paths = ask.policy_decision.sensitive.join(", ");
+    let mut content = request.preview.as_ref().map(tool_updates::preview).unwrap_or_default();
+    if !request.policy_decision.sensitive.is_empty() {
+        let paths = request.policy_decision.sensitive.join(", ");
         content.insert(0, tool_updates::text_content(&format!("Uses secrets: {paths}")));
     }
     json!({
@@ -53,18 +53,21 @@ pub(crate) fn request(
         "toolCall": {
             "toolCallId": call,
             "status": "pending",
-            "title": tool_updates::title(&ask.title, &ask.name),
-            "kind": tool_updates::kind(ask.kind),
+            "title": tool_updates::title(&request.title, &request.name),
+            "kind": tool_updates::kind(request.kind),
             "content": content,
             "locations": locations,
         },
         "options": options,
-        "_meta": {"policy": {"rule": ask.policy_decision.rule, "reason": ask.policy_decision.reason}},
+        "_meta": {"policy": {"rule": request.policy_decision.rule, "reason": request.policy_decision.reason}},
     })
 }
 
 /// Converts the client's answer to an approval response. Anything but a known option denies.
-pub(crate) fn decision(ask: &ApprovalRequest, answer: &Result<Value, RpcError>) -> RequestDecision {
+pub(crate) fn decision(
+    request: &ApprovalRequest,
+    answer: &Result<Value, RpcError>,
+) -> RequestDecision {
     let option = answer.as_ref().ok().and_then(|answer| {
         let outcome = answer.get("outcome")?;
         let is_selected = outcome.get("outcome")?.as_str()? == "selected";
@@ -74,11 +77,11 @@ pub(crate) fn decision(ask: &ApprovalRequest, answer: &Result<Value, RpcError>) 
         Some("proceed_once") => ApprovalResponse::ProceedOnce,
         Some(option) => ALWAYS
             .iter()
-            .find(|(outcome, id, _)| *id == option && ask.outcomes.contains(outcome))
+            .find(|(outcome, id, _)| *id == option && request.outcomes.contains(outcome))
             .map_or(ApprovalResponse::Cancel, |(outcome, _, _)| *outcome),
         None => ApprovalResponse::Cancel,
     };
-    let mut decide = RequestDecision::new(ask.id.clone(), outcome);
+    let mut decide = RequestDecision::new(request.id.clone(), outcome);
     // Clients of the Agent2Agent server can say why.
     let feedback = answer.as_ref().ok().and_then(|answer| answer["_meta"]["feedback"].as_str());
     if outcome == ApprovalResponse::Cancel {
@@ -88,8 +91,8 @@ pub(crate) fn decision(ask: &ApprovalRequest, answer: &Result<Value, RpcError>) 
 }
 
 /// Returns whether the client's answer allows what was requested.
-pub(crate) fn is_allowed(ask: &ApprovalRequest, answer: &Value) -> bool {
-    decision(ask, &Ok(answer.clone())).outcome != ApprovalResponse::Cancel
+pub(crate) fn is_allowed(request: &ApprovalRequest, answer: &Value) -> bool {
+    decision(request, &Ok(answer.clone())).outcome != ApprovalResponse::Cancel
 }
 
 /// The ending of the name of the field for an answer that is not among the options.
@@ -105,9 +108,9 @@ fn option(option: &QuestionOption) -> Value {
 
 /// Returns the parameters of `elicitation/create` for a question from the model; `None` for
 /// approval requests.
-pub(crate) fn elicitation(session: &str, ask: &ApprovalRequest) -> Option<Value> {
-    let Some(Preview::Questions { questions }) = &ask.preview else { return None };
-    if ask.question != Question::AskUser {
+pub(crate) fn elicitation(session: &str, request: &ApprovalRequest) -> Option<Value> {
+    let Some(Preview::Questions { questions }) = &request.preview else { return None };
+    if request.question != Question::AskUser {
         return None;
     }
     let mut properties = Object::new();
@@ -143,9 +146,12 @@ pub(crate) fn elicitation(session: &str, ask: &ApprovalRequest) -> Option<Value>
 }
 
 /// Converts the client's answer to an elicitation.
-pub(crate) fn answers(ask: &ApprovalRequest, answer: &Result<Value, RpcError>) -> RequestDecision {
+pub(crate) fn answers(
+    request: &ApprovalRequest,
+    answer: &Result<Value, RpcError>,
+) -> RequestDecision {
     let Some(UserResponse::Accept(content)) = answer.as_ref().ok().map(read_answer) else {
-        return RequestDecision::new(ask.id.clone(), ApprovalResponse::Cancel);
+        return RequestDecision::new(request.id.clone(), ApprovalResponse::Cancel);
     };
     let text = |value: &Value| match value {
         Value::String(text) => text.clone(),
@@ -167,6 +173,6 @@ pub(crate) fn answers(ask: &ApprovalRequest, answer: &Result<Value, RpcError>) -
     let answers = answers.collect();
     RequestDecision {
         answers: Some(answers),
-        ..RequestDecision::new(ask.id.clone(), ApprovalResponse::ProceedOnce)
+        ..RequestDecision::new(request.id.clone(), ApprovalResponse::ProceedOnce)
     }
 }

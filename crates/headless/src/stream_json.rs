@@ -236,25 +236,25 @@ impl StreamJsonFormatter {
         self.lines.push(pending, "session", line);
     }
 
-    fn ask(&mut self, ask: &ApprovalRequest, pending: &mut PendingOutput) {
+    fn ask(&mut self, request: &ApprovalRequest, pending: &mut PendingOutput) {
         let line = ApprovalRequestLine {
-            id: ask.id.as_str(),
+            id: request.id.as_str(),
             // Determines whether the response is a line of type `answer` or `decide`.
-            kind: if ask.question == Question::AskUser { "question" } else { "approval" },
-            agent: ask.agent.as_deref(),
-            tool_id: ask.call.as_str(),
-            tool_name: &ask.name,
-            tool_kind: ask.kind,
-            title: &ask.title,
-            preview: ask.preview.as_ref(),
-            reason: &ask.policy_decision.reason,
-            rule: &ask.policy_decision.rule,
-            outcomes: &ask.outcomes,
-            question: ask.question,
-            rules: &ask.rules,
-            permissions: &ask.permissions,
-            broader_permissions: &ask.broader_permissions,
-            not_undoable: &ask.not_undoable,
+            kind: if request.question == Question::AskUser { "question" } else { "approval" },
+            agent: request.agent.as_deref(),
+            tool_id: request.call.as_str(),
+            tool_name: &request.name,
+            tool_kind: request.kind,
+            title: &request.title,
+            preview: request.preview.as_ref(),
+            reason: &request.policy_decision.reason,
+            rule: &request.policy_decision.rule,
+            outcomes: &request.outcomes,
+            question: request.question,
+            rules: &request.rules,
+            permissions: &request.permissions,
+            broader_permissions: &request.broader_permissions,
+            not_undoable: &request.not_undoable,
         };
         self.lines.push(pending, "ask", line);
     }

@@ -16,21 +16,21 @@ pub fn code_rows(
     pieces: &Pieces,
     number: usize,
     columns: usize,
-    look: &RenderOptions<'_>,
+    options: &RenderOptions<'_>,
 ) -> Vec<Line> {
-    let gutter = if look.line_numbers { format!("{number:>3} ") } else { String::new() };
+    let gutter = if options.line_numbers { format!("{number:>3} ") } else { String::new() };
     // In a very narrow window the code matters more than its frame.
     let wide = columns >= gutter.len() + INDENT.len() + 8;
     let mut prefix = Vec::new();
-    if wide && !look.plain {
+    if wide && !options.plain {
         prefix.push(Span::raw(INDENT));
     }
     let gutter = if wide { gutter } else { String::new() };
     if !gutter.is_empty() {
-        prefix.push(Span::styled(gutter.clone(), look.theme.secondary));
+        prefix.push(Span::styled(gutter.clone(), options.theme.secondary));
     }
     let prefix_width: usize = prefix.iter().map(Span::width).sum();
-    let spans = code_spans(text, pieces, look);
+    let spans = code_spans(text, pieces, options);
     let mut rows = Vec::new();
     for (index, spans) in
         space_wrap(spans, columns.saturating_sub(prefix_width)).into_iter().enumerate()
@@ -47,11 +47,11 @@ pub fn code_rows(
 }
 
 /// Returns one line of code with highlighting and expanded tabs.
-pub fn code_spans(text: &str, pieces: &Pieces, look: &RenderOptions<'_>) -> Vec<Span> {
+pub fn code_spans(text: &str, pieces: &Pieces, options: &RenderOptions<'_>) -> Vec<Span> {
     let (mut spans, mut start, mut column) = (Vec::new(), 0, 0);
     for (end, role) in pieces {
         let piece = sanitize::expand_tabs(text.get(start..*end).unwrap_or(""), &mut column);
-        spans.push(Span::styled(piece.into_owned(), role.style(look.theme)));
+        spans.push(Span::styled(piece.into_owned(), role.style(options.theme)));
         start = *end;
     }
     spans

@@ -18,9 +18,9 @@ pub(super) fn is_diagram(language: &str) -> bool {
 }
 
 /// Returns the rows of a diagram if it fits the columns.
-pub(super) fn rows(code: &str, columns: usize, look: &RenderOptions<'_>) -> Option<Vec<Line>> {
+pub(super) fn rows(code: &str, columns: usize, options: &RenderOptions<'_>) -> Option<Vec<Line>> {
     // A screen reader cannot read a drawn diagram.
-    if look.plain {
+    if options.plain {
         return None;
     }
     let lines = code.lines().flat_map(|line| line.split(';'));
@@ -31,7 +31,7 @@ pub(super) fn rows(code: &str, columns: usize, look: &RenderOptions<'_>) -> Opti
         "sequenceDiagram" => sequence::draw(lines)?,
         _ => return None,
     };
-    (canvas.width() <= columns).then(|| canvas.rows(look.theme.border, look.base))
+    (canvas.width() <= columns).then(|| canvas.rows(options.theme.border, options.base))
 }
 
 #[cfg(test)]

@@ -7,29 +7,29 @@ use parallax_screen::layout::hard_wrap;
 use parallax_screen::sanitize;
 
 /// Returns the rows of a line outside code.
-pub(super) fn row(line: &str, look: &RenderOptions<'_>) -> Vec<Line> {
+pub(super) fn row(line: &str, options: &RenderOptions<'_>) -> Vec<Line> {
     let line = sanitize::expand_tabs(line, &mut 0).into_owned();
     let text = line.trim_start();
-    let (theme, indent) = (look.theme, line.len() - text.len());
-    let mut spans = vec![Span::styled(line[..indent].to_owned(), look.base)];
+    let (theme, indent) = (options.theme, line.len() - text.len());
+    let mut spans = vec![Span::styled(line[..indent].to_owned(), options.base)];
     let marker = marker_length(text);
     if text.starts_with('#') && marker > 0 {
-        spans.push(Span::styled(text.to_owned(), look.base.patch(theme.link).bold()));
+        spans.push(Span::styled(text.to_owned(), options.base.patch(theme.link).bold()));
     } else if text.starts_with("```") || text.starts_with("~~~") {
         spans.push(Span::styled(text.to_owned(), theme.secondary));
     } else {
         spans.push(Span::styled(text[..marker].to_owned(), theme.symbol));
-        inline(&text[marker..], look, &mut spans);
+        inline(&text[marker..], options, &mut spans);
     }
     spans.retain(|span| !span.text.is_empty());
-    wrap(&Line::from(spans), look.columns(), &[])
+    wrap(&Line::from(spans), options.columns(), &[])
 }
 
 /// Returns the rows of a line inside fenced code.
-pub(super) fn code_row(line: &str, look: &RenderOptions<'_>) -> Vec<Line> {
+pub(super) fn code_row(line: &str, options: &RenderOptions<'_>) -> Vec<Line> {
     let line = sanitize::expand_tabs(line, &mut 0).into_owned();
-    let spans = vec![Span::styled(line, look.theme.code)];
-    hard_wrap(spans, look.columns()).into_iter().map(Line::from).collect()
+    let spans = vec![Span::styled(line, options.theme.code)];
+    hard_wrap(spans, options.columns()).into_iter().map(Line::from).collect()
 }
 
 /// Returns the length of the marker of a heading, item, or quote.
@@ -49,36 +49,36 @@ fn marker_length(text: &str) -> usize {
 }
 
 /// Highlights code, bold, and links by their markers.
-fn inline(text: &str, look: &RenderOptions<'_>, spans: &mut Vec<Span>) {
+fn inline(text: &str, options: &RenderOptions<'_>, spans: &mut Vec<Span>) {
     let mut rest = text;
     while !rest.is_empty() {
         let next = rest.find(['`', '*', '[']).unwrap_or(rest.len());
-        spans.push(Span::styled(rest[..next].to_owned(), look.base));
+        spans.push(Span::styled(rest[..next].to_owned(), options.base));
         rest = &rest[next..];
-        let (length, style) = marked_span(rest, look);
+        let (length, style) = marked_span(rest, options);
         spans.push(Span::styled(rest[..length].to_owned(), style));
         rest = &rest[length..];
     }
 }
 
 /// Returns the length and style of the text that begins with a marker.
-fn marked_span(text: &str, look: &RenderOptions<'_>) -> (usize, Style) {
-    let theme = look.theme;
+fn marked_span(text: &str, options: &RenderOptions<'_>) -> (usize, Style) {
+    let theme = options.theme;
     let between = |sign: &str| {
         let inner = text.strip_prefix(sign)?;
         inner.find(sign).filter(|offset| *offset > 0).map(|offset| offset + 2 * sign.len())
     };
     if text.starts_with('`') {
-        return between("`").map_or((1, look.base), |length| (length, theme.code));
+        return between("`").map_or((1, options.base), |length| (length, theme.code));
     }
     if text.starts_with('[') {
         let link =
             text.find("](").and_then(|offset| text[offset..].find(')').map(|end| offset + end + 1));
-        return link.map_or((1, look.base), |length| (length, theme.link));
+        return link.map_or((1, options.base), |length| (length, theme.link));
     }
     match (between("**"), between("*")) {
-        (Some(length), _) => (length, look.base.bold()),
-        (None, Some(length)) => (length, look.base.italic()),
-        _ => (text.len().min(1), look.base),
+        (Some(length), _) => (length, options.base.bold()),
+        (None, Some(length)) => (length, options.base.italic()),
+        _ => (text.len().min(1), options.base),
     }
 }

@@ -6,8 +6,8 @@ use crate::render_options::RenderOptions;
 use crate::streamed::StreamedMarkdown;
 
 /// Renders a whole text.
-pub fn render(text: &str, look: &RenderOptions<'_>) -> Vec<Line> {
+pub fn render(text: &str, options: &RenderOptions<'_>) -> Vec<Line> {
     let mut stream = StreamedMarkdown::new();
     stream.push(text);
-    stream.finish(look)
+    stream.finish(options)
 }

@@ -112,9 +112,9 @@ impl StreamedMarkdown {
     }
 
     /// Returns final rows not returned before.
-    pub fn take_finished(&mut self, look: &RenderOptions<'_>) -> Vec<Line> {
-        self.advance(look);
-        self.split_paragraph(look);
+    pub fn take_finished(&mut self, options: &RenderOptions<'_>) -> Vec<Line> {
+        self.advance(options);
+        self.split_paragraph(options);
         std::mem::take(&mut self.ready)
     }
 
@@ -167,29 +167,31 @@ impl StreamedMarkdown {
     }
 
     /// Ends the text and returns all remaining rows.
-    pub fn finish(&mut self, look: &RenderOptions<'_>) -> Vec<Line> {
-        self.advance(look);
+    pub fn finish(&mut self, options: &RenderOptions<'_>) -> Vec<Line> {
+        self.advance(options);
         if !self.incoming.is_empty() {
             self.incoming.push('\n');
-            self.advance(look);
+            self.advance(options);
         }
-        self.release(self.open.len(), look);
+        self.release(self.open.len(), options);
         self.code = None;
         self.rendered_tail = None;
         std::mem::take(&mut self.ready)
     }
 
     /// Returns the rows not returned by [`Self::take_finished`], as they look now.
-    pub fn remaining_rows(&mut self, look: &RenderOptions<'_>) -> Vec<Line> {
-        self.advance(look);
+    pub fn remaining_rows(&mut self, options: &RenderOptions<'_>) -> Vec<Line> {
+        self.advance(options);
         let current = self.rendered_tail.as_ref().is_some_and(|shown| {
-            shown.width == look.width && shown.raw == look.raw && shown.theme == look.theme.name
+            shown.width == options.width
+                && shown.raw == options.raw
+                && shown.theme == options.theme.name
         });
         if !current {
-            let rows = self.open_rows(look);
-            let theme = look.theme.name.clone();
+            let rows = self.open_rows(options);
+            let theme = options.theme.name.clone();
             self.rendered_tail =
-                Some(RenderedTail { width: look.width, theme, raw: look.raw, rows });
+                Some(RenderedTail { width: options.width, theme, raw: options.raw, rows });
         }
         let open = self.rendered_tail.iter().flat_map(|shown| &shown.rows);
         self.ready.iter().chain(open).cloned().collect()
@@ -225,7 +227,7 @@ impl StreamedMarkdown {
     }
 
     /// Processes the complete lines received.
-    fn advance(&mut self, look: &RenderOptions<'_>) {
+    fn advance(&mut self, options: &RenderOptions<'_>) {
         if !self.incoming.contains('\n') && self.incoming.len() <= MAX_LINE {
             return;
         }
@@ -248,23 +250,23 @@ impl StreamedMarkdown {
                 break;
             };
             let line = sanitize::lines(line.strip_suffix('\r').unwrap_or(line));
-            self.line(&line, look, &mut again);
+            self.line(&line, options, &mut again);
             while let Some(line) = again.pop_front() {
-                self.line(&line, look, &mut again);
+                self.line(&line, options, &mut again);
             }
         }
         self.incoming = rest.to_owned();
     }
 
     /// Processes a complete line. Lines of a fence that was detected late go to `again`.
-    fn line(&mut self, line: &str, look: &RenderOptions<'_>, again: &mut VecDeque<String>) {
+    fn line(&mut self, line: &str, options: &RenderOptions<'_>, again: &mut VecDeque<String>) {
         if self.code.is_some() {
-            self.code_line(line, look);
+            self.code_line(line, options);
             return;
         }
         if self.open.is_empty() && line.trim().is_empty() {
             self.flow.blank = true;
-            if look.raw && self.flow.last.is_some() {
+            if options.raw && self.flow.last.is_some() {
                 self.ready.push(Line::EMPTY);
             }
             return;
@@ -275,15 +277,15 @@ impl StreamedMarkdown {
         let grown = self.open.len() < SMALL_BLOCK
             || self.open.len() >= self.parsed_size + self.parsed_size / 8;
         if open_block::may_begin(line, after_blank) && grown {
-            self.render_complete_blocks(look, again);
+            self.render_complete_blocks(options, again);
         } else if line.trim().is_empty() && grown && open_block::complete_leaf(&self.open).is_some()
         {
-            self.release(self.open.len(), look);
+            self.release(self.open.len(), options);
         } else if self.open.len() >= self.next_lines_size {
-            self.release_paragraph_lines(look);
+            self.release_paragraph_lines(options);
         }
         if self.open.len() > MAX_BLOCK {
-            self.release(self.open.len(), look);
+            self.release(self.open.len(), options);
         }
     }
 
@@ -318,24 +320,30 @@ impl StreamedMarkdown {
     }
 
     /// Renders everything before the last block.
-    fn render_complete_blocks(&mut self, look: &RenderOptions<'_>, again: &mut VecDeque<String>) {
+    fn render_complete_blocks(
+        &mut self,
+        options: &RenderOptions<'_>,
+        again: &mut VecDeque<String>,
+    ) {
         self.parsed_size = self.open.len();
         let Some(last) = open_block::find(&self.open, self.flow.number) else { return };
         if last.start > 0 {
-            self.release(last.start, look);
+            self.release(last.start, options);
             self.flow.number = last.number;
         }
         // A diagram is drawn when it is complete.
-        let is_drawn = |fence: &Fence| !look.raw && !look.plain && mermaid::is_diagram(&fence.info);
+        let is_drawn =
+            |fence: &Fence| !options.raw && !options.plain && mermaid::is_diagram(&fence.info);
         if let Some(fence) = last.fence.filter(|fence| !is_drawn(fence)) {
             let lines = std::mem::take(&mut self.open);
             // The fence itself is known; the following lines are code.
             for line in lines.lines().skip(1).collect::<Vec<_>>().into_iter().rev() {
                 again.push_front(line.to_owned());
             }
-            if look.raw {
-                self.ready
-                    .extend(lines.lines().next().into_iter().flat_map(|line| raw::row(line, look)));
+            if options.raw {
+                self.ready.extend(
+                    lines.lines().next().into_iter().flat_map(|line| raw::row(line, options)),
+                );
                 self.flow.last = Some(MarkdownBlock::Separate);
             }
             let highlighter = Highlighter::new(&fence.info);
@@ -345,10 +353,10 @@ impl StreamedMarkdown {
         }
     }
 
-    fn code_line(&mut self, line: &str, look: &RenderOptions<'_>) {
+    fn code_line(&mut self, line: &str, options: &RenderOptions<'_>) {
         let Some(code) = &mut self.code else { return };
-        if look.raw {
-            self.ready.extend(raw::code_row(line, look));
+        if options.raw {
+            self.ready.extend(raw::code_row(line, options));
         }
         if code.fence.closes(line) {
             let seen = code.lines > 0;
@@ -361,9 +369,9 @@ impl StreamedMarkdown {
         }
         let text = code.fence.content(line);
         let pieces = code.highlighter.line(text);
-        if !look.raw {
+        if !options.raw {
             self.ready.extend(separator(self.flow, code.lines));
-            self.ready.extend(code_rows(text, &pieces, code.lines + 1, look.columns(), look));
+            self.ready.extend(code_rows(text, &pieces, code.lines + 1, options.columns(), options));
         }
         code.lines += 1;
     }

@@ -23,33 +23,33 @@ fn parsed_whole(text: &str, options: &RenderOptions<'_>) -> Vec<Line> {
     block::render(text, &mut context, &mut BlockContext::START.clone(), &mut Definitions::default())
 }
 
-fn streamed(pieces: &[&str], look: &RenderOptions<'_>) -> Vec<Line> {
+fn streamed(pieces: &[&str], options: &RenderOptions<'_>) -> Vec<Line> {
     let mut stream = StreamedMarkdown::new();
     let mut rows = Vec::new();
     for (index, piece) in pieces.iter().enumerate() {
         stream.push(piece);
         if index % 3 == 1 {
-            stream.remaining_rows(look);
+            stream.remaining_rows(options);
         }
-        rows.extend(stream.take_finished(look));
+        rows.extend(stream.take_finished(options));
     }
-    rows.extend(stream.finish(look));
+    rows.extend(stream.finish(options));
     rows
 }
 
 #[test]
 fn open_fences_and_lists_are_emitted_early() {
     let theme = Theme::default();
-    let look = RenderOptions::new(&theme, 60);
+    let options = RenderOptions::new(&theme, 60);
     let mut stream = StreamedMarkdown::new();
     stream.push("Here:\n```rust\nlet a = 1;\nlet b");
-    assert_eq!(rows_as_text(&stream.take_finished(&look)), ["Here:", "", "  let a = 1;"]);
-    assert_eq!(rows_as_text(&stream.remaining_rows(&look)), ["  let b"]);
+    assert_eq!(rows_as_text(&stream.take_finished(&options)), ["Here:", "", "  let a = 1;"]);
+    assert_eq!(rows_as_text(&stream.remaining_rows(&options)), ["  let b"]);
     stream.push(" = 2;\n```\n1. one\n1. two\n1. thr");
-    assert_eq!(rows_as_text(&stream.take_finished(&look)), ["  let b = 2;", "", "1. one"]);
+    assert_eq!(rows_as_text(&stream.take_finished(&options)), ["  let b = 2;", "", "1. one"]);
     stream.push("ee\n1. four\n");
-    assert_eq!(rows_as_text(&stream.take_finished(&look)), ["2. two", "3. three"]);
-    assert_eq!(rows_as_text(&stream.finish(&look)), ["4. four"]);
+    assert_eq!(rows_as_text(&stream.take_finished(&options)), ["2. two", "3. three"]);
+    assert_eq!(rows_as_text(&stream.finish(&options)), ["4. four"]);
 }
 
 #[test]
@@ -80,13 +80,13 @@ fn log_lines_like_definitions_are_shown() {
     let shown = "[INFO]: done|[WARN]: slow||• [E1]: x|• [E2]: y||│ [Q]: z||Text [INFO].";
     assert_eq!(rendered(log, 60).join("|"), shown);
     let theme = Theme::default();
-    let look = RenderOptions::new(&theme, 60);
+    let options = RenderOptions::new(&theme, 60);
     let pieces: Vec<&str> = log.split_inclusive([' ', '\n']).collect();
-    assert_eq!(rows_as_text(&streamed(&pieces, &look)).join("|"), shown);
+    assert_eq!(rows_as_text(&streamed(&pieces, &options)).join("|"), shown);
     // Text of an open block is shown too.
     let mut stream = StreamedMarkdown::new();
     stream.push("[INFO]: do");
-    assert_eq!(rows_as_text(&stream.remaining_rows(&look)), ["[INFO]: do"]);
+    assert_eq!(rows_as_text(&stream.remaining_rows(&options)), ["[INFO]: do"]);
 }
 
 #[test]
@@ -158,68 +158,69 @@ fn everything_renders_at_three_widths() {
             parallax_screen::described::describe_rows(&rows)
         );
     }
-    let look = RenderOptions { plain: true, line_numbers: true, ..RenderOptions::new(&theme, 60) };
+    let options =
+        RenderOptions { plain: true, line_numbers: true, ..RenderOptions::new(&theme, 60) };
     insta::assert_snapshot!(
         "everything_plain",
-        parallax_screen::described::describe_rows(&render(SAMPLE, &look))
+        parallax_screen::described::describe_rows(&render(SAMPLE, &options))
     );
-    let look = RenderOptions { raw: true, ..RenderOptions::new(&theme, 60) };
+    let options = RenderOptions { raw: true, ..RenderOptions::new(&theme, 60) };
     insta::assert_snapshot!(
         "everything_raw",
-        parallax_screen::described::describe_rows(&render(SAMPLE, &look))
+        parallax_screen::described::describe_rows(&render(SAMPLE, &options))
     );
 }
 
 #[test]
 fn rows_of_a_paragraph_are_final_before_it_ends() {
     let theme = Theme::default();
-    let look = RenderOptions::new(&theme, 40);
+    let options = RenderOptions::new(&theme, 40);
     let mut stream = StreamedMarkdown::new();
     let words = "some **bold** words with `code` in them, ".repeat(12);
     let mut rows = Vec::new();
     for word in words.split_inclusive(' ') {
         stream.push(word);
-        rows.extend(stream.take_finished(&look));
+        rows.extend(stream.take_finished(&options));
         assert!(
-            stream.remaining_rows(&look).len() < 10,
+            stream.remaining_rows(&options).len() < 10,
             "{:?}",
-            rows_as_text(&stream.remaining_rows(&look))
+            rows_as_text(&stream.remaining_rows(&options))
         );
     }
     assert!(rows.len() > 8, "{:?}", rows_as_text(&rows));
     stream.push("\n\n");
-    rows.extend(stream.take_finished(&look));
-    assert!(stream.remaining_rows(&look).is_empty());
-    assert_eq!(rows, parsed_whole(&words, &look));
+    rows.extend(stream.take_finished(&options));
+    assert!(stream.remaining_rows(&options).is_empty());
+    assert_eq!(rows, parsed_whole(&words, &options));
 }
 
 #[test]
 fn plain_lines_are_final_two_lines_later() {
     let theme = Theme::default();
-    let look = RenderOptions::new(&theme, 40);
+    let options = RenderOptions::new(&theme, 40);
     let mut stream = StreamedMarkdown::new();
     let mut rows = Vec::new();
     let lines: Vec<String> =
         (0..40).map(|number| format!("Line {number} with a few words\n")).collect();
     for line in &lines {
         stream.push(line);
-        rows.extend(stream.take_finished(&look));
-        let open = stream.remaining_rows(&look).len();
+        rows.extend(stream.take_finished(&options));
+        let open = stream.remaining_rows(&options).len();
         assert!(open <= RELEASED_LINES + OPEN_LINES, "{open} open rows");
     }
-    rows.extend(stream.finish(&look));
-    assert_eq!(rows, parsed_whole(&lines.concat(), &look));
+    rows.extend(stream.finish(&options));
+    assert_eq!(rows, parsed_whole(&lines.concat(), &options));
 }
 
 #[test]
 fn lines_with_open_markup_and_short_headings_wait() {
     let theme = Theme::default();
-    let look = RenderOptions::new(&theme, 40);
+    let options = RenderOptions::new(&theme, 40);
     let open = "some **bold\nmore\nmore\nmore\nmore\nend** of it\n\n";
     let heading = "A heading\nof two lines\n===\n\n";
     for text in [open, heading] {
         let pieces: Vec<&str> = text.split_inclusive('\n').collect();
-        assert_eq!(streamed(&pieces, &look), parsed_whole(text, &look), "{text}");
+        assert_eq!(streamed(&pieces, &options), parsed_whole(text, &options), "{text}");
     }
 }
 
@@ -266,7 +267,7 @@ proptest! {
     fn rendering_does_not_depend_on_chunking(text in markdown(), cuts in proptest::collection::vec(0usize..400, 0..12), width in 10usize..70) {
         wait_until_loaded();
         let theme = Theme::default();
-        let look = RenderOptions::new(&theme, width);
+        let options = RenderOptions::new(&theme, width);
         let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| text.floor_char_boundary(cut)).collect();
         cuts.sort_unstable();
         cuts.dedup();
@@ -277,7 +278,7 @@ proptest! {
             start = cut;
         }
         pieces.push(&text[start..]);
-        prop_assert_eq!(streamed(&pieces, &look), render(&text, &look));
+        prop_assert_eq!(streamed(&pieces, &options), render(&text, &options));
     }
 
     /// The same for long paragraphs, of which rows are returned before they end.
@@ -285,7 +286,7 @@ proptest! {
     fn long_paragraphs_do_not_depend_on_chunking(words in proptest::collection::vec(word(), 20..160), size in 1usize..40, width in 12usize..70) {
         wait_until_loaded();
         let theme = Theme::default();
-        let look = RenderOptions::new(&theme, width);
+        let options = RenderOptions::new(&theme, width);
         let text = words.join(" ");
         let mut pieces = Vec::new();
         let mut rest = text.as_str();
@@ -294,7 +295,7 @@ proptest! {
             pieces.push(piece);
             rest = after;
         }
-        prop_assert_eq!(streamed(&pieces, &look), parsed_whole(&text, &look));
+        prop_assert_eq!(streamed(&pieces, &options), parsed_whole(&text, &options));
     }
 
     /// Rows returned early equal those of the text rendered as one piece.
@@ -303,16 +304,16 @@ proptest! {
         let text = format!("{text}\n");
         wait_until_loaded();
         let theme = Theme::default();
-        let look = RenderOptions::new(&theme, 60);
-        prop_assert_eq!(rows_as_text(&render(&text, &look)), rows_as_text(&parsed_whole(&text, &look)));
+        let options = RenderOptions::new(&theme, 60);
+        prop_assert_eq!(rows_as_text(&render(&text, &options)), rows_as_text(&parsed_whole(&text, &options)));
     }
 
     #[test]
     fn random_markdown_fits_the_width_without_panics(text in "(?s).{0,300}", more in markdown(), width in 8usize..60, raw: bool) {
         let theme = Theme::default();
         for text in [&text, &more] {
-            let look = RenderOptions { raw, line_numbers: true, ..RenderOptions::new(&theme, width) };
-            for row in render(text, &look) {
+            let options = RenderOptions { raw, line_numbers: true, ..RenderOptions::new(&theme, width) };
+            for row in render(text, &options) {
                 prop_assert!(row.width() <= width, "{} > {}: {:?}", row.width(), width, row.text());
             }
         }

@@ -101,8 +101,8 @@ impl Region {
     }
 
     /// Sets what the terminal can show.
-    pub fn set_look(&mut self, look: PaintOptions) {
-        self.options = look;
+    pub fn set_look(&mut self, options: PaintOptions) {
+        self.options = options;
     }
 
     /// Returns the terminal's cursor: column (if known) and row in the region.

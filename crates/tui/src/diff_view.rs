@@ -39,9 +39,9 @@ impl<'a> DiffOptions<'a> {
 }
 
 /// Returns the rows of a change. The lines of a new file are highlighted as code.
-pub fn rows(diff: &FileDiff, look: &DiffOptions<'_>) -> Vec<Line> {
+pub fn rows(diff: &FileDiff, options: &DiffOptions<'_>) -> Vec<Line> {
     let changes = hunks::parse(&diff.diff);
-    let mut page = RowCollector::new(&changes, look);
+    let mut page = RowCollector::new(&changes, options);
     let only_added =
         changes.iter().all(|row| matches!(row, DiffRow::Line { change: LineChange::Added, .. }));
     if changes.is_empty() {
@@ -113,8 +113,8 @@ fn new_file(changes: &[DiffRow<'_>], path: &Path, page: &mut RowCollector<'_>) {
         }
         let text = sanitize::line_in_full(text.strip_suffix('\r').unwrap_or(text));
         let pieces = highlighter.line(&text);
-        let look = crate::markdown::RenderOptions::new(page.options.theme, page.options.width);
-        let mut spans = crate::markdown::code_spans(&text, &pieces, &look);
+        let options = crate::markdown::RenderOptions::new(page.options.theme, page.options.width);
+        let mut spans = crate::markdown::code_spans(&text, &pieces, &options);
         for span in &mut spans {
             span.style.bg = span.style.bg.or(style.bg);
         }

@@ -55,29 +55,29 @@ impl StatsOptions<'_> {
 }
 
 /// Returns the rows. Content that does not fit wraps; nothing is truncated.
-pub(crate) fn rows(stats: &SessionStats, part: StatsPart, look: StatsOptions<'_>) -> Vec<Line> {
+pub(crate) fn rows(stats: &SessionStats, part: StatsPart, options: StatsOptions<'_>) -> Vec<Line> {
     let mut rows = match part {
-        StatsPart::Session => wrapped(session(stats, look), look.width),
-        StatsPart::Models => models(stats, look),
-        StatsPart::Tools => tools(stats, look),
+        StatsPart::Session => wrapped(session(stats, options), options.width),
+        StatsPart::Models => models(stats, options),
+        StatsPart::Tools => tools(stats, options),
     };
     if part == StatsPart::Session && !stats.totals.models.is_empty() {
         rows.push(Line::EMPTY);
-        rows.extend(models(stats, look));
+        rows.extend(models(stats, options));
     }
     let hang = [Span::raw("    ")];
-    rows.iter().flat_map(|row| wrap(row, look.width, &hang)).collect()
+    rows.iter().flat_map(|row| wrap(row, options.width, &hang)).collect()
 }
 
-fn row(label: &str, value: String, look: StatsOptions<'_>) -> Line {
-    let columns = if look.width < NARROW { NARROW_LABEL } else { LABEL };
-    let theme = look.theme;
+fn row(label: &str, value: String, options: StatsOptions<'_>) -> Line {
+    let columns = if options.width < NARROW { NARROW_LABEL } else { LABEL };
+    let theme = options.theme;
     Line::styled(format!("  {label:<columns$}"), theme.secondary).with_span(value, theme.text)
 }
 
 /// Returns the heading of a model or tool in a narrow window.
-fn name_row(name: String, look: StatsOptions<'_>) -> Line {
-    Line::styled(truncate_text(&name, look.width), look.theme.accent.bold())
+fn name_row(name: String, options: StatsOptions<'_>) -> Line {
+    Line::styled(truncate_text(&name, options.width), options.theme.accent.bold())
 }
 
 /// Wraps rows; the rest of a value is below its beginning.
@@ -113,13 +113,13 @@ fn tokens(number: u64) -> String {
     }
 }
 
-fn session(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
-    let theme = look.theme;
+fn session(stats: &SessionStats, options: StatsOptions<'_>) -> Vec<Line> {
+    let theme = options.theme;
     let tools = &stats.totals.tools;
     let mut rows = vec![Line::styled("Session", theme.accent.bold())];
-    for (label, value) in [("id", look.session), ("sign-in", look.auth)] {
+    for (label, value) in [("id", options.session), ("sign-in", options.auth)] {
         if !value.is_empty() {
-            rows.push(row(label, value.to_owned(), look));
+            rows.push(row(label, value.to_owned(), options));
         }
     }
     let calls = match stats.success_rate() {
@@ -131,7 +131,7 @@ fn session(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
         ),
         None => tools.total_calls.to_string(),
     };
-    rows.push(row("tool calls", calls, look));
+    rows.push(row("tool calls", calls, options));
     if let Some(agreement) = stats.approval_rate() {
         let decisions = &tools.total_decisions;
         let allowed = decisions.accept + decisions.auto_accept;
@@ -139,7 +139,7 @@ fn session(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
         rows.push(row(
             "allowed",
             format!("{allowed} of {decided} ({:.0}%)", agreement * 100.0),
-            look,
+            options,
         ));
     }
     let files = &stats.totals.files;
@@ -150,7 +150,7 @@ fn session(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
         .map(|(sign, count)| format!("{sign}{count}"))
         .collect();
     if !lines.is_empty() {
-        rows.push(row("lines", lines.join(" "), look));
+        rows.push(row("lines", lines.join(" "), options));
     }
     rows.push(row(
         "time",
@@ -162,7 +162,7 @@ fn session(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
             seconds(stats.api()),
             seconds(stats.tools())
         ),
-        look,
+        options,
     ));
     let before = stats.before.tokens;
     if before.total > 0 {
@@ -173,15 +173,15 @@ fn session(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
             count(output(&all) - output(&before)),
             dollars(stats.totals.cost.usd - stats.before.cost),
         );
-        rows.push(row("this run", report, look));
+        rows.push(row("this run", report, options));
     }
-    rows.extend(cost(stats, look));
-    rows.extend(render_bars(stats, look));
+    rows.extend(cost(stats, options));
+    rows.extend(render_bars(stats, options));
     rows
 }
 
 /// Returns the rows with the cost and the cached share of the prompts.
-fn cost(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
+fn cost(stats: &SessionStats, options: StatsOptions<'_>) -> Vec<Line> {
     let cost = &stats.totals.cost;
     let mut rows = Vec::new();
     if cost.usd > 0.0 {
@@ -192,24 +192,24 @@ fn cost(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
             dollars(cost.cached_usd),
             dollars(cost.output_usd),
         );
-        rows.push(row("cost", report, look));
+        rows.push(row("cost", report, options));
         let tokens = stats.tokens();
         let share = format!("{}% of the input", percent(tokens.cached, tokens.prompt));
-        rows.push(row("cached", share, look));
+        rows.push(row("cached", share, options));
     }
     if !cost.unpriced.is_empty() {
         let report = format!(
             "unknown for {}: see `modelConfigs.prices`",
             cost.unpriced.iter().map(|name| truncate_text(name, 40)).collect::<Vec<_>>().join(", ")
         );
-        rows.push(row("price", report, look));
+        rows.push(row("price", report, options));
     }
     rows
 }
 
 /// Returns a bar per turn: cached input, new input, output.
-fn render_bars(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
-    let StatsOptions { width, theme, plain, plotted, .. } = look;
+fn render_bars(stats: &SessionStats, options: StatsOptions<'_>) -> Vec<Line> {
+    let StatsOptions { width, theme, plain, plotted, .. } = options;
     let skipped = stats.turns.len().saturating_sub(plotted);
     let turns = stats.turns.get(skipped..).unwrap_or_default();
     let maximum =
@@ -275,13 +275,13 @@ const TOOL_COLUMNS: usize = 77;
 /// Width in columns of its numbers and the space around them.
 const TOOL_NUMBERS: usize = 50;
 
-fn models(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
-    let theme = look.theme;
+fn models(stats: &SessionStats, options: StatsOptions<'_>) -> Vec<Line> {
+    let theme = options.theme;
     if stats.totals.models.is_empty() {
         return vec![Line::styled("No model calls yet.", theme.secondary)];
     }
-    if !look.fits_width(MODEL_COLUMNS) {
-        return model_lines(stats, look);
+    if !options.fits_width(MODEL_COLUMNS) {
+        return model_lines(stats, options);
     }
     let table = |cells: [&str; 9]| {
         let [name, requests, failed, mean, input, cached, output, thoughts, cost] = cells;
@@ -322,7 +322,7 @@ fn models(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
 }
 
 /// Returns the model statistics as text, for narrow windows.
-fn model_lines(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
+fn model_lines(stats: &SessionStats, options: StatsOptions<'_>) -> Vec<Line> {
     let mut rows = Vec::new();
     for (name, model) in &stats.totals.models {
         let api = &model.api;
@@ -334,12 +334,12 @@ fn model_lines(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
             milliseconds(api.mean_ms())
         );
         let input = format!("{} · {share}% cached", tokens(model.tokens.prompt));
-        rows.push(name_row(format!("Model {name}"), look));
-        rows.push(row("requests", requests, look));
-        rows.push(row("input", input, look));
-        rows.push(row("output", tokens(model.tokens.candidates), look));
-        rows.push(row("thoughts", tokens(model.tokens.thoughts), look));
-        rows.push(row("cost", dollars(model.cost), look));
+        rows.push(name_row(format!("Model {name}"), options));
+        rows.push(row("requests", requests, options));
+        rows.push(row("input", input, options));
+        rows.push(row("output", tokens(model.tokens.candidates), options));
+        rows.push(row("thoughts", tokens(model.tokens.thoughts), options));
+        rows.push(row("cost", dollars(model.cost), options));
     }
     rows
 }
@@ -351,14 +351,14 @@ fn allowed_and_denied(decisions: &Decisions) -> Option<(u64, u64)> {
     (allowed + decisions.reject > 0).then_some((allowed, decisions.reject))
 }
 
-fn tools(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
-    let StatsOptions { width, theme, .. } = look;
+fn tools(stats: &SessionStats, options: StatsOptions<'_>) -> Vec<Line> {
+    let StatsOptions { width, theme, .. } = options;
     let by_name = &stats.totals.tools.by_name.0;
     if by_name.is_empty() {
         return vec![Line::styled("No tool calls yet.", theme.secondary)];
     }
-    if !look.fits_width(TOOL_COLUMNS) {
-        return tool_lines(stats, look);
+    if !options.fits_width(TOOL_COLUMNS) {
+        return tool_lines(stats, options);
     }
     let columns = if width < MODEL_COLUMNS { 22 } else { 40 };
     let table = |cells: [&str; 7]| {
@@ -394,16 +394,16 @@ fn tools(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
 }
 
 /// Returns the tool statistics as text, for narrow windows.
-fn tool_lines(stats: &SessionStats, look: StatsOptions<'_>) -> Vec<Line> {
+fn tool_lines(stats: &SessionStats, options: StatsOptions<'_>) -> Vec<Line> {
     let mut rows = Vec::new();
     for (name, tool) in &stats.totals.tools.by_name.0 {
         let calls = format!("{} · {} succeeded · {} failed", tool.count, tool.success, tool.fail);
-        rows.push(name_row(name.clone(), look));
-        rows.push(row("calls", calls, look));
+        rows.push(name_row(name.clone(), options));
+        rows.push(row("calls", calls, options));
         if let Some((allowed, denied)) = allowed_and_denied(&tool.decisions) {
-            rows.push(row("decisions", format!("{allowed} allowed · {denied} denied"), look));
+            rows.push(row("decisions", format!("{allowed} allowed · {denied} denied"), options));
         }
-        rows.push(row("mean time", milliseconds(tool.mean_ms()), look));
+        rows.push(row("mean time", milliseconds(tool.mean_ms()), options));
     }
     rows
 }
@@ -437,8 +437,8 @@ mod tests {
     fn rows_as_text(width: usize, plain: bool) -> Vec<String> {
         let theme = Theme::default();
         let (session, auth, plotted) = ("s-1", "a key", PLOTTED);
-        let look = StatsOptions { width, theme: &theme, plain, plotted, session, auth };
-        rows(&stats(), StatsPart::Session, look).iter().map(Line::text).collect()
+        let options = StatsOptions { width, theme: &theme, plain, plotted, session, auth };
+        rows(&stats(), StatsPart::Session, options).iter().map(Line::text).collect()
     }
 
     #[test]
@@ -449,13 +449,13 @@ mod tests {
         let theme = Theme::default();
         for plain in [false, true] {
             let (session, auth, plotted) = ("", "", 8);
-            let look = StatsOptions { width: 79, theme: &theme, plain, plotted, session, auth };
-            let rows = |look| -> Vec<String> {
-                rows(&stats, StatsPart::Session, look).iter().map(Line::text).collect()
+            let options = StatsOptions { width: 79, theme: &theme, plain, plotted, session, auth };
+            let rows = |options| -> Vec<String> {
+                rows(&stats, StatsPart::Session, options).iter().map(Line::text).collect()
             };
-            let with = rows(look);
+            let with = rows(options);
             assert!(with.iter().any(|row| row.contains("(the last 8 of 20)")), "{with:?}");
-            let without = rows(StatsOptions { plotted: 0, ..look });
+            let without = rows(StatsOptions { plotted: 0, ..options });
             assert_eq!(with.len() - without.len(), if plain { 9 } else { 10 });
         }
     }
@@ -495,8 +495,9 @@ mod tests {
         let theme = Theme::default();
         for width in [39, 99] {
             let (session, auth, plotted) = ("", "", 0);
-            let look = StatsOptions { width, theme: &theme, plain: false, plotted, session, auth };
-            let rows = rows(&stats, StatsPart::Models, look);
+            let options =
+                StatsOptions { width, theme: &theme, plain: false, plotted, session, auth };
+            let rows = rows(&stats, StatsPart::Models, options);
             let rows: Vec<String> = rows.iter().map(Line::text).collect();
             assert!(rows.iter().any(|row| row.contains("mmm…")), "{width}: {rows:?}");
         }
@@ -526,7 +527,7 @@ mod tests {
         let theme = Theme::default();
         let id = "09b68e47-2ac7-4946-ad55-bffec58d15dd";
         for width in [49, 79, 99, 119] {
-            let look = StatsOptions {
+            let options = StatsOptions {
                 width,
                 theme: &theme,
                 plain: false,
@@ -535,7 +536,8 @@ mod tests {
                 auth: "a key",
             };
             for part in [StatsPart::Session, StatsPart::Models, StatsPart::Tools] {
-                let rows: Vec<String> = rows(&stats, part, look).iter().map(Line::text).collect();
+                let rows: Vec<String> =
+                    rows(&stats, part, options).iter().map(Line::text).collect();
                 let all = rows.join("\n");
                 if width > 49 {
                     let hangs = |row: &&String| row.starts_with("    ") && !row.contains('█');

@@ -133,7 +133,7 @@ impl AgentActivity {
     }
 
     /// Returns the phase and its description.
-    fn phase(&self, look: StatusOptions<'_>, now_ms: u64, theme: &Theme) -> Line {
+    fn phase(&self, options: StatusOptions<'_>, now_ms: u64, theme: &Theme) -> Line {
         if let Some((until, reason)) = &self.retry {
             let remaining = until.saturating_sub(now_ms).div_ceil(1000);
             return Line::styled(format!("{reason} in {remaining}s"), theme.warning);
@@ -159,7 +159,7 @@ impl AgentActivity {
         if self.writes {
             return Line::styled("Writing…", theme.text);
         }
-        let output = phrase(look.phrases, look.own_phrases, now_ms);
+        let output = phrase(options.phrases, options.own_phrases, now_ms);
         Line::styled(output.unwrap_or_else(|| "Thinking…".to_owned()), theme.text)
     }
 }
@@ -173,7 +173,7 @@ pub(crate) fn spinner(now_ms: u64) -> &'static str {
 /// Returns the status row.
 pub(crate) fn row(
     working: &AgentActivity,
-    look: StatusOptions<'_>,
+    options: StatusOptions<'_>,
     now_ms: u64,
     width: usize,
     theme: &Theme,
@@ -182,14 +182,14 @@ pub(crate) fn row(
     if working.is_waiting {
         return Line::styled("? Waiting for approval", theme.warning);
     }
-    let phase = working.phase(look, now_ms, theme);
-    let sign = if look.spinner { 2 } else { 0 };
+    let phase = working.phase(options, now_ms, theme);
+    let sign = if options.spinner { 2 } else { 0 };
     let least = sign + SUBJECT.min(phase.width());
     // The rows of running tools have their own spinners.
-    let turns = look.spinner && (working.running.is_empty() || !working.subject.is_empty());
-    let tail = tail(working, look, seconds, width.saturating_sub(least));
+    let turns = options.spinner && (working.running.is_empty() || !working.subject.is_empty());
+    let tail = tail(working, options, seconds, width.saturating_sub(least));
     let room = width.saturating_sub(sign + text_width(&tail));
-    let mut line = match look.spinner {
+    let mut line = match options.spinner {
         true if turns => Line::styled(spinner(now_ms), theme.accent).with_span(" ", theme.text),
         true => Line::styled(STEADY, theme.accent).with_span(" ", theme.text),
         false => Line::EMPTY,
@@ -202,7 +202,7 @@ pub(crate) fn row(
 }
 
 /// Returns as many of time, tokens, and keys as fit; the time and the cancel key always stay.
-fn tail(working: &AgentActivity, look: StatusOptions<'_>, seconds: u64, room: usize) -> String {
+fn tail(working: &AgentActivity, options: StatusOptions<'_>, seconds: u64, room: usize) -> String {
     let tokens = match working.last_shown.1 {
         0 => String::new(),
         1 => "1 token".to_owned(),
@@ -210,9 +210,9 @@ fn tail(working: &AgentActivity, look: StatusOptions<'_>, seconds: u64, room: us
     };
     let time = time(seconds);
     // Programs wait for `(esc to cancel,`.
-    let first = if look.stops { format!("esc to cancel, {time}") } else { time };
+    let first = if options.stops { format!("esc to cancel, {time}") } else { time };
     let mut report = format!(" ({first}");
-    for part in std::iter::once(&tokens).chain(look.keys).filter(|part| !part.is_empty()) {
+    for part in std::iter::once(&tokens).chain(options.keys).filter(|part| !part.is_empty()) {
         // A later part may be shorter.
         if text_width(&report) + text_width(SEPARATOR) + text_width(part) < room {
             report.push_str(SEPARATOR);

@@ -144,18 +144,18 @@ impl SubagentManager {
     }
 
     /// Forwards a subagent's approval request to the front ends.
-    pub(super) fn forward_request(&self, item: &ItemId, agent: &str, ask: ApprovalRequest) {
-        let mut ask = ask;
-        let public = public_id(item, &ask.id);
-        let private_id = std::mem::replace(&mut ask.id, public.clone());
+    pub(super) fn forward_request(&self, item: &ItemId, agent: &str, request: ApprovalRequest) {
+        let mut request = request;
+        let public = public_id(item, &request.id);
+        let private_id = std::mem::replace(&mut request.id, public.clone());
         self.state().pending_approvals.insert(public, (item.clone(), private_id));
         // The call id that front ends know.
         let call = item.as_str();
-        ask.call = call.strip_prefix("tool-").unwrap_or(call).into();
-        ask.agent = Some(agent.to_owned());
+        request.call = call.strip_prefix("tool-").unwrap_or(call).into();
+        request.agent = Some(agent.to_owned());
         // Front ends would look for the arguments among the session's own calls.
-        ask.outcomes.retain(|outcome| *outcome != ApprovalResponse::ModifyWithEditor);
-        self.bus.send(EventBody::ApprovalRequested(Box::new(ask)));
+        request.outcomes.retain(|outcome| *outcome != ApprovalResponse::ModifyWithEditor);
+        self.bus.send(EventBody::ApprovalRequested(Box::new(request)));
     }
 
     /// Closes an approval request that was answered or withdrawn.

@@ -33,12 +33,12 @@ impl UserRequests<'_> {
     /// Returns the end reason if the turn is interrupted while the user decides.
     pub(crate) async fn request_decision(
         &mut self,
-        ask: ApprovalRequest,
+        request: ApprovalRequest,
         cancel: &CancellationToken,
     ) -> Result<RequestDecision, EndReason> {
-        let (id, offered) = (ask.id.clone(), ask.outcomes.clone());
-        self.hooks.notify_of_approval(&ask, &ask.name);
-        self.approvals.bus.send(EventBody::ApprovalRequested(Box::new(ask)));
+        let (id, offered) = (request.id.clone(), request.outcomes.clone());
+        self.hooks.notify_of_approval(&request, &request.name);
+        self.approvals.bus.send(EventBody::ApprovalRequested(Box::new(request)));
         loop {
             for decide in self.inbox.take_decisions() {
                 if decide.ask == id && offered.contains(&decide.outcome) {

@@ -130,11 +130,11 @@ impl HookRunner {
 
     /// Notifies hooks of an approval request, without waiting for them. `tool` is the declared name
     /// of the tool.
-    pub(crate) fn notify_of_approval(&mut self, ask: &ApprovalRequest, tool: &str) {
+    pub(crate) fn notify_of_approval(&mut self, request: &ApprovalRequest, tool: &str) {
         if !self.has_subscriber(HookEvent::Notification, false) {
             return;
         }
-        let (message, details) = approval_notification(ask, tool);
+        let (message, details) = approval_notification(request, tool);
         let input = object(json!({
             "notification_type": "ToolPermission",
             "message": message,

@@ -96,8 +96,8 @@ fn characters(diff: &str) -> [usize; 2] {
 
 /// Returns the hook input for an approval request: its message, and `details` with the fields of its
 /// `type`.
-pub(crate) fn approval_notification(ask: &ApprovalRequest, tool: &str) -> (String, Object) {
-    let (title, what) = match (&ask.preview, ask.question) {
+pub(crate) fn approval_notification(request: &ApprovalRequest, tool: &str) -> (String, Object) {
+    let (title, what) = match (&request.preview, request.question) {
         (Some(Preview::Diff(change)), _) => {
             let name = change.file_path.file_name().unwrap_or_default().to_string_lossy();
             let verb = if tool == "write_file" { "Write" } else { "Edit" };
@@ -105,11 +105,11 @@ pub(crate) fn approval_notification(ask: &ApprovalRequest, tool: &str) -> (Strin
         }
         (_, Question::Exec) => ("Confirm Shell Command".to_owned(), "execution"),
         (_, Question::Mcp) => ("Confirm MCP Tool Execution".to_owned(), "MCP"),
-        (_, Question::Info) => (ask.title.clone(), "information"),
-        _ => (ask.title.clone(), "confirmation"),
+        (_, Question::Info) => (request.title.clone(), "information"),
+        _ => (request.title.clone(), "confirmation"),
     };
-    let mut details = object(json!({"type": ask.question, "title": title}));
-    let more = match &ask.preview {
+    let mut details = object(json!({"type": request.question, "title": title}));
+    let more = match &request.preview {
         Some(Preview::Diff(change)) => Value::Object(diff_fields(change, ("Current", "Proposed"))),
         Some(Preview::Command { command, directory }) => json!({
             "command": command,

@@ -337,12 +337,12 @@ impl OutputByteCounter {
         let mut bench = Bench::new(Layout::Inline);
         bench.app.window.resize((columns, rows));
         completions::set_commands(&mut bench.app);
-        let look = parallax_screen::PaintOptions {
+        let options = parallax_screen::PaintOptions {
             depth: parallax_screen::ColorDepth::Ansi256,
             links: true,
             synchronized: false,
         };
-        let region = parallax_screen::Region::new(columns.into(), rows.into(), look);
+        let region = parallax_screen::Region::new(columns.into(), rows.into(), options);
         let mut costs = Self { bench, region };
         costs.frame();
         costs

@@ -155,14 +155,14 @@ impl App {
             if !low {
                 rows.push(Line::EMPTY);
             }
-            let look = status::StatusOptions {
+            let options = status::StatusOptions {
                 spinner: self.settings.spinner,
                 phrases: self.settings.loading_phrases,
                 own_phrases: &self.settings.witty_phrases,
                 stops: !self.shell.has_focus(),
                 keys: &self.working_keys(),
             };
-            rows.push(status::row(working, look, self.clock.now_ms(), width, &self.theme));
+            rows.push(status::row(working, options, self.clock.now_ms(), width, &self.theme));
         }
         if self.debug.is_open() {
             let key = self.keymap.hint_key(KeyCommand::ShowErrorDetails);

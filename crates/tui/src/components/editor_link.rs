@@ -73,16 +73,16 @@ impl EditorLink {
     ///
     /// # Errors
     /// Returns why the change is not shown in a connected editor.
-    pub(crate) fn open(&mut self, ask: &ApprovalRequest) -> Result<Option<EditorDiff>, String> {
+    pub(crate) fn open(&mut self, request: &ApprovalRequest) -> Result<Option<EditorDiff>, String> {
         let companion = self.companion.as_ref().filter(|companion| companion.can_diff);
         // The request must accept an edited text.
-        let diff =
-            diff_of(ask).filter(|_| ask.outcomes.contains(&ApprovalResponse::ModifyWithEditor));
+        let diff = diff_of(request)
+            .filter(|_| request.outcomes.contains(&ApprovalResponse::ModifyWithEditor));
         let (Some(companion), Some(diff)) = (companion, diff) else { return Ok(None) };
         let editor = one_row(companion.editor_name()).into_owned();
         match ProposedChange::from_diff_or_file(diff) {
             Ok(change) => {
-                self.open.insert(ask.id.clone());
+                self.open.insert(request.id.clone());
                 Ok(Some(EditorDiff { path: diff.file_path.clone(), text: change.new, editor }))
             }
             Err(reason) => Err(format!("not shown in {editor}: {reason}")),
@@ -126,41 +126,45 @@ impl EditorLink {
     /// Returns why the text cannot be applied.
     pub(crate) fn with_text(
         &mut self,
-        ask: &ApprovalRequest,
+        request: &ApprovalRequest,
         arguments: &Object,
         decide: RequestDecision,
         text: Option<&str>,
     ) -> Result<RequestDecision, String> {
-        let (Some(text), Some(diff)) = (text, diff_of(ask)) else { return Ok(decide) };
+        let (Some(text), Some(diff)) = (text, diff_of(request)) else { return Ok(decide) };
         let change = ProposedChange::from_diff_or_file(diff)?;
         if is_same(text, &change.new) || decide.outcome == ApprovalResponse::ModifyWithEditor {
             return Ok(decide);
         }
-        let arguments = change.arguments(&ask.name, arguments, text)?;
-        self.accepted.insert(ask.call.clone(), (text.to_owned(), decide));
-        let mut edited = RequestDecision::new(ask.id.clone(), ApprovalResponse::ModifyWithEditor);
+        let arguments = change.arguments(&request.name, arguments, text)?;
+        self.accepted.insert(request.call.clone(), (text.to_owned(), decide));
+        let mut edited =
+            RequestDecision::new(request.id.clone(), ApprovalResponse::ModifyWithEditor);
         edited.arguments = Some(arguments);
         Ok(edited)
     }
 
     /// Returns the response to a request for an edited change that was already accepted.
-    pub(crate) fn accepted_response(&mut self, ask: &ApprovalRequest) -> Option<RequestDecision> {
-        let (text, decide) = self.accepted.remove(&ask.call)?;
-        let change = diff_of(ask).and_then(|diff| ProposedChange::from_diff_or_file(diff).ok());
+    pub(crate) fn accepted_response(
+        &mut self,
+        request: &ApprovalRequest,
+    ) -> Option<RequestDecision> {
+        let (text, decide) = self.accepted.remove(&request.call)?;
+        let change = diff_of(request).and_then(|diff| ProposedChange::from_diff_or_file(diff).ok());
         if !change.is_some_and(|change| is_same(&change.new, &text)) {
             // The text to be written is not the text that was accepted.
             return None;
         }
-        let is_offered = ask.outcomes.contains(&decide.outcome);
+        let is_offered = request.outcomes.contains(&decide.outcome);
         let outcome = if is_offered { decide.outcome } else { ApprovalResponse::ProceedOnce };
-        Some(RequestDecision { ask: ask.id.clone(), outcome, ..decide })
+        Some(RequestDecision { ask: request.id.clone(), outcome, ..decide })
     }
 }
 
 /// Returns the diff of an approval request for an edit.
-fn diff_of(ask: &ApprovalRequest) -> Option<&FileDiff> {
-    match &ask.preview {
-        Some(Preview::Diff(diff)) if ask.question == Question::Edit => Some(diff),
+fn diff_of(request: &ApprovalRequest) -> Option<&FileDiff> {
+    match &request.preview {
+        Some(Preview::Diff(diff)) if request.question == Question::Edit => Some(diff),
         _ => None,
     }
 }

@@ -105,15 +105,15 @@ pub(crate) struct QuestionDialog {
 }
 
 impl QuestionDialog {
-    pub(crate) fn new(ask: Box<ApprovalRequest>) -> Self {
-        let rule = ask.rules.iter().position(|rule| rule.is_default).unwrap_or(0);
-        let choices = choices(&ask);
-        let form = match &ask.preview {
+    pub(crate) fn new(request: Box<ApprovalRequest>) -> Self {
+        let rule = request.rules.iter().position(|rule| rule.is_default).unwrap_or(0);
+        let choices = choices(&request);
+        let form = match &request.preview {
             Some(Preview::Questions { questions }) => Some(AnswerForm::new(questions)),
             _ => None,
         };
         Self {
-            ask,
+            ask: request,
             choices,
             cursor: 0,
             rule,

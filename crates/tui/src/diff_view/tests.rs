@@ -32,8 +32,8 @@ fn long_diff_is_truncated_and_counted() {
     let lines: String = (0..50).map(|number| format!("+line {number}\n")).collect();
     let change = diff(&format!("@@ -0,0 +1,50 @@\n{lines}"), true);
     let theme = Theme::default();
-    let look = DiffOptions { max_rows: 4, ..DiffOptions::new(&theme, 30) };
-    let texts: Vec<String> = rows(&change, &look).iter().map(Line::text).collect();
+    let options = DiffOptions { max_rows: 4, ..DiffOptions::new(&theme, 30) };
+    let texts: Vec<String> = rows(&change, &options).iter().map(Line::text).collect();
     assert_eq!(texts, [" 1 + line 0", " 2 + line 1", " 3 + line 2", "… 47 more lines"]);
 }
 
@@ -45,8 +45,8 @@ fn line_of_new_file_has_plus_before_its_own_sign() {
     let texts: Vec<String> = shown.iter().map(Line::text).collect();
     assert_eq!(texts, ["1 + - bullet", "2 + -- rule", "3 + "]);
     assert_eq!(shown[0].spans[1].style.fg, theme.added.fg);
-    let look = DiffOptions { plain: true, ..DiffOptions::new(&theme, 30) };
-    assert_eq!(rows(&change, &look)[0].text(), "1 added: - bullet");
+    let options = DiffOptions { plain: true, ..DiffOptions::new(&theme, 30) };
+    assert_eq!(rows(&change, &options)[0].text(), "1 added: - bullet");
 }
 
 #[test]

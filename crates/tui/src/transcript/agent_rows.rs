@@ -20,47 +20,48 @@ const LIVE: usize = 5;
 const RESULT: usize = 3;
 
 /// Returns the rows below the call while the subagent runs.
-pub(super) fn live(progress: &AgentProgress, draw: &ItemRenderer<'_>) -> Vec<Line> {
-    let columns = draw.inner();
+pub(super) fn live(progress: &AgentProgress, renderer: &ItemRenderer<'_>) -> Vec<Line> {
+    let columns = renderer.inner();
     let mut rows = Vec::new();
     let thought = sanitize::one_row(&progress.thought);
     if !thought.is_empty() {
-        let sign = draw.marker("∴", "thinks:");
-        let line = Line::styled(format!("{sign} "), draw.theme.secondary)
-            .with_span(thought.into_owned(), draw.theme.comment);
+        let sign = renderer.marker("∴", "thinks:");
+        let line = Line::styled(format!("{sign} "), renderer.theme.secondary)
+            .with_span(thought.into_owned(), renderer.theme.comment);
         rows.push(truncate_row(&line, columns));
     }
-    let limit = if draw.options.expanded { usize::MAX } else { LIVE };
-    rows.extend(steps(progress, limit, columns, draw));
+    let limit = if renderer.options.expanded { usize::MAX } else { LIVE };
+    rows.extend(steps(progress, limit, columns, renderer));
     let mut details = progress_counts(progress);
     if progress.is_waiting {
         details.push_str(" · waiting for approval");
     }
-    rows.push(truncate_row(&Line::styled(details, draw.theme.secondary), columns));
+    rows.push(truncate_row(&Line::styled(details, renderer.theme.secondary), columns));
     rows
 }
 
 /// Returns the rows below the call when the subagent is done: folded unless expanded.
-pub(super) fn done(progress: &AgentProgress, draw: &ItemRenderer<'_>) -> Vec<Line> {
-    let columns = draw.inner();
+pub(super) fn done(progress: &AgentProgress, renderer: &ItemRenderer<'_>) -> Vec<Line> {
+    let columns = renderer.inner();
     let mut rows = Vec::new();
-    if draw.options.expanded {
-        rows.extend(steps(progress, usize::MAX, columns, draw));
+    if renderer.options.expanded {
+        rows.extend(steps(progress, usize::MAX, columns, renderer));
     }
     let (text, style) = match progress.end {
-        Some(AgentEnd::Goal) | None => (progress_counts(progress), draw.theme.secondary),
+        Some(AgentEnd::Goal) | None => (progress_counts(progress), renderer.theme.secondary),
         Some(end) => {
-            (format!("{} · {}", end_label(end), progress_counts(progress)), draw.theme.error)
+            (format!("{} · {}", end_label(end), progress_counts(progress)), renderer.theme.error)
         }
     };
     rows.push(truncate_row(&Line::styled(text, style), columns));
     let result = format_result(progress.result.trim());
     let result = sanitize::lines(&result);
     let lines: Vec<&str> = result.lines().collect();
-    let limit = if draw.options.expanded { usize::MAX } else { RESULT };
+    let limit = if renderer.options.expanded { usize::MAX } else { RESULT };
     for line in lines.iter().take(limit) {
-        let line = Line::styled(sanitize::expand_tabs(line, &mut 0).into_owned(), draw.theme.text);
-        if draw.options.expanded {
+        let line =
+            Line::styled(sanitize::expand_tabs(line, &mut 0).into_owned(), renderer.theme.text);
+        if renderer.options.expanded {
             rows.extend(parallax_screen::wrap(&line, columns, &[]));
         } else {
             rows.push(truncate_row(&line, columns));
@@ -68,7 +69,7 @@ pub(super) fn done(progress: &AgentProgress, draw: &ItemRenderer<'_>) -> Vec<Lin
     }
     if lines.len() > limit {
         let more = format!("… {} (ctrl+o)", count(lines.len() - limit, "more line"));
-        rows.push(truncate_row(&Line::styled(more, draw.theme.secondary), columns));
+        rows.push(truncate_row(&Line::styled(more, renderer.theme.secondary), columns));
     }
     rows
 }
@@ -113,27 +114,27 @@ fn steps(
     progress: &AgentProgress,
     limit: usize,
     columns: usize,
-    draw: &ItemRenderer<'_>,
+    renderer: &ItemRenderer<'_>,
 ) -> Vec<Line> {
     let left_out = progress.steps.len().saturating_sub(limit);
     let shown = progress.steps.get(left_out..).unwrap_or_default();
     let last = shown.len().saturating_sub(1);
     let row = |(index, step): (usize, &AgentStep)| {
         let branch = if index == last { "└ " } else { "├ " };
-        let branch = if draw.options.screen_reader { "" } else { branch };
-        truncate_row(&step_row(step, branch, draw), columns)
+        let branch = if renderer.options.screen_reader { "" } else { branch };
+        truncate_row(&step_row(step, branch, renderer), columns)
     };
     shown.iter().enumerate().map(row).collect()
 }
 
-fn step_row(step: &AgentStep, branch: &'static str, draw: &ItemRenderer<'_>) -> Line {
-    let theme = draw.theme;
+fn step_row(step: &AgentStep, branch: &'static str, renderer: &ItemRenderer<'_>) -> Line {
+    let theme = renderer.theme;
     let sign = match step.status {
-        None => Span::styled(draw.spinner(), theme.accent),
-        Some(ToolStatus::Success) => Span::styled(draw.marker(DONE, "done:"), theme.success),
-        Some(ToolStatus::Error) => Span::styled(draw.marker(FAILED, "failed:"), theme.error),
+        None => Span::styled(renderer.spinner(), theme.accent),
+        Some(ToolStatus::Success) => Span::styled(renderer.marker(DONE, "done:"), theme.success),
+        Some(ToolStatus::Error) => Span::styled(renderer.marker(FAILED, "failed:"), theme.error),
         Some(ToolStatus::Cancelled) => {
-            Span::styled(draw.marker(CANCELLED, "cancelled:"), theme.secondary)
+            Span::styled(renderer.marker(CANCELLED, "cancelled:"), theme.secondary)
         }
     };
     let name = sanitize::one_row(describe::display_name(&step.name)).into_owned();

@@ -112,41 +112,43 @@ impl Answer {
     }
 
     /// Returns final rows not returned before.
-    pub(super) fn take_finished(&mut self, draw: &ItemRenderer<'_>) -> Vec<Line> {
+    pub(super) fn take_finished(&mut self, renderer: &ItemRenderer<'_>) -> Vec<Line> {
         let first = !self.is_committed;
         if self.is_open() {
             let Some(stream) = &mut self.stream else { return Vec::new() };
-            let rows = stream.take_finished(&render_options(draw));
+            let rows = stream.take_finished(&render_options(renderer));
             self.is_committed |= !rows.is_empty();
-            return with_answer_marker(rows, first, draw);
+            return with_answer_marker(rows, first, renderer);
         }
         let stream = self.stream.take();
         if self.is_dropped {
-            return if self.is_committed { vec![interruption_line(draw)] } else { Vec::new() };
+            return if self.is_committed { vec![interruption_line(renderer)] } else { Vec::new() };
         }
         let rows = match stream {
-            Some(mut stream) => stream.finish(&render_options(draw)),
+            Some(mut stream) => stream.finish(&render_options(renderer)),
             None if first => {
                 if ["```", "~~~"].iter().any(|fence| self.text().contains(fence)) {
                     wait_a_moment();
                 }
-                markdown::render(self.text(), &render_options(draw))
+                markdown::render(self.text(), &render_options(renderer))
             }
             None => Vec::new(),
         };
         self.is_committed |= !rows.is_empty();
-        with_answer_marker(rows, first, draw)
+        with_answer_marker(rows, first, renderer)
     }
 
     /// Returns the rows not returned before, as they look now.
-    pub(super) fn remaining_rows(&mut self, draw: &ItemRenderer<'_>) -> Vec<Line> {
+    pub(super) fn remaining_rows(&mut self, renderer: &ItemRenderer<'_>) -> Vec<Line> {
         let first = !self.is_committed;
         match &mut self.stream {
             _ if self.is_dropped => Vec::new(),
-            Some(stream) => {
-                with_answer_marker(stream.remaining_rows(&render_options(draw)), first, draw)
-            }
-            None if first => self.rows(draw),
+            Some(stream) => with_answer_marker(
+                stream.remaining_rows(&render_options(renderer)),
+                first,
+                renderer,
+            ),
+            None if first => self.rows(renderer),
             None => Vec::new(),
         }
     }
@@ -162,12 +164,12 @@ impl Answer {
     }
 
     /// Like [`Self::rows`] while more text may arrive: renders only what is new.
-    pub(super) fn growing_rows(&mut self, draw: &ItemRenderer<'_>) -> Vec<Line> {
-        let AnswerText::Streaming(text) = &self.text else { return self.rows(draw) };
+    pub(super) fn growing_rows(&mut self, renderer: &ItemRenderer<'_>) -> Vec<Line> {
+        let AnswerText::Streaming(text) = &self.text else { return self.rows(renderer) };
         let current = self.row_cache.take().filter(|seen| {
-            seen.width == draw.width
-                && seen.options == draw.options
-                && seen.theme == draw.theme.name
+            seen.width == renderer.width
+                && seen.options == renderer.options
+                && seen.theme == renderer.theme.name
                 && seen.colored == is_loaded()
         });
         let mut seen = current.unwrap_or_else(|| {
@@ -175,53 +177,57 @@ impl Answer {
                 stream: StreamedMarkdown::new(),
                 streamed_bytes: 0,
                 rows: Vec::new(),
-                width: draw.width,
-                theme: draw.theme.name.clone(),
-                options: draw.options,
+                width: renderer.width,
+                theme: renderer.theme.name.clone(),
+                options: renderer.options,
                 colored: is_loaded(),
             })
         });
         seen.stream.push(text.get(seen.streamed_bytes..).unwrap_or(""));
         seen.streamed_bytes = text.len();
         let first = seen.rows.is_empty();
-        let more = seen.stream.take_finished(&render_options(draw));
-        seen.rows.extend(with_answer_marker(more, first, draw));
+        let more = seen.stream.take_finished(&render_options(renderer));
+        seen.rows.extend(with_answer_marker(more, first, renderer));
         let mut rows = seen.rows.clone();
         rows.extend(with_answer_marker(
-            seen.stream.remaining_rows(&render_options(draw)),
+            seen.stream.remaining_rows(&render_options(renderer)),
             rows.is_empty(),
-            draw,
+            renderer,
         ));
         self.row_cache = Some(seen);
         rows
     }
 
     /// Returns all rows, whether returned before or not.
-    pub(super) fn rows(&self, draw: &ItemRenderer<'_>) -> Vec<Line> {
+    pub(super) fn rows(&self, renderer: &ItemRenderer<'_>) -> Vec<Line> {
         if self.is_dropped {
             return Vec::new();
         }
-        with_answer_marker(markdown::render(self.text(), &render_options(draw)), true, draw)
+        with_answer_marker(markdown::render(self.text(), &render_options(renderer)), true, renderer)
     }
 }
 
-fn render_options<'a>(draw: &ItemRenderer<'a>) -> markdown::RenderOptions<'a> {
+fn render_options<'a>(renderer: &ItemRenderer<'a>) -> markdown::RenderOptions<'a> {
     markdown::RenderOptions {
-        width: if draw.options.screen_reader { draw.width } else { draw.width.saturating_sub(2) },
-        line_numbers: draw.options.line_numbers,
-        plain: draw.options.screen_reader,
-        raw: draw.options.raw_markdown,
-        ..markdown::RenderOptions::new(draw.theme, draw.width)
+        width: if renderer.options.screen_reader {
+            renderer.width
+        } else {
+            renderer.width.saturating_sub(2)
+        },
+        line_numbers: renderer.options.line_numbers,
+        plain: renderer.options.screen_reader,
+        raw: renderer.options.raw_markdown,
+        ..markdown::RenderOptions::new(renderer.theme, renderer.width)
     }
 }
 
 /// Puts the model's sign before the first row and indents the others.
-fn with_answer_marker(rows: Vec<Line>, first: bool, draw: &ItemRenderer<'_>) -> Vec<Line> {
-    if draw.options.screen_reader {
+fn with_answer_marker(rows: Vec<Line>, first: bool, renderer: &ItemRenderer<'_>) -> Vec<Line> {
+    if renderer.options.screen_reader {
         let head = (first && !rows.is_empty()).then(|| Line::raw("Model:"));
         return head.into_iter().chain(rows).collect();
     }
-    let sign = [Span::styled("✦ ", draw.theme.symbol)];
+    let sign = [Span::styled("✦ ", renderer.theme.symbol)];
     let indent = [Span::raw("  ")];
     let put = |(index, row): (usize, Line)| match (first && index == 0, row.spans.is_empty()) {
         (true, _) => with_prefix(&sign, row),
@@ -231,10 +237,10 @@ fn with_answer_marker(rows: Vec<Line>, first: bool, draw: &ItemRenderer<'_>) -> 
     rows.into_iter().enumerate().map(put).collect()
 }
 
-fn interruption_line(draw: &ItemRenderer<'_>) -> Line {
-    let text = match draw.options.screen_reader {
+fn interruption_line(renderer: &ItemRenderer<'_>) -> Line {
+    let text = match renderer.options.screen_reader {
         true => BROKEN.to_owned(),
         false => format!("{} {BROKEN}", crate::tokens::RETRY),
     };
-    Line::styled(text, draw.theme.warning)
+    Line::styled(text, renderer.theme.warning)
 }

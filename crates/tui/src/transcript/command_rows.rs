@@ -24,9 +24,9 @@ pub(super) fn rows(
     style: Style,
     context: CommandRowContext<'_>,
     columns: usize,
-    draw: &ItemRenderer<'_>,
+    renderer: &ItemRenderer<'_>,
 ) -> Vec<Line> {
-    let limit = if draw.options.expanded { usize::MAX } else { COMMAND_ROWS };
+    let limit = if renderer.options.expanded { usize::MAX } else { COMMAND_ROWS };
     let indent = context.before.width();
     let room = columns.saturating_sub(indent).max(8);
     let mut rows = Vec::new();
@@ -34,7 +34,7 @@ pub(super) fn rows(
     for line in command.trim_matches('\n').lines() {
         let line = sanitize::line_in_full(line);
         let line = sanitize::expand_tabs(&line, &mut 0);
-        let line = highlight::shell_line(&mut highlighter, &line, style, draw.theme);
+        let line = highlight::shell_line(&mut highlighter, &line, style, renderer.theme);
         rows.extend(wrap(&line, room, &[]));
         if rows.len() > limit {
             break;
@@ -44,7 +44,7 @@ pub(super) fn rows(
         rows.truncate(limit);
         if let Some(last) = rows.last_mut() {
             *last = truncate_row(std::mem::take(last), room.saturating_sub(2))
-                .with_span(" …", draw.theme.secondary);
+                .with_span(" …", renderer.theme.secondary);
         }
     }
     if rows.is_empty() {
@@ -62,10 +62,10 @@ pub(super) fn rows(
         let fits = rows.last().is_some_and(|row| row.width() + 2 + text_width(&text) <= columns);
         match rows.last_mut() {
             Some(last) if fits => {
-                last.push(Span::styled(format!("  {text}"), draw.theme.secondary));
+                last.push(Span::styled(format!("  {text}"), renderer.theme.secondary));
             }
             _ => {
-                let text = Line::styled(truncate_text(&text, room), draw.theme.secondary);
+                let text = Line::styled(truncate_text(&text, room), renderer.theme.secondary);
                 rows.push(with_prefix(&hang, text));
             }
         }

@@ -118,7 +118,7 @@ impl TranscriptImage {
     }
 
     /// Returns the caption row.
-    pub(super) fn caption(&self, draw: &ItemRenderer<'_>) -> Vec<Line> {
+    pub(super) fn caption(&self, renderer: &ItemRenderer<'_>) -> Vec<Line> {
         let mut text = String::new();
         if let Some(name) = &self.image.name {
             text.push_str(&sanitize::one_row(name));
@@ -134,18 +134,18 @@ impl TranscriptImage {
         if let Some(problem) = &self.problem {
             text.push_str(&format!(" · not shown: {}", sanitize::one_row(problem)));
         }
-        let style = draw.theme.secondary;
-        draw.hanging_rows(
-            draw.marker(crate::tokens::ATTACHED, "Picture:"),
-            draw.theme.symbol,
+        let style = renderer.theme.secondary;
+        renderer.hanging_rows(
+            renderer.marker(crate::tokens::ATTACHED, "Picture:"),
+            renderer.theme.symbol,
             &text,
             style,
         )
     }
 
     /// Returns all rows, including the image the first time.
-    pub(super) fn take(&mut self, draw: &ItemRenderer<'_>) -> Vec<Line> {
-        let mut rows = self.caption(draw);
+    pub(super) fn take(&mut self, renderer: &ItemRenderer<'_>) -> Vec<Line> {
+        let mut rows = self.caption(renderer);
         if let ImageState::Ready(picture) = std::mem::replace(&mut self.state, ImageState::Settled)
         {
             rows.extend(picture.lines(INDENT));

@@ -65,18 +65,18 @@ impl RowCache {
         }
     }
 
-    pub(super) fn fits(&mut self, draw: &ItemRenderer<'_>) {
+    pub(super) fn fits(&mut self, renderer: &ItemRenderer<'_>) {
         let colored = is_loaded();
-        if self.width != draw.width
-            || self.theme != draw.theme.name
-            || self.options != draw.options
+        if self.width != renderer.width
+            || self.theme != renderer.theme.name
+            || self.options != renderer.options
             || self.colored != colored
         {
             self.rows.clear();
             self.cached_rows = 0;
-            self.width = draw.width;
-            self.theme.clone_from(&draw.theme.name);
-            self.options = draw.options;
+            self.width = renderer.width;
+            self.theme.clone_from(&renderer.theme.name);
+            self.options = renderer.options;
             self.colored = colored;
         }
     }
@@ -126,11 +126,16 @@ impl Transcript {
     }
 
     /// Returns the title row of a call's box that is cut off at this row.
-    fn title_above(&mut self, item: usize, row: usize, draw: &ItemRenderer<'_>) -> Option<Line> {
+    fn title_above(
+        &mut self,
+        item: usize,
+        row: usize,
+        renderer: &ItemRenderer<'_>,
+    ) -> Option<Line> {
         if !matches!(self.items.get(item), Some(Item::Tool(_) | Item::Shell(_))) {
             return None;
         }
-        let rows = self.item_rows(item, draw);
+        let rows = self.item_rows(item, renderer);
         let border = rows.iter().position(|row| !row.spans.is_empty())?;
         let boxed = rows.get(border)?.spans.first()?.text.starts_with('╭');
         // Only the bottom border is left, which needs no title.
@@ -189,7 +194,7 @@ impl Transcript {
         item: usize,
         row: usize,
         rows: usize,
-        draw: &ItemRenderer<'_>,
+        renderer: &ItemRenderer<'_>,
     ) -> (usize, usize) {
         let (mut item, mut row, mut left) = (item.min(self.items.len()), row, rows);
         loop {
@@ -201,15 +206,15 @@ impl Transcript {
             }
             left -= row;
             item -= 1;
-            row = self.item_rows(item, draw).len();
+            row = self.item_rows(item, renderer).len();
         }
     }
 
     /// Returns the rows of an item with the empty row above it.
-    pub(super) fn item_rows(&mut self, at: usize, draw: &ItemRenderer<'_>) -> &[Line] {
+    pub(super) fn item_rows(&mut self, at: usize, renderer: &ItemRenderer<'_>) -> &[Line] {
         let moving = self.items.get(at).is_some_and(Item::is_animated);
         let group = read_group::find_group(&self.items, at)
-            .filter(|_| read_group::is_enabled(draw.options));
+            .filter(|_| read_group::is_enabled(renderer.options));
         if moving || group.is_some() {
             self.memory.remove(at);
         }
@@ -219,20 +224,20 @@ impl Transcript {
                 // The first item has the row of the whole group.
                 if group.start == at {
                     if ItemSpacing::needs_blank_row(
-                        self.spacing_before(at, draw),
+                        self.spacing_before(at, renderer),
                         ItemSpacing::Compact,
                     ) {
                         rows.push(Line::EMPTY);
                     }
-                    rows.push(read_group::row(&self.items[group], draw));
+                    rows.push(read_group::row(&self.items[group], renderer));
                 }
             } else if let Some(item) = self.items.get_mut(at) {
                 let (more, shape) = match item {
-                    Item::Answer(answer) => (answer.growing_rows(draw), ItemSpacing::Block),
-                    item => draw.item(item),
+                    Item::Answer(answer) => (answer.growing_rows(renderer), ItemSpacing::Block),
+                    item => renderer.item(item),
                 };
                 if !more.is_empty()
-                    && ItemSpacing::needs_blank_row(self.spacing_before(at, draw), shape)
+                    && ItemSpacing::needs_blank_row(self.spacing_before(at, renderer), shape)
                 {
                     rows.push(Line::EMPTY);
                 }
@@ -249,7 +254,7 @@ impl Transcript {
     }
 
     /// Returns the shape of the nearest item above that has rows.
-    fn spacing_before(&self, at: usize, draw: &ItemRenderer<'_>) -> Option<ItemSpacing> {
-        self.items.get(..at)?.iter().rev().find_map(|item| draw.shape(item))
+    fn spacing_before(&self, at: usize, renderer: &ItemRenderer<'_>) -> Option<ItemSpacing> {
+        self.items.get(..at)?.iter().rev().find_map(|item| renderer.shape(item))
     }
 }

@@ -12,14 +12,14 @@ const CELLS: usize = 24;
 const NARROW: usize = 36;
 
 /// Returns the progress row of a call.
-pub(super) fn row(advance: &ProgressUpdate, draw: &ItemRenderer<'_>) -> Line {
-    let theme = draw.theme;
+pub(super) fn row(advance: &ProgressUpdate, renderer: &ItemRenderer<'_>) -> Line {
+    let theme = renderer.theme;
     let Some(percent) = advance.percent() else {
         let text = sanitize::one_row(&advance.to_string()).into_owned();
-        return truncate_row(&Line::styled(text, theme.secondary), draw.inner());
+        return truncate_row(&Line::styled(text, theme.secondary), renderer.inner());
     };
     let mut line = Line::from(Vec::new());
-    if !draw.options.screen_reader && draw.inner() >= NARROW {
+    if !renderer.options.screen_reader && renderer.inner() >= NARROW {
         let full = usize::from(percent) * CELLS / 100;
         line.push(Span::styled("█".repeat(full), theme.accent));
         line.push(Span::styled("░".repeat(CELLS - full), theme.secondary));
@@ -30,5 +30,5 @@ pub(super) fn row(advance: &ProgressUpdate, draw: &ItemRenderer<'_>) -> Line {
     if !message.is_empty() {
         line.push(Span::styled(format!("  {message}"), theme.secondary));
     }
-    truncate_row(&line, draw.inner())
+    truncate_row(&line, renderer.inner())
 }

@@ -74,8 +74,8 @@ pub(super) fn run(items: &[Item], at: usize) -> Option<Range<usize>> {
 }
 
 /// Returns the line of a group.
-pub(super) fn row(group: &[Item], draw: &ItemRenderer<'_>) -> Line {
-    let theme = draw.theme;
+pub(super) fn row(group: &[Item], renderer: &ItemRenderer<'_>) -> Line {
+    let theme = renderer.theme;
     let counted =
         |deed: ReadKind| group.iter().filter(|item| group_kind(item) == Some(deed)).count();
     let plural = |count: usize, one: &str, many: &str| match count {
@@ -100,10 +100,10 @@ pub(super) fn row(group: &[Item], draw: &ItemRenderer<'_>) -> Line {
     let names = sanitize::one_row(&names.collect::<Vec<_>>().join(", ")).into_owned();
     let mut line = Line::styled(format!("{DONE} "), theme.success);
     line.push(Span::styled(
-        truncate_text(&output, draw.width.saturating_sub(2)),
+        truncate_text(&output, renderer.width.saturating_sub(2)),
         theme.text.bold(),
     ));
-    let room = draw.width.saturating_sub(line.width() + 2);
+    let room = renderer.width.saturating_sub(line.width() + 2);
     if room > 4 {
         line.push(Span::styled(format!("  {}", truncate_text(&names, room)), theme.secondary));
     }

@@ -69,8 +69,8 @@ impl Transcript {
     }
 
     /// Returns the calls from `at` on that could be shown as one line.
-    fn groupable_range(&self, at: usize, draw: &ItemRenderer<'_>) -> Option<Range<usize>> {
-        let is_on = read_group::is_enabled(draw.options);
+    fn groupable_range(&self, at: usize, renderer: &ItemRenderer<'_>) -> Option<Range<usize>> {
+        let is_on = read_group::is_enabled(renderer.options);
         let run = read_group::run(&self.items, at).filter(|_| is_on)?;
         // Rows returned before cannot change.
         Some(run.start.max(self.committed_items)..run.end)

@@ -8,9 +8,9 @@ use crate::markdown::href;
 use crate::sanitize;
 
 /// Returns the numbered list with its heading.
-pub(super) fn rows(sources: &[Citation], draw: &ItemRenderer<'_>) -> Vec<Line> {
-    let indent = if draw.options.screen_reader { "" } else { "  " };
-    let mut rows = vec![Line::styled(format!("{indent}Sources"), draw.theme.secondary.bold())];
+pub(super) fn rows(sources: &[Citation], renderer: &ItemRenderer<'_>) -> Vec<Line> {
+    let indent = if renderer.options.screen_reader { "" } else { "  " };
+    let mut rows = vec![Line::styled(format!("{indent}Sources"), renderer.theme.secondary.bold())];
     let digits = sources.len().to_string().len();
     for (index, source) in sources.iter().enumerate() {
         let number = format!("{indent}{:>digits$}. ", index + 1);
@@ -19,14 +19,16 @@ pub(super) fn rows(sources: &[Citation], draw: &ItemRenderer<'_>) -> Vec<Line> {
         let link = href(&uri);
         let title = source.title.as_deref().map(sanitize::one_row).unwrap_or_default();
         let title = title.trim();
-        let mut line = Line::styled(number, draw.theme.secondary);
+        let mut line = Line::styled(number, renderer.theme.secondary);
         if !title.is_empty() && title != uri {
-            let title = Span::styled(title.to_owned(), draw.theme.text);
+            let title = Span::styled(title.to_owned(), renderer.theme.text);
             line.push(Span { link: link.clone(), ..title });
             line.push(Span::raw(" "));
         }
-        line.push(Span { link, ..Span::styled(uri, draw.theme.link) });
-        rows.extend(wrap(&line, draw.width, &hang).iter().map(|row| truncate_row(row, draw.width)));
+        line.push(Span { link, ..Span::styled(uri, renderer.theme.link) });
+        rows.extend(
+            wrap(&line, renderer.width, &hang).iter().map(|row| truncate_row(row, renderer.width)),
+        );
     }
     rows
 }

@@ -246,10 +246,10 @@ impl Tool {
         }
     }
 
-    pub(super) fn ask(&mut self, ask: &ApprovalRequest) {
+    pub(super) fn ask(&mut self, request: &ApprovalRequest) {
         // A request of the subagent that it started has its own title.
-        if ask.agent.is_none() {
-            self.set_title(&ask.title);
+        if request.agent.is_none() {
+            self.set_title(&request.title);
         }
         if let CallProgress::Open(open) = &mut self.state {
             open.stage = Stage::Asked;

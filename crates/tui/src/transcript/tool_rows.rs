@@ -24,26 +24,27 @@ const ERROR_ROWS: usize = 8;
 const SHORT_NOTE: usize = 10;
 
 /// Returns the rows of a call and their shape.
-pub(super) fn rows(tool: &Tool, draw: &ItemRenderer<'_>) -> (Vec<Line>, ItemSpacing) {
+pub(super) fn rows(tool: &Tool, renderer: &ItemRenderer<'_>) -> (Vec<Line>, ItemSpacing) {
     let (rows, border) = match &tool.state {
         CallProgress::Open(open) => {
-            return (open_rows(tool, open, draw), shape(tool, draw.options));
+            return (open_rows(tool, open, renderer), shape(tool, renderer.options));
         }
         CallProgress::Abandoned => {
-            let sign = Span::styled(draw.marker(CANCELLED, "cancelled:"), draw.theme.secondary);
-            return (head(tool, sign, "", true, draw.width, draw), ItemSpacing::Compact);
+            let sign =
+                Span::styled(renderer.marker(CANCELLED, "cancelled:"), renderer.theme.secondary);
+            return (head(tool, sign, "", true, renderer.width, renderer), ItemSpacing::Compact);
         }
         CallProgress::Done(FinishedCall { body: CallBody::Topic(topic), .. }) => {
-            return (topic_rows::rows(topic, draw), shape(tool, draw.options));
+            return (topic_rows::rows(topic, renderer), shape(tool, renderer.options));
         }
-        CallProgress::Done(done) if shape(tool, draw.options) == ItemSpacing::Compact => {
-            let mut rows = compact(tool, done, draw);
-            rows.extend(instruction_rows(done, draw.width, draw));
+        CallProgress::Done(done) if shape(tool, renderer.options) == ItemSpacing::Compact => {
+            let mut rows = compact(tool, done, renderer);
+            rows.extend(instruction_rows(done, renderer.width, renderer));
             return (rows, ItemSpacing::Compact);
         }
-        CallProgress::Done(done) => done_rows(tool, done, draw),
+        CallProgress::Done(done) => done_rows(tool, done, renderer),
     };
-    (draw.boxed(rows, border), shape(tool, draw.options))
+    (renderer.boxed(rows, border), shape(tool, renderer.options))
 }
 
 /// Returns the shape without rendering rows.
@@ -85,9 +86,9 @@ fn head(
     note: &str,
     struck: bool,
     columns: usize,
-    draw: &ItemRenderer<'_>,
+    renderer: &ItemRenderer<'_>,
 ) -> Vec<Line> {
-    let theme = draw.theme;
+    let theme = renderer.theme;
     let strike = |style: Style| if struck { style.with(Attributes::STRIKE) } else { style };
     let name = truncate_text(&sanitize::one_row(describe::display_name(&tool.name)), columns / 2);
     let title =
@@ -110,7 +111,7 @@ fn head(
         };
         line.push(Span::raw("  "));
         let context = command_rows::CommandRowContext { before: line, notes: [about, note] };
-        return command_rows::rows(command, strike(theme.text), context, columns, draw);
+        return command_rows::rows(command, strike(theme.text), context, columns, renderer);
     }
     // The title comes first; the note gets the rest of the row, but a short one (the seconds) has
     // reserved columns.
@@ -128,39 +129,39 @@ fn head(
     vec![truncate_row(&line, columns)]
 }
 
-fn open_rows(tool: &Tool, open: &ActiveCall, draw: &ItemRenderer<'_>) -> Vec<Line> {
-    let theme = draw.theme;
+fn open_rows(tool: &Tool, open: &ActiveCall, renderer: &ItemRenderer<'_>) -> Vec<Line> {
+    let theme = renderer.theme;
     let (sign, style) = match open.stage {
-        Stage::Pending => (draw.marker(IDLE, "pending:"), theme.secondary),
-        Stage::Asked => (draw.marker(ASKS, "asks:"), theme.warning),
-        Stage::Running => (draw.spinner(), theme.accent),
+        Stage::Pending => (renderer.marker(IDLE, "pending:"), theme.secondary),
+        Stage::Asked => (renderer.marker(ASKS, "asks:"), theme.warning),
+        Stage::Running => (renderer.spinner(), theme.accent),
     };
     let note = match (open.stage, open.since_ms) {
-        (Stage::Running, Some(since)) => seconds(draw.now_ms.saturating_sub(since)),
+        (Stage::Running, Some(since)) => seconds(renderer.now_ms.saturating_sub(since)),
         _ => String::new(),
     };
     let sign = Span::styled(sign, style);
     if let Some(progress) = &open.agent {
-        let mut rows = head(tool, sign, &note, false, draw.inner(), draw);
-        rows.extend(agent_rows::live(progress, draw));
-        return draw.boxed(rows, theme.border);
+        let mut rows = head(tool, sign, &note, false, renderer.inner(), renderer);
+        rows.extend(agent_rows::live(progress, renderer));
+        return renderer.boxed(rows, theme.border);
     }
     if !open.has_details() {
-        return head(tool, sign, &note, false, draw.width, draw);
+        return head(tool, sign, &note, false, renderer.width, renderer);
     }
-    let mut rows = head(tool, sign, &note, false, draw.inner(), draw);
-    rows.extend(open.advance.as_ref().map(|advance| progress_row::row(advance, draw)));
-    rows.extend(open.output.rows(draw.inner(), draw.output_rows, theme));
-    draw.boxed(rows, theme.border)
+    let mut rows = head(tool, sign, &note, false, renderer.inner(), renderer);
+    rows.extend(open.advance.as_ref().map(|advance| progress_row::row(advance, renderer)));
+    rows.extend(open.output.rows(renderer.inner(), renderer.output_rows, theme));
+    renderer.boxed(rows, theme.border)
 }
 
-fn marker_span(done: &FinishedCall, draw: &ItemRenderer<'_>) -> Span {
+fn marker_span(done: &FinishedCall, renderer: &ItemRenderer<'_>) -> Span {
     match done.status.for_exit_code(done.exit_code) {
-        ToolStatus::Success => Span::styled(draw.marker(DONE, "done:"), draw.theme.success),
+        ToolStatus::Success => Span::styled(renderer.marker(DONE, "done:"), renderer.theme.success),
         ToolStatus::Cancelled => {
-            Span::styled(draw.marker(CANCELLED, "cancelled:"), draw.theme.secondary)
+            Span::styled(renderer.marker(CANCELLED, "cancelled:"), renderer.theme.secondary)
         }
-        _ => Span::styled(draw.marker(FAILED, "failed:"), draw.theme.error),
+        _ => Span::styled(renderer.marker(FAILED, "failed:"), renderer.theme.error),
     }
 }
 
@@ -168,15 +169,15 @@ fn marker_span(done: &FinishedCall, draw: &ItemRenderer<'_>) -> Span {
 const CANCELLED_NOTE: &str = "Cancelled";
 
 /// Returns the user's instruction given with a denial.
-fn instruction_rows(done: &FinishedCall, columns: usize, draw: &ItemRenderer<'_>) -> Vec<Line> {
+fn instruction_rows(done: &FinishedCall, columns: usize, renderer: &ItemRenderer<'_>) -> Vec<Line> {
     let Some(output) = &done.user_instruction else { return Vec::new() };
-    let line = Line::styled("  you answered: ", draw.theme.secondary)
-        .with_span(sanitize::one_row(output).into_owned(), draw.theme.text);
+    let line = Line::styled("  you answered: ", renderer.theme.secondary)
+        .with_span(sanitize::one_row(output).into_owned(), renderer.theme.text);
     wrap(&line, columns, &[Span::raw("    ")])
 }
 
 /// Returns the call and its result in one row.
-fn compact(tool: &Tool, done: &FinishedCall, draw: &ItemRenderer<'_>) -> Vec<Line> {
+fn compact(tool: &Tool, done: &FinishedCall, renderer: &ItemRenderer<'_>) -> Vec<Line> {
     let cancelled = done.status == ToolStatus::Cancelled;
     let note = match &done.body {
         _ if cancelled => CANCELLED_NOTE.to_owned(),
@@ -184,13 +185,13 @@ fn compact(tool: &Tool, done: &FinishedCall, draw: &ItemRenderer<'_>) -> Vec<Lin
         _ if done.duration_ms >= 1000 => seconds(done.duration_ms),
         _ => String::new(),
     };
-    head(tool, marker_span(done, draw), &note, cancelled, draw.width, draw)
+    head(tool, marker_span(done, renderer), &note, cancelled, renderer.width, renderer)
 }
 
 /// Returns the rows inside the box, and the style of the box.
-fn done_rows(tool: &Tool, done: &FinishedCall, draw: &ItemRenderer<'_>) -> (Vec<Line>, Style) {
-    let theme = draw.theme;
-    let columns = draw.inner();
+fn done_rows(tool: &Tool, done: &FinishedCall, renderer: &ItemRenderer<'_>) -> (Vec<Line>, Style) {
+    let theme = renderer.theme;
+    let columns = renderer.inner();
     let note = match &done.body {
         CallBody::Diff(diff) => describe::format_line_counts(diff),
         CallBody::Todos(todos) => describe::format_done(todos),
@@ -199,73 +200,79 @@ fn done_rows(tool: &Tool, done: &FinishedCall, draw: &ItemRenderer<'_>) -> (Vec<
         _ => String::new(),
     };
     let struck = done.status == ToolStatus::Cancelled;
-    let mut rows = head(tool, marker_span(done, draw), &note, struck, columns, draw);
+    let mut rows = head(tool, marker_span(done, renderer), &note, struck, columns, renderer);
     if let (CallBody::Diff(_), Some(row)) = (&done.body, rows.first_mut()) {
-        color_counts(row, &note, draw);
+        color_counts(row, &note, renderer);
     }
-    rows.extend(instruction_rows(done, columns, draw));
-    let limited = |rows: usize| if draw.options.expanded { usize::MAX } else { rows };
+    rows.extend(instruction_rows(done, columns, renderer));
+    let limited = |rows: usize| if renderer.options.expanded { usize::MAX } else { rows };
     match &done.body {
         CallBody::None => {}
         CallBody::Text(text) => {
             // The text of an error is shown below.
             if done.error.is_none() {
-                rows.extend(text_rows(text, columns, limited(RESULT_ROWS), theme.secondary, draw));
+                rows.extend(text_rows(
+                    text,
+                    columns,
+                    limited(RESULT_ROWS),
+                    theme.secondary,
+                    renderer,
+                ));
             }
         }
         CallBody::Output(output) => {
-            let output = output.rows(columns, limited(draw.output_rows), theme);
+            let output = output.rows(columns, limited(renderer.output_rows), theme);
             // A screen reader announced most of it while the command was running.
             let at = if done.unannounced_lines.is_some() { 0 } else { rows.len() };
             rows.splice(at..at, output);
         }
         CallBody::Diff(diff) => {
-            let look = DiffOptions {
+            let options = DiffOptions {
                 max_rows: limited(DIFF_ROWS),
-                plain: draw.options.screen_reader,
+                plain: renderer.options.screen_reader,
                 ..DiffOptions::new(theme, columns)
             };
-            rows.extend(diff_view::rows(diff, &look));
+            rows.extend(diff_view::rows(diff, &options));
         }
         CallBody::Todos(todos) => {
-            rows.extend(todos.iter().flat_map(|todo| todo_rows(todo, columns, draw)))
+            rows.extend(todos.iter().flat_map(|todo| todo_rows(todo, columns, renderer)))
         }
-        CallBody::Agent(progress) => rows.extend(agent_rows::done(progress, draw)),
+        CallBody::Agent(progress) => rows.extend(agent_rows::done(progress, renderer)),
         // Shown as a heading.
         CallBody::Topic(_) => {}
     }
-    let error_rows = if draw.options.full_errors { usize::MAX } else { limited(ERROR_ROWS) };
+    let error_rows = if renderer.options.full_errors { usize::MAX } else { limited(ERROR_ROWS) };
     match (&done.denied, &done.error) {
         (Some((rule, reason)), _) => {
             // The rule is a detail, as in approval requests.
-            let text = match draw.options.expanded {
+            let text = match renderer.options.expanded {
                 true => format!("Denied: {reason}\nRule: {rule}"),
                 false => format!("Denied: {reason}"),
             };
-            rows.extend(text_rows(&text, columns, error_rows, theme.error, draw));
+            rows.extend(text_rows(&text, columns, error_rows, theme.error, renderer));
         }
         // The result of the subagent is already shown.
         (None, Some(_)) if matches!(done.body, CallBody::Agent(_)) => {}
         (None, Some((_, message))) => {
             let message = describe::plain_error(message);
-            rows.extend(text_rows(&message, columns, error_rows, theme.error, draw));
+            rows.extend(text_rows(&message, columns, error_rows, theme.error, renderer));
         }
         _ => {}
     }
     if let Some(code) = done.exit_code.filter(|code| *code != 0) {
         rows.push(Line::styled(format!("exit code {code}"), theme.error));
     }
-    rows.splice(0..0, draw.unannounced_lines(done.unannounced_lines.as_deref()));
+    rows.splice(0..0, renderer.unannounced_lines(done.unannounced_lines.as_deref()));
     let failed = done.status.for_exit_code(done.exit_code) == ToolStatus::Error;
     (rows, if failed { theme.error } else { theme.border })
 }
 
 /// Colors the numbers of added and removed lines.
-fn color_counts(row: &mut Line, note: &str, draw: &ItemRenderer<'_>) {
+fn color_counts(row: &mut Line, note: &str, renderer: &ItemRenderer<'_>) {
     let Some(last) = row.spans.pop_if(|span| span.text == note) else { return };
     for (index, count) in last.text.split(' ').enumerate() {
         let is_added = count.starts_with('+');
-        let style = if is_added { draw.theme.success } else { draw.theme.error };
+        let style = if is_added { renderer.theme.success } else { renderer.theme.error };
         let gap = if index > 0 { " " } else { "" };
         row.push(Span::styled(format!("{gap}{count}"), style));
     }
@@ -277,7 +284,7 @@ fn text_rows(
     columns: usize,
     limit: usize,
     style: Style,
-    draw: &ItemRenderer<'_>,
+    renderer: &ItemRenderer<'_>,
 ) -> Vec<Line> {
     let text = sanitize::lines(text.trim_end());
     let mut rows = Vec::new();
@@ -293,13 +300,13 @@ fn text_rows(
         let hidden = rows.len() - (limit - 1) + lines.count();
         rows.truncate(limit - 1);
         let text = format!("… {}", count(hidden, "more line"));
-        rows.push(Line::styled(truncate_text(&text, columns), draw.theme.secondary));
+        rows.push(Line::styled(truncate_text(&text, columns), renderer.theme.secondary));
     }
     rows
 }
 
-fn todo_rows(todo: &Todo, columns: usize, draw: &ItemRenderer<'_>) -> Vec<Line> {
-    let theme = draw.theme;
+fn todo_rows(todo: &Todo, columns: usize, renderer: &ItemRenderer<'_>) -> Vec<Line> {
+    let theme = renderer.theme;
     let (sign, word, style) = match todo.status {
         TodoStatus::Pending => (IDLE, "pending:", theme.text),
         TodoStatus::InProgress => (CURRENT, "in progress:", theme.accent),
@@ -309,8 +316,8 @@ fn todo_rows(todo: &Todo, columns: usize, draw: &ItemRenderer<'_>) -> Vec<Line> 
         }
         TodoStatus::Blocked => (BLOCKED, "blocked:", theme.warning),
     };
-    let sign = draw.marker(sign, word);
+    let sign = renderer.marker(sign, word);
     let sign_style = if todo.status == TodoStatus::Completed { theme.success } else { style };
-    let inside = ItemRenderer { width: columns, ..*draw };
+    let inside = ItemRenderer { width: columns, ..*renderer };
     inside.hanging_rows(sign, sign_style, &sanitize::one_row(&todo.description), style)
 }

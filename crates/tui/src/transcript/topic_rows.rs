@@ -15,36 +15,40 @@ pub(super) struct Topic {
 }
 
 /// Returns the rows of a topic.
-pub(super) fn rows(topic: &Topic, draw: &ItemRenderer<'_>) -> Vec<Line> {
-    let theme = draw.theme;
+pub(super) fn rows(topic: &Topic, renderer: &ItemRenderer<'_>) -> Vec<Line> {
+    let theme = renderer.theme;
     let intent = sanitize::one_row(&topic.intent);
-    let sign = draw.marker("→ ", "Next: ");
+    let sign = renderer.marker("→ ", "Next: ");
     let next = Line::styled(sign, theme.symbol).with_span(intent.into_owned(), theme.secondary);
     if topic.title.is_empty() {
-        return vec![truncate_row(&next, draw.width)];
+        return vec![truncate_row(&next, renderer.width)];
     }
     let title = sanitize::one_row(&topic.title);
     let mut rows = Vec::new();
-    if draw.options.screen_reader {
-        rows.extend(wrap(&Line::styled(format!("Topic: {title}"), theme.accent), draw.width, &[]));
+    if renderer.options.screen_reader {
+        rows.extend(wrap(
+            &Line::styled(format!("Topic: {title}"), theme.accent),
+            renderer.width,
+            &[],
+        ));
     } else {
-        let title = truncate_text(&title, draw.width.saturating_sub(6));
-        let rule = draw.width.saturating_sub(text_width(&title) + 4);
+        let title = truncate_text(&title, renderer.width.saturating_sub(6));
+        let rule = renderer.width.saturating_sub(text_width(&title) + 4);
         rows.push(
             Line::styled("── ", theme.border)
                 .with_span(title, theme.accent.bold())
                 .with_span(format!(" {}", "─".repeat(rule)), theme.border),
         );
     }
-    if draw.options.expanded {
+    if renderer.options.expanded {
         let indent = [Span::raw("  ")];
         for line in sanitize::lines(&topic.summary).lines() {
             let line =
                 Line::styled(sanitize::expand_tabs(line, &mut 0).into_owned(), theme.comment);
-            let wrapped = wrap(&line, draw.width.saturating_sub(2).max(4), &[]);
+            let wrapped = wrap(&line, renderer.width.saturating_sub(2).max(4), &[]);
             rows.extend(wrapped.into_iter().map(|row| with_prefix(&indent, row)));
         }
     }
-    rows.push(truncate_row(&next, draw.width));
+    rows.push(truncate_row(&next, renderer.width));
     rows
 }

@@ -169,11 +169,11 @@ pub(crate) fn handle_choice(app: &mut App, id: &str) {
 }
 
 /// Shows the change of a request in the editor too. Returns the editor's name if it does.
-pub(crate) fn open(app: &mut App, ask: &ApprovalRequest) -> Option<String> {
-    match app.editor.open(ask) {
+pub(crate) fn open(app: &mut App, request: &ApprovalRequest) -> Option<String> {
+    match app.editor.open(request) {
         Ok(diff) => {
             let EditorDiff { path, text, editor } = diff?;
-            app.effect(Effect::OpenDiff { ask: ask.id.clone(), path, text });
+            app.effect(Effect::OpenDiff { ask: request.id.clone(), path, text });
             Some(editor)
         }
         Err(reason) => {
@@ -227,13 +227,17 @@ pub(crate) fn handle_decision(app: &mut App, ask: &ApprovalId, decision: DiffDec
 }
 
 /// Handles a change accepted in the terminal: the editor's text is used if it was edited.
-pub(crate) fn take_text(app: &mut App, ask: Box<ApprovalRequest>, decide: Box<RequestDecision>) {
-    app.editor.await_text(&ask.id);
+pub(crate) fn take_text(
+    app: &mut App,
+    request: Box<ApprovalRequest>,
+    decide: Box<RequestDecision>,
+) {
+    app.editor.await_text(&request.id);
     app.effect(Effect::TakeDiff(
-        ask.id.clone(),
+        request.id.clone(),
         Box::new(move |app, text| {
             // The turn may have ended in the meantime.
-            if !app.editor.take_awaited(&ask.id) {
+            if !app.editor.take_awaited(&request.id) {
                 return;
             }
             let text = match text {
@@ -248,7 +252,7 @@ pub(crate) fn take_text(app: &mut App, ask: Box<ApprovalRequest>, decide: Box<Re
                 }
             };
             let plain = decide.clone();
-            let decide = match with_text(app, &ask, *decide, text.as_deref()) {
+            let decide = match with_text(app, &request, *decide, text.as_deref()) {
                 Ok(decide) => Box::new(decide),
                 Err(reason) => {
                     app.toast(reason);
@@ -264,18 +268,18 @@ pub(crate) fn take_text(app: &mut App, ask: Box<ApprovalRequest>, decide: Box<Re
 /// unchanged.
 fn with_text(
     app: &mut App,
-    ask: &ApprovalRequest,
+    request: &ApprovalRequest,
     decide: RequestDecision,
     text: Option<&str>,
 ) -> Result<RequestDecision, String> {
-    let arguments = app.transcript.arguments(&ask.call).unwrap_or_default();
-    app.editor.with_text(ask, &arguments, decide, text)
+    let arguments = app.transcript.arguments(&request.call).unwrap_or_default();
+    app.editor.with_text(request, &arguments, decide, text)
 }
 
 /// Whether this is the request for an edited change that was already accepted. If so, answers
 /// it.
-pub(crate) fn is_accepted(app: &mut App, ask: &ApprovalRequest) -> bool {
-    let Some(decide) = app.editor.accepted_response(ask) else { return false };
+pub(crate) fn is_accepted(app: &mut App, request: &ApprovalRequest) -> bool {
+    let Some(decide) = app.editor.accepted_response(request) else { return false };
     app.effect(Effect::Send(Op::Decide(Box::new(decide))));
     true
 }

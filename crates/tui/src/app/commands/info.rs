@@ -372,8 +372,8 @@ pub(crate) fn stats_panel(app: &mut App) {
                 PanelText::Layout(RowLayout::new(move |width, theme| {
                     let (plain, plotted) = (false, stats_view::PLOTTED);
                     let (session, auth) = (session.as_str(), auth.as_str());
-                    let look = StatsOptions { width, theme, plain, plotted, session, auth };
-                    stats_view::rows(&stats, part, look)
+                    let options = StatsOptions { width, theme, plain, plotted, session, auth };
+                    stats_view::rows(&stats, part, options)
                 }))
             };
             let all = RowLayout::new(move |width, _| {
@@ -460,8 +460,8 @@ fn first_sentence(text: &str) -> String {
 /// visible.
 fn last_stats(app: &App) -> Vec<Line> {
     let rows = |plotted| {
-        let look = StatsOptions { plotted, ..stats_options(app) };
-        stats_view::rows(app.session.stats(), stats_view::StatsPart::Session, look)
+        let options = StatsOptions { plotted, ..stats_options(app) };
+        stats_view::rows(app.session.stats(), stats_view::StatsPart::Session, options)
     };
     let all = rows(LAST_PLOTTED);
     let room = app.window.rows().saturating_sub(SAID);

@@ -68,8 +68,8 @@ impl QuestionDialog {
                 self.push_parts(&mut body, width, theme);
             }
             Some(Preview::Diff(diff)) => {
-                let look = DiffOptions { plain: self.plain, ..DiffOptions::new(theme, width) };
-                body.rows = self.cached_rows(width, theme, || diff_view::rows(diff, &look));
+                let options = DiffOptions { plain: self.plain, ..DiffOptions::new(theme, width) };
+                body.rows = self.cached_rows(width, theme, || diff_view::rows(diff, &options));
             }
             Some(Preview::Urls { prompt, urls }) => {
                 for url in urls {

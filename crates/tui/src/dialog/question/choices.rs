@@ -42,35 +42,35 @@ impl Choice {
 }
 
 /// Returns the answers to a request, in order.
-pub(super) fn choices(ask: &ApprovalRequest) -> Vec<Choice> {
-    let has = |outcome| ask.outcomes.contains(&outcome);
+pub(super) fn choices(request: &ApprovalRequest) -> Vec<Choice> {
+    let has = |outcome| request.outcomes.contains(&outcome);
     let mut choices = vec![Choice::Once];
-    if ask.question == Question::Fallback {
+    if request.question == Question::Fallback {
         let outcomes = [ApprovalResponse::ProceedAlways, ApprovalResponse::Retry];
         choices.extend(outcomes.into_iter().filter(|it| has(*it)).map(Choice::ToolResult));
         choices.push(Choice::No);
         return choices;
     }
-    if ask.question == Question::Loop {
+    if request.question == Question::Loop {
         return vec![Choice::No, Choice::ToolResult(ApprovalResponse::ProceedAlways)];
     }
-    if ask.question == Question::Budget {
+    if request.question == Question::Budget {
         return vec![Choice::Once, Choice::Amount, Choice::No];
     }
-    if ask.question == Question::ExitPlanMode && has(ApprovalResponse::ProceedAlways) {
+    if request.question == Question::ExitPlanMode && has(ApprovalResponse::ProceedAlways) {
         // Both answers start the work; most users want to review the edits.
         choices.insert(0, Choice::ToolResult(ApprovalResponse::ProceedAlways));
     }
-    if !ask.broader_permissions.is_empty() {
+    if !request.broader_permissions.is_empty() {
         choices.push(Choice::AllowBroader);
     }
-    if has(ApprovalResponse::ProceedAlways) && ask.question == Question::Edit {
+    if has(ApprovalResponse::ProceedAlways) && request.question == Question::Edit {
         // Without a rule, the engine switches to auto-edit mode.
         choices.push(Choice::ToolResult(ApprovalResponse::ProceedAlways));
     }
-    if has(ApprovalResponse::ProceedAlways) && !ask.rules.is_empty() {
+    if has(ApprovalResponse::ProceedAlways) && !request.rules.is_empty() {
         choices.push(Choice::AllowForSession);
-    } else if !matches!(ask.question, Question::Edit | Question::ExitPlanMode)
+    } else if !matches!(request.question, Question::Edit | Question::ExitPlanMode)
         && has(ApprovalResponse::ProceedAlways)
     {
         choices.push(Choice::ToolResult(ApprovalResponse::ProceedAlways));
@@ -80,17 +80,18 @@ pub(super) fn choices(ask: &ApprovalRequest) -> Vec<Choice> {
             choices.push(Choice::ToolResult(outcome));
         }
     }
-    if has(ApprovalResponse::ProceedAlwaysAndSave) && !ask.rules.is_empty() {
+    if has(ApprovalResponse::ProceedAlwaysAndSave) && !request.rules.is_empty() {
         choices.push(Choice::Save);
     }
     if has(ApprovalResponse::ModifyWithEditor) {
-        if matches!(&ask.preview, Some(Preview::Diff(diff)) if Hunks::parse(&diff.diff).len() > 1) {
+        if matches!(&request.preview, Some(Preview::Diff(diff)) if Hunks::parse(&diff.diff).len() > 1)
+        {
             choices.push(Choice::Hunks);
         }
         choices.push(Choice::Editor);
     }
     // A command of the user has no model that could read the feedback.
-    choices.extend((!ask.call.as_str().is_empty()).then_some(Choice::DenyWithFeedback));
+    choices.extend((!request.call.as_str().is_empty()).then_some(Choice::DenyWithFeedback));
     choices.push(Choice::No);
     choices
 }
