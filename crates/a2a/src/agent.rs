@@ -194,7 +194,7 @@ impl AgentState {
         let streams = card.is_streaming;
         let sent = self
             .transport
-            .results(&request, version, schemes, streams, |item| add(answer, item))
+            .for_each_result(&request, version, schemes, streams, |item| add(answer, item))
             .await;
         match sent {
             Ok(()) => {}
@@ -212,7 +212,7 @@ impl AgentState {
             pause = (pause * 2).min(MAX_PAUSE);
             let request = card.get_task(&id).with_trace(trace);
             let item = |item| add(answer, item);
-            self.transport.results(&request, version, schemes, false, item).await?;
+            self.transport.for_each_result(&request, version, schemes, false, item).await?;
         }
         Ok(())
     }
@@ -221,8 +221,13 @@ impl AgentState {
     async fn cancel(&self, card: &AgentCard, answer: &RemoteAnswer) {
         let Some(id) = &answer.task else { return };
         let request = card.cancel_task(id);
-        let sending =
-            self.transport.results(&request, card.version, &card.credentials, false, |_| false);
+        let sending = self.transport.for_each_result(
+            &request,
+            card.version,
+            &card.credentials,
+            false,
+            |_| false,
+        );
         // Its answer is not needed.
         let _ = tokio::time::timeout(CANCEL_TIME, sending).await;
     }

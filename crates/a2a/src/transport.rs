@@ -47,21 +47,21 @@ impl A2aTransport {
         json(&bytes, url)
     }
 
-    /// Sends a request and passes each result to `item`, which returns whether to continue.
-    pub(crate) async fn results(
+    /// Sends a request and passes each result to `on_result`, which returns whether to continue.
+    pub(crate) async fn for_each_result(
         &self,
         request: &A2aRequest,
         version: Version,
         schemes: &[String],
         streams: bool,
-        mut item: impl FnMut(Value) -> bool,
+        mut on_result: impl FnMut(Value) -> bool,
     ) -> Result<(), A2aError> {
         let url = &request.url;
         let mut response = self.send(request, version, schemes, streams).await?;
         let kind = response.headers().get(CONTENT_TYPE).and_then(|it| it.to_str().ok());
         if !kind.is_some_and(|kind| kind.trim_start().starts_with(EVENTS)) {
             let bytes = read(response, url, MAX_ANSWER).await?;
-            item(result(json(&bytes, url)?, url)?);
+            on_result(result(json(&bytes, url)?, url)?);
             return Ok(());
         }
         let broken = |reason: String| A2aError::Protocol { url: url.to_string(), reason };
@@ -78,7 +78,7 @@ impl A2aTransport {
                 None => events.extend(std::mem::take(&mut decoder).finish().ok().flatten()),
             }
             for event in events {
-                if !item(result(json(&event, url)?, url)?) {
+                if !on_result(result(json(&event, url)?, url)?) {
                     return Ok(());
                 }
             }

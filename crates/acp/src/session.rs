@@ -306,7 +306,7 @@ impl EditorSession {
         self.send(Op::Interrupt).await;
         let commands = self.running_commands.wait();
         if tokio::time::timeout(FAREWELL, commands).await.is_err() {
-            tracing::warn!("a command of the session `{}` did not end in time", self.id);
+            tracing::warn!("a command in session `{}` did not finish in time", self.id);
         }
         for report in self.open.close_with_limit(tokio::time::sleep(FAREWELL)).await {
             tracing::warn!("{report}");

@@ -160,7 +160,7 @@ pub(crate) async fn follow(
         }
         match stopped {
             Some((_, end)) if Instant::now() > end => process.kill(),
-            // A second signal ends its tool calls, too.
+            // A second signal also terminates its tool calls.
             Some((AgentExit::TimedOut, _)) => process.terminate(),
             Some(_) if hurry.is_cancelled() => process.terminate(),
             None if time.is_over().await => {

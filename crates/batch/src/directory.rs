@@ -137,7 +137,7 @@ impl BatchDirectory {
     /// Returns an error if another process runs the batch.
     pub fn lock(&self) -> Result<BatchLock, BatchError> {
         let locks = self.file("locks");
-        let failed = |source| BatchError::Write { file: locks.clone(), source };
+        let write_error = |source| BatchError::Write { file: locks.clone(), source };
         fs::create_dir_all(&locks).map_err(failed)?;
         let batch = open_lock(&locks.join("batch")).map_err(failed)?;
         flock(&batch, FlockOperation::NonBlockingLockExclusive)
@@ -178,7 +178,7 @@ impl BatchDirectory {
 
     fn run_lock(&self, kind: &str, batch: Option<File>) -> Result<BatchLock, BatchError> {
         let locks = self.file("locks");
-        let failed = |source| BatchError::Write { file: locks.clone(), source };
+        let write_error = |source| BatchError::Write { file: locks.clone(), source };
         fs::create_dir_all(&locks).map_err(failed)?;
         let file = locks.join(format!("{kind}-{}", uuid::Uuid::new_v4().simple()));
         let lock = open_lock(&file).map_err(failed)?;
@@ -206,7 +206,7 @@ impl Drop for BatchLock {
 impl TaskDirectory {
     /// Creates it, and locks it for this process. Blocking.
     pub(crate) fn lock(&self) -> Result<File, BatchError> {
-        let failed = |source| BatchError::Write { file: self.root.clone(), source };
+        let write_error = |source| BatchError::Write { file: self.root.clone(), source };
         fs::create_dir_all(&self.root).map_err(failed)?;
         let lock = open_lock(&self.file(".lock")).map_err(failed)?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive)
@@ -277,7 +277,7 @@ impl TaskDirectory {
         let file = self.file("result.json");
         write_json(&file, result)?;
         // It records that the task need not run again, even after a crash of the machine.
-        let failed = |source| BatchError::Write { file: file.clone(), source };
+        let write_error = |source| BatchError::Write { file: file.clone(), source };
         File::open(&file).and_then(|file| file.sync_all()).map_err(failed)
     }
 
@@ -301,7 +301,7 @@ pub(crate) fn read_json<T: DeserializeOwned>(file: &Path) -> Option<T> {
 
 /// Writes a file so that a reader sees either the old or the new text, never a part.
 pub(crate) fn write_atomically(file: &Path, text: &[u8]) -> Result<(), BatchError> {
-    let failed = |source| BatchError::Write { file: file.to_owned(), source };
+    let write_error = |source| BatchError::Write { file: file.to_owned(), source };
     let mut name = file.file_name().unwrap_or_default().to_owned();
     // Tasks in other processes may write the same file.
     let time = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -312,7 +312,7 @@ pub(crate) fn write_atomically(file: &Path, text: &[u8]) -> Result<(), BatchErro
         .and_then(|()| fs::rename(&new, file));
     written.map_err(|error| {
         let _ = fs::remove_file(&new);
-        failed(error)
+        write_error(error)
     })
 }
 

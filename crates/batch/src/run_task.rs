@@ -183,7 +183,7 @@ impl TaskRunner {
             return running.fail(&started, reason).await;
         }
         let attempt = running.run(allowance).await;
-        running.end_detached_processes().await?;
+        running.terminate_detached_processes().await?;
         match attempt {
             Ok(result) => Ok(result),
             // A program may have been stopped with the batch.
@@ -229,7 +229,7 @@ impl TaskRunner {
         let is_kept = result.as_ref().is_some_and(|result| result.worktree.is_some());
         let commit = result.and_then(|result| result.commit);
         let (checkout, name) = (attempt.checkout, attempt.worktree);
-        end_processes(name.clone()).await?;
+        terminate_processes(name.clone()).await?;
         let place = checkout.clone();
         // Without a repository, there is nothing to remove; its task fails when it runs again.
         if !is_kept && blocking(move || Ok(is_in_working_tree(&place))).await? {
@@ -287,10 +287,10 @@ impl TaskAttempt<'_> {
     }
 
     /// Ends detached processes of setup commands.
-    async fn end_detached_processes(&self) -> Result<(), BatchError> {
+    async fn terminate_detached_processes(&self) -> Result<(), BatchError> {
         let worktree = self.worktree.lock().unwrap_or_else(PoisonError::into_inner).take();
         match worktree {
-            Some(worktree) if !self.task.setup.is_empty() => end_processes(worktree).await,
+            Some(worktree) if !self.task.setup.is_empty() => terminate_processes(worktree).await,
             _ => Ok(()),
         }
     }
@@ -315,7 +315,7 @@ impl TaskAttempt<'_> {
             return Ok((attempt, workspace));
         }
         if let Some(previous) = &previous {
-            end_processes(previous.worktree.clone()).await?;
+            terminate_processes(previous.worktree.clone()).await?;
         }
         let finished = self.finished_worktree(previous.as_ref());
         if let Some(other) = previous.as_ref().filter(|previous| previous.checkout != checkout) {
@@ -550,8 +550,8 @@ impl SessionResultLine {
     }
 }
 
-/// Ends all processes of setup commands in a worktree with this name.
-async fn end_processes(worktree: String) -> Result<(), BatchError> {
+/// Terminates all processes of setup commands in a worktree with this name.
+async fn terminate_processes(worktree: String) -> Result<(), BatchError> {
     blocking(move || {
         parallax_exec::agent_process::kill_marked(membership::TASK, &worktree);
         Ok(())

@@ -502,7 +502,7 @@ impl CheckpointGuard for CommandGuard {
     }
 }
 
-/// Ends a command: reverts what it changed without permission.
+/// Finishes a command: reverts what it changed without permission.
 fn end_command(
     store: &parallax_store::Checkpoints,
     shared: &CommandTracker,

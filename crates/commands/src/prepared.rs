@@ -300,7 +300,7 @@ impl PreparedCommand {
                     let running = shell::run(&shared, &evaluated, mode, cancel);
                     let output = match end {
                         None => running.await,
-                        // Dropping the future ends the command.
+                        // Dropping the future terminates the command.
                         Some((end, all)) => timeout_at(end, running).await.map_err(|_| {
                             refused(format!(
                                 "`{}` was stopped after {} s (`timeout`)",

@@ -84,7 +84,7 @@ pub use provider_keys::{
     provider_keys_file, remove_provider_key, store_provider_key, stored_provider_key,
     stored_providers,
 };
-pub use rules::{RuleFileSources, RuleFiles, policy_files, sandbox_files};
+pub use rules::{RuleFileSources, RuleFiles, find_policy_files, sandbox_files};
 pub use rules_integrity::{
     RulesChange, accept_workspace_rules, save_accepted_rules, workspace_rules_changed,
     workspace_rules_may_allow,

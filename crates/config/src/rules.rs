@@ -53,7 +53,7 @@ pub struct RuleFiles {
 }
 
 /// Finds and reads the rule files. Blocking; a missing directory costs one lookup.
-pub fn policy_files(places: &RuleFileSources<'_>) -> RuleFiles {
+pub fn find_policy_files(places: &RuleFileSources<'_>) -> RuleFiles {
     find(places, &system_folders(), 0)
 }
 

@@ -377,7 +377,7 @@ async fn check_key(launch: &SessionConfig) -> DoctorCheck {
             format!("not checked: the gateway answers the request with status {status}"),
         )
         .with_fix(
-            "If prompts fail, too, correct the path of the base URL; `parallax models test` sends \
+            "If prompts also fail, correct the path of the base URL; `parallax models test` sends \
              a small request.",
         ),
         Ok(KeyCheck::NotTheService) => {

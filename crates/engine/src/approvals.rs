@@ -25,7 +25,7 @@ use crate::checkpoints::changes_files;
 use crate::environment::SessionEnvironment;
 use crate::event_bus::EventBus;
 use crate::notices::Notices;
-use crate::options::Approvals;
+use crate::options::ApprovalPersistence;
 use crate::shared_policy::SharedPolicyEngine;
 
 /// The policy engine of a session, and its approvals so far.
@@ -35,7 +35,7 @@ pub(crate) struct ApprovalState {
     environment: Arc<SessionEnvironment>,
     policy_engine: SharedPolicyEngine,
     /// How long approvals may apply.
-    limits: Approvals,
+    limits: ApprovalPersistence,
     /// Saves rules on disk.
     rule_store: Option<Arc<dyn RuleStore>>,
     /// Whether the session started in `yolo`.
@@ -56,7 +56,7 @@ pub(crate) struct ApprovalState {
 /// What decides about approvals when the session starts.
 pub(crate) struct ApprovalOptions {
     pub(crate) policy_engine: SharedPolicyEngine,
-    pub(crate) limits: Approvals,
+    pub(crate) limits: ApprovalPersistence,
     pub(crate) rule_store: Option<Arc<dyn RuleStore>>,
     pub(crate) mode: ApprovalMode,
 }
@@ -108,7 +108,7 @@ impl ApprovalState {
     }
 
     /// Returns how long approvals may apply.
-    pub(crate) fn limits(&self) -> Approvals {
+    pub(crate) fn limits(&self) -> ApprovalPersistence {
         self.limits
     }
 

@@ -55,7 +55,7 @@ pub(crate) struct Inbox {
     /// Responses to approval requests.
     decisions: Vec<RequestDecision>,
     selection: Selection,
-    running: RunningWork,
+    running: InterruptState,
     /// The user's shell commands.
     user_commands: UserCommands,
     /// The processes of running calls and commands.
@@ -71,7 +71,7 @@ pub(crate) struct Inbox {
 
 /// What an interrupt cancels, and whether the session ends.
 #[derive(Default)]
-struct RunningWork {
+struct InterruptState {
     /// The running turn's token.
     turn: Option<CancellationToken>,
     /// The token of a context edit between turns.
@@ -99,7 +99,7 @@ impl Inbox {
                 options.model_changed,
                 (options.mode, options.model),
             ),
-            running: RunningWork::default(),
+            running: InterruptState::default(),
             user_commands,
             processes,
             add_directory: options.add_directory,
@@ -178,7 +178,7 @@ impl Inbox {
             }
             Op::ToolInput { item, input } => self.processes.input(&item, input),
             Op::ListBackground { lines } => self.user_commands.emit_background(lines),
-            Op::EndBackground { pid } => self.user_commands.end_background(pid),
+            Op::EndBackground { pid } => self.user_commands.terminate_background(pid),
             Op::AddDirectory(path) => match (self.add_directory)(path) {
                 Ok(folder) => self.added.push(folder),
                 Err(reason) => self.notice(Level::Error, reason),

@@ -48,8 +48,8 @@ pub use approved_plan::ApprovedPlan;
 pub use budget::{Budget, BudgetLimits, Ledger, Spending};
 pub use event_bus::{EventBus, EventReader};
 pub use options::{
-    AddDirectory, Approvals, CompactionOptions, DescribeDirectories, ModelChanged, RoutingOptions,
-    SaveOutput, SessionOptions, SystemPrompt,
+    AddDirectory, ApprovalPersistence, CompactionOptions, DescribeDirectories, ModelChanged,
+    RoutingOptions, SaveOutput, SessionOptions, SystemPrompt,
 };
 pub use session::start;
 pub use session_handle::SessionHandle;

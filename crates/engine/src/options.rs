@@ -123,7 +123,7 @@ pub struct SessionOptions {
     /// The first wait after a broken stream; it doubles.
     pub retry_base: Duration,
     /// How long approvals may apply.
-    pub approvals: Approvals,
+    pub approvals: ApprovalPersistence,
     /// Saves rules on disk.
     pub rule_store: Option<Arc<dyn RuleStore>>,
     /// Checkpoints of the files that the agent changes.
@@ -147,14 +147,14 @@ pub struct SessionOptions {
 
 /// How long responses may apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Approvals {
+pub struct ApprovalPersistence {
     /// For the whole session (`security.disableAlwaysAllow` disables this).
     pub allow_session: bool,
     /// On disk (`security.enablePermanentToolApproval`, in a trusted folder).
     pub permanent: bool,
 }
 
-impl Default for Approvals {
+impl Default for ApprovalPersistence {
     fn default() -> Self {
         Self { allow_session: true, permanent: false }
     }

@@ -130,7 +130,7 @@ impl Registry {
         self.other_tools.clone()
     }
 
-    /// Returns what to wait for before the first request; returned once.
+    /// Returns a future to await before the first request, or `None` if it was already taken.
     pub(crate) fn take_readiness(&mut self) -> Option<BoxFuture<'static, ()>> {
         match std::mem::replace(&mut self.has_waited, true) {
             true => None,

@@ -41,14 +41,14 @@ impl SharedPolicyEngine {
         self.rules.read().unwrap_or_else(PoisonError::into_inner).added.clone()
     }
 
-    fn now(&self) -> Arc<dyn PolicyEngine> {
+    fn current(&self) -> Arc<dyn PolicyEngine> {
         Arc::clone(&self.rules.read().unwrap_or_else(PoisonError::into_inner).policy_engine)
     }
 }
 
 impl PolicyEngine for SharedPolicyEngine {
     fn evaluate(&self, query: &Query<'_>) -> PolicyDecision {
-        self.now().evaluate(query)
+        self.current().evaluate(query)
     }
 
     fn is_tool_denied(
@@ -58,19 +58,19 @@ impl PolicyEngine for SharedPolicyEngine {
         mode: ApprovalMode,
         interactive: bool,
     ) -> bool {
-        self.now().is_tool_denied(tool, aliases, mode, interactive)
+        self.current().is_tool_denied(tool, aliases, mode, interactive)
     }
 
     fn suggested_rules(&self, query: &Query<'_>, permissions: &Permissions) -> Vec<SuggestedRule> {
-        self.now().suggested_rules(query, permissions)
+        self.current().suggested_rules(query, permissions)
     }
 
     fn no_rule_reason(&self, query: &Query<'_>, permissions: &Permissions) -> String {
-        self.now().no_rule_reason(query, permissions)
+        self.current().no_rule_reason(query, permissions)
     }
 
     // Shares nothing: a rule of one prompt must not outlive it.
     fn with_rule(&self, rule: &SuggestedRule) -> Result<Arc<dyn PolicyEngine>, String> {
-        self.now().with_rule(rule)
+        self.current().with_rule(rule)
     }
 }

@@ -28,7 +28,7 @@ use crate::event_bus::EventBus;
 use crate::history::History;
 use crate::inbox::{Inbox, InboxOptions};
 use crate::notices::Notices;
-use crate::options::Approvals;
+use crate::options::ApprovalPersistence;
 use crate::prompts::Prompts;
 use crate::shared_policy::SharedPolicyEngine;
 
@@ -183,7 +183,7 @@ pub(crate) fn approvals(decision: Decision, interactive: bool) -> ApprovalState 
     };
     let options = ApprovalOptions {
         policy_engine: SharedPolicyEngine::new(Arc::new(TestPolicyEngine(decision))),
-        limits: Approvals::default(),
+        limits: ApprovalPersistence::default(),
         rule_store: None,
         mode: ApprovalMode::Default,
     };

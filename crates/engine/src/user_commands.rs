@@ -121,7 +121,7 @@ impl UserCommands {
         Ok(())
     }
 
-    /// Ends all running commands.
+    /// Terminates all running commands.
     pub(crate) fn cancel(&self) {
         self.running.values().for_each(|running| running.cancel.cancel());
     }
@@ -173,14 +173,14 @@ impl UserCommands {
         });
     }
 
-    /// Ends a background process and emits the rest.
-    pub(crate) fn end_background(&mut self, pid: i32) {
+    /// Terminates a background process and emits the rest.
+    pub(crate) fn terminate_background(&mut self, pid: i32) {
         let Some(shell) = self.shell.clone() else { return };
         let bus = self.bus.clone();
         while self.emitters.try_join_next().is_some() {}
         self.emitters.spawn(async move {
             let ending = Arc::clone(&shell);
-            let _ = tokio::task::spawn_blocking(move || ending.end_background(pid)).await;
+            let _ = tokio::task::spawn_blocking(move || ending.terminate_background(pid)).await;
             emit_processes(shell, LOG_LINES, &bus).await;
         });
     }

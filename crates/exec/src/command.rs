@@ -89,7 +89,7 @@ pub enum StopReason {
 pub struct FinishedCommand {
     /// How it ended.
     pub ending: ProcessExit,
-    /// Why Parallax ended the command, if it did.
+    /// Why Parallax stopped the command, if it did.
     pub stop: Option<StopReason>,
     /// The output.
     pub output: Output,
@@ -153,7 +153,7 @@ impl Control {
     pub fn detach(&self) {
         self.send(ControlMessage::Detach);
     }
-    /// Ends the command and everything it started.
+    /// Terminates the command and everything it started.
     pub fn stop(&self) {
         self.send(ControlMessage::StopReason);
     }

@@ -27,7 +27,7 @@ const DRAIN: Duration = Duration::from_millis(100);
 /// How long to wait for a killed process that the kernel does not release.
 const GIVE_UP: Duration = Duration::from_secs(1);
 
-/// A running command. Dropping it ends the command and everything it started.
+/// A running command. Dropping it terminates the command and everything it started.
 pub struct RunningCommand {
     processes: Processes,
     tree: ProcessTree,
@@ -231,7 +231,8 @@ impl RunningCommand {
             if let Some(stop) = stop {
                 self.stop = Some(stop);
                 let tree = self.tree.clone();
-                killing = Some(tokio::task::spawn_blocking(move || process_tree::end(&[tree])));
+                killing =
+                    Some(tokio::task::spawn_blocking(move || process_tree::terminate(&[tree])));
             }
         }
         if let Some(text) = self.output.last_live() {

@@ -265,9 +265,9 @@ pub(crate) fn is_alive(pid: i32) -> bool {
 const TIMEOUT: Duration = Duration::from_millis(200);
 const STEP: Duration = Duration::from_millis(10);
 
-/// Ends commands and everything they started: terminates them, waits at most 200 ms, and kills
-/// them. Blocking.
-pub(crate) fn end(trees: &[ProcessTree]) {
+/// Terminates commands and everything they started: sends `SIGTERM`, waits at most 200 ms, and
+/// kills them. Blocking.
+pub(crate) fn terminate(trees: &[ProcessTree]) {
     let mut table = ProcessTable::read();
     for tree in trees {
         tree.signal(&tree.processes_in(&table), Signal::TERM);
@@ -300,8 +300,8 @@ pub(crate) fn end(trees: &[ProcessTree]) {
     }
 }
 
-/// Ends one process and its descendants, as [`end`] does. Blocking.
-pub(crate) fn end_tree(pid: i32) {
+/// Terminates one process and its descendants, as [`terminate`] does. Blocking.
+pub(crate) fn terminate_tree(pid: i32) {
     let deadline = Instant::now() + TIMEOUT;
     for (signal, rounds) in [(Signal::TERM, 1), (Signal::KILL, 20)] {
         for _ in 0..rounds {

@@ -91,7 +91,7 @@ fn read_output(
 pub struct ProgramOutput {
     /// Whether the exit code was 0.
     pub succeeded: bool,
-    /// The exit code; `None` if a signal ended the program.
+    /// The exit code; `None` if a signal terminated the program.
     pub code: Option<i32>,
     /// The standard output.
     pub stdout: Vec<u8>,

@@ -17,7 +17,7 @@ use crate::command::Control;
 use crate::process_tree::{self, ProcessTable, ProcessTree, TreeProcesses};
 use crate::shared_sandbox::SharedNamespaces;
 
-/// Time limit for ending the commands when the session ends.
+/// Time limit for terminating the commands when the session ends.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
 /// Capacity of the queue of ended processes; a listener that lags behind misses the oldest ones.
 const END_QUEUE: usize = 64;
@@ -136,9 +136,9 @@ impl Processes {
         self.background().into_iter().rev().find(|process| process.pid == pid)
     }
 
-    /// Ends a background process and everything it started. Returns `false` if no such process of
+    /// Terminates a background process and everything it started. Returns `false` if no such process of
     /// this session is running. Blocks for at most half a second.
-    pub fn end_background(&self, pid: i32) -> bool {
+    pub fn terminate_background(&self, pid: i32) -> bool {
         let running = self
             .background_process(pid)
             .is_some_and(|process| process.state == BackgroundState::Running);
@@ -147,7 +147,7 @@ impl Processes {
         }
         match self.control(pid) {
             Some(control) => control.stop(),
-            None => process_tree::end_tree(pid),
+            None => process_tree::terminate_tree(pid),
         }
         // Wait until the end is detected, so that the next listing does not show it.
         for _ in 0..END_POLLS {
@@ -184,7 +184,7 @@ impl Processes {
         self.shared.closing.cancel();
         let trees = self.trees();
         if !trees.is_empty() {
-            drop(tokio::task::spawn_blocking(move || process_tree::end(&trees)).await);
+            drop(tokio::task::spawn_blocking(move || process_tree::terminate(&trees)).await);
         }
         self.shared.tasks.close();
         drop(tokio::time::timeout(SHUTDOWN_TIMEOUT, self.shared.tasks.wait()).await);
@@ -263,7 +263,7 @@ impl Processes {
         self.shared
             .session_namespaces
             .namespaces()
-            .map_or(0, |session_namespaces| session_namespaces.unroutable())
+            .map_or(0, |session_namespaces| session_namespaces.unroutable_attempts())
     }
 
     pub(crate) fn closing(&self) -> CancellationToken {
@@ -445,13 +445,13 @@ impl Drop for Owner {
         let trees: Vec<ProcessTree> =
             self.shared.state().trees.drain().map(|(_, one)| one).collect();
         if !trees.is_empty() {
-            process_tree::end(&trees);
+            process_tree::terminate(&trees);
         }
     }
 }
 
 /// Registers a command. Dropping it without [`mark_ended`](Self::mark_ended) or
-/// [`mark_remaining`](Self::mark_remaining) ends the command.
+/// [`mark_remaining`](Self::mark_remaining) terminates the command.
 #[derive(Debug)]
 pub(crate) struct Guard {
     shared: Arc<RegistryShared>,
@@ -484,7 +484,7 @@ impl Drop for Guard {
         let (shared, tree) = (Arc::clone(&self.shared), self.tree.clone());
         // Not on this thread, which may belong to the runtime.
         let end = move || {
-            process_tree::end(std::slice::from_ref(&tree));
+            process_tree::terminate(std::slice::from_ref(&tree));
             shared.state().trees.remove(&tree.root);
         };
         if let Err(error) = std::thread::Builder::new().name("end-of-command".into()).spawn(end) {

@@ -46,7 +46,7 @@ pub struct StdioStreams {
     pub stderr: ChildStderr,
 }
 
-/// A running program. Dropping it ends the program and everything it started.
+/// A running program. Dropping it terminates the program and everything it started.
 #[derive(Debug)]
 pub struct StdioServer {
     child: Child,
@@ -161,12 +161,12 @@ impl StdioServer {
         self.processes.reap_later(self.tree);
     }
 
-    /// Ends the program and everything it started. Close its input first: it has half a second to
+    /// Terminates the program and everything it started. Close its input first: it has half a second to
     /// end by itself, then it is terminated, and finally killed.
     pub async fn end(mut self) -> Option<ProcessExit> {
         let ending = tokio::time::timeout(STDIN_CLOSE_GRACE, self.wait()).await.ok();
         let tree = self.tree.clone();
-        let ended = tokio::task::spawn_blocking(move || process_tree::end(&[tree])).await;
+        let ended = tokio::task::spawn_blocking(move || process_tree::terminate(&[tree])).await;
         self.guard.mark_ended();
         match ending {
             Some(ending) => Some(ending),

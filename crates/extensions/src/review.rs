@@ -135,10 +135,10 @@ impl Review {
     }
 
     /// Adds a line and the hash of its details.
-    fn add(&mut self, line: String, meant: &impl std::fmt::Debug) {
-        let meant = programs::hash(format!("{meant:?}").as_bytes());
+    fn add_line(&mut self, line: String, details: &impl std::fmt::Debug) {
+        let hash = programs::hash(format!("{details:?}").as_bytes());
         // Two entries can have the same line.
-        self.details.entry(line.clone()).or_default().push_str(&meant);
+        self.details.entry(line.clone()).or_default().push_str(&hash);
         self.lines.push(line);
     }
 }
@@ -243,7 +243,7 @@ fn hooks(folder: &Path, review: &mut Review) -> Result<(), String> {
             details: format!("{details:?}"),
         };
         review.add_capability(&line, capability);
-        review.add(line, &details);
+        review.add_line(line, &details);
     }
     Ok(())
 }

@@ -20,14 +20,14 @@ pub fn exchange(one: &Path, other: &Path) -> io::Result<()> {
             done => return Ok(done?),
         }
     }
-    let mut beside = other.as_os_str().to_owned();
-    beside.push(".old");
-    std::fs::rename(other, &beside)?;
+    let mut backup = other.as_os_str().to_owned();
+    backup.push(".old");
+    std::fs::rename(other, &backup)?;
     if let Err(error) = std::fs::rename(one, other) {
-        std::fs::rename(&beside, other)?;
+        std::fs::rename(&backup, other)?;
         return Err(error);
     }
-    std::fs::rename(&beside, one)
+    std::fs::rename(&backup, one)
 }
 
 #[cfg(test)]

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn link_leads_to_the_directory_until_it_is_dropped() {
+    fn link_points_to_the_directory_until_it_is_dropped() {
         let folder = tempfile::tempdir().expect("folder");
         let link = ShortLink::new(folder.path()).expect("a link");
         let path = link.0.clone();

@@ -90,5 +90,8 @@ fn reference_page_is_current() {
         std::fs::write(path, page()).expect("written");
     }
     let written = std::fs::read_to_string(path).unwrap_or_default();
-    assert!(written == page(), "docs/reference/exit-codes.md is old: run with UPDATE_DOCS=1");
+    assert!(
+        written == page(),
+        "docs/reference/exit-codes.md is out of date: run with UPDATE_DOCS=1"
+    );
 }

@@ -195,14 +195,14 @@ pub fn report_failure(
 
 /// Reports that a budget was used up before the first prompt, in the given format, and returns the
 /// exit code. Write errors are ignored.
-pub fn report_spent(
+pub fn report_exhausted_budget(
     format: OutputFormat,
     session_id: Option<&SessionId>,
-    spent: &ExhaustedBudget,
+    budget: &ExhaustedBudget,
     stdout: &mut dyn Write,
     stderr: &mut dyn Write,
 ) -> ExitCode {
-    let outcome = RunOutcome::from(&EndReason::Budget(*spent));
+    let outcome = RunOutcome::from(&EndReason::Budget(*budget));
     if let Some(error) = &outcome.error {
         report_error(format, session_id, error, stdout, stderr);
     }

@@ -41,7 +41,7 @@ mod wire;
 
 pub use command_output::print_command_output;
 pub use exit::ExitCode;
-pub use failure::{ErrorObject, report_error, report_failure, report_spent};
+pub use failure::{ErrorObject, report_error, report_exhausted_budget, report_failure};
 pub use options::{OutputFormat, OutputWriters, RunOptions};
 pub use prompt::{run_on, run_prompt};
 pub use sanitize::{Sanitizer, one_line};

@@ -27,7 +27,7 @@ pub struct RunOptions {
     /// Whether to keep control sequences in the model's text (text format only).
     pub raw_output: bool,
     /// Whether to print messages only when complete (text format only), so that the reader sees
-    /// nothing of an answer that is cut off and sent again.
+    /// nothing from an answer that is cut off and sent again.
     pub whole_messages: bool,
     /// Whether json output includes `messages`, `tool_calls`, and `exit_reason`.
     pub verbose_json: bool,

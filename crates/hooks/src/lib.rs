@@ -485,8 +485,8 @@ impl HookContext {
             sandbox,
             allows_background: true,
         };
-        let fed = self.processes.run_piped(command, cancel).await;
-        fed.map(|end| (end, Vec::new())).map_err(|error| cannot(error.to_string()))
+        let output = self.processes.run_piped(command, cancel).await;
+        output.map(|end| (end, Vec::new())).map_err(|error| cannot(error.to_string()))
     }
 
     /// Returns the environment of a hook: the user's variables without secrets (in the sandbox,

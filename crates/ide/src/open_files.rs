@@ -28,7 +28,7 @@ pub struct CursorPosition {
 pub struct EditorFile {
     /// Path of the file.
     pub path: String,
-    /// Whether it has the focus.
+    /// Whether it has focus.
     pub is_active: bool,
     /// Cursor position; only for the active file.
     pub cursor: Option<CursorPosition>,
@@ -44,7 +44,7 @@ pub struct OpenFiles {
 }
 
 impl OpenFiles {
-    /// Returns the file that has the focus.
+    /// Returns the file that has focus.
     pub fn active(&self) -> Option<&EditorFile> {
         self.files.first().filter(|file| file.is_active)
     }

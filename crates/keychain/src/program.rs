@@ -15,7 +15,7 @@ const DRAIN: Duration = Duration::from_millis(100);
 
 /// The result of a program.
 pub(crate) struct ProgramResult {
-    /// The exit code; `None` if a signal ended the program.
+    /// The exit code; `None` if a signal terminated the program.
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,

@@ -49,7 +49,7 @@ pub struct Sampling {
     pub tokens: u64,
 }
 
-/// The tokens that one server has used, and the standing response from the user.
+/// The tokens that one server has used, and the session_response response from the user.
 pub(crate) struct SamplingBudget {
     used_tokens: AtomicU64,
     /// The user's response for the rest of the session, once given. Locked while a request is
@@ -99,7 +99,7 @@ impl SamplingBudget {
         let Ok(_place) = self.permits.try_acquire() else {
             return Err(invalid_request("too many sampling requests are pending"));
         };
-        let mut standing = self.session_response.lock().await;
+        let mut session_response = self.session_response.lock().await;
         let remaining_tokens =
             sampling.tokens.saturating_sub(self.used_tokens.load(Ordering::Acquire));
         let sampling_prompt = read(&params)?;
@@ -112,7 +112,7 @@ impl SamplingBudget {
         }
         let longest =
             u64::from(params.max_tokens).clamp(1, remaining_tokens - sampling_prompt.tokens);
-        if standing.is_none() {
+        if session_response.is_none() {
             let question = UserRequest::Sample {
                 system: sampling_prompt.system.clone(),
                 prompt: sampling_prompt.display_text.clone(),
@@ -127,14 +127,14 @@ impl SamplingBudget {
             };
             match answer {
                 UserResponse::Accept(_) => {}
-                UserResponse::Always => *standing = Some(true),
-                UserResponse::Never => *standing = Some(false),
+                UserResponse::Always => *session_response = Some(true),
+                UserResponse::Never => *session_response = Some(false),
                 UserResponse::Decline | UserResponse::Cancel => {
                     return Err(invalid_request("the user rejected the sampling request"));
                 }
             }
         }
-        if *standing == Some(false) {
+        if *session_response == Some(false) {
             return Err(invalid_request("the user rejected sampling for this session"));
         }
         let estimate = sampling_prompt.tokens;

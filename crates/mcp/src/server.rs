@@ -472,7 +472,7 @@ impl Server {
         self.state().status = status;
     }
 
-    /// Closes the connection and ends the process.
+    /// Closes the connection and terminates the process.
     pub(crate) async fn close(&self) {
         self.closing.store(true, Ordering::Release);
         self.disconnect().await;

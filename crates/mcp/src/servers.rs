@@ -319,7 +319,7 @@ impl Servers {
         futures_util::future::join_all(report).await;
     }
 
-    /// Ends all servers.
+    /// Stops all servers.
     pub async fn close(&self) {
         let ends = self.inner.servers.iter().map(|server| server.close());
         futures_util::future::join_all(ends).await;

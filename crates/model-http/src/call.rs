@@ -22,7 +22,7 @@ use crate::failed_attempt::{FailedAttempt, FailureClassifier, RetryPlan, TIMEOUT
 use crate::paused_turn::{MAX_PAUSES, PausedTurn};
 use crate::response_reader::{ReadFailure, ResponseReader};
 use crate::shared_pace::KnownLimits;
-use crate::silence::{self, SilenceSignal};
+use crate::silence::{self, StallSignal};
 use crate::tapped_request::TappedRequest;
 use crate::wire::{ImmediateRetry, ResponseMode, SendAttempt, Wire};
 
@@ -57,7 +57,7 @@ pub struct HttpCall {
     observed_request: TappedRequest,
     /// Those of the shared pace when the request was sent.
     known_limits: KnownLimits,
-    silence: Option<SilenceSignal>,
+    silence: Option<StallSignal>,
 }
 
 impl HttpCall {
@@ -98,7 +98,7 @@ impl HttpCall {
         let contact = Arc::clone(&self.transport.contact);
         let notice = self.transport.options.silence_notice.filter(|_| !contact.is_known());
         let notices = notice.map(|after| {
-            let (signal, receiver) = SilenceSignal::new();
+            let (signal, receiver) = StallSignal::new();
             self.silence = Some(signal);
             silence::notices(receiver, after, contact, self.silence_text())
         });

@@ -27,9 +27,9 @@ impl ServerContact {
 }
 
 /// Whether a request waits for the first data of the server. The watch ends when it is dropped.
-pub(crate) struct SilenceSignal(watch::Sender<bool>);
+pub(crate) struct StallSignal(watch::Sender<bool>);
 
-impl SilenceSignal {
+impl StallSignal {
     pub(crate) fn new() -> (Self, watch::Receiver<bool>) {
         let (sender, receiver) = watch::channel(false);
         (Self(sender), receiver)

@@ -89,7 +89,7 @@ impl SseDecoder {
                 self.mark = MARK.len();
             }
             let length = if self.bare.is_some() {
-                self.take_bare(bytes, &mut event)
+                self.feed_bare_json(bytes, &mut event)
             } else {
                 self.take_line(bytes, first, &mut event)
             };
@@ -178,7 +178,7 @@ impl SseDecoder {
         known
     }
 
-    /// Whether the stream sent `[DONE]`: nothing of the response follows.
+    /// Whether the stream sent `[DONE]`: nothing from the response follows.
     pub fn is_done(&self) -> bool {
         self.is_done
     }
@@ -194,7 +194,7 @@ impl SseDecoder {
     }
 
     /// Handles bytes of a bare JSON object up to its end; returns how many.
-    fn take_bare(&mut self, bytes: &[u8], event: &mut impl FnMut(Vec<u8>)) -> usize {
+    fn feed_bare_json(&mut self, bytes: &[u8], event: &mut impl FnMut(Vec<u8>)) -> usize {
         let Some(state) = &mut self.bare else { return 0 };
         for (index, byte) in bytes.iter().enumerate() {
             if state.in_string {

@@ -419,7 +419,7 @@ impl Wire for OpenAiWire {
         {
             let provider = &self.options.provider;
             let notice = format!(
-                "`{provider}` does not have the Responses API, so Chat Completions is used \
+                "`{provider}` does not support the Responses API; using Chat Completions instead \
                     (`\"wire\": \"openai-chat\"` in `providers.{provider}` avoids the attempt)"
             );
             return set(&self.uses_chat, Some(notice));

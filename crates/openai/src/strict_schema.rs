@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-/// Keywords that strict mode does not have.
+/// Keywords that strict mode does not support.
 const UNSUPPORTED: [&str; 9] = [
     "allOf",
     "oneOf",

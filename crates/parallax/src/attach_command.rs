@@ -104,7 +104,7 @@ async fn use_lines(argument: SessionArgument) -> Result<ExitCode, Failure> {
     done.unwrap_or(Ok(ExitCode::GENERAL))
 }
 
-/// Returns the options for showing a session of its project. Nothing of an untrusted project is
+/// Returns the options for showing a session of its project. Nothing from an untrusted project is
 /// read.
 fn options(record: &SessionRecord) -> Result<LaunchOptions, Failure> {
     Ok(LaunchOptions {
@@ -125,27 +125,27 @@ fn connect(
     let (ops, taken_ops) = mpsc::channel(WAITING);
     let (commands, taken_commands) = mpsc::channel(WAITING);
     let (updates, shown) = mpsc::channel(WAITING);
-    let steering = SteeringNames::new();
+    let steering = SteerIdNamespace::new();
     tokio::spawn(send_lines(writer, taken_ops, taken_commands, steering.clone()));
     tokio::spawn(read_lines(session, reader, updates, steering));
     AttachedSession { id: SessionId::from(record.id.as_str()), ops, commands, updates: shown }
 }
 
-/// The names of steering messages: those of this front end must differ from those of others.
+/// Prefix of the ids of steering messages, which distinguishes them from those of other front ends.
 #[derive(Clone)]
-struct SteeringNames(String);
+struct SteerIdNamespace(String);
 
-impl SteeringNames {
+impl SteerIdNamespace {
     fn new() -> Self {
         Self(format!("{}:", uuid::Uuid::new_v4()))
     }
 
-    fn to_session(&self, id: &SteerId) -> SteerId {
+    fn session_id(&self, id: &SteerId) -> SteerId {
         SteerId::new(format!("{}{}", self.0, id.as_str()))
     }
 
-    /// Returns the name that this front end gave the message, if it is one of its messages.
-    fn own_name(&self, id: &SteerId) -> Option<SteerId> {
+    /// Returns the id that this front end gave the message, if it is one of its messages.
+    fn local_id(&self, id: &SteerId) -> Option<SteerId> {
         id.as_str().strip_prefix(&self.0).map(SteerId::from)
     }
 }
@@ -155,16 +155,16 @@ async fn send_lines(
     mut writer: ViewerWriter,
     mut ops: mpsc::Receiver<Op>,
     mut commands: mpsc::Receiver<String>,
-    steering: SteeringNames,
+    steering: SteerIdNamespace,
 ) {
     loop {
         let line = tokio::select! {
             Some(op) = ops.recv() => ViewerLine::Op(match op {
                 Op::Steer(mut steer) => {
-                    steer.id = steering.to_session(&steer.id);
+                    steer.id = steering.session_id(&steer.id);
                     Op::Steer(steer)
                 }
-                Op::Withdraw(id) => Op::Withdraw(steering.to_session(&id)),
+                Op::Withdraw(id) => Op::Withdraw(steering.session_id(&id)),
                 op => op,
             }),
             Some(command) = commands.recv() => ViewerLine::Command(command),
@@ -181,7 +181,7 @@ async fn read_lines(
     session: BackgroundSession,
     mut reader: FeedReader,
     updates: mpsc::Sender<AttachedUpdate>,
-    steering: SteeringNames,
+    steering: SteerIdNamespace,
 ) {
     let mut bus: Option<EventBus> = None;
     while let Some(line) = reader.next().await {
@@ -195,7 +195,7 @@ async fn read_lines(
             FeedLine::Event(event) => {
                 let mut body = event.body;
                 if let EventBody::SteerEnded(ended) = &mut body {
-                    match steering.own_name(&ended.id) {
+                    match steering.local_id(&ended.id) {
                         Some(id) => ended.id = id,
                         // A message of another front end.
                         None => continue,

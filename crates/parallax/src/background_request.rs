@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn long_command_is_shown_to_its_end_with_its_lines() {
+    fn long_command_is_shown_in_full_with_line_breaks() {
         let command = format!("echo {}\ntouch \u{1b}[31mHIDDEN", "a".repeat(9_000));
         let ask = approval(json!({"type": "command", "command": command, "directory": "/work"}));
         let text = format_request(&ask);

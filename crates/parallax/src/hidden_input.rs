@@ -6,7 +6,7 @@ use parallax_headless::ExitCode;
 use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Disables terminal echo until it is dropped. Ctrl-C ends the program.
+/// Disables terminal echo until it is dropped. Ctrl-C terminates the program.
 pub(crate) struct HiddenInput {
     before: Option<rustix::termios::Termios>,
 }

@@ -227,7 +227,8 @@ fn add(mut place: FolderState, level: TrustLevel, settings: bool) -> Result<Trus
     let mut output = status(&place);
     let dirs = &place.trust_state.dirs;
     // The user has seen the current rules, so they are accepted.
-    let rules = parallax_config::policy_files(&RuleFileSources::for_trusted(dirs, &place.folder));
+    let rules =
+        parallax_config::find_policy_files(&RuleFileSources::for_trusted(dirs, &place.folder));
     parallax_config::accept_workspace_rules(dirs, &place.folder, &rules.files)
         .map_err(|error| config_failure(&error))?;
     let mut accepted = Vec::new();

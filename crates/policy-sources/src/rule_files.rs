@@ -21,7 +21,7 @@ impl PolicySources {
         let user = chosen(&self.policy_paths, settings.policy_paths());
         let admin = chosen(&self.admin_policy_paths, settings.admin_policy_paths());
         let cwd = &self.config.project;
-        parallax_config::policy_files(&RuleFileSources {
+        parallax_config::find_policy_files(&RuleFileSources {
             dirs: &self.config.dirs,
             cwd,
             trusted: self.config.trust.trusted,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use parallax_config::{
-    RuleFileSources, UserDirs, policy_files, save_accepted_rules, save_rule,
+    RuleFileSources, UserDirs, find_policy_files, save_accepted_rules, save_rule,
     workspace_rules_may_allow,
 };
 use parallax_policy::{RuleFile, Tier};
@@ -48,6 +48,6 @@ impl RuleStore for RuleFileStore {
 
 impl RuleFileStore {
     fn files(&self) -> Vec<RuleFile> {
-        policy_files(&RuleFileSources::for_trusted(&self.dirs, &self.project)).files
+        find_policy_files(&RuleFileSources::for_trusted(&self.dirs, &self.project)).files
     }
 }

@@ -150,7 +150,7 @@ impl Conditions {
 
     fn origin_differs(&self, call: &CallQuery<'_>, decision: Decision) -> Option<Mismatch> {
         let origin = &call.query.origin;
-        // A rule that denies or asks may match more broadly.
+        // Deny and ask rules may match more broadly.
         if let (None, Some(server), Decision::Allow) = (&self.server, origin.server, decision) {
             let mut covering = self.tools.iter().filter(|tool| tool.matches(&call.names));
             if !covering.any(|tool| tool.may_allow_server(server)) {

@@ -49,7 +49,7 @@ pub fn yolo_reasons() -> String {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct LineContext {
     pub(crate) build_guard: BuildFileGuard,
-    /// Whether every rule that allows the line allows redirections.
+    /// Whether every allow rule for the line allows redirections.
     pub(crate) may_redirect: bool,
 }
 
@@ -132,7 +132,7 @@ pub(crate) fn approval_reasons(
             }
             _ => format!("It writes `{target}` by redirection (`>`)"),
         };
-        let reason = format!("{reason}, and no rule that allows it also allows redirections");
+        let reason = format!("{reason}, and no allow rule for it also allows redirections");
         doubts.push(ApprovalReason::when_not_allowed("redirection", reason));
     }
     doubts

@@ -28,7 +28,7 @@ use crate::{Problem, hint, job_credentials, suggested_rules};
 pub(crate) use self::tentative::TentativeDecision;
 
 const YOLO: &str = "`--approval-mode yolo`";
-const WRITE_OUTSIDE: &str = "a rule that allows it, with `permissions = { fileSystem = { write = \
+const WRITE_OUTSIDE: &str = "an `allow` rule with `permissions = { fileSystem = { write = \
     [\"PATH\"] } }` for the directory";
 
 /// All rules of a session, in evaluation order.

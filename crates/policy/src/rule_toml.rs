@@ -250,7 +250,7 @@ impl<'t> RuleReader<'t> {
             None => Permissions::default(),
         };
         if !grants.is_empty() && decision != Decision::Allow {
-            return Err(invalid_rule("`permissions` requires a rule that allows"));
+            return Err(invalid_rule("`permissions` is only valid in an `allow` rule"));
         }
         if grants.outside
             && !matches!(&conditions.commands, Commands::Prefixes(prefixes) if !prefixes.is_empty())

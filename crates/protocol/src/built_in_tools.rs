@@ -126,7 +126,10 @@ mod tests {
             std::fs::write(path, page()).expect("written");
         }
         let written = std::fs::read_to_string(path).unwrap_or_default();
-        assert!(written == page(), "docs/reference/tools.md is old: run with UPDATE_DOCS=1");
+        assert!(
+            written == page(),
+            "docs/reference/tools.md is out of date: run with UPDATE_DOCS=1"
+        );
     }
 
     #[test]

@@ -133,7 +133,7 @@ pub struct ContextItem {
     /// Whether it was already replaced with a note.
     #[serde(rename = "dropped")]
     pub is_dropped: bool,
-    /// Whether it is pinned. A pinned result is never shortened.
+    /// Whether it is pinned. A pinned result is never masked.
     pub pinned: bool,
 }
 

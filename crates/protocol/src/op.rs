@@ -69,7 +69,7 @@ pub enum Op {
     /// Replaces the instructions of an activated skill with a note, so that they no longer apply.
     /// Works like [`Op::DropResults`].
     UnloadSkill(String),
-    /// Pins or unpins a tool result: compaction neither shortens nor drops pinned results.
+    /// Pins or unpins a tool result: compaction neither masks nor drops pinned results.
     Pin {
         /// The position of the result.
         place: ResultLocation,

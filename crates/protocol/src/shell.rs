@@ -31,7 +31,7 @@ pub enum ShellEnding {
         /// The exit code.
         code: i32,
     },
-    /// A signal that Parallax did not send ended the process.
+    /// A signal that Parallax did not send terminated the process.
     Signalled {
         /// The signal number.
         signal: i32,
@@ -86,7 +86,7 @@ pub trait Shell: Send + Sync {
     fn background(&self, lines: usize) -> Vec<BackgroundProcess>;
     /// Kills a background process and all its descendants. Returns `false` if no such process is
     /// running. Blocking, for at most half a second.
-    fn end_background(&self, pid: i32) -> bool;
+    fn terminate_background(&self, pid: i32) -> bool;
     /// Yields whenever a background process starts or ends. Several changes may be merged into one.
     fn changes(&self) -> BoxStream<'static, ()>;
     /// Returns what happens when a background process ends.

@@ -113,7 +113,7 @@ pub struct PinRecord {
     /// The position of the result.
     #[serde(flatten)]
     pub place: ResultLocation,
-    /// Whether the result is pinned and thus never shortened.
+    /// Whether the result is pinned and thus never masked.
     pub on: bool,
 }
 
@@ -264,7 +264,7 @@ pub enum CompactedEntry {
     /// Unchanged contents: the range from the first position to before the second.
     #[serde(rename = "kept")]
     Unchanged(usize, usize),
-    /// A content with shortened results.
+    /// A content with masked results.
     Changed {
         /// The position of the original content.
         at: usize,

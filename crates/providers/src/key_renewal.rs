@@ -66,7 +66,7 @@ struct RenewableStream {
     request: Request,
     cancel: CancellationToken,
     stream: BoxStream<'static, Result<StreamEvent, ModelError>>,
-    /// Whether nothing of the answer was received yet, and the key is the first one.
+    /// Whether nothing from the answer was received yet, and the key is the first one.
     is_renewable: bool,
 }
 

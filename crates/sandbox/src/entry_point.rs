@@ -107,7 +107,7 @@ impl SessionNamespaces {
     }
 
     /// Never called on this platform.
-    pub fn unroutable(&self) -> u64 {
+    pub fn unroutable_attempts(&self) -> u64 {
         match self.never {}
     }
 }

@@ -179,7 +179,7 @@ impl Capabilities {
     }
 
     /// Whether queries may be sent: the Linux console and dumb terminals would print them.
-    pub(crate) fn may_be_asked(&self) -> bool {
+    pub(crate) fn accepts_queries(&self) -> bool {
         !matches!(self.terminal, TerminalKind::Dumb | TerminalKind::LinuxConsole)
     }
 

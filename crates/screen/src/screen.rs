@@ -86,7 +86,7 @@ impl Screen {
             options.mode = Mode::Plain;
         }
         options.mouse &= options.mode == Mode::Alternate;
-        options.probe &= capabilities.may_be_asked() && options.mode != Mode::Plain;
+        options.probe &= capabilities.accepts_queries() && options.mode != Mode::Plain;
         let greek = ["LC_ALL", "LC_CTYPE", "LANG"]
             .iter()
             .find_map(|name| variable(name).filter(|value| !value.is_empty()))

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use parallax_engine::{
-    Approvals, Budget, CompactionOptions, EventBus, RoutingOptions, SessionOptions,
+    ApprovalPersistence, Budget, CompactionOptions, EventBus, RoutingOptions, SessionOptions,
     SharedPolicyEngine, start,
 };
 use parallax_gemini::request_body;
@@ -155,7 +155,7 @@ fn options(model: Arc<dyn Model>, history: Vec<SealedContent>) -> SessionOptions
         max_attempts: None,
         loop_detection: true,
         retry_base: Duration::from_millis(1),
-        approvals: Approvals::default(),
+        approvals: ApprovalPersistence::default(),
         rule_store: None,
         checkpoints: None,
         is_build_file: |_| false,

@@ -9,7 +9,7 @@
     reason = "an example says what it expects, and shows what it gets"
 )]
 
-use parallax_sdk::agent::{Agent, AgentError, Approval};
+use parallax_sdk::agent::{Agent, AgentError, ApprovalResponse};
 
 /// The model's responses.
 const SCRIPT: &str = r#"{"method": "generateContentStream", "response": [{"candidates": [{"content": {"role": "model", "parts": [{"functionCall": {"name": "write_file", "args": {"file_path": "allowed.txt", "content": "yes"}}}]}, "finishReason": "STOP"}]}]}
@@ -25,8 +25,8 @@ pub async fn run() -> Result<(), AgentError> {
         .env("HOME", home.path())
         .script("example", SCRIPT)
         .on_approval(|ask| match ask.title.contains("allowed") {
-            true => Approval::Allow,
-            false => Approval::Deny(Some("Only allowed.txt may be written.".to_owned())),
+            true => ApprovalResponse::Allow,
+            false => ApprovalResponse::Deny(Some("Only allowed.txt may be written.".to_owned())),
         })
         .build();
     let mut session = agent.session()?;

@@ -53,7 +53,7 @@ pub enum AgentError {
 
 /// Whether a tool call may run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Approval {
+pub enum ApprovalResponse {
     /// Runs the tool call once.
     Allow,
     /// Denies the tool call. The model receives the text, if there is one.
@@ -61,7 +61,7 @@ pub enum Approval {
 }
 
 /// Responds to approval requests.
-pub(crate) type Approver = Arc<dyn Fn(&ApprovalRequest) -> Approval + Send + Sync>;
+pub(crate) type Approver = Arc<dyn Fn(&ApprovalRequest) -> ApprovalResponse + Send + Sync>;
 
 /// The configuration of sessions. Cheap to clone.
 #[derive(Clone)]
@@ -178,7 +178,7 @@ impl AgentBuilder {
     #[must_use]
     pub fn on_approval(
         mut self,
-        decide: impl Fn(&ApprovalRequest) -> Approval + Send + Sync + 'static,
+        decide: impl Fn(&ApprovalRequest) -> ApprovalResponse + Send + Sync + 'static,
     ) -> Self {
         self.agent.approver = Some(Arc::new(decide));
         self.with(|options| options.interactive = true)

@@ -70,10 +70,10 @@ pub(crate) fn discover(
         processes,
         strict: settings.flag("tools.strictDiscoveredTools"),
     });
-    let kept = DiscoveryCache::new(&launch.config.dirs.parallax, &discovery);
+    let cache = DiscoveryCache::new(&launch.config.dirs.parallax, &discovery);
     // The cached results of the last run apply until the command finishes.
-    let report = kept.read().unwrap_or_default();
-    let known = discovery.tools(&report).ok();
+    let cached = cache.read().unwrap_or_default();
+    let known = discovery.tools(&cached).ok();
     let is_known = known.is_some();
     let (state, changes) = watch::channel(DiscoveryState {
         tools: known.unwrap_or_default(),
@@ -114,11 +114,11 @@ pub(crate) fn discover(
         }
         let changed = match found {
             Ok(found) => {
-                let is_same = is_known && found == report;
+                let is_same = is_known && found == cached;
                 let tools = discovery.tools(&found).map_err(|reason| warn(&hub, reason)).ok();
                 // Write unchanged results too, to refresh the cache's age.
-                let keeping = tokio::task::spawn_blocking(move || kept.write(&found));
-                drop(keeping.await);
+                let save_task = tokio::task::spawn_blocking(move || cache.write(&found));
+                drop(save_task.await);
                 tools.filter(|_| !is_same)
             }
             Err(reason) => {

@@ -265,9 +265,9 @@ impl OpenSession {
         }
         trim_outputs(&self.launch, &self.id).await;
         let had_background = self.toolbox.had_background().await;
-        // The end of a run without a user ends its commands as expected.
+        // At the end of a run without a user, its commands are terminated as expected.
         if self.launch.options.interactive {
-            notes.extend(self.toolbox.ending_commands().await.map(ClosingNotice::info));
+            notes.extend(self.toolbox.background_commands_notice().await.map(ClosingNotice::info));
         }
         let replaced = self.toolbox.close().await;
         let (dirs, directory) = (self.launch.dirs(), self.launch.options.directory.clone());

@@ -127,7 +127,7 @@ pub struct LaunchOptions {
     /// Whether the session writes no journal, as in the demo.
     pub ephemeral: bool,
     /// Whether the caller only inspects the configuration. The directory need not be trusted then,
-    /// because nothing of an untrusted directory is read.
+    /// because nothing from an untrusted directory is read.
     pub is_read_only: bool,
     /// Whether the `main` function of this program calls `parallax_sandbox::main` first, so that
     /// the program can start itself again to confine and supervise commands.

@@ -300,7 +300,7 @@ fn approval_mode(
 /// Reports that the directory is untrusted and what it would add, when the user cannot be asked. A
 /// worktree is trusted as its main checkout is.
 fn untrusted_failure(directory: &Path, config: &Config) -> Failure {
-    // The preview lists names only. Nothing of the directory is expanded, followed, or run.
+    // The preview lists names only. Nothing from the directory is expanded, followed, or run.
     let brings = match parallax_config::inspect(directory, &config.outer).summary() {
         Some(summary) => format!("it contains {summary} (see `parallax trust show`)"),
         None => "it contains no settings or commands".to_owned(),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parallax_checkpoints::{self as checkpoints, CheckpointManager};
-use parallax_engine::{Approvals, CompactionOptions};
+use parallax_engine::{ApprovalPersistence, CompactionOptions};
 use parallax_files::{IgnoreFileOptions, SeenFiles, Workspace, WorkspaceOptions};
 use parallax_protocol::event::{Failure, FailureKind};
 use parallax_protocol::ids::SessionId;
@@ -83,9 +83,9 @@ pub(crate) fn checkpoint_manager(
     Some(Arc::new(CheckpointManager::new(store, Arc::clone(seen_files))))
 }
 
-pub(crate) fn approvals(launch: &SessionConfig) -> Approvals {
+pub(crate) fn approvals(launch: &SessionConfig) -> ApprovalPersistence {
     let settings = &launch.config.settings;
-    Approvals {
+    ApprovalPersistence {
         allow_session: !settings.flag("security.disableAlwaysAllow"),
         permanent: settings.flag("security.enablePermanentToolApproval")
             && launch.config.trust.trusted,

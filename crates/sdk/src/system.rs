@@ -279,7 +279,10 @@ pub(crate) fn declared_tools(
 
 /// Returns a warning if `tools.core` has entries but none of them is an available tool: a
 /// misspelled list leaves the model without tools.
-pub(crate) fn warning_without_tools(launch: &SessionConfig, offered: &[String]) -> Option<String> {
+pub(crate) fn missing_core_tools_warning(
+    launch: &SessionConfig,
+    offered: &[String],
+) -> Option<String> {
     let core = launch.config.settings.core_tools().unwrap_or_default();
     let of_server = |entry: &String| entry.starts_with("mcp_") || entry == "*";
     if !offered.is_empty() || core.is_empty() || core.iter().any(of_server) {

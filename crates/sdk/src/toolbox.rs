@@ -122,7 +122,7 @@ impl Toolbox {
 
     /// Returns a notice that names the commands that still run in the background and end with the
     /// session, if there are any.
-    pub(crate) async fn ending_commands(&self) -> Option<String> {
+    pub(crate) async fn background_commands_notice(&self) -> Option<String> {
         let processes = self.processes.clone();
         let listing = tokio::task::spawn_blocking(move || processes.background());
         let all = listing.await.unwrap_or_default();

@@ -27,8 +27,8 @@ pub enum PreparedConfig {
     NeedsTrust(Box<TrustQuestion>),
 }
 
-/// The question whether a directory is trusted. Nothing of the directory is used before it is
-/// answered.
+/// The question whether a directory is trusted. Nothing from the directory is used until the user
+/// answers.
 pub struct TrustQuestion {
     /// The directory.
     pub folder: PathBuf,

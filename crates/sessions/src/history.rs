@@ -191,8 +191,8 @@ fn resume(library: &SessionLibrary<'_>, selector: &str) -> Result<ResumedState, 
     }
     match Journal::open_append(&entry.path, &library.dirs().keys) {
         Ok((_, loaded)) if is_exact && is_damaged(&loaded) => Err(input_failure(format_args!(
-            "the file of the session `{selector}` is damaged: `parallax --resume {selector}` \
-             continues a repaired copy"
+            "session `{selector}` is damaged: run `parallax --resume {selector}` to resume a repaired \
+             copy"
         ))),
         Err(error @ OpenError::InUse { .. }) if is_exact => Err(input_failure(error)),
         Ok((_, loaded)) if is_damaged(&loaded) => resume_copy(library, &entry, loaded),
@@ -269,9 +269,7 @@ fn resume_copy(
     loaded: LoadedSession,
 ) -> Result<ResumedState, Failure> {
     let (id, from) = (new_id(), entry.id.clone());
-    let notice = format!(
-        "the file of the session `{from}` is damaged: this run continues a repaired copy, `{id}`"
-    );
+    let notice = format!("session `{from}` is damaged: this run resumes a repaired copy, `{id}`");
     let repaired = repair_if_damaged(loaded, &entry.path).map_err(input_failure)?;
     let mut resumed = fork(library, id, repaired, from);
     resumed.notices.push(notice);

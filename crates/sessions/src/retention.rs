@@ -128,7 +128,7 @@ pub fn clean_up_daily(
     parallax_store::empty_trash(dirs);
 }
 
-/// Returns the retention rule of some settings; see [`SessionLibrary::retention`].
+/// Returns the retention rule that the given settings define; see [`SessionLibrary::retention`].
 fn retention_of(all: &Settings) -> (Option<Retention>, Option<String>) {
     let settings = all.session_retention();
     if !settings.enabled {

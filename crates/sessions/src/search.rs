@@ -81,7 +81,7 @@ impl SessionLibrary<'_> {
             hits.sort_by_key(|hit| std::cmp::Reverse(hit.last_used));
             hits.truncate(search.limit);
         }
-        self.name_as_listed(&mut hits);
+        self.use_listed_ids(&mut hits);
         let skipped_notice = encrypted.reason.map(|reason| match encrypted.unreadable {
             1 => format!("one session was not searched: {reason}"),
             closed => format!("{closed} sessions were not searched, among them: {reason}"),
@@ -91,7 +91,7 @@ impl SessionLibrary<'_> {
 
     /// Replaces ids of Gemini CLI records by the ids in lists, which are needed to resume them.
     /// They differ if a Parallax session has the same id.
-    fn name_as_listed(&self, hits: &mut [SearchHit]) {
+    fn use_listed_ids(&self, hits: &mut [SearchHit]) {
         if !hits.iter().any(|hit| hit.origin == SessionOrigin::GeminiCli) {
             return;
         }

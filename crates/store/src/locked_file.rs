@@ -1,4 +1,4 @@
-//! A file with a lock that ends with its owner.
+//! A locked file that is unlocked when its owner is dropped.
 
 use std::fs::File;
 use std::ops::{Deref, DerefMut};

@@ -38,9 +38,10 @@ fn walk(value: &mut Value, redact: &dyn Redact) -> bool {
         Value::Object(fields) => {
             // Skip image and document data, and signatures that only the service can read.
             let is_blob = fields.contains_key("mimeType");
-            let report = |name: &str| name != "thoughtSignature" && !(is_blob && name == "data");
-            let report = fields.iter_mut().filter(|(name, _)| report(name));
-            report.fold(false, |found, (_, field)| walk(field, redact) | found)
+            let is_redactable =
+                |name: &str| name != "thoughtSignature" && !(is_blob && name == "data");
+            let fields = fields.iter_mut().filter(|(name, _)| is_redactable(name));
+            fields.fold(false, |found, (_, field)| walk(field, redact) | found)
         }
         _ => false,
     }

@@ -205,7 +205,7 @@ impl SharedBudgetFile {
         })
     }
 
-    /// Returns what the processes of each task with an entry did. Blocking.
+    /// Returns the usage of each task that has an entry, summed over its processes. Blocking.
     ///
     /// # Errors
     /// Returns an error if the file cannot be read.

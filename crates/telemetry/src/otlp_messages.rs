@@ -22,12 +22,12 @@ pub(crate) const MAX_TEXT: usize = 256 * 1024;
 
 #[derive(Clone, PartialEq, Message)]
 struct AnyValue {
-    #[prost(oneof = "AnyKind", tags = "1, 2, 3, 4, 5, 6")]
-    value: Option<AnyKind>,
+    #[prost(oneof = "AnyValueKind", tags = "1, 2, 3, 4, 5, 6")]
+    value: Option<AnyValueKind>,
 }
 
 #[derive(Clone, PartialEq, Oneof)]
-enum AnyKind {
+enum AnyValueKind {
     #[prost(string, tag = "1")]
     Text(String),
     #[prost(bool, tag = "2")]
@@ -37,19 +37,19 @@ enum AnyKind {
     #[prost(double, tag = "4")]
     Double(f64),
     #[prost(message, tag = "5")]
-    Array(AnyArray),
+    Array(ArrayValue),
     #[prost(message, tag = "6")]
-    Map(AnyMap),
+    Map(KeyValueList),
 }
 
 #[derive(Clone, PartialEq, Message)]
-struct AnyArray {
+struct ArrayValue {
     #[prost(message, repeated, tag = "1")]
     values: Vec<AnyValue>,
 }
 
 #[derive(Clone, PartialEq, Message)]
-struct AnyMap {
+struct KeyValueList {
     #[prost(message, repeated, tag = "1")]
     values: Vec<KeyValue>,
 }
@@ -310,7 +310,7 @@ impl Program {
         let message = |record: &LogRecord| LogMessage {
             time: nanos(record.time),
             severity: INFO,
-            body: Some(AnyValue { value: Some(AnyKind::Text(record.body.clone())) }),
+            body: Some(AnyValue { value: Some(AnyValueKind::Text(record.body.clone())) }),
             attributes: key_values(&record.attributes),
             flags: record.context.map_or(0, |context| context.flags().into()),
             trace_id: record.context.map_or_else(Vec::new, |context| context.trace.to_vec()),
@@ -378,16 +378,18 @@ fn key_values(object: &Object) -> Vec<KeyValue> {
 fn any(value: &Value) -> AnyValue {
     let value = match value {
         Value::Null => None,
-        Value::Bool(flag) => Some(AnyKind::Bool(*flag)),
+        Value::Bool(flag) => Some(AnyValueKind::Bool(*flag)),
         Value::Number(number) => Some(match number.as_i64() {
-            Some(whole) => AnyKind::Int(whole),
-            None => AnyKind::Double(number.as_f64().unwrap_or_default()),
+            Some(whole) => AnyValueKind::Int(whole),
+            None => AnyValueKind::Double(number.as_f64().unwrap_or_default()),
         }),
-        Value::String(text) => Some(AnyKind::Text(truncate(text))),
+        Value::String(text) => Some(AnyValueKind::Text(truncate(text))),
         Value::Array(values) => {
-            Some(AnyKind::Array(AnyArray { values: values.iter().map(any).collect() }))
+            Some(AnyValueKind::Array(ArrayValue { values: values.iter().map(any).collect() }))
         }
-        Value::Object(object) => Some(AnyKind::Map(AnyMap { values: key_values(object) })),
+        Value::Object(object) => {
+            Some(AnyValueKind::Map(KeyValueList { values: key_values(object) }))
+        }
     };
     AnyValue { value }
 }

@@ -73,13 +73,13 @@ impl CitedText {
 }
 
 fn source(citation: Citation) -> CitedSource {
-    let put = |text: &str, absent: &str| {
+    let text_or = |text: &str, fallback: &str| {
         let line = one_line(text);
-        if line.is_empty() { absent.to_owned() } else { line }
+        if line.is_empty() { fallback.to_owned() } else { line }
     };
     CitedSource {
-        title: put(citation.title.as_deref().unwrap_or(""), "Untitled"),
-        uri: put(&citation.uri, "no address"),
+        title: text_or(citation.title.as_deref().unwrap_or(""), "Untitled"),
+        uri: text_or(&citation.uri, "no address"),
     }
 }
 

@@ -82,7 +82,8 @@ impl Invocation for KillBackgroundProcessCall {
     fn run(self: Box<Self>, _run: RunContext) -> BoxFuture<'static, ToolResult> {
         Box::pin(async move {
             let Self { processes, pid, .. } = *self;
-            let ended = tokio::task::spawn_blocking(move || processes.end_background(pid)).await;
+            let ended =
+                tokio::task::spawn_blocking(move || processes.terminate_background(pid)).await;
             if ended.unwrap_or(false) {
                 let text = format!("Process {pid} was stopped.");
                 return ToolResult::text(text.clone()).with_display(Display::text(text));

@@ -58,8 +58,8 @@ impl DialogKey {
 
     /// Returns the default function of keys that the table does not bind in dialogs.
     pub(crate) fn from_default_key(key: Key) -> Self {
-        let shifted = key.modifiers == Modifiers::SHIFT;
-        if key.modifiers != Modifiers::NONE && !shifted {
+        let is_shifted = key.modifiers == Modifiers::SHIFT;
+        if key.modifiers != Modifiers::NONE && !is_shifted {
             return match (key.code, key.modifiers) {
                 (KeyCode::Char('p'), Modifiers::CTRL) => Self::Up,
                 (KeyCode::Char('n'), Modifiers::CTRL) => Self::Down,
@@ -76,7 +76,7 @@ impl DialogKey {
             KeyCode::PageDown => Self::PageDown,
             KeyCode::Home => Self::First,
             KeyCode::End => Self::Last,
-            KeyCode::Tab if shifted => Self::Previous,
+            KeyCode::Tab if is_shifted => Self::Previous,
             KeyCode::Tab => Self::Next,
             KeyCode::Enter => Self::Confirm,
             KeyCode::Escape => Self::Cancel,

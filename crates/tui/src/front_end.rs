@@ -64,7 +64,7 @@ pub struct TerminalOptions {
 pub enum ExitReason {
     /// The user exited.
     Quit,
-    /// A signal ended the program.
+    /// A signal terminated the program.
     Signal(u8),
     /// The terminal cannot be used.
     NoTerminal,
@@ -120,7 +120,7 @@ pub async fn run(
     options: TerminalOptions,
 ) -> Result<ExitReason, parallax_protocol::event::Failure> {
     let prepared = match options.attached {
-        // The session has its own settings; nothing of an untrusted folder is used here.
+        // The session has its own settings; nothing from an untrusted folder is used here.
         Some(_) => PreparedConfig::Ready(Box::new(SessionConfig::prepare(options.launch.clone())?)),
         None => SessionConfig::prepare_or_ask(options.launch.clone())?,
     };

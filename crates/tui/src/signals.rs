@@ -1,4 +1,4 @@
-//! Signals that end the program: the session is saved, child processes are terminated, and the
+//! Signals that terminate the program: the session is saved, child processes are terminated, and the
 //! terminal is restored.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};

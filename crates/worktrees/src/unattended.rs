@@ -222,7 +222,7 @@ impl Worktree {
     /// # Errors
     /// Returns an error if the home directory is unknown.
     pub fn journal(&self, session: &SessionId) -> Result<PathBuf, Failure> {
-        Ok(self.store()?.journal(&self.session_directory(), session))
+        Ok(self.session_dirs()?.journal(&self.session_directory(), session))
     }
 
     /// Returns the progress of a session in this worktree. Blocking.
@@ -230,12 +230,12 @@ impl Worktree {
     /// # Errors
     /// Returns an error if the home directory is unknown.
     pub fn session_progress(&self, session: &SessionId) -> Result<SessionProgress, Failure> {
-        let store = self.store()?;
-        let journal = store.journal(&self.session_directory(), session);
+        let dirs = self.session_dirs()?;
+        let journal = dirs.journal(&self.session_directory(), session);
         if !journal.is_file() {
             return Ok(SessionProgress::NotStarted);
         }
-        Ok(match parallax_store::load(&journal, &store.keys) {
+        Ok(match parallax_store::load(&journal, &dirs.keys) {
             Ok(session) if session.contents.is_empty() => SessionProgress::NotStarted,
             Ok(session) if !session.was_interrupted => SessionProgress::Finished,
             // The file was created but is empty.
@@ -251,7 +251,7 @@ impl Worktree {
         self.working_directory.components().collect()
     }
 
-    fn store(&self) -> Result<parallax_store::SessionDirs, Failure> {
+    fn session_dirs(&self) -> Result<parallax_store::SessionDirs, Failure> {
         let dirs = dirs(&self.working_directory)?;
         Ok(parallax_store::SessionDirs::new(&dirs.parallax, &dirs.gemini))
     }

@@ -90,7 +90,7 @@ async fn interleaved_parallel_calls_stay_separate() {
 }
 
 #[tokio::test]
-async fn thinking_is_sent_back_unchanged_in_its_place() {
+async fn thinking_is_sent_back_unchanged_at_its_original_position() {
     let redacted = json!({"type": "redacted_thinking", "data": "b64=="});
     let first = message(
         vec![

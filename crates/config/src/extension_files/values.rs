@@ -62,7 +62,7 @@ impl ValueFile {
         match jsonc::read_object(&file(dirs)) {
             Ok(known) => Self { values: known.unwrap_or_default(), keychain: keychain.clone() },
             Err(error) => {
-                warnings.push(format!("{error}; the settings of extensions are unknown"));
+                warnings.push(format!("{error}; extension settings are ignored"));
                 Self::default()
             }
         }

@@ -70,7 +70,7 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         "Show approval requests in place of the composer",
     )
     .with_label("Hide the composer during approval"),
-    key("ui.compactToolOutput", Flag, "true", "Show tool results in one line")
+    key("ui.compactToolOutput", Flag, "true", "Show tool results on one line")
         .with_label("Compact tool results"),
     key(
         "ui.errorVerbosity",
@@ -183,7 +183,7 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         "ui.inlineThinkingMode",
         Choice(&["off", "full"]),
         "\"off\"",
-        "`full` shows what the model thinks above its answers",
+        "`full` shows the model's thoughts above its answers",
     )
     .with_label("Show thoughts"),
     key("ui.accessibility.screenReader", Flag, "false", "Plain text output for screen readers")

@@ -30,7 +30,7 @@ pub(super) const SETTINGS: &[SettingSpec] = &[
         "general.enableNotifications",
         Flag,
         "false",
-        "Notify when the agent is done or needs an answer, while another window has the focus",
+        "Notify when the agent is done or needs an answer while another window has focus",
     )
     .with_label("Notifications"),
     key(

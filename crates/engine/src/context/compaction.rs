@@ -452,10 +452,10 @@ impl Compactor<'_> {
         let save_output = self.context.compaction.options.save_output.clone();
         let (entries, kinds) = (view.to_vec(), Arc::clone(&self.kinds));
         let pins = self.conversation.history().pins().clone();
-        let shortening = tokio::task::spawn_blocking(move || {
-            masking::shorten(&entries, limits, &kinds, &pins, save_output.as_ref())
+        let masking = tokio::task::spawn_blocking(move || {
+            masking::mask_results(&entries, limits, &kinds, &pins, save_output.as_ref())
         });
-        self.inbox.while_receiving(shortening).await.ok().flatten()
+        self.inbox.while_receiving(masking).await.ok().flatten()
     }
 
     /// Returns the view with the newest results reduced by `over` tokens; `None` when there is
@@ -464,13 +464,13 @@ impl Compactor<'_> {
         let save_output = self.context.compaction.options.save_output.clone();
         let (entries, kinds) = (view.to_vec(), Arc::clone(&self.kinds));
         let pins = self.conversation.history().pins().clone();
-        let shortening = tokio::task::spawn_blocking(move || {
+        let masking = tokio::task::spawn_blocking(move || {
             masking::mask_newest_results(&entries, over, &kinds, &pins, save_output.as_ref())
         });
-        self.inbox.while_receiving(shortening).await.ok().flatten()
+        self.inbox.while_receiving(masking).await.ok().flatten()
     }
 
-    /// Returns the view with a summary, how it was made, and a remark.
+    /// Returns the summarized view, the compaction method, and an optional notice.
     async fn summarized_view(
         &mut self,
         input: &CompactionInput,

@@ -65,7 +65,7 @@ impl Shell for FakeShell {
             last_lines: vec![format!("{lines} wanted")],
         }]
     }
-    fn end_background(&self, pid: i32) -> bool {
+    fn terminate_background(&self, pid: i32) -> bool {
         self.ended.lock().expect("pids").push(pid);
         true
     }

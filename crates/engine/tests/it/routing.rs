@@ -63,7 +63,7 @@ pub fn models(rig: &Rig) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn clear_prompt_is_routed_without_a_call_and_keeps_its_model() {
+async fn unambiguous_prompt_is_routed_by_rules_without_a_classifier_request() {
     let one = tool("one", Concurrency::Shared, |n, _| echo(n));
     let replies = vec![calls(&[("one", 1)]), has_text("a"), has_text("b"), has_text("c")];
     let mut rig = rig(replies, Setup { tools: vec![one], ..auto(RoutingOptions::default()) });

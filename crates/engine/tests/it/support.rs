@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use parallax_engine::{
-    Approvals, EventBus, EventReader, SessionHandle, SessionOptions, SharedPolicyEngine,
+    ApprovalPersistence, EventBus, EventReader, SessionHandle, SessionOptions, SharedPolicyEngine,
     invariants, start,
 };
 use parallax_protocol::checkpoint::{Change, CheckpointGuard, Checkpoints};
@@ -452,7 +452,10 @@ pub fn rig(replies: Vec<ModelReply>, setup: Setup) -> Rig {
             max_attempts: None,
             loop_detection: true,
             retry_base: Duration::from_millis(1),
-            approvals: Approvals { permanent: setup.keeper.is_some(), ..Approvals::default() },
+            approvals: ApprovalPersistence {
+                permanent: setup.keeper.is_some(),
+                ..ApprovalPersistence::default()
+            },
             rule_store: setup.keeper,
             checkpoints: setup.checkpoints,
             is_build_file: |_| false,

@@ -110,7 +110,7 @@ fn each_variable_follows_the_first_matching_rule() {
 }
 
 #[test]
-fn configured_credentials_are_withheld_although_the_filter_is_disabled() {
+fn configured_credentials_are_withheld_even_if_the_filter_is_disabled() {
     let credentials = SecretVariables::default();
     for name in ["gw_header", "GW_ALLOWED", "HOME"] {
         credentials.insert(name, SecretRecipient::Provider);

@@ -71,7 +71,7 @@ pub(super) fn servers(
             value: server.clone(),
         };
         review.add_capability(&line, capability);
-        review.add(line, server);
+        review.add_line(line, server);
     }
     Ok(())
 }

@@ -62,7 +62,7 @@ async fn empty_answer_is_an_empty_stream() {
 }
 
 #[tokio::test]
-async fn utility_answer_is_joined_with_signatures() {
+async fn non_streaming_response_joins_text_and_keeps_signatures() {
     let body = r#"{"candidates":[{"content":{"parts":[{"text":"a"},{"text":"b"},{"text":"","thoughtSignature":"c2ln"}]},
         "finishReason":"STOP","groundingMetadata":{"webSearchQueries":["q"]}}],"usageMetadata":{"totalTokenCount":9}}"#;
     let server = Server::start(vec![with_length(200, "", body)]).await;

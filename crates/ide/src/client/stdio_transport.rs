@@ -65,7 +65,7 @@ impl StdioTransport {
     }
 }
 
-/// Reads messages until the program or the connection ends, then ends the program.
+/// Reads messages until the program exits or the connection closes, then terminates the program.
 async fn run(
     server: StdioServer,
     processes: Processes,

@@ -149,7 +149,7 @@ async fn terminal_decision_uses_the_text_of_the_editor() {
 }
 
 #[tokio::test]
-async fn diffs_are_decided_although_another_client_gets_the_responses() {
+async fn diff_decision_arrives_even_if_another_client_gets_the_response() {
     let project = TestProject::new();
     let editor = TestCompanion::start(project.setup()).await.expect("a companion");
     let companion = project.connect();

@@ -151,7 +151,7 @@ fn response_without_id_belongs_to_the_posted_request() {
 }
 
 #[test]
-fn single_message_of_a_response_belongs_to_its_request() {
+fn single_message_in_http_response_is_assigned_to_its_request() {
     for text in [
         r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32603,"message":"broken"}}"#,
         r#"{"jsonrpc":"2.0","id":"server-error","error":{"code":-32603,"message":"broken"}}"#,

@@ -234,7 +234,7 @@ fn subagent_waiting_for_its_server_can_be_interrupted() {
 }
 
 #[test]
-fn subagents_without_turns_tools_or_valid_output_report_clearly() {
+fn subagent_failures_are_reported_with_the_cause() {
     let look = |n: u64| json!({"calls": [{"name": "read_file", "args": {"file_path": format!("{n}.txt")}}]});
     let world = create_world(&[
         json!({"calls": [invoke("scout", "one")]}),

@@ -231,7 +231,7 @@ fn change_accepted_in_the_terminal_includes_editor_edits() {
 }
 
 #[test]
-fn edits_in_the_editor_are_used_although_another_session_gets_its_responses() {
+fn edits_in_the_editor_are_used_even_if_another_session_gets_its_responses() {
     let (seat, companion, path) = request_change_with(CompanionFault::None, true);
     companion.edits(&path, "one\nTwo, edited\nthree\n");
     companion.accept_diff(&path);

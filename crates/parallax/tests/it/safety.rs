@@ -471,7 +471,7 @@ fn commands_see_only_temporary_files_of_their_session() {
 }
 
 #[test]
-fn git_that_pushes_to_a_path_needs_approval() {
+fn git_push_to_a_path_needs_approval() {
     for mode in ["default", "auto_edit"] {
         let world = World::new(&commands(&[
             "git push -q near HEAD:refs/heads/x",

@@ -253,13 +253,7 @@ fn headless_denial_suggests_a_fix() {
         ),
         ("", default, "run_shell_command", "make && 'a b'", "it requires `--approval-mode yolo`"),
         ("", default, "run_shell_command", "make > log", "it requires `--approval-mode yolo`"),
-        (
-            "",
-            default,
-            "run_shell_command",
-            "echo a > /opt/x",
-            "it requires a rule that allows it, with",
-        ),
+        ("", default, "run_shell_command", "echo a > /opt/x", "it requires an `allow` rule with"),
         (
             "",
             ApprovalMode::AutoEdit,

@@ -54,7 +54,7 @@ pub enum CompactionCause {
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "CompactionHow")]
 pub enum CompactionMethod {
-    /// Old tool results were shortened; no messages were removed.
+    /// Old tool results were masked; no messages were removed.
     Results,
     /// The model summarized the older part.
     Snapshot,

@@ -105,7 +105,7 @@ pub(crate) fn build(
     // The previous working directory is below the new mounts.
     rustix::process::chdir(&host.folder)
         .refused(format!("cannot change to the directory `{}`", host.folder.display()))?;
-    Ok(MountView { writable, stage: stage.into_folder() })
+    Ok(MountView { writable, stage: stage.into_directory() })
 }
 
 /// Creates a mount namespace for this process in which everything is read-only.

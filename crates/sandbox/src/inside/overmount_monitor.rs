@@ -3,7 +3,7 @@
 //!
 //! The kernel detaches a mount on a file when a process outside the sandbox replaces the file, as
 //! editors and `git config` do on every save. Running commands could then read or write the new
-//! file. This thread detects the change, covers the file again, and ends every process that could
+//! file. This thread detects the change, covers the file again, and kills every process that could
 //! still write it.
 
 use std::collections::HashMap;
@@ -327,7 +327,7 @@ impl OvermountMonitor {
         OvermountResult::NotCovered
     }
 
-    /// Ends every process of the session's commands that could write one of these files, or
+    /// Kills every process of the session's commands that could write one of these files, or
     /// anything below one of these directories.
     fn kill_writers(&self, replaced: &[(PathBuf, OwnedFd, bool)]) {
         if replaced.is_empty() {

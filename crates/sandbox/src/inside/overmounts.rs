@@ -57,7 +57,7 @@ impl PlaceholderTmpfs {
     }
 
     /// Returns the directory, for [`PlaceholderTmpfs::open`].
-    pub(crate) fn into_folder(self) -> OwnedFd {
+    pub(crate) fn into_directory(self) -> OwnedFd {
         self.folder
     }
 

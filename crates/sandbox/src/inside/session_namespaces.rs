@@ -102,7 +102,7 @@ impl SessionNamespaces {
     /// Returns how often a process in the network of the session namespaces tried to reach an
     /// address without a route, or to resolve a name without a name server. The difference before
     /// and after a command shows whether the command tried to use the network.
-    pub fn unroutable(&self) -> u64 {
+    pub fn unroutable_attempts(&self) -> u64 {
         let read = |name: &str| {
             std::fs::read_to_string(format!("/proc/{}/net/{name}", self.first)).unwrap_or_default()
         };
@@ -184,7 +184,7 @@ pub(crate) fn create() -> SandboxResult<(Pid, OwnedFd)> {
         rustix::net::SocketFlags::CLOEXEC,
         None,
     )
-    .unsupported("cannot create a pair of sockets")?;
+    .unsupported("cannot create a socket pair")?;
     let namespaces =
         UnshareFlags::NEWUSER | UnshareFlags::NEWPID | UnshareFlags::NEWNET | UnshareFlags::NEWIPC;
     match kernel::fork(namespaces).unsupported("cannot create a user namespace")? {

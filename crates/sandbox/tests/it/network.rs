@@ -50,14 +50,14 @@ fn command_can_reach_the_server_of_another_command() {
     let project = TestProject::new();
     let mut plan = project.plan(Tier::Namespaces);
     plan.session_namespaces = Some(session_namespaces.pid());
-    let before = session_namespaces.unroutable();
+    let before = session_namespaces.unroutable_attempts();
     let script = "confine serve 127.0.0.1:80 /tmp/ready & while ! [ -e /tmp/ready ]; do :; done";
     let (code, output) = project.shell(&plan, &format!("({script}) >/dev/null 2>&1"));
     assert_eq!(code, 0, "{output}");
     assert_eq!(project.output_in_sandbox(&plan, &["connect", "127.0.0.1:80"]), "ok hello");
-    assert_eq!(session_namespaces.unroutable(), before);
+    assert_eq!(session_namespaces.unroutable_attempts(), before);
     project.refused(&plan, &["connect", NOWHERE], &[ENETUNREACH]);
-    assert!(session_namespaces.unroutable() > before);
+    assert!(session_namespaces.unroutable_attempts() > before);
 }
 
 #[test]

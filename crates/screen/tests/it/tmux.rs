@@ -110,7 +110,7 @@ fn assert_whole(contents: &str) {
 }
 
 #[test]
-fn nothing_is_lost_or_doubled_when_the_window_changes() {
+fn no_rows_are_lost_or_duplicated_on_resize() {
     let Some(tmux) = Tmux::start(120, 40, child::NAME) else {
         println!("no tmux here: not tested");
         return;

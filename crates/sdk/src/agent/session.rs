@@ -2,9 +2,9 @@
 
 use parallax_engine::EventReader;
 use parallax_protocol::event::{EndReason, EventBody, ItemDone, ItemStart, Level, TurnEnded};
-use parallax_protocol::op::{ApprovalResponse, Op, Prompt, RequestDecision};
+use parallax_protocol::op::{self, Op, Prompt, RequestDecision};
 
-use super::{AgentError, Approval, Approver};
+use super::{AgentError, ApprovalResponse, Approver};
 use crate::open::OpenSession;
 
 /// An event of a turn.
@@ -112,14 +112,14 @@ impl AgentTurn<'_> {
             match event.body {
                 EventBody::ApprovalRequested(ask) => {
                     let decide = match self.session.approver.as_ref().map(|decide| decide(&ask)) {
-                        Some(Approval::Allow) => {
-                            RequestDecision::new(ask.id.clone(), ApprovalResponse::ProceedOnce)
+                        Some(ApprovalResponse::Allow) => {
+                            RequestDecision::new(ask.id.clone(), op::ApprovalResponse::ProceedOnce)
                         }
-                        Some(Approval::Deny(feedback)) => RequestDecision {
+                        Some(ApprovalResponse::Deny(feedback)) => RequestDecision {
                             feedback,
-                            ..RequestDecision::new(ask.id.clone(), ApprovalResponse::Cancel)
+                            ..RequestDecision::new(ask.id.clone(), op::ApprovalResponse::Cancel)
                         },
-                        None => RequestDecision::new(ask.id.clone(), ApprovalResponse::Cancel),
+                        None => RequestDecision::new(ask.id.clone(), op::ApprovalResponse::Cancel),
                     };
                     let sent = self.session.open.ops().send(Op::Decide(Box::new(decide))).await;
                     sent.map_err(|_| AgentError::Closed)?;

@@ -134,7 +134,7 @@ impl SessionBuilder {
             &tool_setup.policy_engine,
         );
         system::write_built_in(&prompt, self.launch.mode, &offered)?;
-        self.warnings.extend(system::warning_without_tools(&self.launch, &offered));
+        self.warnings.extend(system::missing_core_tools_warning(&self.launch, &offered));
         let expander = self.expander(&workspace_setup, &tool_setup, &sources);
         let commands = self.custom_commands(&workspace_setup, &tool_setup);
         let (id, records, was_interrupted) =

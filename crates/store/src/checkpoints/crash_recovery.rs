@@ -264,7 +264,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn file_is_unlocked_although_a_starting_process_shares_it() {
+    fn file_is_unlocked_even_if_a_starting_process_shares_it() {
         let folder = tempfile::tempdir().expect("a directory");
         let path = folder.path().join("s1.5.mark");
         fs::write(&path, "{}").expect("written");

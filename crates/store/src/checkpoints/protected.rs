@@ -30,8 +30,8 @@ pub(super) fn is_protected_name(relative: &Path) -> bool {
     protected_names::protection_of(&fold(&name.to_string_lossy()), above).is_some()
 }
 
-/// Whether a path relative to a workspace directory is protected: by one of its components, or as a
-/// git file that runs or redirects something.
+/// Whether a path relative to a workspace directory is protected, either because of one of its
+/// components or because it is a git file that can run or redirect something.
 pub(super) fn is_protected(relative: &Path) -> bool {
     if protected_names::protection(&protected_names::folded_names(relative)).is_some() {
         return true;

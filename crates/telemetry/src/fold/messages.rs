@@ -10,8 +10,7 @@ use serde_json::{Value, json};
 
 use crate::otlp_messages::MAX_TEXT;
 
-/// Limits in bytes for a string inside a message; the first one with which the message can be sent
-/// is used.
+/// Byte limits for a string in a message, tried in order until the message fits.
 const PART_LIMITS: [usize; 4] = [64 * 1024, 8 * 1024, 1024, 128];
 
 /// The contents of a request, shared with the session until they are recorded.

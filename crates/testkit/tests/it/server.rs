@@ -122,7 +122,7 @@ async fn invalid_conversations_are_reported() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn prefix_may_change_only_without_an_answer() {
+async fn changed_prefix_is_rejected_after_a_nonempty_answer() {
     let script = r#"[{"text":"one"},{"text":""},{"text":"two"},{"text":"three"}]"#;
     let server = ModelServer::start_script(script).await.expect("server");
     let one = format!(r#"{HELLO},{{"role":"model","parts":[{{"text":"one"}}]}}"#);

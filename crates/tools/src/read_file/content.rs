@@ -143,7 +143,7 @@ fn read_text(
     // character.
     let last = last.min(first.saturating_add(MAX_CHARACTERS as u64 - 1));
     let range = LineRange { first, last, line_characters: LINE_CHARACTERS };
-    // An editor gives only whole files.
+    // Editors return only entire files.
     let whole = if target.may_be_in_editor() { MAX_IN_EDITOR } else { SMALL };
     if size <= whole {
         match read_capped(target, whole) {

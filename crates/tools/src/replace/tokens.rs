@@ -68,7 +68,7 @@ pub(super) fn tokenize(text: &str) -> Vec<Token> {
         }
         let (kind, length) = match (ends_line, blank) {
             (true, _) => (TokenKind::LineEnd, blank + 1),
-            (false, 0) => (TokenKind::Sign, sign_length(rest)),
+            (false, 0) => (TokenKind::Sign, token_length(rest)),
             (false, _) => (TokenKind::Space, blank),
         };
         tokens.push(Token { kind, range: at..at + length });
@@ -79,7 +79,7 @@ pub(super) fn tokenize(text: &str) -> Vec<Token> {
 }
 
 /// Returns the length of a word, a run of dots or dashes, or one character.
-fn sign_length(text: &str) -> usize {
+fn token_length(text: &str) -> usize {
     let first = text.chars().next().unwrap_or_default();
     let same = |character: char| match first {
         '.' | '-' => character == first,

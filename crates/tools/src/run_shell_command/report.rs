@@ -133,7 +133,7 @@ pub(super) fn detached_result(
 fn stop_sentence(stop: StopReason) -> String {
     match stop {
         StopReason::Cancelled => {
-            "The command was cancelled by user before it could complete.".into()
+            "The command was cancelled by the user before it completed.".into()
         }
         StopReason::Inactive(limit) => format!(
             "The command was cancelled automatically: it exceeded {} without output.",

@@ -268,7 +268,7 @@ async fn cancelled_and_timed_out_commands_keep_their_output() {
     let error = outcome.error.expect("a failure");
     assert_eq!(
         error.message,
-        "[Operation Cancelled] The command was cancelled by user before it could complete."
+        "[Operation Cancelled] The command was cancelled by the user before it completed."
     );
     assert_eq!(outcome.for_model.output, "");
 }

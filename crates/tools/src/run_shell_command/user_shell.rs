@@ -93,8 +93,8 @@ impl Shell for UserShell {
         processes.map(|process| with_output(process, lines)).collect()
     }
 
-    fn end_background(&self, pid: i32) -> bool {
-        self.processes.end_background(pid)
+    fn terminate_background(&self, pid: i32) -> bool {
+        self.processes.terminate_background(pid)
     }
 
     fn completion(&self) -> BackgroundCompletion {
@@ -370,7 +370,7 @@ mod tests {
         assert_eq!(list[0].state, BackgroundState::Running);
         let shell = Arc::new(project.shell);
         let ending = Arc::clone(&shell);
-        let ended = tokio::task::spawn_blocking(move || ending.end_background(pid)).await;
+        let ended = tokio::task::spawn_blocking(move || ending.terminate_background(pid)).await;
         assert!(ended.expect("an answer"));
         project.processes.shutdown().await;
         assert!(shell.background(0).iter().all(|known| known.state != BackgroundState::Running));

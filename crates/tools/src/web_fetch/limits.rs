@@ -98,7 +98,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn truncated_shares_fit_the_limit(lengths in proptest::collection::vec(0_usize..1_000, 0..20), total in 0_usize..5_000) {
+        fn fair_shares_never_exceed_the_limit(lengths in proptest::collection::vec(0_usize..1_000, 0..20), total in 0_usize..5_000) {
             let shares = fair_shares(&lengths, total);
             prop_assert!(shares.iter().sum::<usize>() <= total);
             prop_assert!(shares.iter().zip(&lengths).all(|(share, length)| share <= length));

@@ -263,7 +263,7 @@ impl ShellView {
     }
 }
 
-/// Returns the row that replaces the composer while the command has the focus.
+/// Returns the row that replaces the composer while the command has focus.
 pub(crate) fn focus_row(keymap: &Keymap, width: usize, theme: &Theme) -> Line {
     let text = format!("» {}", focus_notice(keymap));
     Line::styled(truncate_text(&text, width), theme.accent.bold())

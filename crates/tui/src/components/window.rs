@@ -83,12 +83,12 @@ impl Window {
         self.columns().saturating_sub(1).max(1)
     }
 
-    /// Whether the window has the focus.
+    /// Whether the window has focus.
     pub(crate) fn has_focus(&self) -> bool {
         self.has_focus
     }
 
-    /// Records whether the window has the focus.
+    /// Records whether the window has focus.
     pub(crate) fn set_focus(&mut self, focus: bool) {
         self.has_focus = focus;
     }

@@ -188,7 +188,7 @@ impl TerminalFrontEnd {
             self.app.request_yolo();
         }
         if !loose.is_empty() {
-            startup_questions::ask_loosening_settings(&mut self.app, &loose);
+            startup_questions::ask_about_loosened_settings(&mut self.app, &loose);
         } else if let Some(update) = update {
             startup_questions::ask_policy_update(&mut self.app, &update);
         }

@@ -96,7 +96,10 @@ mod tests {
             std::fs::write(page, Keymap::markdown()).unwrap();
         }
         let written = std::fs::read_to_string(page).unwrap_or_default();
-        assert!(written == Keymap::markdown(), "docs/keys.md is old: run with UPDATE_DOCS=1");
+        assert!(
+            written == Keymap::markdown(),
+            "docs/keys.md is out of date: run with UPDATE_DOCS=1"
+        );
     }
 
     #[test]

@@ -91,7 +91,7 @@ pub(crate) fn format_done(todos: &[Todo]) -> String {
 
 /// Returns the tool of an MCP server and the call in words, from the title of the call: `NAME
 /// (SERVER MCP Server) {JSON}`, in which the JSON may be cut.
-pub(crate) fn mcp(title: &str) -> Option<(String, String)> {
+pub(crate) fn split_mcp_title(title: &str) -> Option<(String, String)> {
     let (tool, rest) = title.split_once(" (")?;
     let (server, json) = rest.split_once(" MCP Server) ")?;
     if tool.contains(' ') || !json.starts_with('{') {
@@ -108,7 +108,8 @@ pub(crate) fn mcp(title: &str) -> Option<(String, String)> {
 
 /// Returns the title of a call in words, for the working line.
 pub(crate) fn title_in_words(title: &str) -> String {
-    mcp(title).map_or_else(|| title.to_owned(), |(tool, rest)| format!("{tool} · {rest}"))
+    split_mcp_title(title)
+        .map_or_else(|| title.to_owned(), |(tool, rest)| format!("{tool} · {rest}"))
 }
 
 /// Returns an error without the part that is not true of protected paths.
@@ -148,7 +149,7 @@ mod tests {
 
     #[test]
     fn mcp_call_has_a_readable_title() {
-        let report = |title| mcp(title).map(|(tool, rest)| format!("{tool}  {rest}"));
+        let report = |title| split_mcp_title(title).map(|(tool, rest)| format!("{tool}  {rest}"));
         let title = r#"create_issue (tracker MCP Server) {"title":"Retry loop","count":2}"#;
         assert_eq!(
             report(title).as_deref(),

@@ -97,7 +97,7 @@ fn head(
         matches!(&tool.state, CallProgress::Done(done) if matches!(done.body, CallBody::Todos(_)));
     // The list below marks the current task.
     let title = if title == tool.name || is_list { String::new() } else { title };
-    let (name, title) = match describe::mcp(&title) {
+    let (name, title) = match describe::split_mcp_title(&title) {
         Some((tool, rest)) => (truncate_text(&tool, columns / 2), rest),
         None => (name, title),
     };

@@ -1,6 +1,6 @@
-//! Masking: shortens old results without losing text.
+//! Masks old results without losing text.
 //!
-//! A repeated result becomes a note, so does an older copy of a file that was read again or
+//! A repeated result becomes a note, and so does an older copy of a file that was read again or
 //! changed later. A large result is saved to a file and only its beginning and end stay. Calls
 //! and their order are unchanged.
 
@@ -64,7 +64,7 @@ impl CompactionOptions {
 }
 
 /// Masks results; `None` when there is nothing to mask.
-pub(crate) fn shorten(
+pub(crate) fn mask_results(
     view: &[ViewEntry],
     limits: MaskingLimits,
     kinds: &HashMap<String, ToolKind>,

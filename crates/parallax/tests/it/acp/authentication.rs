@@ -11,7 +11,7 @@ fn ids(answer: &Value) -> Vec<String> {
 }
 
 #[test]
-fn methods_include_configured_providers_and_a_terminal_only_where_offered() {
+fn methods_include_configured_providers_and_terminal_auth_only_if_client_supports_it() {
     let world = World::new("[]");
     let providers = json!({"mine": {"wire": "openai-chat", "baseUrl": "http://127.0.0.1:9/v1",
         "apiKeyEnv": "MINE_KEY"}});

@@ -148,7 +148,7 @@ fn turn_continues_when_the_client_does_not_release_the_terminal() {
 }
 
 #[test]
-fn cancelled_prompt_ends_at_once_although_the_client_does_not_answer() {
+fn cancelled_prompt_ends_at_once_even_if_the_client_does_not_answer() {
     for silent in ["terminal/create", "terminal/output"] {
         let world = World::new(COMMAND);
         let (mut editor, session, id) = started(&world);

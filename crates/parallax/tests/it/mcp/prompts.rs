@@ -26,7 +26,7 @@ fn server_prompt_is_available_as_a_command() {
 }
 
 #[test]
-fn prompt_of_several_servers_has_qualified_names() {
+fn prompt_offered_by_several_servers_has_qualified_names() {
     let world = World::new("[]");
     let servers = json!({"one": stdio(&world, ""), "two": stdio(&world, "")});
     set(&world, &json!({"mcpServers": servers, "mcp": {"firstWaitMs": 15_000}}));

@@ -161,46 +161,50 @@ impl NetworkBroker {
             if !parent.revents().is_empty() || !calls.revents().contains(PollFlags::IN) {
                 return;
             }
-            let Ok(notice) = notify::receive(&broker.listener) else { continue };
+            let Ok(notification) = notify::receive(&broker.listener) else { continue };
             if broker.waiting_calls.fetch_add(1, Ordering::Relaxed) >= MAX_AT_ONCE {
-                broker.done(&notice, Err(Errno::AGAIN));
+                broker.done(&notification, Err(Errno::AGAIN));
                 continue;
             }
             let for_thread = Arc::clone(&broker);
             let started = std::thread::Builder::new().stack_size(128 << 10).spawn(move || {
-                let result = for_thread.serve(&notice);
-                for_thread.done(&notice, result);
+                let result = for_thread.serve(&notification);
+                for_thread.done(&notification, result);
             });
             if started.is_err() {
-                broker.done(&notice, Err(Errno::AGAIN));
+                broker.done(&notification, Err(Errno::AGAIN));
             }
         }
     }
 
-    fn done(&self, notice: &SyscallNotification, result: Result<NotifyReply, Errno>) {
-        notify::answer(&self.listener, notice.id, result);
+    fn done(&self, notification: &SyscallNotification, result: Result<NotifyReply, Errno>) {
+        notify::answer(&self.listener, notification.id, result);
         self.waiting_calls.fetch_sub(1, Ordering::Relaxed);
     }
 
-    fn serve(&self, notice: &SyscallNotification) -> Result<NotifyReply, Errno> {
-        let caller = Caller::open(&self.proc, notice.thread)?;
-        if !notify::is_waiting(&self.listener, notice.id) {
+    fn serve(&self, notification: &SyscallNotification) -> Result<NotifyReply, Errno> {
+        let caller = Caller::open(&self.proc, notification.thread)?;
+        if !notify::is_waiting(&self.listener, notification.id) {
             return Err(Errno::SRCH);
         }
         let is_own = |process| self.session.has_process(&self.proc, caller.number, process);
-        if let Some(checked) = processes::check_access(notice, is_own) {
+        if let Some(checked) = processes::check_access(notification, is_own) {
             return checked.map(|()| NotifyReply::Proceed);
         }
-        let created = self.writable.serve(&self.proc, &caller, notice);
-        created.unwrap_or_else(|| self.serve_address(&caller, notice)).map(NotifyReply::Value)
+        let created = self.writable.serve(&self.proc, &caller, notification);
+        created.unwrap_or_else(|| self.serve_address(&caller, notification)).map(NotifyReply::Value)
     }
 
-    fn serve_address(&self, caller: &Caller, notice: &SyscallNotification) -> Result<i64, Errno> {
-        let [first, second, third, fourth, fifth, sixth] = notice.arguments;
+    fn serve_address(
+        &self,
+        caller: &Caller,
+        notification: &SyscallNotification,
+    ) -> Result<i64, Errno> {
+        let [first, second, third, fourth, fifth, sixth] = notification.arguments;
         // These arguments are `int`, so the upper bits are ignored.
         let int = |argument: u64| (argument & 0xffff_ffff) as u32;
         let socket = caller.file(int(first).cast_signed())?;
-        match notice.call {
+        match notification.call {
             libc::SYS_connect => {
                 let address = message::read_address(caller, second, u64::from(int(third)))?;
                 self.connect(caller, &socket, &address.ok_or(Errno::INVAL)?)

@@ -80,9 +80,9 @@ impl WritableFiles {
         &self,
         proc: &OwnedFd,
         caller: &Caller,
-        notice: &SyscallNotification,
+        notification: &SyscallNotification,
     ) -> Option<Result<i64, Errno>> {
-        let found = self.change(caller, notice)?;
+        let found = self.change(caller, notification)?;
         Some(found.and_then(|(file, change)| {
             self.check(&file)?;
             change.create(proc, &file).map(|()| 0)
@@ -92,9 +92,9 @@ impl WritableFiles {
     fn change(
         &self,
         caller: &Caller,
-        notice: &SyscallNotification,
+        notification: &SyscallNotification,
     ) -> Option<Result<(OwnedFd, MetadataChange), Errno>> {
-        let [a, b, c, d, e, _] = notice.arguments;
+        let [a, b, c, d, e, _] = notification.arguments;
         // These arguments are `int`, so the upper bits are ignored.
         let int = |argument: u64| (argument & 0xffff_ffff) as u32;
         let here = libc::AT_FDCWD;
@@ -106,7 +106,7 @@ impl WritableFiles {
         };
         let mode = |argument: u64| Ok(MetadataChange::Mode(int(argument)));
         let owner = |user: u64, group: u64| Ok(MetadataChange::Owner(int(user), int(group)));
-        match notice.call {
+        match notification.call {
             libc::SYS_fchmod => with(opened(), mode(b)),
             libc::SYS_fchmodat => with(named(at, b, true), mode(c)),
             FCHMODAT2 => with(file_for_flags(caller, at, b, int(d)), mode(c)),

@@ -30,14 +30,14 @@ pub(super) fn calls() -> Vec<libc::c_long> {
 /// returns whether a process or thread belongs to the session. Only numbers are examined, so the
 /// kernel may execute the call itself afterwards.
 pub(super) fn check_access(
-    notice: &SyscallNotification,
+    notification: &SyscallNotification,
     is_own: impl Fn(i32) -> bool,
 ) -> Option<Result<(), Errno>> {
-    let [first, second, third, ..] = notice.arguments;
+    let [first, second, third, ..] = notification.arguments;
     // These arguments are `int`, so the upper bits are ignored.
     let int = |argument: u64| ((argument & 0xffff_ffff) as u32).cast_signed();
     let one = |number: i32| number == 0 || is_own(number);
-    let allowed = match notice.call {
+    let allowed = match notification.call {
         // Reading limits changes nothing.
         libc::SYS_prlimit64 => third == 0 || one(int(first)),
         libc::SYS_setpriority => int(first) == libc::PRIO_PROCESS as i32 && one(int(second)),
@@ -61,9 +61,9 @@ mod tests {
     fn only_session_processes_may_be_referenced() {
         let call = |call, arguments: [u64; 3]| {
             let [a, b, c] = arguments;
-            let notice =
+            let notification =
                 SyscallNotification { id: 0, thread: 0, call, arguments: [a, b, c, 0, 0, 0] };
-            check_access(&notice, |process| process == 7).map(|checked| checked.is_ok())
+            check_access(&notification, |process| process == 7).map(|checked| checked.is_ok())
         };
         for (number, arguments, allowed) in [
             (libc::SYS_prlimit64, [0, 9, 1], true),

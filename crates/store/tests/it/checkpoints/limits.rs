@@ -55,7 +55,7 @@ fn oversized_directories_do_not_delay_checkpoints() {
 }
 
 #[test]
-fn root_of_the_disk_is_not_walked() {
+fn filesystem_root_is_not_walked() {
     let fixture = Fixture::new();
     let roots = vec![PathBuf::from("/")];
     let checkpoints = Checkpoints::open(CheckpointOptions { roots, ..fixture.options() });

@@ -99,7 +99,7 @@ impl LimitChange {
 fn heading(scope: BudgetScope) -> &'static str {
     match scope {
         BudgetScope::Session => "This session",
-        BudgetScope::Prompt => "Each prompt (currently the latest)",
+        BudgetScope::Prompt => "Per prompt (usage of the current prompt)",
     }
 }
 

@@ -322,7 +322,8 @@ pub(crate) fn hook_chosen(app: &mut App, title: &str) {
         move |launch| {
             let (hooks, _) = launch.hook_library().infos()?;
             if !hooks.iter().any(|hook| hook.title == title && !hook.is_removed) {
-                let message = "no settings file defines this hook: `/hooks accept` ends it";
+                let message =
+                    "no settings file defines this hook: run `/hooks accept` to remove it";
                 return Err(Failure::new(FailureKind::Input, message.to_owned()));
             }
             let on = hooks.iter().any(|hook| hook.title == title && !hook.enabled);

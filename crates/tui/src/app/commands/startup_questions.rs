@@ -12,7 +12,7 @@ use crate::dialog::{ListDialog, ListItem};
 use crate::sanitize::sanitize;
 
 /// Asks whether to accept project settings that lower security, with what they would be.
-pub(crate) fn ask_loosening_settings(app: &mut App, files: &[IgnoredSettings]) {
+pub(crate) fn ask_about_loosened_settings(app: &mut App, files: &[IgnoredSettings]) {
     let mut rows = Vec::new();
     for file in files {
         let path = one_line(&file.file.display().to_string()).into_owned();

@@ -27,7 +27,7 @@ fn settings_that_lower_security_have_the_danger_color_and_hang() {
         values: vec![format!("[\"{}\"]", "run_shell_command ".repeat(12))],
         acceptance: parallax_sdk::trust::Acceptance::Undecided,
     };
-    startup_questions::ask_loosening_settings(&mut bench.app, &[settings]);
+    startup_questions::ask_about_loosened_settings(&mut bench.app, &[settings]);
     let danger = bench.app.theme.error.bold();
     let frame = bench.app.frame(Layout::Inline);
     let rows = frame.live.iter().filter(|row| row.spans.iter().any(|span| span.style == danger));

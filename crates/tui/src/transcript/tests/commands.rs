@@ -121,7 +121,7 @@ fn resumed_command_shows_its_real_end() {
 
 #[test]
 fn cancelled_command_is_marked_once_even_after_resume() {
-    let sentence = "The command was cancelled by user before it could complete.";
+    let sentence = "The command was cancelled by the user before it completed.";
     let message = format!("[Operation Cancelled] {sentence}");
     for expected in [sentence, &message, "one\ntwo"] {
         let mut view = TestTranscript::default();
