@@ -56,16 +56,16 @@ impl BatchDirectory {
     /// # Errors
     /// Returns an error if it cannot be written.
     pub fn create(root: &Path) -> Result<Self, BatchError> {
-        let failed = |file: &Path| {
+        let write_error = |file: &Path| {
             let file = file.to_owned();
             move |source| BatchError::Write { file, source }
         };
-        fs::create_dir_all(root.join("results")).map_err(failed(root))?;
-        let root = root.canonicalize().map_err(failed(root))?;
+        fs::create_dir_all(root.join("results")).map_err(write_error(root))?;
+        let root = root.canonicalize().map_err(write_error(root))?;
         // It is often in a repository, where its files should not be offered for a commit.
         let ignore = root.join(".gitignore");
         if !ignore.exists() {
-            fs::write(&ignore, "*\n").map_err(failed(&ignore))?;
+            fs::write(&ignore, "*\n").map_err(write_error(&ignore))?;
         }
         Ok(Self { root })
     }
@@ -138,12 +138,12 @@ impl BatchDirectory {
     pub fn lock(&self) -> Result<BatchLock, BatchError> {
         let locks = self.file("locks");
         let write_error = |source| BatchError::Write { file: locks.clone(), source };
-        fs::create_dir_all(&locks).map_err(failed)?;
-        let batch = open_lock(&locks.join("batch")).map_err(failed)?;
+        fs::create_dir_all(&locks).map_err(write_error)?;
+        let batch = open_lock(&locks.join("batch")).map_err(write_error)?;
         flock(&batch, FlockOperation::NonBlockingLockExclusive)
             .map_err(|_| BatchError::Busy(self.root.clone()))?;
         let agents = locks.join("agents");
-        let all = open_lock(&agents).map_err(failed)?;
+        let all = open_lock(&agents).map_err(write_error)?;
         let end = Instant::now() + ORPHAN_TIME;
         while flock(&all, FlockOperation::NonBlockingLockExclusive).is_err() {
             if Instant::now() > end {
@@ -159,7 +159,7 @@ impl BatchDirectory {
         let _ = fs::remove_file(locks.join("pace"));
         // A separate name: an agent that waits for an earlier process must not mistake this
         // one for it.
-        for entry in fs::read_dir(&locks).map_err(failed)?.flatten() {
+        for entry in fs::read_dir(&locks).map_err(write_error)?.flatten() {
             if entry.file_name().to_string_lossy().starts_with("run-") {
                 // It is empty, and no agent waits for it anymore.
                 let _ = fs::remove_file(entry.path());
@@ -179,13 +179,13 @@ impl BatchDirectory {
     fn run_lock(&self, kind: &str, batch: Option<File>) -> Result<BatchLock, BatchError> {
         let locks = self.file("locks");
         let write_error = |source| BatchError::Write { file: locks.clone(), source };
-        fs::create_dir_all(&locks).map_err(failed)?;
+        fs::create_dir_all(&locks).map_err(write_error)?;
         let file = locks.join(format!("{kind}-{}", uuid::Uuid::new_v4().simple()));
-        let lock = open_lock(&file).map_err(failed)?;
+        let lock = open_lock(&file).map_err(write_error)?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive)
-            .map_err(|error| failed(error.into()))?;
+            .map_err(|error| write_error(error.into()))?;
         let agents = locks.join("agents");
-        drop(open_lock(&agents).map_err(failed)?);
+        drop(open_lock(&agents).map_err(write_error)?);
         let (pace_file, serial) = (locks.join("pace"), locks.join("git"));
         let budget = SharedBudgetFile::new(locks.join("budget"));
         Ok(BatchLock { file, agents, pace_file, budget, serial, _batch: batch, _own: lock })
@@ -207,8 +207,8 @@ impl TaskDirectory {
     /// Creates it, and locks it for this process. Blocking.
     pub(crate) fn lock(&self) -> Result<File, BatchError> {
         let write_error = |source| BatchError::Write { file: self.root.clone(), source };
-        fs::create_dir_all(&self.root).map_err(failed)?;
-        let lock = open_lock(&self.file(".lock")).map_err(failed)?;
+        fs::create_dir_all(&self.root).map_err(write_error)?;
+        let lock = open_lock(&self.file(".lock")).map_err(write_error)?;
         flock(&lock, FlockOperation::NonBlockingLockExclusive)
             .map_err(|_| BatchError::TaskBusy(self.root.clone()))?;
         Ok(lock)
@@ -278,7 +278,7 @@ impl TaskDirectory {
         write_json(&file, result)?;
         // It records that the task need not run again, even after a crash of the machine.
         let write_error = |source| BatchError::Write { file: file.clone(), source };
-        File::open(&file).and_then(|file| file.sync_all()).map_err(failed)
+        File::open(&file).and_then(|file| file.sync_all()).map_err(write_error)
     }
 
     /// Removes a file of it, if it is there.
@@ -317,11 +317,11 @@ pub(crate) fn write_atomically(file: &Path, text: &[u8]) -> Result<(), BatchErro
 }
 
 pub(crate) fn write_json(file: &Path, value: &impl Serialize) -> Result<(), BatchError> {
-    let failed = |error: serde_json::Error| BatchError::Write {
+    let write_error = |error: serde_json::Error| BatchError::Write {
         file: file.to_owned(),
         source: error.into(),
     };
-    let mut text = serde_json::to_vec_pretty(value).map_err(failed)?;
+    let mut text = serde_json::to_vec_pretty(value).map_err(write_error)?;
     text.push(b'\n');
     write_atomically(file, &text)
 }
