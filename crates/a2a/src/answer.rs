@@ -99,7 +99,7 @@ impl RemoteAnswer {
         for artifact in task.get("artifacts").and_then(Value::as_array).into_iter().flatten() {
             self.artifact(artifact, false);
         }
-        let report = task.get("status").and_then(|status| self.status(status));
+        let state_text = task.get("status").and_then(|status| self.status(status));
         if self.message.is_empty() && self.state.is_some_and(RemoteTaskState::is_final) {
             let history = task.get("history").and_then(Value::as_array);
             let is_own = |message: &&Value| {
@@ -112,7 +112,7 @@ impl RemoteAnswer {
                 self.message = self.limit_size(text_of(newest));
             }
         }
-        report
+        state_text
     }
 
     fn note_ids(&mut self, item: &Value, task: &str) {

@@ -29,7 +29,7 @@ impl RecordedCalls<'_> {
             RecordedItem::Text { text, .. } => chunk("agent_message_chunk", text),
             RecordedItem::Thought { text } => chunk("agent_thought_chunk", text),
             RecordedItem::Tool { name, args, status, output, details, display } => {
-                let title = details.as_ref().map_or("", |report| &report.title);
+                let title = details.as_ref().map_or("", |details| &details.title);
                 let status = match status.as_deref() {
                     Some("success") => "completed",
                     _ => "failed",

@@ -378,9 +378,13 @@ mod tests {
             assert_eq!(catalog.find(name).is_some(), is_its, "{name}");
         }
         assert_eq!(catalog.conflicts().len(), 1, "{:?}", catalog.conflicts());
-        let report =
+        let expected =
             "`/usage` runs `/x/usage.toml` instead of the built-in command with this alias";
-        assert!(catalog.notices().iter().any(|notice| notice == report), "{:?}", catalog.notices());
+        assert!(
+            catalog.notices().iter().any(|notice| notice == expected),
+            "{:?}",
+            catalog.notices()
+        );
     }
 
     #[test]

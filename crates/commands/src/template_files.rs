@@ -19,18 +19,20 @@ pub(crate) struct IncludedFiles {
 /// and a notice is added. Ignored files are skipped.
 pub(crate) fn read(shared: &ExpansionContext, path: &str) -> IncludedFiles {
     let block = || vec![Part::text(format!("@{{{path}}}"))];
-    let report = |parts, notice: String| IncludedFiles { parts, notices: vec![notice] };
+    let with_notice = |parts, notice: String| IncludedFiles { parts, notices: vec![notice] };
     let workspace = &shared.workspace;
     let confined = match workspace.resolve(path, Access::Read) {
         Ok(confined) => confined,
-        Err(error) => return report(block(), format!("failed to read `@{{{path}}}`: {error}")),
+        Err(error) => {
+            return with_notice(block(), format!("failed to read `@{{{path}}}`: {error}"));
+        }
     };
     let real = confined.path();
     if !real.exists() {
-        return report(block(), format!("failed to read `@{{{path}}}`: file not found"));
+        return with_notice(block(), format!("failed to read `@{{{path}}}`: file not found"));
     }
     if workspace.is_ignored(real).is_some() {
-        return report(Vec::new(), format!("`{path}` is ignored and was omitted"));
+        return with_notice(Vec::new(), format!("`{path}` is ignored and was omitted"));
     }
     let is_folder = real.is_dir();
     let pattern = match is_folder {
@@ -45,7 +47,9 @@ pub(crate) fn read(shared: &ExpansionContext, path: &str) -> IncludedFiles {
         &never,
     ) {
         Ok(read) => read,
-        Err(error) => return report(block(), format!("failed to read `@{{{path}}}`: {error}")),
+        Err(error) => {
+            return with_notice(block(), format!("failed to read `@{{{path}}}`: {error}"));
+        }
     };
     let mut notices: Vec<String> = read
         .skipped

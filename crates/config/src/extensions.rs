@@ -282,9 +282,9 @@ impl Config {
                             continue;
                         }
                     }
-                    let report =
+                    let warnings =
                         notes.into_iter().map(|note| format!("extension `{name}`: {note}"));
-                    found.warnings.extend(report);
+                    found.warnings.extend(warnings);
                     found.all.push(extension);
                 }
                 Err(reason) => found.warnings.push(format!(

@@ -56,19 +56,19 @@ mod tests {
 
     #[test]
     fn only_settings_that_request_something_are_reported() {
-        let report = |values: Value| {
+        let notice_for = |values: Value| {
             let values = values.as_object().cloned().expect("object");
             notice(&values, Path::new("/s.json"))
         };
-        assert_eq!(report(json!({"experimental": {"worktrees": false, "other": 1}})), None);
+        assert_eq!(notice_for(json!({"experimental": {"worktrees": false, "other": 1}})), None);
         assert_eq!(
-            report(json!({"experimental": {"worktrees": true}})).as_deref(),
+            notice_for(json!({"experimental": {"worktrees": true}})).as_deref(),
             Some(
                 "/s.json: this setting has no effect: `experimental.worktrees` (use the flag \
                  `--worktree`)"
             )
         );
-        let two = report(json!({"experimental": {"worktrees": true, "modelSteering": false}}));
+        let two = notice_for(json!({"experimental": {"worktrees": true, "modelSteering": false}}));
         let two = two.expect("a notice");
         assert!(two.contains("these settings have no effect") && two.contains("modelSteering"));
     }

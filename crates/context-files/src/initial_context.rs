@@ -137,12 +137,12 @@ fn hint_at_other_files(sources: &ContextSources) -> Option<String> {
         return None;
     }
     let folder = sources.dirs.notes(&sources.directory);
-    let report = folder.join(".told-of-claude-md");
-    if report.exists() {
+    let marker = folder.join(".told-of-claude-md");
+    if marker.exists() {
         return None;
     }
     // If this cannot be recorded, the hint is repeated.
-    let _ = parallax_store::create_private_dir(&folder).and_then(|()| std::fs::write(&report, b""));
+    let _ = parallax_store::create_private_dir(&folder).and_then(|()| std::fs::write(&marker, b""));
     Some(format!(
         "`{OTHERS}` exists but is not loaded; to load it, add it to `context.fileName`: {:?}",
         names.iter().map(String::as_str).chain([OTHERS]).collect::<Vec<_>>()
@@ -185,11 +185,11 @@ pub fn build_context(
         let has_memory =
             project.is_empty() || known.iter().any(|context| context.contains(&project));
         let roots = workspace.roots();
-        let report = |root: &&PathBuf| {
+        let is_known = |root: &&PathBuf| {
             let name = root.display().to_string();
             known.iter().any(|context| context.contains(&name))
         };
-        let new: Vec<PathBuf> = roots.iter().filter(|root| !report(root)).cloned().collect();
+        let new: Vec<PathBuf> = roots.iter().filter(|root| !is_known(root)).cloned().collect();
         (!has_date || !has_memory || !new.is_empty()).then(|| {
             let tree = !new.is_empty() && settings.include_directory_tree();
             session_context(&SessionContext {

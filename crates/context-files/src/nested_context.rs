@@ -81,8 +81,8 @@ impl NestedContext {
 
     fn emit_warnings(&self, warnings: Vec<String>) {
         for text in warnings {
-            let mut report = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
-            if report.insert(text.clone()) {
+            let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+            if reported.insert(text.clone()) {
                 (self.warn)(text);
             }
         }

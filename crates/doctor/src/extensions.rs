@@ -50,27 +50,27 @@ pub fn examine_extensions(launch: &SessionConfig, only: Option<&str>) -> Vec<Ext
     };
     for extension in examined {
         let name = extension.name();
-        let mut report = Vec::new();
+        let mut problems = Vec::new();
         if launch.extension_manager().extension_is_intact(extension) == Some(false)
             && !extension.is_modified
         {
-            report.push(format!(
+            problems.push(format!(
                 "its files differ from the installed ones; `parallax extensions update {name}` \
                      restores them"
             ));
         }
         for value in extension.values.iter().filter(|value| value.value.is_none()) {
-            report.push(format!(
+            problems.push(format!(
                 "its setting \"{}\" has no value: `parallax extensions config {name} {}`",
                 value.setting.name, value.setting.variable
             ));
         }
-        servers_of(launch, extension, &probes, &mut report);
-        commands_of(launch, extension, &mut report);
-        rules_of(extension, &mut report);
-        hooks_of(extension, &mut report);
-        skills_and_agents(launch, extension, &mut report);
-        found.extend(report.iter().map(|what| extension_problem(name, what)));
+        servers_of(launch, extension, &probes, &mut problems);
+        commands_of(launch, extension, &mut problems);
+        rules_of(extension, &mut problems);
+        hooks_of(extension, &mut problems);
+        skills_and_agents(launch, extension, &mut problems);
+        found.extend(problems.iter().map(|what| extension_problem(name, what)));
     }
     found
 }
@@ -134,7 +134,7 @@ fn servers_of(
     }
 }
 
-fn commands_of(launch: &SessionConfig, extension: &Extension, report: &mut Vec<String>) {
+fn commands_of(launch: &SessionConfig, extension: &Extension, problems: &mut Vec<String>) {
     let catalog = parallax_commands::catalog(launch.config(), &launch.extensions());
     for command in catalog.commands() {
         let is_its = matches!(&command.source, CommandSource::Extension(of)
@@ -142,7 +142,7 @@ fn commands_of(launch: &SessionConfig, extension: &Extension, report: &mut Vec<S
         let Some(plain) = command.file_name.as_deref().filter(|_| is_its) else {
             continue;
         };
-        report.push(match catalog.find(plain) {
+        problems.push(match catalog.find(plain) {
             Some(other) if other.path != command.path => format!(
                 "its command `/{plain}` is overridden by `{}`; it is available as `/{}`",
                 other.path.display(),
@@ -157,28 +157,28 @@ fn commands_of(launch: &SessionConfig, extension: &Extension, report: &mut Vec<S
         });
     }
     let folder = extension.folder.display().to_string();
-    report.extend(catalog.problems().filter(|text| text.starts_with(&folder)).map(str::to_owned));
+    problems.extend(catalog.problems().filter(|text| text.starts_with(&folder)).map(str::to_owned));
 }
 
-fn skills_and_agents(launch: &SessionConfig, extension: &Extension, report: &mut Vec<String>) {
+fn skills_and_agents(launch: &SessionConfig, extension: &Extension, problems: &mut Vec<String>) {
     let tier = SkillTier::Extension(extension.name().to_owned());
     let known = launch.skill_library().skills().skills;
     for file in skill_files(&extension.folder.join("skills")) {
         let skill = match read_skill(&file, &tier) {
             Ok(skill) => skill,
             Err(reason) => {
-                report
+                problems
                     .push(format!("invalid skill `{}`: {reason}", display_path(&file, extension)));
                 continue;
             }
         };
         match known.iter().find(|other| other.name == skill.name) {
-            Some(other) if other.file != skill.file => report.push(format!(
+            Some(other) if other.file != skill.file => problems.push(format!(
                 "its skill `{}` is overridden by `{}`",
                 skill.name,
                 other.location()
             )),
-            Some(other) if other.disabled => report
+            Some(other) if other.disabled => problems
                 .push(format!("its skill `{}` is disabled: `parallax skills enable`", skill.name)),
             _ => {}
         }
@@ -195,13 +195,12 @@ fn skills_and_agents(launch: &SessionConfig, extension: &Extension, report: &mut
                     let counts = known.iter().find(|other| other.name == agent.name);
                     if counts.is_some_and(|other| other.file.as_ref() != Some(&file)) {
                         let name = &agent.name;
-                        report.push(format!("its agent `{name}` is overridden by another agent"));
+                        problems.push(format!("its agent `{name}` is overridden by another agent"));
                     }
                 }
             }
-            Err(reason) => {
-                report.push(format!("invalid agent `{}`: {reason}", display_path(&file, extension)))
-            }
+            Err(reason) => problems
+                .push(format!("invalid agent `{}`: {reason}", display_path(&file, extension))),
         }
     }
 }
@@ -215,16 +214,16 @@ fn display_path(file: &Path, extension: &Extension) -> String {
 }
 
 /// Reports invalid policy rules.
-fn rules_of(extension: &Extension, report: &mut Vec<String>) {
+fn rules_of(extension: &Extension, problems: &mut Vec<String>) {
     for (path, text) in rule_files(&extension.folder) {
         let name = display_path(&path, extension);
         for problem in lint(&RuleFile { tier: Tier::Extension, path, text }, None) {
-            report.push(format!("`{name}`: {}", problem.message()));
+            problems.push(format!("`{name}`: {}", problem.message()));
         }
     }
 }
 
-fn hooks_of(extension: &Extension, report: &mut Vec<String>) {
+fn hooks_of(extension: &Extension, problems: &mut Vec<String>) {
     let mut notes = Vec::new();
     let folder = extension.folder.display().to_string();
     let mut looked = HashSet::new();
@@ -235,9 +234,9 @@ fn hooks_of(extension: &Extension, report: &mut Vec<String>) {
             if !Path::new(word).exists() && looked.insert(word.to_owned()) {
                 let file = display_path(Path::new(word), extension);
                 let event = hook.event.as_str();
-                report.push(format!("its {event} hook runs `{file}`, which does not exist"));
+                problems.push(format!("its {event} hook runs `{file}`, which does not exist"));
             }
         }
     }
-    report.extend(notes);
+    problems.extend(notes);
 }

@@ -271,8 +271,8 @@ impl History {
     /// Returns the storage error; returned once per session.
     pub(crate) fn take_storage_error(&mut self) -> Option<String> {
         let error = self.storage_error.take()?;
-        let report = std::mem::replace(&mut self.storage_error_reported, true);
-        (!report).then_some(error)
+        let was_reported = std::mem::replace(&mut self.storage_error_reported, true);
+        (!was_reported).then_some(error)
     }
 
     /// Sets the service's token count of a request with the first `contents` contents.

@@ -237,11 +237,11 @@ mod tests {
         for tool in ["read_file", "write_todos", "glob", "web_fetch"] {
             let tools = [tool.to_owned()];
             let flags = PromptFlags { tools: &tools, ..PromptFlags::default() };
-            let mut report = names(&assemble(flags, &|_| SectionText::BuiltIn));
-            report.dedup();
+            let mut named_tools = names(&assemble(flags, &|_| SectionText::BuiltIn));
+            named_tools.dedup();
             assert!(
-                report.iter().all(|name| name == tool) && !report.is_empty(),
-                "{tool}: {report:?}"
+                named_tools.iter().all(|name| name == tool) && !named_tools.is_empty(),
+                "{tool}: {named_tools:?}"
             );
         }
     }
@@ -249,15 +249,15 @@ mod tests {
     #[test]
     fn each_sandbox_kind_has_its_own_prompt_text() {
         let tools = ["run_shell_command".to_owned()];
-        let report = |sandbox| {
+        let sandbox_section = |sandbox| {
             let flags = PromptFlags { sandbox, tools: &tools, ..PromptFlags::default() };
             let text = assemble(flags, &|_| SectionText::BuiltIn);
             text.split_once("# Sandbox").map_or_else(String::new, |(_, text)| text.to_owned())
         };
-        assert!(report(SandboxKind::None).contains("without a sandbox"));
-        assert!(report(SandboxKind::Commands).contains("not writable"));
-        assert!(report(SandboxKind::Container).contains("container"));
-        assert!(report(SandboxKind::Seatbelt).contains("Seatbelt"));
+        assert!(sandbox_section(SandboxKind::None).contains("without a sandbox"));
+        assert!(sandbox_section(SandboxKind::Commands).contains("not writable"));
+        assert!(sandbox_section(SandboxKind::Container).contains("container"));
+        assert!(sandbox_section(SandboxKind::Seatbelt).contains("Seatbelt"));
     }
 
     #[test]

@@ -293,8 +293,9 @@ mod tests {
     fn wait_parameter_is_declared_where_the_schema_allows() {
         let waits = |name: &str, parameters: Value| {
             let spec = spec(name, parameters);
-            let report = serde_json::to_value(ToolDeclaration::new(&spec, "")).unwrap();
-            report["parametersJsonSchema"]["properties"]["wait_for_previous"]["type"] == "boolean"
+            let declaration = serde_json::to_value(ToolDeclaration::new(&spec, "")).unwrap();
+            declaration["parametersJsonSchema"]["properties"]["wait_for_previous"]["type"]
+                == "boolean"
         };
         assert!(waits("update_topic", json!({"type": "object", "properties": {}})));
         assert!(waits("discovered_tool_x", json!({})));

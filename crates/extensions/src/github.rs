@@ -131,8 +131,8 @@ impl GithubClient {
             if !answer.status().is_success() {
                 return Err(format!("`{address}`: status {}", answer.status().as_u16()));
             }
-            let report = |error: std::io::Error| format!("`{}`: {error}", file.display());
-            let mut out = std::fs::File::create(file).map_err(report)?;
+            let error_text = |error: std::io::Error| format!("`{}`: {error}", file.display());
+            let mut out = std::fs::File::create(file).map_err(error_text)?;
             let mut remaining = MAX_DOWNLOADED;
             let mut pieces = answer.bytes_stream();
             while let Some(piece) = pieces.next().await {
@@ -140,9 +140,9 @@ impl GithubClient {
                 remaining = remaining
                     .checked_sub(piece.len() as u64)
                     .ok_or_else(|| format!("`{address}`: more than {MAX_DOWNLOADED} bytes"))?;
-                out.write_all(&piece).map_err(report)?;
+                out.write_all(&piece).map_err(error_text)?;
             }
-            out.flush().map_err(report)
+            out.flush().map_err(error_text)
         })?
     }
 }

@@ -98,13 +98,14 @@ impl ExtensionManager<'_> {
     pub(crate) fn replace_extension(&self, fetched: &FetchedExtension) -> Result<PathBuf, String> {
         let home = self.config.extension_home();
         let name = &fetched.manifest.name;
-        let report = |error: std::io::Error| format!("`{}`: {error}", home.display());
-        create_private_folder(&home).map_err(report)?;
+        let error_text = |error: std::io::Error| format!("`{}`: {error}", home.display());
+        create_private_folder(&home).map_err(error_text)?;
         remove_stale(&home);
-        let staging = StagingDirectory::new(&home, COMES).map_err(report)?;
+        let staging = StagingDirectory::new(&home, COMES).map_err(error_text)?;
         let fresh = staging.path().join("fresh");
-        copy(&fetched.folder, Path::new(""), &fresh, 0).map_err(report)?;
-        std::fs::write(fresh.join(INSTALL_METADATA), fetched.metadata.to_json()).map_err(report)?;
+        copy(&fetched.folder, Path::new(""), &fresh, 0).map_err(error_text)?;
+        std::fs::write(fresh.join(INSTALL_METADATA), fetched.metadata.to_json())
+            .map_err(error_text)?;
         // Checks the copied files, because the originals may have changed since the review.
         let manifest_again = Manifest::read(&fresh)?;
         let mut review_again = review(&fresh, &manifest_again)?;
@@ -121,15 +122,15 @@ impl ExtensionManager<'_> {
             version: manifest_again.version,
             install: fetched.metadata.clone(),
             commit: fetched.commit.clone(),
-            hash: content_hash(&fresh).map_err(report)?,
+            hash: content_hash(&fresh).map_err(error_text)?,
             code_hash: fingerprint(&fresh),
         };
         let target = self.target_directory(name);
         let exists = target.symlink_metadata().is_ok();
         if exists {
-            parallax_files::exchange(&fresh, &target).map_err(report)?;
+            parallax_files::exchange(&fresh, &target).map_err(error_text)?;
         } else {
-            std::fs::rename(&fresh, &target).map_err(report)?;
+            std::fs::rename(&fresh, &target).map_err(error_text)?;
         }
         // Done right away, so that a process killed after this line leaves an older version for
         // `rollback`.
@@ -183,7 +184,7 @@ impl ExtensionManager<'_> {
             )));
         }
         let _alone = self.lock()?;
-        let report =
+        let to_failure =
             |error: std::io::Error| input_failure(format!("`{}`: {error}", target.display()));
         let manifest = Manifest::read(&kept)
             .map_err(|reason| input_failure(format!("`{}`: {reason}", kept.display())))?;
@@ -199,9 +200,9 @@ impl ExtensionManager<'_> {
                 code_hash: fingerprint(&kept),
             })
         });
-        let entry = entry.transpose().map_err(report)?;
+        let entry = entry.transpose().map_err(to_failure)?;
         let goes = find_entry(&self.config.dirs, name);
-        parallax_files::exchange(&kept, &target).map_err(report)?;
+        parallax_files::exchange(&kept, &target).map_err(to_failure)?;
         lock(&self.config.dirs, name, entry.as_ref()).map_err(config_failure)?;
         self.record_kept_commit(name, goes.as_ref());
         Ok(manifest.version)
@@ -274,14 +275,14 @@ impl ExtensionManager<'_> {
                 None => return Err(failure.clone()),
             },
         };
-        let report =
+        let to_failure =
             |error: std::io::Error| input_failure(format!("`{}`: {error}", installed.display()));
         let _alone = self.lock()?;
         // Move everything out of the way first, with one rename each.
         let home = self.config.extension_home();
-        let aside = StagingDirectory::new(&home, GOES).map_err(report)?;
+        let aside = StagingDirectory::new(&home, GOES).map_err(to_failure)?;
         drop(std::fs::rename(home.join(PREVIOUS).join(name), aside.path().join("previous")));
-        std::fs::rename(&installed, aside.path().join("old")).map_err(report)?;
+        std::fs::rename(&installed, aside.path().join("old")).map_err(to_failure)?;
         self.record_kept_commit(name, None);
         lock(dirs, name, None)
             .and_then(|()| forget_extension_switches(dirs, name))

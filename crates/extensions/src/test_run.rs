@@ -157,24 +157,25 @@ impl ExtensionManager<'_> {
         folder: &Path,
         trial: &ExtensionTest,
     ) -> Result<Vec<String>, Failure> {
-        let report =
+        let to_failure =
             |error: std::io::Error| input_failure(format!("failed to run the test: {error}"));
         let folder = std::fs::canonicalize(self.config.cwd.join(self.config.expand_home(folder)));
-        let folder = folder.map_err(report)?;
-        let room = tempfile::Builder::new().prefix("parallax-test-").tempdir().map_err(report)?;
-        let root = std::fs::canonicalize(room.path()).map_err(report)?;
+        let folder = folder.map_err(to_failure)?;
+        let room =
+            tempfile::Builder::new().prefix("parallax-test-").tempdir().map_err(to_failure)?;
+        let root = std::fs::canonicalize(room.path()).map_err(to_failure)?;
         let (home, project) = (root.join("home"), root.join("project"));
-        std::fs::create_dir_all(home.join(".parallax")).map_err(report)?;
-        std::fs::create_dir_all(&project).map_err(report)?;
+        std::fs::create_dir_all(home.join(".parallax")).map_err(to_failure)?;
+        std::fs::create_dir_all(&project).map_err(to_failure)?;
         // Wait for the extension's servers before the first request.
         let settings = serde_json::json!({"mcp": {"firstWaitMs": 15_000}}).to_string();
-        std::fs::write(home.join(".parallax/settings.json"), settings).map_err(report)?;
+        std::fs::write(home.join(".parallax/settings.json"), settings).map_err(to_failure)?;
         for (name, text) in &trial.files {
             let file = project.join(name);
             let above = file.parent().unwrap_or(&project);
             std::fs::create_dir_all(above)
                 .and_then(|()| std::fs::write(&file, text))
-                .map_err(report)?;
+                .map_err(to_failure)?;
         }
         let values: Object = trial
             .settings
@@ -182,9 +183,9 @@ impl ExtensionManager<'_> {
             .map(|(name, value)| (name.clone(), value.clone().into()))
             .collect();
         let value_file = root.join("values.json");
-        std::fs::write(&value_file, Value::Object(values).to_string()).map_err(report)?;
+        std::fs::write(&value_file, Value::Object(values).to_string()).map_err(to_failure)?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(report)?;
+        let runtime = runtime.map_err(to_failure)?;
         let run = |words: &[&str], time: Duration| {
             let mut text = quote_word(&program.to_string_lossy());
             for word in words {

@@ -237,7 +237,7 @@ impl ExtensionManager<'_> {
     /// capabilities. Returns notices for the user. Blocking; must not be called on a runtime
     /// thread.
     pub fn update_automatically(&self) -> Vec<String> {
-        let mut report = Vec::new();
+        let mut lines = Vec::new();
         for extension in &self.extensions().all {
             let wants = extension.install.as_ref().is_some_and(|install| install.auto_update);
             if !wants || !extension.active {
@@ -253,13 +253,13 @@ impl ExtensionManager<'_> {
                 }
             };
             if !update.added_permissions.is_empty() || update.previous_source.is_some() {
-                report.push(format!(
+                lines.push(format!(
                     "A newer version of the extension `{name}` requires more permissions: run \
                      `/extensions update {name}`"
                 ));
                 continue;
             }
-            report.push(match self.update_extension(extension, &update) {
+            lines.push(match self.update_extension(extension, &update) {
                 Ok(false) => continue,
                 Ok(true) => format!(
                     "The extension `{name}` was updated to {}; the update takes effect in the next \
@@ -269,7 +269,7 @@ impl ExtensionManager<'_> {
                 Err(failure) => failure.message,
             });
         }
-        report
+        lines
     }
 
     /// Sets or removes the value of an extension's setting. Blocking.

@@ -70,7 +70,7 @@ pub fn run(
         return run(session, name, format!("{first} {arguments}").trim());
     }
     let word = arguments.split_whitespace().next().unwrap_or_default();
-    let report = match (name, word) {
+    let result = match (name, word) {
         ("about", _) => Ok(about(session)),
         ("agents", "" | "list") => Ok(agents(session)),
         ("chat" | "resume", "list") => Ok(chats(session)),
@@ -109,7 +109,7 @@ pub fn run(
         }
         _ => return None,
     };
-    Some(report)
+    Some(result)
 }
 
 fn about(session: &OpenSession) -> CommandOutput {

@@ -339,13 +339,13 @@ impl Runner {
     /// Writes the error document if the format requires it, and returns the exit code. Failures
     /// while writing the end are taken into account.
     pub(crate) async fn exit(mut self, outcome: RunOutcome) -> ExitCode {
-        let report = outcome.error.is_some();
+        let has_error = outcome.error.is_some();
         let outcome = self.forced_outcome().unwrap_or(outcome);
         if let Some(error) = &outcome.error {
             let pending = &mut self.output.pending;
             if self.format != OutputFormat::Text {
                 push_error_document(pending, &self.session_id, error, self.format);
-            } else if !report {
+            } else if !has_error {
                 pending.write_message(MessageStyle::Error, self.color, &error.message);
             }
             self.flush().await;

@@ -86,9 +86,9 @@ impl Trace {
             (None, None) => "",
         };
         let text = output.stop.as_ref().unwrap_or(&output.reason);
-        let report =
+        let joined_messages =
             || output.messages.iter().map(|it| it.1.as_str()).collect::<Vec<_>>().join("; ");
-        let mut text = if text.is_empty() { report() } else { text.clone() };
+        let mut text = if text.is_empty() { joined_messages() } else { text.clone() };
         for skipped in &output.skipped {
             text.push_str(if text.is_empty() { "" } else { "; " });
             text.push_str(skipped);

@@ -182,8 +182,8 @@ pub(crate) async fn request(
         McpError::Cancelled => "the user cancelled it",
         _ => "it timed out",
     };
-    let report = tokio::time::timeout(NOTICE, notify_cancelled(peer, id, reason)).await;
-    tracing::debug!(in_time = report.is_ok(), reason, "an MCP request was cancelled");
+    let notified = tokio::time::timeout(NOTICE, notify_cancelled(peer, id, reason)).await;
+    tracing::debug!(in_time = notified.is_ok(), reason, "an MCP request was cancelled");
     Err(over)
 }
 

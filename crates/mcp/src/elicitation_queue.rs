@@ -54,10 +54,10 @@ impl ElicitationState {
     /// Waits until all calls that are running now have ended; returns immediately if there are
     /// none.
     pub(crate) async fn wait_for_calls(&self) {
-        let mut report = self.running.subscribe();
-        let now = report.borrow_and_update().clone();
+        let mut changes = self.running.subscribe();
+        let now = changes.borrow_and_update().clone();
         // This struct owns the sender, so the channel never closes.
-        let _ = report.wait_for(|running| now.is_disjoint(running)).await;
+        let _ = changes.wait_for(|running| now.is_disjoint(running)).await;
     }
 
     /// Returns the permit for one request, or `None` if another request is open or the user wants

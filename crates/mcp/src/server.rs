@@ -375,8 +375,8 @@ impl Server {
             while let Some(server) = refreshed.upgrade()
                 && server.state().generation == generation
             {
-                let report = tokio::time::timeout(PARTING, server.inbound.changed.notified());
-                if report.await.is_ok() {
+                let change = tokio::time::timeout(PARTING, server.inbound.changed.notified());
+                if change.await.is_ok() {
                     server.refresh().await;
                 }
             }

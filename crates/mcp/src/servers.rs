@@ -315,8 +315,8 @@ impl Servers {
 
     /// Notifies servers that the workspace directories changed.
     pub async fn roots_changed(&self) {
-        let report = self.inner.servers.iter().map(|server| server.roots_changed());
-        futures_util::future::join_all(report).await;
+        let notifications = self.inner.servers.iter().map(|server| server.roots_changed());
+        futures_util::future::join_all(notifications).await;
     }
 
     /// Stops all servers.

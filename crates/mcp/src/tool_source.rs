@@ -83,17 +83,17 @@ impl ToolSource for Servers {
     fn take_warning(&self) -> Option<String> {
         // Without a wait for servers, one may just be starting.
         let late = !self.inner.first_wait.is_zero();
-        let mut report = self.lock_reported();
+        let mut reported = self.lock_reported();
         let mut words = Vec::new();
         for server in &self.inner.servers {
             let name = &server.config.name;
-            if let Some(reason) = server.problem(late).filter(|_| !report.contains(name)) {
-                report.insert(name.clone());
+            if let Some(reason) = server.problem(late).filter(|_| !reported.contains(name)) {
+                reported.insert(name.clone());
                 words.push(format!("`{name}`: {reason}"));
             }
             if let Some(note) = server.stderr_tail.skipped_note()
                 && server.is_open()
-                && report.insert(format!("{name}\nskipped lines"))
+                && reported.insert(format!("{name}\nskipped lines"))
             {
                 words.push(format!("`{name}`: {note}"));
             }

@@ -183,17 +183,18 @@ impl McpView {
         opens_browser: bool,
     ) -> Result<String, Failure> {
         let name = self.name_of(name)?;
-        let report = |reason: String| input_failure(format!("the MCP server `{name}`: {reason}"));
+        let to_failure =
+            |reason: String| input_failure(format!("the MCP server `{name}`: {reason}"));
         let found = (self.access.configured)();
         let server = found.servers.into_iter().find(|server| server.name == name);
-        let server = server.ok_or_else(|| report("its settings no longer exist".to_owned()))?;
+        let server = server.ok_or_else(|| to_failure("its settings no longer exist".to_owned()))?;
         let McpAccess { tokens, port, http, .. } = &self.access;
         let face = BrowserSignIn { show, opens_browser };
         block(async {
             sign_in(&server, tokens, *port, http, &face).await?;
             self.servers.reconnect(&name).await
         })?
-        .map_err(report)?;
+        .map_err(to_failure)?;
         Ok(name)
     }
 

@@ -43,15 +43,15 @@ impl Backoff {
         self.start
     }
 
-    /// Returns the wait after a failed attempt (from 1). `report` is the server's delay, which is a
+    /// Returns the wait after a failed attempt (from 1). `server_delay` is the server's delay, which is a
     /// minimum. `guessed` delays are chosen by Parallax.
-    pub fn wait(self, attempt: u32, report: Option<Duration>, guessed: bool) -> Duration {
+    pub fn wait(self, attempt: u32, server_delay: Option<Duration>, guessed: bool) -> Duration {
         let doubled = self.start.saturating_mul(1 << attempt.saturating_sub(1).min(16));
         let current = doubled.min(self.start * 6);
-        match report {
-            Some(report) => {
-                let report = if guessed { self.scale(report) } else { report };
-                current.max(report).mul_f64(1.0 + 0.2 * random())
+        match server_delay {
+            Some(server_delay) => {
+                let server_delay = if guessed { self.scale(server_delay) } else { server_delay };
+                current.max(server_delay).mul_f64(1.0 + 0.2 * random())
             }
             None => current.mul_f64(0.7 + 0.6 * random()),
         }
@@ -66,9 +66,9 @@ impl Backoff {
 
     /// Returns the wait when there is a fallback: one second, then three, or what the server asks
     /// for.
-    pub fn short_wait(self, attempt: u32, report: Option<Duration>) -> Duration {
+    pub fn short_wait(self, attempt: u32, server_delay: Option<Duration>) -> Duration {
         let ours = Duration::from_secs(if attempt == 1 { 1 } else { 3 });
-        report.unwrap_or_else(|| self.scale(ours))
+        server_delay.unwrap_or_else(|| self.scale(ours))
     }
 
     fn scale(self, delay: Duration) -> Duration {

@@ -65,7 +65,7 @@ async fn run_plan(plan: PathBuf, run: RunArguments) -> Result<ExitCode, Failure>
     let (drain, leave) = (CancellationToken::new(), CancellationToken::new());
     let view = BatchView::new(plan.tasks.len(), run.output_format);
     let view = std::cell::RefCell::new(view);
-    let report = |event: QueueEvent| view.borrow_mut().event(&event);
+    let on_event = |event: QueueEvent| view.borrow_mut().event(&event);
     let slurm = SlurmOptions {
         options: run.sbatch.clone(),
         arguments: runner.arguments.clone(),
@@ -87,11 +87,12 @@ async fn run_plan(plan: PathBuf, run: RunArguments) -> Result<ExitCode, Failure>
         let tokens = (&drain, &leave);
         match (&kubernetes, is_slurm) {
             (Some(kubernetes), _) => {
-                run_kubernetes(&runner.directory, &plan, &options, kubernetes, tokens, report).await
+                run_kubernetes(&runner.directory, &plan, &options, kubernetes, tokens, on_event)
+                    .await
             }
-            (None, true) => run_slurm(&runner, &plan, &options, &slurm, tokens, report).await,
+            (None, true) => run_slurm(&runner, &plan, &options, &slurm, tokens, on_event).await,
             (None, false) => {
-                run_queue(Arc::clone(&runner), &plan, &options, drain.clone(), report).await
+                run_queue(Arc::clone(&runner), &plan, &options, drain.clone(), on_event).await
             }
         }
     };

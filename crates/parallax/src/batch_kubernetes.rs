@@ -87,12 +87,12 @@ pub(crate) async fn collect(dir: PathBuf) -> Result<ExitCode, Failure> {
         Ok((directory, lock))
     })
     .await?;
-    let report = |event: QueueEvent| {
+    let on_event = |event: QueueEvent| {
         if let QueueEvent::Ended(result) = event {
             print_line(&format!("{}: {}", result.id, result.state.as_str()));
         }
     };
-    let collected = collect_kubernetes(&directory, report).await;
+    let collected = collect_kubernetes(&directory, on_event).await;
     let (found, missing) = collected.map_err(|error| failure(&error))?;
     run_blocking(move || Summary::read(&directory)?.write(&directory)).await?;
     print_line(&format!("Collected {found} results; {missing} tasks have none yet"));

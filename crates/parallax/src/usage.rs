@@ -139,12 +139,12 @@ pub(crate) fn unknown_in_group(error: &clap::Error, argv: &[OsString]) -> Option
     let mut command = Arguments::command();
     command.build();
     let group = command.find_subcommand_mut(argv.get(1)?)?;
-    let mut report = format!("error: unknown command `parallax {} {name}`", group.get_name());
+    let mut message = format!("error: unknown command `parallax {} {name}`", group.get_name());
     let known: Vec<&str> = group.get_subcommands().map(clap::Command::get_name).collect();
     if let Some(near) = similar_names(&name, known.into_iter()).first() {
-        report.push_str(&format!("; did you mean `{near}`?"));
+        message.push_str(&format!("; did you mean `{near}`?"));
     }
-    Some(format!("{}\n\n{}", one_line(&report), group.render_help()))
+    Some(format!("{}\n\n{}", one_line(&message), group.render_help()))
 }
 
 /// Returns the error for an unknown `help WORD`, or for a typo in the second word of a command.

@@ -104,11 +104,11 @@ impl SandboxTable {
     /// understood. `~/` is not expanded.
     pub fn merge(&mut self, text: &str) -> Vec<String> {
         let file = RuleFile { tier: Tier::User, path: PathBuf::new(), text: Ok(text.to_owned()) };
-        let report = |problem: Problem| match problem.line {
+        let format_problem = |problem: Problem| match problem.line {
             Some(line) => format!("line {line}: {}", problem.message()),
             None => problem.message(),
         };
-        self.merge_file(&file, None).into_iter().map(report).collect()
+        self.merge_file(&file, None).into_iter().map(format_problem).collect()
     }
 
     /// Like [`merge`](Self::merge), for a file with a path and with a home directory for `~/`.
@@ -361,9 +361,9 @@ mod tests {
         let npm = table.command("npm").expect("row");
         assert_eq!(npm.allowed_paths, [Path::new("/home/me/.npm")]);
         assert!(npm.allow_network && table.command("git").is_none());
-        let report: Vec<String> = problems.iter().map(ToString::to_string).collect();
+        let messages: Vec<String> = problems.iter().map(ToString::to_string).collect();
         assert_eq!(
-            report,
+            messages,
             [
                 "/p/sandbox.toml:5 (user policy): unknown key `netwrok`; did you mean `network`?",
                 "/p/sandbox.toml:10 (user policy): `readonly` must be `true` or `false`; the \

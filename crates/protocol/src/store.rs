@@ -232,11 +232,11 @@ pub struct DirectoriesRecord {
 
 /// Returns the additional directories after the given records.
 pub fn directories<'a>(records: impl IntoIterator<Item = &'a Record>) -> &'a [PathBuf] {
-    let report = records.into_iter().filter_map(|record| match record {
+    let directories = records.into_iter().filter_map(|record| match record {
         Record::Directories(report) => Some(report.directories.as_slice()),
         _ => None,
     });
-    report.last().unwrap_or_default()
+    directories.last().unwrap_or_default()
 }
 
 /// A shorter form of the first contents of a session.

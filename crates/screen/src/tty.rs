@@ -160,7 +160,7 @@ pub fn emergency_restore() {
 
 /// Installs a panic hook that restores the terminal before the message is printed.
 pub fn restore_on_panic() {
-    let report = std::panic::take_hook();
+    let previous_hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         emergency_restore();
         report(panic);

@@ -92,10 +92,10 @@ fn unreported_variables(launch: &SessionConfig, servers: &[McpServer]) -> Vec<St
         return Vec::new();
     }
     let file = launch.config.dirs.parallax.join(TOLD);
-    let report = std::fs::read_to_string(&file).unwrap_or_default();
+    let warned = std::fs::read_to_string(&file).unwrap_or_default();
     let line = |(server, name): &(&str, &str)| format!("{name} {server:?}");
     let (old, new): (Vec<_>, Vec<_>) =
-        sets.into_iter().partition(|set| report.lines().any(|known| known == line(set)));
+        sets.into_iter().partition(|set| warned.lines().any(|known| known == line(set)));
     if new.is_empty() {
         return Vec::new();
     }

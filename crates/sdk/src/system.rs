@@ -167,13 +167,13 @@ pub(crate) fn prompt(material: PromptMaterial) -> SystemPrompt {
         let sections = [agents, skills].map(|it| it.unwrap_or_else(|| Arc::clone(&none)));
         let [agents, skills] = &sections;
         match &*last {
-            Some(((known, tools, report), text))
+            Some(((known, tools, previous_sections), text))
                 if *known == mode
                     && **tools == *declared
-                    && report
+                    && previous_sections
                         .iter()
                         .zip(&sections)
-                        .all(|(report, now)| Arc::ptr_eq(report, now)) =>
+                        .all(|(previous_sections, now)| Arc::ptr_eq(previous_sections, now)) =>
             {
                 Arc::clone(text)
             }

@@ -226,13 +226,13 @@ impl<'a> TrustManager<'a> {
 
     fn resolve_directory(&self, input: &str) -> Result<PathBuf, Failure> {
         let path = self.options.directory.join(self.config.expand_home(Path::new(input)));
-        let report = |reason: String| failure(FailureKind::Input, reason);
-        let real = path
-            .canonicalize()
-            .map_err(|error| report(format!("failed to add `{}`: {error}", path.display())))?;
+        let input_failure = |reason: String| failure(FailureKind::Input, reason);
+        let real = path.canonicalize().map_err(|error| {
+            input_failure(format!("failed to add `{}`: {error}", path.display()))
+        })?;
         match real.is_dir() {
             true => Ok(real),
-            false => Err(report(format!("`{}` is not a directory", real.display()))),
+            false => Err(input_failure(format!("`{}` is not a directory", real.display()))),
         }
     }
 

@@ -308,7 +308,7 @@ impl ItemCollector {
         display.clone_from(&result.display);
         details.clone_from(&result.details);
         *output = parts.iter().find_map(output_of).map(|(text, _)| text).unwrap_or_default();
-        let title = details.as_ref().map(|report| report.title.clone());
+        let title = details.as_ref().map(|details| details.title.clone());
         if status.as_deref() == Some("success") {
             let images = Image::from_parts(&parts, title.as_deref());
             self.items.extend(images.into_iter().map(RecordedItem::Image));

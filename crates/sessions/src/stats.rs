@@ -414,12 +414,12 @@ impl Stats {
     /// Counts a tool call from the journal of an earlier process.
     pub(crate) fn record(&mut self, record: &Record) {
         let Record::Result(result) = record else { return };
-        let report = result.details.as_ref();
+        let details = result.details.as_ref();
         let succeeded = result.shown_status() == ToolStatus::Success;
-        let duration = report.map(|report| report.duration_ms);
+        let duration = details.map(|details| details.duration_ms);
         // Older journals record only denials.
-        let refused = report.filter(|report| report.was_rejected).map(|_| CallDecision::Reject);
-        let decision = report.and_then(|report| report.decision).or(refused);
+        let refused = details.filter(|details| details.was_rejected).map(|_| CallDecision::Reject);
+        let decision = details.and_then(|details| details.decision).or(refused);
         let tools = &mut self.tools;
         tools.total_calls += 1;
         tools.total_duration_ms += duration.unwrap_or_default();

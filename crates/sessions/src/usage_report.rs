@@ -267,7 +267,8 @@ fn session_usage(
                 let tool = used.tools.entry(result.name.clone()).or_default();
                 tool.calls += 1;
                 tool.failed += u64::from(result.shown_status() != ToolStatus::Success);
-                tool.duration_ms += result.details.as_ref().map_or(0, |report| report.duration_ms);
+                tool.duration_ms +=
+                    result.details.as_ref().map_or(0, |details| details.duration_ms);
             }
             _ => {}
         }

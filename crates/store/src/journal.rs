@@ -265,14 +265,14 @@ impl Journal {
                 }
                 created
             };
-            let mut report = "was deleted during the session and was written again";
+            let mut change = "was deleted during the session and was written again";
             let mut aside = String::new();
             if is_there {
                 let now = jiff::Timestamp::now().as_millisecond();
                 let backup = self.path.with_extension(format!("{now}.changed"));
                 fs::rename(&self.path, &backup)?;
                 fs::rename(&new, &self.path)?;
-                report = "was changed by another program during the session and was rewritten \
+                change = "was changed by another program during the session and was rewritten \
                     completely";
                 aside = format!(
                     "; the version of the other program was saved as `{}`",
@@ -280,7 +280,7 @@ impl Journal {
                 );
             }
             let display_path = self.path.display();
-            Ok((created, format!("the file of this session {report}: `{display_path}`{aside}")))
+            Ok((created, format!("the file of this session {change}: `{display_path}`{aside}")))
         })();
         let (new, notice) = written.inspect_err(|_| inner.off = true)?;
         inner.file = Some(new);

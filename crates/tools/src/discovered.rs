@@ -87,11 +87,11 @@ impl Discovery {
     ///
     /// # Errors
     /// Returns an error if these are not declarations.
-    pub fn tools(self: &Arc<Self>, report: &[u8]) -> Result<Vec<Arc<dyn Tool>>, String> {
+    pub fn tools(self: &Arc<Self>, output: &[u8]) -> Result<Vec<Arc<dyn Tool>>, String> {
         let tool = |declaration| -> Arc<dyn Tool> {
             Arc::new(DiscoveredTool::new(declaration, Arc::clone(self)))
         };
-        Ok(declarations(report)?.into_iter().map(tool).collect())
+        Ok(declarations(output)?.into_iter().map(tool).collect())
     }
 
     /// Runs the words as one program, without a shell.
@@ -311,8 +311,8 @@ mod tests {
     }
 
     async fn discover_tools(discovery: &Arc<Discovery>) -> Result<Vec<Arc<dyn Tool>>, String> {
-        let report = discovery.ask(ApprovalMode::Default, &CancellationToken::new()).await?;
-        discovery.tools(&report)
+        let output = discovery.ask(ApprovalMode::Default, &CancellationToken::new()).await?;
+        discovery.tools(&output)
     }
 
     async fn run(tool: &dyn Tool, cancel: CancellationToken) -> ToolResult {
@@ -330,9 +330,9 @@ mod tests {
              *) sleep 60;; esac",
         )
         .expect("written");
-        let report = r#"[{"function_declarations":[{"name":"echo","description":"Says it."}]},
+        let output = r#"[{"function_declarations":[{"name":"echo","description":"Says it."}]},
             {"name":"fail"},{"name":"hang"}]"#;
-        std::fs::write(folder.path().join("tools.json"), report).expect("written");
+        std::fs::write(folder.path().join("tools.json"), output).expect("written");
         let discovery = discovery(folder.path(), &["cat", "tools.json"], &["sh", "call.sh"]);
         let tools = discover_tools(&discovery).await.expect("tools");
         let names: Vec<&str> = tools.iter().map(|tool| tool.spec().name.as_str()).collect();

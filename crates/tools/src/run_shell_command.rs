@@ -533,7 +533,7 @@ pub fn describe_removed_variables(who: &str, dropped: &[DroppedVariable]) -> Vec
     let is_ours = |it: &&DroppedVariable| {
         it.reason == DropReason::OwnCredential && !it.name.starts_with("GOOGLE_")
     };
-    let report = dropped.iter().filter(|it| !is_ours(it)).map(
+    let lines = dropped.iter().filter(|it| !is_ours(it)).map(
         |DroppedVariable { name, reason, override_setting }| {
             let keep = match override_setting {
                 Some(setting) => format!("the setting `{setting}` passes it on"),
@@ -542,5 +542,5 @@ pub fn describe_removed_variables(who: &str, dropped: &[DroppedVariable]) -> Vec
             format!("{who} do not receive the variable `{name}`: {reason}; {keep}")
         },
     );
-    report.collect()
+    lines.collect()
 }

@@ -260,8 +260,8 @@ impl App {
     ) {
         let Some(launch) = self.launch.clone() else { return self.report_not_ready() };
         self.effect(Effect::Run(Box::new(move || {
-            let report = work(&launch);
-            Box::new(move |app| then(app, report))
+            let result = work(&launch);
+            Box::new(move |app| then(app, result))
         })));
     }
 
@@ -272,8 +272,8 @@ impl App {
         then: impl FnOnce(&mut Self, T) + Send + 'static,
     ) {
         self.effect(Effect::AskSession(Box::new(move |session| {
-            let report = work(session);
-            Box::new(move |app| then(app, report))
+            let result = work(session);
+            Box::new(move |app| then(app, result))
         })));
     }
 

@@ -162,13 +162,14 @@ impl DebugConsole {
         };
         let mut rows = vec![title(&format!("requests ({key} to close)"))];
         let skipped = self.requests.len().saturating_sub(requests);
-        let report = self.requests.iter().skip(skipped);
-        let mut report: Vec<Vec<Line>> = report.map(|text| row(text, theme.secondary)).collect();
-        if let Some(last) = report.last_mut() {
+        let shown = self.requests.iter().skip(skipped);
+        let mut request_rows: Vec<Vec<Line>> =
+            shown.map(|text| row(text, theme.secondary)).collect();
+        if let Some(last) = request_rows.last_mut() {
             // The request and its duration come first.
             last.truncate(requests);
         }
-        rows.extend(newest(report.concat(), requests));
+        rows.extend(newest(request_rows.concat(), requests));
         rows.push(title("log"));
         let limit = room - requests.min(room - 1);
         let mut logged = Vec::new();

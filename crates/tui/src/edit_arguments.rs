@@ -141,11 +141,12 @@ impl ProposedChange {
 }
 
 fn text_of(path: &Path) -> Result<String, String> {
-    let report = |error: std::io::Error| format!("failed to read `{}`: {error}", path.display());
-    if std::fs::metadata(path).map_err(report)?.len() > MAX_BYTES {
+    let error_text =
+        |error: std::io::Error| format!("failed to read `{}`: {error}", path.display());
+    if std::fs::metadata(path).map_err(error_text)?.len() > MAX_BYTES {
         return Err(format!("`{}` is too large to edit here", path.display()));
     }
-    Ok(decode(&std::fs::read(path).map_err(report)?).text)
+    Ok(decode(&std::fs::read(path).map_err(error_text)?).text)
 }
 
 /// Parses the hunks of a unified diff. Rejects a truncated diff, because the user did not see all

@@ -23,18 +23,18 @@ pub(crate) fn edit(
         .tempdir_in(place)
         .map_err(|error| format!("failed to create a temporary directory: {error}"))?;
     let path = folder.path().join(name);
-    let report = |error: std::io::Error| format!("`{}`: {error}", path.display());
+    let error_text = |error: std::io::Error| format!("`{}`: {error}", path.display());
     let mut options = std::fs::OpenOptions::new();
     options.write(true).create_new(true);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(&path).map_err(report)?;
-    file.write_all(text.as_bytes()).map_err(report)?;
+    let mut file = options.open(&path).map_err(error_text)?;
+    file.write_all(text.as_bytes()).map_err(error_text)?;
     drop(file);
     let display_path = editor.program.display();
     match user_program::edit(&editor.program, &editor.arguments, &path) {
         Ok(true) => {
-            let bytes = std::fs::read(&path).map_err(report)?;
+            let bytes = std::fs::read(&path).map_err(error_text)?;
             String::from_utf8(bytes).map_err(|_| "the text is not valid UTF-8".to_owned())
         }
         Ok(false) => {

@@ -167,13 +167,13 @@ fn session(stats: &SessionStats, options: StatsOptions<'_>) -> Vec<Line> {
     let before = stats.before.tokens;
     if before.total > 0 {
         let all = stats.tokens();
-        let report = format!(
+        let difference = format!(
             "{}↑ {}↓ {} since the session was resumed",
             count(all.prompt - before.prompt),
             count(output(&all) - output(&before)),
             dollars(stats.totals.cost.usd - stats.before.cost),
         );
-        rows.push(row("this run", report, options));
+        rows.push(row("this run", difference, options));
     }
     rows.extend(cost(stats, options));
     rows.extend(render_bars(stats, options));
@@ -185,24 +185,24 @@ fn cost(stats: &SessionStats, options: StatsOptions<'_>) -> Vec<Line> {
     let cost = &stats.totals.cost;
     let mut rows = Vec::new();
     if cost.usd > 0.0 {
-        let report = format!(
+        let value = format!(
             "{} (new {}, cached {}, output {})",
             dollars(cost.usd),
             dollars(cost.input_usd),
             dollars(cost.cached_usd),
             dollars(cost.output_usd),
         );
-        rows.push(row("cost", report, options));
+        rows.push(row("cost", value, options));
         let tokens = stats.tokens();
         let share = format!("{}% of the input", percent(tokens.cached, tokens.prompt));
         rows.push(row("cached", share, options));
     }
     if !cost.unpriced.is_empty() {
-        let report = format!(
+        let value = format!(
             "unknown for {}: see `modelConfigs.prices`",
             cost.unpriced.iter().map(|name| truncate_text(name, 40)).collect::<Vec<_>>().join(", ")
         );
-        rows.push(row("price", report, options));
+        rows.push(row("price", value, options));
     }
     rows
 }
@@ -257,8 +257,8 @@ fn render_bars(stats: &SessionStats, options: StatsOptions<'_>) -> Vec<Line> {
         let new = tokens.prompt.saturating_sub(tokens.cached);
         line.push(Span::styled(bar(NEW, new), theme.warning));
         line.push(Span::styled(bar(ANSWER, output(tokens)), theme.link));
-        let report = format!(" {}↑ {}↓", count(tokens.prompt), count(output(tokens)));
-        line.push(Span::styled(report, theme.secondary));
+        let token_text = format!(" {}↑ {}↓", count(tokens.prompt), count(output(tokens)));
+        line.push(Span::styled(token_text, theme.secondary));
         rows.push(line);
     }
     rows

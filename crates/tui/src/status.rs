@@ -211,16 +211,16 @@ fn tail(working: &AgentActivity, options: StatusOptions<'_>, seconds: u64, room:
     let time = time(seconds);
     // Programs wait for `(esc to cancel,`.
     let first = if options.stops { format!("esc to cancel, {time}") } else { time };
-    let mut report = format!(" ({first}");
+    let mut details = format!(" ({first}");
     for part in std::iter::once(&tokens).chain(options.keys).filter(|part| !part.is_empty()) {
         // A later part may be shorter.
-        if text_width(&report) + text_width(SEPARATOR) + text_width(part) < room {
-            report.push_str(SEPARATOR);
-            report.push_str(part);
+        if text_width(&details) + text_width(SEPARATOR) + text_width(part) < room {
+            details.push_str(SEPARATOR);
+            details.push_str(part);
         }
     }
-    report.push(')');
-    report
+    details.push(')');
+    details
 }
 
 /// Formats a duration in seconds.

@@ -101,21 +101,21 @@ pub(crate) fn find_theme(name: &str, custom: &Object) -> Result<Theme, String> {
 }
 
 fn from_file(path: &Path) -> Result<Theme, String> {
-    let report = |error: std::io::Error| format!("`{}`: {error}", path.display());
+    let error_text = |error: std::io::Error| format!("`{}`: {error}", path.display());
     let home = std::env::home_dir().ok_or("the home directory is unknown")?;
     let path = match path.strip_prefix("~") {
         Ok(rest) => home.join(rest),
         Err(_) => path.to_owned(),
     };
-    let real = path.canonicalize().map_err(report)?;
-    let home = home.canonicalize().map_err(report)?;
+    let real = path.canonicalize().map_err(error_text)?;
+    let home = home.canonicalize().map_err(error_text)?;
     if !real.starts_with(&home) {
         return Err(format!("`{}` is not in your home directory", path.display()));
     }
-    if std::fs::metadata(&real).map_err(report)?.len() > MAX_BYTES {
+    if std::fs::metadata(&real).map_err(error_text)?.len() > MAX_BYTES {
         return Err(format!("`{}` is too large for a theme", path.display()));
     }
-    let text = std::fs::read_to_string(&real).map_err(report)?;
+    let text = std::fs::read_to_string(&real).map_err(error_text)?;
     Theme::from_json(&text).map_err(|error| error.to_string())
 }
 

@@ -134,10 +134,10 @@ impl SessionSkills {
         let known: Vec<&String> = state.warnings.all().collect();
         let line = changes.line("Skills").map(|line| (Level::Info, line));
         let new_warnings = now.warnings.all().filter(|warning| !known.contains(warning)).cloned();
-        let report =
+        let notices =
             line.into_iter().chain(new_warnings.map(|text| (Level::Warning, text))).collect();
         *state = now;
-        Ok(report)
+        Ok(notices)
     }
 
     /// Removes skills that use the name of a skill that is activated without approval.

@@ -87,17 +87,17 @@ fn invalid_file_is_reported_and_others_are_loaded() {
     }
     let found = find(root, true);
     assert_eq!(found.commands.len(), 1);
-    let report: Vec<String> = found
+    let problems: Vec<String> = found
         .problems
         .iter()
         .map(|problem| problem.to_string().replace(&*root.join(place).to_string_lossy(), ""))
         .collect();
     let starts =
         ["/b.toml:1:1: ", "/c.toml:2:8: ", "/d.toml:2:10: ", "/e.md:1: ", "/f.md:", "/g.md:1: "];
-    for (report, starts) in report.iter().zip(starts) {
-        assert!(report.starts_with(starts), "{report}");
+    for (problems, starts) in problems.iter().zip(starts) {
+        assert!(problems.starts_with(starts), "{problems}");
     }
-    assert_eq!(report.len(), starts.len(), "{report:?}");
+    assert_eq!(problems.len(), starts.len(), "{problems:?}");
 }
 
 #[cfg(unix)]
@@ -132,16 +132,16 @@ fn directories_and_links_in_place_of_commands_are_reported() {
     std::fs::create_dir_all(root.join("project/.gemini")).expect("folder");
     symlink("nowhere", root.join("project/.gemini/commands")).expect("link");
     let found = find(root, true);
-    let mut report: Vec<(Option<&str>, &str)> = found
+    let mut problems: Vec<(Option<&str>, &str)> = found
         .problems
         .iter()
         .map(|problem| (problem.name.as_deref(), problem.message.as_str()))
         .collect();
-    report.sort_unstable();
+    problems.sort_unstable();
     let (link, folder) =
         ("a symbolic link to a directory that does not exist", "a directory, not a command file");
     assert_eq!(
-        report,
+        problems,
         [(None, link), (None, link), (Some("foo"), folder), (Some("linked"), folder)]
     );
     assert_eq!(found.commands.len(), 1);

@@ -134,22 +134,24 @@ impl ValueFile {
 /// # Errors
 /// Returns the reason if the file is invalid.
 pub fn read_values(file: &Path) -> Result<Vec<(String, String)>, String> {
-    let report = |reason: String| format!("`{}`: {reason}", file.display());
-    let text = crate::definitions::text(file, LIMIT).map_err(report)?;
+    let error_text = |reason: String| format!("`{}`: {reason}", file.display());
+    let text = crate::definitions::text(file, LIMIT).map_err(error_text)?;
     if !text.trim_start().starts_with('{') {
         let mut odd = None;
         let values = dotenv::parse_with_warnings(&text, |line| odd = odd.or(Some(line)));
         // Does not quote the line, which may be part of a secret.
         return match odd {
             None => Ok(values),
-            Some(line) => Err(report(format!("line {line} does not have the form `NAME=value`"))),
+            Some(line) => {
+                Err(error_text(format!("line {line} does not have the form `NAME=value`")))
+            }
         };
     }
     let read = jsonc::read_object(file).map_err(|error| error.to_string())?.unwrap_or_default();
     let value = |(name, value): (&String, &Value)| match value {
         Value::String(text) => Ok((name.clone(), text.clone())),
         Value::Number(_) | Value::Bool(_) => Ok((name.clone(), value.to_string())),
-        _ => Err(report(format!("`{name}` is not a string"))),
+        _ => Err(error_text(format!("`{name}` is not a string"))),
     };
     read.iter().map(value).collect()
 }

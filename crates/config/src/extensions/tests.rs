@@ -183,8 +183,9 @@ fn modified_extension_starts_no_programs() {
         let before = std::fs::read_to_string(world.path(&path)).ok();
         world.write(&path, &other);
         let found = world.load(&[]);
-        let report = found.warnings.iter().any(|text| text.contains("differ from the installed"));
-        assert!(report, "{file}: {:?}", found.warnings);
+        let has_warning =
+            found.warnings.iter().any(|text| text.contains("differ from the installed"));
+        assert!(has_warning, "{file}: {:?}", found.warnings);
         assert_eq!((found.servers().len(), found.agent_folders().len()), (0, 0), "{file}");
         assert_eq!(hooks(&found), 0, "{file}");
         assert!(found.all[0].active, "{file}");

@@ -90,8 +90,8 @@ impl ResponseReceiver<'_> {
                 Some(Err(ModelError::Cancelled)) => return StreamEnd::Cancelled,
                 Some(Err(error)) => {
                     // The response was complete; only the end of the stream was lost.
-                    let report = matches!(error, ModelError::Broken { status: None, .. });
-                    if report && attempt.answer.finish.is_some() {
+                    let is_broken_stream = matches!(error, ModelError::Broken { status: None, .. });
+                    if is_broken_stream && attempt.answer.finish.is_some() {
                         return StreamEnd::Complete;
                     }
                     return StreamEnd::Failed(error);

@@ -27,11 +27,11 @@ pub(crate) async fn refresh_definitions(
     // Runs left by an earlier process; runs interrupted in this one were already reported.
     let left = is_first && conversation.history().len() > 0;
     let task = tokio::task::spawn_blocking(move || {
-        let mut report = agents.as_ref().map(|agents| agents.refresh()).unwrap_or_default();
-        report.extend(tools.iter().flat_map(|tools| tools.refresh()));
+        let mut notices = agents.as_ref().map(|agents| agents.refresh()).unwrap_or_default();
+        notices.extend(tools.iter().flat_map(|tools| tools.refresh()));
         let kept =
             agents.filter(|_| left).map(|agents| agents.interrupted_runs()).unwrap_or_default();
-        (kept, report)
+        (kept, notices)
     });
     match inbox.while_receiving(task).await {
         Ok((kept, report)) => {

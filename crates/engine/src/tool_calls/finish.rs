@@ -55,23 +55,23 @@ impl ToolRunner<'_> {
             }
         }
         for index in batch.open() {
-            let mut report =
+            let mut message =
                 "[Operation Cancelled] The user interrupted before this call finished.".to_owned();
             let item = batch.requested_call(index).map(ToolCall::item);
             let subagents = self.subagents;
             if let Some(id) = item.and_then(|item| subagents?.take_journal(&item)) {
-                report.push('\n');
-                report.push_str(&resume_hint(&id));
+                message.push('\n');
+                message.push_str(&resume_hint(&id));
             }
-            self.finish_cancelled(batch, index, report);
+            self.finish_cancelled(batch, index, message);
         }
     }
 
     /// Skips the calls that have not started because the user denied an earlier one.
     pub(super) fn skip_queued(&mut self, batch: &mut ToolBatch<'_>) {
         for index in batch.take_queued() {
-            let report = "[Operation Cancelled] The user denied an earlier call.".to_owned();
-            self.finish_cancelled(batch, index, report);
+            let message = "[Operation Cancelled] The user denied an earlier call.".to_owned();
+            self.finish_cancelled(batch, index, message);
         }
     }
 
@@ -125,16 +125,16 @@ impl ToolRunner<'_> {
             self.hooks.notify_of_file(&tool, diff);
         }
         let data = outcome.data.clone();
-        let mut report = display_data(self.environment, &summary, data.as_ref());
+        let mut details = display_data(self.environment, &summary, data.as_ref());
         let change = outcome.change.take().filter(|_| status == ToolStatus::Success);
         let ran = batch.call(index).unwrap_or(call);
         let tool = self.registry.get(&ran.name);
         let spec_name = tool.map_or("", |tool| &tool.spec().name);
-        report.server = tool.and_then(|tool| tool.mcp_origin()).map(|it| it.server.clone());
-        report.tool = (ran.name != call.name).then(|| ran.name.clone());
-        report.arguments = changed_arguments(self.environment, call, ran, &summary);
-        report.sandbox = outcome.sandbox_overhead;
-        report.error = error.as_ref().map(|error| error.kind.as_str().to_owned());
+        details.server = tool.and_then(|tool| tool.mcp_origin()).map(|it| it.server.clone());
+        details.tool = (ran.name != call.name).then(|| ran.name.clone());
+        details.arguments = changed_arguments(self.environment, call, ran, &summary);
+        details.sandbox = outcome.sandbox_overhead;
+        details.error = error.as_ref().map(|error| error.kind.as_str().to_owned());
         let images = match status {
             ToolStatus::Success => {
                 Image::from_parts(&outcome.for_model.media, Some(&summary.title))
@@ -163,7 +163,7 @@ impl ToolRunner<'_> {
             }
             .to_owned(),
             display: display.as_ref().and_then(|display| serde_json::to_value(display).ok()),
-            details: Some(Box::new(report)),
+            details: Some(Box::new(details)),
         }));
         let item = call.item();
         let done = Box::new(ToolDone {

@@ -190,10 +190,10 @@ fn dropped_variable_notice_gives_reason_and_fix() {
         ("GEMINI_API_KEY", "hidden-value"),
     ];
     let built = build(parent(&pairs), &redaction, "cat", GitConfiguration::User);
-    let report: Vec<(DropReason, Option<&str>)> =
+    let reasons: Vec<(DropReason, Option<&str>)> =
         built.dropped.iter().map(|it| (it.reason, it.override_setting)).collect();
     assert_eq!(
-        report,
+        reasons,
         [
             (DropReason::NamePart("KEY"), Some(ALLOWED)),
             (DropReason::Blocked, Some(ALLOWED)),

@@ -53,10 +53,10 @@ pub async fn ask_engine(
     let mut earlier_events = Vec::new();
     if session.ops().send(order).await.is_ok() {
         while let Some(event) = events.next().await {
-            let report = engine_answer(&event.body);
+            let answer = engine_answer(&event.body);
             earlier_events.push(event);
-            if let Some(report) = report {
-                return Some(Ok((report, earlier_events)));
+            if let Some(answer) = answer {
+                return Some(Ok((answer, earlier_events)));
             }
         }
     }

@@ -58,9 +58,9 @@ async fn server(
                         sleep(pause).await;
                         let params = json!({"progressToken": params["_meta"]["progressToken"],
                             "progress": step});
-                        let report = json!({"jsonrpc": "2.0", "params": params,
+                        let notification = json!({"jsonrpc": "2.0", "params": params,
                             "method": "notifications/progress"});
-                        drop(answers.send(report));
+                        drop(answers.send(notification));
                     }
                     sleep(pause).await;
                     json!({"content": []})
@@ -183,26 +183,27 @@ impl Progress for RecordedProgress {
 #[test]
 fn progress_is_formatted_and_rate_limited() {
     let token = ProgressToken(NumberOrString::Number(1));
-    let mut report = ProgressNotificationParam::new(token.clone(), 1.0);
-    let words = |report: &ProgressNotificationParam| advance(report).map(|it| it.to_string());
-    assert_eq!(words(&report).as_deref(), Some("1"));
-    report.total = Some(4.0);
-    report.message = Some("reading\n  more".into());
-    assert_eq!(words(&report).as_deref(), Some("reading more (25 %)"));
-    report.total = Some(f64::NAN);
-    assert_eq!(words(&report).as_deref(), Some("reading more (1)"));
-    report.progress = f64::INFINITY;
-    assert_eq!(words(&report), None);
+    let mut notification = ProgressNotificationParam::new(token.clone(), 1.0);
+    let words =
+        |notification: &ProgressNotificationParam| advance(notification).map(|it| it.to_string());
+    assert_eq!(words(&notification).as_deref(), Some("1"));
+    notification.total = Some(4.0);
+    notification.message = Some("reading\n  more".into());
+    assert_eq!(words(&notification).as_deref(), Some("reading more (25 %)"));
+    notification.total = Some(f64::NAN);
+    assert_eq!(words(&notification).as_deref(), Some("reading more (1)"));
+    notification.progress = f64::INFINITY;
+    assert_eq!(words(&notification), None);
 
     let (listeners, heard) = (Listeners::default(), Arc::new(RecordedProgress::default()));
     let listening = listeners.add(&token, Some(Arc::clone(&heard) as Arc<dyn Progress>));
-    (report.message, report.total) = (None, Some(1_000.0));
+    (notification.message, notification.total) = (None, Some(1_000.0));
     for step in 0..=1_000_u32 {
-        report.progress = f64::from(step);
-        listeners.report(&report);
+        notification.progress = f64::from(step);
+        listeners.report(&notification);
     }
     drop(listening);
-    listeners.report(&report);
+    listeners.report(&notification);
     let heard = heard.0.lock().expect("no panic").clone();
     assert!(heard.len() < 100, "{}", heard.len());
     assert_eq!((heard[0].as_str(), heard[heard.len() - 1].as_str()), ("0 %\n", "100 %\n"));

@@ -88,10 +88,11 @@ fn challenge(answer: &Response) -> Option<String> {
     if answer.status() != StatusCode::UNAUTHORIZED {
         return None;
     }
-    let report =
+    let challenges =
         answer.headers().get_all(WWW_AUTHENTICATE).iter().filter_map(|it| it.to_str().ok());
-    let mut report = report.filter(|it| it.to_ascii_lowercase().contains("resource_metadata="));
-    report.next().map(str::to_owned)
+    let mut challenges =
+        challenges.filter(|it| it.to_ascii_lowercase().contains("resource_metadata="));
+    challenges.next().map(str::to_owned)
 }
 
 fn streams(answer: &Response) -> bool {

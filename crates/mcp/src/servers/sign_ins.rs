@@ -28,12 +28,12 @@ impl Servers {
 
     /// Returns the servers that require a sign-in, each only once. The caller informs the user.
     pub fn sign_ins(&self) -> Vec<PendingSignIn> {
-        let mut report = self.lock_reported();
+        let mut reported = self.lock_reported();
         let wanting = self.inner.servers.iter().filter_map(|server| {
             let is_renewal = server.wants_sign_in()?;
             let name = server.config.name.clone();
             let asks_immediately = server.config.oauth.enabled;
-            report.insert(name.clone()).then_some(PendingSignIn {
+            reported.insert(name.clone()).then_some(PendingSignIn {
                 server: name,
                 is_renewal,
                 asks_immediately,

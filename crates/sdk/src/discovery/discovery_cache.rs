@@ -45,8 +45,8 @@ impl DiscoveryCache {
     }
 
     /// Caches the output. Blocking.
-    pub(super) fn write(&self, report: &[u8]) {
-        if let Err(error) = self.replace(report) {
+    pub(super) fn write(&self, output: &[u8]) {
+        if let Err(error) = self.replace(output) {
             tracing::debug!(%error, "failed to cache discovered tools");
         }
     }

@@ -242,7 +242,7 @@ pub(super) fn is_older(location: &ConfinedPath, state: &PathState, moment: i64) 
         let stat = EntryHandle::open(place, false).and_then(|leaf| leaf.stat());
         stat.ok().flatten().map(|stat| Stamp::from_stat(&stat).changed)
     };
-    let report = match state {
+    let existing = match state {
         PathState::Absent => location.relative.ancestors().skip(1).find_map(|above| {
             match above.as_os_str().is_empty() {
                 true => rustix::fs::stat(&*location.root)
@@ -256,7 +256,7 @@ pub(super) fn is_older(location: &ConfinedPath, state: &PathState, moment: i64) 
         }),
         _ => changed(location),
     };
-    report.is_some_and(|changed| changed <= moment)
+    existing.is_some_and(|changed| changed <= moment)
 }
 
 #[cfg(test)]

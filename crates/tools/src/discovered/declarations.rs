@@ -22,9 +22,9 @@ pub(super) struct Declaration {
 
 /// Parses a JSON array of declarations, or of groups of them. Skips those without a valid name.
 pub(super) fn declarations(bytes: &[u8]) -> Result<Vec<Declaration>, String> {
-    let report: Value = serde_json::from_slice(bytes)
+    let output: Value = serde_json::from_slice(bytes)
         .map_err(|error| format!("its output is not JSON: {error}"))?;
-    let Value::Array(items) = report else {
+    let Value::Array(items) = output else {
         return Err("its output is not a JSON array".to_owned());
     };
     let mut found = Vec::new();
@@ -80,13 +80,13 @@ mod tests {
 
     #[test]
     fn all_declaration_forms_are_parsed_and_unnamed_ones_skipped() {
-        let report = json!([
+        let output = json!([
             {"function_declarations": [{"name": "a"}, {"description": "nameless"}]},
             {"functionDeclarations": [{"name": "b", "parametersJsonSchema": {"type": "object"}}]},
             {"name": "c", "parameters": {"x": 1}},
             {"name": "a"}, {"name": "no spaces"}, 7
         ]);
-        let found = declarations(report.to_string().as_bytes()).expect("declarations");
+        let found = declarations(output.to_string().as_bytes()).expect("declarations");
         let names: Vec<&str> = found.iter().map(|it| it.name.as_str()).collect();
         assert_eq!(names, ["a", "b", "c"]);
         let again = declarations(&serialize(&found).expect("kept")).expect("declarations");

@@ -51,7 +51,7 @@ impl RunShellCommandCall {
         if self
             .report_removed_variables
             .as_ref()
-            .is_some_and(|report| !report.swap(true, Ordering::Relaxed))
+            .is_some_and(|is_reported| !is_reported.swap(true, Ordering::Relaxed))
         {
             for line in describe_removed_variables("commands", &environment.dropped) {
                 run.progress.emit_aside(&line);

@@ -107,14 +107,13 @@ fn finished_result(
         return report::stopped_in_editor(reason, &output);
     }
     let output_text = if output.is_empty() { "(empty)" } else { &output };
-    let mut report = format!("Output: {output_text}");
+    let mut text = format!("Output: {output_text}");
     match (&exit.signal, exit.code) {
-        (Some(signal), _) => report.push_str(&format!("\nSignal: {signal}")),
+        (Some(signal), _) => text.push_str(&format!("\nSignal: {signal}")),
         (None, Some(0) | None) => {}
-        (None, Some(code)) => report.push_str(&format!("\nExit Code: {code}")),
+        (None, Some(code)) => text.push_str(&format!("\nExit Code: {code}")),
     }
-    let mut outcome =
-        ToolResult::text(untrusted::wrap(&report)).with_display(Display::text(output));
+    let mut outcome = ToolResult::text(untrusted::wrap(&text)).with_display(Display::text(output));
     if let Some(code) = exit.code.filter(|code| *code != 0) {
         outcome.data = Some(json!({"exitCode": code, "isError": true}));
     }

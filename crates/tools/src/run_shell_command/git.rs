@@ -612,8 +612,8 @@ mod tests {
         for key in ["core.gitproxy", "remote.origin.uploadpack", "remote.a.b.receivepack"] {
             hostile.plain(&["config", key, "evil"]);
             let found = unoverridable_configs(&hostile.root());
-            let report = found.iter().map(UnoverridableConfig::to_string).collect::<String>();
-            assert!(report.starts_with(&format!("the key `{key}` in `/")), "{report}");
+            let found_text = found.iter().map(UnoverridableConfig::to_string).collect::<String>();
+            assert!(found_text.starts_with(&format!("the key `{key}` in `/")), "{found_text}");
             hostile.plain(&["config", "--unset", key]);
         }
     }

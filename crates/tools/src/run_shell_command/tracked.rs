@@ -182,11 +182,11 @@ pub(super) fn encountered_hidden_files(
             .collect();
         output.lines().any(|said| {
             let lower = said.to_lowercase();
-            let report = TOLD.iter().any(|words| lower.contains(words));
+            let mentions_change = TOLD.iter().any(|words| lower.contains(words));
             let changed = compares.then(|| parse_changed_file(said)).flatten();
             names.iter().any(|name| {
                 changed == Some(name)
-                    || report && said.split([' ', ':', '\'']).any(|word| word == name)
+                    || mentions_change && said.split([' ', ':', '\'']).any(|word| word == name)
             })
         })
     };

@@ -208,8 +208,8 @@ fn screen_reader_announces_a_started_command() {
         title: Some("sleep 3".to_owned()),
         kind: Some(parallax_protocol::tool::ToolKind::Execute),
     })));
-    let report = bench.rows();
-    assert_eq!(report.iter().filter(|row| *row == "Running: sleep 3").count(), 1, "{report:?}");
+    let rows = bench.rows();
+    assert_eq!(rows.iter().filter(|row| *row == "Running: sleep 3").count(), 1, "{rows:?}");
     bench.assert_hidden("Running:");
     bench.app.clock.advance(std::time::Duration::from_secs(6));
     bench.assert_visible("to type into it");

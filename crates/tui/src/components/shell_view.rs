@@ -204,8 +204,8 @@ impl ShellView {
     /// Milliseconds until the silence hint or the title changes.
     pub(crate) fn next_silence_change(&self, now_ms: u64, has_draft: bool) -> Option<u64> {
         let running = self.running.as_ref().filter(|running| !running.has_focus)?;
-        let report = (!has_draft).then_some(SILENCE_MS);
-        let due = report.into_iter().chain([ASKS_MS, SLOW_MS]);
+        let silence = (!has_draft).then_some(SILENCE_MS);
+        let due = silence.into_iter().chain([ASKS_MS, SLOW_MS]);
         due.map(|after| running.spoke_at + after)
             .filter(|at| *at > now_ms)
             .map(|at| at - now_ms)
@@ -225,9 +225,9 @@ impl ShellView {
             (KeyCommand::FocusShell, "to type into the command", types),
             (KeyCommand::BackgroundToggle, "to run it in the background", true),
         ];
-        let report = keys.into_iter().filter(|(.., counts)| *counts);
-        let report = report.map(|(command, what, _)| (context.keymap.hint_key(command), what));
-        report
+        let hints = keys.into_iter().filter(|(.., counts)| *counts);
+        let hints = hints.map(|(command, what, _)| (context.keymap.hint_key(command), what));
+        hints
             .filter(|(key, _)| !key.is_empty())
             .map(|(key, what)| format!("{key} {what}"))
             .collect()
@@ -248,14 +248,14 @@ impl ShellView {
     pub(crate) fn announce(&mut self, context: &ShellViewContext) -> Vec<Line> {
         let now =
             AnnouncedCommand { has_focus: self.has_focus(), is_silent: self.is_silent(context) };
-        let report = std::mem::take(&mut self.announced);
+        let previous = std::mem::take(&mut self.announced);
         let mut rows = Vec::new();
-        if now.has_focus && !report.has_focus {
+        if now.has_focus && !previous.has_focus {
             rows.push(Line::raw(focus_notice(&context.keymap)));
-        } else if report.has_focus && !now.has_focus {
+        } else if previous.has_focus && !now.has_focus {
             rows.push(Line::raw("Keys go to the input again."));
         }
-        if now.is_silent && !report.is_silent {
+        if now.is_silent && !previous.is_silent {
             rows.push(Line::raw(silence_hint(&context.keymap)));
         }
         self.announced = now;

@@ -309,8 +309,8 @@ impl AnswerForm {
         });
         if is_cut {
             let end = (skipped + room).min(all);
-            let report = format!("{}-{end} of {all} · page up/down · esc cancel", skipped + 1);
-            hint = vec![Line::styled(truncate_text(&report, width), theme.secondary)];
+            let text = format!("{}-{end} of {all} · page up/down · esc cancel", skipped + 1);
+            hint = vec![Line::styled(truncate_text(&text, width), theme.secondary)];
         }
         let top = rows.len();
         let has_tabs = top > 0;

@@ -42,37 +42,37 @@ struct CommandAnnouncements {
 impl CommandAnnouncer {
     /// Handles output of a command.
     pub(super) fn handle_output(&mut self, id: &ItemId, text: &str) {
-        let report = self.open.entry(id.clone()).or_default();
+        let announcement = self.open.entry(id.clone()).or_default();
         for piece in text.split_inclusive('\n') {
-            if report.is_over {
+            if announcement.is_over {
                 return;
             }
-            report.incomplete_line.push_str(piece);
-            if !piece.ends_with('\n') && report.incomplete_line.len() < MAX_BYTES {
+            announcement.incomplete_line.push_str(piece);
+            if !piece.ends_with('\n') && announcement.incomplete_line.len() < MAX_BYTES {
                 return;
             }
-            let line = final_line(&std::mem::take(&mut report.incomplete_line));
+            let line = final_line(&std::mem::take(&mut announcement.incomplete_line));
             if line.is_empty() {
                 continue;
             }
-            if report.count == MAX_COUNT {
-                report.is_over = true;
+            if announcement.count == MAX_COUNT {
+                announcement.is_over = true;
                 self.pending_lines.push((id.clone(), MORE.into()));
                 return;
             }
-            report.count += 1;
-            if report.last.len() == REMEMBERED {
-                report.last.remove(0);
+            announcement.count += 1;
+            if announcement.last.len() == REMEMBERED {
+                announcement.last.remove(0);
             }
-            report.last.push(line.clone());
+            announcement.last.push(line.clone());
             self.pending_lines.push((id.clone(), line));
         }
     }
 
     /// Announces a command that starts.
     pub(super) fn runs(&mut self, id: &ItemId, title: &str) {
-        let report = self.open.entry(id.clone()).or_default();
-        if !std::mem::replace(&mut report.is_started, true) {
+        let announcement = self.open.entry(id.clone()).or_default();
+        if !std::mem::replace(&mut announcement.is_started, true) {
             self.pending_lines.push((id.clone(), format!("Running: {title}")));
         }
     }
@@ -94,9 +94,9 @@ impl CommandAnnouncer {
         self.pending_lines = others;
         let late: Vec<String> =
             late.into_iter().map(|(_, line)| line).filter(|line| line != MORE).collect();
-        let report = self.open.remove(id)?;
-        if report.count == 0 {
-            return report.is_started.then_some(late);
+        let announcement = self.open.remove(id)?;
+        if announcement.count == 0 {
+            return announcement.is_started.then_some(late);
         }
         let lines: Vec<&str> = output.text().split('\n').collect();
         let plain: Vec<(usize, String)> = lines
@@ -105,16 +105,18 @@ impl CommandAnnouncer {
             .map(|(at, line)| (at, final_line(line)))
             .filter(|(_, line)| !line.is_empty())
             .collect();
-        let is_there =
-            |part: &&[(usize, String)]| part.iter().map(|(_, line)| line).eq(report.last.iter());
-        let heard = plain.windows(report.last.len()).rfind(is_there).and_then(|part| part.last());
+        let is_there = |part: &&[(usize, String)]| {
+            part.iter().map(|(_, line)| line).eq(announcement.last.iter())
+        };
+        let heard =
+            plain.windows(announcement.last.len()).rfind(is_there).and_then(|part| part.last());
         if let Some((at, _)) = heard {
-            let before = if report.is_started { &[][..] } else { &late };
+            let before = if announcement.is_started { &[][..] } else { &late };
             let rest = lines.get(at + 1..).unwrap_or_default().iter().copied();
             let rest: Vec<&str> = before.iter().map(String::as_str).chain(rest).collect();
             *output = CommandOutput::from_text(&rest.join("\n"));
         }
-        report.is_started.then_some(late)
+        announcement.is_started.then_some(late)
     }
 }
 

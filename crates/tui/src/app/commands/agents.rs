@@ -53,11 +53,11 @@ pub(crate) fn panel(app: &mut App) {
 pub(crate) fn reload(app: &mut App) {
     let Some(agents) = session_agents(app) else { return };
     app.effect(Effect::Run(Box::new(move || {
-        let report = agents.reload().map(|set| {
+        let result = agents.reload().map(|set| {
             let on = set.agents.iter().filter(|agent| !agent.disabled).count();
             (format!("{on} of {} agents are enabled.", set.agents.len()), set)
         });
-        Box::new(move |app| handle_change(app, report))
+        Box::new(move |app| handle_change(app, result))
     })));
 }
 
@@ -69,11 +69,11 @@ pub(crate) fn set_enabled(app: &mut App, name: &str, on: bool) {
     let Some(agents) = session_agents(app) else { return };
     let name = name.to_owned();
     app.effect(Effect::Run(Box::new(move || {
-        let report = agents.set_enabled(&name, on).map(|(file, set)| {
+        let result = agents.set_enabled(&name, on).map(|(file, set)| {
             let word = if on { "is enabled" } else { "is disabled" };
             (format!("`{name}` {word} ({}).", file.display()), set)
         });
-        Box::new(move |app| handle_change(app, report))
+        Box::new(move |app| handle_change(app, result))
     })));
 }
 

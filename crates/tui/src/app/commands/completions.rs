@@ -63,13 +63,13 @@ pub(crate) fn find_files(
 ) {
     let root = expander.root();
     let source = Arc::new(SessionFiles(expander));
-    let report = move |found: FinderResults| {
+    let on_results = move |found: FinderResults| {
         let then: JobContinuation = Box::new(move |app| {
             app.completion.receive(found);
         });
         deliver.send(then);
     };
-    match Finder::start(root, source, report) {
+    match Finder::start(root, source, on_results) {
         Ok(finder) => app.completion.set_finder(finder),
         Err(error) => app.warn(format!("File completion failed: {error}")),
     }

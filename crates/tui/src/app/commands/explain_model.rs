@@ -26,9 +26,9 @@ pub(crate) fn run(app: &mut App) {
     };
     let mut rows = Vec::new();
     if route.requested != app.status_data.model {
-        let report =
+        let text =
             format!("`{}`, from the next prompt; the model used so far:", app.status_data.model);
-        rows.push(row("next", report));
+        rows.push(row("next", text));
     }
     rows.extend([
         row("model", route.model.clone()),
@@ -49,9 +49,9 @@ pub(crate) fn run(app: &mut App) {
             FallbackCause::NotFound => "was not found",
         };
         let agreed = if fallback.is_approved { "approved by you" } else { "by the settings" };
-        let report =
+        let text =
             format!("`{}` {reason}; fallback to `{}` ({agreed})", fallback.from, fallback.to);
-        rows.push(row("earlier", report));
+        rows.push(row("earlier", text));
     }
     app.show_wrapped_rows(rows);
 }

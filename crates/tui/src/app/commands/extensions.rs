@@ -163,16 +163,16 @@ fn update(app: &mut App, names: &[&str]) {
             let is_selected = |it: &&Extension| {
                 all || names.iter().any(|name| name.eq_ignore_ascii_case(it.name()))
             };
-            let mut report = Vec::new();
+            let mut results = Vec::new();
             for extension in known.all.iter().filter(is_selected) {
                 let name = extension.name().to_owned();
-                report.push(match launch.extension_manager().check_for_update(extension) {
+                results.push(match launch.extension_manager().check_for_update(extension) {
                     Ok(None) => Ok((name, None)),
                     Ok(Some(update)) => Ok((name, Some((extension.clone(), update)))),
                     Err(failure) => Err(failure.message),
                 });
             }
-            report
+            results
         },
         |app, report| {
             if report.is_empty() {
@@ -380,9 +380,9 @@ pub(crate) fn update_automatically(app: &mut App) {
     }
     let Some(launch) = app.launch.clone() else { return };
     app.effect(Effect::Run(Box::new(move || {
-        let report = launch.extension_manager().update_automatically();
+        let notices = launch.extension_manager().update_automatically();
         Box::new(move |app| {
-            for text in report {
+            for text in notices {
                 app.info(text);
             }
         })

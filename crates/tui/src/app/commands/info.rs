@@ -98,7 +98,7 @@ pub(crate) fn bug(app: &mut App, title: &str) {
         |app, (title, info, url)| match url {
             Ok(Some(url)) => app.info(format!("Report it here: {url}")),
             Ok(None) => {
-                let report = format!(
+                let template = format!(
                     "{title}\n\n{info}\n\nSteps to reproduce, actual result, expected \
                      result:\n"
                 );
@@ -106,7 +106,7 @@ pub(crate) fn bug(app: &mut App, title: &str) {
                     "Bug report template, copied to the clipboard if possible. To use an \
                      issue tracker, set `advanced.bugCommand.urlTemplate`.\n{title}\n{info}"
                 ));
-                app.effect(Effect::Copy(report));
+                app.effect(Effect::Copy(template));
             }
             Err(failure) => app.error(failure.message),
         },

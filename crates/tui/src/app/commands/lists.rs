@@ -38,13 +38,13 @@ pub(crate) fn tasks_dialog(app: &mut App) {
 
 /// Updates the number of running background processes and reports those that ended.
 pub(crate) fn background_changed(app: &mut App, processes: &[BackgroundProcess]) {
-    let mut report = app.shell.background.update(processes);
+    let mut lines = app.shell.background.update(processes);
     if !app.settings.reports_background {
         // The session reports it.
-        report.clear();
+        lines.clear();
     }
     app.status_data.background = app.shell.background.running();
-    for line in report {
+    for line in lines {
         app.info(line);
     }
     tasks_changed(app);

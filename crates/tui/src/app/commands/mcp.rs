@@ -147,14 +147,14 @@ pub(crate) fn sign_in(app: &mut App, name: &str) {
         Box::new(move |app| {
             let Some(view) = view else { return app.info("No MCP servers configured.") };
             app.effect(Effect::ReportProgress(Box::new(move |deliver| {
-                let report = deliver.clone();
+                let sender = deliver.clone();
                 let show = move |address: &str| {
                     let text = format!("To sign in, open this URL if no browser opens: {address}");
                     let then: JobContinuation = Box::new(move |app| {
                         app.toast("opening the browser to sign in");
                         app.info(text);
                     });
-                    report.send_soon(then);
+                    sender.send_soon(then);
                 };
                 let signed = view.sign_in(&name, show);
                 deliver.send(Box::new(move |app| match signed {
@@ -177,8 +177,8 @@ fn with_servers<T: Send + 'static>(
             return app.info("No MCP servers configured. Add one with `parallax mcp add`.");
         };
         app.effect(Effect::Run(Box::new(move || {
-            let report = work(&view);
-            Box::new(move |app| then(app, report))
+            let result = work(&view);
+            Box::new(move |app| then(app, result))
         })));
     });
 }

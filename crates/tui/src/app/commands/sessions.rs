@@ -185,13 +185,13 @@ pub(crate) fn fork(app: &mut App, before: &str) {
             Ok(new) => {
                 // The screen shows all of it already.
                 app.session.set_shown(before.is_none());
-                let report = format!(
+                let message = format!(
                     "You are now in a copy, `{}`. To return to the original, run `/load {id}`.",
                     new.id
                 );
                 app.effect(Effect::Open(SessionChoice::Resume(new.id.to_string())));
                 // Shown after the contents of the copy.
-                app.effect(Effect::Run(Box::new(|| Box::new(move |app| app.info(report)))));
+                app.effect(Effect::Run(Box::new(|| Box::new(move |app| app.info(message)))));
             }
             Err(reason) => app.error(reason),
         })

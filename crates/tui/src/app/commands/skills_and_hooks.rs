@@ -115,12 +115,12 @@ pub(crate) fn reload_skills(app: &mut App) {
 fn read_skills(app: &mut App, counted: bool) {
     let Some(skills) = app.extensions.skills().cloned() else { return app.report_not_ready() };
     app.effect(Effect::Run(Box::new(move || {
-        let report = skills.reload();
-        Box::new(move |app| match report {
-            Ok(report) => {
+        let result = skills.reload();
+        Box::new(move |app| match result {
+            Ok(result) => {
                 if counted {
                     app.info(format!("{} skills are enabled.", skills.count()));
-                    report.into_iter().for_each(|(_, line)| app.info(line));
+                    result.into_iter().for_each(|(_, line)| app.info(line));
                 }
                 files_changed(app);
             }

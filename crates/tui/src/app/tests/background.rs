@@ -26,8 +26,8 @@ fn background_processes_are_counted_and_their_end_is_shown_once() {
     let ended = vec![one, process(2, BackgroundState::Exited { code: Some(3) })];
     bench.event(EventBody::Background { processes: ended.clone() });
     bench.assert_visible("1 in background (/shells)");
-    let report = "background command exited with code 3: sleep 2 (/shells)";
-    let reports_end = |rows: &[String]| rows.iter().any(|row| row.contains(report));
+    let notice = "background command exited with code 3: sleep 2 (/shells)";
+    let reports_end = |rows: &[String]| rows.iter().any(|row| row.contains(notice));
     let mut bench = Bench::new(Layout::Inline);
     bench.event(EventBody::Background { processes: ended.clone() });
     assert!(reports_end(&bench.rows()));

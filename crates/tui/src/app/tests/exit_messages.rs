@@ -38,14 +38,14 @@ fn exit_message_leaves_room_for_the_transcript() {
 #[test]
 fn unsent_prompts_are_shown_on_exit() {
     let mut bench = Bench::new(Layout::Inline);
-    let report = |bench: &mut Bench| -> Vec<String> {
+    let exit_rows = |bench: &mut Bench| -> Vec<String> {
         info::exit_summary(&mut bench.app, false).iter().map(Line::text).collect()
     };
-    assert!(!report(&mut bench).iter().any(|row| row.contains("Not sent")));
+    assert!(!exit_rows(&mut bench).iter().any(|row| row.contains("Not sent")));
     bench.app.prompt_queue.turn_started("hooks still ran");
     bench.app.prompt_queue.push("for later\n\u{1b}[2Jand more".to_owned());
     bench.app.composer.set_text("given back");
-    let rows = report(&mut bench);
+    let rows = exit_rows(&mut bench);
     for text in ["Not sent:", "  hooks still ran", "  for later", "and more", "  given back"] {
         assert!(rows.iter().any(|row| row.contains(text)), "{text} in {rows:#?}");
     }

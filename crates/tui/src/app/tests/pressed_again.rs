@@ -170,8 +170,8 @@ fn screen_reader_announces_a_running_command() {
     bench.shell("make");
     let delta = |text: &str| EventBody::ItemDelta { item: "sh".into(), text: text.to_owned() };
     bench.event(delta("first line\nhalf"));
-    let report = bench.rows();
-    assert!(report.contains(&"first line".to_owned()), "{report:?}");
-    assert!(!report.iter().any(|row| row.contains("half")), "{report:?}");
+    let rows = bench.rows();
+    assert!(rows.contains(&"first line".to_owned()), "{rows:?}");
+    assert!(!rows.iter().any(|row| row.contains("half")), "{rows:?}");
     bench.assert_hidden("first line");
 }

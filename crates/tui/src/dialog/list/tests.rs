@@ -189,9 +189,9 @@ fn no_match_message_waits_until_the_search_ends() {
     };
     assert!(rows(&list, 20).contains(&"  no match".to_owned()));
     list.search_status = Some("reading: 3 of 9".to_owned());
-    let report = rows(&list, 20);
-    assert!(report.contains(&"  no match so far".to_owned()), "{report:#?}");
-    assert!(report.contains(&"  reading: 3 of 9".to_owned()), "{report:#?}");
+    let shown_rows = rows(&list, 20);
+    assert!(shown_rows.contains(&"  no match so far".to_owned()), "{shown_rows:#?}");
+    assert!(shown_rows.contains(&"  reading: 3 of 9".to_owned()), "{shown_rows:#?}");
     press(&mut list, KeyCode::Backspace);
     for height in 5..20 {
         assert!(rows(&list, height).len() <= height, "{height}: {:#?}", rows(&list, height));

@@ -177,12 +177,12 @@ impl ListDialog {
         let (at, count) = (self.intro_at.min(last), rows.len());
         let mut shown: Vec<Line> = rows.into_iter().skip(at).take(page).collect();
         let text = format!("  {}-{} of {count} · page up/down", at + 1, at + shown.len());
-        let report = Line::styled(truncate_text(&text, width), theme.warning);
+        let line = Line::styled(truncate_text(&text, width), theme.warning);
         match room {
             // The first page shows that there are more.
-            1 if at == 0 => shown = vec![report],
+            1 if at == 0 => shown = vec![line],
             1 => {}
-            _ => shown.push(report),
+            _ => shown.push(line),
         }
         shown
     }

@@ -107,7 +107,7 @@ pub(crate) fn handle_answer(app: &mut App, mut waiting: Vec<Agent>, yes: bool) {
     let agent = waiting.remove(0);
     if yes && let Some(agents) = agents::session_agents(app) {
         app.effect(Effect::Run(Box::new(move || {
-            let report = agents.acknowledge(&agent).map(|set| {
+            let result = agents.acknowledge(&agent).map(|set| {
                 let still = set.agents.iter().any(|known| known.hash == agent.hash);
                 let text = match still {
                     true => format!("`{}` is enabled.", agent.name),
@@ -117,7 +117,7 @@ pub(crate) fn handle_answer(app: &mut App, mut waiting: Vec<Agent>, yes: bool) {
                 };
                 (text, set)
             });
-            Box::new(move |app| agents::handle_change(app, report))
+            Box::new(move |app| agents::handle_change(app, result))
         })));
     }
     ask_for(app, waiting);

@@ -134,12 +134,12 @@ fn set(app: &mut App, name: &str, setting: AgentSetting, value: &str) -> Result<
     let Some(agents) = agents::session_agents(app) else { return Ok(()) };
     let name = name.to_owned();
     app.effect(Effect::Run(Box::new(move || {
-        let report = change_message(&name, setting, value.as_ref());
-        let report = agents
+        let message = change_message(&name, setting, value.as_ref());
+        let result = agents
             .change(&name, setting, value)
-            .map(|(file, set)| (format!("{report} ({}).", file.display()), set));
+            .map(|(file, set)| (format!("{message} ({}).", file.display()), set));
         Box::new(move |app| {
-            agents::handle_change(app, report);
+            agents::handle_change(app, result);
             refresh(app);
         })
     })));
