@@ -555,7 +555,7 @@ impl AcpDispatcher {
             task.abort();
         }
         let handles = self.remove_abandoned_sessions();
-        let ending = async {
+        let shutdown = async {
             for (Handle { operations, task, .. }, busy) in handles {
                 // Dropping the last sender ends the session.
                 drop(operations);
@@ -563,7 +563,7 @@ impl AcpDispatcher {
                 drop(busy);
             }
         };
-        let _ = tokio::time::timeout(FAREWELL, ending).await;
+        let _ = tokio::time::timeout(FAREWELL, shutdown).await;
     }
 }
 

@@ -145,7 +145,7 @@ pub(crate) async fn follow(
     let mut stopped: Option<(AgentExit, Instant)> = None;
     let code = loop {
         tokio::select! {
-            ending = process.wait() => break code(ending),
+            exit = process.wait() => break code(exit),
             () = tokio::time::sleep(POLL) => {}
             () = drain.cancelled(), if stopped.is_none() => {
                 process.terminate();
@@ -190,8 +190,8 @@ async fn read(mut events: EventReader) -> Result<(EventReader, bool), BatchError
     .await
 }
 
-pub(crate) fn code(ending: ProcessExit) -> i32 {
-    match ending {
+pub(crate) fn code(exit: ProcessExit) -> i32 {
+    match exit {
         ProcessExit::Exited { code } => code,
         ProcessExit::Signalled { signal } => signal.saturating_add(128),
     }
@@ -207,9 +207,9 @@ pub(crate) async fn wait(
     let end = Instant::now() + timeout;
     let stop = loop {
         tokio::select! {
-            ending = process.wait() => {
+            exit = process.wait() => {
                 limit_log(log.to_owned()).await?;
-                return Ok(AgentExit::Exited(code(ending)));
+                return Ok(AgentExit::Exited(code(exit)));
             }
             () = drain.cancelled() => break AgentExit::Drained,
             () = tokio::time::sleep(POLL) => {}

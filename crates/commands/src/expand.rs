@@ -450,11 +450,11 @@ pub fn tokens_to_confirm(prompt: &Prompt) -> Option<usize> {
 /// `@name` may be a user name.
 fn looks_like_path(word: &str) -> bool {
     let name = word.rsplit('/').next().unwrap_or(word);
-    let ending = name.rsplit_once('.').filter(|(stem, _)| !stem.is_empty()).map(|it| it.1);
-    let has_ending = ending.is_some_and(|ending| {
-        (1..=8).contains(&ending.len())
-            && ending.starts_with(|letter: char| letter.is_ascii_alphabetic())
-            && ending.chars().all(|letter| letter.is_ascii_alphanumeric())
+    let extension = name.rsplit_once('.').filter(|(stem, _)| !stem.is_empty()).map(|it| it.1);
+    let has_ending = extension.is_some_and(|extension| {
+        (1..=8).contains(&extension.len())
+            && extension.starts_with(|letter: char| letter.is_ascii_alphabetic())
+            && extension.chars().all(|letter| letter.is_ascii_alphanumeric())
     });
     // `@scope/package@1.2` is a package.
     let is_package = word.contains('@');

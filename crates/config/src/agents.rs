@@ -288,8 +288,8 @@ pub fn find_agents(
 pub fn agent_files(folder: &Path) -> Vec<PathBuf> {
     definitions::files(folder, MAX_COUNT, |path| {
         let name = path.file_name()?.to_string_lossy();
-        let is_agent =
-            path.extension().is_some_and(|ending| ending == "md") && !name.starts_with(['_', '.']);
+        let is_agent = path.extension().is_some_and(|extension| extension == "md")
+            && !name.starts_with(['_', '.']);
         is_agent.then(|| path.clone())
     })
 }

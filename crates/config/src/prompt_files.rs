@@ -150,7 +150,7 @@ fn sections_of(
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().take(100);
     for path in entries.map(|entry| entry.path()) {
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
-        let is_text = path.extension().is_some_and(|ending| ending == "md");
+        let is_text = path.extension().is_some_and(|extension| extension == "md");
         if is_text && !places.sections.contains(&name.as_ref()) {
             found.warnings.push(format!(
                 "unknown section `{}` of the system prompt; known sections: {}",

@@ -179,8 +179,9 @@ impl UserCommands {
         let bus = self.bus.clone();
         while self.emitters.try_join_next().is_some() {}
         self.emitters.spawn(async move {
-            let ending = Arc::clone(&shell);
-            let _ = tokio::task::spawn_blocking(move || ending.terminate_background(pid)).await;
+            let shell_handle = Arc::clone(&shell);
+            let _ =
+                tokio::task::spawn_blocking(move || shell_handle.terminate_background(pid)).await;
             emit_processes(shell, LOG_LINES, &bus).await;
         });
     }

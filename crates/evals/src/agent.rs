@@ -119,11 +119,11 @@ async fn follow(child: &mut PipedChild, prompts: &[String], log: &mut RunLog) ->
         log.is_complete() && prompts.next().is_none()
     };
     let (is_complete, stderr) = tokio::join!(talk, tail(stderr));
-    let ending = child.wait().await;
+    let exit = child.wait().await;
     if is_complete || log.error.is_some() {
         return None;
     }
-    Some(format!("the agent ended early ({}): {}", describe_ending(ending), stderr.trim()))
+    Some(format!("the agent ended early ({}): {}", describe_ending(exit), stderr.trim()))
 }
 
 async fn send(stdin: &mut Option<ChildStdin>, line: &Value) {
@@ -266,8 +266,8 @@ impl RunLog {
 }
 
 /// Describes how a program ended.
-pub(crate) fn describe_ending(ending: ProcessExit) -> String {
-    match ending {
+pub(crate) fn describe_ending(exit: ProcessExit) -> String {
+    match exit {
         ProcessExit::Exited { code } => format!("exit code {code}"),
         ProcessExit::Signalled { signal } => format!("signal {signal}"),
     }

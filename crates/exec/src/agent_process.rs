@@ -96,12 +96,12 @@ impl AgentProcess {
 
     /// Waits for the process to end. Cancel-safe.
     pub async fn wait(&mut self) -> ProcessExit {
-        let ending =
+        let exit =
             self.child.wait().await.map_or(ProcessExit::Exited { code: -1 }, ProcessExit::from);
         // Kill the processes that it left in its group.
         self.kill();
         self.pid = None;
-        ending
+        exit
     }
 
     /// Terminates the process, but not its group.

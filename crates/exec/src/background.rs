@@ -66,7 +66,7 @@ impl BackgroundHistory {
     pub(crate) fn record_end(
         &mut self,
         pid: i32,
-        ending: Option<ProcessExit>,
+        exit: Option<ProcessExit>,
     ) -> Option<BackgroundProcess> {
         let running = self
             .entries
@@ -74,7 +74,7 @@ impl BackgroundHistory {
             .rev()
             .map(|entry| &mut entry.process)
             .find(|process| process.pid == pid && process.state == BackgroundState::Running)?;
-        running.state = BackgroundState::Exited(ending);
+        running.state = BackgroundState::Exited(exit);
         Some(running.clone())
     }
 

@@ -66,12 +66,12 @@ impl PipedChild {
 
     /// Waits for the program to end. Cancel-safe.
     pub async fn wait(&mut self) -> ProcessExit {
-        let ending =
+        let exit =
             self.child.wait().await.map_or(ProcessExit::Exited { code: -1 }, ProcessExit::from);
         // Kill the processes that it left in its group.
         self.kill();
         self.pid = None;
-        ending
+        exit
     }
 
     /// Closes standard input and reads each output stream to its end, keeping at most `limit`
@@ -85,10 +85,10 @@ impl PipedChild {
         let all = async {
             tokio::join!(read_prefix(stdout, limit), read_prefix(stderr, limit), self.wait())
         };
-        let (stdout, stderr, ending) = tokio::time::timeout(time, all)
+        let (stdout, stderr, exit) = tokio::time::timeout(time, all)
             .await
             .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?;
-        Ok(ChildOutput { ending, stdout, stderr })
+        Ok(ChildOutput { ending: exit, stdout, stderr })
     }
 
     /// Kills the process group.

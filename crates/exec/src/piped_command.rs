@@ -107,7 +107,7 @@ impl Processes {
             let _ = stdin.write_all(&input).await;
             drop(stdin);
         };
-        let (ending, timed_out, closed) = {
+        let (exit, timed_out, closed) = {
             let talk = async {
                 tokio::join!(
                     feed,
@@ -131,7 +131,7 @@ impl Processes {
             let done = tokio::select! {
                 biased;
                 () = cancel.cancelled() => (None, false),
-                ending = work => (Some(ending), false),
+                exit = work => (Some(exit), false),
                 () = tokio::time::sleep(timeout) => (None, true),
             };
             if done.1 {
@@ -151,11 +151,11 @@ impl Processes {
             }
             (done.0, done.1, !talks)
         };
-        match leaves_background && closed && ending.is_some() {
+        match leaves_background && closed && exit.is_some() {
             true => process.release(),
             false => drop(process.end().await),
         }
-        Ok(PipedOutput { ending, timed_out, stdout, stderr })
+        Ok(PipedOutput { ending: exit, timed_out, stdout, stderr })
     }
 }
 

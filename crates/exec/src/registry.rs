@@ -203,10 +203,10 @@ impl Processes {
         let _collecting = self.lock_collecting();
         let orphans = self.shared.state().history.running_orphans();
         for pid in orphans {
-            let ending = process_tree::collect(pid);
-            if ending.is_some() || !process_tree::is_alive(pid) {
+            let exit = process_tree::collect(pid);
+            if exit.is_some() || !process_tree::is_alive(pid) {
                 // The process may have died between the two checks.
-                self.record_end(pid, ending.or_else(|| process_tree::collect(pid)));
+                self.record_end(pid, exit.or_else(|| process_tree::collect(pid)));
             }
         }
     }
@@ -215,8 +215,8 @@ impl Processes {
         self.shared.collecting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn record_end(&self, pid: i32, ending: Option<ProcessExit>) {
-        let ended = self.shared.state().history.record_end(pid, ending);
+    fn record_end(&self, pid: i32, exit: Option<ProcessExit>) {
+        let ended = self.shared.state().history.record_end(pid, exit);
         if let Some(process) = ended {
             // There may be no listener.
             let _ = self.shared.end_sender.send(process);
@@ -285,8 +285,8 @@ impl Processes {
         log
     }
 
-    pub(crate) fn background_ended(&self, pid: i32, ending: ProcessExit) {
-        self.record_end(pid, Some(ending));
+    pub(crate) fn background_ended(&self, pid: i32, exit: ProcessExit) {
+        self.record_end(pid, Some(exit));
     }
 
     /// Returns the process IDs that a command left running after its shell ended.
@@ -349,8 +349,8 @@ impl Processes {
             let mut processes_in = tree.processes_in(&ProcessTable::read());
             let _collecting = processes.lock_collecting();
             for pid in processes_in.zombies.drain(..) {
-                if let Some(ending) = process_tree::collect(pid) {
-                    processes.record_end(pid, Some(ending));
+                if let Some(exit) = process_tree::collect(pid) {
+                    processes.record_end(pid, Some(exit));
                 }
             }
             processes_in

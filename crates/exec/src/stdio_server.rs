@@ -164,12 +164,12 @@ impl StdioServer {
     /// Terminates the program and everything it started. Close its input first: it has half a second to
     /// end by itself, then it is terminated, and finally killed.
     pub async fn end(mut self) -> Option<ProcessExit> {
-        let ending = tokio::time::timeout(STDIN_CLOSE_GRACE, self.wait()).await.ok();
+        let exit = tokio::time::timeout(STDIN_CLOSE_GRACE, self.wait()).await.ok();
         let tree = self.tree.clone();
         let ended = tokio::task::spawn_blocking(move || process_tree::terminate(&[tree])).await;
         self.guard.mark_ended();
-        match ending {
-            Some(ending) => Some(ending),
+        match exit {
+            Some(exit) => Some(exit),
             None if ended.is_ok() => tokio::time::timeout(STDIN_CLOSE_GRACE, self.child.wait())
                 .await
                 .ok()?

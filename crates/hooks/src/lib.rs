@@ -393,8 +393,8 @@ impl HookContext {
         let note = match watch {
             Some(watch) => {
                 let text = hook.command.clone();
-                let ending = tokio::task::spawn_blocking(move || watch.end(&text));
-                ending.await.ok().and_then(|done| done.note())
+                let end_task = tokio::task::spawn_blocking(move || watch.end(&text));
+                end_task.await.ok().and_then(|done| done.note())
             }
             None => None,
         };

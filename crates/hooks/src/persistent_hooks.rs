@@ -171,8 +171,13 @@ impl HookProcess {
             }
             match reply_problem(&answer, number) {
                 None => {
-                    let (ending, stderr) = (Some(ProcessExit::Exited { code: 0 }), Vec::new());
-                    return Ok(PipedOutput { ending, timed_out: false, stdout: answer, stderr });
+                    let (exit, stderr) = (Some(ProcessExit::Exited { code: 0 }), Vec::new());
+                    return Ok(PipedOutput {
+                        ending: exit,
+                        timed_out: false,
+                        stdout: answer,
+                        stderr,
+                    });
                 }
                 Some(_) if skipped.len() >= MAX_SKIPPED => {
                     return Err(format!(

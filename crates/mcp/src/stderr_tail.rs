@@ -73,14 +73,14 @@ impl StderrTail {
     }
 
     /// Records how the server ended before its first message; `None` at each start.
-    pub(crate) fn record_ending(&self, ending: Option<ProcessExit>) {
-        *self.ending.lock().unwrap_or_else(PoisonError::into_inner) = ending;
+    pub(crate) fn record_ending(&self, exit: Option<ProcessExit>) {
+        *self.ending.lock().unwrap_or_else(PoisonError::into_inner) = exit;
     }
 
     /// Describes a server that ended before its first message.
     pub(crate) fn describe_early_end(&self) -> String {
-        let ending = *self.ending.lock().unwrap_or_else(PoisonError::into_inner);
-        let ended = match ending {
+        let exit = *self.ending.lock().unwrap_or_else(PoisonError::into_inner);
+        let ended = match exit {
             Some(ProcessExit::Exited { code }) => {
                 format!("it ended immediately with exit code {code}")
             }

@@ -116,8 +116,8 @@ impl Stdio {
     async fn record_early_end(&mut self) {
         let (Some(process), Some(stderr)) = (&mut self.process, self.stderr.take()) else { return };
         let ended = async {
-            let ending = process.wait().await;
-            self.stderr_tail.record_ending(Some(ending));
+            let exit = process.wait().await;
+            self.stderr_tail.record_ending(Some(exit));
             // A process that the server left behind may keep the stream open.
             let _ = stderr.await;
         };
@@ -192,9 +192,9 @@ impl Transport<RoleClient> for Stdio {
             *stdin = None;
         }
         if let Some(process) = self.process.take()
-            && let Some(ending) = process.end().await
+            && let Some(exit) = process.end().await
         {
-            tracing::debug!(?ending, "an MCP server ended");
+            tracing::debug!(?exit, "an MCP server ended");
         }
         Ok(())
     }

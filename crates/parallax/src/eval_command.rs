@@ -272,9 +272,9 @@ fn create(path: &Path) -> Result<(PathBuf, fs::File), Failure> {
 
 /// Returns a name for earlier results that no file has yet.
 fn previous_name(path: &Path) -> PathBuf {
-    let with = |ending: &str| {
+    let with = |suffix: &str| {
         let mut name = path.as_os_str().to_owned();
-        name.push(ending);
+        name.push(suffix);
         PathBuf::from(name)
     };
     let numbered = (2..).map(|number| with(&format!(".previous-{number}")));

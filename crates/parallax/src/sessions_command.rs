@@ -305,9 +305,9 @@ fn export(
         (Some(form), _) => form,
         (None, Some(file)) if file.extension().is_some() => ExportFormat::from_path(file)
             .ok_or_else(|| {
-                let ending = file.extension().unwrap_or_default().display();
+                let extension = file.extension().unwrap_or_default().display();
                 let message = format!(
-                    "Unknown export format for `.{ending}`: use `--format`, or a file name that \
+                    "Unknown export format for `.{extension}`: use `--format`, or a file name that \
                      ends in {ENDINGS}"
                 );
                 Failure { kind: FailureKind::Input, message, status: None }

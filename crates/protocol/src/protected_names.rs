@@ -280,8 +280,8 @@ struct NameIndex {
 static INDEX: LazyLock<NameIndex> = LazyLock::new(|| {
     let mut index = NameIndex { names: HashMap::new(), endings: Vec::new(), lengths: [0; 256] };
     for (pattern, protection) in patterns() {
-        if let Some(ending) = pattern.strip_prefix('*') {
-            index.endings.push((ending, protection));
+        if let Some(suffix) = pattern.strip_prefix('*') {
+            index.endings.push((suffix, protection));
             continue;
         }
         let mut names = pattern.rsplit('/');
@@ -331,8 +331,12 @@ pub fn protection_of<'a>(
         let mut above = above.clone();
         row.parents.iter().all(|expected| above.next().is_some_and(|found| found == *expected))
     });
-    let ending = INDEX.endings.iter().filter(|(ending, _)| name.ends_with(ending));
-    named.map(|row| row.protection).chain(ending.map(|(_, protection)| *protection)).max()
+    let matching_suffixes =
+        INDEX.endings.iter().filter(|(matching_suffixes, _)| name.ends_with(matching_suffixes));
+    named
+        .map(|row| row.protection)
+        .chain(matching_suffixes.map(|(_, protection)| *protection))
+        .max()
 }
 
 /// Returns the protection of a path, given its folded names from the root down.
@@ -364,17 +368,17 @@ pub fn may_hold_protected(folded: &str) -> bool {
 pub fn is_plain(name: &[u8]) -> bool {
     let first = name.first().copied().unwrap_or_default();
     let lengths = INDEX.lengths.get(usize::from(first)).copied().unwrap_or_default();
-    let ends = |ending: &str| {
-        let at = name.len().checked_sub(ending.len());
+    let ends = |suffix: &str| {
+        let at = name.len().checked_sub(suffix.len());
         at.and_then(|at| name.get(at..))
-            .is_some_and(|end| end.eq_ignore_ascii_case(ending.as_bytes()))
+            .is_some_and(|end| end.eq_ignore_ascii_case(suffix.as_bytes()))
     };
     name.is_ascii()
         && lengths & length_bit(name.len()) == 0
         // Folding removes trailing dots and spaces.
         && !name.ends_with(b".")
         && !name.ends_with(b" ")
-        && !INDEX.endings.iter().any(|(ending, _)| ends(ending))
+        && !INDEX.endings.iter().any(|(suffix, _)| ends(suffix))
 }
 
 /// Whether a file with this folded name contains secrets of a project: `.env` and names that start
@@ -439,10 +443,10 @@ pub fn is_sensitive(path: &std::path::Path, home: Option<&std::path::Path>) -> b
         return true;
     }
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
-    let ending = name.rsplit_once('.').map(|(_, ending)| ending);
+    let suffix = name.rsplit_once('.').map(|(_, suffix)| suffix);
     is_secret_environment(&fold(&name))
         || SECRET_NAMES.contains(&name.as_str())
-        || ending.is_some_and(|ending| SECRET_ENDINGS.contains(&ending))
+        || suffix.is_some_and(|suffix| SECRET_ENDINGS.contains(&suffix))
 }
 
 #[cfg(test)]

@@ -104,8 +104,8 @@ pub(crate) fn discover(
         let found = discovery.ask(mode, &cancel).await;
         if let Some(watch) = watch {
             let command = discovery.discover.join(" ");
-            let ending = tokio::task::spawn_blocking(move || watch.end(&command));
-            if let Some(note) = ending.await.ok().and_then(|done| done.note()) {
+            let end_task = tokio::task::spawn_blocking(move || watch.end(&command));
+            if let Some(note) = end_task.await.ok().and_then(|done| done.note()) {
                 warn(&hub, format!("`tools.discoveryCommand`: {note}"));
             }
         }

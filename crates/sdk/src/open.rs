@@ -237,15 +237,15 @@ impl OpenSession {
 
     async fn end_until(self, order: Op, hurry: impl Future<Output = ()>) -> Vec<ClosingNotice> {
         let ops = self.ops();
-        let ending = self.end(order);
-        tokio::pin!(ending, hurry);
+        let shutdown = self.end(order);
+        tokio::pin!(shutdown, hurry);
         tokio::select! {
-            output = &mut ending => return output,
+            output = &mut shutdown => return output,
             () = &mut hurry => {}
         }
         // Fails only if the session has ended already.
         let _ = ops.send(Op::Interrupt).await;
-        ending.await
+        shutdown.await
     }
 
     async fn end(self, order: Op) -> Vec<ClosingNotice> {

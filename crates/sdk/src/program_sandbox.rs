@@ -29,13 +29,13 @@ impl SandboxedProgram {
     /// # Errors
     /// Returns an error if it cannot be started.
     pub async fn run(&self) -> Result<u8, Failure> {
-        let ending = match &self.0 {
+        let exit = match &self.0 {
             SandboxedProgramKind::Container(plan) => container::run(plan).await,
             SandboxedProgramKind::Seatbelt { line, terminal } => {
                 seatbelt::run(line, *terminal).await
             }
         };
-        Ok(match ending.map_err(|error| sandbox_failure(&error))? {
+        Ok(match exit.map_err(|error| sandbox_failure(&error))? {
             ProcessExit::Exited { code } => u8::try_from(code).unwrap_or(1),
             ProcessExit::Signalled { signal } => {
                 u8::try_from(signal.saturating_add(128)).unwrap_or(255)

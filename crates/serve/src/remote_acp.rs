@@ -104,14 +104,14 @@ async fn serve(host: &AgentHost, socket: Socket) {
         () = &mut writing => true,
     };
     closing.cancel();
-    let ending = async {
+    let shutdown = async {
         if !is_written {
             writing.await;
         }
         // Its sessions are saved.
         let _ = agent.await;
     };
-    let _ = tokio::time::timeout(FAREWELL, ending).await;
+    let _ = tokio::time::timeout(FAREWELL, shutdown).await;
 }
 
 /// Passes on what the client sends, until it is gone.

@@ -51,9 +51,9 @@ pub enum ExportFormat {
 impl ExportFormat {
     /// Returns the format for a file extension.
     pub fn from_path(path: &Path) -> Option<Self> {
-        let ending = path.extension()?.to_str()?.to_ascii_lowercase();
+        let extension = path.extension()?.to_str()?.to_ascii_lowercase();
         // Formats of other programs share our extensions, so they must be selected by name.
-        Self::parse(&ending).filter(|form| {
+        Self::parse(&extension).filter(|form| {
             !matches!(form, Self::Claude | Self::Codex | Self::GeminiJson | Self::Atif)
         })
     }

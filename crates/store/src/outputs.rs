@@ -94,7 +94,8 @@ pub fn restore_outputs(encrypted: &Path, folder: &Path, keys: &Keys) {
     for entry in std::fs::read_dir(encrypted).into_iter().flatten().flatten() {
         let path = entry.path();
         let name = path.file_stem().unwrap_or_default().to_owned();
-        if path.extension().is_none_or(|ending| ending != ENCRYPTED) || folder.join(&name).exists()
+        if path.extension().is_none_or(|extension| extension != ENCRYPTED)
+            || folder.join(&name).exists()
         {
             continue;
         }

@@ -94,7 +94,7 @@ pub fn outdated(
     let mut kept = Vec::new();
     let mut found = Vec::new();
     for path in files(folder) {
-        if path.extension().is_none_or(|ending| ending != "jsonl") {
+        if path.extension().is_none_or(|extension| extension != "jsonl") {
             continue;
         }
         let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();

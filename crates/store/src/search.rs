@@ -353,9 +353,9 @@ fn create_text_table() -> String {
 
 /// Removes the index and the other SQLite files.
 fn remove(path: &Path) -> io::Result<()> {
-    for ending in ["", "-wal", "-shm", "-journal"] {
+    for suffix in ["", "-wal", "-shm", "-journal"] {
         let mut name = path.as_os_str().to_owned();
-        name.push(ending);
+        name.push(suffix);
         match fs::remove_file(&name) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}

@@ -162,7 +162,8 @@ pub(crate) fn folders(parent: &Path) -> Vec<PathBuf> {
 }
 
 fn journals(folder: &Path) -> Vec<SessionFile> {
-    let is_journal = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "jsonl");
+    let is_journal =
+        |path: &PathBuf| path.extension().is_some_and(|extension| extension == "jsonl");
     let paths = files(folder).into_iter().filter(is_journal);
     let origin = SessionOrigin::Parallax;
     paths.map(|path| SessionFile { path, origin, project: None }).collect()

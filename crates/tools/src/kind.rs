@@ -40,12 +40,12 @@ impl FileKind {
     /// Determines the kind from the first bytes of a file; the name only distinguishes text formats
     /// and unsupported audio.
     pub(crate) fn detect(path: &Path, head: &[u8]) -> Self {
-        let ending = ending_of(path);
+        let extension = ending_of(path);
         let binary = looks_binary(head);
-        if CODE.contains(&ending.as_str()) {
+        if CODE.contains(&extension.as_str()) {
             return if binary { Self::Binary } else { Self::Text };
         }
-        if OTHER_AUDIO.contains(&ending.as_str()) {
+        if OTHER_AUDIO.contains(&extension.as_str()) {
             return if binary { Self::UnsupportedAudio } else { Self::Text };
         }
         if has_only_signature(head) || (head.is_empty() && Self::is_named_like_media(path)) {
@@ -59,10 +59,10 @@ impl FileKind {
             }
             _ => {}
         }
-        if ending == "svg" {
+        if extension == "svg" {
             return if binary { Self::Binary } else { Self::Svg };
         }
-        if binary || (BINARY.contains(&ending.as_str()) && !head.is_empty()) {
+        if binary || (BINARY.contains(&extension.as_str()) && !head.is_empty()) {
             return Self::Binary;
         }
         Self::Text
@@ -91,10 +91,13 @@ fn is_text(head: &[u8]) -> bool {
 
 /// Whether the file has a binary extension.
 pub(crate) fn is_known_binary(path: &Path) -> bool {
-    let ending = ending_of(path);
-    [&BINARY[..], &MEDIA, &OTHER_AUDIO].iter().any(|names| names.contains(&ending.as_str()))
+    let extension = ending_of(path);
+    [&BINARY[..], &MEDIA, &OTHER_AUDIO].iter().any(|names| names.contains(&extension.as_str()))
 }
 
 fn ending_of(path: &Path) -> String {
-    path.extension().and_then(|ending| ending.to_str()).unwrap_or_default().to_ascii_lowercase()
+    path.extension()
+        .and_then(|extension| extension.to_str())
+        .unwrap_or_default()
+        .to_ascii_lowercase()
 }

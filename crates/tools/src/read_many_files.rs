@@ -189,15 +189,16 @@ fn is_unrequested_media(path: &Path, selection: &ReadRequest) -> bool {
     let lower = |text: Option<&std::ffi::OsStr>| {
         text.map(|text| text.to_string_lossy().to_lowercase()).unwrap_or_default()
     };
-    let (ending, stem) = (lower(path.extension()), lower(path.file_stem()));
+    let (extension, stem) = (lower(path.extension()), lower(path.file_stem()));
     !selection.include.iter().any(|pattern| {
         let pattern = pattern.to_lowercase();
         // `{png,jpg}` names extensions, too.
         let is_alternative = || {
-            pattern.contains('{') && pattern.split(['{', ',', '}']).skip(1).any(|it| it == ending)
+            pattern.contains('{')
+                && pattern.split(['{', ',', '}']).skip(1).any(|it| it == extension)
         };
-        let is_ending = || pattern.contains(&format!(".{ending}")) || is_alternative();
-        (!ending.is_empty() && is_ending()) || pattern.contains(&stem)
+        let is_ending = || pattern.contains(&format!(".{extension}")) || is_alternative();
+        (!extension.is_empty() && is_ending()) || pattern.contains(&stem)
     })
 }
 

@@ -226,8 +226,8 @@ fn resolve(project: &Path, base: &Path, word: &str) -> PathBuf {
 
 /// Whether the file has a data extension and is not executable.
 fn is_data(path: &Path) -> bool {
-    let ending = path.extension().map(|it| it.to_string_lossy().to_ascii_lowercase());
-    ending.is_some_and(|ending| DATA.contains(&ending.as_str())) && !is_executable(path)
+    let extension = path.extension().map(|it| it.to_string_lossy().to_ascii_lowercase());
+    extension.is_some_and(|extension| DATA.contains(&extension.as_str())) && !is_executable(path)
 }
 
 #[cfg(unix)]

@@ -40,11 +40,11 @@ impl<'a> DirectoryScanner<'a> {
         for (place, names) in places {
             let Some(folder) = self.enter(place) else { continue };
             match names {
-                EntryNames::Tree(ending) => {
-                    for path in self.tree(&folder, ending) {
+                EntryNames::Tree(suffix) => {
+                    for path in self.tree(&folder, suffix) {
                         let name: Vec<_> = path.iter().map(|part| part.to_string_lossy()).collect();
                         let name = name.join(":");
-                        found.push(name.strip_suffix(ending).unwrap_or(&name).to_owned());
+                        found.push(name.strip_suffix(suffix).unwrap_or(&name).to_owned());
                     }
                 }
                 EntryNames::FoldersWith(file) => {
@@ -67,11 +67,11 @@ impl<'a> DirectoryScanner<'a> {
     /// Returns the paths of the files with an extension in several directories.
     pub(super) fn paths(&mut self, places: &[(&str, &str)]) -> Vec<String> {
         let mut found = Vec::new();
-        for (place, ending) in places {
+        for (place, suffix) in places {
             let Some(folder) = self.enter(place) else { continue };
             for (path, kind) in self.entries(&folder) {
                 let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-                if !kind.is_dir() && name.ends_with(ending) {
+                if !kind.is_dir() && name.ends_with(suffix) {
                     found.push(format!("{place}/{name}"));
                 }
             }
@@ -141,7 +141,7 @@ impl<'a> DirectoryScanner<'a> {
     }
 
     /// Returns the relative paths of the files with an extension below the directory.
-    fn tree(&mut self, folder: &Path, ending: &str) -> Vec<PathBuf> {
+    fn tree(&mut self, folder: &Path, suffix: &str) -> Vec<PathBuf> {
         let mut found = Vec::new();
         let mut open = vec![(folder.to_owned(), 0)];
         while let Some((path, depth)) = open.pop() {
@@ -152,7 +152,7 @@ impl<'a> DirectoryScanner<'a> {
                     } else {
                         self.is_truncated = true;
                     }
-                } else if path.to_string_lossy().ends_with(ending) {
+                } else if path.to_string_lossy().ends_with(suffix) {
                     found.extend(path.strip_prefix(folder).map(Path::to_owned));
                 }
             }

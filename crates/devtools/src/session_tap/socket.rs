@@ -183,7 +183,7 @@ async fn serve(tap: Arc<SessionTap>, mut stream: UnixStream, stop: CancellationT
             writer.write_all(lines.as_bytes()).await?;
         }
     };
-    let ending = async {
+    let shutdown = async {
         stop.cancelled().await;
         tokio::time::sleep(VIEWER_LIMIT).await;
     };
@@ -192,7 +192,7 @@ async fn serve(tap: Arc<SessionTap>, mut stream: UnixStream, stop: CancellationT
         _ = writing => {}
         // It sends nothing: this is its end.
         _ = reader.read(&mut byte) => {}
-        () = ending => {}
+        () = shutdown => {}
     }
     tap.detach(&queue);
 }

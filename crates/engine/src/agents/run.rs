@@ -127,12 +127,12 @@ impl SubagentRun {
             place = subagents.slots.acquire() => place.ok(),
             () = self.cancel.cancelled() => None,
         };
-        let ending = match place {
+        let outcome = match place {
             Some(_) => self.run_to_end(prompt).await,
             None => aborted(),
         };
         self.subagents.remove_journal(&self.item);
-        self.outcome(ending)
+        self.outcome(outcome)
     }
 
     async fn run_to_end(&mut self, mut prompt: String) -> SubagentRunOutcome {
@@ -147,13 +147,13 @@ impl SubagentRun {
             prompt.push_str("\n\n");
             prompt.push_str(context);
         }
-        let ending = self.run_with_hooks(prompt.clone()).await;
+        let outcome = self.run_with_hooks(prompt.clone()).await;
         let ended = json!({
             "agent_name": self.agent.name, "prompt": prompt,
-            "terminate_reason": ending.end.as_str(), "result": ending.text,
+            "terminate_reason": outcome.end.as_str(), "result": outcome.text,
         });
         self.hook(HookEvent::SubagentEnd, ended).await;
-        ending
+        outcome
     }
 
     /// Runs the session's hooks and shows their messages to the user.
@@ -173,20 +173,20 @@ impl SubagentRun {
     }
 
     async fn run_with_hooks(&mut self, prompt: String) -> SubagentRunOutcome {
-        let ending = match self.agent.remote {
+        let outcome = match self.agent.remote {
             Some(_) => self.run_remote(prompt).await,
             None => self.run_locally(prompt).await,
         };
-        match ending.text.len() > RESULT {
+        match outcome.text.len() > RESULT {
             true => {
                 shorten_result(
-                    ending,
+                    outcome,
                     &self.agent.name,
                     self.subagents.options().compaction.save_output,
                 )
                 .await
             }
-            false => ending,
+            false => outcome,
         }
     }
 
@@ -195,7 +195,7 @@ impl SubagentRun {
         let _end_with_me = role.cancel.clone().drop_guard();
         let (options, resources) = match self.options(&prompt).await {
             Ok(equipped) => equipped,
-            Err(ending) => return ending,
+            Err(outcome) => return outcome,
         };
         if self.resume.is_some() {
             prompt.insert_str(0, GO_ON);
@@ -206,35 +206,35 @@ impl SubagentRun {
         let handle = (self.subagents.launch)(options, Some(role.clone()), bus);
         self.subagents.enter(self.item.clone(), handle.ops.clone());
         self.emit_progress();
-        let ending = self.run_turns(prompt, &role, &handle, &mut events).await;
+        let outcome = self.run_turns(prompt, &role, &handle, &mut events).await;
         self.subagents.remove(&self.item);
         // The subagent is done: what is left of its session ends by itself.
         let _ = handle.ops.try_send(Op::Shutdown);
         let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, handle.join()).await;
-        self.release(resources, &ending).await;
-        self.finish_journal(&ending).await;
-        ending
+        self.release(resources, &outcome).await;
+        self.finish_journal(&outcome).await;
+        outcome
     }
 
     /// Ends what was started for the run.
-    async fn release(&mut self, resources: RunResources, ending: &SubagentRunOutcome) {
+    async fn release(&mut self, resources: RunResources, outcome: &SubagentRunOutcome) {
         if let Some(close) = resources.close {
             close().await;
         }
         if let Some(finish) = resources.finish {
-            self.finished = Some(finish(self.can_be_resumed(ending)).await);
+            self.finished = Some(finish(self.can_be_resumed(outcome)).await);
         }
     }
 
-    fn can_be_resumed(&self, ending: &SubagentRunOutcome) -> bool {
-        let is_cut_off = matches!(ending.end, AgentEnd::Aborted | AgentEnd::Error);
+    fn can_be_resumed(&self, outcome: &SubagentRunOutcome) -> bool {
+        let is_cut_off = matches!(outcome.end, AgentEnd::Aborted | AgentEnd::Error);
         is_cut_off && self.progress.has_started() && self.journal.is_some()
     }
 
     /// Keeps the journal of an interrupted run so that it can be resumed; deletes that of a
     /// completed run.
-    async fn finish_journal(&mut self, ending: &SubagentRunOutcome) {
-        let can_be_resumed = self.can_be_resumed(ending);
+    async fn finish_journal(&mut self, outcome: &SubagentRunOutcome) {
+        let can_be_resumed = self.can_be_resumed(outcome);
         let Some(id) = self.journal.take() else { return };
         if can_be_resumed {
             self.resume_id = Some(id);
@@ -344,24 +344,24 @@ impl SubagentRun {
     ) -> SubagentRunOutcome {
         let time = self.agent.time;
         let turn = self.turn(prompt, time, handle, events).await;
-        let Some(ending) = self.check_end(turn) else { return aborted() };
+        let Some(outcome) = self.check_end(turn) else { return aborted() };
         let hopeful = matches!(
-            ending.end,
+            outcome.end,
             AgentEnd::Timeout | AgentEnd::MaxTurns | AgentEnd::ErrorNoCompleteTaskCall
         );
         if !hopeful {
-            return ending;
+            return outcome;
         }
         role.allow_final_turn();
         let urge = format!(
             "You have reached a limit: {}. This is your last turn. Call `complete_task` now with \
                 your findings and say what is missing. No other tool call will run.",
-            ending.text
+            outcome.text
         );
         let turn = self.turn(urge, LAST_CHANCE, handle, events).await;
         match self.check_end(turn) {
             Some(last) if last.end == AgentEnd::Goal => last,
-            Some(_) => ending,
+            Some(_) => outcome,
             None => aborted(),
         }
     }
@@ -517,8 +517,8 @@ impl SubagentRun {
         Some(SubagentRunOutcome { end, text })
     }
 
-    fn outcome(mut self, ending: SubagentRunOutcome) -> ToolResult {
-        let SubagentRunOutcome { end, text } = ending;
+    fn outcome(mut self, run_outcome: SubagentRunOutcome) -> ToolResult {
+        let SubagentRunOutcome { end, text } = run_outcome;
         let progress = self.progress.final_progress(end, &text);
         let mut data = json!({
             "agent": self.agent.name,
@@ -555,19 +555,19 @@ impl SubagentRun {
 
 /// Cuts a result that is too long for the calling model and saves the whole of it.
 async fn shorten_result(
-    ending: SubagentRunOutcome,
+    outcome: SubagentRunOutcome,
     agent: &str,
     keep: Option<SaveOutput>,
 ) -> SubagentRunOutcome {
     let name = agent.to_owned();
     let cutting = tokio::task::spawn_blocking(move || {
-        let cut = &ending.text[..ending.text.floor_char_boundary(RESULT)];
-        let saved = keep.and_then(|keep| keep(&name, &ending.text).ok());
+        let cut = &outcome.text[..outcome.text.floor_char_boundary(RESULT)];
+        let saved = keep.and_then(|keep| keep(&name, &outcome.text).ok());
         let rest = match saved {
             Some(path) => format!("the full result is in `{}`", path.display()),
             None => "the rest is omitted".to_owned(),
         };
-        SubagentRunOutcome { text: format!("{cut}\n[… {rest}]"), ..ending }
+        SubagentRunOutcome { text: format!("{cut}\n[… {rest}]"), ..outcome }
     });
     cutting.await.unwrap_or_else(|error| SubagentRunOutcome {
         end: AgentEnd::Error,

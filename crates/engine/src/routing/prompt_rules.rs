@@ -271,8 +271,8 @@ fn is_file(word: &str) -> bool {
     if word.contains("://") {
         return false;
     }
-    let ending = word.rsplit_once('.').filter(|(name, _)| !name.is_empty());
-    let named = ending.is_some_and(|(_, end)| {
+    let extension = word.rsplit_once('.').filter(|(name, _)| !name.is_empty());
+    let named = extension.is_some_and(|(_, end)| {
         (1..=5).contains(&end.len())
             && end.chars().all(|char| char.is_ascii_alphanumeric())
             && end.starts_with(|char: char| char.is_ascii_alphabetic())

@@ -48,13 +48,13 @@ pub(crate) fn start(
     let (tell, end_receiver) = oneshot::channel();
     // Ends with the command.
     std::thread::Builder::new().name("terminal-waiter".into()).spawn(move || {
-        let ending = match child.as_any_mut().downcast_mut::<std::process::Child>() {
+        let exit = match child.as_any_mut().downcast_mut::<std::process::Child>() {
             Some(child) => child.wait().ok().map(Ending::from),
             None => child.wait().ok().map(|status| Ending::Exited {
                 code: i32::try_from(status.exit_code()).unwrap_or(i32::MAX),
             }),
         };
-        let _ = tell.send(ending.unwrap_or(Ending::Exited { code: -1 }));
+        let _ = tell.send(exit.unwrap_or(Ending::Exited { code: -1 }));
     })?;
     Ok(StartedInTerminal {
         pid,

@@ -159,14 +159,14 @@ fn build_environment(
         .clone()
         .map(|checkpoint_manager| checkpoint_manager as Arc<dyn Checkpoints>);
     let subject = one_line(task.prompt).chars().take(SUBJECT).collect();
-    let ending =
+    let environment_end =
         WorktreeEnding { worktree, toolbox, checkpoint_manager, artifacts, name_file, subject };
     let roots = Arc::clone(&files);
     let workspace = AgentWorkspace {
         roots: Arc::new(move || roots.roots()),
         checkpoints,
         folder_context: Arc::new(folder_context),
-        finish: Box::new(move |can_be_resumed| ending.finish(can_be_resumed)),
+        finish: Box::new(move |can_be_resumed| exit.finish(can_be_resumed)),
     };
     let environment = Box::new(environment);
     IsolatedAgent { environment, tools, note, files, seen_files, workspace }
@@ -205,7 +205,7 @@ impl WorktreeEnding {
             let had_background = self.toolbox.had_background().await;
             let replaced = self.toolbox.close().await;
             // Once it runs, it is not cancelled.
-            let ending = tokio::task::spawn_blocking(move || {
+            let finish_task = tokio::task::spawn_blocking(move || {
                 let settled = self.checkpoint_manager.map(|checkpoint_manager| {
                     checkpoint_manager.finish_session(had_background, false)
                 });
@@ -225,7 +225,7 @@ impl WorktreeEnding {
                 }
                 finished
             });
-            ending.await.unwrap_or_else(|error| FinishedWorkspace {
+            finish_task.await.unwrap_or_else(|error| FinishedWorkspace {
                 report: format!("Failed to finish the worktree: {error}"),
                 data: None,
             })

@@ -157,8 +157,8 @@ fn excluded(selection: &ReadRequest) -> Result<GlobSet, ToolError> {
         set.add(glob(pattern)?);
     }
     if selection.use_default_excludes {
-        for ending in BINARY {
-            set.add(glob(&format!("**/*.{ending}"))?);
+        for extension in BINARY {
+            set.add(glob(&format!("**/*.{extension}"))?);
         }
         for name in [".DS_Store", ".env"] {
             set.add(glob(&format!("**/{name}"))?);

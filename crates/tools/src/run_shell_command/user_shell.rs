@@ -369,8 +369,9 @@ mod tests {
         assert_eq!(list[0].command, "echo serving; sleep 60");
         assert_eq!(list[0].state, BackgroundState::Running);
         let shell = Arc::new(project.shell);
-        let ending = Arc::clone(&shell);
-        let ended = tokio::task::spawn_blocking(move || ending.terminate_background(pid)).await;
+        let shell_handle = Arc::clone(&shell);
+        let ended =
+            tokio::task::spawn_blocking(move || shell_handle.terminate_background(pid)).await;
         assert!(ended.expect("an answer"));
         project.processes.shutdown().await;
         assert!(shell.background(0).iter().all(|known| known.state != BackgroundState::Running));

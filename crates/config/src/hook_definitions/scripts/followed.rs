@@ -53,8 +53,8 @@ fn followed_files(file: &Path, project: &Path) -> Vec<PathBuf> {
 }
 
 fn language(file: &Path, text: &str) -> Option<ScriptLanguage> {
-    let ending = file.extension().map(|it| it.to_string_lossy().to_ascii_lowercase());
-    match ending.as_deref() {
+    let extension = file.extension().map(|it| it.to_string_lossy().to_ascii_lowercase());
+    match extension.as_deref() {
         Some("sh" | "bash" | "zsh" | "ksh") => return Some(ScriptLanguage::Shell),
         Some("py" | "pyw") => return Some(ScriptLanguage::Python),
         Some("js" | "mjs" | "cjs" | "ts" | "mts" | "cts" | "tsx" | "jsx") => {
@@ -116,8 +116,8 @@ fn required_files(text: &str, folder: &Path) -> Vec<PathBuf> {
             if name.contains('\n') {
                 continue;
             }
-            for ending in ["", ".js", ".mjs", ".cjs", ".ts", "/index.js"] {
-                let path = folder.join(format!("{name}{ending}"));
+            for extension in ["", ".js", ".mjs", ".cjs", ".ts", "/index.js"] {
+                let path = folder.join(format!("{name}{extension}"));
                 found.push(path.components().collect());
             }
         }

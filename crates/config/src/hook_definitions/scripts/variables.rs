@@ -35,7 +35,7 @@ pub(super) fn possible_file_words(name: &str, value: &str) -> Vec<(String, bool)
     for part in parts.flatten().filter(|part| !part.is_empty() && *part != ".") {
         words.push((part.to_owned(), is_run));
         if name == "NODE_OPTIONS" {
-            words.extend(MODULES.map(|ending| (format!("{part}.{ending}"), true)));
+            words.extend(MODULES.map(|extension| (format!("{part}.{extension}"), true)));
         }
     }
     words

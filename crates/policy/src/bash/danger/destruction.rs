@@ -248,13 +248,13 @@ fn names_files(words: &[&str]) -> bool {
 /// `feature/x` and `v1.2`.
 fn looks_like_file(name: &str) -> bool {
     let last = name.rsplit('/').next().unwrap_or(name);
-    let ending = last.rsplit_once('.').map(|(_, ending)| ending);
+    let extension = last.rsplit_once('.').map(|(_, extension)| extension);
     name.ends_with('/')
         || name.starts_with("./")
         || name.contains(['*', '?'])
-        || ending.is_some_and(|ending| {
-            (1..=10).contains(&ending.len())
-                && ending.starts_with(|c: char| c.is_ascii_alphabetic())
+        || extension.is_some_and(|extension| {
+            (1..=10).contains(&extension.len())
+                && extension.starts_with(|c: char| c.is_ascii_alphabetic())
         })
 }
 
