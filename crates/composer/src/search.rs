@@ -159,12 +159,17 @@ impl Search {
     }
 }
 
-fn row(mark: &'static str, text: &str, columns: usize, (sign, style): (Style, Style)) -> Line {
+fn row(
+    mark: &'static str,
+    text: &str,
+    columns: usize,
+    (marker_style, style): (Style, Style),
+) -> Line {
     let room = columns.saturating_sub(text_width(mark)).max(1);
     let shown = if text_width(text) <= room {
         text.to_owned()
     } else {
         format!("{}…", truncate(text, room.saturating_sub(1)))
     };
-    Line::styled(mark, sign).with_span(shown, style)
+    Line::styled(mark, marker_style).with_span(shown, style)
 }

@@ -402,9 +402,9 @@ fn values_in(text: &str, variables: &[FileVariable]) -> Vec<String> {
 /// and the directory that decide what it runs.
 fn target(server: &Value, variables: &[FileVariable]) -> String {
     let field = |name: &str| server.get(name);
-    let pairs = |name: &str, sign: &str| -> Vec<String> {
+    let pairs = |name: &str, separator: &str| -> Vec<String> {
         let pairs = field(name).and_then(Value::as_object).into_iter().flatten();
-        pairs.map(|(name, value)| format!("{name}{sign}{}", to_text(value))).collect()
+        pairs.map(|(name, value)| format!("{name}{separator}{}", to_text(value))).collect()
     };
     let with = |mut text: String, more: Vec<String>| {
         if !more.is_empty() {

@@ -216,8 +216,8 @@ impl<'w> Writer<'w, '_> {
             Event::End(TagEnd::Paragraph | TagEnd::Heading(_)) => self.end_inline(),
             Event::Start(Tag::BlockQuote(_)) => {
                 self.begin_block(MarkdownBlock::Text, range.start);
-                let sign = if self.options.plain { "> " } else { "│ " };
-                let bar = Span::styled(sign, self.options.theme.border);
+                let marker = if self.options.plain { "> " } else { "│ " };
+                let bar = Span::styled(marker, self.options.theme.border);
                 self.nest(vec![bar.clone()], vec![bar]);
                 self.quotes += 1;
             }
@@ -263,8 +263,11 @@ impl<'w> Writer<'w, '_> {
             Event::Rule => {
                 self.begin_block(MarkdownBlock::Separate, range.start);
                 let columns = self.columns();
-                let sign = if self.options.plain { "-" } else { "─" };
-                self.push_rows(vec![Line::styled(sign.repeat(columns), self.options.theme.border)]);
+                let marker = if self.options.plain { "-" } else { "─" };
+                self.push_rows(vec![Line::styled(
+                    marker.repeat(columns),
+                    self.options.theme.border,
+                )]);
             }
             Event::TaskListMarker(done) => self.task(done),
             inline => {
@@ -349,9 +352,9 @@ impl<'w> Writer<'w, '_> {
     }
 
     fn task(&mut self, done: bool) {
-        let (sign, theme) = (if done { "[x] " } else { "[ ] " }, self.options.theme);
-        let sign = match (self.options.plain, done) {
-            (true, _) => sign,
+        let (marker, theme) = (if done { "[x] " } else { "[ ] " }, self.options.theme);
+        let marker = match (self.options.plain, done) {
+            (true, _) => marker,
             (false, true) => "☑ ",
             (false, false) => "☐ ",
         };
@@ -359,8 +362,8 @@ impl<'w> Writer<'w, '_> {
         // It replaces the bullet.
         if let Some(first) = self.prefixes.last_mut().and_then(|prefix| prefix.first.as_mut()) {
             let width: usize = first.iter().map(Span::width).sum();
-            if width == 2 && parallax_screen::text_width(sign) == 2 {
-                *first = vec![Span::styled(sign, style)];
+            if width == 2 && parallax_screen::text_width(marker) == 2 {
+                *first = vec![Span::styled(marker, style)];
                 return;
             }
         }
@@ -368,7 +371,7 @@ impl<'w> Writer<'w, '_> {
             self.begin_text(0, self.options.base);
         }
         if let Some(inline) = &mut self.inline {
-            inline.push_literal(sign, style);
+            inline.push_literal(marker, style);
         }
     }
 

@@ -154,16 +154,16 @@ impl<'l> Inline<'l> {
         self.push(text.into_owned(), style, href);
     }
 
-    fn formula(&mut self, math: &str, sign: &str) {
+    fn formula(&mut self, math: &str, delimiter: &str) {
         // A single dollar sign is more often money or a variable than a formula; two are also a
         // shell's process id.
-        let calculates = sign == "$$" && math.contains(['=', '+', '-', '_', '{']);
+        let calculates = delimiter == "$$" && math.contains(['=', '+', '-', '_', '{']);
         if calculates || latex::is_formula(math) {
             let math = sanitize::one_row(math);
             let unicode = latex::to_unicode(math.trim());
             self.push_literal(&unicode, self.style().italic());
         } else {
-            self.text(&format!("{sign}{math}{sign}"));
+            self.text(&format!("{delimiter}{math}{delimiter}"));
         }
     }
 

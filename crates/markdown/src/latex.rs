@@ -191,7 +191,7 @@ fn argument(text: &str) -> (&str, &str) {
 
 fn script<'a>(
     after: &'a str,
-    sign: char,
+    character: char,
     table: (&str, &str),
     out: &mut String,
     depth: usize,
@@ -215,10 +215,10 @@ fn script<'a>(
     match script.chars().map(small).collect::<Option<String>>() {
         Some(small) => out.push_str(&small),
         None if script.chars().count() == 1 => {
-            out.push(sign);
+            out.push(character);
             out.push_str(&script);
         }
-        None => out.push_str(&format!("{sign}({script})")),
+        None => out.push_str(&format!("{character}({script})")),
     }
     rest
 }

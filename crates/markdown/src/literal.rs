@@ -34,7 +34,7 @@ pub fn literal<'e>(event: Event<'e>, source: &str, range: &Range<usize>) -> Even
         _ => return event,
     };
     match literal_markers(source, range, length) {
-        Some(signs) => Event::Text(signs.to_owned().into()),
+        Some(delimiters) => Event::Text(delimiters.to_owned().into()),
         None => event,
     }
 }
@@ -75,32 +75,32 @@ fn is_call(source: &str, range: &Range<usize>) -> bool {
 /// Returns the emphasis characters of a range if they are literal.
 fn literal_markers<'s>(source: &'s str, range: &Range<usize>, length: usize) -> Option<&'s str> {
     let text = source.get(range.clone())?;
-    let sign = text.chars().next()?;
-    let signs = text.get(..length)?;
-    let inner = text.strip_prefix(signs)?.strip_suffix(signs)?.trim_matches(sign);
-    let before = source.get(..range.start)?.trim_end_matches(sign);
-    let after = source.get(range.end..)?.trim_start_matches(sign);
-    let is_markup = match (sign, length) {
+    let delimiter = text.chars().next()?;
+    let delimiters = text.get(..length)?;
+    let inner = text.strip_prefix(delimiters)?.strip_suffix(delimiters)?.trim_matches(delimiter);
+    let before = source.get(..range.start)?.trim_end_matches(delimiter);
+    let after = source.get(range.end..)?.trim_start_matches(delimiter);
+    let is_markup = match (delimiter, length) {
         _ if ends_in_url(before) => false,
         _ if is_quoted(before, inner) || is_quoted(inner, after) => false,
         _ if crosses_delimiters(before, inner, after) => false,
         ('~', 1) => false,
-        (_, 2) => is_strong_markup(sign, before, inner, after),
+        (_, 2) => is_strong_markup(delimiter, before, inner, after),
         _ => is_emphasis_markup(before, inner, after),
     };
-    (!is_markup).then_some(signs)
+    (!is_markup).then_some(delimiters)
 }
 
 /// Returns whether double characters are markup. They are literal only within words and around path
 /// patterns.
-fn is_strong_markup(sign: char, before: &str, inner: &str, after: &str) -> bool {
+fn is_strong_markup(delimiter: char, before: &str, inner: &str, after: &str) -> bool {
     let is_path = |char: char| matches!(char, '/' | '.' | '\\');
     let is_name = |char: char| char.is_alphanumeric() || char == '_';
     !before.ends_with(is_word)
         && !after.starts_with(is_word)
         && !inner.starts_with(is_path)
         && !inner.ends_with(['/', '\\'])
-        && (sign != '_'
+        && (delimiter != '_'
             || !(inner.chars().all(is_name) || before.ends_with(is_path) || continues(after)))
 }
 

@@ -35,9 +35,14 @@ impl Fence {
     fn parse(line: &str, info: &str) -> Option<Self> {
         let indent = line.bytes().take_while(|byte| *byte == b' ').count();
         let rest = line.get(indent..)?;
-        let sign = rest.chars().next().filter(|char| matches!(char, '`' | '~'))?;
-        let length = rest.chars().take_while(|char| *char == sign).count();
-        (indent <= 3 && length >= 3).then(|| Self { sign, length, indent, info: info.to_owned() })
+        let delimiter = rest.chars().next().filter(|char| matches!(char, '`' | '~'))?;
+        let length = rest.chars().take_while(|char| *char == delimiter).count();
+        (indent <= 3 && length >= 3).then(|| Self {
+            sign: delimiter,
+            length,
+            indent,
+            info: info.to_owned(),
+        })
     }
 
     /// Whether the line closes the fence.

@@ -34,9 +34,9 @@ pub(super) fn code_row(line: &str, options: &RenderOptions<'_>) -> Vec<Line> {
 
 /// Returns the length of the marker of a heading, item, or quote.
 fn marker_length(text: &str) -> usize {
-    let signs = text.bytes().take_while(|byte| matches!(byte, b'#' | b'>')).count();
-    if signs > 0 {
-        return signs;
+    let marker_count = text.bytes().take_while(|byte| matches!(byte, b'#' | b'>')).count();
+    if marker_count > 0 {
+        return marker_count;
     }
     if let [b'-' | b'*' | b'+', b' ', ..] = text.as_bytes() {
         return 1;
@@ -64,9 +64,12 @@ fn inline(text: &str, options: &RenderOptions<'_>, spans: &mut Vec<Span>) {
 /// Returns the length and style of the text that begins with a marker.
 fn marked_span(text: &str, options: &RenderOptions<'_>) -> (usize, Style) {
     let theme = options.theme;
-    let between = |sign: &str| {
-        let inner = text.strip_prefix(sign)?;
-        inner.find(sign).filter(|offset| *offset > 0).map(|offset| offset + 2 * sign.len())
+    let between = |delimiter: &str| {
+        let inner = text.strip_prefix(delimiter)?;
+        inner
+            .find(delimiter)
+            .filter(|offset| *offset > 0)
+            .map(|offset| offset + 2 * delimiter.len())
     };
     if text.starts_with('`') {
         return between("`").map_or((1, options.base), |length| (length, theme.code));

@@ -46,9 +46,9 @@ pub(crate) fn consent_text(
 
 /// Returns the rows of a list.
 pub(crate) fn list_rows(extension: &Extension, intact: Option<bool>) -> String {
-    let sign = if extension.active { "✓" } else { "✗" };
+    let marker = if extension.active { "✓" } else { "✗" };
     let version = one_line(&extension.manifest.version);
-    let mut text = format!("{sign} {} ({version})\n", extension.name());
+    let mut text = format!("{marker} {} ({version})\n", extension.name());
     let mut row = |label: &str, value: &str| {
         let _ = writeln!(text, " {label}: {}", one_line(value));
     };

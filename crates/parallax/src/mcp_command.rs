@@ -141,14 +141,14 @@ fn object(add: &AddArguments) -> Result<Object, Failure> {
     Ok(fields)
 }
 
-/// Parses `NAME=value` strings, split at the first `sign`.
-fn pairs(texts: &[String], sign: char, form: &str) -> Result<Object, Failure> {
+/// Parses `NAME=value` strings, split at the first `separator`.
+fn pairs(texts: &[String], separator: char, form: &str) -> Result<Object, Failure> {
     let pair = |text: &String| {
         let (name, value) =
-            text.split_once(sign).filter(|(name, _)| !name.trim().is_empty()).ok_or_else(|| {
-                input_failure(format!("`{}` must have the form `{form}`", one_line(text)))
-            })?;
-        Ok((name.trim().to_owned(), json!(if sign == ':' { value.trim() } else { value })))
+            text.split_once(separator).filter(|(name, _)| !name.trim().is_empty()).ok_or_else(
+                || input_failure(format!("`{}` must have the form `{form}`", one_line(text))),
+            )?;
+        Ok((name.trim().to_owned(), json!(if separator == ':' { value.trim() } else { value })))
     };
     texts.iter().map(pair).collect()
 }
@@ -392,14 +392,14 @@ async fn list(json: bool) -> Result<ExitCode, Failure> {
     let mut text = "Configured MCP servers:\n\n".to_owned();
     for probe in &probes {
         let server = &probe.server;
-        let (sign, state) = describe(probe.state);
+        let (marker, state) = describe(probe.state);
         let owner = match &server.source {
             McpSource::Extension(name) => format!(" (from {})", one_line(name)),
             _ => String::new(),
         };
         let _ = writeln!(
             text,
-            "{sign} {}{owner}: {} ({}) - {state}",
+            "{marker} {}{owner}: {} ({}) - {state}",
             one_line(&server.name),
             code_text(&server.endpoint.target()),
             server.endpoint.kind()

@@ -155,7 +155,7 @@ mod tests {
         let narrow: Vec<String> =
             super::rows(&picture, 40, &Theme::default()).iter().map(Line::text).collect();
         assert!(narrow[1].contains("compacted at 50.0k"), "{narrow:?}");
-        let drawn = |bar: &str| bar.chars().filter(|sign| "█▓▒░".contains(*sign)).count();
+        let drawn = |bar: &str| bar.chars().filter(|character| "█▓▒░".contains(*character)).count();
         let full = drawn(&texts[1]);
         assert!(texts[1].contains("█") && texts[1].contains("░"), "{}", texts[1]);
         assert!(texts[1].chars().count() == 80 && full == 16, "{}", texts[1]);

@@ -251,7 +251,7 @@ fn render_bars(stats: &SessionStats, options: StatsOptions<'_>) -> Vec<Line> {
     for turn in turns {
         let tokens = &turn.tokens;
         let cells = |part: u64| (part * room).div_ceil(maximum);
-        let bar = |sign: &str, part| sign.repeat(usize::try_from(cells(part)).unwrap_or(0));
+        let bar = |symbol: &str, part| symbol.repeat(usize::try_from(cells(part)).unwrap_or(0));
         let mut line = Line::styled(format!("  {:>4} ", turn.turn), theme.secondary);
         line.push(Span::styled(bar(CACHED, tokens.cached), theme.success));
         let new = tokens.prompt.saturating_sub(tokens.cached);
@@ -478,13 +478,14 @@ mod tests {
     fn parts_of_a_bar_differ_without_colors() {
         let rows = rows_as_text(99, false);
         let at = rows.iter().position(|row| row.contains(" cached  ")).expect("a legend");
-        let signs = |row: &str| -> Vec<char> {
-            let mut signs: Vec<char> = row.chars().filter(|sign| "█▓▒░".contains(*sign)).collect();
-            signs.dedup();
-            signs
+        let characters = |row: &str| -> Vec<char> {
+            let mut characters: Vec<char> =
+                row.chars().filter(|character| "█▓▒░".contains(*character)).collect();
+            characters.dedup();
+            characters
         };
-        assert_eq!(signs(&rows[at]).len(), 3, "{rows:?}");
-        assert_eq!(signs(&rows[at]), signs(&rows[at + 1]), "{rows:?}");
+        assert_eq!(characters(&rows[at]).len(), 3, "{rows:?}");
+        assert_eq!(characters(&rows[at]), characters(&rows[at + 1]), "{rows:?}");
     }
 
     #[test]

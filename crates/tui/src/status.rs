@@ -183,12 +183,12 @@ pub(crate) fn row(
         return Line::styled("? Waiting for approval", theme.warning);
     }
     let phase = working.phase(options, now_ms, theme);
-    let sign = if options.spinner { 2 } else { 0 };
-    let least = sign + SUBJECT.min(phase.width());
+    let marker_width = if options.spinner { 2 } else { 0 };
+    let least = marker_width + SUBJECT.min(phase.width());
     // The rows of running tools have their own spinners.
     let turns = options.spinner && (working.running.is_empty() || !working.subject.is_empty());
     let tail = tail(working, options, seconds, width.saturating_sub(least));
-    let room = width.saturating_sub(sign + text_width(&tail));
+    let room = width.saturating_sub(marker_width + text_width(&tail));
     let mut line = match options.spinner {
         true if turns => Line::styled(spinner(now_ms), theme.accent).with_span(" ", theme.text),
         true => Line::styled(STEADY, theme.accent).with_span(" ", theme.text),

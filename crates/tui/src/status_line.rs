@@ -120,18 +120,18 @@ pub(crate) fn rows(
         Some(1) => "1 open file (/ide)".to_owned(),
         Some(count) => format!("{count} open files (/ide)"),
     };
-    let signs = [
+    let markers = [
         (status.vim.as_str(), theme.accent.bold()),
         (own, theme.warning),
         (raw, theme.warning),
         (background.as_str(), theme.accent),
         (editor.as_str(), theme.accent),
     ];
-    for (sign, style) in signs.into_iter().filter(|(sign, _)| !sign.is_empty()) {
+    for (marker, style) in markers.into_iter().filter(|(marker, _)| !marker.is_empty()) {
         let gap = usize::from(used > 0);
-        if used + gap + text_width(sign) <= width {
-            values.push(Span::styled(format!("{}{sign}", " ".repeat(gap)), style));
-            used += gap + text_width(sign);
+        if used + gap + text_width(marker) <= width {
+            values.push(Span::styled(format!("{}{marker}", " ".repeat(gap)), style));
+            used += gap + text_width(marker);
         }
     }
     names.push(Span::raw(" ".repeat(used)));

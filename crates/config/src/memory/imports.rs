@@ -300,12 +300,12 @@ fn fence_mark(line: &str) -> Option<(char, usize, bool)> {
     if line.len() - inner.len() > 3 {
         return None;
     }
-    let sign = inner.chars().next().filter(|sign| matches!(sign, '`' | '~'))?;
-    let after = inner.trim_start_matches(sign);
+    let delimiter = inner.chars().next().filter(|delimiter| matches!(delimiter, '`' | '~'))?;
+    let after = inner.trim_start_matches(delimiter);
     let length = inner.len() - after.len();
     // ``` `a` ``` in one line is a code span.
-    let opens = length >= 3 && !(sign == '`' && after.contains('`'));
-    opens.then_some((sign, length, after.trim().is_empty()))
+    let opens = length >= 3 && !(delimiter == '`' && after.contains('`'));
+    opens.then_some((delimiter, length, after.trim().is_empty()))
 }
 
 fn find_in_line(line: &str) -> Vec<Range<usize>> {

@@ -133,7 +133,7 @@ impl Graph {
         if children.len() > 1 {
             for index in first + shift..=last + shift {
                 let is_child = places.iter().any(|(_, child)| child + shift == index);
-                let sign = match (index == first + shift, index == last + shift) {
+                let marker = match (index == first + shift, index == last + shift) {
                     (true, _) => "┌",
                     (_, true) => "┐",
                     _ if index == middle && is_child => "┼",
@@ -141,7 +141,7 @@ impl Graph {
                     _ if is_child => "┬",
                     _ => "─",
                 };
-                canvas.write_text(index, row, sign);
+                canvas.write_text(index, row, marker);
             }
             row += 1;
         }

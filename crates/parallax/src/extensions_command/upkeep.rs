@@ -155,8 +155,8 @@ pub(super) fn test(
             Ok(trial) => launch.extension_manager().try_extension(&program, folder, trial)?,
             Err(reason) => vec![format!("invalid test: {reason}")],
         };
-        let sign = if wrong.is_empty() { "✓" } else { "✗" };
-        let _ = writeln!(text, "{sign} {}", one_line(name));
+        let marker = if wrong.is_empty() { "✓" } else { "✗" };
+        let _ = writeln!(text, "{marker} {}", one_line(name));
         for reason in &wrong {
             let _ = writeln!(text, "    {}", one_line(reason));
         }

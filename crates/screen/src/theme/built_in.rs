@@ -98,7 +98,7 @@ fn build_theme(entry: &ThemeEntry) -> Theme {
     let [gray, comment, blue, purple, cyan, green, yellow, red] =
         [gray, comment, blue, purple, cyan, green, yellow, red].map(reads);
     // Text must be legible on the changed words of a diff too.
-    let word = |row: Option<Color>, sign: Option<Color>| Some(mix(row?, sign?, WORD));
+    let word = |row: Option<Color>, accent: Option<Color>| Some(mix(row?, accent?, WORD));
     let words = [word(added, green), word(removed, red)].into_iter().flatten();
     let behind: Vec<Color> = behind.iter().copied().chain(words).collect();
     let text = text.map(|text| ensure_contrast(text, &behind));

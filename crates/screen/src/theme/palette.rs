@@ -54,13 +54,13 @@ impl Palette {
         let style = |fg: Option<Color>| Style { fg, ..Style::PLAIN };
         let faint = |fg: Option<Color>| if fg.is_some() { style(fg) } else { Style::PLAIN.dim() };
         let text = style(self.text);
-        let row = |behind: Option<Color>, sign: Option<Color>| match behind {
+        let row = |behind: Option<Color>, color: Option<Color>| match behind {
             Some(behind) => text.on(behind),
-            None => style(sign),
+            None => style(color),
         };
-        let word = |behind: Option<Color>, sign: Option<Color>| match (behind, sign) {
-            (Some(behind), Some(sign)) => text.on(mix(behind, sign, WORD)).bold(),
-            _ => style(sign).bold().underline(),
+        let word = |behind: Option<Color>, color: Option<Color>| match (behind, color) {
+            (Some(behind), Some(color)) => text.on(mix(behind, color, WORD)).bold(),
+            _ => style(color).bold().underline(),
         };
         let mut theme = Theme {
             name: name.to_owned(),
@@ -124,11 +124,11 @@ pub(super) fn tint_diffs(theme: &mut Theme, background: (u8, u8, u8)) {
     let share = if is_light(background) { LIGHT_ROW } else { DARK_ROW };
     let background = Color::Rgb(background.0, background.1, background.2);
     let text = theme.text;
-    let tint = |row: &mut Style, word: &mut Style, sign: Color| {
+    let tint = |row: &mut Style, word: &mut Style, color: Color| {
         if row.bg.is_none() {
-            let behind = mix(background, sign, share);
+            let behind = mix(background, color, share);
             *row = text.on(behind);
-            *word = text.on(mix(behind, sign, WORD)).bold();
+            *word = text.on(mix(behind, color, WORD)).bold();
         }
     };
     tint(&mut theme.added, &mut theme.added_word, ADDED);
@@ -156,8 +156,8 @@ pub(super) fn apply_256_color_shades(theme: &mut Theme, is_light: bool) {
 /// tint are grays, the same for added and removed lines.
 pub(super) fn tint_by_index(theme: &mut Theme) {
     let (light, text) = (theme.light, theme.text);
-    let tint = |sign: Style| {
-        let [row, word] = indexed_tints(sign.fg, light).map(Color::Indexed);
+    let tint = |style: Style| {
+        let [row, word] = indexed_tints(style.fg, light).map(Color::Indexed);
         // A theme's text is chosen for its own tints.
         let fg = text.fg.map(|color| ensure_contrast(color, &[row, word]));
         let text = Style { fg, ..text };
@@ -168,8 +168,8 @@ pub(super) fn tint_by_index(theme: &mut Theme) {
 }
 
 /// Returns the palette's tints of a line and of its changed words for the color of its sign.
-fn indexed_tints(sign: Option<Color>, light: bool) -> [u8; 2] {
-    let (red, green, blue) = parts(sign.unwrap_or(Color::Ansi(7)));
+fn indexed_tints(color: Option<Color>, light: bool) -> [u8; 2] {
+    let (red, green, blue) = parts(color.unwrap_or(Color::Ansi(7)));
     let (most, least) = (red.max(green).max(blue), red.min(green).min(blue));
     let is_orange = i32::from(green) - i32::from(blue) > i32::from(most - least) / 3;
     match (light, most) {
@@ -187,8 +187,8 @@ fn indexed_tints(sign: Option<Color>, light: bool) -> [u8; 2] {
 /// Colors the text of diff lines instead of their background, as the default theme does: sixteen
 /// colors have no tints. Prompts get their own color instead of a band.
 pub(super) fn without_tints(theme: &mut Theme) {
-    let sign = |style: Style| Style { bg: None, ..style };
-    let (added, removed) = (sign(theme.success), sign(theme.error));
+    let without_background = |style: Style| Style { bg: None, ..style };
+    let (added, removed) = (without_background(theme.success), without_background(theme.error));
     (theme.added, theme.added_word) = (added, added.bold().underline());
     (theme.removed, theme.removed_word) = (removed, removed.bold().underline());
     (theme.band, theme.input_band, theme.focus_band) = (None, None, None);

@@ -54,7 +54,7 @@ impl ExportedCall<'_> {
             _ => "",
         };
         let shown = |status| ToolStatus::from_record(status).for_exit_code(self.exit_code);
-        let (class, sign) = match self.status.map(shown) {
+        let (class, marker) = match self.status.map(shown) {
             Some(ToolStatus::Success) => ("done", "✓"),
             Some(ToolStatus::Cancelled) => ("failed", "–"),
             Some(ToolStatus::Error) => ("failed", "✕"),
@@ -62,7 +62,7 @@ impl ExportedCall<'_> {
         };
         let _ = write!(
             page,
-            "<details class=\"tool {class}\"{open}><summary><b>{sign}</b> <code>{}</code> <span>{}\
+            "<details class=\"tool {class}\"{open}><summary><b>{marker}</b> <code>{}</code> <span>{}\
              </span>",
             EscapedText(self.name),
             EscapedText(&self.summary())
@@ -158,7 +158,7 @@ fn write_topic(page: &mut String, title: &str, summary: &str, intent: &str) {
 fn write_todos(page: &mut String, todos: &[Todo]) {
     page.push_str("<ul class=\"todos\">");
     for todo in todos {
-        let (class, sign) = match todo.status {
+        let (class, marker) = match todo.status {
             TodoStatus::Completed => ("completed", "☑"),
             TodoStatus::InProgress => ("now", "▸"),
             TodoStatus::Cancelled => ("completed", "☒"),
@@ -166,7 +166,7 @@ fn write_todos(page: &mut String, todos: &[Todo]) {
             TodoStatus::Pending => ("pending", "☐"),
         };
         let _ =
-            write!(page, "<li class=\"{class}\">{sign} {}</li>", EscapedText(&todo.description));
+            write!(page, "<li class=\"{class}\">{marker} {}</li>", EscapedText(&todo.description));
     }
     page.push_str("</ul>\n");
 }

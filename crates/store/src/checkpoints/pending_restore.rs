@@ -137,10 +137,11 @@ impl Checkpoints {
         if saved.roots.iter().any(|root| !own.contains(&root.path())) {
             return None;
         }
-        let sign = |path: &Path| path.metadata().and_then(|metadata| metadata.modified()).ok();
+        let modified_time =
+            |path: &Path| path.metadata().and_then(|metadata| metadata.modified()).ok();
         // A longer command has a mark file that shows how long its program lived.
         let mark = path.with_extension("mark");
-        let last = sign(&path).max(sign(&mark)).unwrap_or(SystemTime::UNIX_EPOCH);
+        let last = modified_time(&path).max(modified_time(&mark)).unwrap_or(SystemTime::UNIX_EPOCH);
         let until = last.duration_since(UNIX_EPOCH).unwrap_or_default() + AFTERWARDS;
         let until = i64::try_from(until.as_nanos()).unwrap_or(i64::MAX);
         let allowed = saved.allowed.clone();

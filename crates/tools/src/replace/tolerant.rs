@@ -90,13 +90,13 @@ pub(super) fn find(
 }
 
 fn to_text_chars(text: &str) -> Vec<TextChar> {
-    let mut signs = Vec::new();
+    let mut characters = Vec::new();
     let mut follows_space = false;
     for (offset, character) in text.char_indices() {
         if is_space(character) {
             follows_space = true;
         } else {
-            signs.push(TextChar {
+            characters.push(TextChar {
                 at: u32::try_from(offset).unwrap_or(u32::MAX),
                 character,
                 follows_space,
@@ -104,7 +104,7 @@ fn to_text_chars(text: &str) -> Vec<TextChar> {
             follows_space = false;
         }
     }
-    signs
+    characters
 }
 
 /// Aligns the whole old text with the beginning of `file`; returns how many of the file's
@@ -129,11 +129,11 @@ fn align(
         {
             return None;
         }
-        let span = |signs: &[TextChar], count: usize| {
-            Some(signs.first()?.start()..signs.get(count - 1)?.end())
+        let span = |characters: &[TextChar], count: usize| {
+            Some(characters.first()?.start()..characters.get(count - 1)?.end())
         };
         pairs.push(AlignedPair { old: span(old, of_old)?, file: span(file, of_file)? });
-        before = old.get(of_old - 1).map(|sign| sign.character);
+        before = old.get(of_old - 1).map(|text_char| text_char.character);
         at_file += of_file;
         at_old += of_old;
     }
@@ -146,11 +146,11 @@ fn equivalent_length(file: &[TextChar], old: &[TextChar]) -> Option<(usize, usiz
     if one == two {
         return Some((1, 1));
     }
-    let run = |signs: &[TextChar], repeated: char| {
-        let same = |(index, sign): &(usize, &TextChar)| {
-            sign.character == repeated && (*index == 0 || !sign.follows_space)
+    let run = |characters: &[TextChar], repeated: char| {
+        let same = |(index, text_char): &(usize, &TextChar)| {
+            text_char.character == repeated && (*index == 0 || !text_char.follows_space)
         };
-        signs.iter().enumerate().take(3).take_while(same).count()
+        characters.iter().enumerate().take(3).take_while(same).count()
     };
     match (one, two) {
         ('…', '.') if run(old, '.') == 3 => Some((1, 3)),

@@ -278,7 +278,7 @@ pub(super) fn denied_permissions(
     directory: &Path,
     home: &Path,
     done: &FinishedCommand,
-    signs: DenialEvidence,
+    evidence: DenialEvidence,
 ) -> (Permissions, String) {
     let ProcessExit::Exited { code } = done.ending else { return <_>::default() };
     if done.stop.is_some() || !plan.confine {
@@ -292,9 +292,14 @@ pub(super) fn denied_permissions(
     if SupervisorError::read(code, &output).is_some() {
         return (Permissions { outside: true, ..Permissions::default() }, String::new());
     }
-    let stumbled =
-        tracked::encountered_hidden_files(&plan, line, directory, &output, signs.has_placeholders);
-    let ran = SandboxRun { plan, missed_network: signs.missed_network };
+    let stumbled = tracked::encountered_hidden_files(
+        &plan,
+        line,
+        directory,
+        &output,
+        evidence.has_placeholders,
+    );
+    let ran = SandboxRun { plan, missed_network: evidence.missed_network };
     let places = predicted_permissions::folders(line, directory, home);
     let sources: Vec<&str> = line.commands.iter().map(|command| command.source.as_str()).collect();
     let command = sources.join("\n");
@@ -374,7 +379,7 @@ pub(super) fn denied_permissions(
     if bash::uses_git(line) && denial_evidence::is_unreachable_alternate(&output) {
         words.push_str(LINKED_ALTERNATE);
     }
-    if code != 0 && signs.has_placeholders && missing.is_empty() && words.is_empty() {
+    if code != 0 && evidence.has_placeholders && missing.is_empty() && words.is_empty() {
         let missed = concealed::missed_path(line, &places, home, &ran, &output);
         words = missed.map(|path| concealed::note(&path)).unwrap_or_default();
     }

@@ -35,7 +35,7 @@ fn tree_order(tasks: &Tasks) -> Vec<(&Task, usize)> {
 pub(super) fn render_graph(tasks: &Tasks) -> String {
     let mut text = "Task Tracker Graph:\n".to_owned();
     for (task, depth) in tree_order(tasks) {
-        let sign = match task.status {
+        let marker = match task.status {
             Status::Open => "⭕",
             Status::InProgress => "🚧",
             Status::Blocked => "⛔",
@@ -45,7 +45,7 @@ pub(super) fn render_graph(tasks: &Tasks) -> String {
         // Writing to a string cannot fail.
         let _ = writeln!(
             text,
-            "{indent}{sign} [{}] {} ({})",
+            "{indent}{marker} [{}] {} ({})",
             task.kind.to_uppercase(),
             task.title,
             task.id

@@ -148,18 +148,19 @@ impl SettingsView {
         theme: &Theme,
     ) -> Vec<ListItem> {
         let items = settings.footer.clone().unwrap_or_default();
-        let row = |item: &FooterItem, sign: &str| {
-            let label = format!("{sign} {}", item.as_str());
+        let row = |item: &FooterItem, checkbox: &str| {
+            let label = format!("{checkbox} {}", item.as_str());
             let sample = footer_sample(*item, status_data, width, theme);
             ListItem::new(item.as_str(), label, item.description()).with_preview(sample)
         };
-        let sign = |item: &FooterItem| if items.contains(item) { "[x]" } else { "[ ]" };
+        let checkbox_of = |item: &FooterItem| if items.contains(item) { "[x]" } else { "[ ]" };
         let order = self.footer_order(&items);
-        let mut rows: Vec<ListItem> = order.iter().map(|item| row(item, sign(item))).collect();
-        let sign = if settings.footer_labels { "[x]" } else { "[ ]" };
+        let mut rows: Vec<ListItem> =
+            order.iter().map(|item| row(item, checkbox_of(item))).collect();
+        let checkbox = if settings.footer_labels { "[x]" } else { "[ ]" };
         rows.push(ListItem::new(
             LABELS,
-            format!("{sign} labels"),
+            format!("{checkbox} labels"),
             "a row with labels above the status line",
         ));
         rows.push(ListItem::new(

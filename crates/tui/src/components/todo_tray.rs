@@ -99,7 +99,7 @@ impl TodoTray {
 }
 
 fn row(todo: &Todo, width: usize, theme: &Theme) -> Vec<Line> {
-    let (sign, style) = match todo.status {
+    let (marker, style) = match todo.status {
         TodoStatus::Completed => ("✓ ", theme.success),
         TodoStatus::InProgress => ("» ", theme.accent),
         TodoStatus::Cancelled => ("- ", theme.secondary),
@@ -111,7 +111,7 @@ fn row(todo: &Todo, width: usize, theme: &Theme) -> Vec<Line> {
         TodoStatus::Completed | TodoStatus::Cancelled => theme.secondary,
         _ => theme.text,
     };
-    let line = Line::styled(format!("  {sign}"), style).with_span(text, text_style);
+    let line = Line::styled(format!("  {marker}"), style).with_span(text, text_style);
     wrap(&line, width, &[Span::raw("    ")])
 }
 

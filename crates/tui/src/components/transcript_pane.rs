@@ -449,14 +449,14 @@ fn scroll_bar(rows: &mut [Line], position: u16, at_end: bool, width: usize, them
     };
     for (index, row) in rows.iter_mut().enumerate() {
         let held = (top..top + thumb).contains(&index);
-        let (sign, style) = match held {
+        let (marker, style) = match held {
             true => ("┃", theme.secondary),
             false => ("│", theme.border),
         };
         let missing = width.saturating_sub(row.width());
         let fill = row.fill_style.take().unwrap_or_default();
         row.push(Span::styled(" ".repeat(missing), fill));
-        row.push(Span::styled(sign, style));
+        row.push(Span::styled(marker, style));
     }
 }
 

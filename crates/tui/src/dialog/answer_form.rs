@@ -340,7 +340,7 @@ impl AnswerForm {
     fn tabs(&self, theme: &Theme, plain: bool) -> Line {
         let mut line = Line::EMPTY;
         for (index, page) in self.pages.iter().enumerate() {
-            let sign = match (plain, page.answer().is_empty()) {
+            let marker = match (plain, page.answer().is_empty()) {
                 (false, true) => IDLE,
                 (false, false) => DONE,
                 (true, true) => "pending:",
@@ -348,7 +348,7 @@ impl AnswerForm {
             };
             let header = sanitize::one_row(&page.question.header).into_owned();
             let style = if index == self.at { theme.accent.bold() } else { theme.secondary };
-            line = line.with_span(format!("{sign} {header}"), style).with_span("  ", theme.text);
+            line = line.with_span(format!("{marker} {header}"), style).with_span("  ", theme.text);
         }
         let style = if self.at == self.pages.len() { theme.accent.bold() } else { theme.secondary };
         line.with_span("Review", style)
@@ -375,10 +375,10 @@ impl QuestionPage {
     fn head(&self, width: usize, theme: &Theme, plain: bool) -> Vec<Line> {
         let text = sanitize::lines(&self.question.question);
         let asks = if plain { "asks:" } else { ASKS };
-        let mut sign = Some(Line::styled(format!("{asks} "), theme.warning.bold()));
+        let mut marker = Some(Line::styled(format!("{asks} "), theme.warning.bold()));
         let rows = text.lines().map(|line| {
             let line = sanitize::expand_tabs(line, &mut 0).into_owned();
-            sign.take().unwrap_or_else(|| Line::raw("  ")).with_span(line, theme.text.bold())
+            marker.take().unwrap_or_else(|| Line::raw("  ")).with_span(line, theme.text.bold())
         });
         rows.flat_map(|line| wrap(&line, width, &[Span::raw("  ")])).collect()
     }
@@ -412,7 +412,7 @@ impl QuestionPage {
     ) -> (Vec<Line>, Vec<Line>) {
         let Some((label, meaning)) = self.options.get(index) else { return Default::default() };
         let chosen = self.chosen.get(index).copied().unwrap_or(false);
-        let sign = match (plain, self.question.multi_select, chosen) {
+        let marker = match (plain, self.question.multi_select, chosen) {
             (false, true, true) => "[x] ",
             (false, true, false) => "[ ] ",
             (false, false, true) => "✓ ",
@@ -420,7 +420,7 @@ impl QuestionPage {
             (true, true, false) => "not chosen: ",
             (_, false, false) => "",
         };
-        let label = Line::styled(format!("{}. {sign}{label}", index + 1), theme.text);
+        let label = Line::styled(format!("{}. {marker}{label}", index + 1), theme.text);
         let label = wrap(&label, width.saturating_sub(2).max(1), &[Span::raw("   ")]);
         if meaning.is_empty() {
             return (label, Vec::new());

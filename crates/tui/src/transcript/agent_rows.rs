@@ -25,8 +25,8 @@ pub(super) fn live(progress: &AgentProgress, renderer: &ItemRenderer<'_>) -> Vec
     let mut rows = Vec::new();
     let thought = sanitize::one_row(&progress.thought);
     if !thought.is_empty() {
-        let sign = renderer.marker("∴", "thinks:");
-        let line = Line::styled(format!("{sign} "), renderer.theme.secondary)
+        let marker = renderer.marker("∴", "thinks:");
+        let line = Line::styled(format!("{marker} "), renderer.theme.secondary)
             .with_span(thought.into_owned(), renderer.theme.comment);
         rows.push(truncate_row(&line, columns));
     }
@@ -129,7 +129,7 @@ fn steps(
 
 fn step_row(step: &AgentStep, branch: &'static str, renderer: &ItemRenderer<'_>) -> Line {
     let theme = renderer.theme;
-    let sign = match step.status {
+    let marker = match step.status {
         None => Span::styled(renderer.spinner(), theme.accent),
         Some(ToolStatus::Success) => Span::styled(renderer.marker(DONE, "done:"), theme.success),
         Some(ToolStatus::Error) => Span::styled(renderer.marker(FAILED, "failed:"), theme.error),
@@ -140,7 +140,7 @@ fn step_row(step: &AgentStep, branch: &'static str, renderer: &ItemRenderer<'_>)
     let name = sanitize::one_row(describe::display_name(&step.name)).into_owned();
     let title = sanitize::one_row(describe::without_verb(&step.name, &step.title)).into_owned();
     let mut line = Line::styled(branch, theme.border);
-    line.push(sign);
+    line.push(marker);
     let mut line = line.with_span(format!(" {name}"), theme.text);
     if !title.is_empty() && title != name {
         line = line.with_span(format!("  {title}"), theme.secondary);

@@ -227,10 +227,10 @@ fn with_answer_marker(rows: Vec<Line>, first: bool, renderer: &ItemRenderer<'_>)
         let head = (first && !rows.is_empty()).then(|| Line::raw("Model:"));
         return head.into_iter().chain(rows).collect();
     }
-    let sign = [Span::styled("✦ ", renderer.theme.symbol)];
+    let marker = [Span::styled("✦ ", renderer.theme.symbol)];
     let indent = [Span::raw("  ")];
     let put = |(index, row): (usize, Line)| match (first && index == 0, row.spans.is_empty()) {
-        (true, _) => with_prefix(&sign, row),
+        (true, _) => with_prefix(&marker, row),
         (false, true) => row,
         (false, false) => with_prefix(&indent, row),
     };

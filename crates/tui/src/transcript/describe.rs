@@ -100,10 +100,10 @@ pub(crate) fn split_mcp_title(title: &str) -> Option<(String, String)> {
     let cut = [json.to_owned(), format!("{json}…\"}}"), format!("{json}…}}")];
     let args = cut.iter().find_map(|json| serde_json::from_str::<Object>(json).ok());
     let arguments_text = args.map_or_else(|| format!("{json}…"), |args| arguments("", &args));
-    let sign = if arguments_text.is_empty() { "" } else { SEPARATOR };
+    let separator = if arguments_text.is_empty() { "" } else { SEPARATOR };
     // The JSON may have escaped characters that hide text.
     let arguments_text = one_row_of_lines(&arguments_text);
-    Some((tool.to_owned(), format!("{server}{sign}{arguments_text}")))
+    Some((tool.to_owned(), format!("{server}{separator}{arguments_text}")))
 }
 
 /// Returns the title of a call in words, for the working line.

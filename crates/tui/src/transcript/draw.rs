@@ -62,8 +62,8 @@ impl<'a> ItemRenderer<'a> {
     }
 
     /// Returns a marker, or a word for screen readers.
-    pub(super) fn marker(&self, sign: &'static str, word: &'static str) -> &'static str {
-        if self.options.screen_reader { word } else { sign }
+    pub(super) fn marker(&self, symbol: &'static str, word: &'static str) -> &'static str {
+        if self.options.screen_reader { word } else { symbol }
     }
 
     pub(super) fn spinner(&self) -> &'static str {
@@ -77,12 +77,12 @@ impl<'a> ItemRenderer<'a> {
     /// Returns external text as rows with a hanging sign.
     pub(super) fn hanging_rows(
         &self,
-        sign: &str,
+        marker: &str,
         sign_style: Style,
         text: &str,
         style: Style,
     ) -> Vec<Line> {
-        let width = parallax_screen::text_width(sign) + 1;
+        let width = parallax_screen::text_width(marker) + 1;
         let room = self.width.saturating_sub(width).max(4);
         let mut rows = Vec::new();
         for line in sanitize::lines(text).lines() {
@@ -91,7 +91,7 @@ impl<'a> ItemRenderer<'a> {
             let hang = if line.text().starts_with(BULLET) { "  " } else { "" };
             rows.extend(wrap(&line, room, &[Span::raw(hang)]));
         }
-        let first = [Span::styled(format!("{sign} "), sign_style)];
+        let first = [Span::styled(format!("{marker} "), sign_style)];
         let rest = [Span::raw(" ".repeat(width))];
         let put = |(index, row)| with_prefix(if index == 0 { &first } else { &rest }, row);
         let rows = rows.into_iter().enumerate().map(put);

@@ -26,10 +26,10 @@ impl ItemRenderer<'_> {
             }
             Item::Shell(shell) => (self.shell(shell), ItemSpacing::Block),
             Item::Notice { level, text } => (self.notice(*level, text), ItemSpacing::Notice),
-            Item::Remark { sign, label, text } => {
+            Item::Remark { sign: marker, label, text } => {
                 let style = self.theme.secondary;
                 (
-                    self.hanging_rows(self.marker(sign, label), self.theme.symbol, text, style),
+                    self.hanging_rows(self.marker(marker, label), self.theme.symbol, text, style),
                     ItemSpacing::Notice,
                 )
             }
@@ -80,9 +80,9 @@ impl ItemRenderer<'_> {
             Some(band) => self.theme.user.on(band),
             None => self.theme.user,
         };
-        let sign = self.marker(">", "You:");
+        let marker = self.marker(">", "You:");
         let sign_style = if self.theme.band.is_some() { self.theme.accent } else { style };
-        let mut rows = self.hanging_rows(sign, sign_style, text.trim_end(), style);
+        let mut rows = self.hanging_rows(marker, sign_style, text.trim_end(), style);
         if self.theme.band.is_some() {
             for row in &mut rows {
                 row.spans.iter_mut().for_each(|span| span.style = style.patch(span.style));
@@ -106,13 +106,13 @@ impl ItemRenderer<'_> {
         let (subject, body) = descriptions::subject(text);
         let subject = sanitize::one_row(&subject).into_owned();
         let style = self.theme.comment;
-        let sign = self.marker("∴", "Thought:");
+        let marker = self.marker("∴", "Thought:");
         match self.options.thoughts {
             ThoughtDisplay::Off => Vec::new(),
             ThoughtDisplay::Subject if subject.is_empty() => Vec::new(),
             ThoughtDisplay::Subject => {
-                let room = self.width.saturating_sub(parallax_screen::text_width(sign) + 1);
-                let line = Line::styled(format!("{sign} "), self.theme.secondary);
+                let room = self.width.saturating_sub(parallax_screen::text_width(marker) + 1);
+                let line = Line::styled(format!("{marker} "), self.theme.secondary);
                 vec![line.with_span(truncate_text(&subject, room), style)]
             }
             ThoughtDisplay::Full => {
@@ -120,7 +120,7 @@ impl ItemRenderer<'_> {
                 let mut rows = Vec::new();
                 if !subject.is_empty() {
                     rows.extend(self.hanging_rows(
-                        sign,
+                        marker,
                         self.theme.secondary,
                         &subject,
                         style.bold(),
@@ -141,7 +141,7 @@ impl ItemRenderer<'_> {
     }
 
     fn notice(&self, level: Level, text: &str) -> Vec<Line> {
-        let (sign, word, style) = match level {
+        let (marker, word, style) = match level {
             Level::Info => {
                 ("ℹ", "Info:", Style { attributes: Style::PLAIN.attributes, ..self.theme.link })
             }
@@ -149,11 +149,11 @@ impl ItemRenderer<'_> {
             Level::Error => (FAILED, "Error:", self.theme.error),
         };
         let text_style = if level == Level::Info { self.theme.text } else { style };
-        self.hanging_rows(self.marker(sign, word), style, text, text_style)
+        self.hanging_rows(self.marker(marker, word), style, text, text_style)
     }
 
     fn shell(&self, shell: &ShellItem) -> Vec<Line> {
-        let sign = if shell.running { self.spinner() } else { self.marker("!", "Shell:") };
+        let marker = if shell.running { self.spinner() } else { self.marker("!", "Shell:") };
         let style = match shell.code {
             _ if shell.running => self.theme.accent,
             Some(0) => self.theme.success,
@@ -163,7 +163,7 @@ impl ItemRenderer<'_> {
             Some(since) => descriptions::seconds(self.now_ms.saturating_sub(since)),
             None => String::new(),
         };
-        let before = Line::styled(format!("{sign} "), style);
+        let before = Line::styled(format!("{marker} "), style);
         let context = command_rows::CommandRowContext { before, notes: [&time, ""] };
         let style = self.theme.text.bold();
         let mut rows = command_rows::rows(&shell.command, style, context, self.inner(), self);

@@ -161,8 +161,8 @@ impl Transcript {
             if ItemSpacing::needs_blank_row(shape_before, ItemSpacing::Notice) {
                 rows.push(Line::EMPTY);
             }
-            let sign = draw.marker(crate::tokens::RETRY, "Retry:");
-            rows.extend(draw.hanging_rows(sign, theme.warning, &text, theme.warning));
+            let marker = draw.marker(crate::tokens::RETRY, "Retry:");
+            rows.extend(draw.hanging_rows(marker, theme.warning, &text, theme.warning));
         }
         if rows.len() > max_rows {
             let hidden = rows.len() - (max_rows - 1);

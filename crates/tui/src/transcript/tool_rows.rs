@@ -30,9 +30,9 @@ pub(super) fn rows(tool: &Tool, renderer: &ItemRenderer<'_>) -> (Vec<Line>, Item
             return (open_rows(tool, open, renderer), shape(tool, renderer.options));
         }
         CallProgress::Abandoned => {
-            let sign =
+            let marker =
                 Span::styled(renderer.marker(CANCELLED, "cancelled:"), renderer.theme.secondary);
-            return (head(tool, sign, "", true, renderer.width, renderer), ItemSpacing::Compact);
+            return (head(tool, marker, "", true, renderer.width, renderer), ItemSpacing::Compact);
         }
         CallProgress::Done(FinishedCall { body: CallBody::Topic(topic), .. }) => {
             return (topic_rows::rows(topic, renderer), shape(tool, renderer.options));
@@ -82,7 +82,7 @@ pub(super) fn shape(tool: &Tool, options: ViewOptions) -> ItemSpacing {
 /// Returns the marker, name, title, and note: in one row, except for commands.
 fn head(
     tool: &Tool,
-    sign: Span,
+    marker: Span,
     note: &str,
     struck: bool,
     columns: usize,
@@ -101,7 +101,7 @@ fn head(
         Some((tool, rest)) => (truncate_text(&tool, columns / 2), rest),
         None => (name, title),
     };
-    let mut line = Line::from(vec![sign]);
+    let mut line = Line::from(vec![marker]);
     line.push(Span::raw(" "));
     line.push(Span::styled(name, strike(theme.text.bold())));
     if describe::kind(&tool.name) == Some(ToolKind::Execute) && !title.is_empty() {
@@ -131,7 +131,7 @@ fn head(
 
 fn open_rows(tool: &Tool, open: &ActiveCall, renderer: &ItemRenderer<'_>) -> Vec<Line> {
     let theme = renderer.theme;
-    let (sign, style) = match open.stage {
+    let (marker, style) = match open.stage {
         Stage::Pending => (renderer.marker(IDLE, "pending:"), theme.secondary),
         Stage::Asked => (renderer.marker(ASKS, "asks:"), theme.warning),
         Stage::Running => (renderer.spinner(), theme.accent),
@@ -140,16 +140,16 @@ fn open_rows(tool: &Tool, open: &ActiveCall, renderer: &ItemRenderer<'_>) -> Vec
         (Stage::Running, Some(since)) => seconds(renderer.now_ms.saturating_sub(since)),
         _ => String::new(),
     };
-    let sign = Span::styled(sign, style);
+    let marker = Span::styled(marker, style);
     if let Some(progress) = &open.agent {
-        let mut rows = head(tool, sign, &note, false, renderer.inner(), renderer);
+        let mut rows = head(tool, marker, &note, false, renderer.inner(), renderer);
         rows.extend(agent_rows::live(progress, renderer));
         return renderer.boxed(rows, theme.border);
     }
     if !open.has_details() {
-        return head(tool, sign, &note, false, renderer.width, renderer);
+        return head(tool, marker, &note, false, renderer.width, renderer);
     }
-    let mut rows = head(tool, sign, &note, false, renderer.inner(), renderer);
+    let mut rows = head(tool, marker, &note, false, renderer.inner(), renderer);
     rows.extend(open.advance.as_ref().map(|advance| progress_row::row(advance, renderer)));
     rows.extend(open.output.rows(renderer.inner(), renderer.output_rows, theme));
     renderer.boxed(rows, theme.border)
@@ -307,7 +307,7 @@ fn text_rows(
 
 fn todo_rows(todo: &Todo, columns: usize, renderer: &ItemRenderer<'_>) -> Vec<Line> {
     let theme = renderer.theme;
-    let (sign, word, style) = match todo.status {
+    let (marker, word, style) = match todo.status {
         TodoStatus::Pending => (IDLE, "pending:", theme.text),
         TodoStatus::InProgress => (CURRENT, "in progress:", theme.accent),
         TodoStatus::Completed => (DONE, "done:", theme.secondary),
@@ -316,8 +316,8 @@ fn todo_rows(todo: &Todo, columns: usize, renderer: &ItemRenderer<'_>) -> Vec<Li
         }
         TodoStatus::Blocked => (BLOCKED, "blocked:", theme.warning),
     };
-    let sign = renderer.marker(sign, word);
+    let marker = renderer.marker(marker, word);
     let sign_style = if todo.status == TodoStatus::Completed { theme.success } else { style };
     let inside = ItemRenderer { width: columns, ..*renderer };
-    inside.hanging_rows(sign, sign_style, &sanitize::one_row(&todo.description), style)
+    inside.hanging_rows(marker, sign_style, &sanitize::one_row(&todo.description), style)
 }

@@ -18,8 +18,8 @@ pub(super) struct Topic {
 pub(super) fn rows(topic: &Topic, renderer: &ItemRenderer<'_>) -> Vec<Line> {
     let theme = renderer.theme;
     let intent = sanitize::one_row(&topic.intent);
-    let sign = renderer.marker("→ ", "Next: ");
-    let next = Line::styled(sign, theme.symbol).with_span(intent.into_owned(), theme.secondary);
+    let marker = renderer.marker("→ ", "Next: ");
+    let next = Line::styled(marker, theme.symbol).with_span(intent.into_owned(), theme.secondary);
     if topic.title.is_empty() {
         return vec![truncate_row(&next, renderer.width)];
     }

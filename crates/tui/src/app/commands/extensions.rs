@@ -83,12 +83,12 @@ fn with_extensions(app: &mut App, show: impl FnOnce(&mut App, &[Extension]) + Se
 }
 
 fn extension_rows(app: &App, extension: &Extension) -> Vec<Line> {
-    let (sign, style) = match extension.active {
+    let (marker, style) = match extension.active {
         true => ("✓", app.theme.success),
         false => (IDLE, app.theme.secondary),
     };
     let mut rows = vec![
-        Line::styled(format!("{sign} "), style)
+        Line::styled(format!("{marker} "), style)
             .with_span(extension.name().to_owned(), app.theme.text.bold())
             .with_span(format!(" {}", sanitize(&extension.manifest.version)), app.theme.secondary),
     ];

@@ -181,13 +181,13 @@ fn basic_rows(app: &App, width: usize) -> Vec<Line> {
         two_columns(name, Line::styled(what.to_owned(), theme.text), BASIC_COLUMNS, width)
     };
     let mut rows = vec![Line::styled("Type", theme.accent.bold())];
-    for (sign, what) in [
+    for (marker, what) in [
         ("@path", "to add a file or directory to the prompt"),
         ("!command", "to run a command in your shell"),
         ("/command", "to run one of the commands of the next page"),
         ("?", "to see the keys of the input"),
     ] {
-        rows.extend(row(sign.to_owned(), what));
+        rows.extend(row(marker.to_owned(), what));
     }
     rows.push(Line::EMPTY);
     rows.push(Line::styled("Commands to know", theme.accent.bold()));

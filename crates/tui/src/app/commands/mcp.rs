@@ -198,7 +198,7 @@ pub(crate) fn servers_changed(app: &mut App, resources: Vec<(String, String)>) {
 }
 
 fn server_rows(row: &McpRow, detail: DetailLevel, theme: &Theme) -> Vec<Line> {
-    let (sign, style) = match row.state {
+    let (marker, style) = match row.state {
         McpState::Ready => (DONE, theme.success),
         McpState::Starting => (CURRENT, theme.warning),
         McpState::Down => (FAILED, theme.error),
@@ -218,7 +218,7 @@ fn server_rows(row: &McpRow, detail: DetailLevel, theme: &Theme) -> Vec<Line> {
     .flatten()
     .collect();
     let mut head =
-        Line::styled(format!("{sign} "), style).with_span(sanitize(&row.name), theme.text.bold());
+        Line::styled(format!("{marker} "), style).with_span(sanitize(&row.name), theme.text.bold());
     if let Some(extension) = &row.extension {
         head = head.with_span(format!(" (from {})", sanitize(extension)), theme.secondary);
     }

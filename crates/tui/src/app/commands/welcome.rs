@@ -26,8 +26,8 @@ fn print_header(app: &mut App, launch: &SessionConfig, session: &str, tips: Vec<
         return;
     }
     let theme = &app.theme;
-    let line = |sign: &'static str, text: Line| {
-        let mut row = Line::styled(sign, theme.accent);
+    let line = |marker: &'static str, text: Line| {
+        let mut row = Line::styled(marker, theme.accent);
         row.spans.extend(text.spans);
         row
     };

@@ -135,7 +135,7 @@ impl QuestionDialog {
         let dangers = danger_ranges(command, &self.ask.policy_decision.destructive);
         let mut offset = 0;
         for (index, line) in collapse_empty_lines(command).into_iter().enumerate() {
-            let sign = if index == 0 { "  $ " } else { "    " };
+            let marker = if index == 0 { "  $ " } else { "    " };
             match line {
                 Ok(line) => {
                     // Lines are parts of the command, in order.
@@ -151,13 +151,13 @@ impl QuestionDialog {
                     offset = end;
                     let text = theme.text.bold();
                     let line = shell_line(&mut highlighter, &tabs(line), text, theme);
-                    let line = with_prefix(&[Span::styled(sign, theme.accent)], line);
+                    let line = with_prefix(&[Span::styled(marker, theme.accent)], line);
                     let marked = danger_ranges(&line.text(), &parts);
                     let line = highlighted(line, &marked, theme.error.bold());
                     body.push_marked(&line, &marked, width);
                 }
                 Err(count) => {
-                    let line = Line::styled(sign, theme.accent)
+                    let line = Line::styled(marker, theme.accent)
                         .with_span(format!("({count} empty lines)"), theme.secondary);
                     body.push(&line, width);
                 }

@@ -236,8 +236,9 @@ impl QuestionDialog {
         };
         let writes = of(&["writes to ", "appends to "]);
         if writes > 0 {
-            let sign = if runs > 0 { ", " } else { " · " };
-            line = line.with_span(format!("{sign}writes {}", count(writes, "file")), theme.warning);
+            let separator = if runs > 0 { ", " } else { " · " };
+            line = line
+                .with_span(format!("{separator}writes {}", count(writes, "file")), theme.warning);
         }
         line
     }
