@@ -60,7 +60,7 @@ impl ItemList {
 /// Returns an error if the command fails or prints nothing.
 pub fn items(command: &str, directory: &Path) -> Result<ItemList, BatchError> {
     let environment: Vec<_> = std::env::vars_os().collect();
-    let done = parallax_exec::program::capture(
+    let output = parallax_exec::program::capture(
         "/bin/sh",
         ["-c", command],
         directory,
@@ -68,14 +68,14 @@ pub fn items(command: &str, directory: &Path) -> Result<ItemList, BatchError> {
         MAX_LIST_BYTES,
         LIST_TIME,
     );
-    let done =
-        done.map_err(|error| BatchError::Input(format!("Failed to run `{command}`: {error}")))?;
-    if !done.succeeded {
-        let stderr = String::from_utf8_lossy(&done.stderr);
+    let output =
+        output.map_err(|error| BatchError::Input(format!("Failed to run `{command}`: {error}")))?;
+    if !output.succeeded {
+        let stderr = String::from_utf8_lossy(&output.stderr);
         let reason = parallax_protocol::excerpt::one_line(stderr.trim());
         return Err(BatchError::Input(format!("`{command}` failed: {reason}")));
     }
-    let list = ItemList::parse(&done.stdout);
+    let list = ItemList::parse(&output.stdout);
     match (list.items.is_empty(), list.skipped.is_empty()) {
         (false, _) => Ok(list),
         (true, true) => Err(BatchError::Input(format!("`{command}` printed nothing"))),

@@ -258,7 +258,7 @@ fn is_listed(job: &str) -> bool {
 /// Runs a Slurm program and returns what it prints.
 fn slurm_program(program: &str, arguments: &[&str]) -> Result<String, BatchError> {
     let environment: Vec<_> = std::env::vars_os().collect();
-    let done = parallax_exec::program::detached_capture(
+    let output = parallax_exec::program::detached_capture(
         program,
         arguments,
         Path::new("/"),
@@ -266,12 +266,12 @@ fn slurm_program(program: &str, arguments: &[&str]) -> Result<String, BatchError
         MAX_OUTPUT_BYTES,
         COMMAND_TIME,
     );
-    let done =
-        done.map_err(|error| BatchError::Input(format!("Failed to run `{program}`: {error}")))?;
-    if done.succeeded {
-        return Ok(String::from_utf8_lossy(&done.stdout).into_owned());
+    let output =
+        output.map_err(|error| BatchError::Input(format!("Failed to run `{program}`: {error}")))?;
+    if output.succeeded {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
-    let stderr = String::from_utf8_lossy(&done.stderr);
+    let stderr = String::from_utf8_lossy(&output.stderr);
     let reason = parallax_protocol::excerpt::one_line(stderr.trim());
     Err(BatchError::Input(format!("`{program}` failed: {reason}")))
 }

@@ -226,17 +226,17 @@ impl CheckpointManager {
             };
         }
         let repositories = restore_repositories(&changes, &none);
-        let mut done = revert(&self.store, &changes, &closed).combine(repositories);
+        let mut reverted = revert(&self.store, &changes, &closed).combine(repositories);
         if !has_user {
-            done = done.combine(remove_set_id(&self.store, &changes));
+            reverted = reverted.combine(remove_set_id(&self.store, &changes));
         }
-        done.combine(unsearched_directories(&changes)).note().into_iter().collect()
+        reverted.combine(unsearched_directories(&changes)).note().into_iter().collect()
     }
 
     /// Reverts the changes to protected files by commands whose Parallax process was killed.
     /// Blocking.
     pub fn revert_abandoned(&self) -> Option<String> {
-        let mut done = RevertedFiles::default();
+        let mut all_reverted = RevertedFiles::default();
         for abandoned in self.store.abandoned_changes() {
             // An unreadable entry allows nothing.
             let allowance: AllowedProtectedWrites =
@@ -247,9 +247,11 @@ impl CheckpointManager {
             if reverted.unrestored.is_empty() {
                 abandoned.finish();
             }
-            done = done.combine(reverted);
+            all_reverted = all_reverted.combine(reverted);
         }
-        done.note().map(|note| format!("An earlier session was killed during a command: {note}"))
+        all_reverted
+            .note()
+            .map(|note| format!("An earlier session was killed during a command: {note}"))
     }
 
     /// Records the workspace before a confined program that is not a command runs: a hook, a
@@ -423,8 +425,10 @@ impl WorkspaceWatch {
         let open: HashSet<PathBuf> = lock(&self.shared.open).iter().cloned().collect();
         closed.retain(|path| !open.contains(path));
         changes.set_id.retain(|path| could_write(path));
-        let done = revert(&self.store, &changes, &closed).combine(repositories);
-        done.combine(remove_set_id(&self.store, &changes)).combine(unsearched_directories(&changes))
+        let reverted = revert(&self.store, &changes, &closed).combine(repositories);
+        reverted
+            .combine(remove_set_id(&self.store, &changes))
+            .combine(unsearched_directories(&changes))
     }
 }
 
@@ -495,10 +499,10 @@ impl CheckpointGuard for CommandGuard {
         let Self { store, mark, running, pending, _unfinished, .. } = *self;
         let shared = Arc::clone(&running.0);
         note(&shared.write_scopes, write_scope);
-        let done = end_command(&store, &shared, mark, effects, granted, mode, write_scope);
+        let reverted = end_command(&store, &shared, mark, effects, granted, mode, write_scope);
         drop((running, pending, _unfinished));
         let waiting = shared.waiting().into_iter().map(WorkspaceWatch::revert);
-        waiting.fold(done, RevertedFiles::combine)
+        waiting.fold(reverted, RevertedFiles::combine)
     }
 }
 
@@ -537,14 +541,14 @@ fn end_command(
     let denied: HashSet<&PathBuf> = closed.iter().collect();
     let permitted = changes.protected.iter().filter(|path| !denied.contains(path));
     lock(&shared.open).extend(permitted.cloned());
-    let done = revert(store, &changes, &closed).combine(repositories);
-    let done = match granted.outside {
-        true => done,
-        false => done.combine(remove_set_id(store, &changes)),
+    let reverted = revert(store, &changes, &closed).combine(repositories);
+    let reverted = match granted.outside {
+        true => reverted,
+        false => reverted.combine(remove_set_id(store, &changes)),
     };
     match may_change_protected(granted, mode) {
-        true => done,
-        false => done.combine(unsearched_directories(&changes)),
+        true => reverted,
+        false => reverted.combine(unsearched_directories(&changes)),
     }
 }
 
@@ -582,13 +586,13 @@ mod tests {
         }
         assert_eq!(watch.end(""), RevertedFiles::default());
         let granted = to_write(vec![open.clone()]);
-        let done = command.finish(
+        let reverted = command.finish(
             &Effects::default(),
             &granted,
             ApprovalMode::Default,
             &WriteScope::default(),
         );
-        assert_eq!(done.restored.as_slice(), std::slice::from_ref(&closed));
+        assert_eq!(reverted.restored.as_slice(), std::slice::from_ref(&closed));
         let read = |path: &Path| std::fs::read_to_string(path).expect("a file");
         assert_eq!((read(&open), read(&closed)), ("changed".into(), "mine".into()));
         // A change that nothing had permission for is reverted at once.

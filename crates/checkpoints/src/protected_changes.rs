@@ -69,16 +69,16 @@ impl AllowedProtectedWrites {
 /// Moves repositories back to their places. Must happen first, so that the files in them are found
 /// at their original paths.
 pub(crate) fn restore_repositories(changes: &Changes, granted: &Permissions) -> RevertedFiles {
-    let mut done = RevertedFiles::default();
+    let mut reverted = RevertedFiles::default();
     let is_permitted =
         |path: &Path| granted.file_system.write.iter().any(|open| path.starts_with(open));
     for moved in changes.moved_repositories.iter().filter(|moved| !is_permitted(&moved.path)) {
         match moved.move_back() {
-            Ok(()) => done.restored.push(moved.path.clone()),
-            Err(reason) => done.unrestored.push((moved.path.clone(), reason)),
+            Ok(()) => reverted.restored.push(moved.path.clone()),
+            Err(reason) => reverted.unrestored.push((moved.path.clone(), reason)),
         }
     }
-    done
+    reverted
 }
 
 pub(crate) fn revert(
@@ -90,19 +90,19 @@ pub(crate) fn revert(
         return RevertedFiles::default();
     }
     let (moved, closed) = store.quarantine(changes, closed.to_vec());
-    let done = RevertedFiles {
+    let reverted = RevertedFiles {
         moved_away: moved.paths,
         moved_to: moved.folders,
         ..RevertedFiles::default()
     };
     match store.restore(changes, &closed) {
         Ok(undone) => {
-            RevertedFiles { restored: undone.restored, unrestored: undone.skipped, ..done }
+            RevertedFiles { restored: undone.restored, unrestored: undone.skipped, ..reverted }
         }
         Err(error) => {
             tracing::warn!(%error, "failed to restore protected files");
             let lost = closed.iter().map(|path| (path.clone(), error.to_string()));
-            RevertedFiles { unrestored: lost.collect(), ..done }
+            RevertedFiles { unrestored: lost.collect(), ..reverted }
         }
     }
 }
@@ -285,11 +285,11 @@ mod tests {
         for number in 0..1_200 {
             std::fs::write(folder.join(number.to_string()), "evil").expect("written");
         }
-        let done = watch.end("");
+        let reverted = watch.end("");
         assert!(!folder.exists());
-        assert_eq!(done.moved_away, [folder]);
-        assert_eq!((done.restored.len(), done.moved_to.len()), (0, 1));
-        let note = done.note().expect("a note");
+        assert_eq!(reverted.moved_away, [folder]);
+        assert_eq!((reverted.restored.len(), reverted.moved_to.len()), (0, 1));
+        let note = reverted.note().expect("a note");
         assert!(note.contains("too many") && note.len() < 1_000, "{note}");
     }
 }

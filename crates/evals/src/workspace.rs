@@ -72,11 +72,11 @@ impl CaseWorkspace {
             self.git(&["init", "--quiet"]).await;
         }
         for command in setup {
-            let done = match PipedChild::start("sh", ["-c", command], &self.directory) {
+            let result = match PipedChild::start("sh", ["-c", command], &self.directory) {
                 Ok(child) => child.output(MAX_OUTPUT, SETUP_LIMIT).await,
                 Err(error) => Err(error),
             };
-            let problem = match done {
+            let problem = match result {
                 Ok(output) if output.ending == (ProcessExit::Exited { code: 0 }) => continue,
                 Ok(output) => {
                     let said = String::from_utf8_lossy(&output.stderr).into_owned();

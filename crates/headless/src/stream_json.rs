@@ -471,14 +471,14 @@ mod tests {
 
     #[test]
     fn version_1_has_the_known_lines_in_the_known_order() {
-        let done = run(stream()
+        let output = run(stream()
             .text(&["Look", "ing"])
             .thought("**Plan** first")
             .tools_done_in_reverse(&[("a", Ok("one")), ("b", Err("gone"))])
             .model_call("m1", 100, 40, 7)
             .text(&["Done"])
             .done());
-        assert_eq!((done.code, done.stderr.as_str()), (0, ""));
+        assert_eq!((output.code, output.stderr.as_str()), (0, ""));
         let expected = json!([
             {"type": "init", "session_id": "s1", "model": "auto"},
             {"type": "message", "role": "user", "content": "typed"},
@@ -496,7 +496,7 @@ mod tests {
                 "models": {"m1": {"total_tokens": 107, "input_tokens": 100, "output_tokens": 7,
                                   "cached": 40, "input": 60}}}},
         ]);
-        assert_eq!(Value::from(lines(&done.stdout)), expected);
+        assert_eq!(Value::from(lines(&output.stdout)), expected);
     }
 
     #[test]
@@ -512,14 +512,14 @@ mod tests {
 
     #[test]
     fn version_2_sends_more_and_earlier_events() {
-        let done = run(stream_version_2()
+        let output = run(stream_version_2()
             .thought("**Plan** it well")
             .dropped(&["Öne"])
             .retry()
             .tools_done_in_reverse(&[("a", Ok("one")), ("b", Ok("two"))])
             .model_call("m1", 1, 0, 1)
             .done());
-        let lines = lines(&done.stdout);
+        let lines = lines(&output.stdout);
         let types: Vec<&str> = lines.iter().map(|line| line["type"].as_str().unwrap()).collect();
         assert_eq!(
             types,

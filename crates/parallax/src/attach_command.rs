@@ -100,8 +100,8 @@ fn is_dumb() -> bool {
 /// Follows the session line by line.
 async fn use_lines(argument: SessionArgument) -> Result<ExitCode, Failure> {
     let action = BackgroundAction::Attach(argument);
-    let done = tokio::task::spawn_blocking(move || background_command::run(action)).await;
-    done.unwrap_or(Ok(ExitCode::GENERAL))
+    let result = tokio::task::spawn_blocking(move || background_command::run(action)).await;
+    result.unwrap_or(Ok(ExitCode::GENERAL))
 }
 
 /// Returns the options for showing a session of its project. Nothing from an untrusted project is

@@ -315,11 +315,11 @@ async fn export(program: &Path, id: &str, format: &str, file: &Path) -> Result<(
     let _ = fs::remove_file(file);
     let path = file.to_string_lossy();
     let arguments = ["sessions", "export", id, "--format", format, "-f", &path];
-    let done = match PipedChild::start(program, arguments, Path::new(".")) {
+    let result = match PipedChild::start(program, arguments, Path::new(".")) {
         Ok(child) => child.output(MAX_OUTPUT, EXPORT_LIMIT).await,
         Err(error) => Err(error),
     };
-    match done {
+    match result {
         Ok(output) if output.ending == (ProcessExit::Exited { code: 0 }) => Ok(()),
         Ok(output) => {
             let said = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -366,8 +366,9 @@ mod tests {
         let set = ["-c", "user.name=x", "-c", "user.email=x@y", "-c", "protocol.file.allow=always"];
         let arguments = set.iter().chain(arguments);
         let time = Duration::from_secs(10);
-        let done = parallax_exec::program::output("git", arguments, directory, &[], 1 << 20, time);
-        assert!(done.is_some(), "{directory:?}");
+        let output =
+            parallax_exec::program::output("git", arguments, directory, &[], 1 << 20, time);
+        assert!(output.is_some(), "{directory:?}");
     }
 
     struct ScratchRepository {

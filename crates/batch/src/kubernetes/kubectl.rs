@@ -38,7 +38,7 @@ impl Kubectl {
         let what = words.first().copied().unwrap_or_default().to_owned();
         blocking(move || {
             let environment: Vec<_> = std::env::vars_os().collect();
-            let done = parallax_exec::program::capture(
+            let output = parallax_exec::program::capture(
                 "kubectl",
                 arguments,
                 Path::new("/"),
@@ -46,13 +46,13 @@ impl Kubectl {
                 MAX_OUTPUT_BYTES,
                 COMMAND_TIME,
             );
-            let done = done.map_err(|error| {
+            let output = output.map_err(|error| {
                 BatchError::Input(format!("Failed to run `kubectl {what}`: {error}"))
             })?;
-            if done.succeeded {
-                return Ok(String::from_utf8_lossy(&done.stdout).into_owned());
+            if output.succeeded {
+                return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
             }
-            Err(kubectl_error(&what, &String::from_utf8_lossy(&done.stderr)))
+            Err(kubectl_error(&what, &String::from_utf8_lossy(&output.stderr)))
         })
         .await
     }

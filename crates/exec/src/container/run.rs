@@ -122,11 +122,11 @@ fn start_error(program: &'static str, source: std::io::Error) -> ProgramSandboxE
 async fn run_quietly(line: &CommandLine) -> Result<(), ProgramSandboxError> {
     let mut command = command(line);
     command.stdin(Stdio::null()).kill_on_drop(true);
-    let done = command.output().await.map_err(|source| start_error(line.program, source))?;
-    if done.status.success() {
+    let finished = command.output().await.map_err(|source| start_error(line.program, source))?;
+    if finished.status.success() {
         return Ok(());
     }
-    let output = String::from_utf8_lossy(&done.stderr);
+    let output = String::from_utf8_lossy(&finished.stderr);
     let last = output.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("no error message");
     let words = line.arguments.iter().take(2).map(|word| word.to_string_lossy());
     Err(ProgramSandboxError::Step {

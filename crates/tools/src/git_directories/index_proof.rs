@@ -154,9 +154,9 @@ mod tests {
                 let time = Duration::from_secs(5);
                 let set = ["-c", &format!("index.version={version}")];
                 let line = set.iter().chain(line);
-                let done =
+                let output =
                     parallax_exec::program::output("git", line.clone(), top, &[], 1 << 20, time);
-                assert!(done.is_some(), "{line:?}");
+                assert!(output.is_some(), "{line:?}");
             };
             git(&["init", "-q", &format!("--object-format={format}")]);
             fs::create_dir(top.join("a")).unwrap();

@@ -405,8 +405,8 @@ mod tests {
         let root = folder.path().canonicalize().unwrap();
         let git = |line: &[&str]| {
             let time = std::time::Duration::from_secs(5);
-            let done = parallax_exec::program::output("git", line, &root, &[], 1 << 20, time);
-            assert!(done.is_some(), "{line:?}");
+            let output = parallax_exec::program::output("git", line, &root, &[], 1 << 20, time);
+            assert!(output.is_some(), "{line:?}");
         };
         let prepared = |line: &str, places: &[&str]| {
             let entry = StartingCommand {

@@ -125,9 +125,9 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let git = |arguments: &[&str]| {
             let time = Duration::from_secs(10);
-            let done =
+            let output =
                 parallax_exec::program::output("git", arguments, folder.path(), &[], 1 << 20, time);
-            assert!(done.is_some(), "{arguments:?}");
+            assert!(output.is_some(), "{arguments:?}");
         };
         git(&["init", "-q", "sub"]);
         git(&["-C", "sub", "config", "alias.zap", "reset --hard"]);

@@ -160,8 +160,8 @@ mod tests {
         let root = folder.path().join("w");
         std::fs::create_dir(&root).expect("a folder");
         let git = |arguments: &[&str]| {
-            let done = parallax_exec::program::output("git", arguments, &root, &[], LIST, TIME);
-            assert!(done.is_some(), "{arguments:?}");
+            let output = parallax_exec::program::output("git", arguments, &root, &[], LIST, TIME);
+            assert!(output.is_some(), "{arguments:?}");
         };
         git(&["init", "-q"]);
         git(&["init", "-q", "--bare", "bare"]);

@@ -141,8 +141,8 @@ mod tests {
 
         fn git(&self, folder: &Path, line: &[&str]) {
             let time = std::time::Duration::from_secs(5);
-            let done = parallax_exec::program::output("git", line, folder, &[], 1 << 20, time);
-            assert!(done.is_some(), "{line:?}");
+            let output = parallax_exec::program::output("git", line, folder, &[], 1 << 20, time);
+            assert!(output.is_some(), "{line:?}");
         }
 
         fn has_outside_paths(&self, base: &str) -> bool {

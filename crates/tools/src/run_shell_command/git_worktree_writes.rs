@@ -177,8 +177,8 @@ mod tests {
         let git = |line: &str| {
             let identity = ["-c", "user.name=A", "-c", "user.email=a@b"];
             let words = identity.into_iter().chain(line.split(' '));
-            let done = parallax_exec::program::output("git", words, &root, &[], LIST, TIME);
-            assert!(done.is_some(), "{line}");
+            let output = parallax_exec::program::output("git", words, &root, &[], LIST, TIME);
+            assert!(output.is_some(), "{line}");
         };
         let write = |name: &str, text: &str| {
             let path = root.join(name);

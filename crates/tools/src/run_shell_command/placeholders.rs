@@ -118,8 +118,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let root = folder.path().canonicalize().expect("a path");
         let git = |line: &[&str]| {
-            let done = parallax_exec::program::output("git", line, &root, &[], LIST, TIME);
-            assert!(done.is_some(), "{line:?}");
+            let output = parallax_exec::program::output("git", line, &root, &[], LIST, TIME);
+            assert!(output.is_some(), "{line:?}");
         };
         let past = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
         let write = |name: &str, text: &str| {

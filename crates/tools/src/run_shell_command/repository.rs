@@ -357,8 +357,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let root = folder.path();
         let git = |line: &[&str]| {
-            let done = parallax_exec::program::output("git", line, root, &[], LIST, TIME);
-            assert!(done.is_some(), "{line:?}");
+            let output = parallax_exec::program::output("git", line, root, &[], LIST, TIME);
+            assert!(output.is_some(), "{line:?}");
         };
         git(&["init", "-q"]);
         fs::write(root.join("a"), "").expect("a file");

@@ -294,8 +294,8 @@ mod tests {
         }
 
         fn git(&self, line: &[&str]) {
-            let done = parallax_exec::program::output("git", line, &self.root(), &[], LIST, TIME);
-            assert!(done.is_some(), "{line:?}");
+            let output = parallax_exec::program::output("git", line, &self.root(), &[], LIST, TIME);
+            assert!(output.is_some(), "{line:?}");
         }
     }
 

@@ -300,12 +300,12 @@ mod tests {
     #[tokio::test]
     async fn user_command_has_a_terminal_all_variables_and_an_exit_code() {
         let project = test_project();
-        let done =
+        let output =
             run(&project, "test -t 0 && stty size; echo $GEMINI_CLI$PARALLAX; exit 3 # x").await;
-        assert_eq!(done.output, "30 80\n11");
-        assert_eq!((done.ending, done.directory), (ShellEnding::Exited { code: 3 }, None));
-        let done = run(&project, "printf '\\033[31mred'").await;
-        assert_eq!((done.output.as_str(), done.display.as_str()), ("red", "\x1b[31mred"));
+        assert_eq!(output.output, "30 80\n11");
+        assert_eq!((output.ending, output.directory), (ShellEnding::Exited { code: 3 }, None));
+        let output = run(&project, "printf '\\033[31mred'").await;
+        assert_eq!((output.output.as_str(), output.display.as_str()), ("red", "\x1b[31mred"));
         let size = Some(Size { columns: 100, rows: 40 });
         let wide = ShellCommand { size, ..command("stty size") };
         let run =
@@ -316,10 +316,10 @@ mod tests {
     #[tokio::test]
     async fn final_directory_is_reported_and_not_kept() {
         let place = test_project();
-        let done = run(&place, "mkdir -p sub && cd sub; false").await;
+        let output = run(&place, "mkdir -p sub && cd sub; false").await;
         let sub = place.folder.path().canonicalize().expect("real").join("it's a project/sub");
-        assert_eq!(done.directory.as_deref(), Some(sub.as_path()));
-        assert_eq!(done.ending, ShellEnding::Exited { code: 1 });
+        assert_eq!(output.directory.as_deref(), Some(sub.as_path()));
+        assert_eq!(output.ending, ShellEnding::Exited { code: 1 });
         assert_eq!(run(&place, "pwd").await.directory, None);
         // No temporary file remains.
         let left = std::fs::read_dir(place.folder.path().join("it's output")).expect("a folder");

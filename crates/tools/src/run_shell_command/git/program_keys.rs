@@ -95,7 +95,7 @@ fn every_program_key_is_covered_and_checked() {
         assert!(is_covered(key), "{key}");
         let folder = tempfile::tempdir().expect("a directory");
         let git = |arguments: &[&str]| {
-            let done = parallax_exec::program::output(
+            let output = parallax_exec::program::output(
                 "git",
                 arguments,
                 folder.path(),
@@ -103,7 +103,7 @@ fn every_program_key_is_covered_and_checked() {
                 super::SIZE,
                 super::TIME,
             );
-            assert!(done.is_some(), "{arguments:?}");
+            assert!(output.is_some(), "{arguments:?}");
         };
         git(&["init", "-q"]);
         git(&["config", key, "!evil"]);
