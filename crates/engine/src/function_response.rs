@@ -135,8 +135,8 @@ mod tests {
         let nested = respond(&call(true, true), with_media("image/png"));
         assert_eq!(nested.parts.len(), 1);
         assert_eq!(nested.text, "Binary content provided (1 item(s)).");
-        let beside = respond(&call(false, true), with_media("image/png"));
-        assert_eq!(beside.parts.len(), 2);
+        let separate = respond(&call(false, true), with_media("image/png"));
+        assert_eq!(separate.parts.len(), 2);
     }
 
     #[test]

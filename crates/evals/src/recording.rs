@@ -27,12 +27,16 @@ pub(crate) fn store(from: &Path, directory: &Path, to: &Path) -> Result<(), Eval
 
 /// Writes the recording for a run in `directory` to a file in `next to`, and returns that file.
 /// Blocking.
-pub(crate) fn prepare(from: &Path, directory: &Path, beside: &Path) -> Result<PathBuf, EvalError> {
+pub(crate) fn prepare(
+    from: &Path,
+    directory: &Path,
+    temporary_directory: &Path,
+) -> Result<PathBuf, EvalError> {
     let text = fs::read_to_string(from).map_err(|error| {
         EvalError::path(from, format!("{error}; create the recording with `--record`"))
     })?;
     let name = from.file_name().unwrap_or("recording.jsonl".as_ref());
-    let file = beside.join(name);
+    let file = temporary_directory.join(name);
     fs::write(&file, text.replace(PLACE, &in_json(directory)))
         .map_err(|error| EvalError::path(&file, error))?;
     Ok(file)

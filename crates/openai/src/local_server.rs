@@ -125,7 +125,7 @@ impl LocalServer {
 
     /// Queries a model; `None` if the server does not answer.
     async fn ask(&self, client: &Client, model: &str) -> Option<LocalModelInfo> {
-        let beside = |path: &str| {
+        let sibling_url = |path: &str| {
             let mut root = self.base.clone();
             if let Ok(mut segments) = root.path_segments_mut() {
                 segments.pop_if_empty();
@@ -142,12 +142,12 @@ impl LocalServer {
                     .map(|it| parse_ollama_show(&it))
             }
             ServerKind::LmStudio => self
-                .get(client, beside("api/v0/models"))
+                .get(client, sibling_url("api/v0/models"))
                 .await
                 .map(|it| parse_lm_studio(&it, model)),
-            ServerKind::OpenAi => match self.get(client, beside("props")).await {
+            ServerKind::OpenAi => match self.get(client, sibling_url("props")).await {
                 Some(properties) if properties["role"] == "router" => {
-                    let mut url = beside("props");
+                    let mut url = sibling_url("props");
                     url.query_pairs_mut().append_pair("model", model);
                     // The router loads the model, which may take longer than a query.
                     let loaded = self.get(client, url).await.map(|it| parse_llama_properties(&it));

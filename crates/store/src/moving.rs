@@ -80,12 +80,12 @@ pub fn move_session(
         return Err(MoveError::AlreadyExists { id: entry.id.clone() });
     }
     create_private_dir(&folder).map_err(|source| failed(&folder, source))?;
-    let beside = temporary_path(&new);
-    let written = rewrite(&mut old, &entry.path, &beside, to, &dirs.keys)
-        .and_then(|()| fs::rename(&beside, &new))
+    let temporary = temporary_path(&new);
+    let written = rewrite(&mut old, &entry.path, &temporary, to, &dirs.keys)
+        .and_then(|()| fs::rename(&temporary, &new))
         .and_then(|()| fs::remove_file(&entry.path));
     if let Err(source) = written {
-        let _ = fs::remove_file(&beside);
+        let _ = fs::remove_file(&temporary);
         return Err(failed(&new, source));
     }
     // The accompanying files are optional: those that cannot be moved stay.

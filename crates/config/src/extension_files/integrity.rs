@@ -157,8 +157,8 @@ fn programs(folder: &Path) -> String {
     }
     let mut files = named.clone();
     for path in &named {
-        let Some(beside) = path.parent() else { continue };
-        collect(beside, 0, &mut files, &|path| {
+        let Some(parent) = path.parent() else { continue };
+        collect(parent, 0, &mut files, &|path| {
             let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
             is_executable_name(&name) && !name.ends_with(".pyc")
         });

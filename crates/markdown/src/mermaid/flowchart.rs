@@ -116,9 +116,9 @@ impl Graph {
         let mut places = Vec::new();
         let mut column = 0;
         for (tree, middle, label) in &children {
-            let beside = middle + 2 + text_width(label);
+            let label_end = middle + 2 + text_width(label);
             places.push((column, column + middle));
-            column += tree.width().max(beside) + GAP;
+            column += tree.width().max(label_end) + GAP;
         }
         let (first, last) = (places.first()?.1, places.last()?.1);
         let middle = usize::midpoint(first, last);

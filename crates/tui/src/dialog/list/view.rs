@@ -234,8 +234,8 @@ impl ListDialog {
             self.matching.iter().map(|index| text_width(of(&self.items[*index]))).max().unwrap_or(0)
         };
         let room = width.saturating_sub(8).max(8);
-        let beside = room.saturating_sub(widest(|item| &item.detail));
-        widest(|item| &item.label).min(beside.max(room * 3 / 5))
+        let remaining = room.saturating_sub(widest(|item| &item.detail));
+        widest(|item| &item.label).min(remaining.max(room * 3 / 5))
     }
 
     /// Returns the rows of an item with the marker before the first; the selected item is
