@@ -139,10 +139,10 @@ impl AgentState {
             Err(error @ (A2aError::Connection { .. } | A2aError::Credentials(_))) => Err(error),
             Err(error) if is_exact => Err(error),
             _ => {
-                let mut below = url.clone();
-                below.set_path(&format!("{}/{WELL_KNOWN}", url.path().trim_end_matches('/')));
-                let card = self.transport.card(&below).await?;
-                Ok((below, card))
+                let mut card_url = url.clone();
+                card_url.set_path(&format!("{}/{WELL_KNOWN}", url.path().trim_end_matches('/')));
+                let card = self.transport.card(&card_url).await?;
+                Ok((card_url, card))
             }
         }
     }

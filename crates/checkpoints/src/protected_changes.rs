@@ -154,7 +154,7 @@ fn runs_rebase(line: &bash::ShellLine) -> bool {
 /// Whether the file holds the steps of a rebase in progress.
 fn is_rebase_steps(path: &Path) -> bool {
     path.ends_with(Path::new(REBASE).join(REBASE_STEPS))
-        && path.ancestors().any(|above| above.ends_with(".git"))
+        && path.ancestors().any(|ancestor| ancestor.ends_with(".git"))
 }
 
 /// Whether a step of the rebase is a command, or cannot be read.

@@ -156,8 +156,9 @@ pub fn load(options: LoadOptions) -> Result<Config, ConfigError> {
             trust::decide(&environment, &files, &project, skip_trust, enabled)
                 .is_ok_and(|trust| trust.trusted)
         };
-        let above = start.ancestors().take_while(|folder| *folder == start || is_trusted(folder));
-        above.map(Path::to_owned).collect()
+        let ancestors =
+            start.ancestors().take_while(|folder| *folder == start || is_trusted(folder));
+        ancestors.map(Path::to_owned).collect()
     };
     let folders = if trust.trusted { trusted_above(&cwd) } else { Vec::new() };
     let env_folders = match trust.trusted && project_folder != cwd {

@@ -587,13 +587,13 @@ fn is_inside(path: &str, project: &Path) -> bool {
         return false;
     }
     // Leading `..` leave the project, and the rest may lead back into it.
-    let above = path.components().take_while(|part| *part == Component::ParentDir).count();
-    let rest: PathBuf = path.components().skip(above).collect();
-    if above == 0 || !stays(&rest) {
+    let parent_count = path.components().take_while(|part| *part == Component::ParentDir).count();
+    let rest: PathBuf = path.components().skip(parent_count).collect();
+    if parent_count == 0 || !stays(&rest) {
         return stays(path);
     }
     let real = std::fs::canonicalize(project).unwrap_or_else(|_| project.to_owned());
-    real.ancestors().nth(above).is_some_and(|start| start.join(rest).starts_with(&real))
+    real.ancestors().nth(parent_count).is_some_and(|start| start.join(rest).starts_with(&real))
 }
 
 #[cfg(test)]

@@ -217,10 +217,10 @@ pub fn find_cases(paths: &[PathBuf]) -> Result<Vec<Case>, EvalError> {
             if directory.join(FILE).is_file() {
                 is_case = true;
                 if directories.insert(directory.clone()) {
-                    let below = directory.strip_prefix(&real).unwrap_or(&directory);
-                    let name = match below.as_os_str().is_empty() {
+                    let relative = directory.strip_prefix(&real).unwrap_or(&directory);
+                    let name = match relative.as_os_str().is_empty() {
                         true => name_of(&directory),
-                        false => below.to_string_lossy().into_owned(),
+                        false => relative.to_string_lossy().into_owned(),
                     };
                     cases.push(Case::load(&directory, name)?);
                 }
@@ -231,11 +231,11 @@ pub fn find_cases(paths: &[PathBuf]) -> Result<Vec<Case>, EvalError> {
             }
             let entries = std::fs::read_dir(&directory)
                 .map_err(|error| EvalError::path(&directory, error))?;
-            let below = entries.flatten().filter(|entry| {
+            let subdirectories = entries.flatten().filter(|entry| {
                 let hidden = entry.file_name().to_string_lossy().starts_with('.');
                 !hidden && entry.file_type().is_ok_and(|kind| kind.is_dir())
             });
-            waiting.extend(below.map(|entry| (entry.path(), depth + 1)));
+            waiting.extend(subdirectories.map(|entry| (entry.path(), depth + 1)));
         }
         if !is_case {
             return Err(EvalError::path(

@@ -41,9 +41,9 @@ impl Proportion {
 pub(crate) fn difference(before: Proportion, after: Proportion) -> (f64, f64) {
     let (p, q) = (after.rate(), before.rate());
     let ((low_p, high_p), (low_q, high_q)) = (after.interval(), before.interval());
-    let below = ((p - low_p).powi(2) + (high_q - q).powi(2)).sqrt();
-    let above = ((high_p - p).powi(2) + (q - low_q).powi(2)).sqrt();
-    ((p - q - below).max(-1.0), (p - q + above).min(1.0))
+    let lower_error = ((p - low_p).powi(2) + (high_q - q).powi(2)).sqrt();
+    let upper_error = ((high_p - p).powi(2) + (q - low_q).powi(2)).sqrt();
+    ((p - q - lower_error).max(-1.0), (p - q + upper_error).min(1.0))
 }
 
 /// Returns the p-value of a two-sided sign test for `better` and `worse` changes.

@@ -172,8 +172,8 @@ impl ExtensionManager<'_> {
         std::fs::write(home.join(".parallax/settings.json"), settings).map_err(to_failure)?;
         for (name, text) in &trial.files {
             let file = project.join(name);
-            let above = file.parent().unwrap_or(&project);
-            std::fs::create_dir_all(above)
+            let parent = file.parent().unwrap_or(&project);
+            std::fs::create_dir_all(parent)
                 .and_then(|()| std::fs::write(&file, text))
                 .map_err(to_failure)?;
         }

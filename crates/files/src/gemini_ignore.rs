@@ -57,8 +57,8 @@ impl GeminiIgnore {
             let Some(root) = self.roots.iter().find(|root| path.starts_with(root)) else {
                 return false;
             };
-            let above = path.ancestors().take_while(|part| *part != root.as_path());
-            above.enumerate().any(|(level, part)| self.names(part, level > 0 || is_folder))
+            let ancestors = path.ancestors().take_while(|part| *part != root.as_path());
+            ancestors.enumerate().any(|(level, part)| self.names(part, level > 0 || is_folder))
         };
         within(path) || real_path(path).is_some_and(|real| real != path && within(&real))
     }

@@ -259,9 +259,9 @@ impl Folder {
             .iter()
             .filter(|root| path.starts_with(root))
             .max_by_key(|it| it.as_os_str().len());
-        let below = root.and_then(|root| path.strip_prefix(root).ok()).unwrap_or(path);
-        let above = protected_names::folded_names(below);
-        let above = above.iter().rev().map(|name| Cow::Borrowed(name.as_str()));
+        let relative = root.and_then(|root| path.strip_prefix(root).ok()).unwrap_or(path);
+        let parents = protected_names::folded_names(relative);
+        let parents = parents.iter().rev().map(|name| Cow::Borrowed(name.as_str()));
         for (number, entry) in entries.flatten().enumerate() {
             if number % 4096 == 4095 && Instant::now() > end {
                 return false;
@@ -276,7 +276,7 @@ impl Folder {
             };
             if lower == ".git" {
                 self.paths.repositories.push(entry.path());
-            } else if protected_names::protection_of(&lower, above.clone())
+            } else if protected_names::protection_of(&lower, parents.clone())
                 == Some(Protection::Closed)
             {
                 if !is_folder && is_secret(&name) {
@@ -332,7 +332,7 @@ impl SensitivePaths {
 /// Removes paths that lie inside another one.
 pub fn remove_nested_paths(paths: &mut Vec<PathBuf>) {
     let all: HashSet<PathBuf> = paths.iter().cloned().collect();
-    paths.retain(|path| !path.ancestors().skip(1).any(|above| all.contains(above)));
+    paths.retain(|path| !path.ancestors().skip(1).any(|ancestor| all.contains(ancestor)));
 }
 
 #[cfg(test)]
@@ -473,7 +473,7 @@ mod tests {
         let names = SensitivePathIndex::new(vec![home], false);
         for _ in 0..2 {
             let found = names.find(std::slice::from_ref(&root), None);
-            let below = |paths: Vec<PathBuf>| {
+            let relative_names = |paths: Vec<PathBuf>| {
                 let mut names: Vec<String> = paths
                     .iter()
                     .map(|path| path.strip_prefix(&root).expect("inside").display().to_string())
@@ -482,11 +482,11 @@ mod tests {
                 names.join(" ")
             };
             assert_eq!(
-                below(found.link_targets),
+                relative_names(found.link_targets),
                 "between deep extension fish h info later nested par rc tasks vs"
             );
             assert_eq!(
-                below(found.git_parts),
+                relative_names(found.git_parts),
                 "g/branches g/commondir g/config g/config.worktree g/hooks g/info \
                  g/modules/m/branches g/modules/m/commondir g/modules/m/config \
                  g/modules/m/config.worktree g/modules/m/hooks g/modules/m/info \

@@ -43,9 +43,9 @@ impl ShortSocketPath {
 
             let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
             let opened = rustix::fs::open(directory, flags, Mode::empty())?;
-            let below = PathBuf::from(format!("/proc/self/fd/{}", opened.as_raw_fd()));
-            if below.exists() {
-                let path = below.join(name);
+            let descriptor_path = PathBuf::from(format!("/proc/self/fd/{}", opened.as_raw_fd()));
+            if descriptor_path.exists() {
+                let path = descriptor_path.join(name);
                 return Ok(Self { path, _directory: Some(opened), _link: None });
             }
         }

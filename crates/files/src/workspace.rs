@@ -342,7 +342,7 @@ impl Workspace {
         display_path: &Path,
         real: &Path,
     ) -> Option<String> {
-        let below = |path: &Path, of: fn(&ResolvedDirectory) -> &PathBuf| {
+        let relative_path = |path: &Path, of: fn(&ResolvedDirectory) -> &PathBuf| {
             folders
                 .iter()
                 .filter_map(|directory| {
@@ -351,9 +351,9 @@ impl Workspace {
                 .min_by_key(|rest| rest.as_os_str().len())
         };
         let candidates = [
-            below(display_path, |directory| &directory.requested),
-            below(display_path, |directory| &directory.resolved),
-            below(real, |directory| &directory.resolved),
+            relative_path(display_path, |directory| &directory.requested),
+            relative_path(display_path, |directory| &directory.resolved),
+            relative_path(real, |directory| &directory.resolved),
         ];
         let kept = candidates.into_iter().flatten().find_map(|rest| {
             rest.iter()

@@ -71,9 +71,10 @@ fn read_row(line: &'static str) -> Option<((&'static str, &'static str), ListedM
     let (provider, id) = (next()?, next()?);
     let (context, output) = (next()?.parse().ok()?, next()?.parse().ok()?);
     let short = rates(provider, next()?, next()?, next()?);
-    let above: Option<u64> = next()?.parse().ok();
+    let threshold: Option<u64> = next()?.parse().ok();
     let long = rates(provider, next()?, next()?, next()?);
-    let price = short.map(|short_prompts| Price { short_prompts, long_prompts: above.zip(long) });
+    let price =
+        short.map(|short_prompts| Price { short_prompts, long_prompts: threshold.zip(long) });
     let (input, levels) = (next()?, next()?);
     Some(((provider, id), ListedModel { context, output, price, input, levels }))
 }

@@ -371,14 +371,14 @@ async fn export_trajectories(
 
 async fn write_page(program: &Path, results: &[RunResult], file: &Path) -> Result<(), Failure> {
     let stem = file.file_stem().unwrap_or_default().to_string_lossy();
-    let below = format!("{stem}-sessions");
-    let directory = file.parent().unwrap_or(Path::new("")).join(&below);
+    let directory_name = format!("{stem}-sessions");
+    let directory = file.parent().unwrap_or(Path::new("")).join(&directory_name);
     fs::create_dir_all(&directory).map_err(|error| write_failure(&directory, &error))?;
     let mut sessions = BTreeMap::new();
     for (result, name) in results.iter().zip(file_names(results, "html")) {
         if let Some(id) = &result.session_id {
             export(program, id, "html", &directory.join(&name)).await?;
-            sessions.insert(id.clone(), format!("{below}/{name}"));
+            sessions.insert(id.clone(), format!("{directory_name}/{name}"));
         }
     }
     fs::write(file, page(results, STYLE, &sessions)).map_err(|error| write_failure(file, &error))

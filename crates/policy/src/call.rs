@@ -459,8 +459,8 @@ impl<'a> ShellCall<'a> {
             .flat_map(|path| {
                 let links = path.ancestors().filter_map(|link| Some((link, self.links.get(link)?)));
                 links.filter_map(|(link, to)| {
-                    let below = path.strip_prefix(link).ok()?;
-                    Some(WriteTarget::Path(paths::resolve(to, below)))
+                    let relative = path.strip_prefix(link).ok()?;
+                    Some(WriteTarget::Path(paths::resolve(to, relative)))
                 })
             })
             .collect();
@@ -486,7 +486,7 @@ impl<'a> ShellCall<'a> {
     fn paths_by_text(&self, word: &Word) -> Vec<WriteTarget> {
         let in_home = word.text.as_deref().and_then(|text| text.strip_prefix("~/"));
         if let Some(below) =
-            in_home.filter(|below| !word.quoted && !below.contains(['*', '?', '[', '{']))
+            in_home.filter(|relative| !word.quoted && !relative.contains(['*', '?', '[', '{']))
         {
             // The names below the home directory are useful even if the home directory is unknown.
             let home = self.home.unwrap_or(Path::new("/home/~"));
@@ -559,12 +559,12 @@ fn folders_of(line: &ShellLine, directory: &Path, home: Option<&Path>) -> Option
                 if text.contains(['*', '?', '[', '{']) {
                     return None;
                 }
-                let below: Vec<PathBuf> = folders
+                let subdirectories: Vec<PathBuf> = folders
                     .iter()
                     .map(|folder| paths::resolve(folder, Path::new(text)))
                     .filter(|folder| !folders.contains(folder))
                     .collect();
-                folders.extend(below);
+                folders.extend(subdirectories);
                 if folders.len() > MAX_COUNT {
                     return None;
                 }

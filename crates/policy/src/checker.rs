@@ -123,8 +123,8 @@ fn object(path: &Path, call: &CallQuery<'_>) -> Option<CheckerRejection> {
     let Some(root) = roots.iter().find(|root| path.starts_with(root)) else {
         return deny(format!("`{}` is outside the workspace", path.display()));
     };
-    let below = path.strip_prefix(root).unwrap_or(path);
-    let names: Vec<String> = below
+    let relative = path.strip_prefix(root).unwrap_or(path);
+    let names: Vec<String> = relative
         .components()
         .filter(|part| matches!(part, Component::Normal(_)))
         .map(|part| part.as_os_str().to_string_lossy().to_lowercase())

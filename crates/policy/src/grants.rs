@@ -7,12 +7,12 @@ use crate::paths;
 
 /// Returns the union of both.
 pub(crate) fn union(one: &Permissions, other: &Permissions) -> Permissions {
-    let below = |paths: &[std::path::PathBuf], folders: &[std::path::PathBuf]| {
+    let contained = |paths: &[std::path::PathBuf], folders: &[std::path::PathBuf]| {
         paths.iter().filter(|path| paths::inside(path, folders)).cloned().collect::<Vec<_>>()
     };
     let common = |one: &[std::path::PathBuf], other: &[std::path::PathBuf]| {
-        let mut paths = below(one, other);
-        for path in below(other, one) {
+        let mut paths = contained(one, other);
+        for path in contained(other, one) {
             if !paths.contains(&path) {
                 paths.push(path);
             }

@@ -122,7 +122,9 @@ impl PathGlob {
         if self.absolute {
             return matcher.is_match(path);
         }
-        roots.iter().any(|root| path.strip_prefix(root).is_ok_and(|below| matcher.is_match(below)))
+        roots
+            .iter()
+            .any(|root| path.strip_prefix(root).is_ok_and(|relative| matcher.is_match(relative)))
     }
 }
 

@@ -156,11 +156,11 @@ fn folded_name(path: &Path) -> String {
 /// Returns the case-folded names of the path's components; for a path in the workspace, only those
 /// below the workspace directory.
 fn names_below_root(path: &Path, roots: &[PathBuf]) -> Vec<String> {
-    let below = match root_containing(path, roots) {
+    let relative = match root_containing(path, roots) {
         Some(root) => path.strip_prefix(root).unwrap_or(path),
         None => path,
     };
-    protected_names::folded_names(below)
+    protected_names::folded_names(relative)
 }
 
 fn any_name_below_root(path: &Path, roots: &[PathBuf], is_it: impl Fn(&str) -> bool) -> bool {

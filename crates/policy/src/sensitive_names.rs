@@ -78,9 +78,9 @@ fn in_code(text: &str, home: Option<&Path>) -> Vec<PathBuf> {
     let is_part = |c: char| c.is_alphanumeric() || "_-./~+@".contains(c);
     let tokens = text.split(|c: char| !is_part(c)).map(|token| token.trim_end_matches('.'));
     let is_secret = |token: &&str| {
-        let below = token.strip_prefix("~/").unwrap_or(token);
+        let relative = token.strip_prefix("~/").unwrap_or(token);
         let of_home = token.starts_with('.') || token.starts_with('~');
-        of_home && SECRETS_OF_HOME.iter().any(|name| Path::new(below).starts_with(name))
+        of_home && SECRETS_OF_HOME.iter().any(|name| Path::new(relative).starts_with(name))
             || token.contains('/') && is_sensitive(Path::new(token), home)
             || token.starts_with("id_") && is_sensitive(Path::new(token), home)
     };
@@ -91,8 +91,8 @@ fn in_code(text: &str, home: Option<&Path>) -> Vec<PathBuf> {
 /// directory.
 fn matches_secret(pattern: &str, home: Option<&Path>) -> bool {
     let of_home = pattern.strip_prefix("~/").or_else(|| {
-        let below = Path::new(pattern).strip_prefix(home?).ok()?;
-        below.to_str()
+        let relative = Path::new(pattern).strip_prefix(home?).ok()?;
+        relative.to_str()
     });
     let parts: Vec<&str> = pattern.split('/').collect();
     let last = parts.last().copied().unwrap_or_default();
@@ -102,28 +102,28 @@ fn matches_secret(pattern: &str, home: Option<&Path>) -> bool {
     {
         return true;
     }
-    let below: Vec<&str> = match of_home {
+    let components: Vec<&str> = match of_home {
         Some(below) => below.split('/').collect(),
         // The line may run in the home directory; only a name that is specific enough counts.
         None if pattern.starts_with('.') && !pattern.starts_with("./") => parts,
         None => return false,
     };
     let says = of_home.is_some()
-        || below.first().is_some_and(|name| name.chars().any(char::is_alphanumeric));
+        || components.first().is_some_and(|name| name.chars().any(char::is_alphanumeric));
     says && SECRETS_OF_HOME.iter().any(|secret| {
         let names: Vec<&str> = secret.split('/').collect();
-        below.len() >= names.len()
-            && below.iter().zip(&names).all(|(pattern, name)| matches(pattern, name))
+        components.len() >= names.len()
+            && components.iter().zip(&names).all(|(pattern, name)| matches(pattern, name))
     })
 }
 
 /// Whether a pattern below the home directory matches a directory with secrets: `.c*` matches
 /// `.config`.
 pub(crate) fn is_above_secret(pattern: &str) -> bool {
-    let below: Vec<&str> = pattern.split('/').collect();
+    let components: Vec<&str> = pattern.split('/').collect();
     SECRETS_OF_HOME.iter().any(|secret| {
         let mut names = secret.split('/');
-        below.iter().all(|pattern| names.next().is_some_and(|name| matches(pattern, name)))
+        components.iter().all(|pattern| names.next().is_some_and(|name| matches(pattern, name)))
     })
 }
 

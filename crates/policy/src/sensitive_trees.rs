@@ -40,16 +40,16 @@ fn contains_secrets(path: &Path, home: &Path) -> bool {
         .is_some_and(|parent| parent == Path::new("/home") || parent == Path::new("/Users"));
     is_above_home
         || is_home
-        || path.strip_prefix(home).is_ok_and(|below| {
-            SECRETS_OF_HOME.iter().any(|secret| Path::new(secret).starts_with(below))
+        || path.strip_prefix(home).is_ok_and(|relative| {
+            SECRETS_OF_HOME.iter().any(|secret| Path::new(secret).starts_with(relative))
         })
         || strip_home(path, home).is_some_and(is_above_secret)
 }
 
 /// Returns the part of a path with a pattern below the home directory.
 fn strip_home<'a>(path: &'a Path, home: &Path) -> Option<&'a str> {
-    let below = path.strip_prefix(home).or_else(|_| path.strip_prefix("~")).ok()?.to_str()?;
-    below.contains(['*', '?', '[']).then_some(below)
+    let relative = path.strip_prefix(home).or_else(|_| path.strip_prefix("~")).ok()?.to_str()?;
+    relative.contains(['*', '?', '[']).then_some(relative)
 }
 
 /// Returns the paths that a command copies, searches, or hands to a command that reads them.

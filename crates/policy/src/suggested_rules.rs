@@ -410,11 +410,11 @@ fn files_of(call: &CallQuery<'_>, shell: &ShellCall<'_>) -> Option<String> {
 fn for_path(path: &Path, roots: &[PathBuf]) -> Vec<String> {
     let shown = |path: &Path| path.to_str().map(globset::escape);
     // With several workspace directories, a relative path would apply to each of them.
-    let below = match roots {
-        [root] => path.strip_prefix(root).ok().filter(|below| !below.as_os_str().is_empty()),
+    let relative = match roots {
+        [root] => path.strip_prefix(root).ok().filter(|relative| !relative.as_os_str().is_empty()),
         _ => None,
     };
-    let path = below.unwrap_or(path);
+    let path = relative.unwrap_or(path);
     let mut globs: Vec<String> = shown(path).into_iter().collect();
     let folder = path.parent().filter(|folder| folder.parent().is_some());
     if let Some(folder) = folder.and_then(shown) {

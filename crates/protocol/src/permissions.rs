@@ -97,7 +97,7 @@ impl Permissions {
             return Self::default();
         }
         let FilePermissions { read, write } = &granted.file_system;
-        let below = |path: &PathBuf, folders: &[PathBuf]| {
+        let is_within = |path: &PathBuf, folders: &[PathBuf]| {
             folders.iter().any(|folder| path.starts_with(folder))
         };
         let requested = &self.file_system;
@@ -108,10 +108,15 @@ impl Permissions {
                 read: requested
                     .read
                     .iter()
-                    .filter(|path| !below(path, read) && !below(path, write))
+                    .filter(|path| !is_within(path, read) && !is_within(path, write))
                     .cloned()
                     .collect(),
-                write: requested.write.iter().filter(|path| !below(path, write)).cloned().collect(),
+                write: requested
+                    .write
+                    .iter()
+                    .filter(|path| !is_within(path, write))
+                    .cloned()
+                    .collect(),
             },
             agents: self.agents && !granted.agents,
             repository_programs: self.repository_programs && !granted.repository_programs,

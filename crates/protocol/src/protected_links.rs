@@ -28,7 +28,7 @@ impl LinkTargets {
 
     /// Whether a path is one of them or below one.
     pub fn contains(&self, path: &Path) -> bool {
-        !self.paths.is_empty() && path.ancestors().any(|above| self.paths.contains(above))
+        !self.paths.is_empty() && path.ancestors().any(|ancestor| self.paths.contains(ancestor))
     }
 
     /// Whether a path is in a git directory, which only git writes.
@@ -38,7 +38,7 @@ impl LinkTargets {
 
     /// Returns the one that is the path or the outermost directory around it.
     pub fn containing(&self, path: &Path) -> Option<&PathBuf> {
-        path.ancestors().filter_map(|above| self.paths.get(above)).last()
+        path.ancestors().filter_map(|ancestor| self.paths.get(ancestor)).last()
     }
 }
 

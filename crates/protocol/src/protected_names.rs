@@ -328,8 +328,8 @@ pub fn protection_of<'a>(
 ) -> Option<Protection> {
     let named = INDEX.names.get(name).into_iter().flatten();
     let named = named.filter(|row| {
-        let mut above = above.clone();
-        row.parents.iter().all(|expected| above.next().is_some_and(|found| found == *expected))
+        let mut parents = above.clone();
+        row.parents.iter().all(|expected| parents.next().is_some_and(|found| found == *expected))
     });
     let matching_suffixes =
         INDEX.endings.iter().filter(|(matching_suffixes, _)| name.ends_with(matching_suffixes));
@@ -346,8 +346,8 @@ pub fn protection(folded: &[String]) -> Option<Protection> {
 
 fn protection_at(folded: &[String], at: usize) -> Option<Protection> {
     let (above, rest) = folded.split_at_checked(at)?;
-    let above = above.iter().rev().map(|name| Cow::Borrowed(name.as_str()));
-    protection_of(rest.first()?, above)
+    let parents = above.iter().rev().map(|name| Cow::Borrowed(name.as_str()));
+    protection_of(rest.first()?, parents)
 }
 
 /// Returns the folded names of a path.
@@ -439,7 +439,8 @@ const SECRET_ENDINGS: [&str; 8] = ["pem", "key", "p12", "pfx", "kdbx", "jks", "k
 /// home directory.
 pub fn is_sensitive(path: &std::path::Path, home: Option<&std::path::Path>) -> bool {
     let of_home = home.and_then(|home| path.strip_prefix(home).ok());
-    if of_home.is_some_and(|below| SECRETS_OF_HOME.iter().any(|name| below.starts_with(name))) {
+    if of_home.is_some_and(|relative| SECRETS_OF_HOME.iter().any(|name| relative.starts_with(name)))
+    {
         return true;
     }
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();

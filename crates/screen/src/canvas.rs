@@ -146,8 +146,8 @@ impl PendingFrame {
         let last = isize::try_from(rows).unwrap_or(0) - 1;
         let steps = |count: usize| isize::try_from(count).unwrap_or(0);
         let mut cursor = isize::try_from(place.row).unwrap_or(0);
-        let above = self.before.rows_above_cursor(columns.into(), true);
-        let mut top = cursor - steps(above);
+        let rows_above = self.before.rows_above_cursor(columns.into(), true);
+        let mut top = cursor - steps(rows_above);
         let mut highest = cursor;
         for step in &self.vertical_moves {
             match *step {

@@ -382,9 +382,10 @@ impl PaintedRows {
                 ((self.scrolled_out.rows.len() + y).saturating_sub(usize::from(split)), 0)
             }
         };
-        let above: usize = rows.iter().take(before).map(|row| row.reflowed_height(columns)).sum();
+        let rows_above: usize =
+            rows.iter().take(before).map(|row| row.reflowed_height(columns)).sum();
         let height = rows.get(before).map_or(1, |row| row.reflowed_height(columns));
-        above + ((own + self.x.unwrap_or(0)) / columns.max(1)).min(height - 1)
+        rows_above + ((own + self.x.unwrap_or(0)) / columns.max(1)).min(height - 1)
     }
 
     /// Returns how many rows of a `columns` wide window have scrolled out.

@@ -58,7 +58,7 @@ impl GitDirectories {
     pub(crate) fn record(&self, roots: &[PathBuf]) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for root in roots {
-            if !root.ancestors().any(|above| known.contains_key(above)) {
+            if !root.ancestors().any(|ancestor| known.contains_key(ancestor)) {
                 known.insert(root.clone(), RootRepository::for_root(root));
             }
         }
@@ -74,7 +74,7 @@ impl GitDirectories {
             if own.exists() {
                 return Some(own);
             }
-            let first = root.ancestors().find_map(|above| known.get(above))?.git.clone();
+            let first = root.ancestors().find_map(|ancestor| known.get(ancestor))?.git.clone();
             first.filter(|git| git.exists())
         };
         let mut found: Vec<PathBuf> = roots.iter().filter_map(of_root).collect();
@@ -224,7 +224,7 @@ fn separate_folder(repository: &Path) -> Option<PathBuf> {
 /// Returns the objects of a repository that Android's `repo` tool made in a client directory:
 /// `.repo/projects/NAME.git/objects` is a link into `.repo/project-objects`.
 fn project_objects(folder: &Path) -> Option<PathBuf> {
-    let client = folder.ancestors().find(|above| above.ends_with(".repo"))?;
+    let client = folder.ancestors().find(|ancestor| ancestor.ends_with(".repo"))?;
     let objects = folder.join("objects");
     let is_link = folder.starts_with(client.join("projects"))
         && objects.symlink_metadata().is_ok_and(|data| data.is_symlink());

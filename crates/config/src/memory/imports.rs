@@ -131,10 +131,10 @@ impl<'a> ImportExpander<'a> {
                     comment(&format!("Import of {written} failed: {reason}"))
                 }
                 ImportTarget::File { resolved, text } => {
-                    let below = resolved.parent().unwrap_or(&self.root).to_owned();
+                    let base = resolved.parent().unwrap_or(&self.root).to_owned();
                     match self.format {
                         ImportFormat::Tree => {
-                            let inner = self.expand(text, &below, depth + 1);
+                            let inner = self.expand(text, &base, depth + 1);
                             let (from, to) = (
                                 format!("Imported from: {written}"),
                                 format!("End of import from: {written}"),
@@ -149,7 +149,7 @@ impl<'a> ImportExpander<'a> {
                                 .display()
                                 .to_string();
                             self.imported.push((name, String::new()));
-                            let inner = self.expand(text, &below, depth + 1);
+                            let inner = self.expand(text, &base, depth + 1);
                             if let Some(entry) = self.imported.get_mut(place) {
                                 entry.1 = inner;
                             }
@@ -203,8 +203,8 @@ impl<'a> ImportExpander<'a> {
                 ImportTarget::NotAnImport
             };
         }
-        let below = resolved.strip_prefix(&self.root).unwrap_or(&resolved);
-        if is_protected_from_tools(below) || is_protected_from_tools(Path::new(name)) {
+        let relative = resolved.strip_prefix(&self.root).unwrap_or(&resolved);
+        if is_protected_from_tools(relative) || is_protected_from_tools(Path::new(name)) {
             return ImportTarget::Failed(
                 "files with this name are protected from tools".to_owned(),
             );

@@ -14,9 +14,9 @@ pub(super) fn loosening_budgets(values: &Object, outer: &[LayerFile]) -> Vec<Str
         let amount = value.as_f64().or_else(|| value.as_str()?.trim().parse().ok());
         amount.filter(|amount: &f64| *amount > 0.0)
     };
-    let below = |file: &&LayerFile| file.layer < Layer::WorkspaceGemini;
+    let is_outer = |file: &&LayerFile| file.layer < Layer::WorkspaceGemini;
     let users = |key: &str| {
-        let output = outer.iter().filter(below).filter_map(|file| get_dotted(&file.values, key));
+        let output = outer.iter().filter(is_outer).filter_map(|file| get_dotted(&file.values, key));
         output.filter_map(amount).next_back()
     };
     let is_less = |key: &str, value: &Value| {

@@ -17,21 +17,21 @@ const KEY: &str = "tools.core";
 /// none, so that its tools need approval like any other.
 pub(crate) fn narrow(project: &mut [LayerFile], outer: &OuterSettings) -> bool {
     let users = list(&effective(outer, None));
-    let mut above = users.clone();
+    let mut allowed = users.clone();
     for file in &mut *project {
         let Some(own) = list(&file.values) else { continue };
-        let narrowed = match &above {
-            Some(above) => intersect_entries(above, &own),
+        let narrowed = match &allowed {
+            Some(allowed) => intersect_entries(allowed, &own),
             None => own,
         };
         take(&mut file.values, KEY);
         if !narrowed.is_empty() {
             let entries = narrowed.iter().map(|entry| Value::String(entry.clone())).collect();
             set_default(&mut file.values, KEY, Value::Array(entries));
-            above = Some(narrowed);
+            allowed = Some(narrowed);
         }
     }
-    users.is_none() && above.is_some()
+    users.is_none() && allowed.is_some()
 }
 
 /// Returns the list, if it is valid.

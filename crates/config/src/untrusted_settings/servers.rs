@@ -57,8 +57,8 @@ struct UserServer {
 /// Returns the user's server with that name: of the settings, or else of an extension or
 /// `mcp-config.json`.
 fn users(outer: &OuterSettings, name: &str) -> Option<UserServer> {
-    let below = outer.layers.iter().filter(|file| file.layer < Layer::WorkspaceGemini);
-    let mut in_settings = below.filter_map(|file| -> Option<Value> {
+    let outer_layers = outer.layers.iter().filter(|file| file.layer < Layer::WorkspaceGemini);
+    let mut in_settings = outer_layers.filter_map(|file| -> Option<Value> {
         let named = file.values.get("mcpServers").and_then(Value::as_object).and_then(|servers| {
             servers.iter().find(|(known, _)| is_same_name(known, name)).map(|it| it.1.clone())
         });

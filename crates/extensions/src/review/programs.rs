@@ -45,8 +45,8 @@ pub(super) fn programs(folder: &Path, lines: &[String]) -> io::Result<BTreeMap<S
         let last = name.rsplit('/').next().unwrap_or_default().to_lowercase();
         let is_text_of_ours = [".md", ".toml"].iter().any(|end| last.ends_with(end))
             && ["commands/", "agents/", "policies/"].iter().any(|place| name.starts_with(place));
-        let below = [format!("/{name}"), format!("}}{name}")];
-        let is_name = |word: &str| word == name || below.iter().any(|end| word.ends_with(end));
+        let suffixes = [format!("/{name}"), format!("}}{name}")];
+        let is_name = |word: &str| word == name || suffixes.iter().any(|end| word.ends_with(end));
         let mut content = OpenedFile::open(&path)?;
         let runs = !is_text_of_ours
             && (is_executable_name(&last)

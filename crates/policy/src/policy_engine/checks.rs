@@ -207,14 +207,15 @@ impl Policy {
         let all = all.chain(&written).chain(&copied);
         let mut found: Vec<String> = Vec::new();
         for path in all {
-            let below = home.and_then(|home| path.strip_prefix(home).ok());
-            let shown = match below {
-                Some(below) if below.as_os_str().is_empty() => "~".to_owned(),
-                Some(below) => format!("~/{}", below.display()),
+            let relative = home.and_then(|home| path.strip_prefix(home).ok());
+            let shown = match relative {
+                Some(relative) if relative.as_os_str().is_empty() => "~".to_owned(),
+                Some(relative) => format!("~/{}", relative.display()),
                 None => {
                     let text = path.display().to_string();
-                    let below = ["$HOME/", "${HOME}/"].iter().find_map(|it| text.strip_prefix(it));
-                    below.map(|below| format!("~/{below}")).unwrap_or(text)
+                    let relative =
+                        ["$HOME/", "${HOME}/"].iter().find_map(|it| text.strip_prefix(it));
+                    relative.map(|relative| format!("~/{relative}")).unwrap_or(text)
                 }
             };
             if found.len() < MAX_COUNT && !found.contains(&shown) {

@@ -54,9 +54,10 @@ pub(crate) fn find_filtered(plan: &Plan) -> Vec<FilteredDirectory> {
     let filtered_paths: HashSet<&Path> =
         plan.filtered.iter().map(PathBuf::as_path).filter(|path| !is_open(path)).collect();
     let hidden: HashSet<&Path> = plan.hidden.iter().map(PathBuf::as_path).collect();
-    let is_covered = |path: &Path| path.ancestors().any(|above| hidden.contains(above));
+    let is_covered = |path: &Path| path.ancestors().any(|ancestor| hidden.contains(ancestor));
     let outermost = filtered_paths.iter().filter(|path| {
-        !path.ancestors().skip(1).any(|above| filtered_paths.contains(above)) && !is_covered(path)
+        !path.ancestors().skip(1).any(|ancestor| filtered_paths.contains(ancestor))
+            && !is_covered(path)
     });
     let mut found: Vec<FilteredDirectory> =
         outermost.filter_map(|path| read(path, &filtered_paths, &hidden)).collect();

@@ -25,9 +25,9 @@ pub(crate) fn host_sockets(plan: &Plan, visible: &[PathBuf]) -> Vec<PathBuf> {
                 // Private directories replace these; but a home directory may be inside `/tmp`,
                 // where it stays visible.
                 false => {
-                    let below = |tops: &[&str]| tops.iter().any(|top| path.starts_with(top));
-                    !below(&["/run", "/var/run", "/dev"])
-                        && (!below(&["/tmp", "/var/tmp"]) || visible.iter().any(within))
+                    let is_within = |tops: &[&str]| tops.iter().any(|top| path.starts_with(top));
+                    !is_within(&["/run", "/var/run", "/dev"])
+                        && (!is_within(&["/tmp", "/var/tmp"]) || visible.iter().any(within))
                 }
             };
             covered && !plan.sockets.contains(path)

@@ -47,10 +47,10 @@ impl Group {
         }
         self.members.sort_by_key(|(key, ..)| level(*key, part));
         let half = self.pixels() / 2;
-        let mut below = 0;
+        let mut counted = 0;
         let middle = self.members.iter().position(|(_, count, _)| {
-            below += count;
-            below > half
+            counted += count;
+            counted > half
         });
         let cut = middle.unwrap_or(0).clamp(1, self.members.len() - 1);
         Some(Self { members: self.members.split_off(cut) })

@@ -91,11 +91,11 @@ impl GitCopyPolicy {
 /// Returns the small repositories below workspace directories: a command that removes or moves such
 /// a directory takes the objects of git with it.
 fn movable_repositories(walked: &WalkResult) -> HashSet<Arc<Path>> {
-    let below = |(place, _): &(ConfinedPath, u64)| {
+    let parent_directory = |(place, _): &(ConfinedPath, u64)| {
         let folder = place.relative.parent().filter(|folder| !folder.as_os_str().is_empty())?;
         Some(place.root.join(folder))
     };
-    let tops: HashSet<PathBuf> = walked.repositories.iter().filter_map(below).collect();
+    let tops: HashSet<PathBuf> = walked.repositories.iter().filter_map(parent_directory).collect();
     if tops.is_empty() {
         return HashSet::new();
     }

@@ -110,7 +110,7 @@ impl Checkpoints {
             written.files.into_iter().map(|(path, state)| (path.path(), state)).collect();
         let unseen: Vec<PathBuf> = written.unvisited.iter().map(EncodedPath::path).collect();
         let of_new_repository = |path: &Path| {
-            let git = path.ancestors().find(|above| above.ends_with(".git"));
+            let git = path.ancestors().find(|ancestor| ancestor.ends_with(".git"));
             git.is_some_and(|git| git != path && !known.contains_key(&git.join("config")))
         };
         let mut files = Vec::new();
@@ -243,14 +243,14 @@ pub(super) fn is_older(location: &ConfinedPath, state: &PathState, moment: i64) 
         stat.ok().flatten().map(|stat| Stamp::from_stat(&stat).changed)
     };
     let existing = match state {
-        PathState::Absent => location.relative.ancestors().skip(1).find_map(|above| {
-            match above.as_os_str().is_empty() {
+        PathState::Absent => location.relative.ancestors().skip(1).find_map(|ancestor| {
+            match ancestor.as_os_str().is_empty() {
                 true => rustix::fs::stat(&*location.root)
                     .ok()
                     .map(|stat| Stamp::from_stat(&stat).changed),
                 false => changed(&ConfinedPath {
                     root: location.root.clone(),
-                    relative: above.to_path_buf(),
+                    relative: ancestor.to_path_buf(),
                 }),
             }
         }),

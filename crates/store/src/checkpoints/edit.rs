@@ -57,14 +57,14 @@ impl Checkpoints {
         for location in paths.iter().flat_map(|path| roots.affected_paths(path)) {
             // Also record the parent directories that the edit will create.
             for above in location.relative.ancestors().skip(1) {
-                let above =
+                let parent =
                     ConfinedPath { root: location.root.clone(), relative: above.to_path_buf() };
-                let is_new = !above.relative.as_os_str().is_empty()
-                    && read_state(&above).is_ok_and(|state| state.is_absent());
+                let is_new = !parent.relative.as_os_str().is_empty()
+                    && read_state(&parent).is_ok_and(|state| state.is_absent());
                 if !is_new {
                     break;
                 }
-                places.push(above);
+                places.push(parent);
             }
             places.push(location);
         }

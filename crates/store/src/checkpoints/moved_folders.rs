@@ -52,8 +52,8 @@ fn map_through(
     folders: &HashMap<ConfinedPath, ConfinedPath>,
     location: &ConfinedPath,
 ) -> Option<ConfinedPath> {
-    let above = location.relative.ancestors().skip(1).filter(|folder| *folder != Path::new(""));
-    above.into_iter().find_map(|folder| {
+    let ancestors = location.relative.ancestors().skip(1).filter(|folder| *folder != Path::new(""));
+    ancestors.into_iter().find_map(|folder| {
         let here = ConfinedPath { root: location.root.clone(), relative: folder.to_path_buf() };
         let there = folders.get(&here)?;
         let rest = location.relative.strip_prefix(folder).ok()?;

@@ -186,7 +186,7 @@ impl Checkpoints {
             }
         }
         let of_new_repository = |path: &Path| {
-            let git = path.ancestors().find(|above| above.ends_with(".git"));
+            let git = path.ancestors().find(|ancestor| ancestor.ends_with(".git"));
             git.is_some_and(|git| git != path && !known.contains_key(&git.join("config")))
         };
         let closed = unseen.iter().filter_map(|path| roots.locate(path)).collect();

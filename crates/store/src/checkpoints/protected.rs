@@ -25,9 +25,9 @@ pub(super) fn is_protected_name(relative: &Path) -> bool {
     if protected_names::is_plain(name.as_bytes()) {
         return false;
     }
-    let above = relative.ancestors().skip(1).map_while(Path::file_name);
-    let above = above.map(|name| Cow::Owned(fold(&name.to_string_lossy())));
-    protected_names::protection_of(&fold(&name.to_string_lossy()), above).is_some()
+    let parents = relative.ancestors().skip(1).map_while(Path::file_name);
+    let parents = parents.map(|name| Cow::Owned(fold(&name.to_string_lossy())));
+    protected_names::protection_of(&fold(&name.to_string_lossy()), parents).is_some()
 }
 
 /// Whether a path relative to a workspace directory is protected, either because of one of its

@@ -324,9 +324,9 @@ impl Checkpoints {
             .map(|plan| plan.confined_path.clone())
             .collect();
         let is_in_the_way = |plan: &RestoreTarget| {
-            plan.confined_path.relative.ancestors().skip(1).any(|above| {
+            plan.confined_path.relative.ancestors().skip(1).any(|ancestor| {
                 let root = plan.confined_path.root.clone();
-                files.contains(&ConfinedPath { root, relative: above.to_path_buf() })
+                files.contains(&ConfinedPath { root, relative: ancestor.to_path_buf() })
             })
         };
         let (in_the_way, new): (Vec<RestoreTarget>, Vec<RestoreTarget>) =
@@ -593,16 +593,19 @@ fn remove_blocking_files(
     let mut folders = Vec::new();
     let comes_back = |before: &PathState| !before.is_absent() && before.restore_problem().is_none();
     for (path, ..) in changes.iter().filter(|(_, before, _)| comes_back(before)) {
-        let above: Vec<&Path> =
-            path.ancestors().skip(1).take_while(|above| roots.locate(above).is_some()).collect();
-        let is_file = |above: &&Path| {
-            let location = roots.locate(above);
+        let ancestors: Vec<&Path> = path
+            .ancestors()
+            .skip(1)
+            .take_while(|ancestor| roots.locate(ancestor).is_some())
+            .collect();
+        let is_file = |ancestors: &&Path| {
+            let location = roots.locate(ancestors);
             location
                 .is_some_and(|location| matches!(read_state(&location), Ok(PathState::File { .. })))
         };
-        let Some(index) = above.iter().position(is_file) else { continue };
+        let Some(index) = ancestors.iter().position(is_file) else { continue };
         // Also restore the directories between.
-        for folder in above.iter().take(index + 1) {
+        for folder in ancestors.iter().take(index + 1) {
             if known.insert(folder.to_path_buf()) {
                 folders.push((folder.to_path_buf(), PathState::Folder { mode: 0o755 }, None));
             }

@@ -165,8 +165,8 @@ fn name_in(top: &Path, folder: &Path) -> Vec<u8> {
 /// Returns the attribute files from the root of a repository down to a directory, excluding that
 /// directory.
 fn attributes_above(top: &Path, folder: &Path) -> Vec<Arc<Attributes>> {
-    let above = folder.ancestors().skip(1).take_while(|above| above.starts_with(top));
-    above.filter_map(|above| Attributes::read(&above.join(".gitattributes"))).collect()
+    let ancestors = folder.ancestors().skip(1).take_while(|ancestors| ancestors.starts_with(top));
+    ancestors.filter_map(|ancestor| Attributes::read(&ancestor.join(".gitattributes"))).collect()
 }
 
 const READ: OFlags = OFlags::RDONLY
@@ -462,11 +462,11 @@ impl Walker<'_, '_> {
                 } else if !(is_over || is_newly_ignored) || protected {
                     self.push(location.clone(), stamp, EntryKind::Folder, protected);
                 }
-                let below = here.nested(location, protected, inside, None);
+                let nested = here.nested(location, protected, inside, None);
                 let nested_in_protected = usize::from(protected) * (here.nested_in_protected + 1);
-                let below =
-                    CurrentDirectory { ignored, is_newly_ignored, nested_in_protected, ..below };
-                folders.push((name, below));
+                let nested =
+                    CurrentDirectory { ignored, is_newly_ignored, nested_in_protected, ..nested };
+                folders.push((name, nested));
                 continue;
             }
             let git_state = match (&repository, &tracked_name) {

@@ -177,8 +177,8 @@ impl Emulator {
     pub fn dump(&self) -> String {
         let (columns, rows) = self.size();
         let all: Vec<String> = self.terminal.screen().all_lines().map(text).collect();
-        let above = all.len().saturating_sub(rows);
-        let (back, window) = all.split_at_checked(above).unwrap_or((&all, &[]));
+        let rows_above = all.len().saturating_sub(rows);
+        let (back, window) = all.split_at_checked(rows_above).unwrap_or((&all, &[]));
         let skipped = back.len().saturating_sub(60);
         let back = back.get(skipped..).unwrap_or_default().join("\n");
         format!(

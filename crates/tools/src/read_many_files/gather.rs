@@ -141,9 +141,9 @@ fn relative_to(root: &Path, patterns: &[&str]) -> Result<GlobSet, ToolError> {
         let text = rest.to_string_lossy();
         let text = text.trim_start_matches("./").trim_end_matches('/');
         if root.join(text).is_dir() {
-            let below =
+            let glob_text =
                 if text.is_empty() { "**".to_owned() } else { format!("{}/**", escape_glob(text)) };
-            set.add(glob(&below)?);
+            set.add(glob(&glob_text)?);
         } else {
             set.add(glob(&literal_names::escape_existing(root, text))?);
         }

@@ -389,7 +389,8 @@ pub(super) fn denied_permissions(
 /// Returns the top directory of the repository whose git directory contains the path, if the
 /// command ran in a directory of it and cannot write all of its files.
 fn repository_around(path: &Path, directory: &Path, ran: &SandboxRun) -> Option<PathBuf> {
-    let git = path.ancestors().find(|above| above.file_name().is_some_and(|it| it == ".git"))?;
+    let git =
+        path.ancestors().find(|ancestor| ancestor.file_name().is_some_and(|it| it == ".git"))?;
     let top = git.parent()?;
     let is_around = real(directory).starts_with(top) && ran.denies(top, DeniedAccess::Write);
     is_around.then(|| top.to_owned())

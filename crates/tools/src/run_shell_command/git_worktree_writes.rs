@@ -157,11 +157,11 @@ fn differing_names(top: &Path, options: &[&str], revisions: &[&str]) -> Option<V
 pub(super) fn protected_part(path: &Path, roots: &[PathBuf]) -> Option<PathBuf> {
     let root = roots.iter().filter(|root| path.starts_with(root));
     let root = root.max_by_key(|root| root.as_os_str().len())?;
-    let below = path.strip_prefix(root).ok()?;
-    let names = folded_names(below);
+    let relative = path.strip_prefix(root).ok()?;
+    let names = folded_names(relative);
     let count = (1..=names.len())
         .find(|count| names.get(..*count).is_some_and(|names| protection(names).is_some()))?;
-    Some(root.join(below.iter().take(count).collect::<PathBuf>()))
+    Some(root.join(relative.iter().take(count).collect::<PathBuf>()))
 }
 
 #[cfg(test)]

@@ -24,9 +24,9 @@ pub(super) fn create(paths: &[PathBuf], line: &ShellLine, directory: &Path) -> V
             continue;
         }
         let is_folder = creates_directory(line, path, directory);
-        let above = if is_folder { path.as_path() } else { path.parent().unwrap_or(path) };
+        let parent = if is_folder { path.as_path() } else { path.parent().unwrap_or(path) };
         let missing: Vec<&Path> =
-            above.ancestors().take_while(|folder| folder.symlink_metadata().is_err()).collect();
+            parent.ancestors().take_while(|folder| folder.symlink_metadata().is_err()).collect();
         for folder in missing.into_iter().rev() {
             if std::fs::create_dir(folder).is_ok() {
                 created.push(PrecreatedPath { path: folder.to_owned(), marker_time: None });

@@ -286,8 +286,8 @@ pub(super) fn add_hidden_reads(files: &mut FilePermissions, plan: Plan) {
 /// Returns the path that the word names, if its text alone shows it.
 fn word_path(word: &Word, directory: &Path, home: &Path, moved_home: bool) -> Option<PathBuf> {
     if word.text.is_none() {
-        let below = strip_home(&word.source).filter(|_| !moved_home)?;
-        return Some(lexical(home, Path::new(below)));
+        let relative = strip_home(&word.source).filter(|_| !moved_home)?;
+        return Some(lexical(home, Path::new(relative)));
     }
     let text = word.text.as_deref().filter(|text| !text.is_empty() && !text.starts_with('-'))?;
     if let Some(below) = text.strip_prefix("~/").filter(|_| !word.quoted) {
@@ -309,9 +309,9 @@ fn strip_home(source: &str) -> Option<&str> {
         true => rest.strip_suffix('"').or_else(|| rest.strip_prefix('"'))?,
         false => rest,
     };
-    let below = rest.strip_prefix('/')?;
+    let relative = rest.strip_prefix('/')?;
     let plain = |letter: char| letter.is_alphanumeric() || "/._-+@%,:".contains(letter);
-    below.chars().all(plain).then_some(below)
+    relative.chars().all(plain).then_some(relative)
 }
 
 #[cfg(test)]

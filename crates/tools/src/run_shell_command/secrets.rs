@@ -30,7 +30,8 @@ pub(super) fn hidden_home_paths(home: &Path, ours: &Path) -> Vec<PathBuf> {
 /// Returns the session directory that contains `temporary` (`tmp/<project>/<session>` in
 /// `~/.parallax`), the only part of `tmp` that commands see.
 pub(super) fn session_folder<'a>(temporary: &'a Path, ours: &Path) -> &'a Path {
-    let depth = temporary.strip_prefix(ours.join("tmp")).map_or(0, |below| below.iter().count());
+    let depth =
+        temporary.strip_prefix(ours.join("tmp")).map_or(0, |relative| relative.iter().count());
     temporary.ancestors().nth(depth.saturating_sub(2)).unwrap_or(temporary)
 }
 
@@ -41,8 +42,8 @@ pub(super) fn directories_with_hidden<'a>(
     hidden: &'a [PathBuf],
 ) -> impl Iterator<Item = PathBuf> + 'a {
     let inside = hidden.iter().filter(move |path| path.starts_with(home) && *path != home);
-    let above = inside.flat_map(|path| path.ancestors().skip(1));
-    above.filter(move |path| path.starts_with(home)).map(Path::to_path_buf)
+    let ancestors = inside.flat_map(|path| path.ancestors().skip(1));
+    ancestors.filter(move |path| path.starts_with(home)).map(Path::to_path_buf)
 }
 
 /// Adds the targets of hidden links and of paths through links, and removes links to what may be

@@ -359,9 +359,9 @@ impl TranscriptPane {
         };
         (pager.last_match, pager.note) = (found, note);
         // Keep some rows above the match visible.
-        let above = isize::try_from(height / 4).unwrap_or(0);
+        let rows_above = isize::try_from(height / 4).unwrap_or(0);
         let anchor = Anchor::Top { item, row };
-        self.anchor = transcript.scroll(anchor, -above, width, height, theme);
+        self.anchor = transcript.scroll(anchor, -rows_above, width, height, theme);
     }
 
     /// Returns the rows of the pager and the cursor. `word` is shown instead of the keys.

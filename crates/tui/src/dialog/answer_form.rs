@@ -387,8 +387,8 @@ impl QuestionPage {
     fn marked_row(&self, width: usize, plain: bool) -> usize {
         let theme = Theme::default();
         let head = self.head(width, &theme, plain).len();
-        let above = 0..self.cursor.min(self.options.len());
-        let above: usize = above
+        let options_above = 0..self.cursor.min(self.options.len());
+        let rows_above: usize = options_above
             .map(|index| {
                 let (label, meaning) = self.option_rows(index, width, &theme, plain);
                 label.len() + meaning.len()
@@ -398,7 +398,7 @@ impl QuestionPage {
             FormRow::Option(index) => self.option_rows(index, width, &theme, plain).0.len(),
             _ => 1,
         };
-        head + above + label - 1 + usize::from(self.cursor > self.options.len())
+        head + rows_above + label - 1 + usize::from(self.cursor > self.options.len())
     }
 
     /// Returns the rows of an option's label, without the pointer, and of its description. Both

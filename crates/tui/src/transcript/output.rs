@@ -87,10 +87,10 @@ impl CommandOutput {
         if text.is_empty() {
             rows.clear();
         }
-        let above = text[..start].matches('\n').count().saturating_add(self.lines_before);
+        let lines_above = text[..start].matches('\n').count().saturating_add(self.lines_before);
         let hidden = rows.len().saturating_sub(max_rows);
         rows.drain(..hidden);
-        let hidden = hidden.saturating_add(above);
+        let hidden = hidden.saturating_add(lines_above);
         if hidden > 0 || (self.is_truncated && max_rows == usize::MAX) {
             let lines = if self.is_truncated {
                 "earlier output was discarded".to_owned()

@@ -93,12 +93,12 @@ fn modules(text: &str, project: &Path, folder: &Path) -> Vec<PathBuf> {
         for name in names.iter().filter(|name| !name.is_empty()) {
             let relative = name.trim_start_matches('.');
             // Each further dot is one directory up.
-            let mut above = folder;
+            let mut start = folder;
             for _ in 1..name.len() - relative.len() {
-                above = above.parent().unwrap_or(above);
+                start = start.parent().unwrap_or(start);
             }
             let path = relative.replace('.', "/");
-            for base in [above, project] {
+            for base in [start, project] {
                 found.push(base.join(format!("{path}.py")));
                 found.push(base.join(&path).join("__init__.py"));
             }

@@ -39,10 +39,10 @@ impl ReadContext<'_> {
         let path = Path::new(text);
         // `..` after a symbolic link to a directory leads somewhere other than the text says, and
         // so does any `..` after a `cd`.
-        let below = path
+        let rest = path
             .components()
             .skip_while(|part| *part == Component::ParentDir && !self.has_changed_directory);
-        if below.into_iter().any(|part| part == Component::ParentDir) {
+        if rest.into_iter().any(|part| part == Component::ParentDir) {
             return false;
         }
         let resolved = paths::resolve(self.directory, path);

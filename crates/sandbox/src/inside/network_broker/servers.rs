@@ -133,8 +133,8 @@ impl SessionProcesses {
                 }
             }
             Self::Descendants => {
-                let below = host_environment::descendant_pids();
-                Box::new(move |process| below.contains(&process))
+                let descendants = host_environment::descendant_pids();
+                Box::new(move |process| descendants.contains(&process))
             }
         }
     }

@@ -33,11 +33,11 @@ impl QuestionDialog {
         let reason = if self.shows_rule { self.reason_rows(width, theme) } else { Vec::new() };
         let change = if self.shows_rule { 0 } else { change };
         let reason_rows = reason.len();
-        let above: Vec<Line> = reason.into_iter().chain(head.drain(..).skip(1)).collect();
+        let rows_above: Vec<Line> = reason.into_iter().chain(head.drain(..).skip(1)).collect();
         let warnings = reason_rows..reason_rows + self.warning_rows(width, theme).len();
-        let important = body.important.into_iter().map(|row| row + above.len());
+        let important = body.important.into_iter().map(|row| row + rows_above.len());
         let important = warnings.chain(important).collect();
-        let rows = above.into_iter().chain(body.rows).collect();
+        let rows = rows_above.into_iter().chain(body.rows).collect();
         let mut body = Body { rows, important };
         let length = body.rows.len();
         // The keys, in windows that are not the lowest.
@@ -127,10 +127,10 @@ impl QuestionDialog {
         // Show the answer above it if it fits.
         let first = start.saturating_sub(1).min(rows.len().saturating_sub(height));
         let first = first.max(end.saturating_sub(height));
-        let below = rows.len().saturating_sub(first + height);
+        let rows_below = rows.len().saturating_sub(first + height);
         let mut rows: Vec<Line> = rows.into_iter().skip(first).take(height).collect();
-        if let Some(last) = rows.last_mut().filter(|_| below > 0 && first + height > end) {
-            let more = format!(" ↓{below}");
+        if let Some(last) = rows.last_mut().filter(|_| rows_below > 0 && first + height > end) {
+            let more = format!(" ↓{rows_below}");
             let row =
                 truncate_with_mark(std::mem::take(last), width.saturating_sub(text_width(&more)));
             *last = pad_row(row, width.saturating_sub(text_width(&more)), theme.secondary)

@@ -112,11 +112,11 @@ impl QuestionDialog {
             None => {
                 let scroll =
                     self.update_scroll(length, visible_rows, self.first_change(&body.rows));
-                let below = length - visible_rows - scroll;
+                let rows_below = length - visible_rows - scroll;
                 rows.extend(body.rows.into_iter().skip(scroll).take(visible_rows));
-                let above = (scroll > 0).then(|| format!("↑ {scroll} more · "));
-                let below = (below > 0).then(|| format!("↓ {below} more · "));
-                [above, below].into_iter().flatten().collect()
+                let hint_above = (scroll > 0).then(|| format!("↑ {scroll} more · "));
+                let hint_below = (rows_below > 0).then(|| format!("↓ {rows_below} more · "));
+                [hint_above, hint_below].into_iter().flatten().collect()
             }
         };
         if room > visible_rows {

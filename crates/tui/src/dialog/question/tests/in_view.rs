@@ -27,8 +27,8 @@ fn destructive_part_of_a_long_command_is_in_view() {
         assert!(danger.contains("rm -rf /|"), "{width}x{height}: {rows:#?}");
         let at = rows.iter().position(|row| row == "    rm -rf /");
         let at = at.unwrap_or_else(|| panic!("{width}x{height}: {rows:#?}"));
-        let above = &rows[at - 1];
-        assert!(above == "    echo step 37" || above.starts_with("    … "), "{rows:#?}");
+        let row_above = &rows[at - 1];
+        assert!(row_above == "    echo step 37" || row_above.starts_with("    … "), "{rows:#?}");
     }
     // Scrolling shows the rows in their order.
     press(&mut dialog, Key::plain(KeyCode::PageDown));
