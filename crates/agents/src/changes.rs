@@ -42,8 +42,8 @@ impl NameChanges {
                 Some(_) => {}
             }
         }
-        let gone = before.iter().filter(|(name, _)| find(now, name).is_none());
-        changes.removed = gone.map(|(name, _)| name.clone()).collect();
+        let removed = before.iter().filter(|(name, _)| find(now, name).is_none());
+        changes.removed = removed.map(|(name, _)| name.clone()).collect();
         changes
     }
 

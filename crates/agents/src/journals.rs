@@ -50,13 +50,13 @@ impl SubagentJournals {
 
     /// Returns the interrupted runs.
     pub(super) fn interrupted_runs(&self) -> Vec<InterruptedRun> {
-        let kept = |id: String| {
+        let resumable = |id: String| {
             let loaded = parallax_store::load(&self.path(&id), &self.keys).ok()?;
             let agent = id.rsplit_once('-')?.0.to_owned();
             let task = loaded.prompts.first()?.text.clone();
             Some(InterruptedRun { id, agent, task })
         };
-        self.ids().into_iter().filter(|id| self.is_unused(id)).filter_map(kept).collect()
+        self.ids().into_iter().filter(|id| self.is_unused(id)).filter_map(resumable).collect()
     }
 
     /// Creates a journal for the agent.

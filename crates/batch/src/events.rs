@@ -193,8 +193,8 @@ impl EventSummary {
                 self.activity = tool_name;
             }
             EventLine::Retry { drop_chars, status } => {
-                let kept = self.answer.chars().count().saturating_sub(drop_chars);
-                let end = self.answer.char_indices().nth(kept).map(|(offset, _)| offset);
+                let remaining = self.answer.chars().count().saturating_sub(drop_chars);
+                let end = self.answer.char_indices().nth(remaining).map(|(offset, _)| offset);
                 self.answer.truncate(end.unwrap_or(self.answer.len()));
                 if status == Some(429) {
                     self.rate_limited += 1;

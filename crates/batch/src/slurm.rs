@@ -79,9 +79,9 @@ pub async fn run_slurm(
     let script = script(runner, plan, options, slurm, &indexes)?;
     let budget = runner.lock.budget.clone();
     let (job, submitted) = blocking(move || submit(&directory, &budget, &script)).await?;
-    let mut gone = 0;
+    let mut missing_polls = 0;
     let mut is_cancelled = false;
-    while gone < GONE {
+    while missing_polls < GONE {
         tokio::select! {
             () = tokio::time::sleep(POLL) => {}
             () = leave.cancelled() => {
@@ -111,10 +111,10 @@ pub async fn run_slurm(
             }
         }
         waiting.retain(|index, _| !ended.contains(index));
-        gone = match (waiting.is_empty(), is_listed) {
+        missing_polls = match (waiting.is_empty(), is_listed) {
             (true, _) => GONE,
             (false, true) => 0,
-            (false, false) => gone + 1,
+            (false, false) => missing_polls + 1,
         };
     }
     end.all_succeeded &= waiting.is_empty();

@@ -50,7 +50,7 @@ pub fn parse(line: &str, others: &[String]) -> ParsedLine {
     }
     let (name, mut rest) = word(rest);
     let is_other = |name: &str| others.iter().any(|other| other == name);
-    let meant = match strip_parallax_prefix(name) {
+    let resolved = match strip_parallax_prefix(name) {
         Some(_) if is_other(name) => return ParsedLine::Custom,
         Some(plain_name) => plain_name,
         None if (is_parallax_only(name) || is_alias(name)) && is_other(name) => {
@@ -58,7 +58,7 @@ pub fn parse(line: &str, others: &[String]) -> ParsedLine {
         }
         None => name,
     };
-    let Some(mut spec) = find(meant, others) else {
+    let Some(mut spec) = find(resolved, others) else {
         if is_other(name) {
             return ParsedLine::Custom;
         }

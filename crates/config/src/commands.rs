@@ -413,8 +413,8 @@ pub(crate) fn one_line(text: &str, limit: usize) -> String {
     match line.char_indices().nth(limit) {
         None => line,
         Some(_) => {
-            let kept: String = line.chars().take(limit.saturating_sub(3)).collect();
-            format!("{}...", kept.trim_end())
+            let start: String = line.chars().take(limit.saturating_sub(3)).collect();
+            format!("{}...", start.trim_end())
         }
     }
 }

@@ -348,9 +348,9 @@ mod tests {
         for kind in [KeyKind::GeminiApi, KeyKind::VertexExpress] {
             let provided = StoredKey { kind, key: Secret::new(" hunter2 ") };
             store_key(&dirs, &none, &provided).expect("stored");
-            let kept = stored_key(&dirs, &none, kind).expect("read").expect("a key");
-            assert_eq!((kept.kind, kept.key.expose()), (kind, "hunter2"));
-            assert!(!format!("{kept:?}").contains("hunter2"));
+            let stored = stored_key(&dirs, &none, kind).expect("read").expect("a key");
+            assert_eq!((stored.kind, stored.key.expose()), (kind, "hunter2"));
+            assert!(!format!("{stored:?}").contains("hunter2"));
         }
         #[cfg(unix)]
         {

@@ -327,7 +327,7 @@ const UNPRIVILEGED: &str = "Allow unprivileged user namespaces \
 /// Asks a container engine for its state, and returns why it cannot be used.
 fn engine_problem(launch: &SessionConfig, program: &str) -> Option<String> {
     let variables = &launch.options().variables;
-    let asked = parallax_exec::program::capture(
+    let info = parallax_exec::program::capture(
         program,
         ["info"],
         launch.directory(),
@@ -335,7 +335,7 @@ fn engine_problem(launch: &SessionConfig, program: &str) -> Option<String> {
         ENGINE_OUTPUT,
         ENGINE_LIMIT,
     );
-    match asked {
+    match info {
         Ok(output) if output.succeeded => None,
         Ok(output) => {
             let text = String::from_utf8_lossy(&output.stderr).into_owned();

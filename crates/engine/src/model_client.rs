@@ -201,8 +201,9 @@ mod tests {
         let mut conversation = conversation();
         let mut client = client(None, Some(answer()));
         assert!(client.has_unfinished());
-        let taken = client.take_unfinished_answer("strong", &mut conversation).expect("an answer");
-        client.restore_unfinished(taken, &mut conversation);
+        let unfinished =
+            client.take_unfinished_answer("strong", &mut conversation).expect("an answer");
+        client.restore_unfinished(unfinished, &mut conversation);
         assert!(client.take_unfinished_answer("fast", &mut conversation).is_none());
         assert!(!client.has_unfinished());
     }

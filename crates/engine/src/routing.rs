@@ -155,17 +155,17 @@ impl ModelRouter {
             return Ok(());
         }
         let started_at = Instant::now();
-        let asked = inbox.model().to_owned();
+        let session_model = inbox.model().to_owned();
         // It is used once: a model that the user sets later takes precedence.
         let requested = requested.take();
-        let named = requested.clone().unwrap_or_else(|| asked.clone());
+        let named = requested.clone().unwrap_or_else(|| session_model.clone());
         let (model, choice) = match self.routes_for(&named) {
             None => {
                 let model = self.catalog().resolve(&named);
                 let reason = match requested {
                     Some(_) => format!("the prompt's command selects `{named}`"),
-                    None if model == asked => format!("`{asked}` is set"),
-                    None => format!("`{asked}` is set and resolves to `{model}`"),
+                    None if model == session_model => format!("`{session_model}` is set"),
+                    None => format!("`{session_model}` is set and resolves to `{model}`"),
                 };
                 (model, RouteDecision::new(true, RouteSource::Override, reason))
             }
@@ -179,7 +179,7 @@ impl ModelRouter {
         };
         let RouteDecision { source, reason, error, .. } = choice;
         let latency_ms = millis(started_at);
-        let route = Route { model, requested: asked, source, reason, latency_ms, error };
+        let route = Route { model, requested: session_model, source, reason, latency_ms, error };
         self.set_route(route, conversation, inbox);
         Ok(())
     }

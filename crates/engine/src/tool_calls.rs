@@ -129,8 +129,8 @@ impl ToolRunner<'_> {
                 }
                 Transition::Ask(prepared) => {
                     let runs_alone = self.registry.runs_alone(&call);
-                    let asked = self.request_approval(&call, *prepared).await;
-                    batch.enter(index, asked, runs_alone);
+                    let response = self.request_approval(&call, *prepared).await;
+                    batch.enter(index, response, runs_alone);
                     return;
                 }
                 Transition::Run { prepared, decision, answers } => {

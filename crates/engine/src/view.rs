@@ -68,9 +68,10 @@ pub(crate) fn compacted_view(
                 if *from >= next && *to <= compaction.at && from < to =>
             {
                 next = *to;
-                let kept = contents.get(*from..*to)?.iter().cloned();
+                let retained = contents.get(*from..*to)?.iter().cloned();
                 view.extend(
-                    kept.zip(*from..)
+                    retained
+                        .zip(*from..)
                         .map(|(content, at)| ViewEntry::new(content, EntryOrigin::Original(at))),
                 );
             }

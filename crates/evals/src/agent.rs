@@ -162,14 +162,14 @@ async fn next_line(reader: &mut (impl AsyncBufRead + Unpin)) -> Option<Vec<u8>> 
 
 /// Returns the end of a stream as text.
 async fn tail(mut stream: impl AsyncRead + Unpin) -> String {
-    let mut kept = Vec::new();
+    let mut collected = Vec::new();
     let mut buffer = vec![0; 8 << 10];
     while let Ok(read @ 1..) = stream.read(&mut buffer).await {
-        kept.extend_from_slice(buffer.get(..read).unwrap_or_default());
-        let surplus = kept.len().saturating_sub(MAX_STDERR);
-        kept.drain(..surplus);
+        collected.extend_from_slice(buffer.get(..read).unwrap_or_default());
+        let surplus = collected.len().saturating_sub(MAX_STDERR);
+        collected.drain(..surplus);
     }
-    String::from_utf8_lossy(&kept).into_owned()
+    String::from_utf8_lossy(&collected).into_owned()
 }
 
 /// What the lines reported so far.

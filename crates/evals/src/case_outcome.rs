@@ -126,9 +126,10 @@ impl CaseOutcome<'_> {
             Ok(output) if output.ending == (ProcessExit::Exited { code: 0 }) => None,
             Ok(output) => {
                 let texts = [&output.stderr, &output.stdout];
-                let said = texts.into_iter().find(|text| !text.is_empty());
-                let said = String::from_utf8_lossy(said.map_or(&[], Vec::as_slice)).into_owned();
-                let lines: Vec<&str> = said.trim().lines().collect();
+                let first_text = texts.into_iter().find(|text| !text.is_empty());
+                let output_text =
+                    String::from_utf8_lossy(first_text.map_or(&[], Vec::as_slice)).into_owned();
+                let lines: Vec<&str> = output_text.trim().lines().collect();
                 let end = lines.get(lines.len().saturating_sub(5)..).unwrap_or_default();
                 Some(format!(
                     "`{command}`: {}: {}",

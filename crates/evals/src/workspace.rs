@@ -79,8 +79,8 @@ impl CaseWorkspace {
             let problem = match result {
                 Ok(output) if output.ending == (ProcessExit::Exited { code: 0 }) => continue,
                 Ok(output) => {
-                    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-                    format!("{}: {}", describe_ending(output.ending), said.trim())
+                    let error_text = String::from_utf8_lossy(&output.stderr).into_owned();
+                    format!("{}: {}", describe_ending(output.ending), error_text.trim())
                 }
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => {
                     format!("it ran for more than {} s", SETUP_LIMIT.as_secs())

@@ -226,7 +226,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let mark = |name: &str| folder.path().join(name);
         let late = |name: &str| format!("(sleep 1; touch {})", mark(name).display());
-        let fed = |text: String, allows_background: bool| PipedCommand {
+        let command = |text: String, allows_background: bool| PipedCommand {
             text,
             directory: "/".into(),
             environment: vec![("PATH".into(), "/usr/bin:/bin".into())],
@@ -245,7 +245,7 @@ mod tests {
             (format!("{} {away} sleep 9", late("hangs")), true),
         ] {
             processes
-                .run_piped(fed(text, leaves_background), &CancellationToken::new())
+                .run_piped(command(text, leaves_background), &CancellationToken::new())
                 .await
                 .expect("started");
         }

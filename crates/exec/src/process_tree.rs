@@ -273,18 +273,18 @@ pub(crate) fn terminate(trees: &[ProcessTree]) {
         tree.signal(&tree.processes_in(&table), Signal::TERM);
     }
     let deadline = Instant::now() + TIMEOUT;
-    let gone =
+    let all_exited =
         |table: &ProcessTable| trees.iter().all(|tree| tree.has_exited(&tree.processes_in(table)));
     loop {
         std::thread::sleep(STEP);
         table = ProcessTable::read();
-        if gone(&table) || Instant::now() >= deadline {
+        if all_exited(&table) || Instant::now() >= deadline {
             break;
         }
     }
     // Repeat, because processes may be created between the snapshot and the kill.
     for _ in 0..20 {
-        if gone(&table) {
+        if all_exited(&table) {
             break;
         }
         for tree in trees {

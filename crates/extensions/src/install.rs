@@ -134,20 +134,20 @@ impl ExtensionManager<'_> {
         }
         // Done right away, so that a process killed after this line leaves an older version for
         // `rollback`.
-        let kept = exists.then(|| self.store_previous(name, &fresh));
+        let previous = exists.then(|| self.store_previous(name, &fresh));
         if let Err(error) = lock(&self.config.dirs, name, Some(&locked)) {
             // Restore the previous state.
-            match kept {
-                Some(kept) => {
-                    drop(kept.and_then(|kept| kept.restore(&fresh)));
+            match previous {
+                Some(previous) => {
+                    drop(previous.and_then(|previous| previous.restore(&fresh)));
                     drop(parallax_files::exchange(&fresh, &target));
                 }
                 None => drop(parallax_files::remove_tree(&target)),
             }
             return Err(error.to_string());
         }
-        if let Some(kept) = kept {
-            if let Err(error) = kept {
+        if let Some(previous) = previous {
+            if let Err(error) = previous {
                 tracing::warn!(%error, name, "failed to save the previous version");
             }
             self.record_kept_commit(name, before.as_ref());
@@ -176,9 +176,9 @@ impl ExtensionManager<'_> {
     /// Returns an error if there is no earlier version or the disk cannot be written.
     pub fn roll_extension_back(&self, name: &str) -> Result<String, Failure> {
         let folder = self.config.extension_home().join(PREVIOUS);
-        let kept = folder.join(name);
+        let previous = folder.join(name);
         let target = self.target_directory(name);
-        if !parallax_config::extensions::is_name(name) || !kept.is_dir() || !target.is_dir() {
+        if !parallax_config::extensions::is_name(name) || !previous.is_dir() || !target.is_dir() {
             return Err(input_failure(format!(
                 "no earlier version of the extension `{name}` is stored"
             )));
@@ -186,23 +186,24 @@ impl ExtensionManager<'_> {
         let _alone = self.lock()?;
         let to_failure =
             |error: std::io::Error| input_failure(format!("`{}`: {error}", target.display()));
-        let manifest = Manifest::read(&kept)
-            .map_err(|reason| input_failure(format!("`{}`: {reason}", kept.display())))?;
-        let entry = InstallMetadata::read(&kept).map(|metadata| -> std::io::Result<LockEntry> {
-            let hash = content_hash(&kept)?;
-            // Use the recorded commit only if it belongs to these files.
-            let noted = read_kept_lock(&folder, name).filter(|noted| noted.hash == hash);
-            Ok(LockEntry {
-                version: manifest.version.clone(),
-                install: metadata,
-                commit: noted.and_then(|noted| noted.commit),
-                hash,
-                code_hash: fingerprint(&kept),
-            })
-        });
+        let manifest = Manifest::read(&previous)
+            .map_err(|reason| input_failure(format!("`{}`: {reason}", previous.display())))?;
+        let entry =
+            InstallMetadata::read(&previous).map(|metadata| -> std::io::Result<LockEntry> {
+                let hash = content_hash(&previous)?;
+                // Use the recorded commit only if it belongs to these files.
+                let noted = read_kept_lock(&folder, name).filter(|noted| noted.hash == hash);
+                Ok(LockEntry {
+                    version: manifest.version.clone(),
+                    install: metadata,
+                    commit: noted.and_then(|noted| noted.commit),
+                    hash,
+                    code_hash: fingerprint(&previous),
+                })
+            });
         let entry = entry.transpose().map_err(to_failure)?;
         let goes = find_entry(&self.config.dirs, name);
-        parallax_files::exchange(&kept, &target).map_err(to_failure)?;
+        parallax_files::exchange(&previous, &target).map_err(to_failure)?;
         lock(&self.config.dirs, name, entry.as_ref()).map_err(config_failure)?;
         self.record_kept_commit(name, goes.as_ref());
         Ok(manifest.version)

@@ -91,11 +91,11 @@ impl ExtensionManager<'_> {
             .map(|name| {
                 let near: Vec<String> =
                     similar_names(name, names()).iter().map(|it| format!("`{it}`")).collect();
-                let meant = match near.is_empty() {
+                let suggestion = match near.is_empty() {
                     true => String::new(),
                     false => format!("; did you mean {}?", near.join(" or ")),
                 };
-                format!("Unknown extension `{name}`{meant}")
+                format!("Unknown extension `{name}`{suggestion}")
             })
             .collect()
     }

@@ -192,7 +192,7 @@ impl ExtensionManager<'_> {
                 text.push(' ');
                 text.push_str(&quote_word(word));
             }
-            let fed = PipedCommand {
+            let command = PipedCommand {
                 text,
                 directory: project.clone(),
                 environment: environment(self.variables, &home),
@@ -205,7 +205,7 @@ impl ExtensionManager<'_> {
             let processes = Processes::new(root.join("tmp"));
             runtime
                 .block_on(async {
-                    let end = processes.run_piped(fed, &CancellationToken::new()).await;
+                    let end = processes.run_piped(command, &CancellationToken::new()).await;
                     processes.shutdown().await;
                     end
                 })
@@ -268,8 +268,8 @@ fn failed_expectations(
 ) -> Vec<String> {
     let mut problems = Vec::new();
     if code != trial.code {
-        let said = last_line(stderr);
-        problems.push(format!("exited with code {code} instead of {}: {said}", trial.code));
+        let message = last_line(stderr);
+        problems.push(format!("exited with code {code} instead of {}: {message}", trial.code));
     }
     // Compare decoded strings, not their JSON form.
     let mut text = String::new();

@@ -448,10 +448,10 @@ mod tests {
         let root = folder.path().canonicalize().unwrap();
         std::fs::write(root.join("a"), "").unwrap();
         let id = FileIdentity { inode: 0, created: 0 };
-        let mut gone = vec![TrackedFile { id, path: root.join("x"), is_moved: false }];
+        let mut tracked = vec![TrackedFile { id, path: root.join("x"), is_moved: false }];
         let mut run = |entries| {
             let search = SearchLimits { entries, end: Instant::now() + TIME_LIMIT };
-            search.run(std::slice::from_ref(&root), &mut gone, &mut Vec::new())
+            search.run(std::slice::from_ref(&root), &mut tracked, &mut Vec::new())
         };
         assert!(run(5) && !run(0));
     }

@@ -378,8 +378,8 @@ mod tests {
         assert_eq!(found.repositories, [root.join(".git"), root.join("sub/.git")]);
         write(root, ".geminiignore", "a/\n");
         let rules = GeminiIgnore::load(&roots[..1]);
-        let kept = names.find(&roots[..1], rules.as_ref());
-        assert_eq!((kept.ignored_files, kept.secrets), (vec![root.join("a")], vec![]));
+        let remaining = names.find(&roots[..1], rules.as_ref());
+        assert_eq!((remaining.ignored_files, remaining.secrets), (vec![root.join("a")], vec![]));
     }
 
     #[test]
@@ -418,8 +418,9 @@ mod tests {
             std::thread::sleep(tick * 2);
             assert_eq!(names.find(&roots, None), SensitivePaths::default());
         }
-        let kept = |seen: &PathCache| seen.folders.values().filter(|it| it.stamp.is_some()).count();
-        assert_eq!(kept(&names.caches.lock().expect("seen")[&roots[..]]), 6);
+        let cached_count =
+            |seen: &PathCache| seen.folders.values().filter(|it| it.stamp.is_some()).count();
+        assert_eq!(cached_count(&names.caches.lock().expect("seen")[&roots[..]]), 6);
         write(root, "a/b/c/d/.env", "");
         assert_eq!(names.find(&roots, None).secrets, [root.join("a/b/c/d/.env")]);
         std::fs::rename(root.join("a/b/c"), root.join("y/c")).expect("moved");

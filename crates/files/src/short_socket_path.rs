@@ -76,17 +76,17 @@ impl ShortLink {
     fn new(directory: &Path) -> io::Result<Self> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let target = std::path::absolute(directory)?;
-        let mut taken = io::Error::from(io::ErrorKind::AlreadyExists);
+        let mut last_error = io::Error::from(io::ErrorKind::AlreadyExists);
         for _ in 0..Self::ATTEMPTS {
             let number = NEXT.fetch_add(1, Ordering::Relaxed);
             let link = PathBuf::from(format!("/tmp/parallax-{}-{number}", std::process::id()));
             match std::os::unix::fs::symlink(&target, &link) {
                 Ok(()) => return Ok(Self(link)),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => taken = error,
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => last_error = error,
                 Err(error) => return Err(error),
             }
         }
-        Err(taken)
+        Err(last_error)
     }
 }
 

@@ -355,14 +355,14 @@ impl Workspace {
             relative_path(display_path, |directory| &directory.resolved),
             relative_path(real, |directory| &directory.resolved),
         ];
-        let kept = candidates.into_iter().flatten().find_map(|rest| {
+        let protected_name = candidates.into_iter().flatten().find_map(|rest| {
             rest.iter()
                 .map(|name| name.to_string_lossy())
                 .find(|name| is_protected_name(name, self.allow_node_modules))
                 .map(std::borrow::Cow::into_owned)
         });
         let is_secret = |path: &&Path| path.file_name().is_some_and(is_secret_file);
-        kept.or_else(|| {
+        protected_name.or_else(|| {
             let secret =
                 [display_path, real].into_iter().find(is_secret).filter(|_| !real.is_dir())?;
             secret.file_name().map(|name| name.to_string_lossy().into_owned())

@@ -20,9 +20,9 @@ impl Continuation {
             out.push_str(text);
             return;
         }
-        let ahead = self.printed_text.get(self.matched_bytes..).unwrap_or("");
-        if !ahead.is_empty() {
-            let same = common_prefix(ahead, text);
+        let remaining = self.printed_text.get(self.matched_bytes..).unwrap_or("");
+        if !remaining.is_empty() {
+            let same = common_prefix(remaining, text);
             self.matched_bytes += same;
             text = text.get(same..).unwrap_or("");
             if text.is_empty() {
@@ -118,8 +118,8 @@ mod tests {
             // The second answer is complete from the line where it diverges.
             let last = second.rsplit('\n').next().unwrap_or("");
             prop_assert!(out.ends_with(last) || first.starts_with(&second), "{out:?}");
-            let again = retried(&second, &[&second]);
-            prop_assert_eq!(again, second);
+            let repeated = retried(&second, &[&second]);
+            prop_assert_eq!(repeated, second);
         }
     }
 }

@@ -389,7 +389,7 @@ impl HookContext {
             HookKind::Invalid(reason) => return HookResult::from_failure(hook, reason),
         }
         let watch = self.watch(hook).await;
-        let fed = self.feed(hook, trigger, input, cancel).await;
+        let output = self.feed(hook, trigger, input, cancel).await;
         let note = match watch {
             Some(watch) => {
                 let text = hook.command.clone();
@@ -398,7 +398,7 @@ impl HookContext {
             }
             None => None,
         };
-        let (mut single, skipped) = match fed {
+        let (mut single, skipped) = match output {
             Ok((end, skipped)) if end.ending.is_none() && !end.timed_out => {
                 (HookResult::default(), skipped)
             }

@@ -159,8 +159,8 @@ mod tests {
             })
         );
         assert_eq!(done.skipped.len(), 2, "{:?}", done.skipped);
-        let mut again = empty;
-        merge_hooks(&theirs, &mut ours, &mut again);
-        assert!(again.added.is_empty(), "{:?}", again.added);
+        let mut second = empty;
+        merge_hooks(&theirs, &mut ours, &mut second);
+        assert!(second.added.is_empty(), "{:?}", second.added);
     }
 }

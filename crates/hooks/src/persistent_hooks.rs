@@ -111,11 +111,11 @@ fn reply_problem(line: &[u8], number: u64) -> Option<String> {
     let sanitized = || sanitize(text, TAIL);
     // Some programs print a greeting or diagnostics before they answer. A denial that follows must
     // still apply.
-    let Some(said) = parse_object(text) else {
+    let Some(object) = parse_object(text) else {
         return Some(format!("output before its response: {}", sanitized()));
     };
     // A late answer to an earlier event must not be taken for an answer to this one.
-    let is_of_this = match said.get("id") {
+    let is_of_this = match object.get("id") {
         None | Some(Value::Null) => true,
         Some(Value::String(id)) => *id == number.to_string(),
         Some(id) => id.as_u64() == Some(number),
@@ -131,17 +131,17 @@ fn ended_output(timed_out: bool) -> PipedOutput {
 impl HookProcess {
     fn new(server: StdioServer, streams: StdioStreams) -> Self {
         let stderr_tail: Arc<Mutex<Vec<u8>>> = Arc::default();
-        let kept = Arc::clone(&stderr_tail);
+        let tail_handle = Arc::clone(&stderr_tail);
         let mut stderr = streams.stderr;
         tokio::spawn(async move {
             let mut buffer = vec![0; 4096];
             while let Ok(count) = stderr.read(&mut buffer).await
                 && count > 0
             {
-                let mut tail = kept.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut tail = tail_handle.lock().unwrap_or_else(PoisonError::into_inner);
                 tail.extend_from_slice(buffer.get(..count).unwrap_or_default());
-                let gone = tail.len().saturating_sub(TAIL);
-                tail.drain(..gone);
+                let excess = tail.len().saturating_sub(TAIL);
+                tail.drain(..excess);
             }
         });
         let stdout = BufReader::new(streams.stdout);

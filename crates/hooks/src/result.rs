@@ -141,12 +141,12 @@ fn answer(hook: &Hook, end: &PipedOutput) -> HookResult {
     }
     let text = String::from_utf8_lossy(raw);
     let text = trim(&text);
-    if let Some(said) = parse_object(text) {
-        return match (unreadable_reason(&said), hook.fail_closed) {
-            (None, _) => read(hook, &said),
+    if let Some(object) = parse_object(text) {
+        return match (unreadable_reason(&object), hook.fail_closed) {
+            (None, _) => read(hook, &object),
             (Some(why), true) => HookResult::from_failure(hook, &why),
             (Some(why), false) => {
-                let mut single = read(hook, &said);
+                let mut single = read(hook, &object);
                 single.messages.push(message(hook, Level::Warning, &why));
                 single
             }
@@ -228,14 +228,14 @@ pub(crate) fn parse_object(text: &str) -> Option<Object> {
 }
 
 /// Returns why an answer is invalid, if the invalid part could be a denial.
-fn unreadable_reason(said: &Object) -> Option<String> {
+fn unreadable_reason(object: &Object) -> Option<String> {
     let sanitized = |value: &Value| sanitize(&value.to_string(), 60);
-    match said.get("decision") {
+    match object.get("decision") {
         None | Some(Value::Null) => {}
         Some(Value::String(word)) if word.is_empty() || decision(word).is_some() => {}
         Some(other) => return Some(format!("unknown `decision` {}", sanitized(other))),
     }
-    match said.get("continue") {
+    match object.get("continue") {
         None | Some(Value::Null | Value::Bool(_)) => {}
         Some(other) => {
             return Some(format!(
@@ -244,7 +244,7 @@ fn unreadable_reason(said: &Object) -> Option<String> {
             ));
         }
     }
-    match said.get("hookSpecificOutput") {
+    match object.get("hookSpecificOutput") {
         None | Some(Value::Null) => None,
         Some(Value::Object(output)) => match output.get("permissionDecision") {
             None | Some(Value::Null) => None,

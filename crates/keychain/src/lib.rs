@@ -340,21 +340,21 @@ mod tests {
         let home = Path::new("/home/me/.parallax");
         let tool = fake::secret_tool(folder.path()).expect("a program");
         let security = fake::security(folder.path()).expect("a program");
-        let again = |program: &Path| match program == tool {
+        let reopen = |program: &Path| match program == tool {
             true => Keychain::secret_tool(home, tool.clone()),
             false => Keychain::security(home, security.clone()),
         };
         for program in [&tool, &security] {
-            let keychain = again(program);
+            let keychain = reopen(program);
             assert!(keychain.is_usable());
             assert_eq!(keychain.get("key \"of\" $x").expect("asked"), None);
             for text in ["hunter2", "two\nlines 'and' \"quotes\" $HOME ü"] {
                 let secret = Secret::new(text);
-                again(program).set("key \"of\" $x", "A label", &secret).expect("kept");
-                let read = again(program).get("key \"of\" $x").expect("asked");
+                reopen(program).set("key \"of\" $x", "A label", &secret).expect("kept");
+                let read = reopen(program).get("key \"of\" $x").expect("asked");
                 assert_eq!(read.expect("there").expose(), text);
             }
-            let keychain = again(program);
+            let keychain = reopen(program);
             keychain.delete("key \"of\" $x").expect("forgotten");
             keychain.delete("key \"of\" $x").expect("nothing left");
             assert_eq!(keychain.get("key \"of\" $x").expect("asked"), None);

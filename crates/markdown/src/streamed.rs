@@ -233,7 +233,7 @@ impl StreamedMarkdown {
         }
         let incoming = std::mem::take(&mut self.incoming);
         let mut rest = incoming.as_str();
-        let mut again = VecDeque::new();
+        let mut requeued = VecDeque::new();
         loop {
             let end = rest.find('\n');
             let length = end.unwrap_or(rest.len());
@@ -250,9 +250,9 @@ impl StreamedMarkdown {
                 break;
             };
             let line = sanitize::lines(line.strip_suffix('\r').unwrap_or(line));
-            self.line(&line, options, &mut again);
-            while let Some(line) = again.pop_front() {
-                self.line(&line, options, &mut again);
+            self.line(&line, options, &mut requeued);
+            while let Some(line) = requeued.pop_front() {
+                self.line(&line, options, &mut requeued);
             }
         }
         self.incoming = rest.to_owned();
@@ -302,8 +302,9 @@ impl StreamedMarkdown {
             .map(|(at, _)| at + 1)
             .filter(|at| text[*at..].starts_with(char::is_alphabetic))
             .collect();
-        let kept: usize = text.lines().rev().take(OPEN_LINES).map(|line| line.len() + 1).sum();
-        let last = text.len().saturating_sub(kept);
+        let kept_bytes: usize =
+            text.lines().rev().take(OPEN_LINES).map(|line| line.len() + 1).sum();
+        let last = text.len().saturating_sub(kept_bytes);
         let end = starts.into_iter().rfind(|at| *at <= last).filter(|at| {
             let first = &text[..*at];
             first.lines().count() >= RELEASED_LINES

@@ -81,12 +81,12 @@ impl ResultSource<'_> {
     /// Converts an error from the server: first its message, then its origin.
     pub(crate) fn error(&self, words: &str) -> ToolResult {
         let words = words.trim();
-        let said = match words.is_empty() {
+        let error_text = match words.is_empty() {
             true => "The tool failed without an error message.".to_owned(),
             false => wrap(words),
         };
         let (tool, server) = (display_name(self.tool), self.server);
-        let message = format!("{said}\n(MCP tool `{tool}` of the server `{server}`)");
+        let message = format!("{error_text}\n(MCP tool `{tool}` of the server `{server}`)");
         let mut outcome = ToolResult::failure(ToolError::new(ToolErrorKind::McpToolError, message));
         outcome.for_user = Some(Display::text(clip(words, MAX_SHOWN)));
         outcome
@@ -138,11 +138,12 @@ impl ResultSource<'_> {
         read: &mut ResultParts,
     ) {
         let kind = mime.map_or(Some(UNKNOWN), media_type);
-        let told = kind.unwrap_or(UNKNOWN);
+        let kind_text = kind.unwrap_or(UNKNOWN);
         let (what, label) = what;
-        read.display_texts.push(format!("[{label}: {told}]"));
+        read.display_texts.push(format!("[{label}: {kind_text}]"));
         let tool = display_name(self.tool);
-        let note = format!("[Tool '{tool}' provided the following {what} with mime-type: {told}]");
+        let note =
+            format!("[Tool '{tool}' provided the following {what} with mime-type: {kind_text}]");
         read.media(kind, data, note);
     }
 
@@ -157,14 +158,14 @@ impl ResultSource<'_> {
         // The Python SDK wraps values that are not objects: `{"result": 42}`.
         let wrapped = structured.as_object().filter(|it| it.len() == 1);
         let wrapped = wrapped.and_then(|it| it.get("result"));
-        let said = blocks.into_iter().flatten().any(|block| {
+        let is_repeated = blocks.into_iter().flatten().any(|block| {
             block.get("text").and_then(Value::as_str).is_some_and(|text| {
                 wrapped.is_some_and(|it| it.as_str() == Some(text))
                     || serde_json::from_str::<Value>(text)
                         .is_ok_and(|value| value == *structured || Some(&value) == wrapped)
             })
         });
-        if !said {
+        if !is_repeated {
             self.text(&structured.to_string(), read);
         }
     }

@@ -130,7 +130,7 @@ impl OpenApi<'_> {
             }
             return filled;
         }
-        let mut kept = Map::new();
+        let mut converted = Map::new();
         for (key, value) in fields {
             let value = match key.as_str() {
                 "properties" => self.properties(value, depth),
@@ -138,12 +138,12 @@ impl OpenApi<'_> {
                 "anyOf" | "oneOf" => {
                     let branches = value.as_array().into_iter().flatten();
                     let branches = branches.map(|branch| self.convert(branch, depth + 1)).collect();
-                    kept.insert("anyOf".to_owned(), Value::Array(branches));
+                    converted.insert("anyOf".to_owned(), Value::Array(branches));
                     continue;
                 }
                 "const" => {
                     if let Some(text) = value.as_str() {
-                        kept.insert("enum".to_owned(), json!([text]));
+                        converted.insert("enum".to_owned(), json!([text]));
                     }
                     continue;
                 }
@@ -156,16 +156,16 @@ impl OpenApi<'_> {
                 key if KEPT.contains(&key) => value.clone(),
                 _ => continue,
             };
-            kept.insert(key.clone(), value);
+            converted.insert(key.clone(), value);
         }
         let merged = fields.get("allOf").and_then(Value::as_array).cloned().unwrap_or_default();
         for part in &merged {
             if let Value::Object(part) = self.convert(part, depth + 1) {
-                merge(&mut kept, part);
+                merge(&mut converted, part);
             }
         }
-        remove_unknown_required(&mut kept);
-        Value::Object(kept)
+        remove_unknown_required(&mut converted);
+        Value::Object(converted)
     }
 
     fn properties(&mut self, value: &Value, depth: usize) -> Value {

@@ -324,9 +324,9 @@ impl Servers {
         let ends = self.inner.servers.iter().map(|server| server.close());
         futures_util::future::join_all(ends).await;
         // The session may end before the cache is written.
-        let keeping = &self.inner.shared_servers.cache_writes;
-        keeping.close();
-        drop(tokio::time::timeout(KEEPING, keeping.wait()).await);
+        let cache_writes = &self.inner.shared_servers.cache_writes;
+        cache_writes.close();
+        drop(tokio::time::timeout(KEEPING, cache_writes.wait()).await);
     }
 
     pub(crate) fn find(&self, name: &str) -> Option<&Arc<Server>> {

@@ -123,11 +123,11 @@ impl ToolShared {
             return;
         }
         let of = Arc::clone(self);
-        let keeping = tokio::task::spawn_blocking(move || {
+        let save_task = tokio::task::spawn_blocking(move || {
             of.server.shared_servers.pins.save(&of.server.config.name, &of.entry.name, &of.hash);
         });
         // The runtime reports a panic there.
-        let _ = keeping.await;
+        let _ = save_task.await;
     }
 
     /// Whether the server still describes the tool as it was declared and approved; `None` if it no

@@ -318,8 +318,8 @@ mod tests {
         let mut answer = Continuation::default();
         answer.track(chunk("a", Some("t"), Some("CONTINUATION")));
         assert!(answer.advance());
-        let again = answer.track(chunk("b", Some("t"), Some("CONTINUATION")));
-        assert!(text(again).contains("twice"));
+        let second = answer.track(chunk("b", Some("t"), Some("CONTINUATION")));
+        assert!(text(second).contains("twice"));
     }
 
     #[test]

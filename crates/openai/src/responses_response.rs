@@ -82,7 +82,7 @@ impl ResponsesDecoder {
         if !id.is_empty() && !self.completed.insert(id.to_owned()) {
             return;
         }
-        let kept = |keys: &[&str]| {
+        let picked = |keys: &[&str]| {
             let fields: Object = keys
                 .iter()
                 .filter_map(|key| Some(((*key).to_owned(), item.get(*key)?.clone())))
@@ -100,7 +100,7 @@ impl ResponsesDecoder {
                         whole.push_str(text.and_then(Value::as_str).unwrap_or_default());
                     }
                 }
-                chunk.parts.push(Part::text(whole).with_opaque(kept(&["id", "phase"])));
+                chunk.parts.push(Part::text(whole).with_opaque(picked(&["id", "phase"])));
             }
             "function_call" => {
                 self.has_calls = true;
@@ -110,7 +110,7 @@ impl ResponsesDecoder {
                 };
                 let name = self.declarations.name_of(text("name"));
                 let call = function_call(&call_id, &name, text("arguments"));
-                chunk.parts.push(call.with_opaque(kept(&["id"])));
+                chunk.parts.push(call.with_opaque(picked(&["id"])));
             }
             _ => chunk.parts.push(Part::opaque_thought(raw.to_owned())),
         }

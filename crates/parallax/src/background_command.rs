@@ -208,7 +208,7 @@ fn attach(all: &BackgroundDirectory, id: &str) -> Result<ExitCode, BackgroundErr
     let lines = read_lines();
     let mut shown: Option<Value> = None;
     // Answers to the first questions of a request.
-    let mut given: Vec<String> = Vec::new();
+    let mut answered: Vec<String> = Vec::new();
     loop {
         let is_alive = session.is_alive();
         if !print(&log.read_new()) || !is_alive {
@@ -219,7 +219,7 @@ fn attach(all: &BackgroundDirectory, id: &str) -> Result<ExitCode, BackgroundErr
         if let Some(ask) = ask.filter(|ask| shown.as_ref() != Some(ask)) {
             print(&format_request(ask));
             shown = Some(ask.clone());
-            given.clear();
+            answered.clear();
         }
         match lines.recv_timeout(POLL) {
             Ok(line) if line.trim().is_empty() => {}
@@ -228,12 +228,12 @@ fn attach(all: &BackgroundDirectory, id: &str) -> Result<ExitCode, BackgroundErr
                     (Some(ask), _) => {
                         let questions = questions(ask);
                         if questions.len() > 1 && line.trim() != "deny" {
-                            given.push(line.clone());
-                            if let Some(next) = questions.get(given.len()) {
+                            answered.push(line.clone());
+                            if let Some(next) = questions.get(answered.len()) {
                                 print(&format_question(next));
                                 continue;
                             }
-                            let answers = std::mem::take(&mut given);
+                            let answers = std::mem::take(&mut answered);
                             line_of(ask, &answers.iter().map(String::as_str).collect::<Vec<_>>())
                         } else {
                             line_of(ask, &line.split_whitespace().collect::<Vec<_>>())

@@ -191,9 +191,9 @@ pub(crate) async fn host(
     let id = conversation.session.id.as_str().to_owned();
     // A session that another process opened in the meantime would continue in a copy unknown to the
     // user.
-    let asked = directory.file_name().and_then(|name| name.to_str()).unwrap_or(&id);
-    if asked != id {
-        return Err(open_elsewhere_failure(asked));
+    let requested_id = directory.file_name().and_then(|name| name.to_str()).unwrap_or(&id);
+    if requested_id != id {
+        return Err(open_elsewhere_failure(requested_id));
     }
     let record = SessionRecord::new(&id, &project);
     let prompt = std::fs::read_to_string(session.file("prompt.md")).ok();

@@ -322,10 +322,10 @@ async fn export(program: &Path, id: &str, format: &str, file: &Path) -> Result<(
     match result {
         Ok(output) if output.ending == (ProcessExit::Exited { code: 0 }) => Ok(()),
         Ok(output) => {
-            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            let error_text = String::from_utf8_lossy(&output.stderr).into_owned();
             Err(input_failure(EvalError::Usage(format!(
                 "Failed to export session `{id}`: {}",
-                one_line(said.trim())
+                one_line(error_text.trim())
             ))))
         }
         Err(error) => Err(write_failure(file, &error)),

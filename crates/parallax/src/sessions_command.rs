@@ -32,7 +32,7 @@ const OUTPUT_LINES: usize = 6;
 /// Returns an error if the session is unknown, or on an I/O error.
 pub(crate) fn run(arguments: &SessionsArguments) -> Result<ExitCode, Failure> {
     let launch = launch()?;
-    let said = match &arguments.action {
+    let result = match &arguments.action {
         SessionsAction::List { here, tree, limit } => list(&launch, *here, *tree, *limit),
         SessionsAction::Show { session } => show(&launch, session)?,
         SessionsAction::Search { words, here, limit, rebuild } => {
@@ -65,7 +65,7 @@ pub(crate) fn run(arguments: &SessionsArguments) -> Result<ExitCode, Failure> {
             cleanup_result(&launch.session_library().collect_sessions(*dry_run)?, *dry_run)
         }
     };
-    Ok(print_result(&said, format(arguments)))
+    Ok(print_result(&result, format(arguments)))
 }
 
 /// Returns the output format, which applies to failures, too.

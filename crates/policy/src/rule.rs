@@ -133,9 +133,10 @@ impl Rule {
     /// Whether the rule is an "always" answer from the user, saved or not.
     pub(crate) fn is_saved_answer(&self) -> bool {
         const ALWAYS: u32 = 950;
-        let kept =
+        let is_saved =
             matches!(&self.source, RuleSource::File { tier: Tier::Workspace | Tier::User, .. });
         self.decision == Decision::Allow
-            && (self.source == RuleSource::Session || (kept && self.priority.0 % 1000 == ALWAYS))
+            && (self.source == RuleSource::Session
+                || (is_saved && self.priority.0 % 1000 == ALWAYS))
     }
 }

@@ -17,7 +17,7 @@ fn coerce_nested(value: &mut Value, schema: &Value, depth: usize) {
     }
     match value {
         Value::String(text) => {
-            let meant = match schema.get("type").and_then(Value::as_str) {
+            let converted = match schema.get("type").and_then(Value::as_str) {
                 Some("integer") => integer(text),
                 Some("number") => number(text),
                 Some("boolean") => match text.trim() {
@@ -27,8 +27,8 @@ fn coerce_nested(value: &mut Value, schema: &Value, depth: usize) {
                 },
                 _ => None,
             };
-            if let Some(meant) = meant {
-                *value = meant;
+            if let Some(converted) = converted {
+                *value = converted;
             }
         }
         Value::Object(fields) => {

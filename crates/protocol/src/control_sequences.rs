@@ -174,8 +174,8 @@ mod tests {
     fn long_string_is_text() {
         for length in [MAX_LENGTH - 3, MAX_LENGTH - 2, 100_000] {
             let text = format!("\u{1b}P{}\u{7}", "x".repeat(length));
-            let kept = without_sequences(&text).len();
-            assert_eq!(kept, if length < MAX_LENGTH - 2 { 0 } else { length + 1 }, "{length}");
+            let remaining = without_sequences(&text).len();
+            assert_eq!(remaining, if length < MAX_LENGTH - 2 { 0 } else { length + 1 }, "{length}");
         }
     }
 

@@ -129,7 +129,7 @@ impl ProviderManager {
         let mut near: Vec<String> = near.into_iter().map(|name| format!("`{name}`")).collect();
         let of_others = provider_models::with_prefix(&table, name);
         near.splice(0..0, of_others.into_iter().map(|name| format!("`{name}`")));
-        let meant = match near.is_empty() {
+        let suggestion = match near.is_empty() {
             true => String::new(),
             false => format!(" (did you mean {}?)", near.join(", ")),
         };
@@ -138,7 +138,7 @@ impl ProviderManager {
             None => "; its price is unknown and not included in the cost",
         };
         Some(format!(
-            "Unknown model `{name}`{meant}. It is requested as is, because the service or a \
+            "Unknown model `{name}`{suggestion}. It is requested as is, because the service or a \
              gateway may provide it{price}."
         ))
     }

@@ -195,9 +195,9 @@ impl ProviderManager {
     async fn cache_discovered(&self, provider: &Provider, listed: &[ListedModel]) {
         let (dirs, provider, listed) =
             (self.config.dirs.clone(), provider.clone(), listed.to_vec());
-        let keeping = move || drop(discovered_models::cache_models(&dirs, &provider, &listed));
+        let save_task = move || drop(discovered_models::cache_models(&dirs, &provider, &listed));
         // A failure is logged.
-        let _ = tokio::task::spawn_blocking(keeping).await;
+        let _ = tokio::task::spawn_blocking(save_task).await;
     }
 }
 

@@ -225,9 +225,9 @@ impl ProviderModels {
             }
             match client.describe(&id, DESCRIPTION_LIMIT).await {
                 Ok(Some(model)) => {
-                    let keeping =
+                    let save_task =
                         move || discovered_models::cache_models(&dirs, &provider, &[model]);
-                    if let Ok(models) = tokio::task::spawn_blocking(keeping).await {
+                    if let Ok(models) = tokio::task::spawn_blocking(save_task).await {
                         table.discover(models);
                     }
                 }

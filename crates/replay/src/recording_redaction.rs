@@ -167,15 +167,15 @@ fn redact_pieces(pieces: &mut [String], secret: &str) {
     let mut start = 0;
     for piece in pieces {
         let end = start + piece.len();
-        let mut kept = String::new();
+        let mut retained = String::new();
         let mut at = start;
         while let Some(&(from, to)) = found.peek() {
             if from >= end {
                 break;
             }
             if from >= start {
-                kept.push_str(joined.get(at..from).unwrap_or_default());
-                kept.push_str(REDACTED);
+                retained.push_str(joined.get(at..from).unwrap_or_default());
+                retained.push_str(REDACTED);
             }
             at = to.min(end);
             if to > end {
@@ -184,8 +184,8 @@ fn redact_pieces(pieces: &mut [String], secret: &str) {
             found.next();
         }
         if at > start {
-            kept.push_str(joined.get(at..end).unwrap_or_default());
-            *piece = kept;
+            retained.push_str(joined.get(at..end).unwrap_or_default());
+            *piece = retained;
         }
         start = end;
     }

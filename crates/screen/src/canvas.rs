@@ -306,8 +306,8 @@ impl Canvas {
         match self.broken.take() {
             Some(broken) if usize::from(broken.columns) == columns => {
                 // Rows that scrolled out may have come back.
-                let gone = self.region.painted_rows().scrolled_out_rows(columns);
-                broken.rows_up + isize::try_from(gone).unwrap_or(0)
+                let scrolled_out = self.region.painted_rows().scrolled_out_rows(columns);
+                broken.rows_up + isize::try_from(scrolled_out).unwrap_or(0)
             }
             _ => {
                 let rows = self.region.painted_rows().rows_above_cursor(columns, reflows);

@@ -305,9 +305,9 @@ impl Region {
         // than the height have scrolled out. Rows that fit into added height may have come back.
         let missing = match columns == self.columns {
             true => {
-                let gone = painted.scrolled_out_rows(columns);
+                let scrolled_out = painted.scrolled_out_rows(columns);
                 let grown = height.saturating_sub(self.height);
-                gone.saturating_sub(grown) + self.y.saturating_sub(height.max(1) - 1)
+                scrolled_out.saturating_sub(grown) + self.y.saturating_sub(height.max(1) - 1)
             }
             // The wrapping is a guess, and no foreign row may be erased.
             false => 0,
@@ -369,8 +369,9 @@ impl PaintedRows {
     /// in a window that is now `columns` wide.
     pub fn rows_above_cursor(&self, columns: usize, reflows: bool) -> usize {
         if !reflows {
-            let gone = if columns == self.columns { self.scrolled_out.rows.len() } else { 0 };
-            return gone + self.y;
+            let scrolled_out =
+                if columns == self.columns { self.scrolled_out.rows.len() } else { 0 };
+            return scrolled_out + self.y;
         }
         let rows = self.document();
         // The cursor's row is one of the document's rows, but may begin inside it.
@@ -399,9 +400,9 @@ impl PaintedRows {
     /// has become too long and shows its end.
     pub fn scrolled_out_below(&self, below: usize, columns: usize, height: usize) -> usize {
         let lower = self.height.saturating_sub(height);
-        let kept = below - lower.min(below.saturating_sub(1));
-        let rows = self.rows.iter().skip(self.y).take(kept);
-        let blank = kept.saturating_sub(self.rows.len().saturating_sub(self.y));
+        let remaining = below - lower.min(below.saturating_sub(1));
+        let rows = self.rows.iter().skip(self.y).take(remaining);
+        let blank = remaining.saturating_sub(self.rows.len().saturating_sub(self.y));
         let wrapped: usize = rows.map(|row| row.reflowed_height(columns)).sum();
         (wrapped + blank).saturating_sub(height)
     }
@@ -421,20 +422,20 @@ impl PaintedRows {
 
     /// Returns the first `count` rows after wrapping to `columns`.
     fn first(&self, mut count: usize, columns: usize) -> ScrolledOutRows {
-        let mut gone = ScrolledOutRows::default();
+        let mut scrolled_out = ScrolledOutRows::default();
         for row in self.document() {
             let height = row.reflowed_height(columns);
             if height > count {
-                gone.split = count > 0;
-                if gone.split {
-                    gone.rows.push(Arc::new(row.first_rows(count, columns)));
+                scrolled_out.split = count > 0;
+                if scrolled_out.split {
+                    scrolled_out.rows.push(Arc::new(row.first_rows(count, columns)));
                 }
                 break;
             }
             count -= height;
-            gone.rows.push(row);
+            scrolled_out.rows.push(row);
         }
-        gone
+        scrolled_out
     }
 }
 

@@ -97,7 +97,7 @@ impl SandboxedCommand {
         let links = Arc::new(self.closed_names);
         let (dirs, project) = (&self.dirs, &self.directory);
         let store = checkpoints::open(dirs, project, id.clone(), roots, None, Some(links));
-        let kept = CheckpointManager::new(store, Arc::default())
+        let checkpoint = CheckpointManager::new(store, Arc::default())
             .save_before(0, Change::Command(&self.effects.runs.join("\n")));
         let ended = parallax_exec::program::run_confined(
             &self.plan,
@@ -107,9 +107,16 @@ impl SandboxedCommand {
         );
         // Its private directory is no longer needed.
         let _ = parallax_files::remove_tree(&self.temporary);
-        let reverted = kept.map_or_else(
+        let reverted = checkpoint.map_or_else(
             |_| RevertedFiles::default(),
-            |kept| kept.finish(&self.effects, &self.permissions, self.mode, &WriteScope::default()),
+            |checkpoint| {
+                checkpoint.finish(
+                    &self.effects,
+                    &self.permissions,
+                    self.mode,
+                    &WriteScope::default(),
+                )
+            },
         );
         if reverted.restored.is_empty() {
             // The checkpoint belongs to no session that could be undone.

@@ -112,8 +112,8 @@ impl ShellHistory {
 
     /// Saves a line. A failure is only logged. Blocking.
     pub fn remember(&self, line: &str) {
-        let kept = parallax_store::remember_shell(&self.dirs, &self.directory, line);
-        if let Err(error) = kept {
+        let saved = parallax_store::remember_shell(&self.dirs, &self.directory, line);
+        if let Err(error) = saved {
             tracing::warn!(%error, "a shell command could not be saved");
         }
     }

@@ -187,8 +187,8 @@ impl<'a> TrustManager<'a> {
     /// # Errors
     /// Returns an error if the directory does not exist or a file cannot be read or written.
     pub fn set(&self, folder: &Path, level: Option<TrustLevel>) -> Result<Trust, Failure> {
-        let standing = self.state(folder)?;
-        trust::set(&standing.files, folder, level).map_err(|error| config_failure(&error))?;
+        let state = self.state(folder)?;
+        trust::set(&state.files, folder, level).map_err(|error| config_failure(&error))?;
         self.trust(folder)
     }
 

@@ -84,8 +84,9 @@ impl SessionLibrary<'_> {
         for folder in parallax_store::session_folders(&dirs) {
             if let Some(rule) = if folder == own { &rule } else { &elsewhere } {
                 for session in parallax_store::outdated(&folder, rule, None, &dirs.keys) {
-                    let gone = if dry { Ok(()) } else { parallax_store::discard(&dirs, &session) };
-                    match gone {
+                    let result =
+                        if dry { Ok(()) } else { parallax_store::discard(&dirs, &session) };
+                    match result {
                         Ok(()) => collected.sessions.push(to_removed_session(session)),
                         Err(error) => {
                             let path = session.path.display();

@@ -143,9 +143,9 @@ impl TranscriptConverter {
 
     /// Frees written messages. Only the one whose tool calls are pending is needed again.
     fn free_written(&mut self) {
-        let kept = self.messages.pending_calls_index();
+        let pending_index = self.messages.pending_calls_index();
         for (index, message) in self.messages.list.iter_mut().enumerate().rev() {
-            if Some(index) != kept && index < self.written_messages {
+            if Some(index) != pending_index && index < self.written_messages {
                 if message.is_null() {
                     break;
                 }

@@ -213,15 +213,15 @@ impl Journal {
             ModificationState::Yes => false,
             ModificationState::Unknown => match &inner.initial_contents {
                 Some((head, records)) => {
-                    let meant = comparable_from_records(
+                    let expected = comparable_from_records(
                         head,
                         records.iter().chain(&inner.new_records),
                         &self.path,
                     );
                     let existing = file.read(&self.path, &self.keys).ok();
                     let existing = existing.filter(|existing| !existing.broken);
-                    let same = |there: &LoadedSession| comparable_records(there) == meant;
-                    meant.is_some() && existing.is_some_and(|existing| same(&existing))
+                    let same = |there: &LoadedSession| comparable_records(there) == expected;
+                    expected.is_some() && existing.is_some_and(|existing| same(&existing))
                 }
                 // The initial contents are unknown.
                 None => true,

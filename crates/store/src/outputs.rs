@@ -127,7 +127,7 @@ pub const OUTPUTS_LIMIT: u64 = 2 << 30;
 /// in `spared` are not removed. Returns the number of bytes freed. Files that cannot be read or
 /// removed are skipped. Blocking.
 pub fn trim_outputs(dirs: &SessionDirs, limit: u64, spared: &Path) -> u64 {
-    let mut kept = Vec::new();
+    let mut retained = Vec::new();
     let mut total = 0;
     for project in folders(&dirs.parallax.join("tmp")) {
         for session in folders(&project) {
@@ -140,7 +140,7 @@ pub fn trim_outputs(dirs: &SessionDirs, limit: u64, spared: &Path) -> u64 {
                 }
                 total += metadata.len();
                 if folder != spared {
-                    kept.push((metadata.modified().ok(), metadata.len(), entry.path()));
+                    retained.push((metadata.modified().ok(), metadata.len(), entry.path()));
                 }
             }
         }
@@ -148,9 +148,9 @@ pub fn trim_outputs(dirs: &SessionDirs, limit: u64, spared: &Path) -> u64 {
     if total <= limit {
         return 0;
     }
-    kept.sort();
+    retained.sort();
     let mut freed = 0;
-    for (_, size, path) in kept {
+    for (_, size, path) in retained {
         if total - freed <= limit {
             break;
         }

@@ -91,7 +91,7 @@ pub fn outdated(
     keys: &Keys,
 ) -> Vec<DeletedSession> {
     let now = SystemTime::now();
-    let mut kept = Vec::new();
+    let mut retained = Vec::new();
     let mut found = Vec::new();
     for path in files(folder) {
         if path.extension().is_none_or(|extension| extension != "jsonl") {
@@ -108,12 +108,12 @@ pub fn outdated(
             SessionFile { path: path.clone(), origin: SessionOrigin::Parallax, project: None };
         let entry = if stays { None } else { read_entry(&file, keys) };
         match entry {
-            _ if stays => kept.push((modified, None)),
+            _ if stays => retained.push((modified, None)),
             Some(entry) => {
                 let title = entry.title;
                 let one =
                     DeletedSession { id: stem, title, path, reason: RemovalReason::Many, bytes };
-                kept.push((modified, Some((age, one))));
+                retained.push((modified, Some((age, one))));
             }
             None => {
                 let (id, title) = (stem, String::new());
@@ -124,8 +124,8 @@ pub fn outdated(
             }
         }
     }
-    kept.sort_by_key(|(modified, _)| std::cmp::Reverse(*modified));
-    for (place, (modified, session)) in kept.into_iter().enumerate() {
+    retained.sort_by_key(|(modified, _)| std::cmp::Reverse(*modified));
+    for (place, (modified, session)) in retained.into_iter().enumerate() {
         let Some((age, mut one)) = session else { continue };
         if rule.max_age.is_some_and(|max_age| age > max_age) {
             one.reason = RemovalReason::Old;

@@ -449,16 +449,16 @@ mod tests {
         let folder = tempfile::tempdir().expect("a directory");
         let path = folder.path().join("budget");
         SharedBudgetFile::new(path.clone()).set_limit(Some(2.0), 0.0).expect("set");
-        let gone = member(&path, "a", LEASE);
+        let expired = member(&path, "a", LEASE);
         let waiting = member(&path, "b", Duration::from_millis(40));
-        others(&gone, spending(0.5, 1.0));
+        others(&expired, spending(0.5, 1.0));
         assert_eq!(others(&waiting, spending(0.0, 0.0)), seen(0.5, 1.0));
-        others(&gone, spending(0.5, 1.0));
+        others(&expired, spending(0.5, 1.0));
         std::thread::sleep(Duration::from_millis(50));
         assert_eq!(others(&waiting, spending(0.0, 0.0)), seen(0.5, 1.0), "it was renewed");
         std::thread::sleep(Duration::from_millis(50));
         assert_eq!(others(&waiting, spending(0.0, 0.0)), seen(1.5, 0.0));
-        others(&gone, spending(0.75, 0.0));
+        others(&expired, spending(0.75, 0.0));
         assert_eq!(others(&waiting, spending(0.0, 0.0)), seen(0.75, 0.0), "it was only stopped");
     }
 

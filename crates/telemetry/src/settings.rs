@@ -245,9 +245,9 @@ fn pairs(text: &str) -> Vec<(String, String)> {
 /// session gets a new one.
 fn installation(home: &Path) -> String {
     let path = home.join("installation_id");
-    let kept = std::fs::read_to_string(&path).ok();
-    let kept = kept.map(|text| text.trim().to_owned());
-    if let Some(id) = kept.filter(|id| uuid::Uuid::parse_str(id).is_ok()) {
+    let stored = std::fs::read_to_string(&path).ok();
+    let stored = stored.map(|text| text.trim().to_owned());
+    if let Some(id) = stored.filter(|id| uuid::Uuid::parse_str(id).is_ok()) {
         return id;
     }
     let id = uuid::Uuid::new_v4().to_string();

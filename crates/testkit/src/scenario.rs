@@ -375,11 +375,11 @@ impl Scenario {
         if !self.folder.join("expected").join(name).is_file() {
             return Ok(None);
         }
-        let asked: Vec<Value> = self
+        let requests: Vec<Value> = self
             .model_requests()
             .map(|request| json!({"path": request.path, "contents": request.contents()}))
             .collect();
-        let text = serde_json::to_string_pretty(&asked).unwrap_or_default() + "\n";
+        let text = serde_json::to_string_pretty(&requests).unwrap_or_default() + "\n";
         self.compare(name, &filters.apply(&text), update)
     }
 }

@@ -171,7 +171,7 @@ impl Invocation for AskUserCall {
 }
 
 fn build_result(questions: &[UserQuestion], answers: Option<Object>) -> ToolResult {
-    let given: Vec<(usize, &UserQuestion, String)> = questions
+    let given_answers: Vec<(usize, &UserQuestion, String)> = questions
         .iter()
         .enumerate()
         .filter_map(|(index, question)| {
@@ -180,16 +180,16 @@ fn build_result(questions: &[UserQuestion], answers: Option<Object>) -> ToolResu
             (!text.trim().is_empty()).then_some((index, question, text))
         })
         .collect();
-    if given.is_empty() {
+    if given_answers.is_empty() {
         let text = "The user dismissed the questions without an answer.";
         return ToolResult { data: Some(json!({"answers": null})), ..ToolResult::text(text) }
             .with_display(Display::text("no answer"));
     }
-    let lines: Vec<String> = given
+    let lines: Vec<String> = given_answers
         .iter()
         .map(|(_, question, text)| format!("{}: {text}", question.header.replace('\n', " ")))
         .collect();
-    let answers: Object = given
+    let answers: Object = given_answers
         .iter()
         .map(|(index, _, text)| (index.to_string(), Value::String(text.clone())))
         .collect();

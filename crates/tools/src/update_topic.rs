@@ -145,8 +145,8 @@ mod tests {
             first.for_model.output,
             "Current topic: Tests\nTopic summary: None yet.\nStrategic intent: look"
         );
-        let again = run(&tool, args).await;
-        assert_eq!(again.for_model.output, "Strategic intent: look");
-        assert!(matches!(again.for_user, Some(Display::Topic { title, .. }) if title.is_empty()));
+        let second = run(&tool, args).await;
+        assert_eq!(second.for_model.output, "Strategic intent: look");
+        assert!(matches!(second.for_user, Some(Display::Topic { title, .. }) if title.is_empty()));
     }
 }

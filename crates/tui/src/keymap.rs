@@ -183,12 +183,14 @@ impl Keymap {
         for (key, commands) in &self.commands {
             for (index, first) in commands.iter().enumerate() {
                 for second in commands.iter().skip(index + 1) {
-                    let meant = defaults.is_bound(*key, *first) && defaults.is_bound(*key, *second);
+                    let is_default =
+                        defaults.is_bound(*key, *first) && defaults.is_bound(*key, *second);
                     let is_own =
                         |command: &KeyCommand| self.user_bindings.contains(&(*key, *command));
                     // A user binding replaces a default.
                     let is_override = is_own(first) != is_own(second);
-                    if !meant && !is_override && first.contexts().intersects(second.contexts()) {
+                    if !is_default && !is_override && first.contexts().intersects(second.contexts())
+                    {
                         let label = key_text::label(*key, self.platform);
                         found.push(format!(
                             "{label} runs both `{}` and `{}`",
@@ -307,8 +309,8 @@ mod tests {
         assert_eq!(keymap.override_notices(), [notice]);
         assert_eq!(keymap.keys_in(KeyCommand::ShowFullTodos, KeymapContext::COMPOSER), [""; 0]);
         assert_eq!(keymap.keys_of(KeyCommand::ShowFullTodos), ["Ctrl+T"]);
-        let again = r#"[{ "command": "input.submit", "key": "enter" }]"#;
-        let keymap = Keymap::load(Platform::Linux, again);
+        let same_binding = r#"[{ "command": "input.submit", "key": "enter" }]"#;
+        let keymap = Keymap::load(Platform::Linux, same_binding);
         let enter = Key::plain(KeyCode::Enter);
         let of = keymap.commands_for(enter, KeymapContext::COMPOSER).collect::<Vec<_>>();
         assert_eq!(of, [KeyCommand::Confirm, KeyCommand::Submit]);

@@ -254,12 +254,12 @@ impl WorkingTreeUpdate {
             }
         }
         if let Some(first) = unrestored.first() {
-            let kept = self.keep()?;
+            let saved_copy = self.keep()?;
             return Err(failure(format!(
                 "An update of the working tree was interrupted, and `{}` has other changes since. \
                  Its earlier contents are in `{}`. Run the command again to go on",
                 first.display(),
-                kept.join(BACKUP).display()
+                saved_copy.join(BACKUP).display()
             )));
         }
         self.discard()
@@ -267,10 +267,10 @@ impl WorkingTreeUpdate {
 
     /// Moves the files of an interrupted update to where they stay. Returns that directory.
     fn keep(&self) -> Result<PathBuf, Failure> {
-        let kept = self.directory.with_extension(format!("kept-{}", uuid::Uuid::new_v4()));
-        fs::rename(&self.directory, &kept)
+        let saved_copy = self.directory.with_extension(format!("kept-{}", uuid::Uuid::new_v4()));
+        fs::rename(&self.directory, &saved_copy)
             .map_err(|error| cannot("move", &self.directory, &error))?;
-        Ok(kept)
+        Ok(saved_copy)
     }
 
     /// Removes the files of this update and of earlier ones.

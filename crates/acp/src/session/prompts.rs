@@ -157,12 +157,12 @@ impl EditorSession {
     }
 
     pub(super) async fn cancel(&mut self, request: Option<PendingReply>) {
-        let is_meant =
+        let is_requested =
             |it: &PendingReply| request.as_ref().is_none_or(|request| request.is_same(it));
-        if let Some((from, _)) = self.queued.take_if(|(from, _)| is_meant(from)) {
+        if let Some((from, _)) = self.queued.take_if(|(from, _)| is_requested(from)) {
             from.respond(Ok(json!({"stopReason": "cancelled"}))).await;
         }
-        if self.running.as_ref().is_some_and(|running| is_meant(&running.reply)) {
+        if self.running.as_ref().is_some_and(|running| is_requested(&running.reply)) {
             self.interrupt().await;
         }
     }

@@ -346,7 +346,7 @@ mod tests {
         assert!(set(&world.files, &world.root, Some(TrustLevel::TrustFolder)).is_err());
         assert_eq!(std::fs::read_to_string(&file).expect("read"), "{ \"/a\": ");
         std::fs::remove_file(&file).expect("remove");
-        let gone = world.root.join("gone");
-        assert!(set(&world.files, &gone, Some(TrustLevel::TrustFolder)).is_err());
+        let missing = world.root.join("gone");
+        assert!(set(&world.files, &missing, Some(TrustLevel::TrustFolder)).is_err());
     }
 }

@@ -79,14 +79,14 @@ async fn save_checkpoint(
     let unnamed = effects.may_change_files.then(String::new);
     let command = effects.runs.first().cloned().or(unnamed);
     let expected = (effects.clone(), run.permissions.clone(), run.mode);
-    let keeping = tokio::task::spawn_blocking(move || {
+    let save_task = tokio::task::spawn_blocking(move || {
         let (effects, permissions, mode) = expected;
         let change = planned_change(command.as_deref(), &effects.writes);
-        let mut kept = checkpoints.save_before(turn, change)?;
-        kept.expect(&effects, &permissions, mode);
-        Ok::<_, String>(kept)
+        let mut checkpoint = checkpoints.save_before(turn, change)?;
+        checkpoint.expect(&effects, &permissions, mode);
+        Ok::<_, String>(checkpoint)
     });
-    match keeping.await {
+    match save_task.await {
         Ok(Ok(kept)) => {
             // Most MCP calls change no files here.
             let output =

@@ -478,13 +478,13 @@ impl Compactor<'_> {
         focus: Option<String>,
         cancel: &CancellationToken,
     ) -> Option<(Vec<ViewEntry>, CompactionMethod, Option<String>)> {
-        let ahead = match self.context.compaction.job.take() {
+        let ready_summary = match self.context.compaction.job.take() {
             Some(job) if focus.is_none() && job.epoch == self.conversation.history().epoch() => {
                 background_summary::finished_summary(self.inbox, job, input, cancel).await
             }
             _ => None,
         };
-        let (split, snapshot) = match ahead {
+        let (split, snapshot) = match ready_summary {
             Some((split, snapshot)) => (split, Ok(snapshot)),
             None => {
                 let split = split?;

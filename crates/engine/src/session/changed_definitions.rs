@@ -29,9 +29,9 @@ pub(crate) async fn refresh_definitions(
     let task = tokio::task::spawn_blocking(move || {
         let mut notices = agents.as_ref().map(|agents| agents.refresh()).unwrap_or_default();
         notices.extend(tools.iter().flat_map(|tools| tools.refresh()));
-        let kept =
+        let interrupted =
             agents.filter(|_| left).map(|agents| agents.interrupted_runs()).unwrap_or_default();
-        (kept, notices)
+        (interrupted, notices)
     });
     match inbox.while_receiving(task).await {
         Ok((kept, report)) => {

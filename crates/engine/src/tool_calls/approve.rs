@@ -44,7 +44,7 @@ impl ToolRunner<'_> {
             (0, None) => ApprovalId::new(format!("ask-{}", call.id)),
             _ => ApprovalId::new(format!("ask-{}-{number}", call.id)),
         };
-        let mut asked = ApprovalRequest {
+        let mut request = ApprovalRequest {
             id: ask.clone(),
             call: call.id.clone(),
             agent: None,
@@ -63,13 +63,13 @@ impl ToolRunner<'_> {
                 .broader_permissions(&prepared.effects.permissions),
             not_undoable,
         };
-        self.hooks.notify_of_approval(&asked, &self.registry.declared_name(&call.name));
+        self.hooks.notify_of_approval(&request, &self.registry.declared_name(&call.name));
         if !self.environment.includes_file_texts
-            && let Some(Preview::Diff(diff)) = &mut asked.preview
+            && let Some(Preview::Diff(diff)) = &mut request.preview
         {
             diff.texts = None;
         }
-        self.bus.send(EventBody::ApprovalRequested(Box::new(asked)));
+        self.bus.send(EventBody::ApprovalRequested(Box::new(request)));
         self.emit_phase(call, CallPhase::AwaitingApproval, Some(prepared.title.clone()));
         CallStage::AwaitingApproval { ask, prepared: Box::new(prepared) }
     }

@@ -96,8 +96,8 @@ impl ToolRunner<'_> {
     ) -> Result<ValidCall, Rejection> {
         let tool = self.find_tool(call).await?;
         let kind = tool.spec().kind;
-        let asked = rerun.arguments.clone().map_or_else(|| call.args.clone(), Ok);
-        let mut args = asked.map_err(|problem| {
+        let requested = rerun.arguments.clone().map_or_else(|| call.args.clone(), Ok);
+        let mut args = requested.map_err(|problem| {
             let message = format!(
                 "the arguments {problem}; send the call again with one complete JSON object"
             );

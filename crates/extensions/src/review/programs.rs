@@ -72,12 +72,12 @@ pub(super) fn program_changes(
     before: &BTreeMap<String, String>,
 ) -> Vec<String> {
     let line = |what: &str, is_meant: &dyn Fn(Option<&String>, &String) -> bool| {
-        let meant: Vec<&str> = now
+        let changed: Vec<&str> = now
             .iter()
             .filter(|(name, hash)| is_meant(before.get(*name), hash))
             .map(|(name, _)| name.as_str())
             .collect();
-        (!meant.is_empty()).then(|| format!("{what}: {}", names(meant.into_iter())))
+        (!changed.is_empty()).then(|| format!("{what}: {}", names(changed.into_iter())))
     };
     let new = line("new executable files", &|before, _| before.is_none());
     let others =

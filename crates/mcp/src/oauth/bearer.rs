@@ -98,8 +98,8 @@ async fn prepare_manager(
     let mut tokens = tokens;
     let tokens_at = tokens.url.clone();
     // Only the authorization server's metadata states how the secret must be sent.
-    let kept = known.token_url.filter(|_| known.client_secret.is_none());
-    let metadata = match settings.token_url.clone().or(kept) {
+    let known_url = known.token_url.filter(|_| known.client_secret.is_none());
+    let metadata = match settings.token_url.clone().or(known_url) {
         Some(token_url) => {
             let mut metadata = AuthorizationMetadata::default();
             let authorize = settings.authorization_url.clone();

@@ -436,11 +436,15 @@ mod tests {
         let text = std::fs::read_to_string(home.path().join(FILE)).expect("the file");
         assert!(!text.contains("acc\"") && !text.contains("ref\""), "{text}");
         // The whole entry, for other programs that read this format.
-        let kept = encrypted(other.path(), &[home.path().to_owned()])
+        let stored_secret = encrypted(other.path(), &[home.path().to_owned()])
             .reference_secret(&SecretName::SignIn("s".to_owned()), false)
             .expect("kept");
-        let kept: StoredCredential = serde_json::from_str(kept.expose()).expect("an entry");
-        assert_eq!((kept.server_name.as_str(), kept.token.access_token.as_str()), ("s", "acc"));
+        let stored_credential: StoredCredential =
+            serde_json::from_str(stored_secret.expose()).expect("an entry");
+        assert_eq!(
+            (stored_credential.server_name.as_str(), stored_credential.token.access_token.as_str()),
+            ("s", "acc")
+        );
         let files = TokenFiles::new(home.path(), &others, keychain());
         let loaded = ServerTokens::new(&files, "s", "https://s.example/mcp").load_now();
         let loaded = serde_json::to_value(loaded.expect("there").token_response).expect("JSON");

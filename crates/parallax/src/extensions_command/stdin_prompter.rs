@@ -38,9 +38,9 @@ impl StdinPrompter {
                 break;
             }
             let end = buffer.iter().position(|byte| *byte == b'\n');
-            let taken = end.map_or(buffer.len(), |end| end + 1);
-            line.extend_from_slice(buffer.get(..taken).unwrap_or_default());
-            stdin.consume(taken);
+            let consumed = end.map_or(buffer.len(), |end| end + 1);
+            line.extend_from_slice(buffer.get(..consumed).unwrap_or_default());
+            stdin.consume(consumed);
             if end.is_some() || line.len() > MAX_BYTES {
                 break;
             }
@@ -83,8 +83,8 @@ impl Prompter for StdinPrompter {
     }
 
     fn value(&mut self, extension: &str, setting: &ExtensionSetting) -> Result<String, Failure> {
-        let given = self.provided.iter().find(|(name, _)| *name == setting.variable);
-        if let Some((_, value)) = given {
+        let provided = self.provided.iter().find(|(name, _)| *name == setting.variable);
+        if let Some((_, value)) = provided {
             return Ok(value.trim().to_owned());
         }
         let name = one_line(&setting.name);

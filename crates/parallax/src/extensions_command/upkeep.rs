@@ -62,11 +62,11 @@ pub(super) fn sync(
         .filter(|name| is_extra(name))
         .collect();
     if what.prune {
-        let gone = uninstall(launch, &extra, false);
-        text.push_str(&gone.text);
-        errors.push_str(&gone.errors);
-        list.extend(gone.json.as_array().cloned().unwrap_or_default());
-        code = if gone.code == ExitCode::SUCCESS { code } else { gone.code };
+        let uninstalled = uninstall(launch, &extra, false);
+        text.push_str(&uninstalled.text);
+        errors.push_str(&uninstalled.errors);
+        list.extend(uninstalled.json.as_array().cloned().unwrap_or_default());
+        code = if uninstalled.code == ExitCode::SUCCESS { code } else { uninstalled.code };
     } else {
         for name in &extra {
             let _ = writeln!(

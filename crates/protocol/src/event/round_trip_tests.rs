@@ -15,11 +15,13 @@ use crate::tool::{Display, FileDiff, ToolErrorKind, ToolKind};
 
 fn repeat<T: Serialize + DeserializeOwned>(value: &T) -> T {
     let text = serde_json::to_string(value).expect("JSON");
-    let again = serde_json::from_str(&text).expect("the same type");
-    let (first, second): (Value, Value) =
-        (serde_json::from_str(&text).expect("JSON"), serde_json::to_value(&again).expect("JSON"));
+    let reparsed = serde_json::from_str(&text).expect("the same type");
+    let (first, second): (Value, Value) = (
+        serde_json::from_str(&text).expect("JSON"),
+        serde_json::to_value(&reparsed).expect("JSON"),
+    );
     assert_eq!(first, second);
-    again
+    reparsed
 }
 
 fn event(body: EventBody) -> EventBody {

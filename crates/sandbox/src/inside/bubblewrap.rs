@@ -168,12 +168,12 @@ fn attempt(
     kernel::ignore_signals();
     let pidfd = pidfd_open(child, PidfdFlags::empty()).refused("pidfd")?;
     child_wait::wait(child, &pidfd, &[parent], None)?;
-    let told = |file: OwnedFd| {
+    let read_pipe = |file: OwnedFd| {
         let mut bytes = Vec::new();
         let read = fs::File::from(file).take(MAX_WORDS_LENGTH).read_to_end(&mut bytes);
         read.map(|_| bytes).refused("a pipe")
     };
-    match told(report)?.split_first() {
+    match read_pipe(report)?.split_first() {
         Some((&STARTED, ended)) => match (ExitStatus::decode(ended), SandboxFailure::decode(ended))
         {
             (Some(ended), _) => Ok(ended),
@@ -181,7 +181,7 @@ fn attempt(
             // The process inside was killed from outside.
             (None, None) => Ok(ExitStatus::Signal(libc::SIGKILL)),
         },
-        _ => Err(SandboxFailure::Unsupported(one_line(&told(output)?))),
+        _ => Err(SandboxFailure::Unsupported(one_line(&read_pipe(output)?))),
     }
 }
 

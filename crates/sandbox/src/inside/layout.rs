@@ -385,10 +385,10 @@ pub(crate) fn readable_paths(
     private: &[PathBuf],
 ) -> Vec<PathBuf> {
     let inside = |path: &Path| private.iter().any(|top| path.starts_with(top) && path != top);
-    let kept = KEPT_OF_RUN.iter().map(PathBuf::from);
-    let links = kept.clone().filter(|path| path.is_symlink());
+    let retained = KEPT_OF_RUN.iter().map(PathBuf::from);
+    let links = retained.clone().filter(|path| path.is_symlink());
     links.for_each(|link| overmounts::copy_link(&link, &plan.temporary.join("run")));
-    let visible = host.visible.iter().filter(|path| inside(path)).cloned().chain(kept);
+    let visible = host.visible.iter().filter(|path| inside(path)).cloned().chain(retained);
     let all = visible.chain(plan.readable.iter().cloned()).chain(plan.sockets.iter().cloned());
     let open = |path: &Path| {
         // A writable tree may be inside a hidden directory; it is shown by itself.

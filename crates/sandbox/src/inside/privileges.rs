@@ -21,11 +21,11 @@ const OF_ROOT: CapabilitySet = CapabilitySet::DAC_OVERRIDE
 /// if `keep` is false or the user is not root.
 pub(crate) fn drop_all_but_files(keep: bool) -> SandboxResult<()> {
     let root = rustix::process::geteuid().is_root();
-    let kept = if keep && root { OF_ROOT } else { CapabilitySet::empty() };
+    let retained = if keep && root { OF_ROOT } else { CapabilitySet::empty() };
     let now = capabilities(None).unsupported("capabilities")?;
     for number in 0..64 {
         let one = CapabilitySet::from_bits_retain(1 << number);
-        if kept.contains(one) {
+        if retained.contains(one) {
             continue;
         }
         match remove_capability_from_bounding_set(one) {
@@ -38,8 +38,8 @@ pub(crate) fn drop_all_but_files(keep: bool) -> SandboxResult<()> {
         }
     }
     let sets = CapabilitySets {
-        effective: now.effective & kept,
-        permitted: now.permitted & kept,
+        effective: now.effective & retained,
+        permitted: now.permitted & retained,
         inheritable: CapabilitySet::empty(),
     };
     let _ = rustix::thread::clear_ambient_capability_set();

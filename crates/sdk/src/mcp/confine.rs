@@ -124,9 +124,9 @@ fn permissions(
 
 /// Checks that this machine can confine a program's writes. A server that requires a sandbox is not
 /// started otherwise.
-fn check_tier(asked: Tier) -> Result<Tier, String> {
+fn check_tier(requested: Tier) -> Result<Tier, String> {
     let support = Support::probe().map_err(|error| error.to_string())?;
-    match asked.max(support.tier()) {
+    match requested.max(support.tier()) {
         Tier::Seccomp | Tier::Nothing => Err("no sandbox on this machine confines writes to the \
             project: see `parallax sandbox explain`"
             .to_owned()),

@@ -395,7 +395,7 @@ impl SessionBuilder {
             checkpoint_manager.clone(),
             bus.clone(),
         );
-        let kept = |name| {
+        let artifact_path = |name| {
             self.launch
                 .session_library()
                 .allows_clear_text()
@@ -407,10 +407,10 @@ impl SessionBuilder {
             session: id.as_str().to_owned(),
             journal: self.launch.dirs().journal(&self.launch.options.directory, id),
             keys: self.launch.dirs().keys,
-            transcript: kept(parallax_sessions::transcript::TRANSCRIPT),
+            transcript: artifact_path(parallax_sessions::transcript::TRANSCRIPT),
             plans: plans.clone(),
             checkpoint_manager: checkpoint_manager.clone(),
-            trace: kept(parallax_hooks::TRACE),
+            trace: artifact_path(parallax_hooks::TRACE),
             observer: (!observers.is_empty())
                 .then(|| Arc::new(Observers(observers)) as Arc<dyn Observer>),
         };

@@ -71,9 +71,9 @@ impl AcpClient {
         let (sender, answer) = oneshot::channel();
         self.pending_requests.lock().unwrap_or_else(PoisonError::into_inner).insert(id, sender);
         let line = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
-        let gone = || json!({"code": -32603, "message": "the server is shutting down"});
-        self.lines.send(line.to_string()).await.map_err(|_| gone())?;
-        answer.await.unwrap_or_else(|_| Err(gone()))
+        let shutdown_error = || json!({"code": -32603, "message": "the server is shutting down"});
+        self.lines.send(line.to_string()).await.map_err(|_| shutdown_error())?;
+        answer.await.unwrap_or_else(|_| Err(shutdown_error()))
     }
 
     /// Sends a notification.

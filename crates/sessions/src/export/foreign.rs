@@ -146,13 +146,13 @@ pub(super) fn codex(session: &LoadedSession) -> String {
             line("event_msg", token_count(&usage, &mut total), &time);
         }
         time = if at.is_empty() { time } else { at };
-        let mut said = |text: &str| {
+        let mut push_prompt = |text: &str| {
             line("response_item", message("user", "input_text", text), &time);
             line("event_msg", json!({"type": "user_message", "message": text}), &time);
         };
         match item {
-            RecordedItem::User { text, .. } | RecordedItem::Steer { text } => said(&text),
-            RecordedItem::Shell { command, output, .. } => said(&shell(&command, &output)),
+            RecordedItem::User { text, .. } | RecordedItem::Steer { text } => push_prompt(&text),
+            RecordedItem::Shell { command, output, .. } => push_prompt(&shell(&command, &output)),
             RecordedItem::Text { text, .. } => {
                 line("response_item", message("assistant", "output_text", &text), &time);
                 line("event_msg", json!({"type": "agent_message", "message": text}), &time);

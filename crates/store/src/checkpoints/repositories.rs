@@ -34,36 +34,42 @@ pub(super) fn moved_repositories(before: &WalkResult, after: &WalkResult) -> Vec
                 .is_some_and(|entry| matches!(entry.kind, EntryKind::Folder))
     };
     let now: HashSet<&(ConfinedPath, u64)> = after.repositories.iter().collect();
-    let gone = before.repositories.iter().filter(|known| !now.contains(known));
-    let gone: Vec<_> = gone.filter(|(location, _)| stays(location)).collect();
-    if gone.is_empty() {
+    let missing = before.repositories.iter().filter(|known| !now.contains(known));
+    let missing: Vec<_> = missing.filter(|(location, _)| stays(location)).collect();
+    if missing.is_empty() {
         return Vec::new();
     }
     // The parent directory may have been replaced by another.
     let folders = MovedFolders::compare(before, after);
-    let gone = gone.into_iter().filter(|(location, inode)| {
+    let missing = missing.into_iter().filter(|(location, inode)| {
         folders.current_path(location).is_none_or(|moved| !now.contains(&(moved, *inode)))
     });
-    gone.map(|(location, inode)| {
-        let folders = after.entries.iter().filter(|entry| matches!(entry.kind, EntryKind::Folder));
-        let current_path = folders
-            .filter(|entry| entry.stamp.inode == *inode)
-            .map(|entry| &entry.path)
-            .chain(
-                after.repositories.iter().filter(|(_, other)| other == inode).map(|found| &found.0),
-            )
-            .next()
-            .cloned();
-        let moved_to = current_path.as_ref().map(ConfinedPath::path);
-        MovedRepository {
-            path: location.path(),
-            moved_to,
-            original_path: location.clone(),
-            inode: *inode,
-            current_path,
-        }
-    })
-    .collect()
+    missing
+        .map(|(location, inode)| {
+            let folders =
+                after.entries.iter().filter(|entry| matches!(entry.kind, EntryKind::Folder));
+            let current_path = folders
+                .filter(|entry| entry.stamp.inode == *inode)
+                .map(|entry| &entry.path)
+                .chain(
+                    after
+                        .repositories
+                        .iter()
+                        .filter(|(_, other)| other == inode)
+                        .map(|found| &found.0),
+                )
+                .next()
+                .cloned();
+            let moved_to = current_path.as_ref().map(ConfinedPath::path);
+            MovedRepository {
+                path: location.path(),
+                moved_to,
+                original_path: location.clone(),
+                inode: *inode,
+                current_path,
+            }
+        })
+        .collect()
 }
 
 impl MovedRepository {

@@ -82,15 +82,15 @@ impl SearchIndex {
             }
         }
         let mut indexed = UpdateResult::default();
-        let gone: Vec<i64> = known
+        let removed: Vec<i64> = known
             .iter()
             .filter(|(path, _)| !listed.contains(*path))
             .map(|(_, known)| known.number)
             .collect();
-        if !gone.is_empty() {
-            indexed.removed_sessions = gone.len();
+        if !removed.is_empty() {
+            indexed.removed_sessions = removed.len();
             self.write(|writing| {
-                gone.iter().try_for_each(|number| delete_session(writing, *number))
+                removed.iter().try_for_each(|number| delete_session(writing, *number))
             })?;
         }
         // The most recently used session is written last, so its rows have the highest numbers.

@@ -229,8 +229,8 @@ fn newest(messages: &[String]) -> (String, usize) {
         length <= MAX_TEXT
     });
     let omitted = messages.len() - fitting.count();
-    let kept = messages.get(omitted..).unwrap_or_default();
-    (format!("[{}]", kept.join(",")), omitted)
+    let retained = messages.get(omitted..).unwrap_or_default();
+    (format!("[{}]", retained.join(",")), omitted)
 }
 
 /// Returns a part with its strings truncated.
@@ -377,8 +377,12 @@ mod tests {
         let many: Vec<Content> = (0..6).map(|_| Content::user(vec![Part::text(&*long)])).collect();
         let messages = contents(&many, &long.repeat(3)).messages(&[Part::text(&*long)], None);
         let input = parsed(&messages.input);
-        let kept = input.as_array().expect("messages").len();
-        assert!(kept >= 1 && kept + messages.omitted == 6, "{kept} {}", messages.omitted);
+        let retained = input.as_array().expect("messages").len();
+        assert!(
+            retained >= 1 && retained + messages.omitted == 6,
+            "{retained} {}",
+            messages.omitted
+        );
         for text in [&messages.input, &messages.output, messages.system.as_ref().expect("text")] {
             assert!(text.len() <= MAX_TEXT, "{}", text.len());
             parsed(text);

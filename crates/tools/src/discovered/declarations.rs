@@ -89,8 +89,8 @@ mod tests {
         let found = declarations(output.to_string().as_bytes()).expect("declarations");
         let names: Vec<&str> = found.iter().map(|it| it.name.as_str()).collect();
         assert_eq!(names, ["a", "b", "c"]);
-        let again = declarations(&serialize(&found).expect("kept")).expect("declarations");
-        assert_eq!(again, found);
+        let reparsed = declarations(&serialize(&found).expect("kept")).expect("declarations");
+        assert_eq!(reparsed, found);
         assert_eq!(found[1].parameters, json!({"type": "object"}));
         assert_eq!(found[2].parameters, json!({"x": 1}));
         assert!(declarations(b"{}").is_err() && declarations(b"x").is_err());

@@ -306,9 +306,9 @@ mod tests {
         std::fs::write(&file, text.replacen('{', "{\"subagentSessionId\": \"x\",", 1))
             .expect("put");
         std::fs::write(folder.path().join("broken.json"), "{").expect("put");
-        let again = Tracker::new(folder.path().to_owned());
+        let reopened = Tracker::new(folder.path().to_owned());
         let changes = TaskChanges { title: Some("b".into()), ..TaskChanges::default() };
-        again.update(&id, changes).expect("changed");
+        reopened.update(&id, changes).expect("changed");
         let all = Tracker::new(folder.path().to_owned()).all();
         assert_eq!((all.len(), all[&id].title.as_str()), (1, "b"));
         assert_eq!(all[&id].other_fields["subagentSessionId"], "x");

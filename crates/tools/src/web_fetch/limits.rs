@@ -49,11 +49,11 @@ pub(super) fn fair_shares(lengths: &[usize], total: usize) -> Vec<usize> {
     let mut remaining = total;
     for (done, index) in order.iter().enumerate() {
         let length = lengths.get(*index).copied().unwrap_or(0);
-        let given = length.min(remaining / (lengths.len() - done));
+        let granted = length.min(remaining / (lengths.len() - done));
         if let Some(share) = shares.get_mut(*index) {
-            *share = given;
+            *share = granted;
         }
-        remaining -= given;
+        remaining -= granted;
     }
     shares
 }

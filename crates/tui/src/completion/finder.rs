@@ -239,14 +239,14 @@ impl<D: Fn(FinderResults)> Worker<D> {
     }
 
     fn answer(&mut self) {
-        let Some(asked) = &self.question else { return };
+        let Some(open_question) = &self.question else { return };
         let growing = self.next_list.is_some();
         // Wait before searching a growing list again.
-        if growing && asked.answered.is_some_and(|at| at.elapsed() < INTERVAL) {
+        if growing && open_question.answered.is_some_and(|at| at.elapsed() < INTERVAL) {
             return;
         }
-        let (generation, question) = (asked.generation, asked.question.clone());
-        let waited = asked.at.elapsed() >= TIMEOUT;
+        let (generation, question) = (open_question.generation, open_question.question.clone());
+        let waited = open_question.at.elapsed() >= TIMEOUT;
         let (paths, complete) = match &question {
             // The list has only the top level; deeper entries are read from the directory.
             FinderRequest::Project(query) if !self.search.recursive && query.contains('/') => {
@@ -266,8 +266,8 @@ impl<D: Fn(FinderResults)> Worker<D> {
         (self.delivery)(FinderResults { generation, paths, complete });
         if complete {
             self.question = None;
-        } else if let Some(asked) = &mut self.question {
-            asked.answered = Some(Instant::now());
+        } else if let Some(open_question) = &mut self.question {
+            open_question.answered = Some(Instant::now());
         }
     }
 

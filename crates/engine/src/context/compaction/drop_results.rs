@@ -29,9 +29,9 @@ impl Compactor<'_> {
             let calls = answered_calls(view.iter().map(|entry| &entry.content));
             let mut notes: HashMap<usize, Vec<(usize, String)>> = HashMap::new();
             for call in calls {
-                let is_meant = position_of_result(&view, &call)
+                let is_requested = position_of_result(&view, &call)
                     .is_some_and(|position| places.contains(&position));
-                if is_meant && !call.text.starts_with(DROPPED_NOTE) {
+                if is_requested && !call.text.starts_with(DROPPED_NOTE) {
                     let whole = save_full_output(&call.name, &call.text, save_output.as_ref());
                     let note = format!("{DROPPED_NOTE} The full output{whole}.]");
                     notes.entry(call.content).or_default().push((call.part, note));
@@ -66,13 +66,13 @@ impl Compactor<'_> {
     /// Drops the instructions that activations of a skill added.
     pub(super) async fn unload_skill(&mut self, name: &str) {
         let view = self.conversation.history().view();
-        let is_meant = |text: &str| {
+        let is_requested = |text: &str| {
             let rest = text.strip_prefix(ACTIVATED).unwrap_or_default();
             rest.split('"').next().is_some_and(|it| it.eq_ignore_ascii_case(name))
         };
         let places: Vec<ResultLocation> = answered_calls(view.iter().map(|entry| &entry.content))
             .into_iter()
-            .filter(|call| is_meant(&call.text))
+            .filter(|call| is_requested(&call.text))
             .filter_map(|call| position_of_result(view, &call))
             .collect();
         if places.is_empty() {

@@ -111,8 +111,11 @@ mod tests {
             (&*note("The full output was not saved.".into()), "the part shown", &copy),
             (&*note("The full output is in `/etc/passwd`.".into()), "the part shown", &copy),
         ] {
-            let kept = save_full_output("x", text, Some(&keep));
-            assert!(kept.contains(output) && kept.contains(&format!("is in {file}: ")), "{kept}");
+            let result = save_full_output("x", text, Some(&keep));
+            assert!(
+                result.contains(output) && result.contains(&format!("is in {file}: ")),
+                "{result}"
+            );
             assert!(!without_note(text).contains("Too long"));
         }
         assert!(save_full_output("x", &all, None).contains("was not saved"));

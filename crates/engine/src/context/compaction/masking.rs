@@ -308,10 +308,10 @@ mod tests {
         // (tokens too many, results that get masked)
         for (over, results) in [(1, 1), (300, 1), (2_500, 1), (4_000, 2), (5_800, 4)] {
             let (excess, mask_text, json) = shorter(over);
-            let gone = total(&view) - excess;
+            let removed = total(&view) - excess;
             assert_eq!(mask_text, results, "{over}");
-            assert!(gone >= over.min(5_000), "{over}: {gone}");
-            assert!(over > 4_000 || gone < over + over / 4 + 200, "{over}: {gone}");
+            assert!(removed >= over.min(5_000), "{over}: {removed}");
+            assert!(over > 4_000 || removed < over + over / 4 + 200, "{over}: {removed}");
             assert!(json.contains("result 1 says"), "its ends are left");
         }
     }

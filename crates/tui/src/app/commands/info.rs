@@ -482,7 +482,7 @@ pub(crate) fn exit_summary(app: &mut App, deleted: bool) -> Vec<Line> {
     if !app.session.id().is_empty() {
         rows.push(Line::styled("Goodbye!", app.theme.accent));
     }
-    let kept = |id: &&String| {
+    let is_resumable = |id: &&String| {
         let id = parallax_protocol::ids::SessionId::new((*id).clone());
         app.launch.as_ref().is_none_or(|launch| launch.is_resumable(&id))
     };
@@ -493,7 +493,7 @@ pub(crate) fn exit_summary(app: &mut App, deleted: bool) -> Vec<Line> {
     }
     let unsent = unsent_rows(app);
     rows.extend(unsent);
-    let hint = match (deleted, last.filter(kept)) {
+    let hint = match (deleted, last.filter(is_resumable)) {
         (true, _) => has_turns.then(|| "this session was deleted".to_owned()),
         (false, id) => id.map(|id| format!("To resume it, run: parallax --resume {id}")),
     };

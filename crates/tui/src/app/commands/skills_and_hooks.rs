@@ -358,11 +358,11 @@ pub(crate) fn switch_hooks(app: &mut App, name: Option<&str>, on: bool) {
             let (hooks, _) = launch.hook_library().infos()?;
             let mut switched = Vec::new();
             for hook in hooks.into_iter().filter(|hook| !hook.is_removed) {
-                let is_meant = match &name {
+                let is_requested = match &name {
                     Some(name) => hook.title == *name || hook.command == *name,
                     None => hook.enabled != on,
                 };
-                if is_meant && !switched.contains(&hook.title) {
+                if is_requested && !switched.contains(&hook.title) {
                     launch.hook_library().set_enabled(&hook.title, on, SettingScope::User)?;
                     switched.push(hook.title);
                 }
