@@ -462,13 +462,13 @@ fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), String> {
 /// Returns the relative paths of all files below a directory; none if it does not exist.
 fn tree(folder: &Path) -> Result<Vec<PathBuf>, String> {
     let mut found = Vec::new();
-    let mut open = vec![PathBuf::new()];
-    while let Some(relative) = open.pop() {
+    let mut pending = vec![PathBuf::new()];
+    while let Some(relative) = pending.pop() {
         let Ok(entries) = std::fs::read_dir(folder.join(&relative)) else { continue };
         for entry in entries.flatten() {
             let path = relative.join(entry.file_name());
             match entry.file_type() {
-                Ok(kind) if kind.is_dir() => open.push(path),
+                Ok(kind) if kind.is_dir() => pending.push(path),
                 Ok(kind) if kind.is_file() => found.push(path),
                 _ => {}
             }

@@ -229,8 +229,8 @@ fn skip_front_matter(text: &str) -> &str {
 /// Returns the relative paths of the files below a directory. Links are listed but not followed.
 fn tree(folder: &Path) -> String {
     let mut lines = Vec::new();
-    let mut open = vec![(folder.to_owned(), 0)];
-    while let Some((path, depth)) = open.pop() {
+    let mut pending = vec![(folder.to_owned(), 0)];
+    while let Some((path, depth)) = pending.pop() {
         let entries = std::fs::read_dir(&path).into_iter().flatten().flatten();
         let mut entries: Vec<_> = entries.take(ENTRIES).collect();
         entries.sort_by_key(std::fs::DirEntry::file_name);
@@ -238,7 +238,7 @@ fn tree(folder: &Path) -> String {
             let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
             let hidden = entry.file_name().to_string_lossy().starts_with(".git");
             if is_folder && depth < DEPTH && !hidden {
-                open.push((entry.path(), depth + 1));
+                pending.push((entry.path(), depth + 1));
             } else if !is_folder {
                 let path = entry.path();
                 let display_path = path.strip_prefix(folder).unwrap_or(&path).display().to_string();

@@ -30,8 +30,8 @@ impl IgnoredFiles {
         paths.dedup_by(|path, above| path.starts_with(above));
         for path in paths {
             let before = ignored.count;
-            let mut open = vec![path.clone()];
-            while let Some(path) = open.pop().filter(|_| ignored.count < MAX_FILES) {
+            let mut pending = vec![path.clone()];
+            while let Some(path) = pending.pop().filter(|_| ignored.count < MAX_FILES) {
                 // Git ends the names of directories with a slash.
                 if passed.contains(&path.components().collect::<PathBuf>()) {
                     continue;
@@ -39,7 +39,7 @@ impl IgnoredFiles {
                 let full = top.join(&path);
                 if full.symlink_metadata().is_ok_and(|data| data.is_dir()) {
                     let entries = std::fs::read_dir(&full).into_iter().flatten().flatten();
-                    open.extend(entries.map(|entry| path.join(entry.file_name())));
+                    pending.extend(entries.map(|entry| path.join(entry.file_name())));
                 } else {
                     ignored.count += 1;
                 }

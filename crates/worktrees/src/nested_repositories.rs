@@ -33,9 +33,9 @@ const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
 /// repository belongs to it.
 pub(super) fn find(top: &Path, paths: Vec<PathBuf>) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    let mut open = paths;
+    let mut pending = paths;
     let mut entries = 0;
-    while let Some(path) = open.pop().filter(|_| entries < MAX_ENTRIES) {
+    while let Some(path) = pending.pop().filter(|_| entries < MAX_ENTRIES) {
         entries += 1;
         let full = top.join(&path);
         if !full.symlink_metadata().is_ok_and(|data| data.is_dir()) {
@@ -49,7 +49,7 @@ pub(super) fn find(top: &Path, paths: Vec<PathBuf>) -> Vec<PathBuf> {
         let directories = std::fs::read_dir(&full).into_iter().flatten().flatten();
         let directories =
             directories.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-        open.extend(directories.map(|entry| path.join(entry.file_name())));
+        pending.extend(directories.map(|entry| path.join(entry.file_name())));
     }
     found.sort();
     found
@@ -60,9 +60,9 @@ pub(super) fn find(top: &Path, paths: Vec<PathBuf>) -> Vec<PathBuf> {
 /// contains files.
 pub(super) fn submodule_git_directories(git: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    let mut open = vec![PathBuf::from("modules")];
+    let mut pending = vec![PathBuf::from("modules")];
     let mut entries = 0;
-    while let Some(path) = open.pop().filter(|_| entries < MAX_ENTRIES) {
+    while let Some(path) = pending.pop().filter(|_| entries < MAX_ENTRIES) {
         entries += 1;
         let full = git.join(&path);
         if !full.symlink_metadata().is_ok_and(|data| data.is_dir()) {
@@ -73,7 +73,7 @@ pub(super) fn submodule_git_directories(git: &Path) -> Vec<PathBuf> {
             |entry: &std::fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
         // The name of a submodule may contain slashes.
         if listed.iter().all(is_directory) {
-            open.extend(listed.iter().map(|entry| path.join(entry.file_name())));
+            pending.extend(listed.iter().map(|entry| path.join(entry.file_name())));
         } else {
             found.push(path);
         }

@@ -143,12 +143,12 @@ impl<'a> DirectoryScanner<'a> {
     /// Returns the relative paths of the files with an extension below the directory.
     fn tree(&mut self, folder: &Path, suffix: &str) -> Vec<PathBuf> {
         let mut found = Vec::new();
-        let mut open = vec![(folder.to_owned(), 0)];
-        while let Some((path, depth)) = open.pop() {
+        let mut pending = vec![(folder.to_owned(), 0)];
+        while let Some((path, depth)) = pending.pop() {
             for (path, kind) in self.entries(&path) {
                 if kind.is_dir() {
                     if depth < DEPTH {
-                        open.push((path, depth + 1));
+                        pending.push((path, depth + 1));
                     } else {
                         self.is_truncated = true;
                     }

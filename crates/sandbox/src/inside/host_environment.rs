@@ -101,10 +101,10 @@ impl Process {
 fn descendants(top: Pid) -> Vec<Process> {
     let mut children = table();
     let mut found = Vec::new();
-    let mut open = vec![top.as_raw_nonzero().get()];
-    while let Some(number) = open.pop() {
+    let mut pending = vec![top.as_raw_nonzero().get()];
+    while let Some(number) = pending.pop() {
         for child in children.remove(&number).unwrap_or_default() {
-            open.push(child.number);
+            pending.push(child.number);
             found.push(child);
         }
     }

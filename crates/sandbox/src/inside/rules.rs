@@ -138,8 +138,8 @@ fn visit_siblings(
         closed.iter().flat_map(|path| path.ancestors().skip(1)).collect();
     let closed: HashSet<&Path> = closed.iter().map(PathBuf::as_path).collect();
     let mut seen = 0;
-    let mut open = vec![PathBuf::from("/")];
-    while let Some(path) = open.pop() {
+    let mut pending = vec![PathBuf::from("/")];
+    while let Some(path) = pending.pop() {
         let Ok(folder) = mounts::open_real(root, &path) else { continue };
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let entries = openat(&folder, ".", flags, Mode::empty()).and_then(Dir::new);
@@ -158,7 +158,7 @@ fn visit_siblings(
                 continue;
             }
             if on_the_way.contains(path.as_path()) {
-                open.push(path);
+                pending.push(path);
             } else if let Ok(file) = mounts::open_entry(&folder, name) {
                 visit(&path, file.as_fd())?;
             }

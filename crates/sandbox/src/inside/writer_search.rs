@@ -57,8 +57,8 @@ impl<'s> WriterSearch<'s> {
     /// Adds everything below a directory. Fails if a limit is reached.
     fn add_below(&mut self, top: &OwnedFd) -> Result<(), Errno> {
         let start = Instant::now();
-        let mut open = vec![PathBuf::from(".")];
-        while let Some(path) = open.pop() {
+        let mut pending = vec![PathBuf::from(".")];
+        while let Some(path) = pending.pop() {
             let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
             let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH;
             let folder = match openat2(top, &path, flags, Mode::empty(), resolve) {
@@ -77,7 +77,7 @@ impl<'s> WriterSearch<'s> {
                 let Ok(state) = statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
                 self.ids.insert((state.st_dev, state.st_ino));
                 if FileType::from_raw_mode(state.st_mode).is_dir() {
-                    open.push(path.join(OsStr::from_bytes(name.to_bytes())));
+                    pending.push(path.join(OsStr::from_bytes(name.to_bytes())));
                 }
             }
         }

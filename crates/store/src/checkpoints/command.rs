@@ -324,7 +324,7 @@ impl Checkpoints {
             _ => GitCopyPolicy::Nothing,
         };
         let mut old: Vec<Option<PreviousContent>> = vec![None; walked.entries.len()];
-        let mut open: Vec<(usize, &WorkspaceEntry, Option<GitId>)> = Vec::new();
+        let mut pending: Vec<(usize, &WorkspaceEntry, Option<GitId>)> = Vec::new();
         {
             let caches = lock(&self.caches);
             for (at, (entry, slot)) in walked.entries.iter().zip(&mut old).enumerate() {
@@ -349,18 +349,18 @@ impl Checkpoints {
                         Some(PreviousContent::TooLarge)
                     }
                     (TrackedState::PossiblyModified(blob), true, _) => {
-                        open.push((at, entry, Some(*blob)));
+                        pending.push((at, entry, Some(*blob)));
                         None
                     }
                     _ => {
-                        open.push((at, entry, None));
+                        pending.push((at, entry, None));
                         None
                     }
                 };
             }
         }
         let mut folders = HashMap::new();
-        open.retain(|(at, entry, _)| {
+        pending.retain(|(at, entry, _)| {
             let fixed = is_fixed(&entry.path, &mut folders);
             if let (true, Some(slot)) = (fixed, old.get_mut(*at)) {
                 *slot = Some(PreviousContent::Fixed);
@@ -368,12 +368,12 @@ impl Checkpoints {
             !fixed
         });
         // Protected and small files take precedence if not everything fits.
-        open.sort_by_key(|(_, entry, _)| (!entry.protected, entry.stamp.size));
-        let bytes = open.iter().map(|(_, entry, _)| entry.stamp.size).sum::<u64>();
+        pending.sort_by_key(|(_, entry, _)| (!entry.protected, entry.stamp.size));
+        let bytes = pending.iter().map(|(_, entry, _)| entry.stamp.size).sum::<u64>();
         // Do not remove all older contents for a single command.
         let max_bytes = self.options.command_bytes.min(self.options.total_bytes / 2);
         self.contents.free_space(bytes.min(max_bytes));
-        let results = self.copy_all(&open);
+        let results = self.copy_all(&pending);
         let mut caches = lock(&self.caches);
         if caches.contents.len() > 2 * self.options.entries {
             caches.contents.clear();

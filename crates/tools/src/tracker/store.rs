@@ -199,9 +199,9 @@ fn link(tasks: &Tasks, task: &mut Task, dependency: &str) -> Result<(), String> 
         return Err(format!("`{dependency}` cannot depend on itself"));
     }
     // The dependency must not depend on this task, directly or indirectly.
-    let mut open = vec![dependency];
+    let mut pending = vec![dependency];
     let mut seen = std::collections::HashSet::new();
-    while let Some(id) = open.pop() {
+    while let Some(id) = pending.pop() {
         if id == task.id {
             let id = &task.id;
             return Err(format!("`{dependency}` already depends on `{id}`: this would be a cycle"));
@@ -209,7 +209,7 @@ fn link(tasks: &Tasks, task: &mut Task, dependency: &str) -> Result<(), String> 
         if seen.insert(id)
             && let Some(task) = tasks.get(id)
         {
-            open.extend(task.dependencies.iter().map(String::as_str));
+            pending.extend(task.dependencies.iter().map(String::as_str));
         }
     }
     if !task.dependencies.iter().any(|known| known == dependency) {

@@ -16,8 +16,8 @@ fn tree_order(tasks: &Tasks) -> Vec<(&Task, usize)> {
     let mut seen = HashSet::new();
     let tops = tasks.values().filter(|task| !has_parent(task));
     for top in tops.chain(tasks.values()) {
-        let mut open = vec![(top, 0)];
-        while let Some((task, depth)) = open.pop() {
+        let mut pending = vec![(top, 0)];
+        while let Some((task, depth)) = pending.pop() {
             if !seen.insert(task.id.as_str()) {
                 continue;
             }
@@ -25,7 +25,7 @@ fn tree_order(tasks: &Tasks) -> Vec<(&Task, usize)> {
             let children =
                 tasks.values().filter(|child| child.parent.as_deref() == Some(task.id.as_str()));
             let children: Vec<&Task> = children.collect();
-            open.extend(children.into_iter().rev().map(|child| (child, depth + 1)));
+            pending.extend(children.into_iter().rev().map(|child| (child, depth + 1)));
         }
     }
     ordered

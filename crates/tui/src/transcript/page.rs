@@ -145,9 +145,9 @@ impl Transcript {
 
     /// Starts the clocks of open calls.
     fn start_call_clocks(&mut self, now_ms: u64) {
-        let mut open: Vec<usize> = self.open.values().copied().collect();
-        open.sort_unstable();
-        for index in open {
+        let mut open_items: Vec<usize> = self.open.values().copied().collect();
+        open_items.sort_unstable();
+        for index in open_items {
             match self.items.get_mut(index) {
                 Some(Item::Tool(tool)) => tool.start_clock(now_ms),
                 Some(Item::Shell(shell)) => shell.start_clock(now_ms),
