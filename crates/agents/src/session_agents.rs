@@ -358,17 +358,17 @@ impl Agents for SessionAgents {
     }
 
     fn refresh(&self) -> Vec<(Level, String)> {
-        let now = self.library.stamp();
+        let current = self.library.stamp();
         {
             let mut known = self.stamp.lock().unwrap_or_else(PoisonError::into_inner);
-            if *known == now {
+            if *known == current {
                 return Vec::new();
             }
-            *known = now;
+            *known = current;
         }
         let before = self.set();
         match self.reload() {
-            Ok(now) => change_notices(&before, &now),
+            Ok(current) => change_notices(&before, &current),
             Err(failure) => {
                 tracing::warn!(why = failure.message, "the agents were not changed");
                 Vec::new()

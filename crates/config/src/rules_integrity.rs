@@ -32,15 +32,15 @@ pub fn workspace_rules_changed(
     cwd: &Path,
     files: &[RuleFile],
 ) -> Result<RulesChange, ConfigError> {
-    let now = hash(files);
+    let current = hash(files);
     let Some(known) = jsonc::read_object(&register(dirs))? else {
-        return Ok(if now.is_some() { RulesChange::New } else { RulesChange::None });
+        return Ok(if current.is_some() { RulesChange::New } else { RulesChange::None });
     };
     let before = known.get(&project_key(cwd)).and_then(Value::as_str);
-    Ok(match (before, now) {
+    Ok(match (before, current) {
         (None, None) => RulesChange::None,
         (None, Some(_)) => RulesChange::New,
-        (Some(before), Some(now)) if before == now => RulesChange::Same,
+        (Some(before), Some(current)) if before == current => RulesChange::Same,
         (Some(_), _) => RulesChange::Changed,
     })
 }
@@ -54,12 +54,12 @@ pub fn accept_workspace_rules(
     cwd: &Path,
     files: &[RuleFile],
 ) -> Result<(), ConfigError> {
-    let now = hash(files);
+    let current = hash(files);
     let name = project_key(cwd);
-    json_state_file::update(&register(dirs), |known| match (known.get(&name), now) {
-        (Some(entry), Some(now)) => entry.set_value(now.into()),
+    json_state_file::update(&register(dirs), |known| match (known.get(&name), current) {
+        (Some(entry), Some(current)) => entry.set_value(current.into()),
         (Some(entry), None) => entry.remove(),
-        (None, Some(now)) => drop(known.append(&name, now.into())),
+        (None, Some(current)) => drop(known.append(&name, current.into())),
         (None, None) => {}
     })
 }
@@ -82,12 +82,12 @@ pub fn save_accepted_rules(
     files: &[RuleFile],
 ) -> Result<(), ConfigError> {
     accept_workspace_rules(dirs, cwd, files)?;
-    let now = hash(files);
+    let current = hash(files);
     let name = allow_name(cwd);
-    json_state_file::update(&register(dirs), |known| match (known.get(&name), now) {
-        (Some(entry), Some(now)) => entry.set_value(now.into()),
+    json_state_file::update(&register(dirs), |known| match (known.get(&name), current) {
+        (Some(entry), Some(current)) => entry.set_value(current.into()),
         (Some(entry), None) => entry.remove(),
-        (None, Some(now)) => drop(known.append(&name, now.into())),
+        (None, Some(current)) => drop(known.append(&name, current.into())),
         (None, None) => {}
     })
 }

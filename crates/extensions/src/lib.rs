@@ -112,8 +112,8 @@ impl ExtensionManager<'_> {
             return None;
         }
         let locked = parallax_config::extensions::find_entry(&self.config.dirs, extension.name())?;
-        let now = parallax_config::extensions::content_hash(&extension.folder);
-        Some(now.is_ok_and(|now| now == locked.hash))
+        let current = parallax_config::extensions::content_hash(&extension.folder);
+        Some(current.is_ok_and(|current| current == locked.hash))
     }
 }
 

@@ -203,10 +203,10 @@ impl ExtensionManager<'_> {
         if find_entry(dirs, name).is_some_and(same) {
             return Ok(false);
         }
-        let now = Manifest::read(&extension.installed).map(|manifest| manifest.version);
-        match now {
-            Ok(now) if now == update.installed => {}
-            Ok(now) if now == update.fetched.manifest.version => return Ok(false),
+        let current = Manifest::read(&extension.installed).map(|manifest| manifest.version);
+        match current {
+            Ok(current) if current == update.installed => {}
+            Ok(current) if current == update.fetched.manifest.version => return Ok(false),
             _ => {
                 let reason = "another process changed it in the meantime: try again";
                 return Err(input_failure(format!("extension `{name}`: {reason}")));

@@ -223,18 +223,19 @@ impl PathCache {
                 );
                 break;
             }
-            let now = stamp(&path, true);
+            let current = stamp(&path, true);
             let folder = self.folders.entry(path.clone()).or_default();
             if folder.last_search == self.search_count {
                 // A root inside another root.
                 continue;
             }
             folder.last_search = self.search_count;
-            if now.is_none() || folder.stamp != now {
+            if current.is_none() || folder.stamp != current {
                 // The upper directories are read even after the time limit.
                 let may_read = count <= roots.len() || Instant::now() < end;
                 let is_whole = may_read && folder.read(&path, roots, rules, end);
-                folder.stamp = now.filter(|now| is_whole && is_settled(*now, self.coarse));
+                folder.stamp =
+                    current.filter(|current| is_whole && is_settled(*current, self.coarse));
             }
             all.add(&folder.paths);
             waiting.extend(folder.folders.iter().cloned());

@@ -55,9 +55,9 @@ impl ElicitationState {
     /// none.
     pub(crate) async fn wait_for_calls(&self) {
         let mut changes = self.running.subscribe();
-        let now = changes.borrow_and_update().clone();
+        let current = changes.borrow_and_update().clone();
         // This struct owns the sender, so the channel never closes.
-        let _ = changes.wait_for(|running| now.is_disjoint(running)).await;
+        let _ = changes.wait_for(|running| current.is_disjoint(running)).await;
     }
 
     /// Returns the permit for one request, or `None` if another request is open or the user wants

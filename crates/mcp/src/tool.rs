@@ -134,8 +134,8 @@ impl ToolShared {
     /// longer has the tool.
     fn is_unchanged(&self) -> Option<bool> {
         let catalog = self.server.catalog();
-        let now = catalog.tools.iter().find(|entry| entry.name == self.entry.name)?;
-        Some(tool_pinning::hash(now) == self.hash)
+        let current = catalog.tools.iter().find(|entry| entry.name == self.entry.name)?;
+        Some(tool_pinning::hash(current) == self.hash)
     }
 
     async fn call(self: Arc<Self>, mut arguments: Object, run: RunContext) -> ToolResult {

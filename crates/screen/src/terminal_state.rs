@@ -331,8 +331,8 @@ impl TerminalState {
 
     /// Returns columns and rows from the best source available.
     pub fn size(&self) -> (u16, u16) {
-        let now = self.tty.size();
-        self.state().reported_size.unwrap_or(now)
+        let current = self.tty.size();
+        self.state().reported_size.unwrap_or(current)
     }
 
     /// Records a query for the position of this frame if the terminal answers such queries; the

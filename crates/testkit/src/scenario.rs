@@ -314,10 +314,13 @@ impl Scenario {
         let expected = self.folder.join("expected/files");
         if update {
             for path in tree(&project)? {
-                let now = std::fs::read(project.join(&path)).unwrap_or_default();
+                let current = std::fs::read(project.join(&path)).unwrap_or_default();
                 let before = std::fs::read(self.folder.join("input").join(&path)).ok();
-                if before.as_deref() != Some(&now) && !path.starts_with(".git") {
-                    write(&expected.join(&path), filters.apply(&String::from_utf8_lossy(&now)))?;
+                if before.as_deref() != Some(&current) && !path.starts_with(".git") {
+                    write(
+                        &expected.join(&path),
+                        filters.apply(&String::from_utf8_lossy(&current)),
+                    )?;
                 }
             }
             return Ok(problems);

@@ -198,8 +198,8 @@ impl Worktree {
         if let Some(directory) = common.join(&full).parent() {
             special_files::remove(directory)?;
         }
-        let now = git.line(&["rev-parse", "--verify", "--quiet", &full]);
-        if now.is_ok_and(|now| now == commit) {
+        let current = git.line(&["rev-parse", "--verify", "--quiet", &full]);
+        if current.is_ok_and(|current| current == commit) {
             return Ok(false);
         }
         let quiet = ["-c", "core.logAllRefUpdates=false", "update-ref", "--no-deref"];

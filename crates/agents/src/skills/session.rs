@@ -109,8 +109,8 @@ impl SessionSkills {
 
     /// Reloads the skills if a file changed, and returns notices for the user. Blocking.
     pub fn refresh(&self) -> Vec<(Level, String)> {
-        let now = self.library.stamp();
-        if *self.stamp.lock().unwrap_or_else(PoisonError::into_inner) == now {
+        let current = self.library.stamp();
+        if *self.stamp.lock().unwrap_or_else(PoisonError::into_inner) == current {
             return Vec::new();
         }
         self.reload().unwrap_or_else(|failure| {
@@ -129,14 +129,15 @@ impl SessionSkills {
         let mut skills = library.skills();
         self.remove_conflicting(&mut skills);
         let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-        let now = SkillState::new(&library, &self.workspace, skills, state.version + 1);
-        let changes = NameChanges::compare(&state.enabled, &now.enabled);
+        let current = SkillState::new(&library, &self.workspace, skills, state.version + 1);
+        let changes = NameChanges::compare(&state.enabled, &current.enabled);
         let known: Vec<&String> = state.warnings.all().collect();
         let line = changes.line("Skills").map(|line| (Level::Info, line));
-        let new_warnings = now.warnings.all().filter(|warning| !known.contains(warning)).cloned();
+        let new_warnings =
+            current.warnings.all().filter(|warning| !known.contains(warning)).cloned();
         let notices =
             line.into_iter().chain(new_warnings.map(|text| (Level::Warning, text))).collect();
-        *state = now;
+        *state = current;
         Ok(notices)
     }
 

@@ -35,9 +35,9 @@ impl SkillPins {
     pub fn changed_source(&self, skill: &Skill) -> Option<&str> {
         let entry = self.0.get(skill.folder().to_str()?)?;
         let hash = entry.get("hash").and_then(Value::as_str)?;
-        let now = content_hash(skill.folder());
+        let current = content_hash(skill.folder());
         let source = entry.get("source").and_then(Value::as_str).unwrap_or_default();
-        (!now.is_ok_and(|now| now == hash)).then_some(source)
+        (!current.is_ok_and(|current| current == hash)).then_some(source)
     }
 }
 

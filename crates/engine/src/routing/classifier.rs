@@ -244,8 +244,8 @@ mod tests {
         let context = Part::text(format!("<session_context>\n{}", "x".repeat(5_000)));
         let hook = Part::text("<hook_context>h</hook_context>");
         let first = Content::user(vec![context, Part::text("the wish"), hook]).seal();
-        let now = Content::user(vec![Part::text("now")]).seal();
-        let text = text(&[first, now], "now", ClassifierAnswerFormat::Choice);
+        let current = Content::user(vec![Part::text("now")]).seal();
+        let text = text(&[first, current], "now", ClassifierAnswerFormat::Choice);
         assert!(text.starts_with("<earlier_turns>\nuser: the wish\n</earlier"), "{text}");
     }
 

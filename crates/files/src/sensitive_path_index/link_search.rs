@@ -64,13 +64,14 @@ impl LinkCache {
         let listing = self.0.get_mut(path)?;
         if listing.last_search != search.number {
             listing.last_search = search.number;
-            let now = stamp(path, true);
-            if now.is_none() {
+            let current = stamp(path, true);
+            if current.is_none() {
                 *listing = Listing { last_search: search.number, ..Listing::default() };
-            } else if listing.stamp != now {
+            } else if listing.stamp != current {
                 // Without time to read it, what was there before counts.
                 let is_whole = Instant::now() < search.end && listing.read(path);
-                listing.stamp = now.filter(|now| is_whole && is_settled(*now, search.coarse));
+                listing.stamp =
+                    current.filter(|current| is_whole && is_settled(*current, search.coarse));
             }
         }
         Some(&listing.entries)

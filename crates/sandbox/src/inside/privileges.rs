@@ -22,7 +22,7 @@ const OF_ROOT: CapabilitySet = CapabilitySet::DAC_OVERRIDE
 pub(crate) fn drop_all_but_files(keep: bool) -> SandboxResult<()> {
     let root = rustix::process::geteuid().is_root();
     let retained = if keep && root { OF_ROOT } else { CapabilitySet::empty() };
-    let now = capabilities(None).unsupported("capabilities")?;
+    let current = capabilities(None).unsupported("capabilities")?;
     for number in 0..64 {
         let one = CapabilitySet::from_bits_retain(1 << number);
         if retained.contains(one) {
@@ -38,8 +38,8 @@ pub(crate) fn drop_all_but_files(keep: bool) -> SandboxResult<()> {
         }
     }
     let sets = CapabilitySets {
-        effective: now.effective & retained,
-        permitted: now.permitted & retained,
+        effective: current.effective & retained,
+        permitted: current.permitted & retained,
         inheritable: CapabilitySet::empty(),
     };
     let _ = rustix::thread::clear_ambient_capability_set();

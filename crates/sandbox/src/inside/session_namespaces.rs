@@ -95,8 +95,8 @@ impl SessionNamespaces {
     /// Returns whether commands can join the namespaces: their processes were not killed.
     pub fn is_alive(&self) -> bool {
         let Some(init) = &self.init else { return false };
-        let now = rustix::event::Timespec::default();
-        poll(&mut [PollFd::new(init, PollFlags::IN)], Some(&now)) == Ok(0)
+        let current = rustix::event::Timespec::default();
+        poll(&mut [PollFd::new(init, PollFlags::IN)], Some(&current)) == Ok(0)
     }
 
     /// Returns how often a process in the network of the session namespaces tried to reach an

@@ -48,9 +48,9 @@ fn hunk(line: &str) -> Option<(u64, u64)> {
 }
 
 fn bump(number: &mut u64) -> u64 {
-    let now = *number;
+    let current = *number;
     *number = number.saturating_add(1);
-    now
+    current
 }
 
 #[cfg(test)]

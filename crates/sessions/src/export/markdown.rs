@@ -11,7 +11,7 @@ pub fn markdown(items: &[RecordedItem]) -> String {
     let mut text = String::new();
     let mut speaker = "";
     for item in items {
-        let now = match item {
+        let current = match item {
             RecordedItem::User { .. } | RecordedItem::Steer { .. } | RecordedItem::Shell { .. } => {
                 "USER"
             }
@@ -20,12 +20,12 @@ pub fn markdown(items: &[RecordedItem]) -> String {
             }
             RecordedItem::Text { .. } | RecordedItem::Tool { .. } => "MODEL",
         };
-        if now != speaker {
+        if current != speaker {
             if !speaker.is_empty() {
                 text.push_str("---\n\n");
             }
-            let _ = write!(text, "## {now}\n\n");
-            speaker = now;
+            let _ = write!(text, "## {current}\n\n");
+            speaker = current;
         }
         match item {
             RecordedItem::User { text: said, .. }

@@ -105,7 +105,7 @@ impl Checkpoints {
         let Some((roots, _)) = self.roots_and_workspace() else { return Ok(()) };
         let since = beat.duration_since(UNIX_EPOCH).unwrap_or_default() + BEAT;
         let lived_until = i64::try_from(since.as_nanos()).unwrap_or(i64::MAX);
-        let now = self.walk(None);
+        let current = self.walk(None);
         let known: HashMap<PathBuf, PathState> =
             written.files.into_iter().map(|(path, state)| (path.path(), state)).collect();
         let unseen: Vec<PathBuf> = written.unvisited.iter().map(EncodedPath::path).collect();
@@ -136,7 +136,7 @@ impl Checkpoints {
         };
         for (path, before) in &known {
             let Some(location) = roots.locate(path) else { continue };
-            let is_untouched = match (before, now.get(&location)) {
+            let is_untouched = match (before, current.get(&location)) {
                 (PathState::File { stamp, .. }, Some(entry)) => {
                     entry.stamp == *stamp && matches!(entry.kind, EntryKind::File { .. })
                 }
@@ -146,7 +146,7 @@ impl Checkpoints {
                 compare(&location, before.clone());
             }
         }
-        for entry in &now.entries {
+        for entry in &current.entries {
             let path = entry.path.path();
             let was_seen =
                 !written.is_truncated && !unseen.iter().any(|unseen| path.starts_with(unseen));

@@ -76,9 +76,9 @@ pub(super) fn restore_place(
         if read_state(&now).is_ok_and(|state| !state.is_absent()) {
             return None;
         }
-        let now = now.path();
-        before.insert(now.clone(), mark.state_at(location)?);
-        return Some(now);
+        let current = now.path();
+        before.insert(current.clone(), mark.state_at(location)?);
+        return Some(current);
     }
     let Some(was) = moved.former_path(location).filter(|was| is_protected(&was.relative)) else {
         return Some(path);

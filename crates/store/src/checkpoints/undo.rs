@@ -439,7 +439,7 @@ impl Checkpoints {
             PathState::File { content: StoredContent::Git { top, blob }, .. } => Some((top, *blob)),
             _ => None,
         };
-        let now = self
+        let current = self
             .contents
             .snapshot(&location, blob, ContentHandling::Store)
             .map_err(|error| format!("it could not be inspected: {error}"))?;
@@ -452,31 +452,31 @@ impl Checkpoints {
                 current_state,
             }))
         };
-        if now.is_same(&before) {
+        if current.is_same(&before) {
             return match later {
                 // The states match by coincidence: undoing the later turn first restores the
                 // changes of this turn, which must be undone after that.
                 Some(_) if !force => Err(CHANGED_AGAIN.into()),
                 Some(_) => Ok(None),
-                None => plan(now),
+                None => plan(current),
             };
         }
         if let Some(why) = before.restore_problem() {
             return Err(why.into());
         }
         // A named pipe holds no data that could be lost.
-        if now == PathState::Special && !is_pipe(&location) {
+        if current == PathState::Special && !is_pipe(&location) {
             return Err("it was replaced by a socket or a device".into());
         }
         if !force {
-            let untouched = match (&after, &now) {
+            let untouched = match (&after, &current) {
                 // Ignore directory modes, which `open_folders` may have changed.
                 (Some(PathState::Folder { .. }), PathState::Folder { .. }) => true,
-                (Some(after), now) => now.is_same(after),
+                (Some(after), current) => current.is_same(after),
                 (None, _) => false,
             };
             if !untouched {
-                if now.is_absent() && is_outside_directories(&location) {
+                if current.is_absent() && is_outside_directories(&location) {
                     return Err("its directory was replaced by a link or a file".into());
                 }
                 let reason = match (later, &after) {
@@ -489,7 +489,7 @@ impl Checkpoints {
                 return Err(SkipReason { reason, force_helps: true });
             }
         }
-        plan(now)
+        plan(current)
     }
 
     /// Puts the old state in place; the path is free.
@@ -651,17 +651,21 @@ fn remove_blocking(plan: &RestoreTarget) -> Result<(), String> {
 
 /// Checks again, immediately before the change, that the entry did not change in the meantime.
 fn check_unchanged(leaf: &EntryHandle, planned: &PathState) -> Result<(), String> {
-    let now = leaf.stat().map_err(|error| error.to_string())?;
-    let same = match (planned, &now) {
-        (PathState::File { stamp, content }, Some(now)) => {
-            let now = Stamp::from_stat(now);
+    let current = leaf.stat().map_err(|error| error.to_string())?;
+    let same = match (planned, &current) {
+        (PathState::File { stamp, content }, Some(current)) => {
+            let current = Stamp::from_stat(current);
             // Removing another hard link of the file changes its metadata.
-            *stamp == now
-                || (Stamp { changed: now.changed, ..*stamp } == now
-                    && has_contents(leaf, content, now))
+            *stamp == current
+                || (Stamp { changed: current.changed, ..*stamp } == current
+                    && has_contents(leaf, content, current))
         }
-        (PathState::Link { target }, Some(_)) => leaf.link_target().is_ok_and(|now| now == *target),
-        (PathState::Special, Some(now)) => FileType::from_raw_mode(now.st_mode) == FileType::Fifo,
+        (PathState::Link { target }, Some(_)) => {
+            leaf.link_target().is_ok_and(|current| current == *target)
+        }
+        (PathState::Special, Some(current)) => {
+            FileType::from_raw_mode(current.st_mode) == FileType::Fifo
+        }
         // The entry was already removed; whatever exists now is never replaced.
         _ => true,
     };

@@ -45,14 +45,17 @@ impl Emulator {
             self.terminal.feed(piece.as_str());
             if piece.starts_with('\x1b') {
                 self.note(&piece);
-                let now = QueryState {
+                let current = QueryState {
                     size: self.terminal.size(),
                     cursor: self.cursor(),
                     modes: &self.modes,
                     keyboard: self.keyboard.last().copied().unwrap_or_default(),
                 };
                 answers.extend(
-                    self.answers.answer_to(&piece, &now).into_iter().flat_map(String::into_bytes),
+                    self.answers
+                        .answer_to(&piece, &current)
+                        .into_iter()
+                        .flat_map(String::into_bytes),
                 );
             }
         }

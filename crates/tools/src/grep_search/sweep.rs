@@ -366,9 +366,9 @@ impl CollectedMatches {
     }
 
     fn refresh(&self, generation: &mut u64, frontier: &mut Option<Arc<Path>>) {
-        let now = self.generation.load(Ordering::Acquire);
-        if now != *generation {
-            *generation = now;
+        let current = self.generation.load(Ordering::Acquire);
+        if current != *generation {
+            *generation = current;
             let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
             frontier.clone_from(&files.frontier);
         }

@@ -275,8 +275,8 @@ impl App {
         let under_way = self.is_busy() || self.shell.is_running();
         if self.settings.alternate_buffer || under_way {
             self.transcript.options.expanded ^= true;
-            let now = self.transcript.options.expanded;
-            return self.toast(if now {
+            let current = self.transcript.options.expanded;
+            return self.toast(if current {
                 "showing long content in full"
             } else {
                 "truncating long content"

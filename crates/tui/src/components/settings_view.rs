@@ -270,8 +270,8 @@ pub(crate) fn setting_chosen(row: &SettingRow, footer: Option<&[FooterItem]>) ->
     match row.kind {
         SettingType::Flag => SettingStep::Save(Value::Bool(row.value != Value::Bool(true))),
         SettingType::Choice(words) => {
-            let now = row.value.as_str().unwrap_or_default();
-            let index = words.iter().position(|word| *word == now);
+            let current = row.value.as_str().unwrap_or_default();
+            let index = words.iter().position(|word| *word == current);
             let next = index.map_or(0, |at| (at + 1) % words.len().max(1));
             match words.get(next) {
                 Some(word) => SettingStep::Save(Value::String((*word).to_owned())),
@@ -286,8 +286,9 @@ pub(crate) fn setting_chosen(row: &SettingRow, footer: Option<&[FooterItem]>) ->
                 let items: Vec<&str> = items.iter().map(|item| item.as_str()).collect();
                 intro.push(format!("currently shown: {}", items.join(", ")));
             }
-            let now = if row.value.is_null() { String::new() } else { format_value(&row.value) };
-            let dialog = FieldDialog::new(row.label, intro, Field::with(now));
+            let current =
+                if row.value.is_null() { String::new() } else { format_value(&row.value) };
+            let dialog = FieldDialog::new(row.label, intro, Field::with(current));
             SettingStep::Show(Overlay::field(
                 DialogPurpose::SettingValue(row.key.to_owned()),
                 dialog,

@@ -246,19 +246,19 @@ impl ShellView {
 
     /// Announces changes in the state of the command to a screen reader, each once.
     pub(crate) fn announce(&mut self, context: &ShellViewContext) -> Vec<Line> {
-        let now =
+        let current =
             AnnouncedCommand { has_focus: self.has_focus(), is_silent: self.is_silent(context) };
         let previous = std::mem::take(&mut self.announced);
         let mut rows = Vec::new();
-        if now.has_focus && !previous.has_focus {
+        if current.has_focus && !previous.has_focus {
             rows.push(Line::raw(focus_notice(&context.keymap)));
-        } else if previous.has_focus && !now.has_focus {
+        } else if previous.has_focus && !current.has_focus {
             rows.push(Line::raw("Keys go to the input again."));
         }
-        if now.is_silent && !previous.is_silent {
+        if current.is_silent && !previous.is_silent {
             rows.push(Line::raw(silence_hint(&context.keymap)));
         }
-        self.announced = now;
+        self.announced = current;
         rows
     }
 }

@@ -432,12 +432,12 @@ fn unix_address(path: &[u8]) -> Vec<u8> {
 /// Drops capabilities, so that calls are made with no more privileges than the command has, except
 /// the one required to read its memory. `files`: whether root keeps its capabilities for files.
 fn drop_capabilities(files: bool) -> Result<(), Errno> {
-    let now = capabilities(None)?;
+    let current = capabilities(None)?;
     let of_files = match files {
         true => CapabilitySet::FOWNER | CapabilitySet::DAC_OVERRIDE,
         false => CapabilitySet::empty(),
     };
-    let capabilities = now.permitted & (CapabilitySet::SYS_PTRACE | of_files);
+    let capabilities = current.permitted & (CapabilitySet::SYS_PTRACE | of_files);
     let _ = rustix::thread::clear_ambient_capability_set();
     let sets = CapabilitySets {
         effective: capabilities,

@@ -25,8 +25,8 @@ pub(crate) fn editor_dialog(app: &mut App) {
             item
         });
         let list = ListDialog::new("Select an editor", items.collect());
-        let now = app.settings.preferred_editor.clone().unwrap_or_default();
-        app.open(Overlay::list(DialogPurpose::Editor, list.at(&now)));
+        let current = app.settings.preferred_editor.clone().unwrap_or_default();
+        app.open(Overlay::list(DialogPurpose::Editor, list.at(&current)));
     });
 }
 
@@ -67,7 +67,7 @@ pub(crate) fn permissions_dialog(app: &mut App) {
         |app, trust| match trust {
             Err(failure) => app.error(failure.message),
             Ok(trust) => {
-                let now = if trust.trusted {
+                let current = if trust.trusted {
                     "The folder is trusted."
                 } else {
                     "The folder is not trusted."
@@ -79,7 +79,7 @@ pub(crate) fn permissions_dialog(app: &mut App) {
                     ListItem::new("forget", "Ask again next time", ""),
                 ];
                 let list = ListDialog::new("Trusted folder", items)
-                    .intro(vec![Line::styled(now, app.theme.text)]);
+                    .intro(vec![Line::styled(current, app.theme.text)]);
                 app.open(Overlay::list(DialogPurpose::Permissions, list));
             }
         },

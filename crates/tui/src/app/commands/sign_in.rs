@@ -185,7 +185,7 @@ pub(crate) fn provider_model_chosen(app: &mut App, name: &str) {
 /// Lists all available models; those of other providers are added when they answer.
 pub(crate) fn model_dialog(app: &mut App) {
     let Some(launch) = &app.launch else { return app.report_not_ready() };
-    let now = app.status_data.model.clone();
+    let current_model = app.status_data.model.clone();
     let mut items: Vec<ListItem> = launch
         .provider_manager()
         .model_choices()
@@ -193,7 +193,7 @@ pub(crate) fn model_dialog(app: &mut App) {
         .map(|choice| {
             let means = if choice.model == choice.name { String::new() } else { choice.model };
             let window = format!("{} tokens", crate::status_line::count(choice.context));
-            let current = if choice.name == now { "current" } else { "" };
+            let current = if choice.name == current_model { "current" } else { "" };
             let price = choice.price.map(price).unwrap_or_default();
             let detail = [current, &means, &choice.doc, &window, &price];
             let detail: Vec<&str> = detail.into_iter().filter(|part| !part.is_empty()).collect();

@@ -107,13 +107,13 @@ impl DialogStack {
 
     /// Records that a frame is drawn, which makes the current dialog visible.
     pub(crate) fn record_drawn(&mut self, context: &DialogContext) {
-        let now = self.visible_incoming(context);
-        if self.incoming.last_drawn.as_ref().map(|(what, _)| what) != now.as_ref() {
-            if now.is_some() && self.incoming.last_seen != now {
-                self.incoming.last_seen.clone_from(&now);
+        let current = self.visible_incoming(context);
+        if self.incoming.last_drawn.as_ref().map(|(what, _)| what) != current.as_ref() {
+            if current.is_some() && self.incoming.last_seen != current {
+                self.incoming.last_seen.clone_from(&current);
                 self.incoming.is_over_draft = true;
             }
-            self.incoming.last_drawn = now.map(|what| (what, context.now_ms));
+            self.incoming.last_drawn = current.map(|what| (what, context.now_ms));
         }
         self.incoming.is_over_draft &= context.has_draft;
     }
@@ -202,8 +202,8 @@ impl DialogStack {
 
     /// Whether the dialog needs focus first because the composer contains text.
     pub(crate) fn is_blocked_by_draft(&self, context: &DialogContext) -> bool {
-        let now = self.visible_incoming(context);
-        now.is_some() && context.has_draft && self.incoming.focused_dialog != now
+        let current = self.visible_incoming(context);
+        current.is_some() && context.has_draft && self.incoming.focused_dialog != current
     }
 
     /// Moves the focus to the dialog if this key asks for it. Returns whether the key did only
