@@ -66,7 +66,7 @@ impl Redact for Redactor {
         let Some((set, each)) = FOUND.as_ref() else { return text };
         let matched = set.matches(&text);
         for shape in matched.iter().filter_map(|index| each.get(index)) {
-            let put = |found: &Captures<'_>| match is_not_secret(found) {
+            let replacement = |found: &Captures<'_>| match is_not_secret(found) {
                 true => found[0].to_owned(),
                 false => {
                     let part = |name| found.name(name).map_or("", |part| part.as_str());
@@ -74,7 +74,7 @@ impl Redact for Redactor {
                     format!("{}{REDACTED}{at}{}", part("kept"), part("next"))
                 }
             };
-            let replaced = shape.replace_all(&text, put).into_owned();
+            let replaced = shape.replace_all(&text, replacement).into_owned();
             if replaced != text {
                 text = Cow::Owned(replaced);
             }

@@ -111,7 +111,7 @@ impl Highlighter {
             return plain();
         };
         let mut pieces: Pieces = Vec::new();
-        let mut put = |end: usize, role: Role| {
+        let mut push_span = |end: usize, role: Role| {
             let end = end.min(text.len());
             match pieces.last_mut() {
                 Some((last, _)) if end <= *last => {}
@@ -121,14 +121,14 @@ impl Highlighter {
             }
         };
         for (at, change) in &changes {
-            put(*at, syntaxes.roles.role(scopes.as_slice()));
+            push_span(*at, syntaxes.roles.role(scopes.as_slice()));
             if scopes.apply(change).is_err() {
-                put(text.len(), Role::Plain);
+                push_span(text.len(), Role::Plain);
                 self.state = HighlightState::Off;
                 return pieces;
             }
         }
-        put(text.len(), syntaxes.roles.role(scopes.as_slice()));
+        push_span(text.len(), syntaxes.roles.role(scopes.as_slice()));
         pieces
     }
 

@@ -159,12 +159,13 @@ fn totals(records: &[Record], steps: usize) -> Value {
 
 fn metrics(usage: &Usage, cost: Option<f64>, prefix: &str) -> Map<String, Value> {
     let mut metrics = Map::new();
-    let mut put = |name: &str, value: Value| metrics.insert(format!("{prefix}{name}"), value);
-    put("prompt_tokens", usage.prompt.into());
-    put("completion_tokens", usage.output.saturating_add(usage.thought).into());
-    put("cached_tokens", usage.cached.into());
+    let mut add_metric =
+        |name: &str, value: Value| metrics.insert(format!("{prefix}{name}"), value);
+    add_metric("prompt_tokens", usage.prompt.into());
+    add_metric("completion_tokens", usage.output.saturating_add(usage.thought).into());
+    add_metric("cached_tokens", usage.cached.into());
     if let Some(cost) = cost {
-        put("cost_usd", cost.into());
+        add_metric("cost_usd", cost.into());
     }
     metrics
 }

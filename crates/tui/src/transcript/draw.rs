@@ -93,8 +93,8 @@ impl<'a> ItemRenderer<'a> {
         }
         let first = [Span::styled(format!("{marker} "), sign_style)];
         let rest = [Span::raw(" ".repeat(width))];
-        let put = |(index, row)| with_prefix(if index == 0 { &first } else { &rest }, row);
-        let rows = rows.into_iter().enumerate().map(put);
+        let add_prefix = |(index, row)| with_prefix(if index == 0 { &first } else { &rest }, row);
+        let rows = rows.into_iter().enumerate().map(add_prefix);
         rows.map(|row| if row.width() > self.width { truncate_row(&row, self.width) } else { row })
             .collect()
     }
