@@ -39,7 +39,7 @@ const NOT_IN_USE: &str = "parallax/notInUse";
 /// How long `initialize` may wait for the names of the providers.
 const PROVIDERS: Duration = Duration::from_millis(25);
 /// How long all sessions may take to end after the client disconnected.
-const FAREWELL: Duration = Duration::from_millis(1700);
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(1700);
 
 /// A running session.
 struct Handle {
@@ -563,7 +563,7 @@ impl AcpDispatcher {
                 drop(busy);
             }
         };
-        let _ = tokio::time::timeout(FAREWELL, shutdown).await;
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, shutdown).await;
     }
 }
 

@@ -42,7 +42,7 @@ use crate::server_questions::sign_in;
 use crate::updates::{ClientFeatures, UpdateBuilder, chunk};
 
 /// How long a session may take to end.
-const FAREWELL: Duration = Duration::from_millis(1200);
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(1200);
 /// Maximum number of queued approval responses.
 const DECISIONS: usize = 32;
 /// Maximum characters of a title.
@@ -305,10 +305,10 @@ impl EditorSession {
         }
         self.send(Op::Interrupt).await;
         let commands = self.running_commands.wait();
-        if tokio::time::timeout(FAREWELL, commands).await.is_err() {
+        if tokio::time::timeout(CLOSE_TIMEOUT, commands).await.is_err() {
             tracing::warn!("a command in session `{}` did not finish in time", self.id);
         }
-        for report in self.open.close_with_limit(tokio::time::sleep(FAREWELL)).await {
+        for report in self.open.close_with_limit(tokio::time::sleep(CLOSE_TIMEOUT)).await {
             tracing::warn!("{report}");
         }
         if let Some(completion) = completion {

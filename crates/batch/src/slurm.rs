@@ -26,7 +26,7 @@ const COMMAND_TIME: Duration = Duration::from_secs(60);
 const MAX_OUTPUT_BYTES: u64 = 16 * 1024 * 1024;
 /// Number of polls after which an unknown job counts as ended: a new one may not be listed yet, and
 /// results on a shared file system arrive late.
-const GONE: u32 = 3;
+const MISSING_POLLS: u32 = 3;
 
 /// How the job is submitted.
 #[derive(Debug, Clone, Default)]
@@ -81,7 +81,7 @@ pub async fn run_slurm(
     let (job, submitted) = blocking(move || submit(&directory, &budget, &script)).await?;
     let mut missing_polls = 0;
     let mut is_cancelled = false;
-    while missing_polls < GONE {
+    while missing_polls < MISSING_POLLS {
         tokio::select! {
             () = tokio::time::sleep(POLL) => {}
             () = leave.cancelled() => {
@@ -112,7 +112,7 @@ pub async fn run_slurm(
         }
         waiting.retain(|index, _| !ended.contains(index));
         missing_polls = match (waiting.is_empty(), is_listed) {
-            (true, _) => GONE,
+            (true, _) => MISSING_POLLS,
             (false, true) => 0,
             (false, false) => missing_polls + 1,
         };

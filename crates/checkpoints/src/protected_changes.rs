@@ -175,11 +175,12 @@ fn runs_commands(steps: &Path) -> bool {
 /// Returns whether the command creates repositories and no other program in it writes files. What
 /// git puts into a new repository is allowed.
 pub(crate) fn only_creates_repositories(command: &str) -> bool {
-    const BESIDE: [&str; 12] =
+    const HARMLESS_COMMANDS: [&str; 12] =
         ["[", "cat", "cd", "echo", "git", "head", "ls", "mkdir", "printf", "pwd", "tail", "test"];
     let line = bash::analyze(command);
     let is_plain = |command: &bash::Command| {
-        command.name().is_some_and(|name| BESIDE.contains(&name)) && command.assignments.is_empty()
+        command.name().is_some_and(|name| HARMLESS_COMMANDS.contains(&name))
+            && command.assignments.is_empty()
     };
     line.unanalyzable_reason.is_none()
         && line.commands.iter().all(is_plain)

@@ -7,7 +7,7 @@ use crate::table::TABLE;
 const RESERVED_ALIASES: &[&str] = &["tasks"];
 
 /// Names of Gemini CLI's commands that Parallax does not have.
-const NONE_HERE: &[&str] = &["setup-github", "upgrade"];
+const UNSUPPORTED_COMMANDS: &[&str] = &["setup-github", "upgrade"];
 
 /// Aliases that Gemini CLI does not have, neither as names nor as aliases.
 const OWN_ALIASES: &[&str] = &["cost", "extension"];
@@ -20,7 +20,7 @@ pub const OWN_PREFIX: &str = "parallax:";
 pub fn is_reserved(name: &str) -> bool {
     names(false).any(|known| known == name)
         || RESERVED_ALIASES.contains(&name)
-        || NONE_HERE.contains(&name)
+        || UNSUPPORTED_COMMANDS.contains(&name)
 }
 
 /// Returns whether Parallax alone has a built-in command with this name. A file or skill written

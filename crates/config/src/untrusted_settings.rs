@@ -74,7 +74,7 @@ const TIGHT: &[(&str, &str)] = &[
 ];
 
 /// Other keys that may loosen security, with the values that do not.
-const ELSEWHERE: &[(&str, &[&str])] = &[
+const OTHER_LOOSENING_KEYS: &[(&str, &[&str])] = &[
     ("telemetry", &["false", "{\"enabled\":false}"]),
     ("general.defaultApprovalMode", &["\"default\"", "\"plan\""]),
     ("advanced.bugCommand", &[]),
@@ -370,7 +370,7 @@ fn tighten(values: &mut Object, project: &Path, outer: &OuterSettings) -> Vec<St
             accepted_keys.push(key);
         }
     }
-    for (key, harmless) in ELSEWHERE {
+    for (key, harmless) in OTHER_LOOSENING_KEYS {
         let is_loose = get_dotted(values, key).is_some_and(|value| {
             !value.is_null()
                 && !harmless.iter().any(|text| equals_json(value, text))

@@ -25,7 +25,7 @@ const READ: usize = 64 * 1024;
 /// hold the pipe open forever.
 const DRAIN: Duration = Duration::from_millis(100);
 /// How long to wait for a killed process that the kernel does not release.
-const GIVE_UP: Duration = Duration::from_secs(1);
+const KILL_WAIT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A running command. Dropping it terminates the command and everything it started.
 pub struct RunningCommand {
@@ -178,7 +178,7 @@ impl RunningCommand {
                 } } => {
                     killing = None;
                     killed = true;
-                    abandon_at = Some(Instant::now() + GIVE_UP);
+                    abandon_at = Some(Instant::now() + KILL_WAIT_TIMEOUT);
                 }
                 () = wait_until(abandon_at), if killed && self.ending.is_none() => {
                     self.ending = Some(ProcessExit::Signalled { signal: 9 });

@@ -27,7 +27,7 @@ const SETTLE: Duration = Duration::from_millis(20);
 const END_POLLS: usize = 25;
 /// Delays in milliseconds between checks whether the network broker of a finished command has
 /// ended.
-const BROKER_ENDS: [u64; 5] = [100, 300, 1000, 3000, 10_000];
+const BROKER_POLL_DELAYS_MS: [u64; 5] = [100, 300, 1000, 3000, 10_000];
 /// How often to check orphans.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
 /// How often to reap released processes.
@@ -317,7 +317,7 @@ impl Processes {
         self.spawn(async move {
             loop {
                 // The broker of another command may run for hours.
-                for delay in BROKER_ENDS.map(Duration::from_millis) {
+                for delay in BROKER_POLL_DELAYS_MS.map(Duration::from_millis) {
                     let closing = processes.shared.closing.cancelled();
                     if tokio::time::timeout(delay, closing).await.is_ok() {
                         return;

@@ -17,7 +17,7 @@ const TIME: Duration = Duration::from_secs(180);
 /// Timeout of looking up a commit.
 const LOOK: Duration = Duration::from_secs(30);
 /// Maximum bytes of git's output.
-const SAID: u64 = 4 * 1024 * 1024;
+const MAX_OUTPUT: u64 = 4 * 1024 * 1024;
 
 /// Options that prevent git from starting other programs.
 const HARMLESS: [&str; 12] = [
@@ -146,7 +146,7 @@ fn run(
     }
     let all = HARMLESS.iter().chain(arguments);
     match options.cancel {
-        None => output("git", all, folder, &variables, SAID, time),
+        None => output("git", all, folder, &variables, MAX_OUTPUT, time),
         Some(cancel) => {
             let words: Vec<String> = all.map(|word| quote_word(word)).collect();
             let added = variables.iter().map(|(name, value)| (name.into(), value.into()));
@@ -156,7 +156,7 @@ fn run(
                 environment: options.variables.iter().cloned().chain(added).collect(),
                 input: Vec::new(),
                 timeout: time,
-                max_bytes: SAID as usize,
+                max_bytes: MAX_OUTPUT as usize,
                 sandbox: None,
                 allows_background: false,
             };

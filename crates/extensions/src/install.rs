@@ -15,7 +15,7 @@ use parallax_protocol::event::{Failure, FailureKind};
 use crate::ExtensionManager;
 use crate::fetch::FetchedExtension;
 use crate::review::{Review, review};
-use crate::staging::{COMES, GOES, InstallLock, StagingDirectory, remove_stale};
+use crate::staging::{InstallLock, REMOVED_PREFIX, STAGING_PREFIX, StagingDirectory, remove_stale};
 use crate::{forbidden_failure, input_failure};
 
 /// Directory of previous versions, one per extension.
@@ -101,7 +101,7 @@ impl ExtensionManager<'_> {
         let error_text = |error: std::io::Error| format!("`{}`: {error}", home.display());
         create_private_folder(&home).map_err(error_text)?;
         remove_stale(&home);
-        let staging = StagingDirectory::new(&home, COMES).map_err(error_text)?;
+        let staging = StagingDirectory::new(&home, STAGING_PREFIX).map_err(error_text)?;
         let fresh = staging.path().join("fresh");
         copy(&fetched.folder, Path::new(""), &fresh, 0).map_err(error_text)?;
         std::fs::write(fresh.join(INSTALL_METADATA), fetched.metadata.to_json())
@@ -281,7 +281,7 @@ impl ExtensionManager<'_> {
         let _alone = self.lock()?;
         // Move everything out of the way first, with one rename each.
         let home = self.config.extension_home();
-        let aside = StagingDirectory::new(&home, GOES).map_err(to_failure)?;
+        let aside = StagingDirectory::new(&home, REMOVED_PREFIX).map_err(to_failure)?;
         drop(std::fs::rename(home.join(PREVIOUS).join(name), aside.path().join("previous")));
         std::fs::rename(&installed, aside.path().join("old")).map_err(to_failure)?;
         self.record_kept_commit(name, None);

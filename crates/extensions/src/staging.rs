@@ -10,8 +10,8 @@ use crate::temporary_tree::TemporaryTree;
 use parallax_exec::create_private_folder;
 
 /// Name prefixes of the directories of new and of removed extensions.
-pub(crate) const COMES: &str = ".staging-";
-pub(crate) const GOES: &str = ".removed-";
+pub(crate) const STAGING_PREFIX: &str = ".staging-";
+pub(crate) const REMOVED_PREFIX: &str = ".removed-";
 /// Name prefix of directories with fetched files.
 pub(crate) const FETCHED: &str = "parallax-extension-";
 /// Lock file next to the extensions, held while they are changed.
@@ -89,7 +89,10 @@ pub(crate) fn remove_stale(home: &Path) {
     for entry in fs::read_dir(home).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let name = name.to_string_lossy();
-        if ![COMES, GOES, FETCHED, UNLOCKED].iter().any(|prefix| name.starts_with(prefix)) {
+        if ![STAGING_PREFIX, REMOVED_PREFIX, FETCHED, UNLOCKED]
+            .iter()
+            .any(|prefix| name.starts_with(prefix))
+        {
             continue;
         }
         let path = entry.path();
@@ -124,7 +127,7 @@ mod tests {
             let file = File::open(path).expect("a folder");
             file.set_modified(SystemTime::now() - age).expect("a time");
         };
-        let living = StagingDirectory::new(home.path(), COMES).expect("made");
+        let living = StagingDirectory::new(home.path(), STAGING_PREFIX).expect("made");
         aged(living.path(), LEFT * 2);
         let fetched = home.path().join("parallax-extension-dead");
         fs::create_dir(&fetched).expect("made");

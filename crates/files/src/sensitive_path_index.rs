@@ -30,7 +30,7 @@ const MAX_COUNT: usize = 4096;
 const COARSE: Duration = Duration::from_secs(2);
 /// How long the targets of links count as known after a search. A command cannot change where
 /// protected links lead.
-const FRESH: Duration = Duration::from_secs(1);
+const CACHE_TTL: Duration = Duration::from_secs(1);
 /// Maximum number of workspaces (sets of directories) whose contents are cached.
 const WORKSPACES: usize = 8;
 
@@ -196,7 +196,7 @@ fn key(roots: &[PathBuf]) -> Vec<PathBuf> {
 
 impl FindLinkTargets for SensitivePathIndex {
     fn link_targets(&self, roots: &[PathBuf]) -> Arc<LinkTargets> {
-        self.recent_targets(roots, FRESH).unwrap_or_else(|| self.link_targets_now(roots))
+        self.recent_targets(roots, CACHE_TTL).unwrap_or_else(|| self.link_targets_now(roots))
     }
 
     fn link_targets_now(&self, roots: &[PathBuf]) -> Arc<LinkTargets> {

@@ -22,7 +22,7 @@ const BATCH: usize = 64 * 1024;
 /// How long an interrupted turn may take to end.
 const GRACE: Duration = Duration::from_secs(1);
 /// How long writing the final output may take after an interruption.
-const LAST_WORDS: Duration = Duration::from_millis(500);
+const FINAL_OUTPUT_TIMEOUT: Duration = Duration::from_millis(500);
 /// Delay before a message says that the turn is being cancelled.
 const HINT: Duration = Duration::from_millis(200);
 /// Timeout of sending an operation to the session.
@@ -325,7 +325,7 @@ impl Runner {
     /// Writes the end of a run or turn.
     pub(crate) async fn end(&mut self, outcome: &RunOutcome) {
         if let Some(interruption) = &mut self.interruption {
-            interruption.give_up_at = Instant::now() + LAST_WORDS;
+            interruption.give_up_at = Instant::now() + FINAL_OUTPUT_TIMEOUT;
             interruption.hint_time = None;
         }
         while self.formatter.end(outcome, &self.summary, &mut self.output.pending)

@@ -11,7 +11,7 @@ use crate::catalog::Catalog;
 use crate::files;
 
 /// Maximum age of an entry.
-const FRESH: Duration = Duration::from_secs(7 * 24 * 3600);
+const CACHE_TTL: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Maximum age of a recorded failure.
 const FAILURE: Duration = Duration::from_secs(3600);
 const LIMIT: u64 = 16 * 1024 * 1024;
@@ -62,7 +62,7 @@ impl Cache {
                 CachedServer::Failed(reason)
             }
             Some(CacheEntry { form: FORM, saved, catalog: Some(catalog), .. })
-                if is_fresh(saved, FRESH) =>
+                if is_fresh(saved, CACHE_TTL) =>
             {
                 CachedServer::Offered(Box::new(catalog))
             }
@@ -120,7 +120,7 @@ mod tests {
         let catalog = Catalog { instructions: Some("x".into()), ..Catalog::default() };
         cache.save(&key, Ok(&catalog));
         assert_eq!(cache.get(&key), CachedServer::Offered(Box::new(catalog)));
-        let old = format!(r#"{{"form":2,"saved":{},"catalog":null}}"#, now() - FRESH.as_secs());
+        let old = format!(r#"{{"form":2,"saved":{},"catalog":null}}"#, now() - CACHE_TTL.as_secs());
         std::fs::write(cache.path(&key), old).expect("written");
         assert_eq!(cache.get(&key), CachedServer::Nothing);
         std::fs::write(cache.path(&key), "{").expect("written");

@@ -25,7 +25,7 @@ const LISTING: Duration = Duration::from_secs(30);
 /// How long change notifications are collected before the lists are read.
 const GATHER: Duration = Duration::from_millis(300);
 /// How long to wait before the second attempt if the lists have not changed yet.
-const SECOND_LOOK: Duration = Duration::from_millis(500);
+const RETRY_DELAY: Duration = Duration::from_millis(500);
 
 /// Maximum number of unreadable tools that are named in a message.
 const MAX_NAMED: usize = 10;
@@ -162,7 +162,7 @@ impl Server {
     /// Reads the lists again after the server reported a change.
     pub(crate) async fn refresh(self: &Arc<Self>) {
         tokio::time::sleep(GATHER).await;
-        for wait in [Some(SECOND_LOOK), None] {
+        for wait in [Some(RETRY_DELAY), None] {
             let Some(peer) = self.open_link() else { return };
             match self.list(&peer).await {
                 Ok((catalog, notes)) => {

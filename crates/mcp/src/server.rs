@@ -35,7 +35,7 @@ const HANDSHAKE: Duration = Duration::from_secs(60);
 /// How long a failure is reported again without a new attempt.
 const STALE: Duration = Duration::from_secs(2);
 /// How long the end of the session waits for a server.
-const PARTING: Duration = Duration::from_millis(2_000);
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(2_000);
 
 /// A server of the session.
 pub(crate) struct Server {
@@ -375,7 +375,7 @@ impl Server {
             while let Some(server) = refreshed.upgrade()
                 && server.state().generation == generation
             {
-                let change = tokio::time::timeout(PARTING, server.inbound.changed.notified());
+                let change = tokio::time::timeout(CLOSE_TIMEOUT, server.inbound.changed.notified());
                 if change.await.is_ok() {
                     server.refresh().await;
                 }
@@ -493,7 +493,7 @@ impl Server {
         drop(link.peer);
         let mut tasks = tasks.into_iter();
         if let Some(watch) = tasks.next() {
-            drop(tokio::time::timeout(PARTING, watch).await);
+            drop(tokio::time::timeout(CLOSE_TIMEOUT, watch).await);
         }
         tasks.for_each(|task| task.abort());
     }
@@ -503,7 +503,8 @@ impl Server {
         if let Some(peer) = self.open_link() {
             let notice = rmcp::model::RootsListChangedNotification::default();
             // Ignored, because a closed connection has the same effect.
-            let _ = tokio::time::timeout(PARTING, peer.send_notification(notice.into())).await;
+            let _ =
+                tokio::time::timeout(CLOSE_TIMEOUT, peer.send_notification(notice.into())).await;
         }
     }
 

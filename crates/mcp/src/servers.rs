@@ -43,7 +43,7 @@ const STEP: Duration = Duration::from_millis(20);
 const CHARACTERS_OF_TOKEN: u64 = 4;
 
 /// How long the end of the session waits for cache writes.
-const KEEPING: Duration = Duration::from_secs(2);
+const CACHE_WRITE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The options of the servers of a session.
 pub struct ServersOptions {
@@ -326,7 +326,7 @@ impl Servers {
         // The session may end before the cache is written.
         let cache_writes = &self.inner.shared_servers.cache_writes;
         cache_writes.close();
-        drop(tokio::time::timeout(KEEPING, cache_writes.wait()).await);
+        drop(tokio::time::timeout(CACHE_WRITE_TIMEOUT, cache_writes.wait()).await);
     }
 
     pub(crate) fn find(&self, name: &str) -> Option<&Arc<Server>> {

@@ -23,7 +23,7 @@ use crate::stderr_tail::StderrTail;
 /// full: a server that sends so many requests without reading the answers is at fault.
 const MAX_UNREAD: usize = 1_000;
 /// How long a message that is being written may delay closing.
-const PARTING: Duration = Duration::from_millis(100);
+const CLOSE_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// How long the exit code and the last output of a server that closed its output are waited for.
 const EARLY_END: Duration = Duration::from_secs(1);
@@ -188,7 +188,7 @@ impl Transport<RoleClient> for Stdio {
 
     async fn close(&mut self) -> Result<(), Self::Error> {
         // Closing its input asks the server to exit.
-        if let Ok(mut stdin) = tokio::time::timeout(PARTING, self.stdin.lock()).await {
+        if let Ok(mut stdin) = tokio::time::timeout(CLOSE_TIMEOUT, self.stdin.lock()).await {
             *stdin = None;
         }
         if let Some(process) = self.process.take()

@@ -16,7 +16,7 @@ use crate::servers::{ServerTools, Servers};
 use crate::tool::McpTool;
 
 /// How long a call of an unknown tool waits for its server.
-const LOOKING: Duration = Duration::from_secs(60);
+const UNKNOWN_TOOL_TIMEOUT: Duration = Duration::from_secs(60);
 
 impl Servers {
     /// Returns the declared tools: those of the servers, and those about all servers.
@@ -140,7 +140,7 @@ impl ToolSource for Servers {
         Box::pin(async move {
             let lookups = mine.iter().map(|server| async move { server.link().await.is_ok() });
             let lookups = futures_util::future::join_all(lookups);
-            drop(tokio::time::timeout(LOOKING, lookups).await);
+            drop(tokio::time::timeout(UNKNOWN_TOOL_TIMEOUT, lookups).await);
         })
     }
 }

@@ -20,7 +20,7 @@ const MAX_BYTES: u64 = 512 << 20;
 const STREAMS: [&str; 4] = ["event-stream", "ndjson", "jsonl", "json-seq"];
 
 /// How many times longer a stream may send only keep-alives than it may be silent.
-const SIGNS_OF_LIFE: u32 = 5;
+const KEEP_ALIVE_FACTOR: u32 = 5;
 
 /// Why reading stopped.
 #[derive(Debug)]
@@ -107,7 +107,7 @@ impl ResponseReader {
             bytes: 0,
             idle,
             deadline: Instant::now() + idle,
-            content_deadline: Instant::now() + idle * SIGNS_OF_LIFE,
+            content_deadline: Instant::now() + idle * KEEP_ALIVE_FACTOR,
             observed_chunks,
         }
     }
@@ -133,7 +133,7 @@ impl ResponseReader {
         loop {
             if let Some(chunk) = self.chunks.pop_front() {
                 if has_content(&chunk) {
-                    self.content_deadline = Instant::now() + self.idle * SIGNS_OF_LIFE;
+                    self.content_deadline = Instant::now() + self.idle * KEEP_ALIVE_FACTOR;
                 }
                 return Ok(Some(chunk));
             }
@@ -163,7 +163,7 @@ impl ResponseReader {
             let deadline = self.deadline.min(self.content_deadline);
             match tokio::time::timeout_at(deadline, response.chunk()).await {
                 Err(_) if deadline < self.deadline => {
-                    self.stop(ReadFailure::NoContent(self.idle * SIGNS_OF_LIFE));
+                    self.stop(ReadFailure::NoContent(self.idle * KEEP_ALIVE_FACTOR));
                 }
                 Err(_) => self.stop(ReadFailure::Silent(self.idle)),
                 Ok(Err(error)) => self.stop(ReadFailure::Network(error.into())),

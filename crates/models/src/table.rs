@@ -78,7 +78,7 @@ const REPLACEMENTS: &[(&str, &str)] = &[
 ];
 
 /// Models that are known but not offered: those of gateways, and special ones.
-const OTHERS_KNOWN: &[&str] = &["gemini-3.5-flash", "gemini-3.1-pro-preview-customtools"];
+const UNLISTED_MODELS: &[&str] = &["gemini-3.5-flash", "gemini-3.1-pro-preview-customtools"];
 
 /// The utility request that summarizes a conversation.
 const COMPRESSION: &str = "chat-compression";
@@ -237,7 +237,7 @@ impl ModelTable {
         let mut names = names.flat_map(|(one, other)| [*one, *other]);
         name.starts_with("script:")
             || names.any(|known| known == name)
-            || OTHERS_KNOWN.contains(&name)
+            || UNLISTED_MODELS.contains(&name)
             || self.configs.is_known_name(name)
             || self.configs.definitions.contains_key(name)
             || self.configs.prices.contains_key(name)

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use parallax_sessions::search::IndexStep;
 
 /// No progress is shown before this time has passed.
-const MOMENT: Duration = Duration::from_secs(1);
+const DISPLAY_DELAY: Duration = Duration::from_secs(1);
 /// Minimum time between updates of the line.
 const INTERVAL: Duration = Duration::from_millis(100);
 
@@ -31,7 +31,7 @@ impl IndexProgress {
         let now = Instant::now();
         let due = match self.last_update.get() {
             _ if read >= total => false,
-            None => self.in_terminal || now - self.started >= MOMENT,
+            None => self.in_terminal || now - self.started >= DISPLAY_DELAY,
             Some(report) => self.in_terminal && now - report >= INTERVAL,
         };
         if due {

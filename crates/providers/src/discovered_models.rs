@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// Age after which a provider is asked again.
-const FRESH: Duration = Duration::from_secs(24 * 60 * 60);
+const CACHE_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 /// Maximum bytes of the file.
 const MAX_BYTES: u64 = 16 << 20;
 
@@ -61,7 +61,7 @@ pub(crate) fn is_fresh(dirs: &UserDirs, provider: &Provider, id: &str) -> bool {
     let model = stored
         .filter(|it| it.base_url == provider.base_url)
         .and_then(|mut it| it.models.remove(id));
-    model.is_some_and(|it| now().abs_diff(it.time) < FRESH.as_secs())
+    model.is_some_and(|it| now().abs_diff(it.time) < CACHE_TTL.as_secs())
 }
 
 /// Caches what a provider reported about models; returns them by full name. If writing fails, a

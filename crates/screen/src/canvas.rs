@@ -31,7 +31,7 @@ use crate::wrap::wrap;
 use view::CoveredRows;
 
 /// How long a frame waits for the answer to the previous one.
-const ANSWER_PATIENCE: Duration = Duration::from_secs(1);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 /// Number of finished rows kept in case a frame overwrites them: more than a window has.
 const MAX_KEPT: usize = 300;
 
@@ -236,7 +236,7 @@ impl Canvas {
             return Ok(None);
         }
         if let Some(sent) = &self.sent_frame {
-            if sent.at.elapsed() < ANSWER_PATIENCE {
+            if sent.at.elapsed() < ANSWER_TIMEOUT {
                 return Ok(None);
             }
             self.sent_frame = None;

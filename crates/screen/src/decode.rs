@@ -17,18 +17,18 @@ use crate::key::{InputEvent, Key, KeyCode, Modifiers};
 
 const ESC: u8 = 0x1b;
 /// A key that arrives this soon after Escape was pressed with Alt.
-const ALT_PATIENCE: Duration = Duration::from_millis(25);
+const ALT_TIMEOUT: Duration = Duration::from_millis(25);
 /// After this time a lone Escape is the key: networks and multiplexers may split what a terminal
 /// sends, even after its first byte.
-const ESCAPE_PATIENCE: Duration = Duration::from_millis(80);
+const ESCAPE_TIMEOUT: Duration = Duration::from_millis(80);
 /// The same over a network.
-const REMOTE_ESCAPE_PATIENCE: Duration = Duration::from_millis(200);
+const REMOTE_ESCAPE_TIMEOUT: Duration = Duration::from_millis(200);
 /// After this time the two bytes that begin sequences are Alt and a key.
-const TORN_PATIENCE: Duration = Duration::from_millis(200);
+const TORN_TIMEOUT: Duration = Duration::from_millis(200);
 /// After this time the rest of a sequence is considered lost.
-const SEQUENCE_PATIENCE: Duration = Duration::from_secs(1);
+const SEQUENCE_TIMEOUT: Duration = Duration::from_secs(1);
 /// After this time the end of a paste is considered lost.
-const PASTE_PATIENCE: Duration = Duration::from_secs(30);
+const PASTE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum size of a paste event in bytes; longer pastes are split.
 const PASTE_PIECE: usize = 16 << 20;
 const PASTE_END: &[u8] = b"\x1b[201~";
@@ -155,18 +155,18 @@ impl Decoder {
     /// Returns how long to wait for more bytes before giving up, or `None` if nothing waits.
     pub fn wait_time(&self) -> Option<Duration> {
         if self.pasting {
-            return Some(PASTE_PATIENCE);
+            return Some(PASTE_TIMEOUT);
         }
         match self.buffer.as_slice() {
-            [] if self.escape_was_key => Some(SEQUENCE_PATIENCE),
+            [] if self.escape_was_key => Some(SEQUENCE_TIMEOUT),
             [] => None,
-            [ESC] | [ESC, ESC, ..] if !self.no_alt => Some(ALT_PATIENCE),
-            [ESC] | [ESC, ESC, ..] if self.options.remote => Some(REMOTE_ESCAPE_PATIENCE),
-            [ESC] | [ESC, ESC, ..] => Some(ESCAPE_PATIENCE),
+            [ESC] | [ESC, ESC, ..] if !self.no_alt => Some(ALT_TIMEOUT),
+            [ESC] | [ESC, ESC, ..] if self.options.remote => Some(REMOTE_ESCAPE_TIMEOUT),
+            [ESC] | [ESC, ESC, ..] => Some(ESCAPE_TIMEOUT),
             // Possibly Alt and a key, but more often a sequence split by a network.
-            [ESC, byte] if byte.is_ascii() => Some(TORN_PATIENCE),
+            [ESC, byte] if byte.is_ascii() => Some(TORN_TIMEOUT),
             // This includes partial characters, which no key sends.
-            _ => Some(SEQUENCE_PATIENCE),
+            _ => Some(SEQUENCE_TIMEOUT),
         }
     }
 

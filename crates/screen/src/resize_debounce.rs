@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 const SERIES: Duration = Duration::from_millis(600);
 /// Time without a change after which the size is stable. tmux reports changes at most every quarter
 /// of a second.
-const CALM: Duration = Duration::from_millis(400);
+const SETTLE_TIME: Duration = Duration::from_millis(400);
 /// After this time, live rows are painted even if the size keeps changing.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -51,7 +51,7 @@ impl ResizeDebounce {
         let (Some(since), Some(last)) = (self.waiting_since, self.last) else {
             return PaintPermission::All;
         };
-        if now.duration_since(last) >= CALM {
+        if now.duration_since(last) >= SETTLE_TIME {
             self.waiting_since = None;
             return PaintPermission::AfterAsking;
         }

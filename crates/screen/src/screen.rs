@@ -19,7 +19,7 @@ use crate::terminal_state::{ASK_BACKGROUND, TerminalState, wake_pipe};
 use crate::tty::{Tty, add_restore_bytes, remove_restore_bytes};
 
 /// How long to wait for answers of the terminal before it is restored.
-const LAST_PATIENCE: Duration = Duration::from_millis(150);
+const LAST_TIMEOUT: Duration = Duration::from_millis(150);
 /// The assumed size of a cell in pixels if it is unknown.
 const COMMON_CELL: (u16, u16) = (10, 20);
 /// Queries kitty graphics support with a one-pixel image that is not shown.
@@ -274,7 +274,7 @@ impl Screen {
         }
         let uncovered = self.shared.canvas().close_view(&self.shared.terminal);
         // Pending answers show whether the rows are where they should be.
-        let deadline = Instant::now() + LAST_PATIENCE;
+        let deadline = Instant::now() + LAST_TIMEOUT;
         while self.shared.awaits_answers() && Instant::now() < deadline {
             self.shared.terminal.wait_for_answers(deadline);
         }

@@ -17,9 +17,9 @@ use crate::tty::{Tty, add_restore_bytes};
 /// Maximum number of queued events; the thread stops reading then.
 const QUEUE_CAP: usize = 1_024;
 /// How long the terminal may take to report the cursor position after a resize.
-const RESIZE_PATIENCE: Duration = Duration::from_millis(150);
+const RESIZE_TIMEOUT: Duration = Duration::from_millis(150);
 /// How long the thread may take to release the terminal.
-const PARK_PATIENCE: Duration = Duration::from_secs(1);
+const PARK_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Queries the background color.
 pub(crate) const ASK_BACKGROUND: &[u8] = b"\x1b]11;?\x1b\\";
@@ -280,7 +280,7 @@ impl TerminalState {
         let mut state = self.state();
         state.paused = true;
         self.wake();
-        let deadline = Instant::now() + PARK_PATIENCE;
+        let deadline = Instant::now() + PARK_TIMEOUT;
         while !state.is_suspended && !state.is_ended {
             let remaining = deadline.saturating_duration_since(Instant::now());
             if remaining.is_zero() {
@@ -389,7 +389,7 @@ impl TerminalState {
 
     pub fn resize_deadline(&self) -> Option<Instant> {
         match self.state().resize {
-            Resize::Asked(since) => Some(since + RESIZE_PATIENCE),
+            Resize::Asked(since) => Some(since + RESIZE_TIMEOUT),
             _ => None,
         }
     }
@@ -398,7 +398,7 @@ impl TerminalState {
     pub fn resize_overdue(&self) {
         let mut state = self.state();
         if let Resize::Asked(since) = state.resize
-            && since.elapsed() >= RESIZE_PATIENCE
+            && since.elapsed() >= RESIZE_TIMEOUT
         {
             state.reported_size = None;
             state.resize_ready(None);

@@ -31,7 +31,7 @@ const WAIT: Duration = Duration::from_secs(2);
 /// Run time after which a running discovery is reported at the end of a turn.
 const TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a call of an unknown tool waits for the discovery.
-const LOOKING: Duration = Duration::from_secs(10);
+const UNKNOWN_TOOL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Starts the discovery of tools if the settings configure a command. Must be called on a
 /// runtime.
@@ -263,7 +263,7 @@ impl ToolSource for CombinedToolSource {
         let discovered = self.discovered.clone().filter(|_| name.starts_with(PREFIX));
         Box::pin(async move {
             if let Some(discovered) = discovered {
-                discovered.wait_at_most(LOOKING).await;
+                discovered.wait_at_most(UNKNOWN_TOOL_TIMEOUT).await;
             }
             if let Some(discovery) = servers {
                 discovery.await;

@@ -27,7 +27,7 @@ use crate::toolbox::{clear, redaction};
 /// Timeout of a probe.
 const PROBE: Duration = Duration::from_secs(5);
 /// File that records the server variables which the user was warned about.
-const TOLD: &str = ".told-of-server-variables";
+const WARNED_FILE: &str = ".told-of-server-variables";
 
 /// Returns the workspace directories to tell servers about.
 type Roots = Arc<dyn Fn() -> Vec<PathBuf> + Send + Sync>;
@@ -91,7 +91,7 @@ fn unreported_variables(launch: &SessionConfig, servers: &[McpServer]) -> Vec<St
     if sets.is_empty() {
         return Vec::new();
     }
-    let file = launch.config.dirs.parallax.join(TOLD);
+    let file = launch.config.dirs.parallax.join(WARNED_FILE);
     let warned = std::fs::read_to_string(&file).unwrap_or_default();
     let line = |(server, name): &(&str, &str)| format!("{name} {server:?}");
     let (old, new): (Vec<_>, Vec<_>) =

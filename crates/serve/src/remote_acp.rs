@@ -30,7 +30,7 @@ const PING_INTERVAL: Duration = Duration::from_secs(30);
 /// How long a client may take to receive a message.
 const SEND_LIMIT: Duration = Duration::from_secs(30);
 /// How long the sessions of a client may take to end.
-const FAREWELL: Duration = Duration::from_secs(3);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
 
 type Socket = WebSocketStream<TokioIo<Upgraded>>;
 
@@ -111,7 +111,7 @@ async fn serve(host: &AgentHost, socket: Socket) {
         // Its sessions are saved.
         let _ = agent.await;
     };
-    let _ = tokio::time::timeout(FAREWELL, shutdown).await;
+    let _ = tokio::time::timeout(CLOSE_TIMEOUT, shutdown).await;
 }
 
 /// Passes on what the client sends, until it is gone.
@@ -174,5 +174,5 @@ async fn write(
         }
     }
     // The client may be gone already.
-    let _ = tokio::time::timeout(FAREWELL, sink.close()).await;
+    let _ = tokio::time::timeout(CLOSE_TIMEOUT, sink.close()).await;
 }

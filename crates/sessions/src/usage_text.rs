@@ -17,7 +17,7 @@ const NUMBERS: usize = 40;
 /// Maximum number of rows of a table.
 const ROWS: usize = 12;
 /// Minimum columns of names beside numbers; with fewer, names have their own rows.
-const BESIDE: usize = 14;
+const MIN_NAME_COLUMNS: usize = 14;
 /// Number of days shown.
 const DAYS: usize = 31;
 
@@ -33,7 +33,7 @@ struct TableWidths {
 impl TableWidths {
     /// Returns the widths with which a row has at most `columns` columns. Narrow tables have no bar.
     fn within(columns: usize) -> Self {
-        if columns < NUMBERS + BESIDE {
+        if columns < NUMBERS + MIN_NAME_COLUMNS {
             let name = columns.saturating_sub(2).max(MIN_NAME);
             return Self { name, bar: 0, is_narrow: true };
         }

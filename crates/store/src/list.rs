@@ -28,7 +28,7 @@ const HEAD: u64 = 1024 * 1024;
 /// Number of bytes read from the end, for a summary that was written later.
 const TAIL: u64 = 16 * 1024;
 /// Number of bytes read after the first prompt, for a name.
-const NEAR: u64 = 32 * 1024;
+const NAME_BYTES: u64 = 32 * 1024;
 /// Number of bytes read from the end, for a name.
 const NAME_TAIL: u64 = 4 * 1024;
 /// Number of characters of an ID shown in a list.
@@ -73,7 +73,7 @@ impl SessionEntry {
     /// Whether this entry is a continuation by another program of a session that Parallax has, too.
     /// Its ID names the entry, not a journal.
     pub fn is_foreign_continuation(&self) -> bool {
-        self.origin == SessionOrigin::GeminiCli && self.id.starts_with(ELSEWHERE)
+        self.origin == SessionOrigin::GeminiCli && self.id.starts_with(GEMINI_ID_PREFIX)
     }
 
     /// Returns a prefix of the ID that is almost always unique.
@@ -89,8 +89,8 @@ impl SessionEntry {
 
 /// Returns a prefix of the ID that is almost always unique.
 pub fn short_id(id: &str, origin: SessionOrigin) -> String {
-    let is_marked = origin == SessionOrigin::GeminiCli && id.starts_with(ELSEWHERE);
-    let marked = if is_marked { ELSEWHERE.len() } else { 0 };
+    let is_marked = origin == SessionOrigin::GeminiCli && id.starts_with(GEMINI_ID_PREFIX);
+    let marked = if is_marked { GEMINI_ID_PREFIX.len() } else { 0 };
     id.chars().take(SHORT_ID + marked).collect()
 }
 
@@ -158,7 +158,7 @@ pub fn list_all(dirs: &SessionDirs) -> Vec<SessionEntry> {
 
 /// ID prefix in lists for a Gemini CLI record that a journal with the same ID does not fully
 /// contain.
-const ELSEWHERE: &str = "gemini-";
+const GEMINI_ID_PREFIX: &str = "gemini-";
 
 fn newest_of_each(files: Vec<SessionFile>, keys: &Keys) -> Vec<SessionEntry> {
     type EntriesById = HashMap<(PathBuf, String), SessionEntry>;
@@ -177,7 +177,7 @@ fn newest_of_each(files: Vec<SessionFile>, keys: &Keys) -> Vec<SessionEntry> {
             if entry.last_used <= ours.start {
                 continue;
             }
-            entry.id.insert_str(0, ELSEWHERE);
+            entry.id.insert_str(0, GEMINI_ID_PREFIX);
             ours.foreign_continuation = Some(entry.id.clone());
         }
         found.insert((key.0, entry.id.clone()), entry);
@@ -331,7 +331,7 @@ const NOT_OPENED: &str = "(encrypted; its key cannot be read)";
 fn read_encrypted(path: &Path, keys: &Keys) -> Option<SessionEntry> {
     let mut file = File::open(path).ok()?;
     let mut first = Vec::new();
-    BufReader::new(&mut file).take(NEAR).read_until(b'\n', &mut first).ok()?;
+    BufReader::new(&mut file).take(NAME_BYTES).read_until(b'\n', &mut first).ok()?;
     let Ok(cipher) = cipher_for_journal(&first, path, keys) else {
         let stem = crate::load::head_of_file(path);
         return entry(path, SessionOrigin::Parallax, EntryInfo::from_head(&stem, NOT_OPENED, true));
@@ -366,7 +366,7 @@ fn read_encrypted(path: &Path, keys: &Keys) -> Option<SessionEntry> {
     let mut near = || {
         let mut names = None;
         let mut bytes = 0;
-        while let Some(line) = lines.next().ok()?.filter(|_| bytes < NEAR) {
+        while let Some(line) = lines.next().ok()?.filter(|_| bytes < NAME_BYTES) {
             bytes += line.bytes;
             if let Some(Record::Name(name)) =
                 std::str::from_utf8(line.text).ok().and_then(read_record)
@@ -393,7 +393,7 @@ fn read_session_name(
     cipher: Option<&Cipher>,
 ) -> Option<String> {
     let mut near = Vec::new();
-    reader.take(NEAR).read_to_end(&mut near).ok()?;
+    reader.take(NAME_BYTES).read_to_end(&mut near).ok()?;
     let mut tail = Vec::new();
     let mut file = File::open(path).ok()?;
     let length = file.metadata().ok()?.len();

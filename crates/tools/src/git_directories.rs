@@ -235,11 +235,11 @@ fn project_objects(folder: &Path) -> Option<PathBuf> {
 /// Whether the directory and the `.git` that names it were created or moved together. The time of
 /// the last change to a file cannot be set.
 fn was_created_with(folder: &Path, repository: &Path) -> bool {
-    const TOGETHER: i64 = 10;
+    const SAME_TIME_TOLERANCE: i64 = 10;
     let changed = |path: &Path| path.symlink_metadata().map(|data| data.ctime()).ok();
-    changed(folder)
-        .zip(changed(repository))
-        .is_some_and(|(one, two)| one.checked_sub(two).is_some_and(|apart| apart.abs() <= TOGETHER))
+    changed(folder).zip(changed(repository)).is_some_and(|(one, two)| {
+        one.checked_sub(two).is_some_and(|apart| apart.abs() <= SAME_TIME_TOLERANCE)
+    })
 }
 
 /// Whether the repository has neither staged files nor commits.

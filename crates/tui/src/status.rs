@@ -9,7 +9,7 @@ use crate::layout::truncate_with_mark;
 use crate::phrases::phrase;
 use crate::status_line;
 use crate::theme::Theme;
-use crate::tokens::{SEPARATOR, SPINNER, SPINNER_MS, STEADY};
+use crate::tokens::{SEPARATOR, SPINNER, SPINNER_MS, STATIC_MARKER};
 
 /// Minimum columns for the current activity next to facts and keys that may be left out.
 const SUBJECT: usize = 40;
@@ -191,7 +191,7 @@ pub(crate) fn row(
     let room = width.saturating_sub(marker_width + text_width(&tail));
     let mut line = match options.spinner {
         true if turns => Line::styled(spinner(now_ms), theme.accent).with_span(" ", theme.text),
-        true => Line::styled(STEADY, theme.accent).with_span(" ", theme.text),
+        true => Line::styled(STATIC_MARKER, theme.accent).with_span(" ", theme.text),
         false => Line::EMPTY,
     };
     if room > 0 {

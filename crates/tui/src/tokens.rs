@@ -39,7 +39,7 @@ pub(crate) const BULLET: &str = "• ";
 /// Between facts in one row.
 pub(crate) const SEPARATOR: &str = " · ";
 /// Runs now, next to rows that turn by themselves.
-pub(crate) const STEADY: &str = CURRENT;
+pub(crate) const STATIC_MARKER: &str = CURRENT;
 /// The frames of the spinner, each shown for [`SPINNER_MS`].
 pub(crate) const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 /// How long each frame is shown, in milliseconds.

@@ -7,7 +7,7 @@ use parallax_sdk::SessionConfig;
 use parallax_sessions::SessionChoice;
 use serde_json::json;
 
-use super::{EditorSession, FAREWELL, internal_failure};
+use super::{CLOSE_TIMEOUT, EditorSession, internal_failure};
 use crate::options::SessionChoices;
 use crate::updates::chunk;
 
@@ -37,7 +37,7 @@ impl EditorSession {
         let mut text = reopening.text;
         let lock = self.open.begin_lock_handover();
         // For example, that background commands were stopped.
-        for report in self.open.close_with_limit(tokio::time::sleep(FAREWELL)).await {
+        for report in self.open.close_with_limit(tokio::time::sleep(CLOSE_TIMEOUT)).await {
             text = format!("{report}\n\n{text}");
         }
         let opened = tokio::task::spawn_blocking(move || {

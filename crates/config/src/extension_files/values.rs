@@ -39,10 +39,10 @@ fn scope_name(scope: ExtensionScope<'_>) -> String {
 }
 
 /// Marks a value in the file that is stored in the keychain.
-const ELSEWHERE: &str = "keychain";
+const KEYCHAIN_MARKER: &str = "keychain";
 
 fn is_in_keychain(value: &Value) -> bool {
-    value.get(ELSEWHERE) == Some(&Value::Bool(true))
+    value.get(KEYCHAIN_MARKER) == Some(&Value::Bool(true))
 }
 
 /// Returns the name of a value in the keychain.
@@ -180,9 +180,10 @@ pub fn set_extension_value(
     };
     let value: Option<CstInputValue> = match value {
         None => None,
-        Some(value) if elsewhere(value) => {
-            Some(CstInputValue::Object(vec![(ELSEWHERE.to_owned(), CstInputValue::Bool(true))]))
-        }
+        Some(value) if elsewhere(value) => Some(CstInputValue::Object(vec![(
+            KEYCHAIN_MARKER.to_owned(),
+            CstInputValue::Bool(true),
+        )])),
         Some(value) => Some(value.into()),
     };
     if was_elsewhere && !matches!(value, Some(CstInputValue::Object(_))) {

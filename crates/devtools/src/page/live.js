@@ -4,7 +4,7 @@
 /** Characters of bodies that are kept. */
 const BODIES = 16e6;
 /** Milliseconds by which the times of a journal and a tap may differ. */
-const NEAR = 1500;
+const MAX_CLOCK_SKEW_MS = 1500;
 const CHUNKS = 2000;
 
 // The tap names the agent of a subagent's request, the journal only says that it is one.
@@ -68,7 +68,7 @@ Object.assign(Session.prototype, {
     if (before?.isRunning) Object.assign(before, { isRunning: false, end: time, latency: time - before.start, error: 'rejected' });
     this.bodies ??= new Bodies();
     this.bodies.add(sent.body);
-    const recorded = this.requests.slice(-2000).findLast((one) => !one.wire && isOfRole(one.role, sent.role) && Math.abs(one.start - time) < NEAR && (!one.bytes || one.bytes === sent.size));
+    const recorded = this.requests.slice(-2000).findLast((one) => !one.wire && isOfRole(one.role, sent.role) && Math.abs(one.start - time) < MAX_CLOCK_SKEW_MS && (!one.bytes || one.bytes === sent.size));
     const request = recorded ?? this.addRequest({ start: time, turn: this.turnAt(time), model: sent.model, role: sent.role, usage: {}, bytes: sent.size, isRunning: true, isLive: true });
     request.wire = { id: sent.id, attempt: sent.attempt, method: sent.method, url: sent.url, headers: sent.headers, body: sent.body.key, bytes: sent.body.bytes, sent: time, bodies: this.bodies };
     if (!recorded && sent.role === 'main') Object.assign(request, { base: this.contents, sent: this.contents.length, compacted: this.compacted });
@@ -125,7 +125,7 @@ Object.assign(Session.prototype, {
 
   /** The row of a request that the tap reported, when the journal has it too. */
   reported(record, start) {
-    const fits = (one) => one.isLive && isOfRole(record.role, one.role) && Math.abs(one.start - start) < NEAR;
+    const fits = (one) => one.isLive && isOfRole(record.role, one.role) && Math.abs(one.start - start) < MAX_CLOCK_SKEW_MS;
     const rows = this.requests.slice(-200).filter(fits);
     const same = rows.filter((one) => one.bytes === record.bytes);
     const found = (same.length ? same : rows).find((one) => Boolean(one.error) === Boolean(record.error)) ?? same[0] ?? rows[0];
@@ -150,7 +150,7 @@ Object.assign(Session.prototype, {
       return;
     }
     const facts = { item: call.item, states: [], liveTime: time, index: call.index };
-    const known = this.calls.slice(-500).findLast((one) => !one.item && !one.agent && (one.requested ?? one.name) === call.name && Math.abs(one.asked - time) < NEAR);
+    const known = this.calls.slice(-500).findLast((one) => !one.item && !one.agent && (one.requested ?? one.name) === call.name && Math.abs(one.asked - time) < MAX_CLOCK_SKEW_MS);
     this.liveCalls.set(key, known ? Object.assign(known, facts) : { name: call.name, isWaiting: true, ...facts });
   },
 
@@ -165,13 +165,13 @@ Object.assign(Session.prototype, {
   /** The call of a subagent, if the journal had it before the tap. */
   recordedAgentCall(agent, name, time) {
     const waiting = this.unreported.get(`${agent}/${name}`) ?? [];
-    const at = waiting.findIndex((call) => Math.abs(call.asked - time) < NEAR);
+    const at = waiting.findIndex((call) => Math.abs(call.asked - time) < MAX_CLOCK_SKEW_MS);
     return at < 0 ? undefined : waiting.splice(at, 1)[0];
   },
 
   /** What the tap knew of a call before the journal. */
   reportedCall(name, index) {
-    const from = (this.turn?.start ?? 0) - NEAR;
+    const from = (this.turn?.start ?? 0) - MAX_CLOCK_SKEW_MS;
     for (const [key, call] of this.liveCalls) {
       if (!call.isWaiting || call.name !== name || call.index !== index || call.liveTime < from) continue;
       call.isWaiting = false;

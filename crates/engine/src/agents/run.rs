@@ -36,7 +36,7 @@ pub(super) const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(1500);
 /// file.
 const RESULT: usize = 40_000;
 /// Prefix of the prompt of a resumed subagent.
-const GO_ON: &str = "[Your work was interrupted. Continue where you left off. Tool calls without a \
+const RESUME_PROMPT_PREFIX: &str = "[Your work was interrupted. Continue where you left off. Tool calls without a \
     result were cancelled.]\n\n";
 /// The role of subagents' requests in usage statistics.
 pub(crate) const SUBAGENT: &str = "subagent";
@@ -198,7 +198,7 @@ impl SubagentRun {
             Err(outcome) => return outcome,
         };
         if self.resume.is_some() {
-            prompt.insert_str(0, GO_ON);
+            prompt.insert_str(0, RESUME_PROMPT_PREFIX);
         }
         let scope = SubagentScope { item: self.item.clone(), name: self.agent.name.clone() };
         let bus = self.subagents.bus.for_subagent(scope);

@@ -57,7 +57,7 @@ const SUMMARY_PERCENT: u64 = 50;
 /// Minimum and maximum size of a summary in tokens.
 const SUMMARY_TOKENS: (u64, u64) = (400, 12_000);
 /// Change in tokens after which old results are scanned again.
-const LOOK_AGAIN: u64 = 2_000;
+const RESCAN_TOKENS: u64 = 2_000;
 
 /// The compaction state of a session.
 pub(super) struct CompactionState {
@@ -101,7 +101,7 @@ impl CompactionState {
 
     /// Whether to scan old results again: not on every request, since a scan reads all of them.
     fn should_scan(&mut self, tokens: u64) -> bool {
-        let changed = tokens.abs_diff(self.scanned_at) >= LOOK_AGAIN;
+        let changed = tokens.abs_diff(self.scanned_at) >= RESCAN_TOKENS;
         if changed {
             self.scanned_at = tokens;
         }

@@ -80,7 +80,7 @@ const FAILURE: &[&str] = &[
 ];
 
 /// Polite openings.
-const POLITE: &[&str] = &[
+const POLITE_OPENINGS: &[&str] = &[
     "please ",
     "can you ",
     "could you ",
@@ -151,7 +151,7 @@ const SMALL: &[&str] = &[
 ];
 
 /// Prompts that continue the previous task.
-const GO_ON: &[&str] = &[
+const CONTINUATION_PROMPTS: &[&str] = &[
     "go",
     "go on",
     "go ahead",
@@ -211,7 +211,7 @@ pub(super) fn classify(prompt: &str) -> PromptSize {
     let text = prompt.trim().to_lowercase();
     let text = strip_polite_opening(&text);
     let plain = text.trim_end_matches(['.', '!', ' ']);
-    if GO_ON.contains(&plain) {
+    if CONTINUATION_PROMPTS.contains(&plain) {
         return PromptSize::Continuation;
     }
     if text.chars().count() >= LONG || text.lines().count() >= MANY_LINES {
@@ -249,7 +249,7 @@ pub(super) fn classify(prompt: &str) -> PromptSize {
 /// Returns a prompt without polite openings.
 fn strip_polite_opening(text: &str) -> &str {
     let mut text = text;
-    while let Some(rest) = POLITE.iter().find_map(|polite| text.strip_prefix(polite)) {
+    while let Some(rest) = POLITE_OPENINGS.iter().find_map(|polite| text.strip_prefix(polite)) {
         text = rest.trim_start();
     }
     text

@@ -12,7 +12,7 @@ use super::scopes::ScopeRoles;
 const TIMEOUT: Duration = Duration::from_millis(50);
 
 static LOADED: OnceLock<Syntaxes> = OnceLock::new();
-static BEGUN: AtomicBool = AtomicBool::new(false);
+static IS_LOADING: AtomicBool = AtomicBool::new(false);
 static WAITED: AtomicBool = AtomicBool::new(false);
 static SIGNAL: (Mutex<bool>, Condvar) = (Mutex::new(false), Condvar::new());
 /// The callback that runs when they are loaded.
@@ -26,7 +26,7 @@ pub(super) struct Syntaxes {
 
 /// Starts loading the grammars unless that was done.
 pub fn load() {
-    if BEGUN.swap(true, Ordering::Relaxed) {
+    if IS_LOADING.swap(true, Ordering::Relaxed) {
         return;
     }
     // Without a thread, code stays plain.

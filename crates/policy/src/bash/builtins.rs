@@ -5,7 +5,7 @@ use super::line::Word;
 use super::variable_name::is_name;
 
 /// Names whose meaning the analysis relies on.
-const MEANINGS: &[&str] = &[
+const RELIED_ON_NAMES: &[&str] = &[
     ".",
     ":",
     "[",
@@ -151,7 +151,7 @@ const MEANINGS: &[&str] = &[
 
 /// Whether a function with this name would invalidate the analysis.
 pub(super) fn has_meaning(name: &str) -> bool {
-    name.contains('/') || name == "command_not_found_handle" || MEANINGS.contains(&name)
+    name.contains('/') || name == "command_not_found_handle" || RELIED_ON_NAMES.contains(&name)
 }
 
 /// Whether the words after this builtin may be assignments.

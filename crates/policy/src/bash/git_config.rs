@@ -89,7 +89,7 @@ pub fn makes_repository(command: &Command) -> bool {
 /// Whether the line removes or moves working trees of a repository, and no command other than git
 /// writes a file.
 pub fn moves_worktrees(line: &ShellLine) -> bool {
-    const BESIDE: [&str; 11] =
+    const HARMLESS_COMMANDS: [&str; 11] =
         ["[", "cat", "cd", "echo", "git", "head", "ls", "printf", "pwd", "tail", "test"];
     let moves = |command: &Command| {
         let call =
@@ -98,7 +98,8 @@ pub fn moves_worktrees(line: &ShellLine) -> bool {
         verb.is_some_and(|verb| ["remove", "move", "prune"].contains(&verb))
     };
     let is_plain = |command: &Command| {
-        command.name().is_some_and(|name| BESIDE.contains(&name)) && command.assignments.is_empty()
+        command.name().is_some_and(|name| HARMLESS_COMMANDS.contains(&name))
+            && command.assignments.is_empty()
     };
     line.unanalyzable_reason.is_none()
         && line.commands.iter().all(is_plain)
@@ -149,7 +150,8 @@ fn is_remote(word: &&str) -> bool {
 /// Whether `git config` with these words writes: it reads if it has a reading option or verb, or a
 /// name without a value.
 fn config(words: &[&str]) -> bool {
-    const ELSEWHERE: [&str; 6] = ["--global", "--system", "-f", "--file", "--blob", "--worktree"];
+    const OTHER_SCOPE_FLAGS: [&str; 6] =
+        ["--global", "--system", "-f", "--file", "--blob", "--worktree"];
     const READING: [&str; 9] = [
         "--get",
         "--get-all",
@@ -163,7 +165,7 @@ fn config(words: &[&str]) -> bool {
     ];
     let any =
         |names: &[&str]| words.iter().any(|word| names.iter().any(|name| is_option(word, name)));
-    if any(&ELSEWHERE) || any(&READING) {
+    if any(&OTHER_SCOPE_FLAGS) || any(&READING) {
         return false;
     }
     let mut operands = words.iter().filter(|word| !word.starts_with('-'));

@@ -372,15 +372,15 @@ fn assemble(calls: &[(libc::c_long, Option<Condition>)]) -> Vec<Instruction> {
     const NUMBER: u32 = 0;
     const ARGUMENTS: u32 = 16;
     const ALLOW: Instruction = (RETURN, 0, 0, libc::SECCOMP_RET_ALLOW);
-    const TELL: Instruction = (RETURN, 0, 0, libc::SECCOMP_RET_USER_NOTIF);
+    const NOTIFY: Instruction = (RETURN, 0, 0, libc::SECCOMP_RET_USER_NOTIF);
     let mut program = vec![(LOAD, 0, 0, NUMBER)];
     for (call, condition) in calls {
         let block = match *condition {
-            None => vec![TELL],
+            None => vec![NOTIFY],
             Some(Condition::Bits(argument, bits)) => vec![
                 (LOAD, 0, 0, ARGUMENTS + 8 * argument + low_half_offset()),
                 (IF_BITS, 0, 1, bits),
-                TELL,
+                NOTIFY,
                 ALLOW,
             ],
             Some(Condition::Pointer(argument)) => vec![
@@ -388,7 +388,7 @@ fn assemble(calls: &[(libc::c_long, Option<Condition>)]) -> Vec<Instruction> {
                 (IF_EQUAL, 0, 2, 0),
                 (LOAD, 0, 0, ARGUMENTS + 8 * argument + 4),
                 (IF_EQUAL, 1, 0, 0),
-                TELL,
+                NOTIFY,
                 ALLOW,
             ],
         };

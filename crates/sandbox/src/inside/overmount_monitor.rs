@@ -32,7 +32,7 @@ use crate::replaced;
 
 /// How often to look for a file that is being moved into place.
 const TRIES: usize = 50;
-const MOMENT: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000 };
+const POLL_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000 };
 
 /// Number of later retries to cover a file: the process that replaces it may be waiting for a CPU.
 const MAX_RETRIES: usize = 500;
@@ -322,7 +322,7 @@ impl OvermountMonitor {
             if tree.is_ok_and(|tree| mounts::mount(tree, &found).is_ok()) {
                 return OvermountResult::Recovered(found, folder);
             }
-            let _ = poll(&mut [], Some(&MOMENT));
+            let _ = poll(&mut [], Some(&POLL_INTERVAL));
         }
         OvermountResult::NotCovered
     }

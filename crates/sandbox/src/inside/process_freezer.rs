@@ -20,7 +20,7 @@ use crate::inside::writer_search::numbers;
 
 /// How long to wait until the processes have stopped. Those that have not are killed then, and all
 /// of them after the same time again.
-const PATIENCE: Duration = Duration::from_secs(2);
+const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000 };
 
 /// System calls in which a thread can wait for long without a signal interrupting it, and that
@@ -81,7 +81,7 @@ impl<'s> FrozenProcesses<'s> {
         let mut previous = None;
         // A process can continue another one before it stops itself. If no thread has run between
         // two checks, all of them were stopped at the same time.
-        while start.elapsed() < PATIENCE * 3 {
+        while start.elapsed() < STOP_TIMEOUT * 3 {
             signal_namespace(libc::SIGSTOP);
             let threads = frozen.threads();
             let moving: Vec<&ThreadState> =
@@ -89,9 +89,9 @@ impl<'s> FrozenProcesses<'s> {
             if moving.is_empty() && previous.as_ref() == Some(&threads) {
                 break;
             }
-            if start.elapsed() > PATIENCE * 2 {
+            if start.elapsed() > STOP_TIMEOUT * 2 {
                 signal_namespace(libc::SIGKILL);
-            } else if start.elapsed() > PATIENCE {
+            } else if start.elapsed() > STOP_TIMEOUT {
                 moving.iter().for_each(|thread| end(thread.process));
             }
             previous = Some(threads);

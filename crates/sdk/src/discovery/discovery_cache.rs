@@ -10,7 +10,7 @@ use parallax_tools::discovered::Discovery;
 use sha2::{Digest, Sha256};
 
 /// Age after which cached results are ignored.
-const FRESH: Duration = Duration::from_secs(7 * 24 * 3600);
+const CACHE_TTL: Duration = Duration::from_secs(7 * 24 * 3600);
 const LIMIT: u64 = 16 * 1024 * 1024;
 
 /// The cache file of one discovery command.
@@ -41,7 +41,7 @@ impl DiscoveryCache {
         let age = file.metadata().ok()?.modified().ok()?.elapsed().unwrap_or_default();
         let mut bytes = Vec::new();
         file.take(LIMIT + 1).read_to_end(&mut bytes).ok()?;
-        (age < FRESH && bytes.len() as u64 <= LIMIT).then_some(bytes)
+        (age < CACHE_TTL && bytes.len() as u64 <= LIMIT).then_some(bytes)
     }
 
     /// Caches the output. Blocking.

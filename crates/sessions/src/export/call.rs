@@ -13,7 +13,7 @@ use super::escaped::EscapedText;
 use super::prose::write_prose;
 
 /// Arguments that describe a tool call best, most significant first.
-const TELLING: [&str; 10] = [
+const DESCRIPTIVE_ARGUMENTS: [&str; 10] = [
     "command",
     "file_path",
     "absolute_path",
@@ -135,7 +135,7 @@ impl ExportedCall<'_> {
 
     /// Returns a one-line description of the tool call.
     fn summary(&self) -> String {
-        let summary = TELLING.iter().find_map(|name| self.args.get(*name)?.as_str());
+        let summary = DESCRIPTIVE_ARGUMENTS.iter().find_map(|name| self.args.get(*name)?.as_str());
         let text =
             summary.or_else(|| self.args.values().find_map(Value::as_str)).unwrap_or_default();
         let text =

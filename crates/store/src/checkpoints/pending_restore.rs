@@ -25,7 +25,7 @@ use crate::private_files::create_private_dir;
 const ENDING: &str = "pending";
 
 /// How long a command may have continued after the last sign of life of its program.
-const AFTERWARDS: Duration = Duration::from_secs(2);
+const MAX_ORPHAN_TIME: Duration = Duration::from_secs(2);
 
 /// The saved protected files.
 #[derive(Serialize, Deserialize)]
@@ -142,7 +142,7 @@ impl Checkpoints {
         // A longer command has a mark file that shows how long its program lived.
         let mark = path.with_extension("mark");
         let last = modified_time(&path).max(modified_time(&mark)).unwrap_or(SystemTime::UNIX_EPOCH);
-        let until = last.duration_since(UNIX_EPOCH).unwrap_or_default() + AFTERWARDS;
+        let until = last.duration_since(UNIX_EPOCH).unwrap_or_default() + MAX_ORPHAN_TIME;
         let until = i64::try_from(until.as_nanos()).unwrap_or(i64::MAX);
         let allowed = saved.allowed.clone();
         Some(AbandonedChanges { changes: self.protected_changes(saved, until), allowed, path })

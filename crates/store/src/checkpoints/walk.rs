@@ -27,7 +27,7 @@ use super::work_queue::WorkQueue;
 
 /// Below this depth, only protected entries are listed: everything else takes time that grows with
 /// the depth, and no project has such directories.
-const DEEP: usize = 128;
+const MAX_FULL_DEPTH: usize = 128;
 /// Maximum length in bytes of the path of a directory: longer ones cannot be opened by their path,
 /// so no program works in them.
 const MAX_LENGTH: usize = 4096;
@@ -42,10 +42,10 @@ const TOO_DEEP: &str = "its path is too long to be searched for protected files"
 const NOT_READABLE: &str = "it cannot be searched for protected files";
 const TOO_MANY: &str = "it has too many files to be searched for all protected ones";
 /// Minimum time limit for the workspace itself.
-const LEAST: Duration = Duration::from_secs(2);
+const MIN_TIME_LIMIT: Duration = Duration::from_secs(2);
 /// Number of entries that a single thread processes before others help; smaller walks are done
 /// before they could.
-const ALONE: usize = 1_000;
+const SINGLE_THREAD_ENTRIES: usize = 1_000;
 /// Maximum number of threads; more would only contend for kernel caches.
 const THREADS: usize = 4;
 
@@ -98,7 +98,7 @@ pub(super) fn walk(
                 let end = || added_time.map(|time| Instant::now() + time);
                 *added_until.get_or_insert_with(end)
             }
-            false => added_time.map(|time| Instant::now() + (2 * time).max(LEAST)),
+            false => added_time.map(|time| Instant::now() + (2 * time).max(MIN_TIME_LIMIT)),
         };
         let location = ConfinedPath { root: root.clone(), relative: PathBuf::new() };
         if opening.is_some_and(|closed| !closed.contains(&location)) {
@@ -252,7 +252,7 @@ impl SharedWalk<'_> {
             let mut walker = Walker { walk: self, result: WalkResult::default() };
             while let Some((unread, at_work)) = self.unread_directories.next() {
                 at_work.done(walker.read(unread));
-                if helpers > 0 && self.count.load(Ordering::Relaxed) >= ALONE {
+                if helpers > 0 && self.count.load(Ordering::Relaxed) >= SINGLE_THREAD_ENTRIES {
                     let others = std::mem::take(&mut helpers);
                     help.extend((0..others).map(|_| scope.spawn(|| self.process_directories())));
                 }
@@ -346,7 +346,7 @@ impl Walker<'_, '_> {
         let path = here.root.join(&here.relative);
         if here.git.is_none()
             && has(".git")
-            && (1..=DEEP).contains(&here.depth)
+            && (1..=MAX_FULL_DEPTH).contains(&here.depth)
             && let Some(found) = self.repository_at(&path)
         {
             let repository_here = RepositoryPosition {
@@ -391,7 +391,7 @@ impl Walker<'_, '_> {
                 self.result.is_truncated = true;
                 ground.search_until.get_or_init(|| Instant::now() + SEARCH);
             }
-            let is_deep = here.depth > DEEP || here.is_newly_ignored;
+            let is_deep = here.depth > MAX_FULL_DEPTH || here.is_newly_ignored;
             let is_over = is_over || is_deep;
             let counts = protected || here.git.is_some() || is_git(&name);
             if is_over && kind != FileType::Directory && !counts {

@@ -3,7 +3,7 @@
 /// Inserted between letters of scripts without spaces between words, so that each letter is found
 /// by itself and several as a phrase. Other programs do not rely on this character, and it is
 /// removed for display.
-const APART: char = '\u{200b}';
+const WORD_SEPARATOR: char = '\u{200b}';
 
 /// Converts text for the index: replaces control characters with spaces and separates letters of
 /// scripts without spaces.
@@ -14,9 +14,9 @@ pub(super) fn for_index(text: &str, limit: usize) -> String {
             break;
         }
         if is_unspaced_script(char) {
-            out.push(APART);
+            out.push(WORD_SEPARATOR);
             out.push(char);
-            out.push(APART);
+            out.push(WORD_SEPARATOR);
         } else if char.is_control() {
             out.push(' ');
         } else {
@@ -29,8 +29,7 @@ pub(super) fn for_index(text: &str, limit: usize) -> String {
 /// Converts text of the index for display on one line.
 pub(super) fn for_display(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    let is_hidden =
-        |char: char| matches!(char, APART | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let is_hidden = |char: char| matches!(char, WORD_SEPARATOR | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     for char in text.chars().filter(|char| !is_hidden(*char)) {
         match char.is_whitespace() {
             true if out.ends_with(' ') || out.is_empty() => {}

@@ -46,7 +46,7 @@ const CACHES: &[&str] = &[
 ];
 
 /// The parts of these directories that contain only caches.
-const CACHES_PROPER: &[&str] = &[
+const CACHE_SUBDIRECTORIES: &[&str] = &[
     ".cargo/registry",
     ".cargo/git",
     ".npm/_cacache",
@@ -251,7 +251,7 @@ pub(super) fn plan(options: &SandboxOptions, subject: &ConfinedCommand<'_>) -> B
         // Without a session layer, only the caches proper are writable in YOLO mode, but not the
         // files next to them (programs, settings, tokens).
         let proper = match options.table.mode(subject.mode).caches {
-            true => CACHES_PROPER.iter().map(|name| options.home.join(name)).collect(),
+            true => CACHE_SUBDIRECTORIES.iter().map(|name| options.home.join(name)).collect(),
             false => Vec::new(),
         };
         match subject.layers {

@@ -97,8 +97,8 @@ pub(super) fn is_unreachable_alternate(output: &str) -> bool {
 /// is, so the sandbox is the cause even where the output does not name the path. `failed`: whether
 /// the exit code indicates a failure; otherwise only an error message near the end counts.
 pub(super) fn is_read_only(output: &str, failed: bool) -> bool {
-    const NEAR: usize = 5;
-    output.lines().rev().take(if failed { LINES } else { NEAR }).any(|line| {
+    const TAIL_LINES: usize = 5;
+    output.lines().rev().take(if failed { LINES } else { TAIL_LINES }).any(|line| {
         let lower = line.to_lowercase();
         let message =
             [": ", "] "].iter().any(|before| lower.contains(&format!("{before}{READ_ONLY}")));

@@ -16,7 +16,7 @@ const HIGHEST: usize = 128;
 const MAX_MODULES: usize = 256;
 
 /// Parts of section and key names that configure programs or other files.
-const TELLING: &[&str] = &[
+const PROGRAM_KEY_PARTS: &[&str] = &[
     "fsmonitor",
     "external",
     "textconv",
@@ -315,7 +315,7 @@ fn after_header(header: &str) -> &str {
 
 fn identifies_repository(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
-    TELLING.iter().any(|word| name.contains(word))
+    PROGRAM_KEY_PARTS.iter().any(|word| name.contains(word))
 }
 
 #[cfg(test)]

@@ -149,7 +149,7 @@ pub(super) fn encountered_hidden_files(
     output: &str,
     is_shown: bool,
 ) -> Vec<PathBuf> {
-    const TOLD: [&str; 5] = [
+    const CHANGE_WORDS: [&str; 5] = [
         "unsupported file type",
         "cannot hash ",
         "can only add regular files",
@@ -182,7 +182,7 @@ pub(super) fn encountered_hidden_files(
             .collect();
         output.lines().any(|said| {
             let lower = said.to_lowercase();
-            let mentions_change = TOLD.iter().any(|words| lower.contains(words));
+            let mentions_change = CHANGE_WORDS.iter().any(|words| lower.contains(words));
             let changed = compares.then(|| parse_changed_file(said)).flatten();
             names.iter().any(|name| {
                 changed == Some(name)

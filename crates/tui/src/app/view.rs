@@ -21,7 +21,7 @@ use crate::transcript::Anchor;
 const COMPOSER_SHARE: usize = 3;
 /// Minimum rows of the window for an empty row above the composer, and of those available to a
 /// dialog for one below it.
-const AIRY: usize = 18;
+const MIN_HEIGHT_FOR_PADDING: usize = 18;
 /// Minimum rows that a dialog leaves for an empty row above it.
 const AIRY_DIALOG: usize = 4;
 /// Minimum rows of the window for labels above the items of the status line.
@@ -181,7 +181,7 @@ impl App {
         }
         // Keeps the text apart from the answer above.
         let starts_empty = rows.first().map(|row| row.spans.is_empty());
-        let is_airy = height >= AIRY && !is_asking;
+        let is_airy = height >= MIN_HEIGHT_FOR_PADDING && !is_asking;
         if (!low && starts_empty == Some(false)) || (is_airy && starts_empty.is_none()) {
             rows.insert(0, Line::EMPTY);
         }
@@ -289,7 +289,7 @@ impl App {
         }
         // An empty row below a dialog, if there is space.
         let has_dialog = self.dialogs.is_open() || self.is_answering();
-        if room > AIRY && has_dialog && !rows.is_empty() {
+        if room > MIN_HEIGHT_FOR_PADDING && has_dialog && !rows.is_empty() {
             rows.insert(0, Line::EMPTY);
         }
         rows

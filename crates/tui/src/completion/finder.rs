@@ -15,7 +15,7 @@ use super::shell;
 /// Maximum number of results.
 pub const MAX_FOUND: usize = 24;
 /// How long a file list is valid.
-const FRESH: Duration = Duration::from_secs(30);
+const CACHE_TTL: Duration = Duration::from_secs(30);
 /// How long without a result until the list shows that the search continues.
 const TIMEOUT: Duration = Duration::from_millis(200);
 /// How often a growing list is searched.
@@ -217,7 +217,7 @@ impl<D: Fn(FinderResults)> Worker<D> {
 
     /// Starts building a list if there is none or it is too old.
     fn refresh(&mut self) {
-        let fresh = self.listed.is_some_and(|at| at.elapsed() < FRESH);
+        let fresh = self.listed.is_some_and(|at| at.elapsed() < CACHE_TTL);
         if fresh || self.next_list.is_some() {
             return;
         }

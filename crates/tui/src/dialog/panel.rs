@@ -12,7 +12,7 @@ use crate::theme::Theme;
 use crate::tokens::{CURRENT, DONE, FAILED, IDLE, LOW};
 
 /// Minimum number of text rows before empty rows are added around them.
-const AIRY: usize = 12;
+const MIN_HEIGHT_FOR_PADDING: usize = 12;
 
 /// The content of a page.
 #[derive(Debug, Clone)]
@@ -157,7 +157,8 @@ impl Panel {
         };
         // The head, the search row, and the hint; empty rows if there is space.
         let used_rows = rows.len() + 2;
-        let air = if height > text.len().min(AIRY) + used_rows + 2 { 2 } else { 0 };
+        let air =
+            if height > text.len().min(MIN_HEIGHT_FOR_PADDING) + used_rows + 2 { 2 } else { 0 };
         let visible_rows = height.saturating_sub(used_rows + air).max(1).min(text.len());
         let last = text.len() - visible_rows;
         self.shown_rows.set((visible_rows, last));

@@ -34,7 +34,7 @@ use crate::transcript::DecodedImage;
 use crate::{clipboard, edit_text, editors};
 
 /// Time limit for closing a session while nothing can be drawn.
-const SHORT_FAREWELL: Duration = Duration::from_secs(5);
+const SUSPENDED_CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long closing a session may take before a message is shown.
 const SILENCE: Duration = Duration::from_secs(1);
 
@@ -380,7 +380,7 @@ impl TerminalFrontEnd {
                 false => SessionChoice::New,
             });
             // Nothing is drawn in the meantime.
-            let hurry = tokio::time::sleep(SHORT_FAREWELL);
+            let hurry = tokio::time::sleep(SUSPENDED_CLOSE_TIMEOUT);
             let notices = match choice {
                 SessionChoice::Clear => open.clear_until(hurry).await,
                 _ => open.close_with_limit(hurry).await,
@@ -545,7 +545,7 @@ impl TerminalFrontEnd {
             let has_hooks = open.has_end_hooks();
             let hurry = async {
                 if matches!(left, ExitReason::Signal(_)) {
-                    return tokio::time::sleep(SHORT_FAREWELL).await;
+                    return tokio::time::sleep(SUSPENDED_CLOSE_TIMEOUT).await;
                 }
                 if tokio::time::timeout(SILENCE, signals.next()).await.is_ok() {
                     return;

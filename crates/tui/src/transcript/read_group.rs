@@ -16,7 +16,7 @@ use crate::sanitize;
 use crate::tokens::DONE;
 
 /// Minimum number of calls in a group.
-const LEAST: usize = 3;
+const MIN_CALLS: usize = 3;
 
 /// The kind of a call in a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +62,7 @@ pub(super) fn may_join(item: &Item) -> bool {
 /// Returns the items around `at` that are shown as one line, if there are enough.
 pub(super) fn find_group(items: &[Item], at: usize) -> Option<Range<usize>> {
     let run = run(items, at)?;
-    (run.len() >= LEAST).then_some(run)
+    (run.len() >= MIN_CALLS).then_some(run)
 }
 
 /// Returns the items around `at` that could be shown as one line.

@@ -31,7 +31,7 @@ const REJECTED_PLAN: &str = "Plan rejected";
 /// The message if the user denied the call.
 const REFUSED: &str = "User denied execution";
 /// The text before the user's instruction in that message.
-const SAYS: &str = " The user says: ";
+const USER_INSTRUCTION_PREFIX: &str = " The user says: ";
 
 /// A tool call.
 #[derive(Debug)]
@@ -460,6 +460,6 @@ fn head_of(text: &str) -> String {
 /// Returns the user's instruction from the message about a denied call.
 fn denial_instruction(message: &str) -> Option<String> {
     let message = without_marks(message);
-    let (before, output) = message.split_once(SAYS)?;
+    let (before, output) = message.split_once(USER_INSTRUCTION_PREFIX)?;
     (before.contains(REFUSED) && before.starts_with(CANCELLED)).then(|| head_of(output.trim()))
 }

@@ -12,7 +12,7 @@ const MIN_BATCH_TOKENS: u64 = 10_000;
 /// Maximum number of doublings of the distance to the next compaction.
 const MAX_DOUBLINGS: u32 = 4;
 /// Number of large gains in a row after which compactions may come sooner again.
-const WINS_TO_RELAX: u32 = 4;
+const LARGE_GAINS_TO_RELAX: u32 = 4;
 /// If a compaction leaves at most this percentage, the next one need not wait longer.
 const LARGE_GAIN_PERCENT: u64 = 35;
 /// Number of unused summaries in a row after which summaries are requested less often.
@@ -76,7 +76,7 @@ impl CompactionState {
                 (self.consecutive_large_gains, self.backoff_doublings) = (0, 0);
             } else {
                 self.consecutive_large_gains += 1;
-                if self.consecutive_large_gains >= WINS_TO_RELAX {
+                if self.consecutive_large_gains >= LARGE_GAINS_TO_RELAX {
                     self.consecutive_large_gains = 0;
                     self.backoff_doublings = self.backoff_doublings.saturating_sub(1);
                 }

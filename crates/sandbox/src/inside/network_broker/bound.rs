@@ -152,10 +152,10 @@ const OF_FILE: u16 = 1;
 fn listening_inode(entry: &[u8], is_it: impl Fn(u16, &[u8]) -> bool) -> Option<u64> {
     const HEAD: usize = 16;
     const PACKETS: u8 = 2;
-    const LISTENS: u8 = 10;
-    const NO_PEER: u8 = 7;
+    const TCP_LISTEN: u8 = 10;
+    const TCP_CLOSE: u8 = 7;
     let &[_, kind, state, _] = entry.first_chunk::<4>()?;
-    if kind != PACKETS && ![LISTENS, NO_PEER].contains(&state) {
+    if kind != PACKETS && ![TCP_LISTEN, TCP_CLOSE].contains(&state) {
         return None;
     }
     let mut rest = entry.get(HEAD..)?;

@@ -65,12 +65,12 @@ fn listeners(proc: &OwnedFd, port: u16) -> Option<HashSet<u64>> {
 /// Parses a line `sl local remote state queues timer retransmits uid timeout inode …` and returns
 /// the inode of a server or of a socket without a peer.
 fn listener_inode(line: &str, port: u16) -> Option<u64> {
-    const LISTENS: &str = "0A";
-    const NO_PEER: &str = "07";
+    const TCP_LISTEN: &str = "0A";
+    const TCP_CLOSE: &str = "07";
     let words: Vec<&str> = line.split_whitespace().collect();
     let (local, state, inode) = (words.get(1)?, words.get(3)?, words.get(9)?);
     let (_, local) = local.rsplit_once(':')?;
-    let waits = [LISTENS, NO_PEER].contains(state);
+    let waits = [TCP_LISTEN, TCP_CLOSE].contains(state);
     (waits && u16::from_str_radix(local, 16) == Ok(port)).then(|| inode.parse().ok())?
 }
 

@@ -34,7 +34,7 @@ const BUILT_IN: &str = "Built in";
 const MCP_SERVERS: &str = "MCP servers";
 const OTHER: &str = "Other";
 /// Number of conversation rows to keep visible above the exit summary, if possible.
-const SAID: usize = 8;
+const CONVERSATION_ROWS: usize = 8;
 
 pub(crate) fn about(app: &mut App) {
     let session = app.session.id().to_owned();
@@ -464,7 +464,7 @@ fn last_stats(app: &App) -> Vec<Line> {
         stats_view::rows(app.session.stats(), stats_view::StatsPart::Session, options)
     };
     let all = rows(LAST_PLOTTED);
-    let room = app.window.rows().saturating_sub(SAID);
+    let room = app.window.rows().saturating_sub(CONVERSATION_ROWS);
     let over = all.len().saturating_sub(room);
     match over {
         0 => all,

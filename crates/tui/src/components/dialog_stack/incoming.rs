@@ -19,7 +19,7 @@ const PAUSE_MS: u64 = 700;
 
 /// How long an incoming dialog accepts no answer while the composer contains text, in
 /// milliseconds, so that a user who is about to send the text sees it first.
-const MOMENT_MS: u64 = 600;
+const INCOMING_GUARD_MS: u64 = 600;
 /// How long after an answer a new dialog is protected from further keys, in milliseconds. Users
 /// press a digit and Enter, or Enter twice.
 const AFTER_ANSWER_MS: u64 = 1_000;
@@ -30,7 +30,7 @@ const SETTLING_MS: u64 = 500;
 /// press Enter to start the program, often twice.
 const STARTED_MS: u64 = 150;
 /// How long a dialog ignores keys, in milliseconds, if keys were typed before it was drawn.
-const TYPED_AHEAD_MS: u64 = 80;
+const TYPE_AHEAD_GUARD_MS: u64 = 80;
 
 /// A dialog that opened by itself and not because of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -128,9 +128,9 @@ impl DialogStack {
                 Some((what, since)) if *what == now => {
                     let seen = context.now_ms.saturating_sub(*since);
                     let moment = match (context.has_draft, self.is_startup_dialog()) {
-                        (true, _) => MOMENT_MS,
+                        (true, _) => INCOMING_GUARD_MS,
                         (false, true) if confirms => STARTED_MS,
-                        (false, true) if self.incoming.has_typed_ahead => TYPED_AHEAD_MS,
+                        (false, true) if self.incoming.has_typed_ahead => TYPE_AHEAD_GUARD_MS,
                         (false, _) => 0,
                     };
                     seen < moment

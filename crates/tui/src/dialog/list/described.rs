@@ -13,7 +13,7 @@ const INDENT: &str = "  ";
 /// The rows of an item that is not under the cursor.
 const ROWS: usize = 2;
 /// From this height on, there are empty rows above the list and above the hint.
-const AIRY: usize = 16;
+const MIN_HEIGHT_FOR_PADDING: usize = 16;
 
 impl ListDialog {
     /// Whether items have descriptions.
@@ -29,7 +29,7 @@ impl ListDialog {
         height: usize,
         theme: &Theme,
     ) -> usize {
-        let air = if height < AIRY { 0 } else { 2 };
+        let air = if height < MIN_HEIGHT_FOR_PADDING { 0 } else { 2 };
         let notes = usize::from(self.search_status.is_some()) + usize::from(self.notice.is_some());
         let room = height.saturating_sub(rows.len() + 1 + air + notes).max(1);
         let label_width = self.label_width(width);

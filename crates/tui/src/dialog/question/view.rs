@@ -18,7 +18,7 @@ use crate::tokens::{selectable, selectable_rows};
 use crate::transcript::{display_name, without_verb};
 
 /// Minimum number of body rows, including the row that counts the rest.
-const LEAST: usize = 4;
+const MIN_BODY_ROWS: usize = 4;
 /// Minimum visible body rows before empty rows are added between the parts.
 const AIRY_BODY: usize = 8;
 /// Width of the marker before an answer in columns.
@@ -46,7 +46,7 @@ impl QuestionDialog {
         let foot: Vec<Line> = choices.iter().cloned().chain(hint.clone()).collect();
         let mut reason = self.reason_rows(width, theme);
         let needs = |rows: &[&Vec<Line>]| rows.iter().map(|rows| rows.len()).sum::<usize>();
-        let is_low = needs(&[&head, &foot]) + length.min(LEAST) > height;
+        let is_low = needs(&[&head, &foot]) + length.min(MIN_BODY_ROWS) > height;
         if is_low && self.typing.is_none() && self.hunks.is_none() {
             return self.compact_view(head, body, (width, height), theme);
         }
@@ -55,8 +55,10 @@ impl QuestionDialog {
             head.truncate(height.saturating_sub(foot.len()).max(1));
         }
         // Priority: the answers, then the body, then the reason.
-        if needs(&[&head, &reason, &foot]) + length.min(LEAST) > height {
-            reason.truncate(height.saturating_sub(needs(&[&head, &foot]) + length.min(LEAST)));
+        if needs(&[&head, &reason, &foot]) + length.min(MIN_BODY_ROWS) > height {
+            reason.truncate(
+                height.saturating_sub(needs(&[&head, &foot]) + length.min(MIN_BODY_ROWS)),
+            );
         }
         let parts = needs(&[&head, &reason, &foot]);
         let spare = height.saturating_sub(parts + length.min(AIRY_BODY));
