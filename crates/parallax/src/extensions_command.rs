@@ -245,7 +245,7 @@ pub(crate) fn run_with(
             let shown = consent_text("installed", &fetched.manifest, &fetched.review, source);
             prompter.confirm(&shown, *consent)?;
             launch.extension_manager().install_extension(&fetched)?;
-            let missing = ask_settings(launch, &name, *skip_settings, prompter)?;
+            let missing = ask_for_settings(launch, &name, *skip_settings, prompter)?;
             let text = format!("Extension \"{}\" installed successfully and enabled.\n", name);
             Ok(done(text + &missing, &name, "installed"))
         }
@@ -257,7 +257,7 @@ pub(crate) fn run_with(
             launch.extension_manager().link_extension(path)?;
             let name = &manifest.name;
             let mut text = format!("Extension \"{name}\" linked successfully and enabled.\n");
-            text.push_str(&ask_settings(launch, name, true, prompter)?);
+            text.push_str(&ask_for_settings(launch, name, true, prompter)?);
             Ok(done(text, name, "linked"))
         }
         ExtensionsAction::New { path, template } => {
@@ -344,7 +344,7 @@ fn done(text: String, name: &str, what: &str) -> CommandResult {
 }
 
 /// Asks for the settings without a value, and returns a note about those still missing.
-fn ask_settings(
+fn ask_for_settings(
     launch: &SessionConfig,
     name: &str,
     skip: bool,
@@ -439,7 +439,7 @@ fn update(
     if extension.home == parallax_extensions::ExtensionHome::Gemini {
         text.push_str("Gemini CLI's copy is unchanged; Parallax now has its own copy.\n");
     }
-    text.push_str(&ask_settings(launch, name, false, prompter)?);
+    text.push_str(&ask_for_settings(launch, name, false, prompter)?);
     Ok(CommandResult::new(
         text,
         json!({"name": name, "done": "updated", "from": installed, "to": fetched.manifest.version}),

@@ -256,7 +256,7 @@ impl Canvas {
         let may =
             if self.mode == Mode::Inline { terminal.may_paint() } else { PaintPermission::All };
         if may == PaintPermission::AfterAsking {
-            terminal.ask_window();
+            terminal.query_window();
         }
         let paints = matches!(may, PaintPermission::All | PaintPermission::Live);
         Ok(paints.then_some(PaintMode { size, resize, commits: may == PaintPermission::All }))

@@ -104,7 +104,7 @@ pub(crate) fn copy(text: &str, capabilities: &Capabilities) -> Option<Vec<u8>> {
 }
 
 /// Returns the sequence that requests the clipboard text.
-pub(crate) fn ask_clipboard(capabilities: &Capabilities) -> Vec<u8> {
+pub(crate) fn query_clipboard(capabilities: &Capabilities) -> Vec<u8> {
     wrap_passthrough(b"\x1b]52;c;?\x07", capabilities)
 }
 

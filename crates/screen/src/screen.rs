@@ -367,7 +367,7 @@ impl Screen {
     /// live ones (Ctrl+L). The scrollback stays.
     pub fn redraw(&mut self) {
         self.shared.canvas().repaint();
-        self.shared.terminal.ask_window();
+        self.shared.terminal.query_window();
     }
 
     // --- output outside the rows
@@ -433,15 +433,15 @@ impl Screen {
     ///
     /// # Errors
     /// Returns an error if the terminal is gone.
-    pub fn ask_clipboard(&mut self) -> io::Result<()> {
-        self.write_sequence(&osc::ask_clipboard(&self.shared.terminal.capabilities()))
+    pub fn query_clipboard(&mut self) -> io::Result<()> {
+        self.write_sequence(&osc::query_clipboard(&self.shared.terminal.capabilities()))
     }
 
     /// Queries the background color again.
     ///
     /// # Errors
     /// Returns an error if the terminal is gone.
-    pub fn ask_background(&mut self) -> io::Result<()> {
+    pub fn query_background(&mut self) -> io::Result<()> {
         if self.options.probe { self.write_sequence(ASK_BACKGROUND) } else { Ok(()) }
     }
 

@@ -349,11 +349,11 @@ impl TerminalState {
     /// Records that the window size changed or may have changed.
     pub fn window_changed(&self) {
         self.state().unrest.record_change(Instant::now());
-        self.ask_window();
+        self.query_window();
     }
 
     /// Queries the window size and the cursor position.
-    pub fn ask_window(&self) {
+    pub fn query_window(&self) {
         let mut state = self.state();
         state.device = self.tty.size();
         let asks = state.inline

@@ -253,7 +253,7 @@ impl App {
     }
 
     /// Runs `work` with the configuration on a thread, then `then` with its result.
-    pub(crate) fn ask<T: Send + 'static>(
+    pub(crate) fn run_with_config<T: Send + 'static>(
         &mut self,
         work: impl FnOnce(&SessionConfig) -> T + Send + 'static,
         then: impl FnOnce(&mut Self, T) + Send + 'static,
@@ -266,12 +266,12 @@ impl App {
     }
 
     /// Runs `work` with the open session, then `then` with its result.
-    pub(crate) fn ask_session<T: Send + 'static>(
+    pub(crate) fn run_with_session<T: Send + 'static>(
         &mut self,
         work: impl FnOnce(&OpenSession) -> T + Send + 'static,
         then: impl FnOnce(&mut Self, T) + Send + 'static,
     ) {
-        self.effect(Effect::AskSession(Box::new(move |session| {
+        self.effect(Effect::RunWithSession(Box::new(move |session| {
             let result = work(session);
             Box::new(move |app| then(app, result))
         })));
@@ -284,13 +284,13 @@ impl App {
 
     /// Reopens the session, then runs `then`.
     pub(crate) fn reload_and_then(&mut self, then: impl FnOnce(&mut Self) + Send + 'static) {
-        self.ask_session(OpenSession::is_resumable, |app, is_kept| {
+        self.run_with_session(OpenSession::is_resumable, |app, is_kept| {
             app.session.set_shown(true);
             app.effect(Effect::Open(match is_kept {
                 true => SessionChoice::Resume(app.session.id().to_owned()),
                 false => SessionChoice::New,
             }));
-            app.ask_session(|_| (), |app, ()| then(app));
+            app.run_with_session(|_| (), |app, ()| then(app));
         });
     }
 

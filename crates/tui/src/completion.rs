@@ -277,7 +277,7 @@ impl Completion {
         if !self.is_open() {
             let asks = composer.mode() == InputMode::Shell && key == Key::plain(KeyCode::Tab);
             if asks && !composer.buffer().text().is_blank() && !composer.is_searching() {
-                self.ask_shell(composer);
+                self.request_shell_completions(composer);
                 return CompletionAction::Changed;
             }
             return CompletionAction::Ignored;
@@ -297,7 +297,7 @@ impl Completion {
         CompletionAction::Ignored
     }
 
-    fn ask_shell(&mut self, composer: &Composer) {
+    fn request_shell_completions(&mut self, composer: &Composer) {
         let cursor = composer.buffer().cursor();
         let word = shell::word(composer.buffer().current_line(), cursor.byte);
         let question = match word.kind {

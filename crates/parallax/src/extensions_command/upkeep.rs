@@ -11,7 +11,7 @@ use parallax_sdk::SessionConfig;
 use serde_json::{Value, json};
 
 use super::prompter::Prompter;
-use super::{ask_settings, code_of, input_failure, uninstall};
+use super::{ask_for_settings, code_of, input_failure, uninstall};
 use crate::command_result::CommandResult;
 use crate::extension_descriptions::consent_text;
 
@@ -97,7 +97,7 @@ fn sync_extension(
     prompter
         .confirm(&consent_text("installed", &fetched.manifest, &fetched.review, source), consent)?;
     launch.extension_manager().install_locked(&fetched)?;
-    Ok(("installed at the locked version", ask_settings(launch, name, false, prompter)?))
+    Ok(("installed at the locked version", ask_for_settings(launch, name, false, prompter)?))
 }
 
 /// Reports problems of extensions.

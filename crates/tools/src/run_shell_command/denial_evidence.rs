@@ -191,20 +191,20 @@ pub(super) fn missing_permissions(
         if is_fatal && UNKNOWN_USER.iter().any(|words| lower.contains(words)) {
             for path in CREDENTIALS.map(|name| home.join(name)) {
                 if path.is_file() && confinement.denies(&path, DeniedAccess::Read) {
-                    ask_for(&path, &lower, home, confinement, &mut missing);
+                    add_missing_permission(&path, &lower, home, confinement, &mut missing);
                 }
             }
         }
         if NO_LOGIN_AT_REGISTRY.iter().any(|words| lower.contains(words)) {
             let path = home.join(REGISTRY_LOGIN);
             if path.is_file() && confinement.denies(&path, DeniedAccess::Read) {
-                ask_for(&path, &lower, home, confinement, &mut missing);
+                add_missing_permission(&path, &lower, home, confinement, &mut missing);
             }
         }
         if failed && UNKNOWN_LOGIN.iter().any(|words| lower.contains(words)) {
             let path = home.join(LOGIN);
             if path.is_file() && confinement.denies(&path, DeniedAccess::Read) {
-                ask_for(&path, &lower, home, confinement, &mut missing);
+                add_missing_permission(&path, &lower, home, confinement, &mut missing);
             }
         }
         // No ordinary directory is on a read-only file system.
@@ -216,7 +216,7 @@ pub(super) fn missing_permissions(
             let mut any = false;
             for path in paths(quoted, places, home) {
                 let path = confinement.first_missing_directory(&path);
-                any |= ask_for(&path, &lower, home, confinement, &mut missing);
+                any |= add_missing_permission(&path, &lower, home, confinement, &mut missing);
             }
             // `program: path: Permission denied`: the path is right before the message.
             let place = DENIED.iter().filter_map(|words| lower.find(words)).min();
@@ -231,7 +231,8 @@ pub(super) fn missing_permissions(
             for piece in words {
                 if !any {
                     for path in paths(std::iter::once(piece), places, home) {
-                        any |= ask_for(&path, &lower, home, confinement, &mut missing);
+                        any |=
+                            add_missing_permission(&path, &lower, home, confinement, &mut missing);
                     }
                 }
             }
@@ -264,7 +265,7 @@ pub(super) fn copied_hidden_files(output: &str, hidden: &[PathBuf]) -> Vec<PathB
 }
 
 /// Adds the missing permission if the sandbox restricts the path.
-fn ask_for(
+fn add_missing_permission(
     path: &Path,
     line: &str,
     home: &Path,

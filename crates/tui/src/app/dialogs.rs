@@ -226,7 +226,7 @@ impl App {
             }
             DialogPurpose::Rewind => {
                 if let Ok(turn) = id.parse() {
-                    rewind::ask_rewind_scope(self, turn);
+                    rewind::ask_for_rewind_scope(self, turn);
                 }
             }
             DialogPurpose::RewindHow(turn) => rewind::handle_choice(self, turn, id),

@@ -42,7 +42,7 @@ pub(crate) enum Effect {
     /// Run the shell commands of a custom command and send the result.
     Expand(Box<parallax_commands::PreparedCommand>, CancellationToken),
     /// Query the open session; the query must return at once.
-    AskSession(Box<dyn FnOnce(&parallax_sdk::OpenSession) -> JobContinuation + Send>),
+    RunWithSession(Box<dyn FnOnce(&parallax_sdk::OpenSession) -> JobContinuation + Send>),
     /// Send a slash command that shows something to the session of another process.
     AskOtherProcess(String),
     /// Query the drawing capabilities of the screen for images.

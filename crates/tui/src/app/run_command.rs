@@ -206,7 +206,7 @@ fn scroll_away(app: &mut App) {
 }
 
 fn sign_out(app: &mut App) {
-    app.ask(
+    app.run_with_config(
         |launch| launch.provider_manager().forget_key(None),
         |app, forgotten| match forgotten {
             Ok(true) => sign_in::open(app, Some("API key deleted.")),
@@ -223,7 +223,7 @@ fn add_directories(app: &mut App, paths: &str) {
         return app.error("No directory given: use `/directory add PATH[,PATH…]`.");
     }
     let paths: Vec<String> = paths.split(',').map(|path| path.trim().to_owned()).collect();
-    app.ask(
+    app.run_with_config(
         move |launch| {
             let path = |typed: &String| launch.trust_manager().folder_and_trust(typed);
             paths.iter().map(path).collect::<Vec<_>>()
@@ -237,7 +237,7 @@ fn add_directories(app: &mut App, paths: &str) {
                     Err(failure) => app.error(failure.message),
                 }
             }
-            ask_folder_trust(app, strange);
+            ask_for_folder_trust(app, strange);
         },
     );
 }
@@ -248,7 +248,7 @@ fn add_directory(app: &mut App, path: PathBuf) {
 }
 
 /// Asks about untrusted directories, one after the other.
-fn ask_folder_trust(app: &mut App, folders: Vec<PathBuf>) {
+fn ask_for_folder_trust(app: &mut App, folders: Vec<PathBuf>) {
     let Some(folder) = folders.first() else { return };
     let items = vec![
         ListItem::new("yes", "Trust it and add it", "files in it can be read as instructions"),
@@ -268,9 +268,9 @@ pub(crate) fn handle_folder_trust(app: &mut App, mut folders: Vec<PathBuf>, trus
     let folder = folders.remove(0);
     if !trusted {
         app.info(format!("{} was not added.", folder.display()));
-        return ask_folder_trust(app, folders);
+        return ask_for_folder_trust(app, folders);
     }
-    app.ask(
+    app.run_with_config(
         move |launch| {
             launch.trust_manager().set(&folder, Some(TrustLevel::TrustFolder)).map(|_| folder)
         },
@@ -279,13 +279,13 @@ pub(crate) fn handle_folder_trust(app: &mut App, mut folders: Vec<PathBuf>, trus
                 Ok(folder) => add_directory(app, folder),
                 Err(failure) => app.error(failure.message),
             }
-            ask_folder_trust(app, folders);
+            ask_for_folder_trust(app, folders);
         },
     );
 }
 
 fn init(app: &mut App) {
-    app.ask(
+    app.run_with_config(
         |launch| parallax_commands::built_in::init(launch.directory()),
         |app, init| match init {
             Ok(InitResult::AlreadyExists(path)) => {
@@ -302,7 +302,7 @@ fn add_memory(app: &mut App, fact: &str) {
         return app.error("No text given: use `/memory add TEXT`.");
     }
     let fact = fact.to_owned();
-    app.ask(
+    app.run_with_config(
         move |launch| launch.context_sources().add_memory(&fact),
         |app, saved| match saved {
             Ok(path) => {
@@ -322,7 +322,7 @@ fn reload_memory(app: &mut App) {
         return app.toast("Not available while the agent is running (esc to stop)");
     }
     app.reload_and_then(|app| {
-        app.ask_session(
+        app.run_with_session(
             |session| session.context_files.len(),
             |app, files| match files {
                 0 => app.info("Reloaded: no context files."),
@@ -338,7 +338,7 @@ fn set_up_terminal(app: &mut App) {
         let editor = terminal_setup::terminal_editor(launch)?;
         Some((editor, terminal_setup::set_up(launch, editor)))
     };
-    app.ask(setup, |app, done| match done {
+    app.run_with_config(setup, |app, done| match done {
         None => app.info(
             "Nothing to configure: this is not the terminal of VS Code, Cursor, or Windsurf. \
              Ctrl+J, or `\\` followed by Enter, starts a new line in every terminal.",

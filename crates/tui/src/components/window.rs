@@ -145,7 +145,7 @@ impl Window {
     }
 
     /// Records that the terminal is asked for the clipboard.
-    pub(crate) fn ask_clipboard(&mut self) {
+    pub(crate) fn query_clipboard(&mut self) {
         self.clipboard_asked = true;
     }
 

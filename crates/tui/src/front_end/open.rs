@@ -147,7 +147,7 @@ impl TerminalFrontEnd {
                 }
                 None => face.continue_opening(*launch),
             },
-            PreparedConfig::NeedsTrust(question) => face.ask_trust(question),
+            PreparedConfig::NeedsTrust(question) => face.ask_for_trust(question),
         }
         Ok((face, input, received))
     }
@@ -190,7 +190,7 @@ impl TerminalFrontEnd {
         if !loose.is_empty() {
             startup_questions::ask_about_loosened_settings(&mut self.app, &loose);
         } else if let Some(update) = update {
-            startup_questions::ask_policy_update(&mut self.app, &update);
+            startup_questions::ask_about_policy_update(&mut self.app, &update);
         }
     }
 
@@ -247,7 +247,7 @@ impl TerminalFrontEnd {
         });
     }
 
-    fn ask_trust(&mut self, question: Box<TrustQuestion>) {
+    fn ask_for_trust(&mut self, question: Box<TrustQuestion>) {
         let name = |path: &std::path::Path| path.display().to_string();
         let mut items = vec![ListItem::new("folder", "Trust this folder", name(&question.folder))];
         if let Some(parent) = &question.parent {

@@ -102,7 +102,7 @@ impl TerminalFrontEnd {
                     paths.iter().for_each(|path| own.expander.allow(path));
                 }
             }
-            Effect::AskSession(ask) => match self.session.as_ref().map(Session::own) {
+            Effect::RunWithSession(ask) => match self.session.as_ref().map(Session::own) {
                 Some(Some(own)) => ask(&own.open)(&mut self.app),
                 Some(None) => self.app.toast("not available in an attached session"),
                 None => self.app.report_not_ready(),
@@ -178,8 +178,8 @@ impl TerminalFrontEnd {
             Effect::PasteClipboard => self.paste_clipboard(),
             // A terminal that does not allow it sends no answer.
             Effect::AskClipboard => {
-                self.app.window.ask_clipboard();
-                drop(self.screen.ask_clipboard());
+                self.app.window.query_clipboard();
+                drop(self.screen.query_clipboard());
             }
             // Failures of window decorations are ignored.
             Effect::Title(title) => drop(self.screen.set_title(&title)),
@@ -257,7 +257,13 @@ impl TerminalFrontEnd {
                 Ok(Ok(Ok(prompt))) if ask && tokens_to_confirm(&prompt).is_some() => {
                     let tokens = tokens_to_confirm(&prompt).unwrap_or_default();
                     Box::new(move |app| {
-                        outside_files::ask_large(app, typed, steer, tokens, &prompt.notices)
+                        outside_files::confirm_large_files(
+                            app,
+                            typed,
+                            steer,
+                            tokens,
+                            &prompt.notices,
+                        )
                     })
                 }
                 Ok(Ok(Ok(mut prompt))) => {

@@ -11,7 +11,8 @@ use crate::app::effect::Effect;
 /// `/budget`, `/budget [session|prompt] cost|tokens|time AMOUNT|off`.
 pub(crate) fn run(app: &mut App, arguments: &str) {
     if arguments.is_empty() {
-        return app.ask_session(OpenSession::budgets, |app, uses: Vec<BudgetUse>| show(app, &uses));
+        return app
+            .run_with_session(OpenSession::budgets, |app, uses: Vec<BudgetUse>| show(app, &uses));
     }
     match LimitChange::read(arguments) {
         Ok(LimitChange { kind, scope, limit }) => {

@@ -14,7 +14,7 @@ use crate::editors;
 use crate::theme_choice as theme;
 
 pub(crate) fn editor_dialog(app: &mut App) {
-    app.ask(editors::installed_editors, |app, mut editors| {
+    app.run_with_config(editors::installed_editors, |app, mut editors| {
         editors.sort_by_key(|(_, installed)| !installed);
         let items = editors.iter().map(|(editor, installed)| {
             let mut item = ListItem::new(editor.id, editor.name, "");
@@ -62,7 +62,7 @@ pub(crate) fn use_model(app: &mut App, name: &str, persist: bool) {
 }
 
 pub(crate) fn permissions_dialog(app: &mut App) {
-    app.ask(
+    app.run_with_config(
         |launch| launch.trust_manager().trust(&launch.options().directory.clone()),
         |app, trust| match trust {
             Err(failure) => app.error(failure.message),
@@ -88,7 +88,7 @@ pub(crate) fn permissions_dialog(app: &mut App) {
 
 pub(crate) fn set_trust(app: &mut App, id: &str) {
     let id = id.to_owned();
-    app.ask(
+    app.run_with_config(
         move |launch| {
             let directory = launch.options().directory.clone();
             let (folder, level) = match id.as_str() {

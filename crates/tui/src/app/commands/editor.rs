@@ -104,7 +104,7 @@ fn save_settings(app: &mut App, settings: &'static [(&'static str, bool)]) {
         }
         launch.reload()
     };
-    app.ask(write, |app, written| match written {
+    app.run_with_config(write, |app, written| match written {
         Ok(launch) => app.settings_changed(launch),
         Err(failure) => app.error(failure.message),
     });
@@ -112,7 +112,7 @@ fn save_settings(app: &mut App, settings: &'static [(&'static str, bool)]) {
 
 pub(crate) fn doctor(app: &mut App) {
     app.toast("searching for editors");
-    app.ask(
+    app.run_with_config(
         |launch| launch.companion_manager().diagnose(),
         |app, diagnosis| match diagnosis {
             Ok(diagnosis) => app.show_wrapped_rows(plain_rows(&diagnosis_text(&diagnosis))),
@@ -123,7 +123,7 @@ pub(crate) fn doctor(app: &mut App) {
 
 pub(crate) fn install(app: &mut App) {
     app.toast("installing the companion extension");
-    app.ask(
+    app.run_with_config(
         |launch| launch.companion_manager().install(),
         |app, installed| match installed {
             Ok(text) => {

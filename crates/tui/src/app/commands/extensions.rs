@@ -76,7 +76,7 @@ fn panel(app: &mut App) {
 }
 
 fn with_extensions(app: &mut App, show: impl FnOnce(&mut App, &[Extension]) + Send + 'static) {
-    app.ask(SessionConfig::extensions, |app, found| match found.all.as_slice() {
+    app.run_with_config(SessionConfig::extensions, |app, found| match found.all.as_slice() {
         [] => app.info("No extensions installed. Install one with `/extensions install SOURCE`."),
         all => show(app, all),
     });
@@ -124,14 +124,14 @@ fn extension_rows(app: &App, extension: &Extension) -> Vec<Line> {
 fn install(app: &mut App, source: &str) {
     let source = source.to_owned();
     app.toast("downloading the extension");
-    app.ask(
+    app.run_with_config(
         move |launch| launch.extension_manager().fetch_extension(&source, &FetchOptions::default()),
         |app, fetched| match fetched {
             Ok(fetched) => {
                 let manifest = &fetched.manifest;
                 let title = format!("Install `{}` {}?", manifest.name, sanitize(&manifest.version));
                 let lines = fetched.review.consent_lines();
-                ask_consent(app, title, &lines, Consent::Install(Box::new(fetched)));
+                ask_for_consent(app, title, &lines, Consent::Install(Box::new(fetched)));
             }
             Err(failure) => app.error(failure.message),
         },
@@ -139,14 +139,14 @@ fn install(app: &mut App, source: &str) {
 }
 
 fn link(app: &mut App, folder: PathBuf) {
-    app.ask(
+    app.run_with_config(
         move |launch| {
             launch.extension_manager().review_extension(&folder).map(|reviewed| (folder, reviewed))
         },
         |app, reviewed| match reviewed {
             Ok((folder, (manifest, review))) => {
                 let title = format!("Link `{}`?", manifest.name);
-                ask_consent(app, title, &review.consent_lines(), Consent::Link(folder));
+                ask_for_consent(app, title, &review.consent_lines(), Consent::Link(folder));
             }
             Err(failure) => app.error(failure.message),
         },
@@ -157,7 +157,7 @@ fn update(app: &mut App, names: &[&str]) {
     let all = names.contains(&"--all");
     let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
     app.toast("checking for updates");
-    app.ask(
+    app.run_with_config(
         move |launch| {
             let known = launch.extensions();
             let is_selected = |it: &&Extension| {
@@ -201,10 +201,10 @@ fn update_found(app: &mut App, found: Box<(Extension, ExtensionUpdate)>) {
     let mut lines: Vec<String> =
         update.previous_source.iter().map(|from| format!("moved from {from}")).collect();
     lines.extend(update.added_permissions.iter().cloned());
-    ask_consent(app, title, &lines, Consent::Update(found));
+    ask_for_consent(app, title, &lines, Consent::Update(found));
 }
 
-fn ask_consent(app: &mut App, title: String, lines: &[String], consent: Consent) {
+fn ask_for_consent(app: &mut App, title: String, lines: &[String], consent: Consent) {
     app.extensions.consents.push(title, lines, consent, &app.theme);
     next_consent(app);
 }
@@ -235,7 +235,7 @@ pub(crate) fn handle_consent_answer(app: &mut App, id: &str) {
 }
 
 fn handle_consent(app: &mut App, consent: Consent) {
-    app.ask(
+    app.run_with_config(
         move |launch| match consent {
             Consent::Install(fetched) => {
                 launch.extension_manager().install_extension(&fetched)?;
@@ -268,7 +268,7 @@ fn handle_change(app: &mut App, done: Result<String, parallax_protocol::event::F
 
 fn uninstall(app: &mut App, name: &str) {
     let name = name.to_owned();
-    app.ask(
+    app.run_with_config(
         move |launch| {
             Ok(match launch.extension_manager().uninstall_extension(&name)? {
                 UninstallResult::Removed(_) => format!("Extension `{name}` uninstalled."),
@@ -290,7 +290,7 @@ fn set_enabled(app: &mut App, name: &str, on: bool, scope: &[&str]) {
         (false, false) => Some(SettingScope::User),
         (false, true) => None,
     };
-    app.ask(
+    app.run_with_config(
         move |launch| {
             let extension = launch.extension_manager().switch_extension(&name, on, scope)?;
             let word = if on { "enabled" } else { "disabled" };
@@ -303,7 +303,7 @@ fn set_enabled(app: &mut App, name: &str, on: bool, scope: &[&str]) {
 /// Asks which setting to change, then for its value.
 fn configure(app: &mut App, name: &str, setting: Option<&str>) {
     let (name, setting) = (name.to_owned(), setting.map(str::to_owned));
-    app.ask(
+    app.run_with_config(
         move |launch| launch.extension_manager().find_extension(&name),
         move |app, extension| {
             let extension = match extension {
@@ -357,7 +357,7 @@ pub(crate) fn value_typed(app: &mut App, extension: &str, variable: &str, value:
     app.dialogs.close();
     let (name, variable) = (extension.to_owned(), variable.to_owned());
     let value = value.to_owned();
-    app.ask(
+    app.run_with_config(
         move |launch| {
             let extension = launch.extension_manager().find_extension(&name)?;
             launch.extension_manager().set_extension_value(

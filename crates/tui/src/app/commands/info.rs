@@ -38,7 +38,7 @@ const CONVERSATION_ROWS: usize = 8;
 
 pub(crate) fn about(app: &mut App) {
     let session = app.session.id().to_owned();
-    app.ask(About::collect, move |app, about| {
+    app.run_with_config(About::collect, move |app, about| {
         app.effect(Effect::AskPictures(Box::new(move |app, drawing| {
             show_about(app, about, session, drawing);
         })));
@@ -84,7 +84,7 @@ fn show_about(app: &mut App, about: About, session: String, drawing: Option<Grap
 
 pub(crate) fn bug(app: &mut App, title: &str) {
     let title = if title.is_empty() { "a defect" } else { title }.to_owned();
-    app.ask(
+    app.run_with_config(
         move |launch| {
             let about = About::collect(launch);
             let commit = about.commit.map(|commit| format!(" ({commit})")).unwrap_or_default();
@@ -126,7 +126,7 @@ pub(crate) fn diff(app: &mut App) {
 }
 
 pub(crate) fn directories(app: &mut App) {
-    app.ask_session(OpenSession::directories, |app, folders| {
+    app.run_with_session(OpenSession::directories, |app, folders| {
         let mut rows = vec![Line::styled("Workspace directories", app.theme.text.bold())];
         rows.extend(folders.iter().map(|path| Line::raw(format!("  {}", path.display()))));
         app.show_rows(rows);
@@ -271,7 +271,7 @@ pub(crate) fn docs_page(app: &mut App, name: &str) {
 }
 
 pub(crate) fn memory(app: &mut App, whole: bool) {
-    app.ask_session(OpenSession::context_files, move |app, files| {
+    app.run_with_session(OpenSession::context_files, move |app, files| {
         if files.is_empty() {
             return app.info("No context files. `/init` creates one for the project.");
         }
@@ -295,7 +295,7 @@ pub(crate) fn memory(app: &mut App, whole: bool) {
 
 /// Prints the rules in effect, grouped by mode.
 pub(crate) fn policies(app: &mut App) {
-    app.ask(parallax_sdk::policy_rules, |app, groups| {
+    app.run_with_config(parallax_sdk::policy_rules, |app, groups| {
         let mut rows = Vec::new();
         for (mode, rules) in groups {
             rows.push(Line::styled(mode_title(mode), app.theme.accent.bold()));
@@ -310,7 +310,7 @@ pub(crate) fn policies_panel(app: &mut App) {
     if app.settings.screen_reader {
         return policies(app);
     }
-    app.ask(parallax_sdk::policy_rules, |app, groups| {
+    app.run_with_config(parallax_sdk::policy_rules, |app, groups| {
         let pages = groups.into_iter().map(|(mode, rules)| {
             let rows = rules.into_iter().map(|rule| rule_row(rule, &app.theme)).collect();
             (mode_title(mode), rows)
@@ -362,7 +362,7 @@ pub(crate) fn stats_panel(app: &mut App) {
     if app.settings.screen_reader {
         return stats(app, stats_view::StatsPart::Session);
     }
-    app.ask(
+    app.run_with_config(
         |launch| launch.session_library().usage_report(None),
         |app, all| {
             let stats = Arc::new(app.session.stats().clone());
@@ -400,7 +400,7 @@ fn stats_options(app: &App) -> StatsOptions<'_> {
 
 /// Prints the tools of the model.
 pub(crate) fn tools(app: &mut App, described: bool) {
-    app.ask_session(OpenSession::tools, move |app, tools| {
+    app.run_with_session(OpenSession::tools, move |app, tools| {
         let mut rows = Vec::new();
         for tool in tools {
             rows.push(tool_name_row(&tool, &app.theme));
@@ -418,7 +418,7 @@ pub(crate) fn tools_panel(app: &mut App) {
     if app.settings.screen_reader {
         return tools(app, false);
     }
-    app.ask_session(OpenSession::tools, |app, tools| {
+    app.run_with_session(OpenSession::tools, |app, tools| {
         let mut pages = [BUILT_IN, MCP_SERVERS, OTHER].map(|origin| (origin, Vec::new()));
         for tool in &tools {
             let what = format!("    {}", first_sentence(&tool.description));

@@ -57,7 +57,7 @@ fn with_rows(app: &mut App, show: impl FnOnce(&mut App, Vec<McpRow>) + Send + 's
         Some(rows) if !rows.is_empty() => show(app, rows),
         _ => app.info("No MCP servers configured. Add one with `parallax mcp add`."),
     };
-    app.ask_session(|open: &OpenSession| open.mcp_view().map(|view| view.rows()), shown);
+    app.run_with_session(|open: &OpenSession| open.mcp_view().map(|view| view.rows()), shown);
 }
 
 /// Notifies the user about servers that are still starting, because the first prompt does not
@@ -67,7 +67,7 @@ pub(crate) fn report_starting_servers(app: &mut App) {
         return;
     }
     let names = |open: &OpenSession| open.mcp_view().map(|view| view.starting());
-    app.ask_session(names, |app, names| {
+    app.run_with_session(names, |app, names| {
         let names: Vec<String> =
             names.iter().flatten().map(|name| format!("`{}`", sanitize(name))).collect();
         let (are, their) = match names.as_slice() {
@@ -131,7 +131,7 @@ pub(crate) fn set_enabled(app: &mut App, arguments: &str, on: bool) {
 pub(crate) fn sign_in(app: &mut App, name: &str) {
     if name.is_empty() {
         let wanting = |open: &OpenSession| open.mcp_view().map(|view| view.unsigned());
-        return app.ask_session(wanting, |app, names| match names.as_deref() {
+        return app.run_with_session(wanting, |app, names| match names.as_deref() {
             Some([only]) => sign_in(app, only),
             Some([]) | None => app.info("No MCP server requires authentication."),
             Some(names) => app.info(format!(
@@ -142,7 +142,7 @@ pub(crate) fn sign_in(app: &mut App, name: &str) {
         });
     }
     let name = name.to_owned();
-    app.effect(Effect::AskSession(Box::new(move |open| {
+    app.effect(Effect::RunWithSession(Box::new(move |open| {
         let view = open.mcp_view();
         Box::new(move |app| {
             let Some(view) = view else { return app.info("No MCP servers configured.") };
@@ -172,7 +172,7 @@ fn with_servers<T: Send + 'static>(
     work: impl FnOnce(&McpView) -> T + Send + 'static,
     then: impl FnOnce(&mut App, T) + Send + 'static,
 ) {
-    app.ask_session(OpenSession::mcp_view, move |app, view| {
+    app.run_with_session(OpenSession::mcp_view, move |app, view| {
         let Some(view) = view else {
             return app.info("No MCP servers configured. Add one with `parallax mcp add`.");
         };

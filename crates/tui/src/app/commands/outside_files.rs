@@ -41,7 +41,7 @@ pub(crate) fn ask(app: &mut App, text: String, steer: Option<SteerId>, mut paths
 }
 
 /// Asks whether to send a prompt that adds this many tokens.
-pub(crate) fn ask_large(
+pub(crate) fn confirm_large_files(
     app: &mut App,
     text: String,
     steer: Option<SteerId>,

@@ -22,7 +22,7 @@ pub(crate) fn run(app: &mut App, text: &str) {
     if !text.is_empty() {
         return app.submit(text.to_owned());
     }
-    app.ask_session(OpenSession::plan, |app, plan| {
+    app.run_with_session(OpenSession::plan, |app, plan| {
         let Some(plan) = plan else {
             return app.info("Plan mode is on. Describe what you want to plan.");
         };
@@ -39,7 +39,7 @@ pub(crate) fn copy(app: &mut App, rest: &str) {
     if !rest.is_empty() {
         return run(app, &format!("copy {rest}"));
     }
-    app.ask_session(OpenSession::plan, |app, plan| match plan {
+    app.run_with_session(OpenSession::plan, |app, plan| match plan {
         Some(plan) => app.effect(Effect::Copy(plan.text)),
         None => app.info("No plan to copy yet."),
     });
@@ -58,7 +58,7 @@ pub(crate) fn edit(app: &mut App, path: PathBuf, text: String) {
     decide.arguments = Some(app.transcript.arguments(&question.ask.call).unwrap_or_default());
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     let then = move |app: &mut App, edited: Result<String, String>| match edited {
-        Ok(text) => app.ask_session(
+        Ok(text) => app.run_with_session(
             move |session| session.write_plan(&path, &text),
             move |app, written| match written {
                 Ok(()) => {

@@ -30,14 +30,14 @@ pub(crate) fn show(app: &mut App, prompts: &[PromptEntry]) {
 }
 
 /// Asks what to rewind and previews the resulting file changes.
-pub(crate) fn ask_rewind_scope(app: &mut App, turn: u64) {
+pub(crate) fn ask_for_rewind_scope(app: &mut App, turn: u64) {
     app.dialogs.close();
     if app.session.is_attached() {
         // Without the checkpoints, only the names are known.
         let files = app.rewind.changed_files(turn);
         return show_choices(app, turn, Ok(files));
     }
-    app.effect(Effect::AskSession(Box::new(move |session| {
+    app.effect(Effect::RunWithSession(Box::new(move |session| {
         let back = session.rewind_preview();
         Box::new(move |app| {
             app.effect(Effect::Run(Box::new(move || {
@@ -62,7 +62,7 @@ pub(crate) fn restore(app: &mut App, name: &str) {
         return app.toast("Not available while the agent is running (esc to stop)");
     }
     let name = name.to_owned();
-    app.effect(Effect::AskSession(Box::new(move |session| {
+    app.effect(Effect::RunWithSession(Box::new(move |session| {
         let back = session.rewind_preview();
         Box::new(move |app| {
             if !back.checkpointing {

@@ -9,7 +9,7 @@ use crate::components::dialog_stack::{DialogPurpose, Overlay};
 use crate::dialog::{ListDialog, ListItem};
 use crate::sanitize::sanitize;
 pub(crate) fn open(app: &mut App) {
-    app.ask(
+    app.run_with_config(
         |launch| {
             let chats = launch.session_library().chats();
             let item = |chat: &parallax_sessions::SavedChat| {
@@ -34,7 +34,7 @@ pub(crate) fn save(app: &mut App, tag: &str) {
     let (tag, session) = (tag.to_owned(), SessionId::new(app.session.id().to_owned()));
     let replace = app.hints.is_repeated(&format!("save {tag}"));
     let tag_copy = tag.clone();
-    app.ask(
+    app.run_with_config(
         move |launch| match launch.session_library().has_chat(&tag) && !replace {
             true => None,
             false => Some(launch.session_library().save_chat(&session, &tag, replace)),
@@ -52,7 +52,7 @@ pub(crate) fn save(app: &mut App, tag: &str) {
 
 pub(crate) fn resume(app: &mut App, tag: &str) {
     let tag = tag.to_owned();
-    app.ask(
+    app.run_with_config(
         move |launch| launch.session_library().find_chat(&tag),
         |app, found| match found {
             Ok(chat) => app.effect(Effect::Open(SessionChoice::Import(chat.path))),
@@ -66,7 +66,7 @@ pub(crate) fn delete(app: &mut App, tag: &str) {
         return app.error("No tag given: use `/chat delete TAG`.");
     }
     let tag = tag.to_owned();
-    app.ask(
+    app.run_with_config(
         move |launch| launch.session_library().delete_chat(&tag),
         |app, deleted| match deleted {
             Ok(chat) => app.info(format!("Deleted `{}`.", chat.tag)),
@@ -77,7 +77,7 @@ pub(crate) fn delete(app: &mut App, tag: &str) {
 
 pub(crate) fn share(app: &mut App, file: &str) {
     let (file, session) = (file.to_owned(), SessionId::new(app.session.id().to_owned()));
-    app.ask(
+    app.run_with_config(
         move |launch| launch.session_library().share_chat(&session, Some(&file)),
         |app, written| match written {
             Ok(path) => app.info(format!("Exported to {}", path.display())),
@@ -91,7 +91,7 @@ pub(crate) fn export(app: &mut App, file: &str) {
         return app.error("No file given: use `/export-session FILE`.");
     }
     let (file, session) = (file.to_owned(), SessionId::new(app.session.id().to_owned()));
-    app.ask(
+    app.run_with_config(
         move |launch| launch.session_library().export_session(&session, &file),
         |app, written| match written {
             Ok(path) => app.info(format!("Exported to {}", path.display())),

@@ -46,7 +46,7 @@ pub(crate) fn open(app: &mut App, reason: Option<&str>) {
         return;
     }
     // Looks for running local servers in the meantime.
-    app.ask(
+    app.run_with_config(
         |launch| {
             let manager = launch.provider_manager();
             (manager.list_models_blocking(None, LIST_LIMIT), manager.providers_of_settings())
@@ -141,7 +141,7 @@ fn provider_models(app: &mut App, provider: &str) {
         .with_empty_text("loading the provider's models…");
     app.open(Overlay::list(DialogPurpose::ProviderModel, list));
     let provider = provider.to_owned();
-    app.ask(
+    app.run_with_config(
         {
             let provider = provider.clone();
             move |launch| {
@@ -213,7 +213,7 @@ pub(crate) fn model_dialog(app: &mut App) {
         .hint("enter use now · ctrl+s use now and in later sessions · esc close")
         .at(&app.status_data.model);
     app.open(Overlay::list(DialogPurpose::Model, list));
-    app.ask(
+    app.run_with_config(
         |launch| launch.provider_manager().list_models_blocking(None, LIST_LIMIT),
         move |app, listings| {
             let Some(list) = app.dialogs.list_for(&DialogPurpose::Model) else {

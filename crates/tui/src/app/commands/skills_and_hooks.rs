@@ -79,7 +79,7 @@ fn with_skills(
     app: &mut App,
     show: impl FnOnce(&mut App, &[SkillInfo], &[String]) + Send + 'static,
 ) {
-    app.ask(
+    app.run_with_config(
         |launch| launch.skill_library().infos(),
         |app, (skills, notes)| match skills.as_slice() {
             [] => app.info("No skills. Install some with `parallax skills install SOURCE`."),
@@ -145,7 +145,7 @@ pub(crate) fn switch_skill(app: &mut App, name: &str, on: bool) {
         return app.error(format!("No skill given: use `/skills {verb} NAME`."));
     }
     let name = name.to_owned();
-    app.ask(
+    app.run_with_config(
         move |launch| {
             launch
                 .skill_library()
@@ -185,7 +185,7 @@ pub(crate) fn link_skill(app: &mut App, arguments: &str) {
         return app
             .error("No directory given: use `/skills link DIRECTORY [--scope user|workspace]`.");
     }
-    app.ask(
+    app.run_with_config(
         move |launch| {
             let skills =
                 parallax_extensions::skill_files::fetch_skills(launch.config(), &path, None)?;
@@ -205,7 +205,7 @@ pub(crate) fn link_skill(app: &mut App, arguments: &str) {
 
 /// Opens the hooks dialog: each hook with its command; Enter enables or disables it.
 pub(crate) fn hooks_dialog(app: &mut App) {
-    app.ask(
+    app.run_with_config(
         |launch| launch.hook_library().infos(),
         |app, report| {
             let (hooks, notes) = match report {
@@ -245,7 +245,7 @@ pub(crate) fn hooks_dialog(app: &mut App) {
 pub(crate) fn trace_hooks(app: &mut App) {
     const MAX_SHOWN: usize = 40;
     let session = app.session.id().to_owned();
-    app.ask(
+    app.run_with_config(
         move |launch| {
             parallax_hooks::hook_trace(&launch.dirs(), launch.directory(), Some(&session))
         },
@@ -287,7 +287,7 @@ fn hook_item(app: &App, hook: &HookInfo) -> ListItem {
 /// Accepts the project's current hooks, which run from now on.
 pub(crate) fn accept_hooks(app: &mut App) {
     let trusted = app.status_data.trusted;
-    app.ask(
+    app.run_with_config(
         |launch| {
             let library = launch.hook_library();
             let count = library.accept()?;
@@ -318,7 +318,7 @@ pub(crate) fn accept_hooks(app: &mut App) {
 /// Handles Enter in the hooks dialog.
 pub(crate) fn hook_chosen(app: &mut App, title: &str) {
     let title = title.to_owned();
-    app.ask(
+    app.run_with_config(
         move |launch| {
             let (hooks, _) = launch.hook_library().infos()?;
             if !hooks.iter().any(|hook| hook.title == title && !hook.is_removed) {
@@ -353,7 +353,7 @@ pub(crate) fn switch_hooks(app: &mut App, name: Option<&str>, on: bool) {
         return app.error(format!("No hook given: use `/hooks {verb} NAME`."));
     }
     let name = name.map(str::to_owned);
-    app.ask(
+    app.run_with_config(
         move |launch| {
             let (hooks, _) = launch.hook_library().infos()?;
             let mut switched = Vec::new();

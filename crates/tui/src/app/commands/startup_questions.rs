@@ -63,7 +63,7 @@ fn apply_accepted(app: &mut App) {
 }
 
 /// Asks whether to accept new or changed policy rules of the project.
-pub(crate) fn ask_policy_update(app: &mut App, update: &parallax_sdk::trust::PolicyUpdate) {
+pub(crate) fn ask_about_policy_update(app: &mut App, update: &parallax_sdk::trust::PolicyUpdate) {
     let line = |text: String, style| Line::styled(text, style);
     let mut rows: Vec<_> = update
         .files
@@ -97,7 +97,7 @@ pub(crate) fn policy_update_answered(app: &mut App, accepted: bool) {
 fn next(app: &mut App) {
     let update = app.launch.as_ref().and_then(|launch| launch.policy_sources().update());
     match update {
-        Some(update) => ask_policy_update(app, &update),
+        Some(update) => ask_about_policy_update(app, &update),
         None => app.effect(Effect::Open(first_choice(app))),
     }
 }

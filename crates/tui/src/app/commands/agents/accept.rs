@@ -44,11 +44,11 @@ pub(crate) fn ask(app: &mut App, name: &str) {
         (true, name) => {
             app.error(format!("Agent `{}` does not need to be accepted.", sanitize(name)))
         }
-        (false, _) => ask_for(app, waiting),
+        (false, _) => ask_for_consent(app, waiting),
     }
 }
 
-fn ask_for(app: &mut App, waiting: Vec<Agent>) {
+fn ask_for_consent(app: &mut App, waiting: Vec<Agent>) {
     let Some(agent) = waiting.first() else { return };
     let items = vec![
         ListItem::new("no", "Not now", ""),
@@ -120,5 +120,5 @@ pub(crate) fn handle_answer(app: &mut App, mut waiting: Vec<Agent>, yes: bool) {
             Box::new(move |app| agents::handle_change(app, result))
         })));
     }
-    ask_for(app, waiting);
+    ask_for_consent(app, waiting);
 }

@@ -83,7 +83,7 @@ fn ask_session_if_open<T: Send + 'static>(
     then: impl FnOnce(&mut App, T) + Send + 'static,
 ) {
     if app.session.is_ready() && !app.session.is_attached() {
-        app.ask_session(work, then);
+        app.run_with_session(work, then);
     }
 }
 
