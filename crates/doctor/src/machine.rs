@@ -162,8 +162,8 @@ fn directory(id: &str, title: &str, target: &Path, variable: &str) -> DoctorChec
         return check(CheckStatus::Error, detail).with_fix(remedy);
     }
     match rustix::fs::statvfs(existing) {
-        Ok(facts) if facts.f_bavail.saturating_mul(facts.f_frsize) < LOW_SPACE => {
-            let free = facts.f_bavail.saturating_mul(facts.f_frsize) >> 20;
+        Ok(stats) if stats.f_bavail.saturating_mul(stats.f_frsize) < LOW_SPACE => {
+            let free = stats.f_bavail.saturating_mul(stats.f_frsize) >> 20;
             check(CheckStatus::Warning, format!("{display_path}: only {free} MiB are free"))
                 .with_fix("Free up space: sessions and undo need it.")
         }

@@ -52,8 +52,8 @@ pub(crate) fn source_of(text: &str, folder: &Path) -> Result<ExtensionSource, St
     }
     let path = folder.join(text);
     match std::fs::metadata(&path) {
-        Ok(facts) if facts.is_dir() => Ok(ExtensionSource::Folder(real_path(&path))),
-        Ok(facts) if facts.is_file() => Ok(ExtensionSource::ArchiveFile(real_path(&path))),
+        Ok(metadata) if metadata.is_dir() => Ok(ExtensionSource::Folder(real_path(&path))),
+        Ok(metadata) if metadata.is_file() => Ok(ExtensionSource::ArchiveFile(real_path(&path))),
         Ok(_) => Err(format!("`{text}` is neither a directory nor an archive")),
         Err(_) => match github_repository(&format!("github:{text}")) {
             Some((owner, name)) => Ok(ExtensionSource::Github { owner, name }),

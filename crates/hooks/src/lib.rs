@@ -111,9 +111,9 @@ pub struct RunningHook {
 impl RunningHook {
     /// Whether the hook has the same definition, whatever its files contain.
     pub(crate) fn is_defined_as(&self, hook: &Hook) -> bool {
-        let facts = |hook: &Hook| (hook.event, hook.source);
+        let key = |hook: &Hook| (hook.event, hook.source);
         let texts = |hook: &Hook| [&hook.matcher, &hook.name, &hook.command].map(String::clone);
-        facts(&self.hook) == facts(hook) && texts(&self.hook) == texts(hook)
+        key(&self.hook) == key(hook) && texts(&self.hook) == texts(hook)
     }
 
     /// Whether the session runs the hook in its present form. Blocking.

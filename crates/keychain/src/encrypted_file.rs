@@ -283,7 +283,7 @@ mod tests {
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt as _;
-            let mode = std::fs::metadata(&file.path).expect("facts").permissions().mode();
+            let mode = std::fs::metadata(&file.path).expect("metadata").permissions().mode();
             assert_eq!(mode & 0o777, 0o600);
         }
         assert_eq!((file.delete(one), file.delete(one)), (Ok(true), Ok(false)));

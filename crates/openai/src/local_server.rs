@@ -44,7 +44,7 @@ pub(crate) enum ServerKind {
 
 #[derive(Default)]
 struct QueriedModel {
-    facts: LocalModelInfo,
+    info: LocalModelInfo,
     /// Whether the server answered.
     is_found: bool,
     /// Whether it was queried again after the first response.
@@ -80,7 +80,7 @@ impl LocalServer {
 
     /// Returns information about a model.
     pub(crate) fn model_info(&self, model: &str) -> LocalModelInfo {
-        self.models().get(model).map(|entry| entry.facts.clone()).unwrap_or_default()
+        self.models().get(model).map(|entry| entry.info.clone()).unwrap_or_default()
     }
 
     /// Queries a model once. If the server does not answer, nothing is known. Returns whether it
@@ -95,7 +95,7 @@ impl LocalServer {
         };
         let is_found = answer.is_some() || self.has_answered.load(Ordering::Relaxed);
         let queried =
-            QueriedModel { facts: answer.unwrap_or_default(), is_found, ..Default::default() };
+            QueriedModel { info: answer.unwrap_or_default(), is_found, ..Default::default() };
         self.models().insert(model.to_owned(), queried);
         is_found
     }
@@ -103,7 +103,7 @@ impl LocalServer {
     /// Queries the window in use once the model is loaded. Returns it if it was unknown before.
     pub(crate) async fn inspect_loaded(&self, model: &str) -> Option<u64> {
         let is_loaded = |asked: &mut QueriedModel| {
-            let is_complete = self.kind == ServerKind::OpenAi && !asked.facts.is_loading;
+            let is_complete = self.kind == ServerKind::OpenAi && !asked.info.is_loading;
             std::mem::replace(&mut asked.is_loaded, true) || is_complete
         };
         if self.models().get_mut(model).is_none_or(is_loaded) {
@@ -118,7 +118,7 @@ impl LocalServer {
             _ => self.ask(&client, model).await?.context,
         }?;
         if let Some(entry) = self.models().get_mut(model) {
-            entry.facts.context = Some(context);
+            entry.info.context = Some(context);
         }
         Some(context)
     }
@@ -159,8 +159,8 @@ impl LocalServer {
                 properties => properties.map(|it| parse_llama_properties(&it)),
             },
         };
-        let facts = match answer {
-            Some(facts) => facts,
+        let info = match answer {
+            Some(info) => info,
             None if self.kind == ServerKind::Ollama => return None,
             None => {
                 let models = self.get(client, url_with_path(&self.base, "models")).await;
@@ -168,7 +168,7 @@ impl LocalServer {
             }
         };
         // Servers that do not know the window state 0.
-        Some(LocalModelInfo { context: facts.context.filter(|context| *context > 0), ..facts })
+        Some(LocalModelInfo { context: info.context.filter(|context| *context > 0), ..facts })
     }
 
     async fn get(&self, client: &Client, url: Url) -> Option<Value> {
@@ -199,7 +199,7 @@ impl LocalServer {
     pub(crate) fn warning(&self, model: &str) -> Option<String> {
         let mut models = self.models();
         let entry = models.get_mut(model)?;
-        let context = entry.facts.context.filter(|context| *context < SMALL_WINDOW)?;
+        let context = entry.info.context.filter(|context| *context < SMALL_WINDOW)?;
         if std::mem::replace(&mut entry.is_warned, true) {
             return None;
         }
@@ -307,8 +307,8 @@ mod tests {
     fn server_properties_are_parsed_for_every_server() {
         let llama = json!({"default_generation_settings": {"n_ctx": 8192},
             "chat_template_caps": {"supports_tools": false}});
-        let facts = parse_llama_properties(&llama);
-        assert_eq!((facts.context, facts.lacks_tools), (Some(8192), true));
+        let info = parse_llama_properties(&llama);
+        assert_eq!((info.context, info.lacks_tools), (Some(8192), true));
         assert_eq!(parse_llama_properties(&json!({"x": 1})), LocalModelInfo::default());
 
         let vllm = json!({"data": [{"id": "m", "max_model_len": 4096}]});
@@ -320,9 +320,9 @@ mod tests {
 
         let response = json!({"capabilities": ["completion", "tools"],
             "model_info": {"general.architecture": "qwen3", "qwen3.context_length": 40960}});
-        let facts = parse_ollama_show(&response);
-        assert_eq!((facts.context, facts.lacks_tools), (Some(40_960), false));
-        assert!(facts.lacks_thinking && facts.lacks_vision);
+        let info = parse_ollama_show(&response);
+        assert_eq!((info.context, info.lacks_tools), (Some(40_960), false));
+        assert!(info.lacks_thinking && info.lacks_vision);
         assert_eq!(parse_ollama_show(&json!({"license": "x"})), LocalModelInfo::default());
 
         let loaded = json!({"models": [{"name": "qwen3:latest", "context_length": 4096}, 7]});

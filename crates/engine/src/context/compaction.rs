@@ -495,8 +495,8 @@ impl Compactor<'_> {
         };
         match snapshot {
             Ok(snapshot) => {
-                let facts = collect_facts(self.conversation, input, split);
-                let view = summary::replace(&input.masked_view, split, &facts, &snapshot);
+                let details = collect_details(self.conversation, input, split);
+                let view = summary::replace(&input.masked_view, split, &details, &snapshot);
                 Some((view, CompactionMethod::Snapshot, None))
             }
             Err(_) if cancel.is_cancelled() => None,
@@ -553,12 +553,12 @@ fn mechanical_view(
         &calls,
         characters.saturating_mul(3).max(600),
     );
-    let facts = collect_facts(conversation, input, split);
-    summary::replace(&input.masked_view, split, &facts, &summary)
+    let details = collect_details(conversation, input, split);
+    summary::replace(&input.masked_view, split, &details, &summary)
 }
 
-/// Collects facts about the whole session that are copied verbatim instead of summarized.
-fn collect_facts(
+/// Collects details about the whole session that are copied verbatim instead of summarized.
+fn collect_details(
     conversation: &Conversation,
     input: &CompactionInput,
     split: HistorySplit,
@@ -572,7 +572,7 @@ fn collect_facts(
         pins: conversation.history().pins(),
         characters: usize::try_from(input.window).unwrap_or(usize::MAX),
     };
-    let facts = PreservedDetails::collect(
+    let details = PreservedDetails::collect(
         &input.view,
         split,
         conversation.prompts(),
@@ -580,7 +580,7 @@ fn collect_facts(
         files,
         &is_paused,
     );
-    facts.with_plan(conversation.plan())
+    details.with_plan(conversation.plan())
 }
 
 fn unchanged(cause: CompactionCause, tokens: u64, reason: &str) -> Compaction {

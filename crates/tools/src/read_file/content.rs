@@ -147,8 +147,8 @@ fn read_text(
     let whole = if target.may_be_in_editor() { MAX_IN_EDITOR } else { SMALL };
     if size <= whole {
         match read_capped(target, whole) {
-            Ok((bytes, facts)) => {
-                let lines = lines_from_bytes(&bytes, facts, range);
+            Ok((bytes, metadata)) => {
+                let lines = lines_from_bytes(&bytes, metadata, range);
                 seen_files.record(target.path(), lines.snapshot, Some(&bytes));
                 return Ok(truncate_lines(lines));
             }

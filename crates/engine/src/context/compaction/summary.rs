@@ -181,16 +181,16 @@ fn preface(entry: &ViewEntry, typed: Option<&str>) -> Option<String> {
 pub(crate) fn replace(
     view: &[ViewEntry],
     split: HistorySplit,
-    facts: &PreservedDetails,
+    details: &PreservedDetails,
     summary: &str,
 ) -> Vec<ViewEntry> {
     let mut parts = Vec::new();
-    if !facts.context.is_empty() {
-        parts.push(Part::text(facts.context.join("\n\n")));
+    if !details.context.is_empty() {
+        parts.push(Part::text(details.context.join("\n\n")));
     }
-    let facts = facts.to_text();
+    let details = details.to_text();
     parts.push(Part::text(format!(
-        "<compacted_history>\n{HEADING_TEXT}\n{summary}\n{facts}</compacted_history>"
+        "<compacted_history>\n{HEADING_TEXT}\n{summary}\n{details}</compacted_history>"
     )));
     let mut shorter = vec![ViewEntry::new(Content::user(parts).seal(), EntryOrigin::Generated)];
     if let Some(active) = split.active.and_then(|at| view.get(at)) {
