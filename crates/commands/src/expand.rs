@@ -451,14 +451,14 @@ pub fn tokens_to_confirm(prompt: &Prompt) -> Option<usize> {
 fn looks_like_path(word: &str) -> bool {
     let name = word.rsplit('/').next().unwrap_or(word);
     let extension = name.rsplit_once('.').filter(|(stem, _)| !stem.is_empty()).map(|it| it.1);
-    let has_ending = extension.is_some_and(|extension| {
+    let has_extension = extension.is_some_and(|extension| {
         (1..=8).contains(&extension.len())
             && extension.starts_with(|letter: char| letter.is_ascii_alphabetic())
             && extension.chars().all(|letter| letter.is_ascii_alphanumeric())
     });
     // `@scope/package@1.2` is a package.
     let is_package = word.contains('@');
-    (word.contains('/') || has_ending) && !is_package && !word.contains("://")
+    (word.contains('/') || has_extension) && !is_package && !word.contains("://")
 }
 
 /// Whether a word with wildcards looks like a path rather than an expression of pasted code.

@@ -148,7 +148,7 @@ fn format_output(command: &str, finished: &FinishedCommand) -> String {
         let omitted = output.captured.omitted_characters;
         text.push_str(&format!("\n[{omitted} characters omitted]\n{tail}"));
     }
-    let end = match (finished.stop, finished.ending) {
+    let end = match (finished.stop, finished.exit) {
         (Some(_), _) => "aborted".to_owned(),
         (None, ProcessExit::Exited { code: 0 }) => return text,
         (None, ProcessExit::Exited { code }) => format!("exited with code {code}"),

@@ -123,7 +123,7 @@ async fn follow(child: &mut PipedChild, prompts: &[String], log: &mut RunLog) ->
     if is_complete || log.error.is_some() {
         return None;
     }
-    Some(format!("the agent ended early ({}): {}", describe_ending(exit), stderr.trim()))
+    Some(format!("the agent ended early ({}): {}", describe_exit(exit), stderr.trim()))
 }
 
 async fn send(stdin: &mut Option<ChildStdin>, line: &Value) {
@@ -266,7 +266,7 @@ impl RunLog {
 }
 
 /// Describes how a program ended.
-pub(crate) fn describe_ending(exit: ProcessExit) -> String {
+pub(crate) fn describe_exit(exit: ProcessExit) -> String {
     match exit {
         ProcessExit::Exited { code } => format!("exit code {code}"),
         ProcessExit::Signalled { signal } => format!("signal {signal}"),

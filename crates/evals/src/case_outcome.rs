@@ -8,7 +8,7 @@ use std::time::Duration;
 use parallax_exec::ProcessExit;
 use serde_json::Value;
 
-use crate::agent::{AgentRun, describe_ending, run_confined};
+use crate::agent::{AgentRun, describe_exit, run_confined};
 use crate::case::Case;
 use crate::check::{Check, expression, schema};
 use crate::results::CheckResult;
@@ -123,7 +123,7 @@ impl CaseOutcome<'_> {
                 Some(format!("`{command}` ran for more than {} s", COMMAND_LIMIT.as_secs()))
             }
             Err(error) => Some(format!("`{command}` cannot be run: {error}")),
-            Ok(output) if output.ending == (ProcessExit::Exited { code: 0 }) => None,
+            Ok(output) if output.exit == (ProcessExit::Exited { code: 0 }) => None,
             Ok(output) => {
                 let texts = [&output.stderr, &output.stdout];
                 let first_text = texts.into_iter().find(|text| !text.is_empty());
@@ -131,11 +131,7 @@ impl CaseOutcome<'_> {
                     String::from_utf8_lossy(first_text.map_or(&[], Vec::as_slice)).into_owned();
                 let lines: Vec<&str> = output_text.trim().lines().collect();
                 let end = lines.get(lines.len().saturating_sub(5)..).unwrap_or_default();
-                Some(format!(
-                    "`{command}`: {}: {}",
-                    describe_ending(output.ending),
-                    end.join(" / ")
-                ))
+                Some(format!("`{command}`: {}: {}", describe_exit(output.exit), end.join(" / ")))
             }
         }
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use parallax_exec::{PipedChild, ProcessExit};
 
-use crate::agent::{describe_ending, run_confined};
+use crate::agent::{describe_exit, run_confined};
 use crate::case::Case;
 use crate::error::EvalError;
 
@@ -77,10 +77,10 @@ impl CaseWorkspace {
                 Err(error) => Err(error),
             };
             let problem = match result {
-                Ok(output) if output.ending == (ProcessExit::Exited { code: 0 }) => continue,
+                Ok(output) if output.exit == (ProcessExit::Exited { code: 0 }) => continue,
                 Ok(output) => {
                     let error_text = String::from_utf8_lossy(&output.stderr).into_owned();
-                    format!("{}: {}", describe_ending(output.ending), error_text.trim())
+                    format!("{}: {}", describe_exit(output.exit), error_text.trim())
                 }
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => {
                     format!("it ran for more than {} s", SETUP_LIMIT.as_secs())

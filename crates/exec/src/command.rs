@@ -88,7 +88,7 @@ pub enum StopReason {
 #[derive(Debug, Clone)]
 pub struct FinishedCommand {
     /// How it ended.
-    pub ending: ProcessExit,
+    pub exit: ProcessExit,
     /// Why Parallax stopped the command, if it did.
     pub stop: Option<StopReason>,
     /// The output.

@@ -31,7 +31,7 @@ pub struct PipedChild {
 #[derive(Debug)]
 pub struct ChildOutput {
     /// How it ended.
-    pub ending: ProcessExit,
+    pub exit: ProcessExit,
     /// The beginning of its standard output.
     pub stdout: Vec<u8>,
     /// The beginning of its standard error.
@@ -88,7 +88,7 @@ impl PipedChild {
         let (stdout, stderr, exit) = tokio::time::timeout(time, all)
             .await
             .map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?;
-        Ok(ChildOutput { ending: exit, stdout, stderr })
+        Ok(ChildOutput { exit, stdout, stderr })
     }
 
     /// Kills the process group.
@@ -129,7 +129,7 @@ mod tests {
             |line: &str| PipedChild::start("sh", ["-c", line], Path::new("/")).expect("started");
         let limit = Duration::from_secs(20);
         let done = start("seq 100000; echo bad >&2; exit 3").output(10, limit).await.expect("done");
-        assert_eq!(done.ending, ProcessExit::Exited { code: 3 });
+        assert_eq!(done.exit, ProcessExit::Exited { code: 3 });
         assert_eq!((done.stdout.len(), done.stderr.as_slice()), (10, b"bad\n".as_slice()));
         let late = start("sleep 60 & sleep 60").output(10, Duration::from_millis(50)).await;
         assert_eq!(late.expect_err("late").kind(), io::ErrorKind::TimedOut);

@@ -47,7 +47,7 @@ pub struct PipedCommand {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PipedOutput {
     /// How the command ended; `None` if Parallax ended it.
-    pub ending: Option<ProcessExit>,
+    pub exit: Option<ProcessExit>,
     /// Whether the command timed out.
     pub timed_out: bool,
     /// The beginning of its standard output.
@@ -120,10 +120,10 @@ impl Processes {
             let work = async {
                 tokio::select! {
                     _ = &mut talk => talks = false,
-                    ending = process.wait() => {
+                    exit = process.wait() => {
                         // A background child may hold the pipes open forever.
                         talks = tokio::time::timeout(DRAIN, &mut talk).await.is_err();
-                        return ending;
+                        return exit;
                     }
                 }
                 process.wait().await
@@ -155,7 +155,7 @@ impl Processes {
             true => process.release(),
             false => drop(process.end().await),
         }
-        Ok(PipedOutput { ending: exit, timed_out, stdout, stderr })
+        Ok(PipedOutput { exit, timed_out, stdout, stderr })
     }
 }
 
@@ -194,7 +194,7 @@ mod tests {
     #[tokio::test]
     async fn piped_command_transforms_text() {
         let end = run("read a; echo \"$a!\"; echo oh >&2; exit 3", b"hi\n", 10_000).await;
-        assert_eq!(end.ending, Some(ProcessExit::Exited { code: 3 }));
+        assert_eq!(end.exit, Some(ProcessExit::Exited { code: 3 }));
         assert_eq!((end.stdout.as_slice(), end.stderr.as_slice()), (&b"hi!\n"[..], &b"oh\n"[..]));
     }
 
@@ -213,11 +213,11 @@ mod tests {
     #[tokio::test]
     async fn hanging_command_is_terminated_and_output_is_bounded() {
         let end = run("sleep 60", b"", 50).await;
-        assert_eq!((end.ending, end.timed_out), (None, true));
+        assert_eq!((end.exit, end.timed_out), (None, true));
         // Neither reads its input nor stops, and a child keeps the pipe open.
         let end =
             run("head -c 3000000 /dev/zero; sleep 60 & exit 0", &[b'x'; 300_000], 20_000).await;
-        assert_eq!(end.ending, Some(ProcessExit::Exited { code: 0 }));
+        assert_eq!(end.exit, Some(ProcessExit::Exited { code: 0 }));
         assert_eq!(end.stdout.len(), MAX_PIPED_OUTPUT);
     }
 

@@ -42,7 +42,7 @@ pub struct RunningCommand {
     messages: mpsc::Receiver<ControlMessage>,
     limits: Limits,
     started: Instant,
-    ending: Option<ProcessExit>,
+    exit: Option<ProcessExit>,
     stop: Option<StopReason>,
 }
 
@@ -106,7 +106,7 @@ impl RunningCommand {
             messages,
             limits,
             started: Instant::now(),
-            ending: None,
+            exit: None,
             stop: None,
         })
     }
@@ -154,10 +154,10 @@ impl RunningCommand {
         loop {
             let drained =
                 self.at_end || drain_until.is_some_and(|until: Instant| until <= Instant::now());
-            if self.ending.is_some() && killing.is_none() && drained {
+            if self.exit.is_some() && killing.is_none() && drained {
                 break;
             }
-            let stoppable = self.stop.is_none() && self.ending.is_none();
+            let stoppable = self.stop.is_none() && self.exit.is_none();
             let limit = |limit: Option<Duration>, from: Instant| {
                 limit.filter(|_| foreground && stoppable).map(|limit| from + limit)
             };
@@ -168,8 +168,8 @@ impl RunningCommand {
                 biased;
                 () = cancel.cancelled(), if stoppable => stop = Some(StopReason::Cancelled),
                 () = closing.cancelled(), if stoppable => stop = Some(StopReason::Cancelled),
-                ending = self.waiter.wait(), if self.ending.is_none() => {
-                    self.ending = Some(ending);
+                exit = self.waiter.wait(), if self.exit.is_none() => {
+                    self.exit = Some(exit);
                     drain_until = Some(Instant::now() + DRAIN);
                 }
                 Some(()) = async { match &mut killing {
@@ -180,8 +180,8 @@ impl RunningCommand {
                     killed = true;
                     abandon_at = Some(Instant::now() + KILL_WAIT_TIMEOUT);
                 }
-                () = wait_until(abandon_at), if killed && self.ending.is_none() => {
-                    self.ending = Some(ProcessExit::Signalled { signal: 9 });
+                () = wait_until(abandon_at), if killed && self.exit.is_none() => {
+                    self.exit = Some(ProcessExit::Signalled { signal: 9 });
                     drain_until = Some(Instant::now());
                 }
                 Some(message) = self.messages.recv() => match message {
@@ -208,7 +208,7 @@ impl RunningCommand {
                     stop = self.limits.runtime.map(StopReason::Runtime);
                 }
                 () = wait_until(detach_at), if foreground && stoppable => return NextStep::Detach,
-                () = wait_until(drain_until), if !self.at_end && self.ending.is_some() => {
+                () = wait_until(drain_until), if !self.at_end && self.exit.is_some() => {
                     // The shell ended, but a kill may still be in progress.
                     if killing.is_some() {
                         drain_until = Some(Instant::now() + DRAIN);
@@ -272,7 +272,7 @@ impl RunningCommand {
             });
         }
         FinishedCommand {
-            ending: self.ending.unwrap_or(ProcessExit::Exited { code: -1 }),
+            exit: self.exit.unwrap_or(ProcessExit::Exited { code: -1 }),
             stop: self.stop,
             output,
             pid: self.tree.root,
@@ -291,7 +291,7 @@ impl RunningCommand {
             self.step(&never, None, &mut |_| {}, false).await;
             let processes = self.processes.clone();
             let finished = self.finish().await;
-            processes.background_ended(finished.pid, finished.ending);
+            processes.background_ended(finished.pid, finished.exit);
         });
         DetachedCommand { pid, output, log }
     }

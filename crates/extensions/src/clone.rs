@@ -176,5 +176,5 @@ fn run_cancellable(command: PipedCommand, cancel: &CancellationToken) -> Option<
         ended
     });
     let ended = ended.ok()?;
-    (ended.ending == Some(ProcessExit::Exited { code: 0 })).then_some(ended.stdout)
+    (ended.exit == Some(ProcessExit::Exited { code: 0 })).then_some(ended.stdout)
 }

@@ -214,7 +214,7 @@ impl ExtensionManager<'_> {
         let (folder, values) = (folder.to_string_lossy(), value_file.to_string_lossy());
         let link = ["extensions", "link", &folder, "--consent", "--settings", &values];
         let linked = run(&link, GRACE)?;
-        if linked.ending != Some(ProcessExit::Exited { code: 0 }) {
+        if linked.exit != Some(ProcessExit::Exited { code: 0 }) {
             let output = String::from_utf8_lossy(&linked.stderr);
             return Ok(vec![format!("failed to link it: {}", last_line(&output))]);
         }
@@ -234,7 +234,7 @@ impl ExtensionManager<'_> {
             &trial.prompt,
         ];
         let end = run(&words, Duration::from_secs(trial.seconds) + GRACE)?;
-        let code = match end.ending {
+        let code = match end.exit {
             Some(ProcessExit::Exited { code }) => code,
             Some(ProcessExit::Signalled { signal }) => 128 + signal,
             None => -1,

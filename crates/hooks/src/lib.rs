@@ -399,7 +399,7 @@ impl HookContext {
             None => None,
         };
         let (mut single, skipped) = match output {
-            Ok((end, skipped)) if end.ending.is_none() && !end.timed_out => {
+            Ok((end, skipped)) if end.exit.is_none() && !end.timed_out => {
                 (HookResult::default(), skipped)
             }
             Ok((end, skipped)) => {
@@ -568,7 +568,7 @@ fn observed_run(
         text.truncate(text.floor_char_boundary(OBSERVED_OUTPUT));
         text
     };
-    let exit_code = end.as_ref().and_then(|end| match end.ending {
+    let exit_code = end.as_ref().and_then(|end| match end.exit {
         Some(ProcessExit::Exited { code }) => Some(code),
         _ => None,
     });

@@ -89,7 +89,7 @@ impl PersistentHooks {
             () = tokio::time::sleep(hook.timeout) => Ok(ended_output(true)),
         };
         // After a timeout or cancellation, the process is dropped, which ends it and its children.
-        if matches!(&answer, Ok(end) if end.ending.is_some()) {
+        if matches!(&answer, Ok(end) if end.exit.is_some()) {
             seat.process = Some(talk);
         }
         answer.map(|end| (end, skipped))
@@ -125,7 +125,7 @@ fn reply_problem(line: &[u8], number: u64) -> Option<String> {
 
 /// Returns the result of a process that was stopped before it answered.
 fn ended_output(timed_out: bool) -> PipedOutput {
-    PipedOutput { ending: None, timed_out, stdout: Vec::new(), stderr: Vec::new() }
+    PipedOutput { exit: None, timed_out, stdout: Vec::new(), stderr: Vec::new() }
 }
 
 impl HookProcess {
@@ -172,12 +172,7 @@ impl HookProcess {
             match reply_problem(&answer, number) {
                 None => {
                     let (exit, stderr) = (Some(ProcessExit::Exited { code: 0 }), Vec::new());
-                    return Ok(PipedOutput {
-                        ending: exit,
-                        timed_out: false,
-                        stdout: answer,
-                        stderr,
-                    });
+                    return Ok(PipedOutput { exit, timed_out: false, stdout: answer, stderr });
                 }
                 Some(_) if skipped.len() >= MAX_SKIPPED => {
                     return Err(format!(

@@ -115,7 +115,7 @@ fn last_output(end: &PipedOutput) -> String {
 }
 
 fn answer(hook: &Hook, end: &PipedOutput) -> HookResult {
-    let code = match end.ending {
+    let code = match end.exit {
         None => {
             let timeout = hook.timeout.as_secs_f64();
             let seconds = if timeout == 1.0 { "second" } else { "seconds" };
@@ -351,7 +351,7 @@ pub(crate) mod tests {
 
     fn end(code: i32, stdout: &str, stderr: &str) -> PipedOutput {
         PipedOutput {
-            ending: Some(ProcessExit::Exited { code }),
+            exit: Some(ProcessExit::Exited { code }),
             timed_out: false,
             stdout: stdout.into(),
             stderr: stderr.into(),
@@ -428,7 +428,7 @@ pub(crate) mod tests {
 
     #[test]
     fn timed_out_hook_warns_or_denies() {
-        let ended = PipedOutput { ending: None, timed_out: true, ..end(0, "{}", "") };
+        let ended = PipedOutput { exit: None, timed_out: true, ..end(0, "{}", "") };
         let open = interpret(&hook(false), &ended);
         assert_eq!((open.decision, open.messages.len()), (None, 1));
         assert_eq!(interpret(&hook(true), &ended).decision, Some(HookDecision::Deny));
@@ -470,7 +470,7 @@ pub(crate) mod tests {
     fn guard_failure_ends_the_turn_where_denial_is_impossible() {
         for event in [HookEvent::AfterAgent, HookEvent::BeforeToolSelection] {
             let guard = Hook { event, ..hook(true) };
-            let ended = PipedOutput { ending: None, timed_out: true, ..end(0, "", "") };
+            let ended = PipedOutput { exit: None, timed_out: true, ..end(0, "", "") };
             let output = interpret(&guard, &ended);
             assert!(output.stop.is_some_and(|reason| reason.contains("must approve")));
             assert_eq!(output.decision, None);

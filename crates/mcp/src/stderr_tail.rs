@@ -19,7 +19,7 @@ pub(crate) struct StderrTail {
     is_flooded: Arc<AtomicBool>,
     skipped: Arc<Mutex<SkippedLines>>,
     /// How the server ended before its first message.
-    ending: Arc<Mutex<Option<ProcessExit>>>,
+    exit: Arc<Mutex<Option<ProcessExit>>>,
 }
 
 /// Lines on standard output that are not messages.
@@ -73,13 +73,13 @@ impl StderrTail {
     }
 
     /// Records how the server ended before its first message; `None` at each start.
-    pub(crate) fn record_ending(&self, exit: Option<ProcessExit>) {
-        *self.ending.lock().unwrap_or_else(PoisonError::into_inner) = exit;
+    pub(crate) fn record_exit(&self, exit: Option<ProcessExit>) {
+        *self.exit.lock().unwrap_or_else(PoisonError::into_inner) = exit;
     }
 
     /// Describes a server that ended before its first message.
     pub(crate) fn describe_early_end(&self) -> String {
-        let exit = *self.ending.lock().unwrap_or_else(PoisonError::into_inner);
+        let exit = *self.exit.lock().unwrap_or_else(PoisonError::into_inner);
         let ended = match exit {
             Some(ProcessExit::Exited { code }) => {
                 format!("it ended immediately with exit code {code}")

@@ -56,7 +56,7 @@ impl Stdio {
         streams: StdioStreams,
         stderr_tail: StderrTail,
     ) -> Self {
-        stderr_tail.record_ending(None);
+        stderr_tail.record_exit(None);
         Self {
             // The task ends with the stream, which ends with the process.
             stderr: Some(tokio::spawn(stderr_tail.clone().drain(streams.stderr))),
@@ -117,7 +117,7 @@ impl Stdio {
         let (Some(process), Some(stderr)) = (&mut self.process, self.stderr.take()) else { return };
         let ended = async {
             let exit = process.wait().await;
-            self.stderr_tail.record_ending(Some(exit));
+            self.stderr_tail.record_exit(Some(exit));
             // A process that the server left behind may keep the stream open.
             let _ = stderr.await;
         };

@@ -320,7 +320,7 @@ async fn export(program: &Path, id: &str, format: &str, file: &Path) -> Result<(
         Err(error) => Err(error),
     };
     match result {
-        Ok(output) if output.ending == (ProcessExit::Exited { code: 0 }) => Ok(()),
+        Ok(output) if output.exit == (ProcessExit::Exited { code: 0 }) => Ok(()),
         Ok(output) => {
             let error_text = String::from_utf8_lossy(&output.stderr).into_owned();
             Err(input_failure(EvalError::Usage(format!(

@@ -68,7 +68,7 @@ impl Discovery {
             .run(&self.discover, Vec::new(), (DISCOVERY_TIME, MAX_BYTES + 1), mode, cancel)
             .await
             .map_err(to_error)?;
-        match &end.ending {
+        match &end.exit {
             Some(ProcessExit::Exited { code: 0 }) => {}
             _ => {
                 return Err(to_error(format!(
@@ -251,7 +251,7 @@ fn outcome(end: &PipedOutput, strict: bool, limit: usize) -> ToolResult {
     let text = |bytes: &[u8]| truncate(&String::from_utf8_lossy(bytes), limit);
     let (stdout, stderr) = (text(&end.stdout), text(&end.stderr));
     let complains = strict && !stderr.trim().is_empty();
-    let exit = match &end.ending {
+    let exit = match &end.exit {
         Some(ProcessExit::Exited { code: 0 }) if !complains => {
             return ToolResult {
                 data: Some(json!({"exitCode": 0})),
@@ -285,7 +285,7 @@ fn truncate(text: &str, limit: usize) -> String {
 fn describe_end(end: &PipedOutput, limit: Duration) -> String {
     let complaint = String::from_utf8_lossy(&end.stderr);
     let complaint: String = complaint.trim().chars().take(300).collect();
-    let how = match &end.ending {
+    let how = match &end.exit {
         Some(ProcessExit::Exited { code }) => format!("exit code {code}"),
         Some(ProcessExit::Signalled { signal }) => format!("signal {signal}"),
         None if end.timed_out => format!("it timed out after {} s", limit.as_secs()),
@@ -351,7 +351,7 @@ mod tests {
     #[tokio::test]
     async fn stderr_output_fails_the_call_only_if_configured() {
         let end = PipedOutput {
-            ending: Some(ProcessExit::Exited { code: 0 }),
+            exit: Some(ProcessExit::Exited { code: 0 }),
             timed_out: false,
             stdout: b"x".to_vec(),
             stderr: b"hm".to_vec(),

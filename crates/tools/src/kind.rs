@@ -40,7 +40,7 @@ impl FileKind {
     /// Determines the kind from the first bytes of a file; the name only distinguishes text formats
     /// and unsupported audio.
     pub(crate) fn detect(path: &Path, head: &[u8]) -> Self {
-        let extension = ending_of(path);
+        let extension = extension_of(path);
         let binary = looks_binary(head);
         if CODE.contains(&extension.as_str()) {
             return if binary { Self::Binary } else { Self::Text };
@@ -70,7 +70,7 @@ impl FileKind {
 
     /// Whether a file has the extension of an image, a PDF, audio, or video.
     pub(crate) fn is_named_like_media(path: &Path) -> bool {
-        MEDIA.contains(&ending_of(path).as_str())
+        MEDIA.contains(&extension_of(path).as_str())
     }
 }
 
@@ -91,11 +91,11 @@ fn is_text(head: &[u8]) -> bool {
 
 /// Whether the file has a binary extension.
 pub(crate) fn is_known_binary(path: &Path) -> bool {
-    let extension = ending_of(path);
+    let extension = extension_of(path);
     [&BINARY[..], &MEDIA, &OTHER_AUDIO].iter().any(|names| names.contains(&extension.as_str()))
 }
 
-fn ending_of(path: &Path) -> String {
+fn extension_of(path: &Path) -> String {
     path.extension()
         .and_then(|extension| extension.to_str())
         .unwrap_or_default()

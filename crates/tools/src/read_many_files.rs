@@ -182,7 +182,7 @@ pub fn read_many(
 
 /// The reason for skipping media.
 const UNWANTED_MEDIA: &str =
-    "an image, PDF, audio or video file that was not named by name or ending";
+    "an image, PDF, audio or video file that was not named by name or extension";
 
 /// Whether the file is media that no pattern requests by extension or base name.
 fn is_unrequested_media(path: &Path, selection: &ReadRequest) -> bool {
@@ -197,8 +197,8 @@ fn is_unrequested_media(path: &Path, selection: &ReadRequest) -> bool {
             pattern.contains('{')
                 && pattern.split(['{', ',', '}']).skip(1).any(|it| it == extension)
         };
-        let is_ending = || pattern.contains(&format!(".{extension}")) || is_alternative();
-        (!extension.is_empty() && is_ending()) || pattern.contains(&stem)
+        let is_extension = || pattern.contains(&format!(".{extension}")) || is_alternative();
+        (!extension.is_empty() && is_extension()) || pattern.contains(&stem)
     })
 }
 

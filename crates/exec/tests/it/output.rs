@@ -13,11 +13,11 @@ async fn exit_code_and_both_streams_are_captured_in_order() {
     let project = TestProject::new();
     let output = project.run_text("echo one; echo two >&2; echo three; exit 3").await;
     assert_eq!(output.output.captured.head, "one\ntwo\nthree");
-    assert_eq!(output.ending, ProcessExit::Exited { code: 3 });
+    assert_eq!(output.exit, ProcessExit::Exited { code: 3 });
     assert!(output.remaining_processes.is_empty() && output.stop.is_none());
 
     let output = project.run_text("kill -9 $$").await;
-    assert_eq!(output.ending, ProcessExit::Signalled { signal: 9 });
+    assert_eq!(output.exit, ProcessExit::Signalled { signal: 9 });
 }
 
 #[tokio::test]
@@ -38,7 +38,7 @@ async fn command_longer_than_an_argument_runs_as_written() {
     let mut command = project.command(&text);
     command.directory = project.folder.path().to_owned();
     let output = project.run(command).await;
-    assert_eq!(output.ending, ProcessExit::Exited { code: 0 }, "{:?}", output.output);
+    assert_eq!(output.exit, ProcessExit::Exited { code: 0 }, "{:?}", output.output);
     assert!(output.output.captured.head.contains("0   -   -       ["), "{:?}", output.output);
     let written = std::fs::read_to_string(project.folder.path().join("out")).unwrap();
     assert!(written == lines);

@@ -131,7 +131,7 @@ async fn orphan_exit_code_is_collected() {
 async fn command_that_ends_early_is_not_detached() {
     let project = TestProject::new();
     let output = finished(project.detach("echo quick; exit 2", Duration::from_secs(5)).await);
-    assert_eq!(output.ending, ProcessExit::Exited { code: 2 });
+    assert_eq!(output.exit, ProcessExit::Exited { code: 2 });
     assert!(project.processes.background().is_empty());
 }
 

@@ -37,7 +37,7 @@ async fn terminal_has_a_size_and_follows_changes() {
     let done = finished(running.follow(&cancel, None, &mut live).await);
     // The height does not change, because that would add blank lines to the output.
     assert_eq!(done.output.captured.head, "30 80\n30 100");
-    assert_eq!(done.ending, ProcessExit::Exited { code: 7 });
+    assert_eq!(done.exit, ProcessExit::Exited { code: 7 });
 }
 
 #[tokio::test]

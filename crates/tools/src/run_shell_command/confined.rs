@@ -280,7 +280,7 @@ pub(super) fn denied_permissions(
     done: &FinishedCommand,
     evidence: DenialEvidence,
 ) -> (Permissions, String) {
-    let ProcessExit::Exited { code } = done.ending else { return <_>::default() };
+    let ProcessExit::Exited { code } = done.exit else { return <_>::default() };
     if done.stop.is_some() || !plan.confine {
         return <_>::default();
     }

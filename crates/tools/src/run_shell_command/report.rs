@@ -42,7 +42,7 @@ pub(super) fn finished_result(done: &FinishedCommand) -> ToolResult {
         None => {
             let output_text = if output.is_empty() { "(empty)" } else { &output };
             text.push_str(&format!("Output: {output_text}"));
-            match done.ending {
+            match done.exit {
                 ProcessExit::Exited { code: 0 } => {}
                 ProcessExit::Exited { code } => text.push_str(&format!("\nExit Code: {code}")),
                 ProcessExit::Signalled { signal } => text.push_str(&format!("\nSignal: {signal}")),
@@ -57,7 +57,7 @@ pub(super) fn finished_result(done: &FinishedCommand) -> ToolResult {
     }
     let mut outcome = ToolResult::text(untrusted::wrap(&text)).with_display(display(done));
     outcome.for_model.output_file = full_output_file(&done.output);
-    if let (None, ProcessExit::Exited { code }) = (done.stop, done.ending)
+    if let (None, ProcessExit::Exited { code }) = (done.stop, done.exit)
         && code != 0
     {
         outcome.data = Some(json!({"exitCode": code, "isError": true}));
@@ -190,7 +190,7 @@ fn display(done: &FinishedCommand) -> Display {
     if !text.is_empty() {
         return Display::text(text);
     }
-    Display::text(match (done.stop, done.ending) {
+    Display::text(match (done.stop, done.exit) {
         (Some(stop), _) => stop_sentence(stop),
         (None, ProcessExit::Exited { code: 0 }) => String::new(),
         (None, ProcessExit::Exited { code }) => format!("Command exited with code {code}"),

@@ -189,7 +189,7 @@ fn failure_outcome(message: String) -> ShellOutcome {
 }
 
 fn finished_outcome(done: &FinishedCommand, directory: Option<PathBuf>) -> ShellOutcome {
-    let ending = match (done.stop, done.ending) {
+    let ending = match (done.stop, done.exit) {
         (Some(StopReason::Cancelled | StopReason::Inactive(_) | StopReason::Runtime(_)), _) => {
             ShellEnding::Cancelled
         }
