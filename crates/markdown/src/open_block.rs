@@ -24,7 +24,7 @@ pub(super) struct OpenBlock {
 /// The opening line of fenced code.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Fence {
-    sign: char,
+    delimiter: char,
     length: usize,
     indent: usize,
     /// The text after the fence markers.
@@ -38,7 +38,7 @@ impl Fence {
         let delimiter = rest.chars().next().filter(|char| matches!(char, '`' | '~'))?;
         let length = rest.chars().take_while(|char| *char == delimiter).count();
         (indent <= 3 && length >= 3).then(|| Self {
-            sign: delimiter,
+            delimiter,
             length,
             indent,
             info: info.to_owned(),
@@ -48,7 +48,7 @@ impl Fence {
     /// Whether the line closes the fence.
     pub(super) fn closes(&self, line: &str) -> bool {
         let rest = line.trim_start_matches(' ');
-        let length = rest.chars().take_while(|char| *char == self.sign).count();
+        let length = rest.chars().take_while(|char| *char == self.delimiter).count();
         line.len() - rest.len() <= 3
             && length >= self.length
             && rest[length..].chars().all(|char| matches!(char, ' ' | '\t'))

@@ -32,7 +32,7 @@ impl IndexProgress {
         let due = match self.last_update.get() {
             _ if read >= total => false,
             None => self.in_terminal || now - self.started >= DISPLAY_DELAY,
-            Some(report) => self.in_terminal && now - report >= INTERVAL,
+            Some(last_update) => self.in_terminal && now - last_update >= INTERVAL,
         };
         if due {
             self.last_update.set(Some(now));

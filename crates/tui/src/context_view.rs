@@ -54,7 +54,7 @@ fn bar(picture: &ContextBreakdown, width: usize, theme: &Theme) -> Line {
         let cells = rounded(sum, estimated, used) - drawn;
         drawn += cells;
         if cells > 0 {
-            line.push(Span::styled(sign(block.kind).repeat(cells), style(block.kind, theme)));
+            line.push(Span::styled(symbol(block.kind).repeat(cells), style(block.kind, theme)));
         }
     }
     let left = width - drawn;
@@ -95,14 +95,14 @@ fn row(block: &ContextBlock, others: u64, theme: &Theme) -> Line {
         0 | 1 => String::new(),
         pieces => format!(" × {pieces}"),
     };
-    Line::styled(format!("  {} ", sign(block.kind)), style(block.kind, theme))
+    Line::styled(format!("  {} ", symbol(block.kind)), style(block.kind, theme))
         .with_span(format!("{:>8}  ", count(block.tokens)), theme.text)
         .with_span(what, theme.text)
         .with_span(pieces, theme.secondary)
 }
 
 /// Returns the sign of a part: without colors, neighbors differ, too.
-fn sign(kind: BlockKind) -> &'static str {
+fn symbol(kind: BlockKind) -> &'static str {
     match kind {
         BlockKind::System | BlockKind::Accounts => "█",
         BlockKind::Tools | BlockKind::Prompts => "▒",

@@ -221,7 +221,7 @@ fn render_options<'a>(renderer: &ItemRenderer<'a>) -> markdown::RenderOptions<'a
     }
 }
 
-/// Puts the model's sign before the first row and indents the others.
+/// Puts the model's marker before the first row and indents the others.
 fn with_answer_marker(rows: Vec<Line>, first: bool, renderer: &ItemRenderer<'_>) -> Vec<Line> {
     if renderer.options.screen_reader {
         let head = (first && !rows.is_empty()).then(|| Line::raw("Model:"));
@@ -229,12 +229,13 @@ fn with_answer_marker(rows: Vec<Line>, first: bool, renderer: &ItemRenderer<'_>)
     }
     let marker = [Span::styled("✦ ", renderer.theme.symbol)];
     let indent = [Span::raw("  ")];
-    let put = |(index, row): (usize, Line)| match (first && index == 0, row.spans.is_empty()) {
+    let add_marker = |(index, row): (usize, Line)| match (first && index == 0, row.spans.is_empty())
+    {
         (true, _) => with_prefix(&marker, row),
         (false, true) => row,
         (false, false) => with_prefix(&indent, row),
     };
-    rows.into_iter().enumerate().map(put).collect()
+    rows.into_iter().enumerate().map(add_marker).collect()
 }
 
 fn interruption_line(renderer: &ItemRenderer<'_>) -> Line {

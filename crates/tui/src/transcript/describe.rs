@@ -149,19 +149,19 @@ mod tests {
 
     #[test]
     fn mcp_call_has_a_readable_title() {
-        let report = |title| split_mcp_title(title).map(|(tool, rest)| format!("{tool}  {rest}"));
+        let describe = |title| split_mcp_title(title).map(|(tool, rest)| format!("{tool}  {rest}"));
         let title = r#"create_issue (tracker MCP Server) {"title":"Retry loop","count":2}"#;
         assert_eq!(
-            report(title).as_deref(),
+            describe(title).as_deref(),
             Some("create_issue  tracker · title: Retry loop, count: 2")
         );
         let title = r#"create_issue (tracker MCP Server) {"title":"Retry lo"#;
-        assert_eq!(report(title).as_deref(), Some("create_issue  tracker · title: Retry lo…"));
+        assert_eq!(describe(title).as_deref(), Some("create_issue  tracker · title: Retry lo…"));
         let title = r#"create (tracker MCP Server) {"title":"a\u001bb\u202ec"}"#;
         assert_eq!(title_in_words(title), "create · tracker · title: a␛b<U+202E>c");
         assert_eq!(title_in_words("Read a"), "Read a");
-        assert_eq!(report("list (tracker MCP Server) {}").as_deref(), Some("list  tracker"));
-        assert_eq!(report("echo (x MCP Server) y"), None);
+        assert_eq!(describe("list (tracker MCP Server) {}").as_deref(), Some("list  tracker"));
+        assert_eq!(describe("echo (x MCP Server) y"), None);
     }
 
     #[test]

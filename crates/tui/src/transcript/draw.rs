@@ -78,7 +78,7 @@ impl<'a> ItemRenderer<'a> {
     pub(super) fn hanging_rows(
         &self,
         marker: &str,
-        sign_style: Style,
+        marker_style: Style,
         text: &str,
         style: Style,
     ) -> Vec<Line> {
@@ -91,7 +91,7 @@ impl<'a> ItemRenderer<'a> {
             let hang = if line.text().starts_with(BULLET) { "  " } else { "" };
             rows.extend(wrap(&line, room, &[Span::raw(hang)]));
         }
-        let first = [Span::styled(format!("{marker} "), sign_style)];
+        let first = [Span::styled(format!("{marker} "), marker_style)];
         let rest = [Span::raw(" ".repeat(width))];
         let add_prefix = |(index, row)| with_prefix(if index == 0 { &first } else { &rest }, row);
         let rows = rows.into_iter().enumerate().map(add_prefix);

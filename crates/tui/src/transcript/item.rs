@@ -90,7 +90,7 @@ pub(super) enum Item {
     },
     /// One row with a marker.
     Remark {
-        sign: &'static str,
+        marker: &'static str,
         label: &'static str,
         text: Arc<str>,
     },
@@ -216,17 +216,17 @@ impl From<LocalItem> for Item {
             }
             LocalItem::Notice { level, text } => Self::notice(level, text),
             LocalItem::Compressed { before, after } => Self::Remark {
-                sign: "✦",
+                marker: "✦",
                 label: "Compressed:",
                 text: format!("Chat history compressed from {before} to {after} tokens").into(),
             },
             LocalItem::ModelChanged { model } => Self::Remark {
-                sign: "⇄",
+                marker: "⇄",
                 label: "Model changed:",
                 text: format!("Responding with {model}").into(),
             },
             LocalItem::Read(names) => Self::Remark {
-                sign: crate::tokens::ATTACHED,
+                marker: crate::tokens::ATTACHED,
                 label: "Read:",
                 text: read_text(&names).into(),
             },
@@ -234,7 +234,7 @@ impl From<LocalItem> for Item {
             LocalItem::TurnEnd(text) => Self::TurnEnd(text.into()),
             LocalItem::Announcement(text) => Self::Announcement(text.into()),
             LocalItem::Hint(text) => {
-                Self::Remark { sign: crate::tokens::ATTACHED, label: "Hint:", text: text.into() }
+                Self::Remark { marker: crate::tokens::ATTACHED, label: "Hint:", text: text.into() }
             }
         }
     }

@@ -26,7 +26,7 @@ impl ItemRenderer<'_> {
             }
             Item::Shell(shell) => (self.shell(shell), ItemSpacing::Block),
             Item::Notice { level, text } => (self.notice(*level, text), ItemSpacing::Notice),
-            Item::Remark { sign: marker, label, text } => {
+            Item::Remark { marker, label, text } => {
                 let style = self.theme.secondary;
                 (
                     self.hanging_rows(self.marker(marker, label), self.theme.symbol, text, style),
@@ -81,8 +81,8 @@ impl ItemRenderer<'_> {
             None => self.theme.user,
         };
         let marker = self.marker(">", "You:");
-        let sign_style = if self.theme.band.is_some() { self.theme.accent } else { style };
-        let mut rows = self.hanging_rows(marker, sign_style, text.trim_end(), style);
+        let marker_style = if self.theme.band.is_some() { self.theme.accent } else { style };
+        let mut rows = self.hanging_rows(marker, marker_style, text.trim_end(), style);
         if self.theme.band.is_some() {
             for row in &mut rows {
                 row.spans.iter_mut().for_each(|span| span.style = style.patch(span.style));

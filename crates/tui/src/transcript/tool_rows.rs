@@ -317,7 +317,7 @@ fn todo_rows(todo: &Todo, columns: usize, renderer: &ItemRenderer<'_>) -> Vec<Li
         TodoStatus::Blocked => (BLOCKED, "blocked:", theme.warning),
     };
     let marker = renderer.marker(marker, word);
-    let sign_style = if todo.status == TodoStatus::Completed { theme.success } else { style };
+    let marker_style = if todo.status == TodoStatus::Completed { theme.success } else { style };
     let inside = ItemRenderer { width: columns, ..*renderer };
-    inside.hanging_rows(marker, sign_style, &sanitize::one_row(&todo.description), style)
+    inside.hanging_rows(marker, marker_style, &sanitize::one_row(&todo.description), style)
 }
