@@ -168,7 +168,7 @@ impl LocalServer {
             }
         };
         // Servers that do not know the window state 0.
-        Some(LocalModelInfo { context: info.context.filter(|context| *context > 0), ..facts })
+        Some(LocalModelInfo { context: info.context.filter(|context| *context > 0), ..info })
     }
 
     async fn get(&self, client: &Client, url: Url) -> Option<Value> {

@@ -163,6 +163,6 @@ pub fn restore_on_panic() {
     let previous_hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         emergency_restore();
-        report(panic);
+        previous_hook(panic);
     }));
 }
