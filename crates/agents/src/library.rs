@@ -73,8 +73,8 @@ impl AgentLibrary {
     /// Returns the state of the definition files, for detecting changes. Blocking: checks each
     /// file.
     pub(crate) fn stamp(&self) -> FolderStamp {
-        let places = self.folders();
-        stamp(places.iter().flat_map(|place| agent_files(&place.folder)))
+        let locations = self.folders();
+        stamp(locations.iter().flat_map(|location| agent_files(&location.folder)))
     }
 
     /// Approves a project agent in its current form. Blocking.

@@ -167,7 +167,7 @@ impl SkillLibrary {
         if !self.config.settings.flag("skills.enabled") {
             return FolderStamp::new();
         }
-        stamp(self.folders().iter().flat_map(|place| skill_files(&place.folder)))
+        stamp(self.folders().iter().flat_map(|location| skill_files(&location.folder)))
     }
 
     /// Removes installed skills that were modified after installation.

@@ -69,8 +69,10 @@ impl OmittedContent {
     /// which. Returns `false` if there are none.
     fn record_media(&mut self, message: &str, request: &Request) -> bool {
         let sent = request::media(request, self);
-        let index = position(message).filter(|index| sent.iter().any(|(place, _)| place == index));
-        let chosen = sent.iter().filter(|(place, _)| index.is_none_or(|at| *place == at));
+        let index = position(message)
+            .filter(|index| sent.iter().any(|(content_index, _)| content_index == index));
+        let chosen =
+            sent.iter().filter(|(content_index, _)| index.is_none_or(|at| *content_index == at));
         let before = self.media.len();
         self.media.extend(chosen.map(|(_, data)| hash(data)));
         self.media.len() > before

@@ -243,13 +243,13 @@ impl RetainedEvents {
         self.approvals.clear();
         let entries = std::mem::take(&mut self.entries);
         let mut open: Vec<(usize, ItemId)> =
-            self.open_items.drain().map(|(item, place)| (place, item)).collect();
-        open.sort_by_key(|(place, _)| *place);
+            self.open_items.drain().map(|(item, position)| (position, item)).collect();
+        open.sort_by_key(|(position, _)| *position);
         let mut open = open.into_iter().peekable();
         let first = std::mem::take(&mut self.removed);
         self.bytes = 0;
         for (index, entry) in entries.into_iter().enumerate() {
-            if let Some((_, item)) = open.next_if(|(place, _)| *place == first + index) {
+            if let Some((_, item)) = open.next_if(|(position, _)| *position == first + index) {
                 self.open_items.insert(item, self.entries.len());
                 self.push(entry);
             }
@@ -304,14 +304,14 @@ impl RetainedEvents {
         while self.bytes > MAX_BYTES
             && let Some(entry) = self.entries.pop_front()
         {
-            let place = self.removed;
+            let position = self.removed;
             self.removed += 1;
             self.is_truncated = true;
             self.bytes = self.bytes.saturating_sub(match &entry {
                 Entry::Item(item) => item.size(),
                 Entry::Line(line) => line.len(),
             });
-            self.open_items.retain(|_, other| *other != place);
+            self.open_items.retain(|_, other| *other != position);
         }
     }
 }

@@ -230,9 +230,9 @@ impl TaskRunner {
         let commit = result.and_then(|result| result.commit);
         let (checkout, name) = (attempt.checkout, attempt.worktree);
         terminate_processes(name.clone()).await?;
-        let place = checkout.clone();
+        let directory = checkout.clone();
         // Without a repository, there is nothing to remove; its task fails when it runs again.
-        if !is_kept && blocking(move || Ok(is_in_working_tree(&place))).await? {
+        if !is_kept && blocking(move || Ok(is_in_working_tree(&directory))).await? {
             self.remove_leftover(checkout, name, commit).await?;
         }
         files.remove("events.jsonl")?;

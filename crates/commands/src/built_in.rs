@@ -102,9 +102,9 @@ pub fn docs(config: &Config) -> Option<DocsLocation> {
     }
     let program = std::env::current_exe().and_then(std::fs::canonicalize).ok()?;
     // Installed, unpacked next to the program, or built from source.
-    let places = ["../share/doc/parallax/index.md", "docs/index.md", "../../docs/index.md"];
+    let candidates = ["../share/doc/parallax/index.md", "docs/index.md", "../../docs/index.md"];
     let folder = program.parent()?;
-    let pages = places.into_iter().map(|place| folder.join(place));
+    let pages = candidates.into_iter().map(|candidate| folder.join(candidate));
     pages
         .filter_map(|page| page.canonicalize().ok())
         .find(|page| page.is_file())

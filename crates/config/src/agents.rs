@@ -230,9 +230,9 @@ pub fn find_agents(
         built_in.into_iter().map(|agent| (agent.name.clone(), agent)).collect();
     let (mut invalid, mut shadowed) = (Vec::new(), Vec::new());
     let (mut other_warnings, mut unacknowledged) = (Vec::new(), Vec::new());
-    for place in folders {
-        for file in agent_files(&place.folder) {
-            let agents = read_agents(&file, &place.tier).unwrap_or_else(|reason| {
+    for location in folders {
+        for file in agent_files(&location.folder) {
+            let agents = read_agents(&file, &location.tier).unwrap_or_else(|reason| {
                 invalid.push(format!("{}: not a valid agent: {reason}", file.display()));
                 Vec::new()
             });

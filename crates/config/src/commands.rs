@@ -191,8 +191,8 @@ pub fn command_folders(
     if others {
         if trusted && !dirs.is_home(cwd) {
             let index = folders.iter().position(|(owner, _)| *owner == Owner::Project);
-            let place = (Owner::Project, cwd.join(OTHER).join("commands"));
-            folders.insert(index.unwrap_or(folders.len()), place);
+            let location = (Owner::Project, cwd.join(OTHER).join("commands"));
+            folders.insert(index.unwrap_or(folders.len()), location);
         }
         folders.insert(0, (Owner::User, dirs.user.join(OTHER).join("commands")));
     }

@@ -255,17 +255,17 @@ impl Config {
         let mut found = Extensions::default();
         let theirs = self.dirs.gemini.join("extensions");
         let ours = self.extension_home();
-        let mut places: Vec<(PathBuf, ExtensionHome)> = Vec::new();
+        let mut locations: Vec<(PathBuf, ExtensionHome)> = Vec::new();
         for (folder, home) in [(ours, ExtensionHome::Parallax), (theirs, ExtensionHome::Gemini)] {
-            places.extend(folders_in(&folder).into_iter().map(|folder| (folder, home)));
+            locations.extend(folders_in(&folder).into_iter().map(|folder| (folder, home)));
         }
-        if places.is_empty() {
+        if locations.is_empty() {
             return found;
         }
         let enablement = Enablement::read(&self.dirs, &mut found.warnings);
         let values = ValueFile::read(&self.dirs, &self.keychain, &mut found.warnings);
         let mut names: HashMap<String, ExtensionHome> = HashMap::new();
-        for (installed, home) in places {
+        for (installed, home) in locations {
             match self.extension(&installed, home, &enablement, &values) {
                 Ok((extension, notes)) => {
                     let name = extension.name().to_owned();

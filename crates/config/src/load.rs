@@ -202,13 +202,15 @@ fn keychain(settings: &Settings, environment: &Environment, dirs: &UserDirs) -> 
     };
     let files_only = says_yes("GEMINI_FORCE_FILE_STORAGE")
         || settings.text("security.secretStorage").as_deref() == Some("file");
-    let places = KeychainLocations {
+    let locations = KeychainLocations {
         home: &dirs.parallax,
         system: !files_only,
         encrypted_file: says_yes("GEMINI_FORCE_ENCRYPTED_FILE_STORAGE"),
         other_homes: std::slice::from_ref(&dirs.gemini),
     };
-    Keychain::from_locations(places, &|name| environment.process_variable(name).map(OsString::from))
+    Keychain::from_locations(locations, &|name| {
+        environment.process_variable(name).map(OsString::from)
+    })
 }
 
 /// Reads the layers outside of the project. The returned boolean is whether folder trust is

@@ -58,12 +58,12 @@ enum PromptVariable {
 /// # Errors
 /// Returns an error if `GEMINI_SYSTEM_MD` names a file that does not exist or cannot be read.
 /// Falling back to another prompt would be unexpected.
-pub fn prompt_files(places: &PromptFileSources<'_>) -> Result<PromptFiles, ConfigError> {
+pub fn prompt_files(sources: &PromptFileSources<'_>) -> Result<PromptFiles, ConfigError> {
     let mut found = PromptFiles::default();
-    let standard = default_prompt_file(places.cwd);
-    let file = match read_variable(places, "GEMINI_SYSTEM_MD") {
+    let standard = default_prompt_file(sources.cwd);
+    let file = match read_variable(sources, "GEMINI_SYSTEM_MD") {
         PromptVariable::Off => None,
-        PromptVariable::Default if !places.trusted => {
+        PromptVariable::Default if !sources.trusted => {
             found.warnings.push(format!(
                 "`{}` is not used as the system prompt: the folder is not trusted",
                 standard.display()
@@ -71,10 +71,10 @@ pub fn prompt_files(places: &PromptFileSources<'_>) -> Result<PromptFiles, Confi
             None
         }
         PromptVariable::Default => {
-            if leaves_project(&standard, places.cwd) {
+            if leaves_project(&standard, sources.cwd) {
                 return Err(ConfigError::OutsideProject { path: standard });
             }
-            if places.environment.is_set_by_project("GEMINI_SYSTEM_MD") {
+            if sources.environment.is_set_by_project("GEMINI_SYSTEM_MD") {
                 found.warnings.push(format!(
                     "the project's `.env` replaces the system prompt with `{}`; set \
                      `GEMINI_SYSTEM_MD=0` in your environment to keep the built-in one",
@@ -96,21 +96,21 @@ pub fn prompt_files(places: &PromptFileSources<'_>) -> Result<PromptFiles, Confi
         };
         found.replacement = Some((path, text));
     }
-    found.write_to = match read_variable(places, "GEMINI_WRITE_SYSTEM_MD") {
+    found.write_to = match read_variable(sources, "GEMINI_WRITE_SYSTEM_MD") {
         PromptVariable::Off => None,
         PromptVariable::Default => Some(standard),
         PromptVariable::File(path) => Some(path),
     };
-    let dirs = [places.dirs.gemini.clone(), places.dirs.parallax.clone()];
-    let project_folders = FOLDERS.map(|folder| places.cwd.join(folder));
+    let dirs = [sources.dirs.gemini.clone(), sources.dirs.parallax.clone()];
+    let project_folders = FOLDERS.map(|folder| sources.cwd.join(folder));
     let project_folders =
-        project_folders.into_iter().filter(|folder| places.trusted && !dirs.contains(folder));
+        project_folders.into_iter().filter(|folder| sources.trusted && !dirs.contains(folder));
     for (folder, of_project) in
         dirs.iter().cloned().map(|it| (it, false)).chain(project_folders.map(|it| (it, true)))
     {
-        let root = of_project.then_some(places.cwd);
+        let root = of_project.then_some(sources.cwd);
         found.append.extend(read_prompt_file(&folder.join(APPEND), root, &mut found.warnings));
-        sections_of(&folder.join("prompt"), root, places, &mut found);
+        sections_of(&folder.join("prompt"), root, sources, &mut found);
     }
     Ok(found)
 }
@@ -134,13 +134,13 @@ pub fn default_prompt_file(cwd: &Path) -> PathBuf {
 fn sections_of(
     folder: &Path,
     root: Option<&Path>,
-    places: &PromptFileSources<'_>,
+    sources: &PromptFileSources<'_>,
     found: &mut PromptFiles,
 ) {
     if !folder.is_dir() {
         return;
     }
-    for section in places.sections {
+    for section in sources.sections {
         let file = folder.join(format!("{section}.md"));
         if let Some(text) = read_prompt_file(&file, root, &mut found.warnings) {
             found.sections.insert((*section).to_owned(), text);
@@ -151,11 +151,11 @@ fn sections_of(
     for path in entries.map(|entry| entry.path()) {
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
         let is_text = path.extension().is_some_and(|extension| extension == "md");
-        if is_text && !places.sections.contains(&name.as_ref()) {
+        if is_text && !sources.sections.contains(&name.as_ref()) {
             found.warnings.push(format!(
                 "unknown section `{}` of the system prompt; known sections: {}",
                 path.display(),
-                places.sections.join(", ")
+                sources.sections.join(", ")
             ));
         }
     }
@@ -188,14 +188,14 @@ fn unreadable_error(path: PathBuf, error: ReadError) -> ConfigError {
     }
 }
 
-fn read_variable(places: &PromptFileSources<'_>, variable: &str) -> PromptVariable {
-    let value = places.environment.get(variable).unwrap_or_default().trim();
+fn read_variable(sources: &PromptFileSources<'_>, variable: &str) -> PromptVariable {
+    let value = sources.environment.get(variable).unwrap_or_default().trim();
     match value.to_ascii_lowercase().as_str() {
         "" | "0" | "false" => PromptVariable::Off,
         "1" | "true" => PromptVariable::Default,
         _ => PromptVariable::File(match value.strip_prefix("~/") {
-            Some(rest) => places.dirs.user.join(rest),
-            None => places.cwd.join(value),
+            Some(rest) => sources.dirs.user.join(rest),
+            None => sources.cwd.join(value),
         }),
     }
 }
@@ -212,14 +212,14 @@ mod tests {
             gemini: folder.join("home/.gemini"),
             parallax: folder.join("home/.parallax"),
         };
-        let places = PromptFileSources {
+        let sources = PromptFileSources {
             environment: &environment,
             dirs: &dirs,
             cwd: &folder.join("work"),
             trusted,
             sections: &["preamble", "git"],
         };
-        prompt_files(&places).expect("files")
+        prompt_files(&sources).expect("files")
     }
 
     #[test]

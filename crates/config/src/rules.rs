@@ -53,8 +53,8 @@ pub struct RuleFiles {
 }
 
 /// Finds and reads the rule files. Blocking; a missing directory costs one lookup.
-pub fn find_policy_files(places: &RuleFileSources<'_>) -> RuleFiles {
-    find(places, &system_folders(), 0)
+pub fn find_policy_files(sources: &RuleFileSources<'_>) -> RuleFiles {
+    find(sources, &system_folders(), 0)
 }
 
 /// Reads the user's `sandbox.toml` files: first from `.gemini`, then from `.parallax`, which has
@@ -86,23 +86,23 @@ fn system_folders() -> Vec<PathBuf> {
 }
 
 /// Finds the rule files. `administrator` is the user ID that must own files of the admin tier.
-fn find(places: &RuleFileSources<'_>, system: &[PathBuf], administrator: u32) -> RuleFiles {
+fn find(sources: &RuleFileSources<'_>, system: &[PathBuf], administrator: u32) -> RuleFiles {
     let mut found = RuleFiles::default();
-    for folder in places.extensions {
+    for folder in sources.extensions {
         found.files.extend(folder_files(Tier::Extension, folder, LinkPolicy::Refuse));
     }
-    if places.trusted && !is_home(places) {
+    if sources.trusted && !is_home(sources) {
         for name in [".gemini", ".parallax"] {
-            found.files.extend(project_files(places.cwd, name));
+            found.files.extend(project_files(sources.cwd, name));
         }
     }
-    if places.user_replacement.is_empty() {
-        for home in [&places.dirs.gemini, &places.dirs.parallax] {
+    if sources.user_replacement.is_empty() {
+        for home in [&sources.dirs.gemini, &sources.dirs.parallax] {
             let folder = home.join("policies");
             found.files.extend(folder_files(Tier::User, &folder, LinkPolicy::Follow));
         }
     } else {
-        for path in places.user_replacement {
+        for path in sources.user_replacement {
             found.files.extend(named_files(Tier::User, path));
         }
     }
@@ -116,11 +116,11 @@ fn find(places: &RuleFileSources<'_>, system: &[PathBuf], administrator: u32) ->
     let exists = found.files.len() > before
         || system.iter().any(|folder| rule_file_paths(folder).is_ok_and(|names| !names.is_empty()));
     if !exists {
-        for path in places.admin {
+        for path in sources.admin {
             let files = named_files(Tier::Admin, path);
             retain_owned(files, path, administrator, &mut found);
         }
-    } else if !places.admin.is_empty() {
+    } else if !sources.admin.is_empty() {
         found.warnings.push(
             "`--admin-policy` and `adminPolicyPaths` are ignored: this machine has administrator \
              policies"
@@ -132,9 +132,9 @@ fn find(places: &RuleFileSources<'_>, system: &[PathBuf], administrator: u32) ->
 
 /// Whether the working directory is the home directory, where the project's directory is the
 /// user's.
-fn is_home(places: &RuleFileSources<'_>) -> bool {
+fn is_home(sources: &RuleFileSources<'_>) -> bool {
     let real = |path: &Path| std::fs::canonicalize(path).ok();
-    real(places.cwd).is_some_and(|cwd| Some(cwd) == real(&places.dirs.user))
+    real(sources.cwd).is_some_and(|cwd| Some(cwd) == real(&sources.dirs.user))
 }
 
 /// Reads the rules of a project. No component of the path from the project to a file may be a
@@ -316,10 +316,10 @@ mod tests {
         }
 
         fn find<'a>(&'a self, change: impl FnOnce(&mut RuleFileSources<'a>)) -> super::RuleFiles {
-            let mut places = RuleFileSources::for_trusted(&self.dirs, &self.project);
-            change(&mut places);
+            let mut sources = RuleFileSources::for_trusted(&self.dirs, &self.project);
+            change(&mut sources);
             let administrator = rustix::process::getuid().as_raw();
-            find(&places, &[self.path("etc/policies")], administrator)
+            find(&sources, &[self.path("etc/policies")], administrator)
         }
     }
 
@@ -365,10 +365,10 @@ mod tests {
             ]
         );
         let named = [world.path("named"), world.path("gone.toml")];
-        let other = world.find(|places| {
-            places.trusted = false;
-            places.user_replacement = &named;
-            places.admin = &named;
+        let other = world.find(|sources| {
+            sources.trusted = false;
+            sources.user_replacement = &named;
+            sources.admin = &named;
         });
         assert_eq!(
             format_files(&other.files, world.root.path()),
@@ -384,7 +384,7 @@ mod tests {
     fn home_rules_are_user_rules_even_when_home_is_the_project() {
         let world = RuleDirs::new();
         world.write("home/.gemini/policies/a.toml", "u");
-        let found = world.find(|places| places.cwd = &world.dirs.user);
+        let found = world.find(|sources| sources.cwd = &world.dirs.user);
         assert_eq!(
             format_files(&found.files, world.root.path()),
             ["4 home/.gemini/policies/a.toml: u"]
@@ -408,7 +408,7 @@ mod tests {
         ] {
             open(path, bad);
             // Invalid rules still exclude the other rules.
-            let found = world.find(|places| places.admin = &named);
+            let found = world.find(|sources| sources.admin = &named);
             assert!(found.files.is_empty(), "{path}");
             assert!(
                 found.warnings[0].contains("is writable by users other"),
@@ -419,7 +419,7 @@ mod tests {
         }
         assert_eq!(world.find(|_| {}).files.len(), 1);
         std::fs::remove_file(world.path("etc/policies/a.toml")).expect("remove");
-        assert_eq!(world.find(|places| places.admin = &named).files.len(), 1);
+        assert_eq!(world.find(|sources| sources.admin = &named).files.len(), 1);
     }
 
     #[test]

@@ -139,9 +139,9 @@ pub fn find_skills(built_in: Vec<Skill>, folders: &[SkillFolder], disabled: &[St
         skill.disabled = is_disabled(&skill);
         found.insert(skill.name.clone(), skill);
     }
-    for place in folders {
-        for file in skill_files(&place.folder) {
-            let mut skill = match read_skill(&file, &place.tier) {
+    for location in folders {
+        for file in skill_files(&location.folder) {
+            let mut skill = match read_skill(&file, &location.tier) {
                 Ok(skill) => skill,
                 Err(reason) => {
                     invalid.push(format!("{}: not a valid skill: {reason}", file.display()));

@@ -266,9 +266,9 @@ mod tests {
     use super::*;
 
     fn load(text: &str) -> Result<Case, String> {
-        let place = tempfile::tempdir().expect("a directory");
-        std::fs::write(place.path().join(FILE), text).expect("written");
-        Case::load(place.path(), "c".to_owned()).map_err(|error| error.to_string())
+        let directory = tempfile::tempdir().expect("a directory");
+        std::fs::write(directory.path().join(FILE), text).expect("written");
+        Case::load(directory.path(), "c".to_owned()).map_err(|error| error.to_string())
     }
 
     #[test]

@@ -105,9 +105,9 @@ impl CaseOutcome<'_> {
 
     fn read(&self, path: &Path) -> Result<Vec<u8>, String> {
         let to_error = |problem: String| format!("`{}`: {problem}", path.display());
-        let place = self.workspace.join(path);
+        let actual_path = self.workspace.join(path);
         // The agent may have created a link to another place.
-        let real = place.canonicalize().map_err(|error| to_error(error.to_string()))?;
+        let real = actual_path.canonicalize().map_err(|error| to_error(error.to_string()))?;
         if !real.starts_with(self.workspace) || !real.is_file() {
             return Err(to_error("it is not a file of the project".to_owned()));
         }

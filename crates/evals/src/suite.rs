@@ -251,9 +251,9 @@ impl Suite {
             let mut arguments = model_arguments(model);
             let stored = case.judge_recording_path();
             arguments.extend(self.answers_of(workspace, "new-judge.jsonl", &stored)?);
-            let place = (self.program.as_path(), workspace.outside());
+            let locations = (self.program.as_path(), workspace.outside());
             let material = (&conversation, changes.as_str());
-            let (found, output) = judge(by, case, material, place, arguments, cancel).await;
+            let (found, output) = judge(by, case, material, locations, arguments, cancel).await;
             if cancel.is_cancelled() {
                 return Err(CANCELED.to_owned());
             }

@@ -123,8 +123,7 @@ pub fn profile_text(profile: Profile, paths: &SandboxPaths) -> String {
     let include = paths.include.iter().take(5).enumerate();
     writable.extend(include.map(|(number, _)| parameter(&format!("INCLUDE_DIR_{number}"))));
     writable.extend(TOOL_FOLDERS.map(in_home));
-    let writable_rules: String =
-        writable.iter().map(|place| format!(" (subpath {place})")).collect();
+    let writable_rules: String = writable.iter().map(|path| format!(" (subpath {path})")).collect();
     match profile.read_scope {
         ReadScope::Permissive | ReadScope::Restrictive => line("(allow file-read*)"),
         ReadScope::Strict => {
@@ -132,7 +131,7 @@ pub fn profile_text(profile: Profile, paths: &SandboxPaths) -> String {
             let system: String =
                 SYSTEM.iter().map(|path| format!(" (subpath {})", quote(path))).collect();
             let home: String =
-                READ_BY_STRICT.map(in_home).map(|place| format!(" (subpath {place})")).concat();
+                READ_BY_STRICT.map(in_home).map(|path| format!(" (subpath {path})")).concat();
             let paths = paths.readable.iter().map(|path| quote(&path.to_string_lossy()));
             let more: String = paths.map(|path| format!(" (subpath {path})")).collect();
             line(&format!(

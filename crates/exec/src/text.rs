@@ -274,13 +274,13 @@ mod tests {
             cuts in proptest::collection::vec(any::<prop::sample::Index>(), 0..12),
         ) {
             let whole = filtered([bytes.as_slice()]);
-            let mut places: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
-            places.sort_unstable();
+            let mut positions: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
+            positions.sort_unstable();
             let mut chunks = Vec::new();
             let mut from = 0;
-            for place in places {
-                chunks.push(&bytes[from..place]);
-                from = place;
+            for position in positions {
+                chunks.push(&bytes[from..position]);
+                from = position;
             }
             chunks.push(&bytes[from..]);
             prop_assert_eq!(&filtered(chunks), &whole);

@@ -437,25 +437,25 @@ mod tests {
             }
             folder
         };
-        let (place, first) = (home.path().join("kept"), version("first"));
-        PreviousVersion::set_aside(&first, place.clone()).expect("kept");
+        let (directory, first) = (home.path().join("kept"), version("first"));
+        PreviousVersion::set_aside(&first, directory.clone()).expect("kept");
         let (second, over) = (version("second"), AtomicBool::new(false));
         let previous = std::thread::scope(|scope| {
             let watcher = scope.spawn(|| {
                 while !over.load(Ordering::Relaxed) {
                     for number in [0, 250, 499] {
-                        assert!(place.join(number.to_string()).is_file(), "{number} is gone");
+                        assert!(directory.join(number.to_string()).is_file(), "{number} is gone");
                     }
                 }
             });
-            let previous = PreviousVersion::set_aside(&second, place.clone()).expect("kept");
+            let previous = PreviousVersion::set_aside(&second, directory.clone()).expect("kept");
             over.store(true, Ordering::Relaxed);
             watcher.join().expect("always there");
             previous
         });
         let read = |folder: &Path| std::fs::read_to_string(folder.join("0")).expect("a file");
-        assert_eq!((read(&place).as_str(), read(&second).as_str()), ("second", "first"));
+        assert_eq!((read(&directory).as_str(), read(&second).as_str()), ("second", "first"));
         previous.restore(&second).expect("as it was");
-        assert_eq!((read(&place).as_str(), read(&second).as_str()), ("first", "second"));
+        assert_eq!((read(&directory).as_str(), read(&second).as_str()), ("first", "second"));
     }
 }

@@ -87,11 +87,11 @@ pub fn fetch_skills(
         false => (folder, kept),
     };
     let root = real_path(&folder, source)?;
-    let place = match path {
+    let subdirectory = match path {
         None => root.clone(),
         Some(path) => real_path(&root.join(path), source)?,
     };
-    if !place.starts_with(&root) {
+    if !subdirectory.starts_with(&root) {
         return Err(input_failure(format!("`--path` is outside `{source}`")));
     }
     // An absolute path, so that the source is valid in any directory.
@@ -101,7 +101,7 @@ pub fn fetch_skills(
             .to_string_lossy()
             .into_owned(),
     };
-    Ok(FetchedSkills { skills: skills_in(&place, source)?, source: named, _folder: kept })
+    Ok(FetchedSkills { skills: skills_in(&subdirectory, source)?, source: named, _folder: kept })
 }
 
 /// Copies skills into the directory of the scope, replacing skills with the same names. Returns
@@ -262,8 +262,8 @@ fn create(scope: SettingScope, directory: &Path) -> io::Result<()> {
 }
 
 /// Copies a skill next to its target and renames it into place.
-fn install(from: &Path, place: &Path, target: &Path) -> io::Result<()> {
-    let fresh = tempfile::Builder::new().prefix(".installing-").tempdir_in(place)?;
+fn install(from: &Path, subdirectory: &Path, target: &Path) -> io::Result<()> {
+    let fresh = tempfile::Builder::new().prefix(".installing-").tempdir_in(subdirectory)?;
     let copy = fresh.path().join("skill");
     let mut budget = (MAX_FILES, MAX_BYTES);
     copy_folder(from, &copy, &mut budget, 0)?;

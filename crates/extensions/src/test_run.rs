@@ -71,8 +71,8 @@ impl ExtensionTest {
         };
         let files = pairs(&object, "files")?;
         let files = files.into_iter().map(|(name, text)| {
-            let place = resolve_below(Path::new(""), &name)?;
-            Ok((place, text))
+            let path = resolve_below(Path::new(""), &name)?;
+            Ok((path, text))
         });
         Ok(Self {
             prompt,

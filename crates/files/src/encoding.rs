@@ -302,7 +302,7 @@ impl DecodedFile {
                 borders.push((text, bytes));
             }
         }
-        let place = |offset: usize| {
+        let byte_offset = |offset: usize| {
             let index = borders.partition_point(|(text, _)| *text <= offset).saturating_sub(1);
             let (text, bytes) = borders.get(index).copied().unwrap_or((0, mark));
             bytes + (offset - text)
@@ -310,9 +310,11 @@ impl DecodedFile {
         let mut out = Vec::with_capacity(source.len());
         let mut done = 0;
         for change in changes {
-            out.extend_from_slice(source.get(done..place(change.range.start)).unwrap_or_default());
+            out.extend_from_slice(
+                source.get(done..byte_offset(change.range.start)).unwrap_or_default(),
+            );
             out.extend_from_slice(change.text.as_bytes());
-            done = place(change.range.end);
+            done = byte_offset(change.range.end);
         }
         out.extend_from_slice(source.get(done..).unwrap_or_default());
         Ok(out)

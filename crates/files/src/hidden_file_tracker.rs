@@ -372,16 +372,16 @@ mod tests {
         let roots = std::slice::from_ref(&root);
         let record = top.join("state/w");
         let never = |_: &Path| false;
-        let places = HiddenFileTracker::with_record(record.clone());
-        let first = places.track(roots, &[sub.join(".env")], never);
+        let tracker = HiddenFileTracker::with_record(record.clone());
+        let first = tracker.track(roots, &[sub.join(".env")], never);
         assert!(first.hidden.is_empty() && first.unlocated.is_empty());
         std::fs::rename(&sub, deep.join("sub")).unwrap();
         let moved = deep.join("sub/.env");
-        for places in [places, HiddenFileTracker::with_record(record.clone())] {
+        for tracker in [tracker, HiddenFileTracker::with_record(record.clone())] {
             // Another file at the old path is not the same file.
             std::fs::create_dir_all(&sub).unwrap();
             std::fs::write(sub.join(".env"), "").unwrap();
-            let next = places.track(roots, &[sub.join(".env")], never);
+            let next = tracker.track(roots, &[sub.join(".env")], never);
             assert_eq!(next.hidden, std::slice::from_ref(&moved));
         }
         // Deleted files are forgotten.
@@ -396,11 +396,11 @@ mod tests {
         let root = folder.path().canonicalize().unwrap();
         let path = root.join("a");
         std::fs::write(&path, "s").unwrap();
-        let (places, roots) = (HiddenFileTracker::default(), std::slice::from_ref(&root));
-        places.record(std::slice::from_ref(&path));
-        assert_eq!(places.track(roots, &[], |_| true).hidden, [path]);
-        assert!(places.track(roots, &[], |_| false).hidden.is_empty());
-        assert!(places.track(roots, &[], |_| true).hidden.is_empty());
+        let (tracker, roots) = (HiddenFileTracker::default(), std::slice::from_ref(&root));
+        tracker.record(std::slice::from_ref(&path));
+        assert_eq!(tracker.track(roots, &[], |_| true).hidden, [path]);
+        assert!(tracker.track(roots, &[], |_| false).hidden.is_empty());
+        assert!(tracker.track(roots, &[], |_| true).hidden.is_empty());
     }
 
     #[test]
@@ -410,16 +410,16 @@ mod tests {
         let (old, new) = (root.join("a"), root.join("b"));
         std::fs::write(&old, "s").unwrap();
         let record = root.join("state");
-        let places = HiddenFileTracker::with_record(record.clone());
-        places.record(std::slice::from_ref(&old));
+        let tracker = HiddenFileTracker::with_record(record.clone());
+        tracker.record(std::slice::from_ref(&old));
         std::fs::rename(&old, &new).unwrap();
-        places.update_record();
+        tracker.update_record();
         let later = HiddenFileTracker::with_record(record.clone());
         let roots = std::slice::from_ref(&root);
         assert_eq!(later.track(roots, &[], |_| false).hidden, std::slice::from_ref(&new));
         std::fs::remove_file(&new).unwrap();
-        places.update_record();
-        assert!(places.read().unwrap().is_empty());
+        tracker.update_record();
+        assert!(tracker.read().unwrap().is_empty());
     }
 
     #[test]

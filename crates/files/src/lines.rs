@@ -249,13 +249,13 @@ impl LineSplitter {
     fn units(&mut self, bytes: &[u8], unit: usize) {
         let high_first =
             matches!(self.encoding, Some(TextEncoding::Utf16Be | TextEncoding::Utf32Be));
-        let place = if high_first { unit - 1 } else { 0 };
+        let high_index = if high_first { unit - 1 } else { 0 };
         for piece in bytes.chunks(unit) {
             let is_end = piece.len() == unit
                 && piece
                     .iter()
                     .enumerate()
-                    .all(|(index, byte)| *byte == if index == place { b'\n' } else { 0 });
+                    .all(|(index, byte)| *byte == if index == high_index { b'\n' } else { 0 });
             self.at_line_end = is_end;
             if is_end {
                 self.end_line();

@@ -174,8 +174,8 @@ mod tests {
 
     #[test]
     fn nested_directory_beyond_stack_and_path_length_is_removed() {
-        let place = tempfile::tempdir().expect("directory");
-        let top = place.path().join("top");
+        let temporary = tempfile::tempdir().expect("directory");
+        let top = temporary.path().join("top");
         std::fs::create_dir(&top).expect("made");
         let mut directory = open(CWD, &top).expect("opened");
         for _ in 0..600 {
@@ -191,8 +191,8 @@ mod tests {
 
     #[test]
     fn removal_respects_its_deadline() {
-        let place = tempfile::tempdir().expect("directory");
-        let top = place.path().join("top");
+        let directory = tempfile::tempdir().expect("directory");
+        let top = directory.path().join("top");
         std::fs::create_dir_all(top.join("a/b")).expect("made");
         let error = remove_tree_until(&top, Instant::now()).expect_err("no time");
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
@@ -203,8 +203,8 @@ mod tests {
 
     #[test]
     fn locked_directories_are_removed_and_link_targets_kept() {
-        let place = tempfile::tempdir().expect("directory");
-        let (top, other) = (place.path().join("top"), place.path().join("other"));
+        let directory = tempfile::tempdir().expect("directory");
+        let (top, other) = (directory.path().join("top"), directory.path().join("other"));
         std::fs::create_dir_all(top.join("a/b/.removed-1")).expect("made");
         std::fs::create_dir_all(top.join(".removed-1/c")).expect("made");
         std::fs::create_dir(&other).expect("made");

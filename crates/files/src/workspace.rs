@@ -224,10 +224,13 @@ impl Workspace {
         }
         // Use the outermost directory: opening walks from there without following links, so more of
         // the path is checked.
-        let mut anchors: Vec<PathBuf> = folders.into_iter().map(|place| place.resolved).collect();
-        anchors.extend(self.temp.iter().chain(&self.notes).map(|place| place.resolved.clone()));
+        let mut anchors: Vec<PathBuf> =
+            folders.into_iter().map(|directory| directory.resolved).collect();
+        anchors.extend(
+            self.temp.iter().chain(&self.notes).map(|directory| directory.resolved.clone()),
+        );
         if access == Access::Read {
-            anchors.extend(read(&self.readable).iter().map(|place| place.resolved.clone()));
+            anchors.extend(read(&self.readable).iter().map(|directory| directory.resolved.clone()));
         }
         let anchor = anchors
             .into_iter()
@@ -239,14 +242,14 @@ impl Workspace {
                 anchor.parent().map(Path::to_path_buf)
             }
             Some(anchor) => Some(anchor),
-            None if self.writable_files.iter().any(|place| place.resolved == real) => {
+            None if self.writable_files.iter().any(|directory| directory.resolved == real) => {
                 real.parent().map(Path::to_path_buf)
             }
             None => None,
         };
         let anchor = anchor.ok_or_else(outside)?;
         let is_session_directory =
-            self.temp.iter().chain(&self.notes).any(|place| place.resolved == anchor);
+            self.temp.iter().chain(&self.notes).any(|directory| directory.resolved == anchor);
         let confined = AllowedPath::new(display_path.clone(), real, anchor).ok_or_else(outside)?;
         let editor = match self.contains(confined.path()) {
             true => self.editor.clone(),

@@ -57,7 +57,7 @@ pub(crate) enum Method {
 impl Endpoint {
     pub(crate) fn new(auth: &Auth, parts: &EndpointParts<'_>) -> Result<Self, EndpointError> {
         let vertex = matches!(auth, Auth::VertexExpress(_) | Auth::VertexProject { .. });
-        let place = match auth {
+        let project_location = match auth {
             Auth::VertexProject { project, location } => Some((project.clone(), location.clone())),
             _ => None,
         };
@@ -77,7 +77,7 @@ impl Endpoint {
                 Some(region @ ("us" | "eu")) if vertex => {
                     (format!("https://aiplatform.{region}.rep.googleapis.com"), name)
                 }
-                _ => match &place {
+                _ => match &project_location {
                     Some((_, region)) if matches!(region.as_str(), "us" | "eu") => {
                         (format!("https://aiplatform.{region}.rep.googleapis.com"), name)
                     }
@@ -97,7 +97,7 @@ impl Endpoint {
         let default = if vertex { "v1beta1" } else { "v1beta" };
         let version = description(parts.version).unwrap_or_else(|| default.to_owned());
         let custom = !base.host_str().is_some_and(|host| host.ends_with(".googleapis.com"));
-        Ok(Self { base, version, vertex, location: place, custom })
+        Ok(Self { base, version, vertex, location: project_location, custom })
     }
 
     pub(crate) fn base(&self) -> &Url {

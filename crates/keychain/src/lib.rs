@@ -90,18 +90,19 @@ impl Keychain {
     /// Creates a keychain for these locations. `variable` returns environment variables. Nothing is
     /// searched yet.
     pub fn from_locations(
-        places: KeychainLocations<'_>,
+        locations: KeychainLocations<'_>,
         variable: &dyn Fn(&str) -> Option<OsString>,
     ) -> Self {
         let named = variable("DBUS_SESSION_BUS_ADDRESS").is_some_and(|value| !value.is_empty());
         let usual =
             || variable("XDG_RUNTIME_DIR").is_some_and(|it| Path::new(&it).join("bus").exists());
-        let reached = places.system && (cfg!(target_os = "macos") || named || usual());
+        let reached = locations.system && (cfg!(target_os = "macos") || named || usual());
         let find = reached.then(|| BackendSource::On(variable("PATH")));
-        let encrypted_file = places.encrypted_file.then(|| EncryptedFile::in_home(places.home));
+        let encrypted_file =
+            locations.encrypted_file.then(|| EncryptedFile::in_home(locations.home));
         let reference_files =
-            places.other_homes.iter().map(|home| EncryptedFile::in_home(home)).collect();
-        Self::create(places.home, find, encrypted_file, reference_files)
+            locations.other_homes.iter().map(|home| EncryptedFile::in_home(home)).collect();
+        Self::create(locations.home, find, encrypted_file, reference_files)
     }
 
     /// Uses the Secret Service through this `secret-tool`.

@@ -160,8 +160,8 @@ fn http_error(text: &str) -> Option<String> {
     let body = event.unwrap_or(body).trim();
     let json = serde_json::from_str::<serde_json::Value>(body).ok();
     let message = json.as_ref().and_then(|json| {
-        let places = ["/error/message", "/message", "/error_description", "/error", "/detail"];
-        places.iter().find_map(|place| json.pointer(place)?.as_str())
+        let pointers = ["/error/message", "/message", "/error_description", "/error", "/detail"];
+        pointers.iter().find_map(|pointer| json.pointer(pointer)?.as_str())
     });
     let words = message.unwrap_or(body);
     let line = words.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();

@@ -259,14 +259,14 @@ impl ModelConfigs {
         role: &str,
         is_retry: bool,
     ) {
-        let place = |item: &Override| match &item.matches.model {
+        let rank = |item: &Override| match &item.matches.model {
             None => Some(0),
             Some(model) => names.iter().position(|name| name == model).map(|index| index + 1),
         };
         let fitting =
             self.overrides.iter().filter(|item| item.matches.matches_call(role, is_retry));
-        let mut fitting: Vec<_> = fitting.filter_map(|item| Some((place(item)?, item))).collect();
-        fitting.sort_by_key(|(place, _)| *place);
+        let mut fitting: Vec<_> = fitting.filter_map(|item| Some((rank(item)?, item))).collect();
+        fitting.sort_by_key(|(rank, _)| *rank);
         for (_, item) in fitting {
             merge(generation, &item.model_config.generate_content_config);
         }

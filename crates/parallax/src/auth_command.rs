@@ -146,11 +146,11 @@ async fn add(
         }
         added.in_keychain
     };
-    let place = match in_keychain {
+    let storage = match in_keychain {
         true => "the keychain".to_owned(),
         false => format!("`{}`", launch.home().join("provider-keys.json").display()),
     };
-    text.insert_str(0, &format!("Stored the key for `{provider}` in {place}\n"));
+    text.insert_str(0, &format!("Stored the key for `{provider}` in {storage}\n"));
     let overriding = credential(launch, provider)?.filter(|it| it.source != KeySource::Stored);
     if let Some(KeySource::Variable(name)) = overriding.map(|it| it.source) {
         let _ = writeln!(text, "`{name}` is set and is used instead of the stored key");

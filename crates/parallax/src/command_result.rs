@@ -37,8 +37,8 @@ impl CommandResult {
 /// Returns the result of enabling or disabling something in a file.
 pub(crate) fn switch_result(kind: &str, name: &str, on: bool, file: &Path) -> CommandResult {
     let word = if on { "on" } else { "off" };
-    let place = one_line(&file.display().to_string());
-    let text = format!("The {kind} `{}` is {word} ({place}).\n", one_line(name));
+    let path = one_line(&file.display().to_string());
+    let text = format!("The {kind} `{}` is {word} ({path}).\n", one_line(name));
     CommandResult::new(text, json!({"name": name, "enabled": on, "file": file.to_string_lossy()}))
 }
 

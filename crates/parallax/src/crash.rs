@@ -46,11 +46,12 @@ pub(crate) fn install() {
 }
 
 fn describe(panic: &PanicHookInfo<'_>) -> String {
-    let place = panic.location().map_or_else(|| "unknown location".to_owned(), ToString::to_string);
+    let location =
+        panic.location().map_or_else(|| "unknown location".to_owned(), ToString::to_string);
     let message = panic.payload_as_str().unwrap_or("no message");
     let thread = std::thread::current().name().unwrap_or("unnamed").to_owned();
     format!(
-        "parallax {} panicked at {place} in thread {thread}\n{message}\n",
+        "parallax {} panicked at {location} in thread {thread}\n{message}\n",
         env!("CARGO_PKG_VERSION")
     )
 }

@@ -520,13 +520,16 @@ fn set_enabled(
 ) -> Result<CommandResult, Failure> {
     let extension = launch.extension_manager().switch_extension(name, on, scope.map(Into::into))?;
     let verb = if on { "enabled" } else { "disabled" };
-    let place = match scope {
+    let scope_text = match scope {
         None => "everywhere",
         Some(Scope::User) => "for all projects",
         Some(Scope::Workspace) => "for this project",
     };
-    let text = format!("Extension \"{}\" {verb} {place}.\n", extension.name());
-    Ok(CommandResult::new(text, json!({"name": extension.name(), "enabled": on, "scope": place})))
+    let text = format!("Extension \"{}\" {verb} {scope_text}.\n", extension.name());
+    Ok(CommandResult::new(
+        text,
+        json!({"name": extension.name(), "enabled": on, "scope": scope_text}),
+    ))
 }
 
 fn validate(launch: &SessionConfig, path: &std::path::Path) -> Result<CommandResult, Failure> {

@@ -242,12 +242,12 @@ fn settings_files(launch: &SessionConfig, name: &str) -> Vec<String> {
         return Vec::new();
     };
     let files = launch.mcp_manager().files_of(name).into_iter();
-    let mut places: Vec<String> =
+    let mut locations: Vec<String> =
         files.map(|file| format!("`{}`", one_line(&file.display().to_string()))).collect();
-    if places.is_empty() {
-        places.push(source(&server.source));
+    if locations.is_empty() {
+        locations.push(source(&server.source));
     }
-    places
+    locations
 }
 
 fn scope_name(scope: McpScope) -> &'static str {

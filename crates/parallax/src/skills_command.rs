@@ -168,8 +168,8 @@ fn done(word: &str, skills: &FetchedSkills, folders: &[PathBuf]) -> CommandResul
     let mut text = String::new();
     let mut list = Vec::new();
     for (skill, folder) in skills.skills.iter().zip(folders) {
-        let place = one_line(&folder.display().to_string());
-        let _ = writeln!(text, "{word}: {} ({place})", one_line(&skill.name));
+        let path = one_line(&folder.display().to_string());
+        let _ = writeln!(text, "{word}: {} ({path})", one_line(&skill.name));
         list.push(json!({"name": skill.name, "folder": folder.to_string_lossy()}));
     }
     CommandResult::new(text, json!({"skills": list}))

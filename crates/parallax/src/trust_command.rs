@@ -35,9 +35,9 @@ pub(crate) fn run(action: TrustAction, json: bool) -> Result<String, Failure> {
             remove(FolderState::for_any_path(&current_directory, path)?)?
         }
         TrustAction::Deny { path } => {
-            let mut place = FolderState::for_existing_path(&current_directory, path)?;
-            place.set(Some(TrustLevel::DoNotTrust))?;
-            status(&place)
+            let mut folder_state = FolderState::for_existing_path(&current_directory, path)?;
+            folder_state.set(Some(TrustLevel::DoNotTrust))?;
+            status(&folder_state)
         }
         TrustAction::List => list(&FolderState::for_existing_path(&current_directory, None)?)?,
     };
@@ -126,8 +126,8 @@ impl FolderState {
     }
 }
 
-fn status(place: &FolderState) -> TrustOutput {
-    let trust = &place.trust_state.trust;
+fn status(folder_state: &FolderState) -> TrustOutput {
+    let trust = &folder_state.trust_state.trust;
     let (reason, why) = match &trust.reason {
         TrustReason::Flag => ("flag", "`--skip-trust`".to_owned()),
         TrustReason::Variable => ("variable", "set by `GEMINI_CLI_TRUST_WORKSPACE`".to_owned()),
@@ -145,14 +145,14 @@ fn status(place: &FolderState) -> TrustOutput {
         TrustReason::Unknown => ("unknown", "no rule".to_owned()),
     };
     let word = if trust.trusted { "trusted" } else { "not trusted" };
-    let mut text = format!("`{}` is {word}: {why}\n", place.name());
+    let mut text = format!("`{}` is {word}: {why}\n", folder_state.name());
     if trust.reason == TrustReason::Unknown {
         text.push_str(
             "`parallax trust show` shows what it would add; `parallax trust add` trusts it\n",
         );
     }
     let mut json = json!({
-        "folder": place.folder.to_string_lossy(),
+        "folder": folder_state.folder.to_string_lossy(),
         "trusted": trust.trusted,
         "reason": reason,
     });
@@ -164,11 +164,11 @@ fn status(place: &FolderState) -> TrustOutput {
     TrustOutput { text, json }
 }
 
-fn show(place: &FolderState) -> TrustOutput {
-    let mut output = status(place);
-    let survey = parallax_config::inspect(&place.folder, &place.trust_state.outer);
+fn show(folder_state: &FolderState) -> TrustOutput {
+    let mut output = status(folder_state);
+    let survey = parallax_config::inspect(&folder_state.folder, &folder_state.trust_state.outer);
     // A file that cannot be used is among the preview's problems.
-    let accepted = place.loosening_settings(Acceptance::Accepted).unwrap_or_default();
+    let accepted = folder_state.loosening_settings(Acceptance::Accepted).unwrap_or_default();
     output.text.push_str(&preview_text(&survey, &accepted));
     if let Value::Object(fields) = &mut output.json {
         fields.insert("brings".to_owned(), survey.to_json());
@@ -276,8 +276,8 @@ fn remove(mut place: FolderState) -> Result<TrustOutput, Failure> {
     Ok(output)
 }
 
-fn list(place: &FolderState) -> Result<TrustOutput, Failure> {
-    let rules = place.trust_state.files.rules().map_err(|error| config_failure(&error))?;
+fn list(folder_state: &FolderState) -> Result<TrustOutput, Failure> {
+    let rules = folder_state.trust_state.files.rules().map_err(|error| config_failure(&error))?;
     let mut text = String::new();
     for rule in &rules {
         let _ = writeln!(

@@ -353,10 +353,10 @@ impl<'a> ShellCall<'a> {
         let words = of_redirections
             .map(|redirection| redirection.target.clone())
             .chain(of_commands.flat_map(bash::written));
-        let mut places = words.flat_map(|word| {
-            self.paths_for(&word).into_iter().map(move |place| (word.source.clone(), place))
+        let mut targets = words.flat_map(|word| {
+            self.paths_for(&word).into_iter().map(move |target| (word.source.clone(), target))
         });
-        places.find_map(|(source, place)| match place {
+        targets.find_map(|(source, place)| match place {
             WriteTarget::Path(path) if paths::is_stream(&path) => None,
             // A directory as the target accepts any file name that the command provides.
             WriteTarget::Path(path) => (paths::is_part_of_repository(&path)
@@ -376,7 +376,7 @@ impl<'a> ShellCall<'a> {
         if !open || !self.redirections_are_open() {
             return false;
         }
-        let place = bash::SafeReadRoots { directory: &self.directory, roots: self.workspace };
+        let safe_roots = bash::SafeReadRoots { directory: &self.directory, roots: self.workspace };
         // The effect of a `cd` on later paths is part of the check.
         let mut commands: Vec<Command> = self
             .line
@@ -386,7 +386,7 @@ impl<'a> ShellCall<'a> {
             .cloned()
             .collect();
         commands.push(command.clone());
-        bash::is_safe(&ShellLine { commands, ..ShellLine::default() }, &place)
+        bash::is_safe(&ShellLine { commands, ..ShellLine::default() }, &safe_roots)
     }
 
     /// Whether the command only reads, regardless of where the files are.
@@ -403,7 +403,7 @@ impl<'a> ShellCall<'a> {
         *self.redirections_open.get_or_init(|| {
             self.line.redirections.iter().all(|redirection| match redirection.kind {
                 RedirectionKind::Read | RedirectionKind::Write | RedirectionKind::Append => {
-                    self.paths_for(&redirection.target).iter().all(|place| match place {
+                    self.paths_for(&redirection.target).iter().all(|target| match target {
                         WriteTarget::Path(path) => {
                             paths::is_stream(path)
                                 || (is_open(path, self.workspace)
@@ -452,8 +452,8 @@ impl<'a> ShellCall<'a> {
     /// at that point. Includes both the path as written and the path after resolving symbolic
     /// links.
     pub(crate) fn paths_for(&self, word: &Word) -> Vec<WriteTarget> {
-        let mut places = self.paths_by_text(word);
-        let led: Vec<WriteTarget> = places
+        let mut targets = self.paths_by_text(word);
+        let led: Vec<WriteTarget> = targets
             .iter()
             .filter_map(WriteTarget::path)
             .flat_map(|path| {
@@ -464,8 +464,8 @@ impl<'a> ShellCall<'a> {
                 })
             })
             .collect();
-        places.extend(led);
-        places
+        targets.extend(led);
+        targets
     }
 
     /// Returns the paths that words of the line name, existing or not: words without whitespace
@@ -479,7 +479,7 @@ impl<'a> ShellCall<'a> {
         let arguments = self.line.commands.iter().flat_map(Command::arguments);
         let targets = self.line.redirections.iter().map(|redirection| &redirection.target);
         arguments.chain(targets).map(path_part).filter(looks_like_path).flat_map(|word| {
-            self.paths_for(&word).into_iter().filter_map(|place| place.path().cloned())
+            self.paths_for(&word).into_iter().filter_map(|target| target.path().cloned())
         })
     }
 

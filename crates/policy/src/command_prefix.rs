@@ -193,8 +193,8 @@ fn may_be_program(word: &Word, want: &str) -> bool {
 /// values) between them.
 fn may_follow(want: &[String], words: &[Option<&str>]) -> bool {
     // Positions where the next wanted word may be.
-    let mut places = vec![false; words.len() + 2];
-    if let Some(first) = places.first_mut() {
+    let mut marked = vec![false; words.len() + 2];
+    if let Some(first) = marked.first_mut() {
         *first = true;
     }
     for want in want {
@@ -205,9 +205,9 @@ fn may_follow(want: &[String], words: &[Option<&str>]) -> bool {
             }
             continue;
         }
-        let mut next = vec![false; places.len()];
+        let mut next = vec![false; marked.len()];
         for (index, word) in words.iter().enumerate() {
-            if places.get(index) != Some(&true) {
+            if marked.get(index) != Some(&true) {
                 continue;
             }
             // This word may expand to any number of words.
@@ -216,22 +216,22 @@ fn may_follow(want: &[String], words: &[Option<&str>]) -> bool {
                 mark(&mut next, index + 1);
             }
             if word.starts_with('-') {
-                mark(&mut places, index + 1);
+                mark(&mut marked, index + 1);
                 if !word.contains('=') {
-                    mark(&mut places, index + 2);
+                    mark(&mut marked, index + 2);
                 }
             }
         }
         if !next.contains(&true) {
             return false;
         }
-        places = next;
+        marked = next;
     }
     true
 }
 
-fn mark(places: &mut [bool], at: usize) {
-    if let Some(place) = places.get_mut(at) {
+fn mark(marked: &mut [bool], at: usize) {
+    if let Some(place) = marked.get_mut(at) {
         *place = true;
     }
 }

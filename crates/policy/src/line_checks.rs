@@ -171,7 +171,7 @@ pub(crate) fn destructive_commands(call: &CallQuery<'_>, shell: &ShellCall<'_>) 
 fn destruction(call: &CallQuery<'_>, shell: &ShellCall<'_>, doubts: &mut Vec<ApprovalReason>) {
     let own = |word: &bash::Word| match shell.paths_for(word).as_slice() {
         [] => false,
-        places => places.iter().all(|place| match place {
+        targets => targets.iter().all(|target| match target {
             WriteTarget::Path(path) => {
                 call.query.created_paths.iter().any(|created| path.starts_with(created))
             }
@@ -221,8 +221,8 @@ fn check_outside_paths(
     doubts: &mut Vec<ApprovalReason>,
 ) {
     // Needed only in permissive modes; the other modes already ask for every command.
-    for place in shell.written() {
-        match place {
+    for target in shell.written() {
+        match target {
             WriteTarget::Path(path) => {
                 if call.folders.are_outside(path) && !may_write(path, granted) {
                     doubts.push(ApprovalReason::when_not_allowed(
@@ -258,9 +258,10 @@ fn check_protected_paths(
         shell.written().iter().filter_map(WriteTarget::path).find(|path| needs_approval(path));
     let found = found.cloned().or_else(|| {
         let trees = shell.line.commands.iter().flat_map(bash::placed_paths);
-        let mut places = trees.flat_map(|word| shell.paths_for(&word));
-        places
-            .find_map(|place| place.path().filter(|path| paths::may_hold_protected(path)).cloned())
+        let mut targets = trees.flat_map(|word| shell.paths_for(&word));
+        targets.find_map(|target| {
+            target.path().filter(|path| paths::may_hold_protected(path)).cloned()
+        })
     });
     // A command that is not known to be read-only may write to any path that its words name. Writes
     // by git itself are checked elsewhere.

@@ -58,27 +58,27 @@ fn sources(shell: &ShellCall<'_>, command: &Command, home: &Path, has_xargs: boo
     let text = |word: &Word| word.text.as_deref().unwrap_or(&word.source).to_owned();
     let has = |wanted: &[&str]| command.arguments().iter().any(|it| wanted.contains(&&*text(it)));
     let words = command.arguments();
-    let place = |word: &Word| possible_paths(shell, word, home, None);
+    let paths_of = |word: &Word| possible_paths(shell, word, home, None);
     match name {
         "tar" | "bsdtar" => tar_sources(shell, command, home),
         "find" => {
             let reads = has_xargs || has(&["-exec", "-execdir", "-ok", "-okdir", "-fprint0"]);
             let roots = words.iter().skip_while(|word| is_global_option_of_find(&text(word)));
             let roots = roots.take_while(|word| !text(word).starts_with(['-', '(', '!']));
-            if reads { roots.flat_map(place).collect() } else { Vec::new() }
+            if reads { roots.flat_map(paths_of).collect() } else { Vec::new() }
         }
         "fd" | "fdfind" if has_xargs || has(&["-x", "-X", "--exec", "--exec-batch"]) => {
             let roots = words.iter().take_while(|word| !matches!(&*text(word), "-x" | "-X"));
-            roots.flat_map(place).collect()
+            roots.flat_map(paths_of).collect()
         }
         "docker" | "podman" | "nerdctl" => container_sources(shell, words, home),
         "diff" if !has(&["-r", "--recursive"]) => Vec::new(),
         _ if SEARCHERS.contains(&name) => {
-            searched_paths(words).into_iter().flat_map(place).collect()
+            searched_paths(words).into_iter().flat_map(paths_of).collect()
         }
         _ if WALKERS.contains(&name) => {
             let written = bash::placed_paths(command);
-            words.iter().filter(|word| !written.contains(word)).flat_map(place).collect()
+            words.iter().filter(|word| !written.contains(word)).flat_map(paths_of).collect()
         }
         _ => Vec::new(),
     }
@@ -210,7 +210,7 @@ fn possible_paths(
     }
     match (base, word.text.as_deref()) {
         (Some(base), Some(text)) if !word.glob => vec![paths::resolve(base, Path::new(text))],
-        _ => shell.paths_for(word).iter().filter_map(|place| place.path().cloned()).collect(),
+        _ => shell.paths_for(word).iter().filter_map(|target| target.path().cloned()).collect(),
     }
 }
 

@@ -389,7 +389,7 @@ fn for_tool(call: &CallQuery<'_>, permissions: &Permissions) -> Vec<SuggestedRul
 /// Returns one glob for the files that a line with redirections reads and writes, or `None` if no
 /// files can be named.
 fn files_of(call: &CallQuery<'_>, shell: &ShellCall<'_>) -> Option<String> {
-    let known = shell.written().iter().all(|place| place.path().is_some());
+    let known = shell.written().iter().all(|target| target.path().is_some());
     let mut globs: Vec<String> = Vec::new();
     for path in call.paths() {
         let glob = for_path(path, call.query.workspace).into_iter().next()?;

@@ -438,8 +438,8 @@ impl RewindTarget {
     /// Returns the number by which users refer to the prompt of a turn: its position among the
     /// current prompts, from 1. `None` if the prompt was removed.
     pub fn number(marks: &[Self], turn: u64) -> Option<u64> {
-        let place = marks.iter().position(|mark| mark.turn == turn)?;
-        u64::try_from(place + 1).ok()
+        let index = marks.iter().position(|mark| mark.turn == turn)?;
+        u64::try_from(index + 1).ok()
     }
 
     /// Returns the prompt with a number that the user entered.
@@ -447,8 +447,8 @@ impl RewindTarget {
     /// # Errors
     /// Returns a message for the user if no prompt has this number.
     pub fn find_by_number(marks: &[Self], number: u64) -> Result<&Self, String> {
-        let place = usize::try_from(number).ok().and_then(|number| number.checked_sub(1));
-        place.and_then(|place| marks.get(place)).ok_or_else(|| match marks.len() {
+        let index = usize::try_from(number).ok().and_then(|number| number.checked_sub(1));
+        index.and_then(|index| marks.get(index)).ok_or_else(|| match marks.len() {
             0 => format!("unknown prompt {number}: the session has no prompts"),
             last => format!("unknown prompt {number}: the last one is {last}"),
         })

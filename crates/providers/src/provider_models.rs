@@ -218,8 +218,8 @@ impl ProviderModels {
         let (id, table) = (id.to_owned(), self.table.clone());
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let asking = runtime.spawn(async move {
-            let (place, of, model) = (dirs.clone(), provider.clone(), id.clone());
-            let look = move || discovered_models::is_fresh(&place, &of, &model);
+            let (task_dirs, of, model) = (dirs.clone(), provider.clone(), id.clone());
+            let look = move || discovered_models::is_fresh(&task_dirs, &of, &model);
             if tokio::task::spawn_blocking(look).await.unwrap_or(true) {
                 return;
             }

@@ -110,15 +110,15 @@ mod tests {
         assert_eq!(run["tool"]["driver"]["rules"][0]["id"], "memory-safety");
         let result = &run["results"][0];
         assert_eq!((&result["level"], &result["ruleIndex"]), (&json!("error"), &json!(0)));
-        let place = &result["locations"][0]["physicalLocation"];
-        assert_eq!(place["artifactLocation"]["uri"], "a%20b.rs");
-        assert_eq!(place["region"]["startLine"], 7);
+        let location = &result["locations"][0]["physicalLocation"];
+        assert_eq!(location["artifactLocation"]["uri"], "a%20b.rs");
+        assert_eq!(location["region"]["startLine"], 7);
         assert_eq!(sarif(&[], &Diff::default(), "1.0")["runs"][0]["results"], json!([]));
         let deleted = Diff::parse("--- a/a b.rs\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n");
         let document = sarif(&[finding], &deleted, "1.0");
-        let place = &document["runs"][0]["results"][0]["locations"][0]["physicalLocation"];
-        assert_eq!(place["artifactLocation"]["uri"], "a%20b.rs");
-        assert_eq!(place.get("region"), None);
+        let location = &document["runs"][0]["results"][0]["locations"][0]["physicalLocation"];
+        assert_eq!(location["artifactLocation"]["uri"], "a%20b.rs");
+        assert_eq!(location.get("region"), None);
     }
 
     #[test]

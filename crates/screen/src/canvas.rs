@@ -108,27 +108,27 @@ struct StaleRows {
 impl PendingFrame {
     /// Returns how many painted rows scrolled out at the top of the window in which this move up
     /// ended.
-    fn scrolled_out_rows(&self, place: CursorReply) -> usize {
-        let (columns, rows) = (usize::from(place.size.0), usize::from(place.size.1));
+    fn scrolled_out_rows(&self, reply: CursorReply) -> usize {
+        let (columns, rows) = (usize::from(reply.size.0), usize::from(reply.size.1));
         let up = match self.vertical_moves.first() {
             Some(VerticalMove::Up(rows)) => *rows,
             _ => 0,
         };
         let pushed = match self.rows_below {
-            Some(below) if place.row == 0 => self.before.scrolled_out_below(below, columns, rows),
+            Some(below) if reply.row == 0 => self.before.scrolled_out_below(below, columns, rows),
             _ => 0,
         };
         match pushed {
-            0 => up.saturating_sub(place.row.into()),
+            0 => up.saturating_sub(reply.row.into()),
             pushed => up + pushed,
         }
     }
 
     /// Returns the distance in rows from the cursor to the window's end after a frame that was
     /// painted for the current size.
-    fn rows_above_end(&self, place: CursorReply) -> usize {
-        let rows = usize::from(place.size.1);
-        let mut end = rows.saturating_sub(place.row.into());
+    fn rows_above_end(&self, reply: CursorReply) -> usize {
+        let rows = usize::from(reply.size.1);
+        let mut end = rows.saturating_sub(reply.row.into());
         for step in &self.vertical_moves {
             end = match *step {
                 VerticalMove::Up(count) => (end + count).min(rows),
@@ -141,11 +141,11 @@ impl PendingFrame {
     }
 
     /// Replays the frame's moves in the actual window.
-    fn replayed(&self, place: CursorReply) -> StaleRows {
-        let (columns, rows) = place.size;
+    fn replayed(&self, reply: CursorReply) -> StaleRows {
+        let (columns, rows) = reply.size;
         let last = isize::try_from(rows).unwrap_or(0) - 1;
         let steps = |count: usize| isize::try_from(count).unwrap_or(0);
-        let mut cursor = isize::try_from(place.row).unwrap_or(0);
+        let mut cursor = isize::try_from(reply.row).unwrap_or(0);
         let rows_above = self.before.rows_above_cursor(columns.into(), true);
         let mut top = cursor - steps(rows_above);
         let mut highest = cursor;
@@ -436,36 +436,36 @@ impl Canvas {
     }
 
     /// Handles the reported positions of frames.
-    pub fn handle_cursor_replies(&mut self, terminal: &TerminalState, places: &[CursorReply]) {
-        for place in places {
-            let Some(sent) = self.sent_frame.take_if(|sent| sent.frame == place.frame) else {
+    pub fn handle_cursor_replies(&mut self, terminal: &TerminalState, replies: &[CursorReply]) {
+        for reply in replies {
+            let Some(sent) = self.sent_frame.take_if(|sent| sent.frame == reply.frame) else {
                 continue;
             };
-            if place.size == sent.size {
+            if reply.size == sent.size {
                 if sent.is_move_to_top {
-                    let (columns, rows) = (place.size.0.into(), place.size.1.into());
+                    let (columns, rows) = (reply.size.0.into(), reply.size.1.into());
                     self.region.restart_in_place(columns, rows);
                     self.region.record_scrolled(
                         &sent.before,
-                        sent.scrolled_out_rows(*place),
+                        sent.scrolled_out_rows(*reply),
                         columns,
                     );
-                    terminal.record_painted(place.size);
+                    terminal.record_painted(reply.size);
                     if terminal.is_resizing() {
                         // Otherwise the rows that wait for the size to settle would be pushed out.
                         // If the terminal is gone, the next frame reports it.
                         let _ = terminal.tty.write(ERASE_BELOW);
                     }
                 }
-                self.rows_below = Some(sent.rows_above_end(*place));
+                self.rows_below = Some(sent.rows_above_end(*reply));
                 self.store_finished_rows(sent.commit);
             } else {
-                let mut broken = sent.replayed(*place);
+                let mut broken = sent.replayed(*reply);
                 let damaged = self.remove_damaged(&mut broken, sent.size.0);
                 self.region.record_scrolled(
                     &sent.before,
                     broken.scrolled_out_rows,
-                    place.size.0.into(),
+                    reply.size.0.into(),
                 );
                 self.broken = Some(broken);
                 self.pending_rows.splice(0..0, damaged.into_iter().chain(sent.commit));

@@ -28,10 +28,10 @@ impl SharedScreen {
         if decoded.is_empty() {
             return;
         }
-        let places = self.terminal.record(decoded);
-        if !places.is_empty() {
+        let replies = self.terminal.record(decoded);
+        if !replies.is_empty() {
             let mut canvas = self.canvas();
-            canvas.handle_cursor_replies(&self.terminal, &places);
+            canvas.handle_cursor_replies(&self.terminal, &replies);
             // If the terminal is gone, the next frame reports it.
             let _ = canvas.flush(&self.terminal);
         }

@@ -248,12 +248,12 @@ impl TerminalState {
                 DecodedInput::Answer(answer) => state.handle_reply(answer, &mut replies),
             }
         }
-        let places = std::mem::take(&mut state.cursor_replies);
+        let cursor_replies = std::mem::take(&mut state.cursor_replies);
         drop(state);
         if !replies.is_empty() {
             let _ = self.tty.write(&replies);
         }
-        places
+        cursor_replies
     }
 
     /// Wakes those who wait for input or answers.

@@ -125,7 +125,7 @@ fn seatbelt(
     let target = real(&launch.options.directory);
     let mut include = config.settings.include_directories();
     include.extend(launch.options.include_directories.iter().cloned());
-    let places = SandboxPaths {
+    let paths = SandboxPaths {
         temporary: real(&std::env::temp_dir()),
         home: user.clone(),
         cache: user.join("Library/Caches"),
@@ -138,10 +138,10 @@ fn seatbelt(
     };
     let name = config.user_variable("SEATBELT_PROFILE").unwrap_or("permissive-open");
     let text = match Profile::parse(name) {
-        Some(profile) => seatbelt::profile_text(profile, &places),
+        Some(profile) => seatbelt::profile_text(profile, &paths),
         None => own_profile(launch, name)?,
     };
-    let line = seatbelt::command_line(&text, &places, &binary, arguments);
+    let line = seatbelt::command_line(&text, &paths, &binary, arguments);
     Ok(SandboxedProgramKind::Seatbelt { line, terminal })
 }
 

@@ -94,13 +94,13 @@ impl RewindPreview {
         }
         let session =
             parallax_store::load(&self.journal, &self.keys).map_err(|error| error.to_string())?;
-        let mut places = recorded_calls(&session.records);
+        let mut calls = recorded_calls(&session.records);
         let mut points = Vec::new();
         for edit in edits {
             // The newest answer before the change, and in it the first unmatched call that names
             // the file.
-            let before = |place: &&mut RecordedToolCalls| place.time_ns <= edit.change_time;
-            let Some(place) = places.iter_mut().rev().find(before) else { continue };
+            let before = |recorded: &&mut RecordedToolCalls| recorded.time_ns <= edit.change_time;
+            let Some(place) = calls.iter_mut().rev().find(before) else { continue };
             let names = |call: &(String, Vec<String>)| {
                 edit.files.iter().any(|file| call.1.iter().any(|arg| names_file(arg, file)))
             };
@@ -140,7 +140,7 @@ struct RecordedToolCalls {
 
 fn recorded_calls(records: &[Record]) -> Vec<RecordedToolCalls> {
     let mut keep_contents = 0;
-    let mut places = Vec::new();
+    let mut recorded = Vec::new();
     for record in records {
         match record {
             Record::Content(content) => {
@@ -158,7 +158,7 @@ fn recorded_calls(records: &[Record]) -> Vec<RecordedToolCalls> {
                     .collect();
                 if !calls.is_empty() {
                     let time_ns = i64::try_from(time.as_nanosecond()).unwrap_or_default();
-                    places.push(RecordedToolCalls {
+                    recorded.push(RecordedToolCalls {
                         time_ns,
                         keep_contents,
                         calls,
@@ -170,7 +170,7 @@ fn recorded_calls(records: &[Record]) -> Vec<RecordedToolCalls> {
             _ => {}
         }
     }
-    places
+    recorded
 }
 
 /// Returns whether an argument names the file.

@@ -385,7 +385,7 @@ mod tests {
         let text = std::fs::read_to_string(&path).expect("text");
         material.files.replacement = Some((path, text));
         let text = material.text(ApprovalMode::Default, &declared(), "# Agents\n", "# Skills\n");
-        let places = ["You are", "# Agents", "# Skills"].map(|words| text.find(words));
-        assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{text}");
+        let offsets = ["You are", "# Agents", "# Skills"].map(|words| text.find(words));
+        assert!(offsets.iter().all(Option::is_some) && offsets.is_sorted(), "{text}");
     }
 }

@@ -274,12 +274,12 @@ pub(crate) fn build(
         tools.push(Arc::new(AskUser::new()));
     }
     if launch.has_plan_mode() {
-        let place = PlanLocation {
+        let location = PlanLocation {
             folder: plans.to_owned(),
             unattended_mode: plans::approved_plan_mode(launch),
         };
         tools.push(Arc::new(EnterPlanMode::new(plans.to_owned())));
-        tools.push(Arc::new(ExitPlanMode::new(place, work())));
+        tools.push(Arc::new(ExitPlanMode::new(location, work())));
     }
     tools.extend(launch.options.tools.0.iter().cloned());
     Toolbox {

@@ -89,8 +89,8 @@ impl SessionLibrary<'_> {
     pub fn make_temporary(&self) -> Result<(), Failure> {
         let dirs = self.dirs();
         dirs.make_temporary().map_err(|error| {
-            let place = dirs.temporary.display();
-            let reason = format!("cannot use `{place}` for temporary files: {error}");
+            let path = dirs.temporary.display();
+            let reason = format!("cannot use `{path}` for temporary files: {error}");
             Failure::new(FailureKind::Config, reason)
         })
     }

@@ -277,9 +277,9 @@ impl Checkpoints {
 
     /// Adds a workspace directory.
     pub fn add_root(&self, folder: PathBuf) {
-        let mut places = lock(&self.roots);
-        places.requested.push(folder);
-        places.resolved = None;
+        let mut locked_roots = lock(&self.roots);
+        locked_roots.requested.push(folder);
+        locked_roots.resolved = None;
     }
 
     /// Adds the directories that the workspace had when the session changed files. For callers that
@@ -289,11 +289,11 @@ impl Checkpoints {
     /// Returns an error if the records cannot be read.
     pub fn add_recorded_roots(&self) -> Result<(), CheckpointError> {
         let roots = self.lock_refreshed()?.history.roots.clone();
-        let mut places = lock(&self.roots);
+        let mut locked_roots = lock(&self.roots);
         for root in roots {
-            if !places.requested.contains(&root) {
-                places.requested.push(root);
-                places.resolved = None;
+            if !locked_roots.requested.contains(&root) {
+                locked_roots.requested.push(root);
+                locked_roots.resolved = None;
             }
         }
         Ok(())
@@ -312,7 +312,8 @@ impl Checkpoints {
             return Vec::new();
         }
         let is_there = |(path, last): &(PathBuf, &PathState)| {
-            let Some(Ok(now)) = roots.locate(path).map(|place| confined_root::read_state(&place))
+            let Some(Ok(now)) =
+                roots.locate(path).map(|location| confined_root::read_state(&location))
             else {
                 return false;
             };
@@ -369,9 +370,9 @@ impl Checkpoints {
     }
 
     fn roots_and_workspace(&self) -> Option<(Arc<Roots>, Arc<Workspace>)> {
-        let mut places = lock(&self.roots);
-        if places.resolved.is_none() {
-            let roots = Roots::new(&places.requested);
+        let mut locked_roots = lock(&self.roots);
+        if locked_roots.resolved.is_none() {
+            let roots = Roots::new(&locked_roots.requested);
             let (root, additional) = roots.folders().split_first()?;
             let options = WorkspaceOptions {
                 root: root.to_path_buf(),
@@ -379,9 +380,9 @@ impl Checkpoints {
                 ..WorkspaceOptions::default()
             };
             let workspace = Workspace::new(options).ok()?;
-            places.resolved = Some((Arc::new(roots), Arc::new(workspace)));
+            locked_roots.resolved = Some((Arc::new(roots), Arc::new(workspace)));
         }
-        places.resolved.clone()
+        locked_roots.resolved.clone()
     }
 
     fn journal_path(&self) -> PathBuf {

@@ -85,9 +85,9 @@ impl SessionDirs {
     /// of the user for files that live until they sign out (`XDG_RUNTIME_DIR`).
     #[must_use]
     pub fn in_memory(mut self, runtime: Option<&Path>) -> Self {
-        let places = runtime.into_iter().chain([Path::new("/dev/shm")]);
-        let mut places = places.filter(|directory| is_in_memory(directory));
-        if let Some(folder) = places.find_map(|place| self.own_directory(place)) {
+        let candidates = runtime.into_iter().chain([Path::new("/dev/shm")]);
+        let mut candidates = candidates.filter(|directory| is_in_memory(directory));
+        if let Some(folder) = candidates.find_map(|candidate| self.own_directory(candidate)) {
             self.temporary = folder;
         }
         self

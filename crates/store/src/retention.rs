@@ -125,11 +125,11 @@ pub fn outdated(
         }
     }
     retained.sort_by_key(|(modified, _)| std::cmp::Reverse(*modified));
-    for (place, (modified, session)) in retained.into_iter().enumerate() {
+    for (index, (modified, session)) in retained.into_iter().enumerate() {
         let Some((age, mut one)) = session else { continue };
         if rule.max_age.is_some_and(|max_age| age > max_age) {
             one.reason = RemovalReason::Old;
-        } else if rule.max_count.is_none_or(|max_count| place < max_count) {
+        } else if rule.max_count.is_none_or(|max_count| index < max_count) {
             continue;
         }
         found.push((modified, one));
@@ -149,15 +149,15 @@ pub fn discard(dirs: &SessionDirs, session: &DeletedSession) -> io::Result<()> {
         return Err(io::Error::other("its name is not a session id"));
     }
     let now = jiff::Timestamp::now().as_millisecond();
-    let place = dirs.parallax.join("trash").join(project).join(format!("{id}-{now}"));
-    create_private_dir(&place)?;
-    fs::rename(&session.path, place.join(format!("{id}.jsonl")))?;
+    let directory = dirs.parallax.join("trash").join(project).join(format!("{id}-{now}"));
+    create_private_dir(&directory)?;
+    fs::rename(&session.path, directory.join(format!("{id}.jsonl")))?;
     // The other files are useless without the journal.
     let home = &dirs.parallax;
     let tmp = home.join("tmp").join(project).join(id.as_str());
-    let _ = fs::rename(tmp, place.join("tmp"));
+    let _ = fs::rename(tmp, directory.join("tmp"));
     let record = home.join(changes(Path::new(project), &id));
-    let _ = fs::rename(&record, place.join("changes.jsonl"));
+    let _ = fs::rename(&record, directory.join("changes.jsonl"));
     let _ = fs::remove_file(record.with_extension("lock"));
     Ok(())
 }
@@ -168,9 +168,9 @@ pub fn discard(dirs: &SessionDirs, session: &DeletedSession) -> io::Result<()> {
 /// Returns an error if it cannot be moved.
 pub fn discard_directory(home: &Path, folder: &Path) -> io::Result<()> {
     let now = jiff::Timestamp::now().as_millisecond();
-    let place = home.join("trash").join("directories");
-    create_private_dir(&place)?;
-    fs::rename(folder, place.join(format!("{}-{now}", std::process::id())))
+    let directory = home.join("trash").join("directories");
+    create_private_dir(&directory)?;
+    fs::rename(folder, directory.join(format!("{}-{now}", std::process::id())))
 }
 
 /// Deletes sessions that have been in the trash for longer than [`TRASH_AGE`]. Returns their

@@ -47,12 +47,12 @@ impl DeliveryState {
             return is_late.then(|| "telemetry: not everything was written in time".to_owned());
         }
         let failure = self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let (place, reason) = match failure {
+        let (target, reason) = match failure {
             Some((host, reason)) => (format!(" to `{host}`"), reason),
             None if is_late => (String::new(), "the collector did not answer in time".to_owned()),
             None => (String::new(), "there were too many at once".to_owned()),
         };
-        Some(format!("telemetry: {lost} of {total} records were not sent{place}: {reason}"))
+        Some(format!("telemetry: {lost} of {total} records were not sent{target}: {reason}"))
     }
 }
 

@@ -219,7 +219,7 @@ fn comparable(old: &str, new: &str) -> bool {
 /// Returns the start of the line that contains a byte offset.
 fn line_start(text: &str, offset: usize) -> usize {
     let before = text.as_bytes().get(..offset).unwrap_or_default();
-    before.iter().rposition(|byte| *byte == b'\n').map_or(0, |place| place + 1)
+    before.iter().rposition(|byte| *byte == b'\n').map_or(0, |offset| offset + 1)
 }
 
 /// Returns the diff shown to the user, with counts. `name` is the file name in the diff.

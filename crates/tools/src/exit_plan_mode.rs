@@ -221,8 +221,8 @@ mod tests {
             parallax_files::WorkspaceOptions { root: root.clone(), temp, ..Default::default() };
         let workspace = Arc::new(Workspace::new(options).expect("workspace"));
         let plans = workspace.temporary_directory().join("plans");
-        let place = PlanLocation { folder: plans, unattended_mode: ApprovalMode::AutoEdit };
-        TestProject { _folder: folder, root, tool: ExitPlanMode::new(place, workspace) }
+        let location = PlanLocation { folder: plans, unattended_mode: ApprovalMode::AutoEdit };
+        TestProject { _folder: folder, root, tool: ExitPlanMode::new(location, workspace) }
     }
 
     fn prepare(

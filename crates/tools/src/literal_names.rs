@@ -12,10 +12,10 @@ const SPECIAL: [char; 6] = ['*', '?', '[', ']', '{', '}'];
 pub(crate) fn escape_existing(root: &Path, glob: &str) -> String {
     let mut folder = Some(root.to_path_buf());
     let names = glob.split('/').map(|name| {
-        let place = folder.as_ref().map(|folder| folder.join(name));
+        let path = folder.as_ref().map(|folder| folder.join(name));
         let is_special = name.contains(SPECIAL);
-        let is_there = is_special && place.as_ref().is_some_and(|it| it.symlink_metadata().is_ok());
-        folder = place.filter(|_| is_there || !is_special);
+        let is_there = is_special && path.as_ref().is_some_and(|it| it.symlink_metadata().is_ok());
+        folder = path.filter(|_| is_there || !is_special);
         match is_there || name.starts_with("[...") && name.ends_with(']') {
             true => globset::escape(name),
             false => name.to_owned(),

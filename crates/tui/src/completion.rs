@@ -356,8 +356,8 @@ impl Completion {
         let line = buffer.text().line(offer.line);
         let spaced = line.get(offer.range.end..).is_some_and(|rest| rest.starts_with(' '));
         let space = if chosen.is_complete && !runs && !spaced { " " } else { "" };
-        let place = |byte| Position::new(offer.line, byte);
-        let range = place(offer.range.start)..place(offer.range.end);
+        let position = |byte| Position::new(offer.line, byte);
+        let range = position(offer.range.start)..position(offer.range.end);
         buffer.replace(range, &format!("{}{space}", chosen.insert));
         if chosen.is_complete && spaced {
             buffer.move_right();

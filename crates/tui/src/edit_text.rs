@@ -7,7 +7,7 @@ use parallax_exec::user_program;
 
 use crate::editors::EditorCommand;
 
-/// Opens `text` in the editor, as a file with this name in a temporary directory inside `place`,
+/// Opens `text` in the editor, as a file with this name in a temporary directory inside `directory`,
 /// and returns the saved text. The file is removed.
 ///
 /// # Errors
@@ -16,11 +16,11 @@ pub(crate) fn edit(
     editor: &EditorCommand,
     text: &str,
     name: &str,
-    place: &Path,
+    directory: &Path,
 ) -> Result<String, String> {
     let folder = tempfile::Builder::new()
         .prefix("parallax-")
-        .tempdir_in(place)
+        .tempdir_in(directory)
         .map_err(|error| format!("failed to create a temporary directory: {error}"))?;
     let path = folder.path().join(name);
     let error_text = |error: std::io::Error| format!("`{}`: {error}", path.display());

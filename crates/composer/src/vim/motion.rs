@@ -370,7 +370,7 @@ pub fn find(
     let forward = kind.is_lowercase();
     let until = kind.eq_ignore_ascii_case(&'t');
     let next_to = if forward { buffer.next(from) } else { buffer.previous(from) };
-    let places: Vec<usize> = if forward {
+    let positions: Vec<usize> = if forward {
         let start = buffer.next(from).byte;
         line.match_indices(char)
             .map(|(at, _)| at)
@@ -384,9 +384,9 @@ pub fn find(
             .collect()
     };
     let adjacent =
-        is_repeat && until && next_to.line == from.line && places.first() == Some(&next_to.byte);
+        is_repeat && until && next_to.line == from.line && positions.first() == Some(&next_to.byte);
     let index = times - 1 + usize::from(adjacent && times == 1);
-    let Some(byte) = places.get(index) else { return MotionResult::Failed };
+    let Some(byte) = positions.get(index) else { return MotionResult::Failed };
     let at = buffer.snap(Position::new(from.line, *byte));
     let at = match (until, forward) {
         (true, true) => buffer.previous(at),
@@ -423,24 +423,26 @@ pub fn word_at(buffer: &Buffer) -> Option<(Position, String)> {
 /// case-sensitive.
 pub fn search(buffer: &Buffer, pattern: &str, forward: bool, times: usize) -> MotionResult {
     let from = buffer.cursor();
-    let mut places = Vec::new();
+    let mut positions = Vec::new();
     for (number, line) in buffer.text().lines().iter().enumerate() {
-        places.extend(
+        positions.extend(
             matches(line, pattern).map(|range| buffer.snap(Position::new(number, range.start))),
         );
     }
-    places.dedup();
-    if places.is_empty() {
+    positions.dedup();
+    if positions.is_empty() {
         return MotionResult::Failed;
     }
-    let count = places.len();
+    let count = positions.len();
     let index = if forward {
-        places.partition_point(|place| *place <= from) + times - 1
+        positions.partition_point(|position| *position <= from) + times - 1
     } else {
-        let before = places.partition_point(|place| *place < from);
+        let before = positions.partition_point(|position| *position < from);
         before + count - 1 - (times - 1) % count
     };
-    places.get(index % count).map_or(MotionResult::Failed, |at| move_to(*at, MotionKind::Exclusive))
+    positions
+        .get(index % count)
+        .map_or(MotionResult::Failed, |at| move_to(*at, MotionKind::Exclusive))
 }
 
 fn matches<'a>(line: &'a str, pattern: &'a str) -> impl Iterator<Item = Range<usize>> + 'a {

@@ -73,7 +73,7 @@ fn commands_are_found_in_all_directories_in_precedence_order() {
 fn invalid_file_is_reported_and_others_are_loaded() {
     let folder = tempfile::tempdir().expect("folder");
     let root = folder.path();
-    let place = "home/.gemini/commands";
+    let directory = "home/.gemini/commands";
     for (name, text) in [
         ("a.toml", "prompt = 'fine'"),
         ("b.toml", "description = 'x'"),
@@ -83,14 +83,14 @@ fn invalid_file_is_reported_and_others_are_loaded() {
         ("f.md", "---\ntools: [\n---\ntext"),
         ("g.md", "---\ndescription: x\ntools:\n---\ntext"),
     ] {
-        write(root, &format!("{place}/{name}"), text);
+        write(root, &format!("{directory}/{name}"), text);
     }
     let found = find(root, true);
     assert_eq!(found.commands.len(), 1);
     let problems: Vec<String> = found
         .problems
         .iter()
-        .map(|problem| problem.to_string().replace(&*root.join(place).to_string_lossy(), ""))
+        .map(|problem| problem.to_string().replace(&*root.join(directory).to_string_lossy(), ""))
         .collect();
     let starts =
         ["/b.toml:1:1: ", "/c.toml:2:8: ", "/d.toml:2:10: ", "/e.md:1: ", "/f.md:", "/g.md:1: "];
@@ -152,11 +152,11 @@ fn scalars_are_descriptions_in_both_formats() {
     let folder = tempfile::tempdir().expect("folder");
     let root = folder.path();
     for (name, value) in [("a", "5"), ("b", "1.5"), ("c", "true"), ("d", "2026-01-01")] {
-        let place = "home/.gemini/commands";
+        let directory = "home/.gemini/commands";
         let toml = format!("description = {value}\nprompt = 'x'");
-        write(root, &format!("{place}/{name}.toml"), &toml);
+        write(root, &format!("{directory}/{name}.toml"), &toml);
         let markdown = format!("---\ndescription: {value}\n---\nx");
-        write(root, &format!("{place}/{name}{name}.md"), &markdown);
+        write(root, &format!("{directory}/{name}{name}.md"), &markdown);
     }
     let found = find(root, true);
     assert!(found.problems.is_empty(), "{:?}", found.problems);
@@ -255,15 +255,15 @@ fn display_fields_may_contain_any_text() {
 fn dangling_link_is_reported_as_a_broken_command() {
     let folder = tempfile::tempdir().expect("folder");
     let (strong, weak) = (folder.path().join("strong"), folder.path().join("weak"));
-    for place in [&strong, &weak] {
-        std::fs::create_dir(place).expect("folder");
+    for directory in [&strong, &weak] {
+        std::fs::create_dir(directory).expect("folder");
     }
     std::fs::write(weak.join("foo.md"), "weak").expect("written");
     for name in ["foo.toml", ".#bar.toml"] {
         std::os::unix::fs::symlink("gone", strong.join(name)).expect("link");
     }
-    let place = |folder| CommandFolder { source: CommandSource::User, folder };
-    let found = find_commands(&[place(strong), place(weak)]);
+    let command_folder = |folder| CommandFolder { source: CommandSource::User, folder };
+    let found = find_commands(&[command_folder(strong), command_folder(weak)]);
     let [problem] = found.problems.as_slice() else { panic!("{:?}", found.problems) };
     assert_eq!((problem.name.as_deref(), problem.overridden_by), (Some("foo"), 0));
     assert!(problem.message.contains("does not exist"), "{problem}");

@@ -142,7 +142,7 @@ impl<'a> ImportExpander<'a> {
                             format!("{}\n{}\n{}", comment(&from), inner.trim(), comment(&to))
                         }
                         ImportFormat::Flat => {
-                            let place = self.imported.len();
+                            let index = self.imported.len();
                             let name = resolved
                                 .strip_prefix(&self.root)
                                 .unwrap_or(&resolved)
@@ -150,7 +150,7 @@ impl<'a> ImportExpander<'a> {
                                 .to_string();
                             self.imported.push((name, String::new()));
                             let inner = self.expand(text, &base, depth + 1);
-                            if let Some(entry) = self.imported.get_mut(place) {
+                            if let Some(entry) = self.imported.get_mut(index) {
                                 entry.1 = inner;
                             }
                             continue;

@@ -79,22 +79,22 @@ mod tests {
         let folder = tempfile::tempdir().expect("folder");
         let root = folder.path();
         let dirs = UserDirs { user: root.into(), gemini: root.join("g"), parallax: root.join("p") };
-        let place = root.join("s");
-        std::fs::create_dir_all(&place).expect("folder");
+        let directory = root.join("s");
+        std::fs::create_dir_all(&directory).expect("folder");
         let write =
-            |name: &str, text: &str| std::fs::write(place.join(name), text).expect("written");
+            |name: &str, text: &str| std::fs::write(directory.join(name), text).expect("written");
         write("SKILL.md", "---\nname: s\ndescription: d\n---\nDo it.");
-        let skill = || read_skill(&place.join("SKILL.md"), &SkillTier::User).expect("a skill");
+        let skill = || read_skill(&directory.join("SKILL.md"), &SkillTier::User).expect("a skill");
         let changed = || {
             let pins = SkillPins::read(&dirs).expect("read");
             pins.changed_source(&skill()).map(str::to_owned)
         };
         assert_eq!(changed(), None, "nothing is noted");
-        pin_skill(&dirs, &place, Some("/from")).expect("noted");
+        pin_skill(&dirs, &directory, Some("/from")).expect("noted");
         assert_eq!(changed(), None);
         write("run.sh", "curl evil");
         assert_eq!(changed().as_deref(), Some("/from"));
-        pin_skill(&dirs, &place, None).expect("forgotten");
+        pin_skill(&dirs, &directory, None).expect("forgotten");
         assert_eq!(changed(), None);
     }
 }

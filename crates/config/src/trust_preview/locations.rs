@@ -35,10 +35,10 @@ impl<'a> DirectoryScanner<'a> {
     }
 
     /// Returns the sorted names found in several places.
-    pub(super) fn names(&mut self, places: &[(&str, EntryNames)]) -> Vec<String> {
+    pub(super) fn names(&mut self, locations: &[(&str, EntryNames)]) -> Vec<String> {
         let mut found = Vec::new();
-        for (place, names) in places {
-            let Some(folder) = self.enter(place) else { continue };
+        for (location, names) in locations {
+            let Some(folder) = self.enter(location) else { continue };
             match names {
                 EntryNames::Tree(suffix) => {
                     for path in self.tree(&folder, suffix) {
@@ -65,14 +65,14 @@ impl<'a> DirectoryScanner<'a> {
     }
 
     /// Returns the paths of the files with an extension in several directories.
-    pub(super) fn paths(&mut self, places: &[(&str, &str)]) -> Vec<String> {
+    pub(super) fn paths(&mut self, locations: &[(&str, &str)]) -> Vec<String> {
         let mut found = Vec::new();
-        for (place, suffix) in places {
-            let Some(folder) = self.enter(place) else { continue };
+        for (location, suffix) in locations {
+            let Some(folder) = self.enter(location) else { continue };
             for (path, kind) in self.entries(&folder) {
                 let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
                 if !kind.is_dir() && name.ends_with(suffix) {
-                    found.push(format!("{place}/{name}"));
+                    found.push(format!("{location}/{name}"));
                 }
             }
         }
@@ -116,9 +116,9 @@ impl<'a> DirectoryScanner<'a> {
     }
 
     /// Returns the directory, unless a component of its path is a symlink.
-    fn enter(&mut self, place: &str) -> Option<PathBuf> {
+    fn enter(&mut self, relative: &str) -> Option<PathBuf> {
         let mut path = self.folder.to_owned();
-        for part in Path::new(place) {
+        for part in Path::new(relative) {
             path.push(part);
             let metadata = std::fs::symlink_metadata(&path).ok()?;
             if metadata.is_symlink() {

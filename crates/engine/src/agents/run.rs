@@ -123,11 +123,11 @@ impl SubagentRun {
     /// Runs the subagent; always returns a result that the calling model can read.
     pub(super) async fn run(mut self, prompt: String) -> ToolResult {
         let subagents = Arc::clone(&self.subagents);
-        let place = tokio::select! {
+        let slot = tokio::select! {
             place = subagents.slots.acquire() => place.ok(),
             () = self.cancel.cancelled() => None,
         };
-        let outcome = match place {
+        let outcome = match slot {
             Some(_) => self.run_to_end(prompt).await,
             None => aborted(),
         };

@@ -154,7 +154,7 @@ pub(crate) fn truncate_output(
     limit: usize,
     save_output: Option<&SaveOutput>,
 ) -> String {
-    let place = match save_output.map(|keep| keep(tool, whole)) {
+    let saved_text = match save_output.map(|keep| keep(tool, whole)) {
         Some(Ok(path)) => format!("The full output is in `{}`.", path.display()),
         Some(Err(_)) => "The full output could not be saved.".to_owned(),
         None => "The full output was not saved.".to_owned(),
@@ -163,7 +163,7 @@ pub(crate) fn truncate_output(
     let (first, last) = (head.chars().count(), tail.chars().count());
     let omitted = whole.chars().count() - first - last;
     format!(
-        "[Too long: the first {first} and the last {last} characters are shown. {place}]\n\
+        "[Too long: the first {first} and the last {last} characters are shown. {saved_text}]\n\
          {head}\n\n... [{omitted} characters omitted] ...\n\n{tail}"
     )
 }

@@ -237,7 +237,7 @@ fn change(request: &mut Request, changed: &Object) {
 fn apply_messages(request: &mut Request, messages: &[Value]) {
     let texts = request.contents.iter().enumerate();
     let indexes: Vec<usize> =
-        texts.filter_map(|(place, content)| content_text(content).map(|_| place)).collect();
+        texts.filter_map(|(index, content)| content_text(content).map(|_| index)).collect();
     let mut indexes = indexes.into_iter();
     for message in messages {
         let Some(text) = message.get("content").and_then(message_text) else { continue };
@@ -250,7 +250,7 @@ fn apply_messages(request: &mut Request, messages: &[Value]) {
             }
             _ => Role::User,
         };
-        match indexes.next().and_then(|place| request.contents.get_mut(place)) {
+        match indexes.next().and_then(|index| request.contents.get_mut(index)) {
             Some(sealed) => apply_content(sealed, role, &text),
             None if text.is_empty() => {}
             None => request.contents.push(Content { role, parts: vec![Part::text(text)] }.seal()),

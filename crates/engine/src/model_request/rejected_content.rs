@@ -244,7 +244,7 @@ fn without_removed(
     reason: &str,
     removed: &mut Vec<String>,
 ) -> ViewEntry {
-    let is_new = entry.origin.content_index().is_some_and(|place| place >= accepted);
+    let is_new = entry.origin.content_index().is_some_and(|index| index >= accepted);
     let media = is_new || step != RemovalStep::NewMedia;
     let results = is_new && step == RemovalStep::NewResults;
     let known = removed.len();

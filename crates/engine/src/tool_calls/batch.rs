@@ -262,8 +262,8 @@ pub(super) struct ToolBatch<'a> {
 }
 
 /// Removes and returns what is before an index, in order.
-fn drain_before<T>(found: &mut BTreeMap<usize, Vec<T>>, place: usize) -> Vec<T> {
-    let later = found.split_off(&place);
+fn drain_before<T>(found: &mut BTreeMap<usize, Vec<T>>, index: usize) -> Vec<T> {
+    let later = found.split_off(&index);
     std::mem::replace(found, later).into_values().flatten().collect()
 }
 

@@ -113,14 +113,14 @@ impl Graph {
             return Some((canvas, width / 2));
         }
         // The children side by side, each with space for the label of its arrow.
-        let mut places = Vec::new();
+        let mut positions = Vec::new();
         let mut column = 0;
         for (tree, middle, label) in &children {
             let label_end = middle + 2 + text_width(label);
-            places.push((column, column + middle));
+            positions.push((column, column + middle));
             column += tree.width().max(label_end) + GAP;
         }
-        let (first, last) = (places.first()?.1, places.last()?.1);
+        let (first, last) = (positions.first()?.1, positions.last()?.1);
         let middle = usize::midpoint(first, last);
         let (own, shift) = match middle.checked_sub(width / 2) {
             Some(own) => (own, 0),
@@ -132,7 +132,7 @@ impl Graph {
         let mut row = 3;
         if children.len() > 1 {
             for index in first + shift..=last + shift {
-                let is_child = places.iter().any(|(_, child)| child + shift == index);
+                let is_child = positions.iter().any(|(_, child)| child + shift == index);
                 let marker = match (index == first + shift, index == last + shift) {
                     (true, _) => "┌",
                     (_, true) => "┐",
@@ -145,7 +145,7 @@ impl Graph {
             }
             row += 1;
         }
-        for ((tree, _, label), (column, child)) in children.iter().zip(&places) {
+        for ((tree, _, label), (column, child)) in children.iter().zip(&positions) {
             canvas.write_text(child + shift, row, "▼");
             canvas.write_text(child + shift + 2, row, label);
             canvas.copy(tree, column + shift, row + 1);

@@ -61,10 +61,10 @@ impl Sequence {
             }
             "activate" | "deactivate" | "autonumber" | "title" => return Some(()),
             "Note" | "note" => {
-                let (place, text) = rest.split_once(':')?;
+                let (participants, text) = rest.split_once(':')?;
                 let id = ["over ", "right of ", "left of "]
                     .iter()
-                    .find_map(|before| place.trim().strip_prefix(before))?;
+                    .find_map(|before| participants.trim().strip_prefix(before))?;
                 let over = self.participant(id.split(',').next()?)?;
                 self.steps.push(SequenceStep::Note { over, text: display_label(text) });
                 return Some(());
@@ -72,11 +72,12 @@ impl Sequence {
             _ => {}
         }
         // Blocks (`loop`, `alt`) are not supported.
-        let (place, text) = line.split_once(':').unwrap_or((line, ""));
+        let (participants, text) = line.split_once(':').unwrap_or((line, ""));
         let (at, (arrow, dashed)) =
-            ARROWS.iter().find_map(|arrow| Some((place.find(arrow.0)?, *arrow)))?;
-        let from = self.participant(&place[..at])?;
-        let to = self.participant(place[at + arrow.len()..].trim_start_matches(['+', '-']))?;
+            ARROWS.iter().find_map(|arrow| Some((participants.find(arrow.0)?, *arrow)))?;
+        let from = self.participant(&participants[..at])?;
+        let to =
+            self.participant(participants[at + arrow.len()..].trim_start_matches(['+', '-']))?;
         self.steps.push(SequenceStep::Message { from, to, text: display_label(text), dashed });
         Some(())
     }

@@ -51,13 +51,13 @@ pub(crate) async fn probe(url: &str, http: &ClientOptions) -> UnauthenticatedRes
     }
     let document = "/.well-known/oauth-protected-resource";
     for path in [url.path().trim_end_matches('/'), ""] {
-        let mut place = url.clone();
-        place.set_path(&format!("{document}{path}"));
-        place.set_query(None);
-        let found = send_with_timeout(client.get(place.clone())).await;
+        let mut document_url = url.clone();
+        document_url.set_path(&format!("{document}{path}"));
+        document_url.set_query(None);
+        let found = send_with_timeout(client.get(document_url.clone())).await;
         if found.is_some_and(|found| found.status() == StatusCode::OK && !streams(&found)) {
             return UnauthenticatedResponse::Refusal(format!(
-                "Bearer resource_metadata=\"{place}\""
+                "Bearer resource_metadata=\"{document_url}\""
             ));
         }
     }

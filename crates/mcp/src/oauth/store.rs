@@ -413,13 +413,13 @@ mod tests {
         encrypted(other.path(), &[]).set(name, "", &Secret::new(theirs)).expect("kept");
         let others = [other.path().to_owned()];
         // Existing entries are read even when the keychain is not enabled.
-        let places = KeychainLocations {
+        let locations = KeychainLocations {
             home: home.path(),
             system: false,
             encrypted_file: false,
             other_homes: &others,
         };
-        let keychain = Keychain::from_locations(places, &|_| None);
+        let keychain = Keychain::from_locations(locations, &|_| None);
         let files = TokenFiles::new(home.path(), &others, keychain);
         let found = ServerTokens::new(&files, "t t", "https://t.example/mcp").load_now();
         assert!(found.is_some_and(|found| found.token_response.is_some()));

@@ -238,10 +238,10 @@ fn commands(found: &ShellFindings, variables: &Variables, depth: usize) -> Vec<S
         let mut input = PrintedText::Unknown;
         let mut source = String::new();
         for stage in stages {
-            let place = commands.get(stage.start).map(|simple| simple.command.position);
+            let position = commands.get(stage.start).map(|simple| simple.command.position);
             let mut output: Option<PrintedText> = None;
             for simple in commands.get_mut(stage.clone()).unwrap_or_default() {
-                if Some(simple.command.position) != place {
+                if Some(simple.command.position) != position {
                     continue;
                 }
                 let printed =

@@ -145,10 +145,12 @@ pub fn narrowest_prefixes(line: &ShellLine) -> Vec<Vec<String>> {
     }
     let nowhere = Path::new("/nowhere");
     let roots = [nowhere.to_path_buf()];
-    let place = SafeReadRoots { directory: nowhere, roots: &roots };
+    let safe_roots = SafeReadRoots { directory: nowhere, roots: &roots };
     let mut found: Vec<Vec<String>> = Vec::new();
     for command in &line.commands {
-        if command.is_passed_on || command_is_safe(command, &place) || starts_another(line, command)
+        if command.is_passed_on
+            || command_is_safe(command, &safe_roots)
+            || starts_another(line, command)
         {
             continue;
         }

@@ -189,10 +189,10 @@ impl ShellReader<'_, '_> {
     /// Reads commands in a nested text: `$(…)`, `<(…)`, or a function body.
     fn nested_in<T>(
         &mut self,
-        place: CommandPosition,
+        position: CommandPosition,
         inner: impl FnOnce(&mut Self) -> Reading<T>,
     ) -> Reading<T> {
-        let before = std::mem::replace(&mut self.position, place);
+        let before = std::mem::replace(&mut self.position, position);
         let result = self.nested(inner);
         self.position = before;
         result

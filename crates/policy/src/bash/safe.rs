@@ -28,14 +28,14 @@ pub fn is_safe_text(command: &str, directory: &Path, roots: &[PathBuf]) -> bool 
 
 /// Whether the line only reads inside the workspace. Considers only the text and returns `false` in
 /// doubt. Symbolic links are not resolved.
-pub fn is_safe(line: &ShellLine, place: &SafeReadRoots<'_>) -> bool {
+pub fn is_safe(line: &ShellLine, safe_roots: &SafeReadRoots<'_>) -> bool {
     let moved = line.commands.iter().any(|command| command.name() == Some("cd"));
     line.unanalyzable_reason.is_none()
         && !line.commands.is_empty()
         // Such a loop may not terminate.
         && !line.features.contains(&"loop")
         && line.redirections.iter().all(is_harmless_redirection)
-        && line.commands.iter().all(|command| safe(command, place, moved))
+        && line.commands.iter().all(|command| safe(command, safe_roots, moved))
 }
 
 /// Whether the line may change the repository data of git: it runs git, and not only to read.
@@ -53,8 +53,8 @@ pub fn changes_git(line: &ShellLine) -> bool {
 
 /// Whether one command only reads inside the workspace, assuming no `cd` before it. Commands that
 /// it starts are checked separately.
-pub fn command_is_safe(command: &Command, place: &SafeReadRoots<'_>) -> bool {
-    safe(command, place, false)
+pub fn command_is_safe(command: &Command, safe_roots: &SafeReadRoots<'_>) -> bool {
+    safe(command, safe_roots, false)
 }
 
 /// Whether the redirection joins streams, discards output, or reads literal text.
@@ -69,13 +69,16 @@ pub fn is_harmless_redirection(redirection: &Redirection) -> bool {
     }
 }
 
-fn safe(command: &Command, place: &SafeReadRoots<'_>, has_changed_directory: bool) -> bool {
-    let context =
-        ReadContext { directory: place.directory, roots: place.roots, has_changed_directory };
+fn safe(command: &Command, safe_roots: &SafeReadRoots<'_>, has_changed_directory: bool) -> bool {
+    let context = ReadContext {
+        directory: safe_roots.directory,
+        roots: safe_roots.roots,
+        has_changed_directory,
+    };
     if command.background
         || !command.assignments.is_empty()
         || command.position == CommandPosition::Function
-        || !paths::inside(place.directory, place.roots)
+        || !paths::inside(safe_roots.directory, safe_roots.roots)
     {
         return false;
     }

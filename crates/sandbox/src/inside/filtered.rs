@@ -142,45 +142,49 @@ impl OpenedFilter {
     }
 
     /// Creates the entries in an empty directory, with empty ones as mount points.
-    pub(crate) fn create(&self, place: &OwnedFd) -> Result<(), Errno> {
+    pub(crate) fn create(&self, directory: &OwnedFd) -> Result<(), Errno> {
         for (name, entry) in &self.directory.entries {
             match entry {
                 FilteredEntry::Shown(true) | FilteredEntry::Hidden(true) => {
-                    mkdirat(place, name, Mode::from_raw_mode(0o700))?;
+                    mkdirat(directory, name, Mode::from_raw_mode(0o700))?;
                 }
                 FilteredEntry::Shown(false) | FilteredEntry::Hidden(false) => {
                     let file = Mode::from_raw_mode(0);
-                    mknodat(place, name, FileType::RegularFile, file, 0)?;
+                    mknodat(directory, name, FileType::RegularFile, file, 0)?;
                 }
-                FilteredEntry::Link(target) => symlinkat(target, place, name)?,
+                FilteredEntry::Link(target) => symlinkat(target, directory, name)?,
                 FilteredEntry::Filtered(_) => {}
             }
         }
         for (name, below) in &self.children {
-            mkdirat(place, name, Mode::from_raw_mode(0o700))?;
-            below.create(&openat(place, name, DIRECTORY, Mode::empty())?)?;
-            below.copy_owner_and_mode(place, name)?;
+            mkdirat(directory, name, Mode::from_raw_mode(0o700))?;
+            below.create(&openat(directory, name, DIRECTORY, Mode::empty())?)?;
+            below.copy_owner_and_mode(directory, name)?;
         }
         Ok(())
     }
 
     /// Sets the owner and mode of the directory with this name to those of the original.
-    pub(crate) fn copy_owner_and_mode(&self, place: &OwnedFd, name: &OsStr) -> Result<(), Errno> {
+    pub(crate) fn copy_owner_and_mode(
+        &self,
+        directory: &OwnedFd,
+        name: &OsStr,
+    ) -> Result<(), Errno> {
         let (user, group) = self.directory.owner;
         // The owner may not exist in the user namespace; the mode for others then applies.
         let (user, group) = (Some(Uid::from_raw(user)), Some(Gid::from_raw(group)));
-        let _ = chownat(place, name, user, group, AtFlags::SYMLINK_NOFOLLOW);
-        chmodat(place, name, Mode::from_raw_mode(self.directory.mode), AtFlags::empty())
+        let _ = chownat(directory, name, user, group, AtFlags::SYMLINK_NOFOLLOW);
+        chmodat(directory, name, Mode::from_raw_mode(self.directory.mode), AtFlags::empty())
     }
 
     /// Mounts the visible entries in the directory created for them.
-    pub(crate) fn mount(&self, place: &OwnedFd) -> Result<(), Errno> {
+    pub(crate) fn mount(&self, directory: &OwnedFd) -> Result<(), Errno> {
         for (name, tree) in &self.trees {
             let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
-            move_mount(tree, "", place, name.as_os_str(), flags)?;
+            move_mount(tree, "", directory, name.as_os_str(), flags)?;
         }
         for (name, below) in &self.children {
-            below.mount(&openat(place, name, DIRECTORY, Mode::empty())?)?;
+            below.mount(&openat(directory, name, DIRECTORY, Mode::empty())?)?;
         }
         Ok(())
     }

@@ -125,7 +125,7 @@ impl PlaceholderTmpfs {
         self.folder(&name, 0o700)?;
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let created = openat(&self.folder, &name, flags, Mode::empty())
-            .and_then(|place| filter.create(&place))
+            .and_then(|directory| filter.create(&directory))
             .and_then(|()| filter.copy_owner_and_mode(&self.folder, name.as_ref()));
         created.unsupported("cannot create an in-memory directory")?;
         self.copy(&name, MountRestrictions::default())

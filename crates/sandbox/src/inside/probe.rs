@@ -84,18 +84,18 @@ fn enter() -> SandboxResult<()> {
 }
 
 fn overlay_works() -> SandboxResult<()> {
-    let place = std::env::temp_dir().join(format!("parallax-probe-{}", std::process::id()));
-    std::fs::create_dir(&place).unsupported("cannot create a test directory")?;
+    let directory = std::env::temp_dir().join(format!("parallax-probe-{}", std::process::id()));
+    std::fs::create_dir(&directory).unsupported("cannot create a test directory")?;
     let lower = rustix::fs::open(
-        &place,
+        &directory,
         rustix::fs::OFlags::PATH | rustix::fs::OFlags::CLOEXEC,
         rustix::fs::Mode::empty(),
     )
     .unsupported("cannot create a test directory");
     let tried =
-        lower.map(|lower| overmounts::overlay(&place.join("store"), Path::new("/x"), &lower));
+        lower.map(|lower| overmounts::overlay(&directory.join("store"), Path::new("/x"), &lower));
     // The kernel created a directory in it that only this process may remove.
-    let _ = std::fs::remove_dir_all(&place);
+    let _ = std::fs::remove_dir_all(&directory);
     match tried? {
         Some(_) => Ok(()),
         None => Err(SandboxFailure::Unsupported(

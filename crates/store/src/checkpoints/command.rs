@@ -91,9 +91,9 @@ impl GitCopyPolicy {
 /// Returns the small repositories below workspace directories: a command that removes or moves such
 /// a directory takes the objects of git with it.
 fn movable_repositories(walked: &WalkResult) -> HashSet<Arc<Path>> {
-    let parent_directory = |(place, _): &(ConfinedPath, u64)| {
-        let folder = place.relative.parent().filter(|folder| !folder.as_os_str().is_empty())?;
-        Some(place.root.join(folder))
+    let parent_directory = |(location, _): &(ConfinedPath, u64)| {
+        let folder = location.relative.parent().filter(|folder| !folder.as_os_str().is_empty())?;
+        Some(location.root.join(folder))
     };
     let tops: HashSet<PathBuf> = walked.repositories.iter().filter_map(parent_directory).collect();
     if tops.is_empty() {
@@ -202,8 +202,9 @@ impl Checkpoints {
         let mut found =
             Comparison { checkpoints: self, mark, after: &after, budget: 0, new_protected: 0 };
         let mut records = found.run();
-        records.retain(|(place, ..)| {
-            write_scope.contains(&place.path()) || mark.walk_result.hard_linked.contains(place)
+        records.retain(|(location, ..)| {
+            write_scope.contains(&location.path())
+                || mark.walk_result.hard_linked.contains(location)
         });
         let mut changes =
             Changes { turn: mark.turn, started_at: mark.started_at, ..Changes::default() };
@@ -231,14 +232,14 @@ impl Checkpoints {
             }
             _ => None,
         };
-        let protected = |place: &ConfinedPath| {
-            let path = place.path();
-            is_protected(&place.relative)
-                || is_in_planted_repository(place)
+        let protected = |location: &ConfinedPath| {
+            let path = location.path();
+            is_protected(&location.relative)
+                || is_in_planted_repository(location)
                 || mark.walk_result.linked.contains(&path)
                 || linked_now.as_ref().is_some_and(|linked| linked.contains(&path))
         };
-        let moved = records.iter().any(|(place, ..)| protected(place));
+        let moved = records.iter().any(|(location, ..)| protected(location));
         let moved = moved.then(|| MovedFolders::compare(&mark.walk_result, &after));
         for (location, before, after) in records {
             let path = location.path();

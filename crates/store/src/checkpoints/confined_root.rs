@@ -137,14 +137,15 @@ impl Roots {
             (Some(parent), Some(name)) => Some(parent.join(name)),
             _ => None,
         };
-        let mut places: Vec<ConfinedPath> = Vec::new();
+        let mut locations: Vec<ConfinedPath> = Vec::new();
         for path in [named, real_path(&path)].into_iter().flatten() {
-            if let Some(location) = self.locate(&path).filter(|location| !places.contains(location))
+            if let Some(location) =
+                self.locate(&path).filter(|location| !locations.contains(location))
             {
-                places.push(location);
+                locations.push(location);
             }
         }
-        places
+        locations
     }
 }
 

@@ -114,21 +114,21 @@ impl Checkpoints {
             git.is_some_and(|git| git != path && !known.contains_key(&git.join("config")))
         };
         let mut files = Vec::new();
-        let mut compare = |place: &ConfinedPath, before: PathState| {
+        let mut compare = |location: &ConfinedPath, before: PathState| {
             let blob = match &before {
                 PathState::File { content: StoredContent::Git { top, blob }, .. } => {
                     Some((top, *blob))
                 }
                 _ => None,
             };
-            let Ok(after) = self.contents.snapshot(place, blob, ContentHandling::Hash) else {
+            let Ok(after) = self.contents.snapshot(location, blob, ContentHandling::Hash) else {
                 return;
             };
             if !before.is_same(&after) {
                 // Later changes may have been made by others.
-                let after = is_older(place, &after, lived_until).then_some(after);
+                let after = is_older(location, &after, lived_until).then_some(after);
                 files.push(FileRecord {
-                    path: EncodedPath::from_path(&place.path()),
+                    path: EncodedPath::from_path(&location.path()),
                     before,
                     after,
                 });
@@ -238,8 +238,8 @@ pub(super) fn interrupted_session(path: &Path) -> Option<SessionId> {
 
 /// Whether the current state of the path, or its absence, dates from this time or earlier.
 pub(super) fn is_older(location: &ConfinedPath, state: &PathState, moment: i64) -> bool {
-    let changed = |place: &ConfinedPath| {
-        let stat = EntryHandle::open(place, false).and_then(|leaf| leaf.stat());
+    let changed = |location: &ConfinedPath| {
+        let stat = EntryHandle::open(location, false).and_then(|leaf| leaf.stat());
         stat.ok().flatten().map(|stat| Stamp::from_stat(&stat).changed)
     };
     let existing = match state {

@@ -28,8 +28,8 @@ impl Checkpoints {
     /// Returns which changes of an edit of these files could not be undone, for display.
     pub fn unrestorable_changes(&self, paths: &[PathBuf]) -> Vec<String> {
         let Some((roots, _)) = self.roots_and_workspace() else { return Vec::new() };
-        let places = paths.iter().flat_map(|path| roots.affected_paths(path));
-        let too_large = places.filter_map(|location| match read_state(&location) {
+        let locations = paths.iter().flat_map(|path| roots.affected_paths(path));
+        let too_large = locations.filter_map(|location| match read_state(&location) {
             Ok(PathState::File { stamp, .. }) if stamp.size > self.options.file_bytes => {
                 Some(unrestorable_message(&location, stamp.size))
             }
@@ -53,7 +53,7 @@ impl Checkpoints {
         let mut mark =
             EditSnapshot { turn, started_at, files: Vec::new(), not_undoable: Vec::new() };
         let Some((roots, _)) = self.roots_and_workspace() else { return Ok(mark) };
-        let mut places: Vec<ConfinedPath> = Vec::new();
+        let mut locations: Vec<ConfinedPath> = Vec::new();
         for location in paths.iter().flat_map(|path| roots.affected_paths(path)) {
             // Also record the parent directories that the edit will create.
             for above in location.relative.ancestors().skip(1) {
@@ -64,13 +64,13 @@ impl Checkpoints {
                 if !is_new {
                     break;
                 }
-                places.push(parent);
+                locations.push(parent);
             }
-            places.push(location);
+            locations.push(location);
         }
-        places.sort();
-        places.dedup();
-        for location in places {
+        locations.sort();
+        locations.dedup();
+        for location in locations {
             let path = location.path();
             let state = self
                 .contents

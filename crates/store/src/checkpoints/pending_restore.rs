@@ -155,26 +155,26 @@ impl Checkpoints {
         let known: HashMap<PathBuf, PathState> =
             saved.files.into_iter().map(|(path, state)| (path.path(), state)).collect();
         let unseen: Vec<PathBuf> = saved.unvisited.iter().map(EncodedPath::path).collect();
-        let mut compare = |place: &ConfinedPath, before: &PathState| {
+        let mut compare = |location: &ConfinedPath, before: &PathState| {
             let blob = match before {
                 PathState::File { content: StoredContent::Git { top, blob }, .. } => {
                     Some((top, *blob))
                 }
                 _ => None,
             };
-            let Ok(after) = self.contents.snapshot(place, blob, ContentHandling::Hash) else {
+            let Ok(after) = self.contents.snapshot(location, blob, ContentHandling::Hash) else {
                 return;
             };
-            if before.is_same(&after) || !is_older(place, &after, until) {
+            if before.is_same(&after) || !is_older(location, &after, until) {
                 return;
             }
-            let path = place.path();
+            let path = location.path();
             match (before.is_absent(), after.is_absent()) {
                 (true, _) => changes.created.push(path.clone()),
                 (_, true) => changes.deleted.push(path.clone()),
                 _ => changes.changed.push(path.clone()),
             }
-            if is_instruction(&place.relative) {
+            if is_instruction(&location.relative) {
                 changes.instructions.push(path.clone());
             }
             changes.protected.push(path.clone());

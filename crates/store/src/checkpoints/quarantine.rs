@@ -56,7 +56,7 @@ impl Checkpoints {
         let is_new = |path: &Path| changes.before.get(path).is_some_and(PathState::is_absent);
         let is_deep = |path: &Path| {
             path.components().count() > NESTED
-                && roots.locate(path).is_some_and(|place| is_nested_too_deep(&place.relative))
+                && roots.locate(path).is_some_and(|location| is_nested_too_deep(&location.relative))
         };
         let new: BTreeSet<&Path> =
             paths.iter().map(PathBuf::as_path).filter(|path| is_new(path)).collect();
@@ -99,10 +99,14 @@ impl Checkpoints {
         (done, remaining)
     }
 
-    fn move_away(&self, place: &ConfinedPath, destinations: &mut Destinations) -> io::Result<()> {
-        let entry = EntryHandle::open(place, false)?;
+    fn move_away(
+        &self,
+        location: &ConfinedPath,
+        destinations: &mut Destinations,
+    ) -> io::Result<()> {
+        let entry = EntryHandle::open(location, false)?;
         let mut failure = io::Error::from(Errno::XDEV);
-        for root in [None, Some(&place.root)] {
+        for root in [None, Some(&location.root)] {
             let name = destinations.next_name(&entry.name);
             let folder = destinations.get(self, root)?;
             let to = EntryHandle { folder: folder.try_clone()?, name };

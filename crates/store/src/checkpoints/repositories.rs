@@ -26,11 +26,11 @@ pub struct MovedRepository {
 /// Returns the repositories of the first walk that are no longer at their path in the second.
 pub(super) fn moved_repositories(before: &WalkResult, after: &WalkResult) -> Vec<MovedRepository> {
     // A repository may move together with its parent directory.
-    let stays = |place: &ConfinedPath| {
-        let relative = place.relative.parent().unwrap_or(Path::new("")).to_path_buf();
+    let stays = |location: &ConfinedPath| {
+        let relative = location.relative.parent().unwrap_or(Path::new("")).to_path_buf();
         relative.as_os_str().is_empty()
             || after
-                .get(&ConfinedPath { root: place.root.clone(), relative })
+                .get(&ConfinedPath { root: location.root.clone(), relative })
                 .is_some_and(|entry| matches!(entry.kind, EntryKind::Folder))
     };
     let now: HashSet<&(ConfinedPath, u64)> = after.repositories.iter().collect();

@@ -21,8 +21,8 @@ pub(super) fn changed_programs(before: &WalkResult, after: &WalkResult) -> Vec<P
         matches!(entry.kind, EntryKind::File { .. })
             && entry.stamp.mode & (SET_ID | EXECUTABLE) != 0
     });
-    let is_same = |place, stamp: Stamp| {
-        before.get(place).is_some_and(|entry| {
+    let is_same = |location, stamp: Stamp| {
+        before.get(location).is_some_and(|entry| {
             entry.stamp == stamp && !stamp.may_change_unnoticed(before.started_at)
         })
     };

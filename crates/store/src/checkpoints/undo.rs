@@ -269,7 +269,8 @@ impl Checkpoints {
             }
         }
         // Contents that were not saved may still exist under another name.
-        let is_free = |place: &ConfinedPath| read_state(place).is_ok_and(|state| state.is_absent());
+        let is_free =
+            |location: &ConfinedPath| read_state(location).is_ok_and(|state| state.is_absent());
         let (named, others): (Vec<RestoreTarget>, Vec<RestoreTarget>) =
             candidates.into_iter().partition(|plan| {
                 plan.before.is_absent() && matches!(plan.current_state, PathState::File { .. })

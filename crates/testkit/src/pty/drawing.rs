@@ -115,8 +115,8 @@ pub fn svg(emulator: &Emulator, title: &str, palette: &Palette) -> String {
         wide - 8.0,
         palette.bar,
     );
-    for (place, color) in [(0, "#ff5f57"), (1, "#febc2e"), (2, "#28c840")] {
-        let at = MARGIN + 4.0 + 18.0 * f64::from(place);
+    for (index, color) in [(0, "#ff5f57"), (1, "#febc2e"), (2, "#28c840")] {
+        let at = MARGIN + 4.0 + 18.0 * f64::from(index);
         let _ =
             writeln!(out, "<circle cx=\"{at}\" cy=\"{}\" r=\"5.5\" fill=\"{color}\"/>", BAR / 2.0);
     }

@@ -47,20 +47,20 @@ pub(crate) fn find(source: &SourceText<'_>, old: &str) -> Option<NearestMatch> {
 
 /// Returns the offset at which most lines of the old text match.
 fn most_equal_lines(lines: &[&str], old: &[&str]) -> Option<(usize, f64)> {
-    let mut places: HashMap<&str, Vec<usize>> = HashMap::new();
+    let mut lines_by_text: HashMap<&str, Vec<usize>> = HashMap::new();
     for (index, line) in lines.iter().enumerate() {
         let line = line.trim();
         if line.len() >= 4 {
-            let places = places.entry(line).or_default();
-            if places.len() < MAX_PLACES {
-                places.push(index);
+            let indexes = lines_by_text.entry(line).or_default();
+            if indexes.len() < MAX_PLACES {
+                indexes.push(index);
             }
         }
     }
     let mut votes: HashMap<usize, usize> = HashMap::new();
     for (index, line) in old.iter().enumerate() {
-        for place in places.get(line.trim()).into_iter().flatten() {
-            if let Some(first) = place.checked_sub(index) {
+        for line_index in lines_by_text.get(line.trim()).into_iter().flatten() {
+            if let Some(first) = line_index.checked_sub(index) {
                 *votes.entry(first).or_default() += 1;
             }
         }
@@ -83,7 +83,7 @@ fn most_similar_line(lines: &[&str], old: &[&str]) -> Option<(usize, f64)> {
     let mut limit = length / 2;
     let mut best = None;
     let mut work = 0;
-    for (place, line) in lines.iter().enumerate() {
+    for (line_index, line) in lines.iter().enumerate() {
         let line: String = line.trim().chars().take(MAX_LINE).collect();
         let characters = line.chars().count();
         if characters == 0 || characters.abs_diff(length) > limit {
@@ -95,7 +95,7 @@ fn most_similar_line(lines: &[&str], old: &[&str]) -> Option<(usize, f64)> {
         }
         if let Some(far) = edit_distance(&line, &old_line, limit) {
             let score = 1.0 - far as f64 / length.max(1) as f64;
-            best = Some((place.saturating_sub(index), score));
+            best = Some((line_index.saturating_sub(index), score));
             if far == 0 {
                 break;
             }

@@ -13,8 +13,8 @@ pub(crate) fn is_current(old: Option<&str>, source: &SourceText<'_>, range: &Ran
         return false;
     }
     let Some(old) = old.map(plain_ends) else { return covers_whole_lines(text, range) };
-    let mut places = old.match_indices(quoted).map(|(offset, _)| offset..offset + quoted.len());
-    match (places.next(), places.next()) {
+    let mut ranges = old.match_indices(quoted).map(|(offset, _)| offset..offset + quoted.len());
+    match (ranges.next(), ranges.next()) {
         // The quoted text is newer than what was read: a formatter or the model's own command
         // wrote it.
         (None, _) => {
@@ -32,11 +32,11 @@ pub(crate) fn is_current(old: Option<&str>, source: &SourceText<'_>, range: &Ran
 
 /// Whether the words at both edges of the match, and the tokens next to it in its lines, are those
 /// of the text that the model saw.
-fn has_same_context(old: &str, place: &Range<usize>, text: &str, range: &Range<usize>) -> bool {
-    let (was, now) = (neighbor_before(old, place), neighbor_before(text, range));
+fn has_same_context(old: &str, old_range: &Range<usize>, text: &str, range: &Range<usize>) -> bool {
+    let (was, now) = (neighbor_before(old, old_range), neighbor_before(text, range));
     let same_start =
         was.rest_of_word == now.rest_of_word && (!now.same_line || was.token == now.token);
-    let (was, now) = (neighbor_after(old, place), neighbor_after(text, range));
+    let (was, now) = (neighbor_after(old, old_range), neighbor_after(text, range));
     let same_end = was.rest_of_word == now.rest_of_word
         && (!now.same_line || was.token == now.token || is_at_line_ending(now.rest));
     same_start && same_end

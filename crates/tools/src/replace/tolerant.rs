@@ -277,17 +277,17 @@ impl<'a> TokenizedEdit<'a> {
     }
 
     /// Determines how the model's indentation maps to the file's.
-    fn indentation(&self, text: &str, places: &TokenPositions) -> Indentation {
+    fn indentation(&self, text: &str, positions: &TokenPositions) -> Indentation {
         let pair = |(number, line): (usize, &Range<usize>)| {
             let first = line.start;
             let (indent, next) = (self.old_tokens.get(first)?, self.old_tokens.get(first + 1)?);
-            if next.kind == TokenKind::LineEnd || !*places.begins_line.get(first)? {
+            if next.kind == TokenKind::LineEnd || !*positions.begins_line.get(first)? {
                 return None;
             }
             Some(IndentPair {
                 line: number,
                 model: indent.text(self.old).to_owned(),
-                file: text.get(places.file.get(first)?.clone())?.to_owned(),
+                file: text.get(positions.file.get(first)?.clone())?.to_owned(),
             })
         };
         let pairs = self.old_lines.iter().enumerate().filter_map(pair).collect();
@@ -310,8 +310,8 @@ impl Rewrite<'_> {
         match *op {
             DiffOp::Equal { old_index, len, .. } => {
                 let tokens = tokens_of(&edit.old_lines, old_index, len);
-                for place in self.positions.file.get(tokens).unwrap_or_default() {
-                    self.output.push_str(self.text.get(place.clone()).unwrap_or_default());
+                for range in self.positions.file.get(tokens).unwrap_or_default() {
+                    self.output.push_str(self.text.get(range.clone()).unwrap_or_default());
                 }
             }
             DiffOp::Delete { .. } => {}
@@ -353,8 +353,8 @@ impl Rewrite<'_> {
         if self.output.is_empty() && index == 0 && !begins_line {
             // The match begins within a line, so the text before it is not indentation.
             let old = self.edit.old_tokens.first().map_or("", |token| token.text(self.edit.old));
-            let place = self.positions.file.first().filter(|_| old == own);
-            let in_file = place.and_then(|place| self.text.get(place.clone()));
+            let file_range = self.positions.file.first().filter(|_| old == own);
+            let in_file = file_range.and_then(|file_range| self.text.get(file_range.clone()));
             self.output.push_str(in_file.unwrap_or(own));
         } else if !blank && (self.output.is_empty() || self.output.ends_with('\n')) {
             self.output.push_str(&self.indentation.translate(own, line));

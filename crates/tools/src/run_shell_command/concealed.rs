@@ -15,7 +15,7 @@ const MAX_QUOTED: usize = 16;
 /// Returns the path of this machine that the command missed according to its output.
 pub(super) fn missed_path(
     line: &ShellLine,
-    places: &[PathBuf],
+    directories: &[PathBuf],
     home: &Path,
     ran: &SandboxRun,
     output: &str,
@@ -24,10 +24,10 @@ pub(super) fn missed_path(
         let path = path.display().to_string();
         output.lines().any(|line| line.contains("No such file") && line.contains(&path))
     };
-    let written = predicted_permissions::written_paths(line, places, home).into_iter();
+    let written = predicted_permissions::written_paths(line, directories, home).into_iter();
     let is_written = written.filter(|path| names(path));
     let repositories = match bash::uses_git(line) && reports_missing_repository(output) {
-        true => repository_paths(places, output),
+        true => repository_paths(directories, output),
         false => Vec::new(),
     };
     is_written.chain(repositories).find(|path| is_concealed(path, ran))
@@ -51,16 +51,16 @@ fn reports_missing_repository(output: &str) -> bool {
 
 /// Returns the paths of the repositories that the command may have meant: quoted in the output,
 /// named by the environment, the parts of the repositories around it, and their remotes.
-fn repository_paths(places: &[PathBuf], output: &str) -> Vec<PathBuf> {
+fn repository_paths(directories: &[PathBuf], output: &str) -> Vec<PathBuf> {
     let quoted = output.split('\'').skip(1).step_by(2).take(MAX_QUOTED).map(PathBuf::from);
     let named: Vec<PathBuf> =
         quoted.chain(std::env::var_os(GIT_DIRECTORY).map(PathBuf::from)).collect();
-    let of_place = |place: &PathBuf| {
-        let parts = repository::linked_parts(place);
-        let named: Vec<PathBuf> = named.iter().map(|path| place.join(path)).collect();
-        named.into_iter().chain(parts).chain(repository::local_remotes(place))
+    let of_place = |directory: &PathBuf| {
+        let parts = repository::linked_parts(directory);
+        let named: Vec<PathBuf> = named.iter().map(|path| directory.join(path)).collect();
+        named.into_iter().chain(parts).chain(repository::local_remotes(directory))
     };
-    places.iter().flat_map(of_place).filter_map(|path| path.canonicalize().ok()).collect()
+    directories.iter().flat_map(of_place).filter_map(|path| path.canonicalize().ok()).collect()
 }
 
 /// Whether the path exists only in the machine's `/tmp`.

@@ -251,13 +251,13 @@ const LINKED_ALTERNATE: &str = "\n[Commands have a private `/tmp`, without the s
                                 file]";
 
 /// Whether the path leads to the repository around one of the directories.
-fn is_own_repository(path: &str, places: &[PathBuf]) -> bool {
+fn is_own_repository(path: &str, directories: &[PathBuf]) -> bool {
     let git = |folder: &Path| folder.ancestors().map(|it| it.join(".git")).find(|it| it.exists());
     let path = path.strip_prefix("file://").unwrap_or(path);
-    places.iter().any(|place| {
-        let named = place.join(path);
+    directories.iter().any(|directory| {
+        let named = directory.join(path);
         let of_path = if named.ends_with(".git") { named } else { named.join(".git") };
-        git(place).is_some_and(|own| real(&own) == real(&of_path))
+        git(directory).is_some_and(|own| real(&own) == real(&of_path))
     })
 }
 
@@ -300,7 +300,7 @@ pub(super) fn denied_permissions(
         evidence.has_placeholders,
     );
     let ran = SandboxRun { plan, missed_network: evidence.missed_network };
-    let places = predicted_permissions::folders(line, directory, home);
+    let directories = predicted_permissions::folders(line, directory, home);
     let sources: Vec<&str> = line.commands.iter().map(|command| command.source.as_str()).collect();
     let command = sources.join("\n");
     // A command that only reads may print such messages from files.
@@ -308,9 +308,14 @@ pub(super) fn denied_permissions(
     let only_reads = bash::is_safe(line, &bash::SafeReadRoots { directory, roots: &anywhere });
     let mut missing = match only_reads && code == 0 {
         true => Permissions::default(),
-        false => {
-            denial_evidence::missing_permissions(&command, &output, code != 0, &places, home, &ran)
-        }
+        false => denial_evidence::missing_permissions(
+            &command,
+            &output,
+            code != 0,
+            &directories,
+            home,
+            &ran,
+        ),
     };
     if only_reads {
         // Such words are in what it prints, not about it.
@@ -320,13 +325,13 @@ pub(super) fn denied_permissions(
         missing.is_empty() && !only_reads && denial_evidence::is_read_only(&output, code != 0);
     if unnamed && code != 0 {
         // Programs such as `zip` name the path in another line, or not at all.
-        let named = predicted_permissions::written_paths(line, &places, home);
+        let named = predicted_permissions::written_paths(line, &directories, home);
         let closed = named.into_iter().filter(|path| ran.denies(path, DeniedAccess::Write));
         missing.file_system.write.extend(closed);
     }
     if bash::uses_git(line) && denial_evidence::reports_repository_write_failure(&output) {
-        let remotes = places.iter().flat_map(|place| repository::local_remotes(place));
-        let named = predicted_permissions::named_paths(line, &places);
+        let remotes = directories.iter().flat_map(|directory| repository::local_remotes(directory));
+        let named = predicted_permissions::named_paths(line, &directories);
         for path in remotes.chain(named).map(|path| real(&path)) {
             let is_repository = path.join("objects").is_dir() || path.join(".git").exists();
             if is_repository && ran.denies(&path, DeniedAccess::Write) {
@@ -380,7 +385,7 @@ pub(super) fn denied_permissions(
         words.push_str(LINKED_ALTERNATE);
     }
     if code != 0 && evidence.has_placeholders && missing.is_empty() && words.is_empty() {
-        let missed = concealed::missed_path(line, &places, home, &ran, &output);
+        let missed = concealed::missed_path(line, &directories, home, &ran, &output);
         words = missed.map(|path| concealed::note(&path)).unwrap_or_default();
     }
     (missing, words)
@@ -409,12 +414,15 @@ mod tests {
             let output = parallax_exec::program::output("git", line, &root, &[], 1 << 20, time);
             assert!(output.is_some(), "{line:?}");
         };
-        let prepared = |line: &str, places: &[&str]| {
+        let prepared = |line: &str, directories: &[&str]| {
             let entry = StartingCommand {
                 line: bash::analyze(line),
                 directory: root.clone(),
                 roots: vec![root.clone()],
-                named_directories: places.iter().map(|place| root.join(place)).collect(),
+                named_directories: directories
+                    .iter()
+                    .map(|directory| root.join(directory))
+                    .collect(),
                 layers: false,
                 mode: ApprovalMode::Default,
                 permissions: Permissions::default(),

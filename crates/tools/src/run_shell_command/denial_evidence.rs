@@ -152,13 +152,13 @@ const NO_SERVER: [&str; 5] =
     ["refused", "failed to connect", "couldn't connect", "could not connect", "can't connect"];
 
 /// Returns the missing permissions, as far as the output and the sandbox show. `command` is its
-/// text, `failed` whether its exit code indicates a failure, and `places` are its possible working
+/// text, `failed` whether its exit code indicates a failure, and `directories` are its possible working
 /// directories.
 pub(super) fn missing_permissions(
     command: &str,
     output: &str,
     failed: bool,
-    places: &[PathBuf],
+    directories: &[PathBuf],
     home: &Path,
     confinement: &dyn Confinement,
 ) -> Permissions {
@@ -214,13 +214,13 @@ pub(super) fn missing_permissions(
             let is_quote = |letter| ['\'', '"', '`', '‘', '’', '“', '”'].contains(&letter);
             let quoted = line.split(is_quote).skip(1).step_by(2);
             let mut any = false;
-            for path in paths(quoted, places, home) {
+            for path in paths(quoted, directories, home) {
                 let path = confinement.first_missing_directory(&path);
                 any |= add_missing_permission(&path, &lower, home, confinement, &mut missing);
             }
             // `program: path: Permission denied`: the path is right before the message.
-            let place = DENIED.iter().filter_map(|words| lower.find(words)).min();
-            let before = place.and_then(|place| line.get(..place)).unwrap_or_default();
+            let offset = DENIED.iter().filter_map(|words| lower.find(words)).min();
+            let before = offset.and_then(|offset| line.get(..offset)).unwrap_or_default();
             let before = before.trim_end().trim_end_matches(':');
             let segments = before.rsplit(": ").take(SEGMENTS).map(str::trim);
             // `tar: path: Cannot mknod`.
@@ -230,7 +230,7 @@ pub(super) fn missing_permissions(
                 .flat_map(|part| [part.rsplit(char::is_whitespace).next().unwrap_or(""), part]);
             for piece in words {
                 if !any {
-                    for path in paths(std::iter::once(piece), places, home) {
+                    for path in paths(std::iter::once(piece), directories, home) {
                         any |=
                             add_missing_permission(&path, &lower, home, confinement, &mut missing);
                     }
@@ -315,7 +315,7 @@ fn local_ports(line: &str) -> impl Iterator<Item = u16> + '_ {
 /// Returns the possible paths in the line, resolved.
 fn paths<'a>(
     pieces: impl Iterator<Item = &'a str>,
-    places: &[PathBuf],
+    directories: &[PathBuf],
     home: &Path,
 ) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = Vec::new();
@@ -329,12 +329,12 @@ fn paths<'a>(
         if piece.is_empty() || piece.len() > 4_096 || piece.contains("://") {
             continue;
         }
-        for place in places {
+        for directory in directories {
             let path = match piece.strip_prefix("~/") {
                 Some(rest) => home.join(rest),
-                None => place.join(&piece),
+                None => directory.join(&piece),
             };
-            let path = lexical(place, &path);
+            let path = lexical(directory, &path);
             if !found.contains(&path) {
                 found.push(path);
             }
@@ -443,12 +443,12 @@ mod tests {
         );
         assert_eq!(well.descriptions(), ["to write /w/.git/config"]);
         let led = "touch: cannot touch 'z': Read-only file system";
-        let places = ["/w".into(), "/opt".into()];
+        let directories = ["/w".into(), "/opt".into()];
         let led = missing_permissions(
             "x",
             led,
             true,
-            &places,
+            &directories,
             Path::new("/h"),
             &TestSandbox { offline: false },
         );
@@ -478,12 +478,12 @@ mod tests {
             ),
             ("curl http://1.1.1.1:5432", "Connection refused", false),
         ] {
-            let place = ["/w".into()];
+            let directories = ["/w".into()];
             let found = missing_permissions(
                 command,
                 output,
                 true,
-                &place,
+                &directories,
                 Path::new("/h"),
                 &TestSandbox { offline: false },
             );

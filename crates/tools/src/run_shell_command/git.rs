@@ -505,9 +505,9 @@ mod tests {
         let inner = root.join("inner");
         fs::create_dir(&inner).expect("a folder");
         let in_inner = |arguments: &[&str]| {
-            let place = inner.to_string_lossy().into_owned();
+            let path_text = inner.to_string_lossy().into_owned();
             let line: Vec<&str> =
-                ["-C", &place].into_iter().chain(arguments.iter().copied()).collect();
+                ["-C", &path_text].into_iter().chain(arguments.iter().copied()).collect();
             hostile.plain(&line);
         };
         in_inner(&["init", "-q"]);

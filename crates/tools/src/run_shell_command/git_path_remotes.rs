@@ -12,13 +12,13 @@ use super::tracked::{LIST, QUIET, TIME};
 pub(super) struct PathRemote(pub(super) String);
 
 /// Returns the first local repository that a command of the line would write to or archive from.
-/// `places` are the possible working directories. Blocking.
-pub(super) fn find(line: &ShellLine, places: &[PathBuf]) -> Option<PathRemote> {
+/// `directories` are the possible working directories. Blocking.
+pub(super) fn find(line: &ShellLine, directories: &[PathBuf]) -> Option<PathRemote> {
     let calls = line.commands.iter().filter_map(bash::git_subcommand);
     calls.filter(|call| matches!(call.name, "push" | "send-pack" | "archive" | "subtree")).find_map(
         |call| {
-            let places = places.iter().map(PathBuf::as_path);
-            places
+            let directories = directories.iter().map(PathBuf::as_path);
+            directories
                 .filter(|directory| directory.is_dir())
                 .find_map(|directory| from_call(&call, directory))
         },

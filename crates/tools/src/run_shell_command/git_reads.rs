@@ -51,8 +51,8 @@ pub(super) fn outside(base: &Path, roots: &[PathBuf]) -> Vec<PathBuf> {
         };
         found.extend(PARTS.iter().map(|name| real.join(name)).filter(|part| !stays(part)));
         found.extend(alternates(&real).into_iter().filter(|path| !stays(path)));
-        for (place, value) in git::files_of_configuration(&real, &FILES, base) {
-            let named = place.join(value);
+        for (directory, value) in git::files_of_configuration(&real, &FILES, base) {
+            let named = directory.join(value);
             if !stays(&named) {
                 found.push(named);
             }
@@ -76,8 +76,8 @@ fn belongs_to_workspace(folder: &Path, real: &Path, base: &Path, roots: &[PathBu
     if is_above && folder.symlink_metadata().is_ok_and(|data| data.is_dir()) {
         return true;
     }
-    let tree = |place: PathBuf| {
-        place.canonicalize().is_ok_and(|place| base.starts_with(&place) || is_inside(&place, roots))
+    let tree = |path: PathBuf| {
+        path.canonicalize().is_ok_and(|path| base.starts_with(&path) || is_inside(&path, roots))
     };
     // A worktree: the repository stores the path of its `.git` file.
     let linked = line_of(&real.join("gitdir"))
@@ -94,7 +94,7 @@ fn belongs_to_workspace(folder: &Path, real: &Path, base: &Path, roots: &[PathBu
         || shared
         || git::files_of_configuration(real, &["core.worktree"], base)
             .into_iter()
-            .any(|(place, value)| tree(place.join(value)))
+            .any(|(directory, value)| tree(directory.join(value)))
 }
 
 /// Returns the object directories that the repository borrows from.

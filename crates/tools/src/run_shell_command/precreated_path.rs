@@ -119,11 +119,11 @@ mod tests {
     #[tokio::test]
     async fn precreated_directory_is_kept_when_the_line_creates_it() {
         let folder = tempfile::tempdir().unwrap();
-        let place = folder.path().join("new");
+        let path = folder.path().join("new");
         let line = bash::analyze("mkdir -p new/inner && echo x > new/inner/a");
-        let created = create(std::slice::from_ref(&place), &line, folder.path());
-        assert!(place.is_dir());
+        let created = create(std::slice::from_ref(&path), &line, folder.path());
+        assert!(path.is_dir());
         remove_unused(created).await;
-        assert!(place.is_dir());
+        assert!(path.is_dir());
     }
 }

@@ -211,7 +211,11 @@ pub(super) fn folders(line: &ShellLine, directory: &Path, home: &Path) -> Vec<Pa
 
 /// Returns the paths that the words of the line could name, in each of the working directories, for
 /// a line that failed to write a path that its output does not name.
-pub(super) fn written_paths(line: &ShellLine, places: &[PathBuf], home: &Path) -> Vec<PathBuf> {
+pub(super) fn written_paths(
+    line: &ShellLine,
+    directories: &[PathBuf],
+    home: &Path,
+) -> Vec<PathBuf> {
     let moved_home = may_reassign_home(line);
     let words = line.commands.iter().flat_map(|command| command.arguments());
     // A plain name is a file of the workspace, or no file at all.
@@ -219,16 +223,18 @@ pub(super) fn written_paths(line: &ShellLine, places: &[PathBuf], home: &Path) -
         word.text.as_deref().unwrap_or(&word.source).contains('/') || word.source.contains("..")
     };
     let words: Vec<&Word> = words.filter(could_lead_out).take(MAX_COUNT).collect();
-    let paths = places.iter().flat_map(|place| words.iter().map(move |word| (place, word)));
+    let paths =
+        directories.iter().flat_map(|directory| words.iter().map(move |word| (directory, word)));
     paths.filter_map(|(directory, word)| word_path(word, directory, home, moved_home)).collect()
 }
 
 /// Returns the directories that git commands of the line name.
-pub(super) fn named_paths(line: &ShellLine, places: &[PathBuf]) -> Vec<PathBuf> {
+pub(super) fn named_paths(line: &ShellLine, directories: &[PathBuf]) -> Vec<PathBuf> {
     let of_git = line.commands.iter().filter(|command| command.name() == Some("git"));
     let words = of_git.flat_map(|command| command.arguments()).filter_map(|it| it.text.as_deref());
     let words = words.map(|word| word.strip_prefix("file://").unwrap_or(word));
-    let paths = words.flat_map(|word| places.iter().map(move |place| place.join(word)));
+    let paths =
+        words.flat_map(|word| directories.iter().map(move |directory| directory.join(word)));
     paths.filter(|path| path.is_dir()).take(MAX_COUNT).collect()
 }
 
@@ -323,8 +329,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let root = folder.path().canonicalize().expect("a path");
         let (work, home) = (root.join("w"), root.join("home"));
-        for place in [&work, &home, &root.join("other")] {
-            std::fs::create_dir(place).expect("a folder");
+        for directory in [&work, &home, &root.join("other")] {
+            std::fs::create_dir(directory).expect("a folder");
         }
         std::fs::create_dir(home.join(".ssh")).expect("a folder");
         let there = root.join("other/there");

@@ -61,7 +61,7 @@ pub(super) fn read_paths(
                 return reads;
             }
             let by_text = lexical(&base, path);
-            let led = real_path(&base.join(path)).filter(|place| *place != by_text);
+            let led = real_path(&base.join(path)).filter(|target| *target != by_text);
             let Ok(real) = std::fs::canonicalize(base.join(path)) else {
                 // The command may create it where the links lead.
                 if let Some(place) = led {

@@ -214,14 +214,14 @@ const TIME: Duration = Duration::from_secs(5);
 const LIST: u64 = 32 * 1024 * 1024;
 
 /// Returns the directories of the submodules in the index; `None` if git cannot list them.
-fn submodules(place: &Path) -> Option<Vec<PathBuf>> {
+fn submodules(directory: &Path) -> Option<Vec<PathBuf>> {
     let git = |arguments: &[&str]| {
         let quiet = ["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"];
         let arguments = quiet.iter().chain(arguments);
         parallax_exec::program::output(
             "git",
             arguments,
-            place,
+            directory,
             &[("GIT_OPTIONAL_LOCKS", "0")],
             LIST,
             TIME,
@@ -232,9 +232,9 @@ fn submodules(place: &Path) -> Option<Vec<PathBuf>> {
     let listed = git(&["ls-files", "--stage", "-z", "--full-name", "--", ":/"])?;
     let of_module = |entry: &[u8]| {
         let path = entry.strip_prefix(b"160000 ")?.splitn(2, |byte| *byte == b'\t').nth(1)?;
-        let place = top.join(OsStr::from_bytes(path));
+        let full_path = top.join(OsStr::from_bytes(path));
         // A submodule that is not checked out cannot run anything.
-        place.join(".git").symlink_metadata().is_ok().then_some(place)
+        full_path.join(".git").symlink_metadata().is_ok().then_some(full_path)
     };
     Some(listed.split(|byte| *byte == 0).filter_map(of_module).collect())
 }
@@ -301,12 +301,12 @@ fn names_programs(text: &str) -> bool {
 fn after_header(header: &str) -> &str {
     let mut quoted = false;
     let mut escaped = false;
-    for (place, character) in header.char_indices() {
+    for (offset, character) in header.char_indices() {
         match character {
             _ if escaped => escaped = false,
             '\\' if quoted => escaped = true,
             '"' => quoted = !quoted,
-            ']' if !quoted => return header.get(place + 1..).unwrap_or_default(),
+            ']' if !quoted => return header.get(offset + 1..).unwrap_or_default(),
             _ => {}
         }
     }
@@ -364,8 +364,11 @@ mod tests {
         fs::write(root.join("a"), "").expect("a file");
         let link = "160000,1111111111111111111111111111111111111111,sub";
         git(&["update-index", "--add", "--cacheinfo", link]);
-        for place in ["", "a"] {
-            assert_eq!(configurations(&root.join(place)).unreadable, [""; 0].map(PathBuf::from));
+        for subdirectory in ["", "a"] {
+            assert_eq!(
+                configurations(&root.join(subdirectory)).unreadable,
+                [""; 0].map(PathBuf::from)
+            );
         }
     }
 

@@ -116,8 +116,8 @@ async fn long_output_is_truncated_and_its_file_named() {
 
 #[tokio::test]
 async fn arguments_are_validated_before_execution() {
-    let place = test_project();
-    fs::write(place.folder.path().join("project/file"), "").expect("a file");
+    let project = test_project();
+    fs::write(project.folder.path().join("project/file"), "").expect("a file");
     for (args, kind, message) in [
         (json!({}), ToolErrorKind::InvalidToolParams, "must have required property 'command'"),
         (json!({"command": "  "}), ToolErrorKind::InvalidToolParams, "Command cannot be empty."),
@@ -127,7 +127,7 @@ async fn arguments_are_validated_before_execution() {
         (json!({"command": "ls", "dir_path": "none"}), ToolErrorKind::FileNotFound, "none"),
         (json!({"command": "ls", "dir_path": "file"}), ToolErrorKind::PathIsNotADirectory, "file"),
     ] {
-        let error = refusal(&place, args.clone());
+        let error = refusal(&project, args.clone());
         assert_eq!(error.kind, kind, "{args}");
         assert!(error.message.contains(message), "{args}: {}", error.message);
     }
@@ -135,26 +135,26 @@ async fn arguments_are_validated_before_execution() {
 
 #[tokio::test]
 async fn shown_and_evaluated_command_is_the_one_run() {
-    let place = test_project();
-    fs::create_dir(place.folder.path().join("project/sub")).expect("a folder");
+    let project = test_project();
+    fs::create_dir(project.folder.path().join("project/sub")).expect("a folder");
     let args = json!({
         "command": "bash -c \"pwd\"", "dir_path": "sub", "description": "Where\n am I"
     });
-    let call = place.tool.prepare(object(args.clone()), &scope("run_shell_command"));
+    let call = project.tool.prepare(object(args.clone()), &scope("run_shell_command"));
     let call = call.expect("a call");
     assert_eq!(call.title(), "pwd [in sub] (Where am I)");
     assert_eq!(call.effects().runs, ["pwd"]);
-    let root = place.folder.path().join("project");
+    let root = project.folder.path().join("project");
     std::os::unix::fs::symlink("/etc", root.join("sub/out")).expect("a link");
     let args_of_link = json!({"command": "ls out", "dir_path": "sub"});
-    let listing = place.tool.prepare(object(args_of_link), &scope("run_shell_command"));
+    let listing = project.tool.prepare(object(args_of_link), &scope("run_shell_command"));
     assert_eq!(listing.expect("a call").effects().reads, [Path::new("/etc")]);
-    let outcome = run(&place.tool, args).await;
+    let outcome = run(&project.tool, args).await;
     assert!(unwrap_output(&outcome).ends_with("/project/sub"));
 
     let long = format!("echo {}", "x".repeat(200));
     let title = |args: Value| {
-        let call = place.tool.prepare(object(args), &scope("run_shell_command"));
+        let call = project.tool.prepare(object(args), &scope("run_shell_command"));
         call.expect("a call").title()
     };
     assert_eq!(
@@ -275,21 +275,21 @@ async fn cancelled_and_timed_out_commands_keep_their_output() {
 
 #[tokio::test]
 async fn background_command_is_listed_and_read() {
-    let place = test_project();
+    let project = test_project();
     let command = "echo up; while [ ! -e go ]; do sleep 0.01; done; echo down; exit 6";
     let args = json!({"command": command, "is_background": true, "delay_ms": 100});
-    let outcome = run(&place.tool, args).await;
+    let outcome = run(&project.tool, args).await;
     let data = outcome.data.clone().expect("data");
     let pid = data["pid"].as_i64().expect("a number");
     assert_eq!((&data["command"], &data["initialOutput"]), (&json!(command), &json!("up")));
     let text = unwrap_output(&outcome);
     assert!(text.contains(&format!("PID {pid}")) && text.ends_with("Initial output:\nup"));
 
-    let list = ListBackgroundProcesses::new(place.processes.clone());
-    let read = ReadBackgroundOutput::new(place.processes.clone());
+    let list = ListBackgroundProcesses::new(project.processes.clone());
+    let read = ReadBackgroundOutput::new(project.processes.clone());
     let listed = async || run(&list, json!({})).await.for_model.output;
     assert_eq!(listed().await, format!("- [PID {pid}] RUNNING: `{command}`"));
-    fs::write(place.folder.path().join("project/go"), "").expect("the sign");
+    fs::write(project.folder.path().join("project/go"), "").expect("the sign");
     for _ in 0..100 {
         if listed().await.contains("EXITED") {
             break;

@@ -315,14 +315,14 @@ mod tests {
 
     #[tokio::test]
     async fn final_directory_is_reported_and_not_kept() {
-        let place = test_project();
-        let output = run(&place, "mkdir -p sub && cd sub; false").await;
-        let sub = place.folder.path().canonicalize().expect("real").join("it's a project/sub");
+        let project = test_project();
+        let output = run(&project, "mkdir -p sub && cd sub; false").await;
+        let sub = project.folder.path().canonicalize().expect("real").join("it's a project/sub");
         assert_eq!(output.directory.as_deref(), Some(sub.as_path()));
         assert_eq!(output.ending, ShellEnding::Exited { code: 1 });
-        assert_eq!(run(&place, "pwd").await.directory, None);
+        assert_eq!(run(&project, "pwd").await.directory, None);
         // No temporary file remains.
-        let left = std::fs::read_dir(place.folder.path().join("it's output")).expect("a folder");
+        let left = std::fs::read_dir(project.folder.path().join("it's output")).expect("a folder");
         assert_eq!(left.count(), 0);
     }
 
@@ -385,11 +385,11 @@ mod tests {
 
     #[tokio::test]
     async fn cancelled_user_command_ends_within_500_ms_and_background_stays() {
-        let place = test_project();
+        let project = test_project();
         let staying = ShellCommand { background: true, ..command("sleep 60") };
         let run =
             RunContext::new(CancellationToken::new(), Arc::new(RecordedShellEvents::default()));
-        let staying = place.shell.run(staying, run).await.ending;
+        let staying = project.shell.run(staying, run).await.ending;
         let ShellEnding::Background { pid: stays } = staying else { panic!("{staying:?}") };
         let heard = Arc::new(RecordedShellEvents::default());
         // One process in the group, one in its own group and session, and one that ignores SIGTERM.
@@ -400,14 +400,14 @@ mod tests {
             echo ready; wait";
         let cancel = CancellationToken::new();
         let run = RunContext::new(cancel.clone(), heard.clone());
-        let running = tokio::spawn(place.shell.run(command(text), run));
+        let running = tokio::spawn(project.shell.run(command(text), run));
         heard.wait_for_text("ready").await;
         let started_at = Instant::now();
         cancel.cancel();
         let done = running.await.expect("an outcome");
         let took = started_at.elapsed();
         assert_eq!(done.ending, ShellEnding::Cancelled);
-        let pids = std::fs::read_to_string(place.folder.path().join("it's a project/pids"));
+        let pids = std::fs::read_to_string(project.folder.path().join("it's a project/pids"));
         let pids: Vec<i32> =
             pids.expect("pids").lines().filter_map(|line| line.trim().parse().ok()).collect();
         assert_eq!(pids.len(), 3);

@@ -16,11 +16,11 @@ pub fn is_path(query: &str) -> bool {
 pub fn entries(root: &Path, query: &str, limit: usize) -> Vec<String> {
     let split = query.rfind('/').map_or(0, |offset| offset + 1);
     let (folder, name) = query.split_at(split);
-    let place = match folder.strip_prefix("~/") {
+    let directory = match folder.strip_prefix("~/") {
         Some(rest) => std::env::home_dir().map(|home| home.join(rest)),
         None => Some(root.join(folder)),
     };
-    let Some(Ok(entries)) = place.map(|place: PathBuf| std::fs::read_dir(place)) else {
+    let Some(Ok(entries)) = directory.map(|directory: PathBuf| std::fs::read_dir(directory)) else {
         return Vec::new();
     };
     let mut found: Vec<String> = entries

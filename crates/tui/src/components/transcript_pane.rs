@@ -403,12 +403,12 @@ impl TranscriptPane {
         keymap: &Keymap,
         theme: &Theme,
     ) -> Line {
-        let place = match self.anchor {
+        let position_text = match self.anchor {
             Anchor::Bottom => "end".to_owned(),
             Anchor::Top { .. } => format!("{} %", pager.position / 10),
         };
         let mut line = Line::styled(" Transcript ", theme.accent.bold());
-        line.push(Span::styled(format!("{place} "), theme.secondary));
+        line.push(Span::styled(format!("{position_text} "), theme.secondary));
         let word = word.or(Some(pager.note).filter(|note| !note.is_empty()));
         match word {
             Some(word) => line.push(Span::styled(format!("· {word} "), theme.warning)),

@@ -134,7 +134,7 @@ impl Field {
 /// cursor. The position in what was found is at its right end.
 pub(super) fn search_row(
     search: &Field,
-    place: &str,
+    position_text: &str,
     width: usize,
     theme: &Theme,
 ) -> (Line, usize) {
@@ -145,8 +145,8 @@ pub(super) fn search_row(
         false => row.with_span(text, theme.text),
     };
     let room = width.saturating_sub(row.width() + 1);
-    if !place.is_empty() && text_width(place) < room {
-        row.push(Span::styled(format!("{place:>room$}"), theme.secondary));
+    if !position_text.is_empty() && text_width(position_text) < room {
+        row.push(Span::styled(format!("{position_text:>room$}"), theme.secondary));
     }
     (row, column + text_width(SEARCH))
 }

@@ -163,11 +163,11 @@ impl Panel {
         let last = text.len() - visible_rows;
         self.shown_rows.set((visible_rows, last));
         let first = self.first.min(last);
-        let place = match last {
+        let position_text = match last {
             0 => String::new(),
             _ => format!("{}-{} of {}", first + 1, first + visible_rows, text.len()),
         };
-        let (search, column) = search_row(&self.search, &place, width, theme);
+        let (search, column) = search_row(&self.search, &position_text, width, theme);
         let cursor = Some((column, rows.len()));
         rows.push(search);
         if air > 0 {
@@ -307,8 +307,8 @@ mod tests {
     }
 
     /// Returns the row of an empty search with a position at its end.
-    fn place(place: &str) -> String {
-        format!("⌕ Type to search{place:>23}")
+    fn place(text: &str) -> String {
+        format!("⌕ Type to search{text:>23}")
     }
 
     #[test]

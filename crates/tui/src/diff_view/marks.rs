@@ -42,12 +42,12 @@ pub(super) fn mark_words(
     let diff = config.timeout(LIMIT).diff_slices(&old, &new);
     for op in diff.ops() {
         for change in diff.iter_inline_changes(op) {
-            let place = match change.tag() {
+            let mark = match change.tag() {
                 ChangeTag::Delete => change.old_index().and_then(|at| marks.0.get_mut(at)),
                 ChangeTag::Insert => change.new_index().and_then(|at| marks.1.get_mut(at)),
                 ChangeTag::Equal => None,
             };
-            let Some(place) = place else { continue };
+            let Some(mark) = mark else { continue };
             let pieces = change.values();
             // A completely new line needs no marks.
             if pieces.iter().all(|(marked, text)| *marked || text.trim().is_empty()) {
@@ -56,10 +56,10 @@ pub(super) fn mark_words(
             let mut end = 0;
             for (marked, text) in pieces {
                 end += text.len();
-                place.push((end, *marked && !text.trim().is_empty()));
+                mark.push((end, *marked && !text.trim().is_empty()));
             }
             // Without the line break added for the comparison.
-            if let Some(last) = place.last_mut() {
+            if let Some(last) = mark.last_mut() {
                 last.0 -= 1;
             }
         }

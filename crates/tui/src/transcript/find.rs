@@ -47,18 +47,18 @@ impl SearchNeedle {
 
     /// Highlights the matches in a row.
     pub fn mark(&self, row: Line) -> Line {
-        let places = self.match_ranges(&row.text());
-        if places.is_empty() {
+        let ranges = self.match_ranges(&row.text());
+        if ranges.is_empty() {
             return row;
         }
-        let mut spans = Vec::with_capacity(row.spans.len() + 2 * places.len());
+        let mut spans = Vec::with_capacity(row.spans.len() + 2 * ranges.len());
         let mut start = 0;
         for span in row.spans {
             let end = start + span.text.len();
             let mut at = start;
             while at < end {
-                let place = places.iter().find(|(_, to)| *to > at);
-                let (next, found) = match place {
+                let range = ranges.iter().find(|(_, to)| *to > at);
+                let (next, found) = match range {
                     Some((from, to)) if *from <= at => (*to, true),
                     Some((from, _)) => (*from, false),
                     None => (end, false),

@@ -18,10 +18,10 @@ const DROPPED_NOTE: &str = "[The user dropped this result.";
 impl Compactor<'_> {
     /// Replaces results with notes. This is a compaction: it is recorded, reported, and can be
     /// undone.
-    pub(super) async fn drop_results(&mut self, places: Vec<ResultLocation>) {
-        for place in &places {
+    pub(super) async fn drop_results(&mut self, locations: Vec<ResultLocation>) {
+        for location in &locations {
             // A dropped result cannot stay pinned.
-            self.conversation.history_mut().pin(*place, false);
+            self.conversation.history_mut().pin(*location, false);
         }
         let view = self.conversation.history().view().to_vec();
         let save_output = self.context.compaction.options.save_output.clone();
@@ -30,7 +30,7 @@ impl Compactor<'_> {
             let mut notes: HashMap<usize, Vec<(usize, String)>> = HashMap::new();
             for call in calls {
                 let is_requested = position_of_result(&view, &call)
-                    .is_some_and(|position| places.contains(&position));
+                    .is_some_and(|position| locations.contains(&position));
                 if is_requested && !call.text.starts_with(DROPPED_NOTE) {
                     let whole = save_full_output(&call.name, &call.text, save_output.as_ref());
                     let note = format!("{DROPPED_NOTE} The full output{whole}.]");
@@ -70,24 +70,25 @@ impl Compactor<'_> {
             let rest = text.strip_prefix(ACTIVATED).unwrap_or_default();
             rest.split('"').next().is_some_and(|it| it.eq_ignore_ascii_case(name))
         };
-        let places: Vec<ResultLocation> = answered_calls(view.iter().map(|entry| &entry.content))
-            .into_iter()
-            .filter(|call| is_requested(&call.text))
-            .filter_map(|call| position_of_result(view, &call))
-            .collect();
-        if places.is_empty() {
+        let locations: Vec<ResultLocation> =
+            answered_calls(view.iter().map(|entry| &entry.content))
+                .into_iter()
+                .filter(|call| is_requested(&call.text))
+                .filter_map(|call| position_of_result(view, &call))
+                .collect();
+        if locations.is_empty() {
             let text = format!("Skill `{name}` is not loaded: no tool result contains it");
             return self.inbox.notice(Level::Error, text);
         }
-        self.drop_results(places).await;
+        self.drop_results(locations).await;
         self.inbox.notice(Level::Info, format!("Skill `{name}` unloaded"));
     }
 
     /// Pins or unpins a result.
     pub(super) fn pin(&mut self, position: ResultLocation, on: bool) {
         let calls = answered_calls(self.conversation.history().contents().iter());
-        let is_there = |place: ResultLocation| {
-            calls.iter().any(|call| call.content == place.content && call.part == place.part)
+        let is_there = |location: ResultLocation| {
+            calls.iter().any(|call| call.content == location.content && call.part == location.part)
         };
         if is_there(position) {
             self.conversation.history_mut().pin(position, on);

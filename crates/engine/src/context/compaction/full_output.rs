@@ -85,9 +85,9 @@ mod tests {
         let copy = folder.join("copy.txt");
         let path = copy.clone();
         let keep: SaveOutput = Arc::new(move |_, _| Ok(path.clone()));
-        let note = |place: String| {
+        let note = |path: String| {
             format!(
-                "Output: [Too long: the first 3 and the last 2 characters are shown. {place}]\nabc"
+                "Output: [Too long: the first 3 and the last 2 characters are shown. {path}]\nabc"
             )
         };
         let all = crate::context::tool_output_limits::truncate_output(

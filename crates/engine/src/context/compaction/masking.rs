@@ -252,7 +252,7 @@ pub(crate) fn truncate_middle(text: &str, each: usize) -> String {
 fn with_results(entry: &ViewEntry, results: &[(usize, String)]) -> Option<ViewEntry> {
     let content = entry.content.open().ok()?;
     let parts = content.parts.into_iter().enumerate().map(|(offset, part)| {
-        let text = results.iter().find(|(place, _)| *place == offset).map(|(_, text)| text);
+        let text = results.iter().find(|(index, _)| *index == offset).map(|(_, text)| text);
         match (text, part.view()) {
             (Some(text), PartView::Response(old)) => {
                 let failed = old.response.is_some_and(|response| response.get("error").is_some());

@@ -47,9 +47,9 @@ impl HistorySplit {
     pub(crate) fn before_index(
         view: &[ViewEntry],
         active: Option<usize>,
-        place: usize,
+        index: usize,
     ) -> Option<Self> {
-        let from = |entry: &ViewEntry| entry.origin.content_index().is_some_and(|at| at >= place);
+        let from = |entry: &ViewEntry| entry.origin.content_index().is_some_and(|at| at >= index);
         let tail = view.iter().position(from)?;
         let cut = view.get(tail).is_some_and(|entry| entry.content.role() == Role::Model);
         if cut { Self::at(view, active, tail) } else { None }

@@ -55,16 +55,14 @@ fn expands_only_to_names(word: &Word) -> bool {
 }
 
 /// Returns the words; those with a placeholder for a file name count as known only at run time.
-fn replace_placeholders(words: &[Word], places: &[&str]) -> Vec<Word> {
+fn replace_placeholders(words: &[Word], placeholders: &[&str]) -> Vec<Word> {
     words
         .iter()
         .map(|word| {
             let mut word = word.clone();
-            if word
-                .text
-                .as_deref()
-                .is_some_and(|text| places.iter().any(|place| text.contains(place)))
-            {
+            if word.text.as_deref().is_some_and(|text| {
+                placeholders.iter().any(|placeholder| text.contains(placeholder))
+            }) {
                 word.text = None;
                 word.glob = false;
             }

@@ -72,11 +72,11 @@ impl SocketTable {
     }
 
     /// Returns the inodes of the sockets that listen at the file: at most one.
-    pub(super) fn listeners_at(&self, place: FileIdentity) -> Result<Vec<u64>, Errno> {
+    pub(super) fn listeners_at(&self, identity: FileIdentity) -> Result<Vec<u64>, Errno> {
         self.listeners(|attribute, value| {
             attribute == OF_FILE
-                && u32_at(value, 0) == Some(place.number)
-                && u32_at(value, 4) == Some(place.device)
+                && u32_at(value, 0) == Some(identity.number)
+                && u32_at(value, 4) == Some(identity.device)
         })
     }
 

@@ -383,13 +383,13 @@ impl NetworkBroker {
             let name = bound::name_of(file);
             let seen = readlinkat(&self.proc, name, Vec::new()).map_err(|_| Errno::ACCESS)?;
             let seen = Path::new(OsStr::from_bytes(seen.as_bytes()));
-            if self.socket_places.iter().any(|place| seen.starts_with(place)) {
+            if self.socket_places.iter().any(|socket_path| seen.starts_with(socket_path)) {
                 return Ok(());
             }
         }
-        let place = FileIdentity::for_file(&self.proc, file)?;
+        let identity = FileIdentity::for_file(&self.proc, file)?;
         let at = |table: &Option<SocketTable>| match table {
-            Some(table) => table.listeners_at(place),
+            Some(table) => table.listeners_at(identity),
             None => Ok(Vec::new()),
         };
         let of_session =

@@ -47,13 +47,13 @@ impl ListDialog {
             true => (self.push_described(&mut rows, width, height, theme), None),
             false => self.push_items(&mut rows, width, height, theme),
         };
-        let place = match self.matching.len() > visible_rows {
+        let position_text = match self.matching.len() > visible_rows {
             true => format!("{} of {}", self.cursor + 1, self.matching.len()),
             false => String::new(),
         };
         let mut cursor = None;
         if let (Some(search), Some(row)) = (&self.search, rows.get_mut(search_at)) {
-            let (shown, column) = search_row(search, &place, width, theme);
+            let (shown, column) = search_row(search, &position_text, width, theme);
             *row = shown;
             cursor = Some((column, search_at));
         }
@@ -71,7 +71,7 @@ impl ListDialog {
             let room = height.saturating_sub(rows.len() + 1);
             rows.extend(first_rows(wrap(&text, width, &[Span::raw("  ")]), room, width));
         }
-        self.push_footer(&mut rows, width, height, &place, theme);
+        self.push_footer(&mut rows, width, height, &position_text, theme);
         let mut rows: Vec<Line> = rows.into_iter().map(|row| truncate_row(row, width)).collect();
         // Empty rows above the list and above the hint, if both fit.
         if rows.len() + 2 <= height {
@@ -317,7 +317,7 @@ impl ListDialog {
         rows: &mut Vec<Line>,
         width: usize,
         height: usize,
-        place: &str,
+        position_text: &str,
         theme: &Theme,
     ) {
         if let Some(item) = self.current().filter(|_| !self.is_described()) {
@@ -337,8 +337,8 @@ impl ListDialog {
             rows.extend(wrap(&Line::styled(notice.clone(), theme.warning), width, &[]));
         }
         let mut hint = hint(&self.hint, self.shows_tab(), !self.search_text().is_empty());
-        if self.search.is_none() && !place.is_empty() {
-            hint = format!("{place} · {hint}");
+        if self.search.is_none() && !position_text.is_empty() {
+            hint = format!("{position_text} · {hint}");
         }
         rows.push(Line::styled(hint_row(&hint, width), theme.secondary));
     }

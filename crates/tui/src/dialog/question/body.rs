@@ -63,8 +63,8 @@ impl QuestionDialog {
         match &self.ask.preview {
             Some(Preview::Command { command, directory }) => {
                 self.push_command(&mut body, command, width, theme);
-                let place = format!("  in {}", directory.display());
-                body.push(&Line::styled(place, theme.secondary), width);
+                let directory_line = format!("  in {}", directory.display());
+                body.push(&Line::styled(directory_line, theme.secondary), width);
                 self.push_parts(&mut body, width, theme);
             }
             Some(Preview::Diff(diff)) => {
@@ -99,8 +99,8 @@ impl QuestionDialog {
                 for line in description.lines() {
                     body.push(&Line::styled(format!("  {}", tabs(line)), theme.text), width);
                 }
-                let place = format!("  files in {}:", folder.display());
-                body.push(&Line::styled(place, theme.secondary), width);
+                let directory_line = format!("  files in {}:", folder.display());
+                body.push(&Line::styled(directory_line, theme.secondary), width);
                 for file in files {
                     body.push(&Line::styled(format!("    {}", tabs(file)), theme.text), width);
                 }
@@ -143,8 +143,8 @@ impl QuestionDialog {
                     let end = offset + line.len();
                     let parts: Vec<String> = dangers
                         .iter()
-                        .filter_map(|place| {
-                            command.get(place.start.max(offset)..place.end.min(end))
+                        .filter_map(|range| {
+                            command.get(range.start.max(offset)..range.end.min(end))
                         })
                         .map(|part| tabs(part.trim()))
                         .collect();

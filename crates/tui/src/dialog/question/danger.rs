@@ -19,15 +19,15 @@ pub(super) fn danger_ranges(text: &str, sources: &[String]) -> Vec<Range<usize>>
 }
 
 /// Returns a line with the dangerous parts in this style.
-pub(super) fn highlighted(line: Line, places: &[Range<usize>], style: Style) -> Line {
-    if places.is_empty() {
+pub(super) fn highlighted(line: Line, ranges: &[Range<usize>], style: Style) -> Line {
+    if ranges.is_empty() {
         return line;
     }
     let mut marked = Line { spans: Vec::new(), ..line.clone() };
     let mut offset = 0;
     for span in line.spans {
         for cluster in span.text.graphemes(true) {
-            let is_marked = places.iter().any(|place| place.contains(&offset));
+            let is_marked = ranges.iter().any(|range| range.contains(&offset));
             let style = if is_marked { style } else { span.style };
             offset += cluster.len();
             match marked.spans.last_mut() {

@@ -61,12 +61,12 @@ impl QuestionDialog {
             None => {
                 let from = self.update_scroll(length, visible_rows, change);
                 let to = from + visible_rows;
-                let place = match length - visible_rows {
+                let position_text = match length - visible_rows {
                     0 => String::new(),
                     _ if width < NAMES_KEYS => format!(" {}-{to}/{length}", from + 1),
                     _ => format!(" · {}-{to} of {length} · page up/down", from + 1),
                 };
-                (body.rows.drain(from..to).collect(), place)
+                (body.rows.drain(from..to).collect(), position_text)
             }
         };
         let question = truncate_text(

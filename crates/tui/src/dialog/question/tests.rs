@@ -556,13 +556,21 @@ fn only_hidden_rows_are_counted() {
         directory: "/p".into(),
     });
     let mut dialog = QuestionDialog::new(long);
-    let place = |dialog: &QuestionDialog| -> String {
+    let position_text = |dialog: &QuestionDialog| -> String {
         let rows = dialog.view(80, 30, 1, &Theme::default()).rows;
         rows.iter().map(Line::text).find(|row| row.contains("page up/down")).unwrap_or_default()
     };
-    assert!(!place(&dialog).contains('↑') && place(&dialog).contains('↓'), "{}", place(&dialog));
+    assert!(
+        !position_text(&dialog).contains('↑') && position_text(&dialog).contains('↓'),
+        "{}",
+        position_text(&dialog)
+    );
     press(&mut dialog, Key::plain(KeyCode::PageDown));
-    assert!(place(&dialog).contains('↑') && place(&dialog).contains('↓'), "{}", place(&dialog));
+    assert!(
+        position_text(&dialog).contains('↑') && position_text(&dialog).contains('↓'),
+        "{}",
+        position_text(&dialog)
+    );
 }
 
 #[test]

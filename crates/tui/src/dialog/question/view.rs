@@ -106,7 +106,7 @@ impl QuestionDialog {
     ) {
         let visible_rows = room.saturating_sub(1).max(1);
         let length = body.rows.len();
-        let place = match self.excerpt(&body, visible_rows, theme) {
+        let scroll_text = match self.excerpt(&body, visible_rows, theme) {
             Some(excerpt) => {
                 rows.extend(excerpt.rows);
                 format!("{} not shown · ", count(length - excerpt.shown, "row"))
@@ -122,7 +122,7 @@ impl QuestionDialog {
             }
         };
         if room > visible_rows {
-            let line = Line::styled(format!("  {place}page up/down"), theme.secondary);
+            let line = Line::styled(format!("  {scroll_text}page up/down"), theme.secondary);
             let longer = self.with_part_counts(line.clone(), theme);
             rows.push(if longer.width() <= width { longer } else { line });
         }
@@ -433,9 +433,9 @@ impl Spacing {
             (&mut air.reason, has_body && has_reason),
             (&mut air.hint, has_hint),
         ];
-        for (place, _) in optional_rows.into_iter().filter(|(_, is_useful)| *is_useful).take(spare)
+        for (index, _) in optional_rows.into_iter().filter(|(_, is_useful)| *is_useful).take(spare)
         {
-            *place = true;
+            *index = true;
         }
         air
     }
