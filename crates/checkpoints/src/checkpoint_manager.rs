@@ -179,8 +179,8 @@ impl CheckpointManager {
     }
 
     /// Records that a confined MCP server is about to start. Its changes to protected files, except
-    /// those in `server_paths`, are detected when the session ends, as far as `write_scope` allows it to write
-    /// them. Blocking.
+    /// those in `server_paths`, are detected when the session ends, as far as `write_scope` allows
+    /// it to write them. Blocking.
     pub fn serve(&self, granted: &[PathBuf], write_scope: &WriteScope) {
         note(&self.shared.server_scopes, write_scope);
         lock(&self.shared.server_paths).extend(granted.iter().cloned());

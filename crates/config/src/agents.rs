@@ -243,7 +243,8 @@ pub fn find_agents(
                 }
                 let path = file.display();
                 if let Some(weaker) = found.get(&agent.name) {
-                    // Within a directory the first definition is used; across directories, the last.
+                    // Within a directory the first definition is used; across directories, the
+                    // last.
                     if let Some(first) =
                         weaker.file.as_ref().filter(|it| it.parent() == file.parent())
                     {

@@ -398,8 +398,8 @@ fn values_in(text: &str, variables: &[FileVariable]) -> Vec<String> {
     shown.collect()
 }
 
-/// Returns the URL of a server with the headers that it gets, or its command line with the variables
-/// and the directory that decide what it runs.
+/// Returns the URL of a server with the headers that it gets, or its command line with the
+/// variables and the directory that decide what it runs.
 fn target(server: &Value, variables: &[FileVariable]) -> String {
     let field = |name: &str| server.get(name);
     let pairs = |name: &str, separator: &str| -> Vec<String> {

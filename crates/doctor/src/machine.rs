@@ -66,8 +66,8 @@ fn program(environment: &Environment, name: &str) -> DoctorCheck {
     }
 }
 
-/// Whether a program is the launcher of an npm package, which starts this program of another package
-/// in the same directory: `…/@parallax/cli/…` and `…/@parallax/cli-linux-x64/…`.
+/// Whether a program is the launcher of an npm package, which starts this program of another
+/// package in the same directory: `…/@parallax/cli/…` and `…/@parallax/cli-linux-x64/…`.
 fn is_launcher(first: &Path, own: &Path) -> bool {
     let scope = |path: &Path| {
         let mut scopes = path.ancestors().filter(|folder| folder.ends_with("@parallax"));

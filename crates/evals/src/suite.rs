@@ -67,7 +67,8 @@ struct ScheduledRun {
 
 impl Suite {
     /// Runs everything and calls `finished` for each run as it ends. Cancelling stops the active
-    /// runs, which have no result. Returns the results so far, sorted by case, model, and run number.
+    /// runs, which have no result. Returns the results so far, sorted by case, model, and run
+    /// number.
     ///
     /// # Errors
     /// Returns an error if the options contradict each other.

@@ -1,9 +1,9 @@
 //! The processes that belong to one command, including detached ones.
 //!
 //! A command leads its own process group or, in a sandbox, its supervisor leads a session with the
-//! group of the command. A process that leaves the group is still a descendant. An orphan becomes a child of this process, which is a child subreaper, and a mark in the
-//! environment shows which command the orphan came from. On systems without `/proc`, only the group
-//! is known.
+//! group of the command. A process that leaves the group is still a descendant. An orphan becomes a
+//! child of this process, which is a child subreaper, and a mark in the environment shows which
+//! command the orphan came from. On systems without `/proc`, only the group is known.
 
 use std::collections::{BTreeSet, HashSet};
 use std::io::{self, Read as _};

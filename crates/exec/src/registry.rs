@@ -136,8 +136,8 @@ impl Processes {
         self.background().into_iter().rev().find(|process| process.pid == pid)
     }
 
-    /// Terminates a background process and everything it started. Returns `false` if no such process of
-    /// this session is running. Blocks for at most half a second.
+    /// Terminates a background process and everything it started. Returns `false` if no such
+    /// process of this session is running. Blocks for at most half a second.
     pub fn terminate_background(&self, pid: i32) -> bool {
         let running = self
             .background_process(pid)

@@ -161,8 +161,8 @@ impl StdioServer {
         self.processes.reap_later(self.tree);
     }
 
-    /// Terminates the program and everything it started. Close its input first: it has half a second to
-    /// end by itself, then it is terminated, and finally killed.
+    /// Terminates the program and everything it started. Close its input first: it has half a
+    /// second to end by itself, then it is terminated, and finally killed.
     pub async fn end(mut self) -> Option<ProcessExit> {
         let exit = tokio::time::timeout(STDIN_CLOSE_GRACE, self.wait()).await.ok();
         let tree = self.tree.clone();

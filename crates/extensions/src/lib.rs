@@ -1,8 +1,8 @@
 //! Extensions and skills on disk: fetching, reviewing, installing, updating, rolling back, and
 //! removing them.
 //!
-//! Not in this crate: what an extension contributes to a session (`config_failure` reads it, `sdk` wires
-//! it), and finding problems in installed extensions (`doctor`).
+//! Not in this crate: what an extension contributes to a session (`config_failure` reads it, `sdk`
+//! wires it), and finding problems in installed extensions (`doctor`).
 
 mod clone;
 mod fetch;

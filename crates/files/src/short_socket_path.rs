@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// Number of bytes that fit into the address of a socket on every system, including the NUL.
 const MAX_ADDRESS: usize = 104;
 
-/// A short path that leads to a socket, to bind or to connect to it. Addresses of sockets are limited
-/// to about 100 bytes, but paths below the home directory can be longer.
+/// A short path that leads to a socket, to bind or to connect to it. Addresses of sockets are
+/// limited to about 100 bytes, but paths below the home directory can be longer.
 ///
 /// It is valid until it is dropped; connections and listeners outlive it.
 #[derive(Debug)]

@@ -228,14 +228,15 @@ impl Servers {
         self.open().any(|server| server.is_starting())
     }
 
-    /// Makes the next [`ToolSource::wait_until_ready`] also wait for servers that failed in an earlier
-    /// session, because something is required that no other server offers.
+    /// Makes the next [`ToolSource::wait_until_ready`] also wait for servers that failed in an
+    /// earlier session, because something is required that no other server offers.
     pub fn require_all(&self) {
         self.open().for_each(|server| server.wait_again());
         self.start();
     }
 
-    /// Waits until every server is connected or has failed, as long as the first request would wait.
+    /// Waits until every server is connected or has failed, as long as the first request would
+    /// wait.
     pub async fn connected(&self) {
         let linking = self.open().map(|server| async move { server.link().await.is_ok() });
         let linking = futures_util::future::join_all(linking);

@@ -28,8 +28,8 @@ const CLOSE_TIMEOUT: Duration = Duration::from_millis(100);
 /// How long the exit code and the last output of a server that closed its output are waited for.
 const EARLY_END: Duration = Duration::from_secs(1);
 
-/// The streams of a server. Closing or dropping this terminates the server and all processes that it
-/// started.
+/// The streams of a server. Closing or dropping this terminates the server and all processes that
+/// it started.
 pub(crate) struct Stdio {
     stdin: Arc<Mutex<Option<ChildStdin>>>,
     /// Each message waiting to be written holds a clone.

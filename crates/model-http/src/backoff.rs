@@ -43,8 +43,8 @@ impl Backoff {
         self.start
     }
 
-    /// Returns the wait after a failed attempt (from 1). `server_delay` is the server's delay, which is a
-    /// minimum. `guessed` delays are chosen by Parallax.
+    /// Returns the wait after a failed attempt (from 1). `server_delay` is the server's delay,
+    /// which is a minimum. `guessed` delays are chosen by Parallax.
     pub fn wait(self, attempt: u32, server_delay: Option<Duration>, guessed: bool) -> Duration {
         let doubled = self.start.saturating_mul(1 << attempt.saturating_sub(1).min(16));
         let current = doubled.min(self.start * 6);

@@ -236,8 +236,8 @@ fn plan_of(arguments: PlanArguments) -> Result<ExitCode, BatchError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes a plan. Without `undo_forced`, a file with other contents is not replaced: it may be another
-/// plan, or the list that this one is made of.
+/// Writes a plan. Without `undo_forced`, a file with other contents is not replaced: it may be
+/// another plan, or the list that this one is made of.
 fn write_plan(file: &Path, lines: &str, force: bool) -> Result<(), BatchError> {
     let failed = |source| BatchError::Write { file: file.to_owned(), source };
     if force {

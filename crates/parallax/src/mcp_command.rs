@@ -67,7 +67,8 @@ fn launch() -> Result<SessionConfig, Failure> {
     prepare(LaunchOptions { calls_sandbox_main: true, ..launch_options()? })
 }
 
-/// Prepares the configuration of a session for commands that start no servers, without warnings about other settings.
+/// Prepares the configuration of a session for commands that start no servers, without warnings
+/// about other settings.
 fn prepare_without_warnings() -> Result<SessionConfig, Failure> {
     SessionConfig::prepare(launch_options()?)
 }

@@ -60,8 +60,8 @@ impl<'a> ProtectedPaths<'a> {
         }) || self.contains(path)
     }
 
-    /// Whether a protected link leads to the path or to a directory above it, or the path is in a git
-    /// directory.
+    /// Whether a protected link leads to the path or to a directory above it, or the path is in a
+    /// git directory.
     fn is_linked(&self, path: &Path) -> bool {
         let Some(finder) = self.finder.filter(|_| inside(path, self.roots)) else { return false };
         let targets = self.link_targets.get_or_init(|| finder.link_targets(self.roots));

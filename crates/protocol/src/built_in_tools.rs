@@ -1,5 +1,5 @@
-//! Facts about the built-in tools that other crates need where the tool itself is not at hand: to show
-//! calls of saved sessions, and to read names in settings and rules.
+//! Facts about the built-in tools that other crates need where the tool itself is not at hand: to
+//! show calls of saved sessions, and to read names in settings and rules.
 
 use crate::tool::ToolKind;
 

@@ -16,8 +16,8 @@ use crate::paint::{PaintOptions, Painter, VerticalMove};
 use crate::row::Row;
 
 /// Erases the cursor's row and everything below. The first column is overwritten instead: if the
-/// whole first row of the window is erased, tmux forgets that it continues the row above, and if the
-/// whole window is, it saves its contents in the scrollback.
+/// whole first row of the window is erased, tmux forgets that it continues the row above, and if
+/// the whole window is, it saves its contents in the scrollback.
 pub(crate) const ERASE_BELOW: &[u8] = b"\r \x1b[J\r";
 
 /// Only the end of a longer row is rewritten for programs that read the output.

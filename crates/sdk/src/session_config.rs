@@ -46,8 +46,8 @@ pub struct SessionConfig {
     /// The protected names of the workspace, and what protected links lead to, for the policy, the
     /// sandbox, and checkpoints.
     pub(crate) closed_names: SensitivePathIndex,
-    /// The requested sandbox. With `BuiltInProvider`, commands run in the sandbox or not at all; with
-    /// `Off`, they run without one.
+    /// The requested sandbox. With `BuiltInProvider`, commands run in the sandbox or not at all;
+    /// with `Off`, they run without one.
     pub sandbox: ProgramSandbox,
     /// Warnings for the user, one line each.
     pub warnings: Vec<String>,

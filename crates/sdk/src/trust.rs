@@ -101,8 +101,8 @@ fn config_failure(error: &ConfigError) -> Failure {
 }
 
 impl SessionConfig {
-    /// Reads settings like [`SessionConfig::prepare`], for a front end that can ask the user. For an
-    /// unknown directory, returns a question. An untrusted directory opens without its files.
+    /// Reads settings like [`SessionConfig::prepare`], for a front end that can ask the user. For
+    /// an unknown directory, returns a question. An untrusted directory opens without its files.
     ///
     /// # Errors
     /// Returns an error if settings are invalid or the approval mode is disabled.

@@ -31,7 +31,8 @@ struct TableWidths {
 }
 
 impl TableWidths {
-    /// Returns the widths with which a row has at most `columns` columns. Narrow tables have no bar.
+    /// Returns the widths with which a row has at most `columns` columns. Narrow tables have no
+    /// bar.
     fn within(columns: usize) -> Self {
         if columns < NUMBERS + MIN_NAME_COLUMNS {
             let name = columns.saturating_sub(2).max(MIN_NAME);

@@ -107,8 +107,8 @@ impl Journal {
         Ok(())
     }
 
-    /// Writes the head immediately, so that another process can open the session by its ID before it
-    /// has a prompt. It is not listed until then.
+    /// Writes the head immediately, so that another process can open the session by its ID before
+    /// it has a prompt. It is not listed until then.
     ///
     /// # Errors
     /// See [`Store::append`].
@@ -370,7 +370,8 @@ impl Store for Journal {
     }
 }
 
-/// Returns the comparable form of the session that these records describe; see [`comparable_records`].
+/// Returns the comparable form of the session that these records describe; see
+/// [`comparable_records`].
 fn comparable_from_records<'a>(
     head: &JournalHeader,
     records: impl Iterator<Item = &'a Record>,

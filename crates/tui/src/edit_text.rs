@@ -7,8 +7,8 @@ use parallax_exec::user_program;
 
 use crate::editors::EditorCommand;
 
-/// Opens `text` in the editor, as a file with this name in a temporary directory inside `directory`,
-/// and returns the saved text. The file is removed.
+/// Opens `text` in the editor, as a file with this name in a temporary directory inside
+/// `directory`, and returns the saved text. The file is removed.
 ///
 /// # Errors
 /// Returns a message for the user if there is no new text.

@@ -1,5 +1,5 @@
-//! Signals that terminate the program: the session is saved, child processes are terminated, and the
-//! terminal is restored.
+//! Signals that terminate the program: the session is saved, child processes are terminated, and
+//! the terminal is restored.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 

@@ -23,7 +23,8 @@ pub struct WorktreeChanges {
     pub commit: Option<String>,
     /// The changed files, relative to the repository, sorted.
     pub files: Vec<PathBuf>,
-    /// Submodules and other repositories in the worktree with files that the commit does not contain.
+    /// Submodules and other repositories in the worktree with files that the commit does not
+    /// contain.
     pub nested_repositories: Vec<PathBuf>,
     /// Files that the commit does not contain because they are ignored.
     pub ignored_files: IgnoredFiles,
@@ -138,9 +139,9 @@ impl Worktree {
         Contents::read(&self.record)?.nested_repository_states()
     }
 
-    /// Commits all changes, including untracked files, on the branch of the worktree, and writes the
-    /// changes since its base to `patch`, in the format of `git apply`. `known`: repositories in the
-    /// worktree that contain nothing new in this state. Blocking.
+    /// Commits all changes, including untracked files, on the branch of the worktree, and writes
+    /// the changes since its base to `patch`, in the format of `git apply`. `known`: repositories
+    /// in the worktree that contain nothing new in this state. Blocking.
     ///
     /// # Errors
     /// Returns an error if git fails.
@@ -285,8 +286,8 @@ fn delete_branch(git: &Git, branch: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Clones a repository without checking out files, without credentials of its URL, or fetches if `reference` is not in the existing
-/// clone. Returns the commit of the reference. Blocking.
+/// Clones a repository without checking out files, without credentials of its URL, or fetches if
+/// `reference` is not in the existing clone. Returns the commit of the reference. Blocking.
 ///
 /// # Errors
 /// Returns an error if git fails or the reference is unknown.

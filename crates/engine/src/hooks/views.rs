@@ -94,8 +94,8 @@ fn characters(diff: &str) -> [usize; 2] {
     [count('+'), count('-')]
 }
 
-/// Returns the hook input for an approval request: its message, and `details` with the fields of its
-/// `type`.
+/// Returns the hook input for an approval request: its message, and `details` with the fields of
+/// its `type`.
 pub(crate) fn approval_notification(request: &ApprovalRequest, tool: &str) -> (String, Object) {
     let (title, what) = match (&request.preview, request.question) {
         (Some(Preview::Diff(change)), _) => {

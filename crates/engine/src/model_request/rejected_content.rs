@@ -191,8 +191,8 @@ fn quote_names(names: &[String]) -> String {
 }
 
 /// Returns the index of the declaration that a message names, as the services write it:
-/// `function_declarations[17]` or `function_declarations.17` (Gemini), `tools.17.custom` (Anthropic),
-/// `tools[17].function` or `tools[17].parameters` (OpenAI).
+/// `function_declarations[17]` or `function_declarations.17` (Gemini), `tools.17.custom`
+/// (Anthropic), `tools[17].function` or `tools[17].parameters` (OpenAI).
 fn declaration_index(message: &str) -> Option<usize> {
     let lower = message.to_lowercase().replace('_', "");
     if let Some((_, rest)) = lower.split_once("functiondeclarations") {

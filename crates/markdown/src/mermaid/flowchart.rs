@@ -11,8 +11,8 @@ use parallax_screen::sanitize;
 
 /// Number of columns between two boxes.
 const GAP: usize = 3;
-/// Maximum columns of a label: more than windows have, so that nothing is truncated in a diagram that
-/// fits.
+/// Maximum columns of a label: more than windows have, so that nothing is truncated in a diagram
+/// that fits.
 const LABEL: usize = 400;
 
 /// A parsed flowchart.

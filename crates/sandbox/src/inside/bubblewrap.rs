@@ -87,8 +87,8 @@ fn one_line(words: &[u8]) -> String {
     String::from_utf8_lossy(words).trim().replace('\n', "; ")
 }
 
-/// How often to try again if a path vanishes before `bwrap` covers it, such as the socket of another
-/// program that ends. The next attempt leaves it out.
+/// How often to try again if a path vanishes before `bwrap` covers it, such as the socket of
+/// another program that ends. The next attempt leaves it out.
 const ATTEMPTS: usize = 4;
 /// How `bwrap` begins messages about paths that it cannot use.
 const UNUSABLE: &str = "bwrap: Can't ";

@@ -370,8 +370,8 @@ pub(crate) fn is_already_writable(plan: &Plan, path: &Path) -> bool {
 /// Returns the writable tree that is a mount and contains the path. A writable directory inside a
 /// larger tree does not count: it could be renamed together with protected files in it.
 pub(crate) fn mounted_tree<'a>(plan: &'a Plan, path: &Path) -> Option<&'a PathBuf> {
-    // Few trees contain the path, so the costly question comes last: a plan for a workspace with many
-    // repositories has thousands of paths.
+    // Few trees contain the path, so the costly question comes last: a plan for a workspace with
+    // many repositories has thousands of paths.
     let trees = plan.writable.iter().filter(|tree| path.starts_with(tree));
     let trees = trees.filter(|tree| !is_already_writable(plan, tree));
     let overlays = plan.overlays.iter().filter(|tree| path.starts_with(tree));

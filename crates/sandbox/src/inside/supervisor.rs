@@ -24,8 +24,8 @@ use crate::inside::{
 use crate::plan::{Network, Plan, Tier};
 use crate::supervisor_error::{REFUSED, refuse};
 
-/// Runs the program according to the plan and returns its exit code. If a signal terminated the program,
-/// this process ends itself with the same signal.
+/// Runs the program according to the plan and returns its exit code. If a signal terminated the
+/// program, this process ends itself with the same signal.
 pub(crate) fn supervise(plan: &Plan, program: &OsStr, args: &[OsString]) -> ExitCode {
     kernel::hold_signals();
     // Fails if this process already leads a process group, which is sufficient.

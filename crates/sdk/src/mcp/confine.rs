@@ -20,7 +20,8 @@ use parallax_tools::run_shell_command::{mounts, prepare_sandbox, write_scope};
 use super::Roots;
 
 /// Returns a function that confines programs as the sandbox would confine a command with the same
-/// arguments in this mode. Without `options` nothing can be confined. `checkpoint_manager` protects files.
+/// arguments in this mode. Without `options` nothing can be confined. `checkpoint_manager` protects
+/// files.
 pub(super) fn confine(
     options: Option<SandboxOptions>,
     mode: ApprovalMode,

@@ -119,7 +119,8 @@ fn movable_repositories(walked: &WalkResult) -> HashSet<Arc<Path>> {
 }
 
 impl Checkpoints {
-    /// Saves what a command could change. Show [`CommandSnapshot::irreversible_changes`] before it runs.
+    /// Saves what a command could change. Show [`CommandSnapshot::irreversible_changes`] before it
+    /// runs.
     ///
     /// # Errors
     /// Returns an error if the records cannot be written. Files that cannot be read are listed in

@@ -93,8 +93,8 @@ impl UndoOutcome {
 
 impl Checkpoints {
     /// Restores the file contents from before a turn: the given one, or the last one that was not
-    /// undone yet. Files that others changed since are left alone and reported, unless `undo_forced` is
-    /// set; their contents are saved even then. The undo is recorded.
+    /// undone yet. Files that others changed since are left alone and reported, unless
+    /// `undo_forced` is set; their contents are saved even then. The undo is recorded.
     ///
     /// # Errors
     /// Returns an error if there is nothing to undo, or the records cannot be read or written.
@@ -199,8 +199,8 @@ impl Checkpoints {
         Ok(undone)
     }
 
-    /// Restores paths. Without `undo_forced`, paths that others changed in between are restored only to
-    /// the state that they left.
+    /// Restores paths. Without `undo_forced`, paths that others changed in between are restored
+    /// only to the state that they left.
     pub(super) fn restore_all(
         &self,
         due: Vec<RestoreCandidate>,

@@ -93,9 +93,9 @@ pub(super) fn is_unreachable_alternate(output: &str) -> bool {
     output.contains("unable to normalize alternate object path")
 }
 
-/// Whether the output says that something was read-only. Outside of a sandbox, almost no file system
-/// is, so the sandbox is the cause even where the output does not name the path. `failed`: whether
-/// the exit code indicates a failure; otherwise only an error message near the end counts.
+/// Whether the output says that something was read-only. Outside of a sandbox, almost no file
+/// system is, so the sandbox is the cause even where the output does not name the path. `failed`:
+/// whether the exit code indicates a failure; otherwise only an error message near the end counts.
 pub(super) fn is_read_only(output: &str, failed: bool) -> bool {
     const TAIL_LINES: usize = 5;
     output.lines().rev().take(if failed { LINES } else { TAIL_LINES }).any(|line| {
@@ -152,8 +152,8 @@ const NO_SERVER: [&str; 5] =
     ["refused", "failed to connect", "couldn't connect", "could not connect", "can't connect"];
 
 /// Returns the missing permissions, as far as the output and the sandbox show. `command` is its
-/// text, `failed` whether its exit code indicates a failure, and `directories` are its possible working
-/// directories.
+/// text, `failed` whether its exit code indicates a failure, and `directories` are its possible
+/// working directories.
 pub(super) fn missing_permissions(
     command: &str,
     output: &str,

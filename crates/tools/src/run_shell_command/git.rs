@@ -97,8 +97,8 @@ pub fn own_git_environment(directory: &Path) -> Result<Vec<(OsString, OsString)>
     }
 }
 
-/// Returns the names of the filters whose programs turn files into what git stores, but do not run in
-/// `directory`, because the repository configures them. Blocking.
+/// Returns the names of the filters whose programs turn files into what git stores, but do not run
+/// in `directory`, because the repository configures them. Blocking.
 pub fn overridden_filters(directory: &Path) -> Vec<String> {
     let mut environment: Vec<(OsString, OsString)> = std::env::vars_os().collect();
     let directory = repository::resolve_like_git(directory);

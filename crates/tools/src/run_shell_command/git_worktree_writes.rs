@@ -73,9 +73,9 @@ impl ChangedFiles {
         found
     }
 
-    /// Returns the top directory if files outside of `roots` would or may change, as in a session in
-    /// a directory of a larger repository. Git would change the others, report success, and the next
-    /// commit would undo what could not be written.
+    /// Returns the top directory if files outside of `roots` would or may change, as in a session
+    /// in a directory of a larger repository. Git would change the others, report success, and the
+    /// next commit would undo what could not be written.
     pub(super) fn outside(&self, roots: &[PathBuf], home: &Path) -> Option<PathBuf> {
         let is_outside = |path: &PathBuf| !roots.iter().any(|root| path.starts_with(root));
         let may_be_outside = self.are_more_possible && is_outside(&self.top);

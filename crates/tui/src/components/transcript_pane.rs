@@ -1,5 +1,5 @@
-//! The visible part of the transcript in full screen and in the pager: its scroll position, its scroll
-//! bar, the search, and where its elements are, for the mouse.
+//! The visible part of the transcript in full screen and in the pager: its scroll position, its
+//! scroll bar, the search, and where its elements are, for the mouse.
 
 use parallax_screen::{Key, KeyCode, Line, Span, text_width};
 

@@ -241,8 +241,8 @@ impl QuestionDialog {
         }
     }
 
-    /// Records that `shown_rows` of `rows` rows of the body are visible and returns the first. Until the
-    /// user scrolls, the change that begins at row `change` is visible.
+    /// Records that `shown_rows` of `rows` rows of the body are visible and returns the first.
+    /// Until the user scrolls, the change that begins at row `change` is visible.
     fn update_scroll(&self, rows: usize, shown_rows: usize, change: usize) -> usize {
         let last = rows - shown_rows.min(rows);
         let start = if 2 * change < shown_rows { 0 } else { change };

@@ -82,8 +82,8 @@ impl CommandAnnouncer {
         self.open.entry(id.clone()).or_default().is_over = true;
     }
 
-    /// Handles the end of a command with its output: removes what was announced. Returns the pending
-    /// lines if the start of the command was announced.
+    /// Handles the end of a command with its output: removes what was announced. Returns the
+    /// pending lines if the start of the command was announced.
     pub(super) fn handle_end(
         &mut self,
         id: &ItemId,

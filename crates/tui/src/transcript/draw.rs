@@ -99,8 +99,9 @@ impl<'a> ItemRenderer<'a> {
             .collect()
     }
 
-    /// Draws the left side of a box with round corners next to rows, and no box for a screen reader.
-    /// A right side would have to be padded, and a terminal that gets narrower would wrap it.
+    /// Draws the left side of a box with round corners next to rows, and no box for a screen
+    /// reader. A right side would have to be padded, and a terminal that gets narrower would wrap
+    /// it.
     pub(super) fn boxed(&self, rows: Vec<Line>, style: Style) -> Vec<Line> {
         let inner = self.inner();
         let fit = |row: Line| if row.width() > inner { truncate_row(&row, inner) } else { row };

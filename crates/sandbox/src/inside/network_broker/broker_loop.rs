@@ -48,8 +48,8 @@ pub(crate) struct NetworkBroker {
     /// Whether the command has its own view of files. Its unix sockets are then evaluated by the
     /// process that answers.
     has_own_view: bool,
-    /// Paths on the host where unix sockets may be connected to if the command has the host's view of
-    /// files or its network.
+    /// Paths on the host where unix sockets may be connected to if the command has the host's view
+    /// of files or its network.
     socket_places: Vec<PathBuf>,
     /// Sockets of the host that the plan allows.
     allowed_sockets: Vec<PathBuf>,

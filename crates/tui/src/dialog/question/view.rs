@@ -191,8 +191,8 @@ impl QuestionDialog {
         warnings
     }
 
-    /// Returns the reason unless a warning contains it, the rule if shown, and why no permanent answer
-    /// is available.
+    /// Returns the reason unless a warning contains it, the rule if shown, and why no permanent
+    /// answer is available.
     pub(super) fn reason_rows(&self, width: usize, theme: &Theme) -> Vec<Line> {
         let policy_decision = &self.ask.policy_decision;
         let mut rows = match self.ask.question {
